@@ -7,7 +7,7 @@
 /** @type {string[]} */
 const NONE = [];
 
-/** The view without an address. */
+/** The view if the address names nothing. */
 export const DEFAULTS = {
   tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', base: '', hide: NONE, window: NONE, pivot: NONE, kernel: '',
   rules: '', attribution: 'first_come', devices: 'each', gpu: '', above: '', comm: '',
@@ -24,7 +24,7 @@ export function removeReport(view) {
   writeAddress(view, { isStep: false });
 }
 
-/** The view in the address; everything that the address does not name has its default. */
+/** Returns the view in the address, with defaults for everything that the address does not name. */
 export function readAddress() {
   const params = new URLSearchParams(location.hash.slice(1));
   report = params.get('report') ?? '';

@@ -1,4 +1,4 @@
-// The start of the page: connects session, renderer, address and the parts of the page. It computes no numbers.
+// Starts the page and connects session, renderer, address and the parts of the page. It computes no numbers.
 
 import { readAddress, writeAddress } from './address.js';
 import { showCards, showChips, showPageProblem } from './cards.js';
@@ -145,7 +145,7 @@ function restoreView() {
   externalFiles.takeReport();
 }
 
-/** Shows or hides the help, whose script is loaded when it is first wanted. */
+/** Shows or hides the help. Its script is loaded on the first use. */
 function toggleHelp() {
   attempt('The help could not be shown', async () => (await import('./help.js')).toggleHelp());
 }

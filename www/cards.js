@@ -1,4 +1,4 @@
-// The open files: a chip for each, a card for each that is being read and for each problem.
+// Shows the open files: a chip for each, and a card for each that is being read or has a problem.
 
 import { arrange, button, byId, commandLine, el, note, present, severityMark, words } from './dom.js';
 import { isAuxiliary } from './session.js';
@@ -26,7 +26,7 @@ function chip(entry, session) {
 /** @type {Map<Entry, Card>} */
 const cards = new Map();
 
-/** Shows a card for each entry that is being read or failed. A card that stays keeps the focus.
+/** Shows a card for each entry that is being read or has a problem. A card that is still needed keeps its node and its focus.
  * @param {Entry[]} entries @param {Session} session */
 export function showCards(entries, session) {
   const wanted = entries.filter((entry) => entry.problem || (entry.text === null && entry.status !== 'open'));
@@ -86,7 +86,7 @@ function readingCard(entry, session) {
   return { node, update };
 }
 
-/** The progress of reading a file of `total` bytes, as a sentence. @param {Progress} progress @param {number} total */
+/** Describes the progress of reading a file of `total` bytes. @param {Progress} progress @param {number} total */
 export function progressText({ read = 0, ops = 0, rows, doing = 'analysing', since = null }, total) {
   const parts = rows !== undefined
     ? [`${grouped(rows)} rows of a database of ${bytes(total)}`, rate(rows, since, (n) => `${grouped(Math.round(n))} rows`)]
@@ -108,7 +108,7 @@ function problemCard(entry, problem, session) {
     actions(readLess, retry, dismiss));
 }
 
-/** What went wrong, as a sentence. @param {Problem} problem */
+/** Describes a problem in one sentence. @param {Problem} problem */
 export function problemText(problem) {
   if (problem.kind === 'refused') return problem.message;
   if (problem.kind === 'unreadable') return `The browser could not read the file: ${problem.message}`;
@@ -122,8 +122,7 @@ const NEARLY_FULL_BYTES = 2 ** 31;
 /** A worker with less memory that fails has another problem. */
 const SMALL_BYTES = 2 ** 28;
 
-/** Reports whether memory ran out. The module then traps without a message (`unreachable`); any other defect is a
- * panic, which has one.
+/** True if memory ran out. The module then traps without a message (`unreachable`); other defects have a panic message.
  * @param {Problem} problem */
 function isOutOfMemory({ kind, message, memory = 0 }) {
   if (kind !== 'fault') return false;
@@ -151,14 +150,14 @@ export function shellQuoted(name) {
 /** @param {number} n */
 const grouped = (n) => n.toLocaleString('en');
 
-/** A number of bytes with its unit. @param {number} n */
+/** Formats a number of bytes with its unit. @param {number} n */
 export function bytes(n) {
   const units = ['B', 'KB', 'MB', 'GB'];
   const step = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(n, 1)) / 3));
   return `${(n / 1000 ** step).toFixed(step > 1 ? 1 : 0)} ${units[step]}`;
 }
 
-/** Before this time a rate would jump. */
+/** A rate over less time than this is too noisy to show. */
 const MIN_RATE_SECONDS = 0.2;
 
 /** @param {number} read @param {number | null} since @param {(n: number) => string} format */

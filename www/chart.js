@@ -1,5 +1,5 @@
-// Charts as SVG, built from the nodes that a worker computed; a menu that saves a chart as a picture; and the legend of the
-// stacked bars, which is also the category filter.
+// Draws charts as SVG from the nodes that a worker computed. Also a menu that saves a chart as a picture, and the legend of the
+// stacked bars, which is the category filter.
 
 import { button, byId, el, svg, swatch } from './dom.js';
 
@@ -10,8 +10,8 @@ import { button, byId, el, svg, swatch } from './dom.js';
 /** @type {Set<string>} */
 const TAGS = new Set(['rect', 'text', 'line', 'path', 'polyline']);
 
-/** Draws the stacked bars. `onPick(category)` is called when a segment is clicked. If no run has a bar and no category
- * is hidden, the whole figure is hidden.
+/** Draws the stacked bars. A click on a segment calls `onPick`. If no run has a bar and no category is hidden,
+ * the whole figure is hidden.
  * @param {Chart} chart @param {(category: string) => void} onPick @param {boolean} hasHiddenCategories */
 export function showChart(chart, onPick, hasHiddenCategories) {
   const parent = byId('chart');
@@ -25,7 +25,7 @@ export const chartSvg = ({ width, height, summary, nodes }) => svg('svg', [
   ['class', 'chart'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['role', 'img'], ['aria-label', summary],
 ], ...shapes(nodes));
 
-/** `onPick(category)` is called when a shape is clicked.
+/** The chart as an SVG element. A click on a shape of a category calls `onPick`.
  * @param {Chart} chart @param {(category: string) => void} onPick */
 export function clickableChart(chart, onPick) {
   const picture = chartSvg(chart);
@@ -61,7 +61,7 @@ function shape({ tag, attrs, class: className, title, key, text }) {
   return node;
 }
 
-/** One toggle for each category, in the renderer's order, and a button that shows all if any is hidden.
+/** Shows a toggle for each category, and a button that shows all of them if any is hidden.
  * @param {Category[]} categories @param {string[]} hidden @param {(category: string) => void} onToggle
  * @param {() => void} onShowAll */
 export function showLegend(categories, hidden, onToggle, onShowAll) {
@@ -72,7 +72,7 @@ export function showLegend(categories, hidden, onToggle, onShowAll) {
   replaceKeepingFocus(byId('legend'), buttons);
 }
 
-/** A focused child passes the focus to the one at its index.
+/** Replaces the children. If one had the focus, the new child at its index gets it.
  * @param {HTMLElement} parent @param {HTMLElement[]} children */
 function replaceKeepingFocus(parent, children) {
   const index = [...parent.children].findIndex((child) => child === document.activeElement);

@@ -1,5 +1,5 @@
-// The comparison of runs: a line under the verdict, a mark at each run, and the tab with its chart; its tables are drawn by
-// tabs.js. Loaded when a second run is open.
+// Shows the comparison of runs: a line under the verdict, a change next to each run, and the chart of the tab. tabs.js draws its
+// tables. Loaded when a second run is open.
 
 import { clickableChart, saveMenu } from './chart.js';
 import { button, byId, copyButton, el, latest, note, noticeItem, runOptions, words } from './dom.js';
@@ -13,8 +13,7 @@ const RUNS_IN_LINE = 3;
 /** @type {Record<string, string>} */
 const ARROWS = { slower: '▲', faster: '▼' };
 
-/** What to show: the index of the baseline, whether the tab is open, the hidden categories and, if all runs are ranks
- * of one job, the verdict about the ranks.
+/** `baseline` is the index of a run, `hidden` are categories, `jobVerdict` is set if all runs are ranks of one job.
  * @typedef {{ baseline: number, isOpen: boolean, hidden: string[], jobVerdict: string[] | null }} Shown */
 
 /** @typedef {{
@@ -54,7 +53,7 @@ export class Comparison {
     }).observe(this.#chart);
   }
 
-  /** Compares the runs in a line, and with a chart if the tab is open. @param {Shown} shown */
+  /** Shows the comparison in a line, and as a chart if the tab is open. @param {Shown} shown */
   async draw(shown) {
     this.#shown = shown;
     const { isOpen, jobVerdict } = shown;
@@ -78,7 +77,7 @@ export class Comparison {
   async #request({ baseline, isOpen, hidden, jobVerdict }) {
     const compared = await this.#requestTool('compare', { baseline });
     const isPossible = compared.runs.some(({ outcome }) => !['baseline', 'not comparable'].includes(outcome));
-    // Before the width is read: a hidden figure has none.
+    // Must precede the reading of the width, because a hidden figure has none.
     this.#figure.hidden = !isPossible;
     this.#width = this.#chart.clientWidth;
     const chart = isOpen && isPossible ? await this.#requestTool('chart', { baseline, width: this.#width, hidden }) : null;

@@ -27,7 +27,7 @@ export class Dashboard {
   /** @type {Promise<void> | null} */
   #chartStyle = null;
 
-  /** `openTable(id)` shows the numbers. @param {Page} page @param {(table: string) => void} openTable */
+  /** `openTable(id)` opens the table of a panel. @param {Page} page @param {(table: string) => void} openTable */
   constructor(page, openTable) {
     this.#page = page;
     this.#openTable = openTable;
@@ -129,7 +129,7 @@ export class Dashboard {
   }
 }
 
-/** Why a chart is missing, and the command that captures its data. @param {string} why @param {string} recapture */
+/** States why a chart is missing, and the command that captures its data. @param {string} why @param {string} recapture */
 function gapNote(why, recapture) {
   return el('div', { class: 'gap' }, el('p', {}, why), recapture && el('code', {}, recapture), recapture && el('div', {}, copyButton(recapture, 'Copy command')));
 }

@@ -23,7 +23,7 @@ export function el(tag, props = {}, ...children) {
   return node;
 }
 
-/** The items that are not null, undefined, false or empty. @template Item @param {readonly Item[]} items */
+/** Removes null, undefined, false and empty items. @template Item @param {readonly Item[]} items */
 export const present = (items) => items.filter((item) => Boolean(item)).map((item) => /** @type {Exclude<Item, null | undefined | false | ''>} */ (item));
 
 /** Creates an SVG element.
@@ -72,7 +72,7 @@ export function words(text) {
  *   settings: HTMLFormElement,
  * }} TypedElements */
 
-/** The element of the page with this id, which must exist. @template {string} Id @param {Id} id */
+/** Returns the element with this id. Throws if there is none. @template {string} Id @param {Id} id */
 export function byId(id) {
   const node = document.getElementById(id);
   if (!node) throw new Error(`the page has no element #${id}`);
@@ -93,7 +93,8 @@ const SEVERITIES = {
 /** @type {Record<'high' | 'medium' | 'low', [severity: Severity, word: string]>} */
 const GRADES = { high: ['error', 'High'], medium: ['warning', 'Medium'], low: ['info', 'Low'] };
 
-/** A shape and a word, because colour alone is not accessible. @param {Severity | keyof typeof GRADES} severity */
+/** Shows a severity by shape and word, because colour alone is not accessible.
+ * @param {Severity | keyof typeof GRADES} severity */
 export function severityMark(severity) {
   const [look, word] = severity in GRADES
     ? GRADES[/** @type {keyof typeof GRADES} */ (severity)]
@@ -117,7 +118,7 @@ export const swatch = (className) => el('span', { class: `swatch ${className}`, 
 /** A command to run in a terminal, with a button that copies it. @param {string} command */
 export const commandLine = (command) => el('p', { class: 'command' }, el('code', {}, command), copyButton(command));
 
-/** Loads the style sheet of a part of the page whose script is itself loaded on demand. @param {string} name */
+/** Loads the style sheet of a script that is itself loaded on demand. @param {string} name */
 export const loadStyleSheet = (name) => document.head.append(el('link', { rel: 'stylesheet', href: new URL(name, import.meta.url).href }));
 
 /** A button that copies a text and shows the outcome. @param {string | (() => Promise<string>)} text */
@@ -146,8 +147,7 @@ export function save(data, type, name) {
 const FRAMES_FORBIDDEN = "frame-src 'none'";
 
 /** Forbids frames from now on. A frame of any same-origin file without a policy of its own, for example a style sheet,
- * is a window that can fetch from anywhere. The frame that registers the service worker is removed before a file is
- * read. */
+ * is a window that can fetch from anywhere. Also removes the frame that registers the service worker. */
 export function forbidFrames() {
   document.getElementById('offline')?.remove();
   if (areFramesForbidden()) return;
@@ -156,13 +156,13 @@ export function forbidFrames() {
 
 export const areFramesForbidden = () => document.querySelector(`meta[content="${FRAMES_FORBIDDEN}"]`) !== null;
 
-/** The choices of a run by its index. @param {string[]} labels @param {number | null} chosen */
+/** The options of a `select` that chooses a run by its index. @param {string[]} labels @param {number | null} chosen */
 export const runOptions = (labels, chosen) => labels.map((label, index) => new Option(label, String(index), false, index === chosen));
 
 /** One figure of a list of figures; its exact value is the tooltip. @param {Figure} figure */
 export const figureItem = ({ title, text, exact }) => el('div', {}, el('dt', {}, title), el('dd', { title: exact }, text));
 
-/** Numbers calls, so that the answer of an outdated call can be dropped. */
+/** Numbers calls, to find out whether an answer is outdated. */
 export class CallCounter {
   #last = 0;
 
@@ -173,7 +173,7 @@ export class CallCounter {
   }
 }
 
-/** A function that shows the answer of its last call only; answers and failures of outdated calls are dropped.
+/** Returns a function that shows the answer of its last call only. It drops answers and failures of earlier calls.
  * @template {unknown[]} Args @template Answer @param {(...args: Args) => Answer} request
  * @param {(answer: Awaited<Answer>) => unknown} show @returns {(...args: Args) => Promise<void>} */
 export function latest(request, show) {
@@ -189,7 +189,8 @@ export function latest(request, show) {
   };
 }
 
-/** An answer that may not be used. @template Answer @param {string} key @param {Promise<Answer>} answer */
+/** A request made in advance; its failure is ignored unless it is used.
+ * @template Answer @param {string} key @param {Promise<Answer>} answer */
 export function prefetched(key, answer) {
   answer.catch(() => {});
   return { key, answer };
@@ -198,7 +199,7 @@ export function prefetched(key, answer) {
 /** `loaded()` is the promise of the last load, or null before the first.
  * @template Part @typedef {(() => Promise<Part>) & { loaded: () => Promise<Part> | null }} OnDemand */
 
-/** A function that loads something at its first call, and again after a failure.
+/** Returns a function that loads something at its first call, and again after a failure.
  * @template Part @param {() => Promise<Part>} load @returns {OnDemand<Part>} */
 export function onDemand(load) {
   /** @type {Promise<Part> | null} */

@@ -1,5 +1,5 @@
-// Files that another window sends by postMessage: a page that embeds this one, or that opened it. docs/embedding.md describes
-// the protocol. A window of an unknown origin gets an answer only after the person has agreed.
+// Receives files that another window sends by postMessage: the page that embeds or opened this one. docs/embedding.md describes
+// the protocol. Files from an unknown origin are shown only after the person has agreed.
 
 import { actions, bytes, problemText, showPageProblem } from './cards.js';
 import { button, byId, el, loadStyleSheet } from './dom.js';
@@ -68,7 +68,7 @@ function reportText(report) {
   }
 }
 
-/** Asks the person if the origin is unknown.
+/** Resolves with true if the files may be shown. Asks the person if the origin is unknown.
  * @param {File} file @param {string} origin @param {MessageEventSource} source */
 async function mayShow(file, origin, source) {
   if (isTrusted(origin)) return true;
@@ -135,7 +135,7 @@ function makeCompact(session) {
 
 const PING_TIMEOUT_MS = 30_000;
 
-/** Sends the files to the page in its own window. @param {URL} home @param {Page['session']} session */
+/** Opens gpuprism in its own window and sends it the files. @param {URL} home @param {Page['session']} session */
 function openWholePage(home, session) {
   const files = session.entries.map(({ file }) => file);
   const page = window.open(home);

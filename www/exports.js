@@ -1,4 +1,4 @@
-// The export menu: files to save, and the panel for sharing, which opens below its buttons.
+// The export menu: buttons that save files, and below them the panel for sharing.
 
 import { showPageProblem } from './cards.js';
 import { byId, save, targetWithin } from './dom.js';

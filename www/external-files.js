@@ -1,5 +1,5 @@
-// Files that the person did not choose here: from another page, from the address, or rules of an earlier visit. The code for
-// each is loaded only if there can be any.
+// Opens files that come from another page, from the address, or from an earlier visit. The code for each kind is loaded only if
+// there can be such files.
 
 import { removeReport, reportInAddress } from './address.js';
 import { onDemand } from './dom.js';

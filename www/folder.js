@@ -1,15 +1,15 @@
-// A dropped folder: its files, and which traces and settings in it are worth opening. Loaded when a person first drops a folder.
+// Chooses the traces and settings to open in a dropped folder. Loaded when a person first drops a folder.
 
 /** @import { Page } from './types.js' */
 
-/** Limits far above the folder of any profile, for a home folder dropped by mistake. */
+/** Limits for a home folder that is dropped by mistake. No profile folder reaches them. */
 const MAX_FILES = 5000;
 const MAX_DEPTH = 8;
 
 /** Files to open if a folder has no torch trace. */
 const OTHER_FILES = /\.(sqlite|csv|json)(\.gz)?$/i;
 
-/** The files to open among these files and folders; `onNote(message)` is called with what is not opened, and why.
+/** Resolves with the files to open. `onNote(message)` is called with the files that are not opened, and the reason.
  * @param {FileSystemEntry[]} entries @param {Page['requestTool']} requestTool @param {(message: string) => void} onNote */
 export async function chooseFiles(entries, requestTool, onNote) {
   /** @type {File[]} */

@@ -1,5 +1,5 @@
-// Hands files from open.html, which may use the network, to the main page, which may not. The files wait in the browser's database
-// while one page closes and the other opens: a frame or an opener would give the main page a window that can fetch from anywhere.
+// Passes files from open.html, which may use the network, to the main page, which may not. The browser's database stores them while
+// one page closes and the other opens: a frame or an opener would give the main page a window that can fetch from anywhere.
 // The database stores a Blob on disk, so files of gigabytes are possible.
 
 /** @typedef {{ files: File[], from: string, at: number }} StoredFiles */
@@ -10,14 +10,15 @@ const STORE = 'files';
 /** Files that no page has taken are deleted after this time. */
 const MAX_AGE_MS = 3_600_000;
 
-/** Resolves with an id; `from` is the address that loads the files again. @param {File[]} files @param {string} from */
+/** Stores files and resolves with their id. The address `from` loads them again.
+ * @param {File[]} files @param {string} from */
 export async function leave(files, from) {
   const id = crypto.getRandomValues(new Uint32Array(4)).join('-');
   await inStore((store) => store.put({ files, from, at: Date.now() }, id));
   return id;
 }
 
-/** Opens the files in the main page, whose address becomes the original one.
+/** In the main page: opens the files, and sets the address that loads them again.
  * @param {string} id @param {(files: File[]) => unknown} openFiles */
 export async function receive(id, openFiles) {
   const stored = await take(id);
@@ -26,7 +27,8 @@ export async function receive(id, openFiles) {
   openFiles(stored.files);
 }
 
-/** Also deletes files that are too old. @param {string} id @returns {Promise<StoredFiles | undefined>} */
+/** Removes and returns the files. Also deletes files that are too old.
+ * @param {string} id @returns {Promise<StoredFiles | undefined>} */
 function take(id) {
   return inStore((store) => {
     const request = store.get(id);

@@ -1,4 +1,4 @@
-// The help: the keys, and the files that the page opens. Loaded when it is first wanted.
+// The help: the keys, and the files that the page opens. Loaded on the first use.
 
 import { button, el, loadStyleSheet, note } from './dom.js';
 

@@ -1,4 +1,4 @@
-// The ways to open a file: drop it anywhere on the window, choose it, or take the example.
+// Opens files that are dropped or chosen, and the example.
 
 import { showPageProblem } from './cards.js';
 import { byId, present } from './dom.js';

@@ -22,8 +22,7 @@ export class KernelPanel {
   #name = '';
   #width = 0;
 
-  /** `request(name, width)` resolves with the kernel in each run, null for a run without a trace; `open(name)` opens
-   * another kernel, or closes the panel if the name is empty.
+  /** `request` resolves with the kernel in each run, null for a run without a trace. `open('')` closes the panel.
    * @param {(name: string, width: number) => Promise<RunKernel[]>} request @param {(name: string) => void} open */
   constructor(request, open) {
     this.#request = request;

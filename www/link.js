@@ -1,4 +1,4 @@
-// The report that the address contains: opened like a dropped file while the address contains it. Loaded with such an address.
+// Opens the report that the address contains like a dropped file. Loaded if the address contains one.
 
 /** @import { Entry, Page } from './types.js' */
 

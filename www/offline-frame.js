@@ -1,11 +1,11 @@
-// The script of offline.html: registers the service worker and tells the page around it when it has finished.
+// The script of offline.html: registers the service worker, then sends a message to the main page.
 
 async function register() {
   try {
-    // The worker's own file never comes from the browser's cache, because a new build would be found late.
+    // The browser must not cache the script, because then the page would notice a new build too late.
     await navigator.serviceWorker.register('service-worker.js', { updateViaCache: 'none' });
   } catch {
-    // The page works without it, with a network.
+    // Without a service worker the page still works online.
   }
   parent.postMessage('registered', location.origin);
 }

@@ -5,7 +5,7 @@ import { areFramesForbidden, el, forbidFrames } from './dom.js';
 
 const REGISTER_TIMEOUT_MS = 10_000;
 
-/** `onReady()` is called once the page would open without a network. @param {() => void} onReady */
+/** Calls `onReady` once the page works offline. @param {() => void} onReady */
 export async function prepareOffline(onReady) {
   const { serviceWorker } = navigator;
   // An embedded page has no lasting storage, and plain http has no service workers.

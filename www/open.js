@@ -136,7 +136,7 @@ function progressCard({ url, name }, cancel) {
   return { node, update, showHandover };
 }
 
-/** `files` can be loaded again or downloaded by hand.
+/** Shows a problem. The person can load `files` again or download them by hand.
  * @param {string} title @param {string} message @param {RemoteFile[]} files */
 function showProblem(title, message, files) {
   const links = files.map(({ url }) => el('p', { class: 'command' }, el('a', { href: url.href, target: '_blank', rel: 'noopener noreferrer' }, url.href)));

@@ -12,8 +12,7 @@ const FINDINGS_SHOWN = 3;
 const MAX_RUNS_WITH_FIGURES = 3;
 const LONG_VERDICT_CHARACTERS = 180;
 
-/** `isPartial`: findings are still being computed. `onTable(id)` is called when the person follows a clause or a
- * finding to the table of its numbers.
+/** If `isPartial`, findings are still being computed. A click on a clause or a finding calls `onTable` with its table.
  * @param {Overview} overview @param {boolean} isPartial @param {OnTable} onTable */
 export function showOverview({ verdict, runs, findings }, isPartial, onTable) {
   const length = verdict.reduce((sum, { text }) => sum + text.length, 0);
@@ -31,7 +30,7 @@ function showPendingFindings() {
   if (byId('comparison').firstChild) byId('comparison').replaceChildren(pendingNote());
 }
 
-/** A link, because a button does not wrap with the line.
+/** A link to the table of a text's numbers. It is no button, because a button does not wrap with the line.
  * @param {string} text @param {string} table @param {OnTable} onTable */
 function tableLink(text, table, onTable) {
   /** @param {Event} event */

@@ -6,8 +6,7 @@ import { waitForPong } from './ping.js';
 const PERFETTO = 'https://ui.perfetto.dev';
 const PING_TIMEOUT_MS = 60_000;
 
-/** `slice` is a promise of the file's bytes: browsers allow a new tab only during the click, so the tab is opened
- * first.
+/** `slice` is a promise, because browsers allow a new tab only during the click: the tab is opened first.
  * @param {Promise<Uint8Array<ArrayBuffer>>} slice @param {string} title */
 export async function openInPerfetto(slice, title) {
   const tab = open(PERFETTO);

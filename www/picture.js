@@ -1,11 +1,9 @@
-// A chart as a file of its own: an SVG whose shapes have the look that they have on screen, or a PNG of it. Loaded when a person
-// first saves a chart.
+// Saves a chart as SVG, with the computed style of its shapes as attributes, or as PNG. Loaded when a person first saves a chart.
 
 import { showPageProblem } from './cards.js';
 import { save, setAttributes, svg } from './dom.js';
 
-/** The properties of a shape's look, each with its initial value, which is left out. They are presentation attributes,
- * which need neither style sheet nor theme. */
+/** The presentation attributes that make a shape independent of style sheets, with the initial values, which are left out. */
 const LOOK = {
   fill: '', 'fill-opacity': '1', stroke: 'none', 'stroke-width': '1px', 'stroke-opacity': '1', 'stroke-dasharray': 'none', 'stroke-linejoin': 'miter',
   'paint-order': 'normal', opacity: '1', 'font-weight': '400', 'shape-rendering': 'auto',
@@ -32,7 +30,7 @@ export async function savePicture(chart, type, name) {
   }
 }
 
-/** A copy on the page's background that looks the same wherever it is opened. @param {SVGSVGElement} chart */
+/** A copy on the page's background that needs no style sheet. @param {SVGSVGElement} chart */
 function standalone(chart) {
   const copy = /** @type {SVGSVGElement} */ (chart.cloneNode(true));
   const { fontFamily } = getComputedStyle(chart);

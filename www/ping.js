@@ -2,7 +2,7 @@
 
 const PING_EVERY_MS = 100;
 
-/** Resolves when the window, which shows a page of this origin, has answered.
+/** Sends PING until the window, which shows a page of this origin, answers PONG.
  * @param {Window} target @param {string} origin @param {number} timeoutMs */
 export async function waitForPong(target, origin, timeoutMs) {
   const finished = new AbortController();

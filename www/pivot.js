@@ -1,4 +1,4 @@
-// The pivot: a form above the tab's tables, aggregates from the workers of the traces, and the worker that makes tables of them.
+// The pivot tab: a form above its table. The workers of the traces compute aggregates, and a tools worker makes the table.
 // Loaded when a person first opens the tab.
 
 import { byId, el } from './dom.js';
@@ -15,7 +15,7 @@ const VALUES = [['elapsed', 'elapsed time'], ['duration', 'duration'], ['exclusi
 const PERCENTAGES = [['', 'values'], ['row', '% of row'], ['column', '% of column'], ['all', '% of all']];
 const ROW_LIMITS = ['', '10', '20', '50', '100'];
 
-/** The report's own pivot, as in the address: rows, columns, values, percentage, number of rows. */
+/** The layout of the report's own pivot, as in the address: rows, columns, values, percentage, number of rows. */
 const DEFAULT_LAYOUT = ['category', 'run', 'elapsed', '', ''];
 
 export class Pivot {

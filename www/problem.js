@@ -1,4 +1,4 @@
-// Thrown values as problems that the page can show.
+// Converts thrown values to problems that the page can show.
 
 /** @import { Problem } from './types.js' */
 

@@ -21,7 +21,7 @@ export class Ranks {
   #panel;
   #width = 0;
   #worker = new ToolsWorker();
-  /** The worker once it has the logs of the last call. @type {Promise<ToolsLink> | null} */
+  /** Resolves when the worker has the logs that were last requested. @type {Promise<ToolsLink> | null} */
   #loading = null;
   /** The last comparison, of the loaded logs and the windows that are shown.
    * @type {{ loading: Promise<ToolsLink>, windows: string, answer: Promise<Compared> } | null} */
@@ -68,7 +68,7 @@ export class Ranks {
     return summary.is_one_job ? summary.verdict : null;
   }
 
-  /** The windows of other traces that show the same time range. @param {TraceEntry} entry @param {string} window */
+  /** The windows that show the same time range in other traces. @param {TraceEntry} entry @param {string} window */
   async windows(entry, window) {
     const entries = this.#session.liveTraces;
     const loading = this.#load(entries);
@@ -112,7 +112,7 @@ export class Ranks {
     return answer;
   }
 
-  /** If other traces were opened or other windows picked meanwhile, resolves with the comparison of those.
+  /** Requests a comparison. If the traces or their windows have changed meanwhile, resolves with the new comparison.
    * @param {Promise<ToolsLink>} loading @param {TraceEntry[]} entries @param {() => boolean} isCurrent
    * @returns {Promise<Compared>} */
   async #requestSummary(loading, entries, isCurrent) {

@@ -1,4 +1,4 @@
-// Reads files in workers that end with their file, one worker for each file, a few files at a time.
+// Reads files, each in a worker of its own, a few at a time.
 
 import { WorkerLink, WorkerProblem, compiledModule } from './worker-link.js';
 
@@ -20,10 +20,10 @@ const isLarge = ({ name, size }) => size >= (name.endsWith('.gz') ? LARGE_COMPRE
 
 const cancelled = () => new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
 
-/** The worker of one file, once it is started. Closing it frees the memory that the trace takes. */
+/** The worker of one file. Closing it frees the memory of the trace. */
 export class Reader {
   isClosed = false;
-  /** The subcommand of the command line that does the same. */
+  /** The subcommand of the command line that gives the same report. */
   command = 'report';
   /** @type {WorkerLink<TraceOperations> | null} */
   #link = null;
@@ -50,8 +50,7 @@ export class ReaderPool {
   #waiting = [];
   #running = 0;
 
-  /** Starts the reader. Resolves when it has read the whole file, or the GPU events in it alone. Databases need the
-   * full module.
+  /** Resolves when the reader has read the whole file, or its GPU events only. Databases need the full module.
    * @param {Reader} reader @param {File} file @param {boolean} gpuOnly @param {(progress: Progress) => void} onProgress */
   async open(reader, file, gpuOnly, onProgress) {
     if (this.#running >= MAX_READERS) await new Promise((resolve) => this.#waiting.push(() => resolve(null)));

@@ -1,10 +1,10 @@
-// The bytes of a file in order, fed to a wasm reader.
+// Feeds the bytes of a file to a wasm reader.
 
 /** @import { Progress } from './types.js' */
 
 const PROGRESS_EVERY_BYTES = 8 * 1024 * 1024;
 
-/** Feeds the whole file to the reader. Resolves with what it is; null for a database, which needs another reader.
+/** Feeds the whole file to the reader. Resolves with its result; null for a database, which needs another reader.
  * @template Imported
  * @param {{ feed(chunk: Uint8Array): void, is_database(): boolean, free(): void, gpu_ops(): number, finish(): Imported }} reader
  * @param {File} file @param {(progress: Progress) => void} onProgress */
@@ -33,7 +33,7 @@ async function* chunks(file) {
   const read = readIntoOneBuffer(stream) ?? readNewBuffers(stream);
   for (let left = file.size; left > 0;) {
     const { value } = await read().catch(() => ({ value: undefined }));
-    // The stream's own error is about a network; a file that was cut meanwhile may end without an error.
+    // The stream's own error mentions a network. A file that was truncated meanwhile may end without an error.
     if (!value?.length) throw new DOMException('it is gone, has changed or may not be read', 'NotReadableError');
     left -= value.length;
     yield value;

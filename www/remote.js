@@ -1,11 +1,10 @@
-// Addresses of files on other hosts: which may be loaded, the address of the file for links that people copy, and the reason if
-// a load failed.
+// Checks addresses of files on other hosts, corrects links to a file's web page, and explains why a load failed.
 
 /** @typedef {{ url: URL, name: string }} RemoteFile */
 
 const LOCAL_HOSTS = ['localhost', '127.0.0.1'];
 
-/** Throws a sentence if the address cannot be loaded. @param {string} text @returns {RemoteFile} */
+/** Parses an address. Throws a sentence if it may not be loaded. @param {string} text @returns {RemoteFile} */
 export function remoteFile(text) {
   const url = fileAddress(parsed(text));
   if (url.username || url.password) throw new Error('The address has a user name or a password, which a link must not have.');
@@ -25,7 +24,7 @@ function parsed(text) {
   }
 }
 
-/** The file itself for a link to its page on Hugging Face or GitHub. @param {URL} url */
+/** Replaces a link to a file's page on Hugging Face or GitHub by the file's address. @param {URL} url */
 function fileAddress(url) {
   const [, owner, name, kind, ...rest] = url.pathname.split('/');
   if (['huggingface.co', 'hf.co'].includes(url.hostname)) url.pathname = url.pathname.replace(/^((?:\/(?:datasets|spaces))?\/[^/]+\/[^/]+)\/blob\//, '$1/resolve/');
@@ -41,7 +40,7 @@ function nameOf({ pathname, host }) {
   return (last && readable(last)) || host;
 }
 
-/** A path without percent escapes; a path with invalid escapes stays as it is. @param {string} path */
+/** Decodes percent escapes. A path with invalid escapes stays as it is. @param {string} path */
 export function readable(path) {
   try {
     return decodeURIComponent(path);
@@ -59,14 +58,14 @@ const STATUS_TEXTS = {
   429: 'The host has had too many requests. Try again later.',
 };
 
-/** Why the host's answer cannot be opened; null if it can. @param {Response} response */
+/** Returns why the host's answer cannot be opened; null if it can. @param {Response} response */
 export function refusal(response) {
   if (!response.ok) return `${STATUS_TEXTS[response.status] ?? 'The host could not send it.'} It answered ${response.status}.`;
   const type = response.headers.get('content-type') ?? '';
   return type.startsWith('text/html') ? 'There is a web page at this address, not a file. Use the address of the file itself.' : null;
 }
 
-/** Browsers hide the reason; a request without CORS shows whether the host answers at all. @param {URL} url */
+/** Browsers hide why a request failed; one without CORS shows whether the host answers at all. @param {URL} url */
 export async function failureReason(url) {
   if (!navigator.onLine) return 'There is no network.';
   if (location.protocol === 'https:' && url.protocol === 'http:') {

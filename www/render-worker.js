@@ -1,4 +1,4 @@
-// The render worker: has the reports of all runs and no trace; makes the strings and shapes that the page shows.
+// The render worker: turns the reports of all runs into the strings and shapes that the page shows. It has no trace.
 
 const [{ default: init, Reports, build_info: buildInfo, palette_css: paletteCss, rule_sets: ruleSets }, { serve }] = await Promise.all([
   import('./pkg/gpuprism.js'), import('./worker-serve.js'),

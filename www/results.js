@@ -12,8 +12,7 @@ import { Tabs, showRunChoice } from './tabs.js';
 
 const MIN_CHART_WIDTH = 280;
 
-/** The parts of the view that the results are drawn from, apart from the kernel. Windows and settings change the
- * reports.
+/** The parts of the view that change the drawn results. Windows and settings change the reports instead.
  * @type {(keyof View)[]} */
 const VIEW_OF_RESULTS = ['tab', 'of', 'sort', 'dir', 'filter', 'run', 'base', 'hide', 'pivot', 'gpu', 'above', 'comm'];
 
@@ -21,7 +20,7 @@ export class Results {
   #page;
   #tabs;
   #kernelPanel;
-  /** The width of the chart; reading it from the page makes the browser lay out the page. Zero if it has to be read. */
+  /** The width of the chart, cached because reading it forces a layout. Zero if it must be read again. */
   #width = 0;
   /** The key of the chart that is on screen. */
   #shownChartKey = '';

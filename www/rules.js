@@ -15,7 +15,8 @@ const CHECK_AFTER_MS = 250;
 const PLACEHOLDER = '{\n  "gpuprism": {\n    "default": {\n      "my_fused_gemm": "gemm"\n    }\n  }\n}';
 const JSON_TYPE = 'application/json';
 
-/** By table: the button of a row and the column it is for. @type {Record<string, { label: string, column: string }>} */
+/** For each table the button in its rows, and the column with the button's argument.
+ * @type {Record<string, { label: string, column: string }>} */
 const ACTIONS = { rules_in_force: { label: 'Edit', column: 'regex' }, rules_misc: { label: 'Make a rule', column: 'kernel_name' } };
 
 export class Rules {

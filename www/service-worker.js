@@ -32,7 +32,7 @@ async function install() {
   await Promise.all(Object.keys(BUILD.first).map((name) => fetchAndCache(cache, name)));
 }
 
-/** Deletes the caches of earlier builds: no page of them is open any more. */
+/** Deletes the caches of earlier builds. No page of them is open any more. */
 async function activate() {
   const old = (await caches.keys()).filter((name) => name.startsWith(OWN_CACHES) && name !== CACHE);
   await Promise.all(old.map((name) => caches.delete(name)));
@@ -43,7 +43,7 @@ async function activate() {
 function cachedName({ method, url, mode, headers }) {
   const { origin, pathname, search } = new URL(url);
   if (method !== 'GET' || origin !== HOME.origin || !pathname.startsWith(HOME.pathname) || headers.has('range')) return null;
-  // The query of a page is for the page's script.
+  // Only a page may have a query, which its script reads.
   if (search !== '' && mode !== 'navigate') return null;
   const name = decodeURI(pathname.slice(HOME.pathname.length)) || 'index.html';
   return Object.hasOwn(INTEGRITY, name) ? name : null;

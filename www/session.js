@@ -1,4 +1,4 @@
-// The open files: their readers and reports, the rule files, and the settings of the analysis. No DOM.
+// Manages the open files: their readers and reports, the rule files, and the options of the analyses. Uses no DOM.
 
 import { Reader, ReaderPool } from './reader-pool.js';
 import { asProblem } from './problem.js';
@@ -12,8 +12,7 @@ export const OWN_RULES = 'own rules.json';
 /** Their key in the browser's storage. */
 export const OWN_RULES_KEY = 'gpuprism:own-rules';
 
-/** The parts of the view that every analysis depends on: the rule set as `engine/model`, the owner of overlaps, devices
- * `each` or `merged`.
+/** The parts of the view that every analysis depends on.
  * @type {(keyof Settings)[]} */
 const SETTINGS = ['rules', 'attribution', 'devices'];
 
@@ -24,7 +23,7 @@ export class Session {
   #translate;
   #nextId = 1;
 
-  /** `translate` reads another tool's file.
+  /** `translate(name, text)` resolves with the report text of another tool's file.
    * @param {Store} store @param {Renderer} renderer @param {(name: string, text: string) => Promise<string>} translate */
   constructor(store, renderer, translate) {
     this.#store = store;
@@ -67,7 +66,7 @@ export class Session {
     return entry ? asRuleFile(entry) : null;
   }
 
-  /** Those in the trace's folder, else in the nearest folder above, as text. @param {Entry} entry */
+  /** The server arguments in the trace's folder, else in the nearest folder above it. @param {Entry} entry */
   #serverArguments({ file }) {
     const folder = (/** @type {string} */ name) => name.slice(0, name.lastIndexOf('/') + 1);
     const depth = (/** @type {Entry} */ entry) => folder(entry.file.name).length;
@@ -90,13 +89,13 @@ export class Session {
     return this.#reported.map(({ id, shownAnalysisId }) => `${id}.${shownAnalysisId}`).join();
   }
 
-  /** For each report the aggregates of its trace as text; empty without a trace. @param {string[]} axes */
+  /** For each report the pivot cells of its trace; empty without a trace. @param {string[]} axes */
   pivotCells(axes) {
     const cells = (/** @type {TraceEntry} */ entry) => entry.reader.request('pivotCells', { options: this.options(entry), axes });
     return Promise.all(this.#reported.map((entry) => (axes.length > 0 && isLive(entry) ? cells(entry) : '')));
   }
 
-  /** For each report, or for the one at this index; null without a trace.
+  /** One kernel in each report, or in the one at this index; null for a report without a trace.
    * @param {string} name @param {number} width @param {number | null} index */
   kernels(name, width, index) {
     const chosen = this.#reported.filter((_, at) => index === null || at === index);
@@ -132,7 +131,7 @@ export class Session {
     return this.entries.find(({ isOwnRules }) => isOwnRules);
   }
 
-  /** Rejects with what is wrong with the text. @param {string} text */
+  /** Replaces the person's own rules. Rejects with the problem of an invalid text. @param {string} text */
   async setOwnRules(text) {
     const others = this.ruleFiles.filter(({ file }) => file !== OWN_RULES);
     await this.#renderer.ruleSets([...others, { file: OWN_RULES, text }]);
@@ -149,7 +148,7 @@ export class Session {
     this.#publish();
   }
 
-  /** The results are on screen: adds the time of each new import to the browser's performance timeline. */
+  /** Adds the time of each new import, whose results are now on screen, to the browser's performance timeline. */
   measureImports() {
     for (const entry of this.#reported) {
       if (entry.openedAt === null) continue;
@@ -180,7 +179,8 @@ export class Session {
     await Promise.all(this.traces.filter((entry) => entry.status !== 'failed').map((entry) => this.analyseAgain(entry)));
   }
 
-  /** Analyses a trace without the cached result, because more than its options may have changed. @param {Entry} entry */
+  /** Analyses a trace without the cached result, because inputs other than its options have changed.
+   * @param {Entry} entry */
   analyseAgain(entry) {
     entry.wholeResult = null;
     return this.#analyse(entry);
@@ -192,7 +192,7 @@ export class Session {
     return this.#analyse(entry);
   }
 
-  /** Analyses a time range; partial results come first. @param {Entry} entry @param {string} window */
+  /** Analyses a time range. Partial results come first. @param {Entry} entry @param {string} window */
   setWindow(entry, window) {
     entry.window = window;
     return this.#analyse(entry, { isPartialFirst: true });
@@ -231,7 +231,7 @@ export class Session {
     if (isAuxiliary(entry)) await this.#analyseAll();
   }
 
-  /** Uses a reader that has read the trace with its code. @param {Entry} entry @param {Reader} reader */
+  /** Replaces the reader by one that has read the trace with its code. @param {Entry} entry @param {Reader} reader */
   replaceReader(entry, reader) {
     entry.reader?.close();
     entry.reader = reader;
@@ -271,7 +271,7 @@ export class Session {
     return reader.request('analyze', { options, isPartialFirst, server: this.#serverArguments(entry) });
   }
 
-  /** Computes the sections of the previous results after a refusal.
+  /** After a refused analysis: completes the partial results of the previous one, which are on screen.
    * @param {Entry} entry @param {Reader} reader @param {number} id @param {Options} options @param {Problem} problem */
   async #complete(entry, reader, id, options, problem) {
     entry.status = 'analysing';
@@ -288,12 +288,12 @@ export class Session {
     }
   }
 
-  /** Takes a result, unless a newer analysis was started.
+  /** Stores the result of an analysis, unless a newer one was started.
    * @param {Entry} entry @param {number} id @param {Options} options @param {Analysis} analysis */
   #show(entry, id, options, analysis) {
     if (id !== entry.analysisId) return;
     const { text, memory, isPartial } = analysis;
-    // Kept for the return from a window to the whole trace.
+    // Cached for the return from a window to the whole trace.
     if (!isPartial && !options.window) entry.wholeResult = { key: JSON.stringify(options), analysis };
     Object.assign(entry, {
       text, memory, isPartial, shownAnalysisId: id, shownOptions: options, status: isPartial ? 'analysing' : 'open', progress: null, problem: null,
@@ -327,8 +327,7 @@ export class Session {
     };
   }
 
-  /** A trace whose options were refused stays open with its last report; the problem is shown as a card. Returns
-   * whether it stays open.
+  /** Records a problem. A trace whose options were refused stays open with its last report; then returns true.
    * @param {Entry} entry @param {Problem} problem */
   #fail(entry, problem) {
     if (problem.kind === 'cancelled') return false;
@@ -360,17 +359,17 @@ const asRuleFile = ({ file, text }) => ({ file: file.name, text: text ?? '' });
 /** The files with a report. @param {Entry[]} entries */
 const reported = (entries) => entries.filter((entry) => !isAuxiliary(entry) && entry.text !== null);
 
-/** The rule files in use; the person's own come last, because the last has priority. @param {Entry[]} entries */
+/** The rule files in use. The person's own come last, because the last file has priority. @param {Entry[]} entries */
 const rulesInUse = (entries) => entries
   .filter((entry) => entry.kind === 'rules' && entry.status === 'open')
   .toSorted((a, b) => Number(a.isOwnRules) - Number(b.isOwnRules))
   .map(asRuleFile);
 
-/** The names of these files without their numbers. @param {Entry[]} entries */
+/** The names of these files with their numbers replaced. @param {Entry[]} entries */
 const nameStems = (entries) => new Set(entries.map(({ file }) => file.name.replace(/\d+/g, '#')));
 
 /** @type {Set<FileKind | null>} */
 const AUXILIARY = new Set(['rules', 'phases', 'server']);
 
-/** Reports whether a file changes how traces are analysed and has no results of its own. @param {Entry} entry */
+/** True if a file changes how traces are analysed and has no results of its own. @param {Entry} entry */
 export const isAuxiliary = ({ kind }) => AUXILIARY.has(kind);

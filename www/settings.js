@@ -8,13 +8,13 @@ import { arrange, byId, el } from './dom.js';
 const form = byId('settings');
 const selects = Object.fromEntries([...form.querySelectorAll('select')].map((select) => [select.name, select]));
 
-/** `onChange` gets the changed setting. @param {(settings: Partial<Settings>) => void} onChange */
+/** Calls `onChange` with the setting that the person changed. @param {(settings: Partial<Settings>) => void} onChange */
 export function wireSettings(onChange) {
   form.addEventListener('submit', (event) => event.preventDefault());
   for (const [name, select] of Object.entries(selects)) select.addEventListener('change', () => onChange({ [name]: select.value }));
 }
 
-/** A chosen set that does not exist stays in the list: the analysis refuses it by name.
+/** Fills the list of rule sets. It includes a chosen set that does not exist, which the analysis then refuses by name.
  * @param {RuleSets[]} engines @param {string} chosen */
 export function showRuleSets(engines, chosen) {
   const ids = engines.flatMap(({ engine, models }) => models.map((model) => `${engine}/${model}`)).filter((id) => id !== 'gpuprism/default');
@@ -29,8 +29,8 @@ export function showSettings({ rules, attribution, devices }) {
   for (const [name, value] of Object.entries({ rules, attribution, devices })) selects[name].value = value;
 }
 
-/** Enables the settings if a trace is open (saved reports cannot be analysed again), with one wall time for each trace.
- * A field that stays keeps its node, and so what is being typed.
+/** Enables the settings if a trace is open, because saved reports cannot be analysed again. Shows a wall time for each
+ * trace; a field that is still needed keeps its node and so what is being typed.
  * @param {Session} session */
 export function showTraceSettings(session) {
   const isDisabled = session.traces.every(({ status }) => status === 'failed');

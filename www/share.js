@@ -1,4 +1,4 @@
-// The panel for sharing: the format, what to replace by placeholders, a preview of what would leave the page, then save or copy.
+// The panel for sharing: the format, the redactions, a preview of the shared contents, and a button that saves or copies.
 // A worker computes the preview. Loaded when a person opens it.
 
 import { actions } from './cards.js';
@@ -25,7 +25,8 @@ export class SharePanel {
   #onProblem;
   #format = 'html';
   #isSlim = false;
-  /** Ids of what is replaced; null for all. @type {{ file: Set<string> | null, link: Set<string> | null }} */
+  /** Ids of the redactions in files and in links; null for all.
+   * @type {{ file: Set<string> | null, link: Set<string> | null }} */
   #redactions = { file: new Set(['secrets']), link: null };
   #kinds = el('fieldset', {});
   #slim = el('input', { type: 'checkbox', name: 'slim' });
@@ -71,7 +72,7 @@ export class SharePanel {
     return { format: this.#format, redact: [...(this.#chosen ?? all)], slim: this.#isLink && this.#isSlim };
   }
 
-  /** Shows what would leave the page with the current choices. */
+  /** Shows what would be shared with the current choices. */
   async show() {
     this.#status.textContent = '';
     this.#address.hidden = true;

@@ -9,7 +9,8 @@ export function readStored(key) {
   }
 }
 
-/** Stores a text, or removes it if it is empty. Returns false if storage is refused. @param {string} key @param {string} text */
+/** Stores a text, or removes it if it is empty. Returns false if storage is refused.
+ * @param {string} key @param {string} text */
 export function store(key, text) {
   try {
     if (text) localStorage.setItem(key, text);

@@ -1,5 +1,5 @@
-// The state of the page, in one direction: an event calls an action (session.js, or `look` of app.js), the action updates the store,
-// and the store calls its subscribers, which render. Parts of the page read the store and never wait for each other.
+// The state of the page. It flows in one direction: an event calls an action (session.js, or `look` of app.js), the action updates
+// the store, and the store calls its subscribers, which render. Parts of the page read the store and never wait for each other.
 
 /** @import { State } from './types.js' */
 
@@ -9,7 +9,8 @@ export class Store {
   #state;
   /** @type {{ keys: (keyof State)[], subscriber: Subscriber }[]} */
   #subscriptions = [];
-  /** Updates to be notified of. A subscriber may update the store. @type {{ next: State, previous: State }[]} */
+  /** Updates that subscribers have not seen yet. A subscriber may update the store.
+   * @type {{ next: State, previous: State }[]} */
   #queue = [];
   #isNotifying = false;
 

@@ -1,4 +1,4 @@
-// The overview strips: what each device and stream of a trace did over time, and the window in them that the results show.
+// The overview strips: the activity of each device and stream of a trace over time, and in them the window of the results.
 
 import { chartSvg, shapes } from './chart.js';
 import { button, byId, el, setAttributes, svg } from './dom.js';
@@ -91,7 +91,7 @@ export class Strips {
     return figure;
   }
 
-  /** The windows that can be picked by name do not change while the reader stays.
+  /** Loads the windows that can be picked by name, once for each reader.
    * @param {TraceEntry} entry @param {StripFigure} figure */
   async #loadGroups(entry, figure) {
     if (figure.reader === entry.reader) return;
@@ -138,7 +138,7 @@ function newFigure(entry, actions) {
   };
 }
 
-/** A separate layer for what moves: the browser does not repaint the strips with each move.
+/** A separate layer for moving shapes, so that the browser does not repaint the strips with each move.
  * @param {Chart} chart @param {SVGElement} plot */
 const frameLayer = ({ width, height }, plot) => svg('svg', [
   ['class', 'chart strip-frame'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['aria-hidden', 'true'],
@@ -156,7 +156,8 @@ class Drag {
   #frame;
   #windowBefore;
   #previewTimer = 0;
-  /** The last request, and the pointer's position then. @type {{ end: number, window: Promise<string> } | null} */
+  /** The last request, and the position of the pointer that it was made for.
+   * @type {{ end: number, window: Promise<string> } | null} */
   #request = null;
   #finished = new AbortController();
 

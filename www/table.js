@@ -1,5 +1,5 @@
-// The row of tabs and the tables below it: sortable headings, kernel names that open the kernel in detail, and above each table
-// its single figures, its notes and what is missing. Of a long table only the rows on screen are in the page (virtual.js).
+// Draws the row of tabs and the tables below it. Each table has its figures, notes and gaps above it. Headings sort; kernel names
+// open a kernel in detail. For a long table only the rows on screen are in the document (virtual.js).
 
 import { arrange, button, byId, commandLine, el, figureItem, note, present, swatch, words } from './dom.js';
 
@@ -8,7 +8,7 @@ import { arrange, button, byId, commandLine, el, figureItem, note, present, swat
 
 /** Sorts by a column. @typedef {(key: string, isDescending: boolean) => void} OnSort */
 /** The cells of further rows. @typedef {(from: number) => Promise<Cell[][]>} RequestRows */
-/** What to do with the table of this id. `save` saves it as CSV.
+/** Actions on the table with an id. `save` saves it as CSV.
  * @typedef {{
  *   sort(table: string, key: string, isDescending: boolean): void,
  *   save(table: string): void,
@@ -41,8 +41,8 @@ export function showTables(key, tables, actions) {
   restoreFocus();
 }
 
-/** Returns a function that, if the focused node was replaced, moves the focus to the same heading or kernel, or to the
- * rows, which scroll by keys.
+/** Returns a function that restores the focus if the focused node was replaced: to the same heading or kernel, or to
+ * the rows, which scroll by keys.
  * @param {HTMLElement} parent */
 function rememberFocus(parent) {
   /** @type {HTMLElement | null} */
@@ -98,7 +98,7 @@ function figureList({ run, figures }) {
   return el('dl', { class: 'figures', 'aria-label': run || null }, run && el('div', {}, el('dt', {}, 'Run'), el('dd', {}, run)), ...figures.filter(({ text }) => text).map(figureItem));
 }
 
-/** What is missing, and the command that captures it. @param {Gap} gap */
+/** States what is missing, and the command that captures it. @param {Gap} gap */
 function gapLine({ run, why, recapture }) {
   return el('div', { class: 'gap' }, el('p', {}, run && el('span', { class: 'run-label' }, `${run}: `), ...words(why)), recapture && commandLine(recapture));
 }
@@ -120,7 +120,7 @@ function grid(table, actions) {
   return present([frame, ...controls, printNote]);
 }
 
-/** Tables in the page. @type {{ body: HTMLElement, expand: () => void, collapse?: () => void }[]} */
+/** What tables do before and after printing. @type {{ body: HTMLElement, expand: () => void, collapse?: () => void }[]} */
 let printable = [];
 addEventListener('beforeprint', () => printable.forEach((table) => table.expand()));
 addEventListener('afterprint', () => printable.forEach((table) => table.collapse?.()));
@@ -143,7 +143,7 @@ function shortBody({ columns, rows, row_count: count }, body, requestRows) {
   return [more];
 }
 
-/** The rows on screen, and a note that the browser's own search misses the others.
+/** Adds virtual rows and a note that the browser's own search misses the rows that are not on screen.
  * @param {Table} table @param {HTMLElement} frame @param {HTMLElement} body @param {RequestRows} requestRows
  * @returns {HTMLElement[]} */
 function longBody(table, frame, body, requestRows) {
@@ -186,7 +186,7 @@ function head(columns, onSort, isLong) {
 
 const SORT_ARROWS = { none: '', ascending: '↑', descending: '↓' };
 
-/** Sorts numbers from the largest; pressed again, reverses the order.
+/** A heading that sorts, numbers from the largest. Pressed again, it reverses the order.
  * @param {Column} column @param {OnSort | undefined} onSort */
 function heading({ key, title, kind, sort }, onSort) {
   if (kind === 'action') return el('th', { scope: 'col' }, el('span', { class: 'visually-hidden' }, title));
@@ -240,7 +240,7 @@ function kernelName(name) {
 /** A note in place of sections that are being computed. */
 export const pendingNote = () => note('Being computed');
 
-/** As the ARIA pattern says: one tab stop, arrow keys move.
+/** Shows the row of tabs by the ARIA pattern: it is one tab stop, and arrow keys choose a tab.
  * @param {ShownTab[]} tabs @param {string} chosen @param {(tab: string) => void} onChoose */
 export function showTabs(tabs, chosen, onChoose) {
   const strip = byId('tabs');
@@ -257,7 +257,7 @@ export function showTabs(tabs, chosen, onChoose) {
   if (hadFocus) chosenTab?.focus();
 }
 
-/** Leaves the page where it is, unlike `scrollIntoView`. @param {HTMLElement} strip @param {HTMLElement} tab */
+/** Scrolls only the strip, unlike `scrollIntoView`. @param {HTMLElement} strip @param {HTMLElement} tab */
 function scrollSideways(strip, tab) {
   const [frame, part] = [strip, tab].map((node) => node.getBoundingClientRect());
   strip.scrollLeft += Math.min(0, part.left - frame.left) + Math.max(0, part.right - frame.right);

@@ -18,7 +18,7 @@ const DASHBOARD = { id: 'dashboard', title: 'Dashboard', rows: '', tables: [] };
 const RANKS = { id: 'ranks', title: 'Ranks', rows: '', tables: ['ranks', 'rank_collectives', 'rank_waits', 'rank_files'] };
 const RULES = { id: 'rules', title: 'Rules', rows: '', tables: ['rules_in_force', 'rules_misc'] };
 const TRIAGE = { id: 'triage', title: 'Triage', rows: '', tables: [] };
-/** The default pivot is a table of the report; other layouts are computed by the pivot worker. */
+/** The default pivot is a table of the report. A tools worker computes other layouts. */
 const PIVOT = 'pivot';
 /** A layout in the address: rows, columns, values, percentage, number of rows. */
 const LAYOUT_LENGTH = 5;
@@ -70,7 +70,7 @@ export class Tabs {
     if (store.view === view) attempt('The view could not be drawn', () => this.show());
   }
 
-  /** Every torch trace has a triage tab, also before its tables are computed. @returns {AnyTab[]} */
+  /** Every torch trace has a triage tab, even before its tables are computed. @returns {AnyTab[]} */
   get #all() {
     const { store, session } = this.#page;
     const tabs = this.#reportTabs;
@@ -152,7 +152,7 @@ export class Tabs {
     if (id) document.querySelector(`.block[data-table~="${CSS.escape(id)}"]`)?.scrollIntoView({ block: 'nearest' });
   }
 
-  /** The windows of other traces of a job that show the same time range.
+  /** Resolves with the windows that show the same time range in the other traces of a job.
    * @param {TraceEntry} entry @param {string} window */
   async jobWindows(entry, window) {
     const { session } = this.#page;
@@ -162,7 +162,7 @@ export class Tabs {
   /** Applies the rules of an earlier visit. */
   restoreRules = async () => (await this.#rules()).restore();
 
-  /** Shows the comparison once all open files have been read; until then the previous one stays. For one job, it is about its ranks. */
+  /** Shows the comparison once all open files have been read. For one job, it compares the ranks. */
   showComparison = latest(
     async () => {
       const progress = this.#comparisonProgress;
@@ -201,7 +201,8 @@ export class Tabs {
   /** @param {string} id */
   #isOfReport = (id) => !this.#hasLayout(id) && ![RULES, COMPARE, RANKS].some(({ tables }) => tables.includes(id));
 
-  /** The part of the page that makes this table; null for a table of the report or of the comparison. @param {string} id */
+  /** The part of the page that makes this table; null for a table of the report or of the comparison.
+   * @param {string} id */
   #partOf(id) {
     if (this.#hasLayout(id)) return this.#pivot();
     if (RANKS.tables.includes(id)) return this.#ranks();
@@ -244,7 +245,7 @@ export class Tabs {
     };
   }
 
-  /** A function that requests further rows of the tables in their current order, even if they are sorted differently later. */
+  /** Returns a function that requests further rows in the current order, even if the tables are sorted again later. */
   #moreRows() {
     const requests = new Map(this.#chosen.tables.map((id) => [id, this.#request(id)]));
     return async (/** @type {string} */ id, /** @type {number} */ from) => {

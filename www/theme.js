@@ -1,4 +1,4 @@
-// The theme: light, dark or as the system has it.
+// The theme: light, dark, or that of the system.
 
 import { byId } from './dom.js';
 

@@ -1,5 +1,5 @@
-// The tools worker: everything of the full module that needs no trace. It compares runs, writes the files that a person saves, makes
-// pivot tables and compares the ranks of a job. The page starts up to three: for the pivot tab, for the ranks tab, and for the rest.
+// The tools worker: all functions of the full module that need no trace. It compares runs, writes the files that a person saves,
+// makes pivot tables and compares the ranks of a job. The page starts up to three: for pivot, for ranks, and for the rest.
 
 const [{ default: init, Pivot, Ranks, Tools, choose_files: chooseFiles }, { serve }] = await Promise.all([
   import('./pkg/gpuprism_full.js'), import('./worker-serve.js'),
@@ -55,7 +55,7 @@ const handlers = {
   ruleToEdit: ({ options, file, text, regex }) => tools.rule_to_edit(JSON.stringify(options), file, text, regex),
 
   setPivotCells({ texts, cells }) {
-    // Freed first: the memory of both would be needed at once.
+    // Freed first, because both together may not fit into memory.
     pivot?.free();
     pivot = null;
     pivot = new Pivot(texts, cells);
@@ -64,7 +64,7 @@ const handlers = {
   pivotCsv: ({ layout, request }) => loadedPivot().csv(layout, JSON.stringify(request)),
 
   setRankLogs({ logs }) {
-    // Freed first: the memory of both would be needed at once.
+    // Freed first, because both together may not fit into memory.
     ranks?.free();
     ranks = null;
     ranks = new Ranks(logs);

@@ -1,4 +1,4 @@
-// Requests to tools workers, which do everything of the full module that needs no trace. Loaded with the first request.
+// Sends requests to tools workers. Loaded with the first request.
 
 import { WorkerLink, compiledModule } from './worker-link.js';
 
@@ -7,13 +7,13 @@ import { WorkerLink, compiledModule } from './worker-link.js';
 /** @typedef {WorkerLink<ToolsOperations>} ToolsLink */
 /** @typedef {'set' | 'setPivotCells' | 'setRankLogs'} LoadOperation */
 
-/** A tools worker and the data that it has. It is started with the first request, and again after it has ended with a fault. */
+/** A tools worker and its data. It is started with the first request, and again after a fault. */
 export class ToolsWorker {
   /** @type {ToolsLink | null} */
   #link = null;
   /** @type {Promise<ToolsLink> | null} */
   #started = null;
-  /** The data that the worker has, or is being given. @type {{ started: unknown, key: unknown[], link: Promise<ToolsLink> } | null} */
+  /** The last data that were sent. @type {{ started: unknown, key: unknown[], link: Promise<ToolsLink> } | null} */
   #loaded = null;
 
   /** Resolves with the worker. */
@@ -24,8 +24,7 @@ export class ToolsWorker {
     return this.#started;
   }
 
-  /** Resolves with the worker once it has the data of `key`. Unless it has them, it gets them by `op`, whose arguments
-   * are `data()`.
+  /** Resolves with the worker once it has the data of `key`. Unless it has them already, sends `op` with `data()`.
    * @template {LoadOperation} Op @param {unknown[]} key @param {Op} op
    * @param {() => Promise<Parameters<ToolsOperations[Op]>[0]>} data */
   load(key, op, data) {
@@ -41,7 +40,7 @@ export class ToolsWorker {
     return loaded.link;
   }
 
-  /** Gives the worker data, after those that it is being given.
+  /** Sends data to the worker, after the data that are being sent.
    * @template {LoadOperation} Op @param {Promise<ToolsLink>} started @param {Promise<ToolsLink> | undefined} before @param {Op} op
    * @param {Promise<Parameters<ToolsOperations[Op]>[0]>} data */
   async #give(started, before, op, data) {

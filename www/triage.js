@@ -1,5 +1,5 @@
-// The tab of the triage: reads torch traces again with their code, shows the progress, takes another trace for the source lines of
-// kernels, and makes kernels and source lines in its tables clickable. Loaded when the tab is first opened.
+// The triage tab: reads torch traces again with their code, shows the progress, lets the person choose the trace that provides the
+// source lines of kernels, and makes kernels and source lines clickable. Loaded when the tab is first opened.
 
 import { actions, problemText, progressText, shellQuoted } from './cards.js';
 import { button, byId, commandLine, copyButton, el, note, present, severityMark, targetWithin } from './dom.js';
@@ -12,8 +12,7 @@ import { compiledModule } from './worker-link.js';
 /** @import { Session } from './session.js' */
 /** @import { Store } from './store.js' */
 
-/** A torch trace in the triage. `mapping` are the traces that its source lines are taken from; `isMappingChosen` if the
- * person chose them.
+/** A torch trace in the triage. `mapping` are the traces that provide its source lines.
  * @typedef {{ reader: CodeReader, progress: Progress | null, problem: Problem | null, mapping: Entry[], isMappingChosen: boolean }} TriageState */
 
 const SEVERAL = 'several';
@@ -42,7 +41,7 @@ export class Triage {
     byId('blocks').addEventListener('click', (event) => onTableClick(event, onKernel), { capture: true });
   }
 
-  /** While the tab is open, new traces are read. @param {boolean} isOpen @param {boolean} hasTables */
+  /** Shows or hides the panel. Reads new traces while it is shown. @param {boolean} isOpen @param {boolean} hasTables */
   show(isOpen, hasTables) {
     this.#panel.hidden = !isOpen;
     this.#copy.hidden = !hasTables;
@@ -55,7 +54,7 @@ export class Triage {
     return this.#session.traces.filter(({ torch, text, status }) => torch && text !== null && status !== 'failed');
   }
 
-  /** Forgets files that were closed or read again. A trace that took source lines from one uses its own again. */
+  /** Forgets files that were closed or read again. A trace with source lines from such a file uses its own again. */
   #forgetClosed() {
     const isClosed = (/** @type {Entry} */ entry) => !this.#session.entries.includes(entry);
     for (const [entry, { reader }] of this.#states) {
@@ -84,13 +83,13 @@ export class Triage {
     });
   }
 
-  /** Traces of graph captures, which have source lines for other traces. @param {Entry} entry */
+  /** The traces of graph captures that can provide source lines for this trace. @param {Entry} entry */
   #captures(entry) {
     if (this.#states.get(entry)?.reader.isCapture) return [];
     return this.#traces.filter((other) => other !== entry && this.#states.get(other)?.reader.isCapture);
   }
 
-  /** A graph capture was read: traces that were read before take their source lines from it. */
+  /** After a graph capture was read: the traces that were read before it take their source lines from it. */
   #offerCapture() {
     for (const entry of this.#traces) {
       const state = this.#states.get(entry);
@@ -116,7 +115,7 @@ export class Triage {
     });
   }
 
-  /** Runs a step that reads files after those before it, and shows its progress or problem in the trace's line.
+  /** Queues a step that reads files. Shows its progress or problem in the trace's line.
    * @param {TriageState} state @param {(onProgress: (progress: Progress) => void) => Promise<void>} step */
   #enqueue(state, step) {
     let since = performance.now();
@@ -145,7 +144,7 @@ export class Triage {
     this.#runs.replaceChildren(...present(traces.map((entry) => this.#line(entry, traces))));
   }
 
-  /** Its problem, its progress, or the choice of its source lines. @param {Entry} entry @param {Entry[]} traces */
+  /** A trace's problem, its progress, or the choice of its source lines. @param {Entry} entry @param {Entry[]} traces */
   #line(entry, traces) {
     const state = this.#states.get(entry);
     if (!state) return null;
@@ -187,7 +186,7 @@ export class Triage {
   }
 }
 
-/** The worker of a trace that was read with its code. The session uses it in place of the first reader. */
+/** The worker of a trace that was read with its code. It replaces the trace's first reader. */
 class CodeReader extends Reader {
   command = 'triage --input';
   isOpened = false;

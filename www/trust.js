@@ -1,4 +1,4 @@
-// The origins that may show files without a question: this one, and those that the person chose on this device.
+// The origins whose files are shown without a question: that of the page, and those that the person chose on this device.
 
 import { readStored, store } from './storage.js';
 

@@ -1,4 +1,4 @@
-// The rows of a long table: only the rows on screen and a margin are in the page, others are requested when they are scrolled
+// The rows of a long table. Only the rows on screen and a margin are in the document. Others are requested when they are scrolled
 // to. Loaded with the first long table.
 
 import { ROWS_PER_REQUEST } from './table.js';
@@ -22,7 +22,7 @@ export class VirtualRows {
   #draw;
   #request;
   #onDrawn;
-  /** Cells in chunks, by the index of the first row. @type {Map<number, Cell[][] | Promise<void>>} */
+  /** Chunks of cells, or promises of them, by the index of the first row. @type {Map<number, Cell[][] | Promise<void>>} */
   #chunks;
   /** Rows in the page, by index. @type {Map<number, Row>} */
   #shown = new Map();
@@ -32,8 +32,7 @@ export class VirtualRows {
   #isPrinting = false;
 
   /** `first` are the cells of the first rows. `draw(cells, index)` creates a row; cells are null until they arrive.
-   * `request(from)` resolves with the cells of rows from an index on; `onDrawn()` is called when other rows are in the
-   * page.
+   * `request(from)` resolves with the cells of rows from an index on. `onDrawn()` is called after the rows have changed.
    * @param {{ frame: HTMLElement, body: HTMLElement, count: number, first: Cell[][],
    *   draw: (cells: Cell[] | null, index: number) => HTMLElement, request: (from: number) => Promise<Cell[][]>, onDrawn: () => void }} table */
   constructor({ frame, body, count, first, draw, request, onDrawn }) {
@@ -111,7 +110,7 @@ export class VirtualRows {
     this.#shown.delete(index);
   }
 
-  /** The frame takes the focus of a row that is removed, so that keys still scroll.
+  /** Moves the focus from a row that will be removed to the frame, so that keys still scroll.
    * @param {number} from @param {number} to */
   #keepFocus(from, to) {
     for (const [index, { node }] of this.#shown) {

@@ -1,4 +1,4 @@
-// The windows of the traces: the overview strips in which they are picked, and their part of the address.
+// The windows of the traces: connects the overview strips, in which windows are picked, to the session and the address.
 
 import { CallCounter, latest, onDemand } from './dom.js';
 import { asProblem } from './problem.js';
@@ -26,7 +26,8 @@ export class Windows {
     this.#strips = onDemand(async () => new (await import('./strips.js')).Strips(actions));
   }
 
-  /** A refused window is tried again, to show the problem again. @param {Entry} entry @param {string} window */
+  /** Shows a window. A refused one is tried again, to show the problem again.
+   * @param {Entry} entry @param {string} window */
   #preview = (entry, window) => {
     if (entry.window !== window || entry.problem) this.#page.session.setWindow(entry, window);
   };
@@ -76,7 +77,7 @@ export class Windows {
     () => {},
   );
 
-  /** Applies the address to new traces, or to all of them. @param {{ all: boolean }} options */
+  /** Applies the windows in the address to new traces, or to all traces. @param {{ all: boolean }} options */
   #apply({ all }) {
     if (all) this.#picks.start();
     const { session, store, look } = this.#page;

@@ -18,8 +18,7 @@ const addresses = new Map();
 /** The address for a worker of this script. A worker inherits the page's content security policy only if its own
  * address is a blob: URL; a worker loaded from a file could fetch from anywhere. The blob's text imports the script,
  * which is same-origin, by import(), which script-src governs. A static import would fall under worker-src, which
- * allows only blob:, in Firefox even in the modules that the worker imports. So no script of a worker has a static
- * import.
+ * allows only blob:, in Firefox even in imported modules. So scripts of workers have no static imports.
  * @param {string} script */
 function blobAddress(script) {
   const known = addresses.get(script);
@@ -55,7 +54,7 @@ export class WorkerLink {
     this.#worker = worker;
   }
 
-  /** Rejects with a WorkerProblem.
+  /** Resolves with the result of an operation. Rejects with a WorkerProblem.
    * @template {keyof O & string} K @param {K} op @param {Parameters<O[K]>[0]} args
    * @param {(progress: Progress) => void} [onProgress] @returns {Promise<ReturnType<O[K]>>} */
   request(op, args, onProgress = () => {}) {

@@ -12,7 +12,7 @@ const instances = new Set();
 let imported = null;
 /** Null if the trace was read without its code. @type {import('./pkg/gpuprism_full.js').Triage | null} */
 let triage = null;
-/** True for a large trace until its window was rehearsed. */
+/** True for a large trace until `rehearse` has started. */
 let needsRehearsal = false;
 
 function trace() {
@@ -51,7 +51,7 @@ const handlers = {
     return { isCapture: wasm.is_capture(read) };
   },
   async map({ files }, progress) {
-    // The previous ones are freed first: the memory of both would be needed at once.
+    // Freed first, because both together may not fit into memory.
     triage?.forget_mapping();
     for (const file of files) triage?.add_mapping(await readWithCode(file, progress));
   },
