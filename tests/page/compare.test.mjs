@@ -270,10 +270,10 @@ test('a chart fits its place after the page is quickly narrowed and widened', as
     };
   });
   await page.setViewportSize({ width: 700, height: 900 });
-  const isAsked = (width) => page.waitForFunction((width) => window.tap.asked.chart?.some(({ args }) => 'baseline' in args && args.width === width), width);
-  await isAsked(place - 200);
+  const isRequested = (width) => page.waitForFunction((width) => window.tap.requests.chart?.some(({ args }) => 'baseline' in args && args.width === width), width);
+  await isRequested(place - 200);
   await page.setViewportSize({ width: 900, height: 900 });
-  await isAsked(place);
+  await isRequested(place);
   await page.waitForFunction(() => window.unanswered === 0);
   assert.deepEqual(await widths(), [place, place]);
   assert.deepEqual(faults, []);

@@ -103,24 +103,24 @@ export async function openPage(browser, origin, fragment = '') {
 }
 
 /**
- * Intercepts the requests of the page to its workers, as `window.tap`. `asked[name]` has the requests {worker, args}; `late[name]` is a
- * delay in milliseconds, Infinity until `letGo()` is called. The name is that of the operation; an analysis without sections is
+ * Intercepts the requests of the page to its workers, as `window.tap`. `requests[name]` has the requests {worker, args}; `delays[name]`
+ * is a delay in milliseconds, Infinity until `release()` is called. The name is that of the operation; an analysis without sections is
  * `first`.
  */
-export const tapWorkers = (page, late = {}) => page.evaluate((late) => {
+export const tapWorkers = (page, delays = {}) => page.evaluate((delays) => {
   const { postMessage } = Worker.prototype;
-  const tap = { asked: {}, late, letGo() {} };
-  const named = ({ op, args }) => (op === 'analyze' && args.isPartialFirst ? 'first' : op);
+  const tap = { requests: {}, delays, release() {} };
+  const nameOf = ({ op, args }) => (op === 'analyze' && args.isPartialFirst ? 'first' : op);
   Worker.prototype.postMessage = function tapped(message, ...more) {
-    const what = named(message);
-    (tap.asked[what] ??= []).push({ worker: this, args: message.args });
+    const name = nameOf(message);
+    (tap.requests[name] ??= []).push({ worker: this, args: message.args });
     const send = () => postMessage.call(this, message, ...more);
-    if (tap.late[what] === Infinity) tap.letGo = send;
-    else if (tap.late[what]) setTimeout(send, tap.late[what]);
+    if (tap.delays[name] === Infinity) tap.release = send;
+    else if (tap.delays[name]) setTimeout(send, tap.delays[name]);
     else send();
   };
   window.tap = tap;
-}, late);
+}, delays);
 
 /** A sentence as the page shows it: without the backticks around commands, which it formats as code. */
 export const unquoted = (text) => text.replaceAll('`', '');

@@ -262,7 +262,7 @@ test('each trace sends its log once, whatever is opened or closed later, to one 
   }
   await page.locator('#chips button').last().click();
   await bars(3);
-  assert.deepEqual(await page.evaluate(() => [window.tap.asked.ranksLog.length, new Set(window.tap.asked.setRankLogs.map(({ worker }) => worker)).size]), [4, 1]);
+  assert.deepEqual(await page.evaluate(() => [window.tap.requests.ranksLog.length, new Set(window.tap.requests.setRankLogs.map(({ worker }) => worker)).size]), [4, 1]);
   assert.match((await verdicts(page))[0], /^Rank 1 delays the others/);
   assert.deepEqual(faults, []);
   await close();

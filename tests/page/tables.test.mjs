@@ -1,5 +1,5 @@
-// Of a table of a hundred thousand rows only a few are in the page: the right ones at every position in every order. Screen readers get
-// the number of rows, the focus is kept, and the first rows are printed.
+// A table of a hundred thousand rows: few rows are in the document, and the right ones at every position in every order. Screen readers
+// get the number of rows, the focus is kept, and the first rows are printed.
 
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';

@@ -161,21 +161,29 @@ test('server arguments apply to the triage, and a trace of captures provides sou
   if (!names.every((name) => existsSync(join(h.traces, name)))) return t.skip(`no traces in ${h.traces}`);
   const [trace, capture] = await Promise.all(names.map(async (name) => ({ name, body: await readFile(join(h.traces, name)) })));
   const args = { name: 'server_args.json', body: Buffer.from('{"model_path": "Qwen/Qwen3-8B", "tp_size": 2}') };
-  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=triage');
-  await h.drop(page, capture, trace, args);
-  await page.waitForFunction(() => document.querySelectorAll('.triage-run select').length === 2, null, { timeout: 60_000 });
-  await triaged(page);
-  const choice = page.locator('.triage-run', { has: page.locator(`.run-label[title="${trace.name}"]`) }).locator('select option:checked');
-  assert.equal(await choice.textContent(), capture.name);
-  const mine = JSON.parse((await h.exported(page, 'json')).body).runs.find(({ label }) => label === trace.name).sections;
   const [theirs] = JSON.parse(await native(trace, [capture.name], capture, args)).runs;
   assert.equal(theirs.label, trace.name);
   // The command makes no other sections, and some key figures come from those.
   const sections = Object.entries(theirs.sections).filter(([name]) => name !== 'key_figures');
   assert.ok(sections.length >= 5);
-  for (const [name, section] of sections) assert.deepEqual(mine[name], section, name);
-  assert.deepEqual(faults, []);
-  await close();
+  for (const drops of [[[capture, trace, args]], [[trace], [capture], [args]]]) {
+    await t.test(`dropped in ${drops.length} steps`, async () => {
+      const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=triage');
+      for (const files of drops) {
+        await h.drop(page, ...files);
+        await triaged(page);
+      }
+      await page.waitForFunction(() => document.querySelectorAll('.triage-run select').length === 2, null, { timeout: 60_000 });
+      await page.locator('.chip.rules', { hasText: args.name }).waitFor();
+      await triaged(page);
+      const choice = page.locator('.triage-run', { has: page.locator(`.run-label[title="${trace.name}"]`) }).locator('select option:checked');
+      assert.equal(await choice.textContent(), capture.name);
+      const mine = (await report(page)).runs.find(({ label }) => label === trace.name).sections;
+      for (const [name, section] of sections) assert.deepEqual(mine[name], section, name);
+      assert.deepEqual(faults, []);
+      await close();
+    });
+  }
 });
 
 /** Drops a folder, given as {path: body}. Scripts cannot create a real one, so its entries are mocked. */

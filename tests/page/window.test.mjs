@@ -93,9 +93,9 @@ test('strips fit the page after its width changes back and forth', async () => {
   // Both widths are requested before the first answer.
   await h.tapWorkers(page, { strips: 500 });
   await page.setViewportSize({ width: narrow, height: 900 });
-  await page.waitForFunction(() => window.tap.asked.strips?.length === 1);
+  await page.waitForFunction(() => window.tap.requests.strips?.length === 1);
   await page.setViewportSize({ width: wide, height: 900 });
-  await page.waitForFunction(() => window.tap.asked.strips.length === 2);
+  await page.waitForFunction(() => window.tap.requests.strips.length === 2);
   await page.waitForTimeout(1000);
   assert.deepEqual(await widths(), [wide - 40, wide - 40]);
   const places = await page.locator('#strips figure svg').evaluateAll((layers) => layers.map((layer) => JSON.stringify(layer.getBoundingClientRect())));
@@ -147,7 +147,7 @@ test('a file that is closed during a drag is removed without an error', async ()
   await drawn(page, 1).waitFor();
   await h.tapWorkers(page, { window: 60_000 });
   await holdOver(page, 0.2, 0.5);
-  await page.waitForFunction(() => window.tap.asked.window?.length > 0);
+  await page.waitForFunction(() => window.tap.requests.window?.length > 0);
   await page.evaluate(() => document.querySelector('[aria-label="Close a.json"]').click());
   await page.mouse.up();
   await page.waitForFunction(() => document.querySelectorAll('#strips figure').length === 1);
@@ -157,7 +157,7 @@ test('a file that is closed during a drag is removed without an error', async ()
   await close();
 });
 
-test('a replaced reader is asked for its own strips', async () => {
+test('a replaced reader gets a request for its own strips', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, stepped('steps.json'));
   await h.settled(page);
@@ -165,8 +165,8 @@ test('a replaced reader is asked for its own strips', async () => {
   await h.tapWorkers(page);
   // The triage reads the file again, in a worker that replaces the first reader.
   await page.locator('#tab-triage').click();
-  await page.waitForFunction(() => window.tap.asked.strips?.length > 0);
-  assert.equal(await page.evaluate(() => window.tap.asked.strips[0].args.known), 0, 'it knows no turn of the one before');
+  await page.waitForFunction(() => window.tap.requests.strips?.length > 0);
+  assert.equal(await page.evaluate(() => window.tap.requests.strips[0].args.known), 0, 'it knows no turn of the one before');
   await h.settled(page);
   assert.deepEqual(faults, []);
   await close();
@@ -181,7 +181,7 @@ test('leaving a window shows the whole trace at once, with the current settings'
   const report = async () => (await h.exported(page, 'json')).body.toString();
   const reported = await report();
   const analysesOf = async (act) => {
-    const analyses = () => page.evaluate(() => ['first', 'analyze'].flatMap((what) => window.tap.asked[what] ?? []).length);
+    const analyses = () => page.evaluate(() => ['first', 'analyze'].flatMap((what) => window.tap.requests[what] ?? []).length);
     const before = await analyses();
     await act();
     await page.waitForFunction((text) => document.querySelector('.run-facts').innerText === text, whole);
@@ -315,7 +315,7 @@ test('a large trace shows partial results of a window at once and marks what is 
   const [tab, findings] = [await page.locator('[role=tab][aria-selected=true]').innerText(), await blocks()];
   assert.match(findings, /Findings/);
   // The complete analysis of the window is held.
-  await page.evaluate(() => void (window.tap.late.analyze = Infinity));
+  await page.evaluate(() => void (window.tap.delays.analyze = Infinity));
   await dragOver(page, 0.1, 0.6);
   await page.waitForFunction((before) => document.querySelector('.run-facts').textContent !== before, whole);
   await page.waitForFunction(() => document.querySelector('#blocks').textContent.endsWith('Being computed'));
@@ -324,7 +324,7 @@ test('a large trace shows partial results of a window at once and marks what is 
   assert.equal(await page.locator('#todo').isVisible() && !/Being computed/.test(await page.locator('#todo').innerText()), false);
   const names = async () => (await page.locator('[role=tab]').allInnerTexts()).map((text) => text.replace(/[\s\d,.]+$/, ''));
   const before = await names();
-  await page.evaluate(() => window.tap.letGo());
+  await page.evaluate(() => window.tap.release());
   await h.settled(page);
   await page.waitForFunction(() => document.querySelector('#blocks').textContent.endsWith('Being computed') === false);
   assert.deepEqual(await names(), before, 'tabs stay where they are');
@@ -336,18 +336,18 @@ test('a large trace shows partial results of a window at once and marks what is 
   await page.waitForFunction(() => document.querySelector('#blocks').textContent.endsWith('Being computed'));
   const standing = () => page.evaluate(() => ['#chart svg', '.block[data-table=kernels]'].map((place) => document.querySelector(place).stood));
   await page.evaluate(() => ['#chart svg', '.block[data-table=kernels]'].forEach((place) => void (document.querySelector(place).stood = true)));
-  await page.evaluate(() => window.tap.letGo());
+  await page.evaluate(() => window.tap.release());
   await page.locator('.block[data-table=top_kernels]').waitFor();
   await h.settled(page);
   assert.deepEqual(await standing(), [true, true]);
   assert.equal(await page.evaluate(() => window.drawings), 1, 'the strips stay too, which the pointer may be held down on');
   // With fewer ops the sections are quick, so no partial results are requested.
-  const { length } = await page.evaluate(() => window.tap.asked.analyze);
+  const { length } = await page.evaluate(() => window.tap.requests.analyze);
   const large = await facts(page);
   await dragOver(page, 0.5, 0.6);
   await page.waitForFunction((before) => document.querySelector('.run-facts').textContent !== before, large);
   assert.equal(await page.locator('#results').getAttribute('aria-busy'), 'false');
-  assert.equal(await page.evaluate(() => window.tap.asked.analyze.length), length);
+  assert.equal(await page.evaluate(() => window.tap.requests.analyze.length), length);
   assert.deepEqual(faults, []);
   await close();
   await trace.remove();
@@ -360,16 +360,16 @@ test('a refusal during an analysis leaves partial results, which are completed',
   await page.setInputFiles('#files', trace.path);
   await h.settled(page);
   const isBusy = () => page.locator('#results').getAttribute('aria-busy');
-  await page.evaluate(() => void (window.tap.late.analyze = Infinity));
+  await page.evaluate(() => void (window.tap.delays.analyze = Infinity));
   await dragOver(page, 0.1, 0.6);
   await page.waitForFunction(() => document.querySelector('#todo').textContent.includes('Being computed'));
   await page.getByLabel('Window of large.json').fill('nonsense');
   await page.getByLabel('Window of large.json').press('Enter');
-  await page.waitForFunction(() => window.tap.asked.analyze.length > 2);
+  await page.waitForFunction(() => window.tap.requests.analyze.length > 2);
   assert.equal(await isBusy(), 'true');
   await page.evaluate(() => {
-    window.tap.late.analyze = 0;
-    window.tap.letGo();
+    window.tap.delays.analyze = 0;
+    window.tap.release();
   });
   await h.settled(page);
   await page.locator('.card.error', { hasText: 'nonsense' }).waitFor();
