@@ -3,39 +3,32 @@
 //! is not counted.
 
 use crate::analysis::classified::ClassifiedTrace;
-use crate::analysis::time::busy::{Intersection, each_busy_interval};
+use crate::analysis::time::busy::Intersection;
 use crate::analysis::time::work::each_work;
 use crate::trace::Ns;
 
 /// Computes the time in which a thread is blocked and no device works, between the first start and the last
 /// end of all work. `blocked` are the intervals in which any thread is blocked.
 pub(crate) fn idle_while_blocked(classified: &ClassifiedTrace, blocked: &[(Ns, Ns)]) -> Ns {
-    let busy = if blocked.is_empty() { None } else { busy_while_blocked(classified, blocked) };
-    let Some((first, last, busy)) = busy else { return Ns::ZERO };
-    let clipped = |(start, end): &(Ns, Ns)| (*end).min(last).since((*start).max(first)).max(Ns::ZERO);
-    blocked.iter().map(clipped).fold(Ns::ZERO, |sum, time| sum + time).since(busy)
-}
-
-/// Returns the first start and last end of all work, and the time in which a thread is blocked and a device
-/// works.
-fn busy_while_blocked(classified: &ClassifiedTrace, blocked: &[(Ns, Ns)]) -> Option<(Ns, Ns, Ns)> {
-    let trace = classified.trace;
-    let mut both = Intersection::with(blocked);
-    if trace.graph_replays.is_empty() {
-        let span = trace.span()?;
-        each_busy_interval(trace, &mut |start, end| both.add(start, end));
-        return Some((span.start, span.end, both.length));
+    if blocked.is_empty() {
+        return Ns::ZERO;
     }
+    let mut busy_and_blocked = Intersection::with(blocked);
     let mut extent: Option<(Ns, Ns)> = None;
-    each_work(classified, &mut |work| {
-        let (first, busy_until) = extent.unwrap_or((work.start, work.start));
-        let from = busy_until.max(work.start);
-        if work.end > from {
-            both.add(from, work.end);
-        }
-        extent = Some((first, busy_until.max(work.end)));
-    });
-    extent.map(|(first, last)| (first, last, both.length))
+    let mut add = |start: Ns, end: Ns| {
+        let (first, busy_until) = extent.unwrap_or((start, start));
+        busy_and_blocked.add(busy_until.max(start), end);
+        extent = Some((first, busy_until.max(end)));
+    };
+    if classified.trace.graph_replays.is_empty() {
+        // Reads fewer columns than `each_work`.
+        classified.trace.gpu_ops.times().for_each(|(start, duration)| add(start, start.after(duration)));
+    } else {
+        each_work(classified, &mut |work| add(work.start, work.end));
+    }
+    let Some((first, last)) = extent else { return Ns::ZERO };
+    let clipped = |(start, end): &(Ns, Ns)| (*end).min(last).since((*start).max(first)).max(Ns::ZERO);
+    blocked.iter().map(clipped).fold(Ns::ZERO, |sum, time| sum + time).since(busy_and_blocked.length)
 }
 
 #[cfg(test)]

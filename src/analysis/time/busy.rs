@@ -1,23 +1,14 @@
 //! Time in which any device works: the union of all ops. One sweep over the ops sorted by start, O(n).
 
+use crate::analysis::measure::union::added_to_union;
 use crate::trace::{Ns, Trace};
-
-/// Visits the disjoint intervals in which at least one op runs on any device, sorted by start.
-pub(crate) fn each_busy_interval(trace: &Trace, visit: &mut dyn FnMut(Ns, Ns)) {
-    let mut busy_until = Ns(i64::MIN);
-    for (start, duration) in trace.gpu_ops.times() {
-        let (from, end) = (start.max(busy_until), start.after(duration));
-        if end > from {
-            visit(from, end);
-        }
-        busy_until = busy_until.max(end);
-    }
-}
 
 /// Returns the length of the union of all ops of all devices.
 pub(crate) fn busy_on_any_device(trace: &Trace) -> Ns {
-    let mut busy = Ns::ZERO;
-    each_busy_interval(trace, &mut |start, end| busy += end.since(start));
+    let (mut busy, mut busy_until) = (Ns::ZERO, None);
+    for (start, duration) in trace.gpu_ops.times() {
+        busy += added_to_union(&mut busy_until, start, start.after(duration));
+    }
     busy
 }
 
@@ -34,7 +25,7 @@ impl<'a> Intersection<'a> {
         Self { intervals, next: 0, length: Ns::ZERO }
     }
 
-    /// Adds the next interval of the other list.
+    /// Adds the next interval of the other list. An interval that ends before it starts is ignored.
     pub(crate) fn add(&mut self, from: Ns, to: Ns) {
         while let Some(&(start, end)) = self.intervals.get(self.next).filter(|interval| interval.0 < to) {
             self.length += end.min(to).since(start.max(from)).max(Ns::ZERO);
