@@ -164,7 +164,7 @@ pub struct Device {
 from_json!(Device { id, name, gpu_ops, duration_ns, union_ns, window_ns, idle_ns, busy_share });
 
 /// One category of kernels in a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Category {
     /// The name of the category in the rule set.
     pub category: String,

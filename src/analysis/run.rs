@@ -147,12 +147,7 @@ fn totals_by_name(trace: &Trace, groups: &[Group]) -> Vec<NameTotals> {
 }
 
 fn kernels(trace: &Trace, rules: &RuleSet, options: &Options, owned: &OwnedTime, totals: &[NameTotals]) -> Vec<Kernel> {
-    let elapsed = match options.attribution {
-        Attribution::FirstCome => &owned.first_come_ns,
-        Attribution::Fair => &owned.fair_ns,
-        Attribution::Exclusive => &owned.exclusive_ns,
-    };
-    let columns = elapsed.iter().zip(&owned.exclusive_ns).zip(&owned.fair_ns);
+    let columns = owned.elapsed_ns(options.attribution).iter().zip(&owned.exclusive_ns).zip(&owned.fair_ns);
     let rows = trace.names.iter().zip(totals).zip(columns);
     rows.map(|((name, totals), ((&elapsed_ns, &exclusive_ns), &fair_ns))| {
         let demangled = names::demangle(name);
@@ -177,16 +172,7 @@ fn kernels(trace: &Trace, rules: &RuleSet, options: &Options, owned: &OwnedTime,
 fn categories(kernels: &[Kernel], elapsed_ns: i64, bar_ns: i64) -> Vec<Category> {
     let mut sums = VecMap::new();
     for kernel in kernels {
-        let first = Category {
-            category: kernel.category.clone(),
-            count: 0,
-            duration_ns: 0,
-            elapsed_ns: 0,
-            exclusive_ns: 0,
-            fair_ns: 0,
-            elapsed_share: 0.0,
-            bar_share: 0.0,
-        };
+        let first = Category { category: kernel.category.clone(), ..Category::default() };
         sums.update(kernel.category.as_str(), first, |sum: &mut Category| {
             sum.count += kernel.count;
             sum.duration_ns = sum.duration_ns.saturating_add(kernel.duration_ns);

@@ -6,12 +6,12 @@
 
 use super::{Choices, First, first_run, options, part};
 use crate::Result;
+use crate::analysis::add_sections;
 use crate::analysis::context::Reused;
 use crate::analysis::index::{WindowIndex, WindowSegments};
 use crate::analysis::structure::call_ranges::{CallRanges, CallRangesView};
 use crate::analysis::structure::phase_names::PhaseNames;
 use crate::analysis::summary::{Summary, window_index};
-use crate::analysis::{Groups, add_sections};
 use crate::report::Report;
 use crate::rules::signals::Signals;
 use crate::trace::Trace;
@@ -48,7 +48,12 @@ impl WindowCache {
             None => self.first_results(trace, choices)?,
         };
         let First { part, mut run, groups, .. } = first;
-        self.add_sections(&mut run, trace, part.as_ref(), choices, &groups)?;
+        let options = options(trace, choices)?;
+        let window = part.as_ref().filter(|_| !options.without_sections);
+        let call_ranges = self.call_ranges(trace, window);
+        let segments = self.segments(trace, window, call_ranges);
+        let reused = Reused { groups: Some(&groups), call_ranges, segments: segments.as_ref() };
+        add_sections(&mut run, part.as_ref().unwrap_or(trace), &options, reused);
         let mut report = Report::new(vec![run]);
         let text = report.compact();
         if let (true, Some(run)) = (choices.without_sections, report.runs.pop()) {
@@ -64,23 +69,6 @@ impl WindowCache {
         let segments = self.existing_segments(trace, part.as_ref());
         let (run, groups) = first_run(part.as_ref().unwrap_or(trace), choices, segments.as_ref())?;
         Ok(First { choices: choices.clone(), part, run, groups })
-    }
-
-    fn add_sections(
-        &self,
-        run: &mut crate::analysis::results::Run,
-        trace: &Trace,
-        part: Option<&Trace>,
-        choices: &Choices,
-        groups: &Groups,
-    ) -> Result<()> {
-        let options = options(trace, choices)?;
-        let window = part.filter(|_| !options.without_sections);
-        let call_ranges = self.call_ranges(trace, window);
-        let segments = self.segments(trace, window, call_ranges);
-        let reused = Reused { groups: Some(groups), call_ranges, segments: segments.as_ref() };
-        add_sections(run, part.unwrap_or(trace), &options, reused);
-        Ok(())
     }
 
     /// The ranges around the calls of a window, unless range names state other phases in the window than in the

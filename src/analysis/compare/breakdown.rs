@@ -170,7 +170,7 @@ pub(super) fn match_parts<'a>(baseline: &'a Breakdown, other: &'a Breakdown) -> 
 }
 
 /// The change of one category.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CategoryChange {
     /// The category, or the name of time that no kernel owns.
     pub category: String,
@@ -198,14 +198,7 @@ pub(super) fn changes_by_category(pairs: &[PartPair]) -> Vec<CategoryChange> {
     let mut sums: VecMap<&str, CategoryChange> = VecMap::new();
     for pair in pairs {
         let Some(part) = pair.part() else { continue };
-        let zero = CategoryChange {
-            category: part.category.clone(),
-            baseline_ns: 0,
-            time_ns: 0,
-            matched_delta_ns: 0,
-            new_ns: 0,
-            gone_ns: 0,
-        };
+        let zero = CategoryChange { category: part.category.clone(), ..CategoryChange::default() };
         let (baseline_ns, time_ns) = pair.times_ns();
         sums.update(&part.category, zero, |sum| {
             sum.baseline_ns = sum.baseline_ns.saturating_add(baseline_ns);

@@ -58,15 +58,17 @@ impl HostCalls {
             blocked: Intervals::new(),
             longest: Longest::new(LONGEST_KEPT),
         };
-        let (mut covered, mut gap_sweep) = (Covered::of(context), LauncherGapSweep::of(context));
+        // By thread: the latest end of its synchronising calls so far.
+        let mut covered_until: Vec<Option<Ns>> = vec![None; trace.threads.len()];
+        let mut gap_sweep = LauncherGapSweep::of(context);
         for (row, whole) in trace.calls.iter().enumerate() {
             let kind = context.call_kind(whole.name);
             let process = trace.threads.get(whole.thread.0 as usize).map_or(u32::MAX, |thread| thread.process.0);
             let is_launch = matches!(kind, CallKind::Launch | CallKind::GraphLaunch);
             let blocks = matches!(kind, CallKind::Synchronize | CallKind::CopyBlocking);
-            if is_launch {
-                let launches = host.launches.get_mut(process as usize);
-                launches.into_iter().for_each(|launches| launches.add(kind));
+            if is_launch && let Some(launches) = host.launches.get_mut(process as usize) {
+                launches.all += 1;
+                launches.graphs += u64::from(kind == CallKind::GraphLaunch);
             }
             if is_launch || blocks {
                 gap_sweep.add(whole, is_launch, &mut host.gaps);
@@ -76,7 +78,9 @@ impl HostCalls {
             match kind {
                 CallKind::Synchronize => {
                     host.synchronizing.add(key(process, call.name.0), call.duration);
-                    host.synchronizing_time += covered.add(call);
+                    if let Some(covered_until) = covered_until.get_mut(call.thread.0 as usize) {
+                        host.synchronizing_time += added_to_union(covered_until, call.start, call.end());
+                    }
                 }
                 CallKind::CopyBlocking => host.copying.add(key(0, call.name.0), call.duration),
                 CallKind::DoesNotBlock => host.non_blocking.add(call.duration),
@@ -88,28 +92,6 @@ impl HostCalls {
             }
         }
         host
-    }
-}
-
-impl Launches {
-    fn add(&mut self, kind: CallKind) {
-        self.all += 1;
-        self.graphs += u64::from(kind == CallKind::GraphLaunch);
-    }
-}
-
-/// By thread: the latest end of the spans added so far. Spans arrive sorted by start.
-struct Covered(Vec<Option<Ns>>);
-
-impl Covered {
-    fn of(context: &ClassifiedTrace) -> Self {
-        Self(vec![None; context.trace.threads.len()])
-    }
-
-    /// Adds a span. Returns the part of its time that no earlier span of its thread covers.
-    fn add(&mut self, span: Span) -> Ns {
-        let Some(covered_until) = self.0.get_mut(span.thread.0 as usize) else { return Ns::ZERO };
-        added_to_union(covered_until, span.start, span.end())
     }
 }
 

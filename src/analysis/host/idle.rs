@@ -31,7 +31,7 @@ pub(crate) fn gpu_idle(context: &Context) -> Section {
         return missing(context, TITLE, &COLUMNS);
     }
     let mut section = section(context, TITLE, &COLUMNS);
-    for (device, (busy, times)) in (0..).zip(survey.busy.iter().zip(&survey.idle_times)) {
+    for (device, (busy, times)) in (0..).zip(survey.busy.iter().zip(&survey.idle.times)) {
         let Some(Busy { first, last, busy }) = *busy else { continue };
         let (window, [host, kernel, other, unknown]) = (last.since(first), times.map(Value::ms));
         let idle = window.since(busy);
@@ -58,13 +58,13 @@ pub(crate) fn gpu_idle_gaps(context: &Context) -> Section {
         return missing(context, TITLE, &GAP_COLUMNS);
     }
     let mut section = section(context, TITLE, &GAP_COLUMNS).from_first_op(context.trace);
-    let longest = survey.longest_gaps.clone().ranked();
+    let longest = survey.idle.longest.clone().ranked();
     for gap in longest.filter_map(|event| gap_before(context.trace, event.start(), event.row())) {
         let cause = IdleCause::of(context, &gap).word();
         let device = labels::device(context.trace, DeviceId(gap.device as u32));
         section.row([device, gap.start.into(), gap.end.into(), Value::ms(gap.length()), cause.into()]);
     }
-    section.rows_in_all = survey.longest_gaps.offered;
+    section.rows_in_all = survey.idle.longest.offered;
     section
 }
 

@@ -156,20 +156,16 @@ fn percentile(sorted: &[i64], percent: u64) -> Option<f64> {
     interpolate(sorted.len(), percent, &|index| sorted.get(index).copied())
 }
 
-fn percentile_us(sorted: &[i64], percent: u64) -> Value {
-    Value::from(percentile(sorted, percent).map(|ns| ns / 1e3))
-}
-
 fn sum(durations: &[i64]) -> Ns {
     Ns(durations.iter().fold(0, |sum: i64, duration| sum.saturating_add(*duration)))
 }
 
-fn mean_us(durations: &[i64]) -> Value {
-    Value::from(sum(durations).0 as f64 / durations.len().max(1) as f64 / 1e3)
-}
-
-fn extreme_us(duration: Option<&i64>) -> Value {
-    Value::from(duration.map(|ns| *ns as f64 / 1e3))
+/// Mean, minimum, median, 90th and 99th percentile and maximum in microseconds.
+fn statistics_us(sorted: &[i64]) -> [Value; 6] {
+    let mean_ns = sum(sorted).0 as f64 / sorted.len().max(1) as f64;
+    let [p50, p90, p99] = PERCENTILES.map(|percent| percentile(sorted, percent));
+    let (shortest, longest) = (percentile(sorted, 0), percentile(sorted, 100));
+    [Some(mean_ns), shortest, p50, p90, p99, longest].map(|ns| Value::from(ns.map(|ns| ns / 1e3)))
 }
 
 fn detail(
@@ -193,12 +189,10 @@ fn detail(
     section.figure("launches", durations.len());
     section.figure("total_time_ns", sum(durations));
     section.figure("busy_share_pct", Value::pct(owned, busy));
-    section.figure("avg_duration_us", mean_us(durations));
-    section.figure("min_duration_us", extreme_us(durations.first()));
-    for (name, percent) in ["p50_duration_us", "p90_duration_us", "p99_duration_us"].iter().zip(PERCENTILES) {
-        section.figure(name, percentile_us(durations, percent));
+    let [.., mean, shortest, p50, p90, p99, longest] = DETAIL;
+    for (name, value) in [mean, shortest, p50, p90, p99, longest].iter().zip(statistics_us(durations)) {
+        section.figure(name, value);
     }
-    section.figure("max_duration_us", extreme_us(durations.last()));
     section.figure("category", category);
     let mut lanes = ValuesByKey::new();
     for (_, op) in ops {
@@ -206,18 +200,11 @@ fn detail(
     }
     for (lane, mut durations) in lanes.0 {
         durations.sort_unstable();
-        section.row([
-            labels::device(trace, DeviceId(lane[0])),
-            Value::from(Some(stream(lane)).filter(|stream| *stream >= 0)),
-            durations.len().into(),
-            sum(&durations).into(),
-            mean_us(&durations),
-            extreme_us(durations.first()),
-            percentile_us(&durations, 50),
-            percentile_us(&durations, 90),
-            percentile_us(&durations, 99),
-            extreme_us(durations.last()),
-        ]);
+        let (device, stream) = (labels::device(trace, DeviceId(lane[0])), stream(lane));
+        let stream = Value::from(Some(stream).filter(|stream| *stream >= 0));
+        let [mean, shortest, p50, p90, p99, longest] = statistics_us(&durations);
+        let (count, total) = (durations.len().into(), sum(&durations).into());
+        section.row([device, stream, count, total, mean, shortest, p50, p90, p99, longest]);
     }
     section
 }

@@ -91,15 +91,9 @@ pub fn pivot_cells(trace: &Trace, attribution: Attribution, merge_devices: bool,
     }
     let name_of_cell: Vec<u32> = keys.iter().map(|[name, ..]| *name).collect();
     let owned = share_out_to_cells(trace, merge_devices, &cell_of_op, &name_of_cell);
-    let elapsed = match attribution {
-        Attribution::FirstCome => &owned.first_come_ns,
-        Attribution::Fair => &owned.fair_ns,
-        Attribution::Exclusive => &owned.exclusive_ns,
-    };
+    let times = owned.elapsed_ns(attribution).iter().zip(&owned.exclusive_ns);
     let mut cells = Vec::with_capacity(keys.len() * CELL_WIDTH);
-    for ((key, (count, duration)), (elapsed, exclusive)) in
-        keys.iter().zip(sums).zip(elapsed.iter().zip(&owned.exclusive_ns))
-    {
+    for ((key, (count, duration)), (elapsed, exclusive)) in keys.iter().zip(sums).zip(times) {
         cells.extend(key.iter().map(|index| i64::from(*index)));
         cells.extend([count, duration, *elapsed, *exclusive]);
     }

@@ -62,7 +62,7 @@ pub(crate) fn steps(context: &Context) -> Section {
     if first.info.form == Form::Word {
         section = section.limit("Steps are ranges that hold the word prefill, extend or decode.");
     }
-    let mut rows: Vec<Row> = Stage::ALL.map(|stage| Row { stage, ..Row::default() }).into();
+    let mut rows = Stage::ALL.map(|_| Row::default());
     // From the last step to the first, because the interval needs the start of the next step.
     let mut next: Vec<Option<Ns>> = vec![None; trace.devices.len() + 1];
     for step in steps.iter().rev() {
@@ -78,10 +78,8 @@ pub(crate) fn steps(context: &Context) -> Section {
         step.info.tokens.into_iter().for_each(|count| row.tokens.add(count));
         *next = Some(step.start);
     }
-    for row in &mut rows {
-        if !row.lengths.is_empty() {
-            section.row(row.values());
-        }
+    for (row, stage) in rows.iter_mut().zip(Stage::ALL).filter(|(row, _)| !row.lengths.is_empty()) {
+        section.row(row.values(stage));
     }
     section.figure("steps", steps.len());
     let outside = Outside::of(&steps, context);
@@ -105,9 +103,8 @@ fn is_whole(step: &Step, trace: &Trace) -> bool {
 }
 
 /// The steps of one stage.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Row {
-    stage: Stage,
     lengths: Vec<i64>,
     intervals: Mean,
     /// Lengths of steps that are the last on their device.
@@ -116,28 +113,14 @@ struct Row {
     tokens: Mean,
 }
 
-impl Default for Row {
-    fn default() -> Self {
-        let none = Mean::default();
-        Self {
-            stage: Stage::All,
-            lengths: Vec::new(),
-            intervals: none,
-            last_lengths: none,
-            batch_size: none,
-            tokens: none,
-        }
-    }
-}
-
 impl Row {
-    fn values(&mut self) -> [Value; 9] {
+    fn values(&mut self, stage: Stage) -> [Value; 9] {
         self.lengths.sort();
         let length =
             |percent| Value::from(interpolate(self.lengths.len(), percent, &|index| self.lengths.get(index).copied()));
         let intervals = if self.intervals.count > 0.0 { self.intervals } else { self.last_lengths };
         [
-            self.stage.label().into(),
+            stage.label().into(),
             self.lengths.len().into(),
             self.batch_size.value(),
             self.tokens.value(),

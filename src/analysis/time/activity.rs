@@ -63,7 +63,7 @@ impl Hidden {
 }
 
 /// The state of the sweep on one device.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Lane {
     /// Payload: class and row.
     running_ops: RunningOps,
@@ -89,7 +89,8 @@ pub(crate) struct ActivitySweep {
 impl ActivitySweep {
     /// A sweep with `rows` rows of hidden communication; the caller chooses their meaning.
     pub(crate) fn new(trace: &Trace, rows: usize) -> Self {
-        let lanes = trace.devices.iter().map(|_| Lane::new(rows)).collect();
+        let lane = || Lane { running_by_row: vec![0; rows], ..Lane::default() };
+        let lanes = trace.devices.iter().map(|_| lane()).collect();
         Self { lanes, hidden: vec![Hidden::default(); rows] }
     }
 
@@ -107,18 +108,6 @@ impl ActivitySweep {
 }
 
 impl Lane {
-    fn new(rows: usize) -> Self {
-        Self {
-            running_ops: RunningOps::default(),
-            running: [0; Class::ALL.len()],
-            running_by_row: vec![0; rows],
-            mask: 0,
-            now: Ns::ZERO,
-            computing: 0,
-            activity: Activity { by_mask: [0; MASKS], max_concurrent: 0 },
-        }
-    }
-
     fn start(&mut self, work: &Work, row: u32, hidden: &mut [Hidden]) {
         self.end_until(work.start, hidden);
         self.advance_to(work.start);

@@ -13,6 +13,7 @@
 use crate::analysis::index::{IdMap, Merge};
 use crate::analysis::measure::running::RunningOps;
 use crate::analysis::measure::union::added_to_union;
+use crate::analysis::results::Attribution;
 use crate::trace::{GpuOp, NameId, Ns, Trace};
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;
@@ -29,6 +30,17 @@ pub struct OwnedTime {
     pub exclusive_ns: Vec<i64>,
     /// Time with at least one op running, one value per timeline.
     pub union_ns: Vec<i64>,
+}
+
+impl OwnedTime {
+    /// The time by this attribution.
+    pub(crate) fn elapsed_ns(&self, attribution: Attribution) -> &[i64] {
+        match attribution {
+            Attribution::FirstCome => &self.first_come_ns,
+            Attribution::Fair => &self.fair_ns,
+            Attribution::Exclusive => &self.exclusive_ns,
+        }
+    }
 }
 
 /// Attributes the time of all devices as one timeline.

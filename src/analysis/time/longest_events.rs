@@ -45,7 +45,7 @@ pub(crate) fn timeline_events(context: &Context) -> Section {
     let trace = context.trace;
     let (survey, host) = (context.survey(), context.host());
     let mut longest = survey.longest_ops.clone();
-    longest.merge(&survey.longest_gaps, &|row| row);
+    longest.merge(&survey.idle.longest, &|row| row);
     longest.merge(&host.longest, &|row| row);
     if longest.offered == 0 {
         let recapture = recapture::command(trace.format, Lacks::Kernels);

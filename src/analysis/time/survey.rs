@@ -13,19 +13,17 @@ use crate::analysis::index::{IdMap, Merge};
 use crate::analysis::measure::longest::{EventKind, Longest};
 use crate::trace::{Cut, Ns};
 
-/// Gaps that [`Survey::longest_gaps`] keeps.
+/// Gaps that [`IdleSums::longest`] keeps.
 pub(crate) const GAPS_KEPT: usize = 50;
 /// Ops that [`Survey::longest_ops`] keeps.
 pub(crate) const OPS_KEPT: usize = 50;
 
-/// Idle time by device and [`IdleCause`].
-type IdleTimes = Vec<[Ns; IdleCause::ALL.len()]>;
-
 /// Idle gaps: sums by cause, and the longest.
 #[derive(Debug)]
-struct IdleSums {
-    times: IdleTimes,
-    longest: Longest,
+pub(crate) struct IdleSums {
+    /// By device and [`IdleCause`].
+    pub(crate) times: Vec<[Ns; IdleCause::ALL.len()]>,
+    pub(crate) longest: Longest,
 }
 
 impl IdleSums {
@@ -171,9 +169,7 @@ pub(crate) struct Survey {
     /// By device; `None` for a device without work. A window counts from its start to its end; without one, a
     /// device counts from its first op to its last.
     pub(crate) busy: Vec<Option<Busy>>,
-    /// Idle time by device and [`IdleCause`].
-    pub(crate) idle_times: IdleTimes,
-    pub(crate) longest_gaps: Longest,
+    pub(crate) idle: IdleSums,
     /// The longest kernels and copies.
     pub(crate) longest_ops: Longest,
     /// Time in which a thread was blocked and no device worked.
@@ -191,13 +187,11 @@ impl Survey {
             Some(cut) => Some(add_window_ends(device, *times, cut, &mut idle, Gap::first_window_end(trace))),
         });
         let busy = times.collect();
-        let IdleSums { times: idle_times, longest: longest_gaps } = idle;
         Self {
             activities: work.activities.clone(),
             hidden: work.hidden.clone(),
             busy,
-            idle_times,
-            longest_gaps,
+            idle,
             longest_ops: work.longest_ops.clone(),
             idle_while_blocked: blocked::idle_while_blocked(classified, blocked),
         }
