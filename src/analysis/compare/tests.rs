@@ -1,8 +1,9 @@
 //! Comparisons with results computed by hand, and properties of all comparisons.
 
 use super::*;
+use crate::analysis::results::{Attribution, Picked};
 use crate::analysis::section::{Section, Value};
-use crate::analysis::testing::analyze;
+use crate::analysis::testing::{analyze, rows};
 use crate::trace::testing::TestTrace;
 use crate::trace::{Ns, ProblemKind, Window};
 use proptest::prelude::*;
@@ -52,10 +53,6 @@ fn int(section: &Section, row: usize, key: &str) -> i64 {
     }
 }
 
-fn text<'a>(section: &'a Section, row: usize, key: &str) -> &'a str {
-    section.rows[row].get(key).unwrap().text().unwrap()
-}
-
 #[test]
 fn changes_per_step_do_not_depend_on_the_number_of_steps() {
     let a = decoding("A", 10, &[(FLASH, 40_000), (GEMM, 50_000), (NCCL, 10_000)]);
@@ -74,9 +71,8 @@ fn changes_per_step_do_not_depend_on_the_number_of_steps() {
     let noise = 2.0 * (deviation(10.0).powi(2) / 10.0 + deviation(30.0).powi(2) / 30.0).sqrt();
     assert!((change.noise_ns.unwrap() - noise).abs() < 1e-6, "{:?} is not {noise}", change.noise_ns);
     assert!(comparison.has_regressed(6.9) && !comparison.has_regressed(7.0));
-    let kernels = &comparison.sections["compare_kernels"];
-    assert_eq!((text(kernels, 0, "kernel_name"), text(kernels, 0, "cause")), (FLASH, "longer launches"));
-    assert_eq!((int(kernels, 0, "launches_delta_ns"), int(kernels, 0, "length_delta_ns")), (0, 12_000));
+    let columns = ["kernel_name", "cause", "launches_delta_ns", "length_delta_ns"];
+    assert_eq!(rows(&comparison.sections, "compare_kernels", &columns)[0], "flash_fwd_kernel longer launches 0 12000");
 }
 
 #[test]
@@ -115,29 +111,16 @@ fn kernel_rows_name_the_cause_of_each_change() {
         6,
         &[(GEMM, 1_000), (GEMM, 1_000), (GEMM, 1_100), (FLASH, 9_000), ("void rms_norm_kernel<8>(int)", 800)],
     );
-    let comparison = compare_with_first(&[&a, &b]);
-    let kernels = &comparison.sections["compare_kernels"];
-    let rows: Vec<_> = (0..kernels.rows.len())
-        .map(|row| (text(kernels, row, "kernel_name"), text(kernels, row, "cause"), int(kernels, row, "delta_ns")))
-        .filter(|row| row.2 != 0)
-        .collect();
-    assert_eq!(
-        rows,
-        [
-            (GEMM, "more launches", 1_100),
-            ("void rms_norm_kernel<8>", "new", 800),
-            ("void rms_norm_kernel<4>", "gone", -500)
-        ]
-    );
-    assert_eq!(int(kernels, 0, "launches_delta_ns"), 1_000, "one more launch of 1,000 ns per step");
-    assert_eq!(int(kernels, 0, "length_delta_ns"), 100);
-    let categories = &comparison.sections["compare_categories"];
-    let norm = (0..categories.rows.len()).find(|row| text(categories, *row, "category") == "norm").unwrap();
-    let value = |key: &str| int(categories, norm, key);
-    assert_eq!(
-        (value("delta_ns"), value("matched_delta_ns"), value("new_delta_ns"), value("gone_delta_ns")),
-        (300, 0, 800, -500)
-    );
+    let sections = compare_with_first(&[&a, &b]).sections;
+    let columns = ["kernel_name", "cause", "delta_ns", "launches_delta_ns", "length_delta_ns"];
+    let kernels = rows(&sections, "compare_kernels", &columns);
+    // One more launch of 1,000 ns per step.
+    assert_eq!(kernels[0], "nvjet_tst_64x8 more launches 1100 1000 100");
+    assert_eq!(kernels[1..3], ["void rms_norm_kernel<8> new 800 - -", "void rms_norm_kernel<4> gone -500 - -"]);
+    assert!(rows(&sections, "compare_kernels", &["delta_ns"])[3..].iter().all(|delta| delta == "0"), "{kernels:?}");
+    let columns = ["category", "delta_ns", "matched_delta_ns", "new_delta_ns", "gone_delta_ns"];
+    let categories = rows(&sections, "compare_categories", &columns);
+    assert!(categories.contains(&"norm 300 0 800 -500".to_owned()), "{categories:?}");
 }
 
 fn without_steps(label: &str, gpu: &str, times: i64) -> Run {
@@ -166,29 +149,17 @@ fn runs_that_measure_different_things_are_refused_with_a_remedy() {
     assert_refused(&TestTrace::new().label("A").run(), &a, &["A has no GPU op"]);
     let b = without_steps("B", "NVIDIA H100", 10);
     assert!(compare_with_first(&[&a, &b]).is_possible());
-    assert_refused(
-        &a,
-        &Run { attribution: crate::analysis::results::Attribution::Fair, ..b.clone() },
-        &["by fair, A by first-come"],
-    );
+    assert_refused(&a, &Run { attribution: Attribution::Fair, ..b.clone() }, &["by fair, A by first-come"]);
     assert_refused(&a, &Run { rules: "vllm/llama".to_owned(), ..b.clone() }, &["vllm/llama"]);
     let two = trace("two").kernel(GEMM, 0..10).named_device(1, "NVIDIA H100").kernel(GEMM, 0..10).run();
     assert_refused(&a, &two, &["2 devices", "one rank of each"]);
     let (extend, decode) = (without_steps("x-EXTEND.json", "", 3), without_steps("x-DECODE.json", "", 3));
     assert_refused(&extend, &decode, &["extend/prefill", "decode", "profile_by_stage"]);
-    let window = crate::analysis::results::Picked { start_ns: 0, end_ns: 1_000, whole_ns: 2_000 };
-    let cut = Run { window: Some(window), ..b.clone() };
+    let cut = Run { window: Some(Picked { start_ns: 0, end_ns: 1_000, whole_ns: 2_000 }), ..b };
     assert_refused(&a, &cut, &["limited to a window", "Select a window in both"]);
     assert_refused(&cut, &a, &["limited to a window"]);
     assert!(compare_with_first(&[&cut, &cut]).is_possible());
-    let mut hidden = b.clone();
-    hidden.notices.push(crate::analysis::results::Notice {
-        severity: crate::analysis::results::Severity::Warning,
-        code: "graphs_traced_whole".to_owned(),
-        message: String::new(),
-        count: 1,
-        advice: String::new(),
-    });
+    let hidden = trace("B").kernel(GEMM, 0..60).replay(60..90).run();
     assert_refused(&a, &hidden, &["--cuda-graph-trace=node"]);
 }
 

@@ -488,12 +488,8 @@ mod tests {
         trace.kernel(KINDS[ALLREDUCE], 35_000..40_000).metric(RX, &samples).metric(TX, &samples[..10]);
         let section = trace.section(nvlink_timeseries);
         assert_eq!((section.rows_in_all, section.rows.len()), (39_010, MAX_POINTS / 2 + 10));
-        let rx: Vec<f64> = section
-            .rows
-            .iter()
-            .filter(|row| words(row, "metric_name") == RX)
-            .map(|row| number(row, "metric_value"))
-            .collect();
+        let rx = section.rows.iter().filter(|row| words(row, "metric_name") == RX);
+        let rx: Vec<f64> = rx.map(|row| number(row, "metric_value")).collect();
         assert_eq!((rx[0], rx[rx.len() - 1]), (0.0, 38_999.0));
         assert!(rx.windows(2).all(|pair| (3.0..5.0).contains(&(pair[1] - pair[0]))), "evenly");
         let active = section.rows.iter().filter(|row| row.get("nccl_active") == Some(&true.into()));

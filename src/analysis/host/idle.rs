@@ -118,9 +118,7 @@ mod tests {
         // nsys-llm-explainer counts copies as idle time: here 0.5 ms of its gap of 1.0 ms, which this report
         // splits in two.
         close(number(&idle.rows[0], "busy_ms"), &serde_json::json!(expected["busy_ms"].as_f64().unwrap() + 0.5));
-        let gaps: Vec<(f64, f64)> =
-            gaps.rows.iter().map(|gap| (number(gap, "gap_start_ns"), number(gap, "gap_end_ns"))).collect();
-        assert_eq!(gaps, [(3_600_000.0, 4_000_000.0), (3_000_000.0, 3_100_000.0)]);
+        assert_eq!(rows_of(&gaps, &["gap_start_ns", "gap_end_ns"]), ["3600000 4000000", "3000000 3100000"]);
     }
 
     /// Two kernels, each launched shortly before it starts, in a window that starts before the first and ends
@@ -137,13 +135,8 @@ mod tests {
         // Launches return 40 ns before their kernels.
         let causes = ["host_wait_ms", "other_wait_ms", "unknown_ms"].map(ns);
         assert_eq!(causes, [560.0 + 1_460.0, 80.0, 1_500.0]);
-        let found: Vec<(f64, f64, &str)> = gaps
-            .rows
-            .iter()
-            .map(|gap| (number(gap, "gap_start_ns"), number(gap, "gap_end_ns"), words(gap, "cause")))
-            .collect();
-        let expected = [(1_500.0, 3_000.0, "host_wait"), (3_500.0, 5_000.0, "unknown"), (400.0, 1_000.0, "host_wait")];
-        assert_eq!(found, expected);
+        let expected = ["1500 3000 host_wait", "3500 5000 unknown", "400 1000 host_wait"];
+        assert_eq!(rows_of(&gaps, &["gap_start_ns", "gap_end_ns", "cause"]), expected);
     }
 
     #[test]
@@ -161,9 +154,8 @@ mod tests {
         let ns = |column| (number(idle, column) * 1e6).round();
         let causes = ["host_wait_ms", "kernel_wait_ms", "other_wait_ms", "unknown_ms"].map(ns);
         assert_eq!((causes, ns("idle_ms")), ([55.0, 29.0, 30.0 + 45.0, 1_050.0], 1_209.0));
-        let gaps = gpu_idle_gaps(&context);
-        let causes: Vec<&str> = gaps.rows.iter().map(|gap| words(gap, "cause")).collect();
-        assert_eq!(causes, ["unknown", "host_wait", "unknown", "other", "kernel_wait"]);
+        let gaps = rows_of(&gpu_idle_gaps(&context), &["cause"]);
+        assert_eq!(gaps, ["unknown", "host_wait", "unknown", "other", "kernel_wait"]);
     }
 
     /// The host launches 40 us after the device becomes idle; the kernel starts half a second later.
@@ -178,8 +170,7 @@ mod tests {
         let ns = |column| (number(idle, column) * 1e6).round();
         assert_eq!(ns("host_wait_ms"), 41_000.0 + 5_000.0);
         assert_eq!(ns("other_wait_ms"), 500_000_000.0 - 42_000.0);
-        let gaps = gpu_idle_gaps(&context);
-        assert_eq!(gaps.rows.iter().map(|gap| words(gap, "cause")).collect::<Vec<_>>(), ["other", "host_wait"]);
+        assert_eq!(rows_of(&gpu_idle_gaps(&context), &["cause"]), ["other", "host_wait"]);
     }
 
     #[test]
