@@ -56,3 +56,26 @@ pub fn explain(context: &Context) -> Sections {
     sections.insert("findings".to_owned(), findings);
     sections
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::trace::testing::TestTrace;
+
+    #[test]
+    fn a_section_without_data_suggests_a_capture_command() {
+        let kernel_sections = ["kernels", "kernels_by_pid", "launch_storm", "launch_storm_by_pid"];
+        let mut trace = TestTrace::nsys();
+        let kernel_only = trace.kernel("k", 0..1).metric("DRAM Read Bandwidth [Throughput %]", &[(1, 1.0)]).sections();
+        for (sections, names, command) in [
+            (&TestTrace::nsys().sections(), &kernel_sections[..], "nsys profile"),
+            (&TestTrace::new().sections(), &kernel_sections, "ProfilerActivity.CUDA"),
+            (&kernel_only, &["sync", "sync_by_pid", "barriers", "launch_latency_rows"], "--trace=cuda,nvtx,osrt"),
+            (&kernel_only, &["nvlink_during_nccl", "nvlink_timeseries"], "--gpu-metrics-devices=all"),
+        ] {
+            for name in names {
+                let missing = sections[*name].missing.as_ref().unwrap();
+                assert!(missing.recapture.contains(command), "{name}: {missing:?}");
+            }
+        }
+    }
+}

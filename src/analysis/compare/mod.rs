@@ -1,27 +1,15 @@
 //! Compares finished runs with a baseline: how much the time changed, in which categories and kernels, and whether the
-//! runs can be compared at all. The input is finished runs, new or read back from a report. Only sums
-//! by kernel name are read, never single GPU ops.
+//! runs can be compared at all. Reads only sums by kernel name, never single GPU ops.
 //!
-//! - The compared quantity is the run's bar: wall time summed over its device timelines. It splits exactly into kernels, time
-//!   shared by several ops, and idle time (see `breakdown`), so the changes of the rows of a table add up to the whole change.
-//! - All runs share one [`Basis`]. If every comparable run has a usable `steps` section, times are per step of the engine, which
-//!   makes captures of different length comparable; idle time before the first and after the last step is then left out.
-//!   Otherwise totals are compared, with a warning that this assumes equal work.
-//! - Noise is a multiple (`noise_standard_errors`) of the standard error of the difference of the two means. It is estimated from
-//!   the spread of step intervals within each stage. Without steps it is unknown.
-//! - A pair is refused, with a reason and a remedy, if the captures measure different things: other GPU, device count,
-//!   attribution, rules, stage, mix of stages or amount of work, or if one trace is cut short (see `comparability`).
+//! - The compared quantity is the run's bar: wall time summed over its device timelines. It splits exactly into kernels,
+//!   shared time and idle time (see `breakdown`), so the changes of the rows of a table add up to the whole change.
+//! - All runs share one [`Basis`]. If every comparable run has a usable `steps` section, times are per step, and idle time
+//!   before the first and after the last step is left out. Otherwise totals are compared, which assumes equal work.
+//! - Noise is a multiple of the standard error of the difference of the two mean step times. Without steps it is unknown.
+//! - A pair is refused, with a reason and a remedy, if the captures measure different things (see `comparability`).
 //!
-//! Thresholds and sentences are in `patterns/compare.json`.
-//!
-//! | section | rows |
-//! |---|---|
-//! | `compare_summary` | one per run: outcome, compared time, change, noise, wall, busy and idle time, steps, remarks |
-//! | `compare_categories` | one per category and compared run: times, change, and the shares of matched, new and gone kernels in it |
-//! | `compare_kernels` | one per kernel and compared run: `found` (`both`, `new`, `gone`), `cause`, launches, means; also idle and shared time |
-//!
-//! `report::compare` writes a comparison as sentences, tables and JSON (`gpuprism-comparison/1`). In every table, keys that contain
-//! `delta` are shown with a sign, and the columns `baseline_X` and `compared_X` or `X` share a unit.
+//! Thresholds and sentences are in `patterns/compare.json`. `report::compare` writes a comparison as sentences, tables and
+//! JSON (`gpuprism-comparison/1`).
 
 mod breakdown;
 mod comparability;

@@ -472,16 +472,6 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_without_counters_suggests_a_capture_command() {
-        let mut trace = TestTrace::nsys();
-        trace.kernel(KINDS[ALLREDUCE], 100..200).metric("DRAM Read Bandwidth [Throughput %]", &[(1, 1.0)]);
-        let sections = trace.sections();
-        for name in ["nvlink_during_nccl", "nvlink_timeseries"] {
-            assert!(sections[name].missing.as_ref().unwrap().recapture.contains("--gpu-metrics-devices=all"));
-        }
-    }
-
-    #[test]
     fn a_long_series_is_thinned_out_evenly() {
         let mut trace = TestTrace::nsys();
         let samples: Vec<(i64, f64)> = (0..39_000).map(|time| (time, time as f64)).collect();

@@ -14,9 +14,9 @@ use crate::analysis::index::{IdMap, Merge};
 use crate::analysis::measure::running::RunningOps;
 use crate::analysis::measure::union::added_to_union;
 use crate::analysis::results::Attribution;
+use crate::ordering::sorted_indices;
 use crate::trace::{GpuOp, NameId, Ns, Trace};
 use foldhash::fast::RandomState;
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// The time that each name owns in nanoseconds, indexed by name id; sums over all timelines.
@@ -60,9 +60,8 @@ pub fn share_out_to_cells(trace: &Trace, merge_devices: bool, cell_of_op: &[u32]
         sweep.add(*cell as usize, if merge_devices { 0 } else { op.device.0 as usize }, &op);
     }
     let swept = sweep.finish();
-    let names: Vec<&str> = trace.names.iter().collect();
-    let of_names = swept.split.sums(names.len(), name_of_cell).fair_ns(swept.union(), &names);
-    let fair_ns = swept.split.fair_within(&of_names, name_of_cell);
+    let of_names = swept.fair_ns(&swept.split.sums(trace.names.len(), name_of_cell), trace);
+    let fair_ns = swept.split.fair_ns(&of_names, name_of_cell, &[]);
     let SweptShares { first_come_ns, union_ns, split } = swept;
     OwnedTime { first_come_ns, fair_ns, exclusive_ns: split.exclusive_ns, union_ns }
 }
@@ -76,14 +75,16 @@ pub(crate) struct SweptShares {
 }
 
 impl SweptShares {
-    fn union(&self) -> i64 {
-        self.union_ns.iter().fold(0, |sum, union| sum.saturating_add(*union))
+    /// The fair shares of the names of the trace, which add up to the union. `split` is the split by name.
+    fn fair_ns(&self, split: &Split, trace: &Trace) -> Vec<i64> {
+        let union = self.union_ns.iter().fold(0, |sum: i64, union| sum.saturating_add(*union));
+        let names: Vec<&str> = trace.names.iter().collect();
+        split.fair_ns(&[union], &vec![0; names.len()], &names)
     }
 
     /// The time of each name; the owners must be the names of the trace.
     fn owned(self, trace: &Trace) -> OwnedTime {
-        let names: Vec<&str> = trace.names.iter().collect();
-        let fair_ns = self.split.fair_ns(self.union(), &names);
+        let fair_ns = self.fair_ns(&self.split, trace);
         let Self { first_come_ns, union_ns, split } = self;
         OwnedTime { first_come_ns, fair_ns, exclusive_ns: split.exclusive_ns, union_ns }
     }
@@ -316,41 +317,23 @@ impl Split {
         sums
     }
 
-    /// Returns the fair shares of the owners, rounded so that they add up to the fair shares of their names,
-    /// `of_names`.
-    fn fair_within(&self, of_names: &[i64], name_of_owner: &[u32]) -> Vec<i64> {
+    /// Returns the fair share of each owner, rounded so that the owners of a group add up to its entry in `totals`
+    /// (largest remainder method). Equal remainders are sorted by name, and without names by owner.
+    fn fair_ns(&self, totals: &[i64], group_of_owner: &[u32], names: &[&str]) -> Vec<i64> {
         let mut fair: Vec<i64> = self.exclusive_ns.iter().zip(&self.shared).map(Self::whole_ns).collect();
-        let mut left = of_names.to_vec();
-        let mut by_remainder: Vec<(u64, usize, usize)> = Vec::with_capacity(fair.len());
-        for (owner, ((part, shared), name)) in fair.iter().zip(&self.shared).zip(name_of_owner).enumerate() {
-            add(&mut left, *name as usize, Ns(-part));
-            by_remainder.push((*shared as u64, *name as usize, owner));
+        let mut left = totals.to_vec();
+        for (part, group) in fair.iter().zip(group_of_owner) {
+            add(&mut left, *group as usize, Ns(-part));
         }
-        by_remainder.sort_by_key(|(remainder, ..)| Reverse(*remainder));
-        for (_, name, owner) in by_remainder {
-            if left.get(name).is_some_and(|left| *left > 0) {
-                add(&mut left, name, Ns(-1));
+        let remainder = |owner: usize| self.shared.get(owner).map(|shared| *shared as u64);
+        let compare =
+            |a: usize, b: usize| remainder(b).cmp(&remainder(a)).then_with(|| names.get(a).cmp(&names.get(b)));
+        for owner in sorted_indices(fair.len(), &compare) {
+            let group = group_of_owner.get(owner).map_or(usize::MAX, |group| *group as usize);
+            if left.get(group).is_some_and(|left| *left > 0) {
+                add(&mut left, group, Ns(-1));
                 add(&mut fair, owner, Ns(1));
             }
-        }
-        fair
-    }
-
-    /// Returns the fair shares of the owners, rounded so that they add up to `union_ns`; ties by name.
-    fn fair_ns(&self, union_ns: i64, names: &[&str]) -> Vec<i64> {
-        let mut fair: Vec<i64> = self.exclusive_ns.iter().zip(&self.shared).map(Self::whole_ns).collect();
-        let assigned = fair.iter().fold(0_i64, |sum, part| sum.saturating_add(*part));
-        let left = usize::try_from(union_ns.saturating_sub(assigned)).unwrap_or(0);
-        let mut by_remainder: Vec<(u64, &str, usize)> = self
-            .shared
-            .iter()
-            .zip(names)
-            .enumerate()
-            .map(|(index, (shared, name))| (*shared as u64, *name, index))
-            .collect();
-        by_remainder.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
-        for (_, _, index) in by_remainder.into_iter().take(left) {
-            add(&mut fair, index, Ns(1));
         }
         fair
     }
