@@ -305,18 +305,14 @@ mod tests {
         ];
         let trace = trace(&ops, &steps);
         let cells = pivot_cells(&trace, Attribution::FirstCome, false, &[Axis::Stage, Axis::Step]);
-        let durations = |axis: usize| -> Vec<(String, i64)> {
+        let durations = |axis: usize| -> Vec<String> {
             let sums = sums(&cells, |cell| cells.members[axis][cell[axis + 1] as usize].clone());
-            sums.into_iter().map(|(key, sum)| (key, sum[1])).collect()
+            sums.into_iter().map(|(key, sum)| format!("{key}: {}", sum[1])).collect()
         };
-        let expected =
-            |list: &[(&str, i64)]| -> Vec<(String, i64)> { list.iter().map(|(k, v)| ((*k).into(), *v)).collect() };
-        assert_eq!(durations(0), expected(&[(OUTSIDE, 10), ("decode", 11), ("extend/prefill", 5)]));
+        assert_eq!(durations(0), ["(outside steps): 10", "decode: 11", "extend/prefill: 5"]);
         // The second process launched nothing in its first range, so its step 1 is the decode.
-        assert_eq!(
-            durations(1),
-            expected(&[(OUTSIDE, 10), ("step 1 decode", 6), ("step 1 extend/prefill", 5), ("step 2 decode", 5)])
-        );
+        let steps = ["(outside steps): 10", "step 1 decode: 6", "step 1 extend/prefill: 5", "step 2 decode: 5"];
+        assert_eq!(durations(1), steps);
         assert_eq!((cells.steps_per_member, cells.members[2].len()), (1, 1));
     }
 

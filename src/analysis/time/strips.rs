@@ -192,6 +192,7 @@ impl StripBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::testing::analyze;
     use crate::rules::RuleBook;
     use crate::trace::testing::TestTrace;
     use proptest::prelude::*;
@@ -206,7 +207,7 @@ mod tests {
     }
 
     fn strips_of(trace: &Trace, columns: usize) -> Option<Strips> {
-        strips(trace, &RuleBook::embedded().select("gpuprism", "default").unwrap(), columns)
+        strips(trace, RuleBook::gpuprism_default().unwrap(), columns)
     }
 
     #[test]
@@ -247,8 +248,7 @@ mod tests {
         ) {
             let trace = trace(&ops);
             let found = strips_of(&trace, columns).unwrap();
-            let rules = RuleBook::embedded().select("gpuprism", "default").unwrap();
-            let run = crate::analysis::analyze(&trace, &rules, &crate::analysis::Options::default());
+            let run = analyze(&trace);
             for device in &run.devices {
                 let strip = found.strips.iter().find(|strip| strip.device == device.id && strip.stream.is_none());
                 let strip = strip.unwrap();
