@@ -138,7 +138,6 @@ impl<'a> Context<'a> {
         self.host.get_or_init(|| HostCalls::of(self))
     }
 
-    /// How each device spent its time.
     pub(crate) fn survey(&self) -> &Survey {
         self.survey.get_or_init(|| Survey::of(self, &self.details().work, &self.host().blocked))
     }

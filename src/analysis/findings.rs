@@ -51,7 +51,6 @@ struct Finding {
     section: &'static str,
 }
 
-/// Columns of the section `findings`.
 const COLUMNS: &[&str] = &["severity", "title", "cost_ms", "evidence", "recommendation", "section"];
 
 /// Evaluates all rules and lists the findings by cost, each with a recommendation.

@@ -4,7 +4,6 @@
 use super::results::Run;
 use super::section::{Record, Section, Value};
 
-/// The name of the section.
 pub(super) const NAME: &str = "key_figures";
 
 /// Returns the key figures of a run. Figures that come from explaining sections are `Null` if the run has no

@@ -190,7 +190,6 @@ fn categories(kernels: &[Kernel], elapsed_ns: i64, bar_ns: i64) -> Vec<Category>
     categories
 }
 
-/// Totals of the ops of one device.
 #[derive(Debug, Clone, Copy, Default)]
 struct DeviceTotals {
     gpu_ops: u64,

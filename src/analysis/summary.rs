@@ -51,7 +51,6 @@ impl Merge for OpTotals {
     }
 }
 
-/// The input of [`OpDetails`].
 #[derive(Debug)]
 pub(crate) struct DetailSource<'a> {
     classified: &'a ClassifiedTrace<'a>,

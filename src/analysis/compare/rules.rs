@@ -6,7 +6,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
 
-/// The contents of the file.
 #[derive(Debug, Deserialize)]
 pub(super) struct Rules {
     pub(super) thresholds: Thresholds,

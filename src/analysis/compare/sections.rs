@@ -180,7 +180,6 @@ fn kernel_row(
     ]);
 }
 
-/// The main cause of a change.
 fn cause(presence: Presence, causes: Option<(i64, i64)>) -> &'static str {
     match (presence, causes) {
         (Presence::New, _) => "new",

@@ -18,7 +18,6 @@ pub(super) struct Steps {
     idle_outside_ns: i64,
 }
 
-/// The steps of one stage.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StageSteps {
     pub(super) stage: String,

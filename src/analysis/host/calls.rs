@@ -39,7 +39,6 @@ pub(crate) struct HostCalls {
 pub(crate) struct Launches {
     /// Launches of kernels and of graphs.
     pub(crate) all: u64,
-    /// Launches of graphs.
     pub(crate) graphs: u64,
 }
 

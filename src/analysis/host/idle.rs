@@ -50,7 +50,6 @@ pub(crate) fn gpu_idle(context: &Context) -> Section {
     section
 }
 
-/// The longest gaps of all devices.
 pub(crate) fn gpu_idle_gaps(context: &Context) -> Section {
     const TITLE: &str = "Longest idle gaps";
     let survey = context.survey();

@@ -47,7 +47,6 @@ impl IdleCause {
         if second.1 > first.1 { second.0 } else { first.0 }
     }
 
-    /// The word in tables.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::HostWait => "host_wait",

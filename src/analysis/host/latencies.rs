@@ -65,7 +65,6 @@ impl Merge for LaunchLatencies {
     }
 }
 
-/// The pass that computes [`LaunchLatencies`].
 pub(crate) struct LatencySweep<'a> {
     classified: &'a ClassifiedTrace<'a>,
     latencies: LaunchLatencies,

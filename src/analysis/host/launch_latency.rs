@@ -25,7 +25,6 @@ const HISTOGRAM_COLUMNS: [&str; 4] = ["bin_start_us", "bin_end_us", "count", "wi
 const MAX_BINS: usize = 30;
 const MIN_BINS: usize = 8;
 
-/// Percentiles and a histogram of latencies.
 #[derive(Debug)]
 struct Distribution {
     count: usize,
@@ -94,7 +93,6 @@ pub(crate) fn sections(context: &Context) -> [(&'static str, Section); 2] {
 
 type Distributions = (Distribution, Option<Distribution>);
 
-/// The kernels with the longest latency.
 fn launch_latency_rows(context: &Context, (all, computing): &Distributions) -> Section {
     const TITLE: &str = "Launch latency";
     let trace = context.trace;
@@ -137,7 +135,6 @@ fn launch_latency_rows(context: &Context, (all, computing): &Distributions) -> S
     section
 }
 
-/// Number of kernels by latency.
 fn launch_latency_histogram(context: &Context, (all, computing): &Distributions) -> Section {
     const TITLE: &str = "Launch latency, histogram";
     let unmeasured = context.details().latencies.unmeasured;

@@ -102,7 +102,6 @@ struct Search {
 
 #[derive(Clone, Copy)]
 struct Device {
-    /// The latest end of its ops.
     busy_until: Ns,
     /// The row after the last op of all visited calls that launched ops on it.
     launched_until: usize,

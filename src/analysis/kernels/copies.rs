@@ -95,7 +95,6 @@ pub(crate) fn copy_engine_events(context: &Context) -> Section {
     section
 }
 
-/// Totals of the copies of one direction.
 #[derive(Debug, Clone, Default)]
 struct DirectionTotals {
     count: u64,

@@ -12,7 +12,6 @@ use std::collections::HashMap;
 /// The limits of `pct_under_5us`, `pct_under_10us` and `pct_under_20us`.
 const UNDER_NS: [i64; 3] = [5_000, 10_000, 20_000];
 
-/// How many kernels are short.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ShortKernels {
     /// Kernels shorter than each of [`UNDER_NS`].
@@ -48,7 +47,6 @@ struct Row {
     short: ShortKernels,
 }
 
-/// The durations of some kernels.
 #[derive(Debug)]
 pub(crate) struct KernelDurations {
     rows: Vec<Row>,

@@ -16,7 +16,6 @@ pub(crate) struct Group {
     pub(crate) stream: i64,
     pub(crate) kind: OpKind,
     pub(crate) count: u64,
-    /// Sum of durations.
     pub(crate) total: Ns,
     pub(crate) shortest: Ns,
     pub(crate) longest: Ns,
@@ -81,7 +80,6 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// The groups of all ops.
     pub(crate) fn of_all(trace: &Trace) -> Self {
         Self::of_rows(trace, &trace.gpu_ops.all_rows())
     }
@@ -138,7 +136,6 @@ struct StreamReach {
     end: Ns,
 }
 
-/// The pass that fills [`Groups`].
 #[derive(Default)]
 pub(crate) struct GroupSweep {
     pub(crate) groups: Groups,

@@ -49,12 +49,10 @@ impl KernelSums {
         Self { sums }
     }
 
-    /// Sum of all durations.
     pub(crate) fn total(&self) -> Ns {
         self.sums.iter().fold(Ns::ZERO, |sum, kernel| sum + kernel.tally.total)
     }
 
-    /// Number of kernels.
     pub(crate) fn count(&self) -> u64 {
         self.sums.iter().map(|kernel| kernel.tally.count).sum()
     }

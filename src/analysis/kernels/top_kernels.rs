@@ -63,7 +63,6 @@ fn no_kernels(trace: &Trace, title: &str, columns: &[&str]) -> Section {
     Section::missing(title, columns, "The trace holds no GPU kernels.", &recapture)
 }
 
-/// Converts nanoseconds to microseconds.
 fn us(ns: Option<f64>) -> Value {
     Value::from(ns.map(|ns| ns / 1e3))
 }
@@ -175,7 +174,6 @@ struct LaunchRate {
 }
 
 impl LaunchRate {
-    /// Computes the rate of each process.
     fn by_process(context: &Context, durations: &KernelDurations) -> Vec<Self> {
         let host = context.host().launches.iter();
         let from_host = |launches: &Launches| Self {
@@ -192,7 +190,6 @@ impl LaunchRate {
         rates
     }
 
-    /// Combines the rates of all processes.
     fn combined(processes: &[Self]) -> Self {
         let mut combined = Self::default();
         processes.iter().for_each(|rate| combined.add(rate));

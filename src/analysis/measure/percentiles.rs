@@ -59,7 +59,6 @@ impl Samples {
         }
     }
 
-    /// Adds all numbers of another set.
     pub(crate) fn append(&mut self, other: &Self) {
         self.short.extend_from_slice(&other.short);
         self.long.extend_from_slice(&other.long);
@@ -109,7 +108,6 @@ fn bucket_start(bucket: usize) -> (u32, u32) {
     ((bucket as u32 - (shift << BUCKET_BITS)) << shift, shift)
 }
 
-/// A bucket that contains wanted ranks.
 struct WantedBucket {
     lowest: u32,
     bits: u32,
@@ -150,7 +148,6 @@ fn select(runs: &[&[u32]], ranks: &[usize], found: &mut Vec<i64>) {
     }
 }
 
-/// The size of a digit in bits.
 const DIGIT_BITS: u32 = 11;
 
 /// Appends the numbers with these ranks; all numbers are in `lowest..lowest + 2^bits`. Counts them by their

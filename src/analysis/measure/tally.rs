@@ -57,7 +57,6 @@ impl Tally {
     }
 }
 
-/// A tally for each key.
 #[derive(Debug, Default)]
 pub(crate) struct Tallies {
     /// The id of each key without a slot in `table`.
@@ -106,7 +105,6 @@ impl Tallies {
         id
     }
 
-    /// Adds one duration under the key.
     pub(crate) fn add(&mut self, key: u64, duration: Ns) {
         let id = self.id(key);
         self.tallies.get_mut(id as usize).into_iter().for_each(|tally| tally.add(duration));
@@ -121,7 +119,6 @@ impl Tallies {
         id
     }
 
-    /// Returns the tally of the key.
     pub(crate) fn get(&self, key: u64) -> Option<&Tally> {
         let id = match self.slot(key).and_then(|slot| self.table.get(slot)) {
             Some(id) => *id,

@@ -6,7 +6,6 @@ use crate::analysis::index::{IdMap, Merge};
 use crate::analysis::measure::tally::{Tallies, Tally, key};
 use crate::trace::{GpuOp, NameId, Ns, OpKind};
 
-/// Kernel time of one phase.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PhaseTime {
     pub(crate) time: Ns,
@@ -67,7 +66,6 @@ impl KernelTimeByRange {
         inside
     }
 
-    /// Sum over all kernels.
     pub(crate) fn all(&self) -> Tally {
         let mut all = self.inside();
         [self.outside, self.without_call].iter().for_each(|tally| all.merge(tally));

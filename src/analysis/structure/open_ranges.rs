@@ -9,11 +9,9 @@
 use crate::ordering::sorted_indices;
 use crate::trace::{NameId, Ns, Span, Spans, Trace};
 
-/// An event of [`sweep_calls`].
 pub(super) enum Event {
     /// A range opens: its row and the range.
     Opens(u32, Span),
-    /// A call starts.
     Call(Span),
 }
 

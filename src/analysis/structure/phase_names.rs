@@ -9,7 +9,6 @@ use crate::trace::{NameId, Trace};
 /// The phase of each range name of a trace.
 #[derive(Debug)]
 pub(crate) struct PhaseNames {
-    /// The names of the phases.
     pub(crate) phases: Vec<String>,
     /// By range name: an index into `phases`.
     phase_of: Vec<Option<usize>>,
@@ -22,7 +21,6 @@ impl PhaseNames {
         Self { phases: names, phase_of: phases_of(phases, &trace.ranges.names) }
     }
 
-    /// Phases by the user's phase map.
     pub(crate) fn by_map(map: &PhaseMap, trace: &Trace) -> Self {
         let phase_of = trace.ranges.names.iter().map(|name| map.phase_of(name)).collect();
         Self { phases: map.names().map(str::to_owned).collect(), phase_of }

@@ -52,7 +52,6 @@ fn range_name<'a>(context: &Context<'a>) -> impl Fn(&Tally) -> &'a str + use<'a>
     |tally| trace.ranges.names.get(NameId(tally.low()))
 }
 
-/// Wall time of ranges by name.
 pub(crate) fn nvtx_ranges(context: &Context) -> Section {
     const TITLE: &str = "Ranges";
     let trace = context.trace;

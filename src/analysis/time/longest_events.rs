@@ -29,7 +29,6 @@ const COLUMNS: [&str; 11] = [
     "end_ms",
 ];
 
-/// One row of the table.
 struct TableRow {
     name: String,
     class: &'static str,

@@ -41,7 +41,6 @@ pub struct Strip {
 /// The largest number of strips for streams; more would not be readable.
 const MAX_STREAMS: usize = 8;
 
-/// A strip while ops are added.
 struct StripBuilder {
     /// The latest end of its ops so far.
     busy_until: Ns,

@@ -11,9 +11,7 @@ pub(crate) enum Class {
     Compute,
     /// A kernel that communicates with other GPUs.
     Communication,
-    /// A memory copy.
     Copy,
-    /// A memory set.
     Set,
     /// A CUDA graph that was traced as a whole: its kernels are unknown.
     Replay,

@@ -50,7 +50,6 @@ struct StepNode {
     process: ProcessId,
     /// Index of the innermost node that contains this one.
     parent: Option<usize>,
-    /// Number of direct children.
     children: u32,
 }
 
