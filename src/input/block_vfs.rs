@@ -6,9 +6,8 @@
 //! database through an ordinary connection. The file reports that it is immutable: SQLite takes no locks, looks for no journal,
 //! and reads a file in WAL mode. Writes, other file names and temporary files are refused.
 //!
-//! Nothing here depends on the browser, so tests run natively, with vectors as sources. The conformance suite of rsqlite-vfs is
-//! one of them: it can check only reading, sizes, file ends and refusals here. SQLite for wasm32 is compiled by clang with the
-//! flags in `.cargo/config.toml`, which leave out features that reading does not need.
+//! Nothing here depends on the browser, so tests run natively, with vectors as sources. SQLite for wasm32 is compiled by clang
+//! with the flags in `.cargo/config.toml`, which leave out features that reading does not need.
 
 pub(crate) mod memory;
 

@@ -117,14 +117,14 @@ impl Unpacker {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use flate2::Compression;
     use flate2::write::GzEncoder;
     use std::convert::Infallible;
     use std::io::Write;
 
-    fn gzip(text: &[u8]) -> Vec<u8> {
+    pub(in crate::input) fn gzip(text: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(text).unwrap();
         encoder.finish().unwrap()

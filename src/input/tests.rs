@@ -1,47 +1,71 @@
 //! Tests of all stream formats: dialects, chunk boundaries, damaged and hostile files.
 
+use super::gunzip::tests::gzip;
 use super::*;
 use crate::trace::{GpuOp, Ns, OpKind};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use proptest::prelude::*;
-use std::io::Write;
 
-fn import_chunks(chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Result<Imported> {
-    let mut importer = Importer::new("t.json");
-    for chunk in chunks {
-        importer.feed(chunk.as_ref())?;
-    }
+fn import(mut importer: Importer, chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Result<Imported> {
+    chunks.into_iter().try_for_each(|chunk| importer.feed(chunk.as_ref()))?;
     importer.finish()
 }
 
-fn trace(text: &str) -> Trace {
-    match import_chunks([text]) {
+fn import_chunks(chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Result<Imported> {
+    import(Importer::new("t.json"), chunks)
+}
+
+/// Reads chunks that must be a trace.
+pub(super) fn trace_of(importer: Importer, chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Trace {
+    match import(importer, chunks) {
         Ok(Imported::Trace(trace)) => *trace,
         other => panic!("no trace: {other:?}"),
     }
 }
 
-/// Returns name, start, duration, device and kind of every op.
-fn ops(trace: &Trace) -> Vec<(String, i64, i64, String, OpKind)> {
-    let op = |op: GpuOp| {
-        let device = trace.devices[op.device.0 as usize].id.clone();
-        (trace.names.get(op.name).to_owned(), op.start.0, op.duration.0, device, op.kind)
-    };
-    trace.gpu_ops.iter().map(op).collect()
+fn trace_of_chunks(chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Trace {
+    trace_of(Importer::new("t.json"), chunks)
 }
 
-fn kernel(name: &str, ts: &str, dur: &str) -> String {
-    format!(
-        r#"{{"ph": "X", "cat": "kernel", "name": "{name}", "pid": 0, "tid": 7, "ts": {ts}, "dur": {dur}, "args": {{"device": 0, "stream": 7, "grid": [1, 1, 1]}}}}"#
-    )
+fn trace(text: &str) -> Trace {
+    trace_of_chunks([text])
+}
+
+/// Returns name, start, duration, device and kind of every op.
+fn ops(trace: &Trace) -> Vec<(&str, i64, i64, &str, OpKind)> {
+    let device = |op: &GpuOp| trace.devices[op.device.0 as usize].id.as_str();
+    let ops = trace.gpu_ops.iter();
+    ops.map(|op| (trace.names.get(op.name), op.start.0, op.duration.0, device(&op), op.kind)).collect()
+}
+
+/// Returns kind and count of all problems.
+pub(super) fn problems(trace: &Trace) -> Vec<(ProblemKind, u64)> {
+    trace.problems.iter().map(|problem| (problem.kind, problem.count)).collect()
+}
+
+/// An event with a duration.
+fn complete_event(members: &str) -> String {
+    format!(r#"{{"ph": "X", {members}}}"#)
+}
+
+fn kernel_at(name: &str, ts: &str, dur: &str) -> String {
+    let args = r#"{"device": 0, "stream": 7, "grid": [1, 1, 1]}"#;
+    let times = format!(r#""ts": {ts}, "dur": {dur}"#);
+    complete_event(&format!(r#""cat": "kernel", "name": "{name}", "pid": 0, "tid": 7, {times}, "args": {args}"#))
+}
+
+fn kernel(name: &str) -> String {
+    kernel_at(name, "1", "1")
+}
+
+/// Kernels `k0`, `k1`, ..., one per microsecond.
+fn kernels(count: usize) -> Vec<String> {
+    (0..count).map(|index| kernel_at(&format!("k{index}"), &index.to_string(), "1")).collect()
 }
 
 fn with_events(events: &[String]) -> String {
-    format!(
-        "{{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [{{\"id\": 0, \"name\": \"NVIDIA H100\"}}],\n  \"traceEvents\": [\n  {}\n  ],\n  \"traceName\": \"/tmp/a]b{{.json\"\n}}\n",
-        events.join(",\n  ")
-    )
+    let properties = r#""schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]"#;
+    let name = r#""traceName": "/tmp/a]b{.json""#;
+    format!("{{\n  {properties},\n  \"traceEvents\": [\n  {}\n  ],\n  {name}\n}}\n", events.join(",\n  "))
 }
 
 #[test]
@@ -56,7 +80,7 @@ fn events_may_have_their_keys_in_any_order() {
         format!("{{{}, {args}}}", reversed.join(",")),
         format!("{{\n{}\n,{args}\n}}", reversed.join("\n ,\n ")),
     ] {
-        let expected = vec![("k".to_owned(), 10_500, 2_250, "1".to_owned(), OpKind::Kernel)];
+        let expected = [("k", 10_500, 2_250, "1", OpKind::Kernel)];
         assert_eq!(ops(&trace(&with_events(std::slice::from_ref(&event)))), expected, "{event}");
     }
 }
@@ -72,13 +96,12 @@ fn old_and_new_dialects_give_the_same_ops() {
     ], "displayTimeUnit": "ms", "schemaVersion": 1}"#;
     let base = 1_623_143_093_553_659_000;
     let expected = [
-        ("a", 0, 2_000, "0", OpKind::Kernel),
-        ("b", 1_001, 1_500, "1", OpKind::Copy),
-        ("c", 2_000, 0, "0", OpKind::Set),
-        ("d", 3_000, 1_000, "[TP01-EP00] 4", OpKind::Set),
-        ("eA\"", 4_000, 1_000, "0", OpKind::Copy),
+        ("a", base, 2_000, "0", OpKind::Kernel),
+        ("b", base + 1_001, 1_500, "1", OpKind::Copy),
+        ("c", base + 2_000, 0, "0", OpKind::Set),
+        ("d", base + 3_000, 1_000, "[TP01-EP00] 4", OpKind::Set),
+        ("eA\"", base + 4_000, 1_000, "0", OpKind::Copy),
     ];
-    let expected: Vec<_> = expected.map(|(n, s, d, id, kind)| (n.to_owned(), base + s, d, id.to_owned(), kind)).into();
     assert_eq!(ops(&trace(text)), expected);
     let events = &text[text.find('[').unwrap()..=text.rfind(']').unwrap()];
     assert_eq!(ops(&trace(events)), expected, "as a bare array");
@@ -86,16 +109,13 @@ fn old_and_new_dialects_give_the_same_ops() {
 
 #[test]
 fn events_other_than_gpu_ops_are_counted_but_not_stored() {
-    let cpu = |category: &str| {
-        format!(r#"{{"ph": "X", "cat": "{category}", "name": "x", "ts": 1, "dur": 2, "pid": 1, "tid": 1}}"#)
+    let host = |category: &str| {
+        complete_event(&format!(r#""cat": "{category}", "name": "x", "ts": 1, "dur": 2, "pid": 1, "tid": 1"#))
     };
-    let events: Vec<String> =
-        ["cpu_op", "python_function", "cuda_runtime", "user_annotation", "gpu_user_annotation", "ac2g"]
-            .map(cpu)
-            .into_iter()
-            .chain([r#"{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "python"}}"#.to_owned()])
-            .chain([r#"{"ph": "s", "cat": "kernel", "name": "flow", "pid": 0, "ts": 1}"#.to_owned()])
-            .collect();
+    let categories = ["cpu_op", "python_function", "cuda_runtime", "user_annotation", "gpu_user_annotation", "ac2g"];
+    let mut events: Vec<String> = categories.map(host).into();
+    events.push(r#"{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "python"}}"#.to_owned());
+    events.push(r#"{"ph": "s", "cat": "kernel", "name": "flow", "pid": 0, "ts": 1}"#.to_owned());
     let trace = trace(&with_events(&events));
     assert_eq!((trace.gpu_ops.len(), trace.events.cpu, trace.events.python_frames, trace.events.other), (0, 4, 1, 4));
 }
@@ -147,10 +167,7 @@ fn collectives_have_their_message_sizes() {
 
 #[test]
 fn distributed_info_is_read_and_invalid_info_ignored() {
-    let job = |info: &str| {
-        let events = kernel("a", "1", "2");
-        trace(&format!(r#"{{"distributedInfo": {info}, "traceEvents": [{events}]}}"#)).job
-    };
+    let job = |info: &str| trace(&format!(r#"{{"distributedInfo": {info}, "traceEvents": [{}]}}"#, kernel("a"))).job;
     let group = r#"{"pg_name": "1", "pg_desc": "tp", "ranks": [2, 3, -1, "x"]}"#;
     let valid =
         job(&format!(r#"{{"backend": "nccl", "rank": 3, "world_size": 8, "pg_config": [{group}, 7]}}"#)).unwrap();
@@ -172,40 +189,29 @@ fn distributed_info_is_read_and_invalid_info_ignored() {
 
 #[test]
 fn devices_have_their_names_and_sort_by_number() {
-    let event = |device: u32| {
-        format!(
-            r#"{{"ph": "X", "cat": "kernel", "name": "k", "pid": {device}, "ts": 1, "dur": 1, "args": {{"device": {device}}}}}"#
-        )
-    };
-    let text = with_events(&[event(10), event(2), event(0)]);
-    let devices: Vec<_> = trace(&text).devices.into_iter().map(|device| (device.id, device.name)).collect();
-    let expected = [("0", "NVIDIA H100"), ("2", ""), ("10", "")].map(|(id, name)| (id.to_owned(), name.to_owned()));
-    assert_eq!(devices, expected);
+    let events = [10, 2, 0].map(|device| kernel("k").replace(r#""device": 0"#, &format!(r#""device": {device}"#)));
+    let devices = trace(&with_events(&events)).devices;
+    let devices: Vec<_> = devices.iter().map(|device| (&*device.id, &*device.name)).collect();
+    assert_eq!(devices, [("0", "NVIDIA H100"), ("2", ""), ("10", "")]);
 }
 
 #[test]
 fn ops_with_unusable_times_are_counted_and_skipped() {
-    let event = |times: &str| format!(r#"{{"ph": "X", "cat": "kernel", "name": "k", "pid": 0{times}}}"#);
-    let text = with_events(&[
-        event(r#", "ts": 1"#),
-        event(r#", "ts": "soon", "dur": 1"#),
-        event(r#", "ts": 1, "dur": -1"#),
-        event(r#", "ts": 1, "dur": 9000000000000000"#),
-        event(r#", "ts": 1, "dur": NaN"#),
-        kernel("good", "1", "1"),
-    ]);
-    let trace = trace(&text);
+    let without_duration = complete_event(r#""cat": "kernel", "name": "k", "pid": 0, "ts": 1"#);
+    let times = [("\"soon\"", "1"), ("1", "-1"), ("1", "9000000000000000"), ("1", "NaN")];
+    let mut events: Vec<String> = times.map(|(start, duration)| kernel_at("k", start, duration)).into();
+    events.extend([without_duration, kernel("good")]);
+    let trace = trace(&with_events(&events));
     assert_eq!(ops(&trace).len(), 1);
     assert_eq!(trace.names.len(), 1, "a name without an op is not in the trace");
-    let problems: Vec<_> = trace.problems.iter().map(|problem| (problem.kind, problem.count)).collect();
-    assert_eq!(problems, [(ProblemKind::OpWithoutTime, 3), (ProblemKind::ImpossibleDuration, 2)]);
+    assert_eq!(problems(&trace), [(ProblemKind::OpWithoutTime, 3), (ProblemKind::ImpossibleDuration, 2)]);
 }
 
 /// Returns fifty events with quotes, brackets and escapes in awkward places.
 fn tricky() -> String {
     let names = [r#"a\\"#, r#"}], {\""#, r#"\\\"{"#, "plain", r#"\u007b\ud83d\ude00"#, "ünïcode"];
     let event = |index: usize| match index % 3 {
-        0 => kernel(names[index % names.len()], &format!("{index}.{index:03}"), "1.5"),
+        0 => kernel_at(names[index % names.len()], &format!("{index}.{index:03}"), "1.5"),
         1 => format!(
             r#"{{"ph":"X","cat":"cpu_op","name":"{}","args":{{"d":[[],[[1,{{}}]]]}}}}"#,
             names[index % names.len()]
@@ -223,7 +229,7 @@ proptest! {
         let text = tricky();
         let whole = trace(&text);
         let bytes = if packed { gzip(text.as_bytes()) } else { text.into_bytes() };
-        prop_assert_eq!(trace_of(split_at(&bytes, cuts)), whole);
+        prop_assert_eq!(trace_of_chunks(split_at(&bytes, cuts)), whole);
     }
 
     #[test]
@@ -255,30 +261,19 @@ fn comparable(imported: Imported) -> std::result::Result<Trace, String> {
     }
 }
 
-fn trace_of(chunks: Vec<Vec<u8>>) -> Trace {
-    comparable(import_chunks(chunks).unwrap()).unwrap()
-}
-
-fn split_at(bytes: &[u8], cuts: Vec<usize>) -> Vec<Vec<u8>> {
+pub(super) fn split_at(bytes: &[u8], cuts: impl IntoIterator<Item = usize>) -> Vec<&[u8]> {
     let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut % (bytes.len() + 1)).chain([0, bytes.len()]).collect();
     cuts.sort_unstable();
-    cuts.windows(2).map(|pair| bytes[pair[0]..pair[1]].to_vec()).collect()
-}
-
-fn gzip(text: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(text).unwrap();
-    encoder.finish().unwrap()
+    cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
 }
 
 #[test]
 fn events_may_span_several_chunks() {
-    let long = |length: usize, ts: usize| kernel(&"n".repeat(length), &ts.to_string(), "1");
     let lengths = [3, 6_000, 20, 30_000, 5_000, 9, 70_000, 4_000, 1];
-    let events: Vec<String> = lengths.iter().zip(1..).map(|(length, ts)| long(*length, ts)).collect();
-    let text = format!("{{\"a\": \"{}\", \"traceEvents\": [{}], \"b\": 1}}", "x".repeat(9_000), events.join(",\n"));
+    let events = lengths.map(|length| kernel(&"n".repeat(length))).join(",\n");
+    let text = format!(r#"{{"a": "{}", "traceEvents": [{events}], "b": 1}}"#, "x".repeat(9_000));
     for size in [500, 777, 4_095, 4_096, 4_097, 5_003, 9_001, 20_011, 40_009, 200_000] {
-        let read = trace_of(text.as_bytes().chunks(size).map(<[u8]>::to_vec).collect());
+        let read = trace_of_chunks(text.as_bytes().chunks(size));
         let found: Vec<usize> = ops(&read).iter().map(|(name, ..)| name.len()).collect();
         assert_eq!((found, read.problems.iter().count()), (lengths.to_vec(), 0), "in chunks of {size}");
     }
@@ -286,7 +281,7 @@ fn events_may_span_several_chunks() {
 
 #[test]
 fn a_cut_file_gives_all_complete_events_and_a_problem() {
-    let events: Vec<String> = (0..6).map(|index| kernel(&format!("k{index}"), &index.to_string(), "1")).collect();
+    let events = kernels(6);
     let text = with_events(&events);
     let ends: Vec<usize> = events.iter().map(|event| text.find(event.as_str()).unwrap() + event.len()).collect();
     let complete = text.trim_end().len();
@@ -309,7 +304,7 @@ fn a_cut_file_gives_all_complete_events_and_a_problem() {
 
 #[test]
 fn a_lost_character_loses_at_most_two_events() {
-    let events: Vec<String> = (0..20).map(|index| kernel(&format!("k{index}"), &index.to_string(), "1")).collect();
+    let events = kernels(20);
     let text = with_events(&events);
     let (from, to) = (text.find(&events[8]).unwrap(), text.find(&events[9]).unwrap());
     for at in from..to {
@@ -318,7 +313,7 @@ fn a_lost_character_loses_at_most_two_events() {
         }
         let mut bytes = text.clone().into_bytes();
         bytes[at] = b'~';
-        let trace = trace_of(vec![bytes]);
+        let trace = trace_of_chunks([bytes]);
         assert!(trace.gpu_ops.len() >= 18, "{} ops with byte {} lost", trace.gpu_ops.len(), at - from);
         let names: Vec<&str> = trace.names.iter().collect();
         assert!(names.contains(&"k0") && names.contains(&"k19"));
@@ -330,7 +325,7 @@ fn a_lost_character_loses_at_most_two_events() {
 
 #[test]
 fn recovery_after_damage_does_not_depend_on_chunk_boundaries() {
-    let ok = kernel("k", "1", "1");
+    let ok = kernel("k");
     let text = format!(r#"{{"traceEvents": [{ok}}},[{{"ts,0"t0 , {{"ph"tr: "x  ,, {{"ph":p h"@, {ok}, {ok}]}}"#);
     let whole = import_chunks([&text]).map(comparable);
     for first in 0..text.len() {
@@ -344,10 +339,9 @@ fn recovery_after_damage_does_not_depend_on_chunk_boundaries() {
 #[test]
 fn names_may_have_megabytes() {
     let long = "x".repeat(3 << 20);
-    let trace = trace(&with_events(&[kernel(&long, "1", "1"), kernel("b", "2", "1")]));
-    assert_eq!(trace.gpu_ops.len(), 2);
+    let trace = trace(&with_events(&[kernel(&long), kernel("b")]));
     assert_eq!(trace.names.iter().map(str::len).collect::<Vec<_>>(), [long.len(), 1]);
-    assert!(trace.problems.iter().next().is_none());
+    assert_eq!((trace.gpu_ops.len(), problems(&trace)), (2, vec![]));
 }
 
 #[test]
@@ -357,10 +351,10 @@ fn an_empty_missing_or_unclosed_event_list_is_handled() {
     assert!(import_chunks(["[1, 2]"]).is_err());
     assert!(import_chunks(["[]"]).unwrap_err().to_string().contains("an empty JSON list"));
     assert!(import_chunks([r#"[{"a": 1}, {"b": 2}]"#]).unwrap_err().to_string().contains("`ph`"));
-    let open = trace(&format!("[\n{},\n{}\n", kernel("a", "1", "1"), kernel("b", "2", "1")));
+    let open = trace(&format!("[\n{},\n{}\n", kernel("a"), kernel("b")));
     assert_eq!(open.gpu_ops.len(), 2);
     assert!(open.problems.has(ProblemKind::Unclosed) && !open.problems.has(ProblemKind::Truncated));
-    let twice = trace(&(with_events(&[kernel("a", "1", "1")]) + &with_events(&[kernel("b", "1", "1")])));
+    let twice = trace(&(with_events(&[kernel("a")]) + &with_events(&[kernel("b")])));
     assert!(twice.problems.has(ProblemKind::TrailingData));
 }
 
@@ -375,7 +369,6 @@ fn csv_tables_are_read_with_any_header_version_and_console_lines() {
         ("[CUDA memcpy Host-to-Device]", 20, 5, "0", OpKind::Copy),
         ("[CUDA memset]", 30, 5, "0", OpKind::Set),
     ];
-    let expected: Vec<_> = expected.map(|(n, s, d, id, kind)| (n.to_owned(), s, d, id.to_owned(), kind)).into();
     let console = "Generating SQLite file x.sqlite from x.nsys-rep\n[1/1] Executing 'cuda_gpu_trace' stats report\n\n";
     let older = HEADER.replace("(MB/s)", "(MBps)").replace("GreenCtx,", "");
     let older_rows = ROWS.replace(",1,,7,", ",1,7,");
@@ -387,7 +380,7 @@ fn csv_tables_are_read_with_any_header_version_and_console_lines() {
         format!("[1/1] Executing\n{HEADER}{}", ROWS.trim_end()),
     ] {
         assert_eq!(ops(&trace(&text)), expected, "{text}");
-        assert_eq!(trace_of(split_at(text.as_bytes(), (0..text.len()).step_by(7).collect())), trace(&text));
+        assert_eq!(trace_of_chunks(split_at(text.as_bytes(), (0..text.len()).step_by(7))), trace(&text));
     }
     let device = &trace(&format!("{HEADER}{ROWS}")).devices[0];
     assert_eq!((device.id.as_str(), device.name.as_str()), ("0", "NVIDIA H100"));
@@ -413,10 +406,7 @@ fn time_units_of_the_header_are_used_or_refused() {
 fn unreadable_csv_rows_are_counted() {
     let trace = trace(&format!("{HEADER}{ROWS}\nnonsense\n,,,\n-,1\n"));
     assert_eq!(trace.gpu_ops.len(), 4);
-    assert_eq!(
-        trace.problems.iter().map(|problem| (problem.kind, problem.count)).collect::<Vec<_>>(),
-        [(ProblemKind::UnreadableRow, 3)]
-    );
+    assert_eq!(problems(&trace), [(ProblemKind::UnreadableRow, 3)]);
 }
 
 #[test]
@@ -435,8 +425,7 @@ fn errors_name_other_tables_of_nsys() {
 
 #[test]
 fn damage_between_events_is_counted() {
-    let event = |name: &str| kernel(name, "1", "1");
-    let (a, b, c) = (event("a"), event("b"), event("c"));
+    let (a, b, c) = (kernel("a"), kernel("b"), kernel("c"));
     for (text, min_ops) in [
         (format!(r#"{{"traceEvents": [{a}],{b},{c}}}"#), 3),
         (format!(r#"{{"traceEvents": [{a},"{b},{c},{a},{b}]}}"#), 3),
@@ -446,43 +435,34 @@ fn damage_between_events_is_counted() {
         let trace = trace(&text);
         assert!(trace.gpu_ops.len() >= min_ops, "{} ops of {text}", trace.gpu_ops.len());
         assert!(trace.problems.has(ProblemKind::UnreadableEvent), "{text}");
-        assert_eq!(trace_of(split_at(text.as_bytes(), (0..text.len()).collect())), trace);
+        assert_eq!(trace_of_chunks(split_at(text.as_bytes(), 0..text.len())), trace);
     }
 }
 
 #[test]
 fn list_elements_that_are_not_events_are_counted() {
-    let event = |name: &str| kernel(name, "1", "1");
-    for odd in [
-        "null",
-        "\"text\"",
-        "-1.5e3",
-        "[]",
-        "[1, [2, {\"a\": 3}]]",
-        &format!("{}{}", "[".repeat(9_000), "]".repeat(9_000)),
-    ] {
-        for events in
-            [[odd, &event("a"), &event("b")], [&event("a"), odd, &event("b")], [&event("a"), &event("b"), odd]]
-        {
-            let text = with_events(&events.map(str::to_owned));
-            let trace = trace(&text);
-            let problems: Vec<_> = trace.problems.iter().map(|problem| (problem.kind, problem.count)).collect();
-            assert_eq!((trace.gpu_ops.len(), problems), (2, vec![(ProblemKind::UnreadableEvent, 1)]), "{text:.400}");
+    let nested = ["[".repeat(9_000), "]".repeat(9_000)].concat();
+    for odd in ["null", "\"text\"", "-1.5e3", "[]", "[1, [2, {\"a\": 3}]]", &nested] {
+        for position in 0..3 {
+            let mut events = kernels(2);
+            events.insert(position, odd.to_owned());
+            let trace = trace(&with_events(&events));
+            let found = (trace.gpu_ops.len(), problems(&trace));
+            assert_eq!(found, (2, vec![(ProblemKind::UnreadableEvent, 1)]), "{odd:.30} at {position}");
         }
     }
 }
 
 #[test]
 fn events_may_nest_deeply() {
-    let deep = kernel("a", "1", "1").replacen("{", &format!("{{\"x\": {}{},", "[".repeat(9_000), "]".repeat(9_000)), 1);
-    let trace = trace(&with_events(&[kernel("b", "1", "1"), deep]));
-    assert_eq!((trace.gpu_ops.len(), trace.problems.iter().count()), (2, 0));
+    let deep = kernel("a").replacen("{", &format!("{{\"x\": {}{},", "[".repeat(9_000), "]".repeat(9_000)), 1);
+    let trace = trace(&with_events(&[kernel("b"), deep]));
+    assert_eq!((trace.gpu_ops.len(), problems(&trace)), (2, vec![]));
 }
 
 #[test]
 fn a_stray_quote_loses_at_most_two_events() {
-    let events: Vec<String> = (0..2_000).map(|index| kernel("k", &index.to_string(), "1")).collect();
-    let text = with_events(&events).replacen("},\n  {", "},\"\n  {", 1);
+    let text = with_events(&kernels(2_000)).replacen("},\n  {", "},\"\n  {", 1);
     let trace = trace(&text);
     assert!(trace.gpu_ops.len() >= 1_998, "{} ops", trace.gpu_ops.len());
     assert!(trace.problems.has(ProblemKind::UnreadableEvent));
@@ -500,20 +480,14 @@ fn a_csv_row_without_its_quote_or_line_end_is_a_problem() {
 #[test]
 fn gpu_ops_only_counts_calls_and_ranges_without_storing_them() {
     let span = |cat: &str, name: &str, at: u32| {
-        format!(
-            r#"{{"ph": "X", "cat": "{cat}", "name": "{name}", "pid": 9, "tid": 9, "ts": {at}, "dur": 1, "args": {{"correlation": 5}}}}"#
-        )
+        let thread = r#""pid": 9, "tid": 9, "dur": 1, "args": {"correlation": 5}"#;
+        complete_event(&format!(r#""cat": "{cat}", "name": "{name}", "ts": {at}, {thread}"#))
     };
-    let call = span("cuda_runtime", "cudaLaunchKernel", 1);
-    let range = span("user_annotation", "step", 0);
-    let text = with_events(&[range, call, kernel("k", "10.5", "2.25")]);
-    let mut importer = Importer::gpu_ops_only("t.json");
-    importer.feed(text.as_bytes()).unwrap();
-    let Ok(Imported::Trace(alone)) = importer.finish() else { panic!("no trace") };
-    let whole = trace(&text);
+    let (call, range) = (span("cuda_runtime", "cudaLaunchKernel", 1), span("user_annotation", "step", 0));
+    let text = with_events(&[range, call, kernel("k")]);
+    let (whole, alone) = (trace(&text), trace_of(Importer::gpu_ops_only("t.json"), [&text]));
     assert_eq!(ops(&alone), ops(&whole));
     assert_eq!((whole.calls.len(), whole.ranges.len()), (1, 1));
     assert_eq!((alone.calls.len(), alone.ranges.len()), (0, 0));
-    let left_out = alone.problems.iter().find(|problem| problem.kind == ProblemKind::LeftOut);
-    assert_eq!(left_out.map(|problem| problem.count), Some(2));
+    assert_eq!(problems(&alone), [(ProblemKind::LeftOut, 2)]);
 }

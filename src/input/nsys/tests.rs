@@ -1,13 +1,12 @@
 //! Tests of the export reader: all generations of the schema, cut, damaged and hostile files, NCCL messages.
 
 use super::fixture::{
-    GEMM, GENERATIONS, Generation, LOOP_PIDS, TYPE_IDS, database, decode_loop, global_pid, global_tid, golden,
-    integers, row, strings, table,
+    GEMM, GENERATIONS, Generation, LOOP_PIDS, TYPE_IDS, database, decode_loop, global_pid, global_tid, golden, integers,
 };
 use super::{open, read, read_gpu_ops};
+use crate::input::tests::problems;
 use crate::trace::{Collective, ImportProblems, OpKind, ProblemKind, Trace};
 use rusqlite::Connection;
-use rusqlite::types::Value;
 use std::path::PathBuf;
 
 pub(super) fn trace(connection: &Connection) -> Trace {
@@ -18,8 +17,35 @@ fn refusal(connection: &Connection) -> String {
     read(connection, "x.sqlite", &mut |_| {}).unwrap_err().to_string()
 }
 
-fn problems(trace: &Trace) -> Vec<(ProblemKind, u64)> {
-    trace.problems.iter().map(|problem| (problem.kind, problem.count)).collect()
+fn run(connection: &Connection, sql: &str) {
+    connection.execute_batch(sql).unwrap();
+}
+
+/// Makes a database with these tables and rows.
+fn export(sql: &str) -> Connection {
+    let connection = database();
+    run(&connection, sql);
+    connection
+}
+
+/// Makes the decode loop fixture and changes it.
+fn changed_loop(sql: &str) -> Connection {
+    let connection = decode_loop(Generation::S3_25);
+    run(&connection, sql);
+    connection
+}
+
+/// Writes the database to a file.
+fn file(connection: &Connection, name: &str) -> (PathBuf, Vec<u8>) {
+    let path = std::env::temp_dir().join(format!("gpuprism-test-{}-{name}.sqlite", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    connection.execute("VACUUM INTO ?1", [path.to_str().unwrap()]).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    (path, bytes)
+}
+
+fn op_names(trace: &Trace) -> Vec<&str> {
+    trace.gpu_ops.iter().map(|op| trace.names.get(op.name)).collect()
 }
 
 /// Returns start, duration, name, device and the name of the launching call of each op.
@@ -88,7 +114,7 @@ fn ranges_waits_and_counters_are_read() {
         .map(|wait| (wait.process.0, wait.name.as_str(), wait.count, wait.total.0, wait.longest.0))
         .collect();
     assert_eq!(waits, [(0, "poll", 2, 1_400, 1_000), (1, "poll", 2, 1_400, 1_000)]);
-    assert_eq!(trace.metrics.len(), 2, "the counter that no analysis asks for is left out");
+    assert_eq!(trace.metrics.len(), 2, "the unused counter is left out");
     for (series, (source, device)) in trace.metrics.iter().zip(TYPE_IDS.iter().zip(["0", "1"])) {
         assert_eq!((series.source, series.name.as_str()), (*source, "NVLink TX Bandwidth [Throughput %]"));
         assert_eq!(trace.devices[series.device.unwrap().0 as usize].id, device);
@@ -124,17 +150,10 @@ fn the_golden_fixture_is_read_completely() {
 
 #[test]
 fn counters_are_read_with_or_without_their_source() {
-    let connection = decode_loop(Generation::S3_25);
-    connection.execute_batch("ALTER TABLE GPU_METRICS DROP COLUMN typeId").unwrap();
+    let connection = changed_loop("ALTER TABLE GPU_METRICS DROP COLUMN typeId");
     let both = trace(&connection);
-    let sources: Vec<_> =
-        both.metrics.iter().map(|series| (series.source, series.device, series.samples.len())).collect();
-    assert_eq!(sources, [], "two GPUs have this counter, and nothing tells whose a sample is");
-    assert_eq!(
-        problems(&both),
-        [(ProblemKind::UnknownCounter, 6)],
-        "those of a counter that nobody asks for are no loss"
-    );
+    assert_eq!(both.metrics, [], "two GPUs have this counter, so the samples belong to no known GPU");
+    assert_eq!(problems(&both), [(ProblemKind::UnknownCounter, 6)], "samples of unused counters are not counted");
     connection.execute("DELETE FROM TARGET_INFO_GPU_METRICS WHERE typeId = ?1", [TYPE_IDS[1]]).unwrap();
     let one = trace(&connection);
     let sources: Vec<_> = one.metrics.iter().map(|series| (series.source, series.samples.len())).collect();
@@ -144,13 +163,14 @@ fn counters_are_read_with_or_without_their_source() {
 
 #[test]
 fn samples_without_a_counter_name_are_counted() {
-    let connection = decode_loop(Generation::S3_25);
-    connection.execute("DELETE FROM TARGET_INFO_GPU_METRICS WHERE typeId = ?1", [TYPE_IDS[1]]).unwrap();
-    let values = [5.into(), TYPE_IDS[0].into(), Value::Null, 1.into()];
-    connection.execute_batch("CREATE TABLE loose AS SELECT * FROM GPU_METRICS; DROP TABLE GPU_METRICS").unwrap();
-    row(&connection, "loose", "timestamp, typeId, metricId, value", values);
-    connection.execute_batch("ALTER TABLE loose RENAME TO GPU_METRICS").unwrap();
-    let trace = trace(&connection);
+    let [first, second] = TYPE_IDS;
+    let trace = trace(&changed_loop(&format!(
+        "DELETE FROM TARGET_INFO_GPU_METRICS WHERE typeId = {second};
+         CREATE TABLE loose AS SELECT * FROM GPU_METRICS;
+         DROP TABLE GPU_METRICS;
+         INSERT INTO loose (timestamp, typeId, metricId, value) VALUES (5, {first}, NULL, 1);
+         ALTER TABLE loose RENAME TO GPU_METRICS"
+    )));
     assert_eq!((trace.metrics.len(), trace.metrics[0].samples.len()), (1, 3));
     assert_eq!(problems(&trace), [(ProblemKind::UnknownCounter, 4)], "three of the second GPU, one of no counter");
 }
@@ -169,19 +189,14 @@ fn samples_at_impossible_times_are_counted_and_skipped() {
 
 #[test]
 fn a_table_with_a_cycle_of_pages_does_not_loop_forever() {
-    let connection = database();
-    connection.execute_batch("PRAGMA page_size=512").unwrap();
-    table(&connection, "CUPTI_ACTIVITY_KIND_KERNEL", "start, end");
-    connection
-        .execute_batch(
-            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
-             INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT i, i + 1 FROM n; VACUUM",
-        )
-        .unwrap();
-    let path = std::env::temp_dir().join(format!("gpuprism-test-{}-circle.sqlite", std::process::id()));
-    let _ = std::fs::remove_file(&path);
-    connection.execute("VACUUM INTO ?1", [path.to_str().unwrap()]).unwrap();
-    let mut bytes = std::fs::read(&path).unwrap();
+    let connection = export(
+        "PRAGMA page_size=512;
+         CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end);
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+         INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT i, i + 1 FROM n;
+         VACUUM",
+    );
+    let (path, mut bytes) = file(&connection, "cycle");
     let pages = |kind: u8| (1..bytes.len() / 512).filter(|page| bytes[page * 512] == kind).collect::<Vec<_>>();
     let (inner, leaves) = (pages(5), pages(13));
     assert!(inner.len() > 3, "{} inner pages", inner.len());
@@ -200,16 +215,18 @@ fn a_table_with_a_cycle_of_pages_does_not_loop_forever() {
     let trace = open(&path, "x").unwrap();
     std::fs::remove_file(&path).unwrap();
     assert!(trace.problems.has(ProblemKind::DamagedTable), "{:?}", problems(&trace));
-    assert_eq!(trace.gpu_ops.len(), bytes.len() / 4, "no more than the file has room for");
+    assert_eq!(trace.gpu_ops.len(), bytes.len() / 4, "at most the rows that fit the file");
 }
 
 #[test]
 fn two_gpus_with_the_same_cuda_number_are_distinguished() {
-    let connection = decode_loop(Generation::S3_25);
-    connection.execute_batch("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 0").unwrap();
-    connection.execute_batch("DELETE FROM CUPTI_ACTIVITY_KIND_MEMCPY; DELETE FROM CUPTI_ACTIVITY_KIND_MEMSET").unwrap();
+    let connection = changed_loop(
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 0;
+         DELETE FROM CUPTI_ACTIVITY_KIND_MEMCPY;
+         DELETE FROM CUPTI_ACTIVITY_KIND_MEMSET",
+    );
     assert_eq!(trace(&connection).devices.len(), 1);
-    connection.execute_batch("UPDATE TARGET_INFO_CUDA_DEVICE SET cudaId = 0").unwrap();
+    run(&connection, "UPDATE TARGET_INFO_CUDA_DEVICE SET cudaId = 0");
     let trace = trace(&connection);
     let device_of = |process: u32| {
         let op = trace.gpu_ops.iter().find(|op| op.process.0 == process).unwrap();
@@ -220,26 +237,15 @@ fn two_gpus_with_the_same_cuda_number_are_distinguished() {
 
 #[test]
 fn kernel_names_prefer_demangled_then_short_then_mangled() {
-    let connection = database();
-    table(&connection, "StringIds", "id INTEGER, value TEXT");
-    strings(&connection, &[(1, "full<int>(int)"), (2, "short"), (3, "_Z7mangledv")]);
-    let kernel = "CUPTI_ACTIVITY_KIND_KERNEL";
-    let columns = "start, end, demangledName, shortName, mangledName";
-    table(&connection, kernel, columns);
-    let null = || Value::Null;
-    row(&connection, kernel, columns, [0.into(), 1.into(), 1.into(), 2.into(), 3.into()]);
-    row(&connection, kernel, columns, [1.into(), 2.into(), null(), 2.into(), 3.into()]);
-    row(&connection, kernel, columns, [2.into(), 3.into(), null(), null(), 3.into()]);
-    row(&connection, kernel, columns, [3.into(), 4.into(), 99.into(), 2.into(), null()]);
-    row(&connection, kernel, columns, [4.into(), 5.into(), 99.into(), null(), null()]);
-    row(&connection, kernel, columns, [5.into(), 6.into(), 98.into(), null(), null()]);
-    row(&connection, kernel, columns, [6.into(), 7.into(), null(), null(), null()]);
-    row(&connection, kernel, columns, [7.into(), 8.into(), "as text".to_owned().into(), null(), null()]);
-    connection
-        .execute(&format!("INSERT INTO {kernel} (start, end, demangledName) VALUES (8, 9, CAST(x'6bff' AS TEXT))"), [])
-        .unwrap();
-    let trace = trace(&connection);
-    let names: Vec<&str> = ops(&trace).iter().map(|op| op.2).collect();
+    let trace = trace(&export(
+        "CREATE TABLE StringIds (id INTEGER, value TEXT);
+         INSERT INTO StringIds VALUES (1, 'full<int>(int)'), (2, 'short'), (3, '_Z7mangledv');
+         CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, demangledName, shortName, mangledName);
+         INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES
+             (0, 1, 1, 2, 3), (1, 2, NULL, 2, 3), (2, 3, NULL, NULL, 3), (3, 4, 99, 2, NULL),
+             (4, 5, 99, NULL, NULL), (5, 6, 98, NULL, NULL), (6, 7, NULL, NULL, NULL),
+             (7, 8, 'as text', NULL, NULL), (8, 9, CAST(x'6bff' AS TEXT), NULL, NULL)",
+    ));
     let expected = [
         "full<int>(int)",
         "short",
@@ -252,30 +258,21 @@ fn kernel_names_prefer_demangled_then_short_then_mangled() {
         "as text",
         "k\u{fffd}",
     ];
-    assert_eq!(names, expected);
+    assert_eq!(op_names(&trace), expected);
     assert_eq!(problems(&trace), [(ProblemKind::NoDevices, 9), (ProblemKind::MissingName, 2)]);
 }
 
 #[test]
 fn rows_without_usable_times_are_counted_and_skipped() {
-    let connection = decode_loop(Generation::S3_25);
-    let add = |table: &str, start: Value, end: Value| {
-        let values = [start, end, 0.into(), 1.into(), 7.into(), 1.into(), 1.into()];
-        let columns = match table {
-            "CUPTI_ACTIVITY_KIND_KERNEL" => "start, end, deviceId, contextId, streamId, demangledName, shortName",
-            _ => "start, end, eventClass, nameId, returnValue, correlationId, callchainId",
-        };
-        row(&connection, table, columns, values);
-    };
-    let text = |text: &str| Value::Text(text.to_owned());
-    for table in ["CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME"] {
-        add(table, text("soon"), 5.into());
-        add(table, 5.into(), Value::Real(7.5));
-        add(table, Value::Blob(vec![1]), 5.into());
-        add(table, 9.into(), 5.into());
-        add(table, i64::MIN.into(), i64::MAX.into());
-    }
-    let trace = trace(&connection);
+    let times = "('soon', 5), (5, 7.5), (x'01', 5), (9, 5), (-9223372036854775808, 9223372036854775807)";
+    let trace = trace(&changed_loop(&format!(
+        "CREATE TABLE times (start, end);
+         INSERT INTO times VALUES {times};
+         INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, contextId, streamId, demangledName, shortName)
+             SELECT start, end, 0, 1, 7, 1, 1 FROM times;
+         INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start, end, eventClass, nameId, returnValue)
+             SELECT start, end, 0, 1, 7 FROM times"
+    )));
     assert_eq!((trace.gpu_ops.len(), trace.calls.len()), (10, 8));
     let expected =
         [(ProblemKind::OpWithoutTime, 3), (ProblemKind::ImpossibleDuration, 2), (ProblemKind::HostRowWithoutTime, 5)];
@@ -284,33 +281,28 @@ fn rows_without_usable_times_are_counted_and_skipped() {
 
 #[test]
 fn copies_have_the_names_that_nsys_prints() {
-    let connection = database();
-    let columns = "start, end, deviceId, streamId, copyKind, bytes";
-    table(&connection, "CUPTI_ACTIVITY_KIND_MEMCPY", columns);
-    let rows = [1, 2, 8, 9, 10, 11, 12, 13, 77].map(|kind| [kind, kind + 1, 0, 7, kind, 64]);
-    integers(&connection, "CUPTI_ACTIVITY_KIND_MEMCPY", columns, &rows);
-    let trace = trace(&connection);
-    let names: Vec<&str> = ops(&trace).iter().map(|op| op.2).collect();
-    let expected = [
-        "Host-to-Device",
-        "Device-to-Host",
-        "Device-to-Device",
-        "Host-to-Host",
-        "Peer-to-Peer",
-        "Unified Host-to-Device",
-        "Unified Device-to-Host",
-        "Unified Device-to-Device",
-        "Unknown",
+    let labels = [
+        (1, "Host-to-Device"),
+        (2, "Device-to-Host"),
+        (8, "Device-to-Device"),
+        (9, "Host-to-Host"),
+        (10, "Peer-to-Peer"),
+        (11, "Unified Host-to-Device"),
+        (12, "Unified Device-to-Host"),
+        (13, "Unified Device-to-Device"),
+        (77, "Unknown"),
     ];
-    assert_eq!(names, expected.map(|label| format!("[CUDA memcpy {label}]")));
+    let connection = export("CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, copyKind)");
+    let rows = labels.map(|(kind, _)| [kind, kind + 1, kind]);
+    integers(&connection, "CUPTI_ACTIVITY_KIND_MEMCPY", "start, end, copyKind", &rows);
+    let trace = trace(&connection);
+    assert_eq!(op_names(&trace), labels.map(|(_, label)| format!("[CUDA memcpy {label}]")));
     assert!(trace.gpu_ops.iter().all(|op| op.kind == OpKind::Copy));
 }
 
 #[test]
 fn only_emit_nvtx_numbers_are_removed_from_range_names() {
-    let connection = database();
-    let columns = "start, end, eventType, text, globalTid";
-    table(&connection, "NVTX_EVENTS", columns);
+    let connection = export("CREATE TABLE NVTX_EVENTS (start, end, eventType, text, globalTid)");
     let texts = [
         ("aten::mm, seq = 12, op_id = 815", "aten::mm"),
         ("aten::view, op_id = 314290", "aten::view"),
@@ -318,9 +310,8 @@ fn only_emit_nvtx_numbers_are_removed_from_range_names() {
         ("step, op_id = none", "step, op_id = none"),
         ("bs = 4, seq = long", "bs = 4, seq = long"),
     ];
-    for (at, (text, _)) in (0..).zip(texts) {
-        let values = [Value::Integer(at), Value::Integer(at + 5), 59.into(), text.to_owned().into(), 1.into()];
-        row(&connection, "NVTX_EVENTS", columns, values);
+    for (start, (text, _)) in (0..).zip(texts) {
+        connection.execute("INSERT INTO NVTX_EVENTS VALUES (?1, ?1 + 5, 59, ?2, 1)", (start, text)).unwrap();
     }
     let trace = trace(&connection);
     let names: Vec<&str> = trace.ranges.iter().map(|range| trace.ranges.names.get(range.name)).collect();
@@ -329,11 +320,10 @@ fn only_emit_nvtx_numbers_are_removed_from_range_names() {
 
 #[test]
 fn graph_replays_are_not_gpu_ops() {
-    let connection = database();
-    let columns = "start, end, deviceId, streamId, graphId, globalPid";
-    table(&connection, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", columns);
-    integers(&connection, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", columns, &[[20, 30, 1, 7, 3, 0], [5, 9, 1, 7, 3, 0]]);
-    let trace = trace(&connection);
+    let trace = trace(&export(
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start, end, deviceId, streamId, graphId, globalPid);
+         INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (20, 30, 1, 7, 3, 0), (5, 9, 1, 7, 3, 0)",
+    ));
     let replays: Vec<_> = trace.graph_replays.iter().map(|replay| (replay.start.0, replay.duration.0)).collect();
     assert_eq!((replays, trace.gpu_ops.len()), (vec![(5, 4), (20, 10)], 0));
 }
@@ -348,7 +338,7 @@ fn tables_with_other_names_are_used_if_the_usual_ones_are_missing() {
         ("NVTX_EVENTS", "nvtx, of all kinds"),
         ("OSRT_API", "x_osrt"),
     ] {
-        connection.execute_batch(&format!("ALTER TABLE {old} RENAME TO \"{}\"", new.replace('"', "\"\""))).unwrap();
+        run(&connection, &format!("ALTER TABLE {old} RENAME TO \"{}\"", new.replace('"', "\"\"")));
     }
     assert_eq!(trace(&connection), expected);
 }
@@ -358,15 +348,14 @@ fn views_triggers_and_virtual_tables_are_ignored() {
     let connection = decode_loop(Generation::S3_25);
     let mut expected = trace(&connection);
     connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, true).unwrap();
-    connection
-        .execute_batch(
-            "DROP TABLE OSRT_API; DROP TABLE GPU_METRICS;
+    run(
+        &connection,
+        "DROP TABLE OSRT_API; DROP TABLE GPU_METRICS;
          CREATE VIEW OSRT_API AS WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT start + 1 FROM n)
              SELECT start, start + 1 AS end, 14 AS nameId, 0 AS globalTid FROM n;
          CREATE VIEW GPU_METRICS AS SELECT 1 AS timestamp, 4 AS metricId, 1 AS value, 0 AS typeId;
          CREATE TRIGGER CUPTI_ACTIVITY_KIND_DRIVER AFTER INSERT ON StringIds BEGIN DELETE FROM StringIds; END;",
-        )
-        .unwrap();
+    );
     expected.host_waits.clear();
     expected.metrics.clear();
     (expected.events.cpu, expected.events.other) = (12, 2);
@@ -378,26 +367,23 @@ fn a_view_instead_of_a_gpu_table_is_refused_with_the_sql_to_fix_it() {
     let connection = decode_loop(Generation::S3_25);
     let expected = trace(&connection);
     connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, true).unwrap();
-    connection
-        .execute_batch(
-            "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO rows;
-             CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS SELECT * FROM rows;
-             CREATE VIEW GPU_MEMCPY AS SELECT 1;",
-        )
-        .unwrap();
+    run(
+        &connection,
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO rows;
+         CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS SELECT * FROM rows;
+         CREATE VIEW GPU_MEMCPY AS SELECT 1;",
+    );
     let error = refusal(&connection);
     assert!(error.contains("CUPTI_ACTIVITY_KIND_KERNEL is a view") && error.contains("nsys export"), "{error}");
     let remedy = error.split('`').nth(1).unwrap();
     connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, true).unwrap();
-    connection.execute_batch(remedy).unwrap();
+    run(&connection, remedy);
     assert_eq!(trace(&connection), expected, "a view next to the table does no harm");
 }
 
 #[test]
 fn gpu_tables_without_device_column_count_as_one_gpu_and_give_a_problem() {
-    let connection = decode_loop(Generation::S3_25);
-    connection.execute_batch("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN deviceId").unwrap();
-    let trace = trace(&connection);
+    let trace = trace(&changed_loop("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN deviceId"));
     let kernels = trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel);
     assert_eq!(kernels.map(|op| trace.devices[op.device.0 as usize].id.as_str()).collect::<Vec<_>>(), ["-1"; 6]);
     assert_eq!(problems(&trace), [(ProblemKind::NoDevices, 6)]);
@@ -405,23 +391,13 @@ fn gpu_tables_without_device_column_count_as_one_gpu_and_give_a_problem() {
 
 #[test]
 fn indexes_do_not_change_the_row_order() {
-    let connection = database();
-    let columns =
-        "start, end, deviceId, streamId, correlationId, globalPid, demangledName, shortName, mangledName, name";
-    table(&connection, "CUPTI_ACTIVITY_KIND_KERNEL", columns);
-    for (name, stream) in [("first", 9), ("second", 1)] {
-        let values = [5.into(), 6.into(), 0.into(), Value::Integer(stream), 1.into(), 1.into(), name.to_owned().into()];
-        let columns = "start, end, deviceId, streamId, correlationId, globalPid, demangledName";
-        row(&connection, "CUPTI_ACTIVITY_KIND_KERNEL", columns, values);
-    }
-    connection
-        .execute_batch(
-            &format!("CREATE INDEX i ON CUPTI_ACTIVITY_KIND_KERNEL (streamId, {columns})")
-                .replace("streamId, correlationId", "correlationId"),
-        )
-        .unwrap();
-    let trace = trace(&connection);
-    assert_eq!(ops(&trace).iter().map(|op| op.2).collect::<Vec<_>>(), ["first", "second"]);
+    let trace = trace(&export(
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, correlationId, globalPid, name);
+         INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (5, 6, 0, 9, 1, 1, 'first'), (5, 6, 0, 1, 1, 1, 'second');
+         CREATE INDEX covering ON CUPTI_ACTIVITY_KIND_KERNEL
+             (streamId, start, end, deviceId, correlationId, globalPid, name)",
+    ));
+    assert_eq!(op_names(&trace), ["first", "second"]);
 }
 
 #[test]
@@ -432,9 +408,7 @@ fn errors_name_other_databases() {
         ("songs", "id, title", "not an Nsight Systems export"),
         ("KERNELS_OF_LINUX", "start, end, name", "not an Nsight Systems export"),
     ] {
-        let connection = database();
-        table(&connection, name, columns);
-        let message = refusal(&connection);
+        let message = refusal(&export(&format!("CREATE TABLE {name} ({columns})")));
         assert!(message.starts_with("x.sqlite: ") && message.contains(word), "{message}");
     }
     assert!(refusal(&database()).contains("not an Nsight Systems export"));
@@ -442,33 +416,24 @@ fn errors_name_other_databases() {
 
 #[test]
 fn progress_is_reported() {
-    let connection = database();
-    table(&connection, "CUPTI_ACTIVITY_KIND_KERNEL", "start INTEGER, end INTEGER");
-    connection
-        .execute_batch(
-            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 150000)
-             INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT i, i + 1 FROM n",
-        )
-        .unwrap();
-    let mut heard = Vec::new();
-    let trace = read(&connection, "x.sqlite", &mut |rows| heard.push(rows)).unwrap();
-    assert_eq!((trace.gpu_ops.len(), heard), (150_000, vec![1 << 16, 2 << 16]));
+    let connection = export(
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER);
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 150000)
+         INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT i, i + 1 FROM n",
+    );
+    let mut reported = Vec::new();
+    let trace = read(&connection, "x.sqlite", &mut |rows| reported.push(rows)).unwrap();
+    assert_eq!((trace.gpu_ops.len(), reported), (150_000, vec![1 << 16, 2 << 16]));
 }
 
 /// Writes the decode loop fixture to a file with small pages.
-fn file(name: &str) -> (PathBuf, Vec<u8>) {
-    let path = std::env::temp_dir().join(format!("gpuprism-test-{}-{name}.sqlite", std::process::id()));
-    let _ = std::fs::remove_file(&path);
-    let connection = decode_loop(Generation::S3_25);
-    connection.execute_batch("PRAGMA page_size=512; VACUUM").unwrap();
-    connection.execute("VACUUM INTO ?1", [path.to_str().unwrap()]).unwrap();
-    let bytes = std::fs::read(&path).unwrap();
-    (path, bytes)
+fn loop_file(name: &str) -> (PathBuf, Vec<u8>) {
+    file(&changed_loop("PRAGMA page_size=512; VACUUM"), name)
 }
 
 #[test]
 fn a_cut_file_gives_its_readable_rows_and_a_problem_or_is_refused() {
-    let (path, bytes) = file("cut");
+    let (path, bytes) = loop_file("cut");
     let whole = open(&path, "x").unwrap();
     let (mut refused, mut cut) = (0, 0);
     for length in (0..bytes.len()).step_by(61) {
@@ -491,18 +456,18 @@ fn a_cut_file_gives_its_readable_rows_and_a_problem_or_is_refused() {
 
 #[test]
 fn flipped_bits_neither_panic_nor_add_rows() {
-    let (path, bytes) = file("flipped");
+    let (path, bytes) = loop_file("flipped");
     let whole = open(&path, "x").unwrap();
     let mut at = 20_u64;
     for _ in 0..1_500 {
         at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let (place, bit) = ((at >> 33) as usize % bytes.len(), (at >> 29) & 7);
+        let (position, bit) = ((at >> 33) as usize % bytes.len(), (at >> 29) & 7);
         let mut damaged = bytes.clone();
-        damaged[place] ^= 1 << bit;
+        damaged[position] ^= 1 << bit;
         std::fs::write(&path, &damaged).unwrap();
         if let Ok(trace) = open(&path, "x") {
             // A flipped page number can make SQLite read one page several times.
-            assert!(trace.gpu_ops.len() <= 4 * whole.gpu_ops.len(), "bit {bit} of byte {place}");
+            assert!(trace.gpu_ops.len() <= 4 * whole.gpu_ops.len(), "bit {bit} of byte {position}");
         }
     }
     std::fs::remove_file(&path).unwrap();
@@ -510,7 +475,7 @@ fn flipped_bits_neither_panic_nor_add_rows() {
 
 #[test]
 fn a_wal_mode_file_is_read_only_if_its_log_is_empty() {
-    let (path, _) = file("wal");
+    let (path, _) = loop_file("wal");
     let writer = Connection::open(&path).unwrap();
     writer.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE more (x); INSERT INTO more VALUES (1)").unwrap();
     let message = open(&path, "x.sqlite").unwrap_err().to_string();
@@ -531,37 +496,33 @@ struct NcclCalls(Connection);
 
 impl NcclCalls {
     fn new() -> Self {
-        let connection = database();
-        table(&connection, "StringIds", "id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL");
-        table(
-            &connection,
-            "CUPTI_ACTIVITY_KIND_KERNEL",
-            "start, end, globalPid, streamId, correlationId, demangledName",
+        let connection = export(
+            "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+             CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, globalPid, streamId, correlationId, demangledName);
+             CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId, nameId);
+             CREATE TABLE NVTX_EVENTS (start, end, eventType, text, textId, globalTid, jsonTextId, jsonText);
+             INSERT INTO StringIds VALUES (1, 'ncclDevKernel'), (2, 'cudaLaunchKernel'), (3, 'ncclAllReduce'),
+                 (4, '{\"NCCL communicator ID\": 77, \"Message size [bytes]\": 4096}')",
         );
-        table(&connection, "CUPTI_ACTIVITY_KIND_RUNTIME", "start, end, globalTid, correlationId, nameId");
-        table(&connection, "NVTX_EVENTS", "start, end, eventType, text, textId, globalTid, jsonTextId, jsonText");
-        strings(&connection, &[(1, "ncclDevKernel"), (2, "cudaLaunchKernel"), (3, "ncclAllReduce")]);
-        strings(&connection, &[(4, r#"{"NCCL communicator ID": 77, "Message size [bytes]": 4096}"#)]);
         Self(connection)
     }
 
     fn range(&self, thread: i64, start: i64, end: i64, name: &str, json: &str) {
-        let text = |text: &str| if text.is_empty() { Value::Null } else { Value::Text(text.to_owned()) };
-        let values = [start.into(), end.into(), 59.into(), text(name), global_tid(9, thread).into(), text(json)];
-        row(&self.0, "NVTX_EVENTS", "start, end, eventType, text, globalTid, jsonText", values);
+        let sql = "INSERT INTO NVTX_EVENTS VALUES (?1, ?2, 59, ?3, NULL, ?4, NULL, NULLIF(?5, ''))";
+        self.0.execute(sql, (start, end, name, global_tid(9, thread), json)).unwrap();
     }
 
     /// A launch and its kernel, which starts at 1000 times the launch's start.
     fn launch(&self, thread: i64, start: i64) {
-        integers(
+        let (process, thread) = (global_pid(9), global_tid(9, thread));
+        run(
             &self.0,
-            "CUPTI_ACTIVITY_KIND_RUNTIME",
-            "start, end, globalTid, correlationId, nameId",
-            &[[start, start + 1, global_tid(9, thread), start, 2]],
+            &format!(
+                "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ({start}, {start} + 1, {thread}, {start}, 2);
+                 INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL
+                     VALUES ({start} * 1000, {start} * 1000 + 500, {process}, 7, {start}, 1)"
+            ),
         );
-        let kernel = [start * 1_000, start * 1_000 + 500, global_pid(9), 7, start, 1];
-        let columns = "start, end, globalPid, streamId, correlationId, demangledName";
-        integers(&self.0, "CUPTI_ACTIVITY_KIND_KERNEL", columns, &[kernel]);
     }
 
     fn messages(&self) -> Vec<MessageOfKernel> {
@@ -578,16 +539,11 @@ impl NcclCalls {
 fn kernels_get_the_message_of_the_enclosing_nccl_call() {
     let calls = NcclCalls::new();
     let one = r#"{"NCCL communicator ID": 18446744073709551615, "Message size [bytes]": 1000}"#;
-    calls.range(
-        1,
-        1,
-        5,
-        "ncclCommInitRank",
-        r#"{"NCCL communicator ID":18446744073709551615,"No. of ranks":4,"Rank":0}"#,
-    );
+    let init = r#"{"NCCL communicator ID":18446744073709551615,"No. of ranks":4,"Rank":0}"#;
+    calls.range(1, 1, 5, "ncclCommInitRank", init);
     calls.range(1, 9, 60, "a step of the program", r#"{"Message size [bytes]": 5}"#);
-    for (start, name) in [(10, "ncclAllReduce"), (20, "ncclAllGather"), (30, "ncclReduceScatter"), (40, "ncclAlltoAll")]
-    {
+    let names = [(10, "ncclAllReduce"), (20, "ncclAllGather"), (30, "ncclReduceScatter"), (40, "ncclAlltoAll")];
+    for (start, name) in names {
         calls.range(1, start, start + 5, name, one);
         calls.launch(1, start + 1);
     }
@@ -596,7 +552,7 @@ fn kernels_get_the_message_of_the_enclosing_nccl_call() {
     calls.launch(2, 13);
     calls.range(1, 60, 65, "ncclBroadcast", one);
     calls.launch(1, 65);
-    // Two kernels of one message: what each of them moves is not known.
+    // Two kernels of one message: the bytes of each are unknown.
     calls.range(1, 70, 75, "ncclReduce", one);
     (71..=72).for_each(|start| calls.launch(1, start));
     let message = |at, name: &str, bytes_in, bytes_out| (at, name.to_owned(), Some(bytes_in), Some(bytes_out), Some(4));
@@ -627,8 +583,8 @@ fn message_sizes_are_read_under_all_field_names_and_spellings() {
         calls.range(1, 10 * at, 10 * at + 5, "ncclAllReduce", json);
         calls.launch(1, 10 * at + 1);
     }
-    let values = [100.into(), 105.into(), 59.into(), 3.into(), global_tid(9, 1).into(), 4.into()];
-    row(&calls.0, "NVTX_EVENTS", "start, end, eventType, textId, globalTid, jsonTextId", values);
+    let sql = "INSERT INTO NVTX_EVENTS VALUES (100, 105, 59, NULL, 3, ?1, 4, NULL)";
+    calls.0.execute(sql, [global_tid(9, 1)]).unwrap();
     calls.launch(1, 101);
     let found: Vec<_> = calls.messages().into_iter().map(|message| (message.0, message.2, message.4)).collect();
     let size = Some(4_096);

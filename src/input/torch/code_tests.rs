@@ -1,20 +1,12 @@
 //! Tests of reading [`Code`].
 
-use crate::input::{Imported, Importer};
-use crate::trace::{Code, GpuOp, NONE, Ns, Span, Trace};
+use crate::input::Importer;
+use crate::input::tests::{split_at, trace_of};
+use crate::trace::{Code, GpuOp, NONE, NameId, Span, Trace};
 use proptest::prelude::*;
 
-fn import(chunks: &[&[u8]], with_code: bool) -> Trace {
-    let mut importer = if with_code { Importer::with_code("t.json") } else { Importer::new("t.json") };
-    chunks.iter().for_each(|chunk| importer.feed(chunk).unwrap());
-    match importer.finish().unwrap() {
-        Imported::Trace(trace) => *trace,
-        Imported::Document(text) => panic!("no trace: {text}"),
-    }
-}
-
 fn code(text: &str) -> (Trace, Code) {
-    let mut trace = import(&[text.as_bytes()], true);
+    let mut trace = trace_of(Importer::with_code("t.json"), [text]);
     let code = *trace.code.take().unwrap();
     (trace, code)
 }
@@ -61,14 +53,11 @@ fn annotations_captured_kernels_and_the_rank_are_read() {
     let annotations: Vec<_> = code
         .annotations
         .iter()
-        .map(|it| (code.annotation_names.get(it.name), it.start, it.id, it.device.map(|device| device.0)))
+        .map(|row| (code.annotation_names.get(row.name), row.start.0, row.id, row.device.map(|device| device.0)))
         .collect();
-    assert_eq!(
-        annotations,
-        [("step[DECODE bs=2]", Ns(1_000), 70, None), ("step[DECODE bs=2]", Ns(80_000), 70, Some(0))]
-    );
-    let launched: Vec<&str> =
-        code.call_kernels.iter().map(|name| code.kernel_names.get(crate::trace::NameId(*name))).collect();
+    let name = "step[DECODE bs=2]";
+    assert_eq!(annotations, [(name, 1_000, 70, None), (name, 80_000, 70, Some(0))]);
+    let launched: Vec<&str> = code.call_kernels.iter().map(|name| code.kernel_names.get(NameId(*name))).collect();
     assert_eq!(launched, ["captured", "gemm", ""], "parallel to the calls, which are sorted by start");
     assert_eq!(trace.names.len(), 3, "only names of GPU ops");
     assert_eq!(trace.job.as_ref().map(|job| (job.rank, job.world_size)), Some((3, 8)));
@@ -77,7 +66,7 @@ fn annotations_captured_kernels_and_the_rank_are_read() {
 #[test]
 fn gpu_ops_and_counts_do_not_depend_on_reading_code() {
     let (with, _) = code(TEXT);
-    let without = import(&[TEXT.as_bytes()], false);
+    let without = trace_of(Importer::new("t.json"), [TEXT]);
     assert_eq!(without.code, None);
     let parts = |trace: Trace| (trace.names, trace.gpu_ops, trace.devices, trace.calls, trace.ranges, trace.events);
     assert_eq!(parts(with), parts(without));
@@ -86,11 +75,8 @@ fn gpu_ops_and_counts_do_not_depend_on_reading_code() {
 proptest! {
     #[test]
     fn chunk_boundaries_do_not_change_the_code(cuts in prop::collection::vec(0_usize..4_000, 0..8)) {
-        let bytes = TEXT.as_bytes();
-        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut % bytes.len()).chain([0, bytes.len()]).collect();
-        cuts.sort_unstable();
-        let chunks: Vec<&[u8]> = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
-        prop_assert_eq!(import(&chunks, true), import(&[bytes], true));
+        let read = |chunks: Vec<&[u8]>| trace_of(Importer::with_code("t.json"), chunks);
+        prop_assert_eq!(read(split_at(TEXT.as_bytes(), cuts)), read(vec![TEXT.as_bytes()]));
     }
 }
 
@@ -137,9 +123,8 @@ fn templates_give_the_same_events_as_parsing_each_member() {
         alone_names.extend(names);
     }
     let (mut times, mut names) = frames_of(&regular_and_unusual_events());
-    let sorted = |list: &mut Vec<(i64, i64)>| list.sort_unstable();
-    sorted(&mut times);
-    sorted(&mut alone_times);
+    times.sort();
+    alone_times.sort();
     names.sort();
     alone_names.sort();
     alone_names.dedup();
