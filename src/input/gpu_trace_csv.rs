@@ -186,17 +186,16 @@ fn header(label: &str, line: &[u8]) -> Result<Option<Columns>> {
     };
     record.read(line, &mut collect);
     let at = |wanted: &str| titles.iter().position(|title| title == wanted);
-    if at("Instances").is_some() && titles.iter().any(|title| title.starts_with("Total Time")) {
-        return Err(Error::refused(
-            label,
-            "a cuda_gpu_kern_sum table, not a trace: run `nsys stats -r cuda_gpu_trace --format csv` instead",
-        ));
+    let refused = |what: &str| {
+        let why = format!("{what}: run `nsys stats -r cuda_gpu_trace --format csv` instead");
+        Err(Error::refused(label, why))
+    };
+    let has_totals = titles.iter().any(|title| title.starts_with("Total Time"));
+    if has_totals && at("Instances").is_some() {
+        return refused("a cuda_gpu_kern_sum table, not a trace");
     }
-    if at("Num Calls").is_some() && titles.iter().any(|title| title.starts_with("Total Time")) {
-        return Err(Error::refused(
-            label,
-            "a summary table of nsys stats, not a trace: run `nsys stats -r cuda_gpu_trace --format csv` instead",
-        ));
+    if has_totals && at("Num Calls").is_some() {
+        return refused("a summary table of nsys stats, not a trace");
     }
     let (Some(start), Some(duration), Some(name)) =
         (time_column(label, &titles, "Start")?, time_column(label, &titles, "Duration")?, at("Name"))
@@ -205,10 +204,7 @@ fn header(label: &str, line: &[u8]) -> Result<Option<Columns>> {
     };
     let (device, stream) = (at("Device"), at("Strm"));
     if device.is_none() && stream.is_none() {
-        return Err(Error::refused(
-            label,
-            "a table of host calls or ranges, not of GPU ops: run `nsys stats -r cuda_gpu_trace --format csv` instead",
-        ));
+        return refused("a table of host calls or ranges, not of GPU ops");
     }
     Ok(Some(Columns { start, duration, name, device, stream, count: titles.len() }))
 }

@@ -123,8 +123,8 @@ impl Reader {
             }
             FormatReader::GpuTraceCsv(table) => table.feed(bytes),
             FormatReader::NvlinkSeries(text) if text.len() > MAX_DOCUMENT_BYTES => {
-                let why = format!("a table of NVLink counters of more than {} MiB", MAX_DOCUMENT_BYTES >> 20);
-                Err(Error::refused(&self.label, why))
+                let limit_mib = MAX_DOCUMENT_BYTES >> 20;
+                Err(Error::refused(&self.label, format!("a table of NVLink counters of more than {limit_mib} MiB")))
             }
             FormatReader::NvlinkSeries(text) => {
                 text.extend_from_slice(bytes);
@@ -257,25 +257,24 @@ impl JsonReader {
     }
 
     fn finish(mut self, label: &str, gzip_problem: Option<(ProblemKind, u64)>) -> Result<Imported> {
+        let refused = |why: &str| Err(Error::refused(label, why));
         let end = self.splitter.finish(self.events.sink());
         if !self.splitter.found_events() {
             return match end {
                 _ if self.is_too_long => {
-                    let why = format!(
-                        "JSON without trace events, and longer than {} MiB, so it is not a report either",
-                        MAX_DOCUMENT_BYTES >> 20
-                    );
-                    Err(Error::refused(label, why))
+                    let limit_mib = MAX_DOCUMENT_BYTES >> 20;
+                    refused(&format!(
+                        "JSON without trace events, and longer than {limit_mib} MiB, so it is not a report either"
+                    ))
                 }
                 End::Complete { .. } => Ok(Imported::Document(String::from_utf8_lossy(&self.text).into_owned())),
-                _ => Err(Error::refused(
-                    label,
-                    "JSON that is damaged or cut short before its first trace event; copy or capture it again",
-                )),
+                _ => {
+                    refused("JSON that is damaged or cut short before its first trace event; copy or capture it again")
+                }
             };
         }
         let Some(mut torch) = self.events.join() else {
-            return Err(Error::refused(label, "the thread that reads its events panicked; please report this bug"));
+            return refused("the thread that reads its events panicked; please report this bug");
         };
         match end {
             End::Complete { trailing: 0 } => {}
@@ -290,19 +289,15 @@ impl JsonReader {
         {
             trace.problems.add(kind, 1, at);
         }
-        if events == 0 && !is_complete {
-            return Err(Error::refused(
-                label,
-                "a trace that is cut short before its first complete event; copy or capture it again",
-            ));
+        match trace.problems.has(ProblemKind::UnreadableEvent) {
+            _ if events > 0 => Ok(Imported::Trace(Box::new(trace))),
+            _ if !is_complete => {
+                refused("a trace that is cut short before its first complete event; copy or capture it again")
+            }
+            true => refused("a JSON list, but not of trace events: none of its elements has a `ph`"),
+            false if !self.splitter.is_nested() => refused("an empty JSON list, not a trace"),
+            false => Ok(Imported::Trace(Box::new(trace))),
         }
-        if events == 0 && !self.splitter.is_nested() && !trace.problems.has(ProblemKind::UnreadableEvent) {
-            return Err(Error::refused(label, "an empty JSON list, not a trace"));
-        }
-        if events == 0 && trace.problems.has(ProblemKind::UnreadableEvent) {
-            return Err(Error::refused(label, "a JSON list, but not of trace events: none of its elements has a `ph`"));
-        }
-        Ok(Imported::Trace(Box::new(trace)))
     }
 }
 

@@ -26,7 +26,6 @@ pub use names::{NameId, Names};
 pub use op_rows::{DeviceId, OpRows};
 pub use ops::{GpuOp, GpuOps, GroupedOp, OpKind, is_plausible};
 pub use optional_tables::{Collective, GraphReplay, HostWait, Job, MetricSeries, ProcessGroup};
-
 pub use spans::{Span, Spans};
 pub(crate) use time::leading_integer;
 pub use time::{Ns, Window};
@@ -45,10 +44,11 @@ use std::collections::HashMap;
 pub(crate) const CODE_IS_BUILT: bool = cfg!(any(not(target_arch = "wasm32"), feature = "full"));
 
 /// The file formats of a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
     /// torch.profiler (Kineto) JSON.
+    #[default]
     TorchProfiler,
     /// The CSV of `nsys stats -r cuda_gpu_trace`.
     NsysGpuTraceCsv,
@@ -69,7 +69,7 @@ from_json!(Format =
 pub struct ProcessId(pub u32);
 
 /// The index of a thread in [`Trace::threads`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ThreadId(pub u32);
 
 /// The index of a call in [`Trace::calls`].
@@ -115,7 +115,7 @@ pub struct EventCounts {
 }
 
 /// One trace in memory.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Trace {
     /// Base name of the file.
     pub label: String,
@@ -171,7 +171,7 @@ pub struct EngineHints {
 }
 
 /// A trace while it is read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TraceBuilder {
     /// The rows read so far: ops in the order of the file, devices in the order of appearance.
     pub trace: Trace,
@@ -187,37 +187,7 @@ pub struct TraceBuilder {
 impl TraceBuilder {
     /// Creates an empty trace of this format.
     pub fn new(label: &str, format: Format) -> Self {
-        Self {
-            trace: Trace {
-                label: label.to_owned(),
-                format,
-                names: Names::default(),
-                gpu_ops: GpuOps::default(),
-                devices: Vec::new(),
-                processes: Vec::new(),
-                threads: Vec::new(),
-                calls: Spans::default(),
-                ranges: Spans::default(),
-                bytes: Vec::new(),
-                collectives: Vec::new(),
-                graph_replays: Vec::new(),
-                host_waits: Vec::new(),
-                metrics: Vec::new(),
-                job: None,
-                code: None,
-                events: EventCounts::default(),
-                engine_hints: EngineHints::default(),
-                problems: ImportProblems::default(),
-                cut: None,
-                kept: None,
-            },
-            device_ids: Names::default(),
-            process_ids: HashMap::default(),
-            thread_ids: HashMap::default(),
-            correlations: Vec::new(),
-            code: None,
-            is_linked: false,
-        }
+        Self { trace: Trace { label: label.to_owned(), format, ..Trace::default() }, ..Self::default() }
     }
 
     /// Returns the device with this id, adding it if it is new.

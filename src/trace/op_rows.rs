@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// The index of a device in a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct DeviceId(pub u32);
 
 /// A range of rows; optionally narrower for each device.

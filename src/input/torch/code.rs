@@ -1,14 +1,11 @@
 //! Reads [`crate::trace::Code`]: CPU ops, Python frames, annotations, external ids. Only if requested.
 
 use super::templates::{EventTemplates, Owner, TemplateEvent, folded_id};
-use super::{Class, Fields, MICROSECONDS, NameId, TorchReader, intern_raw, keep_hint, number};
-use crate::trace::{Annotation, FrameIds, NONE, Ns, Span, is_plausible};
+use super::{Class, Fields, NameId, TorchReader, intern_raw, keep_hint, number};
+use crate::trace::{Annotation, CODE_IS_BUILT, FrameIds, NONE, Span, is_plausible};
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Value, unescape};
 use std::collections::HashMap;
-
-/// False in the page's first WebAssembly module, which never requests it.
-pub(super) const IS_BUILT: bool = crate::trace::CODE_IS_BUILT;
 
 /// Ids by the raw bytes of the name, so that UTF-8 check and unescaping run once per name.
 #[derive(Debug, Default)]
@@ -58,8 +55,7 @@ impl Fields<'_> {
             Class::PythonFrame => {
                 self.is_span_complete() && self.code.python_id.is_some() && self.code.python_parent.is_some()
             }
-            Class::CpuOp => self.is_span_complete() && self.code.external_id.is_some(),
-            Class::Annotation { .. } => self.is_span_complete() && self.code.external_id.is_some(),
+            Class::CpuOp | Class::Annotation { .. } => self.is_span_complete() && self.code.external_id.is_some(),
             Class::Gpu(_) => self.code.external_id.is_some(),
             Class::Call if self.is_stored_call == Some(true) => {
                 self.code.external_id.is_some() && self.code.kernel.is_some()
@@ -71,7 +67,7 @@ impl Fields<'_> {
 
 impl TorchReader {
     pub(super) fn keeps_code(&self) -> bool {
-        IS_BUILT && self.code.is_some()
+        CODE_IS_BUILT && self.code.is_some()
     }
 
     /// Adds a CPU op or Python frame if a template matches; otherwise returns false.
@@ -87,11 +83,8 @@ impl TorchReader {
     pub(super) fn code_event(&mut self, fields: &Fields<'_>) {
         let class = fields.class.unwrap_or(Class::Other);
         self.count_code(class, fields.name);
-        let (Some((start, duration)), Some(name)) = (times(fields), fields.name) else { return };
-        let owner = Owner::Parsed {
-            pid: fields.pid.and_then(Value::scalar).unwrap_or_default(),
-            tid: fields.tid.unwrap_or_default(),
-        };
+        let (Some((start, duration)), Some(name)) = (fields.plausible_times(), fields.name) else { return };
+        let owner = Owner::Parsed { pid: fields.pid.unwrap_or_default(), tid: fields.tid.unwrap_or_default() };
         let id = if class == Class::PythonFrame { fields.code.python_id } else { fields.code.external_id };
         let (id, parent) = (id_of(id), id_of(fields.code.python_parent));
         self.store(&TemplateEvent { class, name, owner, start, duration, id, parent });
@@ -125,7 +118,7 @@ impl TorchReader {
     }
 
     pub(super) fn annotation(&mut self, fields: &Fields<'_>, on_gpu: bool) {
-        let (Some((start, duration)), Some(raw)) = (times(fields), fields.name) else { return };
+        let (Some((start, duration)), Some(raw)) = (fields.plausible_times(), fields.name) else { return };
         let (device, process) = if on_gpu {
             let (device, process) = self.device(fields);
             (Some(device), Some(process))
@@ -143,10 +136,4 @@ impl TorchReader {
         let kernel = fields.code.kernel.map(|raw| intern_raw(&mut known.kernels, &mut code.kernel_names, raw));
         self.builder.set_code_of_last_call(fields.code.id(), kernel);
     }
-}
-
-fn times(fields: &Fields<'_>) -> Option<(Ns, Ns)> {
-    let time = |text: Option<&[u8]>| Ns::from_decimal(text?, MICROSECONDS);
-    let times = (time(fields.start)?, time(fields.duration)?);
-    is_plausible(times.0, times.1).then_some(times)
 }

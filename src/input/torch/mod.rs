@@ -27,8 +27,8 @@ mod templates;
 use super::Detail;
 use crate::json::Json;
 use crate::trace::{
-    Collective, DeviceId, Format, GpuOp, Job, NameId, Names, Ns, OpKind, ProblemKind, ProcessGroup, ProcessId, Span,
-    ThreadId, Trace, TraceBuilder, is_plausible,
+    CODE_IS_BUILT, Collective, DeviceId, Format, GpuOp, Job, NameId, Names, Ns, OpKind, ProblemKind, ProcessGroup,
+    ProcessId, Span, ThreadId, Trace, TraceBuilder, is_plausible,
 };
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Cursor, Step, Value, unescape};
@@ -49,16 +49,14 @@ static STORED_CALLS: LazyLock<[Finder<'static>; 6]> =
     LazyLock::new(|| ["aunch", "emcpy", "emset", "ynchronize", "Malloc", "Free"].map(Finder::new));
 
 /// Builds a trace from events and top-level members.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct TorchReader {
     builder: TraceBuilder,
     /// Ids by the raw bytes of the name, so that UTF-8 check and unescaping run once per name.
     names: HashMap<Box<[u8]>, NameId, RandomState>,
     call_names: HashMap<Box<[u8]>, NameId, RandomState>,
-    devices: HashMap<RawKey, (DeviceId, ProcessId), RandomState>,
-    last_device: Option<(RawKey, (DeviceId, ProcessId))>,
-    threads: HashMap<RawKey, ThreadId, RandomState>,
-    last_thread: Option<(RawKey, ThreadId)>,
+    devices: RawIds<(DeviceId, ProcessId)>,
+    threads: RawIds<ThreadId>,
     properties: Vec<DeviceProperties>,
     skipped_prefixes: SkippedPrefixes,
     code: Option<code::CodeNames>,
@@ -67,11 +65,32 @@ pub(super) struct TorchReader {
     events: u64,
 }
 
-/// The key of a device or thread: the raw bytes of the event's pid and of its `args.device` or tid.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct RawKey {
-    pid: Box<[u8]>,
-    number: Box<[u8]>,
+/// Devices or threads by the raw bytes of an event's pid and of its `args.device` or tid.
+#[derive(Debug, Default)]
+struct RawIds<T> {
+    ids: HashMap<RawKey, T, RandomState>,
+    /// The previous result, because consecutive events often have the same device or thread.
+    last: Option<(RawKey, T)>,
+}
+
+type RawKey = (Box<[u8]>, Box<[u8]>);
+
+impl<T: Copy> RawIds<T> {
+    fn find(&mut self, pid: &[u8], number: &[u8]) -> Option<T> {
+        if let Some(((last_pid, last_number), id)) = &self.last
+            && (&**last_pid, &**last_number) == (pid, number)
+        {
+            return Some(*id);
+        }
+        let key = (pid.into(), number.into());
+        let id = *self.ids.get(&key)?;
+        self.last = Some((key, id));
+        Some(id)
+    }
+
+    fn insert(&mut self, pid: &[u8], number: &[u8], id: T) {
+        self.ids.insert((pid.into(), number.into()), id);
+    }
 }
 
 /// One entry of `deviceProperties`.
@@ -124,7 +143,7 @@ struct Fields<'a> {
     name: Option<&'a [u8]>,
     /// True for a call to be stored; set after class and name are parsed.
     is_stored_call: Option<bool>,
-    pid: Option<Value<'a>>,
+    pid: Option<&'a [u8]>,
     tid: Option<&'a [u8]>,
     start: Option<&'a [u8]>,
     duration: Option<&'a [u8]>,
@@ -189,7 +208,7 @@ impl<'a> Fields<'a> {
             b"name" => self.name = value.scalar(),
             b"ts" => self.start = value.scalar(),
             b"dur" => self.duration = value.scalar(),
-            b"pid" => self.pid = Some(value),
+            b"pid" => self.pid = value.scalar(),
             b"tid" => self.tid = value.scalar(),
             _ => {}
         }
@@ -313,6 +332,16 @@ impl Fields<'_> {
         times && place && named
     }
 
+    /// Returns start and duration; `None` if one is missing or not a number.
+    fn times(&self) -> Option<(Ns, Ns)> {
+        let time = |text: Option<&[u8]>| Ns::from_decimal(text?, MICROSECONDS);
+        Some((time(self.start)?, time(self.duration)?))
+    }
+
+    fn plausible_times(&self) -> Option<(Ns, Ns)> {
+        self.times().filter(|(start, duration)| is_plausible(*start, *duration))
+    }
+
     /// Returns true if all members of a call or annotation are parsed, except the correlation id.
     fn is_span_complete(&self) -> bool {
         let times = self.start.is_some() && self.duration.is_some();
@@ -410,24 +439,11 @@ fn keep_hint(kept: &mut Names, name: Option<&[u8]>) {
 impl TorchReader {
     pub(super) fn new(label: &str, detail: Detail) -> Self {
         let mut builder = TraceBuilder::new(label, Format::TorchProfiler);
-        let code = (detail == Detail::Code && code::IS_BUILT).then(code::CodeNames::default);
+        let code = (detail == Detail::Code && CODE_IS_BUILT).then(code::CodeNames::default);
         if code.is_some() {
             builder.keep_code();
         }
-        Self {
-            builder,
-            names: HashMap::default(),
-            call_names: HashMap::default(),
-            devices: HashMap::default(),
-            last_device: None,
-            threads: HashMap::default(),
-            last_thread: None,
-            properties: Vec::new(),
-            skipped_prefixes: SkippedPrefixes::default(),
-            code,
-            gpu_ops_only: detail == Detail::GpuOps,
-            events: 0,
-        }
+        Self { builder, code, gpu_ops_only: detail == Detail::GpuOps, ..Self::default() }
     }
 
     /// Returns the number of GPU ops read so far.
@@ -475,8 +491,7 @@ impl TorchReader {
     }
 
     fn gpu_op(&mut self, fields: &Fields<'_>, kind: OpKind, at: u64) {
-        let time = |text: Option<&[u8]>| Ns::from_decimal(text?, MICROSECONDS);
-        let (Some(start), Some(duration)) = (time(fields.start), time(fields.duration)) else {
+        let Some((start, duration)) = fields.times() else {
             return self.problem(ProblemKind::OpWithoutTime, 1, at);
         };
         if !is_plausible(start, duration) {
@@ -500,11 +515,7 @@ impl TorchReader {
 
     /// Adds a call or annotation. One without usable times is only counted.
     fn span(&mut self, fields: &Fields<'_>, kind: SpanKind, at: u64) {
-        let time = |text: Option<&[u8]>| Ns::from_decimal(text?, MICROSECONDS);
-        let (Some(start), Some(duration)) = (time(fields.start), time(fields.duration)) else { return };
-        if !is_plausible(start, duration) {
-            return;
-        }
+        let Some((start, duration)) = fields.plausible_times() else { return };
         if self.gpu_ops_only {
             return self.problem(ProblemKind::LeftOut, 1, at);
         }
@@ -526,61 +537,36 @@ impl TorchReader {
     }
 
     fn device(&mut self, fields: &Fields<'_>) -> (DeviceId, ProcessId) {
-        let pid = fields.pid.and_then(Value::scalar).unwrap_or_default();
-        let number = fields.device.unwrap_or_default();
-        if let Some((last, found)) = &self.last_device
-            && last.is(pid, number)
-        {
-            return *found;
+        let (pid, number) = (fields.pid.unwrap_or_default(), fields.device.unwrap_or_default());
+        if let Some(found) = self.devices.find(pid, number) {
+            return found;
         }
-        let key = RawKey { pid: pid.into(), number: number.into() };
-        let found = match self.devices.get(&key) {
-            Some(&found) => found,
-            None => {
-                let process = self.builder.process(UNKNOWN_PID, rank_label(&unescape(pid)));
-                let found = (self.builder.device(&device_id(fields), ""), process);
-                self.devices.insert(key.clone(), found);
-                found
-            }
-        };
-        self.last_device = Some((key, found));
-        found
+        let process = self.builder.process(UNKNOWN_PID, rank_label(&unescape(pid)));
+        let added = (self.builder.device(&device_id(fields), ""), process);
+        self.devices.insert(pid, number, added);
+        added
     }
 
     fn thread_of(&mut self, fields: &Fields<'_>) -> ThreadId {
-        self.thread(fields.pid.and_then(Value::scalar).unwrap_or_default(), fields.tid.unwrap_or_default())
+        self.thread(fields.pid.unwrap_or_default(), fields.tid.unwrap_or_default())
     }
 
+    /// Returns a thread, adding it if it is new. Threads and GPU ops of one rank belong to one process, although the pid of an
+    /// op is its device.
     fn thread(&mut self, pid: &[u8], tid: &[u8]) -> ThreadId {
-        if let Some((last, found)) = &self.last_thread
-            && last.is(pid, tid)
-        {
-            return *found;
+        if let Some(found) = self.threads.find(pid, tid) {
+            return found;
         }
-        let key = RawKey { pid: pid.into(), number: tid.into() };
-        let found = match self.threads.get(&key) {
-            Some(&found) => found,
-            None => {
-                let found = self.new_thread(pid, tid);
-                self.threads.insert(key.clone(), found);
-                found
-            }
-        };
-        self.last_thread = Some((key, found));
-        found
-    }
-
-    /// Adds a thread. Threads and GPU ops of one rank belong to one process, although the pid of an op is its device.
-    fn new_thread(&mut self, pid: &[u8], tid: &[u8]) -> ThreadId {
-        let pid = unescape(pid);
-        let label = rank_label(&pid);
-        let process = self.builder.process(UNKNOWN_PID, label);
+        let text = unescape(pid);
+        let process = self.builder.process(UNKNOWN_PID, rank_label(&text));
         if let Some(process) = self.builder.trace.processes.get_mut(process.0 as usize)
             && process.pid == UNKNOWN_PID
         {
-            process.pid = last_number(pid.as_bytes()).unwrap_or(UNKNOWN_PID);
+            process.pid = last_number(text.as_bytes()).unwrap_or(UNKNOWN_PID);
         }
-        self.builder.thread(process, last_number(tid).unwrap_or(-1))
+        let added = self.builder.thread(process, last_number(tid).unwrap_or(-1));
+        self.threads.insert(pid, tid, added);
+        added
     }
 }
 
@@ -592,12 +578,6 @@ enum SpanKind {
 }
 
 const UNKNOWN_PID: i64 = -1;
-
-impl RawKey {
-    fn is(&self, pid: &[u8], number: &[u8]) -> bool {
-        *self.pid == *pid && *self.number == *number
-    }
-}
 
 /// Interns a raw name. A name in `known` is neither checked nor unescaped again.
 fn intern_raw(known: &mut HashMap<Box<[u8]>, NameId, RandomState>, names: &mut Names, raw: &[u8]) -> NameId {
@@ -659,7 +639,7 @@ fn rank_label(pid: &str) -> &str {
 
 /// Returns `args.device`, or the pid if there is none, with the label of the rank.
 fn device_id(fields: &Fields<'_>) -> String {
-    let pid = unescape(fields.pid.and_then(Value::scalar).unwrap_or_default());
+    let pid = unescape(fields.pid.unwrap_or_default());
     let Some(number) = fields.device else { return pid.into_owned() };
     let number = unescape(number);
     match pid.split_once(']') {

@@ -108,13 +108,13 @@ impl EventTemplate {
         };
         let members = [
             (Slot::Name, fields.name?),
-            (Slot::Owner, fields.pid?.scalar()?),
+            (Slot::Owner, fields.pid?),
             (Slot::Owner, fields.tid?),
             (Slot::Start, fields.start?),
             (Slot::Duration, fields.duration?),
         ];
         let offset = |value: &[u8]| (value.as_ptr() as usize).checked_sub(event.as_ptr() as usize);
-        if offset(fields.tid?)? < offset(fields.pid?.scalar()?)? {
+        if offset(fields.tid?)? < offset(fields.pid?)? {
             return None;
         }
         let mut values = Vec::new();
