@@ -1,14 +1,16 @@
-//! Cuts a time window out of a trace, before any analysis: every table of the window is then a table of an ordinary trace.
+//! Extracts the part of a trace in a time window, as a trace of its own.
 //!
-//! Tables are sorted by start, so the rows that start in the window are one slice per column, copied as a whole. Only rows that
-//! start earlier and reach into the window are looked at one by one. O(rows in the window + rows near its start).
+//! Tables are sorted by start, so the rows that start in the window are one slice per column and are copied as a whole. Only rows
+//! that start earlier are checked one by one. Cost: O(rows in the window + rows near its start).
 
 use super::columns::{KeptRows, index};
 use super::names::NameRemap;
-use super::{Code, DeviceId, GraphReplay, MetricSeries, NONE, Ns, OpKind, ProcessId, Span, Spans, Trace, Window};
+use super::{
+    Annotation, Code, DeviceId, GraphReplay, MetricSeries, NONE, Ns, OpKind, ProcessId, Span, Spans, Trace, Window,
+};
 use std::ops::Range;
 
-/// The window that a trace was cut to.
+/// The window of a part of a trace, and what it left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     /// The window.
@@ -17,28 +19,27 @@ pub struct Cut {
     pub whole: Window,
     /// Number of GPU ops of the whole trace.
     pub of_ops: u64,
-    /// Number of GPU ops that were cut at an end of the window.
+    /// Number of GPU ops that were clipped at an end of the window.
     pub cut_ops: u64,
     /// Number of waits in the operating system that were left out, because they have no times.
     pub host_waits: u64,
 }
 
-/// Maps rows of a window to rows of the whole trace, so that results about the whole trace can be looked up.
+/// Maps rows of a window to rows of the whole trace, to look up results that were computed for the whole trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     ops: KeptRows,
     calls: KeptRows,
     ranges: KeptRows,
-    /// Calls of the window that launched a kernel which started before the window; ascending rows.
+    /// Ascending rows of the window's calls that launched a kernel which started before the window.
     launched_before: Vec<u32>,
-    /// For each device the launch of its last op before the window and of its first op after it.
     neighbours: Vec<Launch>,
 }
 
 /// A launch for a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
-    /// The start of the call.
+    /// Start of the call.
     pub time: Ns,
     /// The process of the call.
     pub process: ProcessId,
@@ -47,97 +48,88 @@ pub struct Launch {
 }
 
 impl Kept {
-    /// The row in the whole trace of a call of the window.
-    pub fn whole_call(&self, place: u32) -> Option<u32> {
-        self.calls.old_index(place)
+    /// Returns the row in the whole trace of a call of the window.
+    pub fn whole_call(&self, row: u32) -> Option<u32> {
+        self.calls.old_index(row)
     }
 
-    /// The rows in the whole trace of the GPU ops that start in the window, and the row in the window of the first of them.
+    /// Returns the rows in the whole trace of the GPU ops that start in the window, and the row in the window of the first one.
     pub fn ops(&self) -> (Range<usize>, usize) {
         (self.ops.within.start as usize..self.ops.within.end as usize, self.ops.within_offset())
     }
 
-    /// The row in the window of a range of the whole trace.
+    /// Returns the row in the window of a range of the whole trace.
     pub fn range(&self, row: u32) -> Option<u32> {
         self.ranges.new_index(row)
     }
 
-    /// Whether this call of the window launched a kernel that started before the window.
+    /// Returns true if this call of the window launched a kernel that started before the window.
     pub fn launched_before_window(&self, call: usize) -> bool {
         self.launched_before.binary_search(&index(call)).is_ok()
     }
 
-    /// For each device the launch of its last op before the window and of its first op after it. A step that made one of these
-    /// launches is cut by the window.
+    /// Returns, for each device, the launches of its last op before the window and of its first op after it. The window cuts a
+    /// step that made one of these launches.
     pub fn neighbours(&self) -> &[Launch] {
         &self.neighbours
     }
 }
 
 impl Trace {
-    /// The time that tables and windows count from: the start of the first GPU op, for a window that of the whole trace.
+    /// Returns time zero of tables and windows: the start of the first GPU op of the whole trace.
     pub fn beginning(&self) -> Option<Ns> {
-        let first = || Some(self.gpu_ops.iter().next()?.start);
-        self.cut.map(|cut| cut.whole.start).or_else(first)
+        self.cut.map(|cut| cut.whole.start).or_else(|| Some(self.gpu_ops.iter().next()?.start))
     }
 
-    /// First start to last end of all GPU ops; `None` if there are none.
+    /// Returns the time from the first start to the last end of all GPU ops; `None` if there are none.
     pub fn span(&self) -> Option<Window> {
-        let start = self.gpu_ops.iter().next()?.start;
-        let end = self.gpu_ops.last_end()?;
-        Some(Window { start, end })
+        Some(Window { start: self.gpu_ops.iter().next()?.start, end: self.gpu_ops.last_end()? })
     }
 
-    /// The part of a span that lies in the window that the trace was cut to, for sums of time; `None` if there is none. The trace keeps
-    /// launch calls and the ranges around them in full, even outside the window.
+    /// Clips a span to the window of this part of a trace, for sums of time; `None` if they do not overlap. [`Trace::within`] keeps
+    /// launch calls, and the ranges that contain them, in full.
     pub fn in_window(&self, span: Span) -> Option<Span> {
         let Some(Cut { window, .. }) = self.cut else { return Some(span) };
         let (start, duration) = window.clip(span.start, span.end())?;
         Some(Span { start, duration, ..span })
     }
 
-    /// The part of the trace that lies in the window.
+    /// Returns the part of the trace in the window.
     ///
-    /// GPU ops are cut at its ends, so that busy time, idle time and shares are those of the window. The calls that launched them are
-    /// kept in full wherever they are, and so are the ranges, CPU ops and frames around them, because the origin of an op does not
-    /// depend on the window. Counts of events and problems are those of the whole trace.
+    /// GPU ops are clipped, so that busy time, idle time and shares are those of the window. Because the origin of an op does not
+    /// depend on the window, the calls that launched the ops are kept in full, even outside the window, and so are the ranges, CPU
+    /// ops and frames that contain these calls. Counts of events and problems are those of the whole trace.
     pub fn within(&self, window: Window) -> Self {
         let kept = self.gpu_ops.rows_to_clip(window);
-        let launches = Launching::of(self, &kept, window);
-        let calls = launches.rows(&self.calls, window);
-        let launched_before = launches.launched_before(self, &kept, &calls);
-        let hosts = launches.hosts;
-        let ranges = self.ranges.rows_overlapping(hosts);
+        let launches = LaunchCalls::new(self, &kept, window);
+        let calls = launches.kept_calls(&self.calls, window);
+        let launched_before = launches.of_earlier_kernels(self, &kept, &calls);
+        let host_window = launches.host_window;
+        let ranges = self.ranges.rows_overlapping(host_window);
         let (mut gpu_ops, cut_ops) = self.gpu_ops.part(&kept, window);
         let mut remap = NameRemap::new(&self.names);
         let (op_names, op_links) = gpu_ops.names_and_links();
         op_names.iter_mut().for_each(|name| *name = remap.new_id(*name));
         op_links.iter_mut().for_each(|link| *link = calls.new_index(*link).unwrap_or(*link));
+        let graph_replay = |replay: &GraphReplay| {
+            let (start, duration) = window.clip(replay.start, replay.start + replay.duration)?;
+            Some(GraphReplay { start, duration, ..*replay })
+        };
+        let metric = |series: &MetricSeries| {
+            let samples = series.samples.iter().filter(|(time, _)| window.overlaps(*time, *time));
+            MetricSeries { samples: samples.copied().collect(), name: series.name.clone(), ..*series }
+        };
         Self {
             names: remap.names,
-            bytes: self.bytes.iter().filter_map(|(at, bytes)| Some((kept.new_index(*at)?, *bytes))).collect(),
+            bytes: self.bytes.iter().filter_map(|(op, bytes)| Some((kept.new_index(*op)?, *bytes))).collect(),
             collectives: self
                 .collectives
                 .iter()
-                .filter_map(|(at, it)| Some((kept.new_index(*at)?, it.clone())))
+                .filter_map(|(op, message)| Some((kept.new_index(*op)?, message.clone())))
                 .collect(),
-            graph_replays: self
-                .graph_replays
-                .iter()
-                .filter_map(|replay| {
-                    let (start, duration) = window.clip(replay.start, replay.start + replay.duration)?;
-                    Some(GraphReplay { start, duration, ..*replay })
-                })
-                .collect(),
-            metrics: self
-                .metrics
-                .iter()
-                .map(|series| {
-                    let samples = series.samples.iter().filter(|(time, _)| window.overlaps(*time, *time));
-                    MetricSeries { samples: samples.copied().collect(), ..series.clone() }
-                })
-                .collect(),
-            code: self.code.as_deref().map(|code| Box::new(code.within(&kept, &calls, hosts, window))),
+            graph_replays: self.graph_replays.iter().filter_map(graph_replay).collect(),
+            metrics: self.metrics.iter().map(metric).collect(),
+            code: self.code.as_deref().map(|code| Box::new(code.within(&kept, &calls, host_window, window))),
             job: self.job.clone(),
             ranges: self.ranges.whole_part(&ranges),
             cut: Some(Cut {
@@ -156,7 +148,7 @@ impl Trace {
             events: self.events,
             engine_hints: self.engine_hints.clone(),
             problems: self.problems.clone(),
-            calls: self.calls.part(&calls, window, &launches.early(&calls), &|at| launches.is_launch(at)),
+            calls: self.calls.part(&calls, window, &launches.early(&calls), &|row| launches.is_launch(row)),
             gpu_ops,
             kept: Some(Box::new(Kept {
                 ops: kept,
@@ -167,24 +159,20 @@ impl Trace {
             })),
         }
     }
-}
 
-impl Trace {
     /// See [`Kept::neighbours`].
     fn neighbour_launches(&self, window: Window) -> Vec<Launch> {
-        let before = (0..self.gpu_ops.count_starting_before(window.start)).rev();
+        let before = 0..self.gpu_ops.count_starting_before(window.start);
         let after = self.gpu_ops.count_starting_before(window.end)..self.gpu_ops.len();
-        let mut launches = self.first_launches(&mut before.into_iter());
-        launches.extend(self.first_launches(&mut after.into_iter()));
-        launches
+        [self.first_launches(before.rev()), self.first_launches(after)].concat()
     }
 
-    /// The launch of the first of these ops on each device whose launch is known.
-    fn first_launches(&self, rows: &mut dyn Iterator<Item = usize>) -> Vec<Launch> {
+    /// Returns, for each device, the launch of the first of these ops whose launch is known.
+    fn first_launches(&self, rows: impl Iterator<Item = usize>) -> Vec<Launch> {
         let mut found: Vec<Launch> = Vec::new();
         for row in rows.take(MAX_SEARCHED_OPS) {
-            let called = self.gpu_ops.launch(row).and_then(|call| self.calls.start(call.0 as usize));
-            let (Some(time), Some(op)) = (called, self.gpu_ops.get(row)) else { continue };
+            let call_start = self.gpu_ops.launch(row).and_then(|call| self.calls.start(call.0 as usize));
+            let (Some(time), Some(op)) = (call_start, self.gpu_ops.get(row)) else { continue };
             if found.iter().all(|known| known.device != op.device) {
                 found.push(Launch { time, process: op.process, device: op.device });
             }
@@ -196,70 +184,69 @@ impl Trace {
     }
 }
 
-/// A device without an op among this many ops next to a window has no step there.
+/// If a device has no op among this many ops next to a window, no step of it reaches there.
 const MAX_SEARCHED_OPS: usize = 100_000;
 
-/// The clocks of host and device differ by microseconds, so that an op may seem to start before its launch, but never by this much.
+/// Host and device clocks differ by microseconds, so an op may seem to start before its launch, but by less than this.
 const MAX_CLOCK_SKEW: Ns = Ns(1_000_000);
 
 /// The calls that launched the ops of a window.
-struct Launching {
+struct LaunchCalls {
     /// By row of the call.
     is_launch: Vec<bool>,
-    /// Rows from the first such call to the last.
+    /// From the first such call to the last.
     rows: Range<u32>,
-    /// From the first launch to the last, which may lie before the window (hosts run ahead) or after it (clocks differ).
-    hosts: Window,
+    /// The window, extended to the first and the last launch. Hosts run ahead of the device, and clocks differ.
+    host_window: Window,
 }
 
-impl Launching {
-    fn of(trace: &Trace, ops: &KeptRows, window: Window) -> Self {
-        let links = trace.gpu_ops.links_of(ops);
+impl LaunchCalls {
+    fn new(trace: &Trace, ops: &KeptRows, window: Window) -> Self {
         let mut is_launch = vec![false; trace.calls.len()];
         let (mut first, mut last) = (index(is_launch.len()), 0);
-        for link in links {
-            let Some(slot) = is_launch.get_mut(link as usize) else { continue };
+        for call in trace.gpu_ops.links_of(ops) {
+            let Some(slot) = is_launch.get_mut(call as usize) else { continue };
             *slot = true;
-            (first, last) = (first.min(link), last.max(link + 1));
+            (first, last) = (first.min(call), last.max(call + 1));
         }
-        let start_of = |row: u32| trace.calls.start(row as usize);
-        // A range contains a call of length zero at its end, and starts no later than a call in it.
-        let before = start_of(first).map_or(window.start, |start| Ns(start.0.saturating_sub(1)));
-        let after = last.checked_sub(1).and_then(start_of).map_or(window.end, |start| Ns(start.0.saturating_add(1)));
-        let (start, end) = (window.start.min(before), window.end.max(after));
-        Self { is_launch, rows: first..last, hosts: Window { start, end } }
+        let start = |row: u32| trace.calls.start(row as usize);
+        // Extended by 1 ns: a range contains a call of zero length at its end, and starts no later than a call in it.
+        let before = start(first).map_or(window.start, |start| Ns(start.0.saturating_sub(1)));
+        let after = last.checked_sub(1).and_then(start).map_or(window.end, |start| Ns(start.0.saturating_add(1)));
+        let host_window = Window { start: window.start.min(before), end: window.end.max(after) };
+        Self { is_launch, rows: first..last, host_window }
     }
 
-    /// Those that launched kernels which started before the window.
-    fn launched_before(&self, trace: &Trace, ops: &KeptRows, calls: &KeptRows) -> Vec<u32> {
-        let from = trace.gpu_ops.count_starting_before(Ns(self.hosts.start.0.saturating_sub(MAX_CLOCK_SKEW.0)));
-        let early = ops.cut.iter().map(|at| *at as usize).chain(from..ops.within.start as usize);
-        let kernels = early.filter(|at| trace.gpu_ops.get(*at).is_some_and(|op| op.kind == OpKind::Kernel));
-        let links = kernels.filter_map(|at| trace.gpu_ops.launch(at));
-        let mut found: Vec<u32> =
-            links.filter(|call| self.is_launch(call.0)).filter_map(|call| calls.new_index(call.0)).collect();
-        found.sort_unstable();
-        found.dedup();
-        found
+    /// Returns the new rows of calls that also launched kernels which started before the window.
+    fn of_earlier_kernels(&self, trace: &Trace, ops: &KeptRows, calls: &KeptRows) -> Vec<u32> {
+        let earliest = Ns(self.host_window.start.0.saturating_sub(MAX_CLOCK_SKEW.0));
+        let first = trace.gpu_ops.count_starting_before(earliest);
+        let early = ops.cut.iter().map(|row| *row as usize).chain(first..ops.within.start as usize);
+        let kernels = early.filter(|row| trace.gpu_ops.get(*row).is_some_and(|op| op.kind == OpKind::Kernel));
+        let launches = kernels.filter_map(|row| trace.gpu_ops.launch(row)).filter(|call| self.is_launch(call.0));
+        let mut rows: Vec<u32> = launches.filter_map(|call| calls.new_index(call.0)).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        rows
     }
 
-    fn is_launch(&self, at: u32) -> bool {
-        self.is_launch.get(at as usize) == Some(&true)
+    fn is_launch(&self, call: u32) -> bool {
+        self.is_launch.get(call as usize) == Some(&true)
     }
 
-    /// The calls that are kept: launches in full, other calls cut to the window.
-    fn rows(&self, calls: &Spans, window: Window) -> KeptRows {
+    /// Returns the calls to keep: launches in full, other calls clipped to the window.
+    fn kept_calls(&self, calls: &Spans, window: Window) -> KeptRows {
         let mut rows = calls.rows_overlapping(window);
         rows.cut = std::mem::take(&mut rows.before);
-        rows.cut.retain(|at| !self.is_launch(*at));
-        let launches = |from: u32, to: u32| (from..to).filter(|at| self.is_launch(*at)).collect();
+        rows.cut.retain(|row| !self.is_launch(*row));
+        let launches = |from: u32, to: u32| (from..to).filter(|row| self.is_launch(*row)).collect();
         rows.before = launches(self.rows.start, self.rows.end.min(rows.within.start));
-        // The clocks differ, so that a launch may seem to come after its op.
+        // Clocks differ, so a launch may seem to start after its op.
         rows.after = launches(self.rows.start.max(rows.within.end), self.rows.end);
         rows
     }
 
-    /// The calls that started before the window, ascending.
+    /// Returns the calls that started before the window, ascending.
     fn early(&self, calls: &KeptRows) -> Vec<u32> {
         let mut early = [calls.before.as_slice(), &calls.cut].concat();
         early.sort_unstable();
@@ -268,25 +255,21 @@ impl Launching {
 }
 
 impl Code {
-    fn within(&self, ops: &KeptRows, calls: &KeptRows, hosts: Window, window: Window) -> Self {
-        let (cpu_ops, frames) = (self.cpu_ops.rows_overlapping(hosts), self.frames.rows_overlapping(hosts));
-        let parents = kept_entries(&self.frame_parents, &frames);
+    fn within(&self, ops: &KeptRows, calls: &KeptRows, host_window: Window, window: Window) -> Self {
+        let (cpu_ops, frames) = (self.cpu_ops.rows_overlapping(host_window), self.frames.rows_overlapping(host_window));
+        let parents = entries_or_none(&self.frame_parents, &frames);
+        let is_kept = |row: &&Annotation| {
+            let window = if row.device.is_some() { window } else { host_window };
+            window.overlaps(row.start, row.end())
+        };
+        let has_kernels = !self.call_kernels.is_empty();
         Self {
-            cpu_op_ids: kept_entries(&self.cpu_op_ids, &cpu_ops),
+            cpu_op_ids: entries_or_none(&self.cpu_op_ids, &cpu_ops),
             frame_parents: parents.iter().map(|parent| frames.new_index(*parent).unwrap_or(NONE)).collect(),
-            op_ids: kept_entries(&self.op_ids, ops),
-            annotations: self
-                .annotations
-                .iter()
-                .filter(|it| if it.device.is_some() { window } else { hosts }.overlaps(it.start, it.end()))
-                .copied()
-                .collect(),
+            op_ids: entries_or_none(&self.op_ids, ops),
+            annotations: self.annotations.iter().filter(is_kept).copied().collect(),
             annotation_names: self.annotation_names.clone(),
-            call_kernels: if self.call_kernels.is_empty() {
-                Vec::new()
-            } else {
-                kept_entries(&self.call_kernels, calls)
-            },
+            call_kernels: if has_kernels { entries_or_none(&self.call_kernels, calls) } else { Vec::new() },
             kernel_names: self.kernel_names.clone(),
             cpu_ops: self.cpu_ops.whole_part(&cpu_ops),
             frames: self.frames.whole_part(&frames),
@@ -294,9 +277,9 @@ impl Code {
     }
 }
 
-/// The entries of a column in these rows.
-fn kept_entries(column: &[u32], rows: &KeptRows) -> Vec<u32> {
-    rows.iter().map(|at| column.get(at as usize).copied().unwrap_or(NONE)).collect()
+/// Returns the entries of these rows in a column; [`NONE`] for rows that the column lacks.
+fn entries_or_none(column: &[u32], rows: &KeptRows) -> Vec<u32> {
+    rows.iter().map(|row| column.get(row as usize).copied().unwrap_or(NONE)).collect()
 }
 
 #[cfg(test)]
@@ -307,7 +290,7 @@ mod tests {
     use crate::trace::testing::TestTrace;
     use proptest::prelude::*;
 
-    /// Ops as (start, duration, device). A call launches each a little earlier, and one call blocks all the time.
+    /// Ops as (start, duration, device). A call launches each 20 ns before its start, and one call blocks all the time.
     fn trace(ops: &[(i64, i64, u32)]) -> Trace {
         let mut trace = TestTrace::new();
         trace.call("cudaDeviceSynchronize", -50..350);
@@ -351,17 +334,17 @@ mod tests {
         ) {
             let whole = trace(&ops);
             let part = whole.within(Window { start: Ns(from), end: Ns(from + length) });
-            let described = |trace: &Trace, at: usize| {
-                let (op, call) = (trace.gpu_ops.get(at).unwrap(), trace.gpu_ops.launch(at).unwrap());
+            let described = |trace: &Trace, row: usize| {
+                let (op, call) = (trace.gpu_ops.get(row).unwrap(), trace.gpu_ops.launch(row).unwrap());
                 let call = trace.calls.get(call.0 as usize).unwrap();
                 (trace.names.get(op.name).to_owned(), op.device, trace.calls.names.get(call.name).to_owned(), call.start)
             };
-            let is_inside = |at: &usize| {
-                let op = whole.gpu_ops.get(*at).unwrap();
+            let is_inside = |row: &usize| {
+                let op = whole.gpu_ops.get(*row).unwrap();
                 op.start < Ns(from + length) && op.end() > Ns(from)
             };
-            let wanted: Vec<_> = (0..whole.gpu_ops.len()).filter(is_inside).map(|at| described(&whole, at)).collect();
-            let found: Vec<_> = (0..part.gpu_ops.len()).map(|at| described(&part, at)).collect();
+            let wanted: Vec<_> = (0..whole.gpu_ops.len()).filter(is_inside).map(|row| described(&whole, row)).collect();
+            let found: Vec<_> = (0..part.gpu_ops.len()).map(|row| described(&part, row)).collect();
             prop_assert_eq!(found, wanted);
             let starts: Vec<Ns> = part.calls.iter().map(|call| call.start).collect();
             prop_assert!(starts.is_sorted());
@@ -369,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn blocking_calls_are_cut_at_the_window_and_ranges_around_launches_are_not() {
+    fn blocking_calls_are_clipped_to_the_window_but_launches_and_their_ranges_are_not() {
         let part = trace(&[(100, 10, 0), (200, 10, 0)]).within(Window { start: Ns(90), end: Ns(150) });
         let call = |name: &str| {
             let call = part.calls.iter().find(|call| part.calls.names.get(call.name) == name).unwrap();
@@ -388,7 +371,10 @@ mod tests {
         let all = Window { start: Ns(-1_000), end: Ns(1_000) };
         let part = whole.within(all);
         let spans = |spans: &Spans| -> Vec<_> {
-            spans.iter().map(|it| (spans.names.get(it.name).to_owned(), it.start, it.duration, it.thread)).collect()
+            spans
+                .iter()
+                .map(|span| (spans.names.get(span.name).to_owned(), span.start, span.duration, span.thread))
+                .collect()
         };
         assert_eq!(part.gpu_ops, whole.gpu_ops);
         assert_eq!((spans(&part.calls), spans(&part.ranges)), (spans(&whole.calls), spans(&whole.ranges)));
