@@ -44,14 +44,7 @@ const EMBEDDED: [(&str, &str); 3] = [
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct RuleBook {
-    sets: Vec<NamedRules>,
-}
-
-#[derive(Debug, Clone)]
-struct NamedRules {
-    engine: String,
-    model: String,
-    rules: Vec<Rule>,
+    sets: Vec<ModelRules>,
 }
 
 /// A regex that was defined twice for the same engine and model. The later category wins.
@@ -133,10 +126,8 @@ impl RuleBook {
     pub fn select(&self, engine: &str, model: &str) -> Result<RuleSet> {
         let Some(set) = self.sets.iter().find(|set| set.engine == engine && set.model == model) else {
             let unknown = if self.sets.iter().any(|set| set.engine == engine) { "model" } else { "engine" };
-            return Err(Error::usage(
-                format!("{engine}/{model}"),
-                format!("unknown {unknown}; available: {}", self.available()),
-            ));
+            let why = format!("unknown {unknown}; available: {}", self.available());
+            return Err(Error::usage(format!("{engine}/{model}"), why));
         };
         let location = format!("{engine} / {model}");
         let compiled = |rule: &Rule| Ok((rule.clone(), file::compile(&location, rule)?));
@@ -159,7 +150,7 @@ impl RuleBook {
         self.set(label).is_some_and(|set| set.rules.iter().any(|rule| rule.regex == regex))
     }
 
-    fn set(&self, label: &str) -> Option<&NamedRules> {
+    fn set(&self, label: &str) -> Option<&ModelRules> {
         self.sets.iter().find(|set| label.strip_prefix(set.engine.as_str()) == Some(&format!("/{}", set.model)))
     }
 
@@ -191,10 +182,7 @@ impl RuleBook {
         rules.iter_mut().for_each(|rule| file.clone_into(&mut rule.file));
         match self.sets.iter_mut().find(|set| set.engine == engine && set.model == model) {
             Some(set) => prepend(&mut set.rules, rules, &mut report),
-            None => {
-                rules.shrink_to_fit();
-                self.sets.push(NamedRules { engine: engine.clone(), model: model.clone(), rules });
-            }
+            None => self.sets.push(ModelRules { engine: engine.clone(), model: model.clone(), rules }),
         }
         duplicates
     }
@@ -270,6 +258,10 @@ impl RuleSet {
     pub fn label(&self) -> &str {
         &self.label
     }
+
+    pub(super) fn engine_and_model(&self) -> (&str, &str) {
+        self.label.split_once('/').unwrap_or((&self.label, ""))
+    }
 }
 
 #[cfg(test)]
@@ -324,13 +316,11 @@ mod tests {
         assert_eq!(category(&book, "e", "norm_gemm"), "matmul");
         assert_eq!(category(&book, "e", "x"), "other");
         let messages: Vec<String> = duplicates.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            messages,
-            [
-                "b.json: e / m / gemm: defined again, category matmul replaces gemm",
-                "b.json: e / m / .*: defined again, category other replaces misc"
-            ]
-        );
+        let expected = [
+            "b.json: e / m / gemm: defined again, category matmul replaces gemm",
+            "b.json: e / m / .*: defined again, category other replaces misc",
+        ];
+        assert_eq!(messages, expected);
     }
 
     #[test]
@@ -383,8 +373,8 @@ mod tests {
     fn an_unusable_regex_is_an_error_that_names_the_rule_and_the_reason() {
         let mut book = RuleBook::default();
         for (regex, why) in [("(?=a)", "look-around"), ("a{1000}{1000}", "size limit")] {
-            let error =
-                book.add("b.json", &format!(r#"{{"e": {{"m": {{"{regex}": "x"}}}}}}"#)).unwrap_err().to_string();
+            let file = format!(r#"{{"e": {{"m": {{"{regex}": "x"}}}}}}"#);
+            let error = book.add("b.json", &file).unwrap_err().to_string();
             assert!(error.starts_with("b.json: e / m / ") && error.contains(why), "{error}");
             assert!(!error.contains('\n'), "{error}");
         }
@@ -397,12 +387,8 @@ mod tests {
             let sets = file::parse(file, text).unwrap();
             RuleBook::default().add(file, text).unwrap();
             for set in sets {
-                assert_eq!(
-                    set.rules.last().unwrap(),
-                    &Rule { regex: CATCH_ALL.into(), category: MISC.into(), file: String::new() },
-                    "{file}: {}",
-                    set.model
-                );
+                let last = set.rules.last().unwrap();
+                assert_eq!((&*last.regex, &*last.category), (CATCH_ALL, MISC), "{file}: {}", set.model);
                 let rules = embedded.select(&set.engine, &set.model).unwrap();
                 assert_eq!(rules.label(), format!("{}/{}", set.engine, set.model));
                 assert_eq!(rules.category("\n", "\n"), MISC);

@@ -1,7 +1,7 @@
 //! Edits a person's rule file as text: validates it, inserts a rule, suggests a regex for a kernel, and exports a rule set.
 
 use super::book::{RuleBook, RuleSet};
-use super::file::{self, Rule};
+use super::file::{self, ModelRules, Rule};
 use super::names;
 use crate::{Error, Result};
 
@@ -27,14 +27,12 @@ pub fn check_user_file(file: &str, text: &str) -> Result<()> {
 /// Text that is not a rule file.
 pub fn add_rule(file: &str, text: &str, rules: &RuleSet, regex: &str, category: &str) -> Result<String> {
     let mut sets = if text.trim().is_empty() { Vec::new() } else { file::parse(file, text)? };
-    let (engine, model) = rules.label().split_once('/').unwrap_or((rules.label(), ""));
+    let (engine, model) = rules.engine_and_model();
     let new = Rule { regex: regex.to_owned(), category: category.to_owned(), file: String::new() };
     match sets.iter_mut().find(|set| set.engine == engine && set.model == model) {
         Some(set) if set.rules.iter().any(|rule| rule.regex == regex) => return Ok(text.to_owned()),
         Some(set) => set.rules.insert(0, new),
-        None => {
-            sets.push(file::ModelRules { engine: engine.to_owned(), model: model.to_owned(), rules: vec![new] });
-        }
+        None => sets.push(ModelRules { engine: engine.to_owned(), model: model.to_owned(), rules: vec![new] }),
     }
     Ok(to_text(&sets))
 }
@@ -59,15 +57,15 @@ impl RuleSet {
 
     /// The set as the text of a rule file in gputrc2graph's format, in the order in which its rules are tried.
     pub fn to_json(&self) -> String {
-        let (engine, model) = self.label().split_once('/').unwrap_or((self.label(), ""));
+        let (engine, model) = self.engine_and_model();
         let rules = self.compiled().map(|(rule, _)| rule.clone()).collect();
-        to_text(&[file::ModelRules { engine: engine.to_owned(), model: model.to_owned(), rules }])
+        to_text(&[ModelRules { engine: engine.to_owned(), model: model.to_owned(), rules }])
     }
 }
 
 /// Rule sets as the text of a rule file, grouped by engine.
-fn to_text(sets: &[file::ModelRules]) -> String {
-    let mut sets: Vec<&file::ModelRules> = sets.iter().collect();
+fn to_text(sets: &[ModelRules]) -> String {
+    let mut sets: Vec<&ModelRules> = sets.iter().collect();
     let engines: Vec<&str> = sets.iter().map(|set| set.engine.as_str()).collect();
     let first = |engine: &str| engines.iter().position(|known| *known == engine);
     sets.sort_by_key(|set| first(&set.engine));
@@ -135,12 +133,7 @@ mod tests {
         ] {
             assert_eq!(rules.suggest_regex(kernel, kernel), regex);
         }
-        let raw = RuleBook::embedded()
-            .sets()
-            .find(|(engine, _)| *engine != "gpuprism")
-            .map(|(e, m)| (e.to_owned(), m.to_owned()));
-        let (engine, model) = raw.unwrap();
-        let raw = RuleBook::embedded().select(&engine, &model).unwrap();
+        let raw = RuleBook::embedded().select("vllm", "llama").unwrap();
         let mangled = "_ZN4vllm15rms_norm_kernelIN3c108BFloat16EEEvPT_i";
         assert_eq!(raw.suggest_regex(mangled, &names::demangle(mangled)), "rms_norm_kernel");
     }
@@ -151,10 +144,8 @@ mod tests {
         let first = add_rule("a.json", "", &rules, "my\\.gemm", "").unwrap();
         assert_eq!(first, "{\n  \"gpuprism\": {\n    \"default\": {\n      \"my\\\\.gemm\": \"\"\n    }\n  }\n}\n");
         let message = check_user_file("a.json", &first).unwrap_err().to_string();
-        assert_eq!(
-            message,
-            "a.json: gpuprism / default / my\\.gemm: the category is empty: enter a category between the quotes"
-        );
+        let rule = "a.json: gpuprism / default / my\\.gemm";
+        assert_eq!(message, format!("{rule}: the category is empty: enter a category between the quotes"));
         let text = r#"{"vllm": {"llama": {"x": "y"}}, "gpuprism": {"default": {"a": "b"}}}"#;
         let second = add_rule("a.json", text, &rules, "new", "cat").unwrap();
         let sets = file::parse("a.json", &second).unwrap();
@@ -163,11 +154,8 @@ mod tests {
             .map(|set| (set.model.as_str(), set.rules.iter().map(|rule| rule.regex.as_str()).collect()))
             .collect();
         assert_eq!(listed, [("llama", vec!["x"]), ("default", vec!["new", "a"])]);
-        assert_eq!(
-            add_rule("a.json", &second, &rules, "a", "other").unwrap(),
-            second,
-            "an existing rule is not changed"
-        );
+        let third = add_rule("a.json", &second, &rules, "a", "other").unwrap();
+        assert_eq!(third, second, "an existing rule is not changed");
         assert!(add_rule("a.json", "{", &rules, "a", "b").is_err());
     }
 

@@ -127,26 +127,14 @@ mod tests {
     fn each_engine_is_detected_from_its_own_frames_annotations_and_kernels() {
         let engines = Engines::embedded();
         let cases = [
-            (
-                Evidence::Frame,
-                "/sgl-workspace/sglang/python/sglang/srt/managers/scheduler.py(812): event_loop_overlap",
-                Some("SGLang"),
-            ),
+            (Evidence::Frame, "/x/python/sglang/srt/managers/scheduler.py(812): event_loop_overlap", Some("SGLang")),
             (Evidence::Frame, "vllm/v1/worker/gpu_model_runner.py(2254): execute_model", Some("vLLM")),
-            (
-                Evidence::Frame,
-                "tensorrt_llm/_torch/pyexecutor/py_executor.py(700): _executor_loop",
-                Some("TensorRT-LLM"),
-            ),
+            (Evidence::Frame, "tensorrt_llm/_torch/pyexecutor/py_executor.py(700): _loop", Some("TensorRT-LLM")),
             (Evidence::Frame, "torch/nn/modules/module.py(1747): _call_impl", None),
             (Evidence::Annotation, "step[EXTEND bs=15 toks=15360]", Some("SGLang")),
             (Evidence::Annotation, "step[DRAFT_LOOP raw_bs=3 bs=4 topk=1]", Some("SGLang")),
             (Evidence::Annotation, "execute_context_1(888)_generation_0(0)", Some("vLLM")),
-            (
-                Evidence::Annotation,
-                "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk50sqsq32sqsk50)",
-                Some("vLLM"),
-            ),
+            (Evidence::Annotation, "execute_32_context_0(sq0sk0sqsq0)_generation_32(sq32sk50sqsq32)", Some("vLLM")),
             (Evidence::Annotation, "ProfilerStep#6", None),
             (Evidence::Kernel, "void vllm::rms_norm_kernel<c10::BFloat16>(c10::BFloat16*)", Some("vLLM")),
             (Evidence::Kernel, "nvjet_tst_64x8_64x16_4x1_v_bz_TNT", None),

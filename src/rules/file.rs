@@ -16,8 +16,8 @@ const DEFAULT_ENGINE: &str = "custom";
 pub(super) const MAX_FILE_BYTES: usize = 4 << 20;
 pub(super) const MAX_RULES: usize = 10_000;
 
-/// The rules of one model in file order. A regex may still occur twice.
-#[derive(Debug, PartialEq)]
+/// The rules of one engine and model, in order. In a file, a regex may occur twice.
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct ModelRules {
     pub(super) engine: String,
     pub(super) model: String,
@@ -54,10 +54,8 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Vec<ModelRules>> {
         }
     }
     if sets.is_empty() {
-        return Err(Error::rules(
-            file,
-            "no rules in the file; expected {\"engine\": {\"model\": {\"regex\": \"category\"}}}",
-        ));
+        let why = r#"no rules in the file; expected {"engine": {"model": {"regex": "category"}}}"#;
+        return Err(Error::rules(file, why));
     }
     if sets.iter().map(|set| set.rules.len()).sum::<usize>() > MAX_RULES {
         return Err(Error::rules(file, format!("more than {MAX_RULES} rules, the limit for a rule file")));
@@ -73,14 +71,10 @@ pub fn looks_like_rules(text: &str) -> bool {
     if text.len() > MAX_FILE_BYTES {
         return false;
     }
-    let Ok(Json::Object(engines)) = read_json("", text) else {
-        return false;
-    };
+    let Ok(Json::Object(engines)) = read_json("", text) else { return false };
     let mut models = Vec::new();
     for (_, engine) in &engines {
-        let Json::Object(entries) = engine else {
-            return false;
-        };
+        let Json::Object(entries) = engine else { return false };
         models.extend(entries.iter().map(|(_, model)| model));
     }
     models.iter().all(|model| matches!(model, Json::Object(_))) && models.into_iter().any(contains_string)
@@ -103,25 +97,19 @@ pub(super) fn read_json(file: &str, text: &str) -> Result<Json> {
     // Some editors on Windows start a file with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     Json::parse(text).map_err(|error| {
-        Error::rules(
-            file,
-            format!(
-                "not valid JSON: {error} (use double quotes for keys and strings, and no comma after the last entry)"
-            ),
-        )
+        let advice = "use double quotes for keys and strings, and no comma after the last entry";
+        Error::rules(file, format!("not valid JSON: {error} ({advice})"))
     })
 }
 
 fn object(location: &str, value: Json) -> Result<Vec<(String, Json)>> {
     match value {
         Json::Object(entries) => Ok(entries),
-        other => Err(Error::rules(
-            location,
-            format!(
-                "expected an object, found {}; the structure is {{\"engine\": {{\"model\": {{\"regex\": \"category\"}}}}}}",
-                other.kind()
-            ),
-        )),
+        other => {
+            let structure = r#"{"engine": {"model": {"regex": "category"}}}"#;
+            let why = format!("expected an object, found {}; the structure is {structure}", other.kind());
+            Err(Error::rules(location, why))
+        }
     }
 }
 
@@ -167,9 +155,7 @@ fn substage(location: &str, model: Vec<(String, Json)>) -> Result<Vec<(String, J
             match layer.as_str() {
                 "Substage" => rules.extend(object(&location, value)?),
                 "Stage" => {}
-                _ => {
-                    return Err(Error::rules(location, "unknown layer; expected Stage and Substage"));
-                }
+                _ => return Err(Error::rules(location, "unknown layer; expected Stage and Substage")),
             }
         }
     }
@@ -206,25 +192,23 @@ mod tests {
 
     #[test]
     fn an_error_names_file_engine_model_and_rule() {
-        assert_eq!(
-            error_of(r#"{"e": {"m": {"gemm": 1}}}"#),
-            "a.json: e / m / gemm: the category must be a string, found a number"
-        );
-        assert_eq!(
-            error_of(r#"{"e": {"m": {"gemm": {"x": "y"}}}}"#),
-            "a.json: e / m / gemm: the category must be a string, found an object"
-        );
-        assert!(
-            error_of(r#"{"e": {"m": {"nccl": "CPU (non-GPU)"}}}"#)
-                .starts_with("a.json: e / m / nccl: the category name `CPU (non-GPU)` is reserved")
-        );
-        assert!(error_of(r#"{"e": {"m": ["gemm"]}}"#).starts_with("a.json: e / m: expected an object, found an array"));
-        assert!(error_of(r#"{"e": "gemm"}"#).starts_with("a.json: e: expected an object, found a string"));
-        assert!(error_of("[]").starts_with("a.json: expected an object, found an array"));
-        assert_eq!(error_of(r#"{"e": {"m": {}}}"#), "a.json: e / m: no rules in this entry");
-        assert!(error_of(r#"{"e": {}}"#).starts_with("a.json: no rules in the file"));
-        let layer = r#"{"m": {"layer_anno": {"Substage": {"a": "b"}, "Kernel": {"a": "b"}}}}"#;
-        assert_eq!(error_of(layer), "a.json: m / layer_anno / Kernel: unknown layer; expected Stage and Substage");
+        for (text, expected) in [
+            (r#"{"e": {"m": {"gemm": 1}}}"#, "e / m / gemm: the category must be a string, found a number"),
+            (r#"{"e": {"m": {"gemm": {"x": "y"}}}}"#, "e / m / gemm: the category must be a string, found an object"),
+            (r#"{"e": {"m": {"a": "CPU (non-GPU)"}}}"#, "e / m / a: the category name `CPU (non-GPU)` is reserved"),
+            (r#"{"e": {"m": ["gemm"]}}"#, "e / m: expected an object, found an array"),
+            (r#"{"e": "gemm"}"#, "e: expected an object, found a string"),
+            ("[]", "expected an object, found an array"),
+            (r#"{"e": {"m": {}}}"#, "e / m: no rules in this entry"),
+            (r#"{"e": {}}"#, "no rules in the file"),
+            (
+                r#"{"m": {"layer_anno": {"Substage": {"a": "b"}, "Kernel": {"a": "b"}}}}"#,
+                "m / layer_anno / Kernel: unknown layer; expected Stage and Substage",
+            ),
+        ] {
+            let error = error_of(text);
+            assert!(error.starts_with(&format!("a.json: {expected}")), "{error}");
+        }
     }
 
     #[test]

@@ -15,11 +15,6 @@ use crate::json::{self, from_json};
 /// The maximum width of a kernel column in characters.
 const MAX_SHORT_CHARS: usize = 72;
 
-/// Returns true for an Itanium C++ ABI mangled name, which [`demangle`] can decode.
-pub fn is_mangled(raw: &str) -> bool {
-    raw.starts_with("_Z")
-}
-
 /// The short form for tables: without return type, namespaces, template arguments and parameters. A wrapper kernel that runs
 /// many different functors (`patterns/short_names.json`) keeps the functor's name. Names over 72 characters are shortened in
 /// the middle.
@@ -40,9 +35,7 @@ pub fn short(demangled: &str) -> String {
     if !is_cpp(demangled) {
         return shorten_middle(demangled);
     }
-    let Some(function) = Signature::new(demangled).function() else {
-        return shorten_middle(demangled);
-    };
+    let Some(function) = Signature::new(demangled).function() else { return shorten_middle(demangled) };
     if WORDS.wrappers.contains(function.name)
         && let Some(functor) = informative(function.template)
     {
@@ -311,72 +304,68 @@ mod tests {
         assert_eq!(demangle(&long), long);
     }
 
-    #[test]
-    fn a_short_name_has_no_return_type_namespace_template_or_parameters() {
-        let names = [
-            ("void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>(c10::BFloat16*, long, float)", "rms_norm_kernel"),
-            (
-                "void (anonymous namespace)::fused_qknorm_warp<128l, true, __nv_bfloat16>((anonymous namespace)::QKNormParams)",
-                "fused_qknorm_warp",
-            ),
-            (
-                "void <unnamed>::softmax_warp_forward<float, float, float, (int)6, (bool)0, (bool)0>(T2 *, const T1 *, int)",
-                "softmax_warp_forward",
-            ),
-            (
-                "std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(long)",
-                "fused_add_rms_norm_kernel",
-            ),
-            ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "ncclDevKernel_AllGather_RING_LL"),
-            ("flash::prepare_varlen_num_blocks_kernel(int, int)", "prepare_varlen_num_blocks_kernel"),
-            ("saxpy(double *, double *, double *, double, int)", "saxpy"),
-            ("void f<(&ns::operator<< <char>)>(int)", "f"),
-            ("void ns::launch(int)::{lambda(float)#1}::operator()(float) const", "launch"),
-            ("aiter::topksoftmax_4x128x8_bf16", "topksoftmax_4x128x8_bf16"),
-        ];
-        for (name, expected) in names {
-            assert_eq!(short(name), expected, "{name}");
+    /// Checks the short form of each name in a list of lines. The line after a name is its expected short form.
+    fn check_short_names(list: &str) {
+        let lines: Vec<&str> = list.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        for lines in lines.chunks(2) {
+            assert_eq!(short(lines[0]), lines[1], "{}", lines[0]);
         }
     }
 
     #[test]
+    fn a_short_name_has_no_return_type_namespace_template_or_parameters() {
+        check_short_names(
+            "
+             void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>(c10::BFloat16*, long, float)
+                 rms_norm_kernel
+             void (anonymous namespace)::fused_qknorm_warp<128l, true, __nv_bfloat16>((anonymous namespace)::QKNormParams)
+                 fused_qknorm_warp
+             void <unnamed>::softmax_warp_forward<float, float, float, (int)6, (bool)0, (bool)0>(T2 *, const T1 *, int)
+                 softmax_warp_forward
+             std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(long)
+                 fused_add_rms_norm_kernel
+             ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)
+                 ncclDevKernel_AllGather_RING_LL
+             flash::prepare_varlen_num_blocks_kernel(int, int)
+                 prepare_varlen_num_blocks_kernel
+             saxpy(double *, double *, double *, double, int)
+                 saxpy
+             void f<(&ns::operator<< <char>)>(int)
+                 f
+             void ns::launch(int)::{lambda(float)#1}::operator()(float) const
+                 launch
+             aiter::topksoftmax_4x128x8_bf16
+                 topksoftmax_4x128x8_bf16
+            ",
+        );
+    }
+
+    #[test]
     fn a_wrapper_keeps_the_name_of_its_functor() {
-        let names = [
-            (
-                "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul>)",
-                "vectorized_elementwise_kernel<CUDAFunctor_add>",
-            ),
-            (
-                "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() const::{lambda()#7}::operator()() const::{lambda(float)#1}>(at::TensorIteratorBase&, int)::{lambda(int)#1}>(int, int)",
-                "elementwise_kernel<direct_copy_kernel_cuda>",
-            ),
-            (
-                "void at::native::elementwise_kernel<(int)128, (int)2, void at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float>>>(at::TensorIteratorBase &, const T1 &)::[lambda(int) (instance 1)]>(int, T3)",
-                "elementwise_kernel<MulFunctor>",
-            ),
-            (
-                "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float, float, float>, unsigned int, float, 4, 4> >(int)",
-                "reduce_kernel<MeanOps>",
-            ),
-            (
-                "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::TensorListMetadata<2>, at::native::(anonymous namespace)::UnaryOpFunctor<float, 2, 1, 1>, at::native::Sqrt<float> >(int)",
-                "multi_tensor_apply_kernel<Sqrt>",
-            ),
-            (
-                "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(cutlass_80_simt_sgemm_128x32_8x5_nn_align1::Params)",
-                "Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>",
-            ),
-            (
-                "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<int> > >(int)",
-                "device_kernel<FlashAttnFwdSm90>",
-            ),
-            ("void ck_tile::kentry<2, ck_tile::MoeSortingKernel<int>, int>(int)", "kentry<MoeSortingKernel>"),
-            ("std::enable_if<true, void>::type internal::gemvx::kernel<int, int, __half>(int)", "gemvx::kernel"),
-            ("void at::native::reduce_kernel<512, 1>(int)", "reduce_kernel"),
-        ];
-        for (name, expected) in names {
-            assert_eq!(short(name), expected, "{name}");
-        }
+        check_short_names(
+            "
+             void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul>)
+                 vectorized_elementwise_kernel<CUDAFunctor_add>
+             void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() const::{lambda()#7}::operator()() const::{lambda(float)#1}>(at::TensorIteratorBase&, int)::{lambda(int)#1}>(int, int)
+                 elementwise_kernel<direct_copy_kernel_cuda>
+             void at::native::elementwise_kernel<(int)128, (int)2, void at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float>>>(at::TensorIteratorBase &, const T1 &)::[lambda(int) (instance 1)]>(int, T3)
+                 elementwise_kernel<MulFunctor>
+             void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float, float, float>, unsigned int, float, 4, 4> >(int)
+                 reduce_kernel<MeanOps>
+             void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::TensorListMetadata<2>, at::native::(anonymous namespace)::UnaryOpFunctor<float, 2, 1, 1>, at::native::Sqrt<float> >(int)
+                 multi_tensor_apply_kernel<Sqrt>
+             void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(cutlass_80_simt_sgemm_128x32_8x5_nn_align1::Params)
+                 Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>
+             void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<int> > >(int)
+                 device_kernel<FlashAttnFwdSm90>
+             void ck_tile::kentry<2, ck_tile::MoeSortingKernel<int>, int>(int)
+                 kentry<MoeSortingKernel>
+             std::enable_if<true, void>::type internal::gemvx::kernel<int, int, __half>(int)
+                 gemvx::kernel
+             void at::native::reduce_kernel<512, 1>(int)
+                 reduce_kernel
+            ",
+        );
     }
 
     #[test]

@@ -153,13 +153,7 @@ impl KeptRows {
 
     /// Returns the old index of a new one.
     pub(super) fn old_index(&self, new: u32) -> Option<u32> {
-        // Each step returns the old index, or the new index relative to the next list.
-        let get = |list: &[u32], row: usize| list.get(row).copied().ok_or(row.saturating_sub(list.len()));
-        get(&self.before, new as usize)
-            .or_else(|row| get(&self.cut, row))
-            .or_else(|row| self.within.clone().nth(row).ok_or(row.saturating_sub(self.within.len())))
-            .or_else(|row| get(&self.after, row))
-            .ok()
+        self.iter().nth(new as usize)
     }
 
     /// Returns the entries of these rows in a column.

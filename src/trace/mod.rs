@@ -331,12 +331,7 @@ impl TraceBuilder {
         if self.trace.bytes.is_empty() && self.trace.collectives.is_empty() {
             return;
         }
-        let mut new_rows = vec![0; order.len()];
-        for (new, &old) in order.iter().enumerate() {
-            if let Some(slot) = new_rows.get_mut(old as usize) {
-                *slot = index(new);
-            }
-        }
+        let new_rows = inverse(&order);
         drop(order);
         let new_row = |old: u32| new_rows.get(old as usize).copied().unwrap_or(old);
         self.trace.bytes.iter_mut().for_each(|entry| entry.0 = new_row(entry.0));
@@ -346,16 +341,11 @@ impl TraceBuilder {
     }
 
     fn sort_devices(&mut self) {
-        let mut order: Vec<usize> = (0..self.trace.devices.len()).collect();
-        let key = |index: &usize| self.trace.devices.get(*index).map(|device| natural_key(&device.id));
-        order.sort_by_key(key);
-        let mut new_ids = vec![DeviceId(0); order.len()];
-        for (new, &old) in order.iter().enumerate() {
-            if let Some(slot) = new_ids.get_mut(old) {
-                *slot = DeviceId(index(new));
-            }
-        }
-        self.trace.devices = order.iter().filter_map(|&old| self.trace.devices.get(old).cloned()).collect();
+        let devices = &self.trace.devices;
+        let mut order: Vec<u32> = (0..index(devices.len())).collect();
+        order.sort_by_key(|old| devices.get(*old as usize).map(|device| natural_key(&device.id)));
+        let new_ids: Vec<DeviceId> = inverse(&order).into_iter().map(DeviceId).collect();
+        self.trace.devices = order.iter().filter_map(|&old| devices.get(old as usize).cloned()).collect();
         let renumbered = |device: DeviceId| new_ids.get(device.0 as usize).copied().unwrap_or(device);
         self.trace.gpu_ops.renumber_devices(&new_ids);
         self.trace.graph_replays.iter_mut().for_each(|replay| replay.device = renumbered(replay.device));
@@ -363,6 +353,15 @@ impl TraceBuilder {
         let annotations = self.trace.code.iter_mut().flat_map(|code| &mut code.annotations);
         annotations.for_each(|annotation| annotation.device = annotation.device.map(renumbered));
     }
+}
+
+/// Returns the new index of each old one: `order[new]` is the old index.
+fn inverse(order: &[u32]) -> Vec<u32> {
+    let mut new_indices = vec![0; order.len()];
+    for (new, &old) in order.iter().enumerate() {
+        new_indices.get_mut(old as usize).into_iter().for_each(|slot| *slot = index(new));
+    }
+    new_indices
 }
 
 /// Splits off the digits at the end as a number, so that `2` sorts before `10`.

@@ -177,11 +177,6 @@ impl GpuOps {
         self.start.iter().enumerate().map(|(row, &start)| (start, self.duration.get(row)))
     }
 
-    /// Like [`GpuOps::times`], from row `first` on.
-    pub fn times_from(&self, first: usize) -> impl Iterator<Item = (Ns, Ns)> {
-        self.start.iter().enumerate().skip(first).map(|(row, &start)| (start, self.duration.get(row)))
-    }
-
     /// Calls `visit` for each op in `rows`, in order, with the number of its group. Ops of the same name, device, stream,
     /// process and kind form a group. Groups are numbered in the order of their first ops. `names` exceeds every name id.
     pub fn for_each_grouped(&self, names: usize, rows: &OpRows, mut visit: impl FnMut(GroupedOp)) {
@@ -315,41 +310,29 @@ impl GpuOps {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::trace::testing::TestTrace;
     use proptest::prelude::*;
-
-    fn op((name, stream, is_copy): (u32, i64, bool)) -> GpuOp {
-        let kind = if is_copy { OpKind::Copy } else { OpKind::Kernel };
-        GpuOp {
-            start: Ns(0),
-            duration: Ns(1),
-            name: NameId(name),
-            device: DeviceId(0),
-            stream,
-            process: ProcessId(0),
-            kind,
-        }
-    }
 
     proptest! {
         #[test]
         fn table_and_hash_map_number_groups_alike(
-            ops in prop::collection::vec((0_u32..6, 0_i64..3, any::<bool>()), 0..60),
+            ops in prop::collection::vec((prop::sample::select(vec!["a", "b", "c", "Memcpy"]), 0_i64..3), 0..60),
         ) {
-            let mut columns = GpuOps::default();
-            ops.iter().for_each(|key| columns.push(op(*key), None));
+            let mut trace = TestTrace::new();
+            for (name, stream) in &ops {
+                trace.stream(*stream).kernel(name, 0..1);
+            }
+            let columns = trace.finish().gpu_ops;
             let mut groups = Vec::new();
-            let expected: Vec<u32> = ops
-                .iter()
-                .map(|key| {
-                    let group = groups.iter().position(|known| known == key);
-                    group.unwrap_or_else(|| {
-                        groups.push(*key);
-                        groups.len() - 1
-                    }) as u32
-                })
-                .collect();
-            for names in [6, 1 << 21] {
+            let mut group = |op| {
+                let known = groups.iter().position(|group| *group == op);
+                known.unwrap_or_else(|| {
+                    groups.push(op);
+                    groups.len() - 1
+                }) as u32
+            };
+            let expected: Vec<u32> = ops.iter().map(&mut group).collect();
+            for names in [4, 1 << 21] {
                 let mut found = Vec::new();
                 columns.for_each_grouped(names, &columns.all_rows(), |op| found.push(op.group));
                 prop_assert_eq!(&found, &expected);
