@@ -9,7 +9,7 @@
 mod names;
 
 use crate::trace::{NONE, Trace};
-use names::{Newness, Words};
+use names::{Newness, WORDS};
 use std::collections::BTreeSet;
 
 /// A file of the folder.
@@ -84,7 +84,7 @@ pub fn content(trace: &Trace) -> Content {
 
 /// Returns the phrase in a server log that shows that a diffusers backend ran. Triage does not cover such runs.
 pub fn diffusers_phrase(log: &str) -> Option<&'static str> {
-    Words::get().diffusion.iter().find(|words| log.contains(words.as_str())).map(String::as_str)
+    WORDS.diffusion.iter().find(|words| log.contains(words.as_str())).map(String::as_str)
 }
 
 /// Selects the files to use; `contents` has the index and content of the entries read so far.
@@ -261,11 +261,11 @@ impl<'a> Selector<'a> {
     }
 
     fn newest(&self, traces: &[usize]) -> Option<usize> {
-        let newness = |index: usize| {
-            let entry = self.entries.get(index);
+        let newness = |index: &usize| {
+            let entry = self.entries.get(*index);
             entry.map(|entry| Newness::new(&entry.path, entry.modified))
         };
-        traces.iter().copied().max_by(|a, b| newness(*a).cmp(&newness(*b)))
+        traces.iter().copied().max_by_key(newness)
     }
 
     fn server_args(&self, trace: usize) -> Option<usize> {

@@ -164,11 +164,9 @@ fn device_id(device: &str) -> (&str, &str) {
 }
 
 fn no_header(label: &str) -> Error {
-    Error::refused(
-        label,
-        "text without the header of a GPU trace table; gpuprism reads torch.profiler JSON and the CSV of `nsys stats -r \
-         cuda_gpu_trace`",
-    )
+    let why = "text without the header of a GPU trace table; gpuprism reads torch.profiler JSON and the CSV of `nsys stats -r \
+               cuda_gpu_trace`";
+    Error::refused(label, why)
 }
 
 /// Returns the columns if `line` is the header of a GPU trace, and `None` for any other line.

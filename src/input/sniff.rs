@@ -96,15 +96,11 @@ fn binary_error(label: &str, bytes: &[u8]) -> Error {
         return nsys_rep_error(label);
     }
     if [".pftrace", ".perfetto-trace"].iter().any(|end| lower.ends_with(end)) {
-        return Error::refused(
-            label,
-            "a Perfetto protobuf trace, which gpuprism does not read: open the profiler's own JSON",
-        );
+        let why = "a Perfetto protobuf trace, which gpuprism does not read: open the profiler's own JSON";
+        return Error::refused(label, why);
     }
-    Error::refused(
-        label,
-        "a binary file of an unknown kind; gpuprism reads torch.profiler JSON and Nsight Systems exports",
-    )
+    let why = "a binary file of an unknown kind; gpuprism reads torch.profiler JSON and Nsight Systems exports";
+    Error::refused(label, why)
 }
 
 /// The error for an Nsight Systems report, with the commands that convert it.
@@ -167,10 +163,6 @@ fn shell_word(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn refusal(label: &str, bytes: &[u8]) -> String {
-        guess(label, bytes, true).unwrap_err().to_string()
-    }
-
     #[test]
     fn text_formats_are_detected_by_content() {
         for (bytes, want) in [
@@ -189,11 +181,8 @@ mod tests {
         let database = |schema: &str| [b"SQLite format 3\0", schema.as_bytes()].concat();
         for (label, bytes, want) in [
             ("x.nsys-rep", b"\x00\x01\x02binary".to_vec(), "nsys stats -r cuda_gpu_trace"),
-            (
-                "x.nsys-rep",
-                b"\x00\x01\x02binary".to_vec(),
-                "`nsys export --type sqlite --output x.sqlite --force-overwrite=true --lazy=false x.nsys-rep`",
-            ),
+            ("x.nsys-rep", b"\0".to_vec(), "`nsys export --type sqlite --output x.sqlite --force-overwrite=true"),
+            ("it's.nsys-rep", b"\0".to_vec(), r" --lazy=false 'it'\''s.nsys-rep'`"),
             ("x.json", database("CREATE TABLE rocpd_op"), "ROCm .rpd"),
             ("x", database("CREATE TABLE CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL (_id_ INTEGER"), "nvprof .nvvp"),
             ("x", database("CREATE TABLE StringIds"), "cannot be read as a stream"),
@@ -202,9 +191,8 @@ mod tests {
             ("x", b"  \n".to_vec(), "empty"),
             ("x", b"".to_vec(), "empty"),
         ] {
-            let message = refusal(label, &bytes);
+            let message = guess(label, &bytes, true).unwrap_err().to_string();
             assert!(message.contains(want) && message.starts_with(label), "{message}");
         }
-        assert!(refusal("it's.nsys-rep", b"\0\0").contains(r"'it'\''s.nsys-rep'"));
     }
 }

@@ -21,14 +21,8 @@ struct Word {
     why: String,
 }
 
-static WORDS: LazyLock<Words> =
+pub(super) static WORDS: LazyLock<Words> =
     LazyLock::new(|| embedded(serde_json::from_str(include_str!("../../../patterns/profile_folder.json"))));
-
-impl Words {
-    pub(super) fn get() -> &'static Self {
-        &WORDS
-    }
-}
 
 /// Returns the file name without its folders.
 pub(super) fn base(path: &str) -> &str {

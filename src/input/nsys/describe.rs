@@ -28,7 +28,7 @@ pub(super) fn database_info(connection: &Connection, label: &str) -> Result<Data
     Ok(DatabaseInfo {
         sqlite_version: rusqlite::version().to_owned(),
         roles: ROLES.into_iter().map(role).collect(),
-        tables: schema.tables().map(|table| table_info(connection, table)).collect(),
+        tables: schema.tables.iter().map(|table| table_info(connection, table)).collect(),
     })
 }
 

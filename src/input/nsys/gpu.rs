@@ -1,8 +1,8 @@
 //! Reads the GPU tables: kernels, copies, sets, and CUDA graphs that were traced as a whole.
 
 use super::names::PendingNames;
-use super::packed_ids::IdFormat;
-use super::scanner::{Cells, Damaged};
+use super::packed_ids::{IdFormat, names_by_number};
+use super::scanner::Cells;
 use super::schema::{COPIES, COPY_KINDS, GRAPHS, KERNELS, Role, SETS};
 use super::{CORRELATION, Import, correlation, times};
 use crate::trace::{GpuOp, GraphReplay, NameId, OpKind, ProblemKind};
@@ -55,13 +55,8 @@ pub(super) fn read_ops(import: &mut Import<'_>) -> PendingNames {
     let mut copy_names = CopyNames::new(import);
     let columns: &[&[&str]] = &[&["copyKind"], &["bytes"]];
     read_table(import, &COPIES, OpKind::Copy, columns, &mut |cells| copy_names.name(&mut names, cells.int(FIRST_OWN)));
-    let set = || names.text("[CUDA memset]");
-    read_sets(import, set);
+    read_table(import, &SETS, OpKind::Set, &[&[], &["bytes"]], &mut |_| names.text("[CUDA memset]"));
     names
-}
-
-fn read_sets(import: &mut Import<'_>, mut name: impl FnMut() -> NameId) {
-    read_table(import, &SETS, OpKind::Set, &[&[], &["bytes"]], &mut |_| name());
 }
 
 /// Reads the table of a role. `own_columns` are those that only this table has; copies and sets have their size second.
@@ -116,16 +111,10 @@ struct CopyNames {
 
 impl CopyNames {
     fn new(import: &mut Import<'_>) -> Self {
-        let number = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
         let mut labels: HashMap<i64, String, RandomState> =
-            COPY_LABELS.iter().enumerate().map(|(at, label)| (number(at), (*label).to_owned())).collect();
+            (0..).zip(COPY_LABELS).map(|(kind, label)| (kind, (*label).to_owned())).collect();
         if let Some(table) = import.schema.find(&COPY_KINDS) {
-            // If the table is damaged, the usual labels are used.
-            let _: Result<(), Damaged> = import.scanner.scan(table, &[&["id"], &["label"]], &mut |cells| {
-                if let (Some(kind), Some(label)) = (cells.int(0), cells.text(1)) {
-                    labels.insert(kind, label.into_owned());
-                }
-            });
+            labels.extend(names_by_number(&mut import.scanner, table, &["id"], &["label"], |kind| kind));
         }
         Self { labels, names: HashMap::default() }
     }

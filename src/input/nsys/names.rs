@@ -87,7 +87,7 @@ impl PendingNames {
 
     fn add(&mut self, name: Pending) -> NameId {
         self.names.push(name);
-        number(self.names.len() - 1)
+        NameId(u32::try_from(self.names.len() - 1).unwrap_or(u32::MAX))
     }
 
     /// Iterates over all ids to look up in the string table.
@@ -121,10 +121,6 @@ impl PendingNames {
         let new_ids = self.names.iter().map(&mut intern).collect();
         (names, new_ids, missing)
     }
-}
-
-fn number(at: usize) -> NameId {
-    NameId(u32::try_from(at).unwrap_or(u32::MAX))
 }
 
 fn ids(cells: &Cells<'_>, columns: &[usize]) -> [Option<i64>; MAX_IDS_PER_NAME] {

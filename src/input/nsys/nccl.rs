@@ -326,15 +326,13 @@ impl Group {
     }
 }
 
-/// The row of an NCCL range, and the index of its payload.
-type RangeAndPayload = (u32, Option<u32>);
-
 /// Returns the ranges of NCCL groups and of calls with a message, sorted by thread and start.
 fn nccl_ranges(trace: &Trace, payloads: &Payloads<'_>) -> impl Iterator<Item = (Span, Call, Option<Message>)> {
     let calls: Vec<Option<Call>> = trace.ranges.names.iter().map(Call::of).collect();
     let call = move |range: Span| calls.get(range.name.0 as usize).copied().flatten();
     let groups = (0..).zip(trace.ranges.iter()).filter(|(_, range)| call(*range).is_some_and(Call::is_of_group));
-    let mut rows: Vec<RangeAndPayload> = groups.map(|(range, _)| (range, None)).collect();
+    // The row of each NCCL range, and the index of its payload.
+    let mut rows: Vec<(u32, Option<u32>)> = groups.map(|(range, _)| (range, None)).collect();
     rows.extend((0..).zip(&payloads.of_ranges).map(|(at, (range, _))| (*range, Some(at))));
     let range = |at: u32| trace.ranges.get(at as usize);
     rows.sort_by_key(|(at, _)| range(*at).map(|range| (range.thread, range.start)));

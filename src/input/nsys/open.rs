@@ -26,11 +26,8 @@ pub fn open(path: &Path, label: &str) -> Result<Trace> {
 /// # Errors
 /// Those of [`open`].
 pub fn open_with(path: &Path, label: &str, progress: &mut dyn FnMut(u64)) -> Result<Trace> {
-    let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
-    // SQLite does not take an absolute path for a URI or a special name such as `:memory:`.
-    let path = path.canonicalize().map_err(failed)?;
-    let (header, bytes) = header(&path).map_err(failed)?;
-    let mut trace = read(&connect(&path, &header, label)?, label, progress)?;
+    let (connection, header, bytes) = connect(path, label)?;
+    let mut trace = read(&connection, label, progress)?;
     if is_cut(&header, bytes) && !trace.problems.has(ProblemKind::Truncated) {
         trace.problems.add(ProblemKind::Truncated, 1, bytes);
     }
@@ -42,19 +39,15 @@ pub fn open_with(path: &Path, label: &str, progress: &mut dyn FnMut(u64)) -> Res
 /// # Errors
 /// Those of [`open`].
 pub fn describe(path: &Path, label: &str) -> Result<DatabaseInfo> {
+    database_info(&connect(path, label)?.0, label)
+}
+
+/// Opens a database. Also returns the first bytes of the file and its size in bytes.
+fn connect(path: &Path, label: &str) -> Result<(Connection, Vec<u8>, u64)> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
-    let path = path.canonicalize().map_err(failed)?;
-    let (header, _) = header(&path).map_err(failed)?;
-    database_info(&connect(&path, &header, label)?, label)
-}
-
-fn header(path: &Path) -> std::io::Result<(Vec<u8>, u64)> {
-    let (mut file, mut header) = (File::open(path)?, Vec::new());
-    file.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut header)?;
-    Ok((header, file.metadata()?.len()))
-}
-
-fn connect(path: &Path, header: &[u8], label: &str) -> Result<Connection> {
+    // SQLite does not take an absolute path for a URI or a special name such as `:memory:`.
+    let path = &path.canonicalize().map_err(failed)?;
+    let (header, bytes) = header(path).map_err(failed)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = if header.get(WRITE_VERSION_OFFSET) == Some(&WAL_VERSION) {
         check_log(path, label)?;
@@ -64,7 +57,13 @@ fn connect(path: &Path, header: &[u8], label: &str) -> Result<Connection> {
     } else {
         Connection::open_with_flags(path, flags)
     };
-    opened.map_err(|error| schema::unreadable(label, &error))
+    Ok((opened.map_err(|error| schema::unreadable(label, &error))?, header, bytes))
+}
+
+fn header(path: &Path) -> std::io::Result<(Vec<u8>, u64)> {
+    let (mut file, mut header) = (File::open(path)?, Vec::new());
+    file.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut header)?;
+    Ok((header, file.metadata()?.len()))
 }
 
 fn check_log(path: &Path, label: &str) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Resolves the packed ids of nsys to processes, threads and GPUs.
 
 use super::scanner::Scanner;
-use super::schema::{CUDA_DEVICES, CUDA_GPUS, GPUS, PROCESSES, Schema, Table};
+use super::schema::{CUDA_DEVICES, CUDA_GPUS, GPUS, PROCESSES, Role, Schema, Table};
 use crate::trace::{DeviceId, ProcessId, ThreadId, TraceBuilder};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -52,17 +52,10 @@ pub(super) struct ThreadTable {
 
 impl ThreadTable {
     pub(super) fn read(scanner: &mut Scanner<'_>, schema: &Schema) -> Self {
-        let mut threads = Self::default();
-        if let Some(table) = schema.find(&PROCESSES) {
-            let (id_format, column) = IdFormat::of(table);
-            // If the table is damaged, only names are lost.
-            let _ = scanner.scan(table, &[column, &["name"]], &mut |cells| {
-                if let (Some(global), Some(name)) = (cells.int(0), cells.text(1)) {
-                    threads.names.entry(id_format.pid(Some(global))).or_insert_with(|| name.into_owned());
-                }
-            });
-        }
-        threads
+        let Some(table) = schema.find(&PROCESSES) else { return Self::default() };
+        let (id_format, column) = IdFormat::of(table);
+        let names = names_by_number(scanner, table, column, &["name"], |id| id_format.pid(Some(id)));
+        Self { names, ..Self::default() }
     }
 
     pub(super) fn process(&mut self, builder: &mut TraceBuilder, pid: i64) -> ProcessId {
@@ -121,7 +114,11 @@ pub(super) struct Gpus {
 
 impl Gpus {
     pub(super) fn read(scanner: &mut Scanner<'_>, schema: &Schema) -> Self {
-        let machine = machine_gpus(scanner, schema);
+        let mut gpu_names = |role: &Role, number: &[&str]| {
+            let table = schema.find(role);
+            table.map(|table| names_by_number(scanner, table, number, &["name"], |number| number)).unwrap_or_default()
+        };
+        let (machine, cuda) = (gpu_names(&GPUS, &["id", "deviceId"]), gpu_names(&CUDA_GPUS, &["deviceId"]));
         let mut by_cuda: Vec<(i64, i64, i64)> = Vec::new();
         if let Some(table) = schema.find(&CUDA_DEVICES) {
             let _ = scanner.scan(table, &[&["pid"], &["cudaId"], &["gpuId"]], &mut |cells| {
@@ -136,7 +133,7 @@ impl Gpus {
             let machine_numbers = by_cuda.iter().map(|(pid, cuda, gpu)| ((*pid, *cuda), *gpu)).collect();
             return Self { names: machine, machine_numbers, ..Self::default() };
         }
-        let mut names = cuda_gpus(scanner, schema);
+        let mut names = cuda;
         for (cuda, gpu) in by_cuda.iter().map(|(_, cuda, gpu)| (cuda, gpu)) {
             if let Some(name) = machine.get(gpu) {
                 names.insert(*cuda, name.clone());
@@ -169,25 +166,20 @@ impl Gpus {
     }
 }
 
-type GpuNames = HashMap<i64, String, RandomState>;
-
-fn machine_gpus(scanner: &mut Scanner<'_>, schema: &Schema) -> GpuNames {
-    gpu_names(scanner, schema.find(&GPUS), &["id", "deviceId"])
-}
-
-fn cuda_gpus(scanner: &mut Scanner<'_>, schema: &Schema) -> GpuNames {
-    gpu_names(scanner, schema.find(&CUDA_GPUS), &["deviceId"])
-}
-
-fn gpu_names(scanner: &mut Scanner<'_>, table: Option<&Table>, number: &[&str]) -> GpuNames {
-    let mut names = GpuNames::default();
-    if let Some(table) = table {
-        // If the table is damaged, only names are lost.
-        let _ = scanner.scan(table, &[number, &["name"]], &mut |cells| {
-            if let (Some(number), Some(name)) = (cells.int(0), cells.text(1)) {
-                names.entry(number).or_insert_with(|| name.into_owned());
-            }
-        });
-    }
+/// Reads a table of names. `key` converts the number of a row to the key of the map. If the table is damaged, only names are
+/// lost.
+pub(super) fn names_by_number(
+    scanner: &mut Scanner<'_>,
+    table: &Table,
+    number: &[&str],
+    name: &[&str],
+    key: impl Fn(i64) -> i64,
+) -> HashMap<i64, String, RandomState> {
+    let mut names = HashMap::default();
+    let _ = scanner.scan(table, &[number, name], &mut |cells| {
+        if let (Some(number), Some(name)) = (cells.int(0), cells.text(1)) {
+            names.entry(key(number)).or_insert_with(|| name.into_owned());
+        }
+    });
     names
 }

@@ -20,7 +20,7 @@ struct Column {
 /// The tables of a database, sorted by name.
 #[derive(Debug, Clone)]
 pub(super) struct Schema {
-    tables: Vec<Table>,
+    pub(super) tables: Vec<Table>,
     /// Names of views, which are never read: they could run SQL of the file.
     views: Vec<String>,
     /// Size of the pages that exist, in bytes.
@@ -172,12 +172,6 @@ impl Schema {
                 || roles.iter().any(|role| role.names.contains(&table.name.as_str()) && table.has(role.needs))
         };
         if any(&is_nsys_table) { Ok(()) } else { Err(Error::refused(label, sniff::OTHER_DATABASE)) }
-    }
-
-    /// Iterates over the tables, sorted by name.
-    #[cfg(not(target_arch = "wasm32"))]
-    pub(super) fn tables(&self) -> impl Iterator<Item = &Table> {
-        self.tables.iter()
     }
 
     /// Removes and returns the tables of host events and counters.
