@@ -30,7 +30,6 @@ const MAX_CACHED_BLOCKS: usize = 4;
 
 /// A file of constant size that is read by offset.
 pub(crate) trait Source {
-    /// Returns the size in bytes.
     fn size(&self) -> u64;
 
     /// Fills `into` with the bytes from `offset` on. Callers never read beyond the end.
@@ -40,7 +39,6 @@ pub(crate) trait Source {
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), String>;
 }
 
-/// The LRU cache of blocks.
 struct Blocks {
     source: Box<dyn Source>,
     cached: Vec<Block>,
@@ -259,7 +257,6 @@ impl Database {
         Ok(Self { connection, _registered: registered, blocks })
     }
 
-    /// Returns the connection to the database.
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
     }

@@ -24,7 +24,6 @@ pub(super) struct GpuTraceReader {
     row: u64,
 }
 
-/// Indices of the needed columns.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     /// Index, and the unit of the times as a power of ten in ns.
@@ -245,7 +244,6 @@ struct Record {
     ended: usize,
 }
 
-/// The fields of a complete row.
 struct Fields<'a> {
     bytes: &'a [u8],
     ends: &'a [usize],
@@ -295,7 +293,6 @@ impl Record {
         }
     }
 
-    /// Returns true if a row is incomplete.
     fn is_open(&self) -> bool {
         self.written > 0 || self.ended > 0
     }

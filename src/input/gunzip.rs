@@ -21,7 +21,6 @@ pub struct Unpacker {
 enum State {
     /// Less than the magic number was read; has the bytes so far.
     Undecided(Vec<u8>),
-    /// Not gzip.
     Plain,
     /// In a gzip member that starts at this offset of the compressed file.
     Inside(Decompress, u64),

@@ -73,7 +73,6 @@ pub struct Reader {
 /// The tables to fill; each level includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Detail {
-    /// GPU ops.
     GpuOps,
     /// API calls and ranges of the host.
     Host,

@@ -51,7 +51,6 @@ enum ItemKind {
 }
 
 impl ReaderThread {
-    /// Starts the thread.
     pub(super) fn start(label: &str, detail: Detail) -> io::Result<Self> {
         let (queue, batches) = sync_channel::<Batch>(MAX_QUEUED_BATCHES);
         let (used, used_batches) = sync_channel(MAX_QUEUED_BATCHES + 2);

@@ -4,10 +4,8 @@ use crate::{Error, Result};
 use memchr::memmem;
 use std::path::Path;
 
-/// The reader to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Guess {
-    /// A JSON object or array.
     Json,
     /// Lines of text: the CSV of `nsys stats -r cuda_gpu_trace`, perhaps after console output.
     GpuTraceCsv,
@@ -117,12 +115,9 @@ pub fn nsys_rep_error(label: &str) -> Error {
     Error::refused(label, why)
 }
 
-/// The error for a ROCm database.
 pub(super) const ROCM_RPD: &str = "a ROCm .rpd database, which gpuprism does not read: use torch.profiler's JSON";
-/// The error for a database of nvprof.
 pub(super) const NVPROF: &str =
     "an nvprof .nvvp database, which gpuprism does not read: capture again with Nsight Systems";
-/// The error for any other database.
 pub(super) const OTHER_DATABASE: &str = "an SQLite database that is not an Nsight Systems export";
 
 /// The error for a database that came as a stream. The table names in its first bytes identify the tool.

@@ -22,7 +22,6 @@ const GPUPRISM_ENGINE: &str = "gpuprism";
 /// By convention the last rule of every list: it matches every name.
 pub(super) const CATCH_ALL: &str = ".*";
 
-/// The category of a name that no rule matches.
 pub(crate) const MISC: &str = "misc";
 
 const EMBEDDED: [(&str, &str); 3] = [
@@ -238,7 +237,6 @@ impl RuleSet {
         rule.map_or(MISC, |(rule, _)| &rule.category)
     }
 
-    /// The index of the first rule that matches the name.
     fn first_match(&self, raw: &str, demangled: &str) -> Option<usize> {
         let name = Name::new(self.matched_name(raw, demangled));
         self.rules.iter().position(|(_, matcher)| matcher.is_match(&name))
@@ -249,7 +247,6 @@ impl RuleSet {
         if self.demangled { demangled } else { raw }
     }
 
-    /// All rules in the order in which they are tried.
     pub(super) fn compiled(&self) -> impl Iterator<Item = &(Rule, Matcher)> {
         self.rules.iter()
     }

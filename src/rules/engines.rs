@@ -31,7 +31,6 @@ struct Engine {
     kernels: Vec<Finder<'static>>,
 }
 
-/// An entry of `patterns/engines.json`.
 struct EngineEntry {
     label: String,
     python_function: Vec<String>,

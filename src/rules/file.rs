@@ -24,7 +24,6 @@ pub(super) struct ModelRules {
     pub(super) rules: Vec<Rule>,
 }
 
-/// One line of a rule file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rule {
     pub(super) regex: String,

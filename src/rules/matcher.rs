@@ -49,7 +49,6 @@ impl Matcher {
         Ok(Self { ignores_case, words: words.into_iter().map(finder).collect(), rest })
     }
 
-    /// Returns true if the regex matches anywhere in the name.
     pub(super) fn is_match(&self, name: &Name) -> bool {
         let text = if self.ignores_case { &name.lower_case } else { name.text };
         self.words.iter().any(|word| word.find(text.as_bytes()).is_some())

@@ -142,7 +142,6 @@ impl<'a> FrameRows<'a> {
         rows
     }
 
-    /// Returns process and id of the frame in this row.
     fn key(&self, row: u32) -> (Option<ProcessId>, u32) {
         let id = self.ids.get(row as usize).copied().unwrap_or(NONE);
         if self.threads.is_empty() {

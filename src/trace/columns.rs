@@ -68,7 +68,6 @@ impl Durations {
         }
     }
 
-    /// Returns the durations of these rows, in their order.
     pub(super) fn take(&self, rows: &KeptRows) -> Self {
         let long = self.long.iter().filter_map(|(row, long)| Some((rows.new_index(*row)?, *long)));
         let mut taken = Self { short_ns: rows.take(&self.short_ns), long: long.collect(), longest: self.longest };
@@ -132,7 +131,6 @@ impl KeptRows {
         self.before.len() + self.cut.len()
     }
 
-    /// Iterates over the old indices in the order of the new table.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
         let early = self.before.iter().chain(&self.cut).copied();
         early.chain(self.within.clone()).chain(self.after.iter().copied())
@@ -156,7 +154,6 @@ impl KeptRows {
         self.iter().nth(new as usize)
     }
 
-    /// Returns the entries of these rows in a column.
     pub(super) fn take<T: Copy>(&self, column: &[T]) -> Vec<T> {
         let mut taken = Vec::with_capacity(self.len());
         let entry = |row: &u32| column.get(*row as usize).copied();

@@ -6,7 +6,6 @@ use super::columns::index;
 use super::ops::UNLINKED;
 use super::{ProcessId, Spans, Thread};
 
-/// For each process, the calls by correlation id.
 pub(super) struct CallsByCorrelation(Vec<ProcessCalls>);
 
 /// Profilers number calls consecutively, so a table indexed by id is usually dense. Sparse ids use sorted pairs instead.
@@ -62,7 +61,6 @@ impl CallsByCorrelation {
     }
 }
 
-/// The smallest and largest correlation id of a process, and its number of calls.
 #[derive(Debug, Clone, Copy)]
 struct IdRange {
     first: u32,

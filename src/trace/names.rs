@@ -74,7 +74,6 @@ impl<'a> NameRemap<'a> {
         Self { old_names, names: Names::default(), new_ids: vec![None; old_names.len()] }
     }
 
-    /// Returns the new id of an old one and assigns it at first use.
     pub(super) fn new_id(&mut self, old: NameId) -> NameId {
         match self.new_ids.get_mut(old.0 as usize) {
             Some(Some(id)) => *id,

@@ -296,7 +296,6 @@ impl GpuOps {
         }
     }
 
-    /// Sorts by start, stably. Returns the permutation, or `None` if the ops were sorted.
     pub(super) fn sort_by_start(&mut self) -> Option<Vec<u32>> {
         let order = order_by_start(&self.start)?;
         reorder_times(&mut self.start, &order);

@@ -99,12 +99,10 @@ impl Spans {
         columns.map(|(row, ((&start, &name), &thread))| Span { start, duration: self.duration.get(row), name, thread })
     }
 
-    /// Returns the spans that overlap the window, to be kept whole.
     pub(super) fn rows_overlapping(&self, window: Window) -> KeptRows {
         KeptRows::overlapping(window, &self.start, &self.duration)
     }
 
-    /// Returns the spans in these rows.
     pub(super) fn whole_part(&self, rows: &KeptRows) -> Self {
         self.renamed_part(rows, &[])
     }
@@ -145,7 +143,6 @@ impl Spans {
         Some(order)
     }
 
-    /// Sorts by start, stably. Returns the permutation, or `None` if the spans were sorted.
     pub(super) fn sort_by_start(&mut self) -> Option<Vec<u32>> {
         let order = order_by_start(&self.start)?;
         self.reorder(&order);

@@ -24,7 +24,6 @@ struct Word {
 pub(super) static WORDS: LazyLock<Words> =
     LazyLock::new(|| embedded(serde_json::from_str(include_str!("../../../patterns/profile_folder.json"))));
 
-/// Returns the file name without its folders.
 pub(super) fn base(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, base)| base)
 }
@@ -62,19 +61,16 @@ pub(super) fn in_capture_folder(path: &str) -> bool {
     folders.any(|folder| WORDS.capture_folders.iter().any(|known| folder.to_ascii_lowercase().starts_with(known)))
 }
 
-/// Returns true if the file name has the word for a graph capture.
 pub(super) fn has_capture_word(path: &str) -> bool {
     has_word(&base(path).to_ascii_lowercase(), &WORDS.capture_word)
 }
 
-/// Returns true if the file is named like one of merged ranks.
 pub(super) fn is_merged(path: &str) -> bool {
     let base = base(path).to_ascii_lowercase();
     let stem = base.split(".json").next().unwrap_or_default();
     base.starts_with("merged-") || stem.trim_end_matches(".trace").ends_with("-merged")
 }
 
-/// Returns true if the file name has a rank of this kind.
 pub(super) fn has_rank(path: &str, kind: &str) -> bool {
     ranks(path).iter().any(|(known, _)| *known == kind)
 }

@@ -19,7 +19,6 @@ const ROLES: [(&str, &Role); 10] = [
     ("cuda_graph_table", &schema::GRAPHS),
 ];
 
-/// Describes the tables of an open database.
 pub(super) fn database_info(connection: &Connection, label: &str) -> Result<DatabaseInfo> {
     super::harden(connection).map_err(|error| schema::unreadable(label, &error))?;
     let schema = Schema::probe(connection, label)?;

@@ -103,7 +103,6 @@ fn read_table(
     import.count_damage(read);
 }
 
-/// The names of copies by kind.
 struct CopyNames {
     labels: HashMap<i64, String, RandomState>,
     names: HashMap<i64, NameId, RandomState>,

@@ -16,7 +16,6 @@ fn thread_column(table: &Table) -> (IdFormat, &'static [&'static str]) {
     if table.column(THREAD).is_some() { (IdFormat::Global, THREAD) } else { IdFormat::of(table) }
 }
 
-/// Reads the calls of the CUDA runtime and driver.
 pub(super) fn read_calls(import: &mut Import<'_>) -> PendingNames {
     let runtime = import.schema.find(&RUNTIME);
     let driver = import.schema.find(&DRIVER).filter(|driver| runtime.is_none_or(|runtime| runtime.name != driver.name));

@@ -16,7 +16,6 @@ const GPU_BITS: i64 = 0xff;
 /// The source number of a counter whose source is not recorded.
 const NO_SOURCE: i64 = -1;
 
-/// The counters by source and number.
 #[derive(Default)]
 struct Counters {
     /// By source and number. The source is `None` if not recorded, the name `None` if no analysis uses the counter.
@@ -24,7 +23,6 @@ struct Counters {
     by_number: HashMap<i64, SameNumber, RandomState>,
 }
 
-/// All counters of one number.
 #[derive(Debug, Clone, Copy)]
 struct SameNumber {
     /// The source, if there is only one counter; `None` if there are several.
@@ -32,7 +30,6 @@ struct SameNumber {
     is_used: bool,
 }
 
-/// The use of the samples of one counter.
 #[derive(Debug, Clone, Copy)]
 enum Target {
     /// They belong to the series of this index.

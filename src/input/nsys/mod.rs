@@ -55,7 +55,6 @@ use schema::Schema;
 /// The column that joins GPU work with the API call that launched it.
 const CORRELATION: &[&str] = &["correlationId", "correlation_id"];
 
-/// The maximum number of annotations stored as engine hints.
 const MAX_HINTS: usize = 4_096;
 
 /// The error for an export without a single readable row.
@@ -144,7 +143,6 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The state of an import.
 struct Import<'a> {
     scanner: Scanner<'a>,
     schema: &'a Schema,
@@ -161,7 +159,6 @@ impl Import<'_> {
         }
     }
 
-    /// Replaces string ids by texts.
     fn resolve_names(
         &mut self,
         ops: PendingNames,
@@ -197,7 +194,6 @@ impl Import<'_> {
     }
 }
 
-/// The reason why a row has no usable times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TimeError {
     /// Start or end is not an integer.
@@ -207,7 +203,6 @@ enum TimeError {
 }
 
 impl TimeError {
-    /// Returns the kind of problem for a row of a GPU table.
     fn of_gpu_row(self) -> ProblemKind {
         match self {
             Self::Missing => ProblemKind::OpWithoutTime,

@@ -7,10 +7,8 @@ use foldhash::fast::RandomState;
 use rusqlite::types::ValueRef;
 use std::collections::HashMap;
 
-/// Texts of the string table by id.
 pub(super) type Strings = HashMap<i64, String, RandomState>;
 
-/// The maximum number of fallback id columns per name.
 pub(super) const MAX_IDS_PER_NAME: usize = 3;
 
 /// The names of one table that are not looked up yet.
@@ -31,9 +29,7 @@ pub(super) struct PendingNames {
 enum Pending {
     /// The first of these ids that the string table contains.
     Ids([Option<i64>; MAX_IDS_PER_NAME]),
-    /// An index in `PendingNames::texts`.
     Text(NameId),
-    /// The row has no name.
     None,
 }
 
@@ -50,7 +46,6 @@ impl PendingNames {
         self.unnamed()
     }
 
-    /// Returns the name with this text.
     pub(super) fn text(&mut self, text: &str) -> NameId {
         let NameId(index) = self.texts.intern(text);
         if let Some(&name) = self.text_names.get(index as usize) {
@@ -90,7 +85,6 @@ impl PendingNames {
         NameId(u32::try_from(self.names.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// Iterates over all ids to look up in the string table.
     pub(super) fn ids(&self) -> impl Iterator<Item = i64> {
         self.names
             .iter()
@@ -138,7 +132,6 @@ pub(super) fn text_lookup<'a>(scanner: &Scanner<'a>, schema: &Schema) -> Option<
     if table.is_key(id) { scanner.lookup(table, id, value) } else { None }
 }
 
-/// Looks up the texts of `ids`.
 pub(super) fn look_up(scanner: &mut Scanner<'_>, schema: &Schema, ids: impl Iterator<Item = i64>) -> Strings {
     let mut wanted: Vec<i64> = ids.collect();
     wanted.sort_unstable();

@@ -24,7 +24,6 @@ const MAX_TEXT_BYTES: usize = 4_096;
 /// Limit of cached payloads: more than a program has messages of different sizes.
 const MAX_CACHED_TEXTS: usize = 1 << 16;
 
-/// The payload of one range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Payload {
     bytes: Option<u64>,
@@ -32,7 +31,6 @@ struct Payload {
     ranks: Option<u64>,
 }
 
-/// The payloads of the ranges read so far.
 pub(super) struct Payloads<'a> {
     texts: Option<Lookup<'a>>,
     by_text_id: HashMap<i64, Option<Payload>, RandomState>,
@@ -121,7 +119,6 @@ impl Payload {
     }
 }
 
-/// Parses a number, which may have commas between its digits.
 fn number(text: &[u8]) -> Option<u64> {
     let mut value: Option<u64> = None;
     for byte in text.iter().filter(|byte| **byte != b',') {
@@ -135,7 +132,6 @@ fn number(text: &[u8]) -> Option<u64> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Message {
     call: Call,
-    /// Name of the range.
     name: NameId,
     bytes_in: Option<u64>,
     bytes_out: Option<u64>,
@@ -143,7 +139,6 @@ struct Message {
     ranks: Option<u64>,
 }
 
-/// The kind of an NCCL range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     GroupStart,

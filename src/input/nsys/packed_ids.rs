@@ -17,7 +17,6 @@ const UNKNOWN: i64 = -1;
 const PLAIN: &[&str] = &["pid", "processId"];
 const GLOBAL: &[&str] = &["globalPid", "globalTid", "global_tid"];
 
-/// The format of the process ids of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdFormat {
     Plain,
@@ -42,7 +41,6 @@ impl IdFormat {
 /// The processes and threads seen so far, with one-entry caches because ids repeat in consecutive rows.
 #[derive(Debug, Default)]
 pub(super) struct ThreadTable {
-    /// Process names by pid.
     names: HashMap<i64, String, RandomState>,
     processes: HashMap<i64, ProcessId, RandomState>,
     last_process: Option<(i64, ProcessId)>,

@@ -5,7 +5,6 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, Statement};
 use std::borrow::Cow;
 
-/// Number of rows between calls of `progress`.
 const ROWS_PER_PROGRESS: u64 = 1 << 16;
 /// The minimum size of a row, to limit how much memory a large rowid can reserve.
 const MIN_RESERVED_ROW_BYTES: u64 = 8;
@@ -13,7 +12,6 @@ const MIN_RESERVED_ROW_BYTES: u64 = 8;
 /// earlier pages, and the scan would not end.
 const MIN_ROW_BYTES: u64 = 4;
 
-/// Reads tables and reports progress.
 pub(super) struct Scanner<'a> {
     connection: &'a Connection,
     progress: &'a mut dyn FnMut(u64),
@@ -95,7 +93,6 @@ impl<'a> Scanner<'a> {
 pub(super) struct Lookup<'a>(Statement<'a>);
 
 impl Lookup<'_> {
-    /// Returns the text of the row with key `id`, if there is one.
     pub(super) fn text(&mut self, id: i64) -> Option<String> {
         self.0.query_row([id], |row| Ok(text(row.get_ref(0)?).map(Cow::into_owned))).ok()?
     }

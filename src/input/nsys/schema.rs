@@ -29,33 +29,27 @@ pub(super) struct Schema {
     pub(super) is_cut: bool,
 }
 
-/// A purpose for which a table is read.
 #[derive(Debug)]
 pub(super) struct Role {
-    /// Table names in order of preference.
     names: &'static [&'static str],
     /// If there is no such table, the first one whose name contains one of these (in capitals) is used.
     contains: &'static [&'static str],
-    /// Columns that the table must have.
     needs: &'static [&'static str],
 }
 
 /// The string table, to which other tables refer by id.
 pub(super) const STRINGS: Role =
     Role { names: &["StringIds", "Strings", "StringIdsV2", "StringTable"], contains: &[], needs: &["id", "value"] };
-/// GPU kernels.
 pub(super) const KERNELS: Role = Role {
     names: &["CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "CUDA_GPU_KERNEL", "GPU_KERNEL"],
     contains: &["KERNEL"],
     needs: &["start", "end"],
 };
-/// Memory copies.
 pub(super) const COPIES: Role = Role {
     names: &["CUPTI_ACTIVITY_KIND_MEMCPY", "CUDA_GPU_MEMCPY", "GPU_MEMCPY"],
     contains: &["MEMCPY"],
     needs: &["start", "end"],
 };
-/// Memory sets.
 pub(super) const SETS: Role = Role {
     names: &["CUPTI_ACTIVITY_KIND_MEMSET", "CUDA_GPU_MEMSET", "GPU_MEMSET"],
     contains: &["MEMSET"],
@@ -76,20 +70,14 @@ pub(super) const RUNTIME: Role = Role {
 /// Calls of the CUDA driver, if they have their own table.
 pub(super) const DRIVER: Role =
     Role { names: &["CUPTI_ACTIVITY_KIND_DRIVER"], contains: &["DRIVER"], needs: &["start", "end"] };
-/// NVTX ranges and marks.
 pub(super) const NVTX: Role =
     Role { names: &["NVTX_EVENTS", "NVTX_EVENTS_V2", "NVTX"], contains: &["NVTX"], needs: &["start"] };
-/// Blocking calls of the operating system.
 pub(super) const OS_RUNTIME: Role = Role { names: &["OSRT_API"], contains: &["OSRT"], needs: &["start", "end"] };
-/// Samples of hardware counters.
 pub(super) const METRICS: Role =
     Role { names: &["GPU_METRICS"], contains: &["GPU_METRICS"], needs: &["timestamp", "metricId", "value"] };
-/// Names of hardware counters.
 pub(super) const METRIC_NAMES: Role =
     Role { names: &["TARGET_INFO_GPU_METRICS"], contains: &["GPU_METRICS"], needs: &["metricId", "metricName"] };
-/// Names of processes.
 pub(super) const PROCESSES: Role = Role { names: &["PROCESSES"], contains: &[], needs: &["name"] };
-/// GPUs of the machine.
 pub(super) const GPUS: Role = Role { names: &["TARGET_INFO_GPU"], contains: &[], needs: &["name"] };
 /// GPUs by CUDA device number, in old exports.
 pub(super) const CUDA_GPUS: Role =
@@ -97,7 +85,6 @@ pub(super) const CUDA_GPUS: Role =
 /// The GPU of each CUDA device number, per process.
 pub(super) const CUDA_DEVICES: Role =
     Role { names: &["TARGET_INFO_CUDA_DEVICE"], contains: &[], needs: &["gpuId", "cudaId", "pid"] };
-/// Labels of copy kinds.
 pub(super) const COPY_KINDS: Role = Role { names: &["ENUM_CUDA_MEMCPY_OPER"], contains: &[], needs: &["id", "label"] };
 
 /// Prefixes of table names that only nsys writes.
@@ -123,7 +110,6 @@ impl Table {
 }
 
 impl Schema {
-    /// Reads the catalogue of tables, including that of a cut file.
     pub(super) fn probe(connection: &Connection, label: &str) -> Result<Self> {
         let (tables, is_cut) = match tables(connection) {
             Ok(tables) => (tables, false),
@@ -187,7 +173,6 @@ impl Schema {
         taken
     }
 
-    /// Returns the table for a role, if there is one.
     pub(super) fn find(&self, role: &Role) -> Option<&Table> {
         let named = |name: &&str| self.tables.iter().find(|table| table.name == *name && table.has(role.needs));
         let is_substitute = |table: &&Table| {
@@ -203,7 +188,6 @@ impl Schema {
     }
 }
 
-/// The error for a database that SQLite cannot read.
 pub(super) fn unreadable(label: &str, error: &rusqlite::Error) -> Error {
     let why = format!(
         "an SQLite database that cannot be read ({error}): was the copy or the export interrupted? Copy it again, or \

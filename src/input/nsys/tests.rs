@@ -21,21 +21,18 @@ fn run(connection: &Connection, sql: &str) {
     connection.execute_batch(sql).unwrap();
 }
 
-/// Makes a database with these tables and rows.
 fn export(sql: &str) -> Connection {
     let connection = database();
     run(&connection, sql);
     connection
 }
 
-/// Makes the decode loop fixture and changes it.
 fn changed_loop(sql: &str) -> Connection {
     let connection = decode_loop(Generation::S3_25);
     run(&connection, sql);
     connection
 }
 
-/// Writes the database to a file.
 fn file(connection: &Connection, name: &str) -> (PathBuf, Vec<u8>) {
     let path = std::env::temp_dir().join(format!("gpuprism-test-{}-{name}.sqlite", std::process::id()));
     let _ = std::fs::remove_file(&path);
