@@ -354,4 +354,4 @@ impl Importer {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -15,19 +15,19 @@ fn import_chunks(chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Result<I
 }
 
 /// Reads chunks that must be a trace.
-pub(super) fn trace_of(importer: Importer, chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Trace {
+pub(crate) fn read_trace(importer: Importer, chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Trace {
     match import(importer, chunks) {
         Ok(Imported::Trace(trace)) => *trace,
         other => panic!("no trace: {other:?}"),
     }
 }
 
-fn trace_of_chunks(chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Trace {
-    trace_of(Importer::new("t.json"), chunks)
+fn read_chunks(chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Trace {
+    read_trace(Importer::new("t.json"), chunks)
 }
 
 fn trace(text: &str) -> Trace {
-    trace_of_chunks([text])
+    read_chunks([text])
 }
 
 /// Returns name, start, duration, device and kind of every op.
@@ -229,7 +229,7 @@ proptest! {
         let text = tricky();
         let whole = trace(&text);
         let bytes = if packed { gzip(text.as_bytes()) } else { text.into_bytes() };
-        prop_assert_eq!(trace_of_chunks(split_at(&bytes, cuts)), whole);
+        prop_assert_eq!(read_chunks(split_at(&bytes, cuts)), whole);
     }
 
     #[test]
@@ -273,7 +273,7 @@ fn events_may_span_several_chunks() {
     let events = lengths.map(|length| kernel(&"n".repeat(length))).join(",\n");
     let text = format!(r#"{{"a": "{}", "traceEvents": [{events}], "b": 1}}"#, "x".repeat(9_000));
     for size in [500, 777, 4_095, 4_096, 4_097, 5_003, 9_001, 20_011, 40_009, 200_000] {
-        let read = trace_of_chunks(text.as_bytes().chunks(size));
+        let read = read_chunks(text.as_bytes().chunks(size));
         let found: Vec<usize> = ops(&read).iter().map(|(name, ..)| name.len()).collect();
         assert_eq!((found, read.problems.iter().count()), (lengths.to_vec(), 0), "in chunks of {size}");
     }
@@ -313,7 +313,7 @@ fn a_lost_character_loses_at_most_two_events() {
         }
         let mut bytes = text.clone().into_bytes();
         bytes[at] = b'~';
-        let trace = trace_of_chunks([bytes]);
+        let trace = read_chunks([bytes]);
         assert!(trace.gpu_ops.len() >= 18, "{} ops with byte {} lost", trace.gpu_ops.len(), at - from);
         let names: Vec<&str> = trace.names.iter().collect();
         assert!(names.contains(&"k0") && names.contains(&"k19"));
@@ -380,7 +380,7 @@ fn csv_tables_are_read_with_any_header_version_and_console_lines() {
         format!("[1/1] Executing\n{HEADER}{}", ROWS.trim_end()),
     ] {
         assert_eq!(ops(&trace(&text)), expected, "{text}");
-        assert_eq!(trace_of_chunks(split_at(text.as_bytes(), (0..text.len()).step_by(7))), trace(&text));
+        assert_eq!(read_chunks(split_at(text.as_bytes(), (0..text.len()).step_by(7))), trace(&text));
     }
     let device = &trace(&format!("{HEADER}{ROWS}")).devices[0];
     assert_eq!((device.id.as_str(), device.name.as_str()), ("0", "NVIDIA H100"));
@@ -435,7 +435,7 @@ fn damage_between_events_is_counted() {
         let trace = trace(&text);
         assert!(trace.gpu_ops.len() >= min_ops, "{} ops of {text}", trace.gpu_ops.len());
         assert!(trace.problems.has(ProblemKind::UnreadableEvent), "{text}");
-        assert_eq!(trace_of_chunks(split_at(text.as_bytes(), 0..text.len())), trace);
+        assert_eq!(read_chunks(split_at(text.as_bytes(), 0..text.len())), trace);
     }
 }
 
@@ -485,7 +485,7 @@ fn gpu_ops_only_counts_calls_and_ranges_without_storing_them() {
     };
     let (call, range) = (span("cuda_runtime", "cudaLaunchKernel", 1), span("user_annotation", "step", 0));
     let text = with_events(&[range, call, kernel("k")]);
-    let (whole, alone) = (trace(&text), trace_of(Importer::gpu_ops_only("t.json"), [&text]));
+    let (whole, alone) = (trace(&text), read_trace(Importer::gpu_ops_only("t.json"), [&text]));
     assert_eq!(ops(&alone), ops(&whole));
     assert_eq!((whole.calls.len(), whole.ranges.len()), (1, 1));
     assert_eq!((alone.calls.len(), alone.ranges.len()), (0, 0));

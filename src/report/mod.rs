@@ -180,7 +180,7 @@ fn version(json: &Json) -> &str {
 #[cfg(test)]
 mod tests_support {
     use super::Report;
-    use crate::input::{Imported, Importer};
+    use crate::input::{Importer, tests::read_trace};
     use crate::session::{self, Choices};
 
     pub(super) fn sample() -> Report {
@@ -193,9 +193,8 @@ mod tests_support {
                 )
             })
             .collect();
-        let mut importer = Importer::new("sample.json");
-        importer.feed(format!(r#"{{"traceEvents": [{}]}}"#, events.join(",")).as_bytes()).unwrap();
-        let Imported::Trace(trace) = importer.finish().unwrap() else { panic!("a trace") };
+        let text = format!(r#"{{"traceEvents": [{}]}}"#, events.join(","));
+        let trace = read_trace(Importer::new("sample.json"), [text]);
         Report::new(vec![session::run(&trace, &Choices::default()).unwrap()])
     }
 }

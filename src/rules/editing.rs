@@ -159,12 +159,6 @@ mod tests {
         assert!(add_rule("a.json", "{", &rules, "a", "b").is_err());
     }
 
-    #[test]
-    fn an_error_names_file_engine_model_and_rule() {
-        let message = check_user_file("own.json", r#"{"e": {"m": {"ge(mm": "x"}}}"#).unwrap_err().to_string();
-        assert!(message.starts_with("own.json: e / m / ge(mm: unusable regex: "), "{message}");
-    }
-
     proptest! {
         #[test]
         fn an_exported_set_gives_every_name_the_same_category_when_read_back(

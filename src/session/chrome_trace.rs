@@ -100,7 +100,7 @@ fn quoted(text: &mut String, name: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::{Imported, Importer};
+    use crate::input::{Importer, tests::read_trace};
     use crate::trace::Window;
     use crate::trace::testing::TestTrace;
 
@@ -116,12 +116,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Trace {
-        let mut importer = Importer::new("t");
-        importer.feed(text.as_bytes()).unwrap();
-        match importer.finish().unwrap() {
-            Imported::Trace(trace) => *trace,
-            Imported::Document(_) => panic!("no trace"),
-        }
+        read_trace(Importer::new("t"), [text])
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl From<Range<usize>> for OpRows {
 }
 
 impl OpRows {
-    /// The rows of each device from its entry in `from` up to its entry in `to`.
+    /// Selects the rows of each device from its entry in `from` up to its entry in `to`.
     pub fn between(from: &[usize], to: &[usize]) -> Self {
         let min = |rows: &[usize]| rows.iter().copied().min().unwrap_or_default();
         let max = |rows: &[usize]| rows.iter().copied().max().unwrap_or_default();
@@ -30,18 +30,18 @@ impl OpRows {
         Self { range: min(from)..max(to), by_device: if is_one_range { Vec::new() } else { by_device.collect() } }
     }
 
-    /// From the first row to the last, of all devices.
+    /// Returns the range from the first selected row to the last.
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 
-    /// Whether all rows of [`OpRows::range`] are selected.
+    /// Returns true if all rows of [`OpRows::range`] are selected.
     #[inline]
     pub fn has_all_devices(&self) -> bool {
         self.by_device.is_empty()
     }
 
-    /// Whether this row of the range is selected. `device` is the device of its op.
+    /// Returns true if this row of the range is selected. `device` is the device of its op.
     #[inline]
     pub fn contains(&self, row: usize, device: DeviceId) -> bool {
         let rows = self.by_device.get(device.0 as usize).unwrap_or(&self.range);

@@ -485,9 +485,6 @@ fn a_wal_mode_file_is_read_only_if_its_log_is_empty() {
     std::fs::remove_file(&folder).unwrap();
 }
 
-/// Start of the kernel's launch, operation, bytes in and out, ranks.
-type MessageOfKernel = (i64, String, Option<u64>, Option<u64>, Option<u64>);
-
 /// A database of NCCL ranges as `nsys export --include-json true` writes them, with launches and kernels.
 struct NcclCalls(Connection);
 
@@ -522,13 +519,11 @@ impl NcclCalls {
         );
     }
 
-    fn messages(&self) -> Vec<MessageOfKernel> {
+    /// Returns the message of each kernel, with the start of the kernel's launch.
+    fn messages(&self) -> Vec<(i64, Collective)> {
         let trace = trace(&self.0);
-        let columns = |(op, message): &(u32, Collective)| {
-            let start_us = trace.gpu_ops.get(*op as usize).unwrap().start.0 / 1_000;
-            (start_us, message.operation.clone(), message.bytes_in, message.bytes_out, message.ranks)
-        };
-        trace.collectives.iter().map(columns).collect()
+        let launch = |op: u32| trace.gpu_ops.get(op as usize).unwrap().start.0 / 1_000;
+        trace.collectives.iter().map(|(op, message)| (launch(*op), message.clone())).collect()
     }
 }
 
@@ -552,7 +547,11 @@ fn kernels_get_the_message_of_the_enclosing_nccl_call() {
     // Two kernels of one message: the bytes of each are unknown.
     calls.range(1, 70, 75, "ncclReduce", one);
     (71..=72).for_each(|start| calls.launch(1, start));
-    let message = |at, name: &str, bytes_in, bytes_out| (at, name.to_owned(), Some(bytes_in), Some(bytes_out), Some(4));
+    let message = |launch, name: &str, bytes_in, bytes_out| {
+        let (operation, communicator) = (name.to_owned(), "18446744073709551615".to_owned());
+        let sizes = Collective { bytes_in: Some(bytes_in), bytes_out: Some(bytes_out), ..Collective::default() };
+        (launch, Collective { operation, communicator, ranks: Some(4), ..sizes })
+    };
     let expected = [
         message(11, "ncclAllReduce", 1_000, 1_000),
         message(21, "ncclAllGather", 1_000, 4_000),
@@ -560,7 +559,6 @@ fn kernels_get_the_message_of_the_enclosing_nccl_call() {
         message(41, "ncclAlltoAll", 4_000, 4_000),
     ];
     assert_eq!(calls.messages(), expected);
-    assert_eq!(trace(&calls.0).collectives[0].1.communicator, "18446744073709551615");
 }
 
 #[test]
@@ -583,7 +581,8 @@ fn message_sizes_are_read_under_all_field_names_and_spellings() {
     let sql = "INSERT INTO NVTX_EVENTS VALUES (100, 105, 59, NULL, 3, ?1, 4, NULL)";
     calls.0.execute(sql, [global_tid(9, 1)]).unwrap();
     calls.launch(1, 101);
-    let found: Vec<_> = calls.messages().into_iter().map(|message| (message.0, message.2, message.4)).collect();
+    let messages = calls.messages().into_iter();
+    let found: Vec<_> = messages.map(|(launch, message)| (launch, message.bytes_in, message.ranks)).collect();
     let size = Some(4_096);
     assert_eq!(found, [(1, size, None), (11, size, None), (21, size, Some(2)), (101, size, None)]);
 }
@@ -616,14 +615,15 @@ fn kernels_of_a_group_get_messages_if_the_assignment_is_certain() {
     group(900, &[("ncclAllReduce", 5)], 0);
     calls.range(1, 1_000, 1_002, "ncclAllReduce", r#"{"Message size [bytes]": 11}"#);
     calls.launch(1, 1_000);
-    let found: Vec<_> = calls.messages().into_iter().map(|(at, name, i, o, _)| (at, name, i, o)).collect();
-    let message = |at, name: &str, i, o| (at, name.to_owned(), Some(i), Some(o));
+    let messages = calls.messages();
+    let bytes = |message: &Collective| (message.bytes_in.unwrap(), message.bytes_out.unwrap());
+    let found: Vec<_> = messages.iter().map(|(launch, row)| (*launch, row.operation.as_str(), bytes(row))).collect();
     let expected = [
-        message(152, "ncclSendRecv", 40, 200),
-        message(252, "ncclAllReduce", 30, 30),
-        message(352, "ncclAllReduce", 7, 7),
-        message(354, "ncclAllReduce", 7, 7),
-        message(1_000, "ncclAllReduce", 11, 11),
+        (152, "ncclSendRecv", (40, 200)),
+        (252, "ncclAllReduce", (30, 30)),
+        (352, "ncclAllReduce", (7, 7)),
+        (354, "ncclAllReduce", (7, 7)),
+        (1_000, "ncclAllReduce", (11, 11)),
     ];
     assert_eq!(found, expected);
 }

@@ -1,12 +1,12 @@
 //! Tests of reading [`Code`].
 
 use crate::input::Importer;
-use crate::input::tests::{split_at, trace_of};
+use crate::input::tests::{read_trace, split_at};
 use crate::trace::{Code, GpuOp, NONE, NameId, Span, Trace};
 use proptest::prelude::*;
 
 fn code(text: &str) -> (Trace, Code) {
-    let mut trace = trace_of(Importer::with_code("t.json"), [text]);
+    let mut trace = read_trace(Importer::with_code("t.json"), [text]);
     let code = *trace.code.take().unwrap();
     (trace, code)
 }
@@ -66,7 +66,7 @@ fn annotations_captured_kernels_and_the_rank_are_read() {
 #[test]
 fn gpu_ops_and_counts_do_not_depend_on_reading_code() {
     let (with, _) = code(TEXT);
-    let without = trace_of(Importer::new("t.json"), [TEXT]);
+    let without = read_trace(Importer::new("t.json"), [TEXT]);
     assert_eq!(without.code, None);
     let parts = |trace: Trace| (trace.names, trace.gpu_ops, trace.devices, trace.calls, trace.ranges, trace.events);
     assert_eq!(parts(with), parts(without));
@@ -75,7 +75,7 @@ fn gpu_ops_and_counts_do_not_depend_on_reading_code() {
 proptest! {
     #[test]
     fn chunk_boundaries_do_not_change_the_code(cuts in prop::collection::vec(0_usize..4_000, 0..8)) {
-        let read = |chunks: Vec<&[u8]>| trace_of(Importer::with_code("t.json"), chunks);
+        let read = |chunks: Vec<&[u8]>| read_trace(Importer::with_code("t.json"), chunks);
         prop_assert_eq!(read(split_at(TEXT.as_bytes(), cuts)), read(vec![TEXT.as_bytes()]));
     }
 }

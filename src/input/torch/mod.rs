@@ -322,14 +322,14 @@ impl SkippedPrefixes {
 impl Fields<'_> {
     /// Returns true if all members of a GPU op are parsed. NCCL kernels are parsed to the end, where their message is.
     fn is_gpu_op_complete(&self, kind: OpKind) -> bool {
-        let times = self.start.is_some() && self.duration.is_some() && self.correlation.is_some();
-        let place = self.device.is_some() && self.stream.is_some() && self.pid.is_some();
-        let named = match (kind, self.name) {
+        let has_times = self.start.is_some() && self.duration.is_some() && self.correlation.is_some();
+        let has_stream = self.device.is_some() && self.stream.is_some() && self.pid.is_some();
+        let has_details = match (kind, self.name) {
             (_, None) => false,
             (OpKind::Kernel, Some(name)) => !name.starts_with(b"nccl"),
             (OpKind::Copy | OpKind::Set, Some(_)) => self.bytes.is_some(),
         };
-        times && place && named
+        has_times && has_stream && has_details
     }
 
     /// Returns start and duration; `None` if one is missing or not a number.
@@ -374,13 +374,13 @@ impl Sink for TorchReader {
         }
         match class {
             Class::Gpu(kind) => return self.gpu_op(&fields, kind, at),
-            Class::Call if fields.is_stored_call == Some(true) => self.span(&fields, SpanKind::Call, at),
+            Class::Call if fields.is_stored_call == Some(true) => self.span(&fields, class, at),
             Class::Annotation { on_gpu } => {
                 if wanted.code {
                     self.annotation(&fields, on_gpu);
                 }
                 if !on_gpu {
-                    self.span(&fields, SpanKind::Range, at);
+                    self.span(&fields, class, at);
                 } else if !wants_hints && !wanted.code {
                     self.skipped_prefixes.learn(text.get(..read).unwrap_or_default(), class);
                 }
@@ -461,15 +461,11 @@ impl TorchReader {
     }
 
     pub(super) fn finish(mut self) -> Trace {
-        let names: HashMap<i64, &str> = self
-            .properties
-            .iter()
-            .filter_map(|properties| Some((properties.id.as_i64()?, &*properties.name)))
-            .collect();
         for device in &mut self.builder.trace.devices {
             let number = device.id.rsplit(' ').next().and_then(|number| number.parse().ok());
-            device.name =
-                number.and_then(|number: i64| names.get(&number)).map(|name| (*name).to_owned()).unwrap_or_default();
+            let is_same = |properties: &&DeviceProperties| number.is_some() && properties.id.as_i64() == number;
+            let properties = self.properties.iter().rfind(is_same);
+            device.name = properties.map(|properties| properties.name.clone()).unwrap_or_default();
         }
         self.builder.finish()
     }
@@ -514,25 +510,20 @@ impl TorchReader {
     }
 
     /// Adds a call or annotation. One without usable times is only counted.
-    fn span(&mut self, fields: &Fields<'_>, kind: SpanKind, at: u64) {
+    fn span(&mut self, fields: &Fields<'_>, class: Class, at: u64) {
         let Some((start, duration)) = fields.plausible_times() else { return };
         if self.gpu_ops_only {
             return self.problem(ProblemKind::LeftOut, 1, at);
         }
         let (thread, name) = (self.thread_of(fields), fields.name.unwrap_or_default());
-        match kind {
-            SpanKind::Call => {
-                let name = intern_raw(&mut self.call_names, &mut self.builder.trace.calls.names, name);
-                let correlation = fields.correlation.and_then(number);
-                self.builder.add_call(Span { start, duration, name, thread }, correlation);
-                if self.keeps_code() {
-                    self.code_of_call(fields);
-                }
-            }
-            SpanKind::Range => {
-                let name = self.builder.trace.ranges.names.intern(&unescape(name));
-                self.builder.trace.ranges.push(Span { start, duration, name, thread });
-            }
+        if class != Class::Call {
+            let name = self.builder.trace.ranges.names.intern(&unescape(name));
+            return self.builder.trace.ranges.push(Span { start, duration, name, thread });
+        }
+        let name = intern_raw(&mut self.call_names, &mut self.builder.trace.calls.names, name);
+        self.builder.add_call(Span { start, duration, name, thread }, fields.correlation.and_then(number));
+        if self.keeps_code() {
+            self.code_of_call(fields);
         }
     }
 
@@ -568,13 +559,6 @@ impl TorchReader {
         self.threads.insert(pid, tid, added);
         added
     }
-}
-
-/// The table of a span.
-#[derive(Debug, Clone, Copy)]
-enum SpanKind {
-    Call,
-    Range,
 }
 
 const UNKNOWN_PID: i64 = -1;
@@ -650,6 +634,5 @@ fn device_id(fields: &Fields<'_>) -> String {
 
 /// Parses `7`, or `stream 7` of torch 1.x.
 fn stream_number(text: &[u8]) -> Option<i64> {
-    let digits = text.strip_prefix(b"stream ").unwrap_or(text);
-    std::str::from_utf8(digits).ok()?.parse().ok()
+    number(text.strip_prefix(b"stream ").unwrap_or(text))
 }

@@ -221,9 +221,7 @@ fn the_sentences_of_a_real_report_are_kept() {
         eprintln!("skipped: ../shared/traces is missing");
         return;
     };
-    let mut importer = crate::input::Importer::new("trace.json");
-    importer.feed(&bytes).unwrap();
-    let crate::input::Imported::Trace(trace) = importer.finish().unwrap() else { panic!("a trace") };
+    let trace = crate::input::tests::read_trace(crate::input::Importer::new("trace.json"), [bytes]);
     let report = Report::new(vec![session::run(&trace, &Choices::default()).unwrap()]);
     let redacted = all(&report);
     assert!(figures(&redacted) == figures(&report));
