@@ -337,11 +337,12 @@ fn recovery_after_damage_does_not_depend_on_chunk_boundaries() {
 }
 
 #[test]
-fn names_may_have_megabytes() {
+fn events_may_have_megabytes_and_nest_deeply() {
     let long = "x".repeat(3 << 20);
-    let trace = trace(&with_events(&[kernel(&long), kernel("b")]));
-    assert_eq!(trace.names.iter().map(str::len).collect::<Vec<_>>(), [long.len(), 1]);
-    assert_eq!((trace.gpu_ops.len(), problems(&trace)), (2, vec![]));
+    let nested = format!("{{\"x\": {}{},", "[".repeat(9_000), "]".repeat(9_000));
+    let trace = trace(&with_events(&[kernel(&long), kernel("b"), kernel("c").replacen('{', &nested, 1)]));
+    assert_eq!(trace.names.iter().map(str::len).collect::<Vec<_>>(), [long.len(), 1, 1]);
+    assert_eq!((trace.gpu_ops.len(), problems(&trace)), (3, vec![]));
 }
 
 #[test]
@@ -451,13 +452,6 @@ fn list_elements_that_are_not_events_are_counted() {
             assert_eq!(found, (2, vec![(ProblemKind::UnreadableEvent, 1)]), "{odd:.30} at {position}");
         }
     }
-}
-
-#[test]
-fn events_may_nest_deeply() {
-    let deep = kernel("a").replacen("{", &format!("{{\"x\": {}{},", "[".repeat(9_000), "]".repeat(9_000)), 1);
-    let trace = trace(&with_events(&[kernel("b"), deep]));
-    assert_eq!((trace.gpu_ops.len(), problems(&trace)), (2, vec![]));
 }
 
 #[test]

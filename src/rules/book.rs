@@ -271,16 +271,19 @@ mod tests {
         (book, duplicates)
     }
 
+    fn single(text: &str) -> RuleBook {
+        book(&[("a.json", text)]).0
+    }
+
     fn category(book: &RuleBook, engine: &str, name: &str) -> String {
         book.select(engine, "m").unwrap().category(name, name).to_owned()
     }
 
     #[test]
     fn the_first_matching_rule_in_file_order_wins() {
-        let (book, _) = book(&[(
-            "a.json",
-            r#"{"z": {"m": {"gemm": "first", "fused_gemm": "never", ".*": "misc"}}, "y": {"m": {"fused_gemm": "first", "gemm": "later"}}}"#,
-        )]);
+        let book = single(
+            r#"{"z": {"m": {"gemm": "first", "fused_gemm": "never"}}, "y": {"m": {"fused_gemm": "first", "gemm": "later"}}}"#,
+        );
         assert_eq!(category(&book, "z", "fused_gemm_kernel"), "first");
         assert_eq!(category(&book, "y", "fused_gemm_kernel"), "first");
         assert_eq!(category(&book, "y", "plain_gemm"), "later");
@@ -289,8 +292,7 @@ mod tests {
 
     #[test]
     fn a_name_without_a_matching_rule_is_misc_and_any_text_is_a_valid_name() {
-        let (book, _) =
-            book(&[("a.json", r#"{"e": {"m": {"\u6f22+": "han", "b$": "end"}}, "all": {"m": {".*": "rest"}}}"#)]);
+        let book = single(r#"{"e": {"m": {"\u6f22+": "han", "b$": "end"}}, "all": {"m": {".*": "rest"}}}"#);
         assert_eq!(category(&book, "e", "x"), "misc");
         assert_eq!(category(&book, "e", "kernel_\u{6f22}\u{6f22}"), "han");
         for name in ["", "\n", "a\nb", "\u{1f600}", "\0"] {
@@ -341,15 +343,14 @@ mod tests {
 
     #[test]
     fn gpuprism_rules_match_the_demangled_name_and_other_rules_the_raw_name() {
-        let (book, _) =
-            book(&[("a.json", r#"{"gpuprism": {"m": {"a::b": "hit"}}, "sglang": {"m": {"a::b": "hit"}}}"#)]);
+        let book = single(r#"{"gpuprism": {"m": {"a::b": "hit"}}, "sglang": {"m": {"a::b": "hit"}}}"#);
         assert_eq!(book.select("gpuprism", "m").unwrap().category("_ZN1a1bEv", "a::b()"), "hit");
         assert_eq!(book.select("sglang", "m").unwrap().category("_ZN1a1bEv", "a::b()"), "misc");
     }
 
     #[test]
     fn an_unknown_engine_or_model_is_an_error_that_lists_the_available_ones() {
-        let (book, _) = book(&[("a.json", r#"{"e": {"m": {"a": "b"}, "n": {"a": "b"}}, "f": {"m": {"a": "b"}}}"#)]);
+        let book = single(r#"{"e": {"m": {"a": "b"}, "n": {"a": "b"}}, "f": {"m": {"a": "b"}}}"#);
         let error = book.select("e", "llama").unwrap_err();
         assert!(error.is_usage());
         assert_eq!(error.to_string(), "e/llama: unknown model; available: e:[m, n], f:[m]");

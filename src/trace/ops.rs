@@ -153,12 +153,18 @@ impl GpuOps {
 
     /// Iterates over the ops in `rows`, with their rows.
     pub fn iter_in(&self, rows: &OpRows) -> impl Iterator<Item = (usize, GpuOp)> {
+        self.iter_with_lanes(rows).map(|(row, _, op)| (row, op))
+    }
+
+    fn iter_with_lanes(&self, rows: &OpRows) -> impl Iterator<Item = (usize, u32, GpuOp)> {
         let within = self.clamped(rows.range());
         let (start, lane, name) = (slice(&self.start, &within), slice(&self.lane, &within), slice(&self.name, &within));
         let columns = within.zip(start).zip(lane).zip(name);
-        let ops =
-            columns.map(|(((row, &start), &lane), &name)| (row, self.op((start, self.duration.get(row)), lane, name)));
-        ops.filter(|(row, op)| rows.contains(*row, op.device))
+        let ops = columns.map(|(((row, &start), &lane), &name)| {
+            let times = (start, self.duration.get(row));
+            (row, lane, self.op(times, lane, name))
+        });
+        ops.filter(|(row, _, op)| rows.contains(*row, op.device))
     }
 
     fn clamped(&self, rows: Range<usize>) -> Range<usize> {
@@ -186,16 +192,11 @@ impl GpuOps {
         let mut table = vec![u32::MAX; slots.unwrap_or(0)];
         let mut others: HashMap<u64, u32, RandomState> = HashMap::default();
         let mut groups = 0;
-        let within = self.clamped(rows.range());
-        let (start, lane, name) = (slice(&self.start, &within), slice(&self.lane, &within), slice(&self.name, &within));
-        for (((row, &start), &lane), &name) in within.zip(start).zip(lane).zip(name) {
-            let op = self.op((start, self.duration.get(row)), lane, name);
-            if !rows.contains(row, op.device) {
-                continue;
-            }
-            let slot = table.get_mut(lane as usize * names + name.0 as usize);
+        for (row, lane, op) in self.iter_with_lanes(rows) {
+            let name = op.name.0;
+            let slot = table.get_mut(lane as usize * names + name as usize);
             let group =
-                slot.unwrap_or_else(|| others.entry(u64::from(lane) << 32 | u64::from(name.0)).or_insert(u32::MAX));
+                slot.unwrap_or_else(|| others.entry(u64::from(lane) << 32 | u64::from(name)).or_insert(u32::MAX));
             if *group == u32::MAX {
                 *group = groups;
                 groups += 1;

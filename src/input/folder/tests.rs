@@ -11,17 +11,17 @@ fn entry(path: &str) -> Entry {
 }
 
 /// A selection by path.
-struct Selected {
-    traces: Vec<String>,
-    mapping: Vec<String>,
-    skipped: Vec<(String, String)>,
+struct Selected<'a> {
+    traces: Vec<&'a str>,
+    mapping: Vec<&'a str>,
+    skipped: Vec<(&'a str, String)>,
     selection: Selection,
 }
 
-fn select_with_contents(paths: &[&str], contents: &[(usize, Content)]) -> Selected {
+fn select_with_contents<'a>(paths: &[&'a str], contents: &[(usize, Content)]) -> Selected<'a> {
     let entries: Vec<Entry> = paths.iter().map(|path| entry(path)).collect();
     let selection = select(&entries, contents);
-    let path = |index: usize| entries[index].path.clone();
+    let path = |index: usize| paths[index];
     // Every file is used or skipped exactly once.
     let mut listed: Vec<usize> = selection.traces.iter().map(|chosen| chosen.entry).collect();
     listed.extend(&selection.mapping);
@@ -37,17 +37,13 @@ fn select_with_contents(paths: &[&str], contents: &[(usize, Content)]) -> Select
     }
 }
 
-fn select_paths(paths: &[&str]) -> Selected {
+fn select_paths<'a>(paths: &[&'a str]) -> Selected<'a> {
     select_with_contents(paths, &[])
 }
 
 fn why<'a>(selected: &'a Selected, path: &str) -> &'a str {
-    &selected
-        .skipped
-        .iter()
-        .find(|(skipped, _)| skipped == path)
-        .unwrap_or_else(|| panic!("{path}: {:?}", selected.skipped))
-        .1
+    let skipped = selected.skipped.iter().find(|(skipped, _)| *skipped == path);
+    skipped.map_or_else(|| panic!("{path}: {:?}", selected.skipped), |(_, why)| why)
 }
 
 #[test]
@@ -90,7 +86,7 @@ fn vllm_front_end_traces_tables_and_graph_captures_are_not_triaged() {
         capture,
         "capture_traces/dp0_pp0_tp1_dcp0_ep1_rank1.1756000000000000000.pt.trace.json.gz",
     ]);
-    assert_eq!((selected.traces, selected.mapping), (vec![worker.to_owned()], vec![capture.to_owned()]));
+    assert_eq!((selected.traces, selected.mapping), (vec![worker], vec![capture]));
     assert_eq!(selected.skipped.len(), 4);
 }
 
@@ -122,15 +118,9 @@ fn subfolders_name_stages_or_else_the_newest_one_is_chosen() {
 
 #[test]
 fn the_order_of_the_files_does_not_matter() {
-    let mut paths = vec![
-        "1757000000-TP-0.json",
-        "1757000001-TP-0.json",
-        "b.json",
-        "a-rank0.json",
-        "capture.json",
-        "capture2.json",
-        "x/merged-1757000005.json",
-    ];
+    let paths = "1757000000-TP-0.json 1757000001-TP-0.json b.json a-rank0.json capture.json capture2.json \
+                 x/merged-1757000005.json";
+    let mut paths: Vec<&str> = paths.split(' ').collect();
     let expected = select_paths(&paths);
     for _ in 0..paths.len() {
         paths.rotate_left(1);
@@ -144,16 +134,10 @@ fn content_overrides_the_name() {
     let paths = ["1757000002-TP-0.json", "1757000001-TP-0.json", "my_capture-TP-0.json", "benchmark.json"];
     assert_eq!(select_paths(&paths).traces, [paths[0]]);
     let host_only = select_with_contents(&paths, &[(0, Content::HostOnly)]);
-    assert_eq!(
-        (host_only.traces.as_slice(), host_only.mapping.as_slice()),
-        (&[paths[1].to_owned()][..], &[paths[2].to_owned()][..])
-    );
     assert!(why(&host_only, paths[0]).contains("no GPU work"));
+    assert_eq!((host_only.traces, host_only.mapping), (vec![paths[1]], vec![paths[2]]));
     let work = select_with_contents(&paths, &[(2, Content::Work), (0, Content::Capture), (1, Content::NoTrace)]);
-    assert_eq!(
-        (work.traces.as_slice(), work.mapping.as_slice()),
-        (&[paths[2].to_owned()][..], &[paths[0].to_owned()][..])
-    );
+    assert_eq!((work.traces, work.mapping), (vec![paths[2]], vec![paths[0]]));
 }
 
 #[test]
@@ -161,7 +145,7 @@ fn traces_without_gpu_work_are_chosen_if_there_are_no_others() {
     let host_only = select_with_contents(&["a.json", "notes.json"], &[(0, Content::HostOnly), (1, Content::NoTrace)]);
     assert_eq!(host_only.traces, ["a.json"]);
     let capture = select_with_contents(&["a.json", "b.json"], &[(0, Content::HostOnly), (1, Content::Capture)]);
-    assert_eq!((capture.traces, capture.mapping), (vec!["b.json".to_owned()], Vec::new()));
+    assert_eq!((capture.traces, capture.mapping), (vec!["b.json"], Vec::new()));
     assert!(select_paths(&["capture.json"]).mapping.is_empty(), "every trace has the word in its name");
 }
 
@@ -190,29 +174,14 @@ mod any_folder {
     use proptest::prelude::*;
 
     fn name() -> impl Strategy<Value = String> {
-        let part = prop::sample::select(vec![
-            "TP-0",
-            "TP-1",
-            "rank0",
-            "rank3",
-            "EXTEND",
-            "decode",
-            "merged",
-            "capture",
-            "async_llm",
-            "1757000000",
-            "1757000000.25",
-            "capture_traces",
-            "x",
-            "\u{1f600}",
-            "",
-        ]);
+        let words = "TP-0 TP-1 rank0 rank3 EXTEND decode merged capture async_llm capture_traces x \u{1f600}";
+        let other_parts = ["", "1757000000", "1757000000.25"];
+        let part = prop::sample::select(words.split(' ').chain(other_parts).collect::<Vec<_>>());
         let end = prop::sample::select(vec![".json", ".trace.json.gz", ".txt", "/server_args.json", "/a.json"]);
-        (prop::collection::vec((part, prop::sample::select(vec!["-", "_", "/", "."])), 0..5), end).prop_map(
-            |(parts, end)| {
-                parts.into_iter().map(|(part, between)| format!("{part}{between}")).collect::<String>() + end
-            },
-        )
+        let separator = prop::sample::select(vec!["-", "_", "/", "."]);
+        (prop::collection::vec((part, separator), 0..5), end).prop_map(|(parts, end)| {
+            parts.into_iter().map(|(part, separator)| format!("{part}{separator}")).collect::<String>() + end
+        })
     }
 
     fn content() -> impl Strategy<Value = Content> {
