@@ -105,6 +105,8 @@ pub fn select(entries: &[Entry], contents: &[(usize, Content)]) -> Selection {
     Selection { traces, mapping, skipped }
 }
 
+const SERVER_ARGS: &str = "server_args.json";
+
 /// The steps of [`select`]. Each step takes candidates as indices of entries, and skips those that it does not return.
 struct Selector<'a> {
     entries: &'a [Entry],
@@ -129,7 +131,7 @@ impl<'a> Selector<'a> {
     fn by_name(&mut self) -> (Vec<usize>, Vec<usize>) {
         let (mut traces, mut captures, mut named_capture) = (Vec::new(), Vec::new(), Vec::new());
         for (index, entry) in self.entries.iter().enumerate() {
-            if names::base(&entry.path) == "server_args.json" {
+            if names::base(&entry.path) == SERVER_ARGS {
                 continue;
             }
             let in_capture_folder = names::in_capture_folder(&entry.path);
@@ -269,18 +271,12 @@ impl<'a> Selector<'a> {
     }
 
     fn server_args(&self, trace: usize) -> Option<usize> {
-        let mut folder = names::folder(self.path(trace));
-        loop {
-            let is_server_args =
-                |entry: &Entry| names::base(&entry.path) == "server_args.json" && names::folder(&entry.path) == folder;
-            if let Some(found) = self.entries.iter().position(is_server_args) {
-                return Some(found);
-            }
-            if folder.is_empty() {
-                return None;
-            }
-            folder = names::folder(folder);
-        }
+        let parent = |folder: &&'a str| (!folder.is_empty()).then(|| names::folder(folder));
+        let mut folders = std::iter::successors(Some(names::folder(self.path(trace))), parent);
+        let is_in = |entry: &Entry, folder: &str| {
+            (names::folder(&entry.path), names::base(&entry.path)) == (folder, SERVER_ARGS)
+        };
+        folders.find_map(|folder| self.entries.iter().position(|entry| is_in(entry, folder)))
     }
 }
 

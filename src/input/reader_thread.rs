@@ -43,10 +43,8 @@ struct Item {
 #[derive(Debug)]
 enum ItemKind {
     Event,
-    /// The text is the key followed by the value.
-    Member {
-        key_length: usize,
-    },
+    /// The text is the key, which has this length, followed by the value.
+    Member(usize),
     Unreadable,
 }
 
@@ -96,7 +94,7 @@ impl Batch {
             rest = after;
             match kind {
                 ItemKind::Event => torch.event(text, *at),
-                ItemKind::Member { key_length } => {
+                ItemKind::Member(key_length) => {
                     let (key, value) = text.split_at_checked(*key_length).unwrap_or_default();
                     torch.member(key, value);
                 }
@@ -115,7 +113,7 @@ impl Sink for ReaderThread {
     fn member(&mut self, key: &[u8], value: &[u8]) {
         self.batch.bytes.extend_from_slice(key);
         self.batch.bytes.extend_from_slice(value);
-        self.add(ItemKind::Member { key_length: key.len() }, key.len() + value.len(), 0);
+        self.add(ItemKind::Member(key.len()), key.len() + value.len(), 0);
     }
 
     fn unreadable(&mut self, at: u64) {

@@ -9,8 +9,8 @@ pub(super) struct Durations {
     short_ns: Vec<u32>,
     /// Row index and duration, sorted by row index.
     long: Vec<(u32, Ns)>,
-    /// An upper bound of all durations.
-    longest: Ns,
+    /// An upper bound of all durations: the longest one ever pushed. [`Durations::shorten`] does not lower it.
+    pub(super) longest: Ns,
 }
 
 /// The value in `Durations::short_ns` of a row whose duration is in `Durations::long`.
@@ -45,11 +45,6 @@ impl Durations {
     fn get_long(&self, row: usize) -> Ns {
         let found = self.long.binary_search_by_key(&index(row), |(row, _)| *row);
         found.ok().and_then(|entry| self.long.get(entry)).map_or(Ns::ZERO, |(_, duration)| *duration)
-    }
-
-    /// Returns an upper bound of all durations: the longest one ever pushed. [`Durations::shorten`] does not lower it.
-    pub(super) fn longest(&self) -> Ns {
-        self.longest
     }
 
     pub(super) fn shorten(&mut self, row: usize, to: Ns) {
@@ -94,11 +89,6 @@ pub(super) fn first_reaching(start: &[Ns], longest: Ns, time: Ns) -> usize {
     start.partition_point(|start| start.0 < time.0.saturating_sub(longest.0))
 }
 
-/// Returns a range of rows that includes all rows overlapping `window`; `start` and `longest` as for [`first_reaching`].
-pub(super) fn candidates(start: &[Ns], longest: Ns, window: Window) -> Range<usize> {
-    first_reaching(start, longest, window.start)..start.partition_point(|time| *time < window.end)
-}
-
 /// The rows of a table sorted by start that a window keeps, in the order of the new table: `before`, `cut`, `within`, `after`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct KeptRows {
@@ -115,11 +105,13 @@ pub(super) struct KeptRows {
 impl KeptRows {
     /// Returns the rows that overlap the window. Rows that start before it are kept whole.
     pub(super) fn overlapping(window: Window, start: &[Ns], duration: &Durations) -> Self {
-        let candidates = candidates(start, duration.longest(), window);
-        let first = start.partition_point(|time| *time < window.start).min(candidates.end);
+        let count_starting_before = |end: Ns| start.partition_point(|time| *time < end);
+        let end = count_starting_before(window.end);
+        let first = count_starting_before(window.start).min(end);
         let overlaps = |row: &usize| start.get(*row).is_some_and(|from| *from + duration.get(*row) > window.start);
-        let before = (candidates.start..first).filter(overlaps).map(index).collect();
-        Self { before, within: index(first)..index(candidates.end), ..Self::default() }
+        let candidates = first_reaching(start, duration.longest, window.start)..first;
+        let before = candidates.filter(overlaps).map(index).collect();
+        Self { before, within: index(first)..index(end), ..Self::default() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -178,7 +170,7 @@ impl KeptRows {
             *from = window.start;
             duration.shorten(row, end.since(window.start));
         }
-        let first = first_reaching(start, duration.longest(), window.end).max(self.within_offset());
+        let first = first_reaching(start, duration.longest, window.end).max(self.within_offset());
         let mut clipped = self.cut.len() as u64;
         for (row, from) in start.iter().enumerate().take(self.within_offset() + self.within.len()).skip(first) {
             let old = self.within.start + index(row - self.within_offset());

@@ -246,7 +246,7 @@ impl GpuOps {
 
     /// Returns a row such that all earlier ops end before `time`. Not always the last such row.
     pub fn first_reaching(&self, time: Ns) -> usize {
-        first_reaching(&self.start, self.duration.longest(), time)
+        first_reaching(&self.start, self.duration.longest, time)
     }
 
     /// Returns the latest end of all ops; `None` if there are no ops.

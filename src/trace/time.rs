@@ -1,6 +1,5 @@
 //! Time as integer nanoseconds. Floating point is never used: a double cannot hold epoch time in ns exactly.
 
-use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
 /// A point in time or a duration, in nanoseconds.
@@ -169,12 +168,6 @@ impl Sub for Ns {
 impl AddAssign for Ns {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
-    }
-}
-
-impl fmt::Display for Ns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ns", self.0)
     }
 }
 

@@ -43,12 +43,6 @@ fn table_info(connection: &Connection, table: &schema::Table) -> TableInfo {
         name: table.name.clone(),
         rows: rows.ok().and_then(|rows| u64::try_from(rows).ok()),
         range,
-        columns: columns(connection, &table.name).unwrap_or_default(),
+        columns: table.columns.iter().map(|column| (column.name.clone(), column.declared_type.clone())).collect(),
     }
-}
-
-fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<(String, String)>> {
-    let mut statement = connection.prepare(&format!("PRAGMA main.table_info({})", quoted(table)))?;
-    let columns = statement.query_map([], |row| Ok((row.get(1)?, row.get::<_, String>(2)?)))?;
-    columns.collect()
 }

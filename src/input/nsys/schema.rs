@@ -8,12 +8,13 @@ use rusqlite::Connection;
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     pub(super) name: String,
-    columns: Vec<Column>,
+    pub(super) columns: Vec<Column>,
 }
 
 #[derive(Debug, Clone)]
-struct Column {
-    name: String,
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) declared_type: String,
     is_key: bool,
 }
 
@@ -204,30 +205,22 @@ fn tables(connection: &Connection) -> rusqlite::Result<Vec<Table>> {
 
 /// Returns the names of the catalogue entries that match an SQL condition, sorted.
 fn names(connection: &Connection, condition: &str) -> rusqlite::Result<Vec<String>> {
-    let mut names = Vec::new();
     let catalogue = format!("SELECT name FROM main.sqlite_master WHERE {condition} ORDER BY name");
     let mut statement = connection.prepare(&catalogue)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        if let Ok(Ok(name)) = row.get_ref(0).map(|value| value.as_str().map(str::to_owned)) {
-            names.push(name);
-        }
-    }
-    names.retain(|name| !name.starts_with("sqlite_"));
-    Ok(names)
+    let names = statement.query_map([], |row| Ok(row.get_ref(0)?.as_str().ok().map(str::to_owned)))?;
+    let names = names.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten();
+    Ok(names.filter(|name| !name.starts_with("sqlite_")).collect())
 }
 
 fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Column>> {
     let mut statement = connection.prepare(&format!("PRAGMA main.table_info({})", quoted(table)))?;
-    let mut rows = statement.query([])?;
-    let mut columns = Vec::new();
-    while let Some(row) = rows.next()? {
-        let (name, key) = (row.get_ref(1)?, row.get_ref(5)?);
-        if let Ok(name) = name.as_str() {
-            columns.push(Column { name: name.to_owned(), is_key: key.as_i64().is_ok_and(|place| place > 0) });
-        }
-    }
-    Ok(columns)
+    let columns = statement.query_map([], |row| {
+        let (name, declared_type, key) = (row.get_ref(1)?.as_str(), row.get_ref(2)?.as_str(), row.get_ref(5)?.as_i64());
+        let declared_type = declared_type.unwrap_or_default().to_owned();
+        let column = |name: &str| Column { name: name.to_owned(), declared_type, is_key: key.is_ok_and(|key| key > 0) };
+        Ok(name.ok().map(column))
+    })?;
+    Ok(columns.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
 /// Quotes a name from the file as an SQL identifier.
