@@ -281,7 +281,7 @@ impl JsonReader {
             End::Unclosed { at } => torch.problem(ProblemKind::Unclosed, 1, at),
             End::CutShort { at } => torch.problem(ProblemKind::Truncated, 1, at),
         }
-        let (events, is_complete) = (torch.events(), matches!(end, End::Complete { .. }));
+        let (events, is_complete) = (torch.events, matches!(end, End::Complete { .. }));
         let mut trace = torch.finish();
         if let Some((kind, at)) = gzip_problem
             && !trace.problems.has(kind)

@@ -9,6 +9,7 @@
 //! stays last, because every rule file ends with one and it would hide all rules after it. A regex that occurs twice in one
 //! file keeps its first position and takes its last category, as Python's `json.load` does.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
 
@@ -162,9 +163,8 @@ impl RuleBook {
                 None => engines.push((engine, vec![model])),
             }
         }
-        let listed: Vec<String> =
-            engines.iter().map(|(engine, models)| format!("{engine}:[{}]", models.join(", "))).collect();
-        listed.join(", ")
+        let listed = engines.iter().map(|(engine, models)| format!("{engine}:[{}]", models.join(", ")));
+        listed.collect::<Vec<_>>().join(", ")
     }
 
     fn merge(&mut self, file: &str, new: ModelRules) -> Vec<Duplicate> {
@@ -189,7 +189,7 @@ impl RuleBook {
 
 /// One rule per regex, with the first position and the last category, as in a Python dict.
 fn unique(rules: Vec<Rule>, report: &mut impl FnMut(&str, &str, &str)) -> Vec<Rule> {
-    let mut positions = std::collections::HashMap::new();
+    let mut positions = HashMap::new();
     let mut kept: Vec<Rule> = Vec::with_capacity(rules.len());
     for rule in rules {
         let position = *positions.entry(rule.regex.clone()).or_insert(kept.len());
@@ -206,8 +206,7 @@ fn unique(rules: Vec<Rule>, report: &mut impl FnMut(&str, &str, &str)) -> Vec<Ru
 
 /// Puts `new` before `old`, replaces rules that are in both, and keeps a final `.*` of `new` last.
 fn prepend(old: &mut Vec<Rule>, mut new: Vec<Rule>, report: &mut impl FnMut(&str, &str, &str)) {
-    let new_categories: std::collections::HashMap<&str, &str> =
-        new.iter().map(|rule| (rule.regex.as_str(), rule.category.as_str())).collect();
+    let new_categories: HashMap<&str, &str> = new.iter().map(|rule| (&*rule.regex, &*rule.category)).collect();
     let mut rest = Vec::new();
     for rule in old.drain(..) {
         match new_categories.get(rule.regex.as_str()) {

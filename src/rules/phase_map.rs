@@ -110,9 +110,8 @@ fn pattern(location: &str, text: &str) -> Result<Pattern> {
         return Err(Error::rules(location(), "empty pattern: it would match every name"));
     }
     let Some(regex) = text.strip_prefix("re:") else { return Ok(Pattern::Substring(text.trim().to_ascii_lowercase())) };
-    let matcher = Matcher::new(regex);
-    let matcher = matcher.map_err(|why| Error::rules(location(), format!("unusable regex: {why}")));
-    matcher.map(Pattern::Regex)
+    let refused = |why| Error::rules(location(), format!("unusable regex: {why}"));
+    Matcher::new(regex).map(Pattern::Regex).map_err(refused)
 }
 
 #[cfg(test)]

@@ -167,13 +167,7 @@ impl<'a> FrameRows<'a> {
     /// Returns the row of the frame with id `caller` in the process of `frame`, or [`NONE`]. Binary search.
     fn find(&self, frame: Span, caller: u32) -> u32 {
         let wanted = (self.process(frame), caller);
-        let row = |rank: u32| {
-            if self.sorted_rows.is_empty() {
-                rank
-            } else {
-                self.sorted_rows.get(rank as usize).copied().unwrap_or(NONE)
-            }
-        };
+        let row = |rank: u32| self.sorted_rows.get(rank as usize).copied().unwrap_or(rank);
         let (mut low, mut high) = (0, index(self.ids.len()));
         while low < high {
             let middle = low + (high - low) / 2;

@@ -62,7 +62,7 @@ pub(super) struct TorchReader {
     code: Option<code::CodeNames>,
     gpu_ops_only: bool,
     /// Number of list elements that have a `ph`. If there are none, the file is not a trace.
-    events: u64,
+    pub(super) events: u64,
 }
 
 /// Devices or threads by the raw bytes of an event's pid and of its `args.device` or tid.
@@ -449,11 +449,6 @@ impl TorchReader {
     /// Returns the number of GPU ops read so far.
     pub(super) fn gpu_ops(&self) -> usize {
         self.builder.trace.gpu_ops.len()
-    }
-
-    /// Returns the number of trace events of any kind read so far.
-    pub(super) fn events(&self) -> u64 {
-        self.events
     }
 
     pub(super) fn problem(&mut self, kind: ProblemKind, count: u64, at: u64) {
