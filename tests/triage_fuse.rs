@@ -13,7 +13,7 @@ use gpuprism::analysis::triage::call_sites::{CallSite, CallSites, Resolution};
 use gpuprism::analysis::triage::fuse::{self, Confidence, Fusion, Patterns};
 use gpuprism::analysis::triage::kernels;
 use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, triage};
-use gpuprism::trace::{Code, Names, Trace};
+use gpuprism::trace::{HostCode, Names, Trace};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use testing::TestTrace;
@@ -319,7 +319,7 @@ fn the_model_is_detected_from_frames_and_the_hardware_from_calls() {
     let framework = framework(&case.framework);
     assert_eq!(silent.status_of(&case.pattern, framework), None, "the model is unknown");
     let mut trace = silent.trace();
-    let mut code = Code::default();
+    let mut code = HostCode::default();
     code.frames.names.intern("vllm/model_executor/models/gpt_oss.py(130): forward");
     trace.code = Some(Box::new(code));
     for (call, status) in [("hipLaunchKernel", "not applicable"), ("cudaLaunchKernel", "split")] {

@@ -69,7 +69,7 @@ pub struct Skipped {
     pub other_rank_of: Option<usize>,
 }
 
-/// Returns the content of a trace. Only a trace with [`crate::trace::Code`] can be detected as a graph capture.
+/// Returns the content of a trace. Only a trace with [`crate::trace::HostCode`] can be detected as a graph capture.
 pub fn content(trace: &Trace) -> Content {
     // Kernels do not run while a graph is captured, but a few kernels around the capture may.
     const MIN_NAMED_PER_OP: usize = 16;

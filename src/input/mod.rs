@@ -76,7 +76,7 @@ enum Detail {
     GpuOps,
     /// API calls and ranges of the host.
     Host,
-    /// CPU ops, Python frames and external ids: [`crate::trace::Code`].
+    /// CPU ops, Python frames and external ids: [`crate::trace::HostCode`].
     Code,
 }
 
@@ -96,7 +96,7 @@ impl Reader {
         Self { label: label.to_owned(), detail: Detail::Host, format: FormatReader::Unknown(Vec::new()) }
     }
 
-    /// Creates a reader that also fills [`crate::trace::Code`], if the format records it.
+    /// Creates a reader that also fills [`crate::trace::HostCode`], if the format records it.
     pub fn with_code(label: &str) -> Self {
         Self { detail: Detail::Code, ..Self::new(label) }
     }

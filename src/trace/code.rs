@@ -11,7 +11,7 @@ pub const NONE: u32 = u32::MAX;
 
 /// Host-side code of a trace. A column "parallel" to a table has one entry for each row of the table.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Code {
+pub struct HostCode {
     /// Framework ops on the host (`aten::mm`), sorted by start, outer before inner.
     pub cpu_ops: Spans,
     /// Parallel to `cpu_ops`: external id, or [`NONE`].
@@ -40,7 +40,7 @@ pub struct Annotation {
     pub start: Ns,
     /// Duration.
     pub duration: Ns,
-    /// Text, in [`Code::annotation_names`].
+    /// Text, in [`HostCode::annotation_names`].
     pub name: NameId,
     /// External id, or [`NONE`].
     pub id: u32,
@@ -60,7 +60,7 @@ impl Annotation {
 /// The code of a trace while it is read: rows in the order of the file, joined by ids.
 #[derive(Debug, Default)]
 pub(super) struct CodeBuilder {
-    pub(super) code: Code,
+    pub(super) code: HostCode,
     /// Parallel to the calls: external id, or [`NONE`].
     pub(super) call_ids: Vec<u32>,
     /// Parallel to the frames: the id of the frame in the trace, or [`NONE`].
@@ -84,7 +84,7 @@ impl CodeBuilder {
     }
 
     /// Sorts the tables and replaces ids by rows. `launches` yields the call that launched each GPU op.
-    pub(super) fn finish(mut self, launches: impl Iterator<Item = Option<CallId>>, threads: &[Thread]) -> Code {
+    pub(super) fn finish(mut self, launches: impl Iterator<Item = Option<CallId>>, threads: &[Thread]) -> HostCode {
         for (id, call) in self.code.op_ids.iter_mut().zip(launches).filter(|(id, _)| **id == NONE) {
             *id = call.and_then(|call| self.call_ids.get(call.0 as usize)).copied().unwrap_or(NONE);
         }

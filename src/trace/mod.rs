@@ -19,7 +19,7 @@ pub(crate) mod testing;
 mod time;
 mod window;
 
-pub use code::{Annotation, Code, FrameIds, NONE};
+pub use code::{Annotation, FrameIds, HostCode, NONE};
 pub use database_info::{DatabaseInfo, TableInfo};
 pub use import_problems::{ImportProblem, ImportProblems, ProblemKind};
 pub use names::{NameId, Names};
@@ -40,7 +40,7 @@ use ops::UNLINKED;
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// True if this build can keep [`Code`]. The page's first WebAssembly module cannot, because it has to be small.
+/// True if this build can keep [`HostCode`]. The page's first WebAssembly module cannot, because it has to be small.
 pub(crate) const CODE_IS_BUILT: bool = cfg!(any(not(target_arch = "wasm32"), feature = "full"));
 
 /// The file formats of a trace.
@@ -148,7 +148,7 @@ pub struct Trace {
     /// The distributed job and the rank that wrote the trace, if recorded.
     pub job: Option<Box<Job>>,
     /// The code that launched the GPU work, if it was requested.
-    pub code: Option<Box<Code>>,
+    pub code: Option<Box<HostCode>>,
     /// Events that were counted but not stored.
     pub events: EventCounts,
     /// Evidence of the serving engine.
@@ -241,7 +241,7 @@ impl TraceBuilder {
         self.trace.collectives.push((last, collective));
     }
 
-    /// Starts to collect [`Code`]. Must be called before the first op and call are added.
+    /// Starts to collect [`HostCode`]. Must be called before the first op and call are added.
     pub fn keep_code(&mut self) {
         self.code = Some(Box::default());
     }
@@ -266,7 +266,7 @@ impl TraceBuilder {
         }
     }
 
-    /// Adds a framework op on the host. Its name is in the names of [`Code::cpu_ops`].
+    /// Adds a framework op on the host. Its name is in the names of [`HostCode::cpu_ops`].
     pub fn add_cpu_op(&mut self, op: Span, id: u32) {
         if let Some(code) = &mut self.code {
             code.code.cpu_ops.push(op);
@@ -274,7 +274,7 @@ impl TraceBuilder {
         }
     }
 
-    /// Adds a Python frame. Its name is in the names of [`Code::frames`].
+    /// Adds a Python frame. Its name is in the names of [`HostCode::frames`].
     pub fn add_frame(&mut self, frame: Span, ids: FrameIds) {
         if let Some(code) = &mut self.code {
             code.frame(frame, ids);
@@ -282,7 +282,7 @@ impl TraceBuilder {
     }
 
     /// Returns the code collected so far; `None` unless [`TraceBuilder::keep_code`] was called.
-    pub fn code(&mut self) -> Option<&mut Code> {
+    pub fn code(&mut self) -> Option<&mut HostCode> {
         self.code.as_mut().map(|code| &mut code.code)
     }
 

@@ -6,7 +6,7 @@
 use super::columns::{KeptRows, index};
 use super::names::NameRemap;
 use super::{
-    Annotation, Code, DeviceId, GraphReplay, MetricSeries, NONE, Ns, OpKind, ProcessId, Span, Spans, Trace, Window,
+    Annotation, DeviceId, GraphReplay, HostCode, MetricSeries, NONE, Ns, OpKind, ProcessId, Span, Spans, Trace, Window,
 };
 use std::ops::Range;
 
@@ -254,7 +254,7 @@ impl LaunchCalls {
     }
 }
 
-impl Code {
+impl HostCode {
     fn within(&self, ops: &KeptRows, calls: &KeptRows, host_window: Window, window: Window) -> Self {
         let (cpu_ops, frames) = (self.cpu_ops.rows_overlapping(host_window), self.frames.rows_overlapping(host_window));
         let parents = entries_or_none(&self.frame_parents, &frames);

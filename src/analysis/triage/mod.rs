@@ -1,10 +1,10 @@
 //! The triage of a torch.profiler trace of an LLM server: which kernels cost the time, which code launched them, which
 //! work could overlap, and which known fusions are active, split or absent. Each table has a row group per serving stage.
-//! Input is a trace read with its code ([`crate::trace::Code`]: CPU ops, Python frames, external ids). The cost is a few
+//! Input is a trace read with its code ([`crate::trace::HostCode`]: CPU ops, Python frames, external ids). The cost is a few
 //! linear passes over the GPU ops, plus sorting the CPU ops, frames and annotations by time.
 //!
 //! ```text
-//! bytes -> input (Reader::with_code) -> Trace with Code -> View -> kernel rows -> Sections
+//! bytes -> input (Reader::with_code) -> Trace with HostCode -> View -> kernel rows -> Sections
 //! ```
 //!
 //! [`View`] resolves three things for every GPU op once: its canonical kernel name, its stage and its call site. The

@@ -1,4 +1,4 @@
-//! Reads [`crate::trace::Code`]: CPU ops, Python frames, annotations, external ids. Only if requested.
+//! Reads [`crate::trace::HostCode`]: CPU ops, Python frames, annotations, external ids. Only if requested.
 
 use super::templates::{EventTemplates, Owner, TemplateEvent, folded_id};
 use super::{Class, Fields, NameId, TorchReader, intern_raw, keep_hint, number};
@@ -49,7 +49,7 @@ fn id_of(text: Option<&[u8]>) -> u32 {
 }
 
 impl Fields<'_> {
-    /// Returns true if all members for [`crate::trace::Code`] are parsed.
+    /// Returns true if all members for [`crate::trace::HostCode`] are parsed.
     pub(super) fn is_code_complete(&self, class: Class) -> bool {
         match class {
             Class::PythonFrame => {

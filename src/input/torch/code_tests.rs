@@ -1,11 +1,11 @@
-//! Tests of reading [`Code`].
+//! Tests of reading [`HostCode`].
 
 use crate::input::Importer;
 use crate::input::tests::{read_trace, split_at};
-use crate::trace::{Code, GpuOp, NONE, NameId, Span, Trace};
+use crate::trace::{GpuOp, HostCode, NONE, NameId, Span, Trace};
 use proptest::prelude::*;
 
-fn code(text: &str) -> (Trace, Code) {
+fn code(text: &str) -> (Trace, HostCode) {
     let mut trace = read_trace(Importer::with_code("t.json"), [text]);
     let code = *trace.code.take().unwrap();
     (trace, code)

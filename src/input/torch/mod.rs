@@ -1,14 +1,14 @@
 //! Reader of torch.profiler (Kineto) JSON: builds a trace from the events that `gpuprism_scan::split` cuts out of the stream.
 //!
 //! It stores GPU ops, the API calls that launch or wait for them, and user annotations. CPU ops and Python frames are most of a
-//! trace; they are only counted, unless [`crate::trace::Code`] is requested (`code`). All work is linear in the bytes.
+//! trace; they are only counted, unless [`crate::trace::HostCode`] is requested (`code`). All work is linear in the bytes.
 //!
 //! Three techniques make it fast:
 //! - Prefix filter (`SkippedPrefixes`): a file has a handful of event beginnings such as `{"ph": "X", "cat": "cpu_op"`. An event
 //!   that begins like one that was skipped before is counted and not parsed.
 //! - Early exit: of other events, members are parsed only up to the last one needed. The category is near the front.
-//! - Event templates (`templates`): with `Code`, a million frames and CPU ops are written alike. The reader learns the constant text
-//!   between their values and then parses only the values; an event that differs by one byte is parsed member by member.
+//! - Event templates (`templates`): with `HostCode`, a million frames and CPU ops are written alike. The reader learns the text
+//!   between their values and parses only the values; an event that differs by one byte is parsed member by member.
 //!
 //! Damage: an event that is not valid JSON, or that swallowed its neighbours (it is long or has two `"ph"`), is counted as
 //! unreadable, and splitting resumes at the next `}, {"`. That depends only on the bytes, not on chunk boundaries. A GPU op without
@@ -160,7 +160,7 @@ struct Fields<'a> {
 struct Wanted {
     /// Names for [`crate::trace::EngineHints`].
     engine_hints: bool,
-    /// Data for [`crate::trace::Code`].
+    /// Data for [`crate::trace::HostCode`].
     code: bool,
 }
 

@@ -9,7 +9,7 @@ mod timeline;
 pub use step_info::{Form, StepInfo, TokenSums};
 pub use step_list::{Basis, HostStep, Step, count_stage_conflicts, steps, steps_by_op, steps_from_ranges};
 
-use crate::trace::{Annotation, Code, DeviceId, GpuOp, NONE, Names, Ns, ProcessId, Trace};
+use crate::trace::{Annotation, DeviceId, GpuOp, HostCode, NONE, Names, Ns, ProcessId, Trace};
 use timeline::{Segment, Timeline};
 
 /// A stage of serving.
@@ -110,7 +110,7 @@ fn parse_steps(texts: &Names) -> Vec<Option<StepInfo>> {
 /// Finds the stage of an op by id and time.
 struct StageResolver<'a> {
     trace: &'a Trace,
-    code: &'a Code,
+    code: &'a HostCode,
     infos: Vec<Option<StepInfo>>,
     /// Annotations with a stage and an external id, sorted by process and id.
     by_id: Vec<Annotation>,
@@ -121,7 +121,7 @@ struct StageResolver<'a> {
 }
 
 impl<'a> StageResolver<'a> {
-    fn new(trace: &'a Trace, code: &'a Code) -> Self {
+    fn new(trace: &'a Trace, code: &'a HostCode) -> Self {
         let infos = parse_steps(&code.annotation_names);
         let stage = |annotation: &Annotation| stage_of(&infos, annotation);
         let has_stage = |annotation: &Annotation| stage(annotation).is_some();

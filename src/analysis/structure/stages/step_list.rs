@@ -3,7 +3,7 @@
 
 use super::timeline::{Segment, Timeline};
 use super::{Form, Stage, StepInfo, parse_steps};
-use crate::trace::{Annotation, CallId, Code, DeviceId, GpuOp, NONE, NameId, Ns, ProcessId, Span, Trace};
+use crate::trace::{Annotation, CallId, DeviceId, GpuOp, HostCode, NONE, NameId, Ns, ProcessId, Span, Trace};
 use std::cmp::Reverse;
 
 /// One step on one device.
@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 pub struct Step {
     /// The parsed annotation. Missing values are taken from the enclosing annotation if that contains no other step.
     pub info: StepInfo,
-    /// The text, in [`Code::annotation_names`] or in the names of the ranges.
+    /// The text, in [`HostCode::annotation_names`] or in the names of the ranges.
     pub name: NameId,
     /// Start.
     pub start: Ns,
@@ -134,7 +134,7 @@ fn range_nodes(trace: &Trace) -> Vec<StepNode> {
 
 /// The step annotations of the devices and of the host. The copies of an annotation on several streams of a device are
 /// merged.
-fn annotation_nodes(code: &Code, infos: &[Option<StepInfo>]) -> (Vec<StepNode>, Vec<StepNode>) {
+fn annotation_nodes(code: &HostCode, infos: &[Option<StepInfo>]) -> (Vec<StepNode>, Vec<StepNode>) {
     let node = |annotation: &Annotation| {
         let info = (*infos.get(annotation.name.0 as usize)?)?;
         let &Annotation { start, name, id, device, process, .. } = annotation;

@@ -2,14 +2,14 @@
 
 use crate::analysis::triage::frames::FrameRules;
 use crate::rules::signals::{CallKind, Signals};
-use crate::trace::{CallId, Code, NONE, NameId, Trace};
+use crate::trace::{CallId, HostCode, NONE, NameId, Trace};
 
 /// A launch call that was captured into a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Captured {
     pub(super) capture: usize,
     pub(super) call: u32,
-    /// The kernel in [`Code::kernel_names`], if the call records it.
+    /// The kernel in [`HostCode::kernel_names`], if the call records it.
     pub(super) kernel: Option<NameId>,
 }
 
@@ -24,7 +24,7 @@ enum Role {
 
 /// Finds the captured launches in order of time: calls without a GPU op that record their kernel, and all launches without a
 /// GPU op between the begin and the end of a capture.
-pub(super) fn find(trace: &Trace, code: &Code, rules: &FrameRules, signals: &Signals) -> Vec<Captured> {
+pub(super) fn find(trace: &Trace, code: &HostCode, rules: &FrameRules, signals: &Signals) -> Vec<Captured> {
     let role = |name: &str| match signals.call(name) {
         _ if name.contains(&rules.capture_begins) => Role::Begins,
         _ if name.contains(&rules.capture_ends) => Role::Ends,

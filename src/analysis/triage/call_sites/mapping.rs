@@ -10,7 +10,7 @@ use crate::analysis::structure::stages::Stage;
 use crate::analysis::triage::captures::{self, Capture};
 use crate::analysis::triage::frames::{Alias, FrameRules, canonical};
 use crate::rules::signals::Signals;
-use crate::trace::{Code, NONE, Names, Trace};
+use crate::trace::{HostCode, NONE, Names, Trace};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -61,7 +61,7 @@ impl Mapping {
     fn add_trace(
         &mut self,
         trace: &Trace,
-        code: &Code,
+        code: &HostCode,
         rules: &FrameRules,
         signals: &Signals,
         index_of_call_site: &mut HashMap<CallSite, u32, RandomState>,

@@ -16,7 +16,7 @@ use super::frames::FrameRules;
 use super::kernel_names::KernelName;
 use crate::analysis::structure::stages::Stage;
 use crate::rules::signals::Signals;
-use crate::trace::{CallId, Code, DeviceId, NONE, Names, OpKind, Trace};
+use crate::trace::{CallId, DeviceId, HostCode, NONE, Names, OpKind, Trace};
 use foldhash::fast::RandomState;
 use mapping::{Loan, Mapping};
 use resolver::Resolver;
@@ -83,7 +83,7 @@ impl CallSites {
     /// Resolves the call site of every op. `mapping` are the mapping traces, `names` is parallel to the names of the trace,
     /// `stages` is parallel to its ops.
     pub fn new(trace: &Trace, names: &[KernelName], stages: &[Option<Stage>], mapping: &[&Trace]) -> Self {
-        let (rules, signals, no_code) = (FrameRules::embedded(), Signals::embedded(), Code::default());
+        let (rules, signals, no_code) = (FrameRules::embedded(), Signals::embedded(), HostCode::default());
         let mut resolver =
             Resolver::new(trace, trace.code.as_deref().unwrap_or(&no_code), (&rules, &signals), Vec::new());
         let by_op = (0..trace.gpu_ops.len()).map(|op| resolver.of_op(op)).collect();

@@ -6,13 +6,13 @@ use super::sweep::{OpsById, Probe, sweep};
 use super::{CallSite, Resolution};
 use crate::analysis::triage::frames::FrameRules;
 use crate::rules::signals::{CallKind, Signals};
-use crate::trace::{CallId, Code, NONE, NameId, Ns, Spans, Trace};
+use crate::trace::{CallId, HostCode, NONE, NameId, Ns, Spans, Trace};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
 pub(super) struct Resolver<'a> {
     trace: &'a Trace,
-    code: &'a Code,
+    code: &'a HostCode,
     rules: &'a FrameRules,
     stacks: Stacks<'a>,
     /// By name of call: whether it replays a graph.
@@ -66,7 +66,7 @@ impl<'a> Resolver<'a> {
     /// Sweeps the tables of a trace. `captured` are the calls that [`Self::of_captured`] will resolve, in order.
     pub(super) fn new(
         trace: &'a Trace,
-        code: &'a Code,
+        code: &'a HostCode,
         (rules, signals): (&'a FrameRules, &Signals),
         captured: Vec<u32>,
     ) -> Self {
@@ -152,7 +152,7 @@ impl<'a> Resolver<'a> {
 }
 
 /// For every GPU op, the CPU op with its external id, or [`NONE`].
-fn cpu_ops_by_id(trace: &Trace, code: &Code) -> Vec<u32> {
+fn cpu_ops_by_id(trace: &Trace, code: &HostCode) -> Vec<u32> {
     let ids = OpsById::new(&code.cpu_ops, &code.cpu_op_ids, &trace.threads);
     let op_ids = code.op_ids.iter().copied().chain(std::iter::repeat(NONE));
     let ops = trace.gpu_ops.iter().zip(op_ids);

@@ -5,7 +5,7 @@
 
 use super::sweep::{Probe, Swept, sweep};
 use crate::analysis::triage::frames::FrameRules;
-use crate::trace::{Code, NONE, NameId, Span};
+use crate::trace::{HostCode, NONE, NameId, Span};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ pub(super) const SHOWN: usize = 4;
 
 /// The stacks of a trace, identified by their innermost frame.
 pub(super) struct Stacks<'a> {
-    code: &'a Code,
+    code: &'a HostCode,
     /// Priority of each frame name, see [`FrameRules::frame_priority`].
     priorities: Vec<i32>,
     /// For every frame, the innermost frame that was open at its start, or [`NONE`].
@@ -39,7 +39,7 @@ const EMPTY: StackBest = StackBest { best: NONE, innermost: NONE };
 
 impl<'a> Stacks<'a> {
     /// Returns the stacks, and the innermost frame at each probe, or [`NONE`].
-    pub(super) fn new(code: &'a Code, threads: usize, rules: &FrameRules, probes: &[Probe]) -> (Self, Vec<u32>) {
+    pub(super) fn new(code: &'a HostCode, threads: usize, rules: &FrameRules, probes: &[Probe]) -> (Self, Vec<u32>) {
         let Swept { enclosing, innermost, .. } = sweep(&code.frames, threads, probes);
         let priorities = code.frames.names.iter().map(|raw| rules.frame_priority(raw, &rules.location(raw))).collect();
         let mut stacks = Self { code, priorities, enclosing, cache: HashMap::default() };
@@ -150,7 +150,7 @@ impl<'a> Stacks<'a> {
 ///
 /// The named parent is right if recorded times overlap or threads differ. But traces sometimes omit frames between parent
 /// and child. If the child runs within both candidates, `enclosing` is therefore the better one.
-fn caller(code: &Code, index: usize, enclosing: u32, parent: u32) -> u32 {
+fn caller(code: &HostCode, index: usize, enclosing: u32, parent: u32) -> u32 {
     let span = |frame: u32| code.frames.get(frame as usize);
     // A caller is sorted before its callee. This also excludes cycles.
     let (Some(frame), Some(named)) = (code.frames.get(index), span(parent).filter(|_| (parent as usize) < index))
