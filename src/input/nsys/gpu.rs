@@ -81,7 +81,7 @@ fn read_table(
     let read = import.scanner.scan(table, &columns, &mut |cells| {
         let (start, duration) = match times(cells) {
             Ok(time) => time,
-            Err(error) => return builder.trace.problems.add(error.of_gpu_row(), 1, cells.at),
+            Err(problem) => return builder.trace.problems.add(problem, 1, cells.at),
         };
         let pid = id_format.pid(cells.int(OWNER));
         let op = GpuOp {
@@ -137,7 +137,7 @@ pub(super) fn read_graph_replays(import: &mut Import<'_>) {
                 let device = gpus.device(builder, id_format.pid(cells.int(OWNER)), cells.int(DEVICE));
                 builder.trace.graph_replays.push(GraphReplay { start, duration, device });
             }
-            Err(error) => builder.trace.problems.add(error.of_gpu_row(), 1, cells.at),
+            Err(problem) => builder.trace.problems.add(problem, 1, cells.at),
         });
     builder.trace.graph_replays.sort_by_key(|replay| replay.start);
     import.count_damage(read);

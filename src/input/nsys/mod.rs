@@ -194,28 +194,11 @@ impl Import<'_> {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TimeError {
-    /// Start or end is not an integer.
-    Missing,
-    /// The end is before the start, or beyond the range of the clock.
-    Impossible,
-}
-
-impl TimeError {
-    fn of_gpu_row(self) -> ProblemKind {
-        match self {
-            Self::Missing => ProblemKind::OpWithoutTime,
-            Self::Impossible => ProblemKind::ImpossibleDuration,
-        }
-    }
-}
-
-/// Returns start and duration of a row whose first two columns are start and end.
-fn times(cells: &Cells<'_>) -> std::result::Result<(Ns, Ns), TimeError> {
-    let (Some(start), Some(end)) = (cells.int(0), cells.int(1)) else { return Err(TimeError::Missing) };
-    let duration = end.checked_sub(start).map(Ns).ok_or(TimeError::Impossible)?;
-    if is_plausible(Ns(start), duration) { Ok((Ns(start), duration)) } else { Err(TimeError::Impossible) }
+/// Returns start and duration of a row whose first two columns are start and end; otherwise the kind of problem in a GPU table.
+fn times(cells: &Cells<'_>) -> std::result::Result<(Ns, Ns), ProblemKind> {
+    let (Some(start), Some(end)) = (cells.int(0), cells.int(1)) else { return Err(ProblemKind::OpWithoutTime) };
+    let duration = end.checked_sub(start).map(Ns).filter(|duration| is_plausible(Ns(start), *duration));
+    duration.map(|duration| (Ns(start), duration)).ok_or(ProblemKind::ImpossibleDuration)
 }
 
 /// Returns the correlation id in a column; zero means none.
