@@ -354,4 +354,4 @@ impl Importer {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

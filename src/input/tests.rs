@@ -15,7 +15,7 @@ fn import_chunks(chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Result<I
 }
 
 /// Reads chunks that must be a trace.
-pub(crate) fn read_trace(importer: Importer, chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Trace {
+pub(super) fn read_trace(importer: Importer, chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Trace {
     match import(importer, chunks) {
         Ok(Imported::Trace(trace)) => *trace,
         other => panic!("no trace: {other:?}"),

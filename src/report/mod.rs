@@ -180,7 +180,8 @@ fn version(json: &Json) -> &str {
 #[cfg(test)]
 mod tests_support {
     use super::Report;
-    use crate::input::{Importer, tests::read_trace};
+    use crate::analysis::testing::import;
+    use crate::input::Importer;
     use crate::session::{self, Choices};
 
     pub(super) fn sample() -> Report {
@@ -194,7 +195,7 @@ mod tests_support {
             })
             .collect();
         let text = format!(r#"{{"traceEvents": [{}]}}"#, events.join(","));
-        let trace = read_trace(Importer::new("sample.json"), [text]);
+        let trace = import(Importer::new("sample.json"), text.as_bytes());
         Report::new(vec![session::run(&trace, &Choices::default()).unwrap()])
     }
 }

@@ -100,7 +100,8 @@ fn quoted(text: &mut String, name: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::{Importer, tests::read_trace};
+    use crate::analysis::testing::import;
+    use crate::input::Importer;
     use crate::trace::Window;
     use crate::trace::testing::TestTrace;
 
@@ -116,7 +117,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Trace {
-        read_trace(Importer::new("t"), [text])
+        import(Importer::new("t"), text.as_bytes())
     }
 
     #[test]

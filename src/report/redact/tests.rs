@@ -221,7 +221,7 @@ fn the_sentences_of_a_real_report_are_kept() {
         eprintln!("skipped: ../shared/traces is missing");
         return;
     };
-    let trace = crate::input::tests::read_trace(crate::input::Importer::new("trace.json"), [bytes]);
+    let trace = crate::analysis::testing::import(crate::input::Importer::new("trace.json"), &bytes);
     let report = Report::new(vec![session::run(&trace, &Choices::default()).unwrap()]);
     let redacted = all(&report);
     assert!(figures(&redacted) == figures(&report));
