@@ -1,10 +1,7 @@
-//! Units of time, and the axes of bar charts: time from zero with round ticks, and rows from top to bottom.
+//! Units of time, and the time axis of bar charts: from zero, with round ticks.
 //!
-//! Ticks are computed with integers. Plotters would use `log10` and `powf`, whose last bits differ between native code and
+//! Ticks and positions are computed with integers: the last bits of `log10` and `powf` differ between native code and
 //! WebAssembly.
-
-use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
-use std::ops::Range;
 
 /// A unit of time: s, ms, us or ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,61 +99,22 @@ impl TimeAxis {
         let count = self.max_ns / self.step_ns;
         (0..=count).map(|step| step.saturating_mul(self.step_ns)).collect()
     }
-}
 
-impl Ranged for TimeAxis {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = i64;
-
-    fn map(&self, time_ns: &i64, (from, to): (i32, i32)) -> i32 {
-        let (max, span) = (i128::from(self.max_ns), i128::from(to) - i128::from(from));
-        let offset = (i128::from(*time_ns) * span * 2 + max) / (max * 2);
-        i32::try_from(i128::from(from) + offset).unwrap_or(to)
+    pub(super) fn label(&self, tick_ns: i64) -> String {
+        self.unit.number(tick_ns, self.step_ns)
     }
 
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<i64> {
-        // plotters calls this twice: for labels, and for light lines between them, which these charts do not have.
-        if hint.weight().allow_light_points() { Vec::new() } else { self.ticks() }
-    }
-
-    fn range(&self) -> Range<i64> {
-        0..self.max_ns
+    /// The position of a time on an axis between these positions.
+    pub(super) fn position(&self, time_ns: i64, ends: (i32, i32)) -> i32 {
+        position(time_ns.into(), self.max_ns.into(), ends)
     }
 }
 
-impl ValueFormatter<i64> for TimeAxis {
-    fn format_ext(&self, time_ns: &i64) -> String {
-        self.unit.number(*time_ns, self.step_ns)
-    }
-}
-
-/// An axis of rows: values are distances from the top of the plot in backend units.
-#[derive(Debug, Clone)]
-pub(super) struct RowAxis {
-    pub(super) height: i32,
-}
-
-impl Ranged for RowAxis {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = i32;
-
-    fn map(&self, down: &i32, (_, top): (i32, i32)) -> i32 {
-        top.saturating_add(*down)
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<i32> {
-        Vec::new()
-    }
-
-    fn range(&self) -> Range<i32> {
-        0..self.height
-    }
-}
-
-impl ValueFormatter<i32> for RowAxis {
-    fn format_ext(&self, _: &i32) -> String {
-        String::new()
-    }
+/// The position of `value` between `from`, the position of 0, and `to`, the position of `length`.
+pub(super) fn position(value: i128, length: i128, (from, to): (i32, i32)) -> i32 {
+    let span = i128::from(to) - i128::from(from);
+    let offset = (value * span * 2 + length) / (length * 2);
+    i32::try_from(i128::from(from) + offset).unwrap_or(to)
 }
 
 #[cfg(test)]
@@ -167,7 +125,7 @@ mod tests {
     fn ticks_are_few_round_numbers() {
         let labels = |max_ns, max_steps| {
             let axis = TimeAxis::new(max_ns, max_steps);
-            let texts: Vec<String> = axis.ticks().iter().map(|tick| axis.format_ext(tick)).collect();
+            let texts: Vec<String> = axis.ticks().iter().map(|tick| axis.label(*tick)).collect();
             format!("{} {}", texts.join(" "), axis.unit().name())
         };
         assert_eq!(labels(31_900_000, 8), "0 5 10 15 20 25 30 ms");

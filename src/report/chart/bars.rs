@@ -1,17 +1,10 @@
 //! Stacked bars: one row per run; the length of a segment is the time of a category.
 
-use super::axis::{RowAxis, TimeAxis};
-use super::backend::{Recorder, Role, UNIT, pixels, text_node};
-use super::layout::{self, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, hatch};
+use super::axis::TimeAxis;
+use super::layout::{self, AXIS, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, UNIT, hatch, pixels, short_text, text};
 use super::{Chart, Node, glyphs};
 use crate::report::format::duration;
 use crate::report::palette;
-use plotters::chart::ChartBuilder;
-use plotters::drawing::{DrawingAreaErrorKind, IntoDrawingArea};
-use plotters::element::{Drawable, PointCollection};
-use plotters::style::TRANSPARENT;
-use plotters_backend::{BackendCoord, DrawingErrorKind};
-use std::convert::Infallible;
 
 /// The class of the time without GPU ops, which is drawn last and hatched.
 const CPU_CLASS: &str = "cat-cpu";
@@ -51,7 +44,6 @@ struct Layout {
 
 const BAR: i32 = 28 * UNIT;
 const RIGHT: i32 = 28 * UNIT;
-const AXIS: i32 = 40 * UNIT;
 const LABEL_GAP: i32 = 14 * UNIT;
 /// The gap between segments that are wide enough, so that neighbours do not differ by colour alone.
 const SEGMENT_GAP: i32 = UNIT;
@@ -79,15 +71,25 @@ pub fn stacked_bars(bars: &[Bar], legend: &[&str], hidden: &[&str], width: u32) 
     let longest_ns = rows.iter().map(|row| length_ns(row)).max().unwrap_or(0);
     let layout = Layout::new(bars, width);
     let height = layout.height(bars.len());
+    let time = TimeAxis::new(longest_ns, i64::from(layout.plot_width() / (70 * UNIT)).clamp(2, 10));
+    let x = |time_ns: i64| time.position(time_ns, (layout.left, layout.width - RIGHT - 1));
     let mut nodes = Vec::new();
-    // The recorder cannot fail, and every area has a positive size.
-    let _ = draw(bars, &rows, longest_ns, &layout, height, &mut nodes);
-    Chart {
-        width: layout::to_pixels(layout.width),
-        height: layout::to_pixels(height),
-        summary: summary(bars, &rows),
-        nodes,
+    if longest_ns > 0 {
+        let ticks: Vec<(i32, String)> = time.ticks().into_iter().map(|tick| (x(tick), time.label(tick))).collect();
+        let name = format!("Time ({})", time.unit().name());
+        nodes = layout::axes((layout.left, TOP), (layout.width - RIGHT, height - AXIS), &name, &ticks, &[]);
     }
+    for (index, (bar, row)) in (0_i32..).zip(bars.iter().zip(&rows)) {
+        let top = TOP.saturating_add(index.saturating_mul(layout.row_height));
+        layout.label(bar, top, &mut nodes);
+        let mut from_ns = 0_i64;
+        for segment in row {
+            let to_ns = from_ns.saturating_add(segment.elapsed_ns.max(0));
+            draw_segment(segment, index, (x(from_ns), x(to_ns)), top + layout.bar_top, &mut nodes);
+            from_ns = to_ns;
+        }
+    }
+    layout::chart(layout.width, height, summary(bars, &rows), nodes)
 }
 
 /// The visible segments of a bar in stacking order.
@@ -118,8 +120,8 @@ impl Layout {
             return Self { width, left: EDGE, row_height, bar_top, is_narrow: true, common_suffix_len };
         }
         let texts = bars.iter().flat_map(|bar| [(&bar.label, BOLD), (&bar.note, SMALL)]);
-        let widest = texts.map(|(text, size)| glyphs::width(text, i64::from(size))).max().unwrap_or(0);
-        let left = i32::try_from(widest).unwrap_or(i32::MAX).min(width * 28 / 100) + LABEL_GAP;
+        let widest = texts.map(|(text, size)| glyphs::width(text, size)).max().unwrap_or(0);
+        let left = widest.min(width * 28 / 100) + LABEL_GAP;
         let (row_height, bar_top) = (44 * UNIT, 8 * UNIT);
         Self { width, left, row_height, bar_top, is_narrow: false, common_suffix_len }
     }
@@ -131,6 +133,38 @@ impl Layout {
 
     fn plot_width(&self) -> i32 {
         self.width - self.left - RIGHT
+    }
+
+    /// Draws label and note of a bar whose row starts at `top`.
+    fn label(&self, bar: &Bar, top: i32, nodes: &mut Vec<Node>) {
+        let (left, plot) = (self.left, self.plot_width());
+        let (position, max_width) = match (self.is_narrow, bar.note.is_empty()) {
+            (true, _) => ((left, top + 15 * UNIT), plot * 3 / 5),
+            (false, true) => ((0, top + 26 * UNIT), left - LABEL_GAP),
+            (false, false) => ((0, top + 19 * UNIT), left - LABEL_GAP),
+        };
+        let shown = self.short_label(&bar.label, max_width);
+        nodes.push(short_text(&bar.label, &shown, "chart-label", position, TEXT, "start"));
+        if bar.note.is_empty() {
+            return;
+        }
+        let (anchor, position, max_width) = if self.is_narrow {
+            ("end", (left + plot, top + 15 * UNIT), plot * 2 / 5 - LABEL_GAP)
+        } else {
+            ("start", (0, top + 34 * UNIT), left - LABEL_GAP)
+        };
+        let shown = glyphs::shorten(&bar.note, SMALL, max_width);
+        nodes.push(short_text(&bar.note, &shown, "chart-note", position, SMALL, anchor));
+    }
+
+    /// The label, shortened to `max_width`. The suffix that all labels share is removed first.
+    fn short_label(&self, label: &str, max_width: i32) -> String {
+        if glyphs::width(label, BOLD) <= max_width {
+            return label.to_owned();
+        }
+        let length = label.chars().count().saturating_sub(self.common_suffix_len);
+        let stem: String = label.chars().take(length).collect();
+        glyphs::shorten(&stem, BOLD, max_width)
     }
 }
 
@@ -147,197 +181,42 @@ fn common_suffix_len(bars: &[Bar]) -> usize {
     suffix.iter().rposition(|character| !character.is_alphanumeric()).map_or(0, |index| index + 1)
 }
 
-fn draw(
-    bars: &[Bar],
-    rows: &[Vec<&Segment>],
-    longest_ns: i64,
-    layout: &Layout,
-    height: i32,
-    nodes: &mut Vec<Node>,
-) -> Result<(), DrawingAreaErrorKind<Infallible>> {
-    let area = Recorder::new((layout.width.unsigned_abs(), height.unsigned_abs()), nodes).into_drawing_area();
-    let time = TimeAxis::new(longest_ns, i64::from(layout.plot_width() / (70 * UNIT)).clamp(2, 10));
-    let ticks = time.ticks().len();
-    let mut builder = ChartBuilder::on(&area);
-    builder.margin_top(TOP).margin_right(RIGHT).x_label_area_size(AXIS).y_label_area_size(layout.left);
-    let unit = time.unit().name();
-    let mut chart = builder.build_cartesian_2d(time, RowAxis { height: height - TOP - AXIS })?;
-    if longest_ns > 0 {
-        let (tick, axis) = (Role::Tick.text(SMALL), Role::Axis.text(SMALL));
-        let mut mesh = chart.configure_mesh();
-        mesh.disable_y_mesh().disable_y_axis().x_labels(ticks).y_labels(0);
-        mesh.axis_style(TRANSPARENT).bold_line_style(Role::Grid.colour()).x_label_style(tick).axis_desc_style(axis);
-        mesh.set_all_tick_mark_size(3 * UNIT).x_desc(format!("Time ({unit})")).draw()?;
+/// Draws one segment between two positions; `top` is that of its bar.
+fn draw_segment(segment: &Segment, row: i32, (left, right): (i32, i32), top: i32, nodes: &mut Vec<Node>) {
+    if right <= left {
+        return;
     }
-    for (index, (bar, row)) in (0_i32..).zip(bars.iter().zip(rows)) {
-        let top = index.saturating_mul(layout.row_height);
-        chart.draw_series([Label { bar, top, layout }])?;
-        let mut from_ns = 0_i64;
-        let marks: Vec<Mark> =
-            row.iter().map(|segment| Mark::after(&mut from_ns, segment, index, top + layout.bar_top)).collect();
-        chart.draw_series(marks)?;
-    }
-    Ok(())
-}
-
-/// Label and note of a row.
-struct Label<'a> {
-    bar: &'a Bar,
-    top: i32,
-    layout: &'a Layout,
-}
-
-impl<'a> PointCollection<'a, (i64, i32)> for &'a Label<'_> {
-    type Point = (i64, i32);
-    type IntoIter = [(i64, i32); 1];
-
-    fn point_iter(self) -> Self::IntoIter {
-        [(0, self.top)]
-    }
-}
-
-impl Drawable<Recorder<'_>> for Label<'_> {
-    fn draw<I: Iterator<Item = BackendCoord>>(
-        &self,
-        mut points: I,
-        recorder: &mut Recorder<'_>,
-        _: (u32, u32),
-    ) -> Result<(), DrawingErrorKind<Infallible>> {
-        let Some((_, top)) = points.next() else {
-            return Ok(());
-        };
-        recorder.push(self.label_line(top).node_without_suffix(&self.bar.label, self.layout.common_suffix_len));
-        if !self.bar.note.is_empty() {
-            recorder.push(self.note_line(top).node(&self.bar.note));
-        }
-        Ok(())
-    }
-}
-
-impl Label<'_> {
-    fn label_line(&self, top: i32) -> Line {
-        let Layout { left, is_narrow, .. } = *self.layout;
-        let (position, max_width) = match (is_narrow, self.bar.note.is_empty()) {
-            (true, _) => ((left, top + 15 * UNIT), self.layout.plot_width() * 3 / 5),
-            (false, true) => ((0, top + 26 * UNIT), left - LABEL_GAP),
-            (false, false) => ((0, top + 19 * UNIT), left - LABEL_GAP),
-        };
-        Line { class: "chart-label", size: TEXT, measured_size: BOLD, anchor: "start", position, max_width }
-    }
-
-    fn note_line(&self, top: i32) -> Line {
-        let (left, plot) = (self.layout.left, self.layout.plot_width());
-        let (anchor, position, max_width) = if self.layout.is_narrow {
-            ("end", (left + plot, top + 15 * UNIT), plot * 2 / 5 - LABEL_GAP)
-        } else {
-            ("start", (0, top + 34 * UNIT), left - LABEL_GAP)
-        };
-        Line { class: "chart-note", size: SMALL, measured_size: SMALL, anchor, position, max_width }
-    }
-}
-
-/// A line of text with a limited width.
-struct Line {
-    class: &'static str,
-    size: i32,
-    /// The font size for measuring, which is larger for bold text.
-    measured_size: i32,
-    anchor: &'static str,
-    position: BackendCoord,
-    max_width: i32,
-}
-
-impl Line {
-    fn node(&self, text: &str) -> Node {
-        self.node_without_suffix(text, 0)
-    }
-
-    /// If the text does not fit, its last `suffix_len` characters are removed first, because all labels share them.
-    fn node_without_suffix(&self, text: &str, suffix_len: usize) -> Node {
-        let (size, max_width) = (i64::from(self.measured_size), i64::from(self.max_width));
-        let suffix = text.char_indices().rev().nth(suffix_len.saturating_sub(1)).filter(|_| suffix_len > 0);
-        let stem = suffix.and_then(|(start, _)| text.get(..start)).filter(|_| glyphs::width(text, size) > max_width);
-        let shown = glyphs::shorten(stem.unwrap_or(text), size, max_width);
-        let title = if shown == text { String::new() } else { text.to_owned() };
-        Node { class: self.class.to_owned(), title, ..text_node(&shown, self.position, self.size, self.anchor) }
-    }
-}
-
-/// A segment with its position in the bar.
-struct Mark<'a> {
-    segment: &'a Segment,
-    from_ns: i64,
-    to_ns: i64,
-    row: i32,
-    top: i32,
-}
-
-impl<'a> Mark<'a> {
-    /// The segment that starts at `from_ns`; advances `from_ns` to its end.
-    fn after(from_ns: &mut i64, segment: &'a Segment, row: i32, top: i32) -> Self {
-        let (start, end) = (*from_ns, from_ns.saturating_add(segment.elapsed_ns.max(0)));
-        *from_ns = end;
-        Self { segment, from_ns: start, to_ns: end, row, top }
-    }
-
-    fn node(&self, tag: &'static str, class: &str, mut attrs: Vec<(&'static str, String)>) -> Node {
-        let category = &self.segment.category;
-        attrs.push(("data-row", self.row.to_string()));
+    let Segment { category, elapsed_ns, share } = segment;
+    let node = |tag: &'static str, class: &str, mut attrs: Vec<(&'static str, String)>| {
+        attrs.push(("data-row", row.to_string()));
         let class = format!("{class} {}", palette::class(category));
         Node { tag, attrs, class, key: category.clone(), ..Node::default() }
+    };
+    let span = right - left;
+    let width = if span > 4 * SEGMENT_GAP { span - SEGMENT_GAP } else { span };
+    let mut attrs = layout::rect((left, top), (width, BAR));
+    attrs.push(("data-span", pixels(span)));
+    let share = percent(*share).map(|share| format!(", {share} of the bar")).unwrap_or_default();
+    let title = format!("{category}: {} ({elapsed_ns} ns){share}", duration(*elapsed_ns));
+    nodes.push(Node { title, ..node("rect", "seg", attrs) });
+    if is_cpu(category) {
+        nodes.push(node("path", "hatch", vec![("d", hatch((left, top), (left + width, top + BAR)))]));
     }
-
-    fn tooltip(&self) -> String {
-        let Segment { category, elapsed_ns, share } = self.segment;
-        let share = percent(*share).map(|share| format!(", {share} of the bar")).unwrap_or_default();
-        format!("{category}: {} ({elapsed_ns} ns){share}", duration(*elapsed_ns))
+    if let Some(label) = segment.label(width - 10 * UNIT) {
+        let position = (left + width / 2, layout::baseline(top + BAR / 2, TEXT));
+        let attrs = text(&label, "", position, TEXT, "middle").attrs;
+        nodes.push(Node { text: label, ..node("text", "seg-label", attrs) });
     }
+}
 
+impl Segment {
     /// The longest label that fits: category and share, category, or the first word of the category.
     fn label(&self, max_width: i32) -> Option<String> {
-        let category = &self.segment.category;
+        let category = &self.category;
         let first = category.split(' ').next().unwrap_or(category);
-        let share = percent(self.segment.share).unwrap_or_default();
+        let share = percent(self.share).unwrap_or_default();
         let labels = [format!("{category} {share}"), format!("{first} {share}"), category.clone(), first.to_owned()];
-        labels.into_iter().find(|text| glyphs::width(text, i64::from(TEXT)) <= i64::from(max_width))
-    }
-}
-
-impl<'a> PointCollection<'a, (i64, i32)> for &'a Mark<'_> {
-    type Point = (i64, i32);
-    type IntoIter = [(i64, i32); 2];
-
-    fn point_iter(self) -> Self::IntoIter {
-        [(self.from_ns, self.top), (self.to_ns, self.top)]
-    }
-}
-
-impl Drawable<Recorder<'_>> for Mark<'_> {
-    fn draw<I: Iterator<Item = BackendCoord>>(
-        &self,
-        mut points: I,
-        recorder: &mut Recorder<'_>,
-        _: (u32, u32),
-    ) -> Result<(), DrawingErrorKind<Infallible>> {
-        let (Some((left, top)), Some((right, _))) = (points.next(), points.next()) else {
-            return Ok(());
-        };
-        if right <= left {
-            return Ok(());
-        }
-        let span = right - left;
-        let width = if span > 4 * SEGMENT_GAP { span - SEGMENT_GAP } else { span };
-        let mut attrs = layout::rect((left, top), (width, BAR));
-        attrs.push(("data-span", pixels(span)));
-        recorder.push(Node { title: self.tooltip(), ..self.node("rect", "seg", attrs) });
-        if is_cpu(&self.segment.category) {
-            recorder.push(self.node("path", "hatch", vec![("d", hatch((left, top), (left + width, top + BAR)))]));
-        }
-        if let Some(label) = self.label(width - 10 * UNIT) {
-            let text = text_node(&label, (left + width / 2, layout::baseline(top + BAR / 2, TEXT)), TEXT, "middle");
-            recorder.push(Node { text: label, ..self.node("text", "seg-label", text.attrs) });
-        }
-        Ok(())
+        labels.into_iter().find(|text| glyphs::width(text, TEXT) <= max_width)
     }
 }
 
@@ -366,7 +245,7 @@ fn summary(bars: &[Bar], rows: &[Vec<&Segment>]) -> String {
 
 fn row_summary(bar: &Bar, row: &[&Segment]) -> String {
     const MAX_PARTS: usize = 4;
-    let label = glyphs::shorten(&bar.label, i64::from(TEXT), i64::from(400 * UNIT));
+    let label = glyphs::shorten(&bar.label, TEXT, 400 * UNIT);
     let mut parts: Vec<&&Segment> = row.iter().filter(|segment| segment.elapsed_ns > 0).collect();
     if parts.is_empty() {
         return format!("{label}, no time to show");

@@ -1,13 +1,11 @@
 //! Diverging bars: changes from a baseline, one row per category; less time to the left of zero, more time to the right.
 
-use super::axis::TimeAxis;
-use super::backend::UNIT;
+use super::axis::{TimeAxis, position};
 use super::bars::is_cpu;
-use super::layout::{self, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, hatch, text};
+use super::layout::{self, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, UNIT, hatch, short_text, text};
 use super::{Chart, Node, glyphs};
 use crate::report::format::{change, duration};
 use crate::report::palette;
-use plotters::coord::ranged1d::ValueFormatter;
 
 /// The changes of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,12 +69,7 @@ pub fn diverging_bars(groups: &[Deltas], axis_name: &str, hidden: &[&str], width
         layout.axis(axis_name, top - GROUP_GAP, &mut nodes);
         top += AXIS;
     }
-    Chart {
-        width: layout::to_pixels(layout.width),
-        height: layout::to_pixels(top),
-        summary: summary(groups, &rows, axis_name),
-        nodes,
-    }
+    layout::chart(layout.width, top, summary(groups, &rows, axis_name), nodes)
 }
 
 struct Layout {
@@ -100,11 +93,11 @@ impl Layout {
             let plot = (EDGE, width - EDGE);
             return Self { width, plot, range_ns, name_width: 0, row_height: 40 * UNIT, is_narrow: true };
         }
-        let max = |widths: &mut dyn Iterator<Item = i64>| i32::try_from(widths.max().unwrap_or(0)).unwrap_or(width);
-        let name_width = max(&mut parts().map(|part| text_width(&part.category))).min(width * 28 / 100);
+        let name_width = parts().map(|part| glyphs::width(&part.category, TEXT)).max().unwrap_or(0);
+        let name_width = name_width.min(width * 28 / 100);
         let text_margin = |is_on_side: fn(i64) -> bool| {
             let changes = parts().map(|part| part.ns()).filter(|ns| is_on_side(*ns));
-            let widest = max(&mut changes.map(|ns| text_width(&change(ns))));
+            let widest = changes.map(|ns| glyphs::width(&change(ns), TEXT)).max().unwrap_or(0);
             if widest > 0 { widest + GAP } else { 0 }
         };
         let plot = (name_width + 2 * EDGE + text_margin(|ns| ns < 0), width - EDGE - text_margin(|ns| ns > 0));
@@ -134,10 +127,8 @@ impl Layout {
 
     /// The x position of a change.
     fn x(&self, ns: i64) -> i32 {
-        let ((from, to), (low, high)) = (self.plot, self.range_ns);
-        let span = (i128::from(high) - i128::from(low)).max(1);
-        let scaled = (i128::from(ns) - i128::from(low)) * i128::from(to - from);
-        i32::try_from(i128::from(from) + (scaled * 2 + span) / (span * 2)).unwrap_or(to)
+        let (low, high) = (i128::from(self.range_ns.0), i128::from(self.range_ns.1));
+        position(i128::from(ns) - low, (high - low).max(1), self.plot)
     }
 
     /// A time axis as long as the plot, for its step and unit.
@@ -158,13 +149,13 @@ impl Layout {
         let ((low, high), (left, right)) = (self.range_ns, self.plot);
         let time = self.time();
         for tick in self.ticks(&time) {
-            let size = time.format_ext(&tick.saturating_abs());
+            let size = time.label(tick.saturating_abs());
             let label = match tick {
                 ..0 => format!("-{size}"),
                 0 => "0".to_owned(),
                 1.. => format!("+{size}"),
             };
-            let half = i32::try_from(glyphs::width(&label, i64::from(SMALL)) / 2).unwrap_or(0);
+            let half = glyphs::width(&label, SMALL) / 2;
             let x = self.x(tick).clamp(half.min(self.width / 2), (self.width - half).max(self.width / 2));
             nodes.push(text(&label, "chart-tick", (x, bottom + 14 * UNIT), SMALL, "middle"));
         }
@@ -182,15 +173,12 @@ impl Layout {
     /// Label and note of the run: in one line, or in two if the chart is narrow.
     fn heading(&self, group: &Deltas, is_empty: bool, top: i32, nodes: &mut Vec<Node>) {
         let note = format!("{}{}", group.note, if is_empty { "; no category to show" } else { "" });
-        let bold = i64::from(BOLD);
-        let note_width =
-            i32::try_from(glyphs::width(&note, i64::from(SMALL))).unwrap_or(self.width).min(self.width / 2);
+        let note_width = glyphs::width(&note, SMALL).min(self.width / 2);
         let max_width = if self.is_narrow { self.width - 2 * EDGE } else { self.width - note_width - 3 * EDGE };
         let left = if self.is_narrow { EDGE } else { 0 };
-        let label = glyphs::shorten(&group.label, bold, i64::from(max_width));
-        let label_width = i32::try_from(glyphs::width(&label, bold)).unwrap_or(0);
-        let title = if label == group.label { String::new() } else { group.label.clone() };
-        nodes.push(Node { title, ..text(&label, "chart-label", (left, top + 15 * UNIT), TEXT, "start") });
+        let label = glyphs::shorten(&group.label, BOLD, max_width);
+        let label_width = glyphs::width(&label, BOLD);
+        nodes.push(short_text(&group.label, &label, "chart-label", (left, top + 15 * UNIT), TEXT, "start"));
         let note_position =
             if self.is_narrow { (left, top + 31 * UNIT) } else { (label_width + 2 * EDGE, top + 15 * UNIT) };
         nodes.push(text(&note, "chart-note", note_position, SMALL, "start"));
@@ -213,7 +201,7 @@ impl Layout {
             nodes.push(category_node("path", "hatch", vec![("d", strokes)]));
         }
         let max_width = if self.is_narrow { self.width * 6 / 10 } else { self.name_width };
-        let name = glyphs::shorten(&part.category, i64::from(TEXT), i64::from(max_width));
+        let name = glyphs::shorten(&part.category, TEXT, max_width);
         let name_left = if self.is_narrow { EDGE } else { 0 };
         nodes.push(Node { title: tooltip(part), ..text(&name, "delta-name", (name_left, baseline), TEXT, "start") });
         let (x, anchor) = match (self.is_narrow, part.ns() < 0) {
@@ -223,10 +211,6 @@ impl Layout {
         };
         nodes.push(text(&change(part.ns()), "delta-change", (x, baseline), TEXT, anchor));
     }
-}
-
-fn text_width(text: &str) -> i64 {
-    glyphs::width(text, i64::from(TEXT))
 }
 
 fn tooltip(part: &Delta) -> String {
@@ -318,7 +302,7 @@ mod tests {
         for width in [240, 400, 1280] {
             let chart = diverging_bars(&[run(&"long".repeat(99), &parts)], "Change per step", &[], width);
             for node in chart.nodes.iter().filter(|node| node.tag == "text") {
-                let wide = glyphs::width(&node.text, i64::from(TEXT)) as f64 / 100.0;
+                let wide = f64::from(glyphs::width(&node.text, TEXT)) / 100.0;
                 let anchor =
                     node.attrs.iter().find(|(key, _)| *key == "text-anchor").map_or("start", |(_, v)| v.as_str());
                 let (left, right) = match anchor {

@@ -16,13 +16,16 @@ const ASCII: [u16; 95] = [
 const MARGIN: i64 = 14;
 
 /// The estimated width of `text` at font size `size`, both in hundredths of a pixel; usually too large.
-pub(super) fn width(text: &str, size: i64) -> i64 {
+pub(super) fn width(text: &str, size: i32) -> i32 {
+    // Sums of a few widths do not overflow.
+    const MAX_WIDTH: i32 = i32::MAX / 4;
     let thousandths: i64 = text.chars().map(advance).sum();
-    thousandths.saturating_mul(size).saturating_mul(100 + MARGIN) / 100_000
+    let width = thousandths.saturating_mul(size.into()).saturating_mul(100 + MARGIN) / 100_000;
+    i32::try_from(width).unwrap_or(MAX_WIDTH).min(MAX_WIDTH)
 }
 
 /// `text`, or its start and end around an ellipsis if it is wider than `max_width`.
-pub(super) fn shorten(text: &str, size: i64, max_width: i64) -> String {
+pub(super) fn shorten(text: &str, size: i32, max_width: i32) -> String {
     if width(text, size) <= max_width {
         return text.to_owned();
     }

@@ -7,7 +7,6 @@ use crate::analysis::kernels::one_kernel::{Bin, Column, Histogram, OneKernel, Ov
 use crate::digits::grouped;
 use crate::report::format::{duration, percent};
 use crate::report::palette;
-use plotters::coord::ranged1d::ValueFormatter;
 
 const LEFT: i64 = 64;
 const RIGHT: i64 = 36;
@@ -125,7 +124,7 @@ pub fn launches(kernel: &OneKernel, width: u32) -> Chart {
     for tick in time.ticks() {
         let along = i128::from(tick) * i128::from(count.width) / i128::from(window.length().0.max(1));
         let x = count.left + i64::try_from(along).unwrap_or(0);
-        nodes.push(text(&time.format_ext(&tick), "chart-tick", "middle", x, bottom + 15));
+        nodes.push(text(&time.label(tick), "chart-tick", "middle", x, bottom + 15));
     }
     let from = if *is_part { "the start of the window" } else { "the first GPU op" };
     let axis_name = format!("Time from {from} ({})", time.unit().name());

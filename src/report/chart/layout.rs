@@ -1,10 +1,11 @@
-//! Sizes and elements that several charts share, in backend units (hundredths of a pixel, [`UNIT`]).
+//! Sizes and elements that several charts share, in hundredths of a pixel ([`UNIT`]).
 //!
 //! The overview strips and the charts of one kernel use whole pixels instead.
 
-use super::Node;
-use super::backend::{UNIT, pixels, text_node};
+use super::{Chart, Node};
 
+/// Units per pixel.
+pub(super) const UNIT: i32 = 100;
 /// Font size of normal text.
 pub(super) const TEXT: i32 = 12 * UNIT;
 /// Font size of small text.
@@ -13,6 +14,8 @@ pub(super) const SMALL: i32 = 11 * UNIT;
 pub(super) const BOLD: i32 = TEXT * 112 / 100;
 /// Margin above the first row.
 pub(super) const TOP: i32 = 2 * UNIT;
+/// Height of the ticks and the name of an x axis.
+pub(super) const AXIS: i32 = 40 * UNIT;
 /// Margin at the left and right edges.
 pub(super) const EDGE: i32 = 8 * UNIT;
 /// Below this width the name of a row is above its bar instead of to its left.
@@ -23,9 +26,21 @@ pub(super) fn width(pixels: u32) -> i32 {
     i32::try_from(pixels.clamp(240, 10_000)).unwrap_or(960) * UNIT
 }
 
-/// Units in whole pixels, for the size of a chart.
-pub(super) fn to_pixels(units: i32) -> u32 {
-    units.unsigned_abs() / UNIT.unsigned_abs()
+/// A chart of this size in units.
+pub(super) fn chart(width: i32, height: i32, summary: String, nodes: Vec<Node>) -> Chart {
+    let whole_pixels = |units: i32| units.unsigned_abs() / UNIT.unsigned_abs();
+    Chart { width: whole_pixels(width), height: whole_pixels(height), summary, nodes }
+}
+
+/// Units in pixels without trailing zeros: 1250 is `12.5`.
+pub(super) fn pixels(units: i32) -> String {
+    let (sign, size) = (if units < 0 { "-" } else { "" }, units.unsigned_abs());
+    let (whole, part) = (size / UNIT.unsigned_abs(), size % UNIT.unsigned_abs());
+    match part {
+        0 => format!("{sign}{whole}"),
+        part if part % 10 == 0 => format!("{sign}{whole}.{}", part / 10),
+        part => format!("{sign}{whole}.{part:02}"),
+    }
 }
 
 /// The baseline of text that is vertically centred at `middle`.
@@ -33,9 +48,19 @@ pub(super) fn baseline(middle: i32, size: i32) -> i32 {
     middle.saturating_add(size * 7 / 20)
 }
 
-/// A text with a CSS class.
-pub(super) fn text(text: &str, class: &str, position: (i32, i32), size: i32, anchor: &str) -> Node {
-    Node { class: class.to_owned(), ..text_node(text, position, size, anchor) }
+/// A text with a CSS class. `anchor` is the SVG attribute `text-anchor`.
+pub(super) fn text(text: &str, class: &str, (x, baseline): (i32, i32), size: i32, anchor: &str) -> Node {
+    let mut attrs = vec![("x", pixels(x)), ("y", pixels(baseline)), ("font-size", pixels(size))];
+    if anchor != "start" {
+        attrs.push(("text-anchor", anchor.to_owned()));
+    }
+    Node { tag: "text", attrs, class: class.to_owned(), text: text.to_owned(), ..Node::default() }
+}
+
+/// A text of which only `shown` fits. The tooltip then has the full text.
+pub(super) fn short_text(full: &str, shown: &str, class: &str, position: (i32, i32), size: i32, anchor: &str) -> Node {
+    let title = if shown == full { String::new() } else { full.to_owned() };
+    Node { title, ..text(shown, class, position, size, anchor) }
 }
 
 /// A line between two points.
@@ -49,6 +74,27 @@ pub(super) fn line(class: &str, (x1, y1): (i32, i32), (x2, y2): (i32, i32)) -> N
 pub(super) fn rect((x, y): (i32, i32), (width, height): (i32, i32)) -> Vec<(&'static str, String)> {
     let attrs = [("x", x), ("y", y), ("width", width), ("height", height)];
     attrs.map(|(name, value)| (name, pixels(value))).to_vec()
+}
+
+/// The grid lines, tick labels and x axis name of a plot between two corners. A tick is its position and its label.
+pub(super) fn axes(
+    (left, top): (i32, i32),
+    (right, bottom): (i32, i32),
+    x_name: &str,
+    x_ticks: &[(i32, String)],
+    y_ticks: &[(i32, String)],
+) -> Vec<Node> {
+    const LABEL_GAP: i32 = 6 * UNIT;
+    let (middle, below) = (left + (right - left) / 2, bottom + LABEL_GAP + SMALL * 4 / 5);
+    let mut nodes = vec![text(x_name, "chart-axis", (middle, bottom + AXIS - SMALL / 5), SMALL, "middle")];
+    nodes.extend(x_ticks.iter().map(|(x, _)| line("chart-grid", (*x, bottom - 1), (*x, top))));
+    nodes.extend(y_ticks.iter().map(|(y, _)| line("chart-grid", (left, *y), (right - 1, *y))));
+    let before = left - LABEL_GAP;
+    nodes.extend(
+        y_ticks.iter().map(|(y, label)| text(label, "chart-tick", (before, baseline(*y, SMALL)), SMALL, "end")),
+    );
+    nodes.extend(x_ticks.iter().map(|(x, label)| text(label, "chart-tick", (*x, below), SMALL, "middle")));
+    nodes
 }
 
 /// Horizontal distance of hatching lines.
@@ -69,4 +115,15 @@ pub(super) fn hatch((left, top): (i32, i32), (right, bottom): (i32, i32)) -> Str
         start += HATCH;
     }
     strokes.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pixels_have_at_most_two_decimals() {
+        let texts: Vec<String> = [0, 5, 50, 100, 1234, -1250].into_iter().map(pixels).collect();
+        assert_eq!(texts, ["0", "0.05", "0.5", "1", "12.34", "-12.5"]);
+    }
 }

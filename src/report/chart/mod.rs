@@ -1,4 +1,4 @@
-//! Charts as flat lists of SVG elements. Plotters does the layout, and `backend` records what it draws.
+//! Charts as flat lists of SVG elements with all positions.
 //!
 //! [`Chart::to_svg`] writes the list as SVG for files; the page creates the same elements with `createElementNS`. Both
 //! look the same, because the list contains all positions, and texts are measured without fonts (`glyphs`). Colours are
@@ -6,7 +6,6 @@
 //! charts are equal on all platforms.
 
 mod axis;
-mod backend;
 mod bars;
 pub mod dashboard;
 mod delta;

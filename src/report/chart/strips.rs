@@ -4,12 +4,11 @@
 //! The strips cover the whole trace; another window only needs another [`overview_frame`]. Sizes are in pixels.
 
 use super::axis::TimeAxis;
-use super::{Chart, Node, glyphs};
+use super::{Chart, Node, glyphs, layout};
 use crate::analysis::time::strips::{Strip, Strips};
 use crate::report::format::{duration, percent};
 use crate::report::palette;
 use crate::trace::{Ns, Window};
-use plotters::coord::ranged1d::ValueFormatter;
 use std::fmt::Write;
 
 const TOP: i64 = 4;
@@ -99,12 +98,12 @@ fn row(strips: &Strips, strip: &Strip, order: &[usize], rect: &Rect, nodes: &mut
     let busy = format!("{name}: busy {share} of {}", duration(strips.whole.length().0));
     nodes.push(Node { class: "strip-idle".to_owned(), title: busy, ..rect.node() });
     let class = if strip.stream.is_some() { "chart-note" } else { "chart-label" };
-    let max_width = (rect.left - 8) * 100;
+    let max_width = i32::try_from(rect.left - 8).unwrap_or(0) * layout::UNIT;
     let with_share = format!("{name} {share}");
-    let fits = strip.stream.is_none() && glyphs::width(&with_share, TEXT * 112) <= max_width;
+    let fits = strip.stream.is_none() && glyphs::width(&with_share, layout::BOLD) <= max_width;
     let label = if fits { with_share } else { name };
     let baseline = rect.top + rect.height / 2 + 4;
-    nodes.push(text(&glyphs::shorten(&label, TEXT * 100, max_width), class, "start", 0, baseline));
+    nodes.push(text(&glyphs::shorten(&label, layout::TEXT, max_width), class, "start", 0, baseline));
     for (below, &index) in order.iter().enumerate() {
         let (Some(category), Some(time)) = (strips.categories.get(index), strip.times.get(index)) else { continue };
         let path = outline(strips, strip, rect, (order.get(..below).unwrap_or_default(), index));
@@ -164,7 +163,7 @@ fn axis(strips: &Strips, rect: &Rect, nodes: &mut Vec<Node>) {
     let baseline = rect.top + 12;
     for tick in time.ticks() {
         let x = rect.left + i64::try_from(i128::from(tick) * i128::from(rect.width) / i128::from(length)).unwrap_or(0);
-        let number = time.format_ext(&tick);
+        let number = time.label(tick);
         let label = if tick == 0 { format!("{number} {}", time.unit().name()) } else { number };
         let anchor = if tick == 0 { "start" } else { "middle" };
         if x < rect.left + rect.width - 12 {

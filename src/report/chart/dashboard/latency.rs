@@ -1,16 +1,14 @@
 //! Panel: histogram of launch latencies (from the end of the launching call to the start of the kernel) with percentiles.
 
-use super::super::backend::UNIT;
-use super::super::layout::{self, SMALL};
-use super::super::{Chart, Node};
-use super::plot::{AXIS, Mark, Plot, Scale, Shape, text_width};
+use super::super::layout::{self, SMALL, UNIT};
+use super::super::{Node, glyphs};
+use super::plot::{Mark, Plot, Scale, Shape};
 use super::{PanelResult, Time, View, WORK, exact, time};
 use crate::analysis::dashboard::number;
 use crate::analysis::results::Run;
 use crate::analysis::section::Record;
 use crate::digits::grouped;
 use crate::report::format;
-use plotters::coord::ranged1d::Ranged;
 
 const HEIGHT: i32 = 260 * UNIT;
 const LINE: i32 = 15 * UNIT;
@@ -50,7 +48,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let note = format!(
         "From the end of the launching call to the start of the kernel. A long latency on a busy stream is no problem.{off}{baseline}"
     );
-    Ok((note, Chart { width: layout::to_pixels(plot.width), height: layout::to_pixels(plot.height), summary, nodes }))
+    Ok((note, plot.chart(summary, nodes)))
 }
 
 struct Bin {
@@ -95,7 +93,6 @@ fn plot(bins: &[Bin], base: &[(&str, Time)], width: u32) -> Plot {
         left,
         right,
         top,
-        bottom: AXIS,
         x,
         y: Scale::linear(0.0, max_count, 4),
         x_name,
@@ -123,8 +120,8 @@ fn columns(bins: &[Bin]) -> Vec<Mark> {
 fn percentile_line(plot: &Plot, line: i32, name: &str, at: &Time, class: &str) -> [Mark; 2] {
     let top = plot.y.range().end;
     let text = format!("{name} {}", at.text);
-    let x = plot.x.map(&at.ns, (0, plot.inner_width()));
-    let fits = x + text_width(&text, SMALL) + 8 * UNIT < plot.inner_width() + plot.right;
+    let x = plot.x.position(at.ns, (0, plot.inner_width()));
+    let fits = x + glyphs::width(&text, SMALL) + 8 * UNIT < plot.inner_width() + plot.right;
     let (offset_x, anchor) = if fits { (4 * UNIT, "start") } else { (-4 * UNIT, "end") };
     let title = format!("{name}: {}", at.exact);
     let node = Node { class: class.to_owned(), title, ..Node::default() };

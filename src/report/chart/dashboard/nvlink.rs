@@ -2,10 +2,9 @@
 //!
 //! A line is thinned to the lowest and highest sample of each column, at most 3,000 points in all.
 
-use super::super::backend::UNIT;
-use super::super::layout::{self, SMALL, line as stroke, text};
-use super::super::{Chart, Node, glyphs};
-use super::plot::{AXIS, Mark, Plot, Scale, Shape};
+use super::super::layout::{self, SMALL, UNIT, line as stroke, short_text};
+use super::super::{Node, glyphs};
+use super::plot::{Mark, Plot, Scale, Shape};
 use super::{PanelResult, View};
 use crate::analysis::dashboard::{CounterLines, HoverInterval, Line, counter_lines};
 use crate::digits::grouped;
@@ -52,15 +51,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
     };
     let limits: String = section.limits.iter().map(|limit| format!(" {limit}")).collect();
     let note = format!("{shading}{thinned}{limits}");
-    Ok((
-        note,
-        Chart {
-            width: layout::to_pixels(plot.width),
-            height: layout::to_pixels(plot.height + LEGEND * lines),
-            summary,
-            nodes,
-        },
-    ))
+    Ok((note, layout::chart(plot.width, plot.height + LEGEND * lines, summary, nodes)))
 }
 
 fn count(links: &CounterLines) -> String {
@@ -89,7 +80,6 @@ fn plot(links: &CounterLines, width: u32) -> (Plot, i32) {
         left,
         right,
         top: 22 * UNIT,
-        bottom: AXIS,
         x,
         y: Scale::linear(low, high, 5),
         x_name,
@@ -106,7 +96,6 @@ fn line_class(index: usize) -> String {
 }
 
 fn marks(links: &CounterLines, communication: bool, plot: &Plot) -> Vec<Mark> {
-    use plotters::coord::ranged1d::Ranged;
     let (low, high) = (plot.y.range().start, plot.y.range().end);
     let across = |(from, to): (i64, i64)| vec![(from as f64, high), (to as f64, low)];
     let mut marks = Vec::new();
@@ -145,10 +134,9 @@ fn legend(lines: &[Line], plot: &Plot, shown: i32) -> Vec<Node> {
         let y = plot.height + LEGEND * row + LEGEND / 2;
         nodes.push(stroke(&line_class(index), (plot.left, y), (plot.left + 24 * UNIT, y)));
         let name = name(line, lines);
-        let max_width = i64::from(plot.width - plot.left - 40 * UNIT);
-        let shown = glyphs::shorten(&name, i64::from(SMALL), max_width);
-        let title = if shown == name { String::new() } else { name };
-        nodes.push(Node { title, ..text(&shown, "delta-name", (plot.left + 32 * UNIT, y + 4 * UNIT), SMALL, "start") });
+        let shown = glyphs::shorten(&name, SMALL, plot.width - plot.left - 40 * UNIT);
+        let position = (plot.left + 32 * UNIT, y + 4 * UNIT);
+        nodes.push(short_text(&name, &shown, "delta-name", position, SMALL, "start"));
     }
     nodes
 }

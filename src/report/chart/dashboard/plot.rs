@@ -1,17 +1,8 @@
-//! A plot with axes and marks, laid out by plotters. All panels use it with one type of scale, [`Scale`], so that
-//! plotters' generic code is compiled once.
+//! A plot with axes and marks. All panels use it.
 
 use super::super::axis::Unit;
-use super::super::backend::{Recorder, Role, UNIT, pixels};
-use super::super::layout::{self, SMALL, hatch};
-use super::super::{Node, glyphs};
-use plotters::chart::ChartBuilder;
-use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
-use plotters::drawing::{DrawingAreaErrorKind, IntoDrawingArea};
-use plotters::element::{Drawable, PointCollection};
-use plotters::style::TRANSPARENT;
-use plotters_backend::{BackendCoord, DrawingErrorKind};
-use std::convert::Infallible;
+use super::super::layout::{self, AXIS, SMALL, UNIT, hatch, pixels};
+use super::super::{Chart, Node};
 use std::ops::Range;
 
 /// Maps values to positions.
@@ -77,42 +68,36 @@ impl Scale {
         };
         if fraction.is_finite() { fraction.clamp(-0.5, 1.5) } else { 0.0 }
     }
-}
 
-impl Ranged for Scale {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
+    /// The position of a value on an axis between these positions.
+    pub(super) fn position(&self, value: f64, (from, to): (i32, i32)) -> i32 {
         match self {
-            // The range goes from bottom to top; rows are measured from the top.
-            Self::Rows(_) => to.saturating_add(*value as i32),
-            _ => from.saturating_add((self.fraction(*value) * f64::from(to.saturating_sub(from))).round() as i32),
+            // The axis goes from bottom to top; rows are measured from the top.
+            Self::Rows(_) => to.saturating_add(value as i32),
+            _ => from.saturating_add((self.fraction(value) * f64::from(to.saturating_sub(from))).round() as i32),
         }
     }
 
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        // plotters calls this twice: for labels, and for light lines between them, which these charts do not have.
-        if hint.weight().allow_light_points() { Vec::new() } else { self.ticks() }
-    }
-
-    fn range(&self) -> Range<f64> {
+    pub(super) fn range(&self) -> Range<f64> {
         match self {
             Self::Linear { low, high, .. } => *low..*high,
             Self::Log { low, high } => power_of_ten(*low)..power_of_ten(*high),
             Self::Rows(height) => 0.0..f64::from(*height),
         }
     }
-}
 
-impl ValueFormatter<f64> for Scale {
-    fn format_ext(&self, value: &f64) -> String {
+    fn label(&self, tick: f64) -> String {
         match self {
-            Self::Linear { step, unit: Some(unit), .. } => unit.number(value.round() as i64, step.round() as i64),
-            Self::Linear { step, .. } => plain(*value, *step),
-            Self::Log { .. } => plain(*value, *value),
+            Self::Linear { step, unit: Some(unit), .. } => unit.number(tick.round() as i64, step.round() as i64),
+            Self::Linear { step, .. } => plain(tick, *step),
+            Self::Log { .. } => plain(tick, tick),
             Self::Rows(_) => String::new(),
         }
+    }
+
+    /// Position and label of each tick on an axis between these positions.
+    fn positioned_ticks(&self, ends: (i32, i32)) -> Vec<(i32, String)> {
+        self.ticks().into_iter().map(|tick| (self.position(tick, ends), self.label(tick))).collect()
     }
 }
 
@@ -183,7 +168,6 @@ pub(super) struct Plot {
     pub(super) left: i32,
     pub(super) right: i32,
     pub(super) top: i32,
-    pub(super) bottom: i32,
     pub(super) x: Scale,
     pub(super) y: Scale,
     /// Label below the x axis.
@@ -191,9 +175,6 @@ pub(super) struct Plot {
     /// Label above the y axis; may be empty.
     pub(super) y_name: String,
 }
-
-/// Height of the ticks and the label of an x axis.
-pub(super) const AXIS: i32 = 40 * UNIT;
 
 impl Plot {
     /// The width between the margins.
@@ -204,30 +185,30 @@ impl Plot {
     /// Draws grid and axes, then the marks in order.
     pub(super) fn draw(&self, marks: Vec<Mark>) -> Vec<Node> {
         let mut nodes = Vec::new();
-        // The recorder cannot fail, and every area has a positive size.
-        let _ = self.draw_into(&mut nodes, marks);
-        nodes
-    }
-
-    fn draw_into(&self, nodes: &mut Vec<Node>, marks: Vec<Mark>) -> Result<(), DrawingAreaErrorKind<Infallible>> {
         if !self.y_name.is_empty() {
             nodes.push(layout::text(&self.y_name, "chart-axis", (0, 12 * UNIT), SMALL, "start"));
         }
-        let area = Recorder::new((self.width.unsigned_abs(), self.height.unsigned_abs()), nodes).into_drawing_area();
-        let mut builder = ChartBuilder::on(&area);
-        builder.margin_top(self.top).margin_right(self.right);
-        builder.x_label_area_size(self.bottom).y_label_area_size(self.left);
-        let mut chart = builder.build_cartesian_2d(self.x.clone(), self.y.clone())?;
-        let (tick, axis) = (Role::Tick.text(SMALL), Role::Axis.text(SMALL));
-        let mut mesh = chart.configure_mesh();
-        if matches!(self.y, Scale::Rows(_)) {
-            mesh.disable_y_mesh().disable_y_axis();
-        }
-        mesh.x_labels(self.x.ticks().len()).y_labels(self.y.ticks().len());
-        mesh.axis_style(TRANSPARENT).bold_line_style(Role::Grid.colour()).label_style(tick).axis_desc_style(axis);
-        mesh.set_all_tick_mark_size(3 * UNIT).x_desc(&self.x_name).draw()?;
-        chart.draw_series(marks)?;
-        Ok(())
+        let (right, bottom) = (self.width - self.right, self.height - AXIS);
+        // The last position of an axis is inside the plot.
+        let (x_ends, y_ends) = ((self.left, right - 1), (bottom - 1, self.top));
+        let (x_ticks, y_ticks) = (self.x.positioned_ticks(x_ends), self.y.positioned_ticks(y_ends));
+        nodes.extend(layout::axes((self.left, self.top), (right, bottom), &self.x_name, &x_ticks, &y_ticks));
+        let position = |&(x, y): &(f64, f64)| {
+            let (x, y) = (self.x.position(x, x_ends), self.y.position(y, y_ends));
+            (x.min(right).max(self.left), y.min(bottom).max(self.top))
+        };
+        nodes.extend(marks.into_iter().filter_map(|Mark { points, shape, node }| {
+            let positions: Vec<(i32, i32)> = points.iter().map(position).collect();
+            let (tag, mut attrs) = shape.element(&positions)?;
+            attrs.extend(node.attrs);
+            Some(Node { tag, attrs, ..node })
+        }));
+        nodes
+    }
+
+    /// The chart with these nodes.
+    pub(super) fn chart(&self, summary: String, nodes: Vec<Node>) -> Chart {
+        layout::chart(self.width, self.height, summary, nodes)
     }
 }
 
@@ -260,36 +241,11 @@ pub(super) enum Shape {
     Text { offset: (i32, i32), size: i32, anchor: &'static str },
 }
 
-impl<'a> PointCollection<'a, (f64, f64)> for &'a Mark {
-    type Point = &'a (f64, f64);
-    type IntoIter = std::slice::Iter<'a, (f64, f64)>;
-
-    fn point_iter(self) -> Self::IntoIter {
-        self.points.iter()
-    }
-}
-
-impl Drawable<Recorder<'_>> for Mark {
-    fn draw<I: Iterator<Item = BackendCoord>>(
-        &self,
-        points: I,
-        recorder: &mut Recorder<'_>,
-        _: (u32, u32),
-    ) -> Result<(), DrawingErrorKind<Infallible>> {
-        let points: Vec<BackendCoord> = points.collect();
-        if let Some((tag, mut attrs)) = self.shape.element(&points) {
-            attrs.extend(self.node.attrs.iter().cloned());
-            recorder.push(Node { tag, attrs, ..self.node.clone() });
-        }
-        Ok(())
-    }
-}
-
 /// Tag and attributes of a node.
 type Element = (&'static str, Vec<(&'static str, String)>);
 
 impl Shape {
-    fn element(self, points: &[BackendCoord]) -> Option<Element> {
+    fn element(self, points: &[(i32, i32)]) -> Option<Element> {
         let (&first, &last) = (points.first()?, points.last()?);
         let (left, right) = (first.0.min(last.0), first.0.max(last.0));
         Some(match self {
@@ -322,11 +278,6 @@ impl Shape {
     }
 }
 
-/// The width of a text in hundredths of a pixel.
-pub(super) fn text_width(text: &str, size: i32) -> i32 {
-    i32::try_from(glyphs::width(text, i64::from(size))).unwrap_or(i32::MAX / 4).min(i32::MAX / 4)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -343,7 +294,7 @@ mod tests {
     }
 
     fn labels(scale: &Scale) -> String {
-        let texts: Vec<String> = scale.ticks().iter().map(|tick| scale.format_ext(tick)).collect();
+        let texts: Vec<String> = scale.ticks().iter().map(|tick| scale.label(*tick)).collect();
         format!("{} {}", texts.join(" "), scale.unit())
     }
 
@@ -352,10 +303,7 @@ mod tests {
         assert_eq!(labels(&Scale::time(31_900_000.0, 8)), "0 5 10 15 20 25 30 ms");
         assert_eq!(labels(&Scale::linear(-34.0, 52.0, 6)), "-20 0 20 40 ");
         assert_eq!(labels(&Scale::linear(0.0, 0.0, 4)), "0.0 0.5 1.0 ");
-        assert_eq!(
-            labels(&Scale::linear(0.0, 2.5e9, 5)),
-            "0 500 M 1 G 2 G ".replace("1 G", "1.0 G").replace("2 G", "1.5 G 2.0 G 2.5 G")
-        );
+        assert_eq!(labels(&Scale::linear(0.0, 2.5e9, 5)), "0 500 M 1.0 G 1.5 G 2.0 G 2.5 G ");
         assert!(Scale::linear(f64::MIN, f64::MAX, 6).ticks().len() < 10);
     }
 
@@ -364,7 +312,7 @@ mod tests {
         assert_eq!(labels(&Scale::log(0.3, 295.0)), "0.1 1 10 100 1000 ");
         assert_eq!(labels(&Scale::log(10.0, 10.0)), "10 100 ");
         let scale = Scale::log(1.0, 10_000.0);
-        let positions: Vec<i32> = scale.ticks().iter().map(|tick| scale.map(tick, (0, 400))).collect();
+        let positions: Vec<i32> = scale.ticks().iter().map(|tick| scale.position(*tick, (0, 400))).collect();
         assert_eq!(positions, [0, 100, 200, 300, 400]);
         assert!(Scale::log(1e-30, 1e30).ticks().len() <= 9);
     }

@@ -2,16 +2,14 @@
 //!
 //! Without counters there are no points; without a matching preset there are no ceilings.
 
-use super::super::backend::UNIT;
-use super::super::layout::{self, SMALL};
-use super::super::{Chart, Node, glyphs};
-use super::plot::{AXIS, Mark, Plot, Scale, Shape, text_width};
+use super::super::layout::{self, SMALL, UNIT};
+use super::super::{Node, glyphs};
+use super::plot::{Mark, Plot, Scale, Shape};
 use super::{PanelResult, View, ceilings, exact, first_few, short};
 use crate::analysis::dashboard::{Limit, Point, Preset, points, preset};
 use crate::report::format::{counted, measure};
 use crate::report::palette;
 use crate::rules::names;
-use plotters::coord::ranged1d::Ranged;
 
 const HEIGHT: i32 = 340 * UNIT;
 const RADIUS: i32 = 5 * UNIT;
@@ -43,7 +41,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
         })
         .collect();
     let summary = format!("Roofline of {} kernels: {}.", points.len(), first_few(&parts));
-    Ok((note, Chart { width: layout::to_pixels(plot.width), height: layout::to_pixels(plot.height), summary, nodes }))
+    Ok((note, plot.chart(summary, nodes)))
 }
 
 fn name(point: &Point) -> String {
@@ -69,7 +67,6 @@ fn plot(points: &[Point], preset: Option<&Preset>, width: u32) -> Plot {
         left: 52 * UNIT,
         right: 16 * UNIT,
         top: 22 * UNIT,
-        bottom: AXIS,
         x,
         y,
         x_name: "FLOP per byte of device memory (logarithmic)".to_owned(),
@@ -105,14 +102,14 @@ fn marks(points: &[Point], preset: Option<&Preset>, plot: &Plot) -> Vec<Mark> {
 /// The label of a point, unless another label is at the same height.
 fn label(point: &Point, plot: &Plot, used_heights: &mut Vec<i32>) -> Option<Mark> {
     let inner = plot.inner_width();
-    let text = glyphs::shorten(&name(point), i64::from(SMALL), i64::from(inner / 3));
-    let x = plot.x.map(&point.flop_per_byte, (0, inner));
-    let height = plot.y.map(&point.tflops, (plot.height, 0));
+    let text = glyphs::shorten(&name(point), SMALL, inner / 3);
+    let x = plot.x.position(point.flop_per_byte, (0, inner));
+    let height = plot.y.position(point.tflops, (plot.height, 0));
     if used_heights.iter().any(|other| (other - height).abs() < 14 * UNIT) {
         return None;
     }
     used_heights.push(height);
-    let fits = x + 10 * UNIT + text_width(&text, SMALL) < inner;
+    let fits = x + 10 * UNIT + glyphs::width(&text, SMALL) < inner;
     let (offset_x, anchor) = if fits { (8 * UNIT, "start") } else { (-8 * UNIT, "end") };
     let shape = Shape::Text { offset: (offset_x, 4 * UNIT), size: SMALL, anchor };
     let points = vec![(point.flop_per_byte, point.tflops)];

@@ -1,9 +1,8 @@
 //! Horizontal bars from zero, one per row, with labels: the layout of most panels.
 
-use super::super::backend::UNIT;
-use super::super::layout::{self, EDGE, NARROW, SMALL, TEXT, TOP, baseline, text};
+use super::super::layout::{self, AXIS, EDGE, NARROW, SMALL, TEXT, TOP, UNIT, baseline, text};
 use super::super::{Chart, Node, glyphs};
-use super::plot::{AXIS, Mark, Plot, Scale, Shape, text_width};
+use super::plot::{Mark, Plot, Scale, Shape};
 
 /// One bar.
 #[derive(Debug, Default)]
@@ -58,7 +57,7 @@ impl Layout {
     fn new(rows: &[Row], width: u32) -> Self {
         let width = layout::width(width);
         let widest =
-            |texts: &mut dyn Iterator<Item = &String>| texts.map(|text| text_width(text, TEXT)).max().unwrap_or(0);
+            |texts: &mut dyn Iterator<Item = &String>| texts.map(|text| glyphs::width(text, TEXT)).max().unwrap_or(0);
         if width < NARROW {
             return Self {
                 width,
@@ -109,7 +108,6 @@ pub(super) fn chart(rows: &[Row], measure: Measure, x_name: &str, summary: Strin
         left: layout.left,
         right: layout.right,
         top: TOP,
-        bottom: AXIS,
         x,
         y: Scale::Rows(height),
         x_name,
@@ -119,7 +117,7 @@ pub(super) fn chart(rows: &[Row], measure: Measure, x_name: &str, summary: Strin
     for (index, row) in rows.iter().enumerate() {
         nodes.extend(label(row, layout.bar_top(index) + TOP, &layout));
     }
-    Chart { width: layout::to_pixels(layout.width), height: layout::to_pixels(plot.height), summary, nodes }
+    plot.chart(summary, nodes)
 }
 
 fn marks(rows: &[Row], layout: &Layout, height: i32) -> Vec<Mark> {
@@ -162,21 +160,21 @@ fn value_text(row: &Row, top: i32, max_width: i32) -> Mark {
     let end = if is_negative { row.value.min(base) } else { row.value.max(base) };
     let (offset_x, anchor) = if is_negative { (-GAP, "end") } else { (GAP, "start") };
     let shape = Shape::Text { offset: (offset_x, baseline(BAR / 2, TEXT)), size: TEXT, anchor };
-    let text = glyphs::shorten(&row.value_text, i64::from(TEXT), i64::from(max_width));
+    let text = glyphs::shorten(&row.value_text, TEXT, max_width);
     let node = Node { class: "delta-change".to_owned(), title: row.tooltip.clone(), text, ..Node::default() };
     Mark { points: vec![(end, f64::from(top))], shape, node }
 }
 
 fn label(row: &Row, top: i32, layout: &Layout) -> Vec<Node> {
     let name = |max_width: i32, position: (i32, i32)| {
-        let shown = glyphs::shorten(&row.label, i64::from(TEXT), i64::from(max_width));
+        let shown = glyphs::shorten(&row.label, TEXT, max_width);
         Node { title: row.tooltip.clone(), ..text(&shown, "delta-name", position, TEXT, "start") }
     };
     if !layout.is_narrow {
         return vec![name(layout.label_width, (0, baseline(top + BAR / 2, TEXT)))];
     }
     let above = top - 8 * UNIT;
-    let value = glyphs::shorten(&row.value_text, i64::from(SMALL), i64::from(layout.width / 2));
-    let max_width = layout.width - 3 * EDGE - text_width(&value, SMALL);
+    let value = glyphs::shorten(&row.value_text, SMALL, layout.width / 2);
+    let max_width = layout.width - 3 * EDGE - glyphs::width(&value, SMALL);
     vec![name(max_width, (EDGE, above)), text(&value, "delta-change", (layout.width - EDGE, above), SMALL, "end")]
 }

@@ -1,9 +1,8 @@
 //! Panel: the longest single events over time, with one lane per stream or thread.
 
-use super::super::backend::UNIT;
-use super::super::layout::{self, EDGE, NARROW, SMALL, TOP, baseline, text};
-use super::super::{Chart, Node, glyphs};
-use super::plot::{AXIS, Mark, Plot, Scale, Shape, text_width};
+use super::super::layout::{self, AXIS, EDGE, NARROW, SMALL, TOP, UNIT, baseline, short_text};
+use super::super::{Node, glyphs};
+use super::plot::{Mark, Plot, Scale, Shape};
 use super::{PanelResult, View, exact, first_few, short, time};
 use crate::analysis::dashboard::{Categories, is_communication};
 use crate::analysis::section::Record;
@@ -26,10 +25,9 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let categories = Categories::of(view.run);
     let mut nodes = plot.draw(marks(&events, &lanes, &categories, &plot));
     for (at, lane) in (0..).zip(&lanes) {
-        let shown = glyphs::shorten(lane, i64::from(SMALL), i64::from(names));
-        let title = if shown == *lane { String::new() } else { (*lane).to_owned() };
+        let shown = glyphs::shorten(lane, SMALL, names);
         let y = baseline(TOP + LANE * at + LANE / 2, SMALL);
-        nodes.push(Node { title, ..text(&shown, "delta-name", (0, y), SMALL, "start") });
+        nodes.push(short_text(lane, &shown, "delta-name", (0, y), SMALL, "start"));
     }
     let switched_off =
         if left_out > 0 { format!(" {left_out} communication events are switched off.") } else { String::new() };
@@ -42,7 +40,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
         .filter_map(|row| Some(format!("{} {}", short(&name(row)), time(row, "duration_ms")?.text)))
         .collect();
     let summary = format!("The {} longest events in {} lanes: {}.", events.len(), lanes.len(), first_few(&parts));
-    Ok((note, Chart { width: layout::to_pixels(plot.width), height: layout::to_pixels(plot.height), summary, nodes }))
+    Ok((note, plot.chart(summary, nodes)))
 }
 
 fn is_communication_event(row: &Record) -> bool {
@@ -66,7 +64,7 @@ fn lanes<'a>(events: &[&'a Record]) -> Vec<&'a str> {
 fn plot(events: &[&Record], lanes: &[&str], width: u32) -> (Plot, i32) {
     let width = layout::width(width);
     let max_width = if width < NARROW { width * 30 / 100 } else { width * 24 / 100 };
-    let names = lanes.iter().map(|lane| text_width(lane, SMALL)).max().unwrap_or(0).min(max_width);
+    let names = lanes.iter().map(|lane| glyphs::width(lane, SMALL)).max().unwrap_or(0).min(max_width);
     let last = events.iter().filter_map(|row| time(row, "end_ms")).fold(0.0_f64, |last, time| last.max(time.ns));
     let height = LANE.saturating_mul(i32::try_from(lanes.len()).unwrap_or(0));
     let left = names + EDGE;
@@ -78,7 +76,6 @@ fn plot(events: &[&Record], lanes: &[&str], width: u32) -> (Plot, i32) {
         left,
         right: 28 * UNIT,
         top: TOP,
-        bottom: AXIS,
         x,
         y: Scale::Rows(height),
         x_name,
@@ -129,12 +126,11 @@ fn class_of(row: &Record, categories: &Categories) -> (String, bool) {
 
 /// The name of an event, if its bar is wide enough.
 fn label(row: &Record, class: &str, points: &[(f64, f64)], plot: &Plot) -> Option<Mark> {
-    use plotters::coord::ranged1d::Ranged;
     let (from, to) = (points.first()?, points.last()?);
-    let x = |value: f64| plot.x.map(&value, (0, plot.inner_width()));
+    let x = |value: f64| plot.x.position(value, (0, plot.inner_width()));
     let (left, right) = (x(from.0), x(to.0));
     let text = name(row);
-    if text_width(&text, SMALL) > right - left - 8 * UNIT {
+    if glyphs::width(&text, SMALL) > right - left - 8 * UNIT {
         return None;
     }
     let shape = Shape::Text { offset: ((right - left) / 2, baseline(BAR / 2, SMALL)), size: SMALL, anchor: "middle" };
