@@ -2,7 +2,7 @@
 
 use super::axis::TimeAxis;
 use super::layout::{self, AXIS, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, UNIT, hatch, pixels, short_text, text};
-use super::{Chart, Node, glyphs};
+use super::{Chart, Node, first_few, glyphs};
 use crate::report::format::duration;
 use crate::report::palette;
 
@@ -244,22 +244,16 @@ fn summary(bars: &[Bar], rows: &[Vec<&Segment>]) -> String {
 }
 
 fn row_summary(bar: &Bar, row: &[&Segment]) -> String {
-    const MAX_PARTS: usize = 4;
     let label = glyphs::shorten(&bar.label, TEXT, 400 * UNIT);
     let mut parts: Vec<&&Segment> = row.iter().filter(|segment| segment.elapsed_ns > 0).collect();
     if parts.is_empty() {
         return format!("{label}, no time to show");
     }
     parts.sort_by_key(|segment| std::cmp::Reverse(segment.elapsed_ns));
-    let mut words: Vec<String> = parts
-        .iter()
-        .take(MAX_PARTS)
-        .map(|segment| format!("{} {}", segment.category, percent(segment.share).unwrap_or_default()))
-        .collect();
-    if let Some(more) = parts.len().checked_sub(MAX_PARTS).filter(|more| *more > 0) {
-        words.push(format!("{more} more"));
-    }
-    format!("{label}, {}: {}", duration(length_ns(row)), words.join(", "))
+    let words =
+        parts.iter().map(|segment| format!("{} {}", segment.category, percent(segment.share).unwrap_or_default()));
+    let words: Vec<String> = words.collect();
+    format!("{label}, {}: {}", duration(length_ns(row)), first_few(&words, ", "))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::axis::{TimeAxis, position};
 use super::bars::is_cpu;
 use super::layout::{self, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, UNIT, hatch, short_text, text};
-use super::{Chart, Node, glyphs};
+use super::{Chart, Node, first_few, glyphs};
 use crate::report::format::{change, duration};
 use crate::report::palette;
 
@@ -225,14 +225,9 @@ fn tooltip(part: &Delta) -> String {
 }
 
 fn summary(groups: &[Deltas], rows: &[Vec<&Delta>], axis_name: &str) -> String {
-    const MAX_PARTS: usize = 4;
     let summaries = groups.iter().zip(rows).map(|(group, rows)| {
-        let mut words: Vec<String> =
-            rows.iter().take(MAX_PARTS).map(|part| format!("{} {}", part.category, change(part.ns()))).collect();
-        if let Some(more) = rows.len().checked_sub(MAX_PARTS).filter(|more| *more > 0) {
-            words.push(format!("{more} more"));
-        }
-        let words = if words.is_empty() { "no category".to_owned() } else { words.join(", ") };
+        let words: Vec<String> = rows.iter().map(|part| format!("{} {}", part.category, change(part.ns()))).collect();
+        let words = if words.is_empty() { "no category".to_owned() } else { first_few(&words, ", ") };
         format!("{}, {}: {words}", group.label, group.note)
     });
     let summaries: Vec<String> = summaries.collect();

@@ -42,6 +42,16 @@ pub struct Chart {
     pub nodes: Vec<Node>,
 }
 
+/// The first items of a list for a sentence, and the number of the others.
+fn first_few(parts: &[String], separator: &str) -> String {
+    const MAX_NAMED: usize = 4;
+    let mut words: Vec<String> = parts.iter().take(MAX_NAMED).cloned().collect();
+    if let Some(more) = parts.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
+        words.push(format!("{more} more"));
+    }
+    words.join(separator)
+}
+
 /// One SVG element without child elements except its tooltip.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Node {

@@ -1,7 +1,7 @@
 //! Panel: time of collectives by operation, and the part hidden by compute.
 
 use super::rows::{self, Measure, Row};
-use super::{PanelResult, View, exact, first_few, percent, time};
+use super::{PanelResult, View, exact, outline, percent, time};
 use crate::analysis::dashboard::matching_row;
 use crate::analysis::section::Record;
 use crate::report::format::counted;
@@ -16,13 +16,11 @@ pub(super) fn draw(view: &View) -> PanelResult {
         let hidden = time(row, "compute_overlap_ms");
         let share = percent(row, "compute_overlap_pct").unwrap_or_default();
         let name = row.text("op_name");
-        let base = matching_row(other, row, &["op_name"]).and_then(|row| time(row, "total_time_ms"));
-        let baseline_text = match (&base, other) {
-            (Some(base), _) => format!("; baseline {}", base.exact),
-            (None, Some(_)) => "; not in the baseline".to_owned(),
-            (None, None) => String::new(),
-        };
-        let title = format!(
+        let (mut baseline_text, baseline) = outline(name, matching_row(other, row, &["op_name"]), "total_time_ms");
+        if baseline.is_none() && other.is_some() {
+            baseline_text += "; not in the baseline";
+        }
+        let tooltip = format!(
             "{name}: {} in {}, {} % of it hidden by compute ({}){baseline_text}",
             total.exact,
             counted(&exact(row, "count"), "launch", "launches"),
@@ -35,18 +33,15 @@ pub(super) fn draw(view: &View) -> PanelResult {
             value: total.ns,
             hatched: hidden.map(|time| time.ns.min(total.ns)),
             value_text: format!("{}, {share} hidden", total.text),
-            tooltip: title,
-            baseline: base.map(|base| (base.ns, format!("Baseline: {name}: {}", base.exact))),
-            kernel: None,
+            tooltip,
+            baseline,
+            ..Row::default()
         })
     };
     let rows: Vec<Row> = section.rows.iter().filter_map(row).collect();
-    let parts: Vec<String> =
-        rows.iter().map(|row| format!("{} {}", super::short(&row.label), row.value_text)).collect();
-    let summary = format!("Collectives: {}.", first_few(&parts));
     let note = format!(
         "Time of communication kernels by operation, summed over devices. Hatched: hidden by compute on the same device.{}",
         view.baseline_note()
     );
-    Ok((note, rows::chart(&rows, Measure::Time, "Time in all launches", summary, view.options.width)))
+    rows::panel(view, "Collectives", note, &rows, Measure::Time, "Time in all launches")
 }

@@ -1,7 +1,7 @@
 //! Panel: the kernels with the most time, above a threshold.
 
 use super::rows::{self, Measure, Row};
-use super::{PanelResult, Time, View, exact, first_few, short, time};
+use super::{PanelResult, View, exact, no_data, outline, time};
 use crate::analysis::dashboard::{BaselineRow, KernelBar, select_kernels};
 use crate::digits::grouped;
 use crate::report::format::counted;
@@ -35,11 +35,9 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let left_out = if left_out.is_empty() { String::new() } else { format!(" Left out: {}.", left_out.join(", ")) };
     let note = format!("{threshold}{left_out}{}", baseline_note(view, &rows));
     if rows.is_empty() {
-        return Err((format!("No kernel to show. {note}"), String::new()));
+        return Err(no_data(format!("No kernel to show. {note}")));
     }
-    let parts: Vec<String> = rows.iter().map(|row| format!("{} {}", short(&row.label), row.value_text)).collect();
-    let summary = format!("Kernels with the most time: {}.", first_few(&parts));
-    Ok((note, rows::chart(&rows, Measure::Time, "Time in all launches", summary, options.width)))
+    rows::panel(view, "Kernels with the most time", note, &rows, Measure::Time, "Time in all launches")
 }
 
 /// Sentences about the baseline, and the number of bars that have one.
@@ -71,7 +69,7 @@ fn row(bar: &KernelBar, several_devices: bool) -> Option<Row> {
         tooltip: format!("{name}{on}: {} in {launches}, {}{baseline_text}", total.exact, bar.category),
         baseline,
         kernel: Some(name.to_owned()),
-        hatched: None,
+        ..Row::default()
     })
 }
 
@@ -81,10 +79,6 @@ fn baseline(bar: &KernelBar) -> (String, Option<(f64, String)>) {
         BaselineRow::NoBaseline => (String::new(), None),
         BaselineRow::New => ("; not in the baseline".to_owned(), None),
         BaselineRow::TooShort => ("; in the baseline, but too short for a row".to_owned(), None),
-        BaselineRow::Row(other) => {
-            let Some(Time { ns, exact, .. }) = time(other, "total_time_ms") else { return (String::new(), None) };
-            let title = format!("Baseline: {}: {exact}", other.text("kernel_name"));
-            (format!("; baseline {exact}"), Some((ns, title)))
-        }
+        BaselineRow::Row(other) => outline(other.text("kernel_name"), Some(other), "total_time_ms"),
     }
 }

@@ -1,9 +1,9 @@
 //! Panel: histogram of launch latencies (from the end of the launching call to the start of the kernel) with percentiles.
 
+use super::super::glyphs;
 use super::super::layout::{self, SMALL, UNIT};
-use super::super::{Node, glyphs};
 use super::plot::{Mark, Plot, Scale, Shape};
-use super::{PanelResult, Time, View, WORK, exact, time};
+use super::{PanelResult, Time, View, WORK, exact, no_data, time};
 use crate::analysis::dashboard::number;
 use crate::analysis::results::Run;
 use crate::analysis::section::Record;
@@ -23,7 +23,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let without = !view.options.communication;
     let bins: Vec<Bin> = section.rows.iter().filter_map(|row| Bin::of(row, without)).collect();
     if bins.iter().all(|bin| bin.count <= 0.0) {
-        return Err(("No launches to show.".to_owned(), String::new()));
+        return Err(no_data("No launches to show."));
     }
     let percentiles = percentiles_of(view.run, without);
     let base = view.baseline.map(|run| percentiles_of(run, without));
@@ -109,8 +109,8 @@ fn columns(bins: &[Bin]) -> Vec<Mark> {
             bin.to.exact,
             format::counted(&bin.count_text, "launch", "launches")
         );
-        let node = Node { class: format!("{WORK} dash-column"), title, ..Node::default() };
-        Mark { points: vec![(bin.from.ns, bin.count), (bin.to.ns, 0.0)], shape: Shape::Box, node }
+        let corners = vec![(bin.from.ns, bin.count), (bin.to.ns, 0.0)];
+        Mark::new(Shape::Box, corners, &format!("{WORK} dash-column"), &title)
     };
     shown.map(mark).collect()
 }
@@ -124,15 +124,10 @@ fn percentile_line(plot: &Plot, line: i32, name: &str, at: &Time, class: &str) -
     let fits = x + glyphs::width(&text, SMALL) + 8 * UNIT < plot.inner_width() + plot.right;
     let (offset_x, anchor) = if fits { (4 * UNIT, "start") } else { (-4 * UNIT, "end") };
     let title = format!("{name}: {}", at.exact);
-    let node = Node { class: class.to_owned(), title, ..Node::default() };
-    let label = Node { class: "delta-name dash-halo".to_owned(), text, ..Node::default() };
     let up = plot.top - 28 * UNIT - line * LINE;
+    let label = Shape::Text { offset: (offset_x, -up), size: SMALL, anchor };
     [
-        Mark { points: vec![(at.ns, 0.0), (at.ns, top)], shape: Shape::VerticalLine(up + 8 * UNIT), node },
-        Mark {
-            points: vec![(at.ns, top)],
-            shape: Shape::Text { offset: (offset_x, -up), size: SMALL, anchor },
-            node: label,
-        },
+        Mark::new(Shape::VerticalLine(up + 8 * UNIT), vec![(at.ns, 0.0), (at.ns, top)], class, &title),
+        Mark::new(label, vec![(at.ns, top)], "delta-name dash-halo", "").with_text(text),
     ]
 }

@@ -143,7 +143,6 @@ pub fn ceilings(run: &Run, options: &Options) -> String {
 impl<'a> View<'a> {
     /// A section with rows, or the reason for missing data.
     fn section(&self, name: &str) -> Result<&'a Section, (String, String)> {
-        let no_data = |why: &str| (why.to_owned(), String::new());
         let Some(section) = self.run.sections.get(name) else {
             return Err(no_data(
                 "This run does not have this section: its file lacks it, or the analysis is not finished.",
@@ -162,8 +161,7 @@ impl<'a> View<'a> {
 
     /// An error if the panel shows communication and this is switched off.
     fn require_communication(&self) -> Result<(), (String, String)> {
-        let off = || ("Communication is switched off.".to_owned(), String::new());
-        if self.options.communication { Ok(()) } else { Err(off()) }
+        if self.options.communication { Ok(()) } else { Err(no_data("Communication is switched off.")) }
     }
 
     /// A sentence that names the baseline.
@@ -207,19 +205,20 @@ fn percent(row: &Record, key: &str) -> Option<String> {
     number(row, key).map(|value| crate::report::format::percent(value / 100.0))
 }
 
-/// The first items of a list for a sentence, and the number of the others.
-fn first_few(parts: &[String]) -> String {
-    const MAX_NAMED: usize = 4;
-    let mut words: Vec<String> = parts.iter().take(MAX_NAMED).cloned().collect();
-    if let Some(more) = parts.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
-        words.push(format!("{more} more"));
-    }
-    words.join("; ")
+/// Tooltip text about the baseline, and length and tooltip of its outline, from a row of the baseline.
+fn outline(name: &str, row: Option<&Record>, key: &str) -> (String, Option<(f64, String)>) {
+    let Some(Time { ns, exact, .. }) = row.and_then(|row| time(row, key)) else { return (String::new(), None) };
+    (format!("; baseline {exact}"), Some((ns, format!("Baseline: {name}: {exact}"))))
 }
 
 /// A name, shortened for a sentence.
 fn short(name: &str) -> String {
     glyphs::shorten(name, 1_000, 40_000)
+}
+
+/// The reason for missing data, if no command helps.
+fn no_data(why: impl Into<String>) -> (String, String) {
+    (why.into(), String::new())
 }
 
 /// Panels that need the full width for their names and lanes.

@@ -3,9 +3,9 @@
 //! A line is thinned to the lowest and highest sample of each column, at most 3,000 points in all.
 
 use super::super::layout::{self, SMALL, UNIT, line as stroke, short_text};
-use super::super::{Node, glyphs};
+use super::super::{Node, first_few, glyphs};
 use super::plot::{Mark, Plot, Scale, Shape};
-use super::{PanelResult, View};
+use super::{PanelResult, View, no_data, short};
 use crate::analysis::dashboard::{CounterLines, HoverInterval, Line, counter_lines};
 use crate::digits::grouped;
 use crate::report::format::duration;
@@ -24,17 +24,14 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let section = view.section("nvlink_timeseries")?;
     let links = counter_lines(section, MAX_POINTS, HOVER_INTERVALS);
     if links.lines.is_empty() {
-        return Err(("No counter has a valid sample.".to_owned(), String::new()));
+        return Err(no_data("No counter has a valid sample."));
     }
     let (plot, lines) = plot(&links, view.options.width);
     let mut nodes = plot.draw(marks(&links, view.options.communication, &plot));
     nodes.extend(legend(&links.lines, &plot, lines));
-    let parts: Vec<String> = links
-        .lines
-        .iter()
-        .map(|line| format!("{} up to {}", super::short(&name(line, &links.lines)), line.highest))
-        .collect();
-    let summary = format!("{} over {}: {}.", count(&links), duration(links.length_ns), super::first_few(&parts));
+    let parts: Vec<String> =
+        links.lines.iter().map(|line| format!("{} up to {}", short(&name(line, &links.lines)), line.highest)).collect();
+    let summary = format!("{} over {}: {}.", count(&links), duration(links.length_ns), first_few(&parts, "; "));
     let shading = match (view.options.communication, links.active_ns.is_empty()) {
         (false, _) => "Communication is switched off: nothing is shaded.",
         (true, true) => "No sample was taken during a collective.",
@@ -102,18 +99,16 @@ fn marks(links: &CounterLines, communication: bool, plot: &Plot) -> Vec<Mark> {
     if communication {
         for &(from, to) in &links.active_ns {
             let title = format!("Communication: {from} to {to} ns from the first sample");
-            let node = Node { class: "dash-active".to_owned(), title, ..Node::default() };
-            marks.push(Mark { points: across((from, to)), shape: Shape::Box, node });
+            marks.push(Mark::new(Shape::Box, across((from, to)), "dash-active", &title));
         }
     }
     for (index, line) in links.lines.iter().enumerate() {
         let points = line.points.iter().map(|(time, value)| (*time as f64, *value)).collect();
-        let node = Node { class: line_class(index), title: name(line, &links.lines), ..Node::default() };
-        marks.push(Mark { points, shape: Shape::Path, node });
+        marks.push(Mark::new(Shape::Path, points, &line_class(index), &name(line, &links.lines)));
     }
     for interval in links.hover.iter().filter(|interval| interval.highest.iter().any(Option::is_some)) {
-        let node = Node { class: "dash-hover".to_owned(), title: tooltip(interval, &links.lines), ..Node::default() };
-        marks.push(Mark { points: across((interval.from_ns, interval.to_ns)), shape: Shape::Box, node });
+        let corners = across((interval.from_ns, interval.to_ns));
+        marks.push(Mark::new(Shape::Box, corners, "dash-hover", &tooltip(interval, &links.lines)));
     }
     marks
 }

@@ -222,6 +222,18 @@ pub(super) struct Mark {
     pub(super) node: Node,
 }
 
+impl Mark {
+    pub(super) fn new(shape: Shape, points: Vec<(f64, f64)>, class: &str, title: &str) -> Self {
+        let node = Node { class: class.to_owned(), title: title.to_owned(), ..Node::default() };
+        Self { points, shape, node }
+    }
+
+    pub(super) fn with_text(mut self, text: String) -> Self {
+        self.node.text = text;
+        self
+    }
+}
+
 /// The shape drawn at the points of a mark. Sizes are in hundredths of a pixel.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Shape {

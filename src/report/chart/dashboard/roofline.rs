@@ -3,9 +3,9 @@
 //! Without counters there are no points; without a matching preset there are no ceilings.
 
 use super::super::layout::{self, SMALL, UNIT};
-use super::super::{Node, glyphs};
+use super::super::{first_few, glyphs};
 use super::plot::{Mark, Plot, Scale, Shape};
-use super::{PanelResult, View, ceilings, exact, first_few, short};
+use super::{PanelResult, View, ceilings, exact, no_data, short};
 use crate::analysis::dashboard::{Limit, Point, Preset, points, preset};
 use crate::report::format::{counted, measure};
 use crate::report::palette;
@@ -22,7 +22,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let preset = preset(view.run, options.hardware.as_deref());
     let points = points(view.run, view.baseline, preset, options.communication);
     if points.is_empty() {
-        return Err(("No kernel has counters for both operations and bytes above zero.".to_owned(), String::new()));
+        return Err(no_data("No kernel has counters for both operations and bytes above zero."));
     }
     let baseline = view.baseline.map(|run| format!(" Hollow: {}.", run.label)).unwrap_or_default();
     let note =
@@ -40,7 +40,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
             )
         })
         .collect();
-    let summary = format!("Roofline of {} kernels: {}.", points.len(), first_few(&parts));
+    let summary = format!("Roofline of {} kernels: {}.", points.len(), first_few(&parts, "; "));
     Ok((note, plot.chart(summary, nodes)))
 }
 
@@ -80,19 +80,16 @@ fn marks(points: &[Point], preset: Option<&Preset>, plot: &Plot) -> Vec<Mark> {
         marks.extend(point.baseline.map(|at| {
             let title =
                 format!("Baseline: {}: {} FLOP per byte, {} TFLOP/s", point.row.text("kernel_name"), at.0, at.1);
-            Mark {
-                points: vec![at],
-                shape: Shape::Dot(RADIUS),
-                node: Node { class: "dash-hollow".to_owned(), title, ..Node::default() },
-            }
+            Mark::new(Shape::Dot(RADIUS), vec![at], "dash-hollow", &title)
         }));
     }
     // In reverse, so that the kernels with the most time are drawn on top.
     for point in points.iter().rev() {
-        let attrs = vec![("data-kernel", point.row.text("kernel_name").to_owned())];
         let class = format!("dash-dot {}", palette::class(point.category));
-        let node = Node { class, title: tooltip(point), attrs, ..Node::default() };
-        marks.push(Mark { points: vec![(point.flop_per_byte, point.tflops)], shape: Shape::Dot(RADIUS), node });
+        let position = vec![(point.flop_per_byte, point.tflops)];
+        let mut mark = Mark::new(Shape::Dot(RADIUS), position, &class, &tooltip(point));
+        mark.node.attrs.push(("data-kernel", point.row.text("kernel_name").to_owned()));
+        marks.push(mark);
     }
     let mut used_heights = Vec::new();
     marks.extend(points.iter().take(MAX_LABELS).filter_map(|point| label(point, plot, &mut used_heights)));
@@ -112,8 +109,7 @@ fn label(point: &Point, plot: &Plot, used_heights: &mut Vec<i32>) -> Option<Mark
     let fits = x + 10 * UNIT + glyphs::width(&text, SMALL) < inner;
     let (offset_x, anchor) = if fits { (8 * UNIT, "start") } else { (-8 * UNIT, "end") };
     let shape = Shape::Text { offset: (offset_x, 4 * UNIT), size: SMALL, anchor };
-    let points = vec![(point.flop_per_byte, point.tflops)];
-    Some(Mark { points, shape, node: Node { class: "delta-name".to_owned(), text, ..Node::default() } })
+    Some(Mark::new(shape, vec![(point.flop_per_byte, point.tflops)], "delta-name", "").with_text(text))
 }
 
 /// Both ceilings as one line with labels.
@@ -126,15 +122,12 @@ fn roof(preset: &Preset, plot: &Plot) -> Vec<Mark> {
         "{}: {} TB/s up to {ridge} FLOP per byte, then {peak} TFLOP/s {}",
         preset.title, preset.memory_tb_per_s, preset.precision
     );
-    let node = Node { class: "dash-roof".to_owned(), title, ..Node::default() };
-    let label = |text: String, at: (f64, f64), offset: (i32, i32), anchor: &'static str| Mark {
-        points: vec![at],
-        shape: Shape::Text { offset, size: SMALL, anchor },
-        node: Node { class: "chart-note".to_owned(), text, ..Node::default() },
+    let label = |text: String, at: (f64, f64), offset: (i32, i32), anchor: &'static str| {
+        Mark::new(Shape::Text { offset, size: SMALL, anchor }, vec![at], "chart-note", "").with_text(text)
     };
     let memory = format!("{} TB/s", preset.memory_tb_per_s);
     vec![
-        Mark { points, shape: Shape::Path, node },
+        Mark::new(Shape::Path, points, "dash-roof", &title),
         label(format!("{peak} TFLOP/s"), (range.end, peak), (0, -8 * UNIT), "end"),
         label(memory, (halfway, preset.roof_tflops(halfway)), (10 * UNIT, 12 * UNIT), "start"),
     ]

@@ -1,8 +1,9 @@
 //! Horizontal bars from zero, one per row, with labels: the layout of most panels.
 
 use super::super::layout::{self, AXIS, EDGE, NARROW, SMALL, TEXT, TOP, UNIT, baseline, text};
-use super::super::{Chart, Node, glyphs};
+use super::super::{Node, first_few, glyphs};
 use super::plot::{Mark, Plot, Scale, Shape};
+use super::{PanelResult, View, short};
 
 /// One bar.
 #[derive(Debug, Default)]
@@ -89,8 +90,15 @@ impl Layout {
 }
 
 /// Draws the rows from top to bottom on one axis.
-pub(super) fn chart(rows: &[Row], measure: Measure, x_name: &str, summary: String, width: u32) -> Chart {
-    let layout = Layout::new(rows, width);
+pub(super) fn panel(
+    view: &View,
+    title: &str,
+    note: String,
+    rows: &[Row],
+    measure: Measure,
+    x_name: &str,
+) -> PanelResult {
+    let layout = Layout::new(rows, view.options.width);
     let values =
         rows.iter().flat_map(|row| [Some(row.value), row.baseline.as_ref().map(|(value, _)| *value)]).flatten();
     let (low, high) = values.fold((0.0_f64, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
@@ -117,34 +125,32 @@ pub(super) fn chart(rows: &[Row], measure: Measure, x_name: &str, summary: Strin
     for (index, row) in rows.iter().enumerate() {
         nodes.extend(label(row, layout.bar_top(index) + TOP, &layout));
     }
-    plot.chart(summary, nodes)
+    let parts: Vec<String> = rows.iter().map(|row| format!("{} {}", short(&row.label), row.value_text)).collect();
+    Ok((note, plot.chart(format!("{title}: {}.", first_few(&parts, "; ")), nodes)))
 }
 
 fn marks(rows: &[Row], layout: &Layout, height: i32) -> Vec<Mark> {
     let mut marks = Vec::new();
     // In a narrow chart the zero line would cross the labels above the bars.
     if !layout.is_narrow {
-        let node = Node { class: "chart-zero".to_owned(), ..Node::default() };
-        marks.push(Mark { points: vec![(0.0, 0.0), (0.0, f64::from(height))], shape: Shape::VerticalLine(0), node });
+        let points = vec![(0.0, 0.0), (0.0, f64::from(height))];
+        marks.push(Mark::new(Shape::VerticalLine(0), points, "chart-zero", ""));
     }
     for (index, row) in rows.iter().enumerate() {
         let top = layout.bar_top(index);
         let bar = |to: f64, top: i32| vec![(0.0, f64::from(top)), (to, f64::from(top))];
         if let Some((value, title)) = &row.baseline {
-            let node = Node { class: "dash-base".to_owned(), title: title.clone(), ..Node::default() };
             let top = top - (BASELINE - BAR) / 2;
-            marks.push(Mark { points: bar(*value, top), shape: Shape::Bar(BASELINE), node });
-            let hatching = Node { class: "hatch dash-base".to_owned(), ..Node::default() };
-            marks.push(Mark { points: bar(*value, top), shape: Shape::Hatch(BASELINE), node: hatching });
+            marks.push(Mark::new(Shape::Bar(BASELINE), bar(*value, top), "dash-base", title));
+            marks.push(Mark::new(Shape::Hatch(BASELINE), bar(*value, top), "hatch dash-base", ""));
         }
         if row.value != 0.0 {
-            let attrs = row.kernel.iter().map(|kernel| ("data-kernel", kernel.clone())).collect();
-            let node = Node { class: row.class.clone(), title: row.tooltip.clone(), attrs, ..Node::default() };
-            marks.push(Mark { points: bar(row.value, top), shape: Shape::Bar(BAR), node });
+            let mut mark = Mark::new(Shape::Bar(BAR), bar(row.value, top), &row.class, &row.tooltip);
+            mark.node.attrs.extend(row.kernel.iter().map(|kernel| ("data-kernel", kernel.clone())));
+            marks.push(mark);
         }
         if let Some(hatched) = row.hatched.filter(|hatched| *hatched > 0.0) {
-            let node = Node { class: "hatch dash-part".to_owned(), ..Node::default() };
-            marks.push(Mark { points: bar(hatched, top), shape: Shape::Hatch(BAR), node });
+            marks.push(Mark::new(Shape::Hatch(BAR), bar(hatched, top), "hatch dash-part", ""));
         }
         if !layout.is_narrow {
             marks.push(value_text(row, top, layout.max_text_width));
@@ -161,8 +167,7 @@ fn value_text(row: &Row, top: i32, max_width: i32) -> Mark {
     let (offset_x, anchor) = if is_negative { (-GAP, "end") } else { (GAP, "start") };
     let shape = Shape::Text { offset: (offset_x, baseline(BAR / 2, TEXT)), size: TEXT, anchor };
     let text = glyphs::shorten(&row.value_text, TEXT, max_width);
-    let node = Node { class: "delta-change".to_owned(), title: row.tooltip.clone(), text, ..Node::default() };
-    Mark { points: vec![(end, f64::from(top))], shape, node }
+    Mark::new(shape, vec![(end, f64::from(top))], "delta-change", &row.tooltip).with_text(text)
 }
 
 fn label(row: &Row, top: i32, layout: &Layout) -> Vec<Node> {

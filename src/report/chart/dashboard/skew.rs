@@ -1,7 +1,7 @@
 //! Panel: communication time of each rank, relative to the median rank.
 
 use super::rows::{self, Measure, Row};
-use super::{PanelResult, View, exact, first_few, percent};
+use super::{PanelResult, View, exact, percent};
 use crate::analysis::dashboard::{capture_ranks, has_ranks, matching_row, most_skewed, number};
 use crate::analysis::section::Record;
 use crate::report::palette;
@@ -12,11 +12,9 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let section = view.section("nccl_rank_skew")?;
     view.require_communication()?;
     if !has_ranks(section) {
-        let why =
-            "Skew compares ranks, but every operation of this trace has only one rank. Open the traces of several \
-                   ranks together to compare them."
-                .to_owned();
-        return Err((why, capture_ranks(view.run.format).to_owned()));
+        let why = "Skew compares ranks, but every operation of this trace has only one rank. Open the traces of several \
+                   ranks together to compare them.";
+        return Err((why.to_owned(), capture_ranks(view.run.format).to_owned()));
     }
     let other = view.baseline_section("nccl_rank_skew");
     let bar = |row: &Record| {
@@ -38,14 +36,10 @@ pub(super) fn draw(view: &View) -> PanelResult {
                 exact(row, "max_duration_ms"),
             ),
             baseline: base.map(|(value, exact)| (value, format!("Baseline: {operation}, {rank}: {exact} %"))),
-            hatched: None,
-            kernel: None,
+            ..Row::default()
         })
     };
     let rows: Vec<Row> = most_skewed(section, MAX_BARS).into_iter().filter_map(bar).collect();
-    let parts: Vec<String> =
-        rows.iter().map(|row| format!("{} {}", super::short(&row.label), row.value_text)).collect();
-    let summary = format!("Ranks compared with the median rank: {}.", first_few(&parts));
     let left_out = section.rows.len().saturating_sub(MAX_BARS);
     let left_out = if left_out > 0 {
         format!(" {left_out} rows nearer to the median are only in the table.")
@@ -56,14 +50,6 @@ pub(super) fn draw(view: &View) -> PanelResult {
         "The rank that arrives last waits least, so the rank with the least time may be the cause.{left_out}{}",
         view.baseline_note()
     );
-    Ok((
-        note,
-        rows::chart(
-            &rows,
-            Measure::Plain,
-            "Time in collectives, from the median rank (%)",
-            summary,
-            view.options.width,
-        ),
-    ))
+    let x_name = "Time in collectives, from the median rank (%)";
+    rows::panel(view, "Ranks compared with the median rank", note, &rows, Measure::Plain, x_name)
 }

@@ -1,7 +1,7 @@
 //! Panel: time of each kind of work, and the part that overlaps another kind.
 
 use super::rows::{self, Measure, Row};
-use super::{PanelResult, View, WORK, exact, first_few, percent, time};
+use super::{PanelResult, View, WORK, exact, outline, percent, time};
 use crate::analysis::dashboard::{matching_row, number};
 use crate::analysis::section::Record;
 use crate::report::format::duration;
@@ -16,11 +16,8 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let is_shown = |row: &&Record| view.options.communication || row.text("label") != COMMUNICATION;
     let rows: Vec<Row> =
         section.rows.iter().filter(is_shown).filter_map(|row| bar(row, matching_row(other, row, &["label"]))).collect();
-    let parts: Vec<String> =
-        rows.iter().map(|row| format!("{} {}", super::short(&row.label), row.value_text)).collect();
-    let summary = format!("Work at the same time: {}.", first_few(&parts));
     let note = format!("{}{}{}", overlaps(view, &section.summary), switched_off(view), view.baseline_note());
-    Ok((note, rows::chart(&rows, Measure::Time, "Time, summed over devices", summary, view.options.width)))
+    rows::panel(view, "Work at the same time", note, &rows, Measure::Time, "Time, summed over devices")
 }
 
 fn switched_off(view: &View) -> &'static str {
@@ -35,8 +32,7 @@ fn bar(row: &Record, other: Option<&Record>) -> Option<Row> {
     let total = time(row, "total_time_ms")?;
     let label = row.text("label");
     let share = number(row, "overlap_pct").unwrap_or(0.0).clamp(0.0, 100.0);
-    let base = other.and_then(|row| time(row, "total_time_ms"));
-    let baseline_text = base.as_ref().map(|base| format!("; baseline {}", base.exact)).unwrap_or_default();
+    let (baseline_text, baseline) = outline(label, other, "total_time_ms");
     let class = match label {
         COMMUNICATION => format!("seg {}", palette::class("communication")),
         "Memcpy" | "Memset" => format!("seg {}", palette::class("memory")),
@@ -49,8 +45,8 @@ fn bar(row: &Record, other: Option<&Record>) -> Option<Row> {
         hatched: Some(total.ns * share / 100.0),
         value_text: format!("{}, {} overlapped", total.text, percent(row, "overlap_pct").unwrap_or_default()),
         tooltip: format!("{label}: {}, {} % overlapped{baseline_text}", total.exact, exact(row, "overlap_pct")),
-        baseline: base.map(|base| (base.ns, format!("Baseline: {label}: {}", base.exact))),
-        kernel: None,
+        baseline,
+        ..Row::default()
     })
 }
 

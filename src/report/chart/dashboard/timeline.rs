@@ -1,9 +1,9 @@
 //! Panel: the longest single events over time, with one lane per stream or thread.
 
 use super::super::layout::{self, AXIS, EDGE, NARROW, SMALL, TOP, UNIT, baseline, short_text};
-use super::super::{Node, glyphs};
+use super::super::{first_few, glyphs};
 use super::plot::{Mark, Plot, Scale, Shape};
-use super::{PanelResult, View, exact, first_few, short, time};
+use super::{PanelResult, View, exact, no_data, short, time};
 use crate::analysis::dashboard::{Categories, is_communication};
 use crate::analysis::section::Record;
 use crate::report::palette;
@@ -17,7 +17,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let is_shown = |row: &&Record| view.options.communication || !is_communication_event(row);
     let events: Vec<&Record> = section.rows.iter().filter(is_shown).collect();
     if events.is_empty() {
-        return Err(("All of the longest events are communication, which is switched off.".to_owned(), String::new()));
+        return Err(no_data("All of the longest events are communication, which is switched off."));
     }
     let left_out = section.rows.len() - events.len();
     let lanes = lanes(&events);
@@ -39,7 +39,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
         .iter()
         .filter_map(|row| Some(format!("{} {}", short(&name(row)), time(row, "duration_ms")?.text)))
         .collect();
-    let summary = format!("The {} longest events in {} lanes: {}.", events.len(), lanes.len(), first_few(&parts));
+    let summary = format!("The {} longest events in {} lanes: {}.", events.len(), lanes.len(), first_few(&parts, "; "));
     Ok((note, plot.chart(summary, nodes)))
 }
 
@@ -100,14 +100,9 @@ fn marks(events: &[&Record], lanes: &[&str], categories: &Categories, plot: &Plo
             end.exact,
             row.text("lane")
         );
-        marks.push(Mark {
-            points: points.clone(),
-            shape: Shape::Bar(BAR),
-            node: Node { class: format!("seg {class}"), title, ..Node::default() },
-        });
+        marks.push(Mark::new(Shape::Bar(BAR), points.clone(), &format!("seg {class}"), &title));
         if is_hatched {
-            let node = Node { class: format!("hatch {class}"), ..Node::default() };
-            marks.push(Mark { points: points.clone(), shape: Shape::Hatch(BAR), node });
+            marks.push(Mark::new(Shape::Hatch(BAR), points.clone(), &format!("hatch {class}"), ""));
         }
         marks.extend(label(row, &class, &points, plot));
     }
@@ -134,6 +129,5 @@ fn label(row: &Record, class: &str, points: &[(f64, f64)], plot: &Plot) -> Optio
         return None;
     }
     let shape = Shape::Text { offset: ((right - left) / 2, baseline(BAR / 2, SMALL)), size: SMALL, anchor: "middle" };
-    let node = Node { class: format!("seg-label {class}"), text, ..Node::default() };
-    Some(Mark { points: vec![*from], shape, node })
+    Some(Mark::new(shape, vec![*from], &format!("seg-label {class}"), "").with_text(text))
 }
