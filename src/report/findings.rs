@@ -103,20 +103,15 @@ fn lines(text: &str) -> Vec<&str> {
 mod tests {
     use super::*;
     use crate::analysis::section::Section;
-    use crate::analysis::section::Sections;
-    use crate::session::{self, Choices};
-    use crate::trace::{Format, TraceBuilder};
+    use crate::report::tests_support::empty_run;
 
     /// A run with this label and these findings: severity, title and cost in milliseconds.
     fn run(label: &str, findings: &[(&str, &str, f64)]) -> Run {
-        let mut run =
-            session::run(&TraceBuilder::new(label, Format::TorchProfiler).finish(), &Choices::default()).unwrap();
         let mut section = Section::new("Findings", "", &["severity", "title", "cost_ms", "evidence"]);
         for (severity, title, cost_ms) in findings {
             section.row([(*severity).into(), (*title).into(), (*cost_ms).into(), label.into()]);
         }
-        run.sections = Sections::from([("findings".to_owned(), section)]);
-        run
+        Run { sections: [("findings".to_owned(), section)].into(), ..empty_run(label) }
     }
 
     #[test]

@@ -296,46 +296,19 @@ fn title_attribute(title: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::results::{Attribution, Sections, Totals, Wall, WallSource};
     use crate::report::chart::{Bar, Segment, stacked_bars};
+    use crate::report::tests_support::empty_run;
 
     const HOSTILE: &str = "</script></style><img src=x onerror=\"alert('1')\">&amp;\u{1}";
 
-    fn report(label: &str) -> Report {
-        let wall = Wall {
-            wall_ns: 10,
-            source: WallSource::Window,
-            bar_ns: 10,
-            cpu_ns: 4,
-            shared_ns: 0,
-            busy_share: 0.6,
-            cpu_share: 0.4,
-            shared_share: 0.0,
-        };
-        let notice = Notice {
-            severity: Severity::Warning,
-            code: "truncated".into(),
-            message: label.into(),
-            count: 2,
-            advice: label.into(),
-        };
-        let run = Run {
-            label: label.into(),
-            format: crate::trace::Format::TorchProfiler,
-            engine: Some(label.into()),
-            rules: label.into(),
-            attribution: Attribution::FirstCome,
-            devices_merged: false,
-            window: None,
-            totals: Totals::default(),
-            wall,
-            devices: Vec::new(),
-            categories: Vec::new(),
-            kernels: Vec::new(),
-            notices: vec![notice],
-            sections: Sections::new(),
-        };
-        Report { schema: label.into(), runs: vec![run.clone(), run] }
+    fn report(text: &str) -> Report {
+        let mut run = empty_run(text);
+        run.sections.clear();
+        (run.engine, run.rules) = (Some(text.into()), text.into());
+        for notice in &mut run.notices {
+            (notice.message, notice.advice, notice.count) = (text.into(), text.into(), 2);
+        }
+        Report::new(vec![run.clone(), run])
     }
 
     fn table(name: &str) -> Table {

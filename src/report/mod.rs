@@ -176,79 +176,44 @@ fn version(json: &Json) -> &str {
     json.get_path(&["schema"]).and_then(Json::text).unwrap_or_default()
 }
 
-/// A report with kernels, sections and notices for tests.
+/// Runs and reports for tests.
 #[cfg(test)]
 mod tests_support {
-    use super::Report;
-    use crate::analysis::testing::import;
-    use crate::input::Importer;
+    use super::{Report, Run};
     use crate::session::{self, Choices};
+    use crate::trace::testing::TestTrace;
 
+    /// The run of a trace without events.
+    pub(super) fn empty_run(label: &str) -> Run {
+        session::run(&TestTrace::new().label(label).finish(), &Choices::default()).unwrap()
+    }
+
+    /// A report with 40 kernels, sections and notices.
     pub(super) fn sample() -> Report {
-        let events: Vec<String> = (0..40)
-            .map(|index| {
-                let (kernel, start) = (format!("kernel_{index}<float, {index}>(int)"), index * 10);
-                format!(
-                    r#"{{"ph": "X", "cat": "kernel", "name": "{kernel}", "pid": 0, "tid": 7, "ts": {start}, "dur": 7.5,
-                    "args": {{"device": 0, "stream": 7, "correlation": {index}}}}}"#
-                )
-            })
-            .collect();
-        let text = format!(r#"{{"traceEvents": [{}]}}"#, events.join(","));
-        let trace = import(Importer::new("sample.json"), text.as_bytes());
-        Report::new(vec![session::run(&trace, &Choices::default()).unwrap()])
+        let mut trace = TestTrace::new();
+        trace.label("sample.json");
+        for index in 0..40 {
+            let start = index * 10_000;
+            trace.kernel(&format!("kernel_{index}<float, {index}>(int)"), start..start + 7_500);
+        }
+        Report::new(vec![session::run(&trace.finish(), &Choices::default()).unwrap()])
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::tests_support::{empty_run, sample};
     use super::*;
-    use crate::analysis::results::{Attribution, Category, Format, Sections, Totals, Wall, WallSource};
-
-    fn run(label: &str, share: f64) -> Run {
-        let category = Category {
-            category: "gemm".into(),
-            count: 1,
-            duration_ns: 1,
-            elapsed_ns: i64::MAX,
-            exclusive_ns: 0,
-            fair_ns: 0,
-            elapsed_share: share,
-            bar_share: share,
-        };
-        let wall = Wall {
-            wall_ns: 1,
-            source: WallSource::Window,
-            bar_ns: 1,
-            cpu_ns: 0,
-            cpu_share: share,
-            busy_share: share,
-            shared_ns: 0,
-            shared_share: share,
-        };
-        Run {
-            label: label.into(),
-            format: Format::TorchProfiler,
-            engine: None,
-            rules: "gpuprism/default".into(),
-            attribution: Attribution::FirstCome,
-            devices_merged: false,
-            window: None,
-            totals: Totals::default(),
-            wall,
-            devices: Vec::new(),
-            categories: vec![category],
-            kernels: Vec::new(),
-            notices: Vec::new(),
-            sections: Sections::new(),
-        }
-    }
+    use crate::analysis::results::Wall;
 
     #[test]
     fn reading_a_report_back_restores_every_bit() {
+        let mut run = empty_run("\u{202e}=a,\"b\"\n");
+        run.sections.clear();
+        run.wall.wall_ns = i64::MAX;
         let shares = (1..2000).map(|part| f64::from(part) / 1999.0 / 3.0);
-        let report = Report::new(shares.map(|share| run("\u{202e}=a,\"b\"\n", share)).collect());
-        let text = report.json();
+        let with_share = |share| Run { wall: Wall { cpu_share: share, ..run.wall.clone() }, ..run.clone() };
+        let text = Report::new(shares.map(with_share).collect()).json();
         assert_eq!(Report::read("r.json", &text).unwrap().json(), text);
     }
 
@@ -267,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_page_of_several_runs_compares_them_with_the_first() {
-        let sample = tests_support::sample();
+        let sample = sample();
         let mut other = sample.runs[0].clone();
         other.label = "other.json".into();
         let both = html_page(&Report::new(vec![sample.runs[0].clone(), other]), "t");
@@ -278,7 +243,7 @@ mod tests {
 
     #[test]
     fn duplicate_labels_are_numbered() {
-        let report = Report::new(vec![run("a", 0.0), run("b", 0.0), run("a", 0.0)]);
+        let report = Report::new(["a", "b", "a"].map(empty_run).into());
         assert_eq!(report.labels(), ["a", "b", "a (2)"]);
     }
 }

@@ -342,17 +342,13 @@ fn word(part: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::format::{Shown, exact, figure, headings, shown};
+    use crate::report::tests_support::empty_run;
     use crate::report::{Report, all_tables, csv, groups, known_tables, table as find_table};
-    use crate::session::{self, Choices};
-    use crate::trace::{Format, TraceBuilder};
 
     const HOSTILE: &str = "=cmd|' /C calc'!A0\n</script><img src=x>|`a`\u{1}\u{202e}";
 
     fn run(label: &str, name: &str, section: Section) -> Run {
-        let mut run =
-            session::run(&TraceBuilder::new(label, Format::TorchProfiler).finish(), &Choices::default()).unwrap();
-        run.sections = [(name.to_owned(), section)].into();
-        run
+        Run { sections: [(name.to_owned(), section)].into(), ..empty_run(label) }
     }
 
     fn only(section: Section) -> Table {
@@ -526,9 +522,7 @@ mod tests {
 
     #[test]
     fn every_section_of_a_run_belongs_to_exactly_one_group() {
-        let trace = TraceBuilder::new("t", Format::TorchProfiler).finish();
-        let run = session::run(&trace, &Choices::default()).unwrap();
-        for name in run.sections.keys() {
+        for name in empty_run("t").sections.keys() {
             assert!(known_tables().any(|known| known == table_id(name)), "{name}");
         }
         let mut ids: Vec<&str> = known_tables().collect();

@@ -1,54 +1,21 @@
 use super::*;
-use crate::analysis::results::{Category, Device, Kernel, Notice};
-use crate::analysis::results::{Run, Severity};
+use crate::analysis::results::{Notice, Run, Severity};
 use crate::analysis::section::{Missing, Section, Value};
-use crate::report;
+use crate::report::{self, tests_support::sample};
 use crate::session::{self, Choices};
-use crate::trace::{Format, TraceBuilder};
 use proptest::prelude::*;
 
 /// A run with a text in every field that can contain one.
 fn run(text: &dyn Fn(&str) -> String) -> Run {
-    let mut run = session::run(&TraceBuilder::new("t", Format::TorchProfiler).finish(), &Choices::default()).unwrap();
-    let kernel = |name: &str, at: i64| Kernel {
-        name: text(name),
-        short_name: text(name),
-        category: "gemm".into(),
-        count: 3,
-        duration_ns: 7_000 + at,
-        elapsed_ns: 5_000 + at,
-        exclusive_ns: 1,
-        fair_ns: 2,
-        elapsed_share: 0.25,
-        mean_ns: 1.5,
-        min_ns: 1,
-        max_ns: 9,
-    };
-    let category = Category {
-        category: "gemm".into(),
-        count: 1,
-        duration_ns: 1,
-        elapsed_ns: 2,
-        exclusive_ns: 0,
-        fair_ns: 0,
-        elapsed_share: 0.125,
-        bar_share: 0.5,
-    };
+    let mut run = sample().runs.remove(0);
+    run.kernels.truncate(2);
+    for (kernel, name) in run.kernels.iter_mut().zip(["kernel one", "kernel two"]) {
+        (kernel.name, kernel.short_name) = (text(name), text(name));
+    }
+    run.devices[0].name = text("device");
     run.label = text("label.json");
     run.engine = Some(text("engine"));
     run.rules = text("rules");
-    run.kernels = vec![kernel("kernel one", 1), kernel("kernel two", 2)];
-    run.categories = vec![category];
-    run.devices = vec![Device {
-        id: "0".into(),
-        name: text("device"),
-        gpu_ops: 4,
-        duration_ns: 1,
-        union_ns: 1,
-        window_ns: 1,
-        idle_ns: 0,
-        busy_share: 0.5,
-    }];
     let notice = Notice {
         severity: Severity::Info,
         code: "code".into(),

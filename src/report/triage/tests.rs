@@ -1,26 +1,21 @@
 use super::*;
 use crate::analysis::results::{Notice, Severity};
 use crate::analysis::triage::{catalog, definitions, fuse, kernels, overlap, steps, summary};
-use crate::session::{self, Choices};
-use crate::trace::{Format, TraceBuilder};
+use crate::report::tests_support::empty_run;
 
 const HOSTILE: &str = "void k<a|b>(`x`)\n</table><img src=x>[y](z)";
 
 fn run(label: &str) -> Run {
-    let choices = Choices { without_sections: true, ..Choices::default() };
-    let mut run = session::run(&TraceBuilder::new(label, Format::TorchProfiler).finish(), &choices).unwrap();
-    run.notices.clear();
-    for (name, columns) in [
+    let sections = [
         ("triage_kernels", &kernels::COLUMNS[..]),
         ("triage_overlap", &overlap::COLUMNS[..]),
         ("triage_fuse", &fuse::COLUMNS[..]),
         ("triage_catalog", &catalog::COLUMNS[..]),
         ("triage_steps", &steps::COLUMNS[..]),
         ("triage_summary", &summary::COLUMNS[..]),
-    ] {
-        run.sections.insert(name.to_owned(), Section::new(name, "", columns));
-    }
-    run
+    ];
+    let sections = sections.map(|(name, columns)| (name.to_owned(), Section::new(name, "", columns)));
+    Run { notices: Vec::new(), sections: sections.into(), ..empty_run(label) }
 }
 
 /// Adds a row with these values; all other columns are null.

@@ -4,6 +4,7 @@ use super::*;
 use crate::analysis::dashboard::testing::{run_of, section};
 use crate::input::nsys::golden_trace;
 use crate::report::chart::Node;
+use crate::report::tests_support::{empty_run, sample};
 use crate::session::{self, Choices};
 
 const ALLREDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
@@ -204,24 +205,10 @@ fn bar_lengths_are_proportional_to_values() {
 #[test]
 fn a_kernel_bar_has_the_colour_of_its_category() {
     let mut run = run(1.0);
-    let mut kernel = crate::analysis::results::Kernel {
-        name: "gemm".into(),
-        short_name: "gemm".into(),
-        category: "moe_gemm".into(),
-        count: 3,
-        duration_ns: 8_000_000,
-        elapsed_ns: 8_000_000,
-        exclusive_ns: 0,
-        fair_ns: 0,
-        elapsed_share: 0.5,
-        mean_ns: 1.0,
-        min_ns: 1,
-        max_ns: 1,
-    };
-    run.kernels.push(kernel.clone());
-    kernel.name = "norm".into();
-    kernel.category = "norm".into();
-    run.kernels.push(kernel);
+    run.kernels = sample().runs[0].kernels[..2].to_vec();
+    for (kernel, (name, category)) in run.kernels.iter_mut().zip([("gemm", "moe_gemm"), ("norm", "norm")]) {
+        (kernel.name, kernel.category) = (name.into(), category.into());
+    }
     let panels = dashboard(&Report::new(vec![run]), 0, None, &Options::default());
     let classes: Vec<&str> = bars(&panels, "kernels", "seg ").iter().map(|bar| bar.0.class.as_str()).collect();
     assert_eq!(classes, ["seg cat-moe_gemm", "seg cat-misc", "seg cat-norm", "seg cat-misc"]);
@@ -320,9 +307,7 @@ fn axes_of_bars_start_at_zero_and_logarithmic_axes_have_powers_of_ten() {
 
 #[test]
 fn a_panel_without_data_has_a_reason_and_a_capture_command() {
-    let builder = crate::trace::TraceBuilder::new("t", crate::trace::Format::TorchProfiler);
-    let empty = crate::session::run(&builder.finish(), &crate::session::Choices::default()).unwrap();
-    let panels = dashboard(&Report::new(vec![empty]), 0, None, &Options::default());
+    let panels = dashboard(&Report::new(vec![empty_run("t")]), 0, None, &Options::default());
     for panel in &panels {
         let (why, recapture) = panel.gap.as_ref().unwrap();
         assert!(panel.chart.is_none() && why.ends_with('.') && !recapture.is_empty(), "{panel:?}");
