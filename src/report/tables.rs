@@ -6,7 +6,7 @@ use super::chart::{Bar, Segment};
 use super::table::{Cell, Column, Kind, Table};
 use super::{palette, sections};
 use crate::analysis::pivot::by_category::pivot;
-use crate::analysis::results::{Attribution, Run, Severity, WallSource};
+use crate::analysis::results::{Attribution, Category, Device, Kernel, Notice, Run, Severity, WallSource};
 use crate::analysis::{CPU, SHARED};
 
 /// Returns the table with this id, for all runs or for one; `None` if the id is unknown or no run has the section.
@@ -38,13 +38,35 @@ pub fn is_builtin_table(id: &str) -> bool {
     BUILTIN_TABLES.contains(&id)
 }
 
-fn columns(columns: &[(&str, &str, Kind)]) -> Vec<Column> {
-    let column = |(key, title, kind): &(&str, &str, Kind)| Column {
-        key: (*key).to_owned(),
-        title: (*title).to_owned(),
-        kind: *kind,
-    };
-    columns.iter().map(column).collect()
+/// Key, title and type of a column, and its cell in the row of an item.
+type ColumnSpec<T> = (&'static str, &'static str, Kind, fn(&T) -> Cell);
+
+/// A table with these columns after a column with the label of the run, and one row per item of each run.
+fn table_of<T>(
+    (id, title): (&str, &str),
+    note: String,
+    specs: &[ColumnSpec<T>],
+    runs: &[(&str, &Run)],
+    items: fn(&Run) -> &[T],
+) -> Table {
+    let columns = specs.iter().map(|(key, title, kind, _)| column(key, title, *kind));
+    let rows = runs.iter().flat_map(|(label, run)| items(run).iter().map(move |item| row(label, item, specs)));
+    Table {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        note,
+        columns: [column("run", "Run", Kind::Text)].into_iter().chain(columns).collect(),
+        rows: rows.collect(),
+        ..Table::default()
+    }
+}
+
+fn row<T>(label: &str, item: &T, specs: &[ColumnSpec<T>]) -> Vec<Cell> {
+    [text(label)].into_iter().chain(specs.iter().map(|(.., cell)| cell(item))).collect()
+}
+
+fn column(key: &str, title: &str, kind: Kind) -> Column {
+    Column { key: key.to_owned(), title: title.to_owned(), kind }
 }
 
 fn text(text: &str) -> Cell {
@@ -71,50 +93,28 @@ pub(super) fn attribution_note(runs: &[(&str, &Run)]) -> String {
 }
 
 fn kernels(runs: &[(&str, &Run)]) -> Table {
-    let columns = columns(&[
-        ("run", "Run", Kind::Text),
-        ("name", "Kernel", Kind::Kernel),
-        ("category", "Category", Kind::Category),
-        ("count", "Count", Kind::Count),
-        ("duration_ns", "Total", Kind::Time),
-        ("elapsed_ns", "Elapsed", Kind::Time),
-        ("elapsed_share", "Share", Kind::Share),
-        ("mean_ns", "Mean", Kind::Time),
-        ("min_ns", "Min", Kind::Time),
-        ("max_ns", "Max", Kind::Time),
-        ("exclusive_ns", "Exclusive", Kind::Time),
-        ("fair_ns", "Fair", Kind::Time),
-    ]);
-    let row = |label: &str, kernel: &crate::analysis::results::Kernel| {
-        vec![
-            text(label),
-            Cell::Kernel { short: kernel.short_name.clone(), full: kernel.name.clone() },
-            text(&kernel.category),
-            Cell::Count(kernel.count),
-            Cell::Ns(kernel.duration_ns),
-            Cell::Ns(kernel.elapsed_ns),
-            Cell::Share(kernel.elapsed_share),
-            Cell::MeanNs(kernel.mean_ns),
-            Cell::Ns(kernel.min_ns),
-            Cell::Ns(kernel.max_ns),
-            Cell::Ns(kernel.exclusive_ns),
-            Cell::Ns(kernel.fair_ns),
-        ]
-    };
-    let rows = runs.iter().flat_map(|(label, run)| run.kernels.iter().map(|kernel| row(label, kernel))).collect();
+    let columns: [ColumnSpec<Kernel>; 11] = [
+        ("name", "Kernel", Kind::Kernel, |kernel| Cell::Kernel {
+            short: kernel.short_name.clone(),
+            full: kernel.name.clone(),
+        }),
+        ("category", "Category", Kind::Category, |kernel| text(&kernel.category)),
+        ("count", "Count", Kind::Count, |kernel| Cell::Count(kernel.count)),
+        ("duration_ns", "Total", Kind::Time, |kernel| Cell::Ns(kernel.duration_ns)),
+        ("elapsed_ns", "Elapsed", Kind::Time, |kernel| Cell::Ns(kernel.elapsed_ns)),
+        ("elapsed_share", "Share", Kind::Share, |kernel| Cell::Share(kernel.elapsed_share)),
+        ("mean_ns", "Mean", Kind::Time, |kernel| Cell::MeanNs(kernel.mean_ns)),
+        ("min_ns", "Min", Kind::Time, |kernel| Cell::Ns(kernel.min_ns)),
+        ("max_ns", "Max", Kind::Time, |kernel| Cell::Ns(kernel.max_ns)),
+        ("exclusive_ns", "Exclusive", Kind::Time, |kernel| Cell::Ns(kernel.exclusive_ns)),
+        ("fair_ns", "Fair", Kind::Time, |kernel| Cell::Ns(kernel.fair_ns)),
+    ];
+    let table = table_of(("kernels", "Kernels"), attribution_note(runs), &columns, runs, |run| &run.kernels);
     let totals = match runs {
         [(_, run)] => Some(kernel_totals(run)),
         _ => None,
     };
-    Table {
-        id: "kernels".to_owned(),
-        title: "Kernels".to_owned(),
-        note: attribution_note(runs),
-        columns,
-        rows,
-        totals,
-        ..Table::default()
-    }
+    Table { totals, ..table }
 }
 
 fn kernel_totals(run: &Run) -> Vec<Cell> {
@@ -127,9 +127,9 @@ fn kernel_totals(run: &Run) -> Vec<Cell> {
 fn report_pivot(report: &Report, labels: &[String]) -> Table {
     let pivot = pivot(&report.runs);
     let several = labels.len() > 1;
-    let mut columns = columns(&[("category", "Category", Kind::Category)]);
-    columns.extend(labels.iter().map(|label| Column { key: label.clone(), title: label.clone(), kind: Kind::Time }));
-    columns.extend(several.then(|| Column { key: "total".to_owned(), title: "All runs".to_owned(), kind: Kind::Time }));
+    let mut columns = vec![column("category", "Category", Kind::Category)];
+    columns.extend(labels.iter().map(|label| column(label, label, Kind::Time)));
+    columns.extend(several.then(|| column("total", "All runs", Kind::Time)));
     let cell = |ns: &Option<i64>| ns.map_or(Cell::Empty, Cell::Ns);
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for row in &pivot.rows {
@@ -154,48 +154,27 @@ fn report_pivot(report: &Report, labels: &[String]) -> Table {
 }
 
 fn categories(runs: &[(&str, &Run)]) -> Table {
-    let columns = columns(&[
-        ("run", "Run", Kind::Text),
-        ("category", "Category", Kind::Category),
-        ("count", "Count", Kind::Count),
-        ("duration_ns", "Total", Kind::Time),
-        ("elapsed_ns", "Elapsed", Kind::Time),
-        ("elapsed_share", "Of elapsed", Kind::Share),
-        ("bar_share", "Of wall", Kind::Share),
-        ("exclusive_ns", "Exclusive", Kind::Time),
-        ("fair_ns", "Fair", Kind::Time),
-    ]);
-    let mut rows = Vec::new();
+    let columns: [ColumnSpec<Category>; 8] = [
+        ("category", "Category", Kind::Category, |category| text(&category.category)),
+        ("count", "Count", Kind::Count, |category| Cell::Count(category.count)),
+        ("duration_ns", "Total", Kind::Time, |category| Cell::Ns(category.duration_ns)),
+        ("elapsed_ns", "Elapsed", Kind::Time, |category| Cell::Ns(category.elapsed_ns)),
+        ("elapsed_share", "Of elapsed", Kind::Share, |category| Cell::Share(category.elapsed_share)),
+        ("bar_share", "Of wall", Kind::Share, |category| Cell::Share(category.bar_share)),
+        ("exclusive_ns", "Exclusive", Kind::Time, |category| Cell::Ns(category.exclusive_ns)),
+        ("fair_ns", "Fair", Kind::Time, |category| Cell::Ns(category.fair_ns)),
+    ];
+    let mut table = table_of(("categories", "Categories"), attribution_note(runs), &columns, &[], |_| &[]);
     for (label, run) in runs {
-        rows.extend(run.categories.iter().map(|category| {
-            vec![
-                text(label),
-                text(&category.category),
-                Cell::Count(category.count),
-                Cell::Ns(category.duration_ns),
-                Cell::Ns(category.elapsed_ns),
-                Cell::Share(category.elapsed_share),
-                Cell::Share(category.bar_share),
-                Cell::Ns(category.exclusive_ns),
-                Cell::Ns(category.fair_ns),
-            ]
-        }));
-        rows.extend(unowned(run).map(|(name, ns, share)| {
+        table.rows.extend(run.categories.iter().map(|category| row(label, category, &columns)));
+        table.rows.extend(unowned(run).map(|(name, ns, share)| {
             let mut cells =
                 vec![text(label), text(name), Cell::Empty, Cell::Empty, Cell::Ns(ns), Cell::Empty, Cell::Share(share)];
             cells.resize(9, Cell::Empty);
             cells
         }));
     }
-    Table {
-        id: "categories".to_owned(),
-        title: "Categories".to_owned(),
-        note: attribution_note(runs),
-        columns,
-        rows,
-        totals: None,
-        ..Table::default()
-    }
+    table
 }
 
 /// The parts of a bar that belong to no category: name, nanoseconds, share of the bar.
@@ -206,74 +185,30 @@ fn unowned(run: &Run) -> impl Iterator<Item = (&'static str, i64, f64)> {
 }
 
 fn devices(runs: &[(&str, &Run)]) -> Table {
-    let columns = columns(&[
-        ("run", "Run", Kind::Text),
-        ("id", "Device", Kind::Text),
-        ("name", "Name", Kind::Text),
-        ("gpu_ops", "GPU ops", Kind::Count),
-        ("duration_ns", "Total", Kind::Time),
-        ("union_ns", "Busy", Kind::Time),
-        ("idle_ns", "Idle", Kind::Time),
-        ("busy_share", "Busy", Kind::Share),
-        ("window_ns", "First to last op", Kind::Time),
-    ]);
-    let row = |label: &str, device: &crate::analysis::results::Device| {
-        vec![
-            text(label),
-            text(&device.id),
-            text(&device.name),
-            Cell::Count(device.gpu_ops),
-            Cell::Ns(device.duration_ns),
-            Cell::Ns(device.union_ns),
-            Cell::Ns(device.idle_ns),
-            Cell::Share(device.busy_share),
-            Cell::Ns(device.window_ns),
-        ]
-    };
-    let rows = runs.iter().flat_map(|(label, run)| run.devices.iter().map(|device| row(label, device))).collect();
-    let note =
-        "Busy: time with at least one op running. Idle: wall time minus busy time. Shares are of wall time.".to_owned();
-    Table {
-        id: "devices".to_owned(),
-        title: "Devices".to_owned(),
-        note,
-        columns,
-        rows,
-        totals: None,
-        ..Table::default()
-    }
+    let columns: [ColumnSpec<Device>; 8] = [
+        ("id", "Device", Kind::Text, |device| text(&device.id)),
+        ("name", "Name", Kind::Text, |device| text(&device.name)),
+        ("gpu_ops", "GPU ops", Kind::Count, |device| Cell::Count(device.gpu_ops)),
+        ("duration_ns", "Total", Kind::Time, |device| Cell::Ns(device.duration_ns)),
+        ("union_ns", "Busy", Kind::Time, |device| Cell::Ns(device.union_ns)),
+        ("idle_ns", "Idle", Kind::Time, |device| Cell::Ns(device.idle_ns)),
+        ("busy_share", "Busy", Kind::Share, |device| Cell::Share(device.busy_share)),
+        ("window_ns", "First to last op", Kind::Time, |device| Cell::Ns(device.window_ns)),
+    ];
+    let note = "Busy: time with at least one op running. Idle: wall time minus busy time. Shares are of wall time.";
+    table_of(("devices", "Devices"), note.to_owned(), &columns, runs, |run| &run.devices)
 }
 
 fn notices(runs: &[(&str, &Run)]) -> Table {
-    let columns = columns(&[
-        ("run", "Run", Kind::Text),
-        ("severity", "Severity", Kind::Text),
-        ("code", "Code", Kind::Text),
-        ("count", "Count", Kind::Count),
-        ("message", "Message", Kind::Text),
-        ("advice", "What to do", Kind::Text),
-    ]);
-    let row = |label: &str, notice: &crate::analysis::results::Notice| {
-        vec![
-            text(label),
-            text(severity(notice.severity)),
-            text(&notice.code),
-            Cell::Count(notice.count),
-            text(&notice.message),
-            text(&notice.advice),
-        ]
-    };
-    let rows = runs.iter().flat_map(|(label, run)| run.notices.iter().map(|notice| row(label, notice))).collect();
-    let note = "Problems and remarks from reading and analysing the trace.".to_owned();
-    Table {
-        id: "notices".to_owned(),
-        title: "Notices".to_owned(),
-        note,
-        columns,
-        rows,
-        totals: None,
-        ..Table::default()
-    }
+    let columns: [ColumnSpec<Notice>; 5] = [
+        ("severity", "Severity", Kind::Text, |notice| text(severity(notice.severity))),
+        ("code", "Code", Kind::Text, |notice| text(&notice.code)),
+        ("count", "Count", Kind::Count, |notice| Cell::Count(notice.count)),
+        ("message", "Message", Kind::Text, |notice| text(&notice.message)),
+        ("advice", "What to do", Kind::Text, |notice| text(&notice.advice)),
+    ];
+    let note = "Problems and remarks from reading and analysing the trace.";
+    table_of(("notices", "Notices"), note.to_owned(), &columns, runs, |run| &run.notices)
 }
 
 /// The displayed word for a severity.
