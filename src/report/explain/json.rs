@@ -8,66 +8,43 @@ use crate::report::findings::of_run;
 use crate::report::foreign::{TABLES, Table};
 use crate::rules::signals::Signals;
 use crate::trace::DatabaseInfo;
-use serde::Serialize;
-use serde_json::ser::{CharEscape, Formatter, PrettyFormatter};
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
-/// The keys that every `report.json` of nsys-llm-explainer has, by metric. Keys without a value are null.
-const KEYS: [(&str, &[&str]); 23] = [
-    ("top_kernels", &["table", "kernels", "total_kernel_time_ns", "notes"]),
-    ("launch_storm", &["storm_thresholds", "tiny_kernel_us", "tiny_kernels", "notes"]),
-    ("sync", &["table", "sync_calls", "notes"]),
-    ("barriers", &["present", "barriers", "barriers_by_pid", "pids", "launcher_gap_threshold_us", "notes"]),
-    ("gpu_idle", &["table", "devices", "gaps", "notes"]),
-    ("nccl", &["present", "source", "ops", "rank_rows", "pids", "event_count", "windows", "notes"]),
-    ("nvlink_during_nccl", &["present", "missing_counters", "rows", "timeseries", "notes", "capture_instructions"]),
-    ("timeline", &["present", "events", "t0_ns", "total_gpu_time_ms", "total_cpu_time_ms", "notes"]),
-    ("copy_engine", &["present", "events", "notes"]),
-    ("launch_latency", &["present", "summary", "histogram", "rows", "notes"]),
-    ("stream_overlap", &["present", "summary", "pairwise", "notes"]),
-    ("phase_split", &["present", "rows", "source", "notes"]),
-    ("roofline", &["present", "rows", "notes"]),
-    ("nvtx", &["table", "ranges", "instances", "notes"]),
-    ("nvtx_phases", &["present", "nvtx_total_time_ms", "phases"]),
+/// The keys that every `report.json` of nsys-llm-explainer has, by metric, separated by blanks. Keys without a value are
+/// null.
+const KEYS: [(&str, &str); 23] = [
+    ("top_kernels", "table kernels total_kernel_time_ns notes"),
+    ("launch_storm", "storm_thresholds tiny_kernel_us tiny_kernels notes"),
+    ("sync", "table sync_calls notes"),
+    ("barriers", "present barriers barriers_by_pid pids launcher_gap_threshold_us notes"),
+    ("gpu_idle", "table devices gaps notes"),
+    ("nccl", "present source ops rank_rows pids event_count windows notes"),
+    ("nvlink_during_nccl", "present missing_counters rows timeseries notes capture_instructions"),
+    ("timeline", "present events t0_ns total_gpu_time_ms total_cpu_time_ms notes"),
+    ("copy_engine", "present events notes"),
+    ("launch_latency", "present summary histogram rows notes"),
+    ("stream_overlap", "present summary pairwise notes"),
+    ("phase_split", "present rows source notes"),
+    ("roofline", "present rows notes"),
+    ("nvtx", "table ranges instances notes"),
+    ("nvtx_phases", "present nvtx_total_time_ms phases"),
     (
         "nvtx_kernel_time",
-        &[
-            "present",
-            "kernel_table",
-            "runtime_table",
-            "nvtx_table",
-            "ranges",
-            "total_kernel_time_ns",
-            "mapped_kernel_time_ns",
-            "mapped_kernel_time_ms",
-            "coverage_fraction",
-            "coverage_pct",
-            "mapped_kernel_count",
-            "notes",
-        ],
+        "present kernel_table runtime_table nvtx_table ranges total_kernel_time_ns mapped_kernel_time_ns \
+         mapped_kernel_time_ms coverage_fraction coverage_pct mapped_kernel_count notes",
     ),
-    ("nvtx_kernel_phases", &["present", "attributed_kernel_time_ms", "phases"]),
-    ("per_pid", &["present", "pid_source", "top_pids", "pids", "notes"]),
+    ("nvtx_kernel_phases", "present attributed_kernel_time_ms phases"),
+    ("per_pid", "present pid_source top_pids pids notes"),
     (
         "pid_attribution",
-        &[
-            "kernel_pid_source",
-            "runtime_pid_source",
-            "nvtx_pid_source",
-            "kernel_pid_count",
-            "runtime_pid_count",
-            "nvtx_pid_count",
-            "kernel_pids_sample",
-            "runtime_pids_sample",
-            "nvtx_pids_sample",
-        ],
+        "kernel_pid_source runtime_pid_source nvtx_pid_source kernel_pid_count runtime_pid_count \
+         nvtx_pid_count kernel_pids_sample runtime_pids_sample nvtx_pids_sample",
     ),
-    ("by_pid", &["kernels", "sync", "nvtx", "nvtx_kernel_phases"]),
-    ("by_pid/kernels", &["present", "kernel_table", "pid_source", "pid_quality", "pids", "kernels", "notes"]),
-    ("by_pid/sync", &["present", "runtime_table", "pid_source", "pids", "sync_calls", "notes"]),
-    ("by_pid/nvtx", &["present", "nvtx_table", "pid_source", "ranges", "kernel_time_by_pid", "notes"]),
+    ("by_pid", "kernels sync nvtx nvtx_kernel_phases"),
+    ("by_pid/kernels", "present kernel_table pid_source pid_quality pids kernels notes"),
+    ("by_pid/sync", "present runtime_table pid_source pids sync_calls notes"),
+    ("by_pid/nvtx", "present nvtx_table pid_source ranges kernel_time_by_pid notes"),
 ];
 
 /// The contents of `report.json`.
@@ -93,66 +70,17 @@ pub fn json(run: &Run, capture: &DatabaseInfo) -> String {
 
 /// JSON indented by two blanks, with all non-ASCII characters escaped, as Python writes it.
 fn ascii(report: &Json) -> String {
-    let mut bytes = Vec::new();
-    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Ascii(PrettyFormatter::new()));
     // Serialising strings, numbers and lists under string keys cannot fail.
-    let _ = report.serialize(&mut serializer);
-    bytes.push(b'\n');
-    String::from_utf8(bytes).unwrap_or_default()
-}
-
-struct Ascii<'a>(PrettyFormatter<'a>);
-
-impl Formatter for Ascii<'_> {
-    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        for unit in fragment.encode_utf16() {
-            match u8::try_from(unit) {
-                Ok(byte @ 0x20..0x7f) => writer.write_all(&[byte])?,
-                _ => write!(writer, "\\u{unit:04x}")?,
-            }
+    let text = serde_json::to_string_pretty(report).unwrap_or_default() + "\n";
+    let mut ascii = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | ' '..='~' => ascii.push(character),
+            // Such characters occur only in strings.
+            _ => character.encode_utf16(&mut [0; 2]).iter().for_each(|unit| ascii += &format!("\\u{unit:04x}")),
         }
-        Ok(())
     }
-
-    fn write_char_escape<W: ?Sized + Write>(&mut self, writer: &mut W, escape: CharEscape) -> io::Result<()> {
-        self.0.write_char_escape(writer, escape)
-    }
-
-    fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.begin_array(writer)
-    }
-
-    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_array(writer)
-    }
-
-    fn begin_array_value<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
-        self.0.begin_array_value(writer, first)
-    }
-
-    fn end_array_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_array_value(writer)
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.begin_object(writer)
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_object(writer)
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
-        self.0.begin_object_key(writer, first)
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.begin_object_value(writer)
-    }
-
-    fn end_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_object_value(writer)
-    }
+    ascii
 }
 
 fn schema(run: &Run, capture: &DatabaseInfo) -> Json {
@@ -198,7 +126,7 @@ type Metrics = BTreeMap<String, Map<String, Json>>;
 fn metrics(run: &Run, capture: &DatabaseInfo) -> Json {
     let mut metrics = Metrics::new();
     for (metric, keys) in KEYS {
-        object(&mut metrics, metric).extend(keys.iter().map(|key| ((*key).to_owned(), Json::Null)));
+        object(&mut metrics, metric).extend(keys.split(' ').map(|key| (key.to_owned(), Json::Null)));
     }
     for table in TABLES.iter() {
         fill(object(&mut metrics, &table.metric), table, run);
