@@ -3,7 +3,7 @@
 //! A category has the same colour in every chart, table and export. The colours are data: `patterns/palette.json`. Charts
 //! and tables use only class names; [`css`] defines each colour once for the light and once for the dark theme.
 
-use crate::json::{self, FromJson, Json, JsonResult, Members, from_json};
+use crate::json::{self, from_json};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,51 +12,41 @@ const DATA: &str = include_str!("../../patterns/palette.json");
 
 #[derive(Debug, Default)]
 struct Palette {
-    background: Themed<String>,
+    background: Background,
     categories: Vec<Category>,
-    spares: Vec<Themed<Colour>>,
+    spares: Vec<Spare>,
     aliases: BTreeMap<String, String>,
 }
 from_json!(Palette { background, categories, spares, aliases });
 
 #[derive(Debug, Default)]
-/// A value for the light and one for the dark theme.
-struct Themed<T> {
-    light: T,
-    dark: T,
+struct Background {
+    light: String,
+    dark: String,
 }
+from_json!(Background { light, dark });
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
+struct Category {
+    category: String,
+    light: Colour,
+    dark: Colour,
+}
+from_json!(Category { category, light, dark });
+
+#[derive(Debug)]
+struct Spare {
+    light: Colour,
+    dark: Colour,
+}
+from_json!(Spare { light, dark });
+
+#[derive(Debug)]
 struct Colour {
     fill: String,
     ink: String,
 }
 from_json!(Colour { fill, ink });
-
-#[derive(Debug)]
-struct Category {
-    category: String,
-    colours: Themed<Colour>,
-}
-
-impl<T: FromJson> Themed<T> {
-    fn of(members: &mut Members) -> JsonResult<Self> {
-        Ok(Self { light: members.take("light")?, dark: members.take("dark")? })
-    }
-}
-
-impl<T: FromJson> FromJson for Themed<T> {
-    fn from_json(json: Json) -> JsonResult<Self> {
-        Self::of(&mut Members::of(json)?)
-    }
-}
-
-impl FromJson for Category {
-    fn from_json(json: Json) -> JsonResult<Self> {
-        let mut members = Members::of(json)?;
-        Ok(Self { category: members.take("category")?, colours: Themed::of(&mut members)? })
-    }
-}
 
 /// The CSS class of a category: `cat-gemm` for `gemm`.
 ///
@@ -98,9 +88,9 @@ pub fn order<'a>(categories: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> 
 /// system.
 pub fn css() -> String {
     let (mut light, mut dark, mut classes) = (String::new(), String::new(), String::new());
-    for (name, colours) in entries() {
-        light += &properties(&name, &colours.light);
-        dark += &properties(&name, &colours.dark);
+    for (name, light_colour, dark_colour) in entries() {
+        light += &properties(&name, light_colour);
+        dark += &properties(&name, dark_colour);
         classes += &format!(".cat-{name}{{--fill:var(--cat-{name});--ink:var(--cat-{name}-ink)}}\n");
     }
     let background = &palette().background;
@@ -125,10 +115,12 @@ fn properties(name: &str, colour: &Colour) -> String {
     format!("--cat-{name}:{};--cat-{name}-ink:{};", colour.fill, colour.ink)
 }
 
-fn entries() -> impl Iterator<Item = (String, &'static Themed<Colour>)> {
+/// The name of each class with its colours in the light and the dark theme.
+fn entries() -> impl Iterator<Item = (String, &'static Colour, &'static Colour)> {
     let palette = palette();
-    let categories = palette.categories.iter().map(|entry| (slug(&entry.category), &entry.colours));
-    let spares = (1..).zip(&palette.spares).map(|(number, colours)| (format!("spare-{number}"), colours));
+    let categories = palette.categories.iter().map(|entry| (slug(&entry.category), &entry.light, &entry.dark));
+    let spares = (1..).zip(&palette.spares);
+    let spares = spares.map(|(number, spare)| (format!("spare-{number}"), &spare.light, &spare.dark));
     categories.chain(spares)
 }
 
@@ -229,8 +221,8 @@ mod tests {
     fn schemes() -> [(&'static str, Vec<(String, &'static Colour)>); 2] {
         let background = &palette().background;
         [
-            (&background.light, entries().map(|(name, pair)| (name, &pair.light)).collect()),
-            (&background.dark, entries().map(|(name, pair)| (name, &pair.dark)).collect()),
+            (&background.light, entries().map(|(name, light, _)| (name, light)).collect()),
+            (&background.dark, entries().map(|(name, _, dark)| (name, dark)).collect()),
         ]
         .map(|(background, colours)| (background.as_str(), colours))
     }
