@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 pub(super) struct Args {
     /// A folder with files analysis*.txt and analysis*.md, also in subfolders. The label of a file is the name of its folder.
     /// May be given several times.
-    #[arg(long = "analysis-root", value_name = "DIR")]
+    #[arg(long, value_name = "DIR")]
     analysis_root: Vec<PathBuf>,
     /// A text of `gpuprism triage` or of the original triage. The default label is the name of its folder. May be given several
     /// times.
-    #[arg(long = "analysis-file", value_name = "[LABEL=]PATH")]
+    #[arg(long, value_name = "[LABEL=]PATH")]
     analysis_file: Vec<String>,
     /// The heading of the document.
     #[arg(long, default_value = "Torch profile triage", value_name = "TEXT")]
@@ -24,10 +24,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Include a table of contents (the default).
-    #[arg(long = "include-toc", overrides_with = "no_include_toc")]
+    #[arg(long, overrides_with = "no_include_toc")]
     include_toc: bool,
     /// Omit the table of contents.
-    #[arg(long = "no-include-toc")]
+    #[arg(long)]
     no_include_toc: bool,
 }
 

@@ -1,13 +1,12 @@
 //! `gpuprism diff`: compares runs with a baseline, on a terminal or in CI. The exit code reports a regression.
 
-use super::files::{self, RunSource};
-use super::{Format, print, printable};
+use super::{Format, files, print, printable};
 use crate::analysis::compare::{Comparison, compare};
 use crate::analysis::results::Run;
 use crate::report::{Report, compare as words, csv};
-use crate::session::{self, Choices};
+use crate::session::Choices;
 use crate::{Error, Result};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Compare runs with a baseline: how much slower or faster, in which categories and kernels.
@@ -30,7 +29,7 @@ pub(super) struct Args {
     baseline: String,
     /// Exit with code 3 if a run is slower than the baseline by more than PCT per cent and by more than the noise; exit with
     /// code 4 if a run cannot be compared.
-    #[arg(long = "exit-on-regression", allow_negative_numbers = true, value_name = "PCT")]
+    #[arg(long, allow_negative_numbers = true, value_name = "PCT")]
     exit_on_regression: Option<f64>,
     /// Output format; csv prints the table of all kernels.
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -49,10 +48,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(pct) = args.exit_on_regression.filter(|pct| !(pct.is_finite() && *pct >= 0.0)) {
         return Err(Error::usage(format!("--exit-on-regression {pct}"), "not a percentage: give a number, 0 or more"));
     }
-    let mut runs_by_file = Vec::new();
-    for path in &args.files {
-        runs_by_file.push(read(path)?);
-    }
+    let runs_by_file = args.files.iter().map(|path| files::runs(path, &Choices::default())).collect::<Result<_>>()?;
     let report = Report::new(with_distinct_labels(runs_by_file, &args.files));
     let labels = report.labels();
     if args.format == Format::Csv {
@@ -69,13 +65,6 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         None => print(&text)?,
     }
     Ok(status(&comparison, args))
-}
-
-fn read(path: &Path) -> Result<Vec<Run>> {
-    match files::read(path)? {
-        RunSource::Trace(trace) => Ok(vec![session::run(&trace, &Choices::default())?]),
-        RunSource::Report(report) => Ok(report.runs),
-    }
 }
 
 /// Several reports of one trace have the same label. Such a run is labeled with its file name instead, if it is the only run

@@ -3,7 +3,7 @@
 use super::{database, files, nsys, print, printable, redacted};
 use crate::analysis::results::Severity;
 use crate::report::{Report, explain};
-use crate::session::{self, Choices, Opened};
+use crate::session::{self, Choices};
 use crate::trace::DatabaseInfo;
 use crate::{Error, Result};
 use std::path::PathBuf;
@@ -19,11 +19,11 @@ pub(super) struct Args {
     out: Option<PathBuf>,
     /// A phase map: a JSON object from phase to pattern or list of patterns. A pattern is a substring of range names, or a
     /// regex after `re:`.
-    #[arg(long = "phase-map", alias = "phases-json", value_name = "FILE")]
+    #[arg(long, alias = "phases-json", value_name = "FILE")]
     phase_map: Option<PathBuf>,
     /// Maximum rows of the table of top kernels.
     #[arg(
-        long = "kernel-limit",
+        long,
         alias = "top-kernels",
         default_value_t = 30,
         value_parser = super::rows,
@@ -32,7 +32,7 @@ pub(super) struct Args {
     )]
     kernel_limit: usize,
     /// Print the tables and columns of the SQLite export.
-    #[arg(long = "print-schema")]
+    #[arg(long)]
     print_schema: bool,
     /// The nsys program that exports an .nsys-rep.
     #[arg(long = "nsys_cmd", alias = "nsys-cmd", default_value = "nsys", value_name = "CMD")]
@@ -54,10 +54,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let Some(out) = &args.out else { return Ok(()) };
     let phase_map = args.phase_map.as_ref().map(|path| files::read_text(path)).transpose()?;
     let choices = Choices { kernel_limit: Some(args.kernel_limit), phase_map, ..Choices::default() };
-    let Opened::Trace(trace) = files::open(&path)? else {
-        return Err(Error::refused(files::label(&path), "not a trace: use `gpuprism report` for an earlier report"));
-    };
-    let report = redacted(Report::new(vec![session::run(&trace, &choices)?]), args.redact);
+    let run = session::run(&*files::open_trace(&path)?, &choices)?;
+    let report = redacted(Report::new(vec![run]), args.redact);
     let Some(run) = report.runs.into_iter().next() else { return Ok(()) };
     // Table names of a database may be private, so a redacted report leaves them out.
     let capture = if args.redact { DatabaseInfo::default() } else { capture };

@@ -12,7 +12,7 @@ use crate::digits::grouped;
 use crate::input::folder::Entry;
 use crate::input::{Imported, Reader, Unpacker};
 use crate::report::Report;
-use crate::session::{self, Opened, RuleFile};
+use crate::session::{self, Choices, Opened, RuleFile};
 use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
 use std::collections::BTreeSet;
@@ -51,6 +51,22 @@ pub(super) fn read(path: &Path) -> Result<RunSource> {
         Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => {
             Err(Error::refused(label(path), "neither a trace nor a gpuprism report"))
         }
+    }
+}
+
+/// The runs of a trace or of an earlier report. The choices apply only to a trace.
+pub(super) fn runs(path: &Path, choices: &Choices) -> Result<Vec<Run>> {
+    match read(path)? {
+        RunSource::Trace(trace) => Ok(vec![session::run(&trace, choices)?]),
+        RunSource::Report(report) => Ok(report.runs),
+    }
+}
+
+/// Reads a trace. Any other file is an error.
+pub(super) fn open_trace(path: &Path) -> Result<Box<Trace>> {
+    match open(path)? {
+        Opened::Trace(trace) => Ok(trace),
+        _ => Err(Error::refused(label(path), "not a trace: use `gpuprism report` for an earlier report")),
     }
 }
 
@@ -121,7 +137,7 @@ fn modified_ms(metadata: &std::fs::Metadata) -> i64 {
 }
 
 /// Reads rule files as text.
-pub(super) fn rules(paths: &[std::path::PathBuf]) -> Result<Vec<RuleFile>> {
+pub(super) fn rules(paths: &[PathBuf]) -> Result<Vec<RuleFile>> {
     paths.iter().map(|path| read_text(path)).collect()
 }
 

@@ -6,7 +6,7 @@ use super::{files, nsys};
 use crate::analysis::CPU;
 use crate::analysis::results::{Run, Severity};
 use crate::report::{Report, csv_field, html_page};
-use crate::session::{self, Choices, Opened};
+use crate::session::{self, Choices};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -52,13 +52,8 @@ impl Input {
             ));
         };
         session::wall(Some(seconds))?;
-        let trimmed = |text: &str| text.trim().to_owned();
-        Ok(Self {
-            path: PathBuf::from(path),
-            engine: trimmed(engine),
-            model: trimmed(model),
-            seconds: trimmed(seconds),
-        })
+        let [engine, model, seconds] = [engine, model, seconds].map(|text| text.trim().to_owned());
+        Ok(Self { path: path.into(), engine, model, seconds })
     }
 
     fn label(&self, index: usize) -> String {
@@ -88,13 +83,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             ..Choices::default()
         };
         let path = trace_file(&input.path, &args.nsys_cmd)?;
-        let Opened::Trace(trace) = files::open(&path)? else {
-            return Err(Error::refused(
-                files::label(&path),
-                "not a trace: use `gpuprism report` for an earlier report",
-            ));
-        };
-        let mut run = session::run(&trace, &choices)?;
+        let mut run = session::run(&*files::open_trace(&path)?, &choices)?;
         files::write(&args.out_dir.join(sums_name(&inputs, index)), &kernel_sums(&run))?;
         files::print_notices(&run, Severity::Info);
         run.label = input.label(index);

@@ -7,9 +7,10 @@ use crate::Result;
 use crate::analysis::pivot::cells::{Axis, PivotCells};
 use crate::analysis::pivot::layout::{Measure, PercentBase, PivotLayout, Source};
 use crate::analysis::results::Run;
-use crate::report::{Report, axis_name, csv, markdown_table, pivot_json, pivot_table, terminal, with_totals_row};
+use crate::json::{self, FromJson};
+use crate::report::{Report, csv, markdown_table, pivot_json, pivot_table, terminal, with_totals_row};
 use crate::session::{self, Choices};
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::path::{Path, PathBuf};
 
 /// Make a pivot table of GPU time with the rows, columns and values that you choose.
@@ -19,17 +20,21 @@ pub(super) struct Args {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The axis of the rows.
-    #[arg(long, value_enum, default_value = "category")]
-    rows: AxisArg,
+    #[arg(long, value_parser = one_of::<Axis>(AXES), default_value = "category")]
+    rows: Axis,
     /// The axis of the columns. Without it, the table has one column with the value of each row.
-    #[arg(long, value_enum)]
-    columns: Option<AxisArg>,
+    #[arg(long, value_parser = one_of::<Axis>(AXES))]
+    columns: Option<Axis>,
     /// The value of a cell.
-    #[arg(long, value_enum, default_value_t = MeasureArg::Elapsed)]
-    values: MeasureArg,
+    #[arg(
+        long,
+        value_parser = one_of::<Measure>(MEASURES.map(|(word, help)| PossibleValue::new(word).help(help))),
+        default_value = "elapsed",
+    )]
+    values: Measure,
     /// Show each value as a percentage of its row, its column or the whole table.
-    #[arg(long, value_enum)]
-    percent: Option<WholeArg>,
+    #[arg(long, value_parser = one_of::<PercentBase>(PERCENT_BASES))]
+    percent: Option<PercentBase>,
     /// Show the N largest rows and sum the others into one row; 0 shows all rows.
     #[arg(long, default_value_t = 0, value_parser = super::rows, allow_negative_numbers = true, value_name = "N")]
     top: usize,
@@ -40,71 +45,27 @@ pub(super) struct Args {
     choices: ChoiceArgs,
 }
 
-/// An axis as the value of a flag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct AxisArg(Axis);
+const AXES: [&str; 8] = ["category", "kernel", "stage", "device", "stream", "process", "run", "step"];
+const MEASURES: [(&str, &str); 5] = [
+    ("elapsed", "The part of the busy time that is attributed to the GPU ops; see --attribution"),
+    ("duration", "The sum of the durations of the GPU ops"),
+    ("exclusive", "The time in which a GPU op runs alone"),
+    ("count", "The number of GPU ops"),
+    ("mean", "The mean duration of the GPU ops"),
+];
+const PERCENT_BASES: [&str; 3] = ["row", "column", "all"];
 
-impl ValueEnum for AxisArg {
-    fn value_variants<'a>() -> &'a [Self] {
-        const ALL: [AxisArg; 8] = [
-            AxisArg(Axis::Category),
-            AxisArg(Axis::Kernel),
-            AxisArg(Axis::Stage),
-            AxisArg(Axis::Device),
-            AxisArg(Axis::Stream),
-            AxisArg(Axis::Process),
-            AxisArg(Axis::Run),
-            AxisArg(Axis::Step),
-        ];
-        &ALL
-    }
-
-    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        Some(clap::builder::PossibleValue::new(axis_name(self.0)))
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum MeasureArg {
-    /// The part of the busy time that is attributed to the GPU ops; see --attribution.
-    Elapsed,
-    /// The sum of the durations of the GPU ops.
-    Duration,
-    /// The time in which a GPU op runs alone.
-    Exclusive,
-    /// The number of GPU ops.
-    Count,
-    /// The mean duration of the GPU ops.
-    Mean,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum WholeArg {
-    Row,
-    Column,
-    All,
-}
-
-impl Args {
-    fn layout(&self) -> PivotLayout {
-        let values = match self.values {
-            MeasureArg::Elapsed => Measure::Elapsed,
-            MeasureArg::Duration => Measure::Duration,
-            MeasureArg::Exclusive => Measure::Exclusive,
-            MeasureArg::Count => Measure::Count,
-            MeasureArg::Mean => Measure::Mean,
-        };
-        let percent = self.percent.map(|whole| match whole {
-            WholeArg::Row => PercentBase::Row,
-            WholeArg::Column => PercentBase::Column,
-            WholeArg::All => PercentBase::All,
-        });
-        PivotLayout { rows: self.rows.0, columns: self.columns.map(|axis| axis.0), values, percent, top: self.top }
-    }
+/// Parses one of these words, which are also the words of the type in JSON.
+fn one_of<T: FromJson + Clone + Send + Sync + 'static>(
+    words: impl IntoIterator<Item = impl Into<PossibleValue>>,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(words)
+        .try_map(|word| json::read::<T>(&json::write(&word)).map_err(|error| error.to_string()))
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let layout = args.layout();
+    let &Args { rows, columns, values, percent, top, .. } = args;
+    let layout = PivotLayout { rows, columns, values, percent, top };
     layout.check()?;
     let choices = Choices { without_sections: true, ..choices(&args.choices)? };
     let (mut runs, mut cells_by_run): (Vec<Run>, Vec<Option<PivotCells>>) = (Vec::new(), Vec::new());

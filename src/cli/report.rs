@@ -57,7 +57,7 @@ pub(super) struct ChoiceArgs {
     #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true, value_parser = super::window)]
     window: Option<String>,
     /// Wall time of the same work without a profiler, in seconds. Give it once for all files or once per file.
-    #[arg(long = "seconds", allow_negative_numbers = true, value_name = "SECONDS")]
+    #[arg(long, allow_negative_numbers = true, value_name = "SECONDS")]
     seconds: Vec<String>,
     /// Add a rule file in gputrc2graph's format. May be given several times.
     #[arg(long, value_name = "FILE")]
@@ -70,7 +70,7 @@ pub(super) struct ChoiceArgs {
     model: Option<String>,
     /// A phase map: a JSON object from phase to pattern or list of patterns. A pattern is a substring of range names, or a
     /// regex after `re:`.
-    #[arg(long = "phase-map", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     phase_map: Option<PathBuf>,
 }
 

@@ -1,15 +1,15 @@
 //! `gpuprism rules`: lists the kernels that each rule matches, shadowed rules, and the kernels in the category `misc`.
 
 use super::report::{ChoiceArgs, choices};
-use super::{files, nsys, print, printable};
+use super::{files, print, printable};
+use crate::Result;
 use crate::analysis::results::Run;
 use crate::analysis::rule_use;
 use crate::json;
 use crate::report::{Report, markdown_table, section_table, terminal};
-use crate::session::{self, Choices, Opened};
-use crate::{Error, Result};
+use crate::session::{self, Choices};
 use clap::ValueEnum;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Show which kernels each rule matches, which rules are shadowed or unused, and which kernels are in the category misc.
 #[derive(Debug, clap::Args)]
@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let rules = session::pick_rules(&book, &choices)?;
     let mut runs = Vec::new();
     for path in &args.files {
-        runs.extend(read(path, &choices)?);
+        runs.extend(files::runs(path, &choices)?);
     }
     let report = Report::new(runs);
     let sections = rule_use(&rules, &report.runs.iter().collect::<Vec<&Run>>());
@@ -50,15 +50,4 @@ pub(super) fn run(args: &Args) -> Result<()> {
         Format::Json => json::write(&sections) + "\n",
         Format::Markdown => tables.map(|table| markdown_table(&table)).collect::<Vec<_>>().join("\n"),
     })
-}
-
-fn read(path: &Path, choices: &Choices) -> Result<Vec<Run>> {
-    let path = &nsys::exported(path, "nsys")?;
-    match files::open(path)? {
-        Opened::Trace(trace) => Ok(vec![session::run(&trace, choices)?]),
-        Opened::Report(report) => Ok(report.runs),
-        Opened::Rules(_) | Opened::Phases(_) | Opened::Server(_) => {
-            Err(Error::refused(files::label(path), "neither a trace nor a gpuprism report"))
-        }
-    }
 }

@@ -2,13 +2,12 @@
 
 mod inputs;
 
-use super::{files, print, printable, redacted};
+use super::{Format, files, print, printable, redacted};
 use crate::analysis::triage::serving::ModelShape;
 use crate::analysis::triage::{Framework, Options, ServerArgs};
 use crate::report::{self, Report, csv, triage};
 use crate::session;
 use crate::{Error, Result};
-use clap::ValueEnum;
 use inputs::{Batch, Purpose, Settings};
 use std::path::PathBuf;
 
@@ -23,49 +22,32 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE|DIR")]
     input: Vec<PathBuf>,
     /// A trace that shows which code launches the kernels: the same work without CUDA graphs, or the capture of the graphs.
-    #[arg(long = "mapping-input", value_name = "FILE|DIR")]
+    #[arg(long, value_name = "FILE|DIR")]
     mapping_input: Vec<PathBuf>,
     /// The trace to triage, if --mapping-input is given.
-    #[arg(long = "formal-input", value_name = "FILE|DIR")]
+    #[arg(long, value_name = "FILE|DIR")]
     formal_input: Vec<PathBuf>,
     /// The framework: sglang, vllm, trtllm, tokenspeed, pytorch, or auto to detect it from server arguments, paths and the trace.
     #[arg(long, default_value = "auto", value_name = "NAME")]
     framework: String,
     /// Use only devices whose id contains this text.
-    #[arg(long = "pid-substring", value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT")]
     pid_substring: Option<String>,
     /// Maximum rows per stage in the kernel table; 0 shows all rows.
-    #[arg(
-        long = "kernel-table-limit",
-        default_value_t = 0,
-        value_parser = super::rows,
-        allow_negative_numbers = true,
-        value_name = "N",
-    )]
+    #[arg(long, default_value_t = 0, value_parser = super::rows, allow_negative_numbers = true, value_name = "N")]
     kernel_table_limit: usize,
     /// Maximum rows per stage in the overlap table; 0 shows all rows.
-    #[arg(
-        long = "overlap-table-limit",
-        default_value_t = 0,
-        value_parser = super::rows,
-        allow_negative_numbers = true,
-        value_name = "N",
-    )]
+    #[arg(long, default_value_t = 0, value_parser = super::rows, allow_negative_numbers = true, value_name = "N")]
     overlap_table_limit: usize,
     /// Minimum share of a row in the time of its stage, in per cent. Smaller rows are counted but not shown.
-    #[arg(
-        long = "min-share",
-        default_value_t = Options::default().min_share_pct,
-        allow_negative_numbers = true,
-        value_name = "PCT",
-    )]
+    #[arg(long, default_value_t = Options::default().min_share_pct, allow_negative_numbers = true, value_name = "PCT")]
     min_share: f64,
     /// Analyze only this time range, in seconds from the first GPU op, for example 1.25-1.75. FROM or TO may be omitted.
     #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true, value_parser = super::window)]
     window: Option<String>,
     /// The number of attention layers, the number of query heads and the head dimension of the model, to compute the attention
     /// work per step.
-    #[arg(long = "model-shape", value_name = "LAYERS,HEADS,HEAD_DIM")]
+    #[arg(long, value_name = "LAYERS,HEADS,HEAD_DIM")]
     model_shape: Option<String>,
     /// Output format; csv prints the table chosen with --table.
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -74,23 +56,15 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
     /// The arguments of the server. By default they are read from server_args.json in the folder of the trace or its parent.
-    #[arg(long = "server-args", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     server_args: Option<PathBuf>,
     /// A log of the run. If it shows that a diffusers backend did the work, triage stops with an error.
-    #[arg(long = "run-log", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     run_log: Vec<PathBuf>,
     /// Replace identifying text with placeholders: paths, host names, model names, private kernel names and annotations,
     /// secrets.
     #[arg(long)]
     redact: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Markdown,
-    Json,
-    Csv,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
@@ -175,11 +149,6 @@ fn sources(args: &Args) -> Result<Vec<(Purpose, PathBuf)>> {
     }
 }
 
-fn triage_tables() -> Vec<String> {
-    let triage = report::known_tables().filter(|table| table.starts_with("triage_"));
-    triage.map(str::to_owned).collect()
-}
-
 fn check_table(args: &Args) -> Result<()> {
     let Some(table) = &args.table else { return Ok(()) };
     if args.format != Format::Csv {
@@ -188,7 +157,8 @@ fn check_table(args: &Args) -> Result<()> {
     if table.starts_with("triage_") && report::is_known_table(table) {
         return Ok(());
     }
-    let why = format!("no such table; the tables are {}", triage_tables().join(", "));
+    let tables: Vec<&str> = report::known_tables().filter(|table| table.starts_with("triage_")).collect();
+    let why = format!("no such table; the tables are {}", tables.join(", "));
     Err(Error::usage(format!("--table {table}"), why))
 }
 
