@@ -65,7 +65,7 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
         Imported::Trace(trace) => Ok(Opened::Trace(trace)),
         Imported::Document(text) if Report::is_report(&text) => match Report::read(label, &text)? {
             report if report.runs.is_empty() => {
-                Err(Error::refused(label, "a gpuprism report that holds no runs: make it again from the trace"))
+                Err(Error::refused(label, "a gpuprism report that contains no runs: create it again from the trace"))
             }
             report => Ok(Opened::Report(report)),
         },
@@ -393,18 +393,18 @@ fn add_mapping_labels(summary: &mut Section, mapping: &[&Trace]) {
 
 /// A file of a folder, with the stage detected from its path.
 pub fn folder_entry(path: &str, bytes: u64, modified: i64) -> folder::Entry {
-    folder::Entry { path: path.to_owned(), bytes, modified, stage: stage_place(stage_of_path(path)) }
+    folder::Entry { path: path.to_owned(), bytes, modified, stage: stage_index(stage_of_path(path)) }
 }
 
 /// The value of [`folder::Entry::stage`] for a stage; `None` for [`Stage::All`].
-pub fn stage_place(stage: Stage) -> Option<u8> {
-    let place = Stage::ALL.iter().position(|known| *known == stage && stage != Stage::All);
-    place.and_then(|place| u8::try_from(place).ok())
+pub fn stage_index(stage: Stage) -> Option<u8> {
+    let index = Stage::ALL.iter().position(|known| *known == stage && stage != Stage::All);
+    index.and_then(|index| u8::try_from(index).ok())
 }
 
-/// The inverse of [`stage_place`].
-pub fn stage_at(place: Option<u8>) -> Stage {
-    place.and_then(|place| Stage::ALL.get(usize::from(place)).copied()).unwrap_or(Stage::All)
+/// The inverse of [`stage_index`].
+pub fn stage_with_index(index: Option<u8>) -> Stage {
+    index.and_then(|index| Stage::ALL.get(usize::from(index)).copied()).unwrap_or(Stage::All)
 }
 
 /// Checks the log of a run: the triage applies only to work of the framework's own code.

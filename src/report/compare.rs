@@ -212,16 +212,13 @@ fn tables(comparison: &Comparison) -> Vec<(Table, usize)> {
                 continue;
             }
         }
-        let table = hidden.iter().fold(table.without_empty_columns(), |table, key| table.without(key));
-        tables.push(truncated(table, if id == "compare_kernels" { MAX_KERNELS } else { usize::MAX }));
+        let mut table = hidden.iter().fold(table.without_empty_columns(), |table, key| table.without(key));
+        let max_rows = if id == "compare_kernels" { MAX_KERNELS } else { usize::MAX };
+        let left_out = table.rows.len().saturating_sub(max_rows);
+        table.rows.truncate(max_rows);
+        tables.push((table, left_out));
     }
     tables
-}
-
-fn truncated(mut table: Table, max_rows: usize) -> (Table, usize) {
-    let left_out = table.rows.len().saturating_sub(max_rows);
-    table.rows.truncate(max_rows);
-    (table, left_out)
 }
 
 #[cfg(not(target_arch = "wasm32"))]

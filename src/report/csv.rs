@@ -15,9 +15,9 @@ pub fn csv(table: &Table) -> String {
         Kind::Kernel => vec![column.key.clone(), format!("short_{}", column.key)],
         _ => vec![column.key.clone()],
     });
-    line(&mut text, headers.map(|header| field(&header)));
+    text += &line(headers.map(|header| field(&header)));
     for row in &table.rows {
-        line(&mut text, row.iter().flat_map(cell));
+        text += &line(row.iter().flat_map(cell));
     }
     text
 }
@@ -26,7 +26,7 @@ fn figures(table: &Table) -> String {
     let mut text = "run,figure,value\n".to_owned();
     for figure in &table.figures {
         let value = cell(&figure.cell).into_iter().take(1);
-        line(&mut text, [field(&figure.run), field(&figure.key)].into_iter().chain(value));
+        text += &line([field(&figure.run), field(&figure.key)].into_iter().chain(value));
     }
     text
 }
@@ -39,14 +39,8 @@ fn cell(cell: &Cell) -> Vec<String> {
     }
 }
 
-fn line(text: &mut String, fields: impl Iterator<Item = String>) {
-    for (index, field) in fields.enumerate() {
-        if index > 0 {
-            text.push(',');
-        }
-        text.push_str(&field);
-    }
-    text.push('\n');
+fn line(fields: impl Iterator<Item = String>) -> String {
+    fields.collect::<Vec<String>>().join(",") + "\n"
 }
 
 /// A text as one CSV field, quoted if necessary. A text that a spreadsheet would run as a formula gets a leading

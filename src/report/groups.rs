@@ -1,11 +1,10 @@
 //! Groups the tables of a report into tabs, in display order. The groups are data: `patterns/sections.json`. A section
 //! without a group is shown with the notices.
 
-use super::sections::{BY_STAGE, STAGE_SEPARATOR, section_name, split_stage, stages, table_id};
+use super::sections::{BY_STAGE, CONFIG, STAGE_SEPARATOR, section_name, split_stage, stages, table_id};
 use super::table::Table;
 use super::{Report, is_builtin_table, table as find_table};
-use crate::json::{self, embedded, from_json};
-use std::sync::LazyLock;
+use crate::json::from_json;
 
 /// A group of tables that are shown in one tab.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,14 +17,6 @@ pub struct Group {
     pub tables: Vec<String>,
 }
 from_json!(Group { id, title, tables });
-
-/// The part of `patterns/sections.json` that this module uses.
-struct Config {
-    groups: Vec<Group>,
-}
-from_json!(Config { groups });
-
-static CONFIG: LazyLock<Config> = LazyLock::new(|| embedded(json::read(include_str!("../../patterns/sections.json"))));
 
 /// The ids of all tables that a report can have, except the tables of single stages.
 pub fn known_tables() -> impl Iterator<Item = &'static str> {

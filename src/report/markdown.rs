@@ -1,7 +1,7 @@
 //! Writes reports as Markdown for issues, pull requests and chats. Everything from a trace passes [`escape`].
 
 use super::format::{clean, headings, shown, shown_totals};
-use super::table::{Column, Table};
+use super::table::Table;
 use super::text::{facts, figure_lines, notice_lines, verdict};
 use super::{Finding, Report, all_tables, findings, is_builtin_table, tables_of};
 use crate::digits::grouped;
@@ -81,7 +81,7 @@ pub(super) fn section(table: &Table, limit: usize) -> String {
     }
     text.push('\n');
     text += &line(headings(table).iter().map(String::as_str));
-    text += &line(table.columns.iter().map(|column| if is_number(column) { "---:" } else { "---" }));
+    text += &line(table.columns.iter().map(|column| if column.kind.is_number() { "---:" } else { "---" }));
     for row in shown(table).iter().take(limit).chain(shown_totals(table).iter()) {
         text += &line(row.iter().map(|cell| cell.text.as_str()));
     }
@@ -89,10 +89,6 @@ pub(super) fn section(table: &Table, limit: usize) -> String {
         text += &format!("\n{} more rows: --table {}\n", grouped(more as u64), escape(&table.id));
     }
     text
-}
-
-fn is_number(column: &Column) -> bool {
-    column.kind.is_number()
 }
 
 fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {

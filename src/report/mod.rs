@@ -37,7 +37,7 @@ pub use groups::{Group, all_tables, groups, groups_by_stage, is_known_table, kno
 pub use markdown::{group as markdown_group, markdown, table as markdown_table};
 #[cfg(not(target_arch = "wasm32"))]
 pub use pivot::pivot_json;
-pub use pivot::{axis_name, pivot_table, with_totals_row};
+pub use pivot::{pivot_table, with_totals_row};
 pub use sections::section_table;
 pub use sort_filter::{TableRequest, sort_and_filter};
 pub use tables::{bars, is_builtin_table, legend, severity, table};

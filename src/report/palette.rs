@@ -175,8 +175,8 @@ mod tests {
 
     /// Linear light of a `#rrggbb` colour (IEC 61966-2-1).
     fn linear(hex: &str) -> Rgb {
-        let channel = |at: usize| {
-            let value = f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap()) / 255.0;
+        let channel = |start: usize| {
+            let value = f64::from(u8::from_str_radix(&hex[start..start + 2], 16).unwrap()) / 255.0;
             if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
         };
         [channel(1), channel(3), channel(5)]
@@ -261,8 +261,8 @@ mod tests {
                     assert!(far >= 0.08, "neighbours {} and {} on {background}: {far:.3}", pair[0].0, pair[1].0);
                 }
             }
-            for (at, (a, first)) in colours.iter().enumerate() {
-                for (b, second) in &colours[at + 1..] {
+            for (index, (a, first)) in colours.iter().enumerate() {
+                for (b, second) in &colours[index + 1..] {
                     let far = distance(&first.fill, &second.fill, &NORMAL_VISION);
                     assert!(far >= 0.05, "{a} and {b} on {background}: {far:.3}");
                 }

@@ -80,8 +80,8 @@ pub fn with_totals_row(mut table: Table) -> Table {
     table
 }
 
-/// The name of an axis on the page, on the command line and in column headings.
-pub fn axis_name(axis: Axis) -> &'static str {
+/// The name of an axis in titles and column keys.
+fn axis_name(axis: Axis) -> &'static str {
     match axis {
         Axis::Category => "category",
         Axis::Kernel => "kernel",

@@ -8,6 +8,7 @@
 //! (`Section::from_first_op`), they are shown relative to it.
 
 use super::chart::Unit;
+use super::groups::Group;
 use super::table::{Cell, Column, Figure, Gap, Kind, Table};
 use crate::analysis::results::Run;
 use crate::analysis::section::{FIRST_OP, Section, Value};
@@ -19,8 +20,10 @@ use crate::rules::names;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// The part of `patterns/sections.json` that this module uses.
-struct Config {
+/// The contents of `patterns/sections.json`.
+pub(super) struct Config {
+    /// The groups of tables, in display order.
+    pub(super) groups: Vec<Group>,
     /// Column titles, by key with or without its unit.
     columns: BTreeMap<String, String>,
     /// Spelling of single words in titles that `columns` does not list.
@@ -32,9 +35,10 @@ struct Config {
     /// Figures that duplicate another one, with the key of that one.
     repeated: BTreeMap<String, String>,
 }
-from_json!(Config { columns, words, names, instants, repeated });
+from_json!(Config { groups, columns, words, names, instants, repeated });
 
-static CONFIG: LazyLock<Config> = LazyLock::new(|| embedded(json::read(include_str!("../../patterns/sections.json"))));
+pub(super) static CONFIG: LazyLock<Config> =
+    LazyLock::new(|| embedded(json::read(include_str!("../../patterns/sections.json"))));
 
 /// A section and the id of its table, if they differ: the id `kernels` belongs to the built-in table of all op names.
 const RENAMED: (&str, &str) = ("kernels", "top_kernels");

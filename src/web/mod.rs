@@ -80,9 +80,6 @@ struct BuildInfo {
 }
 
 /// The version, and whether the module was compiled with SIMD.
-///
-/// # Errors
-/// None in practice.
 #[wasm_bindgen]
 pub fn build_info() -> JsResult<JsValue> {
     to_js(&BuildInfo { version: env!("CARGO_PKG_VERSION"), simd: cfg!(target_feature = "simd128") })

@@ -49,17 +49,11 @@ impl Reports {
     }
 
     /// Verdict, runs with facts and notices, legend and tabs.
-    ///
-    /// # Errors
-    /// None in practice.
     pub fn overview(&self) -> JsResult<JsValue> {
         to_js(&view::overview(&self.report))
     }
 
     /// The bars as a list of SVG nodes.
-    ///
-    /// # Errors
-    /// None in practice.
     pub fn chart(&self, width: u32, hidden: Vec<String>) -> JsResult<JsValue> {
         let legend = legend(&self.report);
         let legend: Vec<&str> = legend.iter().map(String::as_str).collect();

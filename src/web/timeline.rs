@@ -43,9 +43,6 @@ impl Imported {
     }
 
     /// Steps, stages and ranges whose windows can be picked: `{title, windows: {title, window}[], more}[]`.
-    ///
-    /// # Errors
-    /// None in practice.
     pub fn named_windows(&self) -> JsResult<JsValue> {
         let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
         let groups = session::named_windows(trace).into_iter();

@@ -79,7 +79,7 @@ impl Source {
         };
         // If a file name does not contain the stage, a parent folder may.
         let full_path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let stage = session::stage_place(stage_of_path(&full_path.display().to_string()));
+        let stage = session::stage_index(stage_of_path(&full_path.display().to_string()));
         entries.iter_mut().for_each(|entry| entry.stage = entry.stage.or(stage));
         let is_file = !metadata.is_dir();
         Ok(Self { purpose, root: path.to_owned(), is_file, entries, contents: Vec::new(), unreadable: Vec::new() })
@@ -115,7 +115,7 @@ impl Source {
     }
 
     fn stage(&self, entry: usize) -> Stage {
-        session::stage_at(self.entries.get(entry).and_then(|entry| entry.stage))
+        session::stage_with_index(self.entries.get(entry).and_then(|entry| entry.stage))
     }
 
     /// The server arguments from the selected entry, else from `server_args.json` in the folder or its parent.

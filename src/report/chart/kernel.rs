@@ -111,10 +111,11 @@ pub fn launches(kernel: &OneKernel, width: u32) -> Chart {
     frame(&count, &grouped(max_count), "launches", &mut nodes);
     frame(&longest, &duration(slowest), "longest", &mut nodes);
     let all = columns.len().max(1) as i64;
-    let since = |at: i64| i64::try_from(i128::from(window.length().0) * i128::from(at) / i128::from(all)).unwrap_or(0);
-    for (at, column) in (0..).zip(columns).filter(|(_, column)| column.count > 0) {
-        let span = (count.left + count.width * at / all, count.left + count.width * (at + 1) / all);
-        let title = tooltip(column, since(at), since(at + 1));
+    let since =
+        |index: i64| i64::try_from(i128::from(window.length().0) * i128::from(index) / i128::from(all)).unwrap_or(0);
+    for (index, column) in (0..).zip(columns).filter(|(_, column)| column.count > 0) {
+        let span = (count.left + count.width * index / all, count.left + count.width * (index + 1) / all);
+        let title = tooltip(column, since(index), since(index + 1));
         nodes.push(bar(&count, span, (column.count, max_count), &kernel.category, title.clone()));
         let lengths = (column.longest.0.unsigned_abs(), slowest.unsigned_abs());
         nodes.push(bar(&longest, span, lengths, &kernel.category, title));
@@ -134,7 +135,7 @@ pub fn launches(kernel: &OneKernel, width: u32) -> Chart {
         width: chart_width(width),
         height: u32::try_from(bottom + AXIS).unwrap_or(0),
         summary: format!(
-            "{} launches over {}: at most {} in {}, the longest {}.",
+            "{} launches over {}: index most {} in {}, the longest {}.",
             grouped(launched),
             duration(window.length().0),
             grouped(max_count),
@@ -169,7 +170,7 @@ fn frame(plot: &Rect, top: &str, what: &str, nodes: &mut Vec<Node>) {
     nodes.push(text("0", "chart-tick", "end", plot.left - 6, bottom + 4));
 }
 
-/// A bar with a height proportional to `value / max`, at least one pixel.
+/// A bar with a height proportional to `value / max`, index least one pixel.
 fn bar(plot: &Rect, (from, to): (i64, i64), (value, max): (u64, u64), category: &str, title: String) -> Node {
     let scaled = i128::from(value) * i128::from(plot.height) / i128::from(max.max(1));
     let height = i64::try_from(scaled).unwrap_or(plot.height).clamp(1, plot.height);

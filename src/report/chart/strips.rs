@@ -216,7 +216,7 @@ mod tests {
 
     fn strips() -> Strips {
         let columns = strip_columns(240);
-        let half = |at: usize| if at < columns / 2 { vec![Ns(5), Ns(5)] } else { vec![Ns(0), Ns(10)] };
+        let half = |column: usize| if column < columns / 2 { vec![Ns(5), Ns(5)] } else { vec![Ns(0), Ns(10)] };
         let strip = |stream| Strip {
             device: "0".to_owned(),
             stream,

@@ -133,12 +133,13 @@ fn cell(column: &str, value: &Value) -> String {
 }
 
 fn top_processes(run: &Run) -> String {
-    let mut text = String::new();
     let groups = by_pid(run, "kernels_by_pid");
-    if groups.len() > 1 {
-        text += "\n### Top PIDs by GPU kernel time\n\n| pid | total_kernel_time_ms | pct_of_total_kernel_time |\n| --- | --- | --- |\n";
+    if groups.len() < 2 {
+        return String::new();
     }
-    for (pid, rows) in groups.iter().filter(|_| groups.len() > 1) {
+    let mut text = "\n### Top PIDs by GPU kernel time\n\n".to_owned();
+    text += "| pid | total_kernel_time_ms | pct_of_total_kernel_time |\n| --- | --- | --- |\n";
+    for (pid, rows) in &groups {
         let first = |key: &str| rows.first().map_or(0.0, |row| row.amount(key));
         let (ms, share) = (first("pid_total_kernel_time_ms"), first("pid_pct_of_total_kernel_time"));
         text += &format!("| {pid} | {ms:.3} | {share:.1} |\n");

@@ -15,7 +15,6 @@ pub use tables::tables;
 use crate::analysis::results::Run;
 use crate::analysis::section::{Record, Section, Value};
 use crate::digits::grouped;
-use std::collections::BTreeMap;
 
 /// The rows of a section; empty if the run does not have it.
 fn rows<'a>(run: &'a Run, section: &str) -> &'a [Record] {
@@ -39,14 +38,13 @@ fn notes(section: &Section) -> Vec<String> {
 
 /// The rows of a section grouped by process, in order of first appearance.
 fn by_pid<'a>(run: &'a Run, section: &str) -> Vec<(i64, Vec<&'a Record>)> {
-    let (mut order, mut groups) = (Vec::new(), BTreeMap::<i64, Vec<&Record>>::new());
+    let mut groups: Vec<(i64, Vec<&Record>)> = Vec::new();
     for row in rows(run, section) {
         let pid = row.amount("pid") as i64;
-        groups.entry(pid).or_insert_with(|| {
-            order.push(pid);
-            Vec::new()
-        });
-        groups.entry(pid).and_modify(|group| group.push(row));
+        match groups.iter_mut().find(|(other, _)| *other == pid) {
+            Some((_, group)) => group.push(row),
+            None => groups.push((pid, vec![row])),
+        }
     }
-    order.into_iter().filter_map(|pid| groups.remove(&pid).map(|group| (pid, group))).collect()
+    groups
 }

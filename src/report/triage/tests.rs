@@ -133,8 +133,8 @@ fn stages_have_headings_in_order_and_empty_tables_have_a_placeholder() {
         "##### decode",
     ];
     assert_eq!(marks, want);
-    let at = text.find("##### decode").unwrap();
-    assert!(text[..at].ends_with("| exact |\n\n"), "a blank line between the tables of two stages");
+    let decode = text.find("##### decode").unwrap();
+    assert!(text[..decode].ends_with("| exact |\n\n"), "a blank line between the tables of two stages");
 }
 
 #[test]

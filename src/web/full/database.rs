@@ -41,10 +41,10 @@ pub fn read_database(file: Blob, label: &str, gpu_ops_only: bool, on_progress: &
         return Err(unreadable(&why));
     }
     let mut trace = read.map_err(to_js_error)?;
-    if let Some((kind, at)) = damage
+    if let Some((kind, offset)) = damage
         && !trace.problems.has(kind)
     {
-        trace.problems.add(kind, 1, at);
+        trace.problems.add(kind, 1, offset);
     }
     Ok(Imported::of(Opened::Trace(Box::new(trace))))
 }

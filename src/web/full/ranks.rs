@@ -76,34 +76,31 @@ impl Ranks {
         Ok(())
     }
 
-    /// The windows of all traces that show the same moments as `window` of the trace at index `at`: one text per trace, null for
+    /// The windows of all traces that show the same moments as `window` of the trace at `index`: one text per trace, null for
     /// traces of other jobs.
     ///
     /// # Errors
     /// An invalid window.
-    pub fn windows(&self, at: usize, window: &str) -> JsResult<JsValue> {
+    pub fn windows(&self, index: usize, window: &str) -> JsResult<JsValue> {
         let logs: Vec<&RankLog> = self.logs.iter().collect();
-        let span = |at: usize| logs.get(at).and_then(|log| log.span());
+        let span = |index: usize| logs.get(index).and_then(|log| log.span());
         // No window means the whole trace, in the other traces too.
-        let picked = window_in(span(at), window).map_err(to_js_error)?;
-        let Some(whole) = picked.or(span(at)) else { return to_js(&Vec::<Option<String>>::new()) };
+        let picked = window_in(span(index), window).map_err(to_js_error)?;
+        let Some(whole) = picked.or(span(index)) else { return to_js(&Vec::<Option<String>>::new()) };
         let text = |(found, span): (Window, Window)| {
             text_of_window(found.start.since(span.start), found.end.since(span.start))
         };
         let mut texts = vec![None; logs.len()];
-        for (at, found) in ranks::JobClocks::new(&logs).windows(at, whole) {
+        for (index, found) in ranks::JobClocks::new(&logs).windows(index, whole) {
             // A trace without events at these moments shows all of its time instead of an unrelated window.
-            if let Some(slot) = texts.get_mut(at) {
-                *slot = Some(picked.and(found).zip(span(at)).map(text).unwrap_or_default());
+            if let Some(slot) = texts.get_mut(index) {
+                *slot = Some(picked.and(found).zip(span(index)).map(text).unwrap_or_default());
             }
         }
         to_js(&texts)
     }
 
     /// Verdicts, the files that belong to no job with reasons, and the legend of the bars.
-    ///
-    /// # Errors
-    /// None in practice.
     pub fn summary(&self) -> JsResult<JsValue> {
         let comparison = self.comparison();
         let part = |name: &'static str| Part { name, class: palette::class(name) };
@@ -117,9 +114,6 @@ impl Ranks {
     }
 
     /// One bar per rank, as a list of SVG nodes.
-    ///
-    /// # Errors
-    /// None in practice.
     pub fn chart(&self, width: u32) -> JsResult<JsValue> {
         to_js(&chart::rank_bars(&self.comparison().jobs, width))
     }

@@ -69,9 +69,6 @@ impl Tools {
     }
 
     /// The comparison of the runs with the one at index `baseline`, as sentences.
-    ///
-    /// # Errors
-    /// None in practice.
     pub fn compare(&mut self, baseline: usize) -> JsResult<JsValue> {
         let comparison = self.comparison(baseline);
         let mut verdicts = words::verdict(comparison).into_iter();
@@ -86,9 +83,6 @@ impl Tools {
     }
 
     /// The changes as diverging bars, a list of SVG nodes.
-    ///
-    /// # Errors
-    /// None in practice.
     pub fn chart(&mut self, baseline: usize, width: u32, hidden: Vec<String>) -> JsResult<JsValue> {
         let hidden: Vec<&str> = hidden.iter().map(String::as_str).collect();
         let (deltas, title) = words::deltas(self.comparison(baseline));

@@ -29,14 +29,14 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let base = view.baseline.map(|run| percentiles_of(run, without));
     let plot = plot(&bins, base.as_deref().unwrap_or_default(), view.options.width);
     let mut marks = columns(&bins);
-    for (line, (name, at)) in (0..).zip(&percentiles) {
-        marks.extend(percentile_line(&plot, line, name, at, "chart-mark"));
+    for (line, (name, latency)) in (0..).zip(&percentiles) {
+        marks.extend(percentile_line(&plot, line, name, latency, "chart-mark"));
     }
-    for (line, (name, at)) in (3..).zip(base.iter().flatten()) {
-        marks.extend(percentile_line(&plot, line, &format!("baseline {name}"), at, "chart-mark dash-mark-base"));
+    for (line, (name, latency)) in (3..).zip(base.iter().flatten()) {
+        marks.extend(percentile_line(&plot, line, &format!("baseline {name}"), latency, "chart-mark dash-mark-base"));
     }
     let nodes = plot.draw(marks);
-    let parts: Vec<String> = percentiles.iter().map(|(name, at)| format!("{name} {}", at.text)).collect();
+    let parts: Vec<String> = percentiles.iter().map(|(name, latency)| format!("{name} {}", latency.text)).collect();
     let launches = bins.iter().fold(0.0_f64, |sum, bin| sum + bin.count);
     let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
     let summary = format!("Launch latency of {} kernels{parts}.", grouped(launches as u64));
@@ -79,7 +79,7 @@ fn percentiles_of(run: &Run, without: bool) -> Vec<(&'static str, Time)> {
 
 fn plot(bins: &[Bin], base: &[(&str, Time)], width: u32) -> Plot {
     let width = layout::width(width);
-    let last = bins.iter().map(|bin| bin.to.ns).chain(base.iter().map(|(_, at)| at.ns));
+    let last = bins.iter().map(|bin| bin.to.ns).chain(base.iter().map(|(_, latency)| latency.ns));
     let last = last.fold(0.0_f64, f64::max);
     let max_count = bins.iter().fold(0.0_f64, |max, bin| max.max(bin.count));
     let (left, right) = (64 * UNIT, 36 * UNIT);
@@ -117,17 +117,17 @@ fn columns(bins: &[Bin]) -> Vec<Mark> {
 
 /// A vertical line at a percentile with a label above the plot. Each label has its own text line, so that labels do not
 /// overlap.
-fn percentile_line(plot: &Plot, line: i32, name: &str, at: &Time, class: &str) -> [Mark; 2] {
+fn percentile_line(plot: &Plot, line: i32, name: &str, latency: &Time, class: &str) -> [Mark; 2] {
     let top = plot.y.range().end;
-    let text = format!("{name} {}", at.text);
-    let x = plot.x.position(at.ns, (0, plot.inner_width()));
+    let text = format!("{name} {}", latency.text);
+    let x = plot.x.position(latency.ns, (0, plot.inner_width()));
     let fits = x + glyphs::width(&text, SMALL) + 8 * UNIT < plot.inner_width() + plot.right;
     let (offset_x, anchor) = if fits { (4 * UNIT, "start") } else { (-4 * UNIT, "end") };
-    let title = format!("{name}: {}", at.exact);
+    let title = format!("{name}: {}", latency.exact);
     let up = plot.top - 28 * UNIT - line * LINE;
     let label = Shape::Text { offset: (offset_x, -up), size: SMALL, anchor };
     [
-        Mark::new(Shape::VerticalLine(up + 8 * UNIT), vec![(at.ns, 0.0), (at.ns, top)], class, &title),
-        Mark::new(label, vec![(at.ns, top)], "delta-name dash-halo", "").with_text(text),
+        Mark::new(Shape::VerticalLine(up + 8 * UNIT), vec![(latency.ns, 0.0), (latency.ns, top)], class, &title),
+        Mark::new(label, vec![(latency.ns, top)], "delta-name dash-halo", "").with_text(text),
     ]
 }

@@ -154,7 +154,7 @@ pub(super) fn log10(value: f64) -> f64 {
         if mantissa > std::f64::consts::SQRT_2 { (mantissa / 2.0, exponent + 1) } else { (mantissa, exponent) };
     let ratio = (mantissa - 1.0) / (mantissa + 1.0);
     let square = ratio * ratio;
-    let series = (0..12).rev().fold(0.0, |sum, at| sum * square + 1.0 / f64::from(2 * at + 1));
+    let series = (0..12).rev().fold(0.0, |sum, index| sum * square + 1.0 / f64::from(2 * index + 1));
     let exact = (f64::from(exponent) * LN_2 + 2.0 * ratio * series) / std::f64::consts::LN_10;
     // Exact for powers of ten, or a tick could be outside its scale.
     if (exact - exact.round()).abs() < 1e-12 { exact.round() } else { exact }

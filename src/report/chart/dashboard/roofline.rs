@@ -77,10 +77,9 @@ fn plot(points: &[Point], preset: Option<&Preset>, width: u32) -> Plot {
 fn marks(points: &[Point], preset: Option<&Preset>, plot: &Plot) -> Vec<Mark> {
     let mut marks = preset.map(|preset| roof(preset, plot)).unwrap_or_default();
     for point in points {
-        marks.extend(point.baseline.map(|at| {
-            let title =
-                format!("Baseline: {}: {} FLOP per byte, {} TFLOP/s", point.row.text("kernel_name"), at.0, at.1);
-            Mark::new(Shape::Dot(RADIUS), vec![at], "dash-hollow", &title)
+        marks.extend(point.baseline.map(|(x, y)| {
+            let title = format!("Baseline: {}: {} FLOP per byte, {} TFLOP/s", point.row.text("kernel_name"), x, y);
+            Mark::new(Shape::Dot(RADIUS), vec![(x, y)], "dash-hollow", &title)
         }));
     }
     // In reverse, so that the kernels with the most time are drawn on top.
@@ -122,8 +121,8 @@ fn roof(preset: &Preset, plot: &Plot) -> Vec<Mark> {
         "{}: {} TB/s up to {ridge} FLOP per byte, then {peak} TFLOP/s {}",
         preset.title, preset.memory_tb_per_s, preset.precision
     );
-    let label = |text: String, at: (f64, f64), offset: (i32, i32), anchor: &'static str| {
-        Mark::new(Shape::Text { offset, size: SMALL, anchor }, vec![at], "chart-note", "").with_text(text)
+    let label = |text: String, position: (f64, f64), offset: (i32, i32), anchor: &'static str| {
+        Mark::new(Shape::Text { offset, size: SMALL, anchor }, vec![position], "chart-note", "").with_text(text)
     };
     let memory = format!("{} TB/s", preset.memory_tb_per_s);
     vec![

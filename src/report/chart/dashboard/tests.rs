@@ -376,7 +376,7 @@ fn large_sections_are_limited_to_a_readable_number_of_marks() {
     for name in ["kernels", "nccl_rank_skew", "nvlink_timeseries"] {
         let section = large.sections.get_mut(name).unwrap();
         let rows = section.rows.clone();
-        section.rows = (0..20_000).map(|at| rows[at % rows.len()].clone()).collect();
+        section.rows = (0..20_000).map(|index| rows[index % rows.len()].clone()).collect();
     }
     let panels = dashboard(&Report::new(vec![large]), 0, None, &Options::default());
     assert_eq!((bars(&panels, "kernels", "seg ").len(), bars(&panels, "skew", "seg ").len()), (20, 16));

@@ -24,9 +24,9 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let (plot, names) = plot(&events, &lanes, view.options.width);
     let categories = Categories::of(view.run);
     let mut nodes = plot.draw(marks(&events, &lanes, &categories, &plot));
-    for (at, lane) in (0..).zip(&lanes) {
+    for (index, lane) in (0..).zip(&lanes) {
         let shown = glyphs::shorten(lane, SMALL, names);
-        let y = baseline(TOP + LANE * at + LANE / 2, SMALL);
+        let y = baseline(TOP + LANE * index + LANE / 2, SMALL);
         nodes.push(short_text(lane, &shown, "delta-name", (0, y), SMALL, "start"));
     }
     let switched_off =
