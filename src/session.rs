@@ -168,13 +168,7 @@ pub fn rule_book(files: &[RuleFile]) -> Result<(RuleBook, Vec<Notice>)> {
 const MAX_SINGLE_NOTICES: usize = 3;
 
 fn duplicate_rule(message: String, count: u64) -> Notice {
-    Notice {
-        severity: Severity::Info,
-        code: "duplicate_rule".to_owned(),
-        message,
-        count,
-        advice: "The file added last wins.".to_owned(),
-    }
+    Notice { count, ..Notice::new(Severity::Info, "duplicate_rule", message, "The file added last wins.") }
 }
 
 /// Returns the chosen rule set. If none was chosen: the set in the user's files if they contain exactly one, otherwise
@@ -214,14 +208,13 @@ fn user_sets(files: &[RuleFile]) -> Result<Vec<(String, String)>> {
 fn unused_rules(choices: &Choices, rules: &RuleSet) -> Result<Option<Notice>> {
     let sets: Vec<String> =
         user_sets(&choices.rules)?.into_iter().map(|(engine, model)| format!("{engine}/{model}")).collect();
-    let unused = !sets.is_empty() && !sets.iter().any(|set| set == rules.label());
-    Ok(unused.then(|| Notice {
-        severity: Severity::Warning,
-        code: "rules_not_in_use".to_owned(),
-        message: format!("the rules added are for {}; {} is in use", sets.join(", "), rules.label()),
-        count: sets.len() as u64,
-        advice: "Pick the engine and the model whose rules you mean.".to_owned(),
-    }))
+    if sets.is_empty() || sets.iter().any(|set| set == rules.label()) {
+        return Ok(None);
+    }
+    let message = format!("the rules added are for {}; {} is in use", sets.join(", "), rules.label());
+    let advice = "Pick the engine and the model whose rules you mean.";
+    let notice = Notice::new(Severity::Warning, "rules_not_in_use", message, advice);
+    Ok(Some(Notice { count: sets.len() as u64, ..notice }))
 }
 
 /// Parses a wall time in seconds, exact to the nanosecond. `None` for zero and empty text.

@@ -22,7 +22,7 @@ pub(super) fn notices(trace: &Trace, groups: &Groups, wall: &Wall, given: Option
 }
 
 fn notice(severity: Severity, code: &str, count: u64, message: String, advice: &str) -> Notice {
-    Notice { severity, code: code.to_owned(), message, count, advice: advice.to_owned() }
+    Notice { count, ..Notice::new(severity, code, message, advice) }
 }
 
 fn no_gpu_events(trace: &Trace) -> Option<Notice> {

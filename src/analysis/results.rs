@@ -256,3 +256,10 @@ pub struct Notice {
     pub advice: String,
 }
 from_json!(Notice { severity, code, message, count, advice });
+
+impl Notice {
+    /// A notice of one occurrence.
+    pub(crate) fn new(severity: Severity, code: &str, message: impl Into<String>, advice: &str) -> Self {
+        Self { severity, code: code.to_owned(), message: message.into(), count: 1, advice: advice.to_owned() }
+    }
+}

@@ -404,23 +404,16 @@ fn categories(kernels: &[Kernel], busy: &BusyTime) -> Vec<Category> {
 fn notices(json: &Json) -> Vec<Notice> {
     let tool = |key: &str, other: &str| json.get_path(&["tool", key]).and_then(Json::text).unwrap_or(other).to_owned();
     let name = format!("{} {}", tool("name", "nsys-llm-explainer"), tool("version", ""));
-    let own = Notice {
-        severity: Severity::Info,
-        code: "another_tools_report".to_owned(),
-        message: format!(
-            "a report of {}: tables and findings are shown unchanged; elapsed times, categories \
-             and the bar are estimates: its busy time divided in proportion to kernel durations",
-            name.trim_end(),
-        ),
-        count: 1,
-        advice: "For exact numbers, open the SQLite export.".to_owned(),
-    };
-    let warned = strings(json.get_path(&["warnings"])).into_iter().map(|message| Notice {
-        severity: Severity::Warning,
-        code: "its_warning".to_owned(),
-        message: message.trim_end_matches('.').to_owned(),
-        count: 1,
-        advice: "This warning comes from nsys-llm-explainer.".to_owned(),
+    let message = format!(
+        "a report of {}: tables and findings are shown unchanged; elapsed times, categories and the bar are estimates: \
+         its busy time divided in proportion to kernel durations",
+        name.trim_end(),
+    );
+    let advice = "For exact numbers, open the SQLite export.";
+    let own = Notice::new(Severity::Info, "another_tools_report", message, advice);
+    let warned = strings(json.get_path(&["warnings"])).into_iter().map(|message| {
+        let advice = "This warning comes from nsys-llm-explainer.";
+        Notice::new(Severity::Warning, "its_warning", message.trim_end_matches('.'), advice)
     });
     warned.chain([own]).collect()
 }

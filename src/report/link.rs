@@ -74,14 +74,8 @@ pub fn slim(report: &Report) -> Report {
                 run.kernels.len(),
                 run.sections.len(),
             );
-            run.notices.push(Notice {
-                severity: Severity::Info,
-                code: "shortened".to_owned(),
-                message,
-                count: 1,
-                advice: "Totals and categories cover the whole trace. For the rest, ask for the report as a file."
-                    .to_owned(),
-            });
+            let advice = "Totals and categories cover the whole trace. For the rest, ask for the report as a file.";
+            run.notices.push(Notice::new(Severity::Info, "shortened", message, advice));
         }
     }
     slim

@@ -338,11 +338,9 @@ fn skipped_files(reasons: &[(&str, Vec<&str>)]) -> Option<Notice> {
         format!("{}{more} ({why})", named.join(", "))
     };
     let lines: Vec<String> = reasons.iter().map(reason).collect();
-    (!reasons.is_empty()).then(|| Notice {
-        severity: Severity::Info,
-        code: "set_aside".to_owned(),
-        message: format!("skipped files: {}", lines.join("; ")),
-        count: reasons.iter().map(|(_, labels)| labels.len() as u64).sum(),
-        advice: "To triage one of these files, give it as an argument.".to_owned(),
-    })
+    let message = format!("skipped files: {}", lines.join("; "));
+    let advice = "To triage one of these files, give it as an argument.";
+    let count = reasons.iter().map(|(_, labels)| labels.len() as u64).sum();
+    let notice = Notice::new(Severity::Info, "set_aside", message, advice);
+    (!reasons.is_empty()).then_some(Notice { count, ..notice })
 }

@@ -42,6 +42,7 @@ struct Layout {
     common_suffix_len: usize,
 }
 
+const MAX_ROWS: usize = 10_000;
 const BAR: i32 = 28 * UNIT;
 const RIGHT: i32 = 28 * UNIT;
 const LABEL_GAP: i32 = 14 * UNIT;
@@ -79,8 +80,8 @@ pub fn stacked_bars(bars: &[Bar], legend: &[&str], hidden: &[&str], width: u32) 
         let name = format!("Time ({})", time.unit().name());
         nodes = layout::axes((layout.left, TOP), (layout.width - RIGHT, height - AXIS), &name, &ticks, &[]);
     }
-    for (index, (bar, row)) in (0_i32..).zip(bars.iter().zip(&rows)) {
-        let top = TOP.saturating_add(index.saturating_mul(layout.row_height));
+    for (index, (bar, row)) in (0_i32..).zip(bars.iter().zip(&rows)).take(MAX_ROWS) {
+        let top = TOP + index * layout.row_height;
         layout.label(bar, top, &mut nodes);
         let mut from_ns = 0_i64;
         for segment in row {
@@ -127,7 +128,7 @@ impl Layout {
     }
 
     fn height(&self, rows: usize) -> i32 {
-        let rows = i32::try_from(rows.clamp(1, 10_000)).unwrap_or(1);
+        let rows = i32::try_from(rows.clamp(1, MAX_ROWS)).unwrap_or(1);
         TOP + rows * self.row_height + AXIS
     }
 

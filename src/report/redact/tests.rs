@@ -16,14 +16,7 @@ fn run(text: &dyn Fn(&str) -> String) -> Run {
     run.label = text("label.json");
     run.engine = Some(text("engine"));
     run.rules = text("rules");
-    let notice = Notice {
-        severity: Severity::Info,
-        code: "code".into(),
-        message: text("message"),
-        count: 3,
-        advice: text("advice"),
-    };
-    run.notices = vec![notice];
+    run.notices = vec![Notice::new(Severity::Info, "code", text("message"), &text("advice"))];
     let columns = ["kernel_name", "python_location", "anything_new", "title", "evidence", "call_count", "pid"];
     let mut section = Section::new(&text("title"), &text("derived"), &columns).limit(text("limit"));
     section.row([

@@ -186,13 +186,7 @@ fn notes_are_sorted_by_importance_and_distinct() {
     let mut run = run("t.json");
     kernel(&mut run, "decode", "k");
     let definition = definitions::KERNEL_SHARES;
-    let notice = |severity, message: &str| Notice {
-        severity,
-        code: message.to_owned(),
-        message: message.to_owned(),
-        count: 1,
-        advice: String::new(),
-    };
+    let notice = |severity, message| Notice::new(severity, message, message, "");
     run.notices = vec![notice(Severity::Info, "aside"), notice(Severity::Error, "broken")];
     let section = |run: &mut Run, name: &str, limits: &[&str]| {
         run.sections.get_mut(name).unwrap().limits.extend(limits.iter().map(|limit| (*limit).to_owned()));
