@@ -275,11 +275,8 @@ mod tests {
     }
 
     fn rects(chart: &Chart) -> Vec<(&str, f64, f64)> {
-        let number = |node: &Node, name: &str| -> f64 {
-            node.attrs.iter().find(|(key, _)| *key == name).unwrap().1.parse().unwrap()
-        };
         let rects = chart.nodes.iter().filter(|node| node.tag == "rect");
-        rects.map(|node| (node.key.as_str(), number(node, "x"), number(node, "data-span"))).collect()
+        rects.map(|node| (node.key.as_str(), node.number("x"), node.number("data-span"))).collect()
     }
 
     #[test]
@@ -287,20 +284,16 @@ mod tests {
         let names = ["sglang_qwen3_8b_mi300_extend", "sglang_qwen3_8b_mi300_decode"]
             .map(|name| format!("{name}.trace.json.gz"));
         let chart = stacked_bars(&names.each_ref().map(|name| bar(name)), &[], &[], 900);
-        let shown: Vec<&str> =
-            chart.nodes.iter().filter(|node| node.class == "chart-label").map(|node| node.text.as_str()).collect();
+        let shown = chart.texts("chart-label");
         assert!(
             matches!(shown[..], [one, other] if one.ends_with("_extend") && other.ends_with("_decode")),
             "{shown:?}"
         );
         let counted = ["1", "2"].map(|count| format!("sglang_qwen3_30b_mi300_decode_bs{count}0.trace.json.gz"));
         let chart = stacked_bars(&counted.each_ref().map(|name| bar(name)), &[], &[], 900);
-        assert!(
-            chart.nodes.iter().any(|node| node.class == "chart-label" && node.text.ends_with("_bs10")),
-            "numbers are not split"
-        );
+        assert!(chart.texts("chart-label")[0].ends_with("_bs10"), "numbers are not split");
         let alone = stacked_bars(&[bar(&names[0])], &[], &[], 900);
-        assert!(alone.nodes.iter().any(|node| node.class == "chart-label" && node.text.ends_with(".gz")));
+        assert!(alone.texts("chart-label")[0].ends_with(".gz"));
     }
 
     #[test]
@@ -347,11 +340,8 @@ mod tests {
     #[test]
     fn the_axis_starts_at_zero_and_names_its_unit() {
         let chart = stacked_bars(&[bar("a")], &["gemm"], &[], 960);
-        let texts = |class: &str| -> Vec<&str> {
-            chart.nodes.iter().filter(|node| node.class == class).map(|node| node.text.as_str()).collect()
-        };
-        assert_eq!(texts("chart-tick"), ["0", "10", "20", "30", "40", "50", "60", "70", "80", "90", "100"]);
-        assert_eq!(texts("chart-axis"), ["Time (ms)"]);
+        assert_eq!(chart.texts("chart-tick"), ["0", "10", "20", "30", "40", "50", "60", "70", "80", "90", "100"]);
+        assert_eq!(chart.texts("chart-axis"), ["Time (ms)"]);
     }
 
     #[test]

@@ -248,18 +248,14 @@ mod tests {
         Deltas { label: label.to_owned(), note: String::new(), parts: parts.iter().map(part).collect() }
     }
 
-    fn number(node: &Node, name: &str) -> f64 {
-        node.attrs.iter().find(|(key, _)| *key == name).unwrap().1.parse().unwrap()
-    }
-
     /// Left and right end of each bar, by category.
     fn bars(chart: &Chart) -> Vec<(&str, f64, f64)> {
         let rects = chart.nodes.iter().filter(|node| node.tag == "rect");
-        rects.map(|n| (n.key.as_str(), number(n, "x"), number(n, "x") + number(n, "width"))).collect()
+        rects.map(|n| (n.key.as_str(), n.number("x"), n.number("x") + n.number("width"))).collect()
     }
 
     fn zero(chart: &Chart) -> f64 {
-        number(chart.nodes.iter().find(|node| node.class == "chart-zero").unwrap(), "x1")
+        chart.nodes.iter().find(|node| node.class == "chart-zero").unwrap().number("x1")
     }
 
     #[test]
@@ -283,9 +279,7 @@ mod tests {
     #[test]
     fn changes_have_a_sign_and_an_exact_tooltip() {
         let chart = diverging_bars(&[run("b", &[("gemm", 50_001, 44_000), ("norm", 1, 12_001)])], "Change", &[], 960);
-        let texts: Vec<&str> =
-            chart.nodes.iter().filter(|node| node.class == "delta-change").map(|node| node.text.as_str()).collect();
-        assert_eq!(texts, ["-6.00 us", "+12.0 us"]);
+        assert_eq!(chart.texts("delta-change"), ["-6.00 us", "+12.0 us"]);
         let titles: Vec<&str> =
             chart.nodes.iter().filter(|node| node.tag == "rect").map(|node| node.title.as_str()).collect();
         assert!(titles[0].contains("(-6001 ns)") && titles[1].contains("(+12000 ns)"), "{titles:?}");
@@ -301,8 +295,8 @@ mod tests {
                 let anchor =
                     node.attrs.iter().find(|(key, _)| *key == "text-anchor").map_or("start", |(_, v)| v.as_str());
                 let (left, right) = match anchor {
-                    "start" => (number(node, "x"), number(node, "x") + wide),
-                    "end" => (number(node, "x") - wide, number(node, "x")),
+                    "start" => (node.number("x"), node.number("x") + wide),
+                    "end" => (node.number("x") - wide, node.number("x")),
                     _ => continue,
                 };
                 assert!(left >= -1.0 && right <= f64::from(width) * 1.12, "{width}: {} {left} {right}", node.text);

@@ -68,3 +68,19 @@ pub struct Node {
     /// The content of a `text` element.
     pub text: String,
 }
+
+#[cfg(test)]
+impl Chart {
+    /// The texts of the elements with exactly these classes.
+    fn texts(&self, class: &str) -> Vec<&str> {
+        self.nodes.iter().filter(|node| node.class == class).map(|node| node.text.as_str()).collect()
+    }
+}
+
+#[cfg(test)]
+impl Node {
+    /// The value of a numeric attribute.
+    fn number(&self, name: &str) -> f64 {
+        self.attrs.iter().find(|(key, _)| *key == name).unwrap().1.parse().unwrap()
+    }
+}

@@ -110,17 +110,10 @@ mod tests {
             limits: Vec::new(),
         };
         let chart = rank_bars(&[job], 900);
-        for row in ["0", "1"] {
-            let spans = chart.nodes.iter().filter(|node| {
-                node.tag == "rect" && node.attrs.iter().any(|(name, value)| *name == "data-row" && value == row)
-            });
-            let pixels: f64 = spans
-                .flat_map(|node| &node.attrs)
-                .filter(|(name, _)| *name == "data-span")
-                .map(|(_, value)| value.parse::<f64>().unwrap())
-                .sum();
-            let plot = chart.nodes.iter().filter(|node| node.tag == "rect").count();
-            assert!(plot > 0 && pixels > 700.0, "{pixels}");
+        for row in [0.0, 1.0] {
+            let rects = chart.nodes.iter().filter(|node| node.tag == "rect" && node.number("data-row") == row);
+            let pixels: f64 = rects.map(|node| node.number("data-span")).sum();
+            assert!(pixels > 700.0, "{pixels}");
         }
         assert!(chart.summary.starts_with("Time of 2 ranks in 100 ns: rank 0 waits 50.0 %"), "{}", chart.summary);
         // Idle time and time outside the window share a colour; all other parts have their own.

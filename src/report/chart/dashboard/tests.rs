@@ -125,11 +125,8 @@ fn nodes<'a>(panels: &'a [Panel], id: &str) -> &'a [Node] {
 
 /// The bars of a class with their lengths.
 fn bars<'a>(panels: &'a [Panel], id: &str, class: &str) -> Vec<(&'a Node, f64)> {
-    let number = |node: &Node, name: &str| -> f64 {
-        node.attrs.iter().find(|(key, _)| *key == name).unwrap().1.parse().unwrap()
-    };
     let of_class = nodes(panels, id).iter().filter(|node| node.tag == "rect" && node.class.starts_with(class));
-    of_class.map(|node| (node, number(node, "width"))).collect()
+    of_class.map(|node| (node, node.number("width"))).collect()
 }
 
 fn titles(panels: &[Panel], id: &str) -> String {
@@ -293,9 +290,7 @@ fn ceilings_come_from_the_device_or_the_choice_and_the_note_names_them() {
 #[test]
 fn axes_of_bars_start_at_zero_and_logarithmic_axes_have_powers_of_ten() {
     let panels = panels_of(&Options::default());
-    let texts = |id: &str, class: &str| -> Vec<&str> {
-        nodes(&panels, id).iter().filter(|node| node.class == class).map(|node| node.text.as_str()).collect()
-    };
+    let texts = |id: &str, class: &str| panel(&panels, id).chart.as_ref().unwrap().texts(class);
     for id in ["kernels", "collectives", "streams", "phases", "timeline", "latency", "nvlink"] {
         assert!(texts(id, "chart-tick").iter().any(|tick| tick.parse() == Ok(0.0)), "{id}");
     }
