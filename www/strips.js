@@ -1,7 +1,7 @@
 // The overview strips: the activity of each device and stream of a trace over time, and in them the window of the results.
 
 import { chartSvg, shapes } from './chart.js';
-import { button, byId, el, setAttributes, svg } from './dom.js';
+import { arrange, button, byId, el, setAttributes, svg } from './dom.js';
 
 /** @import { Chart, Options, TraceEntry, WindowGroup } from './types.js' */
 /** @import { Reader } from './reader-pool.js' */
@@ -37,11 +37,8 @@ export class Strips {
    * @param {TraceEntry[]} entries @param {(entry: TraceEntry) => Options} options @param {boolean} isResized */
   async show(entries, options, isResized) {
     const hasWidth = !isResized && entries.length === this.#figures.size;
-    for (const [entry, figure] of this.#figures) {
-      if (entries.includes(entry)) continue;
-      figure.node.remove();
-      this.#figures.delete(entry);
-    }
+    for (const entry of this.#figures.keys()) if (!entries.includes(entry)) this.#figures.delete(entry);
+    arrange(byId('strips'), entries, (entry) => this.#figure(entry).node);
     byId('strips').hidden = entries.length === 0;
     // Reading the width makes the browser lay out the page at once.
     if (!hasWidth) this.#width = Math.max(MIN_WIDTH, Math.floor(byId('strips').clientWidth));
@@ -84,10 +81,7 @@ export class Strips {
   /** @param {TraceEntry} entry */
   #figure(entry) {
     const figure = this.#figures.get(entry) ?? newFigure(entry, this.#actions);
-    if (!this.#figures.has(entry)) {
-      byId('strips').append(figure.node);
-      this.#figures.set(entry, figure);
-    }
+    this.#figures.set(entry, figure);
     return figure;
   }
 
