@@ -313,7 +313,7 @@ fn options(trace: &Trace, choices: &Choices) -> Result<analysis::Options> {
         merge_devices: choices.merge_devices,
         // The wall time is that of the whole trace.
         wall: wall(choices.wall_seconds.as_deref())?.filter(|_| trace.cut.is_none()),
-        kernel_limit: choices.kernel_limit.unwrap_or(analysis::Options::KERNEL_LIMIT),
+        kernel_limit: choices.kernel_limit,
         without_sections: choices.without_sections,
         phase_map: choices.phase_map.as_ref().map(|map| PhaseMap::parse(&map.file, &map.text)).transpose()?,
     })

@@ -16,7 +16,7 @@ use crate::rules::{PhaseMap, RuleSet, names};
 use crate::trace::{Cut, Ns, OpKind, Trace};
 
 /// The user's choices for a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The rule that defines `elapsed_ns`.
     pub attribution: Attribution,
@@ -24,30 +24,12 @@ pub struct Options {
     pub merge_devices: bool,
     /// The wall time of the same work without a profiler, if the user measured it.
     pub wall: Option<Ns>,
-    /// The number of rows in the table of top kernels.
-    pub kernel_limit: usize,
+    /// The number of rows in the table of top kernels; 30 if not given.
+    pub kernel_limit: Option<usize>,
     /// Leave out the explaining sections.
     pub without_sections: bool,
     /// The user's phase map.
     pub phase_map: Option<PhaseMap>,
-}
-
-impl Options {
-    /// The default of `kernel_limit`.
-    pub const KERNEL_LIMIT: usize = 30;
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            attribution: Attribution::default(),
-            merge_devices: false,
-            wall: None,
-            kernel_limit: Self::KERNEL_LIMIT,
-            without_sections: false,
-            phase_map: None,
-        }
-    }
 }
 
 /// Analyzes one trace completely.
@@ -117,7 +99,7 @@ pub fn first_results(
 /// Adds the key figures to a run of this trace, and the explaining sections unless `options` leaves them out.
 pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, reused: Reused) {
     if !options.without_sections {
-        let context = Context::with_reused(trace, options.kernel_limit, reused);
+        let context = Context::with_reused(trace, options.kernel_limit.unwrap_or(30), reused);
         run.sections = explain(&context.with_phase_map(options.phase_map.as_ref()));
     }
     let key_figures = key_figures::key_figures(run);

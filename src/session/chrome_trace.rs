@@ -127,24 +127,17 @@ mod tests {
         assert_eq!(again.problems.iter().count(), 0);
         let ops = |trace: &Trace| -> Vec<(String, i64, i64, i64, Option<i64>)> {
             let first = trace.gpu_ops.get(0).unwrap().start;
-            let launch = |index: usize| trace.gpu_ops.launch(index).and_then(|call| trace.calls.get(call.0 as usize));
-            trace
-                .gpu_ops
-                .iter()
-                .enumerate()
-                .map(|(index, op)| {
-                    let delay = launch(index).map(|call| op.start.since(call.start).0);
-                    let name = trace.names.get(op.name).to_owned();
-                    (name, op.start.since(first).0, op.duration.0, op.stream, delay)
-                })
-                .collect()
+            let ops = trace.gpu_ops.iter().zip(trace.gpu_ops.launches());
+            let described = ops.map(|(op, launch)| {
+                let call = launch.and_then(|call| trace.calls.get(call.0 as usize));
+                let delay = call.map(|call| op.start.since(call.start).0);
+                (trace.names.get(op.name).to_owned(), op.start.since(first).0, op.duration.0, op.stream, delay)
+            });
+            described.collect()
         };
         assert_eq!(ops(&again), ops(&whole));
-        assert_eq!(
-            serde_json::from_str::<serde_json::Value>(&chrome_trace(&whole).unwrap()).unwrap()["traceEvents"][0]["args"]
-                ["name"],
-            "GPU 0 NVIDIA \"H200\""
-        );
+        let json: serde_json::Value = serde_json::from_str(&chrome_trace(&whole).unwrap()).unwrap();
+        assert_eq!(json["traceEvents"][0]["args"]["name"], "GPU 0 NVIDIA \"H200\"");
     }
 
     #[test]

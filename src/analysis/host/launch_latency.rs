@@ -195,16 +195,10 @@ mod tests {
         rows
     }
 
-    fn launch_latency_histogram(context: &Context) -> Section {
-        let [_, (_, histogram)] = sections(context);
-        histogram
-    }
-
     #[test]
     fn latencies_of_the_fixture_match_the_manual_result() {
         let Some((trace, expected)) = fixture() else { return };
-        let context = Context::new(&trace, 30);
-        let (rows, histogram) = (launch_latency_rows(&context), launch_latency_histogram(&context));
+        let [(_, rows), (_, histogram)] = sections(&Context::new(&trace, 30));
         let expected = &expected["launch_latency"];
         for (ours, theirs) in
             [("count", "count"), ("mean_us", "mean"), ("p50_us", "p50"), ("p95_us", "p95"), ("p99_us", "p99")]
@@ -296,8 +290,7 @@ mod tests {
             trace.launch(0..10).launches(name, 10 + wait..20 + wait);
         }
         let trace = trace.finish();
-        let context = Context::new(&trace, 30);
-        let (rows, section) = (launch_latency_rows(&context), launch_latency_histogram(&context));
+        let [(_, rows), (_, section)] = sections(&Context::new(&trace, 30));
         let sum = |column: &str| section.rows.iter().map(|row| number(row, column)).sum::<f64>();
         assert_eq!((sum("count"), sum("without_communication")), (4.0, 3.0));
         assert_eq!(
@@ -319,8 +312,7 @@ mod tests {
                 trace.launch(0..10).launches("k", 10 + wait..20 + wait);
             }
             let trace = trace.finish();
-            let context = Context::new(&trace, 30);
-            let (rows, histogram) = (launch_latency_rows(&context), launch_latency_histogram(&context));
+            let [(_, rows), (_, histogram)] = sections(&Context::new(&trace, 30));
             let mut sorted = waits.clone();
             sorted.sort_unstable();
             for (name, percent) in [("p50_us", 50.0), ("p95_us", 95.0), ("p99_us", 99.0), ("max_us", 100.0)] {
