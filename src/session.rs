@@ -179,20 +179,15 @@ fn duplicate_rule(message: String, count: u64) -> Notice {
 pub fn pick_rules(book: &RuleBook, choices: &Choices) -> Result<RuleSet> {
     match (choices.engine.as_deref(), choices.model.as_deref()) {
         (Some(engine), Some(model)) => book.select(engine, model),
-        (None, None) => match only_set(&choices.rules)? {
-            Some((engine, model)) => book.select(&engine, &model),
-            None => book.select("gpuprism", "default"),
+        (None, None) => match user_sets(&choices.rules)?.as_slice() {
+            [(engine, model)] => book.select(engine, model),
+            _ => book.select("gpuprism", "default"),
         },
         _ => Err(Error::usage(
             "rules",
             "an engine and a model go together: give both `--engine` and `--model`, or neither",
         )),
     }
-}
-
-fn only_set(files: &[RuleFile]) -> Result<Option<(String, String)>> {
-    let mut sets = user_sets(files)?;
-    Ok(if sets.len() == 1 { sets.pop() } else { None })
 }
 
 /// Engine and model of all sets in the user's files.

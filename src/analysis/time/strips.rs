@@ -172,16 +172,14 @@ impl StripBuilder {
         self.busy_until = end;
         self.busy += end.since(from);
         let mut now = from;
-        let mut column = scale.column(now);
-        while now < end {
+        for column in scale.column(from)..scale.columns {
             let column_end = if column + 1 < scale.columns { scale.start(column + 1) } else { end };
             let until = column_end.min(end).max(now);
             if let Some(time) = self.times.get_mut(column * scale.categories + category) {
                 *time += until.since(now);
             }
             now = until;
-            column += 1;
-            if column >= scale.columns {
+            if now >= end {
                 break;
             }
         }
