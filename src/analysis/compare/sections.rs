@@ -185,14 +185,12 @@ fn cause(presence: Presence, causes: Option<(i64, i64)>) -> &'static str {
         (Presence::New, _) => "new",
         (Presence::Gone, _) => "gone",
         (Presence::Both, None | Some((0, 0))) => "",
-        (Presence::Both, Some((launches, length))) if launches.unsigned_abs() > length.unsigned_abs() => {
-            if launches > 0 { "more launches" } else { "fewer launches" }
-        }
-        (Presence::Both, Some((_, length))) => {
-            if length > 0 {
-                "longer launches"
-            } else {
-                "shorter launches"
+        (Presence::Both, Some((launches, length))) => {
+            match (launches.unsigned_abs() > length.unsigned_abs(), launches > 0, length > 0) {
+                (true, true, _) => "more launches",
+                (true, false, _) => "fewer launches",
+                (false, _, true) => "longer launches",
+                (false, _, false) => "shorter launches",
             }
         }
     }

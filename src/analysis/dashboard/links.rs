@@ -189,16 +189,12 @@ mod tests {
 
     #[test]
     fn every_column_of_many_samples_keeps_its_lowest_and_highest() {
-        let wave = |at: i64| {
-            if at == 7_777 {
-                99.0
-            } else if at == 1_234 {
-                -5.0
-            } else {
-                (at % 10) as f64
-            }
+        let value = |time: i64| match time {
+            7_777 => 99.0,
+            1_234 => -5.0,
+            _ => (time % 10) as f64,
         };
-        let samples: Vec<_> = (0..20_000).map(|at| (1, "RX", at, wave(at), at == 19_999)).collect();
+        let samples: Vec<_> = (0..20_000).map(|time| (1, "RX", time, value(time), time == 19_999)).collect();
         let found = counter_lines(&section_of(&samples), 300, 10);
         let points = &found.lines[0].points;
         assert!(points.len() <= 300 && points.len() > 100, "{}", points.len());
