@@ -191,8 +191,8 @@ enum Part<'a> {
 
 /// Calls `each` for every text, key and integer with the key of its list or object and its own key.
 fn walk(json: &mut Json, each: &mut dyn FnMut(&str, &str, Part)) {
-    // `black_box` works around an optimiser fault of Rust 1.95: with constant arguments, the inner calls kept the
-    // constant `list` instead of the key passed to them.
+    // `black_box` works around a fault of LLVM 21 and 22: with constant arguments, the inner calls would keep the constant
+    // `list` instead of the key passed to them. See docs/decisions/017-optimiser-fault.md.
     let outermost = std::hint::black_box("");
     walk_within(json, outermost, outermost, each);
 }
