@@ -32,6 +32,7 @@ const CHECKS: &[Check] = &[
     ("types and lints of the page", page_types_and_lints),
     ("SIMD in the page's modules", || wasm::assert_simd(&project::dist())),
     ("command line", || Run::new("cargo build --release --bin gpuprism --examples").run()),
+    ("same results of all builds", same_results),
     ("generated chapters and links of the book", book::check),
     ("page in the browser", page_tests),
 ];
@@ -73,13 +74,31 @@ fn page_tests() -> Result<()> {
 }
 
 fn page_test(file: &Path, chromium: &Path) -> Result<()> {
-    let program = format!("gpuprism{}", std::env::consts::EXE_SUFFIX);
     Run::new("node --test")
         .arg(file)
         .env("GPUPRISM_DIST", project::dist())
-        .env("GPUPRISM_BIN", project::target_dir()?.join("release").join(program))
+        .env("GPUPRISM_BIN", program("release")?)
         .env("CHROMIUM", chromium)
         .run()
+}
+
+/// Compares the results of the command line in debug and in release and of the page's modules, because an optimiser can make
+/// them differ: see `docs/decisions/017-optimiser-fault.md`.
+fn same_results() -> Result<()> {
+    Run::new("cargo build --bin gpuprism").run()?;
+    Run::new("node tests/page/builds.mjs")
+        .args([
+            program("debug")?,
+            program("release")?,
+            project::target_dir()?.join("release/examples"),
+            project::dist(),
+        ])
+        .run()
+}
+
+/// The path of the command line as built in this profile.
+fn program(profile: &str) -> Result<PathBuf> {
+    Ok(project::target_dir()?.join(profile).join(format!("gpuprism{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// Lists the test files, because versions of `node --test` search directories differently.

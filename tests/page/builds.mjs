@@ -1,0 +1,169 @@
+// Checks that all builds give the same results: the command line in debug and in release, and both modules of the page.
+// `node tests/page/builds.mjs DEBUG RELEASE EXAMPLES DIST` fails with the first file and output that differ.
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join, resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const [debug, release, examples, dist] = process.argv.slice(2).map((path) => resolve(path));
+const traces = resolve(fileURLToPath(import.meta.url), '../../../../shared/traces');
+/** Larger files take too long in debug. */
+const MAX_BYTES = 1_000_000;
+
+/** The output of a program, or `refused` with its messages. */
+const run = (program, folder, args) => new Promise((done, fail) => {
+  execFile(program, args, { cwd: folder, maxBuffer: 1 << 28 }, (error, stdout, stderr) => {
+    if (error && !(error.code > 0)) fail(error);
+    else done(error && !stdout ? { refused: stderr } : { text: stdout });
+  });
+});
+
+/** The same for a call of a module, which throws its message as a string. */
+function call(compute) {
+  try {
+    return { text: compute() };
+  } catch (error) {
+    if (typeof error !== 'string') throw error;
+    return { refused: error };
+  }
+}
+
+/** Fails unless both outputs are equal. A module's message is only part of the command line's. */
+function assertSame(name, expected, actual) {
+  if (expected.text === undefined && actual.refused !== undefined && expected.refused.includes(actual.refused)) return;
+  if (expected.text !== undefined && expected.text === actual.text) return;
+  const [left, right] = [expected, actual].map(({ text, refused }) => text ?? `refused: ${refused}`);
+  let at = 0;
+  while (at < left.length && left[at] === right[at]) at += 1;
+  const near = (text) => JSON.stringify(text.slice(Math.max(0, at - 60), at + 60));
+  throw new Error(`${name} differs at character ${at}:\n  ${near(left)} in release\n  ${near(right)}`);
+}
+
+/** Choices of the page, and the same for the command line. */
+const CHOICES = {
+  report: [{}, []],
+  window: [{ window: '0.0001-0.004' }, ['--window', '0.0001-0.004']],
+  merged: [{ attribution: 'fair', merge_devices: true }, ['--attribution', 'fair', '--merge-devices']],
+};
+
+const LAYOUT = { rows: 'stage', columns: 'category', values: 'elapsed', percent: null, top: 0 };
+
+/** The command lines to compare, by output. `previous` is another trace. */
+function commands(file, previous) {
+  const all = {
+    html: ['report', file, '--format', 'html'],
+    markdown: ['report', file, '--format', 'markdown'],
+    csv: ['report', file, '--format', 'csv'],
+    terminal: ['report', file],
+    redacted: ['report', file, '--format', 'json', '--redact'],
+    pivot: ['pivot', file, '--format', 'csv', '--rows', LAYOUT.rows, '--columns', LAYOUT.columns],
+    triage: ['triage', file, '--format', 'csv'],
+    triageJson: ['triage', file, '--format', 'json'],
+    diff: ['diff', previous, file, '--format', 'csv'],
+    ranks: ['ranks', previous, file, '--format', 'csv'],
+  };
+  for (const [name, [, args]] of Object.entries(CHOICES)) all[name] = ['report', file, '--format', 'json', ...args];
+  return all;
+}
+
+async function load(stem) {
+  const module = await import(pathToFileURL(join(dist, 'pkg', `${stem}.js`)));
+  await module.default({ module_or_path: readFileSync(join(dist, 'pkg', `${stem}_bg.wasm`)) });
+  return module;
+}
+
+/** A file as `read_database` reads it in a browser's worker, with FileReaderSync. */
+class MemoryFile {
+  constructor(bytes) {
+    Object.assign(this, { bytes, size: bytes.length });
+  }
+
+  slice(from, to) {
+    return new MemoryFile(this.bytes.subarray(from, to));
+  }
+}
+globalThis.FileReaderSync = class {
+  readAsArrayBuffer({ bytes }) {
+    return Uint8Array.from(bytes).buffer;
+  }
+};
+
+/** The file as the module reads it; null for a database and the first module, which has no SQLite. */
+function open(module, path, reader = new module.TraceReader(basename(path))) {
+  const bytes = readFileSync(path);
+  reader.feed(bytes);
+  if (!reader.is_database()) return reader.finish();
+  return module.read_database?.(new MemoryFile(bytes), basename(path), false, () => {}) ?? null;
+}
+
+/**
+ * Calls `compare` with the module, the output and its result for each output of the modules. Returns what a comparison with the
+ * next trace needs, or null if the file is no trace.
+ */
+function page([first, full], path, previous, compare) {
+  const opened = call(() => open(full, path));
+  const trace = opened.text;
+  if (!trace) compare('full module', 'report', opened);
+  if (trace?.kind() !== 'trace') return null;
+  const tools = new full.Tools();
+  const exported = (format, table = '') => call(() => tools.export(format, table, 0));
+  const small = open(first, path);
+  for (const [name, [choices]] of Object.entries(CHOICES)) {
+    for (const [module, imported] of [['full module', trace], ['first module', small]]) {
+      if (!imported) continue;
+      const report = call(() => imported.analyze(JSON.stringify(choices)));
+      if (report.text) tools.set([report.text]);
+      compare(module, name, report.text ? exported('json') : report);
+    }
+  }
+  const own = { path, report: trace.analyze('{}') };
+  tools.set([own.report]);
+  for (const format of ['html', 'markdown']) compare('full module', format, exported(format));
+  compare('full module', 'csv', exported('csv', 'kernels'));
+  const share = { format: 'json', redact: tools.share_redactions(), slim: false };
+  compare('full module', 'redacted', call(() => new TextDecoder().decode(tools.share_file(JSON.stringify(share)))));
+  const pivot = new full.Pivot([own.report], [trace.pivot_cells('{}', JSON.stringify([LAYOUT.rows]))]);
+  compare('full module', 'pivot', call(() => pivot.csv(JSON.stringify(LAYOUT), '{}')));
+  const other = previous ?? own;
+  tools.set([other.report, own.report]);
+  compare('full module', 'diff', exported('csv', 'compare_kernels'));
+  if (trace.can_triage()) {
+    tools.set([new full.Triage().report(open(full, path, full.TraceReader.with_code(basename(path))), '{}', '{}')]);
+    compare('full module', 'triage', exported('csv', 'triage_kernels'));
+  }
+  return own;
+}
+
+function listFiles(folder) {
+  if (!existsSync(folder)) return [];
+  const paths = readdirSync(folder, { recursive: true }).map((name) => join(folder, name)).sort();
+  return paths.filter((path) => /\.(json|gz|sqlite|rpd|csv)$/.test(path) && statSync(path).size <= MAX_BYTES);
+}
+
+const generated = mkdtempSync(join(tmpdir(), 'gpuprism-builds-'));
+try {
+  await run(join(examples, 'serving_trace'), generated, ['serving.json.gz']);
+  await run(join(examples, 'nsys_export'), generated, ['export.sqlite', '0.002']);
+  assert.equal(listFiles(generated).length, 2);
+  const modules = [await load('gpuprism'), await load('gpuprism_full')];
+  const files = [...listFiles(generated), ...listFiles(traces)];
+  let previous = null;
+  for (const path of files) {
+    const outputs = {};
+    for (const [name, args] of Object.entries(commands(basename(path), previous?.path ?? path))) {
+      const [expected, actual] = await Promise.all([release, debug].map((program) => run(program, dirname(path), args)));
+      assertSame(`${path}, ${name}, debug`, expected, actual);
+      outputs[name] = expected;
+    }
+    previous = page(modules, path, previous, (module, name, result) => {
+      assertSame(`${path}, ${name}, ${module}`, outputs[name], result);
+    }) ?? previous;
+  }
+  console.log(`${files.length} files: all builds give the same results`);
+  if (!existsSync(traces)) console.log(`skipped the traces of ${traces}: the folder is missing`);
+} finally {
+  rmSync(generated, { recursive: true });
+}
