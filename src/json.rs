@@ -1,8 +1,8 @@
-//! A JSON value type, and the macro [`from_json`] that derives parsers of types from it.
+//! Parses JSON to a [`Json`] value, converts it to types ([`from_json`]), and writes JSON. Linear in the text; a struct finds
+//! each of its members by linear search.
 //!
-//! serde's derived parsers are compiled for each type, at one to six KB; with fifty types that was a tenth of the page's first
-//! download. Here one parser reads the text into [`Json`], and a type lists its members in one line. Unlike a map, [`Json`]
-//! preserves the order of keys and repeated keys.
+//! serde would compile a parser of one to six KB for each type; for fifty types that was a tenth of the page's first download.
+//! Here all types share one parser, and the macro only generates the conversion of the value.
 
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -10,7 +10,7 @@ use serde_json::ser::{Formatter, Serializer};
 use std::collections::{BTreeMap, HashSet};
 use std::{fmt, io};
 
-/// Any JSON value.
+/// Any JSON value. Unlike a map, it preserves the order of keys and repeated keys.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Json {
     Null,
@@ -21,7 +21,7 @@ pub(crate) enum Json {
     Float(f64),
     String(String),
     Array(Vec<Json>),
-    /// Keys and values in the order of the text, repeated keys included.
+    /// Keys and values in the order of the text.
     Object(Vec<(String, Json)>),
 }
 
@@ -149,6 +149,7 @@ impl JsonError {
         Self::new(format!("expected {what}, found {}", found.kind()))
     }
 
+    /// Prepends `key` to the path. Not inlined, because every parsed member calls it.
     #[inline(never)]
     fn within(self, key: &str) -> Self {
         let path = if self.path.is_empty() { key.to_owned() } else { format!("{key} / {}", self.path) };
@@ -183,13 +184,13 @@ pub(crate) fn read<T: FromJson>(text: &str) -> JsonResult<T> {
     T::from_json(Json::parse(text).map_err(|error| JsonError::new(error.to_string()))?)
 }
 
-/// Returns the parsed content of a file that is part of the program, such as `patterns/ranks.json`.
+/// Unwraps the parsed content of a file that is compiled into the program, such as `patterns/ranks.json`.
 #[allow(clippy::expect_used, reason = "the tests read every embedded file")]
 pub(crate) fn embedded<T, E: fmt::Debug>(parsed: Result<T, E>) -> T {
     parsed.expect("an embedded file")
 }
 
-/// The members of an object, to be taken one at a time.
+/// The members of an object, from which a parser takes one value at a time.
 pub(crate) struct Members(Vec<(String, Json)>);
 
 impl Members {
@@ -205,43 +206,44 @@ impl Members {
         }
     }
 
-    fn find(&mut self, key: &str) -> Option<Json> {
+    /// Moves the value of the first member with this key out and leaves null.
+    fn take_json(&mut self, key: &str) -> Option<Json> {
         let (_, value) = self.0.iter_mut().find(|(name, _)| name == key)?;
         Some(std::mem::replace(value, Json::Null))
     }
 
     pub(crate) fn take<T: FromJson>(&mut self, key: &str) -> JsonResult<T> {
-        let read = match self.find(key) {
+        let value = match self.take_json(key) {
             Some(json) => T::from_json(json),
             None => T::if_missing().ok_or_else(JsonError::missing),
         };
-        read.map_err(|error| error.within(key))
+        value.map_err(|error| error.within(key))
     }
 
-    /// Calls `take` for each member, in the order of the text.
-    pub(crate) fn for_each(self, take: &mut dyn FnMut(String, Json) -> JsonResult<()>) -> JsonResult<()> {
+    /// Calls `visit` for each member, in the order of the text.
+    pub(crate) fn for_each(self, visit: &mut dyn FnMut(String, Json) -> JsonResult<()>) -> JsonResult<()> {
         for (key, value) in self.0 {
             let path = key.clone();
-            take(key, value).map_err(|error| error.within(&path))?;
+            visit(key, value).map_err(|error| error.within(&path))?;
         }
         Ok(())
     }
 
-    /// Takes a member, or the default of its type if it is missing.
+    /// Takes a member; a missing member has the default value of its type.
     pub(crate) fn take_or_default<T: FromJson + Default>(&mut self, key: &str) -> JsonResult<T> {
-        self.find(key).map_or_else(|| Ok(T::default()), T::from_json).map_err(|error| error.within(key))
+        self.take_json(key).map_or_else(|| Ok(T::default()), T::from_json).map_err(|error| error.within(key))
     }
 }
 
-/// Serializes to JSON without line breaks. Floats parse back to the same numbers, but may be spelt differently than in a file.
+/// Serializes to JSON without line breaks. A written float parses back to the same number.
 pub(crate) fn write(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
     let written = value.serialize(&mut Serializer::with_formatter(&mut bytes, Compact));
-    // Strings, numbers and lists under string keys always serialise.
+    // This cannot fail: all keys of maps are strings.
     written.ok().and_then(|()| String::from_utf8(bytes).ok()).unwrap_or_default()
 }
 
-/// Writes floats with the standard library: serde_json's own function needs a table of 10 KB that hardly compresses.
+/// Formats floats with the standard library, because serde_json's own function needs a table of 10 KB that hardly compresses.
 struct Compact;
 
 impl Formatter for Compact {
@@ -250,8 +252,8 @@ impl Formatter for Compact {
     }
 }
 
-/// Implements [`FromJson`]. A struct lists its members; those after the semicolon are optional and have a default. An enum lists its
-/// words. A `strict` struct rejects unknown members.
+/// Implements [`FromJson`] for a struct (`Name { a, b; c }`: a missing `c` has its default value; `strict` rejects unknown
+/// members) or for an enum (`Name = "a" => A, "b" => B`: the string `"a"` is the variant `A`).
 macro_rules! from_json {
     ($name:ident { $($member:ident),* $(; $($optional:ident),*)? }) => {
         $crate::json::from_json!(@ $name { $($member),* ; $($($optional),*)? } |_members| Ok(()));
@@ -341,7 +343,7 @@ impl<T: FromJson> FromJson for Option<T> {
 impl<T: FromJson> FromJson for Vec<T> {
     fn from_json(json: Json) -> JsonResult<Self> {
         let mut list = Self::with_capacity(json.elements().len());
-        each(json, &mut |element| {
+        for_each_element(json, &mut |element| {
             list.push(T::from_json(element)?);
             Ok(())
         })?;
@@ -349,11 +351,11 @@ impl<T: FromJson> FromJson for Vec<T> {
     }
 }
 
-/// Calls `take` for each element of an array. Not generic, so that it is compiled once.
-fn each(json: Json, take: &mut dyn FnMut(Json) -> JsonResult<()>) -> JsonResult<()> {
+/// Calls `visit` for each element of an array. Not generic, so that it is compiled once.
+fn for_each_element(json: Json, visit: &mut dyn FnMut(Json) -> JsonResult<()>) -> JsonResult<()> {
     let Json::Array(elements) = json else { return Err(JsonError::expected("an array", &json)) };
     for (index, element) in elements.into_iter().enumerate() {
-        take(element).map_err(|error| error.within(&index.to_string()))?;
+        visit(element).map_err(|error| error.within(&index.to_string()))?;
     }
     Ok(())
 }
@@ -367,7 +369,7 @@ impl FromJson for HashSet<String> {
 impl<T: FromJson> FromJson for BTreeMap<String, T> {
     fn from_json(json: Json) -> JsonResult<Self> {
         let mut map = Self::new();
-        // Insert one at a time: `collect` would compile another sort.
+        // Not `collect`, which sorts first: one more sort function would be compiled.
         Members::of(json)?.for_each(&mut |key, value| {
             map.insert(key, T::from_json(value)?);
             Ok(())

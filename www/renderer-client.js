@@ -1,4 +1,5 @@
-// The page's end of the render worker. After a fault it starts a new worker and gives it the reports again.
+// Sends requests of the page to the render worker. If a fault (a wasm trap or a script error) ends the worker, a new worker
+// starts and gets the reports again.
 
 import { asProblem } from './problem.js';
 import { WorkerLink } from './worker-link.js';
@@ -12,15 +13,15 @@ export class Renderer {
   /** @type {RenderLink | null} */
   #link = null;
   #restarted = Promise.resolve();
-  /** @type {string[]} */
-  #texts = [];
+  /** The current reports as JSON texts. @type {string[]} */
+  #reports = [];
 
   /** @param {Promise<WebAssembly.Module>} module */
   constructor(module) {
     this.#module = module;
   }
 
-  /** Starts the worker. Resolves with the style sheet of categories and charts, and with the build. */
+  /** Starts a new worker. Resolves with the style sheet of categories and charts, and with the version of the wasm module. */
   async start() {
     this.#link?.close();
     /** @type {RenderLink} */
@@ -32,7 +33,7 @@ export class Renderer {
   /** Replaces the reports and resolves with their overview. @param {string[]} texts */
   async set(texts) {
     const overview = await this.#retry((link) => link.request('set', { texts }));
-    this.#texts = texts;
+    this.#reports = texts;
     return overview;
   }
 
@@ -45,7 +46,7 @@ export class Renderer {
   /** @param {RuleFile[]} rules */
   ruleSets = (rules) => this.#retry((link) => link.request('ruleSets', { rules }));
 
-  /** After a fault, which another request may have caused, sends the request once more to a new worker.
+  /** Sends a request, and once more to a new worker if a fault ended the first: another request may have caused the fault.
    * @template Answer @param {(link: RenderLink) => Promise<Answer>} send @returns {Promise<Answer>} */
   async #retry(send, isRetry = false) {
     const link = this.#link;
@@ -54,7 +55,7 @@ export class Renderer {
       return await send(link);
     } catch (problem) {
       if (asProblem(problem).kind !== 'fault') throw problem;
-      // If one fault ended several requests, the first restarts the worker and the others wait.
+      // A fault rejects all pending requests: the first of them restarts the worker, and the others wait.
       if (link === this.#link) this.#restarted = this.#restart();
       await this.#restarted;
       if (isRetry) throw problem;
@@ -64,6 +65,6 @@ export class Renderer {
 
   async #restart() {
     await this.start();
-    if (this.#texts.length > 0) await this.#link?.request('set', { texts: this.#texts });
+    if (this.#reports.length > 0) await this.#link?.request('set', { texts: this.#reports });
   }
 }

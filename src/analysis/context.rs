@@ -1,7 +1,7 @@
 //! The input of every section: the classified trace, and results that several sections share.
 //!
-//! A shared result is computed when a section first reads it, and then cached, so it costs one pass however
-//! many sections read it.
+//! A shared result is computed when a section first reads it, and then cached: it costs one pass for any number of
+//! sections.
 
 use super::classified::ClassifiedTrace;
 use super::communication::operations::Collectives;
@@ -39,8 +39,8 @@ pub struct Context<'a> {
     range_times: OnceCell<Tallies>,
 }
 
-/// Results computed earlier for the same trace, or for the whole trace of a window, reused to avoid another
-/// pass.
+/// Results that were computed earlier, for the same trace or for the whole trace that a window was cut from. They save
+/// another pass.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Reused<'a> {
     /// Sums of the ops of this trace by group.
@@ -102,7 +102,8 @@ impl<'a> Context<'a> {
         self.groups().iter().map(|group| group.total).fold(Ns::ZERO, |sum, total| sum + total)
     }
 
-    /// Aggregates of single GPU ops: from one sweep, or merged from the segments of a window.
+    /// Device work, launch latencies and kernel time by range: from one sweep over the GPU ops, or merged from the
+    /// segments of a window.
     pub(crate) fn details(&self) -> &OpDetails {
         self.details.get_or_init(|| {
             let computed;
@@ -123,7 +124,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// The durations of all kernels, four bytes each. They are not kept: the caller drops them.
+    /// The durations of all kernels, four bytes each. They are not cached, to save memory.
     pub(crate) fn durations(&self) -> KernelDurations {
         match self.reused.segments {
             Some(segments) => segments.merged(&|summary| &summary.durations, &mut |rows| {
@@ -138,6 +139,7 @@ impl<'a> Context<'a> {
         self.host.get_or_init(|| HostCalls::of(self))
     }
 
+    /// How each device spent its time: overlaps, and idle gaps by cause.
     pub(crate) fn survey(&self) -> &Survey {
         self.survey.get_or_init(|| Survey::of(self, &self.details().work, &self.host().blocked))
     }

@@ -1,7 +1,7 @@
 //! Reads input files and writes output files.
 //!
-//! SQLite exports are read in place. Any other file is read by two threads: one reads and decompresses, the other parses. They
-//! exchange a bounded number of buffers, so memory use does not depend on the file size.
+//! SQLite exports are read in place. Any other file is read by two threads: one reads and decompresses, the other parses. The
+//! channels between them are bounded, so the buffers need a few MiB for a file of any size.
 
 use super::database::{self, Database};
 pub(super) use super::file_io::label;
@@ -20,10 +20,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// The maximum number of buffers that wait for the parser.
+/// The maximum number of full buffers that wait for the parser.
 const MAX_WAITING_BUFFERS: usize = 4;
 
-/// Reads one file and detects what it contains.
+/// Reads one file and detects what it contains. A folder is an error.
 pub(super) fn open(path: &Path) -> Result<Opened> {
     let label = label(path);
     if path.is_dir() {
@@ -34,15 +34,13 @@ pub(super) fn open(path: &Path) -> Result<Opened> {
     session::open(&label, import(path, &label, Reader::new(&label))?)
 }
 
-/// A file that contains runs.
+/// A trace, which contains one run to analyze, or an earlier report, which contains analyzed runs.
 pub(super) enum RunSource {
-    /// A trace that has to be analyzed.
     Trace(Box<Trace>),
-    /// An earlier report.
     Report(Report),
 }
 
-/// Reads a trace or an earlier report. An `.nsys-rep` is exported with `nsys` first. Any other file is an error.
+/// Reads a trace or a report. An `.nsys-rep` is exported with `nsys` first. Any other file is an error.
 pub(super) fn read(path: &Path) -> Result<RunSource> {
     let path = &nsys::exported(path, "nsys")?;
     match open(path)? {
@@ -70,13 +68,14 @@ pub(super) fn open_trace(path: &Path) -> Result<Box<Trace>> {
     }
 }
 
-/// Reads one file and keeps CPU ops and Python frames, which the triage needs.
+/// Reads one file for the triage. Unlike [`open`], it keeps the CPU ops and Python frames of a trace.
 pub(super) fn open_with_code(path: &Path, label: &str) -> Result<Opened> {
     session::open(label, import(path, label, Reader::with_code(label))?)
 }
 
-/// Reads the NVLink samples that nsys-llm-explainer writes to `tables/` next to its `report.json`, if `path` is such a report.
-pub(super) fn series_of_report(path: &Path) -> Option<Run> {
+/// Reads the table of NVLink samples that nsys-llm-explainer writes next to its `report.json`. `None` if `path` is another file
+/// or there is no such table; an unreadable table is a warning.
+pub(super) fn nvlink_samples_of_report(path: &Path) -> Option<Run> {
     let file = path.with_file_name("tables").join("nvlink_timeseries.csv");
     if label(path) != "report.json" || !file.is_file() {
         return None;
@@ -91,7 +90,7 @@ pub(super) fn series_of_report(path: &Path) -> Option<Run> {
     }
 }
 
-/// All files of a folder and its subfolders, sorted by path.
+/// Lists all files of a folder and its subfolders, sorted by path.
 pub(super) fn entries(root: &Path) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     let mut visited = BTreeSet::new();
@@ -100,10 +99,10 @@ pub(super) fn entries(root: &Path) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Adds the files of `folder`, whose path relative to the root is `path`. Visits every folder once, even if links form a
-/// cycle.
+/// Adds the files of `folder` to `entries`. `path` is its path relative to the root. Visits every folder once, even if links form
+/// a cycle.
 fn walk(folder: &Path, path: &str, visited: &mut BTreeSet<PathBuf>, entries: &mut Vec<Entry>) -> Result<()> {
-    // A profile folder has hundreds of files. With far more, the person probably named the wrong folder.
+    // A profile folder has hundreds of files; the user probably named the wrong folder if there are far more.
     const MAX_FILES: usize = 100_000;
     let failed = |error: std::io::Error| Error::io(folder.display().to_string(), &error);
     if !visited.insert(folder.canonicalize().map_err(failed)?) {
@@ -136,7 +135,7 @@ fn modified_ms(metadata: &std::fs::Metadata) -> i64 {
     since.and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(0)
 }
 
-/// Reads rule files as text.
+/// Reads rule files with [`read_text`].
 pub(super) fn rules(paths: &[PathBuf]) -> Result<Vec<RuleFile>> {
     paths.iter().map(|path| read_text(path)).collect()
 }
@@ -162,55 +161,58 @@ fn stream(file: File, path: &Path, label: &str, reader: Reader) -> Result<Import
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let length = file.metadata().map_err(failed)?.len();
     std::thread::scope(|scope| {
-        let (filled, unpacked) = sync_channel(MAX_WAITING_BUFFERS);
-        let (used, empty) = sync_channel(MAX_WAITING_BUFFERS + 2);
-        let unpacker = scope.spawn(move || unpack(file, &filled, &empty, &Progress::new(label, length)));
-        let parsed = parse(reader, &unpacked, &used);
+        let (full_sender, full_buffers) = sync_channel(MAX_WAITING_BUFFERS);
+        // One more buffer is being filled, and one is being parsed.
+        let (empty_sender, empty_buffers) = sync_channel(MAX_WAITING_BUFFERS + 2);
+        let unpacker = scope.spawn(move || unpack(file, &full_sender, &empty_buffers, &Progress::new(label, length)));
+        let parsed = parse(reader, &full_buffers, &empty_sender);
         // Closing the channel stops the unpacker after a parse error.
-        drop(unpacked);
+        drop(full_buffers);
         let unpacking = unpacker.join().unwrap_or_else(|_| Err(std::io::Error::other("the reading thread failed")));
         parsed?.finish(unpacking.map_err(failed)?)
     })
 }
 
-fn parse(mut reader: Reader, unpacked: &Receiver<Vec<u8>>, used: &SyncSender<Vec<u8>>) -> Result<Reader> {
-    for buffer in unpacked {
+fn parse(mut reader: Reader, full_buffers: &Receiver<Vec<u8>>, empty_sender: &SyncSender<Vec<u8>>) -> Result<Reader> {
+    for buffer in full_buffers {
         reader.feed(&buffer)?;
-        let _ = used.try_send(buffer);
+        // The buffer is reused, or freed if the unpacker has ended.
+        let _ = empty_sender.try_send(buffer);
     }
     Ok(reader)
 }
 
-/// The parser closed the channel because of a parse error.
+/// The error of sending a buffer after the parser failed and closed the channel.
 #[derive(Debug)]
-struct Disconnected;
+struct ParserFailed;
 
+/// Sends the decompressed file to the parser. Returns the result of [`Unpacker::finish`], or `None` if the parser failed.
 fn unpack(
     mut file: File,
-    filled: &SyncSender<Vec<u8>>,
-    empty: &Receiver<Vec<u8>>,
+    full_sender: &SyncSender<Vec<u8>>,
+    empty_buffers: &Receiver<Vec<u8>>,
     progress: &Progress,
 ) -> std::io::Result<Option<(ProblemKind, u64)>> {
     let mut unpacker = Unpacker::default();
-    let mut done = 0;
-    let send = |buffer: Vec<u8>| filled.send(buffer).map_err(|_| Disconnected);
+    let mut read_bytes = 0;
+    let send = |buffer: Vec<u8>| full_sender.send(buffer).map_err(|_| ParserFailed);
     let mut send_copy = |plain: &[u8]| {
-        let mut buffer = empty.try_recv().unwrap_or_default();
+        let mut buffer = empty_buffers.try_recv().unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(plain);
         send(buffer)
     };
     loop {
-        let mut buffer = empty.try_recv().unwrap_or_default();
+        let mut buffer = empty_buffers.try_recv().unwrap_or_default();
         buffer.resize(CHUNK_BYTES, 0);
         let read = read_full(&mut file, &mut buffer)?;
         if read == 0 {
             break;
         }
         buffer.truncate(read);
-        done += read as u64;
-        progress.show(done);
-        // Uncompressed data is passed on without a copy.
+        read_bytes += read as u64;
+        progress.show(read_bytes);
+        // Uncompressed data is sent without a copy.
         let sent = if unpacker.is_plain() { send(buffer) } else { unpacker.push(&buffer, &mut send_copy) };
         if sent.is_err() {
             return Ok(None);
@@ -220,31 +222,31 @@ fn unpack(
     Ok(unpacker.finish(&mut send_copy).unwrap_or(None))
 }
 
-/// Writes a file. The error names it.
+/// Writes a file. An error message contains the path.
 pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(|error| Error::io(path.display().to_string(), &error))
 }
 
-/// Prints the warnings of these runs to standard error, for output formats without notices.
+/// Prints the warnings of these runs to standard error. For output formats without notices.
 pub(super) fn print_warnings(runs: &[Run]) {
     for run in runs {
         print_notices(run, Severity::Warning);
     }
 }
 
-/// Prints the notices of a run with at least this severity to standard error.
+/// Prints the notices of a run that have at least this severity to standard error.
 pub(super) fn print_notices(run: &Run, min_severity: Severity) {
     for notice in run.notices.iter().filter(|notice| notice.severity >= min_severity) {
         warn(&format!("{}: {}. {}", run.label, notice.message, notice.advice));
     }
 }
 
-/// Warns if a table has only the first rows of all.
+/// Warns about each run whose table was cut to its first rows.
 pub(super) fn warn_of_missing_rows(runs: &[Run], table: &str) {
     for (run, section) in runs.iter().filter_map(|run| Some((run, run.sections.get(table)?))) {
-        let (kept, all) = (section.rows.len() as u64, section.rows_in_all);
-        if kept < all {
-            warn(&format!("{}: {table}: the table has only {} of {} rows", run.label, grouped(kept), grouped(all)));
+        let (rows, all) = (section.rows.len() as u64, section.rows_in_all);
+        if rows < all {
+            warn(&format!("{}: {table}: the table has only {} of {} rows", run.label, grouped(rows), grouped(all)));
         }
     }
 }

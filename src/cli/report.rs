@@ -160,7 +160,7 @@ fn report(args: &Args) -> Result<Report> {
                     ));
                 }
                 runs.extend(report.runs);
-                runs.extend(files::series_of_report(path));
+                runs.extend(files::nvlink_samples_of_report(path));
             }
             Opened::Rules(_) => {
                 return Err(Error::refused(files::label(path), "a rule file, not a trace: use `--rules` for it"));

@@ -1,7 +1,7 @@
-//! Writes a report as one self-contained HTML file: no network, with sorting, filtering and highlighting.
+//! Writes a report as one self-contained HTML file, which loads nothing from the network. Linear in the tables and charts.
 //!
-//! Everything that may come from a trace passes [`escape`]. The script of the file only sorts, hides and marks existing
-//! elements; it computes no numbers.
+//! Every text that may come from a trace is escaped ([`escape`]). The script in the file sorts, filters and highlights
+//! existing elements; it computes no numbers.
 
 use super::chart::dashboard::Panel;
 use super::chart::{Chart, escape};
@@ -17,13 +17,13 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 
 /// The whole report as HTML: notices, charts with their legend, findings, dashboard, tables.
 ///
-/// The tables of notices and findings are left out, because both are shown as lists. Without scripts the file is
-/// readable; only sorting, filtering and the switches of the legend need them.
+/// Notices and findings are lists, so their tables are omitted. The file is readable without scripts; only sorting,
+/// filtering and the buttons of the legend need the script.
 pub fn html(report: &Report, tables: &[Table], charts: &[Chart], dashboard: &Dashboard, title: &str) -> String {
     let mut page = head(title);
     page += &runs(report);
     page += &notices(report);
-    page += &figures(charts);
+    page += &charts_with_legend(charts);
     page += &findings_list(report);
     page += &panels(dashboard);
     for table in tables.iter().filter(|table| !["notices", "findings"].contains(&table.id.as_str())) {
@@ -78,12 +78,17 @@ fn head(title: &str) -> String {
 fn runs(report: &Report) -> String {
     let mut list = String::from("<ul class=\"runs\">\n");
     for run in &report.runs {
-        let _ = writeln!(list, "<li><strong>{}</strong> <span>{}</span></li>", escape(&run.label), escape(&facts(run)));
+        let _ = writeln!(
+            list,
+            "<li><strong>{}</strong> <span>{}</span></li>",
+            escape(&run.label),
+            escape(&run_details(run))
+        );
     }
     list + "</ul>\n"
 }
 
-fn facts(run: &Run) -> String {
+fn run_details(run: &Run) -> String {
     let format = format_name(run.format);
     let plural = |count: usize| if count == 1 { "" } else { "s" };
     let devices = run.devices.len();
@@ -119,12 +124,12 @@ fn notice_item(prefix: &str, notice: &Notice) -> String {
     )
 }
 
-fn figures(charts: &[Chart]) -> String {
+fn charts_with_legend(charts: &[Chart]) -> String {
     if charts.is_empty() {
         return String::new();
     }
-    let drawings: String = charts.iter().map(Chart::to_svg).collect();
-    format!("<section>\n<h2>Where the time went</h2>\n<figure>\n{drawings}{}</figure>\n</section>\n", legend(charts))
+    let svgs: String = charts.iter().map(Chart::to_svg).collect();
+    format!("<section>\n<h2>Where the time went</h2>\n<figure>\n{svgs}{}</figure>\n</section>\n", legend(charts))
 }
 
 fn findings_list(report: &Report) -> String {
@@ -155,7 +160,7 @@ fn finding_item(finding: &Finding) -> String {
     )
 }
 
-/// One switch per category in the charts, in stacking order.
+/// One toggle button per category in the charts, in stacking order.
 fn legend(charts: &[Chart]) -> String {
     let marks = charts.iter().flat_map(|chart| &chart.nodes).filter(|node| node.tag == "rect");
     let mut list = String::from("<div class=\"legend\" role=\"group\" aria-label=\"Categories\">\n");
@@ -170,7 +175,7 @@ fn legend(charts: &[Chart]) -> String {
     list + "</div>\n"
 }
 
-/// A section with more rows is collapsed.
+/// A table of a section with more rows is collapsed. Built-in tables are never collapsed.
 const MAX_OPEN_ROWS: usize = 12;
 
 fn section(table: &Table) -> String {
@@ -200,15 +205,15 @@ fn section(table: &Table) -> String {
     format!("<section>\n<h2>{title}</h2>\n{preamble}{rows}</section>\n")
 }
 
-/// Note, figures and gaps of a table.
+/// The text above a table: its note, its figures, and the reasons why runs have no rows.
 fn preamble(table: &Table) -> String {
     let mut text = String::new();
     if !table.note.is_empty() {
         let _ = writeln!(text, "<p class=\"note\">{}</p>", escape(&table.note));
     }
-    for (run, words) in figure_lines(table) {
+    for (run, line) in figure_lines(table) {
         let run = if run.is_empty() { String::new() } else { format!("<strong>{}</strong> ", escape(run)) };
-        let _ = writeln!(text, "<p>{run}{}</p>", escape(&words));
+        let _ = writeln!(text, "<p>{run}{}</p>", escape(&line));
     }
     for gap in &table.gaps {
         let run = if gap.run.is_empty() { String::new() } else { format!("<strong>{}</strong> ", escape(&gap.run)) };
@@ -245,7 +250,7 @@ fn table_body(table: &Table) -> String {
     body + "</tbody>\n"
 }
 
-/// The attribute by which the switches of the legend find the rows of a category.
+/// The attribute by which the buttons of the legend find the rows of a category.
 fn category_attribute(table: &Table, row: &[Cell]) -> String {
     let mut cells = table.columns.iter().zip(row);
     match cells.find(|(column, _)| column.kind == Kind::Category) {

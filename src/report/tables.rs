@@ -73,7 +73,7 @@ fn text(text: &str) -> Cell {
     Cell::Text(text.to_owned())
 }
 
-/// Explains elapsed time under the attribution of these runs, for the note below a heading.
+/// The note below the heading of a table: what elapsed time means under the attribution of these runs.
 pub(super) fn attribution_note(runs: &[(&str, &Run)]) -> String {
     let mut attributions = runs.iter().map(|(_, run)| run.attribution);
     let first = attributions.next();
@@ -111,36 +111,36 @@ fn kernels(runs: &[(&str, &Run)]) -> Table {
     ];
     let table = table_of(("kernels", "Kernels"), attribution_note(runs), &columns, runs, |run| &run.kernels);
     let totals = match runs {
-        [(_, run)] => Some(kernel_totals(run)),
+        [(_, run)] => Some(kernel_totals(run, table.columns.len())),
         _ => None,
     };
     Table { totals, ..table }
 }
 
-fn kernel_totals(run: &Run) -> Vec<Cell> {
+fn kernel_totals(run: &Run, columns: usize) -> Vec<Cell> {
     let mut totals = vec![Cell::Empty, text("total"), Cell::Empty, Cell::Count(run.totals.gpu_ops)];
     totals.extend([Cell::Ns(run.totals.duration_ns), Cell::Ns(run.totals.elapsed_ns)]);
-    totals.resize(12, Cell::Empty);
+    totals.resize(columns, Cell::Empty);
     totals
 }
 
 fn report_pivot(report: &Report, labels: &[String]) -> Table {
     let pivot = pivot(&report.runs);
-    let several = labels.len() > 1;
+    let has_several_runs = labels.len() > 1;
     let mut columns = vec![column("category", "Category", Kind::Category)];
     columns.extend(labels.iter().map(|label| column(label, label, Kind::Time)));
-    columns.extend(several.then(|| column("total", "All runs", Kind::Time)));
+    columns.extend(has_several_runs.then(|| column("total", "All runs", Kind::Time)));
     let cell = |ns: &Option<i64>| ns.map_or(Cell::Empty, Cell::Ns);
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for row in &pivot.rows {
         let mut cells = vec![text(&row.category)];
         cells.extend(row.elapsed_ns.iter().map(cell));
-        cells.extend(several.then_some(Cell::Ns(row.total_ns)));
+        cells.extend(has_several_runs.then_some(Cell::Ns(row.total_ns)));
         rows.push(cells);
     }
     let mut totals = vec![text("total")];
     totals.extend(pivot.totals_ns.iter().map(|ns| Cell::Ns(*ns)));
-    totals.extend(several.then_some(Cell::Ns(pivot.total_ns)));
+    totals.extend(has_several_runs.then_some(Cell::Ns(pivot.total_ns)));
     let note = "Elapsed time by category and run. A column adds up to the bar of its run.".to_owned();
     Table {
         id: "pivot".to_owned(),
@@ -164,13 +164,14 @@ fn categories(runs: &[(&str, &Run)]) -> Table {
         ("exclusive_ns", "Exclusive", Kind::Time, |category| Cell::Ns(category.exclusive_ns)),
         ("fair_ns", "Fair", Kind::Time, |category| Cell::Ns(category.fair_ns)),
     ];
+    // Rows are added below, because the unowned time of a run follows its categories.
     let mut table = table_of(("categories", "Categories"), attribution_note(runs), &columns, &[], |_| &[]);
     for (label, run) in runs {
         table.rows.extend(run.categories.iter().map(|category| row(label, category, &columns)));
-        table.rows.extend(unowned(run).map(|(name, ns, share)| {
+        table.rows.extend(unowned_time(run).map(|(name, ns, share)| {
             let mut cells =
                 vec![text(label), text(name), Cell::Empty, Cell::Empty, Cell::Ns(ns), Cell::Empty, Cell::Share(share)];
-            cells.resize(9, Cell::Empty);
+            cells.resize(table.columns.len(), Cell::Empty);
             cells
         }));
     }
@@ -178,7 +179,7 @@ fn categories(runs: &[(&str, &Run)]) -> Table {
 }
 
 /// The parts of a bar that belong to no category: name, nanoseconds, share of the bar.
-fn unowned(run: &Run) -> impl Iterator<Item = (&'static str, i64, f64)> {
+fn unowned_time(run: &Run) -> impl Iterator<Item = (&'static str, i64, f64)> {
     let shared =
         (run.attribution == Attribution::Exclusive).then_some((SHARED, run.wall.shared_ns, run.wall.shared_share));
     shared.into_iter().chain([(CPU, run.wall.cpu_ns, run.wall.cpu_share)])
@@ -223,8 +224,8 @@ pub fn severity(severity: Severity) -> &'static str {
 /// The bars of all runs, for the chart.
 pub fn bars(report: &Report) -> Vec<Bar> {
     let bar = |(label, run): (String, &Run)| {
-        let owned = run.categories.iter().map(|c| segment(&c.category, c.elapsed_ns, c.bar_share));
-        let segments = owned.chain(unowned(run).map(|(name, ns, share)| segment(name, ns, share))).collect();
+        let categories = run.categories.iter().map(|c| segment(&c.category, c.elapsed_ns, c.bar_share));
+        let segments = categories.chain(unowned_time(run).map(|(name, ns, share)| segment(name, ns, share))).collect();
         Bar { label, segments, note: bar_note(run) }
     };
     report.labels().into_iter().zip(&report.runs).map(bar).collect()
@@ -248,10 +249,10 @@ fn bar_note(run: &Run) -> String {
     }
 }
 
-/// The categories of all runs in the order of the palette, used for stacking bars and for the legend.
+/// The categories and unowned times of all runs in the order of the palette, for stacked bars and the legend.
 pub fn legend(report: &Report) -> Vec<String> {
     let categories =
         report.runs.iter().flat_map(|run| run.categories.iter().map(|category| category.category.as_str()));
-    let unowned = report.runs.iter().flat_map(|run| unowned(run).map(|(name, ..)| name));
+    let unowned = report.runs.iter().flat_map(|run| unowned_time(run).map(|(name, ..)| name));
     palette::order(categories.chain(unowned)).into_iter().map(str::to_owned).collect()
 }

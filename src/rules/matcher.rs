@@ -1,25 +1,26 @@
 //! Tests whether a rule's regex matches anywhere in a name.
 //!
-//! A regex is split at its top-level `|`. Alternatives that are plain words become substring searches (`memmem`), about ten
-//! times faster than the regex engine; the rest stays one regex. The answers are the same. The `regex` crate is built without
-//! its fast engines, which would double the size of the page's wasm module, so a regex search costs microseconds per rule and
-//! name: write rules as alternatives of plain words.
+//! A regex is split at its top-level `|`. Alternatives that are plain words become substring searches (`memmem`), which are
+//! about ten times faster than the regex engine; the other alternatives stay one regex. The split does not change the result.
+//! The `regex` crate is built without its fast engines, which would double the size of the page's wasm module, so a regex
+//! search costs microseconds per rule and name. Therefore write rules as alternatives of plain words.
 //!
-//! Limits: names are matched as bytes, without Unicode tables (they would add a fifteenth to the page). `(?i)`, `\w`, `\d`,
-//! `\s` and `\b` work for ASCII only, and `.` matches one byte of a multi-byte character.
+//! Limits: names are matched as bytes, without Unicode tables, which would make the wasm module a fifteenth larger. So `(?i)`,
+//! `\w`, `\d`, `\s` and `\b` work for ASCII only, and `.` matches one byte of a multi-byte character.
 
 use memchr::memmem::Finder;
 use regex::bytes::{Regex, RegexBuilder};
 
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
-/// One compiled rule: its plain words, and a regex of its other alternatives.
+/// One compiled regex of a rule.
 #[derive(Debug, Clone)]
 pub(super) struct Matcher {
     ignores_case: bool,
     /// In lower case if the rule ignores case.
     words: Vec<Finder<'static>>,
-    rest: Option<Regex>,
+    /// All alternatives that are not plain words.
+    other: Option<Regex>,
 }
 
 /// A name prepared for many searches.
@@ -40,19 +41,19 @@ impl Matcher {
     pub(super) fn new(regex: &str) -> Result<Self, String> {
         let (flags, body) = regex.strip_prefix("(?i)").map_or(("", regex), |body| ("(?i)", body));
         let ignores_case = !flags.is_empty();
-        let (words, rest): (Vec<&str>, Vec<&str>) = alternatives(body).into_iter().partition(|part| is_word(part));
+        let (words, other): (Vec<&str>, Vec<&str>) = alternatives(body).into_iter().partition(|part| is_word(part));
         let finder = |word: &str| {
             let word = if ignores_case { word.to_ascii_lowercase() } else { word.to_owned() };
             Finder::new(word.as_bytes()).into_owned()
         };
-        let rest = (!rest.is_empty()).then(|| compile(&format!("{flags}{}", rest.join("|")))).transpose()?;
-        Ok(Self { ignores_case, words: words.into_iter().map(finder).collect(), rest })
+        let other = (!other.is_empty()).then(|| compile(&format!("{flags}{}", other.join("|")))).transpose()?;
+        Ok(Self { ignores_case, words: words.into_iter().map(finder).collect(), other })
     }
 
     pub(super) fn is_match(&self, name: &Name) -> bool {
         let text = if self.ignores_case { &name.lower_case } else { name.text };
         self.words.iter().any(|word| word.find(text.as_bytes()).is_some())
-            || self.rest.as_ref().is_some_and(|rest| rest.is_match(name.text.as_bytes()))
+            || self.other.as_ref().is_some_and(|regex| regex.is_match(name.text.as_bytes()))
     }
 }
 
@@ -63,32 +64,32 @@ fn compile(regex: &str) -> Result<Regex, String> {
     })
 }
 
-/// Splits a valid regex at its top-level `|`. Returns it whole if a group may set flags, because these could apply to later
-/// alternatives.
+/// Splits a valid regex at its top-level `|`. A regex that contains `(?` is not split, because flags that it may set would apply
+/// to later alternatives.
 fn alternatives(regex: &str) -> Vec<&str> {
     if regex.contains("(?") {
         return vec![regex];
     }
     let mut parts = Vec::new();
-    let (mut start, mut groups, mut classes) = (0, 0_usize, 0_usize);
+    let (mut start, mut group_depth, mut class_depth) = (0, 0_usize, 0_usize);
     let mut bytes = regex.bytes().enumerate().peekable();
-    while let Some((at, byte)) = bytes.next() {
+    while let Some((index, byte)) = bytes.next() {
         match byte {
             b'\\' => {
                 bytes.next();
             }
             b'[' => {
-                classes += 1;
+                class_depth += 1;
                 bytes.next_if(|(_, next)| *next == b'^');
                 // A `]` right after the opening bracket is a literal character of the class.
                 bytes.next_if(|(_, next)| *next == b']');
             }
-            b']' => classes = classes.saturating_sub(1),
-            b'(' if classes == 0 => groups += 1,
-            b')' if classes == 0 => groups = groups.saturating_sub(1),
-            b'|' if classes == 0 && groups == 0 => {
-                parts.extend(regex.get(start..at));
-                start = at + 1;
+            b']' => class_depth = class_depth.saturating_sub(1),
+            b'(' if class_depth == 0 => group_depth += 1,
+            b')' if class_depth == 0 => group_depth = group_depth.saturating_sub(1),
+            b'|' if class_depth == 0 && group_depth == 0 => {
+                parts.extend(regex.get(start..index));
+                start = index + 1;
             }
             _ => {}
         }
@@ -114,8 +115,8 @@ mod tests {
     #[test]
     fn plain_words_become_substring_searches() {
         let matcher = Matcher::new("(?i)gemm|Mat_Mul|conv[0-9]|a::b").unwrap();
-        assert_eq!((matcher.words.len(), matcher.rest.unwrap().as_str()), (3, "(?i)conv[0-9]"));
-        assert!(Matcher::new("gemm|nvjet").unwrap().rest.is_none());
+        assert_eq!((matcher.words.len(), matcher.other.unwrap().as_str()), (3, "(?i)conv[0-9]"));
+        assert!(Matcher::new("gemm|nvjet").unwrap().other.is_none());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Phases defined by the user: a JSON object of phase -> pattern or list of patterns, in the format of nsys-llm-explainer.
+//! Finds the phase of a range name by the user's patterns. A phase map is a JSON object from phase to pattern or list of
+//! patterns, in the format of nsys-llm-explainer. Cost: one search per pattern and name.
 //!
 //! A pattern that starts with `re:` is a regex. Any other pattern is a substring and ignores the case of ASCII letters. Names
 //! are matched without leading and trailing white space. The first phase in the file with a matching pattern wins.
@@ -31,8 +32,8 @@ impl PhaseMap {
     /// Parses a phase map.
     ///
     /// # Errors
-    /// Text that is not such an object, an empty pattern, or a regex that does not compile. The message names file, phase and
-    /// pattern.
+    /// The text is not a phase map, is too large, or contains an empty pattern or a regex that does not compile. The message
+    /// names file, phase and pattern.
     ///
     /// ```
     /// use gpuprism::rules::PhaseMap;
@@ -66,7 +67,7 @@ impl PhaseMap {
         Ok(Self { phases })
     }
 
-    /// The phase of this name, as an index into [`PhaseMap::names`].
+    /// The first phase with a pattern that matches this name, as an index into [`PhaseMap::names`].
     pub fn phase_of(&self, name: &str) -> Option<usize> {
         let name = name.trim();
         let (prepared, lower_case) = (Name::new(name), name.to_ascii_lowercase());
@@ -77,7 +78,7 @@ impl PhaseMap {
         self.phases.iter().position(|phase| phase.patterns.iter().any(is_match))
     }
 
-    /// The phases in file order.
+    /// The names of the phases in file order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.phases.iter().map(|phase| phase.name.as_str())
     }

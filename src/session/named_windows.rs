@@ -1,7 +1,7 @@
 //! Lists the windows of a trace that a person can pick by name: engine steps, stage intervals and annotated ranges.
 //!
-//! Costs one pass over the ranges and GPU ops, and a sort. All lists are bounded; [`WindowGroup::more`] counts the
-//! rest.
+//! Cost: linear in ranges and GPU ops, plus sorting. All lists are bounded; [`WindowGroup::more`] counts the windows
+//! that are not listed.
 
 use super::window::text;
 use crate::analysis::host::launched_work::launched_windows;
@@ -40,18 +40,18 @@ const MAX_RANGES_PER_NAME: usize = 20;
 /// The maximum length of a range name in a title, in characters.
 const MAX_NAME_CHARS: usize = 60;
 
-/// The named windows of a trace by group, without empty groups.
+/// Returns the groups of windows of a trace, without empty groups.
 ///
-/// Steps are those of the first device. A stage interval goes from the first to the last of consecutive steps of
-/// one stage. The window of a range is the GPU work that was launched in it, because the host runs ahead of the
-/// GPU. If a range launched no work, its window is its own time on the host.
+/// The steps are those of the first device. A stage interval lasts from the first to the last of consecutive steps of
+/// one stage. The window of a range covers the GPU ops that were launched in the range, because the host runs ahead of
+/// the GPU. If a range launched no ops, its window is its own time on the host.
 pub fn named_windows(trace: &Trace) -> Vec<WindowGroup> {
-    let Some(whole) = trace.span() else { return Vec::new() };
+    let Some(gpu_span) = trace.span() else { return Vec::new() };
     let steps = steps_from_ranges(trace);
     let device = steps.iter().filter_map(|step| step.device).min();
     let device_steps: Vec<Step> = steps.iter().filter(|step| step.device == device).copied().collect();
-    let mut groups = vec![step_windows(&device_steps, whole), stage_windows(&device_steps, whole)];
-    groups.extend(range_windows(trace, &steps, whole));
+    let mut groups = vec![step_windows(&device_steps, gpu_span), stage_windows(&device_steps, gpu_span)];
+    groups.extend(range_windows(trace, &steps, gpu_span));
     groups.retain(|group| !group.windows.is_empty() || group.more > 0);
     groups
 }
@@ -61,25 +61,25 @@ impl WindowGroup {
         Self { title: title.into(), ..Self::default() }
     }
 
-    /// Adds the part of a window that is inside `whole`, if it is not empty. Only counts it if there are `max`
-    /// windows already.
-    fn add(&mut self, title: impl FnOnce() -> String, Window { start, end }: Window, whole: Window, max: usize) {
-        let (start, end) = (start.max(whole.start).since(whole.start), end.min(whole.end).since(whole.start));
-        if start >= end {
+    /// Clips a window to `gpu_span`. Adds the result unless it is empty; a full group, with `max` windows, only counts it.
+    fn add(&mut self, title: impl FnOnce() -> String, Window { start, end }: Window, gpu_span: Window, max: usize) {
+        let from = start.max(gpu_span.start).since(gpu_span.start);
+        let to = end.min(gpu_span.end).since(gpu_span.start);
+        if from >= to {
             return;
         }
         if self.windows.len() < max {
-            self.windows.push(NamedWindow { title: title(), window: text(start, end) });
+            self.windows.push(NamedWindow { title: title(), window: text(from, to) });
         } else {
             self.more += 1;
         }
     }
 }
 
-fn step_windows(steps: &[Step], whole: Window) -> WindowGroup {
+fn step_windows(steps: &[Step], gpu_span: Window) -> WindowGroup {
     let mut group = WindowGroup::new("Steps");
     for (step, number) in steps.iter().zip(1..) {
-        group.add(|| step_title(step, number), Window { start: step.start, end: step.end }, whole, MAX_STEPS);
+        group.add(|| step_title(step, number), Window { start: step.start, end: step.end }, gpu_span, MAX_STEPS);
     }
     group
 }
@@ -95,8 +95,8 @@ fn step_title(step: &Step, number: usize) -> String {
     title + &format!(", {}", duration(step.end.since(step.start).0))
 }
 
-/// One window for each group of consecutive steps of one stage.
-fn stage_windows(steps: &[Step], whole: Window) -> WindowGroup {
+/// One window for consecutive steps of one stage.
+fn stage_windows(steps: &[Step], gpu_span: Window) -> WindowGroup {
     let mut group = WindowGroup::new("Stages");
     let mut numbers: VecMap<Stage, usize> = VecMap::new();
     for interval in steps.chunk_by(|step, next| step.info.stage == next.info.stage) {
@@ -109,28 +109,33 @@ fn stage_windows(steps: &[Step], whole: Window) -> WindowGroup {
         let window = Window { start: first.start, end: interval.iter().map(|step| step.end).fold(first.end, Ns::max) };
         let steps = if interval.len() == 1 { "1 step".to_owned() } else { format!("{} steps", interval.len()) };
         let title = || format!("{} {number}: {steps}, {}", stage.label(), duration(window.end.since(window.start).0));
-        group.add(title, window, whole, MAX_STAGE_INTERVALS);
+        group.add(title, window, gpu_span, MAX_STAGE_INTERVALS);
     }
     group
 }
 
-/// One group per range name, in order of decreasing total time, without the names of steps.
-fn range_windows(trace: &Trace, steps: &[Step], whole: Window) -> Vec<WindowGroup> {
-    let count = trace.ranges.names.len();
-    let mut totals = vec![(0_usize, Ns::ZERO); count];
+/// Returns the names of ranges that are not steps, in order of decreasing total time.
+fn range_names(trace: &Trace, steps: &[Step]) -> Vec<usize> {
+    // `None` for names without ranges and for names of steps.
+    let mut totals: Vec<Option<Ns>> = vec![None; trace.ranges.names.len()];
     for range in trace.ranges.iter() {
-        if let Some((count, time)) = totals.get_mut(range.name.0 as usize) {
-            (*count, *time) = (*count + 1, *time + range.duration);
-        }
+        let total = totals.get_mut(range.name.0 as usize);
+        total.into_iter().for_each(|total| *total = Some(total.unwrap_or(Ns::ZERO) + range.duration));
     }
     for step in steps {
-        totals.get_mut(step.name.0 as usize).into_iter().for_each(|(count, _)| *count = 0);
+        totals.get_mut(step.name.0 as usize).into_iter().for_each(|total| *total = None);
     }
-    let total = |name: usize| totals.get(name).copied().unwrap_or_default();
-    let mut names = sorted_indices(count, &|a, b| total(b).1.cmp(&total(a).1));
-    names.retain(|name| total(*name).0 > 0);
+    let total = |name: usize| totals.get(name).copied().flatten();
+    let mut names = sorted_indices(totals.len(), &|a, b| total(b).cmp(&total(a)));
+    names.retain(|name| total(*name).is_some());
+    names
+}
+
+/// One group for each of the first [`MAX_RANGE_NAMES`] names; the last group counts the other names.
+fn range_windows(trace: &Trace, steps: &[Step], gpu_span: Window) -> Vec<WindowGroup> {
+    let mut names = range_names(trace, steps);
     let unlisted_names = names.split_off(MAX_RANGE_NAMES.min(names.len())).len();
-    let listed = ListedRanges::new(trace, &names, &Selectable::new(trace, whole));
+    let listed = ListedRanges::new(trace, &names, &Selectable::new(trace, gpu_span));
     let windows = launched_windows(trace, &listed.ranges);
     let mut groups: Vec<WindowGroup> = Vec::new();
     for &name in &names {
@@ -139,47 +144,46 @@ fn range_windows(trace: &Trace, steps: &[Step], whole: Window) -> Vec<WindowGrou
         let with_this_name =
             listed.ranges.iter().zip(&windows).zip(&listed.numbers).filter(|((range, _), _)| range.name == id);
         for ((range, window), number) in with_this_name {
-            let (window, host) = match window {
+            let (window, remark) = match window {
                 Some(window) => (*window, ""),
                 None => (Window { start: range.start, end: range.end() }, " on the host, no GPU work"),
             };
-            let title = || format!("{number}: {}{host}", duration(window.length().0));
-            group.add(title, window, whole, MAX_RANGES_PER_NAME);
+            let title = || format!("{number}: {}{remark}", duration(window.length().0));
+            group.add(title, window, gpu_span, MAX_RANGES_PER_NAME);
         }
-        group.more += listed.selectable.get(name).map_or(0, |count| count.saturating_sub(MAX_RANGES_PER_NAME));
+        group.more += listed.selectable_counts.get(name).map_or(0, |count| count.saturating_sub(MAX_RANGES_PER_NAME));
         groups.push(group);
     }
     groups.push(WindowGroup { more: unlisted_names, ..WindowGroup::new("Ranges of other names") });
     groups
 }
 
-/// Decides which ranges can be selected: those that overlap the time of the GPU ops, and earlier ones that launched
-/// GPU ops.
+/// Decides which ranges can be selected: ranges that overlap `gpu_span`, and earlier ranges that launched GPU ops.
 struct Selectable<'a> {
     trace: &'a Trace,
-    whole: Window,
+    gpu_span: Window,
     /// Indices of the launching calls that start before the first GPU op, in ascending order.
     early_launches: Vec<u32>,
 }
 
 impl<'a> Selectable<'a> {
-    fn new(trace: &'a Trace, whole: Window) -> Self {
-        let before = trace.calls.count_starting_before(whole.start);
+    fn new(trace: &'a Trace, gpu_span: Window) -> Self {
+        let early_calls = trace.calls.count_starting_before(gpu_span.start);
         let launching = trace.gpu_ops.launches().flatten().map(|call| call.0);
-        let mut early_launches: Vec<u32> = launching.filter(|call| (*call as usize) < before).collect();
+        let mut early_launches: Vec<u32> = launching.filter(|call| (*call as usize) < early_calls).collect();
         early_launches.sort();
         early_launches.dedup();
-        Self { trace, whole, early_launches }
+        Self { trace, gpu_span, early_launches }
     }
 
     fn contains(&self, range: &Span) -> bool {
-        range.start < self.whole.end && (range.end() > self.whole.start || self.has_early_launch(range))
+        range.start < self.gpu_span.end && (range.end() > self.gpu_span.start || self.has_early_launch(range))
     }
 
     fn has_early_launch(&self, range: &Span) -> bool {
         let first_call = self.trace.calls.count_starting_before(range.start);
-        let skipped = self.early_launches.partition_point(|call| (*call as usize) < first_call);
-        let calls = self.early_launches.iter().skip(skipped).map_while(|call| self.trace.calls.get(*call as usize));
+        let first = self.early_launches.partition_point(|call| (*call as usize) < first_call);
+        let calls = self.early_launches.iter().skip(first).map_while(|call| self.trace.calls.get(*call as usize));
         calls
             .take_while(|call| call.start <= range.end())
             .any(|call| call.thread == range.thread && call.end() <= range.end())
@@ -191,22 +195,23 @@ struct ListedRanges {
     ranges: Vec<Span>,
     /// For each range, its number among all ranges of its name, from 1.
     numbers: Vec<usize>,
-    /// For each name, the number of selectable ranges.
-    selectable: Vec<usize>,
+    /// For each name, the number of selectable ranges, listed or not.
+    selectable_counts: Vec<usize>,
 }
 
 impl ListedRanges {
     fn new(trace: &Trace, names: &[usize], selectable: &Selectable) -> Self {
         let count = trace.ranges.names.len();
-        let mut listed = Self { ranges: Vec::new(), numbers: Vec::new(), selectable: vec![0; count] };
-        // Ranges so far by name; `None` for names that are not listed.
+        let mut listed = Self { ranges: Vec::new(), numbers: Vec::new(), selectable_counts: vec![0; count] };
+        // The number of ranges so far by name; `None` for names that are not listed.
         let mut numbers = vec![None; count];
         for &name in names {
             numbers.get_mut(name).into_iter().for_each(|number| *number = Some(0));
         }
         for range in trace.ranges.iter() {
             let name = range.name.0 as usize;
-            let (Some(Some(number)), Some(count)) = (numbers.get_mut(name), listed.selectable.get_mut(name)) else {
+            let (Some(Some(number)), Some(count)) = (numbers.get_mut(name), listed.selectable_counts.get_mut(name))
+            else {
                 continue;
             };
             *number += 1;

@@ -97,7 +97,7 @@ impl KernelDurations {
     }
 
     /// How many of the kernels of this key are short.
-    pub(crate) fn short(&self, key: &KernelKey) -> ShortKernels {
+    pub(crate) fn short_kernels(&self, key: &KernelKey) -> ShortKernels {
         self.get(key).map(|row| row.short).unwrap_or_default()
     }
 

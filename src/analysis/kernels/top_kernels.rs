@@ -1,5 +1,5 @@
-//! The kernels with the most time, overall and by process, and the launch rate with its tiny kernels (launch storms).
-//! Cost: one sort of the kernel groups, plus one scan of them per row for exact percentiles.
+//! Lists the kernels with the most time, overall and by process, and detects launch storms: too many short kernels per
+//! second. Cost: one sort of the kernel groups, plus one scan of them per row for exact percentiles.
 
 use crate::analysis::context::Context;
 use crate::analysis::host::calls::Launches;
@@ -63,7 +63,7 @@ fn no_kernels(trace: &Trace, title: &str, columns: &[&str]) -> Section {
     Section::missing(title, columns, "The trace holds no GPU kernels.", &recapture)
 }
 
-fn us(ns: Option<f64>) -> Value {
+fn ns_to_us(ns: Option<f64>) -> Value {
     Value::from(ns.map(|ns| ns / 1e3))
 }
 
@@ -87,10 +87,10 @@ fn kernels(context: &Context, durations: &KernelDurations) -> Section {
     if count == 0 {
         return no_kernels(trace, TITLE, &KERNELS);
     }
-    let key = |sum: &KernelSum| key(sum.device.0, sum.name.0);
+    let device_and_name = |sum: &KernelSum| key(sum.device.0, sum.name.0);
     let mut tallies = Tallies::default();
     for sum in &kernels.sums {
-        tallies.merge(&Tally { key: key(sum), ..sum.tally });
+        tallies.merge(&Tally { key: device_and_name(sum), ..sum.tally });
     }
     let ranked = tallies.by_time(&|tally| trace.names.get(NameId(tally.low())));
     let mut section = Section::new(TITLE, "start and end of every kernel, by name and device", &KERNELS)
@@ -99,8 +99,8 @@ fn kernels(context: &Context, durations: &KernelDurations) -> Section {
     section.figure("kernel_count", count);
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(context.kernel_limit) {
-        let keys = kernels.sums.iter().filter(|sum| key(sum) == tally.key).map(KernelSum::key);
-        let [median, p90, _] = durations.percentiles_ns(keys).map(us);
+        let keys = kernels.sums.iter().filter(|sum| device_and_name(sum) == tally.key).map(KernelSum::key);
+        let [median, p90, _] = durations.percentiles_ns(keys).map(ns_to_us);
         section.row([
             labels::kernel(trace, NameId(tally.low())),
             labels::device(trace, DeviceId(tally.high())),
@@ -123,7 +123,9 @@ pub(crate) fn kernels_by_pid(context: &Context) -> Section {
     const TITLE: &str = "Kernels by process";
     let trace = context.trace;
     let (devices, names, processes) = (trace.devices.len(), trace.names.len(), trace.processes.len());
+    // Keys: device and name.
     let mut kernels = Tallies::with_table(devices, names);
+    // Keys: process and id of the kernel in `kernels`.
     let mut kernels_of_processes = Tallies::with_table(processes, devices.saturating_mul(names));
     let mut processes = Tallies::with_table(processes, 1);
     let total = context.kernels().total();
@@ -161,14 +163,15 @@ pub(crate) fn kernels_by_pid(context: &Context) -> Section {
     section
 }
 
-/// Number of kernels and launches of one or all processes, with the time range of the kernels.
+/// Counts of the kernels and launch calls of one or all processes.
 #[derive(Debug, Clone, Copy, Default)]
 struct LaunchRate {
     kernels: u64,
+    /// First start and last end of the kernels.
     window: Option<(Ns, Ns)>,
-    /// Kernels shorter than 5, 10 and 20 us.
+    /// Number of kernels shorter than 5, 10 and 20 us.
     under: [u64; 3],
-    /// Launch calls. A graph launch is one call.
+    /// Number of launch calls. A graph launch is one call.
     host_launches: u64,
     graph_launches: u64,
 }
@@ -184,7 +187,7 @@ impl LaunchRate {
         let mut rates: Vec<Self> = host.map(from_host).collect();
         for sum in &context.kernels().sums {
             let Some(rate) = rates.get_mut(sum.process.0 as usize) else { continue };
-            let under = durations.short(&sum.key()).under;
+            let under = durations.short_kernels(&sum.key()).under;
             rate.add(&Self { kernels: sum.tally.count, window: Some(sum.window), under, ..Self::default() });
         }
         rates
@@ -209,7 +212,7 @@ impl LaunchRate {
         }
     }
 
-    /// Length of the time range in seconds, at least one nanosecond.
+    /// Length of the window in seconds, at least one nanosecond.
     fn window_s(&self) -> f64 {
         self.window.map_or(1, |(start, end)| end.since(start).0.max(1)) as f64 / 1e9
     }
@@ -229,7 +232,7 @@ impl LaunchRate {
     }
 }
 
-/// Checks whether the trace has too many small kernels. The rows list the tiny ones.
+/// Checks the trace for a launch storm. The rows are the kernel names with the most tiny kernels.
 fn launch_storm(
     context: &Context,
     durations: &KernelDurations,
@@ -259,10 +262,10 @@ fn launch_storm(
     section.figure("total_launches", rate.kernels);
     section.figure("window_s", rate.window_s());
     section.figure("launches_per_s", rate.per_s(rate.kernels));
-    section.figure("median_kernel_us", us(median));
-    section.figure("p50_kernel_us", us(median));
-    section.figure("p90_kernel_us", us(p90));
-    section.figure("p99_kernel_us", us(p99));
+    section.figure("median_kernel_us", ns_to_us(median));
+    section.figure("p50_kernel_us", ns_to_us(median));
+    section.figure("p90_kernel_us", ns_to_us(p90));
+    section.figure("p99_kernel_us", ns_to_us(p99));
     section.figure("pct_under_5us", under_5us);
     section.figure("pct_under_10us", under_10us);
     section.figure("pct_under_20us", under_20us);
@@ -280,7 +283,7 @@ fn add_tiny_kernels(context: &Context, durations: &KernelDurations, section: &mu
     let trace = context.trace;
     let mut tiny = Tallies::with_table(1, trace.names.len());
     for sum in &context.kernels().sums {
-        let (count, total) = durations.short(&sum.key()).tiny;
+        let (count, total) = durations.short_kernels(&sum.key()).tiny;
         if count > 0 {
             tiny.merge(&Tally { key: key(0, sum.name.0), count, total, ..Tally::default() });
         }
@@ -292,7 +295,7 @@ fn add_tiny_kernels(context: &Context, durations: &KernelDurations, section: &mu
     }
 }
 
-/// Checks each process for too many small kernels. Rows are sorted by number of kernels.
+/// Checks each process for a launch storm. The rows are the processes, sorted by number of kernels.
 fn launch_storm_by_pid(
     context: &Context,
     durations: &KernelDurations,
@@ -322,9 +325,9 @@ fn launch_storm_by_pid(
             rate.kernels.into(),
             rate.window_s().into(),
             rate.per_s(rate.kernels).into(),
-            us(median),
-            us(p90),
-            us(p99),
+            ns_to_us(median),
+            ns_to_us(p90),
+            ns_to_us(p99),
             under_5us,
             under_10us,
             under_20us,

@@ -1,5 +1,5 @@
-//! The elapsed time of each category in each run, the table of gputrc2graph's `result.csv`: O(runs * categories)
-//! after sorting.
+//! Tabulates the elapsed time of each category in each run, as in `result.csv` of gputrc2graph. Cost: O(runs *
+//! categories^2).
 
 use crate::analysis::results::Run;
 use crate::analysis::{CPU, SHARED};
@@ -7,11 +7,11 @@ use crate::analysis::{CPU, SHARED};
 /// Elapsed time by category (rows) and run (columns), with sums of both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pivot {
-    /// GPU categories by their sum, largest first, then the rows for shared time and for time without GPU work.
+    /// GPU categories by decreasing sum, then shared time if a run has any, then time without GPU work.
     pub rows: Vec<PivotRow>,
     /// The sum of each column, equal to `bar_ns` of the run.
     pub totals_ns: Vec<i64>,
-    /// The sum of all runs.
+    /// The sum of all rows and runs.
     pub total_ns: i64,
 }
 
@@ -32,10 +32,10 @@ pub fn pivot(runs: &[Run]) -> Pivot {
         runs.iter().flat_map(|run| &run.categories).map(|category| category.category.as_str()).collect();
     names.sort();
     names.dedup();
-    let in_run =
+    let elapsed_ns =
         |run: &Run, name: &str| run.categories.iter().find(|category| category.category == name).map(|c| c.elapsed_ns);
     let mut rows: Vec<PivotRow> =
-        names.iter().map(|name| row(name, runs.iter().map(|run| in_run(run, name)))).collect();
+        names.iter().map(|name| row(name, runs.iter().map(|run| elapsed_ns(run, name)))).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns));
     if runs.iter().any(|run| run.wall.shared_ns > 0) {
         rows.push(row(SHARED, runs.iter().map(|run| Some(run.wall.shared_ns))));

@@ -2,7 +2,7 @@
 //! per op, then one pass that attributes elapsed time to the cells.
 //!
 //! On the page the worker that reads the trace computes the cells and sends them as JSON text to the worker that
-//! builds the pivot table. The trace itself stays where it was read.
+//! builds the pivot table. The trace itself is not sent.
 
 use crate::analysis::results::Attribution;
 use crate::analysis::structure::stages::{HostStep, stage_of_path, steps_by_op};
@@ -15,7 +15,7 @@ use foldhash::fast::RandomState;
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// An axis for the rows or columns of a pivot.
+/// An axis for the rows or columns of a pivot. Each row or column is one member of the axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Axis {
@@ -39,16 +39,16 @@ pub enum Axis {
 from_json!(Axis = "category" => Category, "kernel" => Kernel, "stage" => Stage, "device" => Device, "stream" => Stream,
     "process" => Process, "run" => Run, "step" => Step);
 
-/// The axes that need the trace, in the order of [`PivotCells::members`]. A report has only the device, and only if
-/// there is just one.
+/// The axes that need the trace, in the order of [`PivotCells::members`]. Without the trace, only the device is known,
+/// and only for a run on one device.
 pub const TRACE_AXES: [Axis; 5] = [Axis::Stage, Axis::Step, Axis::Device, Axis::Stream, Axis::Process];
 
-/// The label for ops that no step launched.
+/// The label for ops whose launch is outside all steps or unknown.
 pub const OUTSIDE: &str = "(outside steps)";
 /// The label for a member that the trace does not record.
 pub const UNKNOWN: &str = "(unknown)";
 
-/// If a trace has more steps, consecutive steps form groups.
+/// Maximum number of members of the step axis. If a trace has more steps, consecutive steps form one member.
 const MAX_STEP_MEMBERS: u32 = 200;
 
 /// Numbers per cell: name index, member index on each of [`TRACE_AXES`], count, duration, elapsed and exclusive time.
@@ -90,8 +90,8 @@ pub fn pivot_cells(trace: &Trace, attribution: Attribution, merge_devices: bool,
         cell_of_op.push(cell);
     }
     let name_of_cell: Vec<u32> = keys.iter().map(|[name, ..]| *name).collect();
-    let owned = share_out_to_cells(trace, merge_devices, &cell_of_op, &name_of_cell);
-    let times = owned.elapsed_ns(attribution).iter().zip(&owned.exclusive_ns);
+    let attributed = share_out_to_cells(trace, merge_devices, &cell_of_op, &name_of_cell);
+    let times = attributed.elapsed_ns(attribution).iter().zip(&attributed.exclusive_ns);
     let mut cells = Vec::with_capacity(keys.len() * CELL_WIDTH);
     for ((key, (count, duration)), (elapsed, exclusive)) in keys.iter().zip(sums).zip(times) {
         cells.extend(key.iter().map(|index| i64::from(*index)));
@@ -108,8 +108,9 @@ pub fn pivot_cells(trace: &Trace, attribution: Attribution, merge_devices: bool,
 /// Name id, then the member index on each of [`TRACE_AXES`].
 type Key = [u32; TRACE_AXES.len() + 1];
 
-/// Assigns member indices on [`TRACE_AXES`] to ops.
+/// Computes the [`Key`] of each op and collects the labels of the members.
 struct MemberIndexer {
+    /// Stages, steps, devices, streams and processes, in the order of [`TRACE_AXES`].
     members: [Vec<String>; TRACE_AXES.len()],
     /// Stage and step index of each step.
     indices_by_step: Vec<(u32, u32)>,
@@ -118,10 +119,10 @@ struct MemberIndexer {
     /// The step of each op; empty if neither steps nor stages are requested.
     step_by_op: Vec<u32>,
     steps_per_member: u32,
-    has_devices: bool,
+    wants_devices: bool,
     /// Member index by stream number; `None` if streams are not requested.
     streams: Option<VecMap<i64, u32>>,
-    has_processes: bool,
+    wants_processes: bool,
 }
 
 impl MemberIndexer {
@@ -133,15 +134,15 @@ impl MemberIndexer {
         let (mut stage_labels, mut step_labels) = (Vec::new(), Vec::new());
         let mut indices = |stage: String, step: String| {
             (
-                index_of(&mut stage_labels, if wants_stage { stage } else { String::new() }),
-                index_of(&mut step_labels, if wants_step { step } else { String::new() }),
+                find_or_push(&mut stage_labels, if wants_stage { stage } else { String::new() }),
+                find_or_push(&mut step_labels, if wants_step { step } else { String::new() }),
             )
         };
         let indices_by_step =
             steps.iter().map(|step| indices(stage_label(step.stage), step_label(*step, steps_per_member))).collect();
-        // Without steps, the file name can give one stage for all ops.
-        let file_stage = if steps.is_empty() { stage_of_path(&trace.label) } else { Stage::All };
-        let stage_outside = if steps.is_empty() { stage_label(file_stage) } else { OUTSIDE.to_owned() };
+        // If the trace has no steps, all ops have the stage that the file name contains.
+        let stage_outside =
+            if steps.is_empty() { stage_label(stage_of_path(&trace.label)) } else { OUTSIDE.to_owned() };
         let indices_outside = indices(stage_outside, OUTSIDE.to_owned());
         let unlabeled = || vec![String::new()];
         let devices =
@@ -155,9 +156,9 @@ impl MemberIndexer {
             indices_outside,
             step_by_op,
             steps_per_member,
-            has_devices: wants(Axis::Device),
+            wants_devices: wants(Axis::Device),
             streams: wants(Axis::Stream).then(VecMap::new),
-            has_processes: wants(Axis::Process),
+            wants_processes: wants(Axis::Process),
         }
     }
 
@@ -168,7 +169,7 @@ impl MemberIndexer {
         let ProcessId(process) = op.process;
         let stream = self.stream_index(op.stream);
         let index_if = |is_requested, index| if is_requested { index } else { 0 };
-        [op.name.0, stage, step, index_if(self.has_devices, device), stream, index_if(self.has_processes, process)]
+        [op.name.0, stage, step, index_if(self.wants_devices, device), stream, index_if(self.wants_processes, process)]
     }
 
     fn stream_index(&mut self, stream: i64) -> u32 {
@@ -178,14 +179,12 @@ impl MemberIndexer {
             return *index;
         }
         let label = if stream < 0 { UNKNOWN.to_owned() } else { format!("stream {stream}") };
-        let index = index_of(labels, label);
-        streams.update(stream, index, |_| ());
-        index
+        streams.update(stream, find_or_push(labels, label), |index| *index)
     }
 }
 
-/// Returns the index of a member; appends a new one.
-fn index_of(members: &mut Vec<String>, label: String) -> u32 {
+/// Returns the index of a label; a new label is appended.
+fn find_or_push(members: &mut Vec<String>, label: String) -> u32 {
     let existing = members.iter().position(|existing| *existing == label);
     let index = existing.unwrap_or_else(|| {
         members.push(label);
@@ -194,7 +193,8 @@ fn index_of(members: &mut Vec<String>, label: String) -> u32 {
     u32::try_from(index).unwrap_or(NONE)
 }
 
-/// The smallest of 1, 2, 5, 10, 20, ... that makes at most [`MAX_STEP_MEMBERS`] groups; 0 if there are no steps.
+/// The number of steps per member: the smallest of 1, 2, 5, 10, 20, ... with at most [`MAX_STEP_MEMBERS`] members; 0 if
+/// there are no steps.
 fn step_group_size(steps: u32) -> u32 {
     let sizes = (0..10).flat_map(|decade| [1_u32, 2, 5].map(|size| size.saturating_mul(10_u32.saturating_pow(decade))));
     let mut sufficient = sizes.filter(|size| steps.div_ceil(*size) <= MAX_STEP_MEMBERS);
@@ -241,8 +241,8 @@ mod tests {
 
     const ALL: [Attribution; 3] = [Attribution::FirstCome, Attribution::Fair, Attribution::Exclusive];
 
-    /// Two processes, each with one step every 100 ns. Ops are (start, duration, name, stream, process, launched);
-    /// a launched op has a launch call at its start.
+    /// Two processes, each with one step every 100 ns. Ops are (start, duration, name, stream, process, launched), in ns;
+    /// `launched` tells whether the op has a launch call, at its start.
     fn trace(ops: &[(i64, i64, u8, i64, i64, bool)], steps: &[&str]) -> Trace {
         let mut trace = TestTrace::new();
         for (start, name) in (0..).step_by(100).zip(steps) {

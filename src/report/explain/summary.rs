@@ -1,4 +1,5 @@
-//! The text that `gpuprism explain` prints: one line per question.
+//! The texts that `gpuprism explain` prints: the summary of a run, one line for each of six sections, and the tables of an
+//! export. Linear in rows.
 
 use super::{figure, rows};
 use crate::analysis::results::Run;
@@ -66,14 +67,14 @@ fn nvlink(run: &Run) -> Option<String> {
     ))
 }
 
-/// The tables and columns of the capture, for `--print-schema`.
-pub fn schema(capture: &DatabaseInfo) -> String {
+/// The tables and columns of an export, for `--print-schema`.
+pub fn schema(export: &DatabaseInfo) -> String {
     let mut lines = String::new();
-    for (role, table) in &capture.roles {
+    for (role, table) in &export.roles {
         let words = role.replace('_', " ");
         lines += &format!("Detected {words}: {}\n", table.as_deref().unwrap_or("none"));
     }
-    for table in &capture.tables {
+    for table in &export.tables {
         let rows = table.rows.map(|rows| format!("rows={rows}"));
         let range = table.range.map(|(start, end)| format!("t=[{start},{end}]"));
         let details: Vec<String> = rows.into_iter().chain(range).collect();

@@ -1,6 +1,7 @@
-//! The triage of a torch.profiler trace, and the choice of files in a folder.
+//! The triage of a torch.profiler trace for the page, and the choice of the files of a folder to open.
 //!
-//! The triage needs the CPU ops and Python frames of a trace, so the file is read once more by [`TraceReader::with_code`].
+//! The triage needs CPU ops and Python frames, which the page does not keep when it opens a trace. For the triage, the page reads
+//! the file once more with [`TraceReader::with_code`].
 
 use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::{self, Options, ServerArgs};
@@ -23,7 +24,7 @@ impl TraceReader {
     }
 }
 
-/// Further inputs of the triage.
+/// The inputs of [`Triage::report`] besides the traces and choices.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct TriageInputs {
@@ -43,7 +44,7 @@ pub struct Triage {
 
 #[wasm_bindgen]
 impl Triage {
-    /// No mapping traces.
+    /// A triage without mapping traces.
     #[wasm_bindgen(constructor)]
     pub fn new() -> Self {
         Self::default()
@@ -100,7 +101,7 @@ pub fn is_capture(imported: &Imported) -> bool {
     imported.trace().is_some_and(|trace| folder::content(trace) == Content::Capture)
 }
 
-/// A file of a folder, as the page lists it.
+/// A file of a folder in the argument of [`choose_files`].
 #[derive(Debug, Deserialize)]
 struct ListedFile {
     path: String,
@@ -109,14 +110,16 @@ struct ListedFile {
     modified: i64,
 }
 
-/// The files of a folder to open, as indices into the list, and the other files with a reason each.
+/// The result of [`choose_files`].
 #[derive(Debug, Serialize)]
 struct FileChoice {
+    /// Indices of the files to open.
     open: Vec<usize>,
+    /// Path of every other file with the reason in parentheses.
     aside: Vec<String>,
 }
 
-/// The files of other ranks of the chosen traces: all of them or, if they are too many or too large for a tab, none. Every open
+/// The traces of other ranks, to be opened with the chosen traces. Empty if they are too many or too large for one tab: every open
 /// trace has its own worker.
 fn other_ranks(skipped: &[folder::Skipped], listed: &[ListedFile]) -> Vec<usize> {
     const MAX_FILES: usize = 31;
@@ -127,7 +130,7 @@ fn other_ranks(skipped: &[folder::Skipped], listed: &[ListedFile]) -> Vec<usize>
     if ranks.len() <= MAX_FILES && bytes <= MAX_BYTES { ranks } else { Vec::new() }
 }
 
-/// Chooses the files of a folder that are worth opening. Argument and result are JSON texts.
+/// Chooses the files of a folder to open. The argument is a list of `ListedFile` and the result a `FileChoice`, as JSON text.
 ///
 /// # Errors
 /// An invalid list.

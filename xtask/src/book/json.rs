@@ -1,4 +1,5 @@
-//! The JSON reference: fields, types and doc comments of the serialised types, and the sections of the example's reports.
+//! Generates the JSON reference of the documentation in two parts: the fields of a report, from the types and doc comments in the
+//! source code, and the columns of all sections, from the output of each command for the example trace.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,11 +12,11 @@ use syn::{Attribute, Fields, GenericArgument, Item, PathArguments, Type};
 use super::{Program, cell};
 use crate::project;
 
-/// The type at the top of a report; all others are found from its fields.
+/// The type of a report. Its fields lead to all other types.
 const ROOT: &str = "Report";
 
-/// Types that write their JSON by hand, and how it looks.
-const PLAIN: [(&str, &str); 8] = [
+/// Types without fields in the reference, and the description of their JSON.
+const LEAF_TYPES: [(&str, &str); 8] = [
     ("String", "text"),
     ("bool", "boolean"),
     ("u64", "integer"),
@@ -68,31 +69,32 @@ impl Sources {
         }
     }
 
-    /// The type of this name: the one of the same file, or the only one.
-    fn find(&self, name: &str, from: &Path) -> Result<&(PathBuf, Item)> {
-        let found = self.types.get(name).map_or(&[][..], Vec::as_slice);
-        match found.iter().find(|(path, _)| path == from).or(if let [one] = found { Some(one) } else { None }) {
-            Some(one) => Ok(one),
-            None => bail!("{} serialised types are called {name}: the JSON reference needs one", found.len()),
+    /// Finds the type that the file `user` means by a name: the type in this file, or the only type of this name.
+    fn find(&self, name: &str, user: &Path) -> Result<&(PathBuf, Item)> {
+        let types = self.types.get(name).map_or(&[][..], Vec::as_slice);
+        match (types.iter().find(|(path, _)| path == user), types) {
+            (Some(found), _) | (None, [found]) => Ok(found),
+            _ => bail!("{} serialised types are called {name}: the JSON reference needs one", types.len()),
         }
     }
 }
 
 fn types(sources: &Sources) -> Result<String> {
     let mut text = "## Fields of a report\n\n".to_owned();
+    // Each type of the reference, with the file of its first user.
     let mut queue = vec![(ROOT.to_owned(), project::root().join("src/report/mod.rs"))];
     let mut next = 0;
-    while let Some((name, from)) = queue.get(next).cloned() {
+    while let Some((name, user)) = queue.get(next).cloned() {
         next += 1;
-        let (path, item) = sources.find(&name, &from)?;
-        let mut follow = |field: &Type| -> Result<String> {
-            let (shown, named) = describe(field, sources)?;
-            for name in named {
+        let (path, item) = sources.find(&name, &user)?;
+        let mut describe_and_queue = |field: &Type| -> Result<String> {
+            let (description, links) = describe(field, sources)?;
+            for name in links {
                 if queue.iter().all(|(known, _)| *known != name) {
                     queue.push((name, path.clone()));
                 }
             }
-            Ok(shown)
+            Ok(description)
         };
         match item {
             Item::Struct(found) => {
@@ -101,8 +103,8 @@ fn types(sources: &Sources) -> Result<String> {
                 let Fields::Named(fields) = &found.fields else { bail!("{name} has fields without names") };
                 for field in &fields.named {
                     let key = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
-                    let shown = follow(&field.ty)?;
-                    text += &format!("| `{key}` | {shown} | {} | {} |\n", unit(&key), cell(&docs(&field.attrs)));
+                    let description = describe_and_queue(&field.ty)?;
+                    text += &format!("| `{key}` | {description} | {} | {} |\n", unit(&key), cell(&docs(&field.attrs)));
                 }
             }
             Item::Enum(found) => {
@@ -119,9 +121,9 @@ fn types(sources: &Sources) -> Result<String> {
     Ok(text)
 }
 
-/// How JSON shows a type, and the names of the serialised types in it.
-fn describe(of: &Type, sources: &Sources) -> Result<(String, Vec<String>)> {
-    let Type::Path(path) = of else { bail!("the JSON reference knows no type of this form") };
+/// Describes the JSON of a field's type. Also returns the names of the types that the description links to.
+fn describe(field: &Type, sources: &Sources) -> Result<(String, Vec<String>)> {
+    let Type::Path(path) = field else { bail!("the JSON reference knows no type of this form") };
     let Some(last) = path.path.segments.last() else { bail!("a type without a name") };
     let name = last.ident.to_string();
     let inner: Vec<&Type> = match &last.arguments {
@@ -133,17 +135,17 @@ fn describe(of: &Type, sources: &Sources) -> Result<(String, Vec<String>)> {
         }
         _ => Vec::new(),
     };
-    if let Some((_, shown)) = PLAIN.iter().find(|(plain, _)| *plain == name) {
-        return Ok(((*shown).to_owned(), Vec::new()));
+    if let Some((_, description)) = LEAF_TYPES.iter().find(|(leaf, _)| *leaf == name) {
+        return Ok(((*description).to_owned(), Vec::new()));
     }
     if let Some(alias) = sources.aliases.get(&name) {
         return describe(alias, sources);
     }
     match (name.as_str(), inner.as_slice()) {
-        ("Option", [one]) => describe(one, sources).map(|(shown, named)| (format!("{shown}, or null"), named)),
-        ("Vec", [one]) => describe(one, sources).map(|(shown, named)| (format!("list: {shown}"), named)),
-        ("BTreeMap", [_, one]) => {
-            describe(one, sources).map(|(shown, named)| (format!("object: name to {shown}"), named))
+        ("Option", [value]) => describe(value, sources).map(|(text, links)| (format!("{text}, or null"), links)),
+        ("Vec", [element]) => describe(element, sources).map(|(text, links)| (format!("list: {text}"), links)),
+        ("BTreeMap", [_, value]) => {
+            describe(value, sources).map(|(text, links)| (format!("object: name to {text}"), links))
         }
         (_, []) => Ok((format!("[{name}](#{})", name.to_lowercase()), vec![name])),
         _ => bail!("the JSON reference does not know the type {name}"),
@@ -163,7 +165,7 @@ fn is_serialised(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// The doc comment in one line, with links to code as plain code.
+/// The doc comment in one line. Links to code become plain code.
 fn docs(attributes: &[Attribute]) -> String {
     let mut words = Vec::new();
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("doc")) {
@@ -177,11 +179,12 @@ fn docs(attributes: &[Attribute]) -> String {
     words.join(" ").replace("[`", "`").replace("`]", "`").trim().to_owned()
 }
 
-/// The unit that the end of a key names.
+/// The unit by the suffix of a key; empty if there is none.
 fn unit(key: &str) -> &'static str {
-    UNITS.iter().find(|(end, _)| key.ends_with(end)).map_or("", |(_, unit)| unit)
+    UNITS.iter().find(|(suffix, _)| key.ends_with(suffix)).map_or("", |(_, unit)| unit)
 }
 
+/// Suffixes of keys and their units.
 const UNITS: [(&str, &str); 8] = [
     ("_ns", "ns"),
     ("_us", "µs"),
@@ -204,7 +207,7 @@ fn snake_case(name: &str) -> String {
     words
 }
 
-/// The sections of a report, a triage, a comparison, a job of ranks and a rule report, all of the example trace.
+/// Describes the columns and figures of each section that a command writes for the example trace.
 fn sections(program: &Program) -> Result<String> {
     let mut sections = BTreeMap::new();
     for (command, output) in outputs(program)? {
@@ -233,8 +236,13 @@ fn sections(program: &Program) -> Result<String> {
             }
             text += &format!("| {heading} | type | unit | title |\n|---|---|---|---|\n");
             for key in keys {
-                let guess = if key.ends_with("_ns") { "integer" } else { "number" };
-                let kind = types.get(key).copied().unwrap_or(if unit(key).is_empty() { "" } else { guess });
+                // A key without values in the example gets its type from its unit.
+                let default = match unit(key) {
+                    "" => "",
+                    "ns" => "integer",
+                    _ => "number",
+                };
+                let kind = types.get(key).copied().unwrap_or(default);
                 text += &format!("| `{key}` | {kind} | {} | {} |\n", unit(key), cell(&title(&titles, key)));
             }
             text.push('\n');
@@ -243,7 +251,7 @@ fn sections(program: &Program) -> Result<String> {
     Ok(text)
 }
 
-/// The type of each key, from its values in all sections; `number` if only some of them are integers.
+/// The type of each key, from its values in all sections; `number` if only some values are integers.
 fn value_types<'a>(sections: impl Iterator<Item = &'a Value>) -> BTreeMap<&'a str, &'static str> {
     let mut types = BTreeMap::new();
     for section in sections {
@@ -265,7 +273,7 @@ fn value_types<'a>(sections: impl Iterator<Item = &'a Value>) -> BTreeMap<&'a st
     types
 }
 
-/// The column title that people see, without its unit.
+/// The title of a column without its unit. `config` is `patterns/sections.json`.
 fn title(config: &Value, key: &str) -> String {
     let stem = UNITS.iter().find_map(|(suffix, _)| key.strip_suffix(suffix)).unwrap_or(key);
     let listed = [key, stem].into_iter().find_map(|name| config["columns"][name].as_str());
@@ -280,7 +288,7 @@ fn outputs(program: &Program) -> Result<Vec<(&'static str, Value)>> {
     let (first, second) = (directory.join("rank0.json"), directory.join("rank1.json"));
     let phases = directory.join("phases.json");
     program.write_example(&first)?;
-    // A job of ranks takes two traces: the second is the first with another rank.
+    // `ranks` needs the traces of two ranks, so the second trace is a copy with another rank.
     let text = fs::read_to_string(&first)?;
     let other = text.replacen("\"rank\": 0", "\"rank\": 1", 1).replacen("\"rank\":0", "\"rank\":1", 1);
     fs::write(&second, other)?;
@@ -302,7 +310,8 @@ fn outputs(program: &Program) -> Result<Vec<(&'static str, Value)>> {
     Ok(outputs)
 }
 
-/// The prose of the JSON chapter describes the outputs that are no reports: it must name each of their keys.
+/// Checks that the prose of the JSON chapter names every key in the output of `diff`, `ranks` and `pivot`. These outputs are not
+/// reports, so the reference does not list their fields.
 pub fn check_prose(chapter: &str, prose: &str, program: &Program) -> Result<()> {
     if chapter != "json.md" {
         return Ok(());
@@ -318,7 +327,7 @@ pub fn check_prose(chapter: &str, prose: &str, program: &Program) -> Result<()> 
     Ok(())
 }
 
-/// The keys of an object and of the objects in it, but for sections.
+/// The keys of an object and of all objects in it, except those in `sections`. Only the first element of an array counts.
 fn keys(value: &Value) -> Box<dyn Iterator<Item = String> + '_> {
     match value {
         Value::Object(members) => Box::new(

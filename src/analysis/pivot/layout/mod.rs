@@ -1,6 +1,6 @@
 //! Builds a pivot table of several runs from their aggregated cells: O(cells * log(table cells)).
 //!
-//! Rows and columns beyond the limits are summed into one row or column, so the totals always cover all ops.
+//! The rows beyond the maximum number are summed into one row, and so are the columns, so the totals cover all ops.
 
 mod members;
 
@@ -23,18 +23,18 @@ pub struct Source<'a> {
     pub cells: Option<&'a PivotCells>,
 }
 
-/// The value that a table cell shows for its ops.
+/// The value of a table cell, computed from the ops of the cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
-    /// The busy time that is attributed to them.
+    /// The busy time attributed to the ops.
     Elapsed,
-    /// The sum of their durations.
+    /// The sum of the durations.
     Duration,
-    /// The time in which one of them is the only op running.
+    /// The time in which an op of the cell is the only op running.
     Exclusive,
-    /// Their number.
+    /// The number of ops.
     Count,
-    /// Their mean duration.
+    /// The mean duration.
     Mean,
 }
 from_json!(Measure = "elapsed" => Elapsed, "duration" => Duration, "exclusive" => Exclusive, "count" => Count,
@@ -91,8 +91,9 @@ impl PivotLayout {
         Ok(())
     }
 
-    /// Whether the table has rows or columns for time that no op owns. Only the category axis has members for it.
-    fn has_idle(&self) -> bool {
+    /// Whether the table also covers the shared time and the time without GPU work, which are attributed to no op. Both
+    /// are known by category and run only.
+    fn has_unowned_time(&self) -> bool {
         let axes = self.axes();
         self.values == Measure::Elapsed
             && axes.contains(&Axis::Category)
@@ -153,7 +154,7 @@ pub struct PivotTableRow {
 /// Maximum number of columns. More would be unreadable and cost memory on the page.
 pub const MAX_COLUMNS: usize = 60;
 
-/// The label for a member that a report does not contain.
+/// The label for a member that is unknown without the trace.
 const NOT_IN_REPORT: &str = "(not in the report)";
 
 /// Sums over the ops of one table cell.
@@ -173,8 +174,8 @@ impl Sums {
         self.exclusive_ns = self.exclusive_ns.saturating_add(more.exclusive_ns);
     }
 
-    /// The sum by which members are ranked and percentages are computed. Means cannot be summed, so a mean uses
-    /// durations.
+    /// The number that ranks members and that percentages are computed from. Means cannot be summed, so they are ranked
+    /// by duration.
     fn total(self, values: Measure) -> i64 {
         match values {
             Measure::Elapsed => self.elapsed_ns,
@@ -206,7 +207,7 @@ pub fn build_pivot(sources: &[Source], layout: PivotLayout) -> Result<PivotTable
     Ok(grid.finish(sources))
 }
 
-/// The table while runs are added: sums by row and column in order of appearance.
+/// Sums by row and column. The members are in order of appearance until [`Grid::finish`] arranges them.
 struct Grid {
     layout: PivotLayout,
     rows: Members,
@@ -221,38 +222,43 @@ impl Grid {
     }
 
     fn add(&mut self, source: &Source) {
+        match source.cells {
+            Some(cells) => self.add_cells(source, cells),
+            None => self.add_kernels(source),
+        }
+        if self.layout.has_unowned_time() {
+            self.add_unowned_time(source);
+        }
+    }
+
+    fn add_cells(&mut self, source: &Source, cells: &PivotCells) {
         let kernels: HashMap<&str, &Kernel> =
             source.run.kernels.iter().map(|kernel| (kernel.name.as_str(), kernel)).collect();
-        match source.cells {
-            Some(cells) => {
-                for cell in cells.cells.chunks_exact(CELL_WIDTH) {
-                    let name = cell.first().and_then(|name| cells.names.get(usize::try_from(*name).ok()?));
-                    let Some(kernel) = name.and_then(|name| kernels.get(name.as_str())) else { continue };
-                    if let [.., count, duration_ns, elapsed_ns, exclusive_ns] = *cell {
-                        let sums = Sums { count, duration_ns, elapsed_ns, exclusive_ns };
-                        self.add_sums(&|axis| members::label(axis, source, kernel, Some((cells, cell))), sums);
-                    }
-                }
+        for cell in cells.cells.chunks_exact(CELL_WIDTH) {
+            let name = cell.first().and_then(|name| cells.names.get(usize::try_from(*name).ok()?));
+            let Some(kernel) = name.and_then(|name| kernels.get(name.as_str())) else { continue };
+            if let [.., count, duration_ns, elapsed_ns, exclusive_ns] = *cell {
+                let sums = Sums { count, duration_ns, elapsed_ns, exclusive_ns };
+                self.add_sums(&|axis| members::label(axis, source, kernel, Some((cells, cell))), sums);
             }
-            None => source.run.kernels.iter().for_each(|kernel| {
-                let sums = Sums {
-                    count: i64::try_from(kernel.count).unwrap_or(i64::MAX),
-                    duration_ns: kernel.duration_ns,
-                    elapsed_ns: kernel.elapsed_ns,
-                    exclusive_ns: kernel.exclusive_ns,
-                };
-                self.add_sums(&|axis| members::label(axis, source, kernel, None), sums);
-            }),
         }
-        if self.layout.has_idle() {
-            let wall = &source.run.wall;
-            for (name, ns) in [(SHARED, wall.shared_ns), (CPU, wall.cpu_ns)] {
-                if ns > 0 || name == CPU {
-                    let sums = Sums { elapsed_ns: ns, ..Sums::default() };
-                    let label = |axis| if axis == Axis::Run { source.label } else { name };
-                    self.add_sums(&|axis| label(axis).to_owned(), sums);
-                }
-            }
+    }
+
+    fn add_kernels(&mut self, source: &Source) {
+        for kernel in &source.run.kernels {
+            let count = i64::try_from(kernel.count).unwrap_or(i64::MAX);
+            let Kernel { duration_ns, elapsed_ns, exclusive_ns, .. } = *kernel;
+            let sums = Sums { count, duration_ns, elapsed_ns, exclusive_ns };
+            self.add_sums(&|axis| members::label(axis, source, kernel, None), sums);
+        }
+    }
+
+    fn add_unowned_time(&mut self, source: &Source) {
+        let wall = &source.run.wall;
+        let shared = (wall.shared_ns > 0).then_some((SHARED, wall.shared_ns));
+        for (name, elapsed_ns) in shared.into_iter().chain([(CPU, wall.cpu_ns)]) {
+            let label = |axis| if axis == Axis::Run { source.label } else { name };
+            self.add_sums(&|axis| label(axis).to_owned(), Sums { elapsed_ns, ..Sums::default() });
         }
     }
 
@@ -276,7 +282,7 @@ impl Grid {
         let rows = rows.arrange(&totals_by(rows.len(), &|(row, _)| row), max_rows);
         let columns = columns.arrange(&totals_by(columns.len(), &|(_, column)| column), MAX_COLUMNS);
         let (column_count, row_count) = (columns.shown.len(), rows.shown.len());
-        // The last column has the sums of the rows, the last row those of the columns.
+        // The last column contains the sums of the rows, and the last row the sums of the columns.
         let mut table: Vec<Vec<Option<Sums>>> = vec![vec![None; column_count + 1]; row_count + 1];
         for ((row, column), sums) in &cells {
             let (row, column) = (rows.position(*row), columns.position(*column));
@@ -287,7 +293,7 @@ impl Grid {
         }
         let mut values = cell_values(&table, &layout);
         let totals = values.pop().unwrap_or_default();
-        // Without a column axis, only the sums of the rows are shown.
+        // Without a column axis, the only column equals the sums of the rows, so it is removed.
         let visible = |cells: Vec<Option<CellValue>>| {
             if layout.columns.is_none() { cells.into_iter().skip(1).collect() } else { cells }
         };

@@ -168,7 +168,7 @@ proptest! {
         prop_assert_eq!(&column_sums, &table.totals.iter().map(number).collect::<Vec<_>>());
         let expected = match values {
             // With idle time the sum is that of the bars: two devices of 140 ns, and one of 145 ns.
-            Measure::Elapsed if layout.has_idle() => 2 * 140 + 145,
+            Measure::Elapsed if layout.has_unowned_time() => 2 * 140 + 145,
             Measure::Elapsed => 115,
             Measure::Duration => 125,
             Measure::Exclusive => 30 + 20 + 20 + 20 + 10 + 5,

@@ -1,8 +1,9 @@
 //! The call site of every GPU op: the source location and CPU op that launched it.
 //!
-//! An op leads by its external id to a CPU op, or by its correlation id to a call, and from there to the innermost Python
-//! frames of that thread. Kernels of graph replays have no such chain; they borrow call sites from mapping traces. The
-//! frames and CPU ops of a trace are swept once, in order of time, for all ops together.
+//! The external id of an op identifies its CPU op, and the correlation id identifies the call that launched it. The call
+//! site consists of the innermost Python frames around the CPU op, or else around the call, on the same thread. For a kernel
+//! of a graph replay, the call only replays the graph, so the kernel borrows a call site from a mapping trace. Cost: one
+//! sweep over the frames and CPU ops, sorted by time, for all ops.
 
 mod captured;
 mod mapping;
@@ -28,26 +29,27 @@ pub struct CallSite {
     /// The source location of the frame with the highest priority: `python/sglang/srt/models/qwen3.py:310 forward`; empty
     /// if unknown.
     pub location: String,
-    /// The source location to display: `location`, or a better one of the stack (`FrameRules::display`).
+    /// The source location to display: `location` if it is framework code, otherwise the frame of the stack with the highest
+    /// priority.
     pub display: String,
     /// The source locations of the innermost informative frames of the stack, outermost first.
     pub stack: Vec<String>,
     /// The name of the CPU op, else of the launch call: `aten::mm`; empty if unknown.
     pub cpu_op: String,
-    /// How it was resolved.
+    /// How the call site was found.
     pub resolution: Resolution,
 }
 
-/// How a call site was resolved, best first.
+/// How the call site of an op was found, from most to least reliable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Resolution {
     /// By the CPU op with the op's external id.
     Exact,
-    /// By the call that launched it.
+    /// By the call that launched the op.
     ByLaunch,
     /// From a mapping trace, by the kernel's exact name.
     BorrowedExact,
-    /// From a mapping trace, by a similar kernel name, or by the number of launches of the graph alone.
+    /// From a mapping trace, by a similar kernel name. Also from a capture that names no kernels, by the number of launches.
     BorrowedRelaxed,
     /// By the call that replayed the graph. The call site of the kernel itself is unknown.
     Replay,
@@ -101,17 +103,18 @@ impl CallSites {
     }
 }
 
-/// Assigns call sites of mapping traces to the ops of a trace whose own call site is unknown.
+/// Assigns call sites of mapping traces to the ops whose own call site is not informative.
 struct Borrowing<'a> {
     mapping: &'a Mapping,
     rules: &'a FrameRules,
     /// Parallel to the names of the trace: the id of each in `canonical`.
     kernels: Vec<u32>,
     canonical: Names,
+    /// The call sites to borrow, by kernel (id in `canonical`) and stage; `None` if the mapping has none.
     loans: HashMap<(u32, Stage), Option<Loan>, RandomState>,
-    /// Number of ops of a kernel that borrowed so far, by device.
+    /// Number of ops that have borrowed so far, by kernel, stage and device.
     borrow_counts: HashMap<(u32, Stage, DeviceId), usize, RandomState>,
-    /// The index of each borrowed call site among the call sites of the trace.
+    /// The index of each borrowed call site in [`CallSites::distinct`], by its index in the mapping and its resolution.
     indexes: HashMap<(u32, Resolution), u32, RandomState>,
 }
 
@@ -124,6 +127,7 @@ impl<'a> Borrowing<'a> {
     }
 
     fn assign(&mut self, call_sites: &mut CallSites, trace: &Trace, stages: &[Option<Stage>]) {
+        // By call site: whether its ops keep it. Borrowed call sites are appended; their ops keep them.
         let mut is_final: Vec<bool> = call_sites.distinct.iter().map(|site| is_informative(site, self.rules)).collect();
         self.assign_captured(call_sites, trace);
         is_final.resize(call_sites.distinct.len(), true);
@@ -143,7 +147,7 @@ impl<'a> Borrowing<'a> {
         }
     }
 
-    /// Assigns to the kernels of every graph replay the call sites of the captured launches.
+    /// Assigns the call sites of captured launches to the kernels of every graph replay.
     fn assign_captured(&mut self, call_sites: &mut CallSites, trace: &Trace) {
         let ids: Vec<u32> = self.canonical.iter().map(|name| self.mapping.id(name)).collect();
         let mut loans: HashMap<Vec<u32>, Option<Loan>, RandomState> = HashMap::default();
@@ -164,8 +168,8 @@ impl<'a> Borrowing<'a> {
         }
     }
 
-    /// The call site of the next op of a kernel. A workload launches its kernels in the same order in every iteration, so
-    /// ops take the call sites of the mapped launches in order, and start again after the last.
+    /// Returns the call site to borrow for the next op of a kernel. A workload launches its kernels in the same order in
+    /// every iteration, so the ops take the call sites of the mapped launches in turn.
     fn next_call_site(&mut self, kernel: u32, stage: Stage, device: DeviceId) -> Option<(u32, Resolution)> {
         let loan = self.loans.entry((kernel, stage)).or_insert_with(|| {
             let name = self.canonical.get(crate::trace::NameId(kernel));
@@ -195,7 +199,7 @@ fn is_informative(site: &CallSite, rules: &FrameRules) -> bool {
         && !rules.is_low_signal(&site.display)
 }
 
-/// The kernels of every graph replay and device, in order of start.
+/// One list per graph replay and device: the indices of its kernels, in order of start.
 fn replays(call_sites: &CallSites, trace: &Trace) -> Vec<Vec<u32>> {
     let is_replayed = |op: &usize| call_sites.of_op(*op).is_some_and(|site| site.resolution == Resolution::Replay);
     let ops = trace.gpu_ops.iter().enumerate().filter(|(index, op)| op.kind == OpKind::Kernel && is_replayed(index));
