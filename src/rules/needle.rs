@@ -41,6 +41,11 @@ impl Needle {
 }
 
 impl Haystack {
+    /// Returns true if the name contains any of these texts, see [`Needle::is_in`].
+    pub(crate) fn contains_any(&self, texts: &[String]) -> bool {
+        texts.iter().filter_map(|text| Needle::new(text)).any(|needle| needle.is_in(self))
+    }
+
     /// Splits a name into words: at punctuation, before capitals, and between letters and digits.
     pub fn new(text: &str) -> Self {
         let bytes = text.as_bytes();

@@ -54,22 +54,21 @@ struct RankFile {
 
 /// Returns jobs sorted by title, and the files that belong to none.
 pub(super) fn group(logs: &[&RankLog], rules: &Rules) -> (Vec<JobGroup>, Vec<UngroupedFile>) {
-    let (mut groups, mut ungrouped, mut files) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut grouping, mut files) = (Grouping { logs, groups: Vec::new(), ungrouped: Vec::new() }, Vec::new());
     for (index, log) in logs.iter().enumerate() {
         let name = file_names::parse(&log.file, rules);
         let is_merged = log.devices.len() > 1 && log.devices.iter().all(|device| device.starts_with('['));
         match (recorded_rank(log).filter(|_| !is_merged), log.devices.len(), name) {
-            (_, 0, _) => leave_out(&mut ungrouped, log, "it has no GPU kernel".to_owned()),
+            (_, 0, _) => grouping.leave_out(log.file.clone(), "it has no GPU kernel".to_owned()),
             (Some((rank, world_size)), ..) => files.push(file_by_info(log, index, rank, world_size, rules)),
-            (None, 2.., _) => groups.push(group_of_devices(log, index)),
+            (None, 2.., _) => grouping.groups.push(group_of_devices(log, index)),
             (None, _, Some(name)) => files.push(file_by_name(log, index, name)),
-            (None, _, None) => leave_out(&mut ungrouped, log, why_rank_is_unknown(log)),
+            (None, _, None) => grouping.leave_out(log.file.clone(), why_rank_is_unknown(log)),
         }
     }
     sort(&mut files);
-    for files in split_by_kind(files) {
-        group_by_pattern(files, &mut groups, &mut ungrouped, logs);
-    }
+    split_by_kind(files).into_iter().for_each(|files| grouping.group_by_pattern(files));
+    let Grouping { mut groups, mut ungrouped, .. } = grouping;
     groups.sort_by(|a, b| a.title.cmp(&b.title));
     ungrouped.sort_by(|a, b| (&a.file, &a.reason).cmp(&(&b.file, &b.reason)));
     (groups, ungrouped)
@@ -78,10 +77,6 @@ pub(super) fn group(logs: &[&RankLog], rules: &Rules) -> (Vec<JobGroup>, Vec<Ung
 /// Sorts by rank, then by name, so that the order in which files were opened does not matter.
 fn sort(files: &mut [RankFile]) {
     files.sort_by(|a, b| (&a.member.order, &a.name, a.member.log).cmp(&(&b.member.order, &b.name, b.member.log)));
-}
-
-fn leave_out(ungrouped: &mut Vec<UngroupedFile>, log: &RankLog, reason: String) {
-    ungrouped.push(UngroupedFile { file: log.file.clone(), reason });
 }
 
 /// Rank and world size according to `distributedInfo`, if both are known and plausible.
@@ -183,100 +178,102 @@ fn count_ranks(files: &[RankFile]) -> usize {
     files.chunk_by(|a, b| a.member.order == b.member.order).count()
 }
 
-/// Makes jobs of files whose names agree except for rank numbers, times and ids; one job of all files if no names agree.
-fn group_by_pattern(
-    files: Vec<RankFile>,
-    groups: &mut Vec<JobGroup>,
-    ungrouped: &mut Vec<UngroupedFile>,
-    logs: &[&RankLog],
-) {
-    let ranks = count_ranks(&files);
-    let has_rank_count = |file: &RankFile| file.world_size.map(|size| size as usize) == Some(ranks);
-    let is_complete = files.len() == ranks && files.iter().all(has_rank_count);
-    let by_pattern = partition_by(files, |file| file.pattern.clone());
-    let max_ranks = by_pattern.iter().map(|files| count_ranks(files)).max().unwrap_or(0);
-    // Names that contain the host: each host has the same number of ranks.
-    let is_by_host = is_complete && by_pattern.iter().all(|files| files.len() == max_ranks);
-    if by_pattern.len() > 1 && ranks > 1 && (max_ranks < 2 || is_by_host) {
-        let doubt = if max_ranks < 2 { UNRELATED_NAMES } else { NAMES_BY_HOST };
-        let group = job_of_latest(by_pattern.into_iter().flatten().collect(), ungrouped, logs);
-        groups.extend(group.map(|group| JobGroup { doubt: Some(doubt), ..group }));
-        return;
-    }
-    for files in by_pattern {
-        match count_ranks(&files) {
-            1 if max_ranks > 1 => ungrouped.extend(files.into_iter().map(unrelated_file)),
-            _ => group_by_time(files, groups, ungrouped, logs),
-        }
-    }
-}
-
 const UNRELATED_NAMES: &str =
     "The file names have nothing in common: the files are grouped only because their number of ranks is the same.";
 const NAMES_BY_HOST: &str =
     "The file names differ in more than the rank: the files are grouped only because each rank occurs once.";
 
-fn unrelated_file(RankFile { name, member, world_size, .. }: RankFile) -> UngroupedFile {
-    let of_size = world_size.map_or_else(String::new, |size| format!(" of {size}"));
-    let reason =
-        format!("it is {}{of_size}, but its name has nothing in common with those of other such ranks", member.label);
-    UngroupedFile { file: name, reason }
+/// The jobs so far, and the files that belong to none.
+struct Grouping<'a> {
+    logs: &'a [&'a RankLog],
+    groups: Vec<JobGroup>,
+    ungrouped: Vec<UngroupedFile>,
 }
 
-/// If a rank occurs twice, separates jobs by the times and ids in their names, unless each rank has its own time.
-fn group_by_time(
-    files: Vec<RankFile>,
-    groups: &mut Vec<JobGroup>,
-    ungrouped: &mut Vec<UngroupedFile>,
-    logs: &[&RankLog],
-) {
-    let (file_count, ranks) = (files.len(), count_ranks(&files));
-    if ranks == file_count {
-        groups.extend(job(files, ungrouped, logs));
-        return;
+impl Grouping<'_> {
+    fn leave_out(&mut self, file: String, reason: String) {
+        self.ungrouped.push(UngroupedFile { file, reason });
     }
-    let by_time = partition_by(files, |file| file.without_rank.clone());
-    let grouped: usize = by_time.iter().filter(|files| count_ranks(files) > 1).map(Vec::len).sum();
-    // Require more than half: two ranks of different runs may have the same time by accident.
-    if ranks == 1 || grouped * 2 > file_count {
-        by_time.into_iter().for_each(|files| groups.extend(job_of_latest(files, ungrouped, logs)));
-        return;
-    }
-    groups.extend(job_of_latest(by_time.into_iter().flatten().collect(), ungrouped, logs));
-}
 
-/// Makes a job of the last file by name of each rank, which is the newest one if names contain times.
-fn job_of_latest(mut files: Vec<RankFile>, ungrouped: &mut Vec<UngroupedFile>, logs: &[&RankLog]) -> Option<JobGroup> {
-    sort(&mut files);
-    let mut latest: Vec<RankFile> = Vec::new();
-    for file in files {
-        match latest.last_mut() {
-            Some(last) if last.member.order == file.member.order => {
-                let reason = format!("{} is already present, from {}", file.member.label, file.name);
-                let older = std::mem::replace(last, file);
-                ungrouped.push(UngroupedFile { file: older.name, reason });
+    /// Makes jobs of files whose names agree except for rank numbers, times and ids; one job of all files if no names agree.
+    fn group_by_pattern(&mut self, files: Vec<RankFile>) {
+        let ranks = count_ranks(&files);
+        let has_rank_count = |file: &RankFile| file.world_size.map(|size| size as usize) == Some(ranks);
+        let is_complete = files.len() == ranks && files.iter().all(has_rank_count);
+        let by_pattern = partition_by(files, |file| file.pattern.clone());
+        let max_ranks = by_pattern.iter().map(|files| count_ranks(files)).max().unwrap_or(0);
+        // Names that contain the host: each host has the same number of ranks.
+        let is_by_host = is_complete && by_pattern.iter().all(|files| files.len() == max_ranks);
+        if by_pattern.len() > 1 && ranks > 1 && (max_ranks < 2 || is_by_host) {
+            let doubt = Some(if max_ranks < 2 { UNRELATED_NAMES } else { NAMES_BY_HOST });
+            self.add_job_of_latest(by_pattern.into_iter().flatten().collect(), doubt);
+            return;
+        }
+        for files in by_pattern {
+            match count_ranks(&files) {
+                1 if max_ranks > 1 => files.into_iter().for_each(|file| self.leave_out_unrelated(file)),
+                _ => self.group_by_time(files),
             }
-            _ => latest.push(file),
         }
     }
-    job(latest, ungrouped, logs)
-}
 
-fn job(files: Vec<RankFile>, ungrouped: &mut Vec<UngroupedFile>, logs: &[&RankLog]) -> Option<JobGroup> {
-    let first = files.first()?;
-    let world_size = first.world_size;
-    if files.len() == 1 {
-        let label = &first.member.label;
-        let reason = match world_size {
-            Some(1) => format!("{label} is the only rank of its job"),
-            Some(size) => format!("{label} is one of {size} ranks, and no other rank of its job is open"),
-            None => format!("its name says {label}, and no other rank of its job is open"),
-        };
-        ungrouped.push(UngroupedFile { file: first.name.clone(), reason });
-        return None;
+    fn leave_out_unrelated(&mut self, RankFile { name, member, world_size, .. }: RankFile) {
+        let of_size = world_size.map_or_else(String::new, |size| format!(" of {size}"));
+        let label = member.label;
+        let reason =
+            format!("it is {label}{of_size}, but its name has nothing in common with those of other such ranks");
+        self.leave_out(name, reason);
     }
-    let title = title(&files, logs);
-    Some(JobGroup { title, members: files.into_iter().map(|file| file.member).collect(), world_size, doubt: None })
+
+    /// If a rank occurs twice, separates jobs by the times and ids in their names, unless each rank has its own time.
+    fn group_by_time(&mut self, files: Vec<RankFile>) {
+        let (file_count, ranks) = (files.len(), count_ranks(&files));
+        if ranks == file_count {
+            self.add_job(files, None);
+            return;
+        }
+        let by_time = partition_by(files, |file| file.without_rank.clone());
+        let grouped: usize = by_time.iter().filter(|files| count_ranks(files) > 1).map(Vec::len).sum();
+        // Require more than half: two ranks of different runs may have the same time by accident.
+        if ranks == 1 || grouped * 2 > file_count {
+            by_time.into_iter().for_each(|files| self.add_job_of_latest(files, None));
+        } else {
+            self.add_job_of_latest(by_time.into_iter().flatten().collect(), None);
+        }
+    }
+
+    /// Makes a job of the last file by name of each rank, which is the newest one if names contain times.
+    fn add_job_of_latest(&mut self, mut files: Vec<RankFile>, doubt: Option<&'static str>) {
+        sort(&mut files);
+        let mut latest: Vec<RankFile> = Vec::new();
+        for file in files {
+            match latest.last_mut() {
+                Some(last) if last.member.order == file.member.order => {
+                    let reason = format!("{} is already present, from {}", file.member.label, file.name);
+                    let older = std::mem::replace(last, file);
+                    self.leave_out(older.name, reason);
+                }
+                _ => latest.push(file),
+            }
+        }
+        self.add_job(latest, doubt);
+    }
+
+    fn add_job(&mut self, files: Vec<RankFile>, doubt: Option<&'static str>) {
+        let Some(RankFile { member, world_size, name, .. }) = files.first() else { return };
+        let (label, world_size) = (&member.label, *world_size);
+        if files.len() == 1 {
+            let reason = match world_size {
+                Some(1) => format!("{label} is the only rank of its job"),
+                Some(size) => format!("{label} is one of {size} ranks, and no other rank of its job is open"),
+                None => format!("its name says {label}, and no other rank of its job is open"),
+            };
+            return self.leave_out(name.clone(), reason);
+        }
+        let title = title(&files, self.logs);
+        let members = files.into_iter().map(|file| file.member).collect();
+        self.groups.push(JobGroup { title, members, world_size, doubt });
+    }
 }
 
 /// The common pattern of the file names, else the first name and the number of other files.

@@ -76,12 +76,6 @@ fn sums(ranks: usize, operations: &[OperationCalls]) -> Vec<Sums> {
     sums
 }
 
-impl Sums {
-    fn add_exposed(&mut self, added_ns: [i64; 3]) {
-        self.exposed_ns.iter_mut().zip(added_ns).for_each(|(sum, added)| *sum = sum.saturating_add(added));
-    }
-}
-
 /// `value * part / whole`, rounded down; zero if `whole` is not positive.
 fn scale(value: i64, part: i64, whole: i64) -> i64 {
     if whole <= 0 { 0 } else { i64::try_from(i128::from(value) * i128::from(part) / i128::from(whole)).unwrap_or(0) }
@@ -129,6 +123,10 @@ fn rank(member: &Member, RankInput { log, window }: &RankInput, own: &Sums) -> R
 }
 
 impl Sums {
+    fn add_exposed(&mut self, added_ns: [i64; 3]) {
+        self.exposed_ns.iter_mut().zip(added_ns).for_each(|(sum, added)| *sum = sum.saturating_add(added));
+    }
+
     /// Splits the exposed time of a rank exactly into waiting, transfer and the rest. Concurrent calls each count the exposed
     /// time they share, so their sums are scaled down if they exceed it.
     fn exposed_within(&self, exposed: i64) -> [i64; 3] {

@@ -3,8 +3,6 @@
 use super::super::frames::canonical;
 use super::sweep::{Probe, sweep};
 use super::*;
-use crate::analysis::testing::import;
-use crate::input::Importer;
 use crate::trace::testing::TestTrace;
 use crate::trace::{FrameIds, Span};
 use std::ops::Range;
@@ -289,26 +287,4 @@ fn deep_and_wide_stacks_have_linear_cost() {
     let trace = trace.cpu_op("aten::mm", 3_000..3_010, 7).kernel_of_cpu_op("k", 20_000..20_001, 7).finish();
     let call_sites = call_sites(&trace, &[]);
     assert_eq!((call_sites[0].location.as_str(), call_sites[0].stack.len()), (LINEAR_SHOWN, 4));
-}
-
-#[test]
-fn an_external_id_matches_ops_of_the_same_rank_only() {
-    let event = |rank: &str, category: &str, name: &str, thread: u32, ts: u32, args: &str| {
-        format!(
-            r#"{{"ph": "X", "cat": "{category}", "name": "{name}", "pid": "[{rank}] 0", "tid": {thread}, "ts": {ts}, "dur": 4, "args": {{{args}}}}}"#
-        )
-    };
-    let of_rank = |rank: &str, op: &str, frame: &str| {
-        [
-            event(rank, "python_function", frame, 1, 10, r#""Python id": 1, "Python parent id": null"#),
-            event(rank, "cpu_op", op, 1, 10, r#""External id": 7"#),
-            event(rank, "kernel", "gemm", 9, 20, r#""External id": 7, "device": 0, "stream": 9"#),
-        ]
-    };
-    let events = [of_rank("TP00", "aten::mm", MODEL), of_rank("TP01", "aten::addmm", LINEAR)].concat().join(",");
-    let text = format!("{{\"traceEvents\": [{events}]}}");
-    let trace = import(Importer::with_code("merged.json"), text.as_bytes());
-    let call_sites = call_sites(&trace, &[]);
-    let found: Vec<(&str, &str)> = call_sites.iter().map(|site| (&*site.location, &*site.cpu_op)).collect();
-    assert_eq!(found, [(MODEL_SHOWN, "aten::mm"), (LINEAR_SHOWN, "aten::addmm")]);
 }

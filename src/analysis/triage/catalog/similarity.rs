@@ -2,7 +2,7 @@
 //! defined in `patterns/fuse_overlap_catalog.json`. Kernel names are not a signal.
 
 use super::chains::Chain;
-use super::data::{CATALOG, Family, Level, Relation, Status, Weights};
+use super::data::{CATALOG, Family, Level, Relation, Status};
 use super::name_words::Words;
 use super::stage_rows::{RunContext, SiteNames, StageRows, is_direct};
 use crate::rules::names;
@@ -38,12 +38,11 @@ pub(super) fn note<'f>(
     chain: &Chain,
     families: impl Iterator<Item = &'f Family>,
 ) -> Option<Note> {
-    let weights = &CATALOG.similarity;
     let sites = site_names(run, chain);
     let note = |family: &Family| {
-        let signals = signals(run, stage_rows, chain, &sites, family, weights);
-        let level = weights.levels.iter().position(|level| is_reached(level, &signals))?;
-        Some(write_note(run, stage_rows, chain, family, &signals, level, weights))
+        let signals = signals(run, stage_rows, chain, &sites, family);
+        let level = CATALOG.similarity.levels.iter().position(|level| is_reached(level, &signals))?;
+        Some(write_note(run, stage_rows, chain, family, &signals, level))
     };
     families.filter_map(note).reduce(Note::better)
 }
@@ -75,8 +74,8 @@ fn signals(
     chain: &Chain,
     sites: &[SiteNames],
     family: &Family,
-    weights: &Weights,
 ) -> Vec<Signal> {
+    let weights = &CATALOG.similarity;
     let mut signals = Vec::new();
     let mut add = |is_present: bool, points: u32, is_chain: bool, description: String| {
         if is_present {
@@ -131,10 +130,10 @@ fn write_note(
     family: &Family,
     signals: &[Signal],
     level: usize,
-    weights: &'static Weights,
 ) -> Note {
+    let levels = &CATALOG.similarity.levels;
     let points: u32 = signals.iter().map(|signal| signal.points).sum();
-    let level_name = weights.levels.get(level).map_or("", |level| level.level.as_str());
+    let level_name = levels.get(level).map_or("", |level| level.level.as_str());
     let meaning = match level_name {
         "high" => "very likely the same family; the name or a small part of the structure may have changed",
         "medium" => "several signals agree, but an important one is missing",
@@ -151,7 +150,7 @@ fn write_note(
     let descriptions: Vec<&str> = signals.iter().map(|signal| signal.description.as_str()).collect();
     let why = format!("{} ({points} points from {} kinds of signals)", descriptions.join("; "), signals.len());
     let nearness = std::cmp::Reverse((family.origin.relation_to(run.view.framework), family.status));
-    let rank = (weights.levels.len() - level, points, nearness, chain.duration);
+    let rank = (levels.len() - level, points, nearness, chain.duration);
     Note { level: level_name, sentence, why, rank }
 }
 

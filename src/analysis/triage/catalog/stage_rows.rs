@@ -8,7 +8,7 @@ use crate::analysis::triage::serving::{Deployment, Vendor};
 use crate::analysis::triage::times::percent;
 use crate::analysis::triage::{Stage, View};
 use crate::rules::names;
-use crate::rules::needle::{Haystack, Needle};
+use crate::rules::needle::Haystack;
 use crate::trace::Ns;
 
 /// The properties of the run that do not differ between stages.
@@ -77,10 +77,7 @@ impl<'a> RunContext<'a> {
     /// True if the family can run on this hardware; false if the hardware is unknown.
     pub(super) fn has_hardware(&self, family: &Family) -> bool {
         let words = &CATALOG.hardware;
-        let has_device = |words: &[String]| {
-            let needles: Vec<Needle> = words.iter().filter_map(|word| Needle::new(word)).collect();
-            self.devices.iter().any(|device| needles.iter().any(|needle| needle.is_in(device)))
-        };
+        let has_device = |words: &[String]| self.devices.iter().any(|device| device.contains_any(words));
         match family.hardware {
             None => true,
             Some(Hardware::Cuda) => self.deployment.vendor == Some(Vendor::Nvidia),

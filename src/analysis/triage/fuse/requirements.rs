@@ -3,7 +3,6 @@
 use super::super::serving::Deployment;
 use super::patterns::Pattern;
 use crate::analysis::structure::stages::Stage;
-use crate::rules::needle::Needle;
 
 impl Deployment {
     /// True if the pattern supports the hardware, or if the hardware is unknown.
@@ -25,10 +24,7 @@ impl Deployment {
 
     /// True if the pattern is for the model; `None` if unknown.
     pub(super) fn has_model_for(&self, pattern: &Pattern) -> Option<bool> {
-        let is_named = |words: &[String]| {
-            let needles: Vec<Needle> = words.iter().filter_map(|word| Needle::new(word)).collect();
-            self.models.iter().any(|model| needles.iter().any(|needle| needle.is_in(model)))
-        };
+        let is_named = |words: &[String]| self.models.iter().any(|model| model.contains_any(words));
         if is_named(&pattern.model_exclude) {
             return Some(false);
         }

@@ -84,13 +84,6 @@ struct Launch {
     has_close_neighbour: bool,
 }
 
-impl Launch {
-    fn add_neighbour(&mut self, relation: Relation, is_close: bool) {
-        self.relation = self.relation.max(relation);
-        self.has_close_neighbour |= is_close;
-    }
-}
-
 /// Counts the neighbours of each row of the sweep. `follows_idle` is true for each op before which its device was idle.
 pub(super) fn neighbours(
     view: &View,
@@ -115,7 +108,8 @@ pub(super) fn neighbours(
             let is_serial = are_serial(view, sweep, &before, op);
             for (op, launch) in [(&before, &mut launch_before), (op, &mut launch)] {
                 let is_close = gap <= max_close_gap(thresholds, op.end.since(op.start));
-                launch.add_neighbour(relation(is_close, was_idle, is_serial), is_close);
+                launch.relation = launch.relation.max(relation(is_close, was_idle, is_serial));
+                launch.has_close_neighbour |= is_close;
             }
             count(before, launch_before);
         }

@@ -115,7 +115,7 @@ pub(super) fn sweep(view: &View, rules: &Rules) -> Sweep {
     }
     table.sum_off_main_stream(devices);
     let overlapped_ns = DeviceSweep::run(&mut table, devices);
-    let streams = table.max_streams(devices);
+    let streams = table.max_streams();
     let (times, Table { ops, rows, names, .. }) = (view.times().clone(), table);
     Sweep { ops, rows, names, times, same_stream_overlap, streams, overlapped_ns }
 }
@@ -164,15 +164,10 @@ impl Table {
     }
 
     fn stream(&mut self, device: u32, process: ProcessId, stream: i64) -> usize {
-        let streams = &mut self.streams;
-        let index = self.stream_of.update((device, process, stream), usize::MAX, |index| {
-            if *index == usize::MAX {
-                *index = streams.len();
-            }
-            *index
-        });
-        if index == streams.len() {
-            streams.push(StreamState { device: device as usize, ..StreamState::default() });
+        let next = self.streams.len();
+        let index = self.stream_of.update((device, process, stream), next, |index| *index);
+        if index == next {
+            self.streams.push(StreamState { device: device as usize, ..StreamState::default() });
         }
         index
     }
@@ -210,14 +205,10 @@ impl Table {
         }
     }
 
-    fn max_streams(&self, devices: usize) -> usize {
-        let mut streams = vec![0; devices];
-        for stream in &self.streams {
-            if let Some(streams) = streams.get_mut(stream.device) {
-                *streams += 1;
-            }
-        }
-        streams.into_iter().max().unwrap_or(0)
+    /// The largest number of streams of one device.
+    fn max_streams(&self) -> usize {
+        let devices = self.stream_of.0.chunk_by(|((a, ..), _), ((b, ..), _)| a == b);
+        devices.map(<[_]>::len).max().unwrap_or(0)
     }
 }
 

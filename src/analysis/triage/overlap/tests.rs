@@ -48,9 +48,13 @@ fn sweep_of(trace: &Trace) -> Sweep {
     with_view(trace, &[], &Options::default(), |view| stream_sweep::sweep(&view, &Rules::embedded()))
 }
 
+fn sweep_row<'a>(sweep: &'a Sweep, name: &str) -> &'a SweepRow {
+    sweep.rows.iter().find(|row| sweep.names.get(row.name) == canonical(name)).unwrap()
+}
+
 /// Exclusive, hidden and hidden by compute, in microseconds.
 fn times(sweep: &Sweep, name: &str) -> (i64, i64, i64) {
-    let row = sweep.rows.iter().find(|row| sweep.names.get(row.name) == canonical(name)).unwrap();
+    let row = sweep_row(sweep, name);
     (row.exclusive_ns / 1_000, row.hidden_ns() / 1_000, row.hidden_by_compute_ns / 1_000)
 }
 
@@ -74,8 +78,11 @@ fn an_op_is_hidden_while_another_stream_of_its_device_works() {
     assert_eq!(times(&sweep, COPY), (0, 6, 4));
     assert_eq!((sweep.busy_ns(Stage::All), sweep.overlapped_ns, sweep.streams), (25_000, 10_000, 3));
     let hidden_by = |name: &str| {
-        let row = sweep.rows.iter().find(|row| sweep.names.get(row.name) == canonical(name)).unwrap();
-        let times = row.hidden_by.0.iter().map(|(name, time)| (sweep.names.get(*name).to_owned(), time / 1_000));
+        let times = sweep_row(&sweep, name)
+            .hidden_by
+            .0
+            .iter()
+            .map(|(name, time)| (sweep.names.get(*name).to_owned(), time / 1_000));
         times.collect::<Vec<_>>()
     };
     assert_eq!(hidden_by(COPY), [(canonical(GEMM), 4), (canonical(NCCL), 2)], "the heaviest op hides it");

@@ -14,7 +14,7 @@ pub(super) use parallel::{rank_labels, tensor_parallel};
 use super::Request;
 use crate::json::embedded;
 use crate::rules::engines::{Engines, Evidence};
-use crate::rules::needle::{Haystack, Needle};
+use crate::rules::needle::Haystack;
 use crate::trace::Trace;
 use serde::Deserialize;
 
@@ -112,10 +112,7 @@ impl Data {
     /// The framework that a text names. Returns `None` if it names two.
     fn framework_in(&self, text: &str) -> Option<Framework> {
         let text = Haystack::new(text);
-        let is_named = |rules: &&FrameworkRules| {
-            rules.words.iter().filter_map(|word| Needle::new(word)).any(|word| word.is_in(&text))
-        };
-        let mut named = self.frameworks.iter().filter(is_named);
+        let mut named = self.frameworks.iter().filter(|rules| text.contains_any(&rules.words));
         let first = named.next()?;
         named.next().is_none().then_some(first.framework)
     }
