@@ -1,20 +1,20 @@
 //! Replaces private texts in a report by placeholders, for sharing. Two passes over the report, linear in its size.
 //!
-//! The report is processed as one JSON value, so new sections are covered without changes here. The key of a text decides
-//! how it is treated (`fields` in `patterns/redaction.json`). A text under an unlisted key is a private name, unless each
-//! of its words is public: in gpuprism's own catalogues or in the list of `redaction.json`. A matching rule is not enough,
-//! because rules match parts of names (`zorblax_gemm`), and neither is a public namespace, because template arguments may
-//! be private.
+//! The report is processed as one JSON value, so new sections are covered without changes here. The key of a text
+//! determines what kind of text it is (`fields` in `patterns/redaction.json`). A text under an unlisted key is a name. A name
+//! is public if each of its words is in gpuprism's own catalogues or in `public_words` of `redaction.json`; any other name is
+//! private. A name that a rule or a public namespace matches may still be private: rules match parts of names
+//! (`zorblax_gemm`), and template arguments may be private.
 //!
-//! The first pass reads all fields, so that sentences that quote a field get the same placeholder. The second pass
-//! replaces. Sentences are also searched for secrets, addresses, paths, process ids and identifiers of code.
+//! The first pass assigns placeholders to all fields, because a sentence may quote a field that comes later. The second pass
+//! replaces the texts. In sentences it also finds secrets, addresses, paths, process ids and identifiers of code.
 //!
 //! Placeholders are numbered by first appearance, above the numbers of an earlier redaction, so redacting again changes
-//! nothing. The label of a run keeps its rank and stage (`run 1 TP0 DECODE`), which comparisons need. Numbers and
-//! categories do not change, except process and thread ids, which are renumbered.
+//! nothing. The label of a run keeps its rank and stage (`run 1 TP0 DECODE`), which comparisons need. Process and thread ids
+//! are renumbered; other numbers and categories do not change.
 //!
-//! Saved files have only secrets replaced by default, because they stay with the user. For a link everything is
-//! preselected, because links are pasted into chats and stay in browser histories.
+//! By default, the page replaces all kinds in a link, because links are pasted into chats and stay in browser histories, but
+//! only secrets in a saved file.
 
 mod placeholders;
 mod rules;
@@ -111,7 +111,7 @@ pub struct Replaced {
     pub redaction: Redaction,
     /// The number of distinct texts.
     pub count: usize,
-    /// The first of them; empty if there is none.
+    /// The first text; empty if there is none.
     pub example: String,
 }
 
@@ -119,8 +119,8 @@ pub struct Replaced {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted(pub Vec<Replaced>);
 
-/// Replaces all private texts of the given kinds by placeholders. Equal texts get equal placeholders everywhere in the
-/// report, and again in a later call with the same report and kinds.
+/// Replaces all private texts of the given kinds by placeholders. Equal texts get equal placeholders. The result depends
+/// only on the report and the kinds.
 pub fn redact(report: &Report, kinds: &Redactions) -> (Report, Redacted) {
     let compact = report.compact();
     let Ok(mut json) = Json::parse(&compact) else { return (Report::new(Vec::new()), Redacted(Vec::new())) };
@@ -130,8 +130,8 @@ pub fn redact(report: &Report, kinds: &Redactions) -> (Report, Redacted) {
         field_texts: Vec::new(),
         cache: BTreeMap::new(),
     };
-    redactor.name_kernels(report);
-    redactor.collect_fields(&mut json);
+    redactor.assign_kernels(report);
+    redactor.assign_fields(&mut json);
     redactor.cache.clear();
     walk(&mut json, &mut |list, key, value| redactor.replace_value(list, key, value));
     // Only texts and ids change, so the JSON still matches the schema.
@@ -146,40 +146,39 @@ pub fn redact(report: &Report, kinds: &Redactions) -> (Report, Redacted) {
     (redacted, redactor.summary())
 }
 
-/// How the texts of a field are treated; the names of the lists in `patterns/redaction.json`.
+/// The kind of text in a field, from the list of `fields` in `patterns/redaction.json` that contains its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum FieldKind {
-    /// A word of a closed set, or a key of the schema.
+    /// A word from a fixed set, or a key of the schema.
     Key,
-    /// Sentences of gpuprism.
-    Words,
+    /// Sentences that gpuprism wrote.
+    Sentences,
     File,
     Kernel,
     CodeLocation,
     Model,
     Arguments,
-    /// Any other field.
+    /// The text of an unlisted key.
     Name,
 }
 
-/// The kind of the field `key` in the object or list `list`.
+/// The kind of the field `key` in an object under the key `list`.
 fn field_kind(list: &str, key: &str) -> FieldKind {
     let fields = &RULES.fields;
     let matches = |listed: &String| match listed.split_once('.') {
         Some((parent, child)) => parent == list && child == key,
         None => listed == key,
     };
-    let is_in = |keys: &[String]| keys.iter().any(matches);
-    match () {
-        () if is_in(&fields.keys) => FieldKind::Key,
-        () if is_in(&fields.files) => FieldKind::File,
-        () if is_in(&fields.kernels) => FieldKind::Kernel,
-        () if is_in(&fields.places) => FieldKind::CodeLocation,
-        () if is_in(&fields.models) => FieldKind::Model,
-        () if is_in(&fields.arguments) => FieldKind::Arguments,
-        () if is_in(&fields.words) => FieldKind::Words,
-        () => FieldKind::Name,
-    }
+    let kinds = [
+        (&fields.keys, FieldKind::Key),
+        (&fields.files, FieldKind::File),
+        (&fields.kernels, FieldKind::Kernel),
+        (&fields.places, FieldKind::CodeLocation),
+        (&fields.models, FieldKind::Model),
+        (&fields.arguments, FieldKind::Arguments),
+        (&fields.words, FieldKind::Sentences),
+    ];
+    kinds.into_iter().find(|(keys, _)| keys.iter().any(matches)).map_or(FieldKind::Name, |(_, kind)| kind)
 }
 
 /// A text, key or integer in the JSON of the report.
@@ -216,20 +215,20 @@ struct Redactor {
     scanner: Scanner,
     /// Texts of fields and their placeholders, longest first, to be replaced in sentences.
     field_texts: Vec<(String, String)>,
-    /// Results for earlier texts.
+    /// Redacted texts by kind and original text.
     cache: BTreeMap<(FieldKind, String), String>,
 }
 
 impl Redactor {
     /// Assigns placeholders to private kernels. The short form of a name gets the same placeholder.
-    fn name_kernels(&mut self, report: &Report) {
+    fn assign_kernels(&mut self, report: &Report) {
         if !self.scanner.kinds.has(Redaction::Kernels) {
             return;
         }
         for kernel in report.runs.iter().flat_map(|run| &run.kernels) {
             let (name, short) = (&kernel.name, &kernel.short_name);
             if is_public(name) {
-                // Keep its short form too: it may be cut in the middle of a word and then not look public.
+                // Its short form is public too, but may be cut in the middle of a word and then not look public.
                 self.scanner.placeholders.alias(Noun::Kernel, short, short);
             } else if !is_placeholder(name) {
                 let placeholder = self.scanner.placeholders.assign(Noun::Kernel, name);
@@ -240,13 +239,13 @@ impl Redactor {
         }
     }
 
-    /// Assigns placeholders to all fields, because a sentence may quote a field that comes later.
-    fn collect_fields(&mut self, json: &mut Json) {
+    /// Assigns placeholders to all fields, and collects them in `field_texts` for sentences that quote them.
+    fn assign_fields(&mut self, json: &mut Json) {
         walk(json, &mut |list, key, part| {
             let Part::Text(text) = part else { return };
             self.scanner.learn_users(text);
             let kind = field_kind(list, key);
-            if !matches!(kind, FieldKind::Words | FieldKind::Key) {
+            if !matches!(kind, FieldKind::Sentences | FieldKind::Key) {
                 self.redacted(kind, text);
             }
         });
@@ -287,7 +286,7 @@ impl Redactor {
         let placeholders = &mut self.scanner.placeholders;
         let has = |redaction| self.scanner.kinds.has(redaction);
         match kind {
-            FieldKind::Words => self.sentence(text),
+            FieldKind::Sentences => self.sentence(text),
             FieldKind::File if has(Redaction::Files) => placeholders.assign(Noun::Run, text),
             FieldKind::Model if has(Redaction::Models) => placeholders.assign(Noun::Model, text),
             FieldKind::Kernel if is_public(text) => self.scanner.without_secrets(text),
@@ -303,13 +302,13 @@ impl Redactor {
         text.split('\n').map(|line| redact_line(self, line)).collect::<Vec<String>>().join("\n")
     }
 
-    /// A private name. A kernel keeps the placeholder of its own columns.
+    /// The placeholder of a private name. If the name is a kernel, the kernel's placeholder.
     fn name(&mut self, text: &str) -> String {
         let kernel = self.scanner.placeholders.get(Noun::Kernel, text);
         kernel.unwrap_or_else(|| self.scanner.placeholders.assign(Noun::Name, text))
     }
 
-    /// `path:line function` or `function @ path:line`.
+    /// Redacts a line of the form `path:line function` or `function @ path:line`.
     fn code_location(&mut self, line: &str) -> String {
         let is_path = |word: &&str| word.contains(['/', '\\']) || word.contains(".py");
         let Some(path) = line.split([' ', '(']).find(is_path) else {
@@ -322,7 +321,7 @@ impl Redactor {
         let file = path.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == ':');
         let function = line.replacen(path, "", 1);
         match public_part(file) {
-            // In an installed public package, function names are public too.
+            // In an installed public package (the path is shortened), function names are public too.
             Some(part) if file.len() != part.len() || is_public(&function) => {
                 self.scanner.without_secrets(&line.replacen(file, part, 1))
             }
@@ -330,15 +329,15 @@ impl Redactor {
         }
     }
 
-    /// `key=value`. Public values such as switches and numbers are kept.
+    /// Redacts a line of the form `key=value`. Public values, such as switches and numbers, do not change.
     fn argument(&mut self, line: &str) -> String {
         let Some(key_end) = line.find(['=', ':', ' ']) else { return self.sentence(line) };
         let (key, value) = line.split_at(key_end);
         let (separator, value) =
             value.split_at(value.find(|letter| !matches!(letter, '=' | ':' | ' ')).unwrap_or(value.len()));
-        let is_kept = is_public(key) && is_public(value) && !value.contains(['/', '\\']);
+        let is_public_value = is_public(key) && is_public(value) && !value.contains(['/', '\\']);
         let key = if is_public(key) { key.to_owned() } else { self.scanner.placeholders.assign(Noun::Value, key) };
-        let value = if is_kept || value.is_empty() || is_placeholder(value) {
+        let value = if is_public_value || value.is_empty() || is_placeholder(value) {
             self.scanner.scanned(value)
         } else {
             self.scanner.placeholders.assign(Noun::Value, value)
@@ -375,14 +374,14 @@ impl Redactor {
     }
 }
 
-/// Whether the text can be replaced in sentences: short texts, numbers and single public words would match by chance.
+/// Whether a field text is replaced in sentences. Short texts, numbers and single public words would match by chance.
 fn is_specific(text: &str) -> bool {
     const MIN_LENGTH: usize = 3;
     let is_word = text.bytes().all(|byte| byte.is_ascii_alphabetic());
     text.len() >= MIN_LENGTH && !(is_word && is_public(text)) && !text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The file name of a run without folders and without everything after the first dot, with the same placeholder.
+/// The file name of a run without folders and extensions (all after the first dot), with the placeholder of the run.
 fn file_stem((text, placeholder): &(String, String)) -> Option<(String, String)> {
     placeholder.strip_prefix("run ")?;
     let name = text.rsplit(['/', '\\']).next()?;
@@ -390,20 +389,20 @@ fn file_stem((text, placeholder): &(String, String)) -> Option<(String, String)>
     (stem != text && is_specific(stem) && !is_public(stem)).then(|| (stem.to_owned(), placeholder.clone()))
 }
 
-/// Replaces all occurrences that are not part of a longer word.
+/// Replaces all occurrences of `from` that are not part of a longer word.
 fn replace_words(text: &str, from: &str, to: &str) -> String {
     let is_word = |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
     let (starts_word, ends_word) = (is_word(from.chars().next()), is_word(from.chars().next_back()));
     let mut out = String::new();
-    let mut done = 0;
-    for (at, _) in text.match_indices(from) {
-        let before = text.get(..at).and_then(|before| before.chars().next_back());
-        let after = text.get(at + from.len()..).and_then(|after| after.chars().next());
-        if at >= done && !(starts_word && is_word(before)) && !(ends_word && is_word(after)) {
-            out += text.get(done..at).unwrap_or_default();
+    let mut copied = 0;
+    for (start, _) in text.match_indices(from) {
+        let before = text.get(..start).and_then(|before| before.chars().next_back());
+        let after = text.get(start + from.len()..).and_then(|after| after.chars().next());
+        if start >= copied && !(starts_word && is_word(before)) && !(ends_word && is_word(after)) {
+            out += text.get(copied..start).unwrap_or_default();
             out += to;
-            done = at + from.len();
+            copied = start + from.len();
         }
     }
-    out + text.get(done..).unwrap_or_default()
+    out + text.get(copied..).unwrap_or_default()
 }
