@@ -14,6 +14,7 @@ pub(super) struct Table {
 #[derive(Debug, Clone)]
 pub(super) struct Column {
     pub(super) name: String,
+    #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "only `describe` reads it, which the page lacks"))]
     pub(super) declared_type: String,
     is_key: bool,
 }
