@@ -1,5 +1,6 @@
 //! Stacked bars: one row per run; the length of a segment is the time of a category.
 
+use super::axes::axes;
 use super::axis::TimeAxis;
 use super::layout::{self, AXIS, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, UNIT, hatch, pixels, short_text, text};
 use super::{Chart, Node, first_few, glyphs};
@@ -76,9 +77,9 @@ pub fn stacked_bars(bars: &[Bar], legend: &[&str], hidden: &[&str], width: u32) 
     let x = |time_ns: i64| time.position(time_ns, (layout.left, layout.width - RIGHT - 1));
     let mut nodes = Vec::new();
     if longest_ns > 0 {
-        let ticks: Vec<(i32, String)> = time.ticks().into_iter().map(|tick| (x(tick), time.label(tick))).collect();
+        let ticks = time.ticks().into_iter().map(|tick| (x(tick), time.label(tick))).collect();
         let name = format!("Time ({})", time.unit().name());
-        nodes = layout::axes((layout.left, TOP), (layout.width - RIGHT, height - AXIS), &name, &ticks, &[]);
+        nodes = axes((layout.left, TOP), (layout.width - RIGHT, height - AXIS), &name, ticks, Vec::new());
     }
     for (index, (bar, row)) in (0_i32..).zip(bars.iter().zip(&rows)).take(MAX_ROWS) {
         let top = TOP + index * layout.row_height;

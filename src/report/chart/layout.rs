@@ -76,27 +76,6 @@ pub(super) fn rect((x, y): (i32, i32), (width, height): (i32, i32)) -> Vec<(&'st
     attrs.map(|(name, value)| (name, pixels(value))).to_vec()
 }
 
-/// The grid lines, tick labels and x axis name of a plot between two corners. A tick is its position and its label.
-pub(super) fn axes(
-    (left, top): (i32, i32),
-    (right, bottom): (i32, i32),
-    x_name: &str,
-    x_ticks: &[(i32, String)],
-    y_ticks: &[(i32, String)],
-) -> Vec<Node> {
-    const LABEL_GAP: i32 = 6 * UNIT;
-    let (middle, below) = (left + (right - left) / 2, bottom + LABEL_GAP + SMALL * 4 / 5);
-    let mut nodes = vec![text(x_name, "chart-axis", (middle, bottom + AXIS - SMALL / 5), SMALL, "middle")];
-    nodes.extend(x_ticks.iter().map(|(x, _)| line("chart-grid", (*x, bottom - 1), (*x, top))));
-    nodes.extend(y_ticks.iter().map(|(y, _)| line("chart-grid", (left, *y), (right - 1, *y))));
-    let before = left - LABEL_GAP;
-    nodes.extend(
-        y_ticks.iter().map(|(y, label)| text(label, "chart-tick", (before, baseline(*y, SMALL)), SMALL, "end")),
-    );
-    nodes.extend(x_ticks.iter().map(|(x, label)| text(label, "chart-tick", (*x, below), SMALL, "middle")));
-    nodes
-}
-
 /// Horizontal distance of hatching lines.
 const HATCH: i32 = 7 * UNIT;
 

@@ -1,10 +1,11 @@
-//! Charts as flat lists of SVG elements with all positions.
+//! Charts as flat lists of SVG elements with all positions. Plotters lays out the axes.
 //!
 //! [`Chart::to_svg`] writes the list as SVG for files; the page creates the same elements with `createElementNS`. Both
 //! look the same, because the list contains all positions, and texts are measured without fonts (`glyphs`). Colours are
 //! CSS classes of the palette. Floating-point functions that differ between native code and WebAssembly are avoided, so
 //! charts are equal on all platforms.
 
+mod axes;
 mod axis;
 mod bars;
 pub mod dashboard;

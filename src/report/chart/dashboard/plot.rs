@@ -1,5 +1,6 @@
 //! A plot with axes and marks. All panels use it.
 
+use super::super::axes::{Tick, axes};
 use super::super::axis::Unit;
 use super::super::layout::{self, AXIS, SMALL, UNIT, hatch, pixels};
 use super::super::{Chart, Node};
@@ -96,7 +97,7 @@ impl Scale {
     }
 
     /// Position and label of each tick on an axis between these positions.
-    fn positioned_ticks(&self, ends: (i32, i32)) -> Vec<(i32, String)> {
+    fn positioned_ticks(&self, ends: (i32, i32)) -> Vec<Tick> {
         self.ticks().into_iter().map(|tick| (self.position(tick, ends), self.label(tick))).collect()
     }
 }
@@ -192,7 +193,7 @@ impl Plot {
         // The last position of an axis is inside the plot.
         let (x_ends, y_ends) = ((self.left, right - 1), (bottom - 1, self.top));
         let (x_ticks, y_ticks) = (self.x.positioned_ticks(x_ends), self.y.positioned_ticks(y_ends));
-        nodes.extend(layout::axes((self.left, self.top), (right, bottom), &self.x_name, &x_ticks, &y_ticks));
+        nodes.extend(axes((self.left, self.top), (right, bottom), &self.x_name, x_ticks, y_ticks));
         let position = |&(x, y): &(f64, f64)| {
             let (x, y) = (self.x.position(x, x_ends), self.y.position(y, y_ends));
             (x.min(right).max(self.left), y.min(bottom).max(self.top))
