@@ -118,7 +118,7 @@ from_json!(RuleFile { file, text });
 pub struct Choices {
     /// How time of overlapping ops is shared out in `elapsed_ns`.
     pub attribution: Attribution,
-    /// Whether all devices are analysed as one, as in gputrc2graph.
+    /// Whether all devices are analyzed as one, as in gputrc2graph.
     pub merge_devices: bool,
     /// The engine of the rule set. Either both `engine` and `model` are given or neither.
     pub engine: Option<String>,
@@ -168,7 +168,7 @@ pub fn rule_book(files: &[RuleFile]) -> Result<(RuleBook, Vec<Notice>)> {
 const MAX_SINGLE_NOTICES: usize = 3;
 
 fn duplicate_rule(message: String, count: u64) -> Notice {
-    Notice { count, ..Notice::new(Severity::Info, "duplicate_rule", message, "The file added last wins.") }
+    Notice { count, ..Notice::new(Severity::Info, "duplicate_rule", message, "The file added last takes precedence.") }
 }
 
 /// Returns the chosen rule set. If none was chosen: the set in the user's files if they contain exactly one, otherwise
@@ -207,7 +207,7 @@ fn unused_rules(choices: &Choices, rules: &RuleSet) -> Result<Option<Notice>> {
         return Ok(None);
     }
     let message = format!("the rules added are for {}; {} is in use", sets.join(", "), rules.label());
-    let advice = "Pick the engine and the model whose rules you mean.";
+    let advice = "Choose the engine and the model whose rules apply.";
     let notice = Notice::new(Severity::Warning, "rules_not_in_use", message, advice);
     Ok(Some(Notice { count: sets.len() as u64, ..notice }))
 }
@@ -417,7 +417,7 @@ pub fn server_args(file: &RuleFile) -> Result<ServerArgs> {
     arguments.map(ServerArgs).map_err(|error| {
         Error::refused(
             &file.file,
-            format!("no arguments of a server, which are a JSON object as in SGLang's server_args.json: {error}"),
+            format!("not server arguments: expected a JSON object like SGLang's server_args.json: {error}"),
         )
     })
 }

@@ -353,7 +353,7 @@ fn a_switch_in_the_arguments_explains_why_a_family_does_not_run() {
     for arguments in [json!({"tp_size": 2, "enable_flashinfer_allreduce_fusion": false}), json!({"tp_size": 2})] {
         let section = unfused_layers(B300, &GATE).server(arguments.clone()).section();
         assert_eq!(findings(&section), one(ALL_REDUCE_FAMILY, "seems disabled"), "{arguments}");
-        assert!(only(&section, "advice").contains("enable_flashinfer_allreduce_fusion keeps it off"), "{section:?}");
+        assert!(only(&section, "advice").contains("enable_flashinfer_allreduce_fusion disables it"), "{section:?}");
     }
     let section = unfused_layers(B300, &GATE).server(json!({"tp_size": 2})).section();
     assert!(only(&section, "switches").contains("not set, off by default"), "{section:?}");
@@ -404,7 +404,7 @@ fn a_switch_that_disables_families_is_named_if_it_is_on() {
     assert_eq!(findings(&case().section()), one("In-place QK RMSNorm", "should apply"));
     let section = case().server(json!({"enable_deterministic_inference": true})).section();
     assert_eq!(findings(&section), one("In-place QK RMSNorm", "seems disabled"));
-    assert!(only(&section, "advice").contains("enable_deterministic_inference keeps it off"), "{section:?}");
+    assert!(only(&section, "advice").contains("enable_deterministic_inference disables it"), "{section:?}");
 }
 
 #[test]
@@ -501,10 +501,7 @@ fn casts_and_the_weight_multiplication_belong_to_an_unfused_norm() {
         names.iter().fold(case, |case, name| case.kernel(&kernel(name), 5))
     });
     let evidence = only(&section.section(), "evidence");
-    assert!(
-        evidence.starts_with("33.3 % of the stage: 8 kernels of plain PyTorch run in its place, 9 times"),
-        "{evidence}"
-    );
+    assert!(evidence.starts_with("33.3 % of the stage: 8 kernels of plain PyTorch run instead, 9 times"), "{evidence}");
     assert!(!evidence.contains("direct_copy_kernel_cuda"), "most of the time of this kernel is elsewhere: {evidence}");
 }
 
@@ -544,7 +541,7 @@ fn a_required_kernel_that_is_not_joined_does_not_count() {
         section.rows[index].get("evidence")?.text().map(str::to_owned)
     };
     let evidence = evidence_with(router).unwrap();
-    assert!(evidence.starts_with("20.0 % of the stage: 2 kernels run in its place, 9 times"), "{evidence}");
+    assert!(evidence.starts_with("20.0 % of the stage: 2 kernels run instead, 9 times"), "{evidence}");
     assert_eq!(evidence_with(RESHAPE_AND_CACHE), None, "the padding does not belong to the norm");
 }
 
@@ -557,7 +554,7 @@ fn an_unexplained_chain_or_exposed_communication_is_a_new_opportunity() {
         })
     };
     let section = case(4, 80).section();
-    assert_eq!(findings(&section), one("none of the catalog", "new opportunity"));
+    assert_eq!(findings(&section), one("not in the catalog", "new opportunity"));
     assert_eq!(only(&section, "kind"), "fuse");
     assert_eq!(findings(&case(3, 80).section()), [], "too few occurrences");
     assert_eq!(findings(&case(4, 500).section()), [], "too small a share");

@@ -114,9 +114,9 @@ function showState() {
   byId('results').hidden = !hasResults;
   byId('export').hidden = !hasResults;
   byId('add').hidden = entries.length === 0;
-  const isAnalysing = hasResults && entries.some((entry) => entry.status === 'analysing' && entry.text !== null);
-  byId('analysing').textContent = isAnalysing ? 'Analysing' : '';
-  byId('results').setAttribute('aria-busy', String(isAnalysing));
+  const isAnalyzing = hasResults && entries.some((entry) => entry.status === 'analyzing' && entry.text !== null);
+  byId('analyzing').textContent = isAnalyzing ? 'Analyzing' : '';
+  byId('results').setAttribute('aria-busy', String(isAnalyzing));
   const names = entries.filter((entry) => entry.text !== null && !isAuxiliary(entry)).map((entry) => entry.file.name);
   document.title = names.length > 0 ? `${names.join(', ')} - gpuprism` : TITLE;
 }

@@ -65,7 +65,7 @@ const STEPS = {
   waiting: 'waiting for its turn',
   reading: 'reading',
   ordering: 'sorting the GPU ops',
-  analysing: 'analysing',
+  analyzing: 'analyzing',
 };
 
 /** @param {Entry} entry @param {Session} session */
@@ -77,7 +77,7 @@ function readingCard(entry, session) {
     el('h2', { class: 'file' }, entry.file.name), bar, figures, button('Cancel', () => session.remove(entry)));
   const update = () => {
     /** @type {Progress} */
-    const progress = { ...entry.progress, ...(entry.status === 'analysing' && { doing: 'analysing' }) };
+    const progress = { ...entry.progress, ...(entry.status === 'analyzing' && { doing: 'analyzing' }) };
     bar.value = progress.read ?? 0;
     // The number of rows to read from a database is not known in advance.
     bar.hidden = progress.rows !== undefined;
@@ -87,7 +87,7 @@ function readingCard(entry, session) {
 }
 
 /** Describes the progress of reading a file of `total` bytes. @param {Progress} progress @param {number} total */
-export function progressText({ read = 0, ops = 0, rows, doing = 'analysing', since = null }, total) {
+export function progressText({ read = 0, ops = 0, rows, doing = 'analyzing', since = null }, total) {
   const parts = rows !== undefined
     ? [`${grouped(rows)} rows of a database of ${bytes(total)}`, rate(rows, since, (n) => `${grouped(Math.round(n))} rows`)]
     : [`${bytes(read)} of ${bytes(total)}`, rate(read, since, bytes), `${grouped(ops)} GPU ops`];

@@ -42,7 +42,7 @@ async function receive({ data, origin, source }, openFiles) {
   const replyStatus = (status, text) => reply({ gpuprism: { status, message: text } });
   const file = fileOf(message);
   if (!file) replyStatus('failed', 'expected {gpuprism: {buffer: ArrayBuffer or Blob}} or {gpuprism: {report: string or object}}');
-  else if (!await mayShow(file, origin, source)) replyStatus('refused', 'the person did not want to see it');
+  else if (!await mayShow(file, origin, source)) replyStatus('refused', 'the user declined to see it');
   else {
     const [{ status, problem }] = await openFiles([file]);
     if (status === 'open') replyStatus('loaded', file.name);
@@ -124,7 +124,7 @@ function ask(origin, source) {
 function makeCompact(session) {
   document.documentElement.dataset.embed = '';
   loadStyleSheet('embed.css');
-  byId('drop').prepend(el('p', {}, 'Waiting for a file from the page around this one.'));
+  byId('drop').prepend(el('p', {}, 'Waiting for a file from the embedding page.'));
   const home = new URL('./', import.meta.url);
   const link = el('a', { href: home.href, target: '_blank', class: 'note whole', click: (event) => {
     event.preventDefault();
@@ -140,7 +140,7 @@ function openWholePage(home, session) {
   const files = session.entries.map(({ file }) => file);
   const page = window.open(home);
   if (!page) {
-    showPageProblem('No window could be opened', 'The page around this one, or the browser, does not let it open windows.');
+    showPageProblem('No window could be opened', 'The browser or the embedding page does not allow it to open windows.');
     return;
   }
   waitForPong(page, home.origin, PING_TIMEOUT_MS).then(() => {

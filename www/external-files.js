@@ -24,10 +24,10 @@ export class ExternalFiles {
     const query = new URLSearchParams(location.search);
     const isEmbedded = query.has('embed');
     if (isEmbedded || window.opener || parent !== window) {
-      attempt('Messages of the page around this one cannot be received', async () => (await import('./embed.js')).listen({ session, openFiles, isEmbedded }));
+      attempt('Messages of the embedding page cannot be received', async () => (await import('./embed.js')).listen({ session, openFiles, isEmbedded }));
     }
     const opened = query.get('opened');
-    if (opened !== null) attempt('The file could not be taken over', async () => (await import('./handover.js')).receive(opened, openFiles));
+    if (opened !== null) attempt('The file could not be transferred', async () => (await import('./handover.js')).receive(opened, openFiles));
   }
 
   /** Opens the report that the address contains. */

@@ -15,7 +15,7 @@ export async function chooseFiles(entries, requestTool, onNote) {
   /** @type {File[]} */
   const files = [];
   const isComplete = await collectFiles(entries, files, 0);
-  if (!isComplete) onNote(`only ${MAX_FILES} files were looked at, ${MAX_DEPTH} folders deep.`);
+  if (!isComplete) onNote(`only ${MAX_FILES} files were searched, ${MAX_DEPTH} folders deep.`);
   const listed = files.map(({ name, size, lastModified }) => ({ path: name, bytes: size, modified: lastModified }));
   const { open, aside } = await requestTool('chooseFiles', { entries: listed });
   if (open.length === 0) return otherFiles(files);

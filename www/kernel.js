@@ -85,7 +85,7 @@ export class KernelPanel {
 function runNodes({ label, kernel }, hasHeading) {
   const heading = hasHeading && el('h3', { class: 'run-label' }, label);
   if (!kernel) {
-    const why = 'This run is a saved report, which has no single launches. Open its trace to see the kernel in detail.';
+    const why = 'This run is a saved report, which contains no individual launches. Open its trace to see the kernel in detail.';
     return present([heading, el('p', { class: 'gap' }, why)]);
   }
   const [lanes, ...others] = kernel.tables;

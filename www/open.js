@@ -45,7 +45,7 @@ function ask(files) {
   const agree = button('Load and open', () => loadAll(files), { class: 'primary' });
   show(el('article', { class: 'card', 'aria-label': 'Load from another host' },
     el('h2', {}, `This link opens ${count} from ${hosts}`), ...files.map(fileLine),
-    note('Nothing has been requested from that host yet. If you load it, the host sees your network address, as with any download; no cookies and no referrer are sent. The file is then analysed in this tab by a page that has no access to other hosts.'),
+    note('Nothing has been requested from that host yet. If you load it, the host sees your network address, as with any download; no cookies and no referrer are sent. The file is then analyzed in this tab by a page that has no access to other hosts.'),
     actions(agree, leaveButton('Not now'))));
 }
 

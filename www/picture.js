@@ -100,7 +100,7 @@ async function png(picture, { width, height }) {
     Object.assign(canvas, { width: width * SCALE, height: height * SCALE });
     canvasContext(canvas).drawImage(image, 0, 0, canvas.width, canvas.height);
     return await new Promise((resolve, reject) => {
-      canvas.toBlob((file) => (file ? resolve(file) : reject(new Error('the browser cannot make a picture of this size'))), 'image/png');
+      canvas.toBlob((file) => (file ? resolve(file) : reject(new Error('the browser cannot create an image of this size'))), 'image/png');
     });
   } finally {
     URL.revokeObjectURL(address);

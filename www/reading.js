@@ -34,7 +34,7 @@ async function* chunks(file) {
   for (let left = file.size; left > 0;) {
     const { value } = await read().catch(() => ({ value: undefined }));
     // The stream's own error mentions a network. A file that was truncated meanwhile may end without an error.
-    if (!value?.length) throw new DOMException('it is gone, has changed or may not be read', 'NotReadableError');
+    if (!value?.length) throw new DOMException('it was deleted or changed, or access was denied', 'NotReadableError');
     left -= value.length;
     yield value;
   }

@@ -55,21 +55,21 @@ const STATUS_TEXTS = {
   403: 'The host refuses it: it may be private, or the link may have expired.',
   404: 'There is no such file, or it is private.',
   410: 'The file is gone.',
-  429: 'The host has had too many requests. Try again later.',
+  429: 'The host received too many requests. Try again later.',
 };
 
 /** Returns why the host's answer cannot be opened; null if it can. @param {Response} response */
 export function refusal(response) {
   if (!response.ok) return `${STATUS_TEXTS[response.status] ?? 'The host could not send it.'} It answered ${response.status}.`;
   const type = response.headers.get('content-type') ?? '';
-  return type.startsWith('text/html') ? 'There is a web page at this address, not a file. Use the address of the file itself.' : null;
+  return type.startsWith('text/html') ? 'This address is a web page, not a file. Use the address of the file itself.' : null;
 }
 
 /** Browsers hide why a request failed; one without CORS shows whether the host answers at all. @param {URL} url */
 export async function failureReason(url) {
   if (!navigator.onLine) return 'There is no network.';
   if (location.protocol === 'https:' && url.protocol === 'http:') {
-    return 'A page that came over https may not load over http, unless the browser makes an exception for this machine.';
+    return 'A page loaded over https may not load files over http, unless the browser makes an exception for this machine.';
   }
   const hasAnswered = await fetch(url, { method: 'HEAD', mode: 'no-cors', credentials: 'omit', referrerPolicy: 'no-referrer' }).then(() => true, () => false);
   return hasAnswered

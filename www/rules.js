@@ -59,8 +59,8 @@ export class Rules {
         actions(this.#apply, button('Import', () => this.#file.click()),
           button('Export own rules', () => save(this.#editor.value, JSON_TYPE, 'own-rules.json')), this.#forget),
         this.#file));
-    this.#exportLine = el('div', { class: 'actions rules-export' }, button('Export the rules in force', () => this.#run(() => this.#export()), { id: 'export-rules' }),
-      el('span', { class: 'note' }, 'JSON that gputrc2graph loads. It matches names as they are in the trace; rules of the engine gpuprism match readable names.'));
+    this.#exportLine = el('div', { class: 'actions rules-export' }, button('Export the active rules', () => this.#run(() => this.#export()), { id: 'export-rules' }),
+      el('span', { class: 'note' }, 'JSON that gputrc2graph loads. It matches the names in the trace; rules of the engine gpuprism match readable names.'));
     byId('blocks').before(this.#panel, this.#exportLine);
     byId('blocks').addEventListener('click', (event) => {
       const { rule, of: table } = targetWithin(event, 'button[data-rule]')?.dataset ?? {};
@@ -183,7 +183,7 @@ export class Rules {
       await this.#run(() => this.#applyChecked(text));
     };
     const node = el('article', { class: 'card', role: 'status', id: 'rules-forgotten' }, el('h2', {}, 'Your own rules are forgotten'),
-      el('p', {}, 'They are no longer in force and no longer stored in this browser.'));
+      el('p', {}, 'They are no longer active and no longer stored in this browser.'));
     node.append(actions(button('Put them back', undo), button('Dismiss', () => node.remove())));
     document.getElementById('rules-forgotten')?.remove();
     byId('cards').append(node);

@@ -248,7 +248,7 @@ export class Session {
       this.#show(entry, id, options, entry.wholeResult.analysis);
       return;
     }
-    entry.status = 'analysing';
+    entry.status = 'analyzing';
     // The sections of many ops take long, so a partial report is shown first while the worker goes on.
     const first = this.#report(entry, reader, options, isPartialFirst || entry.text === null);
     const complete = first.then((analysis) => (analysis.isPartial && id === entry.analysisId ? this.#report(entry, reader, options) : analysis));
@@ -274,7 +274,7 @@ export class Session {
   /** After a refused analysis: completes the partial results of the previous one, which are on screen.
    * @param {Entry} entry @param {Reader} reader @param {number} id @param {Options} options @param {Problem} problem */
   async #complete(entry, reader, id, options, problem) {
-    entry.status = 'analysing';
+    entry.status = 'analyzing';
     this.#publish();
     try {
       const analysis = await this.#report(entry, reader, options);
@@ -296,7 +296,7 @@ export class Session {
     // Cached for the return from a window to the whole trace.
     if (!isPartial && !options.window) entry.wholeResult = { key: JSON.stringify(options), analysis };
     Object.assign(entry, {
-      text, memory, isPartial, shownAnalysisId: id, shownOptions: options, status: isPartial ? 'analysing' : 'open', progress: null, problem: null,
+      text, memory, isPartial, shownAnalysisId: id, shownOptions: options, status: isPartial ? 'analyzing' : 'open', progress: null, problem: null,
     });
     this.#publish({ hasNewReports: true });
   }
@@ -308,7 +308,7 @@ export class Session {
 
   /** True while the sections of shown results are being computed. */
   get isPartial() {
-    return this.entries.some(({ isPartial, status }) => isPartial && status === 'analysing');
+    return this.entries.some(({ isPartial, status }) => isPartial && status === 'analyzing');
   }
 
   /** The options of a file's analysis. @param {{ wall: string, window: string }} entry @returns {Options} */
@@ -371,5 +371,5 @@ const nameStems = (entries) => new Set(entries.map(({ file }) => file.name.repla
 /** @type {Set<FileKind | null>} */
 const AUXILIARY = new Set(['rules', 'phases', 'server']);
 
-/** True if a file changes how traces are analysed and has no results of its own. @param {Entry} entry */
+/** True if a file changes how traces are analyzed and has no results of its own. @param {Entry} entry */
 export const isAuxiliary = ({ kind }) => AUXILIARY.has(kind);

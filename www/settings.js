@@ -29,14 +29,14 @@ export function showSettings({ rules, attribution, devices }) {
   for (const [name, value] of Object.entries({ rules, attribution, devices })) selects[name].value = value;
 }
 
-/** Enables the settings if a trace is open, because saved reports cannot be analysed again. Shows a wall time for each
+/** Enables the settings if a trace is open, because saved reports cannot be analyzed again. Shows a wall time for each
  * trace; a field that is still needed keeps its node and so what is being typed.
  * @param {Session} session */
 export function showTraceSettings(session) {
   const isDisabled = session.traces.every(({ status }) => status === 'failed');
   for (const select of Object.values(selects)) {
     select.disabled = isDisabled;
-    select.title = isDisabled ? 'Needs the trace itself: a saved report cannot be analysed again' : '';
+    select.title = isDisabled ? 'Needs the trace itself: a saved report cannot be analyzed again' : '';
     select.toggleAttribute('title', isDisabled);
   }
   const traces = session.traces.filter((entry) => entry.text !== null);

@@ -176,7 +176,7 @@ export class Tabs {
     },
   );
 
-  /** `none` without runs to compare, `waiting` while a file is being read or analysed, else `ready`. */
+  /** `none` without runs to compare, `waiting` while a file is being read or analyzed, else `ready`. */
   get #comparisonProgress() {
     const { store, session } = this.#page;
     if (session.reports.length === 0 || store.runs.length < 2) return 'none';

@@ -99,7 +99,7 @@ export type RuleSets = { engine: string; models: string[] };
 /** The rule sets' text, by the name of its file. */
 export type RuleFile = { file: string; text: string };
 
-/** How a trace is to be analysed. */
+/** How a trace is to be analyzed. */
 export interface Options {
   attribution: string;
   merge_devices: boolean;
@@ -183,7 +183,7 @@ export interface Progress {
   read?: number;
   ops?: number;
   rows?: number;
-  doing?: 'waiting' | 'reading' | 'ordering' | 'analysing';
+  doing?: 'waiting' | 'reading' | 'ordering' | 'analyzing';
   since?: number | null;
 }
 
@@ -313,7 +313,7 @@ export interface Entry {
   file: File;
   /** Null until it has been read. */
   kind: FileKind | null;
-  status: 'reading' | 'analysing' | 'open' | 'failed';
+  status: 'reading' | 'analyzing' | 'open' | 'failed';
   progress: Progress | null;
   problem: Problem | null;
   /** The last report of a trace as JSON text; the text of any other file. */

@@ -76,7 +76,7 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Section {
     let mut findings: Vec<Finding> = results.into_iter().flatten().collect();
     findings.sort_by(|a, b| b.cost_ms.total_cmp(&a.cost_ms).then(b.severity.cmp(&a.severity)));
     let mut section = Section::new("Findings", "all other sections", COLUMNS)
-        .limit("The cost is the time at stake, not a promise; the same time can stand under two findings.");
+        .limit("The cost is an upper bound on the time that a fix could save. Two findings can include the same time.");
     for finding in findings {
         section.row([
             finding.severity.name().into(),
@@ -121,7 +121,7 @@ pub(crate) fn critical_path(sections: &Sections) -> Section {
     suspects.sort_by(|a, b| b.2.total_cmp(&a.2));
     let columns = &["kind", "name", "total_ms", "count", "details"];
     let mut section = Section::new("Critical path suspects", "the first rows of the other sections", columns)
-        .limit("Suspects by total time, not a traced critical path: what runs beside something else may cost nothing.");
+        .limit("Ranked by total time, not a traced critical path: work that overlaps other work may cost no time.");
     for (kind, name, total_ms, count, details) in suspects {
         section.row([kind.into(), name.into(), total_ms.into(), count, details.into()]);
     }
@@ -148,22 +148,22 @@ impl<'a> Rules<'a> {
         let pct_of_idle = |column: &str| if idle_ms > 0.0 { 100.0 * row.amount(column) / idle_ms } else { 0.0 };
         let host = pct_of_idle("host_wait_ms");
         let reason = if pct_of_idle("unknown_ms") > 50.0 {
-            "the trace does not tell what for".to_owned()
+            "the trace does not show the cause".to_owned()
         } else {
-            format!("{host:.0} % of that waiting for a launch")
+            format!("{host:.0} % of the idle time waits for a launch")
         };
         let recommendation = if host >= 50.0 {
-            "The GPU waits for the host: use CUDA graphs, take work off the launching thread, and look for what blocks it \
-             in the barriers."
+            "The GPU waits for the host. Use CUDA graphs, move work off the launching thread, and check the barriers \
+             for what blocks it."
         } else {
-            "Look at the longest gaps and at what the host and the other streams did in them."
+            "Check what the host and the other streams did during the longest gaps."
         };
         Some(Finding {
             severity,
             title: "The GPU is idle for a large part of the window".to_owned(),
             cost_ms: idle_ms,
             evidence: format!(
-                "GPU {} idles {share:.1} % of its window, {} of {}, {reason}",
+                "GPU {} is idle for {share:.1} % of its window ({} of {}); {reason}",
                 row.words("device_id"),
                 format_time(idle_ms),
                 format_time(row.amount("window_ms"))
@@ -183,19 +183,20 @@ impl<'a> Rules<'a> {
         let row = max_row(Some(section), "exposed_ms")?;
         Some(Finding {
             severity,
-            title: "Communication that hides behind nothing".to_owned(),
+            title: "Communication not overlapped with compute".to_owned(),
             cost_ms: exposed_ms,
             evidence: format!(
-                "{}, {:.1} % of the devices' windows, in which only communication runs; most of it {}, {:.1} % of which \
-                 overlaps compute",
+                "only communication runs for {}, {:.1} % of the devices' windows; the largest part is {}, of which \
+                 {:.1} % overlaps compute",
                 format_time(exposed_ms),
                 100.0 * share,
                 row.words("op_name"),
                 row.amount("compute_overlap_pct")
             ),
-            recommendation: "Overlap it with compute on another stream, fuse it with its neighbours (all-reduce with norm), or make \
-                             messages smaller or fewer."
-                .to_owned(),
+            recommendation:
+                "Overlap it with compute on another stream, fuse it with adjacent kernels (all-reduce with norm), or \
+                 send smaller or fewer messages."
+                    .to_owned(),
             section: "nccl_ops",
         })
     }
@@ -216,7 +217,7 @@ impl<'a> Rules<'a> {
                 row.words("op_name")
             ),
             recommendation:
-                "The rank that waits longest arrives first: look at what keeps the others, uneven work or a slow host."
+                "The rank that waits longest arrives first. Find out what delays the others: uneven work or a slow host."
                     .to_owned(),
             section: "nccl_rank_skew",
         })
@@ -241,9 +242,14 @@ impl<'a> Rules<'a> {
             severity,
             title: "One kernel takes a large share of kernel time".to_owned(),
             cost_ms,
-            evidence: format!("{share:.1} % of kernel time, {}: {}", format_time(cost_ms), names::short(&names::demangle(&name))),
-            recommendation: "Profile this kernel alone (Nsight Compute, rocprof-compute), and look for a faster backend for its shapes."
-                .to_owned(),
+            evidence: format!(
+                "{share:.1} % of kernel time, {}: {}",
+                format_time(cost_ms),
+                names::short(&names::demangle(&name))
+            ),
+            recommendation:
+                "Profile this kernel with Nsight Compute or rocprof-compute, or try a faster backend for its shapes."
+                    .to_owned(),
             section: "kernels",
         })
     }
@@ -260,7 +266,7 @@ impl<'a> Rules<'a> {
         let severity = Severity::from_share(share, self.thresholds.copies_medium, self.thresholds.copies_high)?;
         Some(Finding {
             severity,
-            title: format!("Copies {words} fill much of the GPU's time"),
+            title: format!("Copies {words} take much of the GPU's busy time"),
             cost_ms,
             evidence: format!(
                 "{} in {:.0} cop{}, {:.1} % of busy time{}",
@@ -274,8 +280,8 @@ impl<'a> Rules<'a> {
                 }
             ),
             recommendation:
-                "Keep weights and caches on the GPU instead of offloading them, pin the host's memory, and copy \
-                             on a stream of its own while kernels run."
+                "Keep weights and caches on the GPU instead of offloading them, use pinned host memory, and copy on a \
+                 separate stream while kernels run."
                     .to_owned(),
             section: "copy_engine_events",
         })
@@ -309,13 +315,13 @@ impl<'a> Rules<'a> {
         let idle = max_row(self.section("gpu_idle"), "idle_ms");
         Some(Finding {
             severity: Severity::High,
-            title: "Very many very short kernels".to_owned(),
+            title: "Launch storm of very short kernels".to_owned(),
             cost_ms: idle.map_or(0.0, |row| row.amount("host_wait_ms")),
             evidence: format!(
-                "{process}{} kernels a second with a median of {median:.1} us",
+                "{process}{} kernels per second with a median of {median:.1} us",
                 grouped(rate.round() as u64)
             ),
-            recommendation: "Fuse them (torch.compile, fused ops), batch more, or replay them as a CUDA graph."
+            recommendation: "Fuse them (torch.compile, fused ops), use larger batches, or replay them as a CUDA graph."
                 .to_owned(),
             section,
         })
@@ -334,14 +340,15 @@ impl<'a> Rules<'a> {
             title: "The host waits for the GPU".to_owned(),
             cost_ms: idle_ms,
             evidence: format!(
-                "{calls:.0} blocking call{}, {} of host time, most of it in {}; for {} a thread was blocked and no GPU worked",
+                "{calls:.0} blocking call{}, {} of host time, most of it in {}; for {} a thread was blocked while all \
+                 GPUs were idle",
                 if calls == 1.0 { "" } else { "s" },
                 format_time(total_ms),
                 row.words("api_name"),
                 format_time(idle_ms)
             ),
-            recommendation: "Blocked host time costs where the GPU then idles. Take .item(), .cpu() and explicit \
-                             synchronisation out of the loop, or schedule the next step meanwhile."
+            recommendation: "Blocked host time matters if it leaves the GPU idle. Remove .item(), .cpu() and explicit \
+                             synchronization from the loop, or schedule the next step in the meantime."
                 .to_owned(),
             section: "sync",
         })
@@ -357,8 +364,8 @@ impl<'a> Rules<'a> {
             title: "Copies that block the host".to_owned(),
             cost_ms: total_ms,
             evidence: format!("{} of host time in {}", format_time(total_ms), row.words("api_name")),
-            recommendation: "Use pinned memory and non_blocking=True, and copy once a step instead of once a tensor."
-                .to_owned(),
+            recommendation:
+                "Use pinned memory and non_blocking=True, and copy once per step instead of once per tensor.".to_owned(),
             section: "barriers",
         })
     }
@@ -374,10 +381,10 @@ impl<'a> Rules<'a> {
         let share = row.amount("pct_of_total");
         (share / 100.0 >= self.thresholds.phase_dominates).then(|| Finding {
             severity: Severity::Low,
-            title: format!("Most of the time is {}", row.words("phase")),
+            title: format!("Most of the time is spent in {}", row.words("phase")),
             cost_ms: row.amount("total_time_ms"),
             evidence: format!("{share:.1} % of {base}"),
-            recommendation: "Tune this phase first; what helps another one cannot move the total much.".to_owned(),
+            recommendation: "Tune this phase first. Improving another phase cannot change the total much.".to_owned(),
             section: "phase_split",
         })
     }
@@ -387,11 +394,11 @@ impl<'a> Rules<'a> {
         let covered = section.summary.amount("coverage_fraction");
         (covered < self.thresholds.nvtx_coverage).then(|| Finding {
             severity: Severity::Low,
-            title: "Much kernel time lies under no range".to_owned(),
+            title: "Much kernel time is not covered by any range".to_owned(),
             cost_ms: 0.0,
             evidence: format!("{:.1} % of kernel time is attributed to a range", 100.0 * covered),
             recommendation:
-                "Phases and ranges speak for the attributed part alone: mark the steps of every process with ranges."
+                "The tables of ranges and phases cover only this part. Mark the steps of every process with ranges."
                     .to_owned(),
             section: "nvtx_kernel_time",
         })
@@ -409,7 +416,7 @@ fn hidden_graphs(context: &Context) -> Option<Finding> {
         severity: Severity::High,
         title: "CUDA graphs were traced as a whole, which hides their kernels".to_owned(),
         cost_ms: total_ns as f64 / 1e6,
-        evidence: format!("{} graph replays without kernels of their own", grouped(replays.len() as u64)),
+        evidence: format!("the kernels of {} graph replays are missing", grouped(replays.len() as u64)),
         recommendation: "Capture again with `--cuda-graph-trace=node`.".to_owned(),
         section: "gpu_idle",
     })
@@ -448,7 +455,7 @@ mod tests {
         let mut trace = TestTrace::nsys();
         trace.in_us().kernel(KINDS[ALLREDUCE], 0..1_000).kernel(KINDS[ALLGATHER], 0..1_000);
         let section = findings_of(trace.kernel("gemm", 1_000..4_000));
-        let finding = row(&section, "title", "Communication that hides behind nothing");
+        let finding = row(&section, "title", "Communication not overlapped with compute");
         assert_eq!((number(finding, "cost_ms"), words(finding, "severity")), (1.0, "high"));
         assert!(words(finding, "evidence").contains("25.0 % of the devices' windows"), "{finding:?}");
     }
@@ -467,7 +474,7 @@ mod tests {
                 }
             }
             let section = findings_of(&mut trace);
-            let storm = section.rows.iter().find(|row| words(row, "title") == "Very many very short kernels");
+            let storm = section.rows.iter().find(|row| words(row, "title") == "Launch storm of very short kernels");
             storm.map(|row| (words(row, "evidence").to_owned(), words(row, "section").to_owned()))
         };
         assert_eq!(storm([25, 25]), None, "40,000 kernels a second each");
@@ -486,7 +493,7 @@ mod tests {
         trace.in_us().kernel("[CUDA memcpy Host-to-Device]", 0..8_000);
         trace.kernel("[CUDA memcpy Host-to-Device]", 1_000..7_000).kernel("gemm", 8_000..10_000);
         let section = findings_of(&mut trace);
-        let finding = row(&section, "title", "Copies from host to device fill much of the GPU's time");
+        let finding = row(&section, "title", "Copies from host to device take much of the GPU's busy time");
         assert_eq!((number(finding, "cost_ms"), words(finding, "severity")), (8.0, "high"));
         assert_eq!(words(finding, "evidence"), "8.0 ms in 2 copies, 80.0 % of busy time");
         let has_kernel_finding = |section: &Section| section.rows.iter().any(|row| words(row, "section") == "kernels");

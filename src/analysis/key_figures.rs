@@ -9,8 +9,8 @@ pub(super) const NAME: &str = "key_figures";
 /// Returns the key figures of a run. Figures that come from explaining sections are `Null` if the run has no
 /// such sections.
 pub(super) fn key_figures(run: &Run) -> Section {
-    let mut section = Section::new("Key figures", "the run's totals, its calls and idle gaps", &[])
-        .limit("GPU time is a sum over the devices, time in calls one over the host's threads.");
+    let mut section = Section::new("Key figures", "totals, calls and idle gaps of the run", &[])
+        .limit("GPU time is summed over devices, time in calls over host threads.");
     let wall = &run.wall;
     let has_ops = run.totals.gpu_ops > 0;
     section.figure("gpu_time_ms", has_ops.then(|| ms(wall.bar_ns.saturating_sub(wall.cpu_ns))));

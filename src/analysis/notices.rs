@@ -46,12 +46,12 @@ fn window_notice(trace: &Trace, cut: Cut) -> Notice {
     let kept = trace.gpu_ops.len() as u64;
     let [ops, of_ops, cut_ops] = [kept, cut.of_ops, cut.cut_ops].map(grouped);
     let mut message = format!(
-        "only a window of the trace is analysed: {ops} of {of_ops} GPU ops, {cut_ops} of them clipped at its ends"
+        "only a window of the trace is analyzed: {ops} of {of_ops} GPU ops, {cut_ops} of them clipped at its ends"
     );
     if cut.host_waits > 0 {
         message += "; waits in the operating system have no times and are excluded";
     }
-    notice(Severity::Info, "window", kept, message, "Clear the window to analyse the whole trace.")
+    notice(Severity::Info, "window", kept, message, "Clear the window to analyze the whole trace.")
 }
 
 fn whole_graphs(trace: &Trace) -> Option<Notice> {
@@ -142,7 +142,7 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
         ProblemKind::NoTimes => (
             Severity::Error,
             format!(
-                "a table of kernels, copies or sets has no column `start` or `end`: up to {} excluded",
+                "a table of kernels, copies or memsets has no column `start` or `end`: up to {} excluded",
                 counted(count, "row is", "rows are")
             ),
             "They are not included in any number. Export the .nsys-rep again with `nsys export --type sqlite`.",
@@ -150,7 +150,7 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
         ProblemKind::NoDevices => (
             Severity::Warning,
             format!(
-                "a table of kernels, copies or sets has no column `deviceId`: the GPU of up to {} is unknown",
+                "a table of kernels, copies or memsets has no column `deviceId`: the GPU of up to {} is unknown",
                 counted(count, "row", "rows")
             ),
             "They count as work of a single GPU. Export the .nsys-rep again with `nsys export --type sqlite`.",
@@ -168,7 +168,7 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
         ProblemKind::TrailingData => (
             Severity::Warning,
             format!("{} after the end of the trace are not read", counted(count, "byte", "bytes")),
-            "The file may contain two traces. If several ranks wrote to the same path, give each its own.",
+            "The file may contain two traces. If several ranks wrote to the same path, give each rank its own path.",
         ),
     };
     notice(severity, kind.code(), count, message, advice)
@@ -203,7 +203,7 @@ fn implausible_time_range(wall: &Wall) -> Option<Notice> {
             "endless_window",
             1,
             format!("the first and the last GPU op are {} apart", counted(days.unsigned_abs(), "day", "days")),
-            "A profile is shorter, so some op has a wrong time, and busy shares and the CPU part are meaningless. Give the wall time.",
+            "Profiles are shorter: an op has a wrong time. Busy shares and the CPU part are wrong; give the wall time.",
         )
     })
 }
@@ -269,7 +269,7 @@ fn same_stream_overlap(count: u64) -> Option<Notice> {
             "overlap_on_a_stream",
             count,
             format!("{} before the previous one on the same stream has ended", counted(count, "GPU op starts", "GPU ops start")),
-            "Programmatic dependent launch or clock artefacts cause this. All ops are counted; the busy time counts overlapping time once.",
+            "Programmatic dependent launch or clock artifacts cause this. All ops count; busy time counts overlaps once.",
         )
     })
 }

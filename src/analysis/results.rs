@@ -35,9 +35,9 @@ pub struct Run {
     pub rules: String,
     /// The attribution of `elapsed_ns` in this run.
     pub attribution: Attribution,
-    /// True if all devices were analysed as one, as in gputrc2graph.
+    /// True if all devices were analyzed as one, as in gputrc2graph.
     pub devices_merged: bool,
-    /// The analysed window; null if the whole trace was analysed.
+    /// The analyzed window; null if the whole trace was analyzed.
     pub window: Option<Picked>,
     /// Sums over the whole run.
     pub totals: Totals,

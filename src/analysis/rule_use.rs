@@ -79,7 +79,7 @@ fn rules_in_force(rules: &RuleSet, kernels: &[KernelSum], usage: &Usage) -> Sect
         "the rules {} in the order in which they are tried, and the kernel names of the runs shown",
         rules.label()
     );
-    let mut section = Section::new("Rules in force", &derived, &COLUMNS)
+    let mut section = Section::new("Active rules", &derived, &COLUMNS)
         .limit("The first rule that matches a name takes it. A name is shadowed if the rule matches it but an earlier rule takes it");
     if usage.fully_tested < kernels.len() {
         section = section.limit(format!(
@@ -189,10 +189,7 @@ fn other_rules_limit(rules: &RuleSet, runs: &[&Run]) -> Option<String> {
     };
     let labels: Vec<&str> = runs.iter().filter(has_other_rules).map(|run| run.label.as_str()).collect();
     (!labels.is_empty()).then(|| {
-        format!(
-            "The categories of {} come from other rules: a report that was read back keeps its categories",
-            labels.join(", ")
-        )
+        format!("The categories of {} come from other rules: an earlier report keeps its categories", labels.join(", "))
     })
 }
 

@@ -4,16 +4,16 @@ use super::{files, print};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// Combine the texts of several triages into one Markdown document.
+/// Combine the output of several triages into one Markdown document.
 ///
-/// The document contains no date, so the same texts give the same document.
+/// The document contains no date, so the same input gives the same document.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// A folder with files analysis*.txt and analysis*.md, also in subfolders. The label of a file is the name of its folder.
     /// May be given several times.
     #[arg(long, value_name = "DIR")]
     analysis_root: Vec<PathBuf>,
-    /// A text of `gpuprism triage` or of the original triage. The default label is the name of its folder. May be given several
+    /// The output of `gpuprism triage` or of the original triage. The default label is the name of its folder. May be given several
     /// times.
     #[arg(long, value_name = "[LABEL=]PATH")]
     analysis_file: Vec<String>,

@@ -27,7 +27,7 @@ pub(super) struct Args {
     /// The baseline run: its number, starting from 1, or its label.
     #[arg(long, default_value = "1", allow_negative_numbers = true, value_name = "N|LABEL")]
     baseline: String,
-    /// Exit with code 3 if a run is slower than the baseline by more than PCT per cent and by more than the noise; exit with
+    /// Exit with code 3 if a run is slower than the baseline by more than PCT percent and by more than the noise; exit with
     /// code 4 if a run cannot be compared.
     #[arg(long, allow_negative_numbers = true, value_name = "PCT")]
     exit_on_regression: Option<f64>,

@@ -203,7 +203,7 @@ fn read_trace(file: &InputFile) -> Result<Box<Trace>> {
     match files::read(&file.path)? {
         RunSource::Trace(trace) => Ok(trace),
         RunSource::Report(_) => {
-            Err(Error::refused(&file.name, "a report, which does not contain single collective calls: give the trace"))
+            Err(Error::refused(&file.name, "a report, which contains no individual collective calls: give the trace"))
         }
     }
 }

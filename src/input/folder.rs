@@ -173,7 +173,7 @@ impl<'a> Selector<'a> {
             return traces;
         } else {
             match self.newest(&traces) {
-                Some(newest) => (folder(&newest), "in another subfolder than the newest trace"),
+                Some(newest) => (folder(&newest), "in a different subfolder than the newest trace"),
                 None => return traces,
             }
         };
@@ -258,7 +258,7 @@ impl<'a> Selector<'a> {
         let of_newest = folder(&newest);
         let (mut kept, others): (Vec<usize>, Vec<usize>) = kept.iter().partition(|index| folder(index) == of_newest);
         kept.sort_by_key(|index| self.path(*index));
-        others.into_iter().for_each(|index| self.skip(index, "a graph capture in another folder than the newest one"));
+        others.into_iter().for_each(|index| self.skip(index, "a graph capture outside the folder of the newest one"));
         kept
     }
 

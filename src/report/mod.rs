@@ -89,7 +89,7 @@ impl Report {
         let version = version(&json);
         if version != SCHEMA {
             let why = format!(
-                "a report of version `{version}`; this gpuprism reads `{SCHEMA}`: make the report again from the trace"
+                "a report of version `{version}`; this gpuprism reads `{SCHEMA}`: create the report again from the trace"
             );
             return Err(Error::refused(label, why));
         }

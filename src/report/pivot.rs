@@ -162,9 +162,9 @@ fn note(sources: &[Source], pivot: &PivotTable) -> String {
         Measure::Mean => "Mean duration of a GPU op. Rows are sorted by the sum of durations.".to_owned(),
     }];
     sentences.extend(layout.percent.map(|base| match base {
-        PercentBase::Row => "Per cent of the row.".to_owned(),
-        PercentBase::Column => "Per cent of the column.".to_owned(),
-        PercentBase::All => "Per cent of the whole table.".to_owned(),
+        PercentBase::Row => "Percent of the row.".to_owned(),
+        PercentBase::Column => "Percent of the column.".to_owned(),
+        PercentBase::All => "Percent of the whole table.".to_owned(),
     }));
     let has_steps_or_stages = axes.iter().any(|axis| matches!(axis, Axis::Step | Axis::Stage));
     if has_steps_or_stages {

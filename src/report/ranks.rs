@@ -73,7 +73,7 @@ fn compute(job: &Job) -> String {
             let label = crate::capitalize(rank.label.clone());
             format!("{label} computes {} longer than the median rank.", percent(rank.skew_pct / 100.0))
         }
-        None => "All ranks compute for about the same time.".to_owned(),
+        None => "All ranks spend about the same time in compute.".to_owned(),
     }
 }
 

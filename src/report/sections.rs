@@ -31,11 +31,11 @@ pub(super) struct Config {
     /// Keys of columns with kernel names.
     names: Vec<String>,
     /// Keys of timestamps, without unit.
-    instants: Vec<String>,
+    timestamps: Vec<String>,
     /// Figures that duplicate another one, with the key of that one.
-    repeated: BTreeMap<String, String>,
+    duplicates: BTreeMap<String, String>,
 }
-from_json!(Config { groups, columns, words, names, instants, repeated });
+from_json!(Config { groups, columns, words, names, timestamps, duplicates });
 
 pub(super) static CONFIG: LazyLock<Config> =
     LazyLock::new(|| embedded(json::read(include_str!("../../patterns/sections.json"))));
@@ -161,7 +161,7 @@ fn keys(sections: &[(&str, &Section)], have_first_op: bool) -> Vec<String> {
     let has = |stem: &str, unit: &str| all.contains(&format!("{stem}_{unit}"));
     keys.retain(|key| match Unit::split_suffix(key) {
         // Timestamps of unknown origin: the milliseconds are relative to some start, the nanoseconds are not.
-        Some((stem, unit)) if CONFIG.instants.iter().any(|instant| instant == stem) && !have_first_op => {
+        Some((stem, unit)) if CONFIG.timestamps.iter().any(|timestamp| timestamp == stem) && !have_first_op => {
             unit.name() != "ns" || !has(stem, "ms")
         }
         Some((stem, unit)) => unit.name() == "ns" || !has(stem, "ns"),
@@ -199,7 +199,7 @@ fn note(sections: &[(&str, &Section)], is_relative: bool) -> String {
 fn figures(label: &str, section: &Section) -> Vec<Figure> {
     let has = |key: &str| section.summary.get(key).is_some_and(|value| *value != Value::Null);
     let is_duplicate = |key: &str| match Unit::split_suffix(key) {
-        _ if CONFIG.repeated.get(key).is_some_and(|twin| has(twin)) => true,
+        _ if CONFIG.duplicates.get(key).is_some_and(|twin| has(twin)) => true,
         Some((stem, unit)) => unit.name() != "ns" && has(&[stem, "_ns"].concat()),
         None => false,
     };
@@ -254,7 +254,7 @@ fn kind(key: &str, values: &[&Value]) -> Kind {
     }
     match Unit::split_suffix(key) {
         _ if has_word(key, "pct") || has_word(key, "fraction") => Kind::Share,
-        Some((stem, _)) if CONFIG.instants.iter().any(|instant| instant == stem) => Kind::Timestamp,
+        Some((stem, _)) if CONFIG.timestamps.iter().any(|timestamp| timestamp == stem) => Kind::Timestamp,
         Some(_) => Kind::Time,
         None if is_id(key) => Kind::Text,
         None if is(|value| matches!(value, Value::Float(_) | Value::Int(i64::MIN..0))) => Kind::Number,

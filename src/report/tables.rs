@@ -208,7 +208,7 @@ fn notices(runs: &[(&str, &Run)]) -> Table {
         ("message", "Message", Kind::Text, |notice| text(&notice.message)),
         ("advice", "What to do", Kind::Text, |notice| text(&notice.advice)),
     ];
-    let note = "Problems and remarks from reading and analysing the trace.";
+    let note = "Problems and remarks from reading and analyzing the trace.";
     table_of(("notices", "Notices"), note.to_owned(), &columns, runs, |run| &run.notices)
 }
 

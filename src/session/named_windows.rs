@@ -154,7 +154,7 @@ fn range_windows(trace: &Trace, steps: &[Step], gpu_span: Window) -> Vec<WindowG
         group.more += listed.selectable_counts.get(name).map_or(0, |count| count.saturating_sub(MAX_RANGES_PER_NAME));
         groups.push(group);
     }
-    groups.push(WindowGroup { more: unlisted_names, ..WindowGroup::new("Ranges of other names") });
+    groups.push(WindowGroup { more: unlisted_names, ..WindowGroup::new("Ranges with other names") });
     groups
 }
 
@@ -344,6 +344,6 @@ mod tests {
         assert_eq!((&*groups[0].title, groups[0].windows.len(), groups[0].more), ("Range again", 20, 5));
         assert!(groups.iter().all(|group| group.title.chars().count() < 80));
         let last = &groups[20];
-        assert_eq!((&*last.title, last.windows.len(), last.more), ("Ranges of other names", 0, 956));
+        assert_eq!((&*last.title, last.windows.len(), last.more), ("Ranges with other names", 0, 956));
     }
 }

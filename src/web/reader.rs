@@ -76,7 +76,7 @@ impl TraceReader {
     }
 }
 
-/// A file that has been read: a trace, which can be analysed any number of times, or a file of another kind.
+/// A file that has been read: a trace, which can be analyzed any number of times, or a file of another kind.
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct Imported {

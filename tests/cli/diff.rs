@@ -225,8 +225,8 @@ fn real_traces_equal_themselves_and_cannot_be_compared_across_gpus_or_stages() {
         assert!(wanted == 4 || output.stdout.contains("takes exactly as long as"), "{name}: {output:?}");
     }
     for (a, b, words) in [
-        ("hf_qwen1.5_0.5b_h100", "hf_qwen1.5_0.5b_mi300", "that of the GPUs"),
-        ("sglang_qwen3_30b_b300_decode", "sglang_qwen3_30b_mi300_decode", "that of the GPUs"),
+        ("hf_qwen1.5_0.5b_h100", "hf_qwen1.5_0.5b_mi300", "come from the GPUs"),
+        ("sglang_qwen3_30b_b300_decode", "sglang_qwen3_30b_mi300_decode", "come from the GPUs"),
         ("sglang_qwen3_8b_mi300_decode", "sglang_qwen3_8b_mi300_extend", "different stages"),
         ("vllm_mi300_decode_full_graph", "vllm_mi300_piecewise_graph", "different stages"),
         ("sglang_qwen3_30b_mi300_decode", "sglang_qwen3_8b_mi300_decode", "same load"),

@@ -101,7 +101,7 @@ fn files_that_are_not_ranks_are_skipped_or_refused() {
     let report = printed(&folder, ["report", "job/rank0.json", "--format", "json"]);
     std::fs::write(folder.join("report.json"), report).unwrap();
     let output = gpuprism(&folder, ["ranks", "report.json", "job"]);
-    assert!(output.status == 1 && output.stderr.contains("does not contain single collective calls"), "{output:?}");
+    assert!(output.status == 1 && output.stderr.contains("contains no individual collective calls"), "{output:?}");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn the_gpus_of_one_export_are_compared_as_ranks_without_collectives() {
     let Some(folder) = shared("traces/nsys") else { return };
     let text = printed(&folder, ["ranks", "h100_2gpu_fastvideo_s3.25.sqlite"]);
     assert!(
-        text.starts_with("2 ranks in 969 ms; no collective ran. All ranks compute for about the same time."),
+        text.starts_with("2 ranks in 969 ms; no collective ran. All ranks spend about the same time in compute."),
         "{text}"
     );
     assert!(text.contains("GPU 0") && !text.contains("Waiting (") && !text.contains("Straggler"), "{text}");

@@ -46,7 +46,7 @@ fn a_rule_after_a_broader_rule_is_shadowed_and_names_that_rule() {
     assert_eq!((&misc["rows"][0]["kernel_name"], &misc["rows"][0]["taken_by"]), (&"zorblax".into(), &Value::Null));
     assert_eq!(misc["summary"]["elapsed_ns"], 30_000);
     let text = printed(&folder, ["rules", "a.json", "--rules", "r.json"]);
-    assert!(text.contains("Rules in force") && text.contains("Kernels in misc") && text.contains("shadowed"), "{text}");
+    assert!(text.contains("Active rules") && text.contains("Kernels in misc") && text.contains("shadowed"), "{text}");
 }
 
 #[test]

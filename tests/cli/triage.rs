@@ -239,7 +239,7 @@ fn server_arguments_are_read_from_the_flag_the_folder_or_its_parent() {
         "{output:?}"
     );
     let named = gpuprism(&folder, ["triage", "decode", "--server-args", "decode/server_args.json"]);
-    assert_refused(&named, 1, &["decode/server_args.json", "no arguments of a server"]);
+    assert_refused(&named, 1, &["decode/server_args.json", "not server arguments"]);
 }
 
 #[test]

@@ -82,7 +82,7 @@ test('a complete run has every panel, with summary, note and exact values', asyn
   ]) {
     assert.ok((await titles(page, id)).some((title) => title.includes(words)), `${words} in ${await titles(page, id)}`);
   }
-  assert.match(await figure(page, 'roofline').innerText(), /H100 SXM5 80 GB, by the device's name/);
+  assert.match(await figure(page, 'roofline').innerText(), /H100 SXM5 80 GB \(from the device name\)/);
   assert.equal(await page.evaluate(() => document.querySelectorAll('#dashboard img').length), 0, 'names stay text');
   assert.deepEqual(faults, []);
   await close();
@@ -108,7 +108,7 @@ test('options are part of the address and survive a reload; Back undoes them', a
   await figure(page, 'collectives').getByText('Communication is switched off.').waitFor();
   assert.ok(!(await titles(page, 'kernels')).some((title) => title.startsWith('ncclDevKernel')));
   await page.locator('#dashboard [name=gpu]').selectOption('h200-sxm');
-  await figure(page, 'roofline').getByText('H200 SXM 141 GB, as you chose').waitFor();
+  await figure(page, 'roofline').getByText('H200 SXM 141 GB (as selected)').waitFor();
   await page.locator('#dashboard [name=above]').fill('0.5');
   await figure(page, 'kernels').getByText('No kernel to show.').waitFor();
   const address = new URL(page.url()).hash;

@@ -52,7 +52,7 @@ async function drive(name, reportTo) {
     const dataTransfer = new page.DataTransfer();
     dataTransfer.items.add(new page.File([await (await fetch(name)).arrayBuffer()], name));
     for (const type of ['dragenter', 'dragover', 'drop']) page.document.body.dispatchEvent(new page.DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
-    await until('results', () => find('#results[aria-busy=false]:not([hidden]) .block table') && find('#analysing').textContent === '');
+    await until('results', () => find('#results[aria-busy=false]:not([hidden]) .block table') && find('#analyzing').textContent === '');
     Object.assign(result, { verdict: find('#verdict').textContent, facts: find('.run-facts').textContent });
     for (const id of [...page.document.querySelectorAll('[role=tab]')].map((tab) => tab.id)) {
       find(`#${id}`).click();

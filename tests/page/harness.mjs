@@ -147,7 +147,7 @@ export async function clear(page) {
   }
 }
 
-/** Waits until no file is being read or analysed and the first table is drawn; if that does not happen, fails with what the page shows. */
+/** Waits until no file is being read or analyzed and the first table is drawn; if that does not happen, fails with what the page shows. */
 export async function settled(page) {
   try {
     await page.waitForFunction(() => !document.querySelector('.card.reading')

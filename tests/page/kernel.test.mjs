@@ -85,7 +85,7 @@ test('a saved report explains why it has no detail', async () => {
   await h.settled(page);
   await opener(page).click();
   await page.locator('#kernel .gap').waitFor();
-  assert.match(await page.locator('#kernel .gap').textContent(), /saved report, which has no single launches/);
+  assert.match(await page.locator('#kernel .gap').textContent(), /saved report, which contains no individual launches/);
   assert.deepEqual(faults, []);
   await close();
 });

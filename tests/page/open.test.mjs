@@ -141,7 +141,7 @@ const FAILURES = [
   ['a host without CORS', '/closed.json', /answers, but does not let pages of other hosts read this file \(CORS\)/],
   ['a missing file', '/none.json', /no such file.*404/],
   ['a private file', '/private.json', /private.*401/],
-  ['a web page', '/page', /web page at this address/],
+  ['a web page', '/page', /This address is a web page/],
   ['a broken connection', '/cut.json', /ended after \d.* of .*connection broke/],
 ];
 test('failures are shown with a remedy', async (t) => {

@@ -37,15 +37,15 @@ const COLUMNS: [&str; 16] = [
 const SKEW_COLUMNS: [&str; 5] = ["op_name", "rank_label", "total_time_ms", "max_duration_ms", "skew_vs_median_pct"];
 const PID_COLUMNS: [&str; 5] = ["pid", "total_nccl_time_ms", "nccl_event_count", "max_duration_ms", "top_nccl_op"];
 const MAX_ROWS: usize = 20;
-const DERIVED_FROM: &str = "communication kernels; times of ranges of the host are not used";
+const DERIVED_FROM: &str = "communication kernels; host range times are not used";
 
 /// Time, overlap, straggler and bandwidth of each operation.
 pub(crate) fn nccl_ops(context: &Context) -> Section {
     let trace = context.trace;
     let Some(found) = context.collectives() else { return missing(context, TITLE, &COLUMNS) };
     let mut section = section(context, TITLE, &COLUMNS)
-        .limit("Time of a kernel counts its wait for other ranks; rates are therefore those that the program got.")
-        .limit("Exposed is time in which the kernel's device runs nothing but communication.");
+        .limit("Kernel times include waiting for other ranks, so bandwidths are effective rates, not link rates.")
+        .limit("Exposed time is time in which the device of the kernel runs only communication.");
     let by_label = found.by_label(trace);
     let has_one_rank = by_label.iter().zip(by_label.iter().skip(1)).all(|(((_, a), _), ((_, b), _))| a == b);
     let stragglers = stragglers(by_label);
@@ -64,7 +64,7 @@ pub(crate) fn nccl_ops(context: &Context) -> Section {
     section.truncate(MAX_ROWS);
     section.limits.extend(message_limits(trace, found));
     if !trace.graph_replays.is_empty() {
-        section.limits.push("Communication in CUDA graphs that were traced as a whole is not seen.".to_owned());
+        section.limits.push("Communication in CUDA graphs that were traced as a whole is not visible.".to_owned());
     }
     figures(context, &mut section, &rows);
     section
@@ -78,12 +78,12 @@ fn message_limits(trace: &Trace, found: &Collectives) -> Vec<String> {
     let mut limits = Vec::new();
     match known {
         0 if is_nsys => limits.push(
-            "The trace does not tell how large messages were: NCCL's NVTX ranges do in an export with --include-json true."
+            "The trace does not record message sizes. Export with --include-json true to get them from NCCL's NVTX ranges."
                 .to_owned(),
         ),
-        0 => limits.push("The trace does not tell how large messages were.".to_owned()),
+        0 => limits.push("The trace does not record message sizes.".to_owned()),
         _ if known < kernels => limits.push(format!(
-            "The sizes of {} of {} messages are known: sums of bytes and bandwidths are of those alone.",
+            "The sizes of {} of {} messages are known. Byte totals and bandwidths cover only these messages.",
             grouped(known),
             grouped(kernels)
         )),
@@ -91,7 +91,7 @@ fn message_limits(trace: &Trace, found: &Collectives) -> Vec<String> {
     }
     if known > 0 && is_nsys {
         limits.push(
-            "Sizes are from the NVTX payload of the NCCL call that holds the launch, or of all calls of its group."
+            "Message sizes come from the NVTX payload of the NCCL call that contains the launch, or of all calls in its group."
                 .to_owned(),
         );
     }
@@ -165,7 +165,7 @@ pub(crate) fn nccl_rank_skew(context: &Context) -> Section {
     let Some(found) = context.collectives() else { return missing(context, SKEW_TITLE, &SKEW_COLUMNS) };
     let by_label = found.by_label(trace);
     let mut section = section(context, SKEW_TITLE, &SKEW_COLUMNS)
-        .limit("A rank that arrives last waits least: the shortest total may be the cause of the longest.");
+        .limit("The rank that arrives last waits least, so the rank with the shortest total may delay the others.");
     let mut has_one_rank = true;
     for (operation, (id, _)) in found.by_operation() {
         let before = by_label.partition_point(|((other, _), _)| *other < id);
@@ -184,7 +184,7 @@ pub(crate) fn nccl_rank_skew(context: &Context) -> Section {
     if has_one_rank {
         section
             .limits
-            .push("The trace holds one rank: skew shows only where traces of all ranks are in one.".to_owned());
+            .push("The trace contains only one rank. Skew requires a trace that contains all ranks.".to_owned());
     }
     section
 }
@@ -220,8 +220,8 @@ fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
     let trace = context.trace;
     let may_be_hidden = !trace.graph_replays.is_empty() || trace.gpu_ops.is_empty();
     let why = match (trace.gpu_ops.is_empty(), trace.graph_replays.is_empty()) {
-        (true, true) => "The trace holds no GPU ops.",
-        (_, false) => "No communication kernel was traced; CUDA graphs that were traced as a whole may hide some.",
+        (true, true) => "The trace contains no GPU ops.",
+        (_, false) => "No communication kernel was traced. CUDA graphs that were traced as a whole may contain some.",
         (false, true) => "No communication kernel ran.",
     };
     let recapture = if may_be_hidden { recapture::command(trace.format, Lacks::Kernels) } else { String::new() };

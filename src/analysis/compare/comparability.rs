@@ -221,7 +221,7 @@ fn gpu_reason(found: &mut Sentences, a: &Run, b: &Run) {
         _ => false,
     };
     let describe = |gpus: &[String], vendor: Option<&str>| match vendor {
-        Some(vendor) if gpus.is_empty() => format!("a GPU of {vendor} (by its kernel names)"),
+        Some(vendor) if gpus.is_empty() => format!("an {vendor} GPU (according to its kernel names)"),
         _ => gpus.join(" and "),
     };
     if is_different {

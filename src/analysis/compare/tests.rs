@@ -271,7 +271,7 @@ fn idle_time_outside_the_steps_does_not_count() {
 fn the_gpu_vendor_is_detected_from_kernel_names_if_devices_have_no_name() {
     let on = |label: &str, name: &str| TestTrace::new().label(label).kernel(name, 0..100).run();
     let a = on("A", "nvjet_tst_64x8");
-    assert_refused(&a, &on("B", "Cijk_Alik_Bljk_BBS"), &["a GPU of AMD", "a GPU of NVIDIA"]);
+    assert_refused(&a, &on("B", "Cijk_Alik_Bljk_BBS"), &["an AMD GPU", "an NVIDIA GPU"]);
     assert!(compare_with_first(&[&a, &on("B", "triton_red_fused_1")]).is_possible());
 }
 

@@ -2,7 +2,7 @@
 //! ceilings of the roofline, thinned counter samples. Linear in the rows, except that matching kernels with a baseline is
 //! quadratic in the rows of the section `kernels`.
 //!
-//! Runs may be analysed now or read from a report.
+//! Runs may be analyzed now or read from a report.
 
 mod hardware;
 mod kernels;

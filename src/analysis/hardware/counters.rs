@@ -151,9 +151,8 @@ pub(crate) fn nvlink_during_nccl(context: &Context) -> Section {
         let why = "NVLink was sampled, but no communication kernel was traced.";
         return Section::missing(NVLINK_TITLE, &NVLINK_COLUMNS, why, "");
     }
-    let mut section = nvlink_section(&series, NVLINK_TITLE, &NVLINK_COLUMNS).limit(
-        "A sample counts as during a collective where its time falls into one; it may stand for time before it.",
-    );
+    let mut section = nvlink_section(&series, NVLINK_TITLE, &NVLINK_COLUMNS)
+        .limit("A sample counts as during a collective if its timestamp is in one. Its value may cover earlier time.");
     let mut unusable = 0;
     let mut rows: Vec<(SampleSums, f64, &MetricSeries)> = Vec::new();
     for (series, intervals) in series {
@@ -181,7 +180,7 @@ pub(crate) fn nvlink_during_nccl(context: &Context) -> Section {
         ]);
     }
     if unusable > 0 {
-        section.limits.push(format!("{} samples hold no number and are left out.", grouped(unusable)));
+        section.limits.push(format!("{} samples have no numeric value and are excluded.", grouped(unusable)));
     }
     section
 }
@@ -209,7 +208,7 @@ pub(crate) fn nvlink_timeseries(context: &Context) -> Section {
     let mut section = nvlink_section(&series, SERIES_TITLE, &SERIES_COLUMNS).from_first_op(context.trace);
     if sample_count > MAX_POINTS {
         section.limits.push(format!(
-            "Of {} samples every series shows up to {}, evenly spaced, first and last included.",
+            "There are {} samples. Each series shows at most {}, evenly spaced, including the first and the last.",
             grouped(sample_count as u64),
             grouped(max_per_series as u64)
         ));
@@ -236,18 +235,19 @@ fn no_nvlink(context: &Context, title: &str, columns: &[&str]) -> Section {
     Section::missing(
         title,
         columns,
-        "The trace holds no samples of NVLink counters. Of the sets that the first command lists take one with NVLink for SET.",
+        "The trace contains no NVLink counter samples. The first command lists the metric sets: replace SET with one \
+         that includes NVLink.",
         &recapture,
     )
 }
 
 fn nvlink_section(series: &[(&MetricSeries, &[(Ns, Ns)])], title: &str, columns: &[&str]) -> Section {
     let section = Section::new(title, "sampled NVLink counters and communication kernels of the same GPU", columns)
-        .limit("Values are in the unit that the counter's name gives.");
+        .limit("Values are in the unit given in the counter's name.");
     if series.iter().all(|(series, _)| series.device.is_some()) {
         return section;
     }
-    section.limit("A counter whose source names no GPU is held against the communication of all GPUs.")
+    section.limit("A counter that does not name its GPU is compared with the communication of all GPUs.")
 }
 
 /// The work of all instances of one kernel.
@@ -267,10 +267,10 @@ pub(crate) fn roofline(context: &Context) -> Section {
     let (bytes, has_bytes_pct) = counters(context, &signals.dram_bytes);
     if flops.is_empty() || bytes.is_empty() {
         let why = if has_flops_pct || has_bytes_pct {
-            "Sampled throughput in per cent is no count of operations or bytes, and nothing is made up from it. Nsight \
-             Compute counts both and draws the roofline itself; gpuprism does not read its reports."
+            "The trace contains only sampled throughput in percent, which cannot be converted to operations or bytes. \
+             Nsight Compute counts both and draws the roofline itself; gpuprism does not read its reports."
         } else {
-            "The trace holds no counters of floating point operations and of bytes of device memory. Nsight Compute \
+            "The trace contains no counters of floating-point operations and device memory bytes. Nsight Compute \
              counts both and draws the roofline itself; gpuprism does not read its reports."
         };
         let recapture = recapture::command(context.trace.format, Lacks::WorkCounters);
@@ -286,7 +286,7 @@ pub(crate) fn roofline(context: &Context) -> Section {
     }
     let mut section = roofline_rows(context, &work_by_name);
     if unused > 0 {
-        section.limits.push(format!("{unused} counters name no GPU of the trace and are left out."));
+        section.limits.push(format!("{unused} counters name no GPU of the trace and are excluded."));
     }
     section
 }
@@ -391,8 +391,10 @@ fn median_spacing(series: &MetricSeries) -> Option<Ns> {
 fn roofline_rows(context: &Context, work_by_name: &[KernelWork]) -> Section {
     let mut section =
         Section::new(ROOFLINE_TITLE, "counters of operations and bytes, kernels of the same GPU", &ROOFLINE_COLUMNS)
-            .limit("A sample is split over the kernels that run while it lasts, by time: an estimate where several do.")
-            .limit("Rates are over all time of a kernel, sampled or not.");
+            .limit(
+                "A sample is divided by time among the kernels that run during it: an estimate if there are several.",
+            )
+            .limit("Rates are relative to the total time of a kernel, including time without samples.");
     let mut rows: Vec<(NameId, &KernelWork)> = (0..).map(NameId).zip(work_by_name).collect();
     rows.retain(|(_, work)| work.flops > 0.0 && work.bytes > 0.0 && work.time > Ns::ZERO);
     rows.sort_by_key(|(name, work)| (std::cmp::Reverse(work.time), *name));
@@ -468,7 +470,7 @@ mod tests {
         figures.sort();
         // RX and TX have separate rows. Those of an unknown GPU are compared with the collectives of all.
         assert_eq!(figures, ["- 3 6.333 1", "0 2 8 1.667", "0 2 8 1.667", "1 1 3 4.5"]);
-        assert!(section.limits.iter().any(|limit| limit.contains("names no GPU")));
+        assert!(section.limits.iter().any(|limit| limit.contains("does not name its GPU")));
     }
 
     #[test]
@@ -520,7 +522,7 @@ mod tests {
         let mut trace = TestTrace::nsys();
         trace.kernel("gemm", 0..100).metric("FLOP [Throughput %]", &[(0, 50.0), (50, 50.0)]);
         let section = trace.metric("DRAM bytes [Throughput %]", &[(0, 50.0), (50, 50.0)]).section(roofline);
-        assert!(section.rows.is_empty() && section.missing.unwrap().why.contains("per cent"));
+        assert!(section.rows.is_empty() && section.missing.unwrap().why.contains("percent"));
     }
 
     proptest! {

@@ -20,21 +20,21 @@ const BARRIER_ROWS: usize = 50;
 
 fn no_calls(context: &Context, title: &str, columns: &[&str]) -> Section {
     let recapture = recapture::command(context.trace.format, Lacks::Calls);
-    Section::missing(title, columns, "The trace holds no calls of the CUDA or HIP API.", &recapture)
+    Section::missing(title, columns, "The trace contains no CUDA or HIP API calls.", &recapture)
 }
 
-/// Synchronising calls that block their thread, by name.
+/// Synchronizing calls that block their thread, by name.
 pub(crate) fn sync(context: &Context) -> Section {
-    const TITLE: &str = "Synchronising calls";
+    const TITLE: &str = "Synchronizing calls";
     let trace = context.trace;
     if trace.calls.is_empty() {
         return no_calls(context, TITLE, &SYNC);
     }
     let host = context.host();
     let blocking = host.synchronizing.summed_by_low_number();
-    let mut section = Section::new(TITLE, "the durations of API calls, by name", &SYNC)
-        .limit("Calls that only sound like waiting (a stream's wait for an event, a query of an event) return at once; they are counted as non-blocking calls, where the trace's reader keeps them, and not in the rows.")
-        .limit("Times are sums over threads; a runtime call and the driver call inside it count once in the sum of all and once each in the rows.");
+    let mut section = Section::new(TITLE, "durations of API calls, by name", &SYNC)
+        .limit("Non-blocking calls, such as event queries, have no row. In Nsight Systems exports they are counted.")
+        .limit("Times are summed over threads. The total counts a driver call inside a runtime call only once.");
     section.figure("sync_total_time_ms", Value::ms(host.synchronizing_time));
     // The reader of torch traces skips such calls, so a count of zero would be wrong.
     if trace.format != Format::TorchProfiler {
@@ -50,14 +50,14 @@ pub(crate) fn sync(context: &Context) -> Section {
     section
 }
 
-/// Synchronising calls that block their thread, by process and name.
+/// Synchronizing calls that block their thread, by process and name.
 pub(crate) fn sync_by_pid(context: &Context) -> Section {
-    const TITLE: &str = "Synchronising calls by process";
+    const TITLE: &str = "Synchronizing calls by process";
     let trace = context.trace;
     if trace.calls.is_empty() {
         return no_calls(context, TITLE, &SYNC_BY_PID);
     }
-    let mut section = Section::new(TITLE, "the durations of API calls, by process and name", &SYNC_BY_PID);
+    let mut section = Section::new(TITLE, "durations of API calls, by process and name", &SYNC_BY_PID);
     let ranked = context.host().synchronizing.by_time(&|tally| trace.calls.names.get(NameId(tally.low())));
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(SYNC_ROWS) {
@@ -117,15 +117,22 @@ pub(crate) fn barriers(context: &Context) -> Section {
 fn barriers_section(context: &Context, title: &str, launcher_gaps: &LauncherGaps) -> Section {
     let (trace, thresholds) = (context.trace, &context.signals.thresholds);
     let (min_us, max_us) = (thresholds.launcher_gap_us, thresholds.launcher_idle_us);
-    let mut section = Section::new(title, "the durations of API calls, the gaps between launches of a thread, and waits in the operating system", &BARRIERS)
-        .limit("Times are sums over threads, which wait at the same time; they do not add up to wall time.")
-        .limit(format!("cpu_launcher_gap is an estimate: {min_us} to {max_us} us in which a thread neither launched nor was blocked in a call. What it did instead the trace does not tell; the GPU may have been busy. Longer gaps are taken for a program without work and are counted as idle gaps."))
-        .limit("blocking_memcpy is what a copy's name says: copies within a device may return at once, and an asynchronous copy from pageable memory may block.");
+    let mut section = Section::new(title, "durations of API calls, launch gaps and operating system waits", &BARRIERS)
+        .limit("Times are sums over threads that may wait at the same time, so they do not add up to wall time.")
+        .limit(format!(
+            "cpu_launcher_gap is an estimate: {min_us} to {max_us} us in which a thread neither launched work nor was \
+             blocked in a call. The trace does not show what the thread did, and the GPU may have been busy. Longer \
+             gaps count as idle gaps, because the program probably had no work."
+        ))
+        .limit(
+            "blocking_memcpy is inferred from the name of the call: copies within a device may return immediately, and \
+             an asynchronous copy from pageable memory may block.",
+        );
     if trace.host_waits.is_empty() {
-        section = section.limit("The trace tells nothing of waits in the operating system.");
+        section = section.limit("The trace does not record waits in the operating system.");
     } else {
         section = section.limit(
-            "host_wait holds threads without work as well: a thread that waits for a request waits in poll or futex.",
+            "host_wait includes threads without work, for example a thread that waits for a request in poll or futex.",
         );
         let other_calls = || trace.host_waits.iter().filter(|wait| !context.signals.is_host_wait(&wait.name));
         section.figure("other_os_calls", other_calls().map(|wait| wait.count).sum::<u64>());

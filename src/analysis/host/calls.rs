@@ -19,7 +19,7 @@ pub(crate) struct HostCalls {
     pub(crate) total: Ns,
     /// By process.
     pub(crate) launches: Vec<Launches>,
-    /// Synchronising calls that block, under [`key`] of process and name.
+    /// Synchronizing calls that block, under [`key`] of process and name.
     pub(crate) synchronizing: Tallies,
     /// Time in these calls; a driver call nested in a runtime call is not counted twice.
     pub(crate) synchronizing_time: Ns,

@@ -21,11 +21,11 @@ const COLUMNS: [&str; 9] = [
     "unknown_ms",
 ];
 const GAP_COLUMNS: [&str; 5] = ["device_id", "gap_start_ns", "gap_end_ns", "gap_ms", "cause"];
-const DERIVED_FROM: &str = "start and end of kernels, copies, sets and whole graphs, and the calls that launched them";
+const DERIVED_FROM: &str = "start and end of kernels, copies, memsets and whole graphs, and their launch calls";
 
 /// How long each device was idle between its first and last op, by cause.
 pub(crate) fn gpu_idle(context: &Context) -> Section {
-    const TITLE: &str = "Idle time of GPUs";
+    const TITLE: &str = "GPU idle time";
     let survey = context.survey();
     if survey.busy.iter().all(Option::is_none) {
         return missing(context, TITLE, &COLUMNS);
@@ -81,19 +81,23 @@ pub(crate) fn gap_before(trace: &Trace, start: Ns, next_row: usize) -> Option<Ga
 
 fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
     let recapture = recapture::command(context.trace.format, Lacks::Kernels);
-    Section::missing(title, columns, "The trace holds no GPU ops.", &recapture)
+    Section::missing(title, columns, "The trace contains no GPU ops.", &recapture)
 }
 
 fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
     let section = Section::new(title, DERIVED_FROM, columns)
         .limit(match context.trace.cut {
-            None => "A device's window is from its first op to its last; time before and after is not counted.",
-            Some(_) => "What ends the last gap of a device lies behind the window: its cause is not known.",
+            None => "A device's window extends from its first op to its last. Time before and after is not counted.",
+            Some(_) => "The cause of a device's last gap is unknown: the op that ends it is after the window.",
         })
-        .limit("A gap waits for the host until the launch of the op that ends it returns (of copies and other calls: begins), then for something else; ops of one graph share one launch.");
+        .limit(
+            "A gap counts as host wait until the call that launches the next op returns (for copies and other calls: \
+             until the call begins). The rest of the gap is a wait for something else. Ops of one graph share one \
+             launch.",
+        );
     if context.trace.calls.is_empty() {
         return section.limit(format!(
-            "The trace holds no API calls, so that no cause is known. To capture them: {}",
+            "The trace contains no API calls, so the causes are unknown. To capture them: {}",
             recapture::command(context.trace.format, Lacks::Calls)
         ));
     }

@@ -104,7 +104,7 @@ fn launch_latency_rows(context: &Context, (all, computing): &Distributions) -> S
     let mut section = section(TITLE, &COLUMNS, count, *unmeasured).from_first_op(context.trace);
     if *started_early > 0 {
         section.limits.push(format!(
-            "{} of {} measured kernels began before their launch call returned and count as zero.",
+            "{} of {} measured kernels began before their launch call returned. Their latency counts as zero.",
             grouped(*started_early),
             grouped(count as u64)
         ));
@@ -136,7 +136,7 @@ fn launch_latency_rows(context: &Context, (all, computing): &Distributions) -> S
 }
 
 fn launch_latency_histogram(context: &Context, (all, computing): &Distributions) -> Section {
-    const TITLE: &str = "Launch latency, histogram";
+    const TITLE: &str = "Launch latency histogram";
     let unmeasured = context.details().latencies.unmeasured;
     if all.count == 0 {
         return missing(context, unmeasured, TITLE, &HISTOGRAM_COLUMNS);
@@ -154,12 +154,13 @@ fn launch_latency_histogram(context: &Context, (all, computing): &Distributions)
 fn missing(context: &Context, unmeasured: Unmeasured, title: &str, columns: &[&str]) -> Section {
     let trace = context.trace;
     if unmeasured.started_before_window > 0 && unmeasured.no_call + unmeasured.other_call == 0 {
-        let why = "No kernel was launched for this window: those in it began before it, or their graphs did.";
+        let why =
+            "No launch latency can be measured in this window: all of its kernels, or their graphs, began before it.";
         return Section::missing(title, columns, why, "");
     }
     let (why, lacks) = match (trace.gpu_ops.iter().any(|op| op.kind == OpKind::Kernel), trace.calls.is_empty()) {
-        (false, _) => ("The trace holds no GPU kernels.", Lacks::Kernels),
-        (true, true) => ("The trace holds no API calls.", Lacks::Calls),
+        (false, _) => ("The trace contains no GPU kernels.", Lacks::Kernels),
+        (true, true) => ("The trace contains no API calls.", Lacks::Calls),
         (true, false) => ("No kernel of the trace is linked to the call that launched it.", Lacks::Calls),
     };
     Section::missing(title, columns, why, &recapture::command(trace.format, lacks))
@@ -167,13 +168,13 @@ fn missing(context: &Context, unmeasured: Unmeasured, title: &str, columns: &[&s
 
 fn section(title: &str, columns: &[&str], measured: usize, unmeasured: Unmeasured) -> Section {
     let kernels = measured as u64 + unmeasured.count();
-    let mut section = Section::new(title, "launch calls and the kernels of the same process and correlation id", columns)
-        .limit("A kernel may wait for the host or for earlier work on its stream: a long latency behind a busy stream is no fault.");
+    let mut section = Section::new(title, "launch calls and kernels with the same process and correlation id", columns)
+        .limit("Kernels wait for the host or earlier work on their stream. Long latency on a busy stream is normal.");
     for (count, what) in [
-        (unmeasured.later_in_graph, "follow another of the same graph launch and are left out."),
-        (unmeasured.started_before_window, "began before the window, or their graph did, and are left out."),
-        (unmeasured.no_call, "are linked to no call and are left out."),
-        (unmeasured.other_call, "were launched by calls that are no launch, such as copies, and are left out."),
+        (unmeasured.later_in_graph, "follow another kernel of the same graph launch and are excluded."),
+        (unmeasured.started_before_window, "began before the window, or their graph did, and are excluded."),
+        (unmeasured.no_call, "are not linked to a call and are excluded."),
+        (unmeasured.other_call, "are linked to calls that are not launches, such as copies, and are excluded."),
     ] {
         if count > 0 {
             section.limits.push(format!("{} of {} kernels {what}", grouped(count), grouped(kernels)));
@@ -240,8 +241,8 @@ mod tests {
         assert_eq!((words(&section.rows[0], "kernel_name"), number(&section.rows[0], "latency_us")), ("early", 0.0));
         for start in [
             "3 of 6 kernels follow",
-            "1 of 6 kernels are linked to no call",
-            "1 of 6 kernels were launched by",
+            "1 of 6 kernels are not linked to a call",
+            "1 of 6 kernels are linked to calls that are not launches",
             "1 of 1 measured kernels began before",
         ] {
             assert!(section.limits.iter().any(|limit| limit.starts_with(start)), "{start}: {:?}", section.limits);

@@ -56,10 +56,10 @@ pub(crate) fn copy_engine_events(context: &Context) -> Section {
         total.into_iter().for_each(|(_, total)| total.add(&op, moved));
     }
     if longest.offered == 0 {
-        return Section::missing(TITLE, &COLUMNS, "The trace holds no memory copies.", "");
+        return Section::missing(TITLE, &COLUMNS, "The trace contains no memory copies.", "");
     }
     let mut section = Section::new(TITLE, "memory copies on the GPU", &COLUMNS)
-        .limit("Rates are bytes over the time of the copy; copies of one direction that overlap share a link.")
+        .limit("A rate is bytes divided by the duration of the copy. Overlapping copies in one direction share a link.")
         .from_first_op(trace);
     let copies = longest.offered;
     for event in longest.ranked() {
@@ -86,7 +86,7 @@ pub(crate) fn copy_engine_events(context: &Context) -> Section {
     let without_bytes = totals.iter().map(|(_, total)| total.count - total.count_with_bytes).sum::<u64>();
     if without_bytes > 0 {
         section.limits.push(format!(
-            "{} of {} copies do not tell how many bytes they moved.",
+            "{} of {} copies do not record how many bytes they moved.",
             grouped(without_bytes),
             grouped(copies)
         ));

@@ -177,13 +177,15 @@ fn detail(
 ) -> Section {
     const TITLE: &str = "Launches";
     if ops.is_empty() {
-        let scope = if trace.cut.is_some() { "the chosen window of this trace" } else { "this trace" };
+        let scope = if trace.cut.is_some() { "the selected window of this trace" } else { "this trace" };
         return Section::missing(TITLE, &DETAIL, &format!("No GPU op in {scope} has this name."), "");
     }
-    let mut section = Section::new(TITLE, "start and end of every launch", &DETAIL)
-        .limit("Of busy time: what it owns under first come, of the time in which its devices run anything.");
+    let mut section = Section::new(TITLE, "start and end of every launch", &DETAIL).limit(
+        "Of busy time: the time attributed to the kernel, as a share of the busy time of its devices. An overlap \
+         counts for the op that started first.",
+    );
     if trace.cut.is_some_and(|cut| cut.cut_ops > 0) {
-        section = section.limit("Of a launch that reaches over an end of the window the part inside counts.");
+        section = section.limit("Only the part of a launch inside the window counts.");
     }
     let (owned, busy) = owned_and_busy(trace, matching);
     section.figure("launches", durations.len());
@@ -259,13 +261,13 @@ fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Section {
     let columns: &[&str] = if trace.code.is_some() { &CALLERS_IN_CODE } else { &CALLERS };
     let linked = ops.iter().filter(|(row, _)| trace.gpu_ops.launch(*row).is_some()).count();
     if linked == 0 {
-        let why = "The trace holds no call that launched it.";
+        let why = "The trace contains no call that launched this kernel.";
         return Section::missing(TITLE, columns, why, &recapture::command(trace.format, Lacks::Calls));
     }
-    let mut section = Section::new(TITLE, "the calls with the launches' correlation ids", columns)
-        .limit("A range is the innermost one of the launching thread around the call.");
+    let mut section = Section::new(TITLE, "calls with the correlation ids of the launches", columns)
+        .limit("The range is the innermost range of the launching thread that contains the call.");
     if trace.code.is_none() {
-        section = section.limit("CPU ops and Python frames are read with the triage alone.");
+        section = section.limit("CPU ops and Python frames are read only for triage.");
     }
     if linked < ops.len() {
         section = section.limit(format!("{} launches have no known call.", ops.len() - linked));
@@ -318,8 +320,8 @@ fn pct(part: usize, whole: usize) -> Value {
 }
 
 fn neighbours(trace: &Trace, matching: &MatchingNames, launches: usize) -> Section {
-    let mut section = Section::new("Neighbours", "the ops beside each launch on its stream", &NEIGHBOURS)
-        .limit("A gap below zero: both ran at the same time. Without a name: nothing ran there.");
+    let mut section = Section::new("Neighbors", "the ops before and after each launch on its stream", &NEIGHBOURS)
+        .limit("A negative gap means that the two ops overlap. An empty name means that there is no neighbor.");
     // Gaps by the name of the neighbour, NONE if there is no neighbour.
     let (mut before, mut after) = (ValuesByKey::new(), ValuesByKey::new());
     let mut last: VecMap<Key, GpuOp> = VecMap::new();

@@ -60,7 +60,7 @@ const MAX_ROWS: usize = 10;
 
 fn no_kernels(trace: &Trace, title: &str, columns: &[&str]) -> Section {
     let recapture = recapture::command(trace.format, Lacks::Kernels);
-    Section::missing(title, columns, "The trace holds no GPU kernels.", &recapture)
+    Section::missing(title, columns, "The trace contains no GPU kernels.", &recapture)
 }
 
 fn ns_to_us(ns: Option<f64>) -> Value {
@@ -94,7 +94,7 @@ fn kernels(context: &Context, durations: &KernelDurations) -> Section {
     }
     let ranked = tallies.by_time(&|tally| trace.names.get(NameId(tally.low())));
     let mut section = Section::new(TITLE, "start and end of every kernel, by name and device", &KERNELS)
-        .limit("Durations are sums: kernels that run at the same time count each in full.");
+        .limit("Times are sums of durations: overlapping kernels each count in full.");
     section.figure("total_kernel_time_ns", total);
     section.figure("kernel_count", count);
     section.rows_in_all = ranked.len() as u64;
@@ -252,12 +252,13 @@ fn launch_storm(
         .iter()
         .map(|storm| {
             let per_s = grouped(storm.launches_per_s.round() as u64);
-            format!("{per_s} kernels a second with a median of at most {} us", storm.median_us)
+            format!("{per_s} kernels per second with a median of at most {} us", storm.median_us)
         })
         .collect();
-    let mut section = Section::new(TITLE, "all kernels from the first start to the last end, and the calls that launch", &TINY_KERNELS)
-        .limit("Launches are kernels: each kernel of a CUDA graph is one, though the host launched the graph with a single call. Host launches are calls, a graph is one.")
-        .limit(format!("A storm is at least {}.", storms.join(", or at least ")));
+    let mut section =
+        Section::new(TITLE, "all kernels from the first start to the last end, and launch calls", &TINY_KERNELS)
+            .limit("Launches count kernels, also those inside CUDA graphs. Host launches count calls, one per graph.")
+            .limit(format!("A launch storm is at least {}.", storms.join(", or at least ")));
     let [under_5us, under_10us, under_20us] = rate.pct_under();
     section.figure("total_launches", rate.kernels);
     section.figure("window_s", rate.window_s());

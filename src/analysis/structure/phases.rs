@@ -57,7 +57,7 @@ fn remainder(times: &[Ns], all: Ns) -> Ns {
 
 pub(crate) fn no_ranges(trace: &Trace, title: &str, columns: &[&str]) -> Section {
     let recapture = recapture::command(trace.format, Lacks::Ranges);
-    Section::missing(title, columns, "The trace holds no ranges: no NVTX range, no user annotation.", &recapture)
+    Section::missing(title, columns, "The trace contains no ranges (NVTX ranges or user annotations).", &recapture)
 }
 
 /// The wall time in which at least one range is open, summed over threads.
@@ -76,25 +76,26 @@ pub(crate) fn phase_split(context: &Context) -> Section {
     let kernel_time = &context.details().kernel_time;
     let by_kernels = kernel_time.inside().count > 0;
     let (source, derived_from, (times, communication), all) = if by_kernels {
-        let derived_from = "kernel time by the nearest range around its launch that names a phase";
+        let derived_from = "kernel time by the nearest range around the launch that names a phase";
         let times = kernel_time.by_phase.iter().map(|phase| (phase.time, phase.communication)).unzip();
         ("nvtx_kernel_time", derived_from, times, kernel_time.all().total)
     } else {
         let derived_from =
-            "wall time of the nearest range that names a phase, as no kernel has a launch inside a range";
+            "wall time of the nearest range that names a phase, because no kernel was launched inside a range";
         ("nvtx_range_time", derived_from, (split.wall_time(trace), Vec::new()), wall_time_in_ranges(trace))
     };
     let mut section = Section::new(TITLE, derived_from, &SPLIT)
-        .limit("A phase is a word in the name of a range; a step that prefills and decodes counts as prefill.");
+        .limit("The phase comes from a word in the range name. A step with both prefill and decode counts as prefill.");
     section = if by_kernels {
         section
-            .limit("Of all kernel time; unclassified is what no range with a phase launched.")
+            .limit("Shares are of all kernel time. Kernels launched outside ranges with a phase are unclassified.")
             .limit(ranges::INNERMOST)
     } else {
-        section.limit("Of the time in which a range is open, summed over threads.")
+        section.limit("Shares are of the time in which a range is open, summed over threads.")
     };
     if times.iter().all(|time| *time == Ns::ZERO) {
-        section = section.limit("No range in use names a phase; a phase map can name phases by other words.");
+        section = section
+            .limit("No time belongs to a phase. If range names identify phases by other words, use a phase map.");
     }
     section.figure("source", source);
     let communication_of_rest = remainder(&communication, kernel_time.communication);
@@ -113,8 +114,8 @@ pub(crate) fn nvtx_phases(context: &Context, map: &PhaseMap) -> Section {
         return no_ranges(trace, TITLE, &WALL);
     }
     let split = PhaseNames::by_map(map, trace);
-    let mut section = Section::new(TITLE, "the nearest range that the phase map knows", &WALL)
-        .limit("Each moment of a thread counts once, and threads add up; unmapped is time in other ranges alone.");
+    let mut section = Section::new(TITLE, "the nearest range that matches the phase map", &WALL)
+        .limit("Time counts once per thread and is summed over threads. Unmapped is time inside other ranges only.");
     let all = wall_time_in_ranges(trace);
     section.figure("nvtx_total_time_ms", Value::ms(all));
     split.add_rows(&mut section, &split.wall_time(trace), all, "unmapped");
@@ -130,8 +131,8 @@ pub(crate) fn nvtx_kernel_phases(context: &Context, map: &PhaseMap) -> Section {
     }
     let split = PhaseNames::by_map(map, trace);
     let mut section =
-        Section::new(TITLE, "kernel time by the nearest range around its launch that the phase map knows", &KERNELS)
-            .limit("Of the kernel time under any range; unmapped is what only other ranges hold.")
+        Section::new(TITLE, "kernel time by the nearest range around the launch that matches the phase map", &KERNELS)
+            .limit("Shares are of the kernel time inside any range. Unmapped is kernel time inside other ranges only.")
             .limit(ranges::INNERMOST);
     let ranges = CallRanges::of(trace, &split);
     let mut kernel_time = KernelTimeByRange::new(context, split.phases.len());

@@ -30,17 +30,18 @@ const BY_PID: [&str; 7] = [
 const ROWS: usize = 50;
 const ROWS_BY_PID: usize = 500;
 
-pub(crate) const INNERMOST: &str = "A kernel belongs to the innermost range of the thread that launched it, as far as the range holds the whole launching call; work that another thread launches for a range is not counted under it.";
+pub(crate) const INNERMOST: &str = "A kernel belongs to the innermost range of the launching thread that contains the \
+                                    whole launch call. Work that another thread launches for a range is not counted.";
 
 /// Returns a section that states what is missing, if kernels cannot be attributed to ranges.
 pub(crate) fn unless_attributable(context: &Context, title: &str, columns: &[&str]) -> Option<Section> {
     let trace = context.trace;
     let (why, lacks) = if trace.ranges.is_empty() {
-        ("The trace holds no ranges: no NVTX range, no user annotation.", Lacks::Ranges)
+        ("The trace contains no ranges (NVTX ranges or user annotations).", Lacks::Ranges)
     } else if context.kernels().sums.is_empty() {
-        ("The trace holds no GPU kernels.", Lacks::Kernels)
+        ("The trace contains no GPU kernels.", Lacks::Kernels)
     } else if trace.calls.is_empty() {
-        ("The trace holds no calls of the CUDA or HIP API, which tell what launched a kernel.", Lacks::Calls)
+        ("The trace contains no CUDA or HIP API calls, so the launch of a kernel is unknown.", Lacks::Calls)
     } else {
         return None;
     };
@@ -56,16 +57,15 @@ pub(crate) fn nvtx_ranges(context: &Context) -> Section {
     const TITLE: &str = "Ranges";
     let trace = context.trace;
     if trace.ranges.is_empty() {
-        let why = "The trace holds no ranges: no NVTX range, no user annotation.";
+        let why = "The trace contains no ranges (NVTX ranges or user annotations).";
         return Section::missing(TITLE, &RANGES, why, &recapture::command(trace.format, Lacks::Ranges));
     }
     let ranges = context.range_times().summed_by_low_number();
-    let mut section = Section::new(TITLE, "start and end of every range, by name", &RANGES).limit(
-        "Wall time of the host, not GPU time; a range inside another and ranges of several threads count each in full.",
-    );
+    let mut section = Section::new(TITLE, "start and end of every range, by name", &RANGES)
+        .limit("Host wall time, not GPU time. Nested ranges and ranges of different threads each count in full.");
     if trace.cut.is_some() {
         section = section
-            .limit("Of each range the part in the window; one that launched its work before it counts with no time.");
+            .limit("Only time inside the window counts: ranges before it that launched work in it have zero time.");
     }
     let name = range_name(context);
     let ranked = ranges.by_time(&name);
@@ -78,15 +78,14 @@ pub(crate) fn nvtx_ranges(context: &Context) -> Section {
 
 /// Kernel time by the range that launched it.
 pub(crate) fn nvtx_kernel_time(context: &Context) -> Section {
-    const TITLE: &str = "Kernel time under ranges";
+    const TITLE: &str = "Kernel time by range";
     if let Some(missing) = unless_attributable(context, TITLE, &KERNEL_TIME) {
         return missing;
     }
     let kernel_time = &context.details().kernel_time;
     let (inside, all) = (kernel_time.inside(), kernel_time.all().total);
-    let mut section =
-        Section::new(TITLE, "kernels, the calls that launched them and the ranges around these", &KERNEL_TIME)
-            .limit(INNERMOST);
+    let mut section = Section::new(TITLE, "kernels, their launch calls, and the ranges around the calls", &KERNEL_TIME)
+        .limit(INNERMOST);
     let coverage_pct = Value::pct(inside.total, all);
     section.figure("total_kernel_time_ns", all);
     section.figure("mapped_kernel_time_ns", inside.total);
@@ -119,7 +118,7 @@ pub(crate) fn nvtx_by_pid(context: &Context) -> Section {
     const TITLE: &str = "Ranges by process";
     let trace = context.trace;
     if trace.ranges.is_empty() {
-        let why = "The trace holds no ranges: no NVTX range, no user annotation.";
+        let why = "The trace contains no ranges (NVTX ranges or user annotations).";
         return Section::missing(TITLE, &BY_PID, why, &recapture::command(trace.format, Lacks::Ranges));
     }
     let by_range = &context.details().kernel_time.by_range;
@@ -131,10 +130,9 @@ pub(crate) fn nvtx_by_pid(context: &Context) -> Section {
     for tally in by_range.iter() {
         inside.merge(&Tally { key: key(tally.high(), 0), ..*tally });
     }
-    let mut section =
-        Section::new(TITLE, "ranges by process and name, kernels as in the kernel time under ranges", &BY_PID)
-            .limit(INNERMOST)
-            .limit("Coverage is that of the process: its kernel time under any range, of all its kernel time.");
+    let mut section = Section::new(TITLE, "ranges by process and name, and the kernels launched in them", &BY_PID)
+        .limit(INNERMOST)
+        .limit("Coverage is the share of the process's kernel time that is inside any range.");
     let name = range_name(context);
     let ranked = context.range_times().by_time(&name);
     section.rows_in_all = ranked.len() as u64;

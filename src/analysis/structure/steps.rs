@@ -14,7 +14,7 @@ use crate::digits::grouped;
 use crate::trace::{Ns, Trace, Window};
 use std::ops::Range;
 
-const TITLE: &str = "Steps of the engine";
+const TITLE: &str = "Engine steps";
 const COLUMNS: [&str; 9] = [
     "stage",
     "steps",
@@ -41,26 +41,26 @@ pub(crate) fn steps(context: &Context) -> Section {
     let cut = found - steps.len();
     let Some(first) = steps.first() else {
         return if cut > 0 {
-            Section::missing(TITLE, &COLUMNS, "No step lies whole in the window.", "")
+            Section::missing(TITLE, &COLUMNS, "No step is completely inside the window.", "")
         } else if trace.ranges.is_empty() {
             phases::no_ranges(trace, TITLE, &COLUMNS)
         } else {
-            let why = "No range has the form of a step: none of SGLang's, vLLM's or TensorRT-LLM's, no ProfilerStep#.";
+            let why = "The trace has no step annotations of SGLang, vLLM or TensorRT-LLM and no ProfilerStep# ranges.";
             Section::missing(TITLE, &COLUMNS, why, &recapture::command(trace.format, Lacks::Ranges))
         };
     };
     let mut section = Section::new(TITLE, "ranges that mark steps, and the GPU ops launched in them", &COLUMNS)
-        .limit("A step lasts from its first to its last GPU op, and counts once on each device.")
-        .limit("Interval: from the start of a step to the start of the next step on its device.");
+        .limit("A step lasts from its first to its last GPU op and counts once per device.")
+        .limit("An interval is the time from the start of a step to the start of the next step on its device.");
     if cut > 0 {
         let steps = if cut == 1 { "step is" } else { "steps are" };
-        section = section.limit(format!("{} {steps} cut by the window and left out.", grouped(cut as u64)));
+        section = section.limit(format!("{} {steps} cut by the window and excluded.", grouped(cut as u64)));
     }
     if first.basis == Basis::Host {
-        section = section.limit("The trace does not tell what steps launched: they last as long as on the host.");
+        section = section.limit("The trace does not link steps to GPU ops. Step times are those of the host ranges.");
     }
     if first.info.form == Form::Word {
-        section = section.limit("Steps are ranges that hold the word prefill, extend or decode.");
+        section = section.limit("Steps are ranges whose names contain the word prefill, extend or decode.");
     }
     let mut rows = Stage::ALL.map(|_| Row::default());
     // From the last step to the first, because the interval needs the start of the next step.

@@ -48,17 +48,17 @@ pub(crate) fn timeline_events(context: &Context) -> Section {
     longest.merge(&host.longest, &|row| row);
     if longest.offered == 0 {
         let recapture = recapture::command(trace.format, Lacks::Kernels);
-        return Section::missing(TITLE, &COLUMNS, "The trace holds neither GPU ops nor blocking calls.", &recapture);
+        return Section::missing(TITLE, &COLUMNS, "The trace contains neither GPU ops nor blocking calls.", &recapture);
     }
     let event_count = longest.offered;
     let rows: Vec<TableRow> = longest.ranked().filter_map(|event| table_row(context, &event)).collect();
     let origin = rows.iter().map(|row| row.start).min().unwrap_or(Ns::ZERO);
     let mut section = Section::new(TITLE, "kernels, copies, blocking calls and idle gaps of each GPU", &COLUMNS)
         .from_first_op(trace)
-        .limit("The time of API calls is a sum over all threads: it is no wall time.");
+        .limit("The time of API calls is summed over all threads. It is not wall time.");
     if trace.format == Format::TorchProfiler {
         section = section.limit(
-            "Calls that launch, copy, set, wait or hand out memory are read; others, such as queries, are in no sum.",
+            "Only calls that launch, copy, set, wait or allocate memory are read; queries, for example, are not.",
         );
     }
     section.figure("t0_ns", origin);

@@ -9,7 +9,7 @@ use crate::analysis::time::activity::Activity;
 use crate::analysis::time::work::Class;
 use crate::trace::Ns;
 
-const TITLE: &str = "Overlap of streams";
+const TITLE: &str = "Stream overlap";
 const COLUMNS: [&str; 3] = ["label", "total_time_ms", "overlap_pct"];
 
 /// How long each class of work runs, and the part of this time in which another class runs on the same device.
@@ -17,13 +17,13 @@ pub(crate) fn stream_overlap(context: &Context) -> Section {
     let trace = context.trace;
     if trace.gpu_ops.is_empty() && trace.graph_replays.is_empty() {
         let recapture = recapture::command(trace.format, Lacks::Kernels);
-        return Section::missing(TITLE, &COLUMNS, "The trace holds no GPU ops.", &recapture);
+        return Section::missing(TITLE, &COLUMNS, "The trace contains no GPU ops.", &recapture);
     }
     let devices = &context.survey().activities;
     let sum = |time: &dyn Fn(&Activity) -> i64| devices.iter().fold(Ns::ZERO, |sum, device| sum + Ns(time(device)));
     let mut section = Section::new(TITLE, "start and end of every GPU op", &COLUMNS)
         .limit("Overlap is counted between ops of the same device and summed over devices.")
-        .limit("Ops that run at the same time may still wait for each other's resources.");
+        .limit("Overlapping ops may still compete for the same resources.");
     for class in Class::ALL {
         let total = sum(&|device| device.with_all(class.bit()));
         let always = matches!(class, Class::Compute | Class::Communication | Class::Copy);
@@ -36,7 +36,7 @@ pub(crate) fn stream_overlap(context: &Context) -> Section {
         }
     }
     if !trace.graph_replays.is_empty() {
-        section.limits.push("CUDA graphs that were traced as a whole hide what their kernels overlap with.".to_owned());
+        section.limits.push("The overlap of kernels in CUDA graphs that were traced as a whole is unknown.".to_owned());
     }
     for (name, one, other) in [
         ("compute_nccl_overlap_ms", Class::Compute, Class::Communication),

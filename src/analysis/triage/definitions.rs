@@ -22,8 +22,8 @@ pub const HIDDEN: &str = "An op is hidden while another stream of its device wor
 pub const ONE_TRACE: &str = "Without a mapping trace, a kernel on the busiest stream has headroom only if its neighbours allow \
      it. The trace does not record dependencies between streams.";
 /// Chains in the fuse table.
-pub const CHAINS: &str = "A chain of launches shows separate kernels. It does not show that their data dependencies allow to \
-     fuse them.";
+pub const CHAINS: &str = "A chain of launches shows separate kernels. It does not show that their data dependencies \
+                          allow fusing them.";
 /// The date of the catalog.
 pub const CATALOG_DATE: &str = "The catalog is from June 2026: optimizations listed as in flight may be merged by now.";
 /// Families that the catalog cannot detect.

@@ -39,7 +39,7 @@ pub(super) struct Args {
     /// Maximum rows per stage in the overlap table; 0 shows all rows.
     #[arg(long, default_value_t = 0, value_parser = super::rows, allow_negative_numbers = true, value_name = "N")]
     overlap_table_limit: usize,
-    /// Minimum share of a row in the time of its stage, in per cent. Smaller rows are counted but not shown.
+    /// Minimum share of a row in the time of its stage, in percent. Smaller rows are counted but not shown.
     #[arg(long, default_value_t = Options::default().min_share_pct, allow_negative_numbers = true, value_name = "PCT")]
     min_share: f64,
     /// Analyze only this time range, in seconds from the first GPU op, for example 1.25-1.75. FROM or TO may be omitted.

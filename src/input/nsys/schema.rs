@@ -148,9 +148,9 @@ impl Schema {
         let mut gpu = roles.iter().filter(|role| self.find(role).is_none()).flat_map(|role| role.names);
         if let Some(view) = gpu.find(|name| self.views.iter().any(|view| view.eq_ignore_ascii_case(name))) {
             let why = format!(
-                "an Nsight Systems export in which {view} is a view, and gpuprism runs no SQL of a file: make it a table with \
-                 `CREATE TABLE t AS SELECT * FROM {view}; DROP VIEW {view}; ALTER TABLE t RENAME TO {view}`, or export again with \
-                 `nsys export --type sqlite`"
+                "an Nsight Systems export in which {view} is a view, and gpuprism does not run SQL from a file: \
+                 convert it to a table with `CREATE TABLE t AS SELECT * FROM {view}; DROP VIEW {view}; ALTER TABLE t \
+                 RENAME TO {view}`, or export again with `nsys export --type sqlite`"
             );
             return Err(Error::refused(label, why));
         }

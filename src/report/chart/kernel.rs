@@ -56,7 +56,7 @@ pub fn durations(kernel: &OneKernel, width: u32) -> Chart {
     }
     bin_labels(&plot, bins, &mut nodes);
     let scale = if *is_logarithmic {
-        "Duration of a launch; each bin is a quarter wider than the last"
+        "Duration of a launch; each bin is a quarter wider than the previous one"
     } else {
         "Duration of a launch"
     };

@@ -48,7 +48,7 @@ pub fn overview(strips: &Strips, width: u32) -> Chart {
     }
     axis(strips, &Rect { left, top, width: columns, height: AXIS }, &mut nodes);
     if strips.streams_left_out > 0 {
-        let more = format!("{} more streams are only in the strip of their device", strips.streams_left_out);
+        let more = format!("{} more streams are shown only in the strip of their device", strips.streams_left_out);
         top += AXIS;
         nodes.push(text(&more, "chart-note", "start", left, top + 12));
     }

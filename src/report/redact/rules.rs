@@ -92,7 +92,8 @@ fn compiled(pattern: &str) -> Regex {
     embedded(Regex::new(pattern))
 }
 
-/// Data files of gpuprism with public words: rules and catalogues of kernels and code.
+/// Data files of gpuprism with public words: rules and catalogues of kernels and code. All words of a file count, including
+/// those of notes and titles. If a reworded note drops a word that kernel names use, add the word to `public_words`.
 const CATALOGUES: [&str; 13] = [
     include_str!("../../../patterns/sections.json"),
     include_str!("../../../patterns/explain_tables.json"),

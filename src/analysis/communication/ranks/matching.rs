@@ -110,7 +110,7 @@ impl MatchFailure {
     /// The reason as a clause without a period.
     pub(super) fn reason(self) -> &'static str {
         match self {
-            Self::PointToPoint => "messages between two ranks: the traces do not name the peers",
+            Self::PointToPoint => "point-to-point messages: the traces do not name the peers",
             Self::OneRank => "only one open rank has such calls",
             Self::Counts => {
                 "the ranks made different numbers of calls, and message sizes do not determine which belong together"
@@ -342,7 +342,7 @@ pub(super) fn unmatched_notes(operations: &[OperationCalls]) -> Vec<String> {
         }
     }
     if beyond_overlap > 0 {
-        counts.push(("they lie before or after the calls that all traces have", beyond_overlap));
+        counts.push(("they are before or after the calls that all traces contain", beyond_overlap));
     }
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     counts

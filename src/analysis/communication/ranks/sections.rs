@@ -61,10 +61,12 @@ const WAITS: [&str; 10] = [
 
 const FILES: [&str; 5] = ["file", "job", "rank_label", "rank_from", "remarks"];
 
-const BY_DURATION: &str = "The shortest duration of a collective is taken as transfer, the excess of other ranks as waiting for the last one. \
-     This is an estimate from durations alone, because clocks of hosts are not compared.";
+const BY_DURATION: &str = "The shortest duration of a collective counts as transfer, and the extra time of other ranks \
+                           as waiting for the last one. This is an estimate from durations only, because the clocks \
+                           of different hosts cannot be compared.";
 
-const CLIPPED_CALLS: &str = "A collective that reaches over an end of the window counts with the part inside: waiting comes first, transfer last.";
+const CLIPPED_CALLS: &str = "Only the part of a collective inside the window counts. Waiting is assumed to come first, \
+                             transfer last.";
 
 pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungrouped: &[UngroupedFile]) -> Sections {
     let mut ranks = Section::new("Ranks", "GPU ops of each rank, and collectives matched across ranks", &RANKS)
@@ -72,8 +74,8 @@ pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungr
     let mut collectives =
         Section::new("Collectives across ranks", "collectives matched across ranks", &COLLECTIVES).limit(BY_DURATION);
     let mut waits = Section::new("Waiting by rank", "collectives matched across ranks", &WAITS)
-        .limit("A rank that arrives last waits least, so the rank with the shortest total may be the one that delays the others.");
-    let mut files = Section::new("Files and ranks", "contents and names of the files", &FILES);
+        .limit("The rank that arrives last waits least, so the rank with the shortest total may delay the others.");
+    let mut files = Section::new("Files and ranks", "file contents and file names", &FILES);
     if jobs.iter().any(|job| job.matched > 0) {
         ranks = ranks.limit(BY_DURATION);
     }

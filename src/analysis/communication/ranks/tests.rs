@@ -115,7 +115,7 @@ fn a_broadcast_has_a_limit_about_senders_that_leave_early() {
     let broadcast = |rank, duration| log_of_rank(rank, 2, &[("ncclDevKernel_Broadcast_RING", 0, duration, None)]);
     let found = grouped(&[broadcast(0, 10), broadcast(1, 30)]);
     assert_eq!(found.jobs[0].matched, 1);
-    assert!(has_limit(&found.jobs[0], "seems to be late"), "{:?}", found.jobs[0].limits);
+    assert!(has_limit(&found.jobs[0], "appears late"), "{:?}", found.jobs[0].limits);
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn send_and_receive_is_an_all_to_all_only_if_marked_as_such() {
     let pair = |rank: u32, bytes| log_of_rank(rank, 2, &[(SEND_RECV, 0, 10, bytes)]);
     let found = grouped(&[pair(0, None), pair(1, None)]);
     assert_eq!((found.jobs[0].matched, found.jobs[0].unmatched), (0, 2));
-    assert!(found.jobs[0].limits[0].contains("messages between two ranks"), "{:?}", found.jobs[0].limits);
+    assert!(found.jobs[0].limits[0].contains("point-to-point messages"), "{:?}", found.jobs[0].limits);
     assert_eq!(found.jobs[0].ranks[0].parts.unmatched_ns, 10);
     // The message sizes of an all-to-all may differ between ranks.
     assert_eq!(grouped(&[pair(0, Some(8)), pair(1, Some(800))]).jobs[0].matched, 1);

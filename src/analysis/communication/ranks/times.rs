@@ -176,7 +176,7 @@ fn limits(group: &JobGroup, inputs: &[RankInput], operations: &[OperationCalls],
     let matched = || operations.iter().filter(|calls| calls.matched > 0);
     if matched().any(|calls| rules.one_way_operations.contains(&calls.operation)) {
         limits.push(
-            "In a broadcast or a reduce, a rank that only sends may leave early and then seems to be late.".to_owned(),
+            "In a broadcast or a reduce, a rank that only sends may leave early and then appears late.".to_owned(),
         );
     }
     if matched().any(|calls| calls.group.is_empty()) {

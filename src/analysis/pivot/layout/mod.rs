@@ -80,13 +80,10 @@ impl PivotLayout {
     /// Rows and columns are the same axis, or percentages of means are requested.
     pub fn check(&self) -> Result<()> {
         if self.columns == Some(self.rows) {
-            return Err(Error::usage("pivot", "rows and columns are the same: choose two, or no columns"));
+            return Err(Error::usage("pivot", "rows and columns are the same axis: choose two, or no columns"));
         }
         if self.values == Measure::Mean && self.percent.is_some() {
-            return Err(Error::usage(
-                "pivot",
-                "a mean is no part of a sum: leave per cent out, or choose other values",
-            ));
+            return Err(Error::usage("pivot", "means do not add up to a total: choose no percentage, or other values"));
         }
         Ok(())
     }

@@ -198,7 +198,7 @@ fn by_unfused_kernels(run: &RunContext, stage_rows: &StageRows, streams: &Stream
         let Launches { count, duration, max_kernels, .. } = launches;
         let verdict = verdict_of_unfused(run, family, fuse::Status::Split)?;
         let source = if verdict == Verdict::Elsewhere { " of plain PyTorch" } else { "" };
-        let evidence = format!("{max_kernels} kernels{source} run in its place, {count} times");
+        let evidence = format!("{max_kernels} kernels{source} run instead, {count} times");
         (count > 0).then(|| finding(run, family, verdict, (launches.rows(stage_rows), duration), &evidence))
     };
     families.filter_map(to_finding).collect()

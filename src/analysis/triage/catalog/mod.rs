@@ -102,21 +102,22 @@ fn advice(run: &RunContext, finding: &Finding) -> String {
     let (family, framework) = (finding.family, run.view.framework.label());
     let note = &family.note;
     match finding.verdict {
-        Verdict::Active => format!("It is active; look elsewhere for savings. {note}"),
+        Verdict::Active => format!("This path is already active. Look for savings elsewhere. {note}"),
         Verdict::Disabled => {
             let off = finding.switches.iter().filter(|switch| switch.disables());
             let off = off.map(|switch| switch.toggle.toggle.as_str()).collect::<Vec<_>>().join(", ");
-            format!("{framework} has it, but {off} keeps it off: change that setting and measure again. {note}")
+            format!("{framework} has this path, but {off} disables it: change that setting and measure again. {note}")
         }
         Verdict::ShouldApply => {
             format!(
-                "{framework} has it: find out why it does not run here (shape, data type, backend, version) before you write a new kernel. {note}"
+                "{framework} has this path: find out why it does not run here (shape, data type, backend, version) \
+                 before you write a new kernel. {note}"
             )
         }
-        Verdict::InFlight => format!("It is proposed{}: follow or try it. {note}", requests(family)),
+        Verdict::InFlight => format!("This path is proposed{}: follow or try it. {note}", requests(family)),
         Verdict::Elsewhere => {
             format!(
-                "{} has it{}; {framework} is not known to have it: consider proposing a port. {note}",
+                "{} has this path{}. {framework} is not known to have it: consider proposing a port. {note}",
                 family.origin.label(),
                 requests(family)
             )
@@ -141,7 +142,7 @@ fn add_new_chains(section: &mut Section, run: &RunContext, stage_rows: &StageRow
                 chain.launches
             );
             let evidence = [head, similarity::chain_title(stage_rows, chain)];
-            let advice = "No family of the catalog covers these kernels: fusing them would be new.";
+            let advice = "No family of the catalog covers these kernels, so fusing them would be new.";
             add_opportunity(section, stage_rows, "fuse", evidence, sources(run, chain), advice);
         }
     }
@@ -162,7 +163,7 @@ fn add_exposed_communication(section: &mut Section, stage_rows: &StageRows, foun
             let sources =
                 stage_row.row.call_sites.iter().map(|site| site.display.clone()).filter(|site| !site.is_empty());
             let advice =
-                "No family of the catalog hides this communication: look for independent work to overlap with it.";
+                "No family of the catalog overlaps this communication: look for independent work to overlap with it.";
             add_opportunity(section, stage_rows, "overlap", evidence, sources.take(MAX_LINES).collect(), advice);
         }
     }
@@ -189,7 +190,7 @@ fn add_opportunity(
 ) {
     section.row([
         stage_rows.stage.label().into(),
-        "none of the catalog".into(),
+        "not in the catalog".into(),
         "new opportunity".into(),
         advice.into(),
         lines(Vec::from(evidence)),

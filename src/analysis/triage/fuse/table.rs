@@ -31,8 +31,8 @@ pub fn section(view: &View, fusions: &[Fusion]) -> Section {
     )
     .limit(CHAINS);
     if view.trace.gpu_ops.iter().any(|op| op.stream < 0) {
-        section =
-            section.limit("Some ops have no stream, so their order is unknown; they are not searched for splits.");
+        section = section
+            .limit("Some ops have no stream, so their order is unknown; they are not searched for unfused chains.");
     }
     let (patterns, run) = (Patterns::embedded().patterns, Deployment::new(view));
     let is_shown = |fusion: &&Fusion| fusion.share_pct >= view.options.min_share_pct;

@@ -25,7 +25,7 @@ impl Table<'_> {
             parts.push(format!("{} next to a gap in which the device was idle", of_launches(neighbours.next_to_idle)));
         }
         if let Some(name) = row.mostly_hidden_by() {
-            parts.push(format!("hidden mostly by {}", self.sweep.names.get(name)));
+            parts.push(format!("mostly hidden by {}", self.sweep.names.get(name)));
         }
         parts.join("; ")
     }
@@ -33,7 +33,7 @@ impl Table<'_> {
     pub(super) fn idle_basis(&self, idle: &IdleTime) -> String {
         let of_idle = |cause| percent(idle.of_cause(cause) as f64, idle.idle_ns as f64);
         let mut basis = format!(
-            "{} gaps; for {} of the time the host launched late, for {} the launch was in time",
+            "{} gaps; for {} of the time the host launched late, for {} it launched in time",
             idle.gaps,
             of_idle(IdleCause::HostWait),
             percent(
@@ -43,7 +43,7 @@ impl Table<'_> {
         );
         let unknown = of_idle(IdleCause::Unknown);
         if unknown != "0 %" {
-            basis.push_str(&format!(", for {unknown} the launch is unknown"));
+            basis.push_str(&format!(", for {unknown} the launch time is unknown"));
         }
         if let Some((length, name)) = idle.longest {
             let name =

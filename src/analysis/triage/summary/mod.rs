@@ -59,7 +59,7 @@ fn figures(view: &View, section: &mut Section) {
     section.figure("role", view.server.role().map(Role::label));
     let parallel = tensor_parallel(view.server, view.framework, view.trace);
     section.figure("tp_size", parallel.map(|parallel| parallel.size));
-    let estimate = |is_certain| if is_certain { "" } else { "an estimate by " };
+    let estimate = |is_certain| if is_certain { "" } else { "an estimate from " };
     section.figure("tp_size_from", parallel.map(|size| format!("{}{}", estimate(size.is_certain), size.source)));
     let arguments = view.server.relevant_arguments();
     section.figure("arguments", (!arguments.is_empty()).then(|| arguments.join("\n")));
@@ -128,7 +128,7 @@ fn unmatched(view: &View) -> Option<String> {
 
 /// A warning if prefill and decode workers of one deployment are mixed: the sums of their times are meaningless.
 fn workers_mixed(view: &View, times: &Times) -> Option<String> {
-    const ADVICE: &str = "Profile prefill and decode workers separately, and triage each one by itself.";
+    const ADVICE: &str = "Profile and triage prefill and decode workers separately.";
     if let Some(role) = view.server.role() {
         let other = if role == Role::Prefill { Stage::Decode } else { Stage::Prefill };
         let foreign = times.of_stage(other).duration;
@@ -180,7 +180,7 @@ fn uneven_devices(view: &View, times: &Times) -> Option<String> {
         let (max_ms, min_ms) = (max / 1e6, min / 1e6);
         let (busiest, idlest) = (device_id(view, busiest), device_id(view, idlest));
         format!(
-            "Devices differ: {busiest} works for {max_ms:.3} ms, {idlest} only for {min_ms:.3} ms, more than 20 % less."
+            "Devices differ: {busiest} is busy for {max_ms:.3} ms, {idlest} for only {min_ms:.3} ms, more than 20 % less."
         )
     })
 }

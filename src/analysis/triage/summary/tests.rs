@@ -102,7 +102,7 @@ fn figures_describe_the_run() {
     assert_eq!(figure(&estimated, "tp_size"), &Value::Int(8));
     assert_eq!(
         figure(&estimated, "tp_size_from").text(),
-        Some("an estimate by the world size, which includes other parallelism")
+        Some("an estimate from the world size, which includes other parallelism")
     );
 }
 
@@ -131,7 +131,7 @@ fn merged_ranks_and_uneven_devices_are_warnings() {
     };
     let even = summary_of_devices("[TP00] 0", "[TP01] 1", 80);
     assert!(warns(&even, "2 ranks were merged into this file (TP00, TP01)") && !warns(&even, "Devices differ"));
-    assert!(warns(&summary_of_devices("[TP00] 0", "[TP01] 1", 79), "Devices differ: [TP00] 0 works"));
+    assert!(warns(&summary_of_devices("[TP00] 0", "[TP01] 1", 79), "Devices differ: [TP00] 0 is busy"));
     assert!(!warns(&summary_of_devices("[TP00] 0", "[TP00] 1", 100), "merged"), "two devices of one rank");
 }
 

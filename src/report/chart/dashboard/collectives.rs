@@ -43,5 +43,5 @@ pub(super) fn draw(view: &View) -> PanelResult {
         "Time of communication kernels by operation, summed over devices. Hatched: hidden by compute on the same device.{}",
         view.baseline_note()
     );
-    rows::panel(view, "Collectives", note, &rows, Measure::Time, "Time in all launches")
+    rows::panel(view, "Collectives", note, &rows, Measure::Time, "Total time of all launches")
 }

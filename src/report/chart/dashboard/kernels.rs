@@ -37,7 +37,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
     if rows.is_empty() {
         return Err(no_data(format!("No kernel to show. {note}")));
     }
-    rows::panel(view, "Kernels with the most time", note, &rows, Measure::Time, "Time in all launches")
+    rows::panel(view, "Kernels with the most time", note, &rows, Measure::Time, "Total time of all launches")
 }
 
 /// Sentences about the baseline, and the number of bars that have one.

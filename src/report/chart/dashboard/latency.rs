@@ -46,7 +46,8 @@ pub(super) fn draw(view: &View) -> PanelResult {
         _ => String::new(),
     };
     let note = format!(
-        "From the end of the launching call to the start of the kernel. A long latency on a busy stream is no problem.{off}{baseline}"
+        "From the end of the launch call to the start of the kernel. A long latency on a busy stream is not a \
+         problem.{off}{baseline}"
     );
     Ok((note, plot.chart(summary, nodes)))
 }

@@ -133,9 +133,9 @@ pub fn ceilings(run: &Run, options: &Options) -> String {
     let Some(preset) = preset(run, options.hardware.as_deref()) else {
         return "No ceilings: no preset matches the name of this device; pick the hardware.".to_owned();
     };
-    let how = if options.hardware.is_some() { "as you chose" } else { "by the device's name" };
+    let how = if options.hardware.is_some() { "as selected" } else { "from the device name" };
     format!(
-        "Ceilings of {}, {how}: {} TB/s, {} TFLOP/s {} ({}).",
+        "Ceilings of {} ({how}): {} TB/s, {} TFLOP/s {} ({}).",
         preset.title, preset.memory_tb_per_s, preset.peak_tflops, preset.precision, preset.source
     )
 }
@@ -145,7 +145,7 @@ impl<'a> View<'a> {
     fn section(&self, name: &str) -> Result<&'a Section, (String, String)> {
         let Some(section) = self.run.sections.get(name) else {
             return Err(no_data(
-                "This run does not have this section: its file lacks it, or the analysis is not finished.",
+                "This run does not have this section: its file does not contain it, or the analysis is not finished.",
             ));
         };
         match &section.missing {

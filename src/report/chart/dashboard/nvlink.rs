@@ -80,7 +80,7 @@ fn plot(links: &CounterLines, width: u32) -> (Plot, i32) {
         x,
         y: Scale::linear(low, high, 5),
         x_name,
-        y_name: "Value, in the unit of the counter's name".to_owned(),
+        y_name: "Value in the unit given in the counter's name".to_owned(),
     };
     (plot, lines)
 }

@@ -50,6 +50,6 @@ pub(super) fn draw(view: &View) -> PanelResult {
         "The rank that arrives last waits least, so the rank with the least time may be the cause.{left_out}{}",
         view.baseline_note()
     );
-    let x_name = "Time in collectives, from the median rank (%)";
+    let x_name = "Time in collectives vs. the median rank (%)";
     rows::panel(view, "Ranks compared with the median rank", note, &rows, Measure::Plain, x_name)
 }

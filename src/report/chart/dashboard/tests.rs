@@ -277,10 +277,10 @@ fn ceilings_come_from_the_device_or_the_choice_and_the_note_names_them() {
     let panels = panels_of(&Options::default());
     let note = &panel(&panels, "roofline").note;
     assert!(
-        note.contains("logarithmic") && note.contains("H100 SXM5 80 GB, by the device's name: 3.35 TB/s, 989 TFLOP/s")
+        note.contains("logarithmic") && note.contains("H100 SXM5 80 GB (from the device name): 3.35 TB/s, 989 TFLOP/s")
     );
     let chosen = panels_of(&Options { hardware: Some("h200-sxm".into()), ..Options::default() });
-    assert!(panel(&chosen, "roofline").note.contains("H200 SXM 141 GB, as you chose: 4.8 TB/s"));
+    assert!(panel(&chosen, "roofline").note.contains("H200 SXM 141 GB (as selected): 4.8 TB/s"));
     let unknown = panels_of(&Options { hardware: Some("x".into()), ..Options::default() });
     assert!(panel(&unknown, "roofline").note.contains("pick the hardware"));
     let roofs = |panels: &[Panel]| nodes(panels, "roofline").iter().filter(|node| node.class == "dash-roof").count();
@@ -294,7 +294,7 @@ fn axes_of_bars_start_at_zero_and_logarithmic_axes_have_powers_of_ten() {
     for id in ["kernels", "collectives", "streams", "phases", "timeline", "latency", "nvlink"] {
         assert!(texts(id, "chart-tick").iter().any(|tick| tick.parse() == Ok(0.0)), "{id}");
     }
-    assert_eq!(texts("kernels", "chart-axis"), ["Time in all launches (ms)"]);
+    assert_eq!(texts("kernels", "chart-axis"), ["Total time of all launches (ms)"]);
     let decades = ["0.1", "1", "10", "100", "1000"];
     assert_eq!(texts("roofline", "chart-tick"), [decades, decades].concat());
     assert!(texts("skew", "chart-tick").contains(&"-10"), "{:?}", texts("skew", "chart-tick"));

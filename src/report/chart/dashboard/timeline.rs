@@ -32,8 +32,8 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let switched_off =
         if left_out > 0 { format!(" {left_out} communication events are switched off.") } else { String::new() };
     let note = format!(
-        "The longest kernels, copies, blocking calls and idle gaps. Time without a bar is not idle: its events are \
-         shorter. Hatched: idle time, or a call that blocks the host.{switched_off}"
+        "The longest kernels, copies, blocking calls and idle gaps. Time without a bar is not necessarily idle: \
+         shorter events are not shown. Hatched: idle time, or a call that blocks the host.{switched_off}"
     );
     let parts: Vec<String> = events
         .iter()
