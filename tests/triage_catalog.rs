@@ -449,7 +449,7 @@ fn a_family_of_another_framework_is_elsewhere_unless_an_own_family_covers_it() {
     let elsewhere = case().fusion("vllm-origin-silu-mul-quantization", Status::NotApplicable, &[silu, quant]);
     let section = elsewhere.section();
     assert_eq!(findings(&section), one("SiLU+Mul + quant", "elsewhere"));
-    assert!(only(&section, "advice").starts_with("vLLM has it"), "{section:?}");
+    assert!(only(&section, "advice").starts_with("vLLM has this path"), "{section:?}");
     let both = case().fusion("vllm-origin-silu-mul-quantization", Status::NotApplicable, &[silu, quant]).fusion(
         "fused-moe-activation-quant-re-quant",
         Status::Split,
