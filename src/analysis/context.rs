@@ -11,6 +11,8 @@ use super::kernels::durations::KernelDurations;
 use super::kernels::groups::Groups;
 use super::kernels::kernel_sums::KernelSums;
 use super::measure::tally::Tallies;
+use super::recapture::{self, Lacks};
+use super::section::Section;
 use super::structure::call_ranges::{CallRanges, CallRangesView};
 use super::structure::phase_names::PhaseNames;
 use super::structure::range_times::wall_times;
@@ -85,6 +87,11 @@ impl<'a> Context<'a> {
     /// Sets the user's phase map.
     pub fn with_phase_map(self, phase_map: Option<&'a PhaseMap>) -> Self {
         Self { phase_map, ..self }
+    }
+
+    /// A section that the trace cannot fill, with the command that captures the data it lacks.
+    pub(crate) fn missing(&self, title: &str, columns: &[&str], why: &str, lacks: Lacks) -> Section {
+        Section::missing(title, columns, why, &recapture::command(self.trace.format, lacks))
     }
 
     /// Counts and sums of all GPU ops by name, stream, process and kind.

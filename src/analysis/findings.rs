@@ -7,8 +7,7 @@
 
 use crate::analysis::context::Context;
 use crate::analysis::labels;
-use crate::analysis::section::Sections;
-use crate::analysis::section::{Record, Section, Value};
+use crate::analysis::section::{Record, Section, Sections, Value};
 use crate::digits::grouped;
 use crate::rules::names;
 use crate::rules::signals::Thresholds;
@@ -46,7 +45,7 @@ struct Finding {
     title: String,
     cost_ms: f64,
     evidence: String,
-    recommendation: String,
+    recommendation: &'static str,
     /// The section with the evidence.
     section: &'static str,
 }
@@ -92,32 +91,25 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Section {
 
 /// Lists the kernel, collective, barrier and idle device with the most time as suspects.
 pub(crate) fn critical_path(sections: &Sections) -> Section {
-    let mut suspects: Vec<(&str, String, f64, Value, String)> = Vec::new();
     let first_row = |name: &str| sections.get(name).and_then(|section| section.rows.first());
-    if let Some(row) = first_row("kernels") {
-        let share = row.amount("pct_total_kernel_time");
-        let details = format!("{share:.1} % of kernel time");
-        suspects.push((
-            "kernel",
-            row.words("kernel_name"),
-            row.amount("total_time_ms"),
-            value(row, "call_count"),
-            details,
-        ));
-    }
-    if let Some(row) = first_row("nccl_ops") {
+    let suspect = |kind: &'static str, row: &Record, name: &str, count: &str, details: String| {
+        (kind, row.words(name), row.amount("total_time_ms"), value(row, count), details)
+    };
+    let kernel = first_row("kernels").map(|row| {
+        let details = format!("{:.1} % of kernel time", row.amount("pct_total_kernel_time"));
+        suspect("kernel", row, "kernel_name", "call_count", details)
+    });
+    let collective = first_row("nccl_ops").map(|row| {
         let details = format!("{:.1} % of it overlaps compute", row.amount("compute_overlap_pct"));
-        suspects.push(("collective", row.words("op_name"), row.amount("total_time_ms"), value(row, "count"), details));
-    }
-    if let Some(row) = first_row("barriers") {
-        let details = row.words("barrier_kind");
-        suspects.push(("barrier", row.words("api_name"), row.amount("total_time_ms"), value(row, "count"), details));
-    }
-    if let Some(row) = max_row(sections.get("gpu_idle"), "idle_ms") {
-        let name = format!("GPU {} idle", row.words("device_id"));
+        suspect("collective", row, "op_name", "count", details)
+    });
+    let barrier =
+        first_row("barriers").map(|row| suspect("barrier", row, "api_name", "count", row.words("barrier_kind")));
+    let idle = max_row(sections.get("gpu_idle"), "idle_ms").map(|row| {
         let details = format!("{:.1} % of its window", row.amount("idle_pct_of_window"));
-        suspects.push(("idle", name, row.amount("idle_ms"), Value::Null, details));
-    }
+        ("idle", format!("GPU {} idle", row.words("device_id")), row.amount("idle_ms"), Value::Null, details)
+    });
+    let mut suspects: Vec<_> = [kernel, collective, barrier, idle].into_iter().flatten().collect();
     suspects.sort_by(|a, b| b.2.total_cmp(&a.2));
     let columns = &["kind", "name", "total_ms", "count", "details"];
     let mut section = Section::new("Critical path suspects", "the first rows of the other sections", columns)
@@ -168,7 +160,7 @@ impl<'a> Rules<'a> {
                 format_time(idle_ms),
                 format_time(row.amount("window_ms"))
             ),
-            recommendation: recommendation.to_owned(),
+            recommendation,
             section: "gpu_idle",
         })
     }
@@ -193,10 +185,8 @@ impl<'a> Rules<'a> {
                 row.words("op_name"),
                 row.amount("compute_overlap_pct")
             ),
-            recommendation:
-                "Overlap it with compute on another stream, fuse it with adjacent kernels (all-reduce with norm), or \
-                 send smaller or fewer messages."
-                    .to_owned(),
+            recommendation: "Overlap it with compute on another stream, fuse it with adjacent kernels (all-reduce \
+                             with norm), or send smaller or fewer messages.",
             section: "nccl_ops",
         })
     }
@@ -216,9 +206,8 @@ impl<'a> Rules<'a> {
                 format_time(total_ms),
                 row.words("op_name")
             ),
-            recommendation:
-                "The rank that waits longest arrives first. Find out what delays the others: uneven work or a slow host."
-                    .to_owned(),
+            recommendation: "The rank that waits longest arrives first. Find out what delays the others: uneven work \
+                             or a slow host.",
             section: "nccl_rank_skew",
         })
     }
@@ -247,9 +236,8 @@ impl<'a> Rules<'a> {
                 format_time(cost_ms),
                 names::short(&names::demangle(&name))
             ),
-            recommendation:
-                "Profile this kernel with Nsight Compute or rocprof-compute, or try a faster backend for its shapes."
-                    .to_owned(),
+            recommendation: "Profile this kernel with Nsight Compute or rocprof-compute, or try a faster backend for \
+                             its shapes.",
             section: "kernels",
         })
     }
@@ -279,10 +267,8 @@ impl<'a> Rules<'a> {
                     bytes => format!("; {:.2} GB at {:.1} GB/s", bytes / 1e9, figure(direction, "gb_per_s")),
                 }
             ),
-            recommendation:
-                "Keep weights and caches on the GPU instead of offloading them, use pinned host memory, and copy on a \
-                 separate stream while kernels run."
-                    .to_owned(),
+            recommendation: "Keep weights and caches on the GPU instead of offloading them, use pinned host memory, \
+                             and copy on a separate stream while kernels run.",
             section: "copy_engine_events",
         })
     }
@@ -321,8 +307,7 @@ impl<'a> Rules<'a> {
                 "{process}{} kernels per second with a median of {median:.1} us",
                 grouped(rate.round() as u64)
             ),
-            recommendation: "Fuse them (torch.compile, fused ops), use larger batches, or replay them as a CUDA graph."
-                .to_owned(),
+            recommendation: "Fuse them (torch.compile, fused ops), use larger batches, or replay them as a CUDA graph.",
             section,
         })
     }
@@ -347,9 +332,8 @@ impl<'a> Rules<'a> {
                 row.words("api_name"),
                 format_time(idle_ms)
             ),
-            recommendation: "Blocked host time matters if it leaves the GPU idle. Remove .item(), .cpu() and explicit \
-                             synchronization from the loop, or schedule the next step in the meantime."
-                .to_owned(),
+            recommendation: "Blocked host time matters if it leaves the GPU idle. Remove .item(), .cpu() and \
+                             explicit synchronization from the loop, or schedule the next step in the meantime.",
             section: "sync",
         })
     }
@@ -364,8 +348,8 @@ impl<'a> Rules<'a> {
             title: "Copies that block the host".to_owned(),
             cost_ms: total_ms,
             evidence: format!("{} of host time in {}", format_time(total_ms), row.words("api_name")),
-            recommendation:
-                "Use pinned memory and non_blocking=True, and copy once per step instead of once per tensor.".to_owned(),
+            recommendation: "Use pinned memory and non_blocking=True, and copy once per step instead of once per \
+                             tensor.",
             section: "barriers",
         })
     }
@@ -384,7 +368,7 @@ impl<'a> Rules<'a> {
             title: format!("Most of the time is spent in {}", row.words("phase")),
             cost_ms: row.amount("total_time_ms"),
             evidence: format!("{share:.1} % of {base}"),
-            recommendation: "Tune this phase first. Improving another phase cannot change the total much.".to_owned(),
+            recommendation: "Tune this phase first. Improving another phase cannot change the total much.",
             section: "phase_split",
         })
     }
@@ -398,8 +382,7 @@ impl<'a> Rules<'a> {
             cost_ms: 0.0,
             evidence: format!("{:.1} % of kernel time is attributed to a range", 100.0 * covered),
             recommendation:
-                "The tables of ranges and phases cover only this part. Mark the steps of every process with ranges."
-                    .to_owned(),
+                "The tables of ranges and phases cover only this part. Mark the steps of every process with ranges.",
             section: "nvtx_kernel_time",
         })
     }
@@ -417,7 +400,7 @@ fn hidden_graphs(context: &Context) -> Option<Finding> {
         title: "CUDA graphs were traced as a whole, which hides their kernels".to_owned(),
         cost_ms: total_ns as f64 / 1e6,
         evidence: format!("the kernels of {} graph replays are missing", grouped(replays.len() as u64)),
-        recommendation: "Capture again with `--cuda-graph-trace=node`.".to_owned(),
+        recommendation: "Capture again with `--cuda-graph-trace=node`.",
         section: "gpu_idle",
     })
 }

@@ -74,29 +74,29 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
     let first_at = grouped(first_at);
     let ops_before = format!("{} GPU ops were read before that", grouped(trace.gpu_ops.len() as u64));
     let unit = if trace.format == Format::TorchProfiler { "byte" } else { "row" };
-    let (severity, message, advice) = match kind {
+    let severity = match kind {
+        ProblemKind::NoTimes => Severity::Error,
+        ProblemKind::Unclosed | ProblemKind::OpenLastRow => Severity::Info,
+        _ => Severity::Warning,
+    };
+    let (message, advice) = match kind {
         ProblemKind::Truncated => (
-            Severity::Warning,
             format!("the file is cut short at byte {first_at}; {ops_before}"),
             "The profiler was killed or the copy was interrupted: all numbers cover only the part that could be read.",
         ),
         ProblemKind::Unclosed => (
-            Severity::Info,
             format!("the event list has no closing bracket at byte {first_at}; {ops_before}"),
             "The format allows this. If the file was cut, the numbers cover only the part that could be read.",
         ),
         ProblemKind::DamagedGzip => (
-            Severity::Warning,
             format!("the compressed data is damaged after byte {first_at}; {ops_before}"),
             "Copy the file again; all numbers cover only the part that could be decompressed.",
         ),
         ProblemKind::UnreadableEvent => (
-            Severity::Warning,
             format!("{} could not be read, the first at byte {first_at}", counted(count, "event", "events")),
             "The file is damaged there, or contains something other than events. Unreadable events are not included in any number.",
         ),
         ProblemKind::OpWithoutTime => (
-            Severity::Warning,
             format!(
                 "{} without start or duration, the first at {unit} {first_at}",
                 counted(count, "GPU op", "GPU ops")
@@ -104,22 +104,18 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
             "They are excluded from all numbers; newer profilers write both.",
         ),
         ProblemKind::ImpossibleDuration => (
-            Severity::Warning,
             format!("{} with an impossible time, the first at {unit} {first_at}", counted(count, "GPU op", "GPU ops")),
             "Their duration is negative or lasts for years, a known defect of profilers. They are excluded from all numbers.",
         ),
         ProblemKind::UnreadableRow => (
-            Severity::Warning,
             format!("{} of the table could not be read, the first at row {first_at}", counted(count, "row", "rows")),
             "They are excluded from all numbers. Write one report per file: `nsys stats -r cuda_gpu_trace --format csv`.",
         ),
         ProblemKind::OpenLastRow => (
-            Severity::Info,
             format!("the last row, {first_at}, has no line end"),
             "If the file was cut, the numbers cover only the part that could be read, and the last name may be incomplete.",
         ),
         ProblemKind::HostRowWithoutTime => (
-            Severity::Warning,
             format!(
                 "{} of calls, ranges, waits or counters without a usable time, the first at row {first_at} of its table",
                 counted(count, "row", "rows")
@@ -127,7 +123,6 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
             "They are excluded from the sections about launches, synchronization, ranges and counters; GPU times are not affected.",
         ),
         ProblemKind::UnknownCounter => (
-            Severity::Warning,
             format!(
                 "{} of counters without a known name or GPU, the first at row {first_at} of its table",
                 counted(count, "sample", "samples")
@@ -135,12 +130,10 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
             "They are excluded from the sections about counters. Export again with `nsys export --type sqlite --lazy=false`.",
         ),
         ProblemKind::DamagedTable => (
-            Severity::Warning,
             format!("{} could be read only partly, the first up to row {first_at}", counted(count, "table", "tables")),
             "The database is damaged or cut: all numbers cover only the rows that could be read. Copy or export it again.",
         ),
         ProblemKind::NoTimes => (
-            Severity::Error,
             format!(
                 "a table of kernels, copies or memsets has no column `start` or `end`: up to {} excluded",
                 counted(count, "row is", "rows are")
@@ -148,7 +141,6 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
             "They are not included in any number. Export the .nsys-rep again with `nsys export --type sqlite`.",
         ),
         ProblemKind::NoDevices => (
-            Severity::Warning,
             format!(
                 "a table of kernels, copies or memsets has no column `deviceId`: the GPU of up to {} is unknown",
                 counted(count, "row", "rows")
@@ -156,17 +148,14 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
             "They count as work of a single GPU. Export the .nsys-rep again with `nsys export --type sqlite`.",
         ),
         ProblemKind::MissingName => (
-            Severity::Warning,
             format!("the file has no text for {}", counted(count, "name", "names")),
             "They are listed by number. Export again with `nsys export --type sqlite --lazy=false`.",
         ),
         ProblemKind::LeftOut => (
-            Severity::Warning,
             format!("only GPU events were read: {} excluded", counted(count, "host event is", "host events are")),
             "GPU times are complete; sections that need host events, such as launches, synchronization and ranges, are missing.",
         ),
         ProblemKind::TrailingData => (
-            Severity::Warning,
             format!("{} after the end of the trace are not read", counted(count, "byte", "bytes")),
             "The file may contain two traces. If several ranks wrote to the same path, give each rank its own path.",
         ),

@@ -2,8 +2,7 @@
 
 use super::breakdown::{Breakdown, Part, PartPair, Presence};
 use super::{Basis, Candidate, ComparedRun, Outcome};
-use crate::analysis::section::Sections;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Section, Sections, Value};
 
 const SUMMARY: [&str; 14] = [
     "run",

@@ -8,7 +8,6 @@
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::context::Context;
 use crate::analysis::labels;
-use crate::analysis::recapture;
 use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::time::work::{Class, Intervals, add_interval, each_work};
@@ -231,13 +230,12 @@ fn evenly_spaced(nth: usize, selected: usize, total: usize) -> usize {
 }
 
 fn no_nvlink(context: &Context, title: &str, columns: &[&str]) -> Section {
-    let recapture = recapture::command(context.trace.format, Lacks::LinkCounters);
-    Section::missing(
+    context.missing(
         title,
         columns,
         "The trace contains no NVLink counter samples. The first command lists the metric sets: replace SET with one \
          that includes NVLink.",
-        &recapture,
+        Lacks::LinkCounters,
     )
 }
 
@@ -273,8 +271,7 @@ pub(crate) fn roofline(context: &Context) -> Section {
             "The trace contains no counters of floating-point operations and device memory bytes. Nsight Compute \
              counts both and draws the roofline itself; gpuprism does not read its reports."
         };
-        let recapture = recapture::command(context.trace.format, Lacks::WorkCounters);
-        return Section::missing(ROOFLINE_TITLE, &ROOFLINE_COLUMNS, why, &recapture);
+        return context.missing(ROOFLINE_TITLE, &ROOFLINE_COLUMNS, why, Lacks::WorkCounters);
     }
     let mut work_by_name = instances(context);
     let mut unused = 0;

@@ -6,7 +6,6 @@ use crate::analysis::context::Context;
 use crate::analysis::host::calls::LauncherGaps;
 use crate::analysis::labels;
 use crate::analysis::measure::tally::{Tallies, Tally, key};
-use crate::analysis::recapture;
 use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
 use crate::trace::{Format, NameId, Names, Ns, ProcessId};
@@ -19,8 +18,7 @@ const SYNC_ROWS: usize = 200;
 const BARRIER_ROWS: usize = 50;
 
 fn no_calls(context: &Context, title: &str, columns: &[&str]) -> Section {
-    let recapture = recapture::command(context.trace.format, Lacks::Calls);
-    Section::missing(title, columns, "The trace contains no CUDA or HIP API calls.", &recapture)
+    context.missing(title, columns, "The trace contains no CUDA or HIP API calls.", Lacks::Calls)
 }
 
 /// Synchronizing calls that block their thread, by name.

@@ -80,8 +80,7 @@ pub(crate) fn gap_before(trace: &Trace, start: Ns, next_row: usize) -> Option<Ga
 }
 
 fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
-    let recapture = recapture::command(context.trace.format, Lacks::Kernels);
-    Section::missing(title, columns, "The trace contains no GPU ops.", &recapture)
+    context.missing(title, columns, "The trace contains no GPU ops.", Lacks::Kernels)
 }
 
 fn section(context: &Context, title: &str, columns: &[&str]) -> Section {

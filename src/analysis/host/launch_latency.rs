@@ -5,7 +5,7 @@ use super::latencies::{LaunchLatencies, Unmeasured};
 use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::measure::percentiles::Samples;
-use crate::analysis::recapture::{self, Lacks};
+use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
 use crate::digits::grouped;
 use crate::trace::OpKind;
@@ -163,7 +163,7 @@ fn missing(context: &Context, unmeasured: Unmeasured, title: &str, columns: &[&s
         (true, true) => ("The trace contains no API calls.", Lacks::Calls),
         (true, false) => ("No kernel of the trace is linked to the call that launched it.", Lacks::Calls),
     };
-    Section::missing(title, columns, why, &recapture::command(trace.format, lacks))
+    context.missing(title, columns, why, lacks)
 }
 
 fn section(title: &str, columns: &[&str], measured: usize, unmeasured: Unmeasured) -> Section {

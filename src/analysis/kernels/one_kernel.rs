@@ -5,8 +5,7 @@
 
 use crate::analysis::labels;
 use crate::analysis::measure::percentiles::interpolate;
-use crate::analysis::recapture;
-use crate::analysis::recapture::Lacks;
+use crate::analysis::recapture::{self, Lacks};
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::call_ranges::{NONE, names_around_calls};
 use crate::ordering::VecMap;

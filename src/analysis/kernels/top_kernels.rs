@@ -7,12 +7,11 @@ use crate::analysis::kernels::durations::{KernelDurations, Percentiles};
 use crate::analysis::kernels::kernel_sums::KernelSum;
 use crate::analysis::labels;
 use crate::analysis::measure::tally::{Tallies, Tally, key};
-use crate::analysis::recapture;
 use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
 use crate::digits::grouped;
 use crate::ordering::sorted_indices;
-use crate::trace::{DeviceId, NameId, Ns, ProcessId, Trace};
+use crate::trace::{DeviceId, NameId, Ns, ProcessId};
 
 const KERNELS: [&str; 11] = [
     "kernel_name",
@@ -58,9 +57,8 @@ const STORM_BY_PID: [&str; 13] = [
 /// Maximum number of processes, of kernels per process, and of tiny kernels.
 const MAX_ROWS: usize = 10;
 
-fn no_kernels(trace: &Trace, title: &str, columns: &[&str]) -> Section {
-    let recapture = recapture::command(trace.format, Lacks::Kernels);
-    Section::missing(title, columns, "The trace contains no GPU kernels.", &recapture)
+fn no_kernels(context: &Context, title: &str, columns: &[&str]) -> Section {
+    context.missing(title, columns, "The trace contains no GPU kernels.", Lacks::Kernels)
 }
 
 fn ns_to_us(ns: Option<f64>) -> Value {
@@ -85,7 +83,7 @@ fn kernels(context: &Context, durations: &KernelDurations) -> Section {
     let (trace, kernels) = (context.trace, context.kernels());
     let (total, count) = (kernels.total(), kernels.count());
     if count == 0 {
-        return no_kernels(trace, TITLE, &KERNELS);
+        return no_kernels(context, TITLE, &KERNELS);
     }
     let device_and_name = |sum: &KernelSum| key(sum.device.0, sum.name.0);
     let mut tallies = Tallies::default();
@@ -135,7 +133,7 @@ pub(crate) fn kernels_by_pid(context: &Context) -> Section {
         processes.merge(&Tally { key: key(sum.process.0, 0), ..sum.tally });
     }
     if processes.iter().len() == 0 {
-        return no_kernels(trace, TITLE, &KERNELS_BY_PID);
+        return no_kernels(context, TITLE, &KERNELS_BY_PID);
     }
     let kernels: Vec<Tally> = kernels.iter().copied().collect();
     let kernel = |tally: &Tally| kernels.get(tally.low() as usize).copied().unwrap_or_default();
@@ -243,7 +241,7 @@ fn launch_storm(
     let trace = context.trace;
     let rate = LaunchRate::combined(rates);
     if rate.kernels == 0 {
-        return no_kernels(trace, TITLE, &TINY_KERNELS);
+        return no_kernels(context, TITLE, &TINY_KERNELS);
     }
     let storms: Vec<String> = context
         .signals
@@ -309,7 +307,7 @@ fn launch_storm_by_pid(
     let mut processes = sorted_indices(rates.len(), &|a, b| kernels(b).cmp(&kernels(a)));
     processes.retain(|&process| kernels(process) > 0);
     if processes.is_empty() {
-        return no_kernels(trace, TITLE, &STORM_BY_PID);
+        return no_kernels(context, TITLE, &STORM_BY_PID);
     }
     let mut section =
         Section::new(TITLE, "the kernels of each process from its first start to its last end", &STORM_BY_PID);

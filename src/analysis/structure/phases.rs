@@ -8,9 +8,8 @@ use super::call_ranges::CallRanges;
 use super::kernel_time::KernelTimeByRange;
 use super::phase_names::PhaseNames;
 use super::range_times::self_times;
-use super::ranges::{self, unless_attributable};
+use super::ranges::{self, no_ranges, unless_attributable};
 use crate::analysis::context::Context;
-use crate::analysis::recapture::{self, Lacks};
 use crate::analysis::section::{Section, Value};
 use crate::ordering::sorted_indices;
 use crate::rules::PhaseMap;
@@ -55,11 +54,6 @@ fn remainder(times: &[Ns], all: Ns) -> Ns {
     times.iter().fold(all, |remainder, time| remainder - *time)
 }
 
-pub(crate) fn no_ranges(trace: &Trace, title: &str, columns: &[&str]) -> Section {
-    let recapture = recapture::command(trace.format, Lacks::Ranges);
-    Section::missing(title, columns, "The trace contains no ranges (NVTX ranges or user annotations).", &recapture)
-}
-
 /// The wall time in which at least one range is open, summed over threads.
 fn wall_time_in_ranges(trace: &Trace) -> Ns {
     self_times(trace, &|_| true).into_iter().fold(Ns::ZERO, |sum, own| sum + own)
@@ -70,7 +64,7 @@ pub(crate) fn phase_split(context: &Context) -> Section {
     const TITLE: &str = "Phases";
     let trace = context.trace;
     if trace.ranges.is_empty() {
-        return no_ranges(trace, TITLE, &SPLIT);
+        return no_ranges(context, TITLE, &SPLIT);
     }
     let split = PhaseNames::by_words(trace, &context.signals);
     let kernel_time = &context.details().kernel_time;
@@ -111,7 +105,7 @@ pub(crate) fn nvtx_phases(context: &Context, map: &PhaseMap) -> Section {
     const TITLE: &str = "Wall time by your phases";
     let trace = context.trace;
     if trace.ranges.is_empty() {
-        return no_ranges(trace, TITLE, &WALL);
+        return no_ranges(context, TITLE, &WALL);
     }
     let split = PhaseNames::by_map(map, trace);
     let mut section = Section::new(TITLE, "the nearest range that matches the phase map", &WALL)

@@ -4,7 +4,6 @@
 use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::measure::tally::{Tallies, Tally, key};
-use crate::analysis::recapture;
 use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
 use crate::trace::{NameId, ProcessId};
@@ -33,6 +32,10 @@ const ROWS_BY_PID: usize = 500;
 pub(crate) const INNERMOST: &str = "A kernel belongs to the innermost range of the launching thread that contains the \
                                     whole launch call. Work that another thread launches for a range is not counted.";
 
+pub(crate) fn no_ranges(context: &Context, title: &str, columns: &[&str]) -> Section {
+    context.missing(title, columns, "The trace contains no ranges (NVTX ranges or user annotations).", Lacks::Ranges)
+}
+
 /// Returns a section that states what is missing, if kernels cannot be attributed to ranges.
 pub(crate) fn unless_attributable(context: &Context, title: &str, columns: &[&str]) -> Option<Section> {
     let trace = context.trace;
@@ -45,7 +48,7 @@ pub(crate) fn unless_attributable(context: &Context, title: &str, columns: &[&st
     } else {
         return None;
     };
-    Some(Section::missing(title, columns, why, &recapture::command(trace.format, lacks)))
+    Some(context.missing(title, columns, why, lacks))
 }
 
 fn range_name<'a>(context: &Context<'a>) -> impl Fn(&Tally) -> &'a str + use<'a> {
@@ -57,8 +60,7 @@ pub(crate) fn nvtx_ranges(context: &Context) -> Section {
     const TITLE: &str = "Ranges";
     let trace = context.trace;
     if trace.ranges.is_empty() {
-        let why = "The trace contains no ranges (NVTX ranges or user annotations).";
-        return Section::missing(TITLE, &RANGES, why, &recapture::command(trace.format, Lacks::Ranges));
+        return no_ranges(context, TITLE, &RANGES);
     }
     let ranges = context.range_times().summed_by_low_number();
     let mut section = Section::new(TITLE, "start and end of every range, by name", &RANGES)
@@ -118,8 +120,7 @@ pub(crate) fn nvtx_by_pid(context: &Context) -> Section {
     const TITLE: &str = "Ranges by process";
     let trace = context.trace;
     if trace.ranges.is_empty() {
-        let why = "The trace contains no ranges (NVTX ranges or user annotations).";
-        return Section::missing(TITLE, &BY_PID, why, &recapture::command(trace.format, Lacks::Ranges));
+        return no_ranges(context, TITLE, &BY_PID);
     }
     let by_range = &context.details().kernel_time.by_range;
     let processes = trace.processes.len();

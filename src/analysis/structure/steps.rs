@@ -4,10 +4,9 @@
 
 use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::interpolate;
-use crate::analysis::recapture;
 use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
-use crate::analysis::structure::phases;
+use crate::analysis::structure::ranges::no_ranges;
 use crate::analysis::structure::stages::{Basis, Form, Step, steps_from_ranges};
 use crate::analysis::triage::Stage;
 use crate::digits::grouped;
@@ -43,10 +42,10 @@ pub(crate) fn steps(context: &Context) -> Section {
         return if cut > 0 {
             Section::missing(TITLE, &COLUMNS, "No step is completely inside the window.", "")
         } else if trace.ranges.is_empty() {
-            phases::no_ranges(trace, TITLE, &COLUMNS)
+            no_ranges(context, TITLE, &COLUMNS)
         } else {
             let why = "The trace has no step annotations of SGLang, vLLM or TensorRT-LLM and no ProfilerStep# ranges.";
-            Section::missing(TITLE, &COLUMNS, why, &recapture::command(trace.format, Lacks::Ranges))
+            context.missing(TITLE, &COLUMNS, why, Lacks::Ranges)
         };
     };
     let mut section = Section::new(TITLE, "ranges that mark steps, and the GPU ops launched in them", &COLUMNS)

@@ -6,7 +6,6 @@ use crate::analysis::host::idle::gap_before;
 use crate::analysis::host::idle_cause::IdleCause;
 use crate::analysis::labels;
 use crate::analysis::measure::longest::{Event, EventKind};
-use crate::analysis::recapture;
 use crate::analysis::recapture::Lacks;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::time::work::Class;
@@ -47,8 +46,12 @@ pub(crate) fn timeline_events(context: &Context) -> Section {
     longest.merge(&survey.idle.longest, &|row| row);
     longest.merge(&host.longest, &|row| row);
     if longest.offered == 0 {
-        let recapture = recapture::command(trace.format, Lacks::Kernels);
-        return Section::missing(TITLE, &COLUMNS, "The trace contains neither GPU ops nor blocking calls.", &recapture);
+        return context.missing(
+            TITLE,
+            &COLUMNS,
+            "The trace contains neither GPU ops nor blocking calls.",
+            Lacks::Kernels,
+        );
     }
     let event_count = longest.offered;
     let rows: Vec<TableRow> = longest.ranked().filter_map(|event| table_row(context, &event)).collect();
