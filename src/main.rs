@@ -1,4 +1,4 @@
-//! The command-line program, implemented in [`gpuprism::cli`]. For wasm, it is only compiled: the library has no `cli` there.
+//! The command-line program, implemented in [`gpuprism::cli`]. On wasm it does nothing: the library has no `cli` there.
 
 fn main() -> std::process::ExitCode {
     #[cfg(not(target_arch = "wasm32"))]

@@ -157,6 +157,7 @@ fn import(path: &Path, label: &str, reader: Reader) -> Result<Imported> {
     }
 }
 
+/// Decompresses the file in one thread and parses it in another.
 fn stream(file: File, path: &Path, label: &str, reader: Reader) -> Result<Imported> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let length = file.metadata().map_err(failed)?.len();

@@ -17,7 +17,7 @@ const MAX_REGEX_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct Matcher {
     ignores_case: bool,
-    /// In lower case if the rule ignores case.
+    /// The plain words, in lower case if the rule ignores case.
     words: Vec<Finder<'static>>,
     /// All alternatives that are not plain words.
     other: Option<Regex>,

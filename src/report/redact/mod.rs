@@ -321,7 +321,7 @@ impl Redactor {
         let file = path.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == ':');
         let function = line.replacen(path, "", 1);
         match public_part(file) {
-            // In an installed public package (the path is shortened), function names are public too.
+            // A shorter path means that the file is in an installed public package. Its function names are public too.
             Some(part) if file.len() != part.len() || is_public(&function) => {
                 self.scanner.without_secrets(&line.replacen(file, part, 1))
             }

@@ -15,7 +15,7 @@ use crate::project;
 /// The type of a report. Its fields lead to all other types.
 const ROOT: &str = "Report";
 
-/// Types without fields in the reference, and the description of their JSON.
+/// Types that the reference does not list, and how it describes their JSON.
 const LEAF_TYPES: [(&str, &str); 8] = [
     ("String", "text"),
     ("bool", "boolean"),
@@ -69,10 +69,10 @@ impl Sources {
         }
     }
 
-    /// Finds the type that the file `user` means by a name: the type in this file, or the only type of this name.
-    fn find(&self, name: &str, user: &Path) -> Result<&(PathBuf, Item)> {
+    /// Finds the type that a name in the file `used_in` refers to: the type of this file, or the only type of this name.
+    fn find(&self, name: &str, used_in: &Path) -> Result<&(PathBuf, Item)> {
         let types = self.types.get(name).map_or(&[][..], Vec::as_slice);
-        match (types.iter().find(|(path, _)| path == user), types) {
+        match (types.iter().find(|(path, _)| path == used_in), types) {
             (Some(found), _) | (None, [found]) => Ok(found),
             _ => bail!("{} serialised types are called {name}: the JSON reference needs one", types.len()),
         }
@@ -81,12 +81,12 @@ impl Sources {
 
 fn types(sources: &Sources) -> Result<String> {
     let mut text = "## Fields of a report\n\n".to_owned();
-    // Each type of the reference, with the file of its first user.
+    // The names of the types to list, each with the first file that uses it.
     let mut queue = vec![(ROOT.to_owned(), project::root().join("src/report/mod.rs"))];
     let mut next = 0;
-    while let Some((name, user)) = queue.get(next).cloned() {
+    while let Some((name, used_in)) = queue.get(next).cloned() {
         next += 1;
-        let (path, item) = sources.find(&name, &user)?;
+        let (path, item) = sources.find(&name, &used_in)?;
         let mut describe_and_queue = |field: &Type| -> Result<String> {
             let (description, links) = describe(field, sources)?;
             for name in links {

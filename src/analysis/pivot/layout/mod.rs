@@ -89,7 +89,7 @@ impl PivotLayout {
     }
 
     /// Whether the table also covers the shared time and the time without GPU work, which are attributed to no op. Both
-    /// are known by category and run only.
+    /// are members of the category axis and are known for whole runs only.
     fn has_unowned_time(&self) -> bool {
         let axes = self.axes();
         self.values == Measure::Elapsed

@@ -1,9 +1,9 @@
 //! The call site of every GPU op: the source location and CPU op that launched it.
 //!
 //! The external id of an op identifies its CPU op, and the correlation id identifies the call that launched it. The call
-//! site consists of the innermost Python frames around the CPU op, or else around the call, on the same thread. For a kernel
-//! of a graph replay, the call only replays the graph, so the kernel borrows a call site from a mapping trace. Cost: one
-//! sweep over the frames and CPU ops, sorted by time, for all ops.
+//! site consists of the innermost Python frames around the CPU op, or else around the call, on the same thread. A kernel of a
+//! graph replay has no launch call of its own, so it borrows a call site from a mapping trace. Cost: one sweep over the frames
+//! and CPU ops, sorted by time, for all ops together.
 
 mod captured;
 mod mapping;
@@ -127,7 +127,7 @@ impl<'a> Borrowing<'a> {
     }
 
     fn assign(&mut self, call_sites: &mut CallSites, trace: &Trace, stages: &[Option<Stage>]) {
-        // By call site: whether its ops keep it. Borrowed call sites are appended; their ops keep them.
+        // For each call site, whether its ops keep it. Borrowed call sites are appended, and their ops keep them.
         let mut is_final: Vec<bool> = call_sites.distinct.iter().map(|site| is_informative(site, self.rules)).collect();
         self.assign_captured(call_sites, trace);
         is_final.resize(call_sites.distinct.len(), true);
