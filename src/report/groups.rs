@@ -1,22 +1,9 @@
 //! Groups the tables of a report into tabs, in display order. The groups are data: `patterns/sections.json`. A section
 //! without a group is shown with the notices.
 
-use super::sections::{BY_STAGE, CONFIG, STAGE_SEPARATOR, section_name, split_stage, stages, table_id};
+use super::sections::{BY_STAGE, CONFIG, Group, STAGE_SEPARATOR, section_name, split_stage, stages, table_id};
 use super::table::Table;
 use super::{Report, is_builtin_table, table as find_table};
-use crate::json::from_json;
-
-/// A group of tables that are shown in one tab.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
-    /// Stable name.
-    pub id: String,
-    /// Displayed heading.
-    pub title: String,
-    /// Ids of its tables, top to bottom.
-    pub tables: Vec<String>,
-}
-from_json!(Group { id, title, tables });
 
 /// The ids of all tables that a report can have, except the tables of single stages.
 pub fn known_tables() -> impl Iterator<Item = &'static str> {

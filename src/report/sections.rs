@@ -8,7 +8,6 @@
 //! (`Section::from_first_op`), they are shown relative to it.
 
 use super::chart::Unit;
-use super::groups::Group;
 use super::table::{Cell, Column, Figure, Gap, Kind, Table};
 use crate::analysis::results::Run;
 use crate::analysis::section::{FIRST_OP, Section, Value};
@@ -36,6 +35,18 @@ pub(super) struct Config {
     duplicates: BTreeMap<String, String>,
 }
 from_json!(Config { groups, columns, words, names, timestamps, duplicates });
+
+/// A group of tables that are shown in one tab.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Stable name.
+    pub id: String,
+    /// Displayed heading.
+    pub title: String,
+    /// Ids of its tables, top to bottom.
+    pub tables: Vec<String>,
+}
+from_json!(Group { id, title, tables });
 
 pub(super) static CONFIG: LazyLock<Config> =
     LazyLock::new(|| embedded(json::read(include_str!("../../patterns/sections.json"))));
