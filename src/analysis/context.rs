@@ -11,7 +11,7 @@ use super::kernels::durations::KernelDurations;
 use super::kernels::groups::Groups;
 use super::kernels::kernel_sums::KernelSums;
 use super::measure::tally::Tallies;
-use super::recapture::{self, Lacks};
+use super::recapture::{self, MissingData};
 use super::section::Section;
 use super::structure::call_ranges::{CallRanges, CallRangesView};
 use super::structure::phase_names::PhaseNames;
@@ -90,8 +90,8 @@ impl<'a> Context<'a> {
     }
 
     /// A section that the trace cannot fill, with the command that captures the data it lacks.
-    pub(crate) fn missing(&self, title: &str, columns: &[&str], why: &str, lacks: Lacks) -> Section {
-        Section::missing(title, columns, why, &recapture::command(self.trace.format, lacks))
+    pub(crate) fn missing(&self, title: &str, columns: &[&str], why: &str, data: MissingData) -> Section {
+        Section::missing(title, columns, why, &recapture::command(self.trace.format, data))
     }
 
     /// Counts and sums of all GPU ops by name, stream, process and kind.

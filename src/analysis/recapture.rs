@@ -4,7 +4,7 @@ use crate::trace::Format;
 
 /// Data that a section needs and that may be missing from a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lacks {
+pub(crate) enum MissingData {
     /// GPU kernels.
     Kernels,
     /// Calls of the CUDA or HIP API with their correlation ids.
@@ -27,25 +27,28 @@ const EXPORT: &str =
     "nsys export --type sqlite --output trace.sqlite --force-overwrite=true --lazy=false trace.nsys-rep";
 
 /// Returns the command or code that records the missing data in a new trace of this format.
-pub(crate) fn command(format: Format, lacks: Lacks) -> String {
-    match (format, lacks) {
-        (Format::TorchProfiler, Lacks::Kernels | Lacks::Calls) => {
+pub(crate) fn command(format: Format, data: MissingData) -> String {
+    match (format, data) {
+        (Format::TorchProfiler, MissingData::Kernels | MissingData::Calls) => {
             "torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])".to_owned()
         }
-        (Format::TorchProfiler, Lacks::Ranges) => {
+        (Format::TorchProfiler, MissingData::Ranges) => {
             "with torch.profiler.record_function(\"prefill\"): ... around the phases of the program".to_owned()
         }
         // The report that the CSV table was exported from has the calls and ranges.
-        (Format::NsysGpuTraceCsv, Lacks::Calls | Lacks::Ranges) => EXPORT.to_owned(),
-        (Format::NsysGpuTraceCsv | Format::NsysSqlite | Format::NsysLlmExplainer, Lacks::Kernels | Lacks::Calls) => {
+        (Format::NsysGpuTraceCsv, MissingData::Calls | MissingData::Ranges) => EXPORT.to_owned(),
+        (
+            Format::NsysGpuTraceCsv | Format::NsysSqlite | Format::NsysLlmExplainer,
+            MissingData::Kernels | MissingData::Calls,
+        ) => {
             format!("{PROFILE} && {EXPORT}")
         }
-        (Format::NsysSqlite | Format::NsysLlmExplainer, Lacks::Ranges) => {
+        (Format::NsysSqlite | Format::NsysLlmExplainer, MissingData::Ranges) => {
             format!(
                 "torch.cuda.nvtx.range_push(\"prefill\") ... range_pop() in the program, then {PROFILE} && {EXPORT}"
             )
         }
-        (_, Lacks::LinkCounters) => format!("{PROFILE_METRICS} && {EXPORT}"),
-        (_, Lacks::WorkCounters) => "ncu --set roofline -o kernels CMD".to_owned(),
+        (_, MissingData::LinkCounters) => format!("{PROFILE_METRICS} && {EXPORT}"),
+        (_, MissingData::WorkCounters) => "ncu --set roofline -o kernels CMD".to_owned(),
     }
 }

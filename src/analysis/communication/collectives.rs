@@ -5,7 +5,7 @@ use super::operations::{Collectives, Tally};
 use super::{median, percent};
 use crate::analysis::context::Context;
 use crate::analysis::labels;
-use crate::analysis::recapture::{self, Lacks};
+use crate::analysis::recapture::{self, MissingData};
 use crate::analysis::section::{Section, Value};
 use crate::analysis::time::activity::{Activity, Hidden};
 use crate::analysis::time::gaps::Busy;
@@ -224,7 +224,7 @@ fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
         (_, false) => "No communication kernel was traced. CUDA graphs that were traced as a whole may contain some.",
         (false, true) => "No communication kernel ran.",
     };
-    let recapture = if may_be_hidden { recapture::command(trace.format, Lacks::Kernels) } else { String::new() };
+    let recapture = if may_be_hidden { recapture::command(trace.format, MissingData::Kernels) } else { String::new() };
     Section::missing(title, columns, why, &recapture)
 }
 

@@ -8,7 +8,7 @@
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::context::Context;
 use crate::analysis::labels;
-use crate::analysis::recapture::Lacks;
+use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::time::work::{Class, Intervals, add_interval, each_work};
 use crate::digits::grouped;
@@ -235,7 +235,7 @@ fn no_nvlink(context: &Context, title: &str, columns: &[&str]) -> Section {
         columns,
         "The trace contains no NVLink counter samples. The first command lists the metric sets: replace SET with one \
          that includes NVLink.",
-        Lacks::LinkCounters,
+        MissingData::LinkCounters,
     )
 }
 
@@ -271,7 +271,7 @@ pub(crate) fn roofline(context: &Context) -> Section {
             "The trace contains no counters of floating-point operations and device memory bytes. Nsight Compute \
              counts both and draws the roofline itself; gpuprism does not read its reports."
         };
-        return context.missing(ROOFLINE_TITLE, &ROOFLINE_COLUMNS, why, Lacks::WorkCounters);
+        return context.missing(ROOFLINE_TITLE, &ROOFLINE_COLUMNS, why, MissingData::WorkCounters);
     }
     let mut work_by_name = instances(context);
     let mut unused = 0;

@@ -6,7 +6,7 @@ use crate::analysis::context::Context;
 use crate::analysis::host::calls::LauncherGaps;
 use crate::analysis::labels;
 use crate::analysis::measure::tally::{Tallies, Tally, key};
-use crate::analysis::recapture::Lacks;
+use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::trace::{Format, NameId, Names, Ns, ProcessId};
 
@@ -18,7 +18,7 @@ const SYNC_ROWS: usize = 200;
 const BARRIER_ROWS: usize = 50;
 
 fn no_calls(context: &Context, title: &str, columns: &[&str]) -> Section {
-    context.missing(title, columns, "The trace contains no CUDA or HIP API calls.", Lacks::Calls)
+    context.missing(title, columns, "The trace contains no CUDA or HIP API calls.", MissingData::Calls)
 }
 
 /// Synchronizing calls that block their thread, by name.

@@ -4,7 +4,7 @@
 use super::idle_cause::IdleCause;
 use crate::analysis::context::Context;
 use crate::analysis::labels;
-use crate::analysis::recapture::{self, Lacks};
+use crate::analysis::recapture::{self, MissingData};
 use crate::analysis::section::{Section, Value};
 use crate::analysis::time::gaps::{Busy, Gap};
 use crate::trace::{DeviceId, Ns, Trace};
@@ -80,7 +80,7 @@ pub(crate) fn gap_before(trace: &Trace, start: Ns, next_row: usize) -> Option<Ga
 }
 
 fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
-    context.missing(title, columns, "The trace contains no GPU ops.", Lacks::Kernels)
+    context.missing(title, columns, "The trace contains no GPU ops.", MissingData::Kernels)
 }
 
 fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
@@ -97,7 +97,7 @@ fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
     if context.trace.calls.is_empty() {
         return section.limit(format!(
             "The trace contains no API calls, so the causes are unknown. To capture them: {}",
-            recapture::command(context.trace.format, Lacks::Calls)
+            recapture::command(context.trace.format, MissingData::Calls)
         ));
     }
     section

@@ -5,7 +5,7 @@ use super::latencies::{LaunchLatencies, Unmeasured};
 use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::measure::percentiles::Samples;
-use crate::analysis::recapture::Lacks;
+use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::digits::grouped;
 use crate::trace::OpKind;
@@ -158,12 +158,12 @@ fn missing(context: &Context, unmeasured: Unmeasured, title: &str, columns: &[&s
             "No launch latency can be measured in this window: all of its kernels, or their graphs, began before it.";
         return Section::missing(title, columns, why, "");
     }
-    let (why, lacks) = match (trace.gpu_ops.iter().any(|op| op.kind == OpKind::Kernel), trace.calls.is_empty()) {
-        (false, _) => ("The trace contains no GPU kernels.", Lacks::Kernels),
-        (true, true) => ("The trace contains no API calls.", Lacks::Calls),
-        (true, false) => ("No kernel of the trace is linked to the call that launched it.", Lacks::Calls),
+    let (why, data) = match (trace.gpu_ops.iter().any(|op| op.kind == OpKind::Kernel), trace.calls.is_empty()) {
+        (false, _) => ("The trace contains no GPU kernels.", MissingData::Kernels),
+        (true, true) => ("The trace contains no API calls.", MissingData::Calls),
+        (true, false) => ("No kernel of the trace is linked to the call that launched it.", MissingData::Calls),
     };
-    context.missing(title, columns, why, lacks)
+    context.missing(title, columns, why, data)
 }
 
 fn section(title: &str, columns: &[&str], measured: usize, unmeasured: Unmeasured) -> Section {

@@ -7,7 +7,7 @@ use crate::analysis::kernels::durations::{KernelDurations, Percentiles};
 use crate::analysis::kernels::kernel_sums::KernelSum;
 use crate::analysis::labels;
 use crate::analysis::measure::tally::{Tallies, Tally, key};
-use crate::analysis::recapture::Lacks;
+use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::digits::grouped;
 use crate::ordering::sorted_indices;
@@ -58,7 +58,7 @@ const STORM_BY_PID: [&str; 13] = [
 const MAX_ROWS: usize = 10;
 
 fn no_kernels(context: &Context, title: &str, columns: &[&str]) -> Section {
-    context.missing(title, columns, "The trace contains no GPU kernels.", Lacks::Kernels)
+    context.missing(title, columns, "The trace contains no GPU kernels.", MissingData::Kernels)
 }
 
 fn ns_to_us(ns: Option<f64>) -> Value {

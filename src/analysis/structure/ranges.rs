@@ -4,7 +4,7 @@
 use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::measure::tally::{Tallies, Tally, key};
-use crate::analysis::recapture::Lacks;
+use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::trace::{NameId, ProcessId};
 
@@ -33,22 +33,27 @@ pub(crate) const INNERMOST: &str = "A kernel belongs to the innermost range of t
                                     whole launch call. Work that another thread launches for a range is not counted.";
 
 pub(crate) fn no_ranges(context: &Context, title: &str, columns: &[&str]) -> Section {
-    context.missing(title, columns, "The trace contains no ranges (NVTX ranges or user annotations).", Lacks::Ranges)
+    context.missing(
+        title,
+        columns,
+        "The trace contains no ranges (NVTX ranges or user annotations).",
+        MissingData::Ranges,
+    )
 }
 
 /// Returns a section that states what is missing, if kernels cannot be attributed to ranges.
 pub(crate) fn unless_attributable(context: &Context, title: &str, columns: &[&str]) -> Option<Section> {
     let trace = context.trace;
-    let (why, lacks) = if trace.ranges.is_empty() {
-        ("The trace contains no ranges (NVTX ranges or user annotations).", Lacks::Ranges)
+    let (why, data) = if trace.ranges.is_empty() {
+        ("The trace contains no ranges (NVTX ranges or user annotations).", MissingData::Ranges)
     } else if context.kernels().sums.is_empty() {
-        ("The trace contains no GPU kernels.", Lacks::Kernels)
+        ("The trace contains no GPU kernels.", MissingData::Kernels)
     } else if trace.calls.is_empty() {
-        ("The trace contains no CUDA or HIP API calls, so the launch of a kernel is unknown.", Lacks::Calls)
+        ("The trace contains no CUDA or HIP API calls, so the launch of a kernel is unknown.", MissingData::Calls)
     } else {
         return None;
     };
-    Some(context.missing(title, columns, why, lacks))
+    Some(context.missing(title, columns, why, data))
 }
 
 fn range_name<'a>(context: &Context<'a>) -> impl Fn(&Tally) -> &'a str + use<'a> {

@@ -4,7 +4,7 @@
 
 use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::interpolate;
-use crate::analysis::recapture::Lacks;
+use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::ranges::no_ranges;
 use crate::analysis::structure::stages::{Basis, Form, Step, steps_from_ranges};
@@ -45,7 +45,7 @@ pub(crate) fn steps(context: &Context) -> Section {
             no_ranges(context, TITLE, &COLUMNS)
         } else {
             let why = "The trace has no step annotations of SGLang, vLLM or TensorRT-LLM and no ProfilerStep# ranges.";
-            context.missing(TITLE, &COLUMNS, why, Lacks::Ranges)
+            context.missing(TITLE, &COLUMNS, why, MissingData::Ranges)
         };
     };
     let mut section = Section::new(TITLE, "ranges that mark steps, and the GPU ops launched in them", &COLUMNS)

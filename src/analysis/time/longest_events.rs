@@ -6,7 +6,7 @@ use crate::analysis::host::idle::gap_before;
 use crate::analysis::host::idle_cause::IdleCause;
 use crate::analysis::labels;
 use crate::analysis::measure::longest::{Event, EventKind};
-use crate::analysis::recapture::Lacks;
+use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::time::work::Class;
 use crate::rules::names;
@@ -50,7 +50,7 @@ pub(crate) fn timeline_events(context: &Context) -> Section {
             TITLE,
             &COLUMNS,
             "The trace contains neither GPU ops nor blocking calls.",
-            Lacks::Kernels,
+            MissingData::Kernels,
         );
     }
     let event_count = longest.offered;

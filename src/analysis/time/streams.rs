@@ -2,7 +2,7 @@
 //! over the ops.
 
 use crate::analysis::context::Context;
-use crate::analysis::recapture::Lacks;
+use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::time::activity::Activity;
 use crate::analysis::time::work::Class;
@@ -15,7 +15,7 @@ const COLUMNS: [&str; 3] = ["label", "total_time_ms", "overlap_pct"];
 pub(crate) fn stream_overlap(context: &Context) -> Section {
     let trace = context.trace;
     if trace.gpu_ops.is_empty() && trace.graph_replays.is_empty() {
-        return context.missing(TITLE, &COLUMNS, "The trace contains no GPU ops.", Lacks::Kernels);
+        return context.missing(TITLE, &COLUMNS, "The trace contains no GPU ops.", MissingData::Kernels);
     }
     let devices = &context.survey().activities;
     let sum = |time: &dyn Fn(&Activity) -> i64| devices.iter().fold(Ns::ZERO, |sum, device| sum + Ns(time(device)));
