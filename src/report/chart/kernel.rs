@@ -135,7 +135,7 @@ pub fn launches(kernel: &OneKernel, width: u32) -> Chart {
         width: chart_width(width),
         height: u32::try_from(bottom + AXIS).unwrap_or(0),
         summary: format!(
-            "{} launches over {}: index most {} in {}, the longest {}.",
+            "{} launches over {}: at most {} in {}, the longest {}.",
             grouped(launched),
             duration(window.length().0),
             grouped(max_count),
