@@ -74,25 +74,16 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
         Imported::Document(text) if looks_like_phase_map(&text) => {
             PhaseMap::parse(label, &text).map(|_| Opened::Phases(text))
         }
-        Imported::Document(text) if foreign::is_foreign(&text) => opened_foreign(label, text),
+        #[cfg(target_arch = "wasm32")]
+        Imported::Document(text) if foreign::is_foreign(&text) => Ok(Opened::Foreign(text)),
+        #[cfg(not(target_arch = "wasm32"))]
+        Imported::Document(text) if foreign::is_foreign(&text) => translate(label, &text).map(Opened::Report),
         Imported::Document(_) => Err(Error::refused(
             label,
             "JSON, but no trace: it has no `traceEvents`, and it is neither a report of gpuprism or nsys-llm-explainer, nor a rule \
              file, nor a phase map",
         )),
     }
-}
-
-#[cfg(target_arch = "wasm32")]
-#[allow(clippy::unnecessary_wraps, reason = "the native version can fail")]
-fn opened_foreign(_: &str, text: String) -> Result<Opened> {
-    Ok(Opened::Foreign(text))
-}
-
-#[cfg(not(target_arch = "wasm32"))]
-#[allow(clippy::needless_pass_by_value, reason = "the version for the page keeps the text")]
-fn opened_foreign(label: &str, text: String) -> Result<Opened> {
-    translate(label, &text).map(Opened::Report)
 }
 
 /// Translates a `report.json` or `nvlink_timeseries.csv` of nsys-llm-explainer into a report.
@@ -105,13 +96,13 @@ pub fn translate(label: &str, text: &str) -> Result<Report> {
 
 /// A file that the user added: rules, a phase map, server arguments or a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RuleFile {
+pub struct UserFile {
     /// The name of the file, for error messages.
     pub file: String,
     /// Its text.
     pub text: String,
 }
-from_json!(RuleFile { file, text });
+from_json!(UserFile { file, text });
 
 /// The user's choices for an analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -128,13 +119,13 @@ pub struct Choices {
     /// the trace is used.
     pub wall_seconds: Option<String>,
     /// Rule files in addition to the built-in ones. If rules conflict, the file added last wins.
-    pub rules: Vec<RuleFile>,
+    pub rules: Vec<UserFile>,
     /// The number of rows in the table of top kernels.
     pub kernel_limit: Option<usize>,
     /// Whether to skip the sections. The other results of a large trace are then available sooner.
     pub without_sections: bool,
     /// The user's phases: a JSON object of phase name to patterns.
-    pub phase_map: Option<RuleFile>,
+    pub phase_map: Option<UserFile>,
     /// The time range to analyse, in the format of [`window()`]; `None` for the whole trace.
     pub window: Option<String>,
 }
@@ -146,10 +137,10 @@ from_json!(strict Choices {
 ///
 /// # Errors
 /// A rule file is invalid. The error names file, engine, model and rule.
-pub fn rule_book(files: &[RuleFile]) -> Result<(RuleBook, Vec<Notice>)> {
+pub fn rule_book(files: &[UserFile]) -> Result<(RuleBook, Vec<Notice>)> {
     let mut book = RuleBook::embedded();
     let mut notices = Vec::new();
-    for RuleFile { file, text } in files {
+    for UserFile { file, text } in files {
         let (mut same, mut changed): (Vec<_>, Vec<_>) =
             book.add(file, text)?.into_iter().partition(|duplicate| duplicate.was == duplicate.now);
         if same.len() > MAX_SINGLE_NOTICES {
@@ -191,9 +182,9 @@ pub fn pick_rules(book: &RuleBook, choices: &Choices) -> Result<RuleSet> {
 }
 
 /// Engine and model of all sets in the user's files.
-fn user_sets(files: &[RuleFile]) -> Result<Vec<(String, String)>> {
+fn user_sets(files: &[UserFile]) -> Result<Vec<(String, String)>> {
     let mut own = RuleBook::default();
-    for RuleFile { file, text } in files {
+    for UserFile { file, text } in files {
         own.add(file, text)?;
     }
     Ok(own.sets().map(|(engine, model)| (engine.to_owned(), model.to_owned())).collect())
@@ -344,8 +335,8 @@ pub fn one_kernel(trace: &Trace, choices: &Choices, name: &str, columns: usize) 
 }
 
 /// The last of the user's files that contains the rule, or `built in`.
-fn origin<'a>(files: &'a [RuleFile], label: &str, regex: &str) -> &'a str {
-    let has = |file: &&RuleFile| {
+fn origin<'a>(files: &'a [UserFile], label: &str, regex: &str) -> &'a str {
+    let has = |file: &&UserFile| {
         let mut book = RuleBook::default();
         book.add(&file.file, &file.text).is_ok() && book.has_rule(label, regex)
     };
@@ -399,7 +390,7 @@ pub fn stage_with_index(index: Option<u8>) -> Stage {
 ///
 /// # Errors
 /// The log contains a phrase of a diffusers backend.
-pub fn check_run_log(log: &RuleFile) -> Result<()> {
+pub fn check_run_log(log: &UserFile) -> Result<()> {
     let Some(words) = folder::diffusers_phrase(&log.text) else { return Ok(()) };
     let why = format!(
         "the log says \"{words}\": a diffusers backend did the work of this run, not the framework's own code, so a \
@@ -412,7 +403,7 @@ pub fn check_run_log(log: &RuleFile) -> Result<()> {
 ///
 /// # Errors
 /// The text is not a JSON object.
-pub fn server_args(file: &RuleFile) -> Result<ServerArgs> {
+pub fn server_args(file: &UserFile) -> Result<ServerArgs> {
     let arguments = serde_json::from_str(&file.text);
     arguments.map(ServerArgs).map_err(|error| {
         Error::refused(
@@ -428,7 +419,7 @@ mod tests {
     use crate::trace::testing::TestTrace;
 
     fn choices(rules: &[&str]) -> Choices {
-        let file = |text: &&str| RuleFile { file: "mine.json".into(), text: (*text).into() };
+        let file = |text: &&str| UserFile { file: "mine.json".into(), text: (*text).into() };
         Choices { rules: rules.iter().map(file).collect(), ..Choices::default() }
     }
 
@@ -478,7 +469,7 @@ mod tests {
     #[test]
     fn a_phase_map_adds_its_sections_and_an_invalid_one_is_refused() {
         let with_map = |text: &str| {
-            let map = RuleFile { file: "map.json".into(), text: text.into() };
+            let map = UserFile { file: "map.json".into(), text: text.into() };
             run_with(&Choices { phase_map: Some(map), ..Choices::default() })
         };
         assert!(!run_with(&Choices::default()).unwrap().sections.contains_key("nvtx_phases"));

@@ -30,7 +30,7 @@ export class Session {
     this.#renderer = renderer;
     this.#translate = translate;
     store.subscribe(['view'], (next, previous) => {
-      if (SETTINGS.some((name) => next.view[name] !== previous.view[name])) this.#analyseAll();
+      if (SETTINGS.some((name) => next.view[name] !== previous.view[name])) this.#analyzeAll();
     });
   }
 
@@ -138,12 +138,12 @@ export class Session {
     const entry = this.ownRules ?? newEntry(this.#nextId++, new File([], OWN_RULES));
     Object.assign(entry, { kind: 'rules', status: 'open', isOwnRules: true, text });
     this.#publish({ entries: this.ownRules ? this.entries : [...this.entries, entry], hasNewRules: true });
-    this.#analyseAll();
+    this.#analyzeAll();
   }
 
   /** @param {Entry} entry @param {{ gpuOnly?: boolean }} [options] */
   retry(entry, { gpuOnly = entry.gpuOnly } = {}) {
-    Object.assign(entry, { gpuOnly, problem: null, status: 'reading', kind: null, wholeResult: null });
+    Object.assign(entry, { gpuOnly, problem: null, status: 'reading', kind: null });
     this.#read(entry);
     this.#publish();
   }
@@ -165,7 +165,7 @@ export class Session {
     this.#publish({
       entries: this.entries.filter((other) => other !== entry), hasNewReports: !isAuxiliary(entry) && entry.text !== null, hasNewRules: isOpenAuxiliary,
     });
-    if (isOpenAuxiliary) this.#analyseAll();
+    if (isOpenAuxiliary) this.#analyzeAll();
   }
 
   /** @param {Entry} entry */
@@ -174,28 +174,27 @@ export class Session {
     this.#publish();
   }
 
-  /** Analyses every open trace again, after a change of the settings or of an auxiliary file. */
-  async #analyseAll() {
-    await Promise.all(this.traces.filter((entry) => entry.status !== 'failed').map((entry) => this.analyseAgain(entry)));
+  /** Analyzes every open trace again, after a change of the settings or of an auxiliary file. */
+  async #analyzeAll() {
+    await Promise.all(this.traces.filter((entry) => entry.status !== 'failed').map((entry) => this.#analyze(entry)));
   }
 
-  /** Analyses a trace without the cached result, because inputs other than its options have changed.
-   * @param {Entry} entry */
-  analyseAgain(entry) {
+  /** Analyzes a trace again after its reader has read other mapping traces. @param {Entry} entry */
+  analyzeAgain(entry) {
     entry.wholeResult = null;
-    return this.#analyse(entry);
+    return this.#analyze(entry);
   }
 
   /** @param {Entry} entry @param {string} seconds */
   setWall(entry, seconds) {
     entry.wall = seconds.trim();
-    return this.#analyse(entry);
+    return this.#analyze(entry);
   }
 
-  /** Analyses a time range. Partial results come first. @param {Entry} entry @param {string} window */
+  /** Analyzes a time range. Partial results come first. @param {Entry} entry @param {string} window */
   setWindow(entry, window) {
     entry.window = window;
-    return this.#analyse(entry, { isPartialFirst: true });
+    return this.#analyze(entry, { isPartialFirst: true });
   }
 
   /** @param {Entry} entry */
@@ -212,7 +211,7 @@ export class Session {
       Object.assign(entry, { memory, torch, ranks });
       if (kind === 'trace') {
         entry.kind = kind;
-        await this.#analyse(entry);
+        await this.#analyze(entry);
         return;
       }
       reader.close();
@@ -228,23 +227,23 @@ export class Session {
     if (kind === 'rules') await this.#renderer.ruleSets([...this.ruleFiles, { file: entry.file.name, text }]);
     Object.assign(entry, { kind, text, status: 'open', progress: null });
     this.#publish({ hasNewReports: !isAuxiliary(entry), hasNewRules: isAuxiliary(entry) });
-    if (isAuxiliary(entry)) await this.#analyseAll();
+    if (isAuxiliary(entry)) await this.#analyzeAll();
   }
 
   /** Replaces the reader by one that has read the trace with its code. @param {Entry} entry @param {Reader} reader */
   replaceReader(entry, reader) {
     entry.reader?.close();
     entry.reader = reader;
-    return this.analyseAgain(entry);
+    return this.#analyze(entry);
   }
 
   /** @param {Entry} entry @param {{ isPartialFirst?: boolean }} [options] */
-  async #analyse(entry, { isPartialFirst = false } = {}) {
+  async #analyze(entry, { isPartialFirst = false } = {}) {
     const { reader } = entry;
     if (!reader) return;
     const id = ++entry.analysisId;
     const options = this.options(entry);
-    if (entry.wholeResult?.key === JSON.stringify(options)) {
+    if (entry.wholeResult?.reader === reader && entry.wholeResult.inputs === this.#inputs(entry, options)) {
       this.#show(entry, id, options, entry.wholeResult.analysis);
       return;
     }
@@ -264,6 +263,11 @@ export class Session {
       const staysOpen = this.#fail(entry, problem);
       if (staysOpen && entry.shownOptions && entry.isPartial) await this.#complete(entry, reader, id, entry.shownOptions, problem);
     }
+  }
+
+  /** All that the result of a reader depends on, as text. @param {Entry} entry @param {Options} options */
+  #inputs(entry, options) {
+    return JSON.stringify([options, this.#serverArguments(entry)]);
   }
 
   /** @param {Entry} entry @param {Reader} reader @param {Options} options */
@@ -294,7 +298,7 @@ export class Session {
     if (id !== entry.analysisId) return;
     const { text, memory, isPartial } = analysis;
     // Cached for the return from a window to the whole trace.
-    if (!isPartial && !options.window) entry.wholeResult = { key: JSON.stringify(options), analysis };
+    if (!isPartial && !options.window) entry.wholeResult = { reader: entry.reader, inputs: this.#inputs(entry, options), analysis };
     Object.assign(entry, {
       text, memory, isPartial, shownAnalysisId: id, shownOptions: options, status: isPartial ? 'analyzing' : 'open', progress: null, problem: null,
     });

@@ -111,7 +111,7 @@ export class Triage {
     state.mapping = mapping;
     return this.#enqueue(state, async (onProgress) => {
       await state.reader.map(mapping, onProgress);
-      await this.#session.analyseAgain(entry);
+      await this.#session.analyzeAgain(entry);
     });
   }
 

@@ -338,8 +338,8 @@ export interface Entry {
   shownOptions: Options | null;
   /** True while `text` lacks sections that are being computed. */
   isPartial: boolean;
-  /** The last complete result without a window; `key` is its options. */
-  wholeResult: { key: string; analysis: Analysis } | null;
+  /** The last complete result without a window, with the reader and the inputs that gave it. */
+  wholeResult: { reader: Reader | null; inputs: string; analysis: Analysis } | null;
   /** `performance.now()` when the file was opened; null once its results are on screen. */
   openedAt: number | null;
   /** Bytes of WebAssembly memory in its worker. */

@@ -12,7 +12,7 @@ use crate::digits::grouped;
 use crate::input::folder::Entry;
 use crate::input::{Imported, Reader, Unpacker};
 use crate::report::Report;
-use crate::session::{self, Choices, Opened, RuleFile};
+use crate::session::{self, Choices, Opened, UserFile};
 use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
 use std::collections::BTreeSet;
@@ -136,15 +136,15 @@ fn modified_ms(metadata: &std::fs::Metadata) -> i64 {
 }
 
 /// Reads rule files with [`read_text`].
-pub(super) fn rules(paths: &[PathBuf]) -> Result<Vec<RuleFile>> {
+pub(super) fn rules(paths: &[PathBuf]) -> Result<Vec<UserFile>> {
     paths.iter().map(|path| read_text(path)).collect()
 }
 
 /// Reads a rule file, phase map, log or `server_args.json` as text.
-pub(super) fn read_text(path: &Path) -> Result<RuleFile> {
+pub(super) fn read_text(path: &Path) -> Result<UserFile> {
     let file = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| Error::io(&file, &error))?;
-    Ok(RuleFile { file, text })
+    Ok(UserFile { file, text })
 }
 
 fn import(path: &Path, label: &str, reader: Reader) -> Result<Imported> {

@@ -69,7 +69,7 @@ fn windows() -> impl Strategy<Value = (Vec<Work>, (f64, f64), usize, Choices)> {
     let work = prop::collection::vec((pause, length, 0_u8..10, device), 1..200);
     let attribution = prop::sample::select(vec![Attribution::FirstCome, Attribution::Fair, Attribution::Exclusive]);
     let choices = (attribution, any::<bool>(), any::<bool>()).prop_map(|(attribution, merge_devices, has_map)| {
-        let map = || RuleFile { file: "map.json".into(), text: r#"{"one": "layer", "other": "step"}"#.into() };
+        let map = || UserFile { file: "map.json".into(), text: r#"{"one": "layer", "other": "step"}"#.into() };
         Choices { attribution, merge_devices, phase_map: has_map.then(map), ..Choices::default() }
     });
     (work, (0.0..1.0, 0.0..1.0), 1_usize..12, choices)

@@ -20,7 +20,7 @@ pub use reports::Reports;
 
 use crate::json;
 use crate::report::{chart, palette};
-use crate::session::{self, RuleFile};
+use crate::session::{self, UserFile};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
@@ -55,7 +55,7 @@ struct Engine {
 /// An invalid rule file. The message names file, engine, model and rule.
 #[wasm_bindgen]
 pub fn rule_sets(files: &str) -> JsResult<JsValue> {
-    let files: Vec<RuleFile> = json::read(files).map_err(to_js_error)?;
+    let files: Vec<UserFile> = json::read(files).map_err(to_js_error)?;
     let (book, _) = session::rule_book(&files).map_err(to_js_error)?;
     let mut engines: Vec<Engine> = Vec::new();
     for (engine, model) in book.sets() {

@@ -39,10 +39,10 @@ pub(crate) fn sync(context: &Context) -> Section {
         section.figure("non_blocking_calls", host.non_blocking.count);
         section.figure("non_blocking_time_ms", Value::ms(host.non_blocking.total));
     }
-    let ranked = blocking.by_time(&|tally| trace.calls.names.get(NameId(tally.low())));
+    let ranked = blocking.by_time(&|tally| trace.calls.names.get(NameId(tally.member())));
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(SYNC_ROWS) {
-        let name = trace.calls.names.get(NameId(tally.low()));
+        let name = trace.calls.names.get(NameId(tally.member()));
         section.row([name.into(), tally.count.into(), Value::ms(tally.total), tally.average_us()]);
     }
     section
@@ -56,12 +56,12 @@ pub(crate) fn sync_by_pid(context: &Context) -> Section {
         return no_calls(context, TITLE, &SYNC_BY_PID);
     }
     let mut section = Section::new(TITLE, "durations of API calls, by process and name", &SYNC_BY_PID);
-    let ranked = context.host().synchronizing.by_time(&|tally| trace.calls.names.get(NameId(tally.low())));
+    let ranked = context.host().synchronizing.by_time(&|tally| trace.calls.names.get(NameId(tally.member())));
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(SYNC_ROWS) {
         section.row([
-            labels::pid(trace, ProcessId(tally.high())),
-            trace.calls.names.get(NameId(tally.low())).into(),
+            labels::pid(trace, ProcessId(tally.group())),
+            trace.calls.names.get(NameId(tally.member())).into(),
             tally.count.into(),
             Value::ms(tally.total),
             tally.average_us(),
@@ -84,7 +84,7 @@ pub(crate) fn barriers(context: &Context) -> Section {
     let host = context.host();
     for (kind, calls) in [(0, &host.synchronizing), (1, &host.copying)] {
         for tally in calls.iter() {
-            let name = names.intern(trace.calls.names.get(NameId(tally.low())));
+            let name = names.intern(trace.calls.names.get(NameId(tally.member())));
             barriers.merge(&Tally { key: key(kind, name.0), ..*tally });
         }
     }
@@ -97,12 +97,12 @@ pub(crate) fn barriers(context: &Context) -> Section {
         barriers.merge(&Tally { key: key(3, names.intern(KINDS[3]).0), ..launcher_gaps.gaps });
     }
     let mut section = barriers_section(context, TITLE, launcher_gaps);
-    let ranked = barriers.by_time(&|tally| names.get(NameId(tally.low())));
+    let ranked = barriers.by_time(&|tally| names.get(NameId(tally.member())));
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(BARRIER_ROWS) {
         section.row([
-            KINDS.get(tally.high() as usize).copied().into(),
-            names.get(NameId(tally.low())).into(),
+            KINDS.get(tally.group() as usize).copied().into(),
+            names.get(NameId(tally.member())).into(),
             tally.count.into(),
             Value::ms(tally.total),
             tally.average_us(),

@@ -466,7 +466,7 @@ mod tests {
         let found = session::one_kernel(&example_trace(), &choices, "k", 9).unwrap();
         assert_eq!(number(&found.detail.summary, "launches"), 1.0);
         assert_eq!(words(&found.detail.summary, "rules"), "gpuprism/default, built in");
-        let rules = session::RuleFile {
+        let rules = session::UserFile {
             file: "mine.json".to_owned(),
             text: r#"{"gpuprism": {"default": {"^k$": "mine"}}}"#.to_owned(),
         };

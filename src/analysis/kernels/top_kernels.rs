@@ -90,7 +90,7 @@ fn kernels(context: &Context, durations: &KernelDurations) -> Section {
     for sum in &kernels.sums {
         tallies.merge(&Tally { key: device_and_name(sum), ..sum.tally });
     }
-    let ranked = tallies.by_time(&|tally| trace.names.get(NameId(tally.low())));
+    let ranked = tallies.by_time(&|tally| trace.names.get(NameId(tally.member())));
     let mut section = Section::new(TITLE, "start and end of every kernel, by name and device", &KERNELS)
         .limit("Times are sums of durations: overlapping kernels each count in full.");
     section.figure("total_kernel_time_ns", total);
@@ -100,8 +100,8 @@ fn kernels(context: &Context, durations: &KernelDurations) -> Section {
         let keys = kernels.sums.iter().filter(|sum| device_and_name(sum) == tally.key).map(KernelSum::key);
         let [median, p90, _] = durations.percentiles_ns(keys).map(ns_to_us);
         section.row([
-            labels::kernel(trace, NameId(tally.low())),
-            labels::device(trace, DeviceId(tally.high())),
+            labels::kernel(trace, NameId(tally.member())),
+            labels::device(trace, DeviceId(tally.group())),
             tally.count.into(),
             tally.total.into(),
             Value::ms(tally.total),
@@ -136,20 +136,20 @@ pub(crate) fn kernels_by_pid(context: &Context) -> Section {
         return no_kernels(context, TITLE, &KERNELS_BY_PID);
     }
     let kernels: Vec<Tally> = kernels.iter().copied().collect();
-    let kernel = |tally: &Tally| kernels.get(tally.low() as usize).copied().unwrap_or_default();
-    let ranked = kernels_of_processes.by_time(&|tally| trace.names.get(NameId(kernel(tally).low())));
+    let kernel = |tally: &Tally| kernels.get(tally.member() as usize).copied().unwrap_or_default();
+    let ranked = kernels_of_processes.by_time(&|tally| trace.names.get(NameId(kernel(tally).member())));
     let mut section = Section::new(TITLE, "the process of every kernel", &KERNELS_BY_PID);
     section.figure("processes", processes.iter().len());
     section.rows_in_all = ranked.len() as u64;
     for process in processes.by_time(&|_| "").iter().take(MAX_ROWS) {
-        for tally in ranked.iter().filter(|tally| tally.high() == process.high()).take(MAX_ROWS) {
+        for tally in ranked.iter().filter(|tally| tally.group() == process.group()).take(MAX_ROWS) {
             let kernel = kernel(tally);
             section.row([
-                labels::pid(trace, ProcessId(process.high())),
+                labels::pid(trace, ProcessId(process.group())),
                 Value::ms(process.total),
                 Value::pct(process.total, total),
-                labels::kernel(trace, NameId(kernel.low())),
-                labels::device(trace, DeviceId(kernel.high())),
+                labels::kernel(trace, NameId(kernel.member())),
+                labels::device(trace, DeviceId(kernel.group())),
                 tally.count.into(),
                 Value::ms(tally.total),
                 tally.average_us(),
@@ -287,10 +287,10 @@ fn add_tiny_kernels(context: &Context, durations: &KernelDurations, section: &mu
             tiny.merge(&Tally { key: key(0, sum.name.0), count, total, ..Tally::default() });
         }
     }
-    let ranked = tiny.ranked(&|tally| tally.count as i64, &|tally| trace.names.get(NameId(tally.low())));
+    let ranked = tiny.ranked(&|tally| tally.count as i64, &|tally| trace.names.get(NameId(tally.member())));
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(MAX_ROWS) {
-        section.row([labels::kernel(trace, NameId(tally.low())), tally.count.into(), tally.average_us()]);
+        section.row([labels::kernel(trace, NameId(tally.member())), tally.count.into(), tally.average_us()]);
     }
 }
 

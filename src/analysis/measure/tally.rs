@@ -10,7 +10,7 @@ use std::collections::HashMap;
 /// Count, sum, minimum and maximum of durations under one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tally {
-    /// Two combined numbers, see [`key`].
+    /// A group and a member of it, see [`key`].
     pub(crate) key: u64,
     /// The index of the key in order of appearance.
     pub(crate) id: u32,
@@ -20,17 +20,19 @@ pub(crate) struct Tally {
     pub(crate) longest: Ns,
 }
 
-/// Combines two numbers into one key, for example a process and a range name.
-pub(crate) fn key(high: u32, low: u32) -> u64 {
-    u64::from(high) << 32 | u64::from(low)
+/// Combines a group and a member of it into one key, for example a process and the name of a range in it.
+pub(crate) fn key(group: u32, member: u32) -> u64 {
+    u64::from(group) << 32 | u64::from(member)
 }
 
 impl Tally {
-    pub(crate) fn high(&self) -> u32 {
+    /// The group of the key, see [`key`].
+    pub(crate) fn group(&self) -> u32 {
         (self.key >> 32) as u32
     }
 
-    pub(crate) fn low(&self) -> u32 {
+    /// The member of the key, see [`key`].
+    pub(crate) fn member(&self) -> u32 {
         self.key as u32
     }
 
@@ -131,7 +133,7 @@ impl Tallies {
     pub(crate) fn summed_by_low_number(&self) -> Self {
         let mut sums = Self::with_table(1, self.width as usize);
         for tally in &self.tallies {
-            sums.merge(&Tally { key: key(0, tally.low()), ..*tally });
+            sums.merge(&Tally { key: key(0, tally.member()), ..*tally });
         }
         sums
     }
@@ -168,11 +170,11 @@ mod tests {
         for (id, duration) in [(0, 10), (1, 10), (2, 4), (2, 6), (3, 1), (3, 2)] {
             tallies.add(key(7, id), Ns(duration));
         }
-        let name = |tally: &Tally| ["b", "a", "z", "c"][tally.low() as usize];
-        let order = |ranked: Vec<Tally>| ranked.iter().map(Tally::low).collect::<Vec<u32>>();
+        let name = |tally: &Tally| ["b", "a", "z", "c"][tally.member() as usize];
+        let order = |ranked: Vec<Tally>| ranked.iter().map(Tally::member).collect::<Vec<u32>>();
         assert_eq!(order(tallies.by_time(&name)), [2, 1, 0, 3]);
         assert_eq!(order(tallies.ranked(&|tally| tally.count as i64, &name)), [2, 3, 1, 0]);
         let largest = tallies.get(key(7, 2)).unwrap();
-        assert_eq!((largest.high(), largest.shortest, largest.longest, largest.total), (7, Ns(4), Ns(6), Ns(10)));
+        assert_eq!((largest.group(), largest.shortest, largest.longest, largest.total), (7, Ns(4), Ns(6), Ns(10)));
     }
 }

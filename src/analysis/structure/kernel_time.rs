@@ -81,8 +81,8 @@ impl KernelTimeByRange {
 impl Merge for KernelTimeByRange {
     fn merge(&mut self, later: &Self, ids: &IdMap) {
         for tally in later.by_range.iter() {
-            let range = ids.range_name(NameId(tally.low()));
-            self.by_range.merge(&Tally { key: key(tally.high(), range.0), ..*tally });
+            let range = ids.range_name(NameId(tally.member()));
+            self.by_range.merge(&Tally { key: key(tally.group(), range.0), ..*tally });
         }
         for (sum, more) in self.by_phase.iter_mut().zip(&later.by_phase) {
             sum.time += more.time;

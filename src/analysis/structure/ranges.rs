@@ -58,7 +58,7 @@ pub(crate) fn unless_attributable(context: &Context, title: &str, columns: &[&st
 
 fn range_name<'a>(context: &Context<'a>) -> impl Fn(&Tally) -> &'a str + use<'a> {
     let trace = context.trace;
-    |tally| trace.ranges.names.get(NameId(tally.low()))
+    |tally| trace.ranges.names.get(NameId(tally.member()))
 }
 
 pub(crate) fn nvtx_ranges(context: &Context) -> Section {
@@ -134,7 +134,7 @@ pub(crate) fn nvtx_by_pid(context: &Context) -> Section {
         all.merge(&Tally { key: key(cell.process.0, 0), ..cell.tally });
     }
     for tally in by_range.iter() {
-        inside.merge(&Tally { key: key(tally.high(), 0), ..*tally });
+        inside.merge(&Tally { key: key(tally.group(), 0), ..*tally });
     }
     let mut section = Section::new(TITLE, "ranges by process and name, and the kernels launched in them", &BY_PID)
         .limit(INNERMOST)
@@ -144,13 +144,13 @@ pub(crate) fn nvtx_by_pid(context: &Context) -> Section {
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(ROWS_BY_PID) {
         let kernels = by_range.get(tally.key).copied().unwrap_or_default();
-        let process = key(tally.high(), 0);
+        let process = key(tally.group(), 0);
         let coverage = all.get(process).map(|all| {
             let inside = inside.get(process).copied().unwrap_or_default();
             Value::pct(inside.total, all.total)
         });
         section.row([
-            labels::pid(trace, ProcessId(tally.high())),
+            labels::pid(trace, ProcessId(tally.group())),
             name(tally).into(),
             tally.count.into(),
             Value::ms(tally.total),

@@ -133,6 +133,6 @@ fn a_correlation_id_joins_only_within_its_process() {
     trace.process(2).range("b", 0..10).call_with_id("cudaLaunchKernel", 1..2, 5).launches("k", 20..23);
     let trace = trace.finish();
     let found = kernel_time(&trace, &CallRanges::of(&trace, &PhaseNames::by(&trace, &|_| None)), 0);
-    let times = found.by_range.iter().map(|tally| (trace.ranges.names.get(NameId(tally.low())), tally.total.0));
+    let times = found.by_range.iter().map(|tally| (trace.ranges.names.get(NameId(tally.member())), tally.total.0));
     assert_eq!(times.collect::<Vec<_>>(), [("b", 3), ("a", 4)]);
 }

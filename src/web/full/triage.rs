@@ -9,7 +9,7 @@ use crate::input::Importer;
 use crate::input::folder::{self, Content};
 use crate::json;
 use crate::report::Report;
-use crate::session::{self, Choices, RuleFile};
+use crate::session::{self, Choices, UserFile};
 use crate::trace::Trace;
 use crate::web::{Imported, JsResult, TraceReader, to_js_error};
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ impl Triage {
         let choices: Choices = json::read(choices).map_err(to_js_error)?;
         let server = match inputs.server {
             Some(text) => {
-                session::server_args(&RuleFile { file: session::SERVER_ARGS.to_owned(), text }).map_err(to_js_error)?
+                session::server_args(&UserFile { file: session::SERVER_ARGS.to_owned(), text }).map_err(to_js_error)?
             }
             None => ServerArgs::default(),
         };

@@ -9,7 +9,7 @@ use crate::analysis::results::{Kernel, Run};
 use crate::analysis::{CPU, SHARED};
 use crate::json::from_json;
 use crate::{Error, Result};
-use members::Members;
+use members::{Arrangement, Members};
 use std::collections::{BTreeMap, HashMap};
 
 /// One run, with its cells if its trace is available.
@@ -278,16 +278,7 @@ impl Grid {
         let max_rows = if layout.top == 0 { usize::MAX } else { layout.top };
         let rows = rows.arrange(&totals_by(rows.len(), &|(row, _)| row), max_rows);
         let columns = columns.arrange(&totals_by(columns.len(), &|(_, column)| column), MAX_COLUMNS);
-        let (column_count, row_count) = (columns.shown.len(), rows.shown.len());
-        // The last column contains the sums of the rows, and the last row the sums of the columns.
-        let mut table: Vec<Vec<Option<Sums>>> = vec![vec![None; column_count + 1]; row_count + 1];
-        for ((row, column), sums) in &cells {
-            let (row, column) = (rows.position(*row), columns.position(*column));
-            for (row, column) in [(row, column), (row, column_count), (row_count, column), (row_count, column_count)] {
-                let cell = table.get_mut(row).and_then(|cells| cells.get_mut(column));
-                cell.into_iter().for_each(|cell| cell.get_or_insert_default().add(*sums));
-            }
-        }
+        let table = table_with_totals(&cells, &rows, &columns);
         let mut values = cell_values(&table, &layout);
         let totals = values.pop().unwrap_or_default();
         // Without a column axis, the only column equals the sums of the rows, so it is removed.
@@ -316,6 +307,24 @@ impl Grid {
             grouped_steps: group_sizes.filter(|(_, size)| axes.contains(&Axis::Step) && *size > 1).collect(),
         }
     }
+}
+
+/// Lays out the sums of the cells. The last column contains the sums of the rows, and the last row the sums of the columns.
+fn table_with_totals(
+    cells: &BTreeMap<(usize, usize), Sums>,
+    rows: &Arrangement,
+    columns: &Arrangement,
+) -> Vec<Vec<Option<Sums>>> {
+    let (row_count, column_count) = (rows.shown.len(), columns.shown.len());
+    let mut table = vec![vec![None; column_count + 1]; row_count + 1];
+    for ((row, column), sums) in cells {
+        let (row, column) = (rows.position(*row), columns.position(*column));
+        for (row, column) in [(row, column), (row, column_count), (row_count, column), (row_count, column_count)] {
+            let cell = table.get_mut(row).and_then(|cells: &mut Vec<Option<Sums>>| cells.get_mut(column));
+            cell.into_iter().for_each(|cell| cell.get_or_insert_default().add(*sums));
+        }
+    }
+    table
 }
 
 /// Converts sums to absolute values, or to fractions of the sums in the last row and column.

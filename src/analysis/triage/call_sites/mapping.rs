@@ -41,7 +41,7 @@ struct Kernel {
 
 /// The call sites that a kernel borrows, one per launch in order.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Loan {
+pub(super) struct MappedCallSites {
     pub(super) call_sites: Vec<u32>,
     pub(super) resolution: Resolution,
 }
@@ -116,11 +116,11 @@ impl Mapping {
 
     /// The call sites of the kernels of a graph replay, matched with a capture by order ([`captures::find`]). `replay` has
     /// the ids of the kernels. The call site of a kernel is [`NONE`] if it is unknown.
-    pub(super) fn match_replay(&self, replay: &[u32]) -> Option<Loan> {
+    pub(super) fn match_replay(&self, replay: &[u32]) -> Option<MappedCallSites> {
         let (capture, first) = captures::find(&self.captures, replay)?;
         let is_named = self.captures.get(capture).is_some_and(|capture| capture.iter().any(Option::is_some));
         let call_sites = self.capture_call_sites.get(capture)?.get(first..first.checked_add(replay.len())?)?.to_vec();
-        Some(Loan {
+        Some(MappedCallSites {
             call_sites,
             resolution: if is_named { Resolution::BorrowedExact } else { Resolution::BorrowedRelaxed },
         })
@@ -149,12 +149,15 @@ impl Mapping {
     }
 
     /// The call sites that a kernel may borrow in a stage, by its exact canonical name or else by a similar one.
-    pub(super) fn lend(&self, name: &str, stage: Stage, rules: &FrameRules) -> Option<Loan> {
+    pub(super) fn call_sites_of(&self, name: &str, stage: Stage, rules: &FrameRules) -> Option<MappedCallSites> {
         if let Some((_, own)) = self.launched_kernels().find(|(other, _)| *other == name) {
-            return Some(Loan { call_sites: own.in_stage(stage).to_vec(), resolution: Resolution::BorrowedExact });
+            return Some(MappedCallSites {
+                call_sites: own.in_stage(stage).to_vec(),
+                resolution: Resolution::BorrowedExact,
+            });
         }
         let similar = self.similar(name, stage, rules)?;
-        Some(Loan { call_sites: similar, resolution: Resolution::BorrowedRelaxed })
+        Some(MappedCallSites { call_sites: similar, resolution: Resolution::BorrowedRelaxed })
     }
 
     /// Names and kernels that were launched from known call sites.

@@ -19,7 +19,7 @@ use crate::analysis::structure::stages::Stage;
 use crate::rules::signals::Signals;
 use crate::trace::{CallId, DeviceId, HostCode, NONE, Names, OpKind, Trace};
 use foldhash::fast::RandomState;
-use mapping::{Loan, Mapping};
+use mapping::{MappedCallSites, Mapping};
 use resolver::Resolver;
 use std::collections::HashMap;
 
@@ -92,7 +92,7 @@ impl CallSites {
         let mut call_sites = Self { distinct: resolver.distinct, by_op };
         if !mapping.is_empty() {
             let mapping = Mapping::new(mapping, &rules, &signals);
-            Borrowing::new(&mapping, &rules, names).assign(&mut call_sites, trace, stages);
+            CallSiteMapper::new(&mapping, &rules, names).assign(&mut call_sites, trace, stages);
         }
         call_sites
     }
@@ -104,26 +104,26 @@ impl CallSites {
 }
 
 /// Assigns call sites of mapping traces to the ops whose own call site is not informative.
-struct Borrowing<'a> {
+struct CallSiteMapper<'a> {
     mapping: &'a Mapping,
     rules: &'a FrameRules,
     /// Parallel to the names of the trace: the id of each in `canonical`.
     kernels: Vec<u32>,
     canonical: Names,
     /// The call sites to borrow, by kernel (id in `canonical`) and stage; `None` if the mapping has none.
-    loans: HashMap<(u32, Stage), Option<Loan>, RandomState>,
+    mapped: HashMap<(u32, Stage), Option<MappedCallSites>, RandomState>,
     /// Number of ops that have borrowed so far, by kernel, stage and device.
-    borrow_counts: HashMap<(u32, Stage, DeviceId), usize, RandomState>,
+    launch_counts: HashMap<(u32, Stage, DeviceId), usize, RandomState>,
     /// The index of each borrowed call site in [`CallSites::distinct`], by its index in the mapping and its resolution.
     indexes: HashMap<(u32, Resolution), u32, RandomState>,
 }
 
-impl<'a> Borrowing<'a> {
+impl<'a> CallSiteMapper<'a> {
     fn new(mapping: &'a Mapping, rules: &'a FrameRules, names: &[KernelName]) -> Self {
         let mut canonical = Names::default();
         let kernels = names.iter().map(|name| canonical.intern(&name.canonical).0).collect();
-        let (loans, borrow_counts, indexes) = (HashMap::default(), HashMap::default(), HashMap::default());
-        Self { mapping, rules, kernels, canonical, loans, borrow_counts, indexes }
+        let (mapped, launch_counts, indexes) = (HashMap::default(), HashMap::default(), HashMap::default());
+        Self { mapping, rules, kernels, canonical, mapped, launch_counts, indexes }
     }
 
     fn assign(&mut self, call_sites: &mut CallSites, trace: &Trace, stages: &[Option<Stage>]) {
@@ -150,17 +150,17 @@ impl<'a> Borrowing<'a> {
     /// Assigns the call sites of captured launches to the kernels of every graph replay.
     fn assign_captured(&mut self, call_sites: &mut CallSites, trace: &Trace) {
         let ids: Vec<u32> = self.canonical.iter().map(|name| self.mapping.id(name)).collect();
-        let mut loans: HashMap<Vec<u32>, Option<Loan>, RandomState> = HashMap::default();
+        let mut mapped: HashMap<Vec<u32>, Option<MappedCallSites>, RandomState> = HashMap::default();
         for replay in replays(call_sites, trace) {
             let id = |op: &u32| {
                 let kernel = trace.gpu_ops.get(*op as usize).and_then(|op| self.kernels.get(op.name.0 as usize));
                 kernel.and_then(|kernel| ids.get(*kernel as usize)).copied().unwrap_or(NONE)
             };
             let kernels: Vec<u32> = replay.iter().map(id).collect();
-            let loan = loans.entry(kernels).or_insert_with_key(|kernels| self.mapping.match_replay(kernels)).clone();
-            let Some(loan) = loan else { continue };
-            for (op, site) in replay.iter().zip(loan.call_sites).filter(|(_, site)| *site != NONE) {
-                let borrowed = self.add(site, loan.resolution, call_sites);
+            let entry = mapped.entry(kernels).or_insert_with_key(|kernels| self.mapping.match_replay(kernels));
+            let Some(MappedCallSites { call_sites: sites, resolution }) = entry.clone() else { continue };
+            for (op, site) in replay.iter().zip(sites).filter(|(_, site)| *site != NONE) {
+                let borrowed = self.add(site, resolution, call_sites);
                 if let Some(slot) = call_sites.by_op.get_mut(*op as usize) {
                     *slot = borrowed;
                 }
@@ -171,15 +171,15 @@ impl<'a> Borrowing<'a> {
     /// Returns the call site to borrow for the next op of a kernel. A workload launches its kernels in the same order in
     /// every iteration, so the ops take the call sites of the mapped launches in turn.
     fn next_call_site(&mut self, kernel: u32, stage: Stage, device: DeviceId) -> Option<(u32, Resolution)> {
-        let loan = self.loans.entry((kernel, stage)).or_insert_with(|| {
+        let mapped = self.mapped.entry((kernel, stage)).or_insert_with(|| {
             let name = self.canonical.get(crate::trace::NameId(kernel));
-            self.mapping.lend(name, stage, self.rules)
+            self.mapping.call_sites_of(name, stage, self.rules)
         });
-        let loan = loan.as_ref()?;
-        let count = self.borrow_counts.entry((kernel, stage, device)).or_default();
-        let call_site = *loan.call_sites.get(count.checked_rem(loan.call_sites.len())?)?;
+        let mapped = mapped.as_ref()?;
+        let count = self.launch_counts.entry((kernel, stage, device)).or_default();
+        let call_site = *mapped.call_sites.get(count.checked_rem(mapped.call_sites.len())?)?;
         *count += 1;
-        Some((call_site, loan.resolution))
+        Some((call_site, mapped.resolution))
     }
 
     /// Adds a call site of the mapping to those of the trace and returns its index there.
