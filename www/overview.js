@@ -50,11 +50,11 @@ function showFindings(findings, onTable) {
 }
 
 /** @param {Finding} finding @param {OnTable} onTable */
-function findingItem({ run, severity, title, cost, evidence, recommendation, table }, onTable) {
+function findingItem({ run, severity, title, cost, evidence, action, table }, onTable) {
   return el('li', {}, el('h3', {}, severityMark(severity), table ? tableLink(title, table, onTable) : title, cost && el('span', { class: 'cost' }, cost)),
     run && el('p', { class: 'note' }, run),
     el('ul', { class: 'note' }, ...evidence.map((line) => el('li', {}, ...words(line)))),
-    ...recommendation.map((line) => el('p', {}, ...words(line))));
+    ...action.map((line) => el('p', {}, ...words(line))));
 }
 
 /** @param {Run} run @param {boolean} hasFigures */

@@ -73,11 +73,12 @@ export interface Run {
 export interface Finding {
   /** Empty in a report of one run. */
   run: string;
+  id: string;
   severity: 'high' | 'medium' | 'low';
   title: string;
   cost: string;
   evidence: string[];
-  recommendation: string[];
+  action: string[];
   /** The table that has the numbers; may be empty. */
   table: string;
 }

@@ -1,5 +1,5 @@
-//! Derives findings from the rows and figures of all other sections, sorted by cost, and lists suspects for the
-//! critical path. Cost: O(rows of the sections), plus one pass over the kernel names.
+//! Derives findings from the rows and figures of all other sections, sorted by cost,
+//! Cost: O(rows of the sections), plus one pass over the kernel names.
 //!
 //! The cost of a finding is an upper bound on the time that fixing it could save: GPU time in which the device
 //! idles, only communicates or runs one kernel, or host time in which a thread is blocked. Two findings can
@@ -45,14 +45,14 @@ struct Finding {
     title: String,
     cost_ms: f64,
     evidence: String,
-    recommendation: &'static str,
+    action: &'static str,
     /// The section with the evidence.
     section: &'static str,
 }
 
-const COLUMNS: &[&str] = &["severity", "title", "cost_ms", "evidence", "recommendation", "section"];
+const COLUMNS: &[&str] = &["severity", "title", "cost_ms", "evidence", "action", "section"];
 
-/// Evaluates all rules and lists the findings by cost, each with a recommendation.
+/// Evaluates all rules and lists the findings by cost, each with an action.
 pub(crate) fn findings(context: &Context, sections: &Sections) -> Section {
     let ids = (0..).map(NameId).take(context.trace.names.len());
     let communication_kernels =
@@ -82,40 +82,9 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Section {
             finding.title.into(),
             finding.cost_ms.into(),
             finding.evidence.into(),
-            finding.recommendation.into(),
+            finding.action.into(),
             finding.section.into(),
         ]);
-    }
-    section
-}
-
-/// Lists the kernel, collective, barrier and idle device with the most time as suspects.
-pub(crate) fn critical_path(sections: &Sections) -> Section {
-    let first_row = |name: &str| sections.get(name).and_then(|section| section.rows.first());
-    let suspect = |kind: &'static str, row: &Record, name: &str, count: &str, details: String| {
-        (kind, row.words(name), row.amount("total_time_ms"), value(row, count), details)
-    };
-    let kernel = first_row("kernels").map(|row| {
-        let details = format!("{:.1} % of kernel time", row.amount("pct_total_kernel_time"));
-        suspect("kernel", row, "kernel_name", "call_count", details)
-    });
-    let collective = first_row("nccl_ops").map(|row| {
-        let details = format!("{:.1} % of it overlaps compute", row.amount("compute_overlap_pct"));
-        suspect("collective", row, "op_name", "count", details)
-    });
-    let barrier =
-        first_row("barriers").map(|row| suspect("barrier", row, "api_name", "count", row.words("barrier_kind")));
-    let idle = max_row(sections.get("gpu_idle"), "idle_ms").map(|row| {
-        let details = format!("{:.1} % of its window", row.amount("idle_pct_of_window"));
-        ("idle", format!("GPU {} idle", row.words("device_id")), row.amount("idle_ms"), Value::Null, details)
-    });
-    let mut suspects: Vec<_> = [kernel, collective, barrier, idle].into_iter().flatten().collect();
-    suspects.sort_by(|a, b| b.2.total_cmp(&a.2));
-    let columns = &["kind", "name", "total_ms", "count", "details"];
-    let mut section = Section::new("Critical path suspects", "the first rows of the other sections", columns)
-        .limit("Ranked by total time, not a traced critical path: work that overlaps other work may cost no time.");
-    for (kind, name, total_ms, count, details) in suspects {
-        section.row([kind.into(), name.into(), total_ms.into(), count, details.into()]);
     }
     section
 }
@@ -144,7 +113,7 @@ impl<'a> Rules<'a> {
         } else {
             format!("{host:.0} % of the idle time waits for a launch")
         };
-        let recommendation = if host >= 50.0 {
+        let action = if host >= 50.0 {
             "The GPU waits for the host. Use CUDA graphs, move work off the launching thread, and check the barriers \
              for what blocks it."
         } else {
@@ -160,7 +129,7 @@ impl<'a> Rules<'a> {
                 format_time(idle_ms),
                 format_time(row.amount("window_ms"))
             ),
-            recommendation,
+            action,
             section: "gpu_idle",
         })
     }
@@ -185,7 +154,7 @@ impl<'a> Rules<'a> {
                 row.words("op_name"),
                 row.amount("compute_overlap_pct")
             ),
-            recommendation: "Overlap it with compute on another stream, fuse it with adjacent kernels (all-reduce \
+            action: "Overlap it with compute on another stream, fuse it with adjacent kernels (all-reduce \
                              with norm), or send smaller or fewer messages.",
             section: "nccl_ops",
         })
@@ -206,7 +175,7 @@ impl<'a> Rules<'a> {
                 format_time(total_ms),
                 row.words("op_name")
             ),
-            recommendation: "The rank that waits longest arrives first. Find out what delays the others: uneven work \
+            action: "The rank that waits longest arrives first. Find out what delays the others: uneven work \
                              or a slow host.",
             section: "nccl_rank_skew",
         })
@@ -214,7 +183,7 @@ impl<'a> Rules<'a> {
 
     fn top_kernel(&self) -> Option<Finding> {
         let section = self.section("kernels")?;
-        // The recommendation, to profile one kernel or choose another backend, does not apply to communication.
+        // The action, to profile one kernel or choose another backend, does not apply to communication.
         let is_compute =
             |row: &&Record| row.get("kernel_name").is_none_or(|name| !self.communication_kernels.contains(name));
         // A kernel has one row per device.
@@ -236,7 +205,7 @@ impl<'a> Rules<'a> {
                 format_time(cost_ms),
                 names::short(&names::demangle(&name))
             ),
-            recommendation: "Profile this kernel with Nsight Compute or rocprof-compute, or try a faster backend for \
+            action: "Profile this kernel with Nsight Compute or rocprof-compute, or try a faster backend for \
                              its shapes.",
             section: "kernels",
         })
@@ -267,7 +236,7 @@ impl<'a> Rules<'a> {
                     bytes => format!("; {:.2} GB at {:.1} GB/s", bytes / 1e9, figure(direction, "gb_per_s")),
                 }
             ),
-            recommendation: "Keep weights and caches on the GPU instead of offloading them, use pinned host memory, \
+            action: "Keep weights and caches on the GPU instead of offloading them, use pinned host memory, \
                              and copy on a separate stream while kernels run.",
             section: "copy_engine_events",
         })
@@ -307,7 +276,7 @@ impl<'a> Rules<'a> {
                 "{process}{} kernels per second with a median of {median:.1} us",
                 grouped(rate.round() as u64)
             ),
-            recommendation: "Fuse them (torch.compile, fused ops), use larger batches, or replay them as a CUDA graph.",
+            action: "Fuse them (torch.compile, fused ops), use larger batches, or replay them as a CUDA graph.",
             section,
         })
     }
@@ -332,7 +301,7 @@ impl<'a> Rules<'a> {
                 row.words("api_name"),
                 format_time(idle_ms)
             ),
-            recommendation: "Blocked host time matters if it leaves the GPU idle. Remove .item(), .cpu() and \
+            action: "Blocked host time matters if it leaves the GPU idle. Remove .item(), .cpu() and \
                              explicit synchronization from the loop, or schedule the next step in the meantime.",
             section: "sync",
         })
@@ -348,7 +317,7 @@ impl<'a> Rules<'a> {
             title: "Copies that block the host".to_owned(),
             cost_ms: total_ms,
             evidence: format!("{} of host time in {}", format_time(total_ms), row.words("api_name")),
-            recommendation: "Use pinned memory and non_blocking=True, and copy once per step instead of once per \
+            action: "Use pinned memory and non_blocking=True, and copy once per step instead of once per \
                              tensor.",
             section: "barriers",
         })
@@ -368,7 +337,7 @@ impl<'a> Rules<'a> {
             title: format!("Most of the time is spent in {}", row.words("phase")),
             cost_ms: row.amount("total_time_ms"),
             evidence: format!("{share:.1} % of {base}"),
-            recommendation: "Tune this phase first. Improving another phase cannot change the total much.",
+            action: "Tune this phase first. Improving another phase cannot change the total much.",
             section: "phase_split",
         })
     }
@@ -381,7 +350,7 @@ impl<'a> Rules<'a> {
             title: "Much kernel time is not covered by any range".to_owned(),
             cost_ms: 0.0,
             evidence: format!("{:.1} % of kernel time is attributed to a range", 100.0 * covered),
-            recommendation:
+            action:
                 "The tables of ranges and phases cover only this part. Mark the steps of every process with ranges.",
             section: "nvtx_kernel_time",
         })
@@ -400,7 +369,7 @@ fn hidden_graphs(context: &Context) -> Option<Finding> {
         title: "CUDA graphs were traced as a whole, which hides their kernels".to_owned(),
         cost_ms: total_ns as f64 / 1e6,
         evidence: format!("the kernels of {} graph replays are missing", grouped(replays.len() as u64)),
-        recommendation: "Capture again with `--cuda-graph-trace=node`.",
+        action: "Capture again with `--cuda-graph-trace=node`.",
         section: "gpu_idle",
     })
 }
@@ -417,10 +386,6 @@ fn format_time(ms: f64) -> String {
 /// The row with the largest value in this column.
 fn max_row<'a>(section: Option<&'a Section>, column: &str) -> Option<&'a Record> {
     section?.rows.iter().max_by(|a, b| a.amount(column).total_cmp(&b.amount(column)))
-}
-
-fn value(row: &Record, column: &str) -> Value {
-    row.get(column).cloned().unwrap_or(Value::Null)
 }
 
 #[cfg(test)]

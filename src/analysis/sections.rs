@@ -51,8 +51,7 @@ pub fn explain(context: &Context) -> Sections {
         sections.insert("nvtx_phases".to_owned(), phases::nvtx_phases(context, map));
         sections.insert("nvtx_kernel_phases".to_owned(), phases::nvtx_kernel_phases(context, map));
     }
-    let (critical_path, findings) = (findings::critical_path(&sections), findings::findings(context, &sections));
-    sections.insert("critical_path".to_owned(), critical_path);
+    let findings = findings::findings(context, &sections);
     sections.insert("findings".to_owned(), findings);
     sections
 }

@@ -14,8 +14,12 @@ use serde::Serialize;
 pub struct Finding<'a> {
     /// The label of its run; empty in a report of one run.
     pub run: String,
+    /// Identifier of the rule, for scripts; empty in reports of other tools.
+    pub id: &'a str,
     /// `high`, `medium` or `low`.
     pub severity: &'a str,
+    /// How certain the finding is: `high`, `medium` or `low`; empty in reports of other tools.
+    pub confidence: &'a str,
     /// A short heading.
     pub title: &'a str,
     /// The time that can be saved, with its unit; empty if unknown.
@@ -23,7 +27,7 @@ pub struct Finding<'a> {
     /// Lines with the numbers that support it.
     pub evidence: Vec<&'a str>,
     /// Lines that say what to do.
-    pub recommendation: Vec<&'a str>,
+    pub action: Vec<&'a str>,
     /// Id of the table with the supporting rows; may be empty.
     pub table: &'a str,
 }
@@ -85,11 +89,13 @@ fn finding(row: &Record) -> Finding<'_> {
     let cost = Unit::split_suffix("cost_ms").filter(|_| cost_ms(row) > 0.0);
     Finding {
         run: String::new(),
+        id: text("id"),
         severity: text("severity"),
+        confidence: text("confidence"),
         title: text("title"),
         cost: cost.map(|(_, ms)| figure(&Cell::Time(cost_ms(row), ms)).text).unwrap_or_default(),
         evidence: lines(text("evidence")),
-        recommendation: lines(text("recommendation")),
+        action: lines(text("action")),
         table: table_id(text("section")),
     }
 }

@@ -262,7 +262,7 @@ fn figures(metric: &Json) -> Record {
 }
 
 fn findings(json: &Json) -> Section {
-    let columns = ["severity", "title", "cost_ms", "evidence", "recommendation"];
+    let columns = ["severity", "title", "cost_ms", "evidence", "action"];
     let mut section = Section::new("Findings", DERIVED_FROM, &columns);
     for finding in json.get_path(&["findings"]).map_or(&[][..], Json::elements) {
         let text = |key: &str| Value::from(finding.get_path(&[key]).and_then(Json::text).unwrap_or_default());

@@ -63,9 +63,9 @@ pub fn tables_of(report: &Report, group: &str) -> Vec<Table> {
     tables
 }
 
-/// All tables of a report: the critical path, the built-in tables, then the sections by group.
+/// All tables of a report: the built-in tables, then the sections by group.
 pub fn all_tables(report: &Report) -> Vec<Table> {
     let mut ids: Vec<String> = groups_by_stage(report).into_iter().flat_map(|group| group.tables).collect();
-    ids.sort_by_key(|id| (id != "critical_path", !is_builtin_table(id)));
+    ids.sort_by_key(|id| !is_builtin_table(id));
     ids.iter().filter_map(|id| find_table(report, id, None)).collect()
 }

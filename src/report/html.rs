@@ -156,7 +156,7 @@ fn finding_item(finding: &Finding) -> String {
         escape(finding.title),
         escape(&finding.cost),
         lines(&finding.evidence),
-        lines(&finding.recommendation),
+        lines(&finding.action),
     )
 }
 

@@ -55,7 +55,7 @@ pub fn decode(text: &str) -> Result<Report> {
 /// The maximum number of kernels per run in a slim report.
 const MAX_SLIM_KERNELS: usize = 30;
 /// The sections of a slim report.
-const SLIM_SECTIONS: [&str; 5] = ["findings", "critical_path", "steps", "triage_summary", "gpu_idle"];
+const SLIM_SECTIONS: [&str; 4] = ["findings", "steps", "triage_summary", "gpu_idle"];
 /// The maximum number of rows per section in a slim report.
 const MAX_SLIM_ROWS: usize = 12;
 

@@ -56,7 +56,7 @@ fn item(finding: &Finding) -> String {
     for line in &finding.evidence {
         text += &format!("\n  - {}", escape(line));
     }
-    for line in &finding.recommendation {
+    for line in &finding.action {
         text += &format!("\n  - **Do:** {}", escape(line));
     }
     text.push('\n');

@@ -570,8 +570,8 @@ mod tests {
     }
 
     #[test]
-    fn findings_are_shown_with_evidence_and_recommendation() {
-        let mut section = Section::new("Findings", "", &["severity", "title", "cost_ms", "evidence", "recommendation"]);
+    fn findings_are_shown_with_evidence_and_action() {
+        let mut section = Section::new("Findings", "", &["severity", "title", "cost_ms", "evidence", "action"]);
         section.row([
             "high".into(),
             "Idle".into(),

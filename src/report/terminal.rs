@@ -27,7 +27,7 @@ pub fn terminal(report: &Report, limit: usize) -> String {
         for finding in of_run(run) {
             text += &paragraph(&finding);
         }
-        for id in ["critical_path", "devices", "categories", "kernels"] {
+        for id in ["devices", "categories", "kernels"] {
             let Some(table) = table(report, id, Some(index)) else { continue };
             let table = table.without_run().without("exclusive_ns").without("fair_ns");
             text += &section(&table, if id == "kernels" { limit } else { 0 });
@@ -55,12 +55,12 @@ fn more_tables(report: &Report) -> String {
     format!("\n{}", wrapped("", "  ", &format!("More with --table: {}", others.join(", "))))
 }
 
-/// A finding: severity, title and cost; then evidence; then recommendations.
+/// A finding: severity, title and cost; then evidence; then the action.
 fn paragraph(finding: &Finding) -> String {
     let cost = if finding.cost.is_empty() { String::new() } else { format!(" ({})", finding.cost) };
     let mut text = format!("\n  {}: {}{}\n", clean(finding.severity), clean(finding.title), clean(&cost));
     finding.evidence.iter().for_each(|line| text += &wrapped("    - ", "      ", line));
-    finding.recommendation.iter().for_each(|line| text += &wrapped("    > ", "      ", line));
+    finding.action.iter().for_each(|line| text += &wrapped("    > ", "      ", line));
     text
 }
 

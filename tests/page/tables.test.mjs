@@ -163,7 +163,7 @@ test('selected rows on screen can be copied', async () => {
 test('a table with rows of different heights shows its first rows and more on demand', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=findings');
   const long = JSON.parse(await h.jsonReport(h.kineto('t.json', [['k', 0, 1_000]])));
-  const rows = Array.from({ length: 700 }, (_, at) => ({ severity: 'low', title: `finding ${at}`, cost_ms: 1, evidence: 'a\nb', recommendation: 'c' }));
+  const rows = Array.from({ length: 700 }, (_, at) => ({ severity: 'low', title: `finding ${at}`, cost_ms: 1, evidence: 'a\nb', action: 'c' }));
   long.runs[0].sections = { findings: { title: 'Findings', derived_from: '', limits: [], missing: null, summary: {}, rows_in_all: 700, columns: Object.keys(rows[0]), rows } };
   await h.drop(page, { name: 'findings.json', body: Buffer.from(JSON.stringify(long)) });
   await h.settled(page);

@@ -292,7 +292,7 @@ async function explained(sections) {
   return { name: 'explained.json', body: Buffer.from(JSON.stringify(report)) };
 }
 
-const finding = (severity, title, cost_ms) => ({ severity, title, cost_ms, evidence: `${title} 38 %\n12 gaps`, recommendation: `mend ${title}` });
+const finding = (severity, title, cost_ms) => ({ severity, title, cost_ms, evidence: `${title} 38 %\n12 gaps`, action: `mend ${title}` });
 
 test('findings are next to the chart, the first three at once and all on demand', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
@@ -312,7 +312,7 @@ test('findings are next to the chart, the first three at once and all on demand'
 
 test('commands in notices and findings are formatted as code', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
-  const rows = [{ ...finding('high', 'a', 1), recommendation: 'Capture with `--trace=node` and `-o x`.\nA name with one ` stays <b>as it is</b>.' }];
+  const rows = [{ ...finding('high', 'a', 1), action: 'Capture with `--trace=node` and `-o x`.\nA name with one ` stays <b>as it is</b>.' }];
   await h.drop(page, await explained({ findings: { title: 'Findings', rows } }));
   await h.settled(page);
   const advice = page.locator('#todo .findings > li > p');

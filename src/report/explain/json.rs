@@ -1,6 +1,7 @@
 //! Writes `report.json` with the keys of nsys-llm-explainer, but without its creation time, so that equal traces give
 //! equal bytes, and without its SQL queries.
 
+use super::critical_path::critical_path;
 use super::{by_pid, figure, notes, rows};
 use crate::analysis::results::{Run, Severity};
 use crate::analysis::section::{Record, Value};
@@ -62,7 +63,7 @@ pub fn json(run: &Run, capture: &DatabaseInfo) -> String {
             "title": finding.title,
             "cost_ms": row.get("cost_ms"),
             "evidence": finding.evidence,
-            "recommendation": finding.recommendation,
+            "recommendation": finding.action,
         })).collect::<Vec<Json>>(),
     });
     ascii(&report)
@@ -149,7 +150,7 @@ fn metrics(run: &Run, capture: &DatabaseInfo) -> Json {
     add_processes(&mut metrics, run);
     let mut metrics = nested(metrics);
     metrics.insert("nvtx_coverage_warn_threshold".to_owned(), json!(Signals::embedded().thresholds.nvtx_coverage));
-    metrics.insert("critical_path".to_owned(), json!(rows(run, "critical_path")));
+    metrics.insert("critical_path".to_owned(), json!(critical_path(run).rows));
     Json::Object(metrics)
 }
 
@@ -173,7 +174,7 @@ fn nested(metrics: Metrics) -> Map<String, Json> {
 /// Adds rows, figures, notes and presence of one table.
 fn fill(metric: &mut Map<String, Json>, table: &Table, run: &Run) {
     let Some(section) = run.sections.get(&table.section) else {
-        metric.insert(table.list.clone(), json!([]));
+        metric.insert(table.list.clone(), json!(critical_path(run).rows));
         return;
     };
     metric.insert(table.list.clone(), json!(section.rows));

@@ -1,5 +1,6 @@
 //! Writes `report.md`: the sections in the order of nsys-llm-explainer, each with its source and limits.
 
+use super::critical_path::critical_path;
 use super::{by_pid, rows};
 use crate::analysis::results::{Run, Severity};
 use crate::analysis::section::{Record, Section, Value};
@@ -7,9 +8,11 @@ use crate::digits::grouped;
 use crate::report::findings::of_run;
 use crate::report::markdown::escape;
 
+/// Maximum number of rows of the critical path suspects.
+const CRITICAL_PATH_ROWS: usize = 10;
+
 /// Heading, section, maximum number of rows.
-const SECTIONS: [(&str, &str, usize); 19] = [
-    ("Global critical path suspects", "critical_path", 10),
+const SECTIONS: [(&str, &str, usize); 18] = [
     ("Top NCCL ops", "nccl_ops", 20),
     ("NCCL rank skew", "nccl_rank_skew", 20),
     ("NVLink during NCCL", "nvlink_during_nccl", 20),
@@ -43,6 +46,8 @@ pub fn markdown(run: &Run) -> String {
         warnings.for_each(|notice| text += &format!("- {}. {}\n", escape(&notice.message), escape(&notice.advice)));
     }
     text += &next_steps(run);
+    text += "\n## Global critical path suspects\n\n";
+    text += &body(&critical_path(run), CRITICAL_PATH_ROWS);
     for (heading, name, limit) in SECTIONS {
         text += &format!("\n## {heading}\n\n");
         match run.sections.get(name) {
@@ -65,7 +70,7 @@ fn next_steps(run: &Run) -> String {
         let cost = if finding.cost.is_empty() { String::new() } else { format!(", {}", escape(&finding.cost)) };
         text += &format!("\n- **{}** ({}{cost})\n", escape(finding.title), escape(finding.severity));
         finding.evidence.iter().for_each(|line| text += &format!("  - {}\n", escape(line)));
-        finding.recommendation.iter().for_each(|line| text += &format!("  - Do: {}\n", escape(line)));
+        finding.action.iter().for_each(|line| text += &format!("  - Do: {}\n", escape(line)));
     }
     text
 }

@@ -2,6 +2,7 @@
 //!
 //! All values are those of the run's sections. [`super::foreign`] maps sections to tables and reads the files back.
 
+mod critical_path;
 mod json;
 mod markdown;
 mod summary;
