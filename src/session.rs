@@ -18,7 +18,7 @@ pub use window_cache::WindowCache;
 use crate::analysis::context::Reused;
 use crate::analysis::index::WindowSegments;
 use crate::analysis::kernels;
-use crate::analysis::kernels::one_kernel::OneKernel;
+use crate::analysis::kernels::one_kernel::{OneKernel, Sharing};
 use crate::analysis::pivot::cells;
 use crate::analysis::pivot::cells::{Axis, PivotCells};
 use crate::analysis::results::{Attribution, Notice, Run, Severity};
@@ -322,7 +322,9 @@ pub fn one_kernel(trace: &Trace, choices: &Choices, name: &str, columns: usize) 
     let part = part(trace, choices)?;
     let (book, _) = rule_book(&choices.rules)?;
     let rules = pick_rules(&book, choices)?;
-    let mut found = kernels::one_kernel::one_kernel(part.as_ref().unwrap_or(trace), &rules, name, columns);
+    let sharing = Sharing { attribution: choices.attribution, merge_devices: choices.merge_devices };
+    let trace = part.as_ref().unwrap_or(trace);
+    let mut found = kernels::one_kernel::one_kernel(trace, &rules, sharing, name, columns);
     if let Some(raw) = &found.raw {
         let rule = book.rule_of(&rules, raw, &found.name);
         let (rule, from) =

@@ -8,7 +8,7 @@
 mod common;
 
 use common::{csv_rows, directory, file_name, files, gpuprism, import, json_runs, read_json, seconds_to_ns, shared};
-use gpuprism::analysis::results::{Kernel, Run};
+use gpuprism::analysis::results::{Attribution, Kernel, Run};
 use gpuprism::input::nsys;
 use gpuprism::session::{self, Choices};
 use gpuprism::trace::{ImportProblems, Trace};
@@ -63,7 +63,7 @@ fn csv_tables_of_nsys_exports_match_the_reference_to_the_nanosecond() {
 #[test]
 fn categories_match_gputrc2graph_to_the_nanosecond() {
     for_each_of_gputrc2graph("report_as_gputrc2graph", |case| {
-        let args = ["--merge-devices", "--engine", &case.engine, "--model", &case.model];
+        let args = ["--attribution", "first-come", "--merge-devices", "--engine", &case.engine, "--model", &case.model];
         let files = [case.csv.as_ref(), Some(&case.export)];
         let runs = files.into_iter().flatten().map(|file| [&[file.to_str().unwrap()], &args[..]].concat());
         runs.for_each(|args| check_categories(case, &json_runs(&case.folder, &args)[0]));
@@ -174,7 +174,7 @@ fn the_default_rules_categorize_nearly_all_time_of_llm_servers() {
 }
 
 fn run(trace: &Trace, merge_devices: bool) -> Run {
-    session::run(trace, &Choices { merge_devices, ..Choices::default() }).unwrap()
+    session::run(trace, &Choices { attribution: Attribution::FirstCome, merge_devices, ..Choices::default() }).unwrap()
 }
 
 /// The name of the reference file of a torch trace.

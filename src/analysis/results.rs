@@ -13,9 +13,9 @@ use serde::Serialize;
 #[serde(rename_all = "snake_case")]
 pub enum Attribution {
     /// The op that started first owns the overlap, as in gputrc2graph. Equal starts: the first in the file.
-    #[default]
     FirstCome,
-    /// All running ops own equal parts.
+    /// All running ops own equal parts. The default.
+    #[default]
     Fair,
     /// An op owns only the time in which no other op runs.
     Exclusive,

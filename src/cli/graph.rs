@@ -1,10 +1,10 @@
 //! `gpuprism graph`: does the job of gputrc2graph, with the same flags and columns but without rounding.
 //!
-//! As in gputrc2graph, all devices are merged, and 0 seconds means the time span of the trace. docs/differences.md lists the differences.
+//! As in gputrc2graph, the op that started first owns an overlap, all devices are merged, and 0 seconds means the time span of the trace. docs/differences.md lists the differences.
 
 use super::{files, nsys};
 use crate::analysis::CPU;
-use crate::analysis::results::{Run, Severity};
+use crate::analysis::results::{Attribution, Run, Severity};
 use crate::report::{Report, csv_field, html_page};
 use crate::session::{self, Choices};
 use crate::{Error, Result};
@@ -75,6 +75,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let mut runs = Vec::new();
     for (index, input) in inputs.iter().enumerate() {
         let choices = Choices {
+            attribution: Attribution::FirstCome,
             merge_devices: true,
             engine: Some(input.engine.clone()),
             model: Some(input.model.clone()),

@@ -48,7 +48,7 @@ enum Format {
 #[derive(Debug, clap::Args)]
 pub(super) struct ChoiceArgs {
     /// How to attribute the time in which several GPU ops run.
-    #[arg(long, value_enum, default_value_t = AttributionArg::FirstCome)]
+    #[arg(long, value_enum, default_value_t = AttributionArg::Fair)]
     attribution: AttributionArg,
     /// Treat all devices as one, as gputrc2graph does.
     #[arg(long)]

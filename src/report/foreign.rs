@@ -79,7 +79,7 @@ fn read_report(label: &str, text: &str) -> Result<Run> {
         format: Format::NsysLlmExplainer,
         engine: None,
         rules: "gpuprism/default".to_owned(),
-        attribution: Attribution::FirstCome,
+        attribution: Attribution::default(),
         devices_merged: false,
         window: None,
         totals: Totals {

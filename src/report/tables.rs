@@ -81,15 +81,19 @@ pub(super) fn attribution_note(runs: &[(&str, &Run)]) -> String {
         return "These runs use different attributions, so their elapsed times cannot be compared.".to_owned();
     }
     let meaning = match first {
-        None | Some(Attribution::FirstCome) => {
-            "Elapsed: the part of the busy time attributed to the op; an overlap counts for the op that started first."
+        Some(Attribution::FirstCome) => {
+            "Elapsed: the part of the busy time attributed to the op; an overlap counts for the op that started first. \
+             Shares are of busy time."
         }
-        Some(Attribution::Fair) => {
-            "Elapsed: the part of the busy time attributed to the op; an overlap is split evenly among the running ops."
+        None | Some(Attribution::Fair) => {
+            "Elapsed: the part of the busy time attributed to the op; an overlap is split evenly among the running ops. \
+             Shares are of busy time."
         }
-        Some(Attribution::Exclusive) => "Elapsed: the time in which the op is the only one running.",
+        Some(Attribution::Exclusive) => {
+            "Elapsed: the time in which the op is the only one running. Shares are of the sum of these times."
+        }
     };
-    format!("{meaning} Shares are of elapsed time.")
+    meaning.to_owned()
 }
 
 fn kernels(runs: &[(&str, &Run)]) -> Table {
@@ -102,7 +106,7 @@ fn kernels(runs: &[(&str, &Run)]) -> Table {
         ("count", "Count", Kind::Count, |kernel| Cell::Count(kernel.count)),
         ("duration_ns", "Total", Kind::Time, |kernel| Cell::Ns(kernel.duration_ns)),
         ("elapsed_ns", "Elapsed", Kind::Time, |kernel| Cell::Ns(kernel.elapsed_ns)),
-        ("elapsed_share", "Share", Kind::Share, |kernel| Cell::Share(kernel.elapsed_share)),
+        ("elapsed_share", "Of busy time", Kind::Share, |kernel| Cell::Share(kernel.elapsed_share)),
         ("mean_ns", "Mean", Kind::Time, |kernel| Cell::MeanNs(kernel.mean_ns)),
         ("min_ns", "Min", Kind::Time, |kernel| Cell::Ns(kernel.min_ns)),
         ("max_ns", "Max", Kind::Time, |kernel| Cell::Ns(kernel.max_ns)),
@@ -159,8 +163,8 @@ fn categories(runs: &[(&str, &Run)]) -> Table {
         ("count", "Count", Kind::Count, |category| Cell::Count(category.count)),
         ("duration_ns", "Total", Kind::Time, |category| Cell::Ns(category.duration_ns)),
         ("elapsed_ns", "Elapsed", Kind::Time, |category| Cell::Ns(category.elapsed_ns)),
-        ("elapsed_share", "Of elapsed", Kind::Share, |category| Cell::Share(category.elapsed_share)),
-        ("bar_share", "Of wall", Kind::Share, |category| Cell::Share(category.bar_share)),
+        ("elapsed_share", "Of busy time", Kind::Share, |category| Cell::Share(category.elapsed_share)),
+        ("bar_share", "Of wall time", Kind::Share, |category| Cell::Share(category.bar_share)),
         ("exclusive_ns", "Exclusive", Kind::Time, |category| Cell::Ns(category.exclusive_ns)),
         ("fair_ns", "Fair", Kind::Time, |category| Cell::Ns(category.fair_ns)),
     ];

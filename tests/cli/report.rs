@@ -41,8 +41,8 @@ fn json_contains_the_hand_computed_numbers() {
     assert_eq!(run["devices"], json!(devices));
     let kernel = |known: &Known| {
         json!({"name": known.name, "short_name": known.name, "category": known.category, "count": known.count,
-            "duration_ns": known.duration, "elapsed_ns": known.first_come, "exclusive_ns": known.exclusive,
-            "fair_ns": known.fair, "elapsed_share": known.first_come as f64 / 38_000.0,
+            "duration_ns": known.duration, "elapsed_ns": known.fair, "exclusive_ns": known.exclusive,
+            "fair_ns": known.fair, "elapsed_share": known.fair as f64 / 38_000.0,
             "mean_ns": known.duration as f64 / known.count as f64, "min_ns": known.range.0, "max_ns": known.range.1})
     };
     assert_eq!(run["kernels"], json!(KNOWN.iter().map(kernel).collect::<Vec<_>>()));
@@ -62,7 +62,7 @@ fn csv_contains_the_hand_computed_numbers() {
         let numbers = [
             ("count", known.count),
             ("duration_ns", known.duration),
-            ("elapsed_ns", known.first_come),
+            ("elapsed_ns", known.fair),
             ("exclusive_ns", known.exclusive),
             ("fair_ns", known.fair),
             ("min_ns", known.range.0),
@@ -75,8 +75,8 @@ fn csv_contains_the_hand_computed_numbers() {
     assert_eq!(kernels.len(), 4);
     let pivot: &[&[&str]] = &[
         &["category", "five.json"],
-        &["gemm", "20000"],
-        &["communication", "13000"],
+        &["gemm", "17500"],
+        &["communication", "15500"],
         &["memory", "5000"],
         &["CPU (non-GPU)", "16000"],
     ];
@@ -103,12 +103,12 @@ fn the_terminal_shows_the_hand_computed_numbers() {
     let want: &[&[&str]] = &[
         &["0", "3", "25.0", "20.0", "7.00", "74.1", "27.0"],
         &["1", "2", "18.0", "18.0", "9.00", "66.7", "18.0"],
-        &["gemm", "2", "20.0", "20.0", "52.6", "37.0"],
-        &["communication", "2", "18.0", "13.0", "34.2", "24.1"],
+        &["gemm", "2", "20.0", "17.5", "46.1", "32.4"],
+        &["communication", "2", "18.0", "15.5", "40.8", "28.7"],
         &["memory", "1", "5.00", "5.00", "13.2", "9.26"],
         &["CPU", "(non-GPU)", "16.0", "29.6"],
-        &[GEMM, "gemm", "2", "20.0", "20.0", "52.6", "10.0", "10.0", "10.0"],
-        &[NCCL, "communication", "2", "18.0", "13.0", "34.2", "9.00", "8.00", "10.0"],
+        &[GEMM, "gemm", "2", "20.0", "17.5", "46.1", "10.0", "10.0", "10.0"],
+        &[NCCL, "communication", "2", "18.0", "15.5", "40.8", "9.00", "8.00", "10.0"],
         &["total", "5", "43.0", "38.0"],
     ];
     assert_eq!(lines(&text, &first, |line| line.split_whitespace().collect()), want, "{text}");
@@ -127,15 +127,15 @@ fn markdown_contains_the_hand_computed_numbers() {
     let text = whole.split("\n## Top kernels").next().unwrap().to_owned();
     let first = ["gemm", "communication", "memory", "CPU (non-GPU)", "0", "1", r"nvjet\_tst\_64x8", "total"];
     let want: &[&[&str]] = &[
-        &[r"nvjet\_tst\_64x8", "gemm", "2", "20.0", "20.0", "52.6", "10.0", "10.0", "10.0", "15.0", "17.5"],
+        &[r"nvjet\_tst\_64x8", "gemm", "2", "20.0", "17.5", "46.1", "10.0", "10.0", "10.0", "15.0", "17.5"],
         &["total", "", "5", "43.0", "38.0", "", "", "", "", "", ""],
-        &["gemm", "20.0"],
-        &["communication", "13.0"],
+        &["gemm", "17.5"],
+        &["communication", "15.5"],
         &["memory", "5.00"],
         &["CPU (non-GPU)", "16.0"],
         &["total", "54.0"],
-        &["gemm", "2", "20.0", "20.0", "52.6", "37.0", "15.0", "17.5"],
-        &["communication", "2", "18.0", "13.0", "34.2", "24.1", "13.0", "15.5"],
+        &["gemm", "2", "20.0", "17.5", "46.1", "32.4", "15.0", "17.5"],
+        &["communication", "2", "18.0", "15.5", "40.8", "28.7", "13.0", "15.5"],
         &["memory", "1", "5.00", "5.00", "13.2", "9.26", "5.00", "5.00"],
         &["CPU (non-GPU)", "", "", "16.0", "", "29.6", "", ""],
         &["0", "", "3", "25.0", "20.0", "7.00", "74.1", "27.0"],
@@ -155,12 +155,12 @@ fn html_contains_the_hand_computed_numbers() {
         table.split("<tr").skip(2).map(values).collect()
     };
     for (row, known) in exact("kernels").iter().zip(&KNOWN) {
-        let Known { count, duration, first_come, exclusive, fair, range, .. } = known;
+        let Known { count, duration, exclusive, fair, range, .. } = known;
         let found = [row[0], row[1], row[2], row[5], row[6], row[7], row[8]];
-        let want = [count, duration, first_come, &range.0, &range.1, exclusive, fair].map(i64::to_string);
+        let want = [count, duration, fair, &range.0, &range.1, exclusive, fair].map(i64::to_string);
         assert_eq!(found, want.each_ref().map(String::as_str), "{}", known.name);
     }
-    assert_eq!(exact("pivot"), [["20000"], ["13000"], ["5000"], ["16000"]]);
+    assert_eq!(exact("pivot"), [["17500"], ["15500"], ["5000"], ["16000"]]);
     assert_eq!(exact("devices")[1][..4], ["2", "18000", "18000", "9000"]);
 }
 
@@ -190,7 +190,7 @@ fn an_earlier_report_reads_back_unchanged_and_can_be_combined_with_traces() {
     let pivot =
         csv_rows(&printed(&folder, ["report", "earlier.json", "five.json", "--format", "csv", "--table", "pivot"]));
     assert_eq!(pivot[0], ["category", "five.json", "five.json (2)", "total"]);
-    assert_eq!(pivot[1], ["gemm", "20000", "20000", "40000"]);
+    assert_eq!(pivot[1], ["gemm", "17500", "17500", "35000"]);
 }
 
 #[test]
@@ -227,7 +227,8 @@ fn attribution_decides_which_op_gets_the_time_of_an_overlap() {
 
 #[test]
 fn merged_devices_are_one_timeline_and_still_listed() {
-    let run = &json_runs(&example("report_merged"), &["five.json", "--merge-devices"])[0];
+    let args = ["five.json", "--merge-devices", "--attribution", "first-come"];
+    let run = &json_runs(&example("report_merged"), &args)[0];
     // In order of start: gemm 100 to 110, gemm on to 112, NCCL on to 115, NCCL on to 120, copy.
     for (category, elapsed) in [("gemm", 12_000), ("communication", 8_000), ("memory", 5_000)] {
         assert_eq!(find(&run["categories"], "category", category)["elapsed_ns"], elapsed);

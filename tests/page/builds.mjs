@@ -46,7 +46,7 @@ function assertSame(name, expected, actual) {
 const CHOICES = {
   report: [{}, []],
   window: [{ window: '0.0001-0.004' }, ['--window', '0.0001-0.004']],
-  merged: [{ attribution: 'fair', merge_devices: true }, ['--attribution', 'fair', '--merge-devices']],
+  merged: [{ attribution: 'first_come', merge_devices: true }, ['--attribution', 'first-come', '--merge-devices']],
 };
 
 const LAYOUT = { rows: 'stage', columns: 'category', values: 'elapsed', percent: null, top: 0 };

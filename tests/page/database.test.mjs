@@ -69,10 +69,10 @@ test('later settings apply to an export, and a trace is compared with it', async
   await h.drop(page, { name: 'run.sqlite', body: small }, h.kineto('b.json', h.SERVER_OPS));
   await h.settled(page);
   await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 2);
-  await page.locator('[name=attribution]').selectOption('fair');
+  await page.locator('[name=attribution]').selectOption('exclusive');
   await h.settled(page);
   const { runs } = JSON.parse((await h.exported(page, 'json')).body);
-  assert.deepEqual(runs.map(({ label, attribution }) => [label, attribution]), [['run.sqlite', 'fair'], ['b.json', 'fair']]);
+  assert.deepEqual(runs.map(({ label, attribution }) => [label, attribution]), [['run.sqlite', 'exclusive'], ['b.json', 'exclusive']]);
   assert.deepEqual(faults, []);
   await close();
 });

@@ -149,14 +149,14 @@ test('settings apply to the report', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, h.kineto('server.json', h.SERVER_OPS));
   await h.settled(page);
-  await page.locator('[name=attribution]').selectOption('fair');
+  await page.locator('[name=attribution]').selectOption('first_come');
   await page.locator('[name=devices]').selectOption('merged');
   await page.locator('#wall summary').click();
   await page.locator('#wall input').fill('1.5');
   await page.locator('#wall input').press('Enter');
   await h.settled(page);
   const [run] = JSON.parse((await h.exported(page, 'json')).body).runs;
-  assert.equal(run.attribution, 'fair');
+  assert.equal(run.attribution, 'first_come');
   assert.equal(run.devices_merged, true);
   assert.equal(run.wall.source, 'given');
   assert.equal(run.wall.wall_ns, 1_500_000_000);

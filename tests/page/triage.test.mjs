@@ -127,12 +127,12 @@ test('later settings keep the triage, and the address restores the tab', async (
   await h.settled(page);
   await openTriage(page);
   assert.match(page.url(), /tab=triage/);
-  await page.locator('[name=attribution]').selectOption('fair');
+  await page.locator('[name=attribution]').selectOption('exclusive');
   await h.drop(page, { name: 'mine.json', body: Buffer.from(JSON.stringify({ gpuprism: { default: { rms: 'my_norm' } } })) });
   await page.locator('#legend button', { hasText: 'my_norm' }).waitFor();
   await triaged(page);
   const [run] = (await report(page)).runs;
-  assert.equal(run.attribution, 'fair');
+  assert.equal(run.attribution, 'exclusive');
   assert.ok(run.categories.some(({ category }) => category === 'my_norm'));
   assert.ok(run.sections.triage_kernels);
   await page.reload();

@@ -194,9 +194,9 @@ test('leaving a window shows the whole trace at once, with the current settings'
   assert.equal(await report(), reported);
   await dragOver(page, 0.3, 0.7);
   await page.waitForFunction((text) => document.querySelector('.run-facts').innerText !== text, whole);
-  await page.selectOption('[name=attribution]', 'fair');
+  await page.selectOption('[name=attribution]', 'exclusive');
   assert.equal(await analysesOf(() => page.getByRole('button', { name: 'Whole trace' }).click()) > 0, true);
-  assert.equal(JSON.parse(await report()).runs[0].attribution, 'fair');
+  assert.equal(JSON.parse(await report()).runs[0].attribution, 'exclusive');
   assert.deepEqual(faults, []);
   await close();
 });

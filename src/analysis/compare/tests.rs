@@ -149,7 +149,7 @@ fn runs_that_measure_different_things_are_refused_with_a_remedy() {
     assert_refused(&TestTrace::new().label("A").run(), &a, &["A has no GPU op"]);
     let b = without_steps("B", "NVIDIA H100", 10);
     assert!(compare_with_first(&[&a, &b]).is_possible());
-    assert_refused(&a, &Run { attribution: Attribution::Fair, ..b.clone() }, &["by fair, A by first-come"]);
+    assert_refused(&a, &Run { attribution: Attribution::FirstCome, ..b.clone() }, &["by first-come, A by fair"]);
     assert_refused(&a, &Run { rules: "vllm/llama".to_owned(), ..b.clone() }, &["vllm/llama"]);
     let two = trace("two").kernel(GEMM, 0..10).named_device(1, "NVIDIA H100").kernel(GEMM, 0..10).run();
     assert_refused(&a, &two, &["2 devices", "one rank of each"]);

@@ -6,8 +6,10 @@
 use crate::analysis::labels;
 use crate::analysis::measure::percentiles::interpolate;
 use crate::analysis::recapture::{self, MissingData};
+use crate::analysis::results::Attribution;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::call_ranges::{NONE, names_around_calls};
+use crate::analysis::time::attribution::{share_out, share_out_merged};
 use crate::ordering::VecMap;
 use crate::rules::{RuleSet, names};
 use crate::trace::{DeviceId, GpuOp, NameId, Ns, Spans, Trace, Window};
@@ -56,6 +58,15 @@ pub struct Bin {
     pub count: u64,
     /// Fraction of all launches.
     pub share: f64,
+}
+
+/// How overlapping time is attributed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sharing {
+    /// Which op owns the time in which several run.
+    pub attribution: Attribution,
+    /// Whether all devices are one timeline.
+    pub merge_devices: bool,
 }
 
 /// Launches by start time.
@@ -108,7 +119,8 @@ const DECADE_BOUNDARIES: [i64; 10] = [100, 126, 158, 200, 251, 316, 398, 501, 63
 const PERCENTILES: [u64; 3] = [50, 90, 99];
 
 /// Computes the details of the GPU ops with this name, raw or demangled. `columns` is the number of columns over time.
-pub fn one_kernel(trace: &Trace, rules: &RuleSet, name: &str, columns: usize) -> OneKernel {
+/// Overlaps are attributed as in the report with the same `sharing`.
+pub fn one_kernel(trace: &Trace, rules: &RuleSet, sharing: Sharing, name: &str, columns: usize) -> OneKernel {
     let matching = MatchingNames::find(trace, name);
     let ops: Vec<(usize, GpuOp)> =
         trace.gpu_ops.iter().enumerate().filter(|(_, op)| matching.contains(op.name)).collect();
@@ -117,7 +129,7 @@ pub fn one_kernel(trace: &Trace, rules: &RuleSet, name: &str, columns: usize) ->
     let category = raw.as_deref().map(|raw| rules.category(raw, &full).to_owned()).unwrap_or_default();
     let durations = sorted(ops.iter().map(|(_, op)| op.duration));
     OneKernel {
-        detail: detail(trace, &matching, &ops, &durations, &category),
+        detail: detail(trace, sharing, &matching, &ops, &durations, &category),
         callers: callers(trace, &ops),
         neighbours: neighbours(trace, &matching, ops.len()),
         histogram: histogram(&durations),
@@ -169,6 +181,7 @@ fn statistics_us(sorted: &[i64]) -> [Value; 6] {
 
 fn detail(
     trace: &Trace,
+    sharing: Sharing,
     matching: &MatchingNames,
     ops: &[(usize, GpuOp)],
     durations: &[i64],
@@ -180,13 +193,12 @@ fn detail(
         return Section::missing(TITLE, &DETAIL, &format!("No GPU op in {scope} has this name."), "");
     }
     let mut section = Section::new(TITLE, "start and end of every launch", &DETAIL).limit(
-        "Of busy time: the time attributed to the kernel, as a share of the busy time of its devices. An overlap \
-         counts for the op that started first.",
+        "Of busy time: the elapsed time of the kernel as a share of the busy time of all devices, as in the kernel table.",
     );
     if trace.cut.is_some_and(|cut| cut.cut_ops > 0) {
         section = section.limit("Only the part of a launch inside the window counts.");
     }
-    let (owned, busy) = owned_and_busy(trace, matching);
+    let (owned, busy) = owned_and_busy(trace, sharing, matching);
     section.figure("launches", durations.len());
     section.figure("total_time_ns", sum(durations));
     section.figure("busy_share_pct", Value::pct(owned, busy));
@@ -220,24 +232,13 @@ fn stream([_, high, low, _]: Key) -> i64 {
     (i64::from(high) << 32) | i64::from(low)
 }
 
-/// The time that the kernel owns under first-come attribution, and the busy time of the devices on which it owns any.
-fn owned_and_busy(trace: &Trace, matching: &MatchingNames) -> (Ns, Ns) {
-    let mut devices: Vec<(Ns, Ns, Ns)> = vec![(Ns(i64::MIN), Ns::ZERO, Ns::ZERO); trace.devices.len()];
-    for op in trace.gpu_ops.iter() {
-        let Some((covered_until, owned, busy)) = devices.get_mut(op.device.0 as usize) else { continue };
-        let from = op.start.max(*covered_until);
-        if op.end() <= from {
-            continue;
-        }
-        let time = op.end().since(from);
-        *busy += time;
-        if matching.contains(op.name) {
-            *owned += time;
-        }
-        *covered_until = op.end();
-    }
-    let used = devices.iter().filter(|(_, owned, _)| *owned > Ns::ZERO);
-    used.fold((Ns::ZERO, Ns::ZERO), |(owned, busy), device| (owned + device.1, busy + device.2))
+/// The elapsed time of the kernel, and of all GPU ops.
+fn owned_and_busy(trace: &Trace, sharing: Sharing, matching: &MatchingNames) -> (Ns, Ns) {
+    let owned = if sharing.merge_devices { share_out_merged(trace) } else { share_out(trace) };
+    let own_times = (0..).map(NameId).zip(owned.elapsed_ns(sharing.attribution));
+    own_times.fold((Ns::ZERO, Ns::ZERO), |(own, all), (name, time)| {
+        (if matching.contains(name) { own + Ns(*time) } else { own }, all + Ns(*time))
+    })
 }
 
 /// Durations or gaps in nanoseconds by key. One type for all uses keeps the WebAssembly module small.
@@ -425,7 +426,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn find(trace: &Trace, name: &str) -> OneKernel {
-        one_kernel(trace, RuleBook::gpuprism_default().unwrap(), name, 10)
+        one_kernel(trace, RuleBook::gpuprism_default().unwrap(), Sharing::default(), name, 10)
     }
 
     /// `k` runs at 0..10 and 20..50, each followed by an op `other`, and is launched in the ranges `one` and `two`.
@@ -489,7 +490,8 @@ mod tests {
             for (start, duration) in (0..).zip(&durations) {
                 trace.kernel("k", start..start + duration);
             }
-            let found = one_kernel(&trace.finish(), RuleBook::gpuprism_default().unwrap(), "k", columns);
+            let rules = RuleBook::gpuprism_default().unwrap();
+            let found = one_kernel(&trace.finish(), rules, Sharing::default(), "k", columns);
             for bin in &found.histogram.bins {
                 let inside = durations.iter().filter(|duration| (bin.from.0..bin.to.0).contains(duration)).count();
                 prop_assert_eq!(bin.count, inside as u64);

@@ -43,6 +43,13 @@ impl OwnedTime {
     }
 }
 
+/// Attributes the time of each device separately.
+pub fn share_out(trace: &Trace) -> OwnedTime {
+    let mut sweep = ShareSweep::new(trace.devices.len(), trace.names.len());
+    trace.gpu_ops.iter().for_each(|op| sweep.add(op.name.0 as usize, op.device.0 as usize, &op));
+    sweep.finish().owned(trace)
+}
+
 /// Attributes the time of all devices as one timeline.
 pub fn share_out_merged(trace: &Trace) -> OwnedTime {
     let mut sweep = ShareSweep::new(1, trace.names.len());
