@@ -14,6 +14,7 @@ use crate::ordering::VecMap;
 use crate::rules::engines::{Engines, Evidence};
 use crate::rules::{PhaseMap, RuleSet, names};
 use crate::trace::{Cut, Ns, OpKind, Trace};
+use std::borrow::Cow;
 
 /// The user's choices for a run.
 #[derive(Debug, Clone, Default)]
@@ -130,23 +131,22 @@ fn totals_by_name(trace: &Trace, groups: &[Group]) -> Vec<NameTotals> {
 
 fn kernels(trace: &Trace, rules: &RuleSet, options: &Options, owned: &OwnedTime, totals: &[NameTotals]) -> Vec<Kernel> {
     let columns = owned.elapsed_ns(options.attribution).iter().zip(&owned.exclusive_ns).zip(&owned.fair_ns);
-    let rows = trace.names.iter().zip(totals).zip(columns);
-    rows.map(|((name, totals), ((&elapsed_ns, &exclusive_ns), &fair_ns))| {
-        let demangled = names::demangle(name);
-        Kernel {
-            name: name.to_owned(),
-            short_name: names::short(&demangled),
-            category: rules.category(name, &demangled).to_owned(),
-            count: totals.count,
-            duration_ns: totals.duration_ns,
-            elapsed_ns,
-            exclusive_ns,
-            fair_ns,
-            elapsed_share: 0.0,
-            mean_ns: share(totals.duration_ns, i64::try_from(totals.count).unwrap_or(i64::MAX)),
-            min_ns: totals.min_ns,
-            max_ns: totals.max_ns,
-        }
+    let demangled: Vec<Cow<str>> = trace.names.iter().map(names::demangle).collect();
+    let names = trace.names.iter().zip(&demangled).zip(names::distinct(&demangled));
+    let rows = names.zip(totals).zip(columns);
+    rows.map(|((((name, demangled), short_name), totals), ((&elapsed_ns, &exclusive_ns), &fair_ns))| Kernel {
+        name: name.to_owned(),
+        short_name,
+        category: rules.category(name, demangled).to_owned(),
+        count: totals.count,
+        duration_ns: totals.duration_ns,
+        elapsed_ns,
+        exclusive_ns,
+        fair_ns,
+        elapsed_share: 0.0,
+        mean_ns: share(totals.duration_ns, i64::try_from(totals.count).unwrap_or(i64::MAX)),
+        min_ns: totals.min_ns,
+        max_ns: totals.max_ns,
     })
     .collect()
 }

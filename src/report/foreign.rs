@@ -14,6 +14,7 @@ use crate::json::{self, Json, embedded, from_json};
 use crate::ordering::VecMap;
 use crate::rules::{RuleBook, names};
 use crate::{Error, Result, capitalize};
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 /// A table of nsys-llm-explainer and the section with the same contents.
@@ -348,16 +349,19 @@ fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>)
     }
     let union = busy.union_ns().min(total);
     let rules = RuleBook::gpuprism_default();
+    let demangled: Vec<Cow<str>> = sums.0.iter().map(|(name, _)| names::demangle(name)).collect();
+    let short_names = names::distinct(&demangled);
     let mut kernels: Vec<Kernel> = sums
         .0
         .iter()
-        .map(|&(name, (count, duration_ns, min_us, max_us))| {
-            let demangled = names::demangle(name);
+        .zip(&demangled)
+        .zip(short_names)
+        .map(|((&(name, (count, duration_ns, min_us, max_us)), demangled), short_name)| {
             let elapsed_ns = proportion(union, duration_ns, total);
-            let category = rules.map_or("misc", |rules| rules.category(name, &demangled)).to_owned();
+            let category = rules.map_or("misc", |rules| rules.category(name, demangled)).to_owned();
             Kernel {
                 name: name.to_owned(),
-                short_name: names::short(&demangled),
+                short_name,
                 category,
                 count,
                 duration_ns,

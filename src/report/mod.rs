@@ -22,6 +22,7 @@ mod pivot;
 pub mod ranks;
 pub mod redact;
 mod sections;
+mod short_names;
 mod sort_filter;
 pub mod table;
 mod tables;

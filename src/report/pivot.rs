@@ -8,6 +8,7 @@ use crate::analysis::pivot::layout::{
 };
 use crate::analysis::results::Run;
 use crate::{Result, capitalize, rules::names};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// Builds the pivot table of these runs.
@@ -94,17 +95,25 @@ fn axis_name(axis: Axis) -> &'static str {
     }
 }
 
-/// Short forms of kernel names, by full name.
-struct ShortNames<'a>(HashMap<&'a str, &'a str>);
+/// Short forms of kernel names, by full name. The names of several runs are shortened together, so that they differ.
+struct ShortNames<'a>(HashMap<&'a str, Cow<'a, str>>);
 
 impl<'a> ShortNames<'a> {
     fn of(sources: &[Source<'a>]) -> Self {
+        if let [source] = sources {
+            let kernels = source.run.kernels.iter();
+            return Self(kernels.map(|kernel| (&*kernel.name, Cow::Borrowed(&*kernel.short_name))).collect());
+        }
         let kernels = sources.iter().flat_map(|source| &source.run.kernels);
-        Self(kernels.map(|kernel| (kernel.name.as_str(), kernel.short_name.as_str())).collect())
+        let mut full: Vec<&str> = kernels.map(|kernel| kernel.name.as_str()).collect();
+        full.sort_unstable();
+        full.dedup();
+        let demangled: Vec<Cow<str>> = full.iter().map(|name| names::demangle(name)).collect();
+        Self(full.into_iter().zip(names::distinct(&demangled).into_iter().map(Cow::Owned)).collect())
     }
 
     fn short(&self, name: &str) -> String {
-        self.0.get(name).map_or_else(|| names::short(name), |short| (*short).to_owned())
+        self.0.get(name).map_or_else(|| names::short(name), |short| short.clone().into_owned())
     }
 }
 

@@ -8,6 +8,7 @@
 //! (`Section::from_first_op`), they are shown relative to it.
 
 use super::chart::Unit;
+use super::short_names::ShortNames;
 use super::table::{Cell, Column, Figure, Gap, Kind, Table};
 use crate::analysis::results::Run;
 use crate::analysis::section::{FIRST_OP, Section, Value};
@@ -16,6 +17,7 @@ use crate::capitalize;
 use crate::digits::grouped;
 use crate::json::{self, embedded, from_json};
 use crate::rules::names;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -101,10 +103,13 @@ pub(super) fn stages<'a>(section: &str, runs: impl Iterator<Item = &'a Run>) -> 
 pub(super) fn table(id: &str, runs: &[(&str, &Run)]) -> Option<Table> {
     let name = section_name(id);
     let (_, stage) = split_stage(id);
-    let sections: Vec<(&str, &Section)> =
-        runs.iter().filter_map(|(label, run)| Some((*label, run.sections.get(name)?))).collect();
+    let chosen = || runs.iter().filter_map(|(label, run)| Some((*label, run.sections.get(name)?, *run)));
+    let sections: Vec<(&str, &Section)> = chosen().map(|(label, section, _)| (label, section)).collect();
     let (_, first) = sections.iter().find(|(_, section)| section.missing.is_none()).or(sections.first())?;
-    let table = table_of(id, &sections, first);
+    let short_names: Vec<ShortNames> = chosen().map(|(.., run)| ShortNames::of(run)).collect();
+    let table = table_of(id, &sections, first, &|section, name| {
+        short_names.get(section).map_or_else(|| names::short(name), |names| names.short(name))
+    });
     match stage {
         Some(stage) => {
             let is_first = stages(name, runs.iter().map(|(_, run)| *run)).first() == Some(&stage);
@@ -116,22 +121,32 @@ pub(super) fn table(id: &str, runs: &[(&str, &Run)]) -> Option<Table> {
 
 /// The table of one section that belongs to no run, such as those of a comparison.
 pub fn section_table(id: &str, section: &Section) -> Table {
-    table_of(id, &[("", section)], section).without("run")
+    let is_name = |key: &&String| CONFIG.names.contains(key);
+    let keys: Vec<&String> = section.columns.iter().filter(is_name).collect();
+    let cells = section.rows.iter().flat_map(|row| keys.iter().filter_map(|key| row.get(key)?.text()));
+    let mut full: Vec<&str> = cells.collect();
+    full.sort_unstable();
+    full.dedup();
+    let demangled: Vec<Cow<str>> = full.iter().map(|name| names::demangle(name)).collect();
+    let shorts: BTreeMap<&str, String> = full.into_iter().zip(names::distinct(&demangled)).collect();
+    table_of(id, &[("", section)], section, &|_, name| shorts.get(name).cloned().unwrap_or_default()).without("run")
 }
 
-/// The rows of all these sections after a column with the label of the run. `first` supplies the title.
-fn table_of(id: &str, sections: &[(&str, &Section)], first: &Section) -> Table {
+/// The rows of all these sections after a column with the label of the run. `first` supplies the title, `short` the short
+/// form of a kernel name in the section with this index.
+fn table_of(id: &str, sections: &[(&str, &Section)], first: &Section, short: &dyn Fn(usize, &str) -> String) -> Table {
     let have_first_op = have_first_op(sections);
     let keys = keys(sections, have_first_op);
     let mut columns = vec![Column { key: "run".to_owned(), title: "Run".to_owned(), kind: Kind::Text }];
     columns.extend(keys.iter().map(|key| column(key, sections)));
     let is_relative = have_first_op && columns.iter().any(|column| column.kind == Kind::Timestamp);
     let mut rows = Vec::new();
-    for (label, section) in sections {
+    for (index, (label, section)) in sections.iter().enumerate() {
+        let short = |name: &str| short(index, name);
         let first_op = first_op(section).filter(|_| is_relative);
         rows.extend(section.rows.iter().map(|record| {
             let cells = columns.iter().skip(1).map(|column| {
-                let cell = cell(&column.key, column.kind, record.get(&column.key));
+                let cell = cell(&column.key, column.kind, record.get(&column.key), &short);
                 if column.kind == Kind::Timestamp { relative_to(cell, first_op) } else { cell }
             });
             [Cell::Text((*label).to_owned())].into_iter().chain(cells).collect::<Vec<Cell>>()
@@ -223,7 +238,7 @@ fn figures(label: &str, section: &Section) -> Vec<Figure> {
             run: label.to_owned(),
             key: key.clone(),
             title: title(key),
-            cell: cell(key, kind, Some(value)),
+            cell: cell(key, kind, Some(value), &names::short),
         })
         .collect()
 }
@@ -282,14 +297,12 @@ fn is_id(key: &str) -> bool {
     key.ends_with("_id") || key == "pid" || key == "tid"
 }
 
-fn cell(key: &str, kind: Kind, value: Option<&Value>) -> Cell {
+fn cell(key: &str, kind: Kind, value: Option<&Value>, short: &dyn Fn(&str) -> String) -> Cell {
     let Some(value) = value else { return Cell::Empty };
     match (value, kind) {
         (Value::Null, _) => Cell::Empty,
         (Value::Bool(value), _) => Cell::Text(if *value { "yes" } else { "no" }.to_owned()),
-        (Value::Text(full), Kind::Kernel) => {
-            Cell::Kernel { short: names::short(&names::demangle(full)), full: full.clone() }
-        }
+        (Value::Text(full), Kind::Kernel) => Cell::Kernel { short: short(full), full: full.clone() },
         (Value::Text(text), _) => Cell::Text(text.clone()),
         (Value::Int(value), Kind::Count) => u64::try_from(*value).map_or(Cell::Int(*value), Cell::Count),
         (Value::Int(value), _) if is_id(key) => Cell::Int(*value),

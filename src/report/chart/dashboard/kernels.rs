@@ -6,7 +6,6 @@ use crate::analysis::dashboard::{BaselineRow, KernelBar, select_kernels};
 use crate::digits::grouped;
 use crate::report::format::counted;
 use crate::report::palette;
-use crate::rules::names;
 
 const MAX_BARS: usize = 20;
 
@@ -16,7 +15,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let selected = select_kernels(view.run, view.baseline, options.threshold_ms, options.communication, MAX_BARS);
     let device = |index: usize| section.rows.get(index).and_then(|row| row.get("device_id"));
     let several_devices = (1..section.rows.len()).any(|index| device(index) != device(0));
-    let rows: Vec<Row> = selected.bars.iter().filter_map(|bar| row(bar, several_devices)).collect();
+    let rows: Vec<Row> = selected.bars.iter().filter_map(|bar| row(view, bar, several_devices)).collect();
     let left_out = [
         (selected.below_threshold, "below the threshold"),
         (selected.communication, "communication kernels (switched off)"),
@@ -54,7 +53,7 @@ fn baseline_note(view: &View, rows: &[Row]) -> String {
     )
 }
 
-fn row(bar: &KernelBar, several_devices: bool) -> Option<Row> {
+fn row(view: &View, bar: &KernelBar, several_devices: bool) -> Option<Row> {
     let name = bar.row.text("kernel_name");
     let device = exact(bar.row, "device_id");
     let total = time(bar.row, "total_time_ms")?;
@@ -62,7 +61,7 @@ fn row(bar: &KernelBar, several_devices: bool) -> Option<Row> {
     let launches = counted(&exact(bar.row, "call_count"), "launch", "launches");
     let (baseline_text, baseline) = baseline(bar);
     Some(Row {
-        label: format!("{}{on}", names::short(name)),
+        label: format!("{}{on}", view.short_names.short(name)),
         class: format!("seg {}", palette::class(bar.category)),
         value: total.ns,
         value_text: format!("{} {}", total.text, bar.category),

@@ -36,6 +36,7 @@ use crate::analysis::results::Run;
 use crate::analysis::section::{Record, Section, Value};
 use crate::report::Report;
 use crate::report::format::duration;
+use crate::report::short_names::ShortNames;
 use serde::Serialize;
 
 /// The stylesheet of the dashboard, used together with [`super::CSS`].
@@ -92,6 +93,7 @@ struct View<'a> {
     run: &'a Run,
     baseline: Option<&'a Run>,
     options: &'a Options,
+    short_names: &'a ShortNames<'a>,
 }
 
 /// Note and chart of a panel, or the reason for missing data and the command that captures it.
@@ -104,8 +106,14 @@ type PanelSpec = (&'static str, &'static str, &'static str, fn(&View) -> PanelRe
 pub fn dashboard(report: &Report, run: usize, baseline: Option<usize>, options: &Options) -> Vec<Panel> {
     let baseline = baseline.filter(|baseline| *baseline != run).and_then(|baseline| report.runs.get(baseline));
     let Some(run) = report.runs.get(run) else { return Vec::new() };
+    let short_names = ShortNames::of(run);
     let column_options = Options { width: options.column_width, ..options.clone() };
-    let view = |is_wide: bool| View { run, baseline, options: if is_wide { options } else { &column_options } };
+    let view = |is_wide: bool| View {
+        run,
+        baseline,
+        options: if is_wide { options } else { &column_options },
+        short_names: &short_names,
+    };
     let panels: [PanelSpec; 9] = [
         ("kernels", "Kernels with the most time", "top_kernels", kernels::draw),
         ("timeline", "Longest events over time", "timeline_events", timeline::draw),

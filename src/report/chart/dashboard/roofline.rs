@@ -9,7 +9,6 @@ use super::{PanelResult, View, ceilings, exact, no_data, short};
 use crate::analysis::dashboard::{Limit, Point, Preset, points, preset};
 use crate::report::format::{counted, measure};
 use crate::report::palette;
-use crate::rules::names;
 
 const HEIGHT: i32 = 340 * UNIT;
 const RADIUS: i32 = 5 * UNIT;
@@ -28,13 +27,13 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let note =
         format!("Both axes are logarithmic. Points come from counters only. {}{baseline}", ceilings(view.run, options));
     let plot = plot(&points, preset, options.width);
-    let nodes = plot.draw(marks(&points, preset, &plot));
+    let nodes = plot.draw(marks(view, &points, preset, &plot));
     let parts: Vec<String> = points
         .iter()
         .map(|point| {
             format!(
                 "{} {} FLOP per byte, {} TFLOP/s",
-                short(&name(point)),
+                short(&name(view, point)),
                 measure(point.flop_per_byte),
                 measure(point.tflops)
             )
@@ -44,8 +43,8 @@ pub(super) fn draw(view: &View) -> PanelResult {
     Ok((note, plot.chart(summary, nodes)))
 }
 
-fn name(point: &Point) -> String {
-    names::short(point.row.text("kernel_name"))
+fn name(view: &View, point: &Point) -> String {
+    view.short_names.short(point.row.text("kernel_name"))
 }
 
 fn plot(points: &[Point], preset: Option<&Preset>, width: u32) -> Plot {
@@ -74,7 +73,7 @@ fn plot(points: &[Point], preset: Option<&Preset>, width: u32) -> Plot {
     }
 }
 
-fn marks(points: &[Point], preset: Option<&Preset>, plot: &Plot) -> Vec<Mark> {
+fn marks(view: &View, points: &[Point], preset: Option<&Preset>, plot: &Plot) -> Vec<Mark> {
     let mut marks = preset.map(|preset| roof(preset, plot)).unwrap_or_default();
     for point in points {
         marks.extend(point.baseline.map(|(x, y)| {
@@ -91,14 +90,14 @@ fn marks(points: &[Point], preset: Option<&Preset>, plot: &Plot) -> Vec<Mark> {
         marks.push(mark);
     }
     let mut used_heights = Vec::new();
-    marks.extend(points.iter().take(MAX_LABELS).filter_map(|point| label(point, plot, &mut used_heights)));
+    marks.extend(points.iter().take(MAX_LABELS).filter_map(|point| label(view, point, plot, &mut used_heights)));
     marks
 }
 
 /// The label of a point, unless another label is at the same height.
-fn label(point: &Point, plot: &Plot, used_heights: &mut Vec<i32>) -> Option<Mark> {
+fn label(view: &View, point: &Point, plot: &Plot, used_heights: &mut Vec<i32>) -> Option<Mark> {
     let inner = plot.inner_width();
-    let text = glyphs::shorten(&name(point), SMALL, inner / 3);
+    let text = glyphs::shorten(&name(view, point), SMALL, inner / 3);
     let x = plot.x.position(point.flop_per_byte, (0, inner));
     let height = plot.y.position(point.tflops, (plot.height, 0));
     if used_heights.iter().any(|other| (other - height).abs() < 14 * UNIT) {

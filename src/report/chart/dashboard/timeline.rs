@@ -7,7 +7,6 @@ use super::{PanelResult, View, exact, no_data, short, time};
 use crate::analysis::dashboard::{Categories, is_communication};
 use crate::analysis::section::Record;
 use crate::report::palette;
-use crate::rules::names;
 
 const LANE: i32 = 22 * UNIT;
 const BAR: i32 = 14 * UNIT;
@@ -23,7 +22,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let lanes = lanes(&events);
     let (plot, names) = plot(&events, &lanes, view.options.width);
     let categories = Categories::of(view.run);
-    let mut nodes = plot.draw(marks(&events, &lanes, &categories, &plot));
+    let mut nodes = plot.draw(marks(view, &events, &lanes, &categories, &plot));
     for (index, lane) in (0..).zip(&lanes) {
         let shown = glyphs::shorten(lane, SMALL, names);
         let y = baseline(TOP + LANE * index + LANE / 2, SMALL);
@@ -37,7 +36,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
     );
     let parts: Vec<String> = events
         .iter()
-        .filter_map(|row| Some(format!("{} {}", short(&name(row)), time(row, "duration_ms")?.text)))
+        .filter_map(|row| Some(format!("{} {}", short(&name(view, row)), time(row, "duration_ms")?.text)))
         .collect();
     let summary = format!("The {} longest events in {} lanes: {}.", events.len(), lanes.len(), first_few(&parts, "; "));
     Ok((note, plot.chart(summary, nodes)))
@@ -47,8 +46,8 @@ fn is_communication_event(row: &Record) -> bool {
     row.text("event_class") == "nccl" || is_communication(row.text("event_name"))
 }
 
-fn name(row: &Record) -> String {
-    names::short(row.text("event_name"))
+fn name(view: &View, row: &Record) -> String {
+    view.short_names.short(row.text("event_name"))
 }
 
 /// The lanes in display order: GPUs and their streams, copies, host threads.
@@ -84,7 +83,7 @@ fn plot(events: &[&Record], lanes: &[&str], width: u32) -> (Plot, i32) {
     (plot, names)
 }
 
-fn marks(events: &[&Record], lanes: &[&str], categories: &Categories, plot: &Plot) -> Vec<Mark> {
+fn marks(view: &View, events: &[&Record], lanes: &[&str], categories: &Categories, plot: &Plot) -> Vec<Mark> {
     let mut marks = Vec::new();
     for row in events {
         let (Some(start), Some(end)) = (time(row, "start_ms"), time(row, "end_ms")) else { continue };
@@ -104,7 +103,7 @@ fn marks(events: &[&Record], lanes: &[&str], categories: &Categories, plot: &Plo
         if is_hatched {
             marks.push(Mark::new(Shape::Hatch(BAR), points.clone(), &format!("hatch {class}"), ""));
         }
-        marks.extend(label(row, &class, &points, plot));
+        marks.extend(label(view, row, &class, &points, plot));
     }
     marks
 }
@@ -120,11 +119,11 @@ fn class_of(row: &Record, categories: &Categories) -> (String, bool) {
 }
 
 /// The name of an event, if its bar is wide enough.
-fn label(row: &Record, class: &str, points: &[(f64, f64)], plot: &Plot) -> Option<Mark> {
+fn label(view: &View, row: &Record, class: &str, points: &[(f64, f64)], plot: &Plot) -> Option<Mark> {
     let (from, to) = (points.first()?, points.last()?);
     let x = |value: f64| plot.x.position(value, (0, plot.inner_width()));
     let (left, right) = (x(from.0), x(to.0));
-    let text = name(row);
+    let text = name(view, row);
     if glyphs::width(&text, SMALL) > right - left - 8 * UNIT {
         return None;
     }
