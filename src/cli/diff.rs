@@ -16,7 +16,8 @@ use std::process::ExitCode;
 ///   1  a file cannot be read
 ///   2  wrong usage
 ///   3  a run is slower than --exit-on-regression allows
-///   4  no run can be compared with the baseline, for example because of another GPU, stage or workload;
+///   4  no run can be compared with the baseline, for example because of another GPU or stage, or because the runs did
+///      different work and have no unit of work in common;
 ///      with --exit-on-regression: at least one run cannot be compared
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]

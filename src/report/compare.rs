@@ -7,9 +7,10 @@ use super::section_table;
 use super::table::{Cell, Table};
 use crate::analysis::compare::{Basis, CategoryChange, Change, ComparedRun, Comparison, Outcome};
 use crate::analysis::section::Value;
+use crate::digits::grouped;
 use crate::rules::names;
 
-/// One or two sentences per run except the baseline, in the order of the runs.
+/// A few sentences per run except the baseline, in the order of the runs. The last one names the unit of work.
 ///
 /// `B is 7.0 % slower than A per step: 107 ms instead of 100 ms; +12.0 ms in attention, -5.00 ms in gemm.`
 pub fn verdict(comparison: &Comparison) -> Vec<String> {
@@ -22,7 +23,7 @@ fn verdict_of(comparison: &Comparison, run: &ComparedRun) -> String {
     let Some(change) = &run.change else {
         return format!("{} cannot be compared with {baseline}. {}", run.label, run.reasons.join(" "));
     };
-    let per = per(comparison);
+    let (per, unit) = (per(comparison), unit_sentence(comparison, run));
     let times = format!("{} instead of {}", duration(change.time_ns), duration(change.baseline_ns));
     let label = &run.label;
     let noise = change.noise_ns.map(|noise| format!("\u{b1}{}", duration(noise.round() as i64)));
@@ -30,20 +31,48 @@ fn verdict_of(comparison: &Comparison, run: &ComparedRun) -> String {
         (Outcome::Slower, _) => "slower",
         (Outcome::Faster, _) => "faster",
         _ if change.delta_ns() == 0 => {
-            return format!("{label} takes exactly as long as {baseline}{per}: {}.", duration(change.time_ns));
+            return format!("{label} takes exactly as long as {baseline}{per}: {}. {unit}", duration(change.time_ns));
         }
         (Outcome::WithinNoise, Some(noise)) => {
-            return format!("{label} takes as long as {baseline}{per}: {times} is within noise ({noise}).");
+            return format!("{label} takes as long as {baseline}{per}: {times} is within noise ({noise}). {unit}");
         }
-        _ => return format!("{label} takes about as long as {baseline}{per}: {times}."),
+        _ => return format!("{label} takes about as long as {baseline}{per}: {times}. {unit}"),
     };
     let size = change.pct().map_or(String::new(), |pct| format!("{} ", size(pct)));
     let noise = noise.map_or(String::new(), |noise| format!(" (noise {noise})"));
     format!(
-        "{label} is {size}{word} than {baseline}{per}: {times}{noise}; {}.{}",
+        "{label} is {size}{word} than {baseline}{per}: {times}{noise}; {}.{} {unit}",
         largest_categories(change),
         largest_kernel(comparison, label)
     )
+}
+
+/// The unit of work of a comparison and how it was found.
+fn unit_sentence(comparison: &Comparison, run: &ComparedRun) -> String {
+    let units = |run: &ComparedRun| run.units.unwrap_or(0.0);
+    let (label, baseline) = (&run.label, baseline_label(comparison));
+    let before = comparison.runs.get(comparison.baseline).map_or(0.0, units);
+    let counts = format!("{} in {label}, {} in {baseline}", amount(units(run)), amount(before));
+    match comparison.basis {
+        Basis::Step => format!("The unit is a step, from annotations ({counts})."),
+        Basis::Range => {
+            let sum = if comparison.timelines > 1 { "; times are device time, summed over the devices" } else { "" };
+            format!("The unit is the range `{}` ({counts}){sum}.", comparison.range)
+        }
+        Basis::Launches => format!(
+            "The unit is the work of {baseline}, from launch counts: {label} launched the kernels of both runs {:.2} times \
+             as often.",
+            units(run)
+        ),
+        Basis::Total => {
+            "The unit is the whole capture: the kernels of both runs were launched equally often.".to_owned()
+        }
+    }
+}
+
+/// A count without decimals unless it is a mean.
+fn amount(count: f64) -> String {
+    if count.fract() == 0.0 { grouped(count as u64) } else { format!("{count:.1}") }
 }
 
 /// The absolute value: `7.0 %`.
@@ -76,7 +105,13 @@ fn short_verdict(comparison: &Comparison, run: &ComparedRun, baseline: &str) -> 
 }
 
 fn per(comparison: &Comparison) -> &'static str {
-    if comparison.basis == Basis::Step { " per step" } else { "" }
+    match comparison.basis {
+        Basis::Step => " per step",
+        Basis::Range => " per range",
+        Basis::Launches => " for the same work",
+        Basis::Total if comparison.timelines > 1 => " per device",
+        Basis::Total => "",
+    }
 }
 
 /// `+7.0 %`, or the difference in time if the baseline took no time.
@@ -173,6 +208,7 @@ pub fn markdown(comparison: &Comparison) -> String {
     for (run, note) in notes(comparison) {
         text += &format!("- {}\n", escape(&format!("{run}{note}")));
     }
+    comparison.trust.iter().for_each(|row| text += &format!("- {}\n", escape(&row.text)));
     for (table, left_out) in tables(comparison) {
         text += &markdown_section(&table, usize::MAX);
         if left_out > 0 {
@@ -227,7 +263,7 @@ pub use files::{json, kernels, text};
 /// The output formats of the command line.
 #[cfg(not(target_arch = "wasm32"))]
 mod files {
-    use super::{Change, Comparison, change, full_table, notes, tables, verdict};
+    use super::{Change, Comparison, change, full_table, notes, tables, unit_sentence, verdict};
     use crate::analysis::compare::Basis;
     use crate::report::format::clean;
     use crate::report::table::Table;
@@ -245,6 +281,7 @@ mod files {
         for (run, note) in notes(comparison) {
             text += &wrapped("  ", "    ", &format!("{run}{note}"));
         }
+        comparison.trust.iter().for_each(|row| text += &wrapped("  ", "    ", &row.text));
         for (run, change) in changes(comparison).into_iter().filter(|(_, change)| change.notable_categories > 0) {
             text += &format!("\n{}\n{}", clean(&format!("Changes{run}")), bars(change));
         }
@@ -278,6 +315,8 @@ mod files {
                     "verdict": verdict,
                     "reasons": run.reasons,
                     "warnings": run.warnings,
+                    "units": run.units,
+                    "unit": change.map(|_| unit_sentence(comparison, run)),
                     "baseline_ns": change.map(|change| change.baseline_ns),
                     "compared_ns": change.map(|change| change.time_ns),
                     "delta_ns": change.map(|change| change.delta_ns()),
@@ -286,12 +325,20 @@ mod files {
                 })
             })
             .collect();
+        let trust: Vec<serde_json::Value> = comparison
+            .trust
+            .iter()
+            .map(|row| json!({ "id": row.id, "text": row.text, "affects": row.affects }))
+            .collect();
         let whole = json!({
             "schema": SCHEMA,
             "baseline": comparison.runs.get(comparison.baseline).map(|run| &run.label),
-            "basis": if comparison.basis == Basis::Step { "step" } else { "total" },
+            "basis": comparison.basis.word(),
+            "unit_range": (comparison.basis == Basis::Range).then_some(&comparison.range),
+            "devices_summed": comparison.basis == Basis::Range && comparison.timelines > 1,
             "comparable": comparison.is_possible(),
             "runs": runs,
+            "trust": trust,
             "sections": comparison.sections,
         });
         serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"

@@ -46,7 +46,6 @@ pub use text::{Clause, clauses, facts, verdict};
 
 use crate::analysis::compare::compare as compare_runs;
 use crate::analysis::results::Run;
-use crate::analysis::section::Section;
 use crate::json::{self, FromJson, Json, from_json};
 use crate::{Error, Result};
 use serde::Serialize;
@@ -155,15 +154,15 @@ fn dashboard(report: &Report) -> html::Dashboard {
 fn comparison(report: &Report) -> Vec<table::Table> {
     let labels = report.labels();
     let runs: Vec<(&str, &Run)> = labels.iter().map(String::as_str).zip(&report.runs).collect();
-    let mut comparison = compare_runs(&runs, 0);
-    let ids = ["compare_summary", "compare_categories", "compare_kernels"];
-    let sections = ids.iter().filter_map(|id| Some((*id, comparison.sections.remove(*id)?)));
-    let sections: Vec<(&str, Section)> = sections.collect();
-    let mut tables: Vec<table::Table> = sections.iter().map(|(id, section)| section_table(id, section)).collect();
+    let comparison = compare_runs(&runs, 0);
+    let mut tables: Vec<table::Table> =
+        compare::TABLES.iter().filter_map(|id| compare::full_table(&comparison, id)).collect();
     // If nothing could be compared, only the summary has rows: the reasons.
     tables.retain(|table| table.id == "compare_summary" || !table.rows.is_empty());
     if let Some(first) = tables.first_mut() {
-        first.note = [compare::verdict(&comparison).join(" "), std::mem::take(&mut first.note)].join(" ");
+        let trust = comparison.trust.iter().map(|row| row.text.clone());
+        let sentences = compare::verdict(&comparison).into_iter().chain(trust).chain([std::mem::take(&mut first.note)]);
+        first.note = sentences.collect::<Vec<_>>().join(" ");
     }
     tables
 }
@@ -240,6 +239,13 @@ mod tests {
         assert!(both.contains("other.json takes exactly as long as sample.json"), "the verdict");
         assert!(both.contains("id=\"compare_summary\""), "its table");
         assert!(!html_page(&sample, "t").contains("compare_summary"), "a single run has no comparison");
+        let mut slower = sample.runs[0].clone();
+        slower.label = "slower.json".into();
+        slower.kernels[0].elapsed_ns += 100_000;
+        slower.wall.bar_ns += 100_000;
+        slower.wall.wall_ns += 100_000;
+        let page = html_page(&Report::new(vec![sample.runs[0].clone(), slower]), "t");
+        assert!(page.contains("Largest kernel change: +100 us in kernel_"), "the sentence needs the table of kernels");
     }
 
     #[test]

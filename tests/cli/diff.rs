@@ -213,6 +213,41 @@ fn a_trace_with_uniformly_longer_ops_is_slower_by_the_same_percentage() {
     assert!(warnings.contains("assumes that both did the same work"), "{warnings}");
 }
 
+/// Writes a trace without steps: `units` times these kernels (name, us), then one more kernel that ends at 10 ms.
+fn fixed_time(folder: &Path, name: &str, units: u32, kernels: &[(&str, u32)]) {
+    let (mut events, mut at) = (Vec::new(), 0);
+    for (kernel, us) in (0..units).flat_map(|_| kernels) {
+        events.push(op("kernel", kernel, 0, 7, at, *us));
+        at += us;
+    }
+    events.push(op("kernel", "last", 0, 7, 9_999, 1));
+    write_events(folder, name, &events);
+}
+
+#[test]
+fn captures_of_fixed_time_are_compared_per_launch_or_refused() {
+    let folder = directory("diff_fixed_time");
+    fixed_time(&folder, "slow.json", 50, &[(GEMM, 100), (FLASH, 90)]);
+    fixed_time(&folder, "fast.json", 100, &[(GEMM, 50), (FLASH, 45)]);
+    // As many GEMMs as the fast run, but half of the attention.
+    fixed_time(&folder, "mixed.json", 50, &[(GEMM, 50), (GEMM, 50), (FLASH, 90)]);
+    let output = json(&folder, &["slow.json", "fast.json"]);
+    let run = &output["runs"][1];
+    assert_eq!((&output["basis"], &run["outcome"], &run["units"]), (&"launches".into(), &"faster".into(), &2.0.into()));
+    assert_eq!((&run["baseline_ns"], &run["compared_ns"]), (&10_000_000.into(), &5_000_000.into()));
+    assert_eq!(output["trust"][0]["id"], "fixed-time-window");
+    let verdict = run["verdict"].as_str().unwrap();
+    assert!(verdict.starts_with("fast.json is 50.0 % faster than slow.json for the same work: 5.00 ms"), "{verdict}");
+    assert!(verdict.ends_with("fast.json launched the kernels of both runs 2.00 times as often."), "{verdict}");
+    let slower = diff(&folder, &["fast.json", "slow.json", "--exit-on-regression", "5"]);
+    assert!(slower.status == 3 && slower.stdout.contains("cover a fixed time"), "{slower:?}");
+    let refused = diff(&folder, &["slow.json", "mixed.json"]);
+    assert_eq!(refused.status, 4, "{refused:?}");
+    assert!(refused.stderr.contains("no unit of work is certain") && refused.stderr.contains("Mark each step"));
+    let equal = json(&folder, &["slow.json", "slow.json"]);
+    assert_eq!((&equal["basis"], &equal["trust"]), (&"total".into(), &serde_json::json!([])));
+}
+
 /// Compares every real trace with itself, and pairs of traces that an engineer would not compare.
 #[test]
 fn real_traces_equal_themselves_and_cannot_be_compared_across_gpus_or_stages() {

@@ -1,6 +1,7 @@
 //! Splits the bar of a run (wall time over its device timelines) into exact parts: kernels by canonical name, time shared by
-//! several ops, and idle time; for the whole run or per step.
+//! several ops, and idle time; for the whole run or per unit of work.
 
+use super::units::Amount;
 use crate::analysis::results::Run;
 use crate::analysis::triage::frames::canonical;
 use crate::analysis::{CPU, SHARED};
@@ -19,7 +20,7 @@ pub(super) struct Part {
     pub(super) category: String,
     /// Launches in the whole run; zero for time that no kernel owns.
     pub(super) launches: u64,
-    /// Time in the whole run or per step.
+    /// Time in the whole run or per unit of work.
     pub(super) time_ns: i64,
 }
 
@@ -29,13 +30,13 @@ pub(super) struct Breakdown {
     /// Sorted by name.
     pub(super) parts: Vec<Part>,
     pub(super) total_ns: i64,
-    /// Times are divided by this number of steps; 1 for totals.
-    steps: u64,
+    /// Times and launches are divided by this amount of work.
+    amount: Amount,
 }
 
 impl Breakdown {
-    /// Divides all times by `steps` (1 for totals) after subtracting `excluded_idle_ns` from the idle time.
-    pub(super) fn of(run: &Run, steps: u64, excluded_idle_ns: i64) -> Self {
+    /// Divides all times by `amount` after subtracting `excluded_idle_ns` from the idle time.
+    pub(super) fn of(run: &Run, amount: Amount, excluded_idle_ns: i64) -> Self {
         let mut parts = kernels(run);
         let idle_ns = run.wall.cpu_ns.saturating_sub(excluded_idle_ns);
         let owned = parts.iter().fold(0, |sum: i64, part| sum.saturating_add(part.time_ns));
@@ -47,11 +48,11 @@ impl Breakdown {
                 parts.push(Part { name: name.to_owned(), category: name.to_owned(), launches: 0, time_ns });
             }
         }
-        let mut divider = ExactDivider::new(steps);
+        let mut divider = ExactDivider::new(amount);
         parts.iter_mut().for_each(|part| part.time_ns = divider.divide(part.time_ns));
         parts.sort_by(|a, b| a.name.cmp(&b.name));
         let total_ns = parts.iter().fold(0, |sum: i64, part| sum.saturating_add(part.time_ns));
-        Self { parts, total_ns, steps: steps.max(1) }
+        Self { parts, total_ns, amount }
     }
 
     fn get(&self, name: &str) -> Option<&Part> {
@@ -59,9 +60,9 @@ impl Breakdown {
         self.parts.get(index).filter(|part| part.name == name)
     }
 
-    /// Launches of a part in the whole run or per step.
+    /// Launches of a part in the whole run or per unit of work.
     pub(super) fn launches(&self, part: &Part) -> f64 {
-        part.launches as f64 / self.steps as f64
+        part.launches as f64 * self.amount.per as f64 / self.amount.units.max(1) as f64
     }
 }
 
@@ -88,19 +89,24 @@ fn kernels(run: &Run) -> Vec<Part> {
 ///
 /// Each quotient is the growth of the quotient of the running sum, so it is off by less than one.
 struct ExactDivider {
+    factor: i128,
     divisor: i128,
     sum: i128,
 }
 
 impl ExactDivider {
-    fn new(divisor: u64) -> Self {
-        Self { divisor: i128::from(divisor.max(1)), sum: 0 }
+    fn new(amount: Amount) -> Self {
+        Self { factor: i128::from(amount.per), divisor: i128::from(amount.units.max(1)), sum: 0 }
+    }
+
+    fn quotient_of_sum(&self) -> i128 {
+        self.sum.saturating_mul(self.factor).div_euclid(self.divisor)
     }
 
     fn divide(&mut self, value: i64) -> i64 {
-        let before = self.sum.div_euclid(self.divisor);
+        let before = self.quotient_of_sum();
         self.sum += i128::from(value);
-        i64::try_from(self.sum.div_euclid(self.divisor) - before).unwrap_or(i64::MAX)
+        i64::try_from(self.quotient_of_sum() - before).unwrap_or(i64::MAX)
     }
 }
 
@@ -218,20 +224,22 @@ pub(super) fn changes_by_category(pairs: &[PartPair]) -> Vec<CategoryChange> {
 
 #[cfg(test)]
 mod tests {
-    use super::ExactDivider;
+    use super::{Amount, ExactDivider};
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn quotients_add_up_to_the_quotient_of_the_sum(
             values in prop::collection::vec(-1_000_i64..1_000_000, 0..50),
-            divisor in 1_u64..40,
+            units in 1_u64..40,
+            per in 1_u64..40,
         ) {
-            let mut divider = ExactDivider::new(divisor);
+            let mut divider = ExactDivider::new(Amount { units, per });
             let quotients: Vec<i64> = values.iter().map(|value| divider.divide(*value)).collect();
-            prop_assert_eq!(quotients.iter().sum::<i64>(), values.iter().sum::<i64>().div_euclid(divisor as i64));
+            let sum = values.iter().sum::<i64>() * per as i64;
+            prop_assert_eq!(quotients.iter().sum::<i64>(), sum.div_euclid(units as i64));
             for (value, quotient) in values.iter().zip(&quotients) {
-                prop_assert!((*value as f64 / divisor as f64 - *quotient as f64).abs() <= 1.0);
+                prop_assert!((*value as f64 * per as f64 / units as f64 - *quotient as f64).abs() <= 1.0);
             }
         }
     }

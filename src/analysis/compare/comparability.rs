@@ -1,9 +1,10 @@
 //! Decides whether two runs can be compared, and collects the caveats if they can.
 
-use super::breakdown::{PartPair, Presence, match_parts};
+use super::breakdown::{PartPair, Presence};
 use super::rules::Rules;
 use super::steps::{StageSteps, Steps};
-use super::{Basis, Breakdown, Candidate};
+use super::units::{self, LaunchRatio};
+use super::{Basis, Candidate, TrustRow};
 use crate::analysis::results::{Attribution, Run, WallSource};
 use crate::analysis::section::Value;
 use crate::analysis::structure::stages::stage_of_path;
@@ -76,7 +77,13 @@ pub(super) fn reasons(rules: &Rules, first: &Candidate, other: &Candidate) -> Ve
 }
 
 /// Reasons against a comparison because the runs did different work.
-pub(super) fn workload_reasons(rules: &Rules, basis: Basis, first: &Candidate, other: &Candidate) -> Vec<String> {
+pub(super) fn workload_reasons(
+    rules: &Rules,
+    basis: Basis,
+    first: &Candidate,
+    other: &Candidate,
+    launches: LaunchRatio,
+) -> Vec<String> {
     let mut found = Sentences::new(rules, first, other);
     match (&first.steps, &other.steps) {
         (Some(a), Some(b)) if basis == Basis::Step => {
@@ -100,15 +107,62 @@ pub(super) fn workload_reasons(rules: &Rules, basis: Basis, first: &Candidate, o
         }
         // Steps are comparable in any window; the total of a window is not comparable with the total of a whole trace.
         _ if first.run.window.is_some() != other.run.window.is_some() => found.reason("window", &[]),
-        _ => {
-            let ratio = launch_ratio(first.run, other.run).unwrap_or(1.0);
+        _ if basis == Basis::Range => {
+            let ratio = launches.ratio().zip(ratio_of_counts(basis, first, other)).map(|(all, ranges)| all / ranges);
             let limit = rules.thresholds.max_launch_ratio;
-            if ratio > limit || ratio * limit < 1.0 {
-                found.reason("other_work", &[("ratio", &format!("{ratio:.2}"))]);
+            if let Some(ratio) = ratio.filter(|ratio| *ratio > limit || *ratio * limit < 1.0) {
+                found.reason("work_of_a_range", &[("range", range_name(first)), ("ratio", &format!("{ratio:.2}"))]);
             }
         }
+        _ => match launches {
+            LaunchRatio::Common { .. } => {}
+            LaunchRatio::Differing { median, agreement } => {
+                let (ratio, pct) = (format!("{median:.2}"), format!("{:.0}", 100.0 * agreement));
+                found.reason("no_common_ratio", &[("ratio", &ratio), ("pct", &pct)]);
+            }
+            LaunchRatio::Unmatched => found.reason("no_shared_kernel", &[]),
+        },
     }
     found.sentences
+}
+
+fn range_name<'a>(candidate: &'a Candidate) -> &'a str {
+    candidate.range.as_ref().map_or("", |range| range.name.as_str())
+}
+
+/// Units of work in the other run over units in the baseline.
+fn ratio_of_counts(basis: Basis, first: &Candidate, other: &Candidate) -> Option<f64> {
+    let (a, b) = (units::count(basis, first, None)?, units::count(basis, other, None)?);
+    (a > 0.0).then(|| b / a)
+}
+
+/// A row that warns of totals, if both captures are equally long but did different work.
+pub(super) fn fixed_time(
+    rules: &Rules,
+    basis: Basis,
+    first: &Candidate,
+    other: &Candidate,
+    launches: LaunchRatio,
+) -> Option<TrustRow> {
+    let (a, b) = (first.run.totals.window_ns as f64, other.run.totals.window_ns as f64);
+    if (a - b).abs() > rules.thresholds.equal_length * a.max(b) {
+        return None;
+    }
+    let ratio = match (basis, launches) {
+        (Basis::Step | Basis::Range, _) => ratio_of_counts(basis, first, other)?,
+        (_, LaunchRatio::Common { .. }) => launches.ratio()?,
+        _ => f64::NAN,
+    };
+    if (ratio - 1.0).abs() <= rules.thresholds.unequal_work {
+        return None;
+    }
+    let labels = [("run", other.label), ("baseline", first.label)];
+    let text = if ratio.is_nan() {
+        rules.trust("fixed_time_unknown", &labels)
+    } else {
+        rules.trust("fixed_time", &[&labels[..], &[("ratio", &format!("{ratio:.2}"))]].concat())
+    };
+    Some(TrustRow { id: "fixed-time-window", text, affects: rules.trust("fixed_time_affects", &[]) })
 }
 
 /// Caveats for two runs that are compared.
@@ -151,16 +205,28 @@ pub(super) fn warnings(
         Basis::Step => {
             found.warning("noise_one", &[("min_steps", &rules.thresholds.min_steps_for_noise.to_string())]);
         }
-        Basis::Total => found.warning("noise_none", &[]),
+        Basis::Range | Basis::Launches | Basis::Total => found.warning("noise_none", &[]),
     }
     found.sentences
 }
 
 fn workload_warnings(found: &mut Sentences, basis: Basis, first: &Candidate, other: &Candidate) {
     let thresholds = found.rules.thresholds;
-    let (Basis::Step, Some(a), Some(b)) = (basis, &first.steps, &other.steps) else {
-        found.warning("same_work", &[]);
-        return;
+    let range = range_name(first);
+    let (a, b) = match (basis, &first.steps, &other.steps) {
+        (Basis::Step, Some(a), Some(b)) => (a, b),
+        (Basis::Range, ..) => {
+            found.warning("same_work_per_range", &[("range", range)]);
+            let outside = [first, other].into_iter().filter_map(|run| run.range.as_ref());
+            let outside = outside.map(|range| range.outside_share).fold(0.0, f64::max);
+            if outside > thresholds.notable_work_outside_ranges {
+                let pct = format!("{:.0}", 100.0 * outside);
+                found.warning("outside_ranges", &[("pct", &pct), ("range", range)]);
+            }
+            return;
+        }
+        (Basis::Launches, ..) => return found.warning("same_work_per_launch", &[]),
+        _ => return found.warning("same_work", &[]),
     };
     if let Some((what, mean_a, mean_b)) = differing_work_per_step(a, b, thresholds.notable_work_per_step_ratio) {
         found.warning("work_of_a_step", &[("what", what), ("a", &mean_a), ("b", &mean_b)]);
@@ -280,28 +346,6 @@ fn mix_effect(baseline: &Steps, other: &Steps) -> Option<f64> {
     };
     let (own_mix, other_mix) = (step_time(baseline), step_time(other));
     (own_mix > 0.0).then(|| (other_mix - own_mix) / own_mix)
-}
-
-/// Launches in the other run over launches in the baseline: the median over kernels that both have, weighted by the
-/// baseline's time.
-fn launch_ratio(baseline: &Run, other: &Run) -> Option<f64> {
-    let (a, b) = (Breakdown::of(baseline, 1, 0), Breakdown::of(other, 1, 0));
-    let pairs = match_parts(&a, &b);
-    let mut ratios: Vec<(f64, i64)> = Vec::new();
-    for pair in &pairs {
-        if let (Some(before), Some(after)) = (pair.baseline, pair.other)
-            && before.launches > 0
-        {
-            ratios.push((after.launches as f64 / before.launches as f64, before.time_ns));
-        }
-    }
-    ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let half = ratios.iter().fold(0, |sum: i64, ratio| sum.saturating_add(ratio.1)) / 2;
-    let mut sum = 0_i64;
-    ratios.iter().find_map(|(ratio, time)| {
-        sum = sum.saturating_add(*time);
-        (sum >= half).then_some(*ratio)
-    })
 }
 
 /// The share of the kernel time of both runs that is in kernels which both have.

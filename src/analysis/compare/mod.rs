@@ -1,10 +1,12 @@
 //! Compares finished runs with a baseline: how much the time changed, in which categories and kernels, and whether the
 //! runs can be compared at all. Reads only sums by kernel name, never single GPU ops.
 //!
-//! - The compared quantity is the run's bar: wall time summed over its device timelines. It splits exactly into kernels,
-//!   shared time and idle time (see `breakdown`), so the changes of the rows of a table add up to the whole change.
-//! - All runs share one [`Basis`]. If every comparable run has a usable `steps` section, times are per step, and idle time
-//!   before the first and after the last step is left out. Otherwise totals are compared, which assumes equal work.
+//! - The compared quantity is the run's bar, wall time summed over its device timelines, divided by the amount of work. It splits
+//!   exactly into kernels, shared time and idle time (see `breakdown`), so the changes of the rows of a table add up to the whole
+//!   change.
+//! - All runs share one [`Basis`], the first that every comparable run has: steps (idle time before the first and after the last
+//!   step is left out), a repeated range, or the common ratio of the launch counts of shared kernels (see `units`). Totals are
+//!   compared only if that ratio is 1. Without a certain unit there is no comparison.
 //! - Noise is a multiple of the standard error of the difference of the two mean step times. Without steps it is unknown.
 //! - A pair is refused, with a reason and a remedy, if the captures measure different things (see `comparability`).
 //!
@@ -18,6 +20,7 @@ mod sections;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod units;
 
 pub use breakdown::CategoryChange;
 
@@ -26,14 +29,31 @@ use crate::analysis::section::Sections;
 use breakdown::{Breakdown, PartPair, changes_by_category, match_parts};
 use rules::Rules;
 use steps::Steps;
+use units::{Amount, LaunchRatio, RepeatedRange};
 
 /// The unit in which times are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
     /// Time per step of the engine.
     Step,
-    /// Time of the whole run.
+    /// Time per repeated range.
+    Range,
+    /// Time for the work of the baseline: times are divided by the common ratio of launches to those of the baseline.
+    Launches,
+    /// Time of the whole run. All runs launched the kernels that they share equally often.
     Total,
+}
+
+impl Basis {
+    /// The word used in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Range => "range",
+            Self::Launches => "launches",
+            Self::Total => "total",
+        }
+    }
 }
 
 /// The result for one run relative to the baseline.
@@ -74,8 +94,14 @@ pub struct Comparison {
     pub baseline: usize,
     /// The unit of all compared times.
     pub basis: Basis,
+    /// The name of the range if the basis is [`Basis::Range`], else empty.
+    pub range: String,
+    /// The largest number of device timelines in a comparable run.
+    pub timelines: u64,
     /// One entry per run, in the order given.
     pub runs: Vec<ComparedRun>,
+    /// What limits the trust in the numbers of the captures.
+    pub trust: Vec<TrustRow>,
     /// `compare_summary`, `compare_categories`, `compare_kernels`.
     pub sections: Sections,
 }
@@ -95,6 +121,17 @@ impl Comparison {
     }
 }
 
+/// A property of the captures that makes some of their numbers misleading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrustRow {
+    /// A stable identifier: `fixed-time-window`.
+    pub id: &'static str,
+    /// The property, as a sentence.
+    pub text: String,
+    /// The numbers that it makes misleading.
+    pub affects: String,
+}
+
 /// One run of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ComparedRun {
@@ -106,6 +143,9 @@ pub struct ComparedRun {
     pub reasons: Vec<String>,
     /// Caveats of the comparison, one sentence each.
     pub warnings: Vec<String>,
+    /// The number of units of work in the run, in the unit of [`Comparison::basis`]: steps per device, ranges, or launches
+    /// relative to the baseline. `None` if unknown.
+    pub units: Option<f64>,
     /// The difference; `None` for the baseline and for runs that were not compared.
     pub change: Option<Change>,
 }
@@ -137,23 +177,28 @@ impl Change {
     }
 }
 
-/// A run to compare, with its label and its steps.
+/// A run to compare, with its label and its units of work.
 #[derive(Debug, Clone)]
 struct Candidate<'a> {
     label: &'a str,
     run: &'a Run,
     steps: Option<Steps>,
+    range: Option<RepeatedRange>,
+}
+
+impl<'a> Candidate<'a> {
+    fn new(label: &'a str, run: &'a Run, rules: &Rules) -> Self {
+        let (steps, range) = (Steps::of(run, &rules.thresholds), RepeatedRange::of(run, &rules.thresholds));
+        Self { label, run, steps, range }
+    }
 }
 
 /// Compares labelled runs with the one at index `baseline`; an index out of range means the first run.
 pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
     let rules = Rules::embedded();
     let baseline = if baseline < runs.len() { baseline } else { 0 };
-    let candidates: Vec<Candidate> =
-        runs.iter().map(|&(label, run)| Candidate { label, run, steps: Steps::of(run, &rules.thresholds) }).collect();
-    let Some(first) = candidates.get(baseline) else {
-        return Comparison { baseline, basis: Basis::Total, runs: Vec::new(), sections: Sections::new() };
-    };
+    let candidates: Vec<Candidate> = runs.iter().map(|&(label, run)| Candidate::new(label, run, rules)).collect();
+    let Some(first) = candidates.get(baseline) else { return Comparison::empty(baseline) };
     let mut compared: Vec<ComparedRun> = candidates
         .iter()
         .enumerate()
@@ -162,16 +207,41 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
             outcome: if index == baseline { Outcome::Baseline } else { Outcome::NotComparable },
             reasons: if index == baseline { Vec::new() } else { comparability::reasons(rules, first, candidate) },
             warnings: Vec::new(),
+            units: None,
             change: None,
         })
         .collect();
-    let basis = basis(&candidates, &compared);
-    for (index, (candidate, compared)) in candidates.iter().zip(&mut compared).enumerate() {
-        if index != baseline && compared.reasons.is_empty() {
-            compared.reasons = comparability::workload_reasons(rules, basis, first, candidate);
+    // Refused runs do not affect the basis of the others.
+    let accepted: Vec<bool> = compared.iter().map(|run| run.reasons.is_empty()).collect();
+    let launches: Vec<Option<LaunchRatio>> = candidates
+        .iter()
+        .zip(&accepted)
+        .enumerate()
+        .map(|(index, (candidate, accepted))| {
+            let is_other = index != baseline && *accepted;
+            is_other.then(|| LaunchRatio::of(first.run, candidate.run, &rules.thresholds))
+        })
+        .collect();
+    let basis = basis(rules, first, &candidates, &accepted, &launches);
+    let mut trust = Vec::new();
+    for ((candidate, compared), launches) in candidates.iter().zip(&mut compared).zip(&launches) {
+        if let Some(launches) = *launches {
+            compared.reasons = comparability::workload_reasons(rules, basis, first, candidate, launches);
+            trust.extend(comparability::fixed_time(rules, basis, first, candidate, launches));
         }
+        compared.units = units::count(basis, candidate, *launches).filter(|_| compared.reasons.is_empty());
     }
-    let breakdowns: Vec<Breakdown> = candidates.iter().map(|candidate| breakdown_of(candidate, basis)).collect();
+    let breakdowns: Vec<Breakdown> = candidates
+        .iter()
+        .zip(&launches)
+        .map(|(candidate, launches)| {
+            let excluded_idle_ns = match &candidate.steps {
+                Some(steps) if basis == Basis::Step => steps.idle_outside_ns(candidate.run),
+                _ => 0,
+            };
+            Breakdown::of(candidate.run, Amount::of(basis, candidate, *launches), excluded_idle_ns)
+        })
+        .collect();
     let mut pairs: Vec<Vec<PartPair>> = Vec::new();
     for (index, (candidate, compared)) in candidates.iter().zip(&mut compared).enumerate() {
         let is_comparable = index != baseline && compared.reasons.is_empty();
@@ -188,21 +258,52 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
         compared.change = Some(change);
         pairs.push(matched);
     }
-    let sections = sections::sections(basis, &candidates, &compared, &breakdowns, baseline, &pairs);
-    Comparison { baseline, basis, runs: compared, sections }
+    let range = first.range.as_ref().filter(|_| basis == Basis::Range).map_or("", |range| range.name.as_str());
+    let comparable = candidates.iter().zip(&compared).filter(|(_, compared)| compared.reasons.is_empty());
+    let timelines = comparable.map(|(candidate, _)| units::timelines(candidate.run)).max().unwrap_or(1);
+    let mut comparison = Comparison {
+        baseline,
+        basis,
+        range: range.to_owned(),
+        timelines,
+        runs: compared,
+        trust,
+        sections: Sections::new(),
+    };
+    comparison.sections = sections::sections(&comparison, &candidates, &breakdowns, &pairs);
+    comparison
 }
 
-/// [`Basis::Step`] if all runs that were not refused so far have steps.
-fn basis(candidates: &[Candidate], compared: &[ComparedRun]) -> Basis {
-    let mut accepted = candidates.iter().zip(compared).filter(|(_, compared)| compared.reasons.is_empty());
-    if accepted.all(|(candidate, _)| candidate.steps.is_some()) { Basis::Step } else { Basis::Total }
+impl Comparison {
+    /// A comparison of no runs.
+    fn empty(baseline: usize) -> Self {
+        let (range, sections) = (String::new(), Sections::new());
+        Self { baseline, basis: Basis::Total, range, timelines: 1, runs: Vec::new(), trust: Vec::new(), sections }
+    }
 }
 
-fn breakdown_of(candidate: &Candidate, basis: Basis) -> Breakdown {
-    let run = candidate.run;
-    match &candidate.steps {
-        Some(steps) if basis == Basis::Step => Breakdown::of(run, steps.count_in_bar(run), steps.idle_outside_ns(run)),
-        _ => Breakdown::of(run, 1, 0),
+/// The first basis that all accepted runs have.
+fn basis(
+    rules: &Rules,
+    first: &Candidate,
+    candidates: &[Candidate],
+    accepted: &[bool],
+    launches: &[Option<LaunchRatio>],
+) -> Basis {
+    let all = |has_unit: &dyn Fn(&Candidate) -> bool| {
+        candidates.iter().zip(accepted).all(|(candidate, accepted)| !accepted || has_unit(candidate))
+    };
+    let range = first.range.as_ref();
+    let has_range =
+        |candidate: &Candidate| candidate.range.as_ref().zip(range).is_some_and(|(own, first)| own.name == first.name);
+    if all(&|candidate| candidate.steps.is_some()) {
+        Basis::Step
+    } else if all(&has_range) {
+        Basis::Range
+    } else if launches.iter().flatten().all(|launches| launches.is_equal(&rules.thresholds)) {
+        Basis::Total
+    } else {
+        Basis::Launches
     }
 }
 

@@ -13,6 +13,7 @@ pub(super) struct Rules {
     vendors: Map<String, Value>,
     reasons: Map<String, Value>,
     warnings: Map<String, Value>,
+    trust: Map<String, Value>,
 }
 
 /// Ratios and shares are fractions of 1.
@@ -31,8 +32,22 @@ pub(super) struct Thresholds {
     pub(super) max_foreign_steps: f64,
     /// The largest accepted relative change of the time per step that a different mix of stages alone would cause.
     pub(super) max_mix_effect: f64,
-    /// Totals are refused if kernels are launched more often than this in one of the runs.
+    /// Ranges are refused as units if a range of one run launches its kernels more often than this.
     pub(super) max_launch_ratio: f64,
+    /// The smallest number of repeats of a range that marks units of work.
+    pub(super) min_range_repeats: u64,
+    /// The smallest share of the kernel time that is launched in such ranges.
+    pub(super) min_range_coverage: f64,
+    /// A larger share of kernel time outside them is a warning.
+    pub(super) notable_work_outside_ranges: f64,
+    /// The largest relative difference of a kernel's launch ratio from the common one.
+    pub(super) launch_ratio_tolerance: f64,
+    /// The share of the time and launches of shared kernels that must agree with the common launch ratio.
+    pub(super) min_launch_agreement: f64,
+    /// Captures whose lengths differ by less are equally long.
+    pub(super) equal_length: f64,
+    /// Runs whose amounts of work differ by more did different work.
+    pub(super) unequal_work: f64,
     /// A larger ratio of tokens or requests per step is a warning.
     pub(super) notable_work_per_step_ratio: f64,
     /// A larger ratio of tokens or requests per step is a reason not to compare.
@@ -79,6 +94,11 @@ impl Rules {
     pub(super) fn warning(&self, name: &str, values: &[(&str, &str)]) -> String {
         fill(&self.warnings, name, values)
     }
+
+    /// The sentence of a trust row with `{key}` replaced by values.
+    pub(super) fn trust(&self, name: &str, values: &[(&str, &str)]) -> String {
+        fill(&self.trust, name, values)
+    }
 }
 
 /// Replaces each `{key}` of a sentence in one pass, so that braces inside a value, such as a run's label, are not replaced.
@@ -100,7 +120,7 @@ mod tests {
     #[test]
     fn sentences_end_with_a_period_and_reasons_have_a_remedy() {
         let rules = Rules::embedded();
-        for sentence in rules.reasons.values().chain(rules.warnings.values()) {
+        for sentence in rules.reasons.values().chain(rules.warnings.values()).chain(rules.trust.values()) {
             assert!(sentence.as_str().unwrap().ends_with('.'), "{sentence}");
         }
         let has_remedy = |text: &Value| text.as_str().unwrap().matches(['.', ':']).count() >= 2;

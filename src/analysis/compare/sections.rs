@@ -1,7 +1,9 @@
 //! Builds the tables of a comparison. The changes in the rows of a run add up to the whole change of that run.
 
 use super::breakdown::{Breakdown, Part, PartPair, Presence};
-use super::{Basis, Candidate, ComparedRun, Outcome};
+use super::units::timelines;
+use super::{Basis, Candidate, ComparedRun, Comparison, Outcome};
+use crate::analysis::results::Run;
 use crate::analysis::section::{Section, Sections, Value};
 
 const SUMMARY: [&str; 14] = [
@@ -54,24 +56,23 @@ const KERNELS: [&str; 16] = [
 ];
 
 pub(super) fn sections(
-    basis: Basis,
+    comparison: &Comparison,
     candidates: &[Candidate],
-    compared: &[ComparedRun],
     breakdowns: &[Breakdown],
-    baseline: usize,
     pairs: &[Vec<PartPair>],
 ) -> Sections {
+    let Comparison { runs: compared, baseline, .. } = comparison;
     let mut sections = Sections::new();
     let mut put = |name: &str, section| sections.insert(name.to_owned(), section);
-    put("compare_summary", summary(basis, candidates, compared, breakdowns));
-    let mut categories = table("Changes by category", basis, &CATEGORIES);
-    let mut kernels = table("Changes by kernel", basis, &KERNELS)
+    put("compare_summary", summary(comparison, candidates, breakdowns));
+    let mut categories = table("Changes by category", comparison, &CATEGORIES);
+    let mut kernels = table("Changes by kernel", comparison, &KERNELS)
         .limit("Kernels are matched by name; addresses and function arguments are ignored, template arguments are not.")
         .limit(
             "A mean is elapsed time divided by launches. A change is split in two: the change in launches times the \
              baseline's mean, and the rest, which is due to longer or shorter launches.",
         );
-    if let Some(before) = breakdowns.get(baseline) {
+    if let Some(before) = breakdowns.get(*baseline) {
         for ((compared, pairs), after) in compared.iter().zip(pairs).zip(breakdowns) {
             category_rows(&mut categories, compared);
             pairs.iter().for_each(|pair| kernel_row(&mut kernels, compared, pair, (before, after)));
@@ -82,23 +83,33 @@ pub(super) fn sections(
     sections
 }
 
-fn table(title: &str, basis: Basis, columns: &[&str]) -> Section {
-    let derived_from = match basis {
-        Basis::Step => "elapsed time per step of the engine",
-        Basis::Total => "elapsed time of the whole runs",
-    };
-    Section::new(title, derived_from, columns).limit("The changes of a run add up to its total change.")
+fn table(title: &str, comparison: &Comparison, columns: &[&str]) -> Section {
+    let derived_from = format!("elapsed time {}", per_unit(comparison));
+    Section::new(title, &derived_from, columns).limit("The changes of a run add up to its total change.")
 }
 
-fn summary(basis: Basis, candidates: &[Candidate], compared: &[ComparedRun], breakdowns: &[Breakdown]) -> Section {
-    let derived_from = match basis {
-        Basis::Step => "wall time over all devices, per step of the engine",
-        Basis::Total => "wall time over all devices of the whole runs",
-    };
-    let mut section = Section::new("Comparison", derived_from, &SUMMARY);
-    if basis == Basis::Step {
+/// The unit of times as a phrase. Times are never summed over devices without the word device time.
+fn per_unit(comparison: &Comparison) -> String {
+    let several = comparison.timelines > 1;
+    let mean = if several { ", mean over the devices" } else { "" };
+    match comparison.basis {
+        Basis::Step => format!("per step of the engine{mean}"),
+        Basis::Range if several => format!("per range `{}`, as device time summed over the devices", comparison.range),
+        Basis::Range => format!("per range `{}`", comparison.range),
+        Basis::Launches => format!("for as many launches as in the baseline{mean}"),
+        Basis::Total => format!("of the whole runs{mean}"),
+    }
+}
+
+fn summary(comparison: &Comparison, candidates: &[Candidate], breakdowns: &[Breakdown]) -> Section {
+    let Comparison { basis, runs: compared, .. } = comparison;
+    let mut section = Section::new("Comparison", &format!("wall time {}", per_unit(comparison)), &SUMMARY);
+    if *basis == Basis::Step {
         section = section
             .limit("Noise is two standard errors of the difference, estimated from the spread of steps in each stage.");
+    }
+    if comparison.timelines > 1 {
+        section = section.limit("Busy, idle and elapsed time are means over the devices of a run.");
     }
     for ((candidate, compared), breakdown) in candidates.iter().zip(compared).zip(breakdowns) {
         let (run, change) = (candidate.run, compared.change.as_ref());
@@ -113,15 +124,19 @@ fn summary(basis: Basis, candidates: &[Candidate], compared: &[ComparedRun], bre
             change.and_then(|change| ratio(change.baseline_ns, change.time_ns)).into(),
             change.and_then(|change| change.noise_ns).into(),
             run.wall.wall_ns.into(),
-            run.totals.union_ns.into(),
-            run.wall.cpu_ns.into(),
-            run.totals.elapsed_ns.into(),
+            mean_over_devices(run, run.wall.bar_ns.saturating_sub(run.wall.cpu_ns)).into(),
+            mean_over_devices(run, run.wall.cpu_ns).into(),
+            mean_over_devices(run, run.totals.elapsed_ns).into(),
             steps.map(|steps| steps.count()).into(),
             steps.and_then(|steps| steps.mean(|stage| stage.median_ns)).into(),
             remarks.join("\n").into(),
         ]);
     }
     section
+}
+
+fn mean_over_devices(run: &Run, sum_ns: i64) -> i64 {
+    i64::try_from(timelines(run)).ok().and_then(|timelines| sum_ns.checked_div(timelines)).unwrap_or(sum_ns)
 }
 
 fn category_rows(section: &mut Section, compared: &ComparedRun) {

@@ -53,6 +53,11 @@ impl Steps {
         self.stages.iter().fold(0, |sum, stage| sum.saturating_add(stage.count))
     }
 
+    /// The number of steps on each device, on average.
+    pub(super) fn count_per_device(&self) -> f64 {
+        self.count() as f64 / self.devices as f64
+    }
+
     /// The number of steps in the bar of this run; devices merged into one timeline count once.
     pub(super) fn count_in_bar(&self, run: &Run) -> u64 {
         if run.devices_merged { (self.count() / self.devices).max(1) } else { self.count() }

@@ -3,6 +3,7 @@
 //! - [`call_ranges`], [`open_ranges`]: the innermost NVTX range or annotation around each API call.
 //! - [`kernel_time`]: kernel time by the range and phase around the launch.
 //! - [`ranges`], [`range_times`]: wall time and kernel time by range name.
+//! - [`repeats`]: the range that marks a repeated unit of work.
 //! - [`phases`], [`phase_names`]: prefill, decode and sampling, from words in range names.
 //! - [`stages`]: steps of the serving engine and their stages, from annotations.
 //! - [`steps`]: length and interval of steps, by stage.
@@ -14,6 +15,7 @@ pub mod phase_names;
 pub mod phases;
 pub mod range_times;
 pub mod ranges;
+mod repeats;
 pub mod stages;
 pub mod steps;
 #[cfg(test)]

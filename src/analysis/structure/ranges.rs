@@ -1,6 +1,7 @@
 //! Tables of ranges (NVTX ranges, user annotations): wall time, and the time of the kernels launched inside
 //! them. From sums by process and range name.
 
+use super::repeats::repeated_unit;
 use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::measure::tally::{Tallies, Tally, key};
@@ -105,7 +106,13 @@ pub(crate) fn nvtx_kernel_time(context: &Context) -> Section {
     section.figure("kernels_without_call", kernel_time.without_call.count);
     section.figure("kernel_time_without_call_ms", Value::ms(kernel_time.without_call.total));
     let name = range_name(context);
-    let ranked = kernel_time.by_name().by_time(&name);
+    let by_name = kernel_time.by_name();
+    if let Some(unit) = repeated_unit(context.trace, &by_name) {
+        section.figure("repeated_range", context.trace.ranges.names.get(unit.name));
+        section.figure("repeated_range_count", unit.count);
+        section.figure("repeated_range_pct", Value::pct(unit.kernel_time, all));
+    }
+    let ranked = by_name.by_time(&name);
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(ROWS) {
         section.row([
