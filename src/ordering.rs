@@ -1,4 +1,4 @@
-//! A sort of indices and a small ordered map.
+//! Sorts with little code for each type, and a small ordered map.
 
 use std::cmp::Ordering;
 
@@ -7,6 +7,21 @@ pub(crate) fn sorted_indices(count: usize, compare: &dyn Fn(usize, usize) -> Ord
     let mut indices: Vec<usize> = (0..count).collect();
     indices.sort_unstable_by(|&a, &b| compare(a, b).then(a.cmp(&b)));
     indices
+}
+
+/// Sorts like [`Vec::sort_by`], at a tenth of its code size for each type of item. For lists outside of loops over ops.
+pub(crate) fn sort_by<T>(items: &mut Vec<T>, compare: impl Fn(&T, &T) -> Ordering) {
+    let order = sorted_indices(items.len(), &|a, b| match (items.get(a), items.get(b)) {
+        (Some(a), Some(b)) => compare(a, b),
+        _ => Ordering::Equal,
+    });
+    let mut unsorted: Vec<Option<T>> = std::mem::take(items).into_iter().map(Some).collect();
+    items.extend(order.into_iter().filter_map(|index| unsorted.get_mut(index)?.take()));
+}
+
+/// [`sort_by`] a key.
+pub(crate) fn sort_by_key<T, K: Ord>(items: &mut Vec<T>, key: impl Fn(&T) -> K) {
+    sort_by(items, |a, b| key(a).cmp(&key(b)));
 }
 
 /// An ordered map as a sorted vector of pairs: lookups take O(log n), inserting a new key O(n). For maps with few keys.
@@ -50,6 +65,14 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn sort_by_key_agrees_with_the_standard_library(keys in prop::collection::vec(0_u8..9, 0..40)) {
+            let (mut ours, mut theirs): (Vec<_>, Vec<_>) = ((0..).zip(keys.clone()).collect(), (0..).zip(keys).collect());
+            sort_by_key(&mut ours, |(_, key): &(usize, u8)| *key);
+            theirs.sort_by_key(|(_, key): &(usize, u8)| *key);
+            prop_assert_eq!(ours, theirs, "equal items keep their order");
+        }
+
         #[test]
         fn vec_map_agrees_with_btree_map(changes in prop::collection::vec((0_u8..9, any::<u16>()), 0..60)) {
             let (mut ours, mut theirs) = (VecMap::new(), std::collections::BTreeMap::new());

@@ -29,6 +29,7 @@ use crate::analysis::triage::{self, ServerArgs, Stage};
 use crate::analysis::{self, Groups, add_sections, first_results};
 use crate::input::{Imported, folder};
 use crate::json::from_json;
+use crate::ordering;
 use crate::report::{Report, foreign};
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phase_map, looks_like_rules};
 use crate::trace::{Ns, Trace, Window};
@@ -289,7 +290,7 @@ fn first_run(trace: &Trace, choices: &Choices, segments: Option<&WindowSegments<
     let (mut run, groups) = first_results(trace, &rules, &options(trace, choices)?, segments);
     run.notices.extend(duplicates);
     run.notices.extend(unused_rules(choices, &rules)?);
-    run.notices.sort_by_key(|notice| std::cmp::Reverse(notice.severity));
+    ordering::sort_by_key(&mut run.notices, |notice| std::cmp::Reverse(notice.severity));
     Ok((run, groups))
 }
 

@@ -9,6 +9,7 @@ use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::section::{Record, Section, Sections, Value};
 use crate::digits::grouped;
+use crate::ordering;
 use crate::rules::names;
 use crate::rules::signals::Thresholds;
 use crate::trace::NameId;
@@ -73,7 +74,7 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Section {
         rules.uncovered(),
     ];
     let mut findings: Vec<Finding> = results.into_iter().flatten().collect();
-    findings.sort_by(|a, b| b.cost_ms.total_cmp(&a.cost_ms).then(b.severity.cmp(&a.severity)));
+    ordering::sort_by(&mut findings, |a, b| b.cost_ms.total_cmp(&a.cost_ms).then(b.severity.cmp(&a.severity)));
     let mut section = Section::new("Findings", "all other sections", COLUMNS)
         .limit("The cost is an upper bound on the time that a fix could save. Two findings can include the same time.");
     for finding in findings {

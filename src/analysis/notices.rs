@@ -3,6 +3,7 @@
 use super::results::{Notice, Severity, Wall, WallSource};
 use crate::analysis::kernels::groups::{Group, Groups};
 use crate::digits::grouped;
+use crate::ordering;
 use crate::trace::{Cut, Format, ImportProblem, Ns, ProblemKind, ProcessId, Trace};
 
 /// All notices of a trace, most severe first.
@@ -17,7 +18,7 @@ pub(super) fn notices(trace: &Trace, groups: &Groups, wall: &Wall, given: Option
     notices.extend(merged_ranks(trace));
     notices.extend(doubtful_processes(trace, groups.as_slice()));
     notices.extend(same_stream_overlap(groups.overlapping));
-    notices.sort_by_key(|notice| std::cmp::Reverse(notice.severity));
+    ordering::sort_by_key(&mut notices, |notice| std::cmp::Reverse(notice.severity));
     notices
 }
 

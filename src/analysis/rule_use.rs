@@ -6,6 +6,7 @@
 
 use super::results::Run;
 use super::section::{Section, Value};
+use crate::ordering;
 use crate::rules::{MISC, RuleSet, RuleUse, Usage, names};
 use crate::trace::Ns;
 use std::collections::BTreeMap;
@@ -49,7 +50,7 @@ fn sum_kernels<'a>(runs: &[&'a Run]) -> Vec<KernelSum<'a>> {
         elapsed_ns,
     };
     let mut kernels: Vec<KernelSum> = sums.into_iter().map(kernel_sum).collect();
-    kernels.sort_by_key(|kernel| std::cmp::Reverse(kernel.elapsed_ns));
+    ordering::sort_by_key(&mut kernels, |kernel| std::cmp::Reverse(kernel.elapsed_ns));
     kernels
 }
 
@@ -139,7 +140,7 @@ fn shadowing_rules(shadowed: &[(usize, usize)], usage: &Usage) -> String {
         *counts.entry(*rule).or_default() += 1;
     }
     let mut counts: Vec<(usize, usize)> = counts.into_iter().collect();
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    ordering::sort_by_key(&mut counts, |(_, count)| std::cmp::Reverse(*count));
     let more = counts.len().saturating_sub(MAX_SHADOWING_RULES);
     let named = counts.iter().take(MAX_SHADOWING_RULES).filter_map(|(index, count)| {
         let rule = usage.rules.get(*index)?;
@@ -159,7 +160,7 @@ fn misc(kernels: &[KernelSum], usage: &Usage) -> Section {
         caught.flat_map(|(index, rule)| rule.matched.iter().map(move |name| (*name, Some((index, rule.regex)))));
     let mut in_misc: Vec<(usize, Option<(usize, &str)>)> =
         caught.chain(usage.unmatched.iter().map(|name| (*name, None))).collect();
-    in_misc.sort_by_key(|(kernel, _)| *kernel);
+    ordering::sort_by_key(&mut in_misc, |(kernel, _)| *kernel);
     let (_, total) = sums(kernels, 0..kernels.len());
     for (index, rule) in &in_misc {
         let Some(kernel) = kernels.get(*index) else { continue };

@@ -10,6 +10,7 @@ use super::{key_figures, notices};
 use crate::analysis::kernels::groups::{Group, Groups};
 use crate::analysis::section::Sections;
 use crate::analysis::sections::explain;
+use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::engines::{Engines, Evidence};
 use crate::rules::{PhaseMap, RuleSet, names};
@@ -76,7 +77,7 @@ pub fn first_results(
     for kernel in &mut kernels {
         kernel.elapsed_share = share(kernel.elapsed_ns, totals.elapsed_ns);
     }
-    kernels.sort_by(|a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
+    ordering::sort_by(&mut kernels, |a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
     let wall = wall(options, window_ns, &owned.union_ns, totals.elapsed_ns);
     let run = Run {
         label: trace.label.clone(),
@@ -168,7 +169,7 @@ fn categories(kernels: &[Kernel], elapsed_ns: i64, bar_ns: i64) -> Vec<Category>
         category.elapsed_share = share(category.elapsed_ns, elapsed_ns);
         category.bar_share = share(category.elapsed_ns, bar_ns);
     }
-    categories.sort_by_key(|category| std::cmp::Reverse(category.elapsed_ns));
+    ordering::sort_by_key(&mut categories, |category| std::cmp::Reverse(category.elapsed_ns));
     categories
 }
 

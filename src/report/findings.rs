@@ -7,6 +7,7 @@ use super::sections::table_id;
 use super::table::Cell;
 use crate::analysis::results::Run;
 use crate::analysis::section::{Record, Value};
+use crate::ordering;
 use serde::Serialize;
 
 /// One finding, formatted for display.
@@ -42,7 +43,7 @@ pub fn findings(report: &Report) -> Vec<Finding<'_>> {
         with_costs.extend(rows(run).iter().map(cost_ms).zip(named));
     }
     if labels.len() > 1 {
-        with_costs.sort_by(|a, b| b.0.total_cmp(&a.0));
+        ordering::sort_by(&mut with_costs, |a, b| b.0.total_cmp(&a.0));
     }
     with_costs.into_iter().map(|(_, finding)| finding).collect()
 }

@@ -11,6 +11,7 @@ use crate::analysis::results::{
 use crate::analysis::section::{FIRST_OP, Missing, Record, Section, Value};
 use crate::input::NVLINK_SERIES_HEADER;
 use crate::json::{self, Json, embedded, from_json};
+use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::{RuleBook, names};
 use crate::{Error, Result, capitalize};
@@ -375,7 +376,7 @@ fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>)
             }
         })
         .collect();
-    kernels.sort_by(|a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
+    ordering::sort_by(&mut kernels, |a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
     let categories = categories(&kernels, busy);
     (kernels, categories)
 }
@@ -401,7 +402,7 @@ fn categories(kernels: &[Kernel], busy: &BusyTime) -> Vec<Category> {
         bar_share: share(elapsed_ns, busy.bar_ns()),
     };
     let mut categories: Vec<Category> = sums.0.iter().map(category).collect();
-    categories.sort_by_key(|category| std::cmp::Reverse(category.elapsed_ns));
+    ordering::sort_by_key(&mut categories, |category| std::cmp::Reverse(category.elapsed_ns));
     categories
 }
 

@@ -4,6 +4,7 @@
 use super::sections::{BY_STAGE, CONFIG, Group, STAGE_SEPARATOR, section_name, split_stage, stages, table_id};
 use super::table::Table;
 use super::{Report, is_builtin_table, table as find_table};
+use crate::ordering;
 
 /// The ids of all tables that a report can have, except the tables of single stages.
 pub fn known_tables() -> impl Iterator<Item = &'static str> {
@@ -66,6 +67,6 @@ pub fn tables_of(report: &Report, group: &str) -> Vec<Table> {
 /// All tables of a report: the built-in tables, then the sections by group.
 pub fn all_tables(report: &Report) -> Vec<Table> {
     let mut ids: Vec<String> = groups_by_stage(report).into_iter().flat_map(|group| group.tables).collect();
-    ids.sort_by_key(|id| !is_builtin_table(id));
+    ordering::sort_by_key(&mut ids, |id| !is_builtin_table(id));
     ids.iter().filter_map(|id| find_table(report, id, None)).collect()
 }

@@ -4,6 +4,7 @@
 //! and tables use only class names; [`css`] defines each colour once for the light and once for the dark theme.
 
 use crate::json::{self, from_json};
+use crate::ordering;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -76,7 +77,7 @@ pub fn class(category: &str) -> String {
 /// ```
 pub fn order<'a>(categories: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<&str> = categories.into_iter().collect();
-    names.sort_by(|a, b| compare(a, b));
+    ordering::sort_by(&mut names, |a, b| compare(a, b));
     names.dedup();
     names
 }

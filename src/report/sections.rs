@@ -16,6 +16,7 @@ use crate::analysis::triage::Stage;
 use crate::capitalize;
 use crate::digits::grouped;
 use crate::json::{self, embedded, from_json};
+use crate::ordering;
 use crate::rules::names;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -95,7 +96,9 @@ pub(super) fn stages<'a>(section: &str, runs: impl Iterator<Item = &'a Run>) -> 
             }
         }
     }
-    stages.sort_by_key(|stage| Stage::ALL.iter().position(|known| known.label() == *stage).unwrap_or(usize::MAX));
+    ordering::sort_by_key(&mut stages, |stage| {
+        Stage::ALL.iter().position(|known| known.label() == *stage).unwrap_or(usize::MAX)
+    });
     stages
 }
 

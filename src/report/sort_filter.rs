@@ -5,6 +5,7 @@
 use super::format::{exact, ns};
 use super::table::{Cell, Kind, Table};
 use crate::json::from_json;
+use crate::ordering;
 use std::cmp::Ordering;
 
 /// Which rows of a table to show, and in which order.
@@ -53,7 +54,7 @@ pub fn sort_and_filter(mut table: Table, request: &TableRequest) -> Table {
     }
     let sort_column = request.sort.as_ref().and_then(|key| table.columns.iter().position(|column| column.key == *key));
     if let Some(index) = sort_column {
-        table.rows.sort_by(|a, b| compare(a.get(index), b.get(index), request.descending));
+        ordering::sort_by(&mut table.rows, |a, b| compare(a.get(index), b.get(index), request.descending));
     }
     table
 }

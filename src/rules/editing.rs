@@ -3,6 +3,7 @@
 use super::book::{RuleBook, RuleSet};
 use super::file::{self, ModelRules, Rule};
 use super::names;
+use crate::ordering;
 use crate::{Error, Result};
 
 /// Checks a rule file during editing: [`RuleBook::add`] must accept it, and no category may be empty.
@@ -68,7 +69,7 @@ fn to_text(sets: &[ModelRules]) -> String {
     let mut sets: Vec<&ModelRules> = sets.iter().collect();
     let engines: Vec<&str> = sets.iter().map(|set| set.engine.as_str()).collect();
     let first = |engine: &str| engines.iter().position(|known| *known == engine);
-    sets.sort_by_key(|set| first(&set.engine));
+    ordering::sort_by_key(&mut sets, |set| first(&set.engine));
     let engines = sets.chunk_by(|a, b| a.engine == b.engine).map(|sets| {
         let models = sets.iter().map(|set| {
             let rules =

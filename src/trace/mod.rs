@@ -32,6 +32,7 @@ pub use time::{Ns, Window};
 pub use window::{Cut, Kept};
 
 use crate::json::from_json;
+use crate::ordering;
 use code::CodeBuilder;
 use columns::{index, reorder};
 use correlation::CallsByCorrelation;
@@ -317,7 +318,7 @@ impl TraceBuilder {
             .map(|code| Box::new(code.finish(self.trace.gpu_ops.launches(), &self.trace.threads)));
         self.sort_devices();
         self.trace.ranges.sort_by_start();
-        self.trace.graph_replays.sort_by_key(|replay| replay.start);
+        ordering::sort_by_key(&mut self.trace.graph_replays, |replay| replay.start);
         self.trace
     }
 
@@ -335,15 +336,15 @@ impl TraceBuilder {
         drop(order);
         let new_row = |old: u32| new_rows.get(old as usize).copied().unwrap_or(old);
         self.trace.bytes.iter_mut().for_each(|entry| entry.0 = new_row(entry.0));
-        self.trace.bytes.sort_by_key(|entry| entry.0);
+        ordering::sort_by_key(&mut self.trace.bytes, |entry| entry.0);
         self.trace.collectives.iter_mut().for_each(|entry| entry.0 = new_row(entry.0));
-        self.trace.collectives.sort_by_key(|entry| entry.0);
+        ordering::sort_by_key(&mut self.trace.collectives, |entry| entry.0);
     }
 
     fn sort_devices(&mut self) {
         let devices = &self.trace.devices;
         let mut order: Vec<u32> = (0..index(devices.len())).collect();
-        order.sort_by_key(|old| devices.get(*old as usize).map(|device| natural_key(&device.id)));
+        ordering::sort_by_key(&mut order, |old| devices.get(*old as usize).map(|device| natural_key(&device.id)));
         let new_ids: Vec<DeviceId> = inverse(&order).into_iter().map(DeviceId).collect();
         self.trace.devices = order.iter().filter_map(|&old| devices.get(old as usize).cloned()).collect();
         let renumbered = |device: DeviceId| new_ids.get(device.0 as usize).copied().unwrap_or(device);

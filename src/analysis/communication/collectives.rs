@@ -10,6 +10,7 @@ use crate::analysis::section::{Section, Value};
 use crate::analysis::time::activity::{Activity, Hidden};
 use crate::analysis::time::gaps::Busy;
 use crate::digits::grouped;
+use crate::ordering;
 use crate::ordering::VecMap;
 use crate::trace::{Format, NameId, Ns, ProcessId, Trace};
 
@@ -50,7 +51,7 @@ pub(crate) fn nccl_ops(context: &Context) -> Section {
     let has_one_rank = by_label.iter().zip(by_label.iter().skip(1)).all(|(((_, a), _), ((_, b), _))| a == b);
     let stragglers = stragglers(by_label);
     let mut rows: Vec<(&str, (NameId, Tally))> = found.by_operation();
-    rows.sort_by_key(|(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
+    ordering::sort_by_key(&mut rows, |(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
     for (_, (operation, tally)) in &rows {
         let hidden = context.survey().hidden_of(found.operations.get(*operation));
         section.row(op_row(trace, found, *operation, tally, hidden, stragglers.get(operation)));
@@ -175,7 +176,7 @@ pub(crate) fn nccl_rank_skew(context: &Context) -> Section {
         has_one_rank &= rows.len() < 2;
         let median = median(rows.iter().map(|row| row.0).collect());
         let skew = |total: i64| percent(total as f64 - median, median);
-        rows.sort_by(|a, b| skew(b.0).abs().total_cmp(&skew(a.0).abs()).then_with(|| a.1.cmp(b.1)));
+        ordering::sort_by(&mut rows, |a, b| skew(b.0).abs().total_cmp(&skew(a.0).abs()).then_with(|| a.1.cmp(b.1)));
         for (total, label, tally) in rows {
             let (total_time, longest) = (Value::ms(tally.total), Value::ms(tally.longest));
             section.row([operation.into(), label.into(), total_time, longest, skew(total).into()]);
@@ -202,7 +203,7 @@ pub(crate) fn nccl_by_pid(context: &Context) -> Section {
         });
     }
     let mut rows: Vec<(ProcessId, Tally)> = found.by(&|_, unit| unit.0);
-    rows.sort_by_key(|(_, tally)| std::cmp::Reverse((tally.total, tally.count)));
+    ordering::sort_by_key(&mut rows, |(_, tally)| std::cmp::Reverse((tally.total, tally.count)));
     let mut section = section(context, PID_TITLE, &PID_COLUMNS);
     for (process, tally) in rows {
         section.row([

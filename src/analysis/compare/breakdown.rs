@@ -5,6 +5,7 @@ use super::units::Amount;
 use crate::analysis::results::Run;
 use crate::analysis::triage::frames::canonical;
 use crate::analysis::{CPU, SHARED};
+use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::names;
 use std::cmp::Reverse;
@@ -50,7 +51,7 @@ impl Breakdown {
         }
         let mut divider = ExactDivider::new(amount);
         parts.iter_mut().for_each(|part| part.time_ns = divider.divide(part.time_ns));
-        parts.sort_by(|a, b| a.name.cmp(&b.name));
+        ordering::sort_by(&mut parts, |a, b| a.name.cmp(&b.name));
         let total_ns = parts.iter().fold(0, |sum: i64, part| sum.saturating_add(part.time_ns));
         Self { parts, total_ns, amount }
     }
@@ -168,7 +169,7 @@ pub(super) fn match_parts<'a>(baseline: &'a Breakdown, other: &'a Breakdown) -> 
     let new = other.parts.iter().filter(|part| baseline.get(&part.name).is_none());
     let mut pairs: Vec<PartPair> =
         in_baseline.chain(new.map(|part| PartPair { baseline: None, other: Some(part) })).collect();
-    pairs.sort_by(|a, b| {
+    ordering::sort_by(&mut pairs, |a, b| {
         let name = |pair: &PartPair<'a>| pair.part().map(|part| part.name.as_str());
         b.delta_ns().unsigned_abs().cmp(&a.delta_ns().unsigned_abs()).then_with(|| name(a).cmp(&name(b)))
     });
@@ -218,7 +219,7 @@ pub(super) fn changes_by_category(pairs: &[PartPair]) -> Vec<CategoryChange> {
         });
     }
     let mut changes: Vec<CategoryChange> = sums.0.into_iter().map(|(_, change)| change).collect();
-    changes.sort_by_key(|change| Reverse(change.delta_ns().unsigned_abs()));
+    ordering::sort_by_key(&mut changes, |change| Reverse(change.delta_ns().unsigned_abs()));
     changes
 }
 

@@ -3,6 +3,7 @@
 
 use super::number;
 use crate::analysis::section::{Section, Value};
+use crate::ordering;
 use crate::ordering::VecMap;
 
 /// All counters of a run over time. Times are relative to the first sample.
@@ -125,7 +126,7 @@ fn samples(section: &Section, lines: &mut Vec<Line>) -> Vec<Sample> {
         samples.push((*time, line, value, row.get("nccl_active") == Some(&Value::Bool(true))));
     }
     // Rows of a trace are sorted, but those of a report from elsewhere may not be.
-    samples.sort_by_key(|sample| sample.0);
+    ordering::sort_by_key(&mut samples, |sample| sample.0);
     samples
 }
 

@@ -16,6 +16,7 @@ pub use roofline::{Limit, Point, points};
 
 use super::results::Run;
 use super::section::{Record, Section};
+use crate::ordering;
 use crate::rules::{RuleBook, names};
 use crate::trace::Format;
 use std::collections::BTreeMap;
@@ -51,7 +52,7 @@ impl<'a> Categories<'a> {
 pub fn most_skewed(section: &Section, max_rows: usize) -> Vec<&Record> {
     let skew = |row: &&Record| number(row, "skew_vs_median_pct").map_or(-1.0, f64::abs);
     let mut rows: Vec<&Record> = section.rows.iter().collect();
-    rows.sort_by(|a, b| skew(b).total_cmp(&skew(a)));
+    ordering::sort_by(&mut rows, |a, b| skew(b).total_cmp(&skew(a)));
     rows.truncate(max_rows);
     rows
 }

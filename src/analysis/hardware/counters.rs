@@ -12,6 +12,7 @@ use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::time::work::{Class, Intervals, add_interval, each_work};
 use crate::digits::grouped;
+use crate::ordering;
 use crate::ordering::VecMap;
 use crate::trace::{DeviceId, GpuOp, MetricSeries, NameId, Ns, OpKind};
 
@@ -161,7 +162,7 @@ pub(crate) fn nvlink_during_nccl(context: &Context) -> Section {
     }
     let mean_inside =
         |sums: &SampleSums| if sums.samples_inside > 0 { sums.sum_inside / sums.samples_inside as f64 } else { 0.0 };
-    rows.sort_by(|a, b| {
+    ordering::sort_by(&mut rows, |a, b| {
         let by_value = mean_inside(&b.0).total_cmp(&mean_inside(&a.0)).then(b.1.total_cmp(&a.1));
         by_value.then_with(|| (a.2.source, &a.2.name).cmp(&(b.2.source, &b.2.name)))
     });
@@ -203,7 +204,7 @@ pub(crate) fn nvlink_timeseries(context: &Context) -> Section {
             index += 1;
         });
     }
-    points.sort_by(|a, b| (a.0, &a.1.name, a.1.source).cmp(&(b.0, &b.1.name, b.1.source)));
+    ordering::sort_by(&mut points, |a, b| (a.0, &a.1.name, a.1.source).cmp(&(b.0, &b.1.name, b.1.source)));
     let mut section = nvlink_section(&series, SERIES_TITLE, &SERIES_COLUMNS).from_first_op(context.trace);
     if sample_count > MAX_POINTS {
         section.limits.push(format!(
@@ -381,7 +382,7 @@ fn each_share(
 fn median_spacing(series: &MetricSeries) -> Option<Ns> {
     let times = series.samples.iter().map(|sample| sample.0);
     let mut spacing: Vec<i64> = times.clone().zip(times.skip(1)).map(|(this, next)| next.since(this).0).collect();
-    spacing.sort_by_key(|&spacing| spacing);
+    ordering::sort_by_key(&mut spacing, |&spacing| spacing);
     spacing.get(spacing.len() / 2).map(|&spacing| Ns(spacing))
 }
 
@@ -394,7 +395,7 @@ fn roofline_rows(context: &Context, work_by_name: &[KernelWork]) -> Section {
             .limit("Rates are relative to the total time of a kernel, including time without samples.");
     let mut rows: Vec<(NameId, &KernelWork)> = (0..).map(NameId).zip(work_by_name).collect();
     rows.retain(|(_, work)| work.flops > 0.0 && work.bytes > 0.0 && work.time > Ns::ZERO);
-    rows.sort_by_key(|(name, work)| (std::cmp::Reverse(work.time), *name));
+    ordering::sort_by_key(&mut rows, |(name, work)| (std::cmp::Reverse(work.time), *name));
     section.rows_in_all = rows.len() as u64;
     for (name, work) in rows.into_iter().take(MAX_ROOFLINE_ROWS) {
         section.row([

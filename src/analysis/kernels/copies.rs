@@ -6,6 +6,7 @@ use crate::analysis::measure::longest::{EventKind, Longest};
 use crate::analysis::measure::union::added_to_union;
 use crate::analysis::section::{Section, Value};
 use crate::digits::grouped;
+use crate::ordering;
 use crate::trace::{GpuOp, Ns, OpKind};
 
 const TITLE: &str = "Copy engine";
@@ -82,7 +83,7 @@ pub(crate) fn copy_engine_events(context: &Context) -> Section {
         ]);
     }
     section.rows_in_all = copies;
-    totals.sort_by_key(|(direction, _)| *direction);
+    ordering::sort_by_key(&mut totals, |(direction, _)| *direction);
     let without_bytes = totals.iter().map(|(_, total)| total.count - total.count_with_bytes).sum::<u64>();
     if without_bytes > 0 {
         section.limits.push(format!(

@@ -2,6 +2,7 @@
 
 use super::groups::{Group, Groups};
 use crate::analysis::measure::tally::Tally;
+use crate::ordering;
 use crate::trace::{DeviceId, NameId, Ns, OpKind, ProcessId};
 
 /// What a row of kernels is keyed by.
@@ -34,7 +35,7 @@ pub(crate) struct KernelSums {
 impl KernelSums {
     pub(crate) fn of(groups: &Groups) -> Self {
         let mut kernels: Vec<&Group> = groups.iter().filter(|group| group.kind == OpKind::Kernel).collect();
-        kernels.sort_by_key(|group| key(group));
+        ordering::sort_by_key(&mut kernels, |group| key(group));
         let mut sums: Vec<KernelSum> = Vec::new();
         for group in kernels {
             if sums.last().is_none_or(|last| last.key() != key(group)) {

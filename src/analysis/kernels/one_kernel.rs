@@ -10,6 +10,7 @@ use crate::analysis::results::Attribution;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::call_ranges::{NONE, names_around_calls};
 use crate::analysis::time::attribution::{share_out, share_out_merged};
+use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::{RuleSet, names};
 use crate::trace::{DeviceId, GpuOp, NameId, Ns, Spans, Trace, Window};
@@ -253,7 +254,7 @@ fn add(groups: &mut ValuesByKey, key: Key, ns: i64) {
 
 /// Sorts groups by number of values, largest first.
 fn sort_by_count(groups: &mut ValuesByKey) {
-    groups.0.sort_by_key(|(_, group)| Reverse(group.len()));
+    ordering::sort_by_key(&mut groups.0, |(_, group)| Reverse(group.len()));
 }
 
 fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Section {

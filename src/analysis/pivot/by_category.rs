@@ -3,6 +3,7 @@
 
 use crate::analysis::results::Run;
 use crate::analysis::{CPU, SHARED};
+use crate::ordering;
 
 /// Elapsed time by category (rows) and run (columns), with sums of both.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub fn pivot(runs: &[Run]) -> Pivot {
         |run: &Run, name: &str| run.categories.iter().find(|category| category.category == name).map(|c| c.elapsed_ns);
     let mut rows: Vec<PivotRow> =
         names.iter().map(|name| row(name, runs.iter().map(|run| elapsed_ns(run, name)))).collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns));
+    ordering::sort_by_key(&mut rows, |row| std::cmp::Reverse(row.total_ns));
     if runs.iter().any(|run| run.wall.shared_ns > 0) {
         rows.push(row(SHARED, runs.iter().map(|run| Some(run.wall.shared_ns))));
     }

@@ -4,6 +4,7 @@
 //! Overlapping time belongs to the op that started first, as in the first-come attribution, so the strip of a
 //! device adds up to its busy time.
 
+use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::{RuleSet, names};
 use crate::trace::{DeviceId, Ns, Trace, Window};
@@ -120,13 +121,13 @@ fn lanes(trace: &Trace) -> (Vec<(DeviceId, Option<i64>)>, usize) {
     let with_one_stream: Vec<DeviceId> =
         streams.iter().map(|((device, _), _)| *device).filter(|device| has_one_stream(*device)).collect();
     streams.retain(|((device, stream), _)| !with_one_stream.contains(device) && *stream >= 0);
-    streams.sort_by_key(|(_, busy)| std::cmp::Reverse(*busy));
+    ordering::sort_by_key(&mut streams, |(_, busy)| std::cmp::Reverse(*busy));
     let left_out = streams.len().saturating_sub(MAX_STREAMS);
     streams.truncate(MAX_STREAMS);
     let devices = (0..).map(DeviceId).take(trace.devices.len());
     let mut lanes: Vec<(DeviceId, Option<i64>)> = devices.map(|device| (device, None)).collect();
     lanes.extend(streams.iter().map(|((device, stream), _)| (*device, Some(*stream))));
-    lanes.sort_by_key(|(device, stream)| (*device, *stream));
+    ordering::sort_by_key(&mut lanes, |(device, stream)| (*device, *stream));
     (lanes, left_out)
 }
 

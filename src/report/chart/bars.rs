@@ -4,6 +4,7 @@ use super::axes::axes;
 use super::axis::TimeAxis;
 use super::layout::{self, AXIS, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, UNIT, hatch, pixels, short_text, text};
 use super::{Chart, Node, first_few, glyphs};
+use crate::ordering;
 use crate::report::format::duration;
 use crate::report::palette;
 
@@ -101,7 +102,7 @@ fn stack<'a>(bar: &'a Bar, legend: &[&str], hidden: &[&str]) -> Vec<&'a Segment>
         (is_cpu(&segment.category), listed.unwrap_or(legend.len()))
     };
     let mut row: Vec<&Segment> = bar.segments.iter().filter(|s| !hidden.contains(&s.category.as_str())).collect();
-    row.sort_by_key(sort_key);
+    ordering::sort_by_key(&mut row, sort_key);
     row
 }
 
@@ -251,7 +252,7 @@ fn row_summary(bar: &Bar, row: &[&Segment]) -> String {
     if parts.is_empty() {
         return format!("{label}, no time to show");
     }
-    parts.sort_by_key(|segment| std::cmp::Reverse(segment.elapsed_ns));
+    ordering::sort_by_key(&mut parts, |segment| std::cmp::Reverse(segment.elapsed_ns));
     let words =
         parts.iter().map(|segment| format!("{} {}", segment.category, percent(segment.share).unwrap_or_default()));
     let words: Vec<String> = words.collect();

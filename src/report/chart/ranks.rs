@@ -2,6 +2,7 @@
 
 use super::{Bar, Chart, Segment, stacked_bars};
 use crate::analysis::communication::ranks::{Job, Rank};
+use crate::ordering;
 use crate::report::format::{duration, percent};
 
 /// The names of the parts in the legend, in stacking order.
@@ -55,7 +56,7 @@ fn summary(job: &Job) -> String {
     const MAX_NAMED: usize = 4;
     let share = |ns: i64| percent(ns as f64 / job.window_ns.max(1) as f64);
     let mut ranks: Vec<&Rank> = job.ranks.iter().collect();
-    ranks.sort_by_key(|rank| std::cmp::Reverse(rank.parts.wait_ns));
+    ordering::sort_by_key(&mut ranks, |rank| std::cmp::Reverse(rank.parts.wait_ns));
     let named = ranks.iter().take(MAX_NAMED).map(|rank| {
         format!("{} waits {} and computes {}", rank.label, share(rank.parts.wait_ns), share(rank.compute_ns))
     });

@@ -6,6 +6,7 @@
 //! distinguish are numbered. Cost: linear in the length of the names; the number of tokens per round is bounded.
 
 use super::{MAX_SHORT_CHARS, WORDS, is_cpp, is_identifier, shorten_middle, unabridged};
+use crate::ordering;
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
 
@@ -68,7 +69,7 @@ fn equal(shorts: &[String]) -> Vec<Vec<usize>> {
         groups.entry(short).or_default().push(index);
     }
     let mut groups: Vec<Vec<usize>> = groups.into_values().filter(|group| group.len() > 1).collect();
-    groups.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
+    ordering::sort_by(&mut groups, |a, b| (a.len(), a).cmp(&(b.len(), b)));
     groups
 }
 
@@ -80,7 +81,7 @@ fn number(shorts: &mut [String], names: &[Name]) {
     }
     let mut used: HashSet<String> = shorts.iter().cloned().collect();
     for mut group in groups {
-        group.sort_by_key(|index| names.get(*index).map(|name| name.full));
+        ordering::sort_by_key(&mut group, |index| names.get(*index).map(|name| name.full));
         let mut number = 1_usize;
         for index in group.into_iter().skip(1) {
             let Some(short) = shorts.get_mut(index) else { continue };

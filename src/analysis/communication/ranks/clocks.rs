@@ -8,6 +8,7 @@ use super::jobs::{JobGroup, group};
 use super::log::RankLog;
 use super::matching::{OperationCalls, match_calls};
 use super::rules::RULES;
+use crate::ordering;
 use crate::trace::{Ns, Window};
 
 /// Logs grouped into jobs, with the relations between their clocks.
@@ -76,7 +77,7 @@ impl ClockPair {
                 moments.extend(one.zip(other).map(|(one, other)| [one, other]));
             });
         }
-        moments.sort_by_key(|[one, _]| *one);
+        ordering::sort_by_key(&mut moments, |[one, _]| *one);
         Self(moments)
     }
 

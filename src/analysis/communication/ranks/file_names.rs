@@ -1,6 +1,7 @@
 //! Parses rank numbers from file names: `rank3`, `worker_0`, `TP-1-DP-0`, `profile_0.pt.trace.json`.
 
 use super::rules::Rules;
+use crate::ordering;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RankName {
@@ -28,7 +29,7 @@ pub(super) fn parse(file: &str, rules: &Rules) -> Option<RankName> {
         return None;
     }
     let mut numbers: Vec<(usize, u32)> = found.iter().map(|found| (found.kind, found.number)).collect();
-    numbers.sort_by_key(|number| *number);
+    ordering::sort_by_key(&mut numbers, |number| *number);
     let label = |(kind, number): &(usize, u32)| format!("{} {number}", rules.kind_label(*kind));
     let rewritten = |keep_stamps: bool| {
         let mut text = String::new();

@@ -13,6 +13,7 @@ use super::file_names::{self, RankName};
 use super::log::{RankLog, TIME_COLUMNS};
 use super::rules::Rules;
 use super::{Source, UngroupedFile};
+use crate::ordering;
 
 /// One rank of a job: a device of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,14 +70,16 @@ pub(super) fn group(logs: &[&RankLog], rules: &Rules) -> (Vec<JobGroup>, Vec<Ung
     sort(&mut files);
     split_by_kind(files).into_iter().for_each(|files| grouping.group_by_pattern(files));
     let Grouping { mut groups, mut ungrouped, .. } = grouping;
-    groups.sort_by(|a, b| a.title.cmp(&b.title));
-    ungrouped.sort_by(|a, b| (&a.file, &a.reason).cmp(&(&b.file, &b.reason)));
+    ordering::sort_by(&mut groups, |a, b| a.title.cmp(&b.title));
+    ordering::sort_by(&mut ungrouped, |a, b| (&a.file, &a.reason).cmp(&(&b.file, &b.reason)));
     (groups, ungrouped)
 }
 
 /// Sorts by rank, then by name, so that the order in which files were opened does not matter.
-fn sort(files: &mut [RankFile]) {
-    files.sort_by(|a, b| (&a.member.order, &a.name, a.member.log).cmp(&(&b.member.order, &b.name, b.member.log)));
+fn sort(files: &mut Vec<RankFile>) {
+    ordering::sort_by(files, |a, b| {
+        (&a.member.order, &a.name, a.member.log).cmp(&(&b.member.order, &b.name, b.member.log))
+    });
 }
 
 /// Rank and world size according to `distributedInfo`, if both are known and plausible.

@@ -14,6 +14,7 @@ use super::log::{CALL_COLUMNS, COUNT_COLUMNS, RankLog, RankWindow};
 use super::rules::Rules;
 use crate::analysis::communication::operations::SEND_RECEIVE;
 use crate::digits::grouped;
+use crate::ordering;
 use crate::trace::Ns;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -344,7 +345,7 @@ pub(super) fn unmatched_notes(operations: &[OperationCalls]) -> Vec<String> {
     if beyond_overlap > 0 {
         counts.push(("they are before or after the calls that all traces contain", beyond_overlap));
     }
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    ordering::sort_by_key(&mut counts, |(_, count)| std::cmp::Reverse(*count));
     counts
         .into_iter()
         .map(|(reason, count)| format!("{} calls are not matched: {reason}.", grouped(count as u64)))

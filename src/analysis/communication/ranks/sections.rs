@@ -4,6 +4,7 @@ use super::matching::{Call, MatchFailure, OperationCalls, Participant};
 use super::{Job, Rank, UngroupedFile, WindowSelection};
 use crate::analysis::communication::{median, percent};
 use crate::analysis::section::{Section, Sections, Value};
+use crate::ordering;
 use std::cmp::Reverse;
 
 const RANKS: [&str; 20] = [
@@ -87,7 +88,7 @@ pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungr
         ranks.limits.extend(job.limits.iter().map(|limit| with_title(limit)));
         job.ranks.iter().for_each(|rank| rank_row(&mut ranks, job, rank));
         let mut sums: Vec<OperationSums> = operations.iter().map(|calls| OperationSums::of(calls, job)).collect();
-        sums.sort_by_key(|sums| Reverse((sums.wait_ns, sums.total_ns)));
+        ordering::sort_by_key(&mut sums, |sums| Reverse((sums.wait_ns, sums.total_ns)));
         for sums in &sums {
             sums.add_row(&mut collectives, job);
             sums.add_rank_rows(&mut waits, job);

@@ -6,6 +6,7 @@ use crate::analysis::pivot::layout::{Member, NOT_IN_REPORT, Source};
 use crate::analysis::results::Kernel;
 use crate::analysis::triage::Stage;
 use crate::analysis::{CPU, SHARED};
+use crate::ordering;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -77,13 +78,15 @@ impl Members {
         let largest_first = |index: usize| Reverse(totals.get(index).copied().unwrap_or(0));
         let is_regular = |index: &usize| placeholder_rank(self.label(*index)) == 0;
         let mut shown: Vec<usize> = (0..self.labels.len()).filter(is_regular).collect();
-        shown.sort_by_key(|index| (largest_first(*index), self.labels.get(*index)));
+        ordering::sort_by_key(&mut shown, |index| (largest_first(*index), self.labels.get(*index)));
         shown.truncate(max_shown);
         shown.extend((0..self.labels.len()).filter(|index| !is_regular(index)));
         match self.axis {
-            Axis::Category | Axis::Kernel => shown.sort_by_key(|index| placeholder_rank(self.label(*index))),
+            Axis::Category | Axis::Kernel => {
+                ordering::sort_by_key(&mut shown, |index| placeholder_rank(self.label(*index)))
+            }
             Axis::Run => shown.sort(),
-            _ => shown.sort_by_key(|index| {
+            _ => ordering::sort_by_key(&mut shown, |index| {
                 let label = self.label(*index);
                 (placeholder_rank(label), natural_key(label))
             }),

@@ -9,6 +9,7 @@ mod timeline;
 pub use step_info::{Form, StepInfo, TokenSums};
 pub use step_list::{Basis, HostStep, Step, count_stage_conflicts, steps, steps_by_op, steps_from_ranges};
 
+use crate::ordering;
 use crate::trace::{Annotation, DeviceId, GpuOp, HostCode, NONE, Names, Ns, ProcessId, Trace};
 use timeline::{Segment, Timeline};
 
@@ -144,7 +145,7 @@ impl<'a> StageResolver<'a> {
         let host = (0..).map(ProcessId).take(trace.processes.len()).map(of_process).collect();
         let has_id = |annotation: &Annotation| annotation.id != NONE;
         let mut by_id: Vec<Annotation> = annotations.iter().copied().filter(has_id).collect();
-        by_id.sort_by_key(|annotation| (annotation.process, annotation.id));
+        ordering::sort_by_key(&mut by_id, |annotation| (annotation.process, annotation.id));
         Self { trace, code, infos, by_id, device, host }
     }
 

@@ -3,6 +3,7 @@
 
 use super::timeline::{Segment, Timeline};
 use super::{Form, Stage, StepInfo, parse_steps};
+use crate::ordering;
 use crate::trace::{Annotation, CallId, DeviceId, GpuOp, HostCode, NONE, NameId, Ns, ProcessId, Span, Trace};
 use std::cmp::Reverse;
 
@@ -66,7 +67,7 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
         steps.extend(device.iter().filter(is_step).map(|node| node.step(&device, Basis::Device)));
         add_host_steps(trace, &host, &device, &mut steps);
     }
-    steps.sort_by_key(|step| (step.basis == Basis::Host, step.start));
+    ordering::sort_by_key(&mut steps, |step| (step.basis == Basis::Host, step.start));
     steps
 }
 
@@ -77,7 +78,7 @@ pub fn steps_from_ranges(trace: &Trace) -> Vec<Step> {
     let host = range_nodes(trace);
     let mut steps = Vec::new();
     add_host_steps(trace, &host, &[], &mut steps);
-    steps.sort_by_key(|step| step.start);
+    ordering::sort_by_key(&mut steps, |step| step.start);
     steps
 }
 
@@ -142,7 +143,7 @@ fn annotation_nodes(code: &HostCode, infos: &[Option<StepInfo>]) -> (Vec<StepNod
     };
     let (mut device, host): (Vec<StepNode>, Vec<StepNode>) =
         code.annotations.iter().filter_map(node).partition(|node| node.device.is_some());
-    device.sort_by_key(|node| (node.id, node.name, node.device, node.start));
+    ordering::sort_by_key(&mut device, |node| (node.id, node.name, node.device, node.start));
     device.dedup_by(|next, kept| {
         let is_same = kept.id != NONE && (kept.id, kept.name, kept.device) == (next.id, next.name, next.device);
         kept.end = if is_same { kept.end.max(next.end) } else { kept.end };
@@ -156,7 +157,7 @@ fn annotation_nodes(code: &HostCode, infos: &[Option<StepInfo>]) -> (Vec<StepNod
 /// One sweep per track keeps a stack of open nodes whose ends decrease towards the top. An open node that ends before the new
 /// node does is dropped, because the new node contains every later node that the open one contains.
 fn link_parents(mut nodes: Vec<StepNode>) -> Vec<StepNode> {
-    nodes.sort_by_key(|node| (node.track(), node.start, Reverse(node.end), node.id));
+    ordering::sort_by_key(&mut nodes, |node| (node.track(), node.start, Reverse(node.end), node.id));
     let mut open: Vec<(usize, Ns)> = Vec::new();
     let mut open_track = None;
     for index in 0..nodes.len() {
@@ -249,7 +250,7 @@ struct DeviceKeys(Vec<(ProcessId, NameId, u32)>);
 impl DeviceKeys {
     fn new(device: &[StepNode]) -> Self {
         let mut keys: Vec<_> = device.iter().map(|node| (node.process, node.name, node.id)).collect();
-        keys.sort_by_key(|key| *key);
+        ordering::sort_by_key(&mut keys, |key| *key);
         Self(keys)
     }
 
@@ -287,7 +288,7 @@ fn launched_extents(trace: &Trace, timelines: &[Timeline]) -> Vec<Extent> {
     };
     collector.add_ops(trace, timelines);
     let mut extents = collector.extents;
-    extents.sort_by_key(|extent| (extent.label, extent.device));
+    ordering::sort_by_key(&mut extents, |extent| (extent.label, extent.device));
     extents.dedup_by(|next, kept| {
         let is_same = (kept.label, kept.device) == (next.label, next.device);
         if is_same {

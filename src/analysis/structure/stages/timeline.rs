@@ -1,6 +1,7 @@
 //! Which of many nested intervals is the innermost at a time (interval stabbing). Built by one sweep with a priority queue
 //! in O(n log n); a query is a binary search.
 
+use crate::ordering;
 use crate::trace::Ns;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,7 +24,7 @@ pub(super) struct Segment {
 impl Timeline {
     /// Flattens intervals. The innermost of several open intervals is the one that started last, then the shorter one.
     pub(super) fn new(mut intervals: Vec<Segment>) -> Self {
-        intervals.sort_by_key(|interval| (interval.start, Reverse(interval.end)));
+        ordering::sort_by_key(&mut intervals, |interval| (interval.start, Reverse(interval.end)));
         let mut timeline = Self::default();
         // The innermost interval is at the top. An interval that ends below the top is removed when it reaches the top.
         let mut open: BinaryHeap<(Ns, Reverse<Ns>, u32)> = BinaryHeap::new();

@@ -6,6 +6,7 @@ use super::plot::{Mark, Plot, Scale, Shape};
 use super::{PanelResult, View, exact, no_data, short, time};
 use crate::analysis::dashboard::{Categories, is_communication};
 use crate::analysis::section::Record;
+use crate::ordering;
 use crate::report::palette;
 
 const LANE: i32 = 22 * UNIT;
@@ -54,7 +55,7 @@ fn name(view: &View, row: &Record) -> String {
 fn lanes<'a>(events: &[&'a Record]) -> Vec<&'a str> {
     let mut lanes: Vec<&str> = events.iter().map(|row| row.text("lane")).collect();
     let kind = |lane: &str| ["GPU", "Copy", "CPU"].iter().position(|head| lane.starts_with(head)).unwrap_or(3);
-    lanes.sort_by(|a, b| (kind(a), a.len(), a).cmp(&(kind(b), b.len(), b)));
+    ordering::sort_by(&mut lanes, |a, b| (kind(a), a.len(), a).cmp(&(kind(b), b.len(), b)));
     lanes.dedup();
     lanes
 }
