@@ -325,6 +325,13 @@ struct Candidate<'a> {
     position: usize,
 }
 
+/// The candidate that is added to a name.
+struct Added {
+    kind: Kind,
+    position: usize,
+    token: String,
+}
+
 /// Adds to each name of a group the best token that not all names of the group have. Returns the indices of the names
 /// that changed.
 fn add_tokens(names: &mut [Name], group: &[usize], tokens_left: &mut usize) -> Vec<usize> {
@@ -347,7 +354,7 @@ fn add_tokens(names: &mut [Name], group: &[usize], tokens_left: &mut usize) -> V
             return Vec::new();
         }
     }
-    let best = |name: &Name, text: &str| -> Option<(Kind, usize, String)> {
+    let best = |name: &Name, text: &str| -> Option<Added> {
         let varying =
             |count: Option<&(usize, u32)>| count.map(|(_, count)| *count as usize).filter(|count| *count < group.len());
         let candidates = candidates(name, text);
@@ -360,14 +367,18 @@ fn add_tokens(names: &mut [Name], group: &[usize], tokens_left: &mut usize) -> V
                 |candidate: &&Candidate| varying(at_position.get(&(candidate.position, candidate.token))).is_some();
             candidates.iter().find(differs)
         };
-        by_token.or_else(by_position).map(|best| (best.kind, best.position, best.token.to_owned()))
+        by_token.or_else(by_position).map(|best| Added {
+            kind: best.kind,
+            position: best.position,
+            token: best.token.to_owned(),
+        })
     };
-    let chosen: Vec<(usize, Option<(Kind, usize, String)>)> =
+    let chosen: Vec<(usize, Option<Added>)> =
         texts.iter().map(|(index, text)| (*index, names.get(*index).and_then(|name| best(name, text)))).collect();
     let mut changed = Vec::new();
     for (index, best) in chosen {
-        if let (Some(name), Some((kind, position, token))) = (names.get_mut(index), best) {
-            name.add(kind, position, &token);
+        if let (Some(name), Some(added)) = (names.get_mut(index), best) {
+            name.add(&added);
             changed.push(index);
         }
     }
@@ -375,14 +386,14 @@ fn add_tokens(names: &mut [Name], group: &[usize], tokens_left: &mut usize) -> V
 }
 
 impl<'a> Name<'a> {
-    fn add(&mut self, kind: Kind, position: usize, token: &str) {
+    fn add(&mut self, Added { kind, position, token }: &Added) {
         match kind {
-            Kind::Hidden => self.kept.extend(u8::try_from(position)),
+            Kind::Hidden => self.kept.extend(u8::try_from(*position)),
             // The token is a part of the signature, which lives longer than the token.
             _ => {
-                let found = signature_tokens(self.full).nth(position).map(|(_, found, _)| found);
+                let found = signature_tokens(self.full).nth(*position).map(|(_, found, _)| found);
                 let Some(found) = found.filter(|found| *found == token) else { return };
-                if kind == Kind::Scope && self.scope.is_none() {
+                if *kind == Kind::Scope && self.scope.is_none() {
                     self.scope = Some(found);
                 } else {
                     self.arguments.push(found);
