@@ -18,6 +18,7 @@ pub mod measure;
 mod notices;
 pub mod pivot;
 pub mod recapture;
+pub mod rest;
 pub mod results;
 mod rule_use;
 mod run;

@@ -52,6 +52,13 @@ enum Format {
     Markdown,
 }
 
+/// The width of the terminal in columns: `COLUMNS` if it is set, or the size of the terminal.
+fn width() -> usize {
+    let from_environment = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
+    let of_terminal = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    from_environment.or_else(of_terminal).unwrap_or(crate::report::terminal::DEFAULT_WIDTH)
+}
+
 /// Parses a number of rows. A number that exceeds `usize` means all rows.
 fn rows(text: &str) -> Result<usize, &'static str> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

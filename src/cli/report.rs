@@ -21,9 +21,14 @@ pub(super) struct Args {
     /// Print only this table: kernels, pivot, nccl_ops, ... For the formats terminal, csv (default: kernels) and markdown.
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
-    /// Maximum rows of the kernel table, or of the table chosen with --table, in the format terminal; 0 shows all rows.
-    #[arg(long, default_value_t = 30, value_parser = super::rows, allow_negative_numbers = true, value_name = "N")]
-    limit: usize,
+    /// Print everything: the evidence of the findings, all notices, and all tables with up to 30 rows each (see --limit).
+    /// Without it, the format terminal is one screen of 40 lines.
+    #[arg(long, conflicts_with = "table")]
+    all: bool,
+    /// Maximum rows of the kernel table (default: 10), or of each table with --all or --table (default: 30), in the format
+    /// terminal; 0 shows all rows.
+    #[arg(long, value_parser = super::rows, allow_negative_numbers = true, value_name = "N")]
+    limit: Option<usize>,
     /// The nsys program that exports an .nsys-rep.
     #[arg(long = "nsys_cmd", alias = "nsys-cmd", default_value = "nsys", value_name = "CMD")]
     nsys_cmd: String,
@@ -99,6 +104,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let known: Vec<&str> = known_tables().collect();
         let why = format!("no such table; the tables are {}", known.join(", "));
         return Err(Error::usage(format!("--table {unknown}"), why));
+    }
+    if args.all && args.format != Format::Terminal {
+        return Err(Error::usage("--all", "needs --format terminal; the other formats contain all tables"));
     }
     if args.table.is_some() && matches!(args.format, Format::Json | Format::Html) {
         return Err(Error::usage(
@@ -177,6 +185,9 @@ fn report(args: &Args) -> Result<Report> {
     Ok(Report::new(runs))
 }
 
+/// The maximum number of rows of a table without `--limit`.
+const MAX_ROWS: usize = 30;
+
 fn render(report: &Report, args: &Args) -> Result<String> {
     let table = match (&args.table, args.format) {
         (Some(id), Format::Csv | Format::Terminal | Format::Markdown) => Some(table(report, id)?),
@@ -185,12 +196,13 @@ fn render(report: &Report, args: &Args) -> Result<String> {
     };
     Ok(match (args.format, table) {
         (Format::Csv, Some(table)) => csv(&table),
-        (Format::Terminal, Some(table)) => terminal::one_table(report, table, args.limit),
+        (Format::Terminal, Some(table)) => terminal::one_table(report, table, args.limit.unwrap_or(MAX_ROWS)),
         (Format::Markdown, Some(table)) => report::markdown_table(&table),
         (Format::Markdown, None) => markdown(report),
         (Format::Json, _) => report.json(),
         (Format::Html, _) => html_page(report, "gpuprism report"),
-        (Format::Terminal | Format::Csv, None) => terminal::terminal(report, args.limit),
+        (Format::Terminal, None) if args.all => terminal::terminal(report, args.limit.unwrap_or(MAX_ROWS)),
+        (Format::Terminal | Format::Csv, None) => terminal::screen(report, args.limit, super::width()),
     })
 }
 

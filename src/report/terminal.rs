@@ -1,5 +1,10 @@
 //! Writes reports as plain text for a terminal, with columns aligned by display width.
 
+mod grid;
+mod screen;
+
+pub use screen::{DEFAULT_WIDTH, screen};
+
 use super::findings::{Finding, of_run};
 use super::format::{clean, headings, shown, shown_totals};
 use super::table::Table;
@@ -13,7 +18,7 @@ const MAX_CELL_WIDTH: usize = 72;
 /// Sentences are wrapped at this width, in terminal columns.
 const LINE_WIDTH: usize = 110;
 
-/// The whole report with at most `limit` kernels per run; 0 for all.
+/// The whole report: everything of the screen in full, and all tables with rows, with at most `limit` rows each; 0 for all.
 pub fn terminal(report: &Report, limit: usize) -> String {
     let mut text = format!("{}\n", clean(&verdict(report)));
     for (index, (label, run)) in report.labels().iter().zip(&report.runs).enumerate() {
@@ -28,31 +33,42 @@ pub fn terminal(report: &Report, limit: usize) -> String {
             text += &paragraph(&finding);
         }
         for id in ["devices", "categories", "kernels"] {
-            let Some(table) = table(report, id, Some(index)) else { continue };
-            let table = table.without_run().without("exclusive_ns").without("fair_ns");
-            text += &section(&table, if id == "kernels" { limit } else { 0 });
+            let Some(table) = table(report, id, Some(index)).filter(|table| !table.rows.is_empty()) else { continue };
+            text += &section(&table.without_run(), if id == "kernels" { limit } else { 0 });
         }
     }
     if let (Some(pivot), true) = (table(report, "pivot", None), report.runs.len() > 1) {
         text += &section(&pivot, 0);
     }
-    text + &more_tables(report)
+    text + &other_tables(report, limit)
+}
+
+/// The tables of the sections, then the tables without rows with the reason.
+fn other_tables(report: &Report, limit: usize) -> String {
+    const ABOVE: [&str; 2] = ["findings", "key_figures"];
+    let ids = groups(report).into_iter().flat_map(|group| group.tables);
+    let ids = ids.filter(|id| !is_builtin_table(id) && !ABOVE.contains(&id.as_str()));
+    let (mut text, mut empty) = (String::new(), String::new());
+    for table in ids.filter_map(|id| table(report, &id, None)) {
+        if !table.rows.is_empty() {
+            let table = if report.runs.len() == 1 { table.without_run() } else { table };
+            text += &section(&table, limit);
+        } else if let Some(gap) = table.gaps.first() {
+            empty += &wrapped("  ", "    ", &format!("{} ({}): {}", table.title, table.id, gap.why));
+        } else {
+            empty += &wrapped("  ", "    ", &format!("{} ({}): no rows.", table.title, table.id));
+        }
+    }
+    if !empty.is_empty() {
+        text += &format!("\nEmpty tables; --table NAME prints the command that captures missing data\n{empty}");
+    }
+    text
 }
 
 /// One table of all runs with at most `limit` rows; 0 for all.
 pub fn one_table(report: &Report, table: Table, limit: usize) -> String {
     let table = if report.runs.len() == 1 { table.without_run() } else { table };
     section(&table, limit).trim_start().to_owned()
-}
-
-/// The names of the tables that only `--table` prints.
-fn more_tables(report: &Report) -> String {
-    let ids = groups(report).into_iter().flat_map(|group| group.tables);
-    let others: Vec<String> = ids.filter(|id| !is_builtin_table(id)).collect();
-    if others.is_empty() {
-        return String::new();
-    }
-    format!("\n{}", wrapped("", "  ", &format!("More with --table: {}", others.join(", "))))
 }
 
 /// A finding: severity, title and cost; then evidence; then the action.
@@ -140,12 +156,16 @@ fn blanks(cell: &str, width: usize) -> String {
 
 /// Shortens a wide text in the middle. East Asian wide characters count as two columns.
 fn shorten(text: &str) -> String {
-    if text.width() <= MAX_CELL_WIDTH {
+    shorten_to(text, MAX_CELL_WIDTH)
+}
+
+fn shorten_to(text: &str, width: usize) -> String {
+    if text.width() <= width {
         return text.to_owned();
     }
-    let half = MAX_CELL_WIDTH / 2 - 1;
-    let head: String = fitting(text.chars(), half);
-    let tail: String = fitting(text.chars().rev(), half).chars().rev().collect();
+    let tail = width.saturating_sub(1) * 2 / 5;
+    let head: String = fitting(text.chars(), width.saturating_sub(tail + 1));
+    let tail: String = fitting(text.chars().rev(), tail).chars().rev().collect();
     format!("{head}…{tail}")
 }
 

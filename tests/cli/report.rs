@@ -97,28 +97,93 @@ fn lines<'a>(text: &'a str, first_cells: &[&str], cells: impl Fn(&'a str) -> Vec
 }
 
 #[test]
-fn the_terminal_shows_the_hand_computed_numbers() {
-    let text = report(&example("report_terminal"), "terminal");
+fn the_screen_shows_the_hand_computed_numbers() {
+    let text = report(&example("report_screen"), "terminal");
+    let first = ["gemm", "communication", "memory", GEMM, NCCL];
+    let want: &[&[&str]] = &[
+        &["gemm", "2", "17.5", "46.1"],
+        &["communication", "2", "15.5", "40.8"],
+        &["memory", "1", "5.00", "13.2"],
+        &[GEMM, "gemm", "2", "17.5", "46.1", "10.0"],
+        &[NCCL, "communication", "2", "15.5", "40.8", "9.00"],
+    ];
+    assert_eq!(lines(&text, &first, |line| line.split_whitespace().collect()), want, "{text}");
+    assert!(text.contains("(us)") && text.contains("busy 70.4 % of the trace window"), "{text}");
+    let last = text.lines().last().unwrap();
+    assert!(last.starts_with("--all adds ") && last.contains("--table NAME"), "{last}");
+}
+
+#[test]
+fn all_prints_the_hand_computed_numbers_of_every_table() {
+    let text = printed(&example("report_all"), ["report", "five.json", "--all"]);
     let first = ["gemm", "communication", "memory", "CPU", "0", "1", GEMM, NCCL, "total"];
     let want: &[&[&str]] = &[
         &["0", "3", "25.0", "20.0", "7.00", "74.1", "27.0"],
         &["1", "2", "18.0", "18.0", "9.00", "66.7", "18.0"],
-        &["gemm", "2", "20.0", "17.5", "46.1", "32.4"],
-        &["communication", "2", "18.0", "15.5", "40.8", "28.7"],
-        &["memory", "1", "5.00", "5.00", "13.2", "9.26"],
+        &["gemm", "2", "20.0", "17.5", "46.1", "32.4", "15.0", "17.5"],
+        &["communication", "2", "18.0", "15.5", "40.8", "28.7", "13.0", "15.5"],
+        &["memory", "1", "5.00", "5.00", "13.2", "9.26", "5.00", "5.00"],
         &["CPU", "(non-GPU)", "16.0", "29.6"],
-        &[GEMM, "gemm", "2", "20.0", "17.5", "46.1", "10.0", "10.0", "10.0"],
-        &[NCCL, "communication", "2", "18.0", "15.5", "40.8", "9.00", "8.00", "10.0"],
+        &[GEMM, "gemm", "2", "20.0", "17.5", "46.1", "10.0", "10.0", "10.0", "15.0", "17.5"],
+        &[NCCL, "communication", "2", "18.0", "15.5", "40.8", "9.00", "8.00", "10.0", "13.0", "15.5"],
         &["total", "5", "43.0", "38.0"],
     ];
-    assert_eq!(lines(&text, &first, |line| line.split_whitespace().collect()), want, "{text}");
-    assert!(text.contains("(us)") && text.contains("busy 70.4 % of the trace window"), "{text}");
-    assert!(text.contains("The GPUs are idle for 29.6 % of the trace window"), "there are two: {text}");
+    let found = lines(&text, &first, |line| line.split_whitespace().collect());
+    assert_eq!(found[..want.len()], *want, "{text}");
+}
+
+#[test]
+fn a_limit_applies_to_the_kernels_and_counts_the_rest() {
     let all = |limit| printed(&example("report_limit_of_all"), ["report", "five.json", "--limit", limit]);
     assert_eq!(all("99999999999999999999999"), all("0"));
     let limited = printed(&example("report_limit"), ["report", "five.json", "--limit", "1"]);
-    let (_, kernels) = limited.split_once("\nKernels\n").unwrap();
-    assert!(kernels.contains("2 more rows") && !kernels.contains("ncclDev"), "{limited}");
+    let (_, kernels) = limited.split_once("\nKernels (first 1 of 3)").unwrap();
+    assert!(kernels.contains("2 more kernels") && !kernels.contains("ncclDev"), "{limited}");
+    let table = printed(&example("report_limit_table"), ["report", "five.json", "--table", "kernels", "--limit", "1"]);
+    assert!(table.contains("2 more rows") && !table.contains("ncclDev"), "{table}");
+}
+
+/// Every table of kernels of one report shows the same share of a kernel.
+#[test]
+fn the_shares_of_the_kernels_add_up_to_the_whole() {
+    let folder = example("report_shares");
+    let text = printed(&folder, ["report", "five.json", "--limit", "1"]);
+    let share = |line: &str| line.split_whitespace().rev().find_map(|cell| cell.parse::<f64>().ok());
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains("more kernels")).collect();
+    // 100 - 46.1 of the first kernel.
+    assert_eq!(rows.iter().filter_map(|line| share(line)).collect::<Vec<f64>>(), [53.9]);
+}
+
+#[test]
+fn a_report_fits_one_screen_of_forty_lines() {
+    let folder = directory("report_forty_lines");
+    let events: Vec<Value> = (0..60)
+        .map(|index| {
+            let name = format!("void at::native::kernel_{index}_of_a_long_family<float, {index}>(int)");
+            json!({"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": index * 20, "dur": 10 + index % 7,
+                "args": {"device": 0, "stream": 7, "correlation": index}})
+        })
+        .collect();
+    std::fs::write(folder.join("many.json"), json!({"traceEvents": events}).to_string()).unwrap();
+    let mut screens = vec![printed(&folder, ["report", "many.json"])];
+    let two = printed(&folder, ["report", "many.json", "many.json"]);
+    assert!(two.contains("Runs ") && two.contains("many.json (2)"), "{two}");
+    screens.push(two);
+    if let Some(traces) = shared("traces/torch") {
+        let exports = shared("traces/nsys").map(|folder| files(&folder, ".sqlite")).unwrap_or_default();
+        for path in [files(&traces, ".json.gz"), exports].concat() {
+            screens.push(printed(&folder, ["report", path.to_str().unwrap()]));
+        }
+        let ranks: Vec<String> =
+            files(&traces.join("dlrm_v100_8ranks"), ".json.gz").iter().map(|path| path.display().to_string()).collect();
+        let args: Vec<&str> = std::iter::once("report").chain(ranks.iter().map(String::as_str)).collect();
+        screens.push(printed(&folder, args));
+    }
+    for text in screens {
+        assert!(text.lines().count() <= 40, "{} lines:\n{text}", text.lines().count());
+        assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+        assert!(text.lines().last().unwrap_or_default().contains("--table NAME"), "{text}");
+    }
 }
 
 #[test]

@@ -218,7 +218,7 @@ impl<'a> Chosen<'a> {
     }
 }
 
-/// Splits a name before underscores, and long parts before capital letters.
+/// Splits a name before underscores and template arguments, and long parts before capital letters.
 fn tokens(name: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let bytes = name.as_bytes();
@@ -244,21 +244,22 @@ fn tokens(name: &str) -> Vec<&str> {
     tokens
 }
 
-/// Splits before each underscore that does not follow another one.
+/// Splits before each underscore that does not follow another one, and before each `<`.
 fn parts(name: &str) -> impl Iterator<Item = &str> {
     let mut rest = name;
     std::iter::from_fn(move || {
-        let pairs = rest.as_bytes().windows(2).position(|pair| matches!(pair, [before, b'_'] if *before != b'_'));
+        let is_cut = |pair: &[u8]| matches!(pair, [before, b'_'] if *before != b'_') || pair.ends_with(b"<");
+        let pairs = rest.as_bytes().windows(2).position(is_cut);
         let (part, after) = rest.split_at_checked(pairs.map_or(rest.len(), |index| index + 1))?;
         rest = after;
         (!part.is_empty()).then_some(part)
     })
 }
 
-/// Whether a token contains a tile size such as `128x64`.
+/// Whether a token contains a tile size such as `128x64`, or begins the name of a functor.
 fn is_tile(token: &str) -> bool {
     let is_size = |bytes: &[u8]| matches!(bytes, [a, b'x', b] if a.is_ascii_digit() && b.is_ascii_digit());
-    token.as_bytes().windows(3).any(is_size)
+    token.starts_with('<') || token.as_bytes().windows(3).any(is_size)
 }
 
 /// Marks the tokens of long names that other long names with the same first token lack.
