@@ -5,6 +5,7 @@
 
 use super::classified::ClassifiedTrace;
 use super::communication::operations::Collectives;
+use super::host::blocking_calls::BlockingCalls;
 use super::host::calls::HostCalls;
 use super::index::WindowSegments;
 use super::kernels::durations::KernelDurations;
@@ -36,6 +37,7 @@ pub struct Context<'a> {
     details: OnceCell<OpDetails>,
     kernels: OnceCell<KernelSums>,
     host: OnceCell<HostCalls>,
+    blocking: OnceCell<BlockingCalls>,
     survey: OnceCell<Survey>,
     collectives: OnceCell<Option<Collectives>>,
     range_times: OnceCell<Tallies>,
@@ -78,6 +80,7 @@ impl<'a> Context<'a> {
             details: OnceCell::new(),
             kernels: OnceCell::new(),
             host: OnceCell::new(),
+            blocking: OnceCell::new(),
             survey: OnceCell::new(),
             collectives: OnceCell::new(),
             range_times: OnceCell::new(),
@@ -121,7 +124,7 @@ impl<'a> Context<'a> {
                     computed.view()
                 }
             };
-            let source = DetailSource::new(&self.classified, ranges);
+            let source = DetailSource::new(&self.classified, self.blocking(), ranges);
             match self.reused.segments {
                 Some(segments) => {
                     segments.merged(&|summary| &summary.details, &mut |rows| OpDetails::of(&source, rows))
@@ -146,9 +149,14 @@ impl<'a> Context<'a> {
         self.host.get_or_init(|| HostCalls::of(self))
     }
 
+    /// The blocking calls of each host thread.
+    pub(crate) fn blocking(&self) -> &BlockingCalls {
+        self.blocking.get_or_init(|| BlockingCalls::of(self))
+    }
+
     /// How each device spent its time: overlaps, and idle gaps by cause.
     pub(crate) fn survey(&self) -> &Survey {
-        self.survey.get_or_init(|| Survey::of(self, &self.details().work, &self.host().blocked))
+        self.survey.get_or_init(|| Survey::of(self, &self.details().work, self.blocking(), &self.host().blocked))
     }
 
     /// Sums over the communication kernels; `None` if there are none.

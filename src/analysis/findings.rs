@@ -105,10 +105,11 @@ impl<'a> Rules<'a> {
 
     fn idle(&self) -> Option<Finding> {
         let row = max_row(self.section("gpu_idle"), "idle_pct_of_window")?;
-        let (share, idle_ms) = (row.amount("idle_pct_of_window"), row.amount("idle_ms"));
+        let share = row.amount("idle_pct_of_window");
+        let idle_ms = row.amount("idle_ms") - row.amount("unseen_ms");
         let severity = Severity::from_share(share / 100.0, self.thresholds.idle_medium, self.thresholds.idle_high)?;
         let pct_of_idle = |column: &str| if idle_ms > 0.0 { 100.0 * row.amount(column) / idle_ms } else { 0.0 };
-        let host = pct_of_idle("host_wait_ms");
+        let host = pct_of_idle("host_late_ms") + pct_of_idle("drained_ms");
         let reason = if pct_of_idle("unknown_ms") > 50.0 {
             "the trace does not show the cause".to_owned()
         } else {
@@ -272,7 +273,7 @@ impl<'a> Rules<'a> {
         Some(Finding {
             severity: Severity::High,
             title: "Launch storm of very short kernels".to_owned(),
-            cost_ms: idle.map_or(0.0, |row| row.amount("host_wait_ms")),
+            cost_ms: idle.map_or(0.0, |row| row.amount("host_late_ms") + row.amount("drained_ms")),
             evidence: format!(
                 "{process}{} kernels per second with a median of {median:.1} us",
                 grouped(rate.round() as u64)

@@ -45,15 +45,18 @@ fn blocked_ms(run: &Run) -> Option<f64> {
 /// Returns the cause of more than half of the idle time, if there is one. The bar may have more idle time
 /// than the gaps between ops.
 fn idle_cause(run: &Run) -> Option<&'static str> {
-    const CAUSES: [(&str, &str); 2] =
-        [("host_wait_ms", "waiting for the host"), ("kernel_wait_ms", "in short pauses between kernels")];
+    const CAUSES: [(&[&str], &str); 2] = [
+        (&["host_late_ms", "drained_ms"], "waiting for the host"),
+        (&["turnaround_ms"], "in short pauses between kernels"),
+    ];
     let idle = run.sections.get("gpu_idle")?;
     let column_sum = |column: &str| {
         let times = idle.rows.iter().filter_map(|row| row.get(column)?.number());
         times.fold(0.0, |sum, time| sum + time)
     };
-    let all = column_sum("idle_ms").max(ms(run.wall.cpu_ns));
-    CAUSES.iter().find(|(column, _)| column_sum(column) > all / 2.0).map(|(_, words)| *words)
+    let all = (column_sum("idle_ms") - column_sum("unseen_ms")).max(ms(run.wall.cpu_ns));
+    let is_main = |columns: &[&str]| columns.iter().map(|column| column_sum(column)).sum::<f64>() > all / 2.0;
+    CAUSES.iter().find(|(columns, _)| is_main(columns)).map(|(_, words)| *words)
 }
 
 /// Returns the largest part of the bar (a category or idle time) and its share.

@@ -8,6 +8,7 @@
 
 use super::classified::ClassifiedTrace;
 use super::communication::operations::Operations;
+use super::host::blocking_calls::BlockingCalls;
 use super::host::latencies::{LatencySweep, LaunchLatencies};
 use super::index::{CutPoints, IdMap, MAX_SEGMENTS, MIN_OPS, Merge, WindowIndex};
 use super::kernels::durations::KernelDurations;
@@ -54,13 +55,18 @@ impl Merge for OpTotals {
 #[derive(Debug)]
 pub(crate) struct DetailSource<'a> {
     classified: &'a ClassifiedTrace<'a>,
+    blocking: &'a BlockingCalls,
     ranges: CallRangesView<'a>,
     operations: Operations<'a>,
 }
 
 impl<'a> DetailSource<'a> {
-    pub(crate) fn new(classified: &'a ClassifiedTrace<'a>, ranges: CallRangesView<'a>) -> Self {
-        Self { classified, ranges, operations: Operations::new(classified) }
+    pub(crate) fn new(
+        classified: &'a ClassifiedTrace<'a>,
+        blocking: &'a BlockingCalls,
+        ranges: CallRangesView<'a>,
+    ) -> Self {
+        Self { classified, blocking, ranges, operations: Operations::new(classified) }
     }
 }
 
@@ -77,9 +83,9 @@ impl OpDetails {
     /// overlap them on the same device, and each call must have all its ops in these rows or none. All graph
     /// replays are visited too, so a trace with replays must pass all rows.
     pub(crate) fn of(source: &DetailSource, rows: &OpRows) -> Self {
-        let DetailSource { classified, ranges, operations } = source;
+        let DetailSource { classified, blocking, ranges, operations } = source;
         let trace = classified.trace;
-        let mut work = WorkSweep::new(classified, operations);
+        let mut work = WorkSweep::new(classified, blocking, operations);
         let mut latencies = LatencySweep::new(classified, rows);
         let mut kernel_time = KernelTimeByRange::new(classified, classified.signals.phases.len());
         let mut replays = Replays::of(classified);
@@ -137,7 +143,8 @@ pub(crate) fn window_index_of(
         return None;
     }
     let classified = ClassifiedTrace::new(trace);
-    let source = DetailSource::new(&classified, ranges.view());
+    let blocking = BlockingCalls::of(&classified);
+    let source = DetailSource::new(&classified, &blocking, ranges.view());
     let segments = cuts.segments().zip(totals).map(|(rows, totals)| {
         let details = OpDetails::of(&source, &rows);
         let durations = KernelDurations::of(&classified, &rows, &totals.groups);

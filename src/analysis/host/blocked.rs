@@ -8,17 +8,25 @@ use crate::analysis::time::work::each_work;
 use crate::trace::Ns;
 
 /// Computes the time in which a thread is blocked and no device works, between the first start and the last
-/// end of all work. `blocked` are the intervals in which any thread is blocked.
-pub(crate) fn idle_while_blocked(classified: &ClassifiedTrace, blocked: &[(Ns, Ns)]) -> Ns {
+/// end of all work. `blocked` are the intervals in which any thread is blocked, `unseen` those in which a device
+/// executes work that the trace does not contain, sorted by start; a device works in them.
+pub(crate) fn idle_while_blocked(classified: &ClassifiedTrace, blocked: &[(Ns, Ns)], unseen: &[(Ns, Ns)]) -> Ns {
     if blocked.is_empty() {
         return Ns::ZERO;
     }
     let mut busy_and_blocked = Intersection::with(blocked);
     let mut extent: Option<(Ns, Ns)> = None;
-    let mut add = |start: Ns, end: Ns| {
+    let mut add_busy = |start: Ns, end: Ns| {
         let (first, busy_until) = extent.unwrap_or((start, start));
         busy_and_blocked.add(busy_until.max(start), end);
         extent = Some((first, busy_until.max(end)));
+    };
+    let mut unseen = unseen.iter().copied().peekable();
+    let mut add = |start: Ns, end: Ns| {
+        while let Some((start, end)) = unseen.next_if(|interval| interval.0 <= start) {
+            add_busy(start, end);
+        }
+        add_busy(start, end);
     };
     if classified.trace.graph_replays.is_empty() {
         // Reads fewer columns than `each_work`.

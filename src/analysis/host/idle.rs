@@ -9,15 +9,17 @@ use crate::analysis::section::{Section, Value};
 use crate::analysis::time::gaps::{Busy, Gap};
 use crate::trace::{DeviceId, Ns, Trace};
 
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 11] = [
     "device_id",
     "window_ms",
     "busy_ms",
     "idle_ms",
     "idle_pct_of_window",
-    "host_wait_ms",
-    "kernel_wait_ms",
-    "other_wait_ms",
+    "turnaround_ms",
+    "host_late_ms",
+    "drained_ms",
+    "other_stream_ms",
+    "unseen_ms",
     "unknown_ms",
 ];
 const GAP_COLUMNS: [&str; 5] = ["device_id", "gap_start_ns", "gap_end_ns", "gap_ms", "cause"];
@@ -31,20 +33,22 @@ pub(crate) fn gpu_idle(context: &Context) -> Section {
         return missing(context, TITLE, &COLUMNS);
     }
     let mut section = section(context, TITLE, &COLUMNS);
-    for (device, (busy, times)) in (0..).zip(survey.busy.iter().zip(&survey.idle.times)) {
+    for (device, (busy, idle)) in (0..).zip(survey.busy.iter().zip(&survey.idle)) {
         let Some(Busy { first, last, busy }) = *busy else { continue };
-        let (window, [host, kernel, other, unknown]) = (last.since(first), times.map(Value::ms));
+        let (window, [turnaround, late, drained, other, unseen, unknown]) = (last.since(first), idle.times);
         let idle = window.since(busy);
         section.row([
             labels::device(context.trace, DeviceId(device)),
             Value::ms(window),
             Value::ms(busy),
             Value::ms(idle),
-            Value::pct(idle, window),
-            host,
-            kernel,
-            other,
-            unknown,
+            Value::pct(idle.since(unseen), window.since(unseen)),
+            Value::ms(turnaround),
+            Value::ms(late),
+            Value::ms(drained),
+            Value::ms(other),
+            Value::ms(unseen),
+            Value::ms(unknown),
         ]);
     }
     section
@@ -57,26 +61,26 @@ pub(crate) fn gpu_idle_gaps(context: &Context) -> Section {
         return missing(context, TITLE, &GAP_COLUMNS);
     }
     let mut section = section(context, TITLE, &GAP_COLUMNS).from_first_op(context.trace);
-    let longest = survey.idle.longest.clone().ranked();
-    for gap in longest.filter_map(|event| gap_before(context.trace, event.start(), event.row())) {
-        let cause = IdleCause::of(context, &gap).word();
+    for event in survey.longest_gaps.clone().ranked() {
+        let Some(gap) = gap_before(context.trace, event.start(), event.row()) else { continue };
         let device = labels::device(context.trace, DeviceId(gap.device as u32));
+        let cause = IdleCause::of_tag(event.tag()).word();
         section.row([device, gap.start.into(), gap.end.into(), Value::ms(gap.length()), cause.into()]);
     }
-    section.rows_in_all = survey.idle.longest.offered;
+    section.rows_in_all = survey.longest_gaps.offered;
     section
 }
 
-/// Returns the gap from `start` to the work in this row, see [`Gap::next_row`].
+/// Returns the gap from `start` to the work in this row, see [`Gap::next_row`]. [`Gap::previous_row`] is not filled in.
 pub(crate) fn gap_before(trace: &Trace, start: Ns, next_row: usize) -> Option<Gap> {
     if let (Some(cut), Some(device)) = (&trace.cut, next_row.checked_sub(Gap::first_window_end(trace))) {
-        return Some(Gap { device, start, end: cut.window.end, next_row });
+        return Some(Gap { device, start, end: cut.window.end, previous_row: None, next_row });
     }
     let (end, device) = match trace.gpu_ops.get(next_row) {
         Some(op) => (op.start, op.device),
         None => trace.graph_replays.get(next_row - trace.gpu_ops.len()).map(|replay| (replay.start, replay.device))?,
     };
-    Some(Gap { device: device.0 as usize, start, end, next_row })
+    Some(Gap { device: device.0 as usize, start, end, previous_row: None, next_row })
 }
 
 fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
@@ -90,9 +94,15 @@ fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
             Some(_) => "The cause of a device's last gap is unknown: the op that ends it is after the window.",
         })
         .limit(
-            "A gap counts as host wait until the call that launches the next op returns (for copies and other calls: \
-             until the call begins). The rest of the gap is a wait for something else. Ops of one graph share one \
-             launch.",
+            "turnaround: the usual delay between two ops (below 3 us, 10 us next to a graph replay, any length within \
+             one). host_late: the host launched the next op too late. drained: the same after a call that had waited \
+             until the GPU was empty, for up to 200 launches. other_stream: launched in time, but the op waited for \
+             something else. unknown: no launch is recorded.",
+        )
+        .limit(
+            "unseen: an op starts more than 1 ms after its launch although the GPU did nothing visible, so the GPU \
+             executed work that the trace does not contain. The idle share leaves this time out of window and idle \
+             time.",
         );
     if context.trace.calls.is_empty() {
         return section.limit(format!(
@@ -134,45 +144,10 @@ mod tests {
         let (idle, gaps) = (gpu_idle(&context), gpu_idle_gaps(&context));
         let ns = |column: &str| (number(&idle.rows[0], column) * 1e6).round();
         assert_eq!((ns("window_ms"), ns("busy_ms"), ns("idle_ms")), (4_600.0, 1_000.0, 3_600.0));
-        // Launches return 40 ns before their kernels.
-        let causes = ["host_wait_ms", "other_wait_ms", "unknown_ms"].map(ns);
-        assert_eq!(causes, [560.0 + 1_460.0, 80.0, 1_500.0]);
-        let expected = ["1500 3000 host_wait", "3500 5000 unknown", "400 1000 host_wait"];
+        let causes = ["host_late_ms", "unknown_ms"].map(ns);
+        assert_eq!(causes, [600.0 + 1_500.0, 1_500.0]);
+        let expected = ["1500 3000 host_late", "3500 5000 unknown", "400 1000 host_late"];
         assert_eq!(rows_of(&gaps, &["gap_start_ns", "gap_end_ns", "cause"]), expected);
-    }
-
-    #[test]
-    fn the_cause_of_a_gap_follows_from_the_next_launch() {
-        let mut trace = TestTrace::nsys();
-        trace.kernel("k", 0..100);
-        trace.launch(150..155).launches("k", 200..300); // launched in the gap: 55 of 100 ns until the call returns
-        trace.launch(160..165).launches("k", 329..400); // launched long before, 29 ns
-        trace.launch(170..175).launches("k", 430..500); // launched long before, 30 ns: too long for kernel_wait
-        trace.kernel("k", 1_500..1_600); // 1000 ns
-        trace.replay(1_650..1_700); // 50 ns
-        let trace = trace.finish();
-        let context = Context::new(&trace, 30);
-        let idle = &gpu_idle(&context).rows[0];
-        let ns = |column| (number(idle, column) * 1e6).round();
-        let causes = ["host_wait_ms", "kernel_wait_ms", "other_wait_ms", "unknown_ms"].map(ns);
-        assert_eq!((causes, ns("idle_ms")), ([55.0, 29.0, 30.0 + 45.0, 1_050.0], 1_209.0));
-        let gaps = rows_of(&gpu_idle_gaps(&context), &["cause"]);
-        assert_eq!(gaps, ["unknown", "host_wait", "unknown", "other", "kernel_wait"]);
-    }
-
-    /// The host launches 40 us after the device becomes idle; the kernel starts half a second later.
-    #[test]
-    fn only_the_time_until_the_launch_call_returns_is_host_wait() {
-        let mut trace = TestTrace::nsys();
-        trace.in_us().kernel("first", 0..1).launch(41..42).launches("k", 500_000..500_001);
-        trace.call("cudaGraphLaunch", 400_000..500_009).launches("in graph", 500_006..500_007);
-        let trace = trace.finish();
-        let context = Context::new(&trace, 30);
-        let idle = &gpu_idle(&context).rows[0];
-        let ns = |column| (number(idle, column) * 1e6).round();
-        assert_eq!(ns("host_wait_ms"), 41_000.0 + 5_000.0);
-        assert_eq!(ns("other_wait_ms"), 500_000_000.0 - 42_000.0);
-        assert_eq!(rows_of(&gpu_idle_gaps(&context), &["cause"]), ["other", "host_wait"]);
     }
 
     #[test]
@@ -198,8 +173,7 @@ mod tests {
             let (idle, gaps) = (gpu_idle(&context), gpu_idle_gaps(&context));
             let (mut busy, mut rest) = (0.0, 0.0);
             for row in &idle.rows {
-                let causes = ["host_wait_ms", "kernel_wait_ms", "other_wait_ms", "unknown_ms"];
-                let by_cause: f64 = causes.iter().map(|cause| number(row, cause)).sum();
+                let by_cause: f64 = COLUMNS[5..].iter().map(|cause| number(row, cause)).sum();
                 prop_assert!((number(row, "idle_ms") - by_cause).abs() < 1e-12);
                 prop_assert!((number(row, "window_ms") - number(row, "busy_ms") - by_cause).abs() < 1e-12);
                 busy += number(row, "busy_ms");

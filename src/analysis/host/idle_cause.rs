@@ -1,70 +1,411 @@
-//! The cause of an idle gap, from the call that launched the work after the gap. O(1) for a gap.
+//! The cause of an idle gap, from the launch of the op after it. O(log n) for a gap and n blocking calls.
 //!
-//! The causes are those of HolisticTraceAnalysis, applied to gaps of a whole device instead of one stream:
-//! the host launched late; the op was already launched and the gap is as short as the usual delay between two
-//! kernels; or something else, such as an event of another stream, delayed the op. Only the time until the
-//! launch call returns counts as host wait.
+//! A gap is the time between the end of all earlier ops of a device and the start of its next op. Its class
+//! depends on when the next op was launched:
+//! - No launch call is recorded: [`IdleCause::Unknown`].
+//! - The op that ended last belongs to the same launch, a graph replay: [`IdleCause::Turnaround`].
+//! - The launch call returned after the gap began: [`IdleCause::HostLate`], or [`IdleCause::Drained`] if the
+//!   launching thread was blocked in a call when the gap began, because the host then waited until the GPU was
+//!   empty. The ops after such a drain count as drained too ("refill") until one of them is launched before its
+//!   predecessor ends, at most for [`MAX_REFILL`] launches.
+//! - The op was launched in time: [`IdleCause::Turnaround`] if the gap is short, else [`IdleCause::OtherStream`].
+//! - An op that starts more than [`MIN_UNSEEN`] after its launch returned, although the device did nothing:
+//!   [`IdleCause::Unseen`], because the device can only have executed work that the trace does not contain.
 
 use crate::analysis::classified::ClassifiedTrace;
-use crate::analysis::time::gaps::Gap;
+use crate::analysis::host::blocking_calls::BlockingCalls;
+use crate::analysis::time::gaps::{Gap, GapSweep};
+use crate::analysis::time::work::each_work;
 use crate::rules::signals::CallKind;
-use crate::trace::Ns;
+use crate::trace::{CallId, NameId, Ns, OpKind, Span, Trace};
 
-/// Gaps shorter than this are the usual delay between two kernels. The default of HolisticTraceAnalysis.
-const BETWEEN_KERNELS: Ns = Ns(30);
+/// Shorter gaps are rounding errors of the clock.
+const ROUNDING: Ns = Ns(10);
+/// A shorter gap between two ops that were launched in time is the usual delay of the hardware.
+const TURNAROUND: Ns = Ns(3_000);
+/// The same where a graph replay begins or ends.
+const GRAPH_TURNAROUND: Ns = Ns(10_000);
+/// An op that waits longer after its launch, on an idle device, proves work that the trace does not contain.
+pub(crate) const MIN_UNSEEN: Ns = Ns(1_000_000);
+/// Launches after a drain that are attributed to it. A host that is still late after that is slower than the GPU.
+pub(crate) const MAX_REFILL: u32 = 200;
+/// Rows that are searched for an op of another device that ran during a gap.
+const MAX_SEARCHED_ROWS: usize = 4_096;
 
-/// The event that a device waited for during a gap.
+/// Why a device was idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IdleCause {
-    /// The launch of the next op.
-    HostWait,
-    /// The usual delay between two kernels.
-    KernelWait,
-    /// Anything else, after the launch.
-    Other,
-    /// The call that launched the next op is unknown.
+    /// The usual delay between two ops, or any delay within a graph replay.
+    Turnaround,
+    /// The host launched the next op too late.
+    HostLate,
+    /// The host launched the next op too late because it had waited until the device was empty.
+    Drained,
+    /// The next op was launched in time and waited for something else, such as an event of another stream.
+    OtherStream,
+    /// The device executed work that the trace does not contain. This is no idle time.
+    Unseen,
+    /// The launch of the next op is not recorded.
     Unknown,
 }
 
 impl IdleCause {
-    pub(crate) const ALL: [Self; 4] = [Self::HostWait, Self::KernelWait, Self::Other, Self::Unknown];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Turnaround, Self::HostLate, Self::Drained, Self::OtherStream, Self::Unseen, Self::Unknown];
 
-    /// Splits a gap into two parts in time order, each with its cause; the length of a part may be zero.
-    /// `launched` is the result of [`launched`] for the work after the gap.
-    pub(crate) fn parts(gap: &Gap, launched: Option<Ns>) -> [(Self, Ns); 2] {
-        let Some(launched) = launched else {
-            return [(Self::Unknown, gap.length()), (Self::Unknown, Ns::ZERO)];
-        };
-        let launched = launched.clamp(gap.start, gap.end);
-        let rest = gap.end.since(launched);
-        let after_launch = if rest < BETWEEN_KERNELS { Self::KernelWait } else { Self::Other };
-        [(Self::HostWait, launched.since(gap.start)), (after_launch, rest)]
-    }
-
-    /// Returns the cause of the longer part of the gap.
-    pub(crate) fn of(classified: &ClassifiedTrace, gap: &Gap) -> Self {
-        let [first, second] = Self::parts(gap, launched(classified, gap.next_row));
-        if second.1 > first.1 { second.0 } else { first.0 }
+    /// The cause with this number.
+    pub(crate) fn of_tag(tag: u8) -> Self {
+        Self::ALL.get(tag as usize).copied().unwrap_or(Self::Unknown)
     }
 
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Self::HostWait => "host_wait",
-            Self::KernelWait => "kernel_wait",
-            Self::Other => "other",
+            Self::Turnaround => "turnaround",
+            Self::HostLate => "host_late",
+            Self::Drained => "drained",
+            Self::OtherStream => "other_stream",
+            Self::Unseen => "unseen",
             Self::Unknown => "unknown",
         }
     }
 }
 
-/// Returns the time at which the work in this row was launched; `None` if the call is unknown. For a launch
-/// call this is its end. Other calls, such as copies, may wait for the device, so for them it is the start of
-/// the call.
-pub(crate) fn launched(classified: &ClassifiedTrace, row: usize) -> Option<Ns> {
-    let trace = classified.trace;
-    let call = trace.gpu_ops.launch(row).and_then(|call| trace.calls.get(call.0 as usize))?;
-    Some(match classified.call_kind(call.name) {
-        CallKind::Launch | CallKind::GraphLaunch => call.end(),
-        _ => call.start,
-    })
+/// The launch of an op, compared with the op that ended last before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LaunchTiming {
+    NotRecorded,
+    /// Both ops belong to one launch.
+    SameLaunch,
+    /// Launched before the device became idle.
+    InTime,
+    /// Launched after the device became idle.
+    Late,
+    /// Launched after the device became idle while the launching thread was blocked in this call.
+    AfterDrain(NameId),
 }
+
+/// A gap in two parts, in time order: before and after the launch. A part may have length zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GapParts(pub(crate) [(IdleCause, Ns); 2]);
+
+impl GapParts {
+    fn whole(cause: IdleCause, gap: &Gap) -> Self {
+        Self([(cause, gap.length()), (cause, Ns::ZERO)])
+    }
+
+    /// The cause of the longer part.
+    pub(crate) fn main(self) -> IdleCause {
+        let [first, second] = self.0;
+        if second.1 > first.1 { second.0 } else { first.0 }
+    }
+
+    pub(crate) fn length_of(self, cause: IdleCause) -> Ns {
+        self.0.iter().filter(|part| part.0 == cause).fold(Ns::ZERO, |sum, part| sum + part.1)
+    }
+
+    fn replaced(self, old: IdleCause, new: IdleCause) -> Self {
+        Self(self.0.map(|(cause, length)| (if cause == old { new } else { cause }, length)))
+    }
+}
+
+/// The data that the cause of a gap follows from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CauseRules<'a> {
+    classified: &'a ClassifiedTrace<'a>,
+    blocking: &'a BlockingCalls,
+}
+
+impl<'a> CauseRules<'a> {
+    pub(crate) fn new(classified: &'a ClassifiedTrace<'a>, blocking: &'a BlockingCalls) -> Self {
+        Self { classified, blocking }
+    }
+
+    fn call_of(&self, row: usize) -> Option<(CallId, Span, CallKind)> {
+        let trace = self.classified.trace;
+        let id = trace.gpu_ops.launch(row)?;
+        let call = trace.calls.get(id.0 as usize)?;
+        Some((id, call, self.classified.call_kind(call.name)))
+    }
+
+    /// Compares the launch of the next op with the time from which its device was idle.
+    fn timing(&self, gap: &Gap) -> LaunchTiming {
+        let (previous_row, idle_from) = (gap.previous_row, gap.start);
+        let Some((id, call, kind)) = self.call_of(gap.next_row) else { return LaunchTiming::NotRecorded };
+        let previous = previous_row.and_then(|row| self.call_of(row));
+        if previous.is_some_and(|(previous, ..)| previous == id) {
+            return LaunchTiming::SameLaunch;
+        }
+        // Another call, such as a copy, may wait for the device. If it runs longer than the gap, only its start counts.
+        let is_launch = matches!(kind, CallKind::Launch | CallKind::GraphLaunch);
+        let launched = if is_launch || call.end() <= gap.end { call.end() } else { call.start };
+        if launched <= idle_from {
+            return LaunchTiming::InTime;
+        }
+        if call.start < idle_from || gap.end <= idle_from {
+            return LaunchTiming::Late;
+        }
+        let blocked = self.blocking.at(call.thread, idle_from).filter(|blocked| blocked.end <= call.start);
+        if let Some(blocked) = blocked {
+            return LaunchTiming::AfterDrain(blocked.name);
+        }
+        // An asynchronous copy that returned after its op had ended did wait for it.
+        match previous {
+            Some((_, copy, CallKind::CopyAsync))
+                if copy.thread == call.thread
+                    && copy.start <= idle_from
+                    && (idle_from..=call.start).contains(&copy.end())
+                    && previous_row.is_some_and(|row| self.is_copy(row)) =>
+            {
+                LaunchTiming::AfterDrain(copy.name)
+            }
+            _ => LaunchTiming::Late,
+        }
+    }
+
+    fn is_copy(&self, row: usize) -> bool {
+        self.classified.trace.gpu_ops.get(row).is_some_and(|op| op.kind == OpKind::Copy)
+    }
+
+    fn parts(&self, gap: &Gap, timing: LaunchTiming) -> GapParts {
+        if gap.length() < ROUNDING || timing == LaunchTiming::SameLaunch {
+            return GapParts::whole(IdleCause::Turnaround, gap);
+        }
+        let Some((_, call, kind)) = self.call_of(gap.next_row) else { return GapParts::whole(IdleCause::Unknown, gap) };
+        let before_launch = match timing {
+            LaunchTiming::Late => IdleCause::HostLate,
+            LaunchTiming::AfterDrain(_) => IdleCause::Drained,
+            _ => {
+                let is_graph = |kind: CallKind| kind == CallKind::GraphLaunch;
+                let previous = gap.previous_row.and_then(|row| self.call_of(row));
+                let at_graph = is_graph(kind) || previous.is_some_and(|(.., kind)| is_graph(kind));
+                if gap.length() < if at_graph { GRAPH_TURNAROUND } else { TURNAROUND } {
+                    return GapParts::whole(IdleCause::Turnaround, gap);
+                }
+                IdleCause::OtherStream
+            }
+        };
+        let launched = call.end().clamp(gap.start, gap.end);
+        let waited = gap.end.since(launched);
+        // Otherwise the wait is the latency of the launch.
+        let after_launch = match unseen_after_launch(self.classified.trace, gap, &|_| kind) {
+            Some(_) => IdleCause::Unseen,
+            None if waited <= MIN_UNSEEN => before_launch,
+            None => IdleCause::OtherStream,
+        };
+        GapParts([(before_launch, launched.since(gap.start)), (after_launch, waited)])
+    }
+}
+
+/// Returns the time in a gap in which the device must have executed work that the trace does not contain: an op
+/// starts more than [`MIN_UNSEEN`] after its launch call returned, although the device did nothing visible. Not for
+/// nodes of graphs, because a graph may have to be uploaded; and not if the op may have waited for another device or
+/// for a function on the host.
+pub(crate) fn unseen_after_launch(
+    trace: &Trace,
+    gap: &Gap,
+    call_kind: &dyn Fn(NameId) -> CallKind,
+) -> Option<(Ns, Ns)> {
+    let call = trace.calls.get(trace.gpu_ops.launch(gap.next_row)?.0 as usize)?;
+    let launched = call.end().max(gap.start);
+    if gap.end.since(launched) <= MIN_UNSEEN || call_kind(call.name) == CallKind::GraphLaunch {
+        return None;
+    }
+    let waits_for_host = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        ["hostfunc", "addcallback", "waitvalue"].iter().any(|word| name.contains(word))
+    };
+    if trace.calls.names.iter().any(waits_for_host) || other_device_ran(trace, gap, launched) {
+        return None;
+    }
+    Some((launched, gap.end))
+}
+
+/// Checks whether an op of another device ended between `from` and the end of the gap, or still ran then.
+fn other_device_ran(trace: &Trace, gap: &Gap, from: Ns) -> bool {
+    if trace.devices.len() < 2 {
+        return false;
+    }
+    let earlier = trace.gpu_ops.first_reaching(from)..gap.next_row.min(trace.gpu_ops.len());
+    let mut ops = earlier.rev().take(MAX_SEARCHED_ROWS).filter_map(|row| trace.gpu_ops.get(row));
+    ops.any(|op| op.device.0 as usize != gap.device && op.end() > from)
+}
+
+/// Visits the gaps of all devices in the order of their ends, with their causes.
+pub(crate) fn each_gap(classified: &ClassifiedTrace, visit: &mut dyn FnMut(Gap, GapParts)) {
+    let blocking = BlockingCalls::of(classified);
+    let rules = CauseRules::new(classified, &blocking);
+    let mut sweep = GapSweep::new(classified.trace);
+    let mut idle = vec![IdleTimes::new(); classified.trace.devices.len()];
+    each_work(classified, &mut |work| {
+        if let Some(gap) = sweep.add(&work)
+            && let Some(idle) = idle.get_mut(gap.device)
+            && let Some(parts) = idle.add(&rules, &gap)
+        {
+            visit(gap, parts);
+        }
+    });
+}
+
+/// The ops after a drain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refill {
+    /// Launches since the drain.
+    launches: u32,
+    /// Name of the call that drained the device.
+    call: NameId,
+}
+
+/// A late launch before the first op of a run that began or ended a refill. It belongs to a refill if the run began in one.
+#[derive(Debug, Clone, Copy)]
+struct LateLaunch {
+    /// Launches of the run before it.
+    launches: u32,
+    length: Ns,
+    next_row: usize,
+}
+
+/// The idle time of one device during a run of consecutive ops, by cause.
+///
+/// A run may begin in a refill that an earlier run started. Therefore it keeps the late launches whose cause depends
+/// on that, so that [`IdleTimes::append`] computes the same times for two runs as one sweep over both.
+#[derive(Debug, Clone)]
+pub(crate) struct IdleTimes {
+    /// By [`IdleCause`].
+    pub(crate) times: [Ns; IdleCause::ALL.len()],
+    /// Drained time by name of the call that drained the device.
+    pub(crate) drained_by: Vec<(NameId, Ns)>,
+    /// Intervals of work that the trace does not contain.
+    pub(crate) unseen: Vec<(Ns, Ns)>,
+    /// At most [`MAX_REFILL`].
+    open: Vec<LateLaunch>,
+    /// Launches of the run while `refill` was unknown.
+    open_launches: u32,
+    /// `None` if no op of the run began or ended a refill, so that it depends on the run before.
+    refill: Option<Option<Refill>>,
+}
+
+impl IdleTimes {
+    /// Times of a run without ops.
+    pub(crate) fn new() -> Self {
+        Self {
+            times: [Ns::ZERO; IdleCause::ALL.len()],
+            drained_by: Vec::new(),
+            unseen: Vec::new(),
+            open: Vec::new(),
+            open_launches: 0,
+            refill: None,
+        }
+    }
+
+    /// Adds the next op, which starts at `gap.end`. The gap may have length zero or less. Returns the causes of the gap.
+    pub(crate) fn add(&mut self, rules: &CauseRules, gap: &Gap) -> Option<GapParts> {
+        let is_gap = gap.end > gap.start;
+        if !is_gap && self.refill == Some(None) {
+            return None;
+        }
+        let timing = rules.timing(gap);
+        let parts = is_gap.then(|| self.add_gap(gap, rules.parts(gap, timing), timing));
+        match timing {
+            LaunchTiming::SameLaunch => {}
+            LaunchTiming::InTime => self.refill = Some(None),
+            LaunchTiming::AfterDrain(call) => self.refill = Some(Some(Refill { launches: 0, call })),
+            LaunchTiming::Late | LaunchTiming::NotRecorded => self.count_launch(),
+        }
+        parts
+    }
+
+    fn count_launch(&mut self) {
+        let launches = match &mut self.refill {
+            None => &mut self.open_launches,
+            Some(Some(refill)) => &mut refill.launches,
+            Some(None) => return,
+        };
+        *launches += 1;
+        if *launches >= MAX_REFILL {
+            self.refill = Some(None);
+        }
+    }
+
+    fn add_gap(&mut self, gap: &Gap, parts: GapParts, timing: LaunchTiming) -> GapParts {
+        let drained_by = match (timing, self.refill) {
+            (LaunchTiming::AfterDrain(call), _) => Some(call),
+            (LaunchTiming::Late, Some(Some(refill))) => Some(refill.call),
+            _ => None,
+        };
+        let late = parts.length_of(IdleCause::HostLate);
+        let parts = if drained_by.is_some() { parts.replaced(IdleCause::HostLate, IdleCause::Drained) } else { parts };
+        for (cause, length) in parts.0 {
+            self.times.get_mut(cause as usize).into_iter().for_each(|time| *time += length);
+            if cause == IdleCause::Unseen {
+                self.unseen.push((gap.end - length, gap.end));
+            }
+        }
+        match drained_by {
+            Some(call) => self.add_drained(call, parts.length_of(IdleCause::Drained)),
+            None if self.refill.is_none() && late > Ns::ZERO => {
+                self.open.push(LateLaunch { launches: self.open_launches, length: late, next_row: gap.next_row });
+            }
+            None => {}
+        }
+        parts
+    }
+
+    fn add_drained(&mut self, call: NameId, length: Ns) {
+        match self.drained_by.iter_mut().find(|(name, _)| *name == call) {
+            Some((_, sum)) => *sum += length,
+            None => self.drained_by.push((call, length)),
+        }
+    }
+
+    /// Adds time of which the cause is unknown.
+    pub(crate) fn add_unknown(&mut self, length: Ns) {
+        self.times.get_mut(IdleCause::Unknown as usize).into_iter().for_each(|time| *time += length);
+    }
+
+    /// Adds the next run. Calls `visit_drained` with [`Gap::next_row`] of each gap of `later` that turns out to be part of a
+    /// refill.
+    pub(crate) fn append(&mut self, later: &Self, visit_drained: &mut dyn FnMut(usize)) {
+        self.times.iter_mut().zip(later.times).for_each(|(sum, more)| *sum += more);
+        later.drained_by.iter().for_each(|(call, length)| self.add_drained(*call, *length));
+        self.unseen.extend_from_slice(&later.unseen);
+        match self.refill {
+            None => {
+                let counted = self.open_launches;
+                let shifted = later.open.iter().map(|late| LateLaunch { launches: late.launches + counted, ..*late });
+                self.open.extend(shifted.filter(|late| late.launches < MAX_REFILL));
+            }
+            Some(Some(refill)) => {
+                for late in later.open.iter().filter(|late| refill.launches + late.launches < MAX_REFILL) {
+                    self.move_to_drained(refill.call, late.length);
+                    visit_drained(late.next_row);
+                }
+            }
+            Some(None) => {}
+        }
+        match later.refill {
+            Some(refill) => self.refill = Some(refill),
+            None => (0..later.open_launches).for_each(|_| self.count_launch()),
+        }
+    }
+
+    fn move_to_drained(&mut self, call: NameId, length: Ns) {
+        let late = self.times.get_mut(IdleCause::HostLate as usize);
+        late.into_iter().for_each(|time| *time = time.since(length));
+        self.times.get_mut(IdleCause::Drained as usize).into_iter().for_each(|time| *time += length);
+        self.add_drained(call, length);
+    }
+
+    /// Replaces rows and names of calls by those of a window, for a run of the whole trace.
+    pub(crate) fn mapped(&self, row: &dyn Fn(usize) -> usize, name: &dyn Fn(NameId) -> NameId) -> Self {
+        Self {
+            drained_by: self.drained_by.iter().map(|(call, length)| (name(*call), *length)).collect(),
+            open: self.open.iter().map(|late| LateLaunch { next_row: row(late.next_row), ..*late }).collect(),
+            refill: self.refill.map(|refill| refill.map(|refill| Refill { call: name(refill.call), ..refill })),
+            ..self.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "idle_cause_tests.rs"]
+mod tests;

@@ -4,10 +4,11 @@
 //! - [`latencies`], [`launch_latency`]: time from the return of a launch call to the start of its kernel.
 //! - [`launched_work`]: the GPU time window of the work that a range of the host launched.
 //! - [`idle`], [`idle_cause`]: idle time of each device, and its cause.
-//! - [`blocked`], [`barriers`]: calls that block a thread, and the GPU idle time they cause.
+//! - [`blocking_calls`], [`blocked`], [`barriers`]: calls that block a thread, and the GPU idle time they cause.
 
 pub mod barriers;
 pub mod blocked;
+pub mod blocking_calls;
 pub mod calls;
 pub mod idle;
 pub mod idle_cause;

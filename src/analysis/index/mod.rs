@@ -39,6 +39,7 @@ pub struct IdMap {
     /// By id in the indexed trace; `None` if ids do not change.
     names: Option<Vec<NameId>>,
     range_names: Option<Vec<NameId>>,
+    call_names: Option<Vec<NameId>>,
 }
 
 /// The id of a name that does not occur in the window.
@@ -53,6 +54,11 @@ impl IdMap {
     /// Maps the name of a GPU op.
     pub fn name(&self, name: NameId) -> NameId {
         mapped(self.names.as_deref(), name)
+    }
+
+    /// Maps the name of an API call.
+    pub fn call_name(&self, name: NameId) -> NameId {
+        mapped(self.call_names.as_deref(), name)
     }
 
     /// Maps the name of a range.
@@ -118,6 +124,7 @@ impl<A> WindowIndex<A> {
                 row_offset,
                 names: id_map(&whole.names, &part.names),
                 range_names: id_map(&whole.ranges.names, &part.ranges.names),
+                call_names: id_map(&whole.calls.names, &part.calls.names),
             },
         })
     }

@@ -181,7 +181,7 @@ mod tests {
             "nccl_metadata_a100.trace.json.gz",
             Expected {
                 overlap: [46_876_493, 39_190_669, 7_317_025, 338_658],
-                idle: [660_551_005, 157_500_014, 488_928_960],
+                idle: [660_551_005, 157_500_014, 482_296_480],
                 latencies: [2_700, 88_533_581, 964_931],
                 copied_device_to_device: 307_323_096,
             },
@@ -190,7 +190,7 @@ mod tests {
             "train_a100_rank3of8.trace.json.gz",
             Expected {
                 overlap: [163_535_000, 86_554_000, 75_614_000, 9_676_000],
-                idle: [464_594_000, 388_587_000, 64_308_000],
+                idle: [464_594_000, 388_587_000, 40_234_000],
                 latencies: [8_568, 17_670_572_000, 11_684_000],
                 copied_device_to_device: 1_821_299_360,
             },
@@ -199,7 +199,7 @@ mod tests {
             "dlrm_v100_8ranks/rank0.pt.trace.json.gz",
             Expected {
                 overlap: [5_798_000, 5_537_000, 261_000, 0],
-                idle: [13_009_000, 6_590_000, 5_932_000],
+                idle: [13_009_000, 6_590_000, 4_786_000],
                 latencies: [245, 14_722_000, 1_482_000],
                 copied_device_to_device: 46_656,
             },
@@ -209,7 +209,7 @@ mod tests {
     struct Expected {
         /// Communication, exposed communication, its overlap with compute, its overlap with copies.
         overlap: [i64; 4],
-        /// Window, busy time, time waiting for the host.
+        /// Window, busy time, time in which the host launched late without a drain.
         idle: [i64; 3],
         /// Number, sum and maximum of the launch latencies.
         latencies: [i64; 3],
@@ -229,7 +229,7 @@ mod tests {
             figure("stream_overlap", "nccl_memcpy_overlap_ms"),
         ];
         assert_eq!(overlap.map(ns), expected.overlap, "{file}");
-        let idle = ["window_ms", "busy_ms", "host_wait_ms"].map(|name| number(&sections["gpu_idle"].rows[0], name));
+        let idle = ["window_ms", "busy_ms", "host_late_ms"].map(|name| number(&sections["gpu_idle"].rows[0], name));
         assert_eq!(idle.map(ns), expected.idle, "{file}");
         let [count, sum_ns, max_ns] = expected.latencies.map(|number| number as f64);
         let latency = |name: &str| figure("launch_latency_rows", name);

@@ -1,7 +1,6 @@
 //! Idle gaps of each device. One pass over the work sorted by start, O(n).
 
-use super::work::{Work, each_work};
-use crate::analysis::classified::ClassifiedTrace;
+use super::work::Work;
 use crate::trace::{Ns, Trace};
 
 /// Time in which a device ran nothing.
@@ -10,6 +9,9 @@ pub(crate) struct Gap {
     pub(crate) device: usize,
     pub(crate) start: Ns,
     pub(crate) end: Ns,
+    /// [`Work::row`] of the work that ended last before it; the later row if two ended at the same time. `None` at
+    /// the start of a window.
+    pub(crate) previous_row: Option<usize>,
     /// [`Work::row`] of the work that ended it. A value of [`Gap::first_window_end`] or more: the end of the
     /// window ended it.
     pub(crate) next_row: usize,
@@ -39,27 +41,36 @@ pub(crate) struct Busy {
 pub(crate) struct GapSweep {
     /// By device; `None` for a device without work.
     pub(crate) devices: Vec<Option<Busy>>,
+    /// By device: the row of the work that ended last.
+    last_rows: Vec<usize>,
 }
 
 impl GapSweep {
     pub(crate) fn new(trace: &Trace) -> Self {
-        Self { devices: vec![None; trace.devices.len()] }
+        let devices = trace.devices.len();
+        Self { devices: vec![None; devices], last_rows: vec![0; devices] }
     }
 
-    /// Adds the next work and returns the gap that it ends.
+    /// Adds the next work and returns the gap before it, which has no length if the device was busy; `None` for the
+    /// first work of a device.
     pub(crate) fn add(&mut self, work: &Work) -> Option<Gap> {
-        let device = self.devices.get_mut(work.device)?;
-        let device = device.get_or_insert(Busy { first: work.start, last: work.start, busy: Ns::ZERO });
-        let gap = Gap { device: work.device, start: device.last, end: work.start, next_row: work.row };
+        let (device, last_row) = (self.devices.get_mut(work.device)?, self.last_rows.get_mut(work.device)?);
+        let Some(device) = device else {
+            *device = Some(Busy { first: work.start, last: work.end, busy: work.end.since(work.start) });
+            *last_row = work.row;
+            return None;
+        };
+        let previous_row = Some(*last_row);
+        let gap = Gap { device: work.device, start: device.last, end: work.start, previous_row, next_row: work.row };
         device.busy += work.end.since(work.start.max(device.last)).max(Ns::ZERO);
-        device.last = device.last.max(work.end);
-        (gap.end > gap.start).then_some(gap)
+        if work.end >= device.last {
+            (device.last, *last_row) = (work.end, work.row);
+        }
+        Some(gap)
     }
-}
 
-/// Visits the gaps of all devices. Returns the busy time of each device; `None` for a device without work.
-pub(crate) fn each_gap(trace: &ClassifiedTrace, visit: &mut dyn FnMut(Gap)) -> Vec<Option<Busy>> {
-    let mut sweep = GapSweep::new(trace.trace);
-    each_work(trace, &mut |work| sweep.add(&work).into_iter().for_each(&mut *visit));
-    sweep.devices
+    /// The row of the work of this device that ended last.
+    pub(crate) fn last_row(&self, device: usize) -> usize {
+        self.last_rows.get(device).copied().unwrap_or_default()
+    }
 }

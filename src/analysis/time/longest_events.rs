@@ -43,7 +43,7 @@ pub(crate) fn timeline_events(context: &Context) -> Section {
     let trace = context.trace;
     let (survey, host) = (context.survey(), context.host());
     let mut longest = survey.longest_ops.clone();
-    longest.merge(&survey.idle.longest, &|row| row);
+    longest.merge(&survey.longest_gaps, &|row| row);
     longest.merge(&host.longest, &|row| row);
     if longest.offered == 0 {
         return context.missing(
@@ -138,7 +138,7 @@ fn gap_row(context: &Context, event: &Event) -> Option<TableRow> {
     let gap = gap_before(context.trace, event.start(), event.row())?;
     let device = context.trace.devices.get(gap.device)?;
     Some(TableRow {
-        name: format!("GPU idle ({})", IdleCause::of(context, &gap).word()),
+        name: format!("GPU idle ({})", IdleCause::of_tag(event.tag()).word()),
         class: "gpu_idle",
         lane: format!("GPU {}", device.id),
         pid: Value::Null,

@@ -8,54 +8,38 @@ use super::work::{Class, Intervals, Work};
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::communication::operations::Operations;
 use crate::analysis::host::blocked;
-use crate::analysis::host::idle_cause::{IdleCause, launched};
+use crate::analysis::host::blocking_calls::BlockingCalls;
+use crate::analysis::host::idle_cause::{CauseRules, IdleCause, IdleTimes};
 use crate::analysis::index::{IdMap, Merge};
 use crate::analysis::measure::longest::{EventKind, Longest};
-use crate::trace::{Cut, Ns};
+use crate::trace::{Ns, Trace};
+use std::collections::HashSet;
 
-/// Gaps that [`IdleSums::longest`] keeps.
+/// Gaps that [`Survey::longest_gaps`] keeps.
 pub(crate) const GAPS_KEPT: usize = 50;
 /// Ops that [`Survey::longest_ops`] keeps.
 pub(crate) const OPS_KEPT: usize = 50;
 
-/// Idle gaps: sums by cause, and the longest.
-#[derive(Debug)]
-pub(crate) struct IdleSums {
-    /// By device and [`IdleCause`].
-    pub(crate) times: Vec<[Ns; IdleCause::ALL.len()]>,
-    pub(crate) longest: Longest,
-}
-
-impl IdleSums {
-    fn new(devices: usize) -> Self {
-        Self { times: vec![[Ns::ZERO; IdleCause::ALL.len()]; devices], longest: Longest::new(GAPS_KEPT) }
-    }
-
-    /// `launched` is the launch time of the work after the gap, see [`launched`].
-    fn add(&mut self, gap: &Gap, launched: Option<Ns>) {
-        for (cause, length) in IdleCause::parts(gap, launched) {
-            let time = self.times.get_mut(gap.device).and_then(|times| times.get_mut(cause as usize));
-            time.into_iter().for_each(|time| *time += length);
-        }
-        self.longest.offer(gap.length(), gap.start, EventKind::Gap, gap.next_row);
-    }
-
-    fn merge(&mut self, later: &Self, ids: &IdMap) {
-        for (sum, more) in self.times.iter_mut().flatten().zip(later.times.iter().flatten()) {
-            *sum += *more;
-        }
-        self.longest.merge(&later.longest, &|row| ids.row(row));
-    }
-}
-
-/// The busy time of one device in some rows of ops.
-#[derive(Debug, Clone, Copy)]
-struct DeviceTimes {
+/// The work of one device in some rows of ops, and the gaps between the first and the last work.
+#[derive(Debug, Clone)]
+struct DeviceRun {
     busy: Busy,
     /// [`Work::row`] of the first work, which ends the gap before it.
     first_row: usize,
-    /// The launch time of this work, see [`launched`]; `None` if the call is unknown.
-    first_launched: Option<Ns>,
+    /// [`Work::row`] of the work that ended last.
+    last_row: usize,
+    idle: IdleTimes,
+}
+
+impl DeviceRun {
+    fn mapped(&self, ids: &IdMap) -> Self {
+        Self {
+            first_row: ids.row(self.first_row),
+            last_row: ids.row(self.last_row),
+            idle: self.idle.mapped(&|row| ids.row(row), &|name| ids.call_name(name)),
+            ..*self
+        }
+    }
 }
 
 /// The mergeable part of [`Survey`], for some rows of ops.
@@ -64,10 +48,10 @@ pub(crate) struct DeviceWork {
     activities: Vec<Activity>,
     /// By operation; operations without communication are left out.
     hidden: Vec<(String, Hidden)>,
-    /// By device; `None` for a device without work.
-    devices: Vec<Option<DeviceTimes>>,
-    /// Gaps between the first and the last work.
-    idle: IdleSums,
+    /// By device: its runs in order. The gaps between them are added by [`Survey::of`].
+    devices: Vec<Vec<DeviceRun>>,
+    /// The longest gaps within the runs; the tag is the [`IdleCause`].
+    longest_gaps: Longest,
     longest_ops: Longest,
 }
 
@@ -80,20 +64,10 @@ impl Merge for DeviceWork {
                 None => self.hidden.push((operation.clone(), *hidden)),
             }
         }
-        for (device, (sum, more)) in self.devices.iter_mut().zip(&later.devices).enumerate() {
-            let Some(more) = more else { continue };
-            let Some(sum) = sum else {
-                *sum = Some(DeviceTimes { first_row: ids.row(more.first_row), ..*more });
-                continue;
-            };
-            let gap = Gap { device, start: sum.busy.last, end: more.busy.first, next_row: ids.row(more.first_row) };
-            if gap.end > gap.start {
-                self.idle.add(&gap, more.first_launched);
-            }
-            sum.busy.last = sum.busy.last.max(more.busy.last);
-            sum.busy.busy += more.busy.busy;
+        for (runs, more) in self.devices.iter_mut().zip(&later.devices) {
+            runs.extend(more.iter().map(|run| run.mapped(ids)));
         }
-        self.idle.merge(&later.idle, ids);
+        self.longest_gaps.merge(&later.longest_gaps, &|row| ids.row(row));
         self.longest_ops.merge(&later.longest_ops, &|row| ids.row(row));
     }
 }
@@ -101,25 +75,34 @@ impl Merge for DeviceWork {
 /// The sweep that computes [`DeviceWork`]; work must arrive sorted by start.
 pub(crate) struct WorkSweep<'a> {
     classified: &'a ClassifiedTrace<'a>,
+    rules: CauseRules<'a>,
     operations: &'a Operations<'a>,
     activity: ActivitySweep,
     gaps: GapSweep,
     /// By device: the row of its first work.
     first_rows: Vec<usize>,
-    idle: IdleSums,
+    /// By device.
+    idle: Vec<IdleTimes>,
+    longest_gaps: Longest,
     longest_ops: Longest,
 }
 
 impl<'a> WorkSweep<'a> {
-    pub(crate) fn new(classified: &'a ClassifiedTrace<'a>, operations: &'a Operations<'a>) -> Self {
+    pub(crate) fn new(
+        classified: &'a ClassifiedTrace<'a>,
+        blocking: &'a BlockingCalls,
+        operations: &'a Operations<'a>,
+    ) -> Self {
         let trace = classified.trace;
         Self {
             classified,
+            rules: CauseRules::new(classified, blocking),
             operations,
             activity: ActivitySweep::new(trace, operations.names().len()),
             gaps: GapSweep::new(trace),
             first_rows: vec![0; trace.devices.len()],
-            idle: IdleSums::new(trace.devices.len()),
+            idle: vec![IdleTimes::new(); trace.devices.len()],
+            longest_gaps: Longest::new(GAPS_KEPT),
             longest_ops: Longest::new(OPS_KEPT),
         }
     }
@@ -130,8 +113,11 @@ impl<'a> WorkSweep<'a> {
         if let (Some(None), Some(first)) = (self.gaps.devices.get(work.device), self.first_rows.get_mut(work.device)) {
             *first = work.row;
         }
-        if let Some(gap) = self.gaps.add(work) {
-            self.idle.add(&gap, launched(self.classified, gap.next_row));
+        if let Some(gap) = self.gaps.add(work)
+            && let Some(idle) = self.idle.get_mut(work.device)
+            && let Some(parts) = idle.add(&self.rules, &gap)
+        {
+            offer_gap(&mut self.longest_gaps, &gap, parts.main());
         }
         if !matches!(work.class, Class::Set | Class::Replay) {
             self.longest_ops.offer(work.end.since(work.start), work.start, EventKind::Op, work.row);
@@ -144,20 +130,26 @@ impl<'a> WorkSweep<'a> {
     }
 
     pub(crate) fn finish(self) -> DeviceWork {
-        let Self { classified, operations, activity, gaps, first_rows, idle, longest_ops } = self;
+        let Self { operations, activity, gaps, first_rows, idle, longest_gaps, longest_ops, .. } = self;
         let (activities, hidden) = activity.finish();
         let hidden = operations.names().iter().map(str::to_owned).zip(hidden);
-        let devices = gaps.devices.into_iter().zip(first_rows).map(|(busy, first_row)| {
-            Some(DeviceTimes { busy: busy?, first_row, first_launched: launched(classified, first_row) })
+        let devices = first_rows.into_iter().zip(idle).enumerate().map(|(device, (first_row, idle))| {
+            let busy = gaps.devices.get(device).copied().flatten();
+            let run = busy.map(|busy| DeviceRun { busy, first_row, last_row: gaps.last_row(device), idle });
+            run.into_iter().collect()
         });
         DeviceWork {
             activities,
             hidden: hidden.filter(|(_, hidden)| *hidden != Hidden::default()).collect(),
             devices: devices.collect(),
-            idle,
+            longest_gaps,
             longest_ops,
         }
     }
+}
+
+fn offer_gap(longest: &mut Longest, gap: &Gap, cause: IdleCause) {
+    longest.offer_tagged(gap.length(), gap.start, EventKind::Gap, gap.next_row, cause as u8);
 }
 
 /// How each device spent its time, in the whole trace or a window.
@@ -169,7 +161,10 @@ pub(crate) struct Survey {
     /// By device; `None` for a device without work. A window counts from its start to its end; without one, a
     /// device counts from its first op to its last.
     pub(crate) busy: Vec<Option<Busy>>,
-    pub(crate) idle: IdleSums,
+    /// By device: idle time by cause.
+    pub(crate) idle: Vec<IdleTimes>,
+    /// The longest gaps; the tag is the [`IdleCause`].
+    pub(crate) longest_gaps: Longest,
     /// The longest kernels and copies.
     pub(crate) longest_ops: Longest,
     /// Time in which a thread was blocked and no device worked.
@@ -178,22 +173,32 @@ pub(crate) struct Survey {
 
 impl Survey {
     /// `blocked` are the intervals in which any host thread is blocked.
-    pub(crate) fn of(classified: &ClassifiedTrace, work: &DeviceWork, blocked: &Intervals) -> Self {
+    pub(crate) fn of(
+        classified: &ClassifiedTrace,
+        work: &DeviceWork,
+        blocking: &BlockingCalls,
+        blocked: &Intervals,
+    ) -> Self {
         let trace = classified.trace;
-        let mut idle = IdleSums::new(trace.devices.len());
-        idle.merge(&work.idle, &IdMap::default());
-        let times = work.devices.iter().enumerate().map(|(device, times)| match &trace.cut {
-            None => times.map(|times| times.busy),
-            Some(cut) => Some(add_window_ends(device, *times, cut, &mut idle, Gap::first_window_end(trace))),
-        });
-        let busy = times.collect();
+        let rules = CauseRules::new(classified, blocking);
+        let mut longest_gaps = work.longest_gaps.clone();
+        let devices: Vec<(Option<Busy>, IdleTimes)> = work
+            .devices
+            .iter()
+            .enumerate()
+            .map(|(device, runs)| joined(trace, &rules, device, runs, &mut longest_gaps))
+            .collect();
+        let (busy, idle): (Vec<Option<Busy>>, Vec<IdleTimes>) = devices.into_iter().unzip();
+        let mut unseen: Intervals = idle.iter().flat_map(|idle| idle.unseen.iter().copied()).collect();
+        unseen.sort_unstable();
         Self {
             activities: work.activities.clone(),
             hidden: work.hidden.clone(),
             busy,
             idle,
+            longest_gaps,
             longest_ops: work.longest_ops.clone(),
-            idle_while_blocked: blocked::idle_while_blocked(classified, blocked),
+            idle_while_blocked: blocked::idle_while_blocked(classified, blocked, &unseen),
         }
     }
 
@@ -208,29 +213,46 @@ impl Survey {
     }
 }
 
-/// Adds the gaps from the start of the window to the first work of a device, and from its last work to the
-/// end of the window. The cause of the second is unknown, because the work that ends it is outside the
-/// window. Returns the busy time of the device.
-fn add_window_ends(
+/// Joins the runs of one device: adds the gaps between them and, in a window, the gaps at its ends. The cause of the
+/// last gap of a window is unknown, because the work that ends it is outside the window.
+fn joined(
+    trace: &Trace,
+    rules: &CauseRules,
     device: usize,
-    times: Option<DeviceTimes>,
-    cut: &Cut,
-    idle: &mut IdleSums,
-    window_end: usize,
-) -> Busy {
-    let (start, end) = (cut.window.start, cut.window.end);
-    let mut busy = times.map_or(Busy { first: start, last: start, busy: Ns::ZERO }, |times| times.busy);
-    if let Some(DeviceTimes { busy, first_row, first_launched }) = times {
-        let gap = Gap { device, start, end: busy.first, next_row: first_row };
-        if gap.end > gap.start {
-            idle.add(&gap, first_launched);
+    runs: &[DeviceRun],
+    longest: &mut Longest,
+) -> (Option<Busy>, IdleTimes) {
+    let (mut idle, mut drained_rows) = (IdleTimes::new(), HashSet::new());
+    let window = trace.cut.map(|cut| cut.window);
+    let mut busy = window.map(|window| Busy { first: window.start, last: window.start, busy: Ns::ZERO });
+    let mut previous_row = None;
+    for run in runs {
+        let sum = busy.get_or_insert(Busy { first: run.busy.first, last: run.busy.first, busy: Ns::ZERO });
+        let (start, end) = (sum.last, run.busy.first);
+        if previous_row.is_some() || end > start {
+            let gap = Gap { device, start, end, previous_row, next_row: run.first_row };
+            let parts = idle.add(rules, &gap);
+            parts.into_iter().for_each(|parts| offer_gap(longest, &gap, parts.main()));
         }
+        idle.append(&run.idle, &mut |row| _ = drained_rows.insert(row));
+        if run.busy.last >= sum.last {
+            (sum.last, previous_row) = (run.busy.last, Some(run.last_row));
+        }
+        sum.busy += run.busy.busy;
     }
-    let gap = Gap { device, start: busy.last, end, next_row: window_end + device };
-    if gap.end > gap.start {
-        idle.add(&gap, None);
+    if let (Some(window), Some(busy)) = (window, &mut busy) {
+        let next_row = Gap::first_window_end(trace) + device;
+        let gap = Gap { device, start: busy.last, end: window.end, previous_row, next_row };
+        if gap.end > gap.start {
+            idle.add_unknown(gap.length());
+            offer_gap(longest, &gap, IdleCause::Unknown);
+        }
+        busy.last = busy.last.max(window.end);
     }
-    busy.first = start;
-    busy.last = busy.last.max(end);
-    busy
+    if !drained_rows.is_empty() {
+        let late = IdleCause::HostLate as u8;
+        let is_drained = |row: usize, tag: u8| tag == late && drained_rows.contains(&row);
+        longest.retag(&|row, tag| if is_drained(row, tag) { IdleCause::Drained as u8 } else { tag });
+    }
+    (busy, idle)
 }

@@ -1,8 +1,7 @@
 //! Idle time of the devices by cause, assigned to the stage of the op that ends each gap. One pass over the ops.
 
 use super::rules::Rules;
-use crate::analysis::host::idle_cause::{IdleCause, launched};
-use crate::analysis::time::gaps::each_gap;
+use crate::analysis::host::idle_cause::{IdleCause, each_gap};
 use crate::analysis::triage::{Stage, View};
 use crate::trace::{NameId, Ns};
 
@@ -23,27 +22,37 @@ impl IdleTime {
     pub(super) fn of_cause(&self, cause: IdleCause) -> i64 {
         self.by_cause.get(cause as usize).copied().unwrap_or(0)
     }
+
+    /// Time in which the host launched the next op too late, also after a call that had waited for the device.
+    pub(super) fn launched_late(&self) -> i64 {
+        self.of_cause(IdleCause::HostLate).saturating_add(self.of_cause(IdleCause::Drained))
+    }
 }
 
 /// The idle time of each stage, indexed by [`Stage::ALL`]; and for each op whether its device was idle before it.
 pub(super) fn idle_by_stage(view: &View, rules: &Rules) -> ([IdleTime; Stage::ALL.len()], Vec<bool>) {
     let mut stages = [IdleTime::default(); Stage::ALL.len()];
     let mut follows_idle = vec![false; view.trace.gpu_ops.len()];
-    each_gap(&view.context, &mut |gap| {
+    each_gap(&view.context, &mut |gap, parts| {
         if let Some(flag) = follows_idle.get_mut(gap.next_row) {
             *flag = true;
         }
         let (stage, op) = (view.stages.get(gap.next_row).copied().flatten(), view.trace.gpu_ops.get(gap.next_row));
         let stage = stage.and_then(|stage| stages.get_mut(stage as usize));
         let (Some(stage), Some(op)) = (stage, op) else { return };
-        let length = gap.end.since(gap.start);
+        // Work that the trace does not contain is no idle time.
+        let unseen = parts.length_of(IdleCause::Unseen);
+        let length = gap.length().since(unseen);
+        if length == Ns::ZERO {
+            return;
+        }
         if length.0 as f64 >= rules.thresholds.pause_us * 1e3 {
             stage.pauses_ns = stage.pauses_ns.saturating_add(length.0);
             return;
         }
         stage.gaps += 1;
         stage.idle_ns = stage.idle_ns.saturating_add(length.0);
-        for (cause, part) in IdleCause::parts(&gap, launched(&view.context, gap.next_row)) {
+        for (cause, part) in parts.0.into_iter().filter(|(cause, _)| *cause != IdleCause::Unseen) {
             let time = stage.by_cause.get_mut(cause as usize);
             time.into_iter().for_each(|time| *time = time.saturating_add(part.0));
         }

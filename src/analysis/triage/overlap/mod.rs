@@ -16,7 +16,6 @@ mod verdicts;
 
 use super::kernels::{KernelRow, RowIndex};
 use super::view::View;
-use crate::analysis::host::idle_cause::IdleCause;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::stages::Stage;
 use crate::trace::Ns;
@@ -148,7 +147,7 @@ impl Table<'_> {
         if unpaused == 0 || (idle.idle_ns as f64) < self.rules.thresholds.idle_pct / 100.0 * unpaused as f64 {
             return;
         }
-        let is_host_late = idle.of_cause(IdleCause::HostWait).saturating_mul(2) >= idle.idle_ns;
+        let is_host_late = idle.launched_late().saturating_mul(2) >= idle.idle_ns;
         let (priority, verdict, recommendation) =
             if is_host_late { ("P1", "launch-bound", "launch") } else { ("P2", "idle gaps", "wait") };
         section.row([

@@ -214,16 +214,24 @@ fn a_copy_on_its_own_stream_has_headroom_and_idle_time_has_a_cause() {
 }
 
 #[test]
-fn a_gap_is_launch_bound_while_the_host_still_launches_the_graph() {
-    let verdict_of = |name: &str, end: i64| {
+fn a_gap_is_launch_bound_if_the_launch_call_returns_in_it_except_within_a_graph_replay() {
+    let verdict_of = |first: &str, second: Option<&str>, end: i64| {
         let mut trace = TestTrace::new();
-        trace.in_us().call(name, -10..end).launches(GEMM, 0..500).launches(GEMM, 800..1_300);
+        trace.in_us().call(first, -10..end).launches(GEMM, 0..500);
+        if let Some(second) = second {
+            trace.call(second, -5..end);
+        }
+        trace.launches(GEMM, 800..1_300);
         verdict(&table_of(&trace.finish(), &[], &Options::default()), IDLE)[1].to_owned()
     };
-    assert_eq!(verdict_of("hipGraphLaunch", 900), "launch-bound");
-    assert_eq!(verdict_of("hipGraphLaunch", 700), "launch-bound", "for 200 of 300 ns");
-    assert_eq!(verdict_of("hipGraphLaunch", 600), "idle gaps", "for 100 of 300 ns");
-    assert_eq!(verdict_of("hipMemcpyWithStream", 900), "idle gaps", "this call may wait for the device");
+    assert_eq!(verdict_of("cudaLaunchKernel", Some("hipGraphLaunch"), 600), "launch-bound");
+    assert_eq!(verdict_of("cudaLaunchKernel", Some("hipGraphLaunch"), 400), "idle gaps", "launched in time");
+    assert_eq!(verdict_of("hipGraphLaunch", None, 900), "idle gaps", "one replay");
+    assert_eq!(
+        verdict_of("cudaLaunchKernel", Some("hipMemcpyWithStream"), 900),
+        "idle gaps",
+        "this call may wait for the device"
+    );
 }
 
 #[test]

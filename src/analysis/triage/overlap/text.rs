@@ -1,11 +1,12 @@
 //! Texts of the overlap table: the basis of each row, and the limits of the table.
 
 use super::super::definitions::{HIDDEN, ONE_TRACE, OVERLAP_SHARES};
+use super::Table;
 use super::idle_gaps::IdleTime;
 use super::neighbours::Neighbours;
 use super::rules::Class;
 use super::stream_sweep::SweepRow;
-use super::{IdleCause, Table};
+use crate::analysis::host::idle_cause::IdleCause;
 use crate::rules::names;
 use crate::rules::signals::CallKind;
 use crate::trace::Ns;
@@ -31,17 +32,14 @@ impl Table<'_> {
     }
 
     pub(super) fn idle_basis(&self, idle: &IdleTime) -> String {
-        let of_idle = |cause| percent(idle.of_cause(cause) as f64, idle.idle_ns as f64);
+        let of_idle = |time: i64| percent(time as f64, idle.idle_ns as f64);
         let mut basis = format!(
             "{} gaps; for {} of the time the host launched late, for {} it launched in time",
             idle.gaps,
-            of_idle(IdleCause::HostWait),
-            percent(
-                idle.of_cause(IdleCause::KernelWait) as f64 + idle.of_cause(IdleCause::Other) as f64,
-                idle.idle_ns as f64
-            ),
+            of_idle(idle.launched_late()),
+            of_idle(idle.of_cause(IdleCause::Turnaround).saturating_add(idle.of_cause(IdleCause::OtherStream))),
         );
-        let unknown = of_idle(IdleCause::Unknown);
+        let unknown = of_idle(idle.of_cause(IdleCause::Unknown));
         if unknown != "0 %" {
             basis.push_str(&format!(", for {unknown} the launch time is unknown"));
         }

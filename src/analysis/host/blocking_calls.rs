@@ -1,0 +1,46 @@
+//! The blocking calls of each host thread, as disjoint intervals. One pass over the API calls; a lookup is a binary search.
+
+use crate::analysis::classified::ClassifiedTrace;
+use crate::rules::signals::CallKind;
+use crate::trace::{NameId, Ns, Span, ThreadId};
+
+/// A call that blocked its thread. A call that is nested in it, such as a driver call, is part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlockingCall {
+    pub(crate) start: Ns,
+    pub(crate) end: Ns,
+    /// Name of the outermost call.
+    pub(crate) name: NameId,
+}
+
+/// Blocking calls by thread, sorted by start.
+#[derive(Debug)]
+pub(crate) struct BlockingCalls {
+    threads: Vec<Vec<BlockingCall>>,
+}
+
+impl BlockingCalls {
+    pub(crate) fn of(classified: &ClassifiedTrace) -> Self {
+        let trace = classified.trace;
+        let mut blocking = Self { threads: vec![Vec::new(); trace.threads.len()] };
+        let blocks =
+            |call: &Span| matches!(classified.call_kind(call.name), CallKind::Synchronize | CallKind::CopyBlocking);
+        trace.calls.iter().filter(blocks).for_each(|call| blocking.add(&call));
+        blocking
+    }
+
+    fn add(&mut self, call: &Span) {
+        let Some(calls) = self.threads.get_mut(call.thread.0 as usize) else { return };
+        match calls.last_mut() {
+            Some(outer) if call.start < outer.end => outer.end = outer.end.max(call.end()),
+            _ => calls.push(BlockingCall { start: call.start, end: call.end(), name: call.name }),
+        }
+    }
+
+    /// Returns the call that blocked this thread at `time`. Both ends of a call count.
+    pub(crate) fn at(&self, thread: ThreadId, time: Ns) -> Option<BlockingCall> {
+        let calls = self.threads.get(thread.0 as usize)?;
+        let started = calls.partition_point(|call| call.start <= time);
+        calls.get(started.checked_sub(1)?).filter(|call| call.end >= time).copied()
+    }
+}

@@ -1,0 +1,149 @@
+use super::*;
+use crate::analysis::context::Context;
+use crate::analysis::host::idle;
+use crate::analysis::testing::*;
+use crate::trace::testing::TestTrace;
+
+/// The gaps in time order with their causes, as `us cause`.
+fn gaps(trace: &mut TestTrace) -> Vec<String> {
+    let trace = trace.finish();
+    let mut gaps = Vec::new();
+    each_gap(&ClassifiedTrace::new(&trace), &mut |gap, parts| {
+        let parts = parts.0.into_iter().filter(|part| part.1 > Ns::ZERO);
+        let parts: Vec<String> =
+            parts.map(|(cause, length)| format!("{} {}", length.0 / 1_000, cause.word())).collect();
+        gaps.push(format!("{}: {}", gap.start.0 / 1_000, parts.join(", ")));
+    });
+    gaps
+}
+
+#[test]
+fn a_launch_after_the_gap_began_is_host_late_and_one_before_is_not() {
+    let mut trace = TestTrace::new();
+    trace.in_us().launch(0..2).launches("k", 10..20);
+    trace.launch(25..28).launches("k", 30..40); // launched in the gap
+    trace.launch(38..45).launches("k", 48..60); // the launch call runs when the gap begins
+    trace.launch(50..55).launches("k", 62..70); // launched in time, 2 us
+    trace.launch(56..57).launches("k", 75..80); // launched in time, 5 us
+    trace.kernel("k", 90..100); // no launch recorded
+    let expected = [
+        "20: 8 host_late, 2 host_late",
+        "40: 5 host_late, 3 host_late",
+        "60: 2 turnaround",
+        "70: 5 other_stream",
+        "80: 10 unknown",
+    ];
+    assert_eq!(gaps(&mut trace), expected);
+}
+
+#[test]
+fn gaps_within_a_graph_replay_are_turnaround_and_its_edges_may_last_ten_microseconds() {
+    let mut trace = TestTrace::new();
+    trace.in_us().launch(0..1).launches("k", 10..20);
+    trace.call("cudaGraphLaunch", 2..4).launches("node", 29..40).launches("node", 90..100).launches("node", 101..110);
+    trace.launch(5..6).launches("k", 119..130);
+    trace.launch(7..8).launches("k", 139..150); // 9 us between eager kernels
+    let expected =
+        ["20: 9 turnaround", "40: 50 turnaround", "100: 1 turnaround", "110: 9 turnaround", "130: 9 other_stream"];
+    assert_eq!(gaps(&mut trace), expected);
+}
+
+#[test]
+fn idle_time_after_a_call_that_waited_for_the_device_is_drained() {
+    let drained = |sync: std::ops::Range<i64>, thread: i64| {
+        let mut trace = TestTrace::new();
+        trace.in_us().launch(0..1).launches("k", 10..20).thread(thread).call("cudaStreamSynchronize", sync);
+        gaps(trace.thread(1).launch(50..52).launches("k", 60..70))
+    };
+    assert_eq!(drained(5..21, 1), ["20: 32 drained, 8 drained"]);
+    // The call began after the device was empty, returned before, belongs to another thread, or still runs at the launch.
+    for (sync, thread) in [(22..23, 1), (5..19, 1), (5..21, 2), (5..51, 1)] {
+        assert_eq!(drained(sync.clone(), thread), ["20: 32 host_late, 8 host_late"], "{sync:?} {thread}");
+    }
+}
+
+#[test]
+fn an_asynchronous_copy_that_returned_after_its_op_drains_the_device() {
+    let copied = |call: std::ops::Range<i64>| {
+        let mut trace = TestTrace::new();
+        trace.in_us().call("cudaMemcpyAsync", call).launches("Memcpy DtoH (Device -> Pageable)", 10..20);
+        gaps(trace.launch(50..52).launches("k", 60..70))
+    };
+    assert_eq!(copied(5..22), ["20: 32 drained, 8 drained"]);
+    assert_eq!(copied(5..7), ["20: 32 host_late, 8 host_late"]);
+}
+
+/// Late launches after a drain belong to it until an op is launched in time.
+#[test]
+fn a_refill_ends_with_the_first_op_that_was_launched_in_time() {
+    let mut trace = TestTrace::new();
+    trace.in_us().launch(0..1).launches("k", 10..20).call("cudaDeviceSynchronize", 5..21);
+    trace.launch(30..30).launches("k", 30..40);
+    trace.launch(50..50).launches("k", 50..80);
+    trace.launch(60..60).launches("k", 80..90);
+    trace.launch(100..100).launches("k", 100..110);
+    assert_eq!(gaps(&mut trace), ["20: 10 drained", "40: 10 drained", "90: 10 host_late"]);
+}
+
+#[test]
+fn a_refill_ends_after_200_launches() {
+    let mut trace = TestTrace::new();
+    trace.in_us().launch(0..1).launches("k", 10..20).call("cudaDeviceSynchronize", 5..21);
+    for launch in 0..250 {
+        let start = 30 + 20 * launch;
+        trace.launch(start..start).launches("k", start..start + 10);
+    }
+    let gaps = gaps(&mut trace);
+    assert_eq!(gaps.iter().filter(|gap| gap.ends_with("drained")).count(), 201, "the first one and 200 more");
+    assert!(gaps[201..].iter().all(|gap| gap.ends_with("host_late")));
+}
+
+#[test]
+fn an_op_that_waits_a_millisecond_on_an_idle_device_proves_unseen_work() {
+    let waited = |launch: &str, start: i64, other_device: Option<i64>| {
+        let mut trace = TestTrace::new();
+        trace.in_us().launch(0..1).launches("k", 10..20).call(launch, 30..35).launches("k", start..start + 10);
+        if let Some(start) = other_device {
+            trace.device(1).launch(30..31).launches("k", start..start + 1_000);
+        }
+        gaps(&mut trace)
+    };
+    assert_eq!(waited("cudaLaunchKernel", 1_036, None), ["20: 15 host_late, 1001 unseen"]);
+    assert_eq!(waited("cudaLaunchKernel", 1_035, None), ["20: 15 host_late, 1000 host_late"]);
+    // A graph may be uploaded first, and the op may have waited for an op of another device.
+    assert_eq!(waited("cudaGraphLaunch", 1_036, None), ["20: 15 host_late, 1001 other_stream"]);
+    assert_eq!(waited("cudaLaunchKernel", 1_036, Some(36)), ["20: 15 host_late, 1001 other_stream"]);
+    // The other device finished before.
+    assert_eq!(waited("cudaLaunchKernel", 2_036, Some(-1_000)), ["20: 15 host_late, 2001 unseen"]);
+}
+
+#[test]
+fn gaps_of_a_few_nanoseconds_are_rounding() {
+    let mut trace = TestTrace::new();
+    trace.kernel("k", 0..100).kernel("k", 109..200).kernel("k", 210..300);
+    let context = trace.finish();
+    let context = Context::new(&context, 30);
+    assert_eq!(rows_of(&idle::gpu_idle_gaps(&context), &["cause"]), ["unknown", "turnaround"]);
+}
+
+/// Idle time of shared traces by class, in microseconds.
+#[test]
+fn idle_time_of_shared_traces_by_cause() {
+    for (file, expected) in [
+        ("sglang_qwen3_30b_b300_decode", [0.0; 6]),
+        ("sglang_qwen3_30b_mi300_decode", [0.0; 6]),
+        ("sglang_qwen3_8b_mi300_decode", [0.0; 6]),
+        ("sglang_qwen3_8b_mi300_extend", [0.0; 6]),
+        ("vllm_b200_eager_prefill", [0.0; 6]),
+        ("vllm_mi300_decode_full_graph", [0.0; 6]),
+        ("hf_qwen1.5_0.5b_h100", [0.0; 6]),
+        ("h100_nvl_small", [0.0; 6]),
+    ] {
+        let Some(trace) = torch(&format!("{file}.trace.json.gz")) else { return };
+        let context = Context::new(&trace, 30);
+        let times = context.survey().idle.iter().max_by_key(|idle| idle.times.iter().map(|time| time.0).sum::<i64>());
+        let us = times.unwrap().times.map(|time| time.0 as f64 / 1e3);
+        println!("{file} {us:?} {:?}", times.unwrap().drained_by.len());
+        let _ = expected;
+    }
+}
