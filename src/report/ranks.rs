@@ -3,7 +3,8 @@
 use super::format::{duration, percent};
 use super::section_table;
 use super::table::{Cell, Table};
-use crate::analysis::communication::ranks::{Job, Ranks, UngroupedFile};
+use crate::analysis::communication::ranks::{Job, Rank, Ranks, UngroupedFile};
+use crate::rules::names;
 
 /// The tables of an analysis of ranks.
 pub const TABLES: [&str; 4] = ["ranks", "rank_collectives", "rank_waits", "rank_files"];
@@ -25,9 +26,7 @@ const HIDDEN_IF_ZERO: [&str; 13] = [
     "calls_unmatched",
 ];
 
-/// One or two sentences per job, in the order of the jobs.
-///
-/// `Rank 3 delays the others: 41 % of the other ranks' time in collectives is waiting for it (it is last in 5 of 8).`
+/// A few sentences per job, in the order of the jobs: one per rank that delays the others, and one about compute time.
 pub fn verdict(ranks: &Ranks) -> Vec<String> {
     let several = ranks.jobs.len() > 1;
     let sentences = |job: &Job| {
@@ -49,31 +48,99 @@ fn verdict_of(job: &Job) -> String {
         (wait.saturating_add(rank.wait_ns), all.saturating_add(in_collectives))
     });
     let share = percent(wait as f64 / all.max(1) as f64);
-    let Some(rank) = job.straggler() else {
+    let stragglers = job.stragglers();
+    if stragglers.is_empty() {
         return format!(
             "No single rank delays the others: {share} of the time in {} matched collectives is waiting, spread over the ranks. {compute}",
             job.matched
         );
+    }
+    let (mut sentences, mut subject) = (Vec::new(), Subject::Full);
+    for rank in stragglers {
+        sentences.push(delay(job, rank, subject));
+        subject = Subject::Short;
+    }
+    format!("{} {compute}", sentences.join(" "))
+}
+
+/// How a sentence about a late rank begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    Full,
+    /// After another such sentence.
+    Short,
+}
+
+/// `Rank 7 delays the others: 58 % of the other ranks' time in collectives is waiting for it (3.95 ms per rank; it is last in 5
+/// of 8), 2.20 ms because its host launches late, 1.75 ms for a reason that its trace does not show.`
+fn delay(job: &Job, rank: &Rank, subject: Subject) -> String {
+    let per_rank = |ns: i64| duration(job.per_other_rank(ns));
+    let subject = match subject {
+        Subject::Full => " delays the others: ",
+        Subject::Short => " also does: ",
+    };
+    let share = percent(rank.waited_for_pct / 100.0);
+    let last = match rank.times_last {
+        0 => String::new(),
+        times => format!("; it is last in {times} of {}", rank.collectives),
     };
     format!(
-        "{} delays the others: {} of the other ranks' time in collectives is waiting for it (it is last in {} of {}). \
-         Look for the cause in the work of this rank; the traces of the others show it as communication. {compute}",
+        "{}{subject}{share} of the other ranks' time in collectives is waiting for it ({} per rank{last}), {}.",
         crate::capitalize(rank.label.clone()),
-        percent(rank.waited_for_pct / 100.0),
-        rank.times_last,
-        rank.collectives
+        per_rank(rank.waited_for_ns),
+        causes(job, rank, &per_rank)
     )
 }
 
-/// A sentence about the rank with the longest compute time, relative to the median rank.
-fn compute(job: &Job) -> String {
-    let longest = job.ranks.iter().max_by(|a, b| a.skew_pct.total_cmp(&b.skew_pct));
-    match longest.filter(|rank| rank.skew_pct >= 1.0) {
-        Some(rank) => {
-            let label = crate::capitalize(rank.label.clone());
-            format!("{label} computes {} longer than the median rank.", percent(rank.skew_pct / 100.0))
+/// The causes of a rank's delay, largest first, each with its part if there are several.
+fn causes(job: &Job, rank: &Rank, per_rank: &dyn Fn(i64) -> String) -> String {
+    /// Smaller shares of the waiting are not mentioned.
+    const MIN_SHARE: f64 = 0.1;
+    let delay = &rank.delay;
+    let mut causes = [
+        (delay.host_late_ns, "because its host launches late".to_owned()),
+        (delay.work_ns, format!("because its GPU works longer{}", slow_kernel(job, rank))),
+        (delay.communication_ns, "because of communication that could not be matched".to_owned()),
+        (delay.unknown_ns, "for a reason that its trace does not show".to_owned()),
+    ];
+    causes.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
+    let min_ns = delay.total_ns as f64 * MIN_SHARE;
+    let named: Vec<&(i64, String)> = causes.iter().filter(|(ns, _)| *ns > 0 && *ns as f64 >= min_ns).collect();
+    match named.as_slice() {
+        [(_, only)] => only.clone(),
+        several => {
+            several.iter().map(|(ns, cause)| format!("{} {cause}", per_rank(*ns))).collect::<Vec<_>>().join(", ")
         }
-        None => "All ranks spend about the same time in compute.".to_owned(),
+    }
+}
+
+/// The kernel that explains most of the longer work, if one does: ` (flash_fwd: 12.0 ms, 8.00 ms on the others)`.
+fn slow_kernel(job: &Job, rank: &Rank) -> String {
+    let work_ns = job.per_other_rank(rank.delay.work_ns);
+    let slow = rank.slow_kernel.as_ref().filter(|slow| slow.time_ns.saturating_sub(slow.others_ns) >= work_ns / 2);
+    slow.map_or(String::new(), |slow| {
+        let name = names::short(&names::demangle(&slow.name));
+        let others = if job.ranks.len() == 2 { "the other rank" } else { "the others" };
+        format!(" ({name} takes {}, on {others} {})", duration(slow.time_ns), duration(slow.others_ns))
+    })
+}
+
+/// A sentence about the rank with the longest compute time, relative to the median rank, or of two ranks to the other one.
+fn compute(job: &Job) -> String {
+    let Some(longest) = job.ranks.iter().max_by_key(|rank| rank.compute_ns) else { return String::new() };
+    let label = crate::capitalize(longest.label.clone());
+    let other = match job.ranks.as_slice() {
+        [first, second] if first.label == longest.label => second.label.as_str(),
+        [first, _] => first.label.as_str(),
+        _ => "the median rank",
+    };
+    if longest.skew_pct >= 1.0 {
+        format!("{label} computes {} longer than {other}.", percent(longest.skew_pct / 100.0))
+    } else if longest.compute_ns > 0 && longest.skew_pct == 0.0 && job.ranks.iter().any(|rank| rank.compute_ns == 0) {
+        // The reference computes nothing, so there is no percentage.
+        format!("{label} computes for {}, {other} not at all.", duration(longest.compute_ns))
+    } else {
+        "All ranks spend about the same time in compute.".to_owned()
     }
 }
 
@@ -115,7 +182,7 @@ pub use files::{json, markdown, text};
 /// The output formats of the command line.
 #[cfg(not(target_arch = "wasm32"))]
 mod files {
-    use super::{Job, Ranks, TABLES, table, ungrouped, verdict};
+    use super::{Job, Ranks, Subject, TABLES, delay, table, ungrouped, verdict};
     use crate::analysis::communication::ranks::Rank;
     use crate::report::chart::{PARTS, rank_parts};
     use crate::report::format::clean;
@@ -194,6 +261,7 @@ mod files {
                     "world_size": job.world_size,
                     "verdict": verdict,
                     "straggler": job.straggler().map(|rank| &rank.label),
+                    "delays": job.stragglers().into_iter().map(|rank| delayed_by(job, rank)).collect::<Vec<Value>>(),
                     "window_ns": job.window_ns,
                     "collectives_matched": job.matched,
                     "calls_unmatched": job.unmatched,
@@ -206,6 +274,24 @@ mod files {
             ranks.ungrouped.iter().map(|file| json!({ "file": file.file, "why": file.reason })).collect();
         let whole = json!({ "schema": SCHEMA, "jobs": jobs, "not_grouped": not_grouped, "sections": ranks.sections });
         serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
+    }
+
+    fn delayed_by(job: &Job, rank: &Rank) -> Value {
+        let own = &rank.delay;
+        json!({
+            "rank": rank.label,
+            "sentence": delay(job, rank, Subject::Full),
+            "waiting_per_rank_ns": job.per_other_rank(own.total_ns),
+            "host_late_per_rank_ns": job.per_other_rank(own.host_late_ns),
+            "work_per_rank_ns": job.per_other_rank(own.work_ns),
+            "communication_per_rank_ns": job.per_other_rank(own.communication_ns),
+            "unknown_per_rank_ns": job.per_other_rank(own.unknown_ns),
+            "kernel": rank.slow_kernel.as_ref().map(|slow| json!({
+                "kernel_name": slow.name,
+                "time_ns": slow.time_ns,
+                "others_ns": slow.others_ns,
+            })),
+        })
     }
 
     fn rank(rank: &Rank) -> Value {

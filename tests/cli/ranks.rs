@@ -32,6 +32,10 @@ fn the_verdict_names_the_rank_that_delays_the_others() {
     let text = printed(&folder, ["ranks", "job"]);
     let verdict = "Rank 1 delays the others: 85.7 % of the other ranks' time in collectives is waiting for it";
     assert!(text.starts_with(verdict), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let cause = "because its GPU works longer (nvjet_tst_64x8 takes 90.0 us, on the other rank 30.0 us). \
+                 Rank 1 computes 200 % longer than rank 0.";
+    assert!(words.contains(cause), "{words}");
     // 72 characters are 100 us: 30 us of compute, 10 us of transfer, 60 us of waiting.
     let bar = format!("  rank 0  |{}{}{}|", "#".repeat(21), ">".repeat(7), "w".repeat(44));
     assert!(text.contains(&bar), "{text}");
@@ -49,11 +53,14 @@ fn csv_and_json_contain_exact_values() {
     assert_eq!(
         csv,
         "op_name,process_group,rank_label,calls_matched,total_time_ns,wait_ns,max_wait_ns,times_last,skew_vs_median_pct\n\
-         allreduce,,rank 0,1,70000,60000,60000,0,75\nallreduce,,rank 1,1,10000,0,0,1,-75\n"
+         allreduce,,rank 0,1,70000,60000,60000,0,600\nallreduce,,rank 1,1,10000,0,0,1,-85.71428571428571\n"
     );
     let json: Value = serde_json::from_str(&printed(&folder, ["ranks", "job", "--format", "json"])).unwrap();
     let job = &json["jobs"][0];
     assert_eq!((&json["schema"], &job["straggler"]), (&Value::from("gpuprism-ranks/1"), &Value::from("rank 1")));
+    let delay = &job["delays"][0];
+    assert_eq!((&delay["rank"], &delay["waiting_per_rank_ns"]), (&Value::from("rank 1"), &Value::from(60_000)));
+    assert_eq!((&delay["work_per_rank_ns"], &delay["unknown_per_rank_ns"]), (&Value::from(60_000), &Value::from(0)));
     let sum =
         |rank: &Value| rank["parts"].as_object().unwrap().values().map(|part| part.as_i64().unwrap()).sum::<i64>();
     assert!(job["ranks"].as_array().unwrap().iter().all(|rank| sum(rank) == 100_000), "{job}");
@@ -102,6 +109,22 @@ fn files_that_are_not_ranks_are_skipped_or_refused() {
     std::fs::write(folder.join("report.json"), report).unwrap();
     let output = gpuprism(&folder, ["ranks", "report.json", "job"]);
     assert!(output.status == 1 && output.stderr.contains("contains no individual collective calls"), "{output:?}");
+}
+
+/// Ranks 2 and 6 are never the very last, but arrive 6 ms after most ranks in the first collective.
+#[test]
+fn every_rank_that_delays_a_real_job_is_named_with_its_cause() {
+    let Some(folder) = shared("traces/torch") else { return };
+    let json: Value =
+        serde_json::from_str(&printed(&folder, ["ranks", "dlrm_v100_8ranks", "--format", "json"])).unwrap();
+    let delays = json["jobs"][0]["delays"].as_array().unwrap();
+    let ranks: Vec<&str> = delays.iter().map(|delay| delay["rank"].as_str().unwrap()).collect();
+    assert_eq!(ranks, ["rank 7", "rank 2", "rank 5", "rank 6", "rank 4"]);
+    let sentence = delays[2]["sentence"].as_str().unwrap();
+    assert!(
+        sentence.contains("(935 us per rank; it is last in 2 of 8), 719 us because its host launches late"),
+        "{sentence}"
+    );
 }
 
 #[test]

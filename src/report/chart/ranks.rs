@@ -41,8 +41,8 @@ pub fn rank_bars(jobs: &[Job], width: u32) -> Chart {
             elapsed_ns: ns,
             share: ns as f64 / job.window_ns.max(1) as f64,
         });
-        let note =
-            if rank.is_straggler { format!("others wait {}", duration(rank.waited_for_ns)) } else { String::new() };
+        let waiting = || format!("others wait {} each", duration(job.per_other_rank(rank.waited_for_ns)));
+        let note = if rank.is_straggler { waiting() } else { String::new() };
         let label = if several { format!("{}: {}", job.title, rank.label) } else { rank.label.clone() };
         Bar { label, segments: segments.collect(), note }
     };
@@ -71,7 +71,7 @@ fn summary(job: &Job) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::communication::ranks::{Source, TimeParts, WindowSelection};
+    use crate::analysis::communication::ranks::{Delay, Source, TimeParts, WindowSelection};
     use crate::report::palette;
 
     fn rank(label: &str, parts: TimeParts) -> Rank {
@@ -92,6 +92,8 @@ mod tests {
             waited_for_ns: 0,
             waited_for_pct: 0.0,
             skew_pct: 0.0,
+            delay: Delay::default(),
+            slow_kernel: None,
             is_straggler: false,
         }
     }

@@ -23,6 +23,16 @@ pub const TIME_COLUMNS: usize = 6;
 /// and the part of the duration in which only communication runs.
 pub const CALL_COLUMNS: usize = 7;
 
+/// Numbers per call in [`RankLog::before`], in nanoseconds: how the GPU spent the time since the previous communication call.
+/// Idle before the next op was launched, other idle time, and time with at least one op.
+pub const BEFORE_COLUMNS: usize = 3;
+
+/// Numbers per row in [`RankLog::kernel_times`]: rank, kernel, number of launches, and sum of durations.
+pub const KERNEL_COLUMNS: usize = 4;
+
+/// A log keeps this many compute kernels of each rank, those with the most time.
+const MAX_KERNELS: usize = 100;
+
 /// Numbers per row in [`RankLog::counts`]: rank, operation, group, and the number of calls in the trace, kept or not.
 pub const COUNT_COLUMNS: usize = 4;
 
@@ -56,6 +66,12 @@ pub struct RankLog {
     pub group_ranks: Vec<String>,
     /// [`CALL_COLUMNS`] numbers per call, sorted by start.
     pub calls: Vec<i64>,
+    /// [`BEFORE_COLUMNS`] numbers per call.
+    pub before: Vec<i64>,
+    /// Names of compute kernels.
+    pub kernels: Vec<String>,
+    /// [`KERNEL_COLUMNS`] numbers per rank and compute kernel.
+    pub kernel_times: Vec<i64>,
     /// [`COUNT_COLUMNS`] numbers per combination of rank, operation and group that has calls.
     pub counts: Vec<i64>,
     /// The number of calls that were dropped.
@@ -78,6 +94,9 @@ from_json!(RankLog {
     groups,
     group_ranks,
     calls,
+    before,
+    kernels,
+    kernel_times,
     counts,
     left_out,
     replays,
@@ -123,6 +142,8 @@ pub fn log(trace: &Trace) -> RankLog {
         log.gpus.push(device.name.clone());
     }
     add_calls(&context, &rank_of_device, &mut log);
+    log.before = times_before_calls(&context);
+    add_kernels(trace, &context, &rank_of_device, &mut log);
     let TimeSums { times, hidden } = time_sums(&context, &rank_of_device, None);
     for (call, hidden) in log.calls.chunks_exact_mut(CALL_COLUMNS).zip(hidden) {
         call.last_mut().into_iter().for_each(|exposed_ns| *exposed_ns = hidden.exposed_ns);
@@ -193,6 +214,78 @@ fn add_calls(context: &ClassifiedTrace, rank_of_device: &[Option<usize>], log: &
     log.operations = operations.iter().map(str::to_owned).collect();
     log.groups = groups.iter().map(str::to_owned).collect();
     log.group_ranks = log.groups.iter().map(|name| ranks_of_group(trace, name)).collect();
+}
+
+/// The state of one device in [`times_before_calls`].
+#[derive(Clone, Copy)]
+struct BeforeCall {
+    /// The time until which ops of the device are visited.
+    busy_until: Ns,
+    /// The end of the last communication call, or the start of the first op.
+    since: Ns,
+    host_late: Ns,
+    idle: Ns,
+}
+
+/// [`BEFORE_COLUMNS`] numbers for each call in the log. One pass over the work.
+fn times_before_calls(context: &ClassifiedTrace) -> Vec<i64> {
+    let trace = context.trace;
+    let mut devices: Vec<Option<BeforeCall>> = vec![None; trace.devices.len()];
+    let mut before = Vec::new();
+    each_work(context, &mut |work| {
+        let Some(device) = devices.get_mut(work.device) else { return };
+        let (start, end) = (work.start, work.end);
+        let device =
+            device.get_or_insert(BeforeCall { busy_until: start, since: start, host_late: Ns::ZERO, idle: Ns::ZERO });
+        if start > device.busy_until {
+            device.idle += start.since(device.busy_until);
+            if let Some(launched) = launched(trace, work.row) {
+                device.host_late += launched.clamp(device.busy_until, start).since(device.busy_until);
+            }
+        }
+        if work.class == Class::Communication {
+            let length = start.max(device.since).since(device.since);
+            let (idle, host_late) = (device.idle.min(length), device.host_late.min(length));
+            if before.len() < MAX_CALLS * BEFORE_COLUMNS {
+                before.extend([host_late.0, idle.0 - host_late.0, length.0 - idle.0]);
+            }
+            *device = BeforeCall {
+                since: device.since.max(end),
+                host_late: Ns::ZERO,
+                idle: Ns::ZERO,
+                busy_until: device.busy_until,
+            };
+        }
+        device.busy_until = device.busy_until.max(end);
+    });
+    before
+}
+
+/// The time at which an op was launched; `None` if the call is unknown. A copy may wait inside its call.
+fn launched(trace: &Trace, row: usize) -> Option<Ns> {
+    let call = trace.gpu_ops.launch(row).and_then(|call| trace.calls.get(call.0 as usize))?;
+    let is_kernel = trace.gpu_ops.get(row).is_some_and(|op| op.kind == OpKind::Kernel);
+    Some(if is_kernel { call.end() } else { call.start })
+}
+
+/// Adds the compute kernels with the most time of each rank.
+fn add_kernels(trace: &Trace, context: &ClassifiedTrace, rank_of_device: &[Option<usize>], log: &mut RankLog) {
+    let mut sums: BTreeMap<(usize, NameId), (i64, i64)> = BTreeMap::new();
+    for op in trace.gpu_ops.iter().filter(|op| Class::of(context, op) == Class::Compute) {
+        let Some(rank) = rank_of_device.get(op.device.0 as usize).copied().flatten() else { continue };
+        let (count, time) = sums.entry((rank, op.name)).or_default();
+        (*count, *time) = (*count + 1, time.saturating_add(op.duration.0));
+    }
+    let mut rows: Vec<((usize, NameId), (i64, i64))> = sums.into_iter().collect();
+    rows.sort_by_key(|((rank, name), (_, time))| (*rank, std::cmp::Reverse(*time), name.0));
+    let mut names = Names::default();
+    for of_rank in rows.chunk_by(|a, b| a.0.0 == b.0.0) {
+        for ((rank, name), (count, time)) in of_rank.iter().take(MAX_KERNELS) {
+            let name = names.intern(trace.names.get(*name));
+            log.kernel_times.extend([*rank as i64, i64::from(name.0), *count, *time]);
+        }
+    }
+    log.kernels = names.iter().map(str::to_owned).collect();
 }
 
 /// The rank numbers of a process group according to the job, separated by spaces.

@@ -10,7 +10,7 @@
 
 use super::RankInput;
 use super::jobs::JobGroup;
-use super::log::{CALL_COLUMNS, COUNT_COLUMNS, RankLog, RankWindow};
+use super::log::{BEFORE_COLUMNS, CALL_COLUMNS, COUNT_COLUMNS, RankLog, RankWindow};
 use super::rules::Rules;
 use crate::analysis::communication::operations::SEND_RECEIVE;
 use crate::digits::grouped;
@@ -26,15 +26,36 @@ pub(super) struct Call {
     pub(super) duration_ns: i64,
     /// The part of the visible time in which only communication runs.
     pub(super) exposed_ns: i64,
+    /// How the rank's GPU spent the time since the previous communication call.
+    pub(super) before: Preparation,
     /// Start and end of the part inside the window, relative to the start of the call; `None` if the call is outside.
     visible: Option<(i64, i64)>,
 }
 
+/// How a rank's GPU spent the time before a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Preparation {
+    /// Idle, and the next op was not launched yet.
+    pub(super) host_late_ns: i64,
+    /// At least one op ran that is not communication.
+    pub(super) work_ns: i64,
+    /// In calls that were not matched.
+    pub(super) communication_ns: i64,
+    /// Idle after the launch of the next op, or with an unknown launch.
+    pub(super) other_idle_ns: i64,
+}
+
 impl Call {
     /// A fully visible call.
-    fn new([bytes, start_ns, duration_ns, exposed_ns]: [i64; 4]) -> Self {
+    fn new([bytes, start_ns, duration_ns, exposed_ns]: [i64; 4], before: Preparation) -> Self {
         let exposed_ns = exposed_ns.clamp(0, duration_ns);
-        Self { bytes, start_ns, duration_ns, exposed_ns, visible: Some((0, duration_ns)) }
+        Self { bytes, start_ns, duration_ns, exposed_ns, before, visible: Some((0, duration_ns)) }
+    }
+
+    /// The visible share of the time until only the transfer remains; zero if the rank did not wait.
+    pub(super) fn visible_share(&self, transfer_ns: i64) -> f64 {
+        let wait_ns = self.duration_ns.saturating_sub(transfer_ns);
+        if wait_ns <= 0 { 0.0 } else { self.visible_part_ns(0..wait_ns) as f64 / wait_ns as f64 }
     }
 
     /// The same call limited to a window, with the exposed time inside the window.
@@ -141,7 +162,7 @@ pub(super) fn match_calls(group: &JobGroup, inputs: &[RankInput], rules: &Rules)
             if usize::try_from(device) != Ok(member.device) || duration_ns < 0 {
                 continue;
             }
-            let call = Call::new([bytes, start_ns, duration_ns, exposed_ns]);
+            let call = Call::new([bytes, start_ns, duration_ns, exposed_ns], preparation(log, index));
             let in_window = |window: &RankWindow| call.within(window, window.exposed.get(index).copied().unwrap_or(0));
             let call = window.map_or(call, in_window);
             let (calls, count) = lists.entry(key(log, operation, group)).or_default().entry(rank).or_default();
@@ -165,6 +186,12 @@ pub(super) fn match_calls(group: &JobGroup, inputs: &[RankInput], rules: &Rules)
         OperationCalls { operation, group, group_size, calls, alignment, matched: 0, unmatched: 0 }.counted()
     });
     operations.filter(OperationCalls::is_visible).collect()
+}
+
+fn preparation(log: &RankLog, call: usize) -> Preparation {
+    let numbers = log.before.get(call * BEFORE_COLUMNS..).and_then(|rest| rest.first_chunk::<BEFORE_COLUMNS>());
+    let [host_late_ns, other_idle_ns, work_ns] = numbers.copied().unwrap_or_default().map(|ns| ns.max(0));
+    Preparation { host_late_ns, work_ns, communication_ns: 0, other_idle_ns }
 }
 
 fn key(log: &RankLog, operation: i64, group: i64) -> Key {

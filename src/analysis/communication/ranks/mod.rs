@@ -15,8 +15,9 @@
 //! - How calls of several ranks are matched is described in `matching`. Calls that cannot be matched are counted with the reason.
 //! - [`TimeParts`] do not overlap and add up exactly to the job's window, which is the longest window of a rank. Time in which only
 //!   communication runs is divided call by call in the proportion of waiting to transfer.
-//! - A rank is a straggler if waiting for it, as the only rank to arrive last, takes at least `straggler_share` of the other
-//!   ranks' time in matched collectives.
+//! - Waiting is charged to the ranks that have not arrived yet, in equal parts, and split by what the late rank did since its
+//!   previous collective (see `lateness`). A rank is a straggler if this waiting takes at least `straggler_share` of the other
+//!   ranks' time in matched collectives. Several ranks can be stragglers.
 //! - A log covers the whole trace even if a window is selected, because calls are matched by their order. [`window_log`] adds the
 //!   times within a window. A call that reaches over an end of the window counts with the part inside: waiting comes first,
 //!   transfer last. Adjacent windows therefore add up. `clocks` translates a window between the clocks of a job's traces.
@@ -34,6 +35,7 @@
 mod clocks;
 mod file_names;
 mod jobs;
+mod lateness;
 mod log;
 mod matching;
 mod rules;
@@ -43,7 +45,10 @@ mod tests;
 mod times;
 
 pub use clocks::JobClocks;
-pub use log::{CALL_COLUMNS, COUNT_COLUMNS, RankLog, RankWindow, TIME_COLUMNS, log, window_log};
+pub use lateness::Delay;
+pub use log::{
+    BEFORE_COLUMNS, CALL_COLUMNS, COUNT_COLUMNS, KERNEL_COLUMNS, RankLog, RankWindow, TIME_COLUMNS, log, window_log,
+};
 
 use crate::analysis::section::Sections;
 use rules::RULES;
@@ -140,14 +145,29 @@ pub struct Rank {
     pub collectives: u64,
     /// Number of these in which it alone arrived last.
     pub times_last: u64,
-    /// Sum of the waiting of other ranks in these collectives.
+    /// Waiting of other ranks for it, a sum over these ranks: [`Delay::total_ns`].
     pub waited_for_ns: i64,
+    /// The same by cause.
+    pub delay: Delay,
+    /// The kernel with the largest excess over its mean time on the other ranks. `None` if a window is selected.
+    pub slow_kernel: Option<SlowKernel>,
     /// [`Rank::waited_for_ns`] in percent of the other ranks' time in matched collectives.
     pub waited_for_pct: f64,
-    /// Difference of its compute time from that of the median rank, in percent.
+    /// Difference of its compute time from that of the median rank, in percent; of two ranks, from that of the other one.
     pub skew_pct: f64,
     /// True if the other ranks wait for it: [`Rank::waited_for_pct`] reaches the threshold.
     pub is_straggler: bool,
+}
+
+/// A kernel that takes longer on one rank than on the others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SlowKernel {
+    /// The name as in the file.
+    pub name: String,
+    /// Sum of its durations on the rank.
+    pub time_ns: i64,
+    /// The mean of this sum over the other ranks.
+    pub others_ns: i64,
 }
 
 /// Breakdown of the job's window on one rank into parts that do not overlap.
@@ -235,7 +255,18 @@ impl WindowSelection {
 impl Job {
     /// The straggler for which the other ranks wait longest, if there is one.
     pub fn straggler(&self) -> Option<&Rank> {
-        let stragglers = self.ranks.iter().filter(|rank| rank.is_straggler);
-        stragglers.max_by(|a, b| a.waited_for_pct.total_cmp(&b.waited_for_pct))
+        self.stragglers().into_iter().next()
+    }
+
+    /// All ranks that delay the others, the one for which they wait longest first.
+    pub fn stragglers(&self) -> Vec<&Rank> {
+        let mut stragglers: Vec<&Rank> = self.ranks.iter().filter(|rank| rank.is_straggler).collect();
+        stragglers.sort_by(|a, b| b.waited_for_pct.total_cmp(&a.waited_for_pct));
+        stragglers
+    }
+
+    /// A sum of waiting over the other ranks as a mean per rank.
+    pub fn per_other_rank(&self, sum_ns: i64) -> i64 {
+        sum_ns / i64::try_from(self.ranks.len().saturating_sub(1)).unwrap_or(1).max(1)
     }
 }

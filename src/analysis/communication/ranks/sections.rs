@@ -2,7 +2,7 @@
 
 use super::matching::{Call, MatchFailure, OperationCalls, Participant};
 use super::{Job, Rank, UngroupedFile, WindowSelection};
-use crate::analysis::communication::{median, percent};
+use crate::analysis::communication::{percent, skew_pct};
 use crate::analysis::section::{Section, Sections, Value};
 use crate::ordering;
 use std::cmp::Reverse;
@@ -66,6 +66,9 @@ const BY_DURATION: &str = "The shortest duration of a collective counts as trans
                            as waiting for the last one. This is an estimate from durations only, because the clocks \
                            of different hosts cannot be compared.";
 
+const BY_ARRIVAL: &str =
+    "While ranks wait, their waiting is charged in equal parts to the ranks that have not arrived.";
+
 const CLIPPED_CALLS: &str = "Only the part of a collective inside the window counts. Waiting is assumed to come first, \
                              transfer last.";
 
@@ -78,7 +81,10 @@ pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungr
         .limit("The rank that arrives last waits least, so the rank with the shortest total may delay the others.");
     let mut files = Section::new("Files and ranks", "file contents and file names", &FILES);
     if jobs.iter().any(|job| job.matched > 0) {
-        ranks = ranks.limit(BY_DURATION);
+        ranks = ranks.limit(BY_DURATION).limit(BY_ARRIVAL);
+    }
+    if jobs.iter().any(|job| job.ranks.len() == 2) {
+        ranks = ranks.limit("Two ranks are compared with each other instead of with their median.");
     }
     for (job, operations) in jobs.iter().zip(calls_of_jobs) {
         let several = jobs.len() > 1;
@@ -237,8 +243,8 @@ impl<'a> OperationSums<'a> {
         }
         let participants: Vec<&RankSums> =
             self.by_rank.iter().filter(|own| self.calls.calls.iter().any(|(rank, _)| *rank == own.rank)).collect();
-        let median = median(participants.iter().map(|own| own.total_ns).collect());
-        for own in participants {
+        let totals: Vec<i64> = participants.iter().map(|own| own.total_ns).collect();
+        for (index, own) in participants.into_iter().enumerate() {
             section.row([
                 text(&job.title),
                 text(&self.calls.operation),
@@ -249,7 +255,7 @@ impl<'a> OperationSums<'a> {
                 own.wait_ns.into(),
                 own.worst_ns.into(),
                 own.times_last.into(),
-                percent(own.total_ns as f64 - median, median).into(),
+                skew_pct(&totals, index).into(),
             ]);
         }
     }

@@ -103,11 +103,85 @@ fn a_rank_that_always_arrives_last_is_the_straggler() {
     let found = grouped(&[rank(0, 100), rank(1, 90), rank(2, 40)]);
     let job = &found.jobs[0];
     let late = job.straggler().unwrap();
-    // The others spend 4 * 190 ns in collectives; 4 * (60 + 50) ns of it is waiting.
-    assert_eq!((late.label.as_str(), late.times_last, late.waited_for_ns), ("rank 2", 4, 440));
-    assert!((late.waited_for_pct - 100.0 * 440.0 / 760.0).abs() < 1e-12);
+    // The others spend 4 * 190 ns in collectives. Rank 0 waits 10 ns for both, then both wait 50 ns for rank 2.
+    assert_eq!((late.label.as_str(), late.times_last, late.waited_for_ns), ("rank 2", 4, 4 * (5 + 2 * 50)));
+    assert!((late.waited_for_pct - 100.0 * 420.0 / 760.0).abs() < 1e-12);
+    assert_eq!(job.ranks.iter().map(|rank| rank.waited_for_ns).collect::<Vec<_>>(), [0, 20, 420]);
     assert_eq!(job.ranks.iter().filter(|rank| rank.is_straggler).count(), 1);
     assert!(has_limit(job, "do not name process groups"), "{:?}", job.limits);
+}
+
+/// Two ranks with the same all-reduces. Before each, rank 0 computes 100 ns at once. `late` adds the ops of rank 1 before the
+/// all-reduce at the given time, which ends 10 ns later on both ranks.
+fn late_rank(late: &dyn Fn(&mut TestTrace, i64, i64)) -> Job {
+    let mut traces = [0, 1].map(|rank| rank_trace(&format!("rank{rank}.json"), Some((rank, 2)), &[]));
+    let [first, second] = &mut traces;
+    for start in (0..4).map(|index| index * 1_000) {
+        first.stream(7).call("cudaLaunchKernel", start..start + 1).launches(GEMM, start + 2..start + 102);
+        first.stream(9).call("cudaLaunchKernel", start + 5..start + 6).launches(ALL_REDUCE, start + 102..start + 1_000);
+        second.stream(7);
+        late(second, start, start + 990);
+        second.stream(9).launches(ALL_REDUCE, start + 990..start + 1_000);
+    }
+    grouped(&traces.map(|mut trace| log(&trace.finish()))).jobs.remove(0)
+}
+
+#[test]
+fn a_late_rank_has_a_cause_with_the_time_of_each_other_rank() {
+    // Rank 0 waits 888 ns in each of four collectives.
+    let host = late_rank(&|trace, start, end| {
+        trace.call("cudaLaunchKernel", start..start + 1).launches(GEMM, start + 2..start + 102);
+        trace.call("cudaLaunchKernel", end - 2..end - 1);
+    });
+    let rank = host.straggler().unwrap();
+    assert_eq!((rank.label.as_str(), host.per_other_rank(rank.delay.total_ns)), ("rank 1", 4 * 888));
+    assert_eq!(
+        (rank.delay.host_late_ns, rank.delay.work_ns, rank.delay.communication_ns),
+        (4 * 887, 0, 0),
+        "1 ns passes after the launch"
+    );
+    let work = late_rank(&|trace, start, end| {
+        trace.call("cudaLaunchKernel", start..start + 1).launches(GEMM, start + 2..end);
+        trace.call("cudaLaunchKernel", start + 5..start + 6);
+    });
+    let rank = work.straggler().unwrap();
+    assert_eq!((rank.delay.host_late_ns, rank.delay.work_ns, rank.delay.unknown_ns), (0, 4 * 888, 0));
+    let slow = rank.slow_kernel.as_ref().unwrap();
+    assert_eq!((slow.name.as_str(), slow.time_ns, slow.others_ns), (GEMM, 4 * 988, 400));
+    // The all-reduce was launched long before it starts, and nothing runs.
+    let unclear = late_rank(&|trace, start, _| {
+        trace.call("cudaLaunchKernel", start..start + 1).launches(GEMM, start + 2..start + 102);
+        trace.call("cudaLaunchKernel", start + 5..start + 6);
+    });
+    let delay = unclear.straggler().unwrap().delay;
+    assert_eq!((delay.host_late_ns, delay.work_ns, delay.unknown_ns), (0, 0, 4 * 888));
+}
+
+#[test]
+fn all_ranks_that_arrive_late_together_are_named() {
+    let rank = |rank: u32, duration: i64| {
+        let starts = (0..3).map(|index| index * 1_000);
+        log_of_rank(
+            rank,
+            4,
+            &starts.map(|start| (ALL_REDUCE, start + 1_000 - duration, duration, None)).collect::<Vec<_>>(),
+        )
+    };
+    let job = grouped(&[rank(0, 800), rank(1, 805), rank(2, 102), rank(3, 100)]).jobs.remove(0);
+    let stragglers: Vec<&str> = job.stragglers().iter().map(|rank| rank.label.as_str()).collect();
+    assert_eq!(stragglers, ["rank 3", "rank 2"], "rank 2 is 2 ns earlier than rank 3");
+    let punctual = grouped(&[rank(0, 100), rank(1, 103), rank(2, 102), rank(3, 101)]).jobs.remove(0);
+    assert_eq!(punctual.stragglers().len(), 0);
+}
+
+#[test]
+fn two_ranks_are_compared_with_each_other() {
+    let rank = |rank: u32, compute: i64| log_of_rank(rank, 2, &[(GEMM, 0, compute, None)]);
+    let job = grouped(&[rank(0, 100), rank(1, 150)]).jobs.remove(0);
+    assert_eq!(job.ranks.iter().map(|rank| rank.skew_pct.round()).collect::<Vec<_>>(), [-33.0, 50.0]);
+    let rank = |rank: u32, compute: i64| log_of_rank(rank, 3, &[(GEMM, 0, compute, None)]);
+    let job = grouped(&[rank(0, 100), rank(1, 150), rank(2, 200)]).jobs.remove(0);
+    assert_eq!(job.ranks.iter().map(|rank| rank.skew_pct.round()).collect::<Vec<_>>(), [-33.0, 0.0, 33.0]);
 }
 
 #[test]
@@ -404,9 +478,15 @@ fn a_real_job_of_eight_ranks_matches_an_independent_program() {
     assert_eq!(us(|rank| rank.communication_ns), [5_798, 11_336, 3_492, 9_774, 6_587, 6_251, 3_558, 1_746]);
     assert_eq!(us(|rank| rank.wait_ns), [5_581, 11_119, 3_275, 9_557, 6_370, 6_034, 3_341, 1_529]);
     assert_eq!(us(|rank| rank.transfer_ns), [217; 8]);
-    assert_eq!(us(|rank| rank.waited_for_ns), [0, 0, 0, 0, 4_987, 6_276, 0, 35_543]);
+    assert_eq!(us(|rank| rank.waited_for_ns), [3_330, 34, 7_003, 286, 5_789, 6_545, 6_942, 16_873]);
     assert_eq!(job.ranks.iter().map(|rank| rank.times_last).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 2, 0, 5]);
-    assert_eq!(job.straggler().map(|rank| rank.label.as_str()), Some("rank 7"));
+    // Ranks 2, 6 and 7 reach the first collective 4 to 7 ms after the others although each did 1.8 ms of work and idling before
+    // it, as most ranks: their traces begin later. Before the later collectives, ranks 4, 5 and 7 launch late.
+    let stragglers: Vec<&str> = job.stragglers().iter().map(|rank| rank.label.as_str()).collect();
+    assert_eq!(stragglers, ["rank 7", "rank 2", "rank 5", "rank 6", "rank 4"]);
+    assert_eq!(us(|rank| rank.delay.host_late_ns), [34, 27, 964, 275, 4_072, 5_029, 905, 6_889]);
+    assert_eq!(us(|rank| rank.delay.work_ns), [6, 1, 22, 5, 819, 612, 11, 275]);
+    assert_eq!(us(|rank| rank.delay.communication_ns), [0; 8]);
 }
 
 #[test]

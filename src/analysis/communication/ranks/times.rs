@@ -1,12 +1,14 @@
 //! Computes how each rank of a job spent its time from its log and the matched collectives. Linear in the number of calls.
 
 use super::jobs::{JobGroup, Member};
-use super::log::TIME_COLUMNS;
+use super::lateness::{Delay, delays};
+use super::log::{KERNEL_COLUMNS, TIME_COLUMNS};
 use super::matching::{OperationCalls, unmatched_notes};
 use super::rules::Rules;
-use super::{Job, Rank, RankInput, Source, TimeParts, WindowSelection};
-use crate::analysis::communication::{median, percent};
+use super::{Job, Rank, RankInput, SlowKernel, Source, TimeParts, WindowSelection};
+use crate::analysis::communication::{percent, skew_pct};
 use crate::digits::grouped;
+use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
@@ -14,7 +16,7 @@ struct Sums {
     transfer_ns: i64,
     collectives: u64,
     times_last: u64,
-    waited_for_ns: i64,
+    delay: Delay,
     /// Exposed time, in which only communication runs: waiting, transfer, and unmatched calls.
     exposed_ns: [i64; 3],
 }
@@ -36,6 +38,9 @@ pub(super) fn job(
     let window_ns = ranks.iter().map(|rank| rank.wall_ns).max().unwrap_or(0);
     ranks.iter_mut().for_each(|rank| rank.parts.outside_ns = window_ns - rank.wall_ns);
     compare_with_others(&mut ranks, rules);
+    if windows != WindowSelection::All {
+        find_slow_kernels(&mut ranks, group, inputs);
+    }
     let sum = |count: fn(&OperationCalls) -> usize| operations.iter().map(|calls| count(calls) as u64).sum();
     let (matched, unmatched) = (sum(|calls| calls.matched), sum(|calls| calls.unmatched));
     Job {
@@ -51,7 +56,8 @@ pub(super) fn job(
 }
 
 fn sums(ranks: usize, operations: &[OperationCalls]) -> Vec<Sums> {
-    let mut sums = vec![Sums::default(); ranks];
+    let mut sums: Vec<Sums> =
+        delays(ranks, operations).into_iter().map(|delay| Sums { delay, ..Sums::default() }).collect();
     for operation in operations {
         operation.for_each_collective(&mut |collective| {
             for participant in &collective.participants {
@@ -66,7 +72,6 @@ fn sums(ranks: usize, operations: &[OperationCalls]) -> Vec<Sums> {
             }
             if let Some(own) = collective.last.and_then(|last| sums.get_mut(last)) {
                 own.times_last += 1;
-                own.waited_for_ns = own.waited_for_ns.saturating_add(collective.total_wait_ns());
             }
         });
         operation.for_each_unmatched(&mut |rank, call| {
@@ -115,7 +120,9 @@ fn rank(member: &Member, RankInput { log, window }: &RankInput, own: &Sums) -> R
         transfer_ns: own.transfer_ns,
         collectives: own.collectives,
         times_last: own.times_last,
-        waited_for_ns: own.waited_for_ns,
+        waited_for_ns: own.delay.total_ns,
+        delay: own.delay,
+        slow_kernel: None,
         waited_for_pct: 0.0,
         skew_pct: 0.0,
         is_straggler: false,
@@ -144,12 +151,42 @@ impl Sums {
 fn compare_with_others(ranks: &mut [Rank], rules: &Rules) {
     let in_collectives = |rank: &Rank| rank.wait_ns.saturating_add(rank.transfer_ns);
     let all = ranks.iter().fold(0_i64, |sum, rank| sum.saturating_add(in_collectives(rank)));
-    let median = median(ranks.iter().map(|rank| rank.compute_ns).collect());
-    for rank in ranks {
+    let compute: Vec<i64> = ranks.iter().map(|rank| rank.compute_ns).collect();
+    for (index, rank) in ranks.iter_mut().enumerate() {
         let others = all.saturating_sub(in_collectives(rank));
         rank.waited_for_pct = percent(rank.waited_for_ns as f64, others as f64);
         rank.is_straggler = rank.waited_for_pct >= 100.0 * rules.straggler_share;
-        rank.skew_pct = percent(rank.compute_ns as f64 - median, median);
+        rank.skew_pct = skew_pct(&compute, index);
+    }
+}
+
+/// Sets the kernel of each rank that takes longest compared with its mean on the other ranks.
+fn find_slow_kernels(ranks: &mut [Rank], group: &JobGroup, inputs: &[RankInput]) {
+    let mut times: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    for (rank, member) in group.members.iter().enumerate() {
+        let Some(RankInput { log, .. }) = inputs.get(member.log) else { continue };
+        for row in log.kernel_times.chunks_exact(KERNEL_COLUMNS) {
+            let &[device, kernel, _, time_ns] = row else { continue };
+            let name = usize::try_from(kernel).ok().and_then(|kernel| log.kernels.get(kernel));
+            if let (Ok(device), Some(name)) = (usize::try_from(device), name)
+                && device == member.device
+            {
+                let of_rank = times.entry(name).or_insert_with(|| vec![0; group.members.len()]).get_mut(rank);
+                of_rank.into_iter().for_each(|sum| *sum = time_ns.max(0));
+            }
+        }
+    }
+    // A kernel that the log of a rank does not list may have been cut off there.
+    times.retain(|_, times| times.iter().all(|time| *time > 0));
+    let others = ranks.len().saturating_sub(1).max(1) as i64;
+    for (index, rank) in ranks.iter_mut().enumerate() {
+        let slow = times.iter().filter_map(|(name, times)| {
+            let time_ns = *times.get(index)?;
+            let sum = times.iter().fold(0_i64, |sum, time| sum.saturating_add(*time));
+            let others_ns = sum.saturating_sub(time_ns) / others;
+            (time_ns > others_ns).then(|| SlowKernel { name: (*name).to_owned(), time_ns, others_ns })
+        });
+        rank.slow_kernel = slow.max_by_key(|kernel| kernel.time_ns - kernel.others_ns);
     }
 }
 
