@@ -162,7 +162,7 @@ pub(super) fn fixed_time(
     } else {
         rules.trust("fixed_time", &[&labels[..], &[("ratio", &format!("{ratio:.2}"))]].concat())
     };
-    Some(TrustRow { id: "fixed-time-window", text, affects: rules.trust("fixed_time_affects", &[]) })
+    Some(TrustRow { id: "fixed-time-window", run: 0, text, affects: rules.trust("fixed_time_affects", &[]) })
 }
 
 /// Caveats for two runs that are compared.

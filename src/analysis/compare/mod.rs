@@ -126,6 +126,8 @@ impl Comparison {
 pub struct TrustRow {
     /// A stable identifier: `fixed-time-window`.
     pub id: &'static str,
+    /// Index of the run that is compared with the baseline.
+    pub run: usize,
     /// The property, as a sentence.
     pub text: String,
     /// The numbers that it makes misleading.
@@ -224,10 +226,11 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
         .collect();
     let basis = basis(rules, first, &candidates, &accepted, &launches);
     let mut trust = Vec::new();
-    for ((candidate, compared), launches) in candidates.iter().zip(&mut compared).zip(&launches) {
+    for (index, ((candidate, compared), launches)) in candidates.iter().zip(&mut compared).zip(&launches).enumerate() {
         if let Some(launches) = *launches {
             compared.reasons = comparability::workload_reasons(rules, basis, first, candidate, launches);
-            trust.extend(comparability::fixed_time(rules, basis, first, candidate, launches));
+            let fixed_time = comparability::fixed_time(rules, basis, first, candidate, launches);
+            trust.extend(fixed_time.map(|row| TrustRow { run: index, ..row }));
         }
         compared.units = units::count(basis, candidate, *launches).filter(|_| compared.reasons.is_empty());
     }

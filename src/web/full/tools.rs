@@ -72,12 +72,17 @@ impl Tools {
     pub fn compare(&mut self, baseline: usize) -> JsResult<JsValue> {
         let comparison = self.comparison(baseline);
         let mut verdicts = words::verdict(comparison).into_iter();
-        let runs = comparison.runs.iter().zip(words::short_verdicts(comparison)).map(|(run, in_short)| ComparedView {
+        let trust = |index: usize| {
+            let rows = comparison.trust.iter().filter(move |row| row.run == index);
+            rows.map(|row| row.text.clone())
+        };
+        let runs = comparison.runs.iter().zip(words::short_verdicts(comparison)).enumerate();
+        let runs = runs.map(|(index, (run, in_short))| ComparedView {
             label: run.label.clone(),
             outcome: run.outcome.word(),
             in_short,
             verdict: if run.outcome == Outcome::Baseline { None } else { verdicts.next() }.unwrap_or_default(),
-            warnings: run.warnings.clone(),
+            warnings: run.warnings.iter().cloned().chain(trust(index)).collect(),
         });
         to_js(&ComparisonView { baseline: comparison.baseline, runs: runs.collect() })
     }
