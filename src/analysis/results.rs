@@ -190,7 +190,7 @@ from_json!(Category { category, count, duration_ns, elapsed_ns, exclusive_ns, fa
 pub struct Kernel {
     /// The name as in the file.
     pub name: String,
-    /// The name for tables: demangled, without template arguments that add nothing.
+    /// The name for tables: demangled and abbreviated. It is unique among the kernels of the run.
     pub short_name: String,
     /// The category that the rules assign.
     pub category: String,
