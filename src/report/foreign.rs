@@ -6,15 +6,14 @@
 //! says so.
 
 use crate::analysis::results::{
-    Attribution, Category, CategorySource, Device, Format, Kernel, Notice, Run, Sections, Severity, Totals, Wall,
-    WallSource,
+    Attribution, Category, Device, Format, Kernel, Notice, Run, Sections, Severity, Totals, Wall, WallSource,
 };
 use crate::analysis::section::{FIRST_OP, Missing, Record, Section, Value};
 use crate::input::NVLINK_SERIES_HEADER;
 use crate::json::{self, Json, embedded, from_json};
 use crate::ordering;
 use crate::ordering::VecMap;
-use crate::rules::{Certainty, RuleBook, names};
+use crate::rules::{RuleBook, names};
 use crate::{Error, Result, capitalize};
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -360,15 +359,11 @@ fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>)
         .zip(short_names)
         .map(|((&(name, (count, duration_ns, min_us, max_us)), demangled), short_name)| {
             let elapsed_ns = proportion(union, duration_ns, total);
-            let found = rules.map(|rules| rules.classify(name, demangled));
-            let category = found.map_or("misc", |found| found.category).to_owned();
-            let is_rule = found.is_some_and(|found| found.certainty != Certainty::NoMatch);
-            let category_source = if is_rule { CategorySource::Rule } else { CategorySource::None };
+            let category = rules.map_or("misc", |rules| rules.category(name, demangled)).to_owned();
             Kernel {
                 name: name.to_owned(),
                 short_name,
                 category,
-                category_source,
                 count,
                 duration_ns,
                 elapsed_ns,

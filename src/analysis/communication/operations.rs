@@ -226,7 +226,7 @@ fn size_bytes(operation: &str, message: &Collective) -> Option<u64> {
 
 /// Returns the ratio of bus bandwidth to algorithm bandwidth, as nccl-tests define it; `None` if the number
 /// of ranks is needed but unknown.
-fn bus_factor(operation: &str, ranks: Option<u64>) -> Option<f64> {
+pub(crate) fn bus_factor(operation: &str, ranks: Option<u64>) -> Option<f64> {
     let factor = match operation {
         "allreduce" => 2.0,
         "allgather" | "reducescatter" | "alltoall" => 1.0,

@@ -1,7 +1,6 @@
 //! The canonical name and the category of each distinct op name.
 
-use crate::analysis::categories::Categories;
-use crate::rules::names;
+use crate::rules::{RuleBook, names};
 use crate::trace::{OpKind, Trace};
 
 /// The properties of an op that follow from its name.
@@ -15,7 +14,7 @@ pub struct KernelName {
 
 /// The properties of all names, by name id.
 pub(super) fn kernel_names(trace: &Trace) -> Vec<KernelName> {
-    let categories = Categories::by_default_rules(trace);
+    let rules = RuleBook::gpuprism_default();
     let mut kinds = vec![OpKind::Kernel; trace.names.len()];
     for op in trace.gpu_ops.iter() {
         if let Some(kind) = kinds.get_mut(op.name.0 as usize) {
@@ -24,8 +23,8 @@ pub(super) fn kernel_names(trace: &Trace) -> Vec<KernelName> {
     }
     let name = |(raw, kind): (&str, OpKind)| KernelName {
         canonical: super::frames::canonical(raw),
-        category: match (kind, categories) {
-            (OpKind::Kernel, Some(categories)) => categories.of(raw, &names::demangle(raw)).0.to_owned(),
+        category: match (kind, rules) {
+            (OpKind::Kernel, Some(rules)) => rules.category(raw, &names::demangle(raw)).to_owned(),
             _ => "memory".to_owned(),
         },
     };

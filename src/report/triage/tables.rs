@@ -1,5 +1,6 @@
 //! The three main tables: headings, columns, and the conversion of a section's rows.
 
+use super::Style;
 use crate::analysis::section::Record;
 
 /// The layout of a main table.
@@ -11,7 +12,7 @@ pub(super) struct Layout {
     pub(super) columns: &'static [(&'static str, bool)],
     /// The row of a table without rows.
     pub(super) placeholder: &'static [&'static str],
-    pub(super) cells: fn(&Record) -> Vec<String>,
+    pub(super) cells: fn(&Record, Style) -> Vec<String>,
 }
 
 pub(super) static MAIN_TABLES: [Layout; 3] = [
@@ -66,7 +67,7 @@ pub(super) static MAIN_TABLES: [Layout; 3] = [
     },
 ];
 
-fn kernel(row: &Record) -> Vec<String> {
+fn kernel(row: &Record, _style: Style) -> Vec<String> {
     vec![
         row.words("kernel_name"),
         row.words("category"),
@@ -79,21 +80,32 @@ fn kernel(row: &Record) -> Vec<String> {
     ]
 }
 
-fn overlap(row: &Record) -> Vec<String> {
+fn overlap(row: &Record, style: Style) -> Vec<String> {
     let time = row.number("duration_ns").map_or_else(String::new, |ns| format!("{:.1} us", ns / 1e3));
     // Rows of idle time have no share of the busy time.
-    let signal = match row.number("share_pct") {
-        None => format!("{time}, {} of the time without pauses", percent(row, "unpaused_share_pct")),
-        Some(_) => format!(
+    let signal = match (row.number("share_pct"), style) {
+        (None, _) => format!("{time}, {} of busy and idle time", percent(row, "unpaused_share_pct")),
+        (Some(_), Style::Markdown) => format!(
+            "{time}, {} of the busy time, {} alone, {} overlapped",
+            percent(row, "share_pct"),
+            percent(row, "exclusive_pct"),
+            percent(row, "hidden_pct"),
+        ),
+        (Some(_), Style::Text) => format!(
             "{time}, share {}, excl {} / hid {}",
             percent(row, "share_pct"),
             percent(row, "exclusive_pct"),
             percent(row, "hidden_pct"),
         ),
     };
+    let verdict = match (row.words("verdict"), style) {
+        // The word of the original tool.
+        (verdict, Style::Text) if verdict == "hidden" => "low-roi-hidden".to_owned(),
+        (verdict, _) => verdict,
+    };
     vec![
         row.words("priority"),
-        row.words("verdict"),
+        verdict,
         row.words("kernel_name"),
         row.words("python_scope"),
         signal,
@@ -103,7 +115,7 @@ fn overlap(row: &Record) -> Vec<String> {
     ]
 }
 
-fn fuse(row: &Record) -> Vec<String> {
+fn fuse(row: &Record, _style: Style) -> Vec<String> {
     vec![
         row.words("pattern"),
         row.words("confidence"),

@@ -1,12 +1,11 @@
-//! Sequences of ops on a stream: consecutive launches of a family's parts, chains of kernels that no family explains, and the
-//! exposed time of communication. Linear in the number of ops.
+//! Sequences of ops on a stream: consecutive launches of a family's parts, and chains of kernels that no family
+//! explains. Linear in the number of ops.
 
 use super::data::{Family, NewWork};
 use super::name_words::ChainPart;
 use super::stage_rows::{SiteNames, StageRow, StageRows, is_direct};
 use crate::analysis::triage::call_sites::CallSite;
 use crate::analysis::triage::kernels::{KernelRow, RowIndex};
-use crate::analysis::triage::times::BusyTime;
 use crate::analysis::triage::{Stage, View};
 use crate::ordering::VecMap;
 use crate::trace::Ns;
@@ -16,8 +15,6 @@ use std::cmp::Reverse;
 const MAX_CHAIN_LENGTH: usize = 12;
 /// At most this many copies may lie between two parts of a chain.
 const MAX_COPIES_BETWEEN: usize = 8;
-/// The category of collectives.
-pub(super) const COMMUNICATION: &str = "communication";
 
 /// How often each pair of rows occurs before and after a chain.
 type NeighbourCounts = VecMap<(Option<usize>, Option<usize>), u64>;
@@ -250,22 +247,4 @@ fn indices_in_stage(rows: &[KernelRow]) -> Vec<usize> {
         Some(*count - 1)
     };
     rows.iter().map(next_index).map(Option::unwrap_or_default).collect()
-}
-
-/// For every row of communication, the time in which its ops run without other work than communication on their device; zero for
-/// other rows.
-pub(super) fn exposed_communication(view: &View, rows: &[KernelRow]) -> Vec<Ns> {
-    let is_communication = |op: usize| {
-        let name = view.trace.gpu_ops.get(op).and_then(|op| view.name(op.name));
-        name.is_some_and(|name| name.category == COMMUNICATION)
-    };
-    let other_ops = view.ops().filter(|(index, ..)| !is_communication(*index)).map(|(.., op)| op);
-    let (others, row_index) = (BusyTime::new(view.trace, other_ops), RowIndex::new(rows));
-    let mut exposed = vec![Ns::ZERO; rows.len()];
-    for (_, stage, op) in view.ops().filter(|(op, ..)| is_communication(*op)) {
-        let row = row_index.row(stage, op.name).and_then(|row| exposed.get_mut(row));
-        let time = op.duration - others.between(op.device, op.start, op.end());
-        row.into_iter().for_each(|sum| *sum += time);
-    }
-    exposed
 }

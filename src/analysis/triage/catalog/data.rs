@@ -26,20 +26,13 @@ pub(super) struct DeviceWords {
     pub(super) blackwell: Vec<String>,
 }
 
-/// Thresholds for rows about work that no family explains.
+/// Work that no family explains.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewWork {
     pub(super) about: String,
     /// Categories of kernels that can be fused.
     pub(super) fusable: Vec<String>,
-    /// Minimum share of the stage's sum of durations, in percent.
-    pub(super) min_share_pct: f64,
-    /// Minimum number of occurrences of a chain.
-    pub(super) min_launches: u64,
-    /// Minimum exposed part of a communication kernel, in percent.
-    #[serde(rename = "min_alone_pct")]
-    pub(super) min_exposed_pct: f64,
 }
 
 /// Points for each kind of signal that a chain and a family share, and the requirements of the levels.
@@ -185,6 +178,9 @@ pub(super) enum Hardware {
     Cuda,
     Hopper,
     Blackwell,
+    /// NVIDIA GPUs of the Hopper or Blackwell generation.
+    #[serde(rename = "hopper_blackwell")]
+    HopperBlackwell,
     /// Any AMD GPU.
     Rocm,
     Npu,

@@ -5,6 +5,7 @@ use super::chains::{Launches, Streams};
 use super::data::{CATALOG, Family, Relation, Status};
 use super::stage_rows::{FamilyMatch, MatchedIn, RunContext, StageRow, StageRows};
 use super::switches::{self, Switch};
+use crate::analysis::triage::Framework;
 use crate::analysis::triage::fuse::{self, Fusion};
 use crate::ordering::VecMap;
 use crate::trace::Ns;
@@ -72,7 +73,10 @@ pub(super) fn find_families(
     missing.extend(by_unfused_kernels(run, stage_rows, streams));
     for finding in missing {
         let is_present = findings.iter().any(|other| other.family.id == finding.family.id);
-        if !is_present && is_material(run, stage_rows, finding.duration) {
+        if !is_present
+            && !exceeds_limits(run, finding.family, stage_rows, fusions)
+            && is_material(run, stage_rows, finding.duration)
+        {
             findings.push(finding);
         }
     }
@@ -82,6 +86,14 @@ pub(super) fn find_families(
     drop_covered(run, &mut findings);
     findings.sort_by_key(|finding| (finding.verdict, Reverse(finding.duration)));
     StageFindings { findings, is_explained }
+}
+
+/// True if a fuse pattern found the parts of this family of the framework, but not within the limits of its kernel.
+fn exceeds_limits(run: &RunContext, family: &Family, stage_rows: &StageRows, fusions: &[Fusion]) -> bool {
+    let mut of_family =
+        fusions.iter().filter(|fusion| fusion.stage == stage_rows.stage && fusion.pattern == family.pattern_id());
+    family.origin.relation_to(run.view.framework) == Relation::Own
+        && of_family.any(|fusion| fusion.status == fuse::Status::NotApplicable)
 }
 
 fn is_material(run: &RunContext, stage_rows: &StageRows, duration: Ns) -> bool {
@@ -158,7 +170,10 @@ fn verdict_of_unfused(run: &RunContext, family: &Family, status: fuse::Status) -
         _ if !run.has_hardware(family) || run.has_model(family) == Some(false) => None,
         (_, Relation::Own, Status::Mainline) if status != fuse::Status::NotApplicable => Some(Verdict::ShouldApply),
         (_, Relation::Own, Status::InFlight) if status != fuse::Status::NotApplicable => Some(Verdict::InFlight),
-        (_, Relation::Library | Relation::Elsewhere, Status::Mainline) => Some(Verdict::Elsewhere),
+        // The kernel of an engine is no advice for a program without one.
+        (_, Relation::Library | Relation::Elsewhere, Status::Mainline) if run.view.framework != Framework::Plain => {
+            Some(Verdict::Elsewhere)
+        }
         _ => None,
     }
 }

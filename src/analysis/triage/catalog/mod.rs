@@ -1,5 +1,5 @@
-//! The table of known fusions and overlaps: families of the catalog that apply to this run with their switches, new
-//! opportunities that no family covers, and at most one note on a family that the run resembles.
+//! The table of known fusions and overlaps: families of the catalog that apply to this run with their switches, and at most
+//! one note on a family that the run resembles.
 //!
 //! `data` reads the catalog, `stage_rows` prepares the kernel rows of a stage for name search, `findings` selects the families,
 //! `chains` finds sequences of ops on a stream, `switches` reads the server arguments, `similarity` writes the note. The catalog
@@ -18,11 +18,9 @@ use data::{CATALOG, Family};
 use super::definitions::{CATALOG_DATE, CATALOG_REACH};
 use super::fuse::Fusion;
 use super::kernels::KernelRow;
-use super::times::percent;
 use super::view::View;
 use crate::analysis::section::{Section, Value};
-use crate::trace::Ns;
-use chains::{COMMUNICATION, Chain, Streams};
+use chains::{Chain, Streams};
 use findings::{Finding, StageFindings, Verdict};
 use similarity::Note;
 use stage_rows::{RunContext, StageRows};
@@ -43,7 +41,7 @@ pub fn section(view: &View, rows: &[KernelRow], fusions: &[Fusion]) -> Section {
         section = section.limit("The state of switches is unknown without server arguments.");
     }
     let run = RunContext::new(view);
-    let (streams, exposed) = (Streams::of_stages(view, rows), chains::exposed_communication(view, rows));
+    let streams = Streams::of_stages(view, rows);
     let mut note = None;
     for stage in view.times().stages() {
         let (stage_rows, Some(streams)) = (StageRows::new(view, stage, rows), streams.get(stage as usize)) else {
@@ -52,8 +50,6 @@ pub fn section(view: &View, rows: &[KernelRow], fusions: &[Fusion]) -> Section {
         let found = findings::find_families(&run, &stage_rows, fusions, streams);
         found.findings.iter().for_each(|finding| add_finding(&mut section, &run, &stage_rows, finding));
         let chains = streams.unexplained(&stage_rows, &found.is_explained, &CATALOG.new);
-        add_new_chains(&mut section, &run, &stage_rows, &chains);
-        add_exposed_communication(&mut section, &stage_rows, &found, &exposed);
         note = note.into_iter().chain(note_of_stage(&run, &stage_rows, &found, &chains)).reduce(Note::better);
     }
     if let Some(note) = note {
@@ -102,7 +98,7 @@ fn advice(run: &RunContext, finding: &Finding) -> String {
     let (family, framework) = (finding.family, run.view.framework.label());
     let note = &family.note;
     match finding.verdict {
-        Verdict::Active => format!("This path is already active. Look for savings elsewhere. {note}"),
+        Verdict::Active => format!("This path is active. {note}"),
         Verdict::Disabled => {
             let off = finding.switches.iter().filter(|switch| switch.disables());
             let off = off.map(|switch| switch.toggle.toggle.as_str()).collect::<Vec<_>>().join(", ");
@@ -128,87 +124,6 @@ fn advice(run: &RunContext, finding: &Finding) -> String {
 fn requests(family: &Family) -> String {
     let numbers: Vec<String> = family.prs.iter().map(|number| format!("#{number}")).collect();
     if numbers.is_empty() { String::new() } else { format!(" ({} {})", family.origin.label(), numbers.join(", ")) }
-}
-
-/// Adds rows for chains of small kernels that no family explains.
-fn add_new_chains(section: &mut Section, run: &RunContext, stage_rows: &StageRows, chains: &[Chain]) {
-    let new = &CATALOG.new;
-    for chain in chains.iter().filter(|chain| !fits_a_family(run, stage_rows, chain)) {
-        let share = stage_rows.share_pct(chain.duration);
-        if share >= new.min_share_pct && chain.launches >= new.min_launches && chain.rows.len() > 1 {
-            let head = format!(
-                "{share:.1} % of the stage: {} consecutive kernels, {} times",
-                chain.rows.len(),
-                chain.launches
-            );
-            let evidence = [head, similarity::chain_title(stage_rows, chain)];
-            let advice = "No family of the catalog covers these kernels, so fusing them would be new.";
-            add_opportunity(section, stage_rows, "fuse", evidence, sources(run, chain), advice);
-        }
-    }
-}
-
-/// Adds rows for communication that no family explains and that runs without other work. `exposed` is by row index.
-fn add_exposed_communication(section: &mut Section, stage_rows: &StageRows, found: &StageFindings, exposed: &[Ns]) {
-    let new = &CATALOG.new;
-    let communication = stage_rows.rows.iter().enumerate().filter(|(_, row)| row.row.category == COMMUNICATION);
-    for (index, stage_row) in communication {
-        let duration = Ns(stage_row.row.duration_ns);
-        let share = stage_rows.share_pct(duration);
-        let exposed_pct = percent(exposed.get(stage_row.index).copied().unwrap_or_default(), duration);
-        let is_explained = found.is_explained.get(index).copied().unwrap_or(true);
-        if !is_explained && share >= new.min_share_pct && exposed_pct >= new.min_exposed_pct {
-            let head = format!("{exposed_pct:.1} % of it runs without other work on its device");
-            let evidence = [head, stage_rows.evidence_line(index).unwrap_or_default()];
-            let sources =
-                stage_row.row.call_sites.iter().map(|site| site.display.clone()).filter(|site| !site.is_empty());
-            let advice =
-                "No family of the catalog overlaps this communication: look for independent work to overlap with it.";
-            add_opportunity(section, stage_rows, "overlap", evidence, sources.take(MAX_LINES).collect(), advice);
-        }
-    }
-}
-
-/// True if a family of language models joins kernels of these categories on this run: then the chain is not new, although no
-/// name identifies it.
-fn fits_a_family(run: &RunContext, stage_rows: &StageRows, chain: &Chain) -> bool {
-    let is_specific =
-        |family: &&Family| !family.kind.contains('(') && family.chain.iter().any(|part| part != "elementwise");
-    let fits = |family: &Family| {
-        run.supports(family, stage_rows) && similarity::contain_chain(stage_rows, &chain.rows, family)
-    };
-    CATALOG.families.iter().filter(is_specific).any(fits)
-}
-
-fn add_opportunity(
-    section: &mut Section,
-    stage_rows: &StageRows,
-    kind: &str,
-    evidence: [String; 2],
-    sources: Vec<String>,
-    advice: &str,
-) {
-    section.row([
-        stage_rows.stage.label().into(),
-        "not in the catalog".into(),
-        "new opportunity".into(),
-        advice.into(),
-        lines(Vec::from(evidence)),
-        lines(sources),
-        Value::Null,
-        kind.into(),
-    ]);
-}
-
-/// The distinct call sites of the first launch of a chain.
-fn sources(run: &RunContext, chain: &Chain) -> Vec<String> {
-    let mut sources: Vec<String> = Vec::new();
-    for site in chain.ops.iter().filter_map(|op| run.view.call_sites.of_op(*op)) {
-        if !site.display.is_empty() && !sources.contains(&site.display) && sources.len() < MAX_LINES {
-            sources.push(site.display.clone());
-        }
-    }
-    sources
 }
 
 fn row_lines(stage_rows: &StageRows, rows: &[usize]) -> Vec<String> {

@@ -84,6 +84,7 @@ impl<'a> RunContext<'a> {
             Some(Hardware::Rocm) => self.deployment.vendor == Some(Vendor::Amd),
             Some(Hardware::Hopper) => has_device(&words.hopper),
             Some(Hardware::Blackwell) => has_device(&words.blackwell),
+            Some(Hardware::HopperBlackwell) => has_device(&words.hopper) || has_device(&words.blackwell),
             Some(Hardware::Npu) => self.deployment.vendor == Some(Vendor::Npu),
         }
     }

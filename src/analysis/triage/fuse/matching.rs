@@ -6,7 +6,8 @@ use super::super::kernels::{KernelRow, RowIndex};
 use super::super::serving::Deployment;
 use super::super::times::percent;
 use super::super::view::View;
-use super::patterns::{Chain, Origin, Pattern, Patterns, SearchPlan, Test};
+use super::patterns::{Chain, Origin, Pattern, Patterns, Repeat, SearchPlan, Test};
+use super::requirements::Messages;
 use super::{Confidence, Fusion, Status};
 use crate::analysis::structure::stages::Stage;
 use crate::ordering::VecMap;
@@ -41,7 +42,10 @@ pub fn matches(view: &View, rows: &[KernelRow]) -> Vec<Fusion> {
     }
     let classes = Classes::new(view, &plan);
     let mut findings = active(view, &plan, &classes);
-    findings.extend(split(view, &plan, &classes, &|pattern, stage| status_of_split(&all, &run, pattern, stage)));
+    findings.extend(split(view, &plan, &classes, &|pattern, stage, ops| {
+        let messages = Messages::of(view, ops);
+        status_of_split(&all, &run, pattern, stage, messages)
+    }));
     drop_redundant(&mut findings, &all.patterns);
     let rows = RowLookup::new(view, rows);
     let mut fusions: Vec<Fusion> = findings.iter().filter_map(|finding| rows.fusion(finding, &all.patterns)).collect();
@@ -49,9 +53,14 @@ pub fn matches(view: &View, rows: &[KernelRow]) -> Vec<Fusion> {
     fusions
 }
 
-fn status_of_split(all: &Patterns, run: &Deployment, pattern: usize, stage: Stage) -> Status {
+fn status_of_split(all: &Patterns, run: &Deployment, pattern: usize, stage: Stage, messages: Messages) -> Status {
     match all.patterns.get(pattern) {
-        Some(pattern) if !run.has_hardware_for(pattern) || run.too_many_tokens(pattern, stage).is_some() => {
+        Some(pattern)
+            if !run.has_hardware_for(pattern)
+                || !run.has_device_for(pattern)
+                || run.too_many_tokens(pattern, stage).is_some()
+                || run.too_large_messages(pattern, messages).is_some() =>
+        {
             Status::NotApplicable
         }
         Some(pattern) if pattern.origin == Origin::InFlight => Status::InFlight,
@@ -73,7 +82,7 @@ struct Finding {
 #[derive(Clone, Copy)]
 struct Class {
     /// Bit mask of kinds.
-    kinds: u64,
+    kinds: u128,
     /// Range of its entries in `Classes::active`.
     active: (u32, u32),
 }
@@ -204,6 +213,8 @@ fn active(view: &View, plan: &SearchPlan, classes: &Classes) -> Vec<Finding> {
 #[derive(Default)]
 struct ChainedOps {
     ops: Vec<u32>,
+    /// Number of chains.
+    occurrences: u64,
     /// Launches that could start a chain.
     possible_starts: u64,
     /// Those of them that take part in a chain.
@@ -211,7 +222,12 @@ struct ChainedOps {
 }
 
 /// The launches that take part in a chain, by stage and pattern.
-fn split(view: &View, plan: &SearchPlan, classes: &Classes, status: &dyn Fn(usize, Stage) -> Status) -> Vec<Finding> {
+fn split(
+    view: &View,
+    plan: &SearchPlan,
+    classes: &Classes,
+    status: &dyn Fn(usize, Stage, &[u32]) -> Status,
+) -> Vec<Finding> {
     let streams = view.streams();
     let mut findings = Vec::new();
     let patterns = plan.chains.chunk_by(|a, b| a.pattern == b.pattern);
@@ -221,13 +237,15 @@ fn split(view: &View, plan: &SearchPlan, classes: &Classes, status: &dyn Fn(usiz
             find_chains(stream, chains, plan, classes, &mut found);
         }
         let Some(pattern) = chains.first().map(|chain| chain.pattern) else { continue };
+        let min_occurrences = plan.min_occurrences(pattern);
         for (stage, mut chained) in found.0 {
             chained.ops.sort_by_key(|op| *op);
             chained.ops.dedup();
-            if !chained.ops.is_empty() {
+            if !chained.ops.is_empty() && chained.occurrences >= min_occurrences {
                 let is_likely = chained.chained_starts * 4 >= chained.possible_starts;
                 let confidence = if is_likely { Confidence::Likely } else { Confidence::Possible };
-                findings.push(Finding { stage, pattern, status: status(pattern, stage), confidence, ops: chained.ops });
+                let status = status(pattern, stage, &chained.ops);
+                findings.push(Finding { stage, pattern, status, confidence, ops: chained.ops });
             }
         }
     }
@@ -251,14 +269,21 @@ fn find_chains(
         if classes.of(op).kinds & start_kinds == 0 {
             continue;
         }
-        // Use the longest chain that starts here.
-        let found_chains = chains.iter().filter_map(|chain| follow(stream, next - 1, chain, plan.filler, classes));
-        let longest = found_chains.reduce(|a, b| if b.len() > a.len() { b } else { a });
-        let links = longest.unwrap_or_default();
+        let longest_from = |start: usize| {
+            let found = chains.iter().filter_map(|chain| follow(stream, start, chain, plan.filler, classes));
+            found.reduce(|a, b| if b.len() > a.len() { b } else { a }).unwrap_or_default()
+        };
+        let links = longest_from(next - 1);
+        // Of several copies before a chain, the last one belongs to it.
+        let skips_filler = links.get(1).is_some_and(|second| second.index > next);
+        if skips_filler && classes.of(op).kinds & plan.filler != 0 && longest_from(next).len() >= links.len() {
+            continue;
+        }
         if let Some(last) = links.last() {
             next = last.index + 1;
         }
         found.update(stage, ChainedOps::default(), |chained| {
+            chained.occurrences += u64::from(!links.is_empty());
             chained.possible_starts += u64::from(links.is_empty());
             for link in &links {
                 let is_start = u64::from(classes.of(link.op).kinds & start_kinds != 0);
@@ -280,7 +305,7 @@ struct LinkedOp {
 }
 
 /// The ops of the chain that starts at this index of the stream, if there is one.
-fn follow(stream: &StreamOps, start: usize, chain: &Chain, filler: u64, classes: &Classes) -> Option<Vec<LinkedOp>> {
+fn follow(stream: &StreamOps, start: usize, chain: &Chain, filler: u128, classes: &Classes) -> Option<Vec<LinkedOp>> {
     let (_, stage) = *stream.get(start)?;
     let kinds_at = |index: usize| {
         let (op, op_stage) = *stream.get(index)?;
@@ -289,25 +314,33 @@ fn follow(stream: &StreamOps, start: usize, chain: &Chain, filler: u64, classes:
     let mut links = Vec::with_capacity(chain.links.len());
     let mut index = start;
     for (number, link) in chain.links.iter().enumerate() {
-        let (mut op, mut kinds) = kinds_at(index)?;
-        if kinds & link.kinds == 0 && kinds & filler != 0 && number > 0 {
-            index += 1;
-            (op, kinds) = kinds_at(index)?;
+        let mut count = 0;
+        while count < link.repeat.max() {
+            let mut at = index;
+            let mut found = kinds_at(at);
+            if found.is_some_and(|(_, kinds)| kinds & link.kinds == 0 && kinds & filler != 0) && number > 0 {
+                at += 1;
+                found = kinds_at(at);
+            }
+            let Some((op, _)) = found.filter(|(_, kinds)| kinds & link.kinds != 0) else { break };
+            links.push(LinkedOp { index: at, op, is_context: link.is_context });
+            index = at + 1;
+            count += 1;
         }
-        if kinds & link.kinds == 0 {
+        if count == 0 && link.repeat == Repeat::One {
             return None;
         }
-        links.push(LinkedOp { index, op, is_context: link.is_context });
-        index += 1;
     }
     Some(links)
 }
 
 /// Drops findings that another finding of the same launches replaces; see the module documentation of `fuse`.
 fn drop_redundant(findings: &mut Vec<Finding>, patterns: &[Pattern]) {
-    let is_usable = |finding: &Finding| finding.status != Status::NotApplicable;
+    let is_applicable = |finding: &Finding| finding.status != Status::NotApplicable;
+    // A kernel that is already fused may still be a part of a larger fusion.
+    let is_usable = |finding: &Finding| is_applicable(finding) && finding.status != Status::Active;
     let has_usable_rival = |finding: &Finding| {
-        !is_usable(finding) && findings.iter().any(|other| is_usable(other) && shares_op(other, finding))
+        !is_applicable(finding) && findings.iter().any(|other| is_usable(other) && shares_op(other, finding))
     };
     let keep: Vec<bool> = findings.iter().map(|finding| !has_usable_rival(finding)).collect();
     let mut keep = keep.into_iter();
@@ -370,6 +403,7 @@ impl<'a> RowLookup<'a> {
             status: finding.status,
             confidence: finding.confidence,
             launches: finding.ops.len() as u64,
+            messages: Messages::of(self.view, &finding.ops),
             duration_ns: duration.0,
             share_pct: share(duration),
             evidence: evidence.collect(),

@@ -7,8 +7,8 @@
 //!   at most one op that only moves, sets or converts data (kind `filler`, copies and sets). Only launches in a chain are counted,
 //!   each once. `likely` if at least a quarter of the launches that could start the chain do so, otherwise `possible`.
 //! - **in flight**: a split whose fused path is not merged upstream.
-//! - **not applicable**: a split whose fused path exists in this framework, but for other hardware or for fewer tokens than the
-//!   smallest step of the stage has. It is dropped if it shares a launch with an applicable finding.
+//! - **not applicable**: a split whose fused path exists in this framework, but for other hardware, for fewer tokens than the
+//!   smallest step of the stage has, or for smaller messages. It is dropped if it shares a launch with an applicable finding.
 //!
 //! Patterns of other frameworks or models, or for larger tensor-parallel groups, are ignored. If the model is unknown (no server
 //! arguments and no model file in the Python frames), splits that apply only to certain models are ignored, but active kernels are
@@ -20,7 +20,8 @@ mod requirements;
 mod table;
 
 pub use matching::matches;
-pub use patterns::{Origin, Pattern, Patterns};
+pub use patterns::{MessageLimit, Origin, Pattern, Patterns};
+pub use requirements::Messages;
 pub use table::{COLUMNS, section};
 
 use crate::analysis::structure::stages::Stage;
@@ -40,6 +41,8 @@ pub struct Fusion {
     pub rows: Vec<usize>,
     /// Number of launches that take part.
     pub launches: u64,
+    /// The messages of its collectives.
+    pub messages: Messages,
     /// Duration of the launches that take part.
     pub duration_ns: i64,
     /// Share of the sum of durations of the stage, in percent.

@@ -1,10 +1,66 @@
-//! Checks whether a run meets the requirements of a pattern: hardware, model, group size and tokens per step.
+//! Checks whether a run meets the requirements of a pattern: hardware, model, group size, tokens per step, and the size of
+//! the messages of collectives.
 
 use super::super::serving::Deployment;
+use super::super::view::View;
 use super::patterns::Pattern;
 use crate::analysis::structure::stages::Stage;
 
+/// The messages of the collectives among the launches of a finding.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Messages {
+    /// Smallest size in bytes; `None` if the trace records no size.
+    pub bytes: Option<u64>,
+    /// Number of ranks; `None` if the trace does not record it.
+    pub ranks: Option<u64>,
+}
+
+impl Messages {
+    /// Reads the sizes that the trace records for collectives, or else those of the copies around them: a copy to or from the
+    /// buffer of a collective has the size of its message.
+    pub(super) fn of(view: &View, ops: &[u32]) -> Self {
+        let (mut collective, mut copy): (Option<u64>, Option<u64>) = (None, None);
+        let mut ranks = None;
+        let min = |best: Option<u64>, size: u64| Some(best.map_or(size, |best| best.min(size)));
+        for op in ops {
+            if let Ok(index) = view.trace.collectives.binary_search_by_key(op, |(row, _)| *row)
+                && let Some((_, message)) = view.trace.collectives.get(index)
+            {
+                ranks = ranks.or(message.ranks);
+                if let Some(size) = message.bytes_in.max(message.bytes_out) {
+                    collective = min(collective, size);
+                }
+            }
+            if let Ok(index) = view.trace.bytes.binary_search_by_key(op, |(row, _)| *row)
+                && let Some((_, size)) = view.trace.bytes.get(index)
+            {
+                copy = min(copy, *size);
+            }
+        }
+        Self { bytes: collective.or(copy), ranks }
+    }
+}
+
 impl Deployment {
+    /// True if one of the devices is one of the pattern's, or if the devices are unknown.
+    pub(super) fn has_device_for(&self, pattern: &Pattern) -> bool {
+        pattern.devices.is_empty()
+            || self.devices.is_empty()
+            || self.devices.iter().any(|device| device.contains_any(&pattern.devices))
+    }
+
+    /// The limit in MiB that the messages exceed. The number of ranks may be an estimate: the largest limit of the device
+    /// counts if it is unknown.
+    pub(super) fn too_large_messages(&self, pattern: &Pattern, messages: Messages) -> Option<f64> {
+        let ranks = messages.ranks.or(self.tp_estimate);
+        let of_device = pattern.message_limits.iter().filter(|limit| {
+            self.devices.iter().any(|device| device.contains_any(&limit.devices))
+                && ranks.is_none_or(|ranks| ranks == limit.ranks)
+        });
+        let limit = of_device.map(|limit| limit.mib).reduce(f64::max)?;
+        (messages.bytes? as f64 > limit * f64::from(1 << 20)).then_some(limit)
+    }
+
     /// True if the pattern supports the hardware, or if the hardware is unknown.
     pub(super) fn has_hardware_for(&self, pattern: &Pattern) -> bool {
         pattern.hardware.is_empty() || self.vendor.is_none_or(|vendor| pattern.hardware.contains(&vendor))

@@ -3,7 +3,7 @@
 use super::super::definitions::CHAINS;
 use super::super::serving::Deployment;
 use super::super::view::View;
-use super::patterns::{Pattern, Patterns};
+use super::patterns::{Origin, Pattern, Patterns};
 use super::{Fusion, Status};
 use crate::analysis::section::Section;
 
@@ -72,6 +72,9 @@ fn rationale(fusion: &Fusion, pattern: &Pattern, run: &Deployment) -> String {
     };
     let finding = match fusion.status {
         Status::Active => format!("Already fused: {launches}."),
+        Status::Split if pattern.origin == Origin::General => {
+            format!("The parts run separately, one after the other, in {launches}.")
+        }
         Status::Split => {
             format!("The parts run separately, one after the other, in {launches}; this framework has a fused path.")
         }
@@ -93,6 +96,11 @@ fn limit(fusion: &Fusion, pattern: &Pattern, run: &Deployment) -> String {
         (Some(limit), Some(tokens)) if run.has_hardware_for(pattern) => {
             format!("takes at most {limit} tokens, and every step here has at least {tokens}")
         }
+        _ if let Some(limit) = run.too_large_messages(pattern, fusion.messages) => {
+            let bytes = fusion.messages.bytes.unwrap_or_default() as f64;
+            format!("takes messages of at most {limit} MiB here, and these have {:.1} MiB", bytes / f64::from(1 << 20))
+        }
+        _ if !run.has_device_for(pattern) => format!("is for {} only", pattern.devices.join(", ")),
         _ => {
             let vendors: Vec<&str> = pattern.hardware.iter().map(|vendor| vendor.label()).collect();
             format!("is for {} only", vendors.join(" and "))

@@ -13,9 +13,11 @@ mod stream_sweep;
 mod tests;
 mod text;
 mod verdicts;
+mod waiting;
 
 use super::kernels::{KernelRow, RowIndex};
 use super::view::View;
+use crate::analysis::host::idle_cause::IdleCause;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::stages::Stage;
 use crate::trace::Ns;
@@ -24,6 +26,7 @@ use neighbours::Neighbours;
 use rules::Rules;
 use stream_sweep::{Sweep, SweepRow};
 use verdicts::{Judge, Verdict, Verdicts};
+use waiting::Waiting;
 
 /// The columns of the table.
 pub(crate) const COLUMNS: [&str; 14] = [
@@ -53,7 +56,8 @@ pub(crate) fn section(view: &View, rows: &[KernelRow]) -> Section {
     let (idle, follows_idle) = idle_gaps::idle_by_stage(view, &rules);
     let neighbours = neighbours::neighbours(view, &sweep, &rules.thresholds, &follows_idle);
     let row_index = RowIndex::new(rows);
-    let table = Table { view, kernels: rows, row_index, rules, sweep, neighbours, idle };
+    let waiting = waiting::by_row(view, &sweep, &rules);
+    let table = Table { view, kernels: rows, row_index, rules, sweep, neighbours, waiting, idle };
     table.section()
 }
 
@@ -66,6 +70,8 @@ struct Table<'a> {
     sweep: Sweep,
     /// One entry per row of the sweep.
     neighbours: Vec<Neighbours>,
+    /// One entry per row of the sweep.
+    waiting: Vec<Waiting>,
     /// Indexed by [`Stage::ALL`].
     idle: [IdleTime; Stage::ALL.len()],
 }
@@ -104,6 +110,8 @@ impl Table<'_> {
             rules: &self.rules,
             min_share_pct: self.view.options.min_share_pct,
             has_mapping: self.view.has_mapping,
+            unpaused_ns: self.unpaused_ns(stage),
+            waiting: &self.waiting,
             has_stream_overlap: self.sweep.overlapped_ns as f64 > min_overlap_ns,
         };
         judge.stage(self.sweep.busy_ns(stage), &rows)
@@ -127,7 +135,7 @@ impl Table<'_> {
             neighbours.risk(&self.rules.thresholds).label().into(),
             self.rules.recommendation(verdict.recommendation).into(),
             self.call_site(verdict.row).into(),
-            self.basis(row, neighbours).into(),
+            self.basis(verdict, row, neighbours).into(),
             pct_of_row(row.hidden_ns()),
             pct_of_row(row.hidden_by_compute_ns),
             Value::pct(Ns(row.duration_ns), Ns(unpaused)),
@@ -144,12 +152,29 @@ impl Table<'_> {
 
     fn idle_row(&self, stage: Stage, section: &mut Section) {
         let (Some(idle), unpaused) = (self.idle.get(stage as usize), self.unpaused_ns(stage)) else { return };
-        if unpaused == 0 || (idle.idle_ns as f64) < self.rules.thresholds.idle_pct / 100.0 * unpaused as f64 {
+        let thresholds = &self.rules.thresholds;
+        let is_part = |time_ns: i64, min_pct: f64, whole_ns: i64| time_ns as f64 >= min_pct / 100.0 * whole_ns as f64;
+        if unpaused == 0 || !is_part(idle.idle_ns, thresholds.idle_pct, unpaused) {
             return;
         }
-        let is_host_late = idle.launched_late().saturating_mul(2) >= idle.idle_ns;
-        let (priority, verdict, recommendation) =
-            if is_host_late { ("P1", "launch-bound", "launch") } else { ("P2", "idle gaps", "wait") };
+        let (late_ns, turnaround_ns) = (idle.launched_late(), idle.of_cause(IdleCause::Turnaround));
+        let other_ns = idle.of_cause(IdleCause::OtherStream);
+        let is_host_late = late_ns >= turnaround_ns.max(other_ns) && late_ns > 0;
+        let is_turnaround = turnaround_ns > late_ns.max(other_ns);
+        // A few gaps, or one long gap, show the start of a program, not how it runs.
+        let longest = idle.longest.map_or(0, |(length, _)| length.0);
+        let is_steady =
+            idle.gaps >= thresholds.min_idle_gaps && !is_part(longest, thresholds.max_longest_gap_pct, idle.idle_ns);
+        let has_replays = self.replayed_stages().contains(&stage);
+        if !is_steady && !has_replays {
+            return;
+        }
+        let (priority, verdict, recommendation) = match (is_host_late, has_replays) {
+            (true, false) => ("P1", "launch-bound", "launch"),
+            (true, true) => ("P2", "preparation of graph replays", "prepare"),
+            (false, false) if is_turnaround => ("P2", "gaps between short kernels", "turnaround"),
+            (false, _) => ("P2", "idle gaps", "wait"),
+        };
         section.row([
             stage.label().into(),
             priority.into(),

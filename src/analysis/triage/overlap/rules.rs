@@ -28,6 +28,19 @@ pub(super) struct Rules {
     classes: BTreeMap<String, Class>,
     pub(super) thresholds: Thresholds,
     recommendations: BTreeMap<String, String>,
+    links: Vec<Link>,
+}
+
+/// The links of a device to the others of its node.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Link {
+    /// A device matches if its name, in lower case, contains every word of `all` and none of `not`.
+    all: Vec<String>,
+    #[serde(default)]
+    not: Vec<String>,
+    /// Bandwidth per device and direction.
+    gb_per_s: f64,
 }
 
 /// `_us` is in microseconds, `_ratio` a fraction of 1, `_pct` in percent.
@@ -40,10 +53,12 @@ pub(super) struct Thresholds {
     pub(super) headroom_ratio: f64,
     /// A row is hidden if at least this part of its time is hidden.
     pub(super) hidden_ratio: f64,
-    /// The largest exposed communication of a stage gets a row if it takes at least this share of the busy time.
-    pub(super) largest_exposure_pct: f64,
     /// Idle time gets a row if it is at least this share of the stage's busy and idle time.
     pub(super) idle_pct: f64,
+    /// Fewer idle gaps do not show how a program without graph replays runs.
+    pub(super) min_idle_gaps: u64,
+    /// Nor does idle time of which one gap is at least this part.
+    pub(super) max_longest_gap_pct: f64,
     /// A gap of at least this length is a pause between unrelated work.
     pub(super) pause_us: f64,
     /// A gap up to this length is close for every op.
@@ -72,6 +87,13 @@ impl Rules {
         self.classes.get(category).copied().unwrap_or(Class::Other)
     }
 
+    /// The bandwidth of the links of this device; `None` if unknown.
+    pub(super) fn link_gb_per_s(&self, device: &str) -> Option<f64> {
+        let device = device.to_ascii_lowercase();
+        let has = |word: &String| device.contains(word.as_str());
+        self.links.iter().find(|link| link.all.iter().all(has) && !link.not.iter().any(has)).map(|link| link.gb_per_s)
+    }
+
     pub(super) fn recommendation(&self, key: &str) -> &str {
         self.recommendations.get(key).map_or("", String::as_str)
     }
@@ -87,10 +109,24 @@ mod tests {
         let own: serde_json::Value =
             serde_json::from_str(include_str!("../../../../patterns/gpuprism_engine_model.json")).unwrap();
         for category in own["gpuprism"]["default"].as_object().unwrap().values() {
-            let category = category.as_str().or_else(|| category["category"].as_str()).unwrap();
+            let category = category.as_str().unwrap();
             assert!(rules.classes.contains_key(category), "{category} has no class");
         }
-        let keys = ["overlap", "fuse", "check", "skip", "launch", "wait"];
+        let keys = [
+            "overlap",
+            "fuse",
+            "check",
+            "prefetch",
+            "skip",
+            "keep",
+            "serial",
+            "ranks",
+            "ranks_first",
+            "launch",
+            "prepare",
+            "turnaround",
+            "wait",
+        ];
         assert!(keys.iter().all(|key| !rules.recommendation(key).is_empty()));
         assert_eq!(rules.recommendations.len(), keys.len());
     }

@@ -35,7 +35,7 @@ pub(super) struct SweepRow {
     pub(super) hidden_by_compute_ns: i64,
     /// Time hidden only by copies and sets, which do not occupy the SMs.
     pub(super) hidden_by_copies_ns: i64,
-    /// Time on streams other than the busiest one of the device.
+    /// Time on streams other than the main one, the stream of the device with the most work except communication.
     pub(super) off_main_stream_ns: i64,
     /// Hidden time by the name of the op that hides it; of several concurrent ops the heaviest class, then the longest op.
     pub(super) hidden_by: VecMap<NameId, i64>,
@@ -178,8 +178,11 @@ impl Table {
         let Some(stream) = self.streams.get_mut(op.stream) else { return Ns::ZERO };
         op.stream_free = stream.max_end.map_or(op.start, |end| end.max(op.start)).min(op.end);
         stream.max_end = stream.max_end.max(Some(op.end));
-        stream.work_ns = stream.work_ns.saturating_add(duration.0);
         if let Some(row) = self.rows.get_mut(op.row) {
+            // Communication does not make a stream the main one: long collectives often wait.
+            if row.class != Class::Communication {
+                stream.work_ns = stream.work_ns.saturating_add(duration.0);
+            }
             row.launches += 1;
             row.duration_ns = row.duration_ns.saturating_add(duration.0);
         }

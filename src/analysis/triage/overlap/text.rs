@@ -6,19 +6,24 @@ use super::idle_gaps::IdleTime;
 use super::neighbours::Neighbours;
 use super::rules::Class;
 use super::stream_sweep::SweepRow;
+use super::verdicts::Verdict;
+use super::waiting::State;
 use crate::analysis::host::idle_cause::IdleCause;
+use crate::analysis::structure::stages::Stage;
 use crate::rules::names;
 use crate::rules::signals::CallKind;
 use crate::trace::Ns;
 
 impl Table<'_> {
     /// The evidence for a row.
-    pub(super) fn basis(&self, row: &SweepRow, neighbours: &Neighbours) -> String {
+    pub(super) fn basis(&self, verdict: Verdict, row: &SweepRow, neighbours: &Neighbours) -> String {
+        if let Some(basis) = self.communication_basis(verdict, row) {
+            return basis;
+        }
         let of_launches = |count: u64| percent(count as f64, row.launches as f64);
         let mut parts = vec![format!(
-            "{} {}: {} close to another op on the same stream, {} in series with it",
-            row.launches,
-            if row.launches == 1 { "launch" } else { "launches" },
+            "{}: {} close to another op on the same stream, {} in series with it",
+            counted(row.launches),
             of_launches(neighbours.close),
             of_launches(neighbours.serial),
         )];
@@ -29,6 +34,49 @@ impl Table<'_> {
             parts.push(format!("mostly hidden by {}", self.sweep.names.get(name)));
         }
         parts.join("; ")
+    }
+
+    /// The evidence for a row of communication: how long it runs alone, and whether that is waiting.
+    fn communication_basis(&self, verdict: Verdict, row: &SweepRow) -> Option<String> {
+        let waiting = self.waiting.get(verdict.row).filter(|_| row.class == Class::Communication)?;
+        let alone = format!(
+            "{}, {:.1} ms in total, {:.1} ms of it without other work on the device",
+            counted(row.launches),
+            row.duration_ns as f64 / 1e6,
+            row.exposed_ns as f64 / 1e6
+        );
+        let why = match waiting.state() {
+            State::Scattered => format!(
+                "transfers of one size differ so much that {:.0} % of the time is probably waiting for other ranks",
+                waiting.excess_pct()
+            ),
+            State::Slow => {
+                let (reached, link) = waiting.bandwidth?;
+                format!(
+                    "the fastest transfer reaches {reached:.0} GB/s where the links of the device carry {link:.0}: it \
+                     probably waits for other ranks or takes a slower path"
+                )
+            }
+            State::Steady => "comparable launches take similar time".to_owned(),
+            State::Unknown => "the trace has no sizes to tell transfer from waiting".to_owned(),
+        };
+        let is_hidden = row.hidden_ns().saturating_mul(2) >= row.duration_ns;
+        let hidden_by = row.mostly_hidden_by().filter(|_| is_hidden).map_or_else(String::new, |name| {
+            format!("; mostly hidden by {}", names::short(&names::demangle(self.sweep.names.get(name))))
+        });
+        Some(format!("{alone}; {why}{hidden_by}"))
+    }
+
+    /// The stages in which graphs are replayed.
+    pub(super) fn replayed_stages(&self) -> Vec<Stage> {
+        let (meanings, trace) = (&self.view.context, self.view.trace);
+        let mut stages = Vec::new();
+        for (call, stage) in trace.gpu_ops.launches().zip(&self.view.stages) {
+            let name = call.and_then(|call| trace.calls.get(call.0 as usize)).map(|call| call.name);
+            let is_replay = name.is_some_and(|name| meanings.call_kind(name) == CallKind::GraphLaunch);
+            stages.extend(stage.filter(|stage| is_replay && !stages.contains(stage)));
+        }
+        stages
     }
 
     pub(super) fn idle_basis(&self, idle: &IdleTime) -> String {
@@ -92,11 +140,12 @@ impl Table<'_> {
     }
 
     fn has_graph_replays(&self) -> bool {
-        let (meanings, trace) = (&self.view.context, self.view.trace);
-        let replays = |name| meanings.call_kind(name) == CallKind::GraphLaunch;
-        let mut calls = trace.gpu_ops.launches().flatten().filter_map(|call| trace.calls.get(call.0 as usize));
-        calls.any(|call| replays(call.name))
+        !self.replayed_stages().is_empty()
     }
+}
+
+fn counted(launches: u64) -> String {
+    if launches == 1 { "1 launch".to_owned() } else { format!("{launches} launches") }
 }
 
 fn percent(part: f64, whole: f64) -> String {

@@ -1,19 +1,27 @@
 //! Derives verdict, priority and recommendation from the rows of the sweep, and drops rows that are not worth reporting.
 //!
-//! Running alone does not make a kernel an opportunity: most kernels of a model need the result of the previous one. A row counts
-//! as headroom
-//! - with low dependency risk, if it is elementwise or memory work, or mostly off the busiest stream, or if a mapping trace gives
-//!   call sites,
-//! - with unclear risk, if it is mostly off the busiest stream,
-//! - with any risk, if there is a mapping trace and streams do overlap, as in the original tool.
+//! Running alone does not make a kernel an opportunity: most kernels of a model need the result of the previous one.
+//!
+//! - Communication is exposed, waiting for other ranks, or hidden. Only exposed communication may be overlapped. The
+//!   compute next to it is no opportunity.
+//! - Other work has headroom if a mapping trace gives call sites (the rules of the original tool), or if it is a copy on a
+//!   stream of its own.
 //!
 //! Compute kernels never get a better recommendation than `check deps`.
 
 use super::neighbours::{Neighbours, Risk};
 use super::rules::{Class, Rules};
 use super::stream_sweep::SweepRow;
+use super::waiting::{State, Waiting};
 use crate::analysis::triage::times::percent;
 use crate::trace::Ns;
+
+/// Communication that runs alone.
+const EXPOSED: &str = "exposed communication";
+/// Communication that mostly waits for other ranks.
+pub(super) const WAITING: &str = "waiting communication";
+/// Small work that other streams hide.
+const HIDDEN: &str = "hidden";
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Verdict {
@@ -36,6 +44,10 @@ pub(super) struct Judge<'a> {
     pub(super) min_share_pct: f64,
     /// True if a mapping trace gives call sites.
     pub(super) has_mapping: bool,
+    /// Busy and idle time of the stage, without pauses.
+    pub(super) unpaused_ns: i64,
+    /// What the launches of each row show, if they are communication.
+    pub(super) waiting: &'a [Waiting],
     /// True if streams overlap for more than `min_stream_overlap_pct` of the busy time.
     pub(super) has_stream_overlap: bool,
 }
@@ -62,7 +74,7 @@ impl Judge<'_> {
         let mut verdicts = Verdicts::default();
         let (communication, others): (Vec<_>, Vec<_>) =
             rows.iter().copied().partition(|(_, row, _)| row.class == Class::Communication);
-        self.communication(busy_ns, communication, &mut verdicts);
+        self.communication(communication, &mut verdicts);
         for (index, row, neighbours) in others {
             self.other(busy_ns, index, row, neighbours, &mut verdicts);
         }
@@ -76,28 +88,26 @@ impl Judge<'_> {
         neighbours.risk(&self.rules.thresholds)
     }
 
-    /// Adds kernels whose exposed time reaches `min_share_pct`; smaller ones, largest first, as long as the remaining ones reach
-    /// it together; and the largest one in any case if it reaches `largest_exposure_pct`. Others get a row if they are hidden.
-    fn communication(&self, busy_ns: i64, mut rows: Vec<(usize, &SweepRow, &Neighbours)>, verdicts: &mut Verdicts) {
-        rows.sort_by(|a, b| b.1.exposed_ns.cmp(&a.1.exposed_ns).then(a.0.cmp(&b.0)));
-        let mut remaining_ns = rows.iter().fold(0_i64, |sum, (_, row, _)| sum.saturating_add(row.exposed_ns));
-        for (rank, (index, row, neighbours)) in rows.into_iter().enumerate() {
-            let reaches = |time_ns: i64, min_pct: f64| share_pct(time_ns, busy_ns) >= min_pct && time_ns > 0;
-            let is_largest = rank == 0 && reaches(row.exposed_ns, self.rules.thresholds.largest_exposure_pct);
-            let is_material = reaches(row.exposed_ns, self.min_share_pct);
-            let (priority, recommendation) = match self.risk(neighbours) {
-                _ if !is_material => (3, "check"),
-                Risk::Low => (1, "overlap"),
-                Risk::Unclear | Risk::High => (2, "check"),
-            };
-            if is_material || is_largest || (reaches(remaining_ns, self.min_share_pct) && row.exposed_ns > 0) {
-                verdicts.add(index, row, priority, "exposed communication", recommendation);
-            } else if reaches(row.hidden_ns(), self.min_share_pct) {
-                verdicts.add(index, row, 4, "hidden communication", "skip");
+    /// Adds kernels whose exposed time reaches `min_share_pct` of the busy and idle time, and kernels that other streams
+    /// hide for that long.
+    fn communication(&self, rows: Vec<(usize, &SweepRow, &Neighbours)>, verdicts: &mut Verdicts) {
+        for (index, row, neighbours) in rows {
+            let is_material = |time_ns: i64| share_pct(time_ns, self.unpaused_ns) >= self.min_share_pct && time_ns > 0;
+            let state = self.waiting.get(index).map_or(State::Unknown, Waiting::state);
+            if is_material(row.exposed_ns) {
+                let (priority, verdict, recommendation) = match (state, self.risk(neighbours)) {
+                    (State::Scattered | State::Slow, _) => (3, WAITING, "ranks"),
+                    (State::Unknown, _) => (3, EXPOSED, "ranks_first"),
+                    (State::Steady, Risk::Low) => (1, EXPOSED, "overlap"),
+                    (State::Steady, Risk::Unclear) => (2, EXPOSED, "check"),
+                    (State::Steady, Risk::High) => (2, EXPOSED, "serial"),
+                };
+                verdicts.add(index, row, priority, verdict, recommendation);
+            } else if is_material(row.hidden_ns()) {
+                verdicts.add(index, row, 4, "hidden communication", "keep");
             } else {
                 verdicts.too_small += 1;
             }
-            remaining_ns = remaining_ns.saturating_sub(row.exposed_ns);
         }
     }
 
@@ -110,17 +120,21 @@ impl Judge<'_> {
         // A kernel hides a concurrent copy, not the other way round.
         let by_copies_ns = if row.moves_memory { 0 } else { row.hidden_by_copies_ns };
         let hidden_ns = row.hidden_ns().saturating_sub(by_copies_ns);
-        let is_hidden = row.class.is_light() && ratio(hidden_ns) >= thresholds.hidden_ratio;
+        // Small work that other work hides is only listed where the original tool does.
+        let is_hidden = self.has_mapping && row.class.is_light() && ratio(hidden_ns) >= thresholds.hidden_ratio;
         if (row.duration_ns as f64) < thresholds.min_total_us * 1e3 || !(has_headroom || is_hidden) {
             return;
         }
         if has_headroom {
             let risk = self.risk(neighbours);
+            let is_exposed =
+                is_exposed && (self.has_mapping || share_pct(row.exposed_ns, self.unpaused_ns) >= self.min_share_pct);
             if !is_exposed {
                 verdicts.too_small += 1;
             } else if self.has_room(row, risk) {
                 let (priority, recommendation) = match risk {
                     Risk::Low if row.class != Class::Compute => (1, if row.moves_memory { "overlap" } else { "fuse" }),
+                    _ if row.moves_memory && !self.has_mapping => (2, "prefetch"),
                     _ => (2, "check"),
                 };
                 verdicts.add(index, row, priority, "headroom", recommendation);
@@ -128,7 +142,7 @@ impl Judge<'_> {
                 verdicts.serial += 1;
             }
         } else if share_pct(row.duration_ns, busy_ns) >= self.min_share_pct {
-            verdicts.add(index, row, 4, "low-roi-hidden", "skip");
+            verdicts.add(index, row, 4, HIDDEN, "skip");
         } else {
             verdicts.too_small += 1;
         }
@@ -136,11 +150,10 @@ impl Judge<'_> {
 
     fn has_room(&self, row: &SweepRow, risk: Risk) -> bool {
         let is_off_main_stream = row.off_main_stream_ns.saturating_mul(2) >= row.duration_ns;
-        match risk {
-            Risk::Low if self.has_mapping || is_off_main_stream || row.class.is_light() => true,
-            Risk::Unclear if is_off_main_stream => true,
-            _ => self.has_mapping && self.has_stream_overlap,
+        if self.has_mapping {
+            return risk == Risk::Low || self.has_stream_overlap || (risk == Risk::Unclear && is_off_main_stream);
         }
+        row.moves_memory && is_off_main_stream && risk != Risk::High
     }
 }
 

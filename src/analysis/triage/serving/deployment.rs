@@ -55,15 +55,26 @@ pub(in crate::analysis::triage) struct Deployment {
     pub(in crate::analysis::triage) models: Vec<Haystack>,
     /// `None` if unknown or only estimated, because an estimate must not exclude a fusion.
     pub(in crate::analysis::triage) tp_size: Option<u64>,
+    /// The tensor-parallel size, or an estimate of it.
+    pub(in crate::analysis::triage) tp_estimate: Option<u64>,
+    /// The names of the devices.
+    pub(in crate::analysis::triage) devices: Vec<Haystack>,
     /// The tokens of the smallest step of each stage, for stages whose steps record tokens.
     pub(in crate::analysis::triage) min_tokens: VecMap<Stage, u64>,
 }
 
 impl Deployment {
     pub(in crate::analysis::triage) fn new(view: &View) -> Self {
-        let group = tensor_parallel(view.server, view.framework, view.trace).filter(|group| group.is_certain);
-        let tp_size = group.map(|group| group.size);
-        Self { vendor: vendor(view.trace), models: models(view), tp_size, min_tokens: min_tokens(view) }
+        let group = tensor_parallel(view.server, view.framework, view.trace);
+        let devices = view.trace.devices.iter().filter(|device| !device.name.is_empty());
+        Self {
+            vendor: vendor(view.trace),
+            models: models(view),
+            tp_size: group.filter(|group| group.is_certain).map(|group| group.size),
+            tp_estimate: group.map(|group| group.size),
+            devices: devices.map(|device| Haystack::new(&device.name)).collect(),
+            min_tokens: min_tokens(view),
+        }
     }
 }
 
