@@ -218,7 +218,7 @@ fn hidden_rows_are_counted() {
     let notes = after(&text, "Notes");
     assert_eq!(
         notes[0],
-        "- Below the reporting bar and hidden: 3 of 9 kernels (4.3 % of the GPU time), 2 overlap rows, 1 fuse pattern; \
+        "- Hidden because their share is below the minimum: 3 of 9 kernels (4.3 % of the GPU time), 2 overlap rows, 1 fuse pattern; \
          --min-share 0 shows them."
     );
     assert!(notes[1].starts_with("- Left out of the overlap opportunities: 5 kernels running alone"), "{notes:?}");

@@ -79,7 +79,7 @@ fn figures(view: &View, section: &mut Section) {
     section.figure("overlap_basis", has_work.then_some(basis));
 }
 
-/// `gemm 54.2 %, attention 21.7 %; largest kernel nvjet_tst_64x8 (23.1 %); GPU idle 6.5 % of the time without pauses`.
+/// `gemm 54.2 %, attention 21.7 %; largest kernel nvjet_tst_64x8 (23.1 %); GPU idle 6.5 % of busy and idle time`.
 /// Idle time comes first if it is at least half of the time.
 fn dominated_by(stage: Stage, duration: Ns, rows: &[KernelRow], overlaps: &Section) -> Option<String> {
     const MIN_DOMINANT_IDLE_PCT: f64 = 50.0;
@@ -90,9 +90,9 @@ fn dominated_by(stage: Stage, duration: Ns, rows: &[KernelRow], overlaps: &Secti
     Some(match idle_pct(stage, overlaps) {
         None => work,
         Some(idle) if idle < MIN_DOMINANT_IDLE_PCT => {
-            format!("{work}; GPU idle {idle:.1} % of the time without pauses")
+            format!("{work}; GPU idle {idle:.1} % of busy and idle time")
         }
-        Some(idle) => format!("GPU idle {idle:.1} % of the time without pauses; share of the work: {work}"),
+        Some(idle) => format!("GPU idle {idle:.1} % of busy and idle time; share of the work: {work}"),
     })
 }
 
