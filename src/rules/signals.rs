@@ -56,10 +56,28 @@ pub struct Signals {
     pub memory_kernels: Vec<String>,
     /// The thresholds of findings.
     pub thresholds: Thresholds,
+    /// How waiting in communication is estimated from one rank.
+    pub waiting: WaitingRules,
 }
 from_json!(strict Signals {
-    calls, host_waits, collectives, phases, nvlink, flops, dram_bytes, memory_kernels, thresholds
+    calls, host_waits, collectives, phases, nvlink, flops, dram_bytes, memory_kernels, thresholds, waiting
 });
+
+/// How waiting in communication is estimated from one rank.
+#[derive(Debug, Clone)]
+pub struct WaitingRules {
+    /// Messages with fewer bytes over the busiest link are dominated by latency and not judged.
+    pub min_bytes: f64,
+    /// Minimum number of larger messages of an operation.
+    pub min_messages: u64,
+    /// Latency of a message.
+    pub latency_us: f64,
+    /// A message that takes this many times as long as its transfer mostly waits.
+    pub slow_factor: f64,
+    /// A higher bandwidth is a wrong duration.
+    pub max_link_gb_per_s: f64,
+}
+from_json!(strict WaitingRules { min_bytes, min_messages, latency_us, slow_factor, max_link_gb_per_s });
 
 #[derive(Debug, Clone)]
 struct CallRule {

@@ -2,6 +2,7 @@
 //! kernels, summed in one pass over the ops.
 
 use super::operations::{Collectives, Tally};
+use super::waiting::waiting_by_operation;
 use super::{median, percent};
 use crate::analysis::context::Context;
 use crate::analysis::labels;
@@ -17,7 +18,7 @@ use crate::trace::{Format, NameId, Ns, ProcessId, Trace};
 const TITLE: &str = "Collectives";
 const SKEW_TITLE: &str = "Collectives by rank";
 const PID_TITLE: &str = "Collectives by process";
-const COLUMNS: [&str; 16] = [
+const COLUMNS: [&str; 17] = [
     "op_name",
     "raw_name_example",
     "source",
@@ -34,6 +35,7 @@ const COLUMNS: [&str; 16] = [
     "algorithm_bandwidth_gb_per_s",
     "bus_bandwidth_gb_per_s",
     "exposed_ms",
+    "waiting_estimate_ms",
 ];
 const SKEW_COLUMNS: [&str; 5] = ["op_name", "rank_label", "total_time_ms", "max_duration_ms", "skew_vs_median_pct"];
 const PID_COLUMNS: [&str; 5] = ["pid", "total_nccl_time_ms", "nccl_event_count", "max_duration_ms", "top_nccl_op"];
@@ -47,6 +49,7 @@ pub(crate) fn nccl_ops(context: &Context) -> Section {
     let mut section = section(context, TITLE, &COLUMNS)
         .limit("Kernel times include waiting for other ranks, so bandwidths are effective rates, not link rates.")
         .limit("Exposed time is time in which the device of the kernel runs only communication.");
+    let waiting = waiting_by_operation(context, &context.signals.waiting);
     let by_label = found.by_label(trace);
     let has_one_rank = by_label.iter().zip(by_label.iter().skip(1)).all(|(((_, a), _), ((_, b), _))| a == b);
     let stragglers = stragglers(by_label);
@@ -54,13 +57,22 @@ pub(crate) fn nccl_ops(context: &Context) -> Section {
     ordering::sort_by_key(&mut rows, |(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
     for (_, (operation, tally)) in &rows {
         let hidden = context.survey().hidden_of(found.operations.get(*operation));
-        section.row(op_row(trace, found, *operation, tally, hidden, stragglers.get(operation)));
+        let own = waiting.iter().find(|(name, _)| name == found.operations.get(*operation));
+        let waiting = own.map(|(_, estimate)| estimate.waiting);
+        section.row(op_row(trace, found, (*operation, tally), hidden, waiting, stragglers.get(operation)));
     }
     if has_one_rank {
         // With one rank there is no straggler.
         let is_kept = |key: &str| !key.starts_with("straggler");
         section.columns.retain(|key| is_kept(key));
         section.rows.iter_mut().for_each(|row| row.0.retain(|(key, _)| is_kept(key)));
+    }
+    if waiting.iter().any(|(_, estimate)| estimate.waiting > Ns::ZERO) {
+        section.limits.push(
+            "Waiting is estimated from one rank: messages of at least 1 MB that take over three times as long as at the \
+             highest bandwidth in the trace. The traces of all ranks decide: `gpuprism ranks FOLDER`."
+                .to_owned(),
+        );
     }
     section.truncate(MAX_ROWS);
     section.limits.extend(message_limits(trace, found));
@@ -102,9 +114,9 @@ fn message_limits(trace: &Trace, found: &Collectives) -> Vec<String> {
 fn op_row(
     trace: &Trace,
     found: &Collectives,
-    operation: NameId,
-    tally: &Tally,
+    (operation, tally): (NameId, &Tally),
     hidden: Hidden,
+    waiting: Option<Ns>,
     straggler: Option<&(Tally, String)>,
 ) -> [Value; COLUMNS.len()] {
     let (straggler, slowest) = straggler.map_or(("", Tally::default()), |(tally, label)| (label, *tally));
@@ -127,6 +139,7 @@ fn op_row(
         (messages.bytes as f64 / messages.time.0 as f64).into(),
         (messages.bus_bytes / messages.bus_time.0 as f64).into(),
         Value::ms(Ns(hidden.exposed_ns)),
+        waiting.map_or(Value::Null, Value::ms),
     ]
 }
 

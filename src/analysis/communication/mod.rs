@@ -2,11 +2,13 @@
 //!
 //! - [`collectives`]: time, overlap, message sizes and stragglers of each collective operation in one trace.
 //! - [`operations`]: which operation each communication kernel belongs to.
+//! - [`waiting`]: how much of one rank's communication is waiting, an estimate.
 //! - [`ranks`]: which rank of a job the others wait for, from the traces of several ranks.
 
 pub mod collectives;
 pub mod operations;
 pub mod ranks;
+pub mod waiting;
 
 /// The median of numbers; zero if there are none.
 fn median(mut values: Vec<i64>) -> f64 {

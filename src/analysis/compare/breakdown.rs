@@ -1,7 +1,6 @@
 //! Splits the bar of a run (wall time over its device timelines) into exact parts: kernels by canonical name, time shared by
 //! several ops, and idle time; for the whole run or per unit of work.
 
-use super::units::Amount;
 use crate::analysis::results::Run;
 use crate::analysis::triage::frames::canonical;
 use crate::analysis::{CPU, SHARED};
@@ -12,6 +11,18 @@ use std::cmp::Reverse;
 
 /// Name of the time that the list of kernels does not account for; zero unless the report was written by another tool.
 const UNLISTED: &str = "not in the list of kernels";
+
+/// The amount of work in a run, as a fraction: times are divided by `units / per`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Amount {
+    pub(super) units: u64,
+    pub(super) per: u64,
+}
+
+impl Amount {
+    /// Totals of a run with one device timeline.
+    pub(super) const ONE: Self = Self { units: 1, per: 1 };
+}
 
 /// One part of the bar.
 #[derive(Debug, Clone, PartialEq, Eq)]

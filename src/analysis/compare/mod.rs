@@ -29,7 +29,7 @@ use crate::analysis::section::Sections;
 use breakdown::{Breakdown, PartPair, changes_by_category, match_parts};
 use rules::Rules;
 use steps::Steps;
-use units::{Amount, LaunchRatio, RepeatedRange};
+use units::{LaunchRatio, RepeatedRange};
 
 /// The unit in which times are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,7 +242,7 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
                 Some(steps) if basis == Basis::Step => steps.idle_outside_ns(candidate.run),
                 _ => 0,
             };
-            Breakdown::of(candidate.run, Amount::of(basis, candidate, *launches), excluded_idle_ns)
+            Breakdown::of(candidate.run, units::amount(basis, candidate, *launches), excluded_idle_ns)
         })
         .collect();
     let mut pairs: Vec<Vec<PartPair>> = Vec::new();

@@ -4,7 +4,7 @@
 //! A capture of fixed time is no fixed amount of work: a faster server does more work in the same time. Total times are therefore
 //! compared only if the kernels that both runs have were launched equally often.
 
-use super::breakdown::{Breakdown, match_parts};
+use super::breakdown::{Amount, Breakdown, match_parts};
 use super::rules::Thresholds;
 use super::steps::Steps;
 use super::{Basis, Candidate};
@@ -129,28 +129,16 @@ impl SharedKernel {
     }
 }
 
-/// The amount of work in a run, as a fraction: times are divided by `units / per`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Amount {
-    pub(super) units: u64,
-    pub(super) per: u64,
-}
-
-impl Amount {
-    /// Totals of a run with one device timeline.
-    pub(super) const ONE: Self = Self { units: 1, per: 1 };
-
-    /// The amount of work of a candidate in the unit of `basis`. `launches` is the ratio relative to the baseline.
-    pub(super) fn of(basis: Basis, candidate: &Candidate, launches: Option<LaunchRatio>) -> Self {
-        let run = candidate.run;
-        match (basis, &candidate.steps, &candidate.range, launches) {
-            (Basis::Step, Some(steps), ..) => Self { units: steps.count_in_bar(run), per: 1 },
-            (Basis::Range, _, Some(range), _) => Self { units: range.count, per: 1 },
-            (Basis::Launches, _, _, Some(LaunchRatio::Common { baseline, other })) => {
-                Self { units: other.saturating_mul(timelines(run)), per: baseline }
-            }
-            _ => Self { units: timelines(run), per: 1 },
+/// The amount of work of a candidate in the unit of `basis`. `launches` is the ratio relative to the baseline.
+pub(super) fn amount(basis: Basis, candidate: &Candidate, launches: Option<LaunchRatio>) -> Amount {
+    let run = candidate.run;
+    match (basis, &candidate.steps, &candidate.range, launches) {
+        (Basis::Step, Some(steps), ..) => Amount { units: steps.count_in_bar(run), per: 1 },
+        (Basis::Range, _, Some(range), _) => Amount { units: range.count, per: 1 },
+        (Basis::Launches, _, _, Some(LaunchRatio::Common { baseline, other })) => {
+            Amount { units: other.saturating_mul(timelines(run)), per: baseline }
         }
+        _ => Amount { units: timelines(run), per: 1 },
     }
 }
 
