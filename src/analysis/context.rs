@@ -156,7 +156,7 @@ impl<'a> Context<'a> {
 
     /// How each device spent its time: overlaps, and idle gaps by cause.
     pub(crate) fn survey(&self) -> &Survey {
-        self.survey.get_or_init(|| Survey::of(self, &self.details().work, self.blocking(), &self.host().blocked))
+        self.survey.get_or_init(|| Survey::of(self, &self.details().work, self.blocking()))
     }
 
     /// Sums over the communication kernels; `None` if there are none.

@@ -5,6 +5,7 @@ pub mod communication;
 pub mod compare;
 pub mod context;
 pub mod dashboard;
+mod engine;
 pub mod findings;
 #[cfg(test)]
 mod golden;
@@ -30,6 +31,8 @@ pub mod summary;
 pub(crate) mod testing;
 pub mod time;
 pub mod triage;
+mod unit;
+mod verdict;
 
 pub use crate::rules::{CPU, SHARED};
 pub use kernels::groups::Groups;

@@ -49,6 +49,8 @@ pub struct Run {
     pub categories: Vec<Category>,
     /// All distinct op names, including copies and sets, by `elapsed_ns`, largest first.
     pub kernels: Vec<Kernel>,
+    /// What bounds the run, in at most two sentences.
+    pub verdict: Verdict,
     /// Problems that affect the results, most severe first.
     pub notices: Vec<Notice>,
     /// The sections by name.
@@ -56,8 +58,30 @@ pub struct Run {
 }
 from_json!(Run {
     label, format, engine, rules, attribution, devices_merged, window, totals, wall, devices, categories,
-    kernels, notices; sections
+    kernels, notices; verdict, sections
 });
+
+/// The verdict on a run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Verdict {
+    /// The sentences.
+    pub text: String,
+    /// The parts of the text, in order.
+    pub clauses: Vec<VerdictClause>,
+}
+from_json!(Verdict { text, clauses });
+
+/// A part of the verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct VerdictClause {
+    /// The words.
+    pub text: String,
+    /// The section or built-in table with the numbers; null for connecting words.
+    pub section: Option<String>,
+    /// The number of the row in it, from 0; null if the words refer to the whole section.
+    pub row: Option<u64>,
+}
+from_json!(VerdictClause { text, section, row });
 
 /// A window of a trace, relative to the start of the first GPU op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -1,18 +1,20 @@
 //! Analyzes one trace: totals, bars and kernels from one sweep over the ops, then the explaining sections.
 
 use super::context::{Context, Reused};
+use super::engine::engine;
 use super::index::WindowSegments;
-use super::results::{Attribution, Category, Device, Kernel, Picked, Run, Totals, Wall, WallSource};
+use super::results::{Attribution, Category, Device, Kernel, Picked, Run, Totals, Verdict, Wall, WallSource};
 use super::summary::{OpTotals, Summary};
 use super::time::attribution::{OwnedTime, share_out_merged, unions};
 use super::time::busy::busy_on_any_device;
+use super::verdict::verdict;
 use super::{key_figures, notices};
 use crate::analysis::kernels::groups::{Group, Groups};
 use crate::analysis::section::Sections;
 use crate::analysis::sections::explain;
 use crate::ordering;
 use crate::ordering::VecMap;
-use crate::rules::engines::{Engines, Evidence};
+use crate::rules::signals::Signals;
 use crate::rules::{PhaseMap, RuleSet, names};
 use crate::trace::{Cut, Ns, OpKind, Trace};
 use std::borrow::Cow;
@@ -79,7 +81,7 @@ pub fn first_results(
     }
     ordering::sort_by(&mut kernels, |a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
     let wall = wall(options, window_ns, &owned.union_ns, totals.elapsed_ns);
-    let run = Run {
+    let mut run = Run {
         label: trace.label.clone(),
         format: trace.format,
         engine: engine(trace),
@@ -91,10 +93,12 @@ pub fn first_results(
         categories: categories(&kernels, totals.elapsed_ns, wall.bar_ns),
         notices: notices::notices(trace, &all_groups, &wall, options.wall),
         sections: Sections::new(),
+        verdict: Verdict::default(),
         kernels,
         totals,
         wall,
     };
+    run.verdict = verdict(&run, &Signals::embedded().thresholds);
     (run, all_groups)
 }
 
@@ -106,6 +110,7 @@ pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, reused: Reu
     }
     let key_figures = key_figures::key_figures(run);
     run.sections.insert(key_figures::NAME.to_owned(), key_figures);
+    run.verdict = verdict(run, &Signals::embedded().thresholds);
 }
 
 /// Count and durations of the ops of one name.
@@ -230,16 +235,6 @@ fn wall(options: &Options, window_ns: i64, timelines: &[i64], elapsed_ns: i64) -
 fn picked(Cut { window, whole, .. }: Cut) -> Picked {
     let from = |time: Ns| time.since(whole.start).0;
     Picked { start_ns: from(window.start), end_ns: from(window.end), whole_ns: whole.length().0 }
-}
-
-/// Returns the serving engine detected from names in the trace.
-fn engine(trace: &Trace) -> Option<String> {
-    let engines = Engines::embedded();
-    let mut guess = engines.guess();
-    trace.engine_hints.python_frames.iter().for_each(|name| guess.add(Evidence::Frame, name.as_bytes()));
-    trace.engine_hints.annotations.iter().for_each(|name| guess.add(Evidence::Annotation, name.as_bytes()));
-    trace.names.iter().for_each(|name| guess.add(Evidence::Kernel, name.as_bytes()));
-    guess.label().map(str::to_owned)
 }
 
 fn sum(values: impl Iterator<Item = i64>) -> i64 {

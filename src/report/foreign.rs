@@ -6,7 +6,7 @@
 //! says so.
 
 use crate::analysis::results::{
-    Attribution, Category, Device, Format, Kernel, Notice, Run, Sections, Severity, Totals, Wall, WallSource,
+    Attribution, Category, Device, Format, Kernel, Notice, Run, Sections, Severity, Totals, Verdict, Wall, WallSource,
 };
 use crate::analysis::section::{FIRST_OP, Missing, Record, Section, Value};
 use crate::input::NVLINK_SERIES_HEADER;
@@ -77,6 +77,7 @@ fn read_report(label: &str, text: &str) -> Result<Run> {
     let bar_ns = busy.bar_ns();
     let cpu_ns = bar_ns.saturating_sub(elapsed_ns);
     Ok(Run {
+        verdict: Verdict::default(),
         label: label.to_owned(),
         format: Format::NsysLlmExplainer,
         engine: None,

@@ -2,9 +2,10 @@
 
 use super::Report;
 use super::format::{self, counted, duration, percent};
+use super::sections::table_id;
 use super::table::Table;
 use super::tables::severity;
-use crate::analysis::results::{Attribution, Format, Run, WallSource};
+use crate::analysis::results::{self, Format, Run, WallSource};
 use crate::digits::grouped;
 use serde::Serialize;
 
@@ -19,7 +20,7 @@ pub struct Clause {
     /// The words. The concatenation of all clauses is the verdict.
     pub text: String,
     /// Id of the table with the numbers; empty for connecting words.
-    pub table: &'static str,
+    pub table: String,
 }
 
 /// States in plain words where the time went.
@@ -46,42 +47,16 @@ pub fn clauses(report: &Report) -> Vec<Clause> {
 }
 
 fn plain(text: impl Into<String>) -> Clause {
-    Clause { text: text.into(), table: "" }
+    Clause { text: text.into(), table: String::new() }
 }
-
-/// From this idle share of the wall time on, the verdict starts with idle time instead of busy time.
-const IDLE_FIRST_SHARE: f64 = 0.1;
 
 fn run_verdict(run: &Run) -> Vec<Clause> {
-    if run.totals.gpu_ops == 0 {
-        let extent = if run.window.is_some() { "window" } else { "trace" };
-        return vec![plain(format!("No GPU work in this {extent}."))];
-    }
-    let first = if run.wall.cpu_share >= IDLE_FIRST_SHARE {
-        let cause = idle_cause(run).map(|cause| format!(", mostly {cause}")).unwrap_or_default();
-        let text = format!("{} idle for {} of the {}{cause}", gpu_is(run), percent(run.wall.cpu_share), wall_word(run));
-        Clause { text, table: if idle_cause(run).is_some() { "gpu_idle" } else { "devices" } }
-    } else {
-        let text = format!("{} busy {} of the {}", gpu_is(run), percent(run.wall.busy_share), wall_word(run));
-        Clause { text, table: "devices" }
+    let clause = |clause: &results::VerdictClause| Clause {
+        text: clause.text.clone(),
+        table: table_id(clause.section.as_deref().unwrap_or_default()).to_owned(),
     };
-    match top_categories(run) {
-        top if top.is_empty() => vec![first, plain(".")],
-        top => vec![
-            first,
-            plain("; of "),
-            Clause { text: format!("{}, {top}", owned_word(run)), table: "categories" },
-            plain("."),
-        ],
-    }
-}
-
-fn gpu_is(run: &Run) -> &'static str {
-    if run.devices.len() > 1 { "The GPUs are" } else { "The GPU is" }
-}
-
-fn idle_cause(run: &Run) -> Option<&str> {
-    run.sections.get("key_figures")?.summary.get("idle_cause")?.text()
+    // Reports of other tools and of earlier versions have no verdict.
+    if run.verdict.clauses.is_empty() { short_verdict(run) } else { run.verdict.clauses.iter().map(clause).collect() }
 }
 
 /// The verdict of one of several runs.
@@ -89,10 +64,10 @@ fn short_verdict(run: &Run) -> Vec<Clause> {
     if run.totals.gpu_ops == 0 {
         return vec![plain("no GPU work.")];
     }
-    let busy = Clause { text: format!("busy {}", percent(run.wall.busy_share)), table: "devices" };
+    let busy = Clause { text: format!("busy {}", percent(run.wall.busy_share)), table: "devices".to_owned() };
     match top_categories(run) {
         top if top.is_empty() => vec![busy, plain(".")],
-        top => vec![busy, plain("; "), Clause { text: top, table: "categories" }, plain(".")],
+        top => vec![busy, plain("; "), Clause { text: top, table: "categories".to_owned() }, plain(".")],
     }
 }
 
@@ -102,13 +77,6 @@ fn top_categories(run: &Run) -> String {
     let parts: Vec<String> =
         top.map(|category| format!("{} {}", category.category, percent(category.elapsed_share))).collect();
     parts.join(", ")
-}
-
-fn owned_word(run: &Run) -> &'static str {
-    match run.attribution {
-        Attribution::Exclusive => "exclusive time",
-        Attribution::FirstCome | Attribution::Fair => "busy time",
-    }
 }
 
 fn wall_word(run: &Run) -> &'static str {

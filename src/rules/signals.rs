@@ -120,33 +120,51 @@ pub struct Thresholds {
     pub launcher_idle_us: f64,
     /// Minimum share of kernel time under any range; a lower share is a warning.
     pub nvtx_coverage: f64,
-    /// Minimum share of one kernel in the kernel time for a finding of high severity.
-    pub top_kernel_high: f64,
-    /// The same for medium severity.
-    pub top_kernel_medium: f64,
-    /// Minimum share of copies in one direction in the busy time for a finding of high severity.
-    pub copies_high: f64,
-    /// The same for medium severity.
-    pub copies_medium: f64,
-    /// Minimum time in synchronizing calls for a finding of medium severity.
-    pub synchronize_medium_ms: f64,
-    /// Minimum time in which the host waits and no GPU is busy for a finding.
-    pub synchronize_min_ms: f64,
-    /// Minimum idle share of a device's window for a finding of medium severity.
-    pub idle_medium: f64,
+    /// Minimum cost of a finding as a share of the captured time.
+    pub min_finding_share: f64,
+    /// The same for host delays that the capture itself may cause.
+    pub min_uncertain_share: f64,
+    /// Minimum time of a host delay for a finding.
+    pub min_host_delay_ms: f64,
+    /// Minimum busy share of the GPU in a capture without steps, for claims about host and GPU.
+    pub min_busy_share: f64,
+    /// Minimum share of the cost in the captured time for medium severity.
+    pub medium_severity_share: f64,
     /// The same for high severity.
-    pub idle_high: f64,
-    /// Minimum share of a phase that dominates.
-    pub phase_dominates: f64,
-    /// Minimum relative distance of a straggler rank from the median.
-    pub skew: f64,
-    /// Minimum share of the window in communication without overlapping work for a finding.
+    pub high_severity_share: f64,
+    /// Minimum idle time after blocking calls for a finding.
+    pub min_drained_ms: f64,
+    /// Minimum share of the captured time in which only copies between host and device run, for a finding.
+    pub min_copy_share: f64,
+    /// Minimum share of the captured time in which only communication runs, for a finding.
     pub exposed_communication: f64,
+    /// Minimum share of the busy time in which communication and compute overlap, from which the verdict states compute
+    /// alone, exposed communication and both together.
+    pub communication_overlap: f64,
+    /// Minimum ratio of the longest to the shortest collective of one size that shows waiting for other ranks.
+    pub wait_ratio: f64,
+    /// The same for collectives of one kernel whose sizes are unknown.
+    pub unknown_size_ratio: f64,
+    /// Minimum number of collectives of one size from which the shortest is an estimate of the transfer.
+    pub min_calls_of_size: f64,
+    /// Maximum duration of a short kernel.
+    pub short_kernel_us: f64,
+    /// Minimum number of short eager kernels for a finding.
+    pub min_short_kernels: f64,
+    /// Minimum share of the turnaround between eager ops in the captured time for a finding.
+    pub min_turnaround_share: f64,
+    /// Maximum number of eager kernels between two graph replays that prepare the second one.
+    pub max_preparation_kernels: f64,
+    /// Minimum share of the kernel time in graph replays from which graphs are in use.
+    pub graph_share: f64,
+    /// Late launches whose mean gap is longer are pauses of the host program, not slow launches.
+    pub long_gap_ms: f64,
 }
 from_json!(strict Thresholds {
-    launch_storm, launch_storm_min, tiny_kernel_us, launcher_gap_us, launcher_idle_us, nvtx_coverage, top_kernel_high,
-    top_kernel_medium, copies_high, copies_medium, synchronize_medium_ms, synchronize_min_ms, idle_medium, idle_high,
-    phase_dominates, skew, exposed_communication
+    launch_storm, launch_storm_min, tiny_kernel_us, launcher_gap_us, launcher_idle_us, nvtx_coverage, min_finding_share,
+    min_uncertain_share, min_host_delay_ms, min_busy_share, medium_severity_share, high_severity_share, min_drained_ms, min_copy_share,
+    exposed_communication, communication_overlap, wait_ratio, unknown_size_ratio, min_calls_of_size, short_kernel_us,
+    min_short_kernels, min_turnaround_share, max_preparation_kernels, graph_share, long_gap_ms
 });
 
 /// One condition for a launch storm: many launches of short kernels.

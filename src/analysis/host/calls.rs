@@ -5,7 +5,6 @@ use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::measure::longest::{EventKind, Longest};
 use crate::analysis::measure::tally::{Tallies, Tally, key};
 use crate::analysis::measure::union::added_to_union;
-use crate::analysis::time::work::{Intervals, add_interval};
 use crate::rules::signals::CallKind;
 use crate::trace::{Ns, Span};
 
@@ -28,8 +27,6 @@ pub(crate) struct HostCalls {
     /// Calls that do not block, although their names suggest it.
     pub(crate) non_blocking: Tally,
     pub(crate) gaps: LauncherGaps,
-    /// Intervals in which any thread is blocked.
-    pub(crate) blocked: Intervals,
     /// The longest blocking calls; the row is that of the call.
     pub(crate) longest: Longest,
 }
@@ -54,7 +51,6 @@ impl HostCalls {
             copying: Tallies::with_table(1, names),
             non_blocking: Tally::default(),
             gaps: LauncherGaps::default(),
-            blocked: Intervals::new(),
             longest: Longest::new(LONGEST_KEPT),
         };
         // By thread: the latest end of its synchronising calls so far.
@@ -87,7 +83,6 @@ impl HostCalls {
             }
             if blocks {
                 host.longest.offer(call.duration, call.start, EventKind::Call, row);
-                add_interval(&mut host.blocked, (call.start, call.end()));
             }
         }
         host
@@ -146,7 +141,6 @@ impl LauncherGapSweep {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::analysis::context::Context;
     use crate::analysis::host::barriers;
     use crate::analysis::structure::ranges;
@@ -167,6 +161,5 @@ mod tests {
         assert_eq!((number(copying, "count"), number(copying, "total_time_ms")), (1.0, 0.000_16));
         assert_eq!(number(&longest_events::timeline_events(&context).summary, "total_cpu_time_ms"), 0.000_16);
         assert_eq!(number(&ranges::nvtx_ranges(&context).rows[0], "total_time_ms"), 0.000_16);
-        assert_eq!(context.survey().idle_while_blocked, Ns(10));
     }
 }

@@ -7,7 +7,6 @@
 //! - [`blocking_calls`], [`blocked`], [`barriers`]: calls that block a thread, and the GPU idle time they cause.
 
 pub mod barriers;
-pub mod blocked;
 pub mod blocking_calls;
 pub mod calls;
 pub mod idle;

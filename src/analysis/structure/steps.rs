@@ -8,13 +8,14 @@ use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::ranges::no_ranges;
 use crate::analysis::structure::stages::{Basis, Form, Step, steps_from_ranges};
+use crate::analysis::time::work::each_work;
 use crate::analysis::triage::Stage;
 use crate::digits::grouped;
 use crate::trace::{Ns, Trace, Window};
 use std::ops::Range;
 
 const TITLE: &str = "Engine steps";
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 10] = [
     "stage",
     "steps",
     "mean_batch_size",
@@ -24,6 +25,7 @@ const COLUMNS: [&str; 9] = [
     "p90_ns",
     "mean_interval_ns",
     "stdev_interval_ns",
+    "busy_pct",
 ];
 
 /// One row per stage. The interval of a step is the time from its start to the start of the next step on its
@@ -64,11 +66,16 @@ pub(crate) fn steps(context: &Context) -> Section {
     let mut rows = Stage::ALL.map(|_| Row::default());
     // From the last step to the first, because the interval needs the start of the next step.
     let mut next: Vec<Option<Ns>> = vec![None; trace.devices.len() + 1];
-    for step in steps.iter().rev() {
+    let busy = busy_in_steps(&steps, context);
+    for (step, busy) in steps.iter().zip(busy).rev() {
         let lane = step.device.map_or(trace.devices.len(), |device| device.0 as usize);
         let (Some(next), Some(row)) = (next.get_mut(lane), rows.get_mut(step.info.stage as usize)) else { continue };
         let length = step.end.since(step.start);
         row.lengths.push(length.0);
+        if step.device.is_some() {
+            row.length += length;
+            row.busy += busy;
+        }
         match next {
             Some(next) => row.intervals.add(next.since(step.start).0 as u64),
             None => row.last_lengths.add(length.0 as u64),
@@ -101,6 +108,42 @@ fn is_whole(step: &Step, trace: &Trace) -> bool {
     })
 }
 
+/// The time in each step in which its device works; zero for steps without a device. One sweep over the work: the busy
+/// time up to the end of a step minus that up to its start.
+fn busy_in_steps(steps: &[Step], context: &Context) -> Vec<Ns> {
+    /// The sweep over one device.
+    #[derive(Default)]
+    struct BusySweep {
+        /// Starts and ends of steps: time, index of the step, true for an end. Sorted from last to first.
+        boundaries: Vec<(Ns, usize, bool)>,
+        busy: Ns,
+        busy_until: Ns,
+    }
+    let mut lanes: Vec<BusySweep> = context.trace.devices.iter().map(|_| BusySweep::default()).collect();
+    for (index, step) in steps.iter().enumerate() {
+        let Some(lane) = step.device.and_then(|device| lanes.get_mut(device.0 as usize)) else { continue };
+        lane.boundaries.extend([(step.start, index, false), (step.end, index, true)]);
+    }
+    lanes.iter_mut().for_each(|lane| lane.boundaries.sort_by(|a, b| b.cmp(a)));
+    let mut busy = vec![Ns::ZERO; steps.len()];
+    let mut add_until = |lane: &mut BusySweep, time: Ns| {
+        while let Some((at, index, is_end)) = lane.boundaries.pop_if(|boundary| boundary.0 <= time) {
+            // The work so far may reach beyond the boundary.
+            let so_far = lane.busy.since(lane.busy_until.since(at).max(Ns::ZERO));
+            let Some(busy) = busy.get_mut(index) else { continue };
+            *busy = if is_end { *busy + so_far } else { busy.since(so_far) };
+        }
+    };
+    each_work(context, &mut |work| {
+        let Some(lane) = lanes.get_mut(work.device) else { return };
+        add_until(lane, work.start);
+        lane.busy += work.end.since(work.start.max(lane.busy_until)).max(Ns::ZERO);
+        lane.busy_until = lane.busy_until.max(work.end);
+    });
+    lanes.iter_mut().for_each(|lane| add_until(lane, Ns(i64::MAX)));
+    busy
+}
+
 /// The steps of one stage.
 #[derive(Debug, Default)]
 struct Row {
@@ -110,10 +153,13 @@ struct Row {
     last_lengths: Mean,
     batch_size: Mean,
     tokens: Mean,
+    /// Sum of the lengths of steps with a device, and the part of it in which the device works.
+    length: Ns,
+    busy: Ns,
 }
 
 impl Row {
-    fn values(&mut self, stage: Stage) -> [Value; 9] {
+    fn values(&mut self, stage: Stage) -> [Value; COLUMNS.len()] {
         self.lengths.sort();
         let length =
             |percent| Value::from(interpolate(self.lengths.len(), percent, &|index| self.lengths.get(index).copied()));
@@ -128,6 +174,7 @@ impl Row {
             length(90),
             intervals.value(),
             intervals.deviation(),
+            if self.length > Ns::ZERO { Value::pct(self.busy, self.length) } else { Value::Null },
         ]
     }
 }
@@ -257,7 +304,7 @@ mod tests {
         // Starts on the device: 5, 105, 135; the last step has no interval.
         assert_eq!(
             rows(&sections, "steps", &COLUMNS),
-            ["extend/prefill 1 2 30 50 50 50 100 -", "decode 2 3 3 25 21 29 30 -"]
+            ["extend/prefill 1 2 30 50 50 50 100 - 100", "decode 2 3 3 25 21 29 30 - 100"]
         );
         assert_eq!(figure(&sections, "steps", "idle_outside_ns") + figure(&sections, "steps", "work_outside_pct"), 0.0);
     }

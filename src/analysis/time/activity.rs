@@ -39,6 +39,11 @@ impl Activity {
         self.with_all(class.bit()).wrapping_sub(alone)
     }
 
+    /// Time in which only copies ran.
+    pub(crate) fn only_copies(&self) -> i64 {
+        self.by_mask.get(Class::Copy.bit()).copied().unwrap_or(0)
+    }
+
     /// Time in which only communication ran.
     pub(crate) fn exposed(&self) -> i64 {
         self.by_mask.get(Class::Communication.bit()).copied().unwrap_or(0)

@@ -4,10 +4,9 @@
 
 use super::activity::{Activity, ActivitySweep, Hidden};
 use super::gaps::{Busy, Gap, GapSweep};
-use super::work::{Class, Intervals, Work};
+use super::work::{Class, Work};
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::communication::operations::Operations;
-use crate::analysis::host::blocked;
 use crate::analysis::host::blocking_calls::BlockingCalls;
 use crate::analysis::host::idle_cause::{CauseRules, IdleCause, IdleTimes};
 use crate::analysis::index::{IdMap, Merge};
@@ -167,18 +166,11 @@ pub(crate) struct Survey {
     pub(crate) longest_gaps: Longest,
     /// The longest kernels and copies.
     pub(crate) longest_ops: Longest,
-    /// Time in which a thread was blocked and no device worked.
-    pub(crate) idle_while_blocked: Ns,
 }
 
 impl Survey {
-    /// `blocked` are the intervals in which any host thread is blocked.
-    pub(crate) fn of(
-        classified: &ClassifiedTrace,
-        work: &DeviceWork,
-        blocking: &BlockingCalls,
-        blocked: &Intervals,
-    ) -> Self {
+    /// `blocking` are the blocking calls of the trace.
+    pub(crate) fn of(classified: &ClassifiedTrace, work: &DeviceWork, blocking: &BlockingCalls) -> Self {
         let trace = classified.trace;
         let rules = CauseRules::new(classified, blocking);
         let mut longest_gaps = work.longest_gaps.clone();
@@ -189,8 +181,6 @@ impl Survey {
             .map(|(device, runs)| joined(trace, &rules, device, runs, &mut longest_gaps))
             .collect();
         let (busy, idle): (Vec<Option<Busy>>, Vec<IdleTimes>) = devices.into_iter().unzip();
-        let mut unseen: Intervals = idle.iter().flat_map(|idle| idle.unseen.iter().copied()).collect();
-        unseen.sort_unstable();
         Self {
             activities: work.activities.clone(),
             hidden: work.hidden.clone(),
@@ -198,7 +188,6 @@ impl Survey {
             idle,
             longest_gaps,
             longest_ops: work.longest_ops.clone(),
-            idle_while_blocked: blocked::idle_while_blocked(classified, blocked, &unseen),
         }
     }
 

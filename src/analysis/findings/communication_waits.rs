@@ -1,0 +1,158 @@
+//! `communication-waits`: collectives wait for other ranks instead of transferring data.
+
+use super::finding::{Confidence, Finding};
+use super::situation::{DeviceTimes, Situation, format_time};
+use super::wait_estimate::{Size, WaitSource, Waits};
+
+/// The waiting of a device that no other work hides.
+pub(super) fn exposed_waiting_ms(device: &DeviceTimes) -> f64 {
+    let Some(Waits { total_ms, waiting_ms, .. }) = &device.waits else { return 0.0 };
+    if *total_ms > 0.0 { waiting_ms * (device.exposed_communication_ms / total_ms).min(1.0) } else { 0.0 }
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+pub(super) fn find(situation: &Situation) -> Option<Finding> {
+    let (device, cost_ms) = situation.worst(exposed_waiting_ms)?;
+    let waits = device.waits.as_ref()?;
+    let (confidence, reason) = match &waits.source {
+        WaitSource::Ranks { shortest_ms, longest_ms } => (
+            Confidence::High,
+            format!(
+                "the ranks in this file take {} to {} for the same collectives",
+                format_time(*shortest_ms),
+                format_time(*longest_ms)
+            ),
+        ),
+        WaitSource::Calls { calls, shortest_us, longest_us, equal } => {
+            let times = format!("{} to {}", format_time(shortest_us / 1e3), format_time(longest_us / 1e3));
+            match equal {
+                Size::Bytes(_) => {
+                    (Confidence::Medium, format!("{calls} calls of one size take {times}; estimated from one rank"))
+                }
+                Size::Place(_) => (
+                    Confidence::Medium,
+                    format!("{calls} calls at one place of the step take {times}; estimated from one rank"),
+                ),
+                Size::Unknown => (
+                    Confidence::Low,
+                    format!(
+                        "{calls} calls of one kernel take {times}. Their sizes are not recorded, so one rank does not \
+                         show whether they wait or send more"
+                    ),
+                ),
+            }
+        }
+    };
+    let may = if confidence == Confidence::Low { "may be" } else { "are" };
+    Some(Finding {
+        id: "communication-waits",
+        confidence,
+        title: if confidence == Confidence::Low {
+            "Collectives that may wait for other ranks"
+        } else {
+            "Collectives that wait for other ranks"
+        },
+        cost_ms,
+        evidence: format!(
+            "{}: {} of the {} in communication kernels {may} waiting. {}",
+            situation.amount(device, cost_ms),
+            format_time(waits.waiting_ms),
+            format_time(waits.total_ms),
+            capitalized(&reason),
+        ),
+        action:
+            "Compare the traces of all ranks with `gpuprism ranks`: it names the ranks that arrive last. Fix the cause \
+                 there (uneven work or a slow host)."
+                .to_owned(),
+        section: "nccl_ops",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::findings::testing::finding;
+    use crate::trace::Collective;
+    use crate::trace::testing::TestTrace;
+
+    const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
+
+    /// All-reduces of these durations and sizes, one per millisecond, with compute before each.
+    fn all_reduces(calls: &[(i64, u64)]) -> TestTrace {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for (start, &(duration, bytes)) in (0..).step_by(1_000).zip(calls) {
+            trace.kernel("gemm", start..start + 1_000 - duration);
+            let bytes_in = Some(bytes).filter(|bytes| *bytes > 0);
+            let message = Collective { operation: "allreduce".to_owned(), bytes_in, ..Collective::default() };
+            trace.kernel(ALL_REDUCE, start + 1_000 - duration..start + 1_000).message(message);
+        }
+        trace
+    }
+
+    #[test]
+    fn calls_of_one_size_with_very_different_durations_wait() {
+        let mut trace = all_reduces(&[(50, 8), (50, 8), (50, 8), (50, 8), (50, 8), (650, 8)]);
+        let found = finding(&mut trace, "communication-waits").unwrap();
+        assert!((found.cost_ms - 0.6).abs() < 1e-9, "{found:?}");
+        assert!(found.evidence.contains("6 calls of one size take 50 us to 650 us"), "{found:?}");
+        assert!(found.action.contains("gpuprism ranks") && !found.action.contains("verlap"), "{found:?}");
+        assert!(finding(&mut trace, "exposed-communication").is_none(), "the time is mostly waiting");
+    }
+
+    #[test]
+    fn calls_of_different_sizes_or_steady_durations_do_not_wait() {
+        for calls in [
+            [(50, 1), (50, 1), (50, 1), (50, 1), (50, 1), (650, 9)],
+            [(200, 8), (210, 8), (220, 8), (205, 8), (390, 8), (202, 8)],
+            // Sizes and steps are unknown, and the durations are similar.
+            [(200, 0), (210, 0), (220, 0), (205, 0), (500, 0), (202, 0)],
+        ] {
+            assert!(finding(&mut all_reduces(&calls), "communication-waits").is_none(), "{calls:?}");
+        }
+    }
+
+    #[test]
+    fn very_different_calls_of_unknown_size_may_wait() {
+        let mut trace = all_reduces(&[(50, 0), (50, 0), (50, 0), (50, 0), (50, 0), (650, 0)]);
+        let found = finding(&mut trace, "communication-waits").unwrap();
+        assert_eq!(found.confidence, "low");
+        assert!(
+            found.evidence.contains("may be waiting") && found.evidence.contains("sizes are not recorded"),
+            "{found:?}"
+        );
+        assert!(finding(&mut trace, "exposed-communication").is_none(), "nobody knows whether an overlap helps");
+    }
+
+    #[test]
+    fn without_sizes_calls_at_one_place_of_the_step_are_compared() {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for (start, wait) in (0..).step_by(1_000).zip([0, 0, 600, 0, 0]) {
+            trace.range("ProfilerStep#1", start..start + 999);
+            trace.launch(start..start + 1).launches("gemm", start + 1..start + 300);
+            trace.launch(start + 1..start + 2).launches(ALL_REDUCE, start + 300..start + 350 + wait);
+        }
+        let found = finding(&mut trace, "communication-waits").unwrap();
+        assert!(found.evidence.contains("5 calls at one place of the step"), "{found:?}");
+    }
+
+    #[test]
+    fn ranks_in_one_file_are_compared_with_each_other() {
+        let ranks = |second: i64| {
+            let mut trace = TestTrace::nsys();
+            trace.in_us();
+            for (device, duration) in [(0, 500), (1, second)] {
+                trace.device(device).process(10 + device).kernel("gemm", 0..9_500 - duration);
+                trace.kernel(ALL_REDUCE, 9_500 - duration..9_500);
+            }
+            finding(&mut trace, "communication-waits")
+        };
+        let found = ranks(2_500).unwrap();
+        assert_eq!((found.cost_ms, found.confidence.as_str()), (2.0, "high"));
+        assert!(ranks(510).is_none());
+    }
+}

@@ -1,0 +1,153 @@
+//! `host-late`: the GPU idles because eager launches come too late.
+
+use super::finding::{Confidence, Finding};
+use super::situation::{Framework, Situation, Vendor, counted, format_time};
+
+pub(super) fn find(situation: &Situation) -> Option<Finding> {
+    let (device, cost_ms) =
+        situation.worst(|device| device.host_late_ms * device.gaps.share_of_late(device.gaps.eager))?;
+    if !situation.is_notable_host_delay(cost_ms) {
+        return None;
+    }
+    let gaps = device.gaps.eager;
+    let mean_ms = gaps.total.0 as f64 / 1e6 / gaps.count.max(1) as f64;
+    let longest_ms = gaps.longest.0 as f64 / 1e6;
+    // A few long pauses are not caused by slow launches.
+    let is_paused = mean_ms >= situation.context.signals.thresholds.long_gap_ms || 2 * gaps.longest.0 >= gaps.total.0;
+    let evidence = format!(
+        "{}: the GPU idles in {} until the host launches the next op; the longest gap is {}{}",
+        situation.amount(device, cost_ms),
+        counted(gaps.count, "gap"),
+        format_time(longest_ms),
+        situation.host_caveat()
+    );
+    Some(Finding {
+        id: "host-late",
+        confidence: if is_paused {
+            situation.host_confidence().min(Confidence::Medium)
+        } else {
+            situation.host_confidence()
+        },
+        title: if is_paused { "Pauses of the host between GPU work" } else { "Late launches by the host" },
+        cost_ms,
+        evidence,
+        action: if is_paused { pause_action(situation) } else { action(situation) },
+        section: "gpu_idle_gaps",
+    })
+}
+
+fn pause_action(situation: &Situation) -> String {
+    let causes = match situation.framework {
+        Framework::Program => "file or network access, compilation, or initialization",
+        Framework::Transformers | Framework::Torch => "data loading, compilation, or warm-up",
+        _ => "compilation, graph capture, or a lack of requests",
+    };
+    format!("Find out what the host does during the longest gaps: {causes}. If it is warm-up, capture after it.")
+}
+
+fn action(situation: &Situation) -> String {
+    let graphs = situation.graphs();
+    let first = match situation.host_confidence() {
+        Confidence::Low => {
+            "First capture at least three consecutive steps without Python stacks. If the delay remains: "
+        }
+        Confidence::Medium | Confidence::High => "",
+    };
+    let action = match situation.framework {
+        Framework::SgLang => format!(
+            "Check that {graphs} are on for this stage: remove `--disable-cuda-graph`, and set `--cuda-graph-max-bs` to \
+             the largest batch. For prefill, use larger chunks (`--chunked-prefill-size`)."
+        ),
+        Framework::Vllm => format!(
+            "Remove `--enforce-eager`, so that {graphs} replay the step, and include this batch size in \
+             `cudagraph_capture_sizes` of `--compilation-config`."
+        ),
+        Framework::TensorRtLlm => {
+            format!("Enable {graphs} with `cuda_graph_config: {{max_batch_size: ..., enable_padding: true}}`.")
+        }
+        Framework::OtherEngine => format!("Check that the engine replays this stage with {graphs}."),
+        Framework::Transformers => {
+            let mode = compile_mode(situation);
+            format!("Compile the model with {mode}, or serve it with an engine that replays decode steps as {graphs}.")
+        }
+        Framework::Torch => format!(
+            "Reduce the number of launches with {}, use larger batches, and move other work off the launching thread.",
+            compile_mode(situation)
+        ),
+        Framework::Program => format!(
+            "Launch the next ops before the previous ones end: issue work asynchronously, and replay a fixed sequence \
+             of ops with {graphs}."
+        ),
+    };
+    format!("{first}{action}")
+}
+
+fn compile_mode(situation: &Situation) -> &'static str {
+    match situation.vendor {
+        // `reduce-overhead` uses CUDA or HIP graphs.
+        Vendor::Nvidia | Vendor::Amd => "`torch.compile(mode=\"reduce-overhead\")`",
+        Vendor::Intel => "`torch.compile`",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::findings::testing::{finding, torch_loop};
+    use crate::trace::testing::TestTrace;
+
+    #[test]
+    fn launches_that_come_late_are_a_finding_with_the_idle_time_as_cost() {
+        // Ten kernels of 400 us, each launched 600 us after the previous one.
+        let found = finding(&mut torch_loop(10, 600, 400), "host-late").unwrap();
+        assert_eq!((found.cost_ms, found.confidence.as_str()), (5.4, "high"));
+        assert!(found.evidence.contains("in 9 gaps"), "{found:?}");
+        assert!(found.action.contains("torch.compile"), "{found:?}");
+    }
+
+    #[test]
+    fn launches_ahead_of_the_gpu_are_no_finding() {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        // All launches precede the work; the gaps are the device's own.
+        (0..10).for_each(|i| {
+            trace.launch(10 * i..10 * i + 1).launches("gemm", 1_000 + 1_000 * i..1_400 + 1_000 * i);
+        });
+        assert!(finding(&mut trace, "host-late").is_none());
+    }
+
+    #[test]
+    fn the_action_fits_framework_and_vendor() {
+        let action = |call: &str, kernel: &str, format: fn() -> TestTrace| {
+            let mut trace = format();
+            trace.in_us();
+            (0..10).for_each(|i| {
+                trace.call(call, 1_000 * i..1_000 * i).launches(kernel, 1_000 * i..1_000 * i + 400);
+            });
+            finding(&mut trace, "host-late").unwrap().action
+        };
+        assert!(action("cudaLaunchKernel", "vllm::rms_norm_kernel", TestTrace::new).contains("--enforce-eager"));
+        assert!(action("hipLaunchKernel", "sglang::k", TestTrace::new).contains("HIP graphs"));
+        let program = action("cudaLaunchKernel", "saxpy", TestTrace::nsys);
+        assert!(!program.contains("torch") && !program.contains("engine"), "{program}");
+    }
+
+    #[test]
+    fn one_step_with_stacks_has_low_confidence_and_small_delays_of_it_are_left_out() {
+        let step = |idle_us: i64| {
+            let mut trace = torch_loop(10, idle_us, 400);
+            trace.builder.trace.events.python_frames = 1;
+            trace.range("ProfilerStep#1", 0..20_000);
+            finding(&mut trace, "host-late")
+        };
+        let found = step(600).unwrap();
+        assert_eq!(found.confidence, "low");
+        assert!(found.evidence.contains("The capture inflates this"), "{found:?}");
+        assert!(step(10).is_none(), "2.4 %");
+    }
+
+    #[test]
+    fn a_few_long_pauses_are_not_called_slow_launches() {
+        let found = finding(&mut torch_loop(4, 300_000, 40_000), "host-late").unwrap();
+        assert!(found.action.contains("warm-up") && !found.action.contains("torch.compile"), "{found:?}");
+    }
+}

@@ -1,0 +1,110 @@
+//! Findings: causes of lost GPU time that the trace proves, each with its cost, its evidence and an action in the words
+//! of the framework that wrote the trace. Cost: O(rows of the sections), plus one pass over the GPU ops for all findings.
+//!
+//! Each finding is a file with its condition, evidence, words and tests. To add one, write a file and add its function to
+//! [`FINDINGS`]. The cost is the recoverable time on the device where it is largest, never a sum over devices. Two
+//! findings can include the same time, so their costs do not add up.
+
+mod communication_waits;
+mod exposed_communication;
+mod finding;
+mod host_copies;
+mod host_late;
+mod launch_gaps;
+mod pageable_copies;
+mod replay_preparation;
+mod short_kernels;
+mod situation;
+mod sync_drain;
+#[cfg(test)]
+mod testing;
+mod unified_memory_migration;
+mod wait_estimate;
+
+pub(crate) use situation::format_time;
+
+use crate::analysis::context::Context;
+use crate::analysis::section::{Section, Sections};
+use finding::Finding;
+use situation::Situation;
+
+/// All findings. A function returns `None` if the trace does not prove its finding.
+const FINDINGS: [fn(&Situation) -> Option<Finding>; 9] = [
+    host_late::find,
+    replay_preparation::find,
+    sync_drain::find,
+    pageable_copies::find,
+    unified_memory_migration::find,
+    host_copies::find,
+    exposed_communication::find,
+    communication_waits::find,
+    short_kernels::find,
+];
+
+/// The largest number of findings in a report.
+const MAX_FINDINGS: usize = 5;
+
+const COLUMNS: &[&str] = &["id", "severity", "confidence", "title", "cost_ms", "evidence", "action", "section"];
+
+/// Lists at most [`MAX_FINDINGS`] findings by cost.
+pub(crate) fn findings(context: &Context, sections: &Sections) -> Section {
+    let mut section = Section::new("Findings", "all other sections", COLUMNS).limit(
+        "The cost is the time that could be saved on the device where it is largest. Two findings can include the same \
+         time.",
+    );
+    let situation = Situation::of(context, sections);
+    let thresholds = &context.signals.thresholds;
+    let is_large = |finding: &Finding| situation.share(finding.cost_ms) >= thresholds.min_finding_share;
+    let mut findings: Vec<Finding> = FINDINGS.iter().filter_map(|find| find(&situation)).filter(is_large).collect();
+    findings.sort_by(|a, b| b.cost_ms.total_cmp(&a.cost_ms));
+    findings.truncate(MAX_FINDINGS);
+    for finding in findings {
+        let share = situation.share(finding.cost_ms);
+        let severity = match share {
+            share if share >= thresholds.high_severity_share => "high",
+            share if share >= thresholds.medium_severity_share => "medium",
+            _ => "low",
+        };
+        section.row([
+            finding.id.into(),
+            severity.into(),
+            finding.confidence.word().into(),
+            finding.title.into(),
+            finding.cost_ms.into(),
+            finding.evidence.into(),
+            finding.action.into(),
+            finding.section.into(),
+        ]);
+    }
+    section
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::*;
+    use crate::analysis::testing::{number, rows_of, words};
+
+    #[test]
+    fn findings_are_sorted_by_cost_and_small_ones_are_left_out() {
+        // 2 ms of unified-memory migration, 6 ms of late launches, 20 us of pageable copies.
+        let mut trace = torch_loop(10, 600, 400);
+        trace.kernel("[CUDA memcpy Unified Host-to-Device]", 20_000..22_000);
+        trace.kernel("Memcpy HtoD (Pageable -> Device)", 22_000..22_020);
+        let section = findings_of(&mut trace);
+        assert_eq!(rows_of(&section, &["id"]), ["host-late", "unified-memory-migration"]);
+        let row = &section.rows[1];
+        assert_eq!((number(row, "cost_ms"), words(row, "severity")), (2.0, "medium"));
+    }
+
+    #[test]
+    fn the_cost_is_that_of_the_worst_device_and_not_a_sum() {
+        let mut trace = crate::trace::testing::TestTrace::nsys();
+        trace.in_us();
+        for device in 0..2 {
+            trace.device(device).kernel("[CUDA memcpy Unified Host-to-Device]", 0..1_000 + 1_000 * device);
+            trace.kernel("k", 3_000..9_000);
+        }
+        let section = findings_of(&mut trace);
+        assert_eq!(number(&section.rows[0], "cost_ms"), 2.0);
+    }
+}

@@ -1,0 +1,82 @@
+//! `replay-preparation`: the GPU idles while the host prepares the replay of a graph, or samples after it.
+
+use super::finding::Finding;
+use super::situation::{Framework, Situation, counted};
+
+pub(super) fn find(situation: &Situation) -> Option<Finding> {
+    let (device, cost_ms) =
+        situation.worst(|device| device.host_late_ms * device.gaps.share_of_late(device.gaps.preparation))?;
+    if !situation.is_notable_host_delay(cost_ms) {
+        return None;
+    }
+    let graphs = situation.graphs();
+    let replayed = match device.gaps.replayed_share() {
+        // Graphs that were traced as a whole have no kernels.
+        0.0 => String::new(),
+        share => format!(", which launch {:.1} % of the kernel time", 100.0 * share),
+    };
+    let evidence = format!(
+        "{}: the GPU idles in {} before and after replays of {graphs}{replayed}{}",
+        situation.amount(device, cost_ms),
+        counted(device.gaps.preparation.count, "gap"),
+        situation.host_caveat()
+    );
+    let overlap = match situation.framework {
+        Framework::SgLang => " Check that the overlap scheduler is on: remove `--disable-overlap-schedule`.",
+        Framework::Vllm => " Enable `--async-scheduling`, which prepares the next step while the GPU works.",
+        Framework::TensorRtLlm => " Check that the overlap scheduler is on: remove `disable_overlap_scheduler: true`.",
+        _ => " Prepare the inputs of the next step while the GPU works.",
+    };
+    let capture = match (situation.steps, situation.has_stacks) {
+        (1 | 2, _) | (_, true) => {
+            "First capture at least three consecutive steps without Python stacks to see the delay."
+        }
+        _ => "The step already replays graphs; the delay is the host work around the replay.",
+    };
+    Some(Finding {
+        id: "replay-preparation",
+        confidence: situation.host_confidence(),
+        title: "Host work around graph replays",
+        cost_ms,
+        evidence,
+        action: format!("{capture}{overlap}"),
+        section: "gpu_idle_gaps",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::findings::testing::finding;
+    use crate::trace::testing::TestTrace;
+
+    /// Five decode steps: one eager kernel, then after a gap a replay of two kernels. `eager` is the number of eager
+    /// kernels.
+    fn steps(eager: i64) -> TestTrace {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for start in (0..5).map(|step| step * 100_000) {
+            for index in 0..eager {
+                let at = start + 300 * index;
+                trace.launch(at..at).launches("copy_metadata", at..at + 5);
+            }
+            let replay = start + 300 * eager;
+            trace.call("cudaGraphLaunch", replay..replay + 5).launches("gemm", replay + 5..replay + 5_000);
+            trace.launches("gemm", replay + 5_000..start + 100_000);
+        }
+        trace
+    }
+
+    #[test]
+    fn late_launches_around_a_replay_are_its_preparation_and_not_eager_work() {
+        let found = finding(&mut steps(10), "replay-preparation").unwrap();
+        assert!((found.cost_ms - 14.8).abs() < 0.3, "{found:?}");
+        assert!(finding(&mut steps(10), "host-late").is_none());
+        assert!(!found.action.contains("--enforce-eager"), "{found:?}");
+    }
+
+    #[test]
+    fn many_late_eager_kernels_before_a_replay_are_eager_work() {
+        assert!(finding(&mut steps(100), "replay-preparation").is_none());
+        assert!(finding(&mut steps(100), "host-late").is_some());
+    }
+}

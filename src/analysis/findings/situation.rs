@@ -1,0 +1,314 @@
+//! The facts that findings are decided on: framework, vendor, steps, the time of each device, and its idle time by launch.
+
+use super::finding::Confidence;
+use super::launch_gaps::{LaunchGaps, launch_gaps};
+use super::wait_estimate::{Waits, waits};
+use crate::analysis::context::Context;
+use crate::analysis::engine::engine;
+use crate::analysis::labels;
+use crate::analysis::section::{Record, Section, Sections};
+use crate::analysis::time::activity::Activity;
+use crate::analysis::unit::Unit;
+use crate::rules::signals::CallKind;
+use crate::trace::{DeviceId, Format, OpKind, Trace};
+
+/// The framework that launches the GPU work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framework {
+    SgLang,
+    Vllm,
+    TensorRtLlm,
+    /// A serving engine without advice of its own.
+    OtherEngine,
+    /// Hugging Face Transformers in eager mode.
+    Transformers,
+    /// PyTorch without a known engine.
+    Torch,
+    /// A program without PyTorch.
+    Program,
+}
+
+/// The maker of the GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Vendor {
+    Nvidia,
+    Amd,
+    Intel,
+}
+
+/// The time of one device in milliseconds, and its idle time by the launch after it.
+#[derive(Debug)]
+pub(super) struct DeviceTimes {
+    pub(super) label: String,
+    busy_share: f64,
+    pub(super) host_late_ms: f64,
+    /// The drained time by name of the blocking call, longest first; empty if the host is never ahead.
+    pub(super) drained_by: Vec<(String, f64)>,
+    /// Time in which only communication ran.
+    pub(super) exposed_communication_ms: f64,
+    /// Time in which only copies ran.
+    pub(super) exposed_copies_ms: f64,
+    /// The waiting of its collectives for other ranks; `None` if the trace does not show it.
+    pub(super) waits: Option<Waits>,
+    pub(super) gaps: LaunchGaps,
+    /// Time of the copies whose names contain a word, by class of copy.
+    pub(super) copies: CopyTimes,
+}
+
+/// Durations and counts of the copies of one device by class.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct CopyTimes {
+    /// Migrations of unified memory.
+    pub(super) migration: Copies,
+    /// Copies from or to pageable host memory.
+    pub(super) pageable: Copies,
+    /// Other copies between host and device.
+    pub(super) host: Copies,
+}
+
+/// Number and summed duration of some copies.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Copies {
+    pub(super) count: u64,
+    pub(super) total_ms: f64,
+}
+
+/// What the findings know about a trace.
+pub(super) struct Situation<'a> {
+    pub(super) context: &'a Context<'a>,
+    pub(super) framework: Framework,
+    pub(super) vendor: Vendor,
+    /// Number of steps on the device with the most; zero if the trace does not mark steps.
+    pub(super) steps: u64,
+    /// The capture recorded Python stacks, which slow the host down.
+    pub(super) has_stacks: bool,
+    pub(super) devices: Vec<DeviceTimes>,
+    unit: Unit,
+    sections: &'a Sections,
+}
+
+impl DeviceTimes {
+    /// Idle time after blocking calls.
+    pub(super) fn drained_ms(&self) -> f64 {
+        self.drained_by.iter().map(|(_, ms)| ms).sum()
+    }
+}
+
+impl<'a> Situation<'a> {
+    pub(super) fn of(context: &'a Context<'a>, sections: &'a Sections) -> Self {
+        let trace = context.trace;
+        let framework = framework(trace);
+        let steps = sections.get("steps").filter(|section| section.missing.is_none());
+        let figure = |name: &str| steps.map_or(0.0, |section| section.summary.amount(name));
+        let outside_ms = figure("idle_outside_ns") / 1e6 / figure("devices").max(1.0);
+        let unit = Unit::of(sections);
+        // All of the capture is one step, with the idle time before its annotation.
+        let outside_ms = if unit.is_whole_capture { 0.0 } else { outside_ms };
+        Self {
+            context,
+            framework,
+            vendor: vendor(trace),
+            steps: unit.steps,
+            unit,
+            has_stacks: trace.events.python_frames > 0,
+            devices: devices(context, sections, framework, outside_ms),
+            sections,
+        }
+    }
+
+    /// A section that the trace can fill.
+    pub(super) fn section(&self, name: &str) -> Option<&'a Section> {
+        self.sections.get(name).filter(|section| section.missing.is_none())
+    }
+
+    /// The share of a time in the unit: the steps of a device, or its window.
+    pub(super) fn share(&self, ms: f64) -> f64 {
+        self.unit.share(ms)
+    }
+
+    /// The device with the largest cost, and that cost.
+    pub(super) fn worst(&self, cost_ms: impl Fn(&DeviceTimes) -> f64) -> Option<(&DeviceTimes, f64)> {
+        let costs = self.devices.iter().map(|device| (device, cost_ms(device)));
+        costs.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, cost)| *cost > 0.0)
+    }
+
+    /// The confidence of a claim that the host is too slow. A step that is captured alone starts with an empty queue, and
+    /// Python stacks slow the host down.
+    pub(super) fn host_confidence(&self) -> Confidence {
+        match (self.steps, self.has_stacks) {
+            (3.., _) | (0, false) => Confidence::High,
+            (1 | 2, true) => Confidence::Low,
+            (0, true) | (1 | 2, false) => Confidence::Medium,
+        }
+    }
+
+    /// A sentence about the capture that limits claims about the host; empty if there is nothing to say.
+    pub(super) fn host_caveat(&self) -> &'static str {
+        match (self.steps, self.has_stacks) {
+            (1 | 2, true) => {
+                ". The capture inflates this: it has fewer than three steps and records Python stacks, which slow the \
+                 host down"
+            }
+            (1 | 2, false) => ". The capture has fewer than three steps, so the empty queue at its start counts too",
+            (_, true) => ". The capture records Python stacks, which slow the host down, so this is an upper bound",
+            (_, false) => "",
+        }
+    }
+
+    /// True if a host delay of this cost is worth a finding: a larger share is required if the capture may cause it.
+    pub(super) fn is_notable_host_delay(&self, cost_ms: f64) -> bool {
+        let thresholds = &self.context.signals.thresholds;
+        let is_certain = self.steps == 0 || self.steps >= 3;
+        let share = if is_certain { thresholds.min_finding_share } else { thresholds.min_uncertain_share };
+        cost_ms >= thresholds.min_host_delay_ms && self.share(cost_ms) >= share && !self.is_almost_empty()
+    }
+
+    /// True for captures without steps in which the GPU works almost never: startup, graph capture, or a test program. The
+    /// host does not delay GPU work then; there is none.
+    fn is_almost_empty(&self) -> bool {
+        let busy = self.devices.iter().map(|device| device.busy_share).fold(0.0, f64::max);
+        self.steps == 0 && busy < self.context.signals.thresholds.min_busy_share
+    }
+
+    /// `1.2 ms on GPU 3, 4.5 % of the step time`.
+    pub(super) fn amount(&self, device: &DeviceTimes, ms: f64) -> String {
+        let gpu = if self.devices.len() > 1 { format!(" on GPU {}", device.label) } else { String::new() };
+        let unit = if self.steps > 0 { "step time" } else { "captured time" };
+        format!("{}{gpu}, {:.1} % of the {unit}", format_time(ms), 100.0 * self.share(ms))
+    }
+
+    /// The name of the graphs that the GPU can replay.
+    pub(super) fn graphs(&self) -> &'static str {
+        match self.vendor {
+            Vendor::Nvidia => "CUDA graphs",
+            Vendor::Amd => "HIP graphs",
+            Vendor::Intel => "SYCL graphs",
+        }
+    }
+}
+
+/// Formats a time in s, ms or us.
+pub(crate) fn format_time(ms: f64) -> String {
+    match ms {
+        ms if ms >= 1e3 => format!("{:.2} s", ms / 1e3),
+        ms if ms >= 1.0 => format!("{ms:.1} ms"),
+        ms => format!("{:.0} us", ms * 1e3),
+    }
+}
+
+/// `1 gap`, `3 gaps`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", crate::digits::grouped(count), if count == 1 { "" } else { "s" })
+}
+
+fn framework(trace: &Trace) -> Framework {
+    let uses_torch = || {
+        let words = ["at::native", "at::cuda", "c10::", "triton_"];
+        trace.format == Format::TorchProfiler
+            || trace.names.iter().any(|name| words.iter().any(|word| name.contains(word)))
+    };
+    match engine(trace).as_deref() {
+        Some("SGLang") => Framework::SgLang,
+        Some("vLLM") => Framework::Vllm,
+        Some("TensorRT-LLM") => Framework::TensorRtLlm,
+        Some("Transformers") => Framework::Transformers,
+        Some(_) => Framework::OtherEngine,
+        None if uses_torch() => Framework::Torch,
+        None => Framework::Program,
+    }
+}
+
+fn vendor(trace: &Trace) -> Vendor {
+    let has_device =
+        |words: &[&str]| trace.devices.iter().any(|device| words.iter().any(|word| device.name.contains(word)));
+    let has_call = |prefix: &str| trace.calls.names.iter().any(|name| name.starts_with(prefix));
+    if has_device(&["AMD", "MI2", "MI3", "gfx", "Radeon"]) || has_call("hip") {
+        Vendor::Amd
+    } else if has_device(&["Intel"]) || has_call("ze") || has_call("ur") {
+        Vendor::Intel
+    } else {
+        Vendor::Nvidia
+    }
+}
+
+fn devices(context: &Context, sections: &Sections, framework: Framework, outside_ms: f64) -> Vec<DeviceTimes> {
+    let idle = sections.get("gpu_idle").filter(|section| section.missing.is_none());
+    let is_engine = !matches!(framework, Framework::Transformers | Framework::Torch | Framework::Program);
+    let gaps = launch_gaps(context, is_engine);
+    let mut waits = waits(context);
+    let copies = copy_times(context);
+    let rows = idle.map_or(&[][..], |section| &section.rows);
+    let mut device = |(index, ((gaps, copies), activity)): (u32, ((LaunchGaps, CopyTimes), &Activity))| {
+        let label = labels::device(context.trace, DeviceId(index));
+        let row = rows.iter().find(|row: &&Record| row.get("device_id") == Some(&label))?;
+        let window_ms = row.amount("window_ms") - row.amount("unseen_ms");
+        // Idle time before the first step and after the last is no delay of the steps.
+        let outside_ms = if outside_ms > MIN_OUTSIDE_SHARE * window_ms { outside_ms } else { 0.0 };
+        // Memory kinds are part of the names of copies in torch traces only.
+        let has_pageable_copies = copies.pageable.count > 0 || context.trace.format != Format::TorchProfiler;
+        let mut drained_by = drained_by(context, index as usize, has_pageable_copies);
+        let drained_ms: f64 = drained_by.iter().map(|(_, ms)| ms).sum();
+        // A host that is never ahead of the GPU is late with or without blocking calls.
+        let never_ahead_ms =
+            if gaps.is_host_ever_ahead() { row.amount("drained_ms") - drained_ms } else { row.amount("drained_ms") };
+        if !gaps.is_host_ever_ahead() {
+            drained_by.clear();
+        }
+        Some(DeviceTimes {
+            label: row.words("device_id"),
+            busy_share: if window_ms > 0.0 { row.amount("busy_ms") / window_ms } else { 0.0 },
+            host_late_ms: (row.amount("host_late_ms") + never_ahead_ms - outside_ms).max(0.0),
+            drained_by,
+            exposed_communication_ms: activity.exposed() as f64 / 1e6,
+            exposed_copies_ms: activity.only_copies() as f64 / 1e6,
+            waits: waits.get_mut(index as usize).and_then(Option::take),
+            gaps,
+            copies,
+        })
+    };
+    (0..).zip(gaps.into_iter().zip(copies).zip(&context.survey().activities)).filter_map(&mut device).collect()
+}
+
+/// Idle time outside of steps is subtracted if it is a larger share of the window: then the capture was longer than the
+/// work.
+const MIN_OUTSIDE_SHARE: f64 = 0.2;
+
+/// The drained time of a device by name of the blocking call, longest first.
+fn drained_by(context: &Context, device: usize, has_pageable_copies: bool) -> Vec<(String, f64)> {
+    let Some(idle) = context.survey().idle.get(device) else { return Vec::new() };
+    let mut calls = idle.drained_by.clone();
+    if !has_pageable_copies {
+        // Without pageable memory, an asynchronous copy does not block.
+        calls.retain(|(call, _)| context.call_kind(*call) != CallKind::CopyAsync);
+    }
+    calls.sort_by_key(|(_, length)| std::cmp::Reverse(*length));
+    let names = &context.trace.calls.names;
+    calls.into_iter().map(|(call, length)| (names.get(call).to_owned(), length.0 as f64 / 1e6)).collect()
+}
+
+/// Sums the copies of each device by class. The class follows from the name.
+fn copy_times(context: &Context) -> Vec<CopyTimes> {
+    let trace = context.trace;
+    let mut times = vec![CopyTimes::default(); trace.devices.len()];
+    for group in context.groups().iter().filter(|group| group.kind == OpKind::Copy || group.kind == OpKind::Kernel) {
+        let Some(times) = times.get_mut(group.device.0 as usize) else { continue };
+        let name = trace.names.get(group.name).to_ascii_lowercase();
+        let copies = if name.contains("memcpy") && name.contains("unified") {
+            &mut times.migration
+        } else if group.kind != OpKind::Copy {
+            continue;
+        } else if name.contains("pageable") {
+            &mut times.pageable
+        } else if ["htod", "dtoh", "host-to-device", "device-to-host", "hosttodevice", "devicetohost"]
+            .iter()
+            .any(|word| name.contains(word))
+        {
+            &mut times.host
+        } else {
+            continue;
+        };
+        copies.count += group.count;
+        copies.total_ms += group.total.0 as f64 / 1e6;
+    }
+    times
+}

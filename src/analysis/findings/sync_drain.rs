@@ -1,0 +1,112 @@
+//! `sync-drain`: the GPU idles after it ran empty during a blocking call.
+
+use super::finding::{Confidence, Finding};
+use super::situation::{DeviceTimes, Framework, Situation, format_time};
+
+/// The maximum number of calls in the evidence.
+const MAX_CALLS: usize = 2;
+
+pub(super) fn find(situation: &Situation) -> Option<Finding> {
+    let (device, cost_ms) = situation.worst(DeviceTimes::drained_ms)?;
+    if cost_ms < situation.context.signals.thresholds.min_drained_ms {
+        return None;
+    }
+    let calls: Vec<String> =
+        device.drained_by.iter().take(MAX_CALLS).map(|(call, ms)| format!("{call} ({})", format_time(*ms))).collect();
+    let calls = if calls.is_empty() { "a blocking call".to_owned() } else { calls.join(", ") };
+    Some(Finding {
+        id: "sync-drain",
+        confidence: if situation.has_stacks || matches!(situation.steps, 1 | 2) {
+            Confidence::Medium
+        } else {
+            Confidence::High
+        },
+        title: "Idle GPU after blocking calls",
+        cost_ms,
+        evidence: format!(
+            "{}: the GPU ran empty while the launching thread waited for it, and idled until launches were ahead again. By \
+             call: {calls}",
+            situation.amount(device, cost_ms)
+        ),
+        action: action(situation),
+        section: "sync",
+    })
+}
+
+fn action(situation: &Situation) -> String {
+    match situation.framework {
+        Framework::SgLang | Framework::Vllm | Framework::TensorRtLlm | Framework::OtherEngine => {
+            "Find the call with `gpuprism triage` (it needs Python stacks) and keep its values on the GPU, or read them one \
+             step later with a pinned, non-blocking copy."
+        }
+        Framework::Transformers | Framework::Torch => {
+            "Remove .item(), .cpu(), .tolist(), .nonzero() and explicit synchronize calls from the loop, or read the values \
+             one step later with a pinned, non-blocking copy."
+        }
+        Framework::Program => {
+            "Replace the blocking call by an event that the next dependent op waits for, and launch independent work \
+             before it."
+        }
+    }
+    .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::findings::testing::finding;
+    use crate::trace::testing::TestTrace;
+
+    /// Five times: a kernel of 1 ms, a blocking call that returns when the kernel ends, and `idle_us` later the next
+    /// launch.
+    fn loop_with_sync(idle_us: i64) -> TestTrace {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for start in (0..5).map(|index| index * (1_000 + idle_us)) {
+            trace.launch(start..start).launches("gemm", start..start + 500);
+            trace.launch(start + 1..start + 2).launches("norm", start + 500..start + 1_000);
+            trace.call("cudaStreamSynchronize", start + 10..start + 1_002);
+        }
+        trace
+    }
+
+    #[test]
+    fn idle_time_after_a_drain_is_the_cost_of_the_blocking_call() {
+        let found = finding(&mut loop_with_sync(200), "sync-drain").unwrap();
+        assert!((found.cost_ms - 0.8).abs() < 0.01, "{found:?}");
+        assert!(found.evidence.contains("By call: cudaStreamSynchronize (8"), "{found:?}");
+        assert!(finding(&mut loop_with_sync(200), "host-late").is_none(), "the same time is not late as well");
+    }
+
+    #[test]
+    fn small_bubbles_and_the_last_synchronization_are_no_finding() {
+        assert!(finding(&mut loop_with_sync(20), "sync-drain").is_none(), "0.08 ms");
+        let mut last = TestTrace::new();
+        last.in_us().launch(0..5).launches("gemm", 5..1_000).call("cudaDeviceSynchronize", 10..9_000);
+        assert!(finding(&mut last, "sync-drain").is_none(), "nothing follows");
+    }
+
+    #[test]
+    fn a_host_that_is_never_ahead_is_late_without_blocking_calls_too() {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for start in (0..20).map(|index| index * 1_000) {
+            trace.launch(start..start).launches("gemm", start..start + 500);
+            trace.call("cudaStreamSynchronize", start + 10..start + 502);
+        }
+        let trace = &mut trace;
+        let found = crate::analysis::findings::testing::findings_of(trace);
+        let ids: Vec<&str> = found.rows.iter().map(|row| row.text("id")).collect();
+        assert_eq!(ids, ["host-late"]);
+    }
+
+    #[test]
+    fn blocked_time_while_the_gpu_works_is_no_finding() {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for start in (0..5).map(|index| index * 1_000) {
+            trace.launch(start..start + 2).launches("gemm", start + 100..start + 1_100);
+            trace.call("cudaStreamSynchronize", start + 10..start + 900);
+        }
+        assert!(finding(&mut trace, "sync-drain").is_none());
+    }
+}

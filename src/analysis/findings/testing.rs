@@ -1,0 +1,44 @@
+//! Small traces for the tests of findings.
+
+use crate::analysis::section::Section;
+use crate::analysis::testing::words;
+use crate::trace::testing::TestTrace;
+
+/// The findings of the finished trace.
+pub(super) fn findings_of(trace: &mut TestTrace) -> Section {
+    trace.sections().remove("findings").unwrap()
+}
+
+/// Evidence and action of the finding with this id; `None` if the trace does not have it.
+pub(super) fn finding(trace: &mut TestTrace, id: &str) -> Option<Found> {
+    let section = findings_of(trace);
+    let row = section.rows.iter().find(|row| words(row, "id") == id)?;
+    let text = |column: &str| words(row, column).to_owned();
+    Some(Found {
+        cost_ms: row.amount("cost_ms"),
+        confidence: text("confidence"),
+        evidence: text("evidence"),
+        action: text("action"),
+    })
+}
+
+/// One finding.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) cost_ms: f64,
+    pub(super) confidence: String,
+    pub(super) evidence: String,
+    pub(super) action: String,
+}
+
+/// An eager torch loop: `count` kernels, each launched `idle_us` after the end of the previous one, which runs for
+/// `busy_us`. A launch takes no time.
+pub(super) fn torch_loop(count: i64, idle_us: i64, busy_us: i64) -> TestTrace {
+    let mut trace = TestTrace::new();
+    trace.in_us().launch(0..0).launches("gemm", 0..busy_us);
+    for index in 1..count {
+        let start = index * (idle_us + busy_us);
+        trace.launch(start..start).launches("gemm", start..start + busy_us);
+    }
+    trace
+}

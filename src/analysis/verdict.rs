@@ -1,0 +1,430 @@
+//! The verdict on a run: what one unit of work takes, what it is bound by, and what costs most beside that. Read from the
+//! results of a run, without another pass over the trace. At most two sentences.
+
+use super::findings::format_time;
+use super::results::{Run, Verdict, VerdictClause, WallSource};
+use super::section::{Record, Section};
+use super::unit::Unit;
+use crate::digits::grouped;
+use crate::rules::signals::Thresholds;
+
+/// The maximum number of stages in the first sentence.
+const MAX_STAGES: usize = 3;
+/// Other categories in the second sentence, and their minimum share of the busy time.
+const MAX_OTHER_CATEGORIES: usize = 2;
+const MIN_OTHER_SHARE: f64 = 0.05;
+/// The category of kernels that no rule matches.
+const MISC: &str = "misc";
+/// From this share of idle time without a known cause on, the verdict states it.
+const MIN_UNKNOWN_SHARE: f64 = 0.1;
+
+/// States what bounds a run. Without sections it states only busy time and categories.
+pub(super) fn verdict(run: &Run, thresholds: &Thresholds) -> Verdict {
+    let mut text = Sentences::default();
+    if run.totals.gpu_ops == 0 {
+        let extent = if run.window.is_some() { "window" } else { "trace" };
+        text.push(format!("No GPU work in this {extent}."), None);
+        return text.finish();
+    }
+    let times = Times::of(run);
+    unit(run, &times, &mut text);
+    let bound = Bound::of(run, &times, thresholds);
+    bound.write(run, &times, &mut text);
+    text.push(".", None);
+    beside(run, &times, bound, &mut text);
+    text.finish()
+}
+
+/// The clauses so far.
+#[derive(Debug, Default)]
+struct Sentences {
+    clauses: Vec<VerdictClause>,
+}
+
+impl Sentences {
+    /// Adds words, with the section and the row of their numbers. Words without a section join the previous ones without.
+    fn push(&mut self, text: impl Into<String>, source: Option<(&str, Option<usize>)>) {
+        let text = text.into();
+        match self.clauses.last_mut().filter(|last| last.section.is_none() && source.is_none()) {
+            Some(last) => last.text += &text,
+            None => self.clauses.push(VerdictClause {
+                text,
+                section: source.map(|(section, _)| section.to_owned()),
+                row: source.and_then(|(_, row)| row).map(|row| row as u64),
+            }),
+        }
+    }
+
+    fn finish(self) -> Verdict {
+        Verdict { text: self.clauses.iter().map(|clause| clause.text.as_str()).collect(), clauses: self.clauses }
+    }
+}
+
+/// Sums over the devices, in milliseconds.
+#[derive(Debug, Default)]
+struct Times {
+    /// Windows without the time in which work ran that the trace does not contain; zero if the sections are missing.
+    window: f64,
+    busy: f64,
+    host_late: f64,
+    drained: f64,
+    unknown: f64,
+    /// Time in which only communication runs, together with compute, and compute without communication.
+    exposed: f64,
+    overlapped: f64,
+    compute_alone: f64,
+    /// Graphs were traced as a whole, so that their kernels are unknown.
+    has_hidden_graphs: bool,
+}
+
+impl Times {
+    fn of(run: &Run) -> Self {
+        let Some(idle) = section(run, "gpu_idle") else { return Self::default() };
+        let sum = |column: &str| idle.rows.iter().fold(0.0, |sum, row| sum + row.amount(column));
+        let overlap = section(run, "stream_overlap");
+        let row = |label: &str| overlap.and_then(|section| section.rows.iter().find(|row| row.text("label") == label));
+        let overlapped = overlap.map_or(0.0, |section| section.summary.amount("compute_nccl_overlap_ms"));
+        let compute = row("Compute").map_or(0.0, |row| row.amount("total_time_ms"));
+        Self {
+            window: sum("window_ms") - sum("unseen_ms"),
+            busy: sum("busy_ms"),
+            host_late: sum("host_late_ms"),
+            drained: sum("drained_ms"),
+            unknown: sum("unknown_ms"),
+            exposed: section(run, "nccl_ops").map_or(0.0, |section| section.summary.amount("exposed_ms")),
+            overlapped,
+            compute_alone: compute - overlapped,
+            has_hidden_graphs: row("CUDA graph").is_some(),
+        }
+    }
+
+    /// The share of a time in the windows of the devices.
+    fn share(&self, ms: f64) -> f64 {
+        if self.window > 0.0 { ms / self.window } else { 0.0 }
+    }
+}
+
+/// A section with rows or figures.
+fn section<'a>(run: &'a Run, name: &str) -> Option<&'a Section> {
+    run.sections.get(name).filter(|section| section.missing.is_none())
+}
+
+/// `Decode: 1 step of 10.4 ms, batch 32, GPU busy 93.5 %`.
+fn unit(run: &Run, times: &Times, text: &mut Sentences) {
+    let steps = section(run, "steps").map_or(&[][..], |section| &section.rows);
+    let mut rows: Vec<(usize, &Record)> = steps.iter().enumerate().collect();
+    let total = |row: &Record| row.amount("steps") * row.amount("median_ns");
+    rows.sort_by(|a, b| total(b.1).total_cmp(&total(a.1)));
+    rows.truncate(MAX_STAGES);
+    rows.sort_by_key(|(index, _)| *index);
+    // A step that is the whole capture includes the host work before its annotation.
+    let whole = Some(Unit::of(&run.sections)).filter(|unit| unit.is_whole_capture);
+    for (position, (index, row)) in rows.iter().enumerate() {
+        let stage = stage_words(row);
+        let separator = if position == 0 { "" } else { "; " };
+        let stage = if position == 0 { capitalized(&stage) } else { stage };
+        let head = if stage.is_empty() { String::new() } else { format!("{stage}: ") };
+        text.push(format!("{separator}{head}{}", steps_words(row, whole)), Some(("steps", Some(*index))));
+        let busy = match whole {
+            Some(_) if times.window > 0.0 => Some(times.share(times.busy)),
+            _ => row.number("busy_pct").map(|busy| busy / 100.0),
+        };
+        let busy = busy.map(|busy| format!(", GPU busy {}", percent(busy)));
+        text.push(busy.unwrap_or_default(), Some(("steps", Some(*index))));
+    }
+    if rows.is_empty() && run.wall.source != WallSource::Window {
+        let source = if run.wall.source == WallSource::Given { "given wall time" } else { "wall time" };
+        let busy = format!("GPU busy {} of the {source}", percent(run.wall.busy_share));
+        text.push(busy, Some(("devices", None)));
+    } else if rows.is_empty() {
+        let on = match run.devices.len() {
+            0 | 1 => String::new(),
+            several => format!(" on the busiest of {several} GPUs"),
+        };
+        let longest = run.devices.iter().map(|device| device.union_ns).max().unwrap_or(0);
+        let work = format_time(longest as f64 / 1e6);
+        let extent = if run.window.is_some() { "window" } else { "capture" };
+        text.push(format!("The {extent} covers {work} of GPU work{on}"), Some(("devices", None)));
+        if times.window > 0.0 {
+            let busy = format!(", GPU busy {}", percent(times.share(times.busy)));
+            text.push(busy, Some(("gpu_idle", None)));
+        }
+    }
+}
+
+fn stage_words(row: &Record) -> String {
+    match row.text("stage") {
+        "extend/prefill" => "prefill".to_owned(),
+        // `ProfilerStep#6` states no stage.
+        "all" => String::new(),
+        other => other.to_owned(),
+    }
+}
+
+/// `9 steps, median 10.4 ms, mean batch 31.5`.
+fn steps_words(row: &Record, whole: Option<Unit>) -> String {
+    let count = row.amount("steps") as u64;
+    let length = format_time(whole.map_or(row.amount("median_ns") / 1e6, |unit| unit.ms));
+    let mut words = match count {
+        1 => format!("1 step of {length}"),
+        several => format!("{} steps, median {length}", grouped(several)),
+    };
+    let mean = |column: &str| row.number(column).filter(|mean| *mean > 0.0);
+    let exact = |mean: f64| if mean.fract() == 0.0 { grouped(mean as u64) } else { format!("{mean:.1}") };
+    let on_average = if count == 1 { "" } else { "mean " };
+    if let Some(batch) = mean("mean_batch_size") {
+        words += &format!(", {on_average}batch {}", exact(batch));
+    }
+    // In decode, each request has one token.
+    if let Some(tokens) = mean("mean_tokens").filter(|tokens| row.number("mean_batch_size") != Some(*tokens)) {
+        words += &format!(", {on_average}{} tokens", exact(tokens));
+    }
+    words
+}
+
+/// What takes most of the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    /// The GPU waits for launches or for blocking calls.
+    Host,
+    /// Only communication runs.
+    Communication,
+    /// Communication and compute overlap too much for shares of categories.
+    Overlap,
+    /// Idle time without a known cause.
+    UnknownIdle,
+    /// The GPU works almost never, and no steps are marked.
+    Nothing,
+    Compute,
+}
+
+impl Bound {
+    fn of(run: &Run, times: &Times, thresholds: &Thresholds) -> Self {
+        let compute = times.busy - times.exposed;
+        let host = times.host_late + times.drained;
+        if times.window == 0.0 {
+            return Self::Compute;
+        }
+        let is_given_wall = run.wall.source != WallSource::Window;
+        let has_steps = section(run, "steps").is_some();
+        if !has_steps && !is_given_wall && times.share(times.busy) < thresholds.min_busy_share {
+            Self::Nothing
+        } else if host > times.busy && !is_given_wall {
+            Self::Host
+        } else if times.unknown > times.busy && !is_given_wall {
+            Self::UnknownIdle
+        } else if times.overlapped > thresholds.communication_overlap * times.busy {
+            Self::Overlap
+        } else if times.exposed > compute {
+            Self::Communication
+        } else {
+            Self::Compute
+        }
+    }
+
+    fn write(self, run: &Run, times: &Times, text: &mut Sentences) {
+        match self {
+            Self::Host => {
+                let host = times.host_late + times.drained;
+                let share = percent(times.share(host));
+                // One step that is captured alone with Python stacks proves no bound.
+                let words = if is_inflated(run) {
+                    format!(
+                        "; the GPU waits for the host {share} of the time, inflated by a short capture with Python stacks"
+                    )
+                } else {
+                    format!("; bound by the host, which delays the GPU for {share} of the time")
+                };
+                text.push(words, Some(("gpu_idle", None)));
+            }
+            Self::UnknownIdle => {
+                let idle = percent(times.share(times.unknown));
+                let words = format!("; the GPU idles for {idle} of the time, and the trace does not show why");
+                text.push(words, Some(("gpu_idle", None)));
+            }
+            Self::Nothing => {
+                let idle = format_time(times.window - times.busy);
+                let words = format!("; for the other {idle} it has no work, so the capture says little about the GPU");
+                text.push(words, Some(("gpu_idle", None)));
+            }
+            Self::Communication => {
+                let exposed = percent(times.exposed / times.busy);
+                let words = format!("; bound by communication, which runs alone for {exposed} of the busy time");
+                text.push(words, Some(("nccl_ops", None)));
+            }
+            Self::Overlap => {
+                let of_busy = |ms: f64| percent(if times.busy > 0.0 { ms / times.busy } else { 0.0 });
+                let words = format!(
+                    "; of busy time, {} is compute alone, {} communication alone, {} both together",
+                    of_busy(times.compute_alone),
+                    of_busy(times.exposed),
+                    of_busy(times.overlapped)
+                );
+                text.push(words, Some(("stream_overlap", None)));
+            }
+            Self::Compute => {
+                if let Some(first) = run.categories.first().filter(|category| category.elapsed_ns > 0) {
+                    let what = if times.has_hidden_graphs { "the time outside of graphs" } else { time_word(run) };
+                    let words = format!(
+                        "; most time goes to {} ({} of {what})",
+                        category_words(&first.category),
+                        percent(first.elapsed_share)
+                    );
+                    text.push(words, Some(("categories", Some(0))));
+                }
+            }
+        }
+    }
+}
+
+/// True if the findings about the host are uncertain.
+fn is_inflated(run: &Run) -> bool {
+    let findings = section(run, "findings").map_or(&[][..], |section| &section.rows);
+    let is_low =
+        |row: &Record| matches!(row.text("id"), "host-late" | "replay-preparation") && row.text("confidence") == "low";
+    findings.iter().any(is_low)
+}
+
+fn category_words(category: &str) -> &str {
+    if category == MISC { "kernels without a category" } else { category }
+}
+
+/// The time whose parts the categories are.
+fn time_word(run: &Run) -> &'static str {
+    use super::results::Attribution;
+    match run.attribution {
+        Attribution::Exclusive => "exclusive time",
+        Attribution::FirstCome | Attribution::Fair => "busy time",
+    }
+}
+
+/// The second sentence: the finding with the largest cost that the bound does not include; else the next categories.
+fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
+    let rows = section(run, "findings").map_or(&[][..], |section| &section.rows);
+    let is_said = |row: &Record| match bound {
+        Bound::Host => matches!(row.text("id"), "host-late" | "replay-preparation" | "sync-drain"),
+        Bound::Communication => matches!(row.text("id"), "exposed-communication"),
+        Bound::Overlap | Bound::UnknownIdle | Bound::Nothing | Bound::Compute => false,
+    };
+    let next = rows.iter().enumerate().find(|(_, row)| !is_said(row));
+    let unit = Unit::of(&run.sections);
+    if let Some((index, row)) = next {
+        let cost = row.amount("cost_ms");
+        let share = if unit.ms > 0.0 { format!(", {} of the time", percent(unit.share(cost))) } else { String::new() };
+        text.push(" Largest recoverable cost: ", None);
+        let words = format!("{} ({}{share})", uncapitalized(row.text("title")), format_time(cost));
+        text.push(words, Some(("findings", Some(index))));
+        text.push(".", None);
+        return;
+    }
+    if times.has_hidden_graphs {
+        text.push(" The kernels inside of CUDA graphs are not in the trace.", None);
+        return;
+    }
+    let unknown = times.share(times.unknown);
+    if bound == Bound::Compute && unknown >= MIN_UNKNOWN_SHARE && run.wall.source == WallSource::Window {
+        let words = format!(" The GPU idles for {} of the time; the trace does not show why.", percent(unknown));
+        text.push(words, Some(("gpu_idle", None)));
+        return;
+    }
+    // The bound names the first category only if compute is the bound.
+    let (skipped, head) = if bound == Bound::Compute { (1, " Next: ") } else { (0, " Most busy time goes to ") };
+    let categories = run.categories.iter().enumerate().skip(skipped);
+    let large = categories.filter(|(_, category)| category.elapsed_share >= MIN_OTHER_SHARE);
+    for (position, (index, category)) in large.take(MAX_OTHER_CATEGORIES).enumerate() {
+        text.push(if position == 0 { head } else { " and " }, None);
+        let words = format!("{} ({})", category_words(&category.category), percent(category.elapsed_share));
+        text.push(words, Some(("categories", Some(index))));
+    }
+    if text.clauses.last().is_some_and(|last| last.section.as_deref() == Some("categories")) {
+        text.push(".", None);
+    }
+}
+
+/// A fraction in per cent with one decimal: `61.2 %`.
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn uncapitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::results::VerdictClause;
+    use crate::trace::testing::TestTrace;
+
+    fn verdict(trace: &mut TestTrace) -> String {
+        let verdict = trace.run().verdict;
+        let joined: String = verdict.clauses.iter().map(|clause| clause.text.as_str()).collect();
+        assert_eq!(verdict.text, joined);
+        verdict.text
+    }
+
+    #[test]
+    fn a_step_that_keeps_the_gpu_busy_is_stated_with_its_largest_category() {
+        let mut trace = TestTrace::new();
+        trace.in_us().range("step[DECODE bs=32]", 0..100).launch(0..1).launches("gemm_kernel", 1_000..9_000);
+        trace.launch(1..2).launches("flash_fwd_kernel", 9_000..11_000);
+        let text = verdict(&mut trace);
+        assert_eq!(
+            text,
+            "Decode: 1 step of 10.0 ms, batch 32, GPU busy 100.0 %; most time goes to gemm (80.0 % of busy time). \
+             Next: attention (20.0 %)."
+        );
+    }
+
+    #[test]
+    fn a_trace_without_steps_states_its_gpu_work() {
+        let mut trace = TestTrace::nsys();
+        trace.in_us().kernel("gemm_kernel", 0..8_000);
+        assert_eq!(
+            verdict(&mut trace),
+            "The capture covers 8.0 ms of GPU work, GPU busy 100.0 %; most time goes to gemm (100.0 % of busy time)."
+        );
+        assert_eq!(verdict(&mut TestTrace::nsys()), "No GPU work in this trace.");
+    }
+
+    #[test]
+    fn a_host_that_launches_late_is_the_bound_and_clauses_name_their_rows() {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        (0..100).for_each(|i| {
+            trace.launch(1_000 * i..1_000 * i).launches("gemm_kernel", 1_000 * i..1_000 * i + 200);
+        });
+        let run = trace.run();
+        let text = &run.verdict.text;
+        assert!(text.contains("; bound by the host, which delays the GPU for 79.8 % of the time."), "{text}");
+        let last: &VerdictClause = run.verdict.clauses.iter().rev().find(|clause| clause.section.is_some()).unwrap();
+        assert_eq!((last.section.as_deref(), last.row), (Some("categories"), Some(0)));
+    }
+
+    #[test]
+    fn overlapping_communication_is_stated_as_alone_and_together() {
+        let mut trace = TestTrace::nsys();
+        trace.in_us().kernel("gemm_kernel", 0..6_000);
+        trace.stream(8).kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 4_000..8_000);
+        let text = verdict(&mut trace);
+        let expected = "of busy time, 50.0 % is compute alone, 25.0 % communication alone, 25.0 % both together";
+        assert!(text.contains(expected), "{text}");
+        assert!(
+            text.contains("Largest recoverable cost: communication without compute (2.0 ms, 25.0 % of the time)"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn idle_time_without_launches_has_no_cause() {
+        let mut trace = TestTrace::nsys();
+        trace.in_us().kernel("gemm_kernel", 0..1_000).kernel("gemm_kernel", 9_000..10_000);
+        let text = verdict(&mut trace);
+        assert!(text.contains("the GPU idles for 80.0 % of the time, and the trace does not show why"), "{text}");
+    }
+}
