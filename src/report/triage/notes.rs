@@ -92,7 +92,10 @@ fn hidden(run: &Run) -> Vec<String> {
         below.extend(number(section, figure).map(|rows| counted(rows, what)));
     }
     if !below.is_empty() {
-        lines.push(format!("Hidden because their share is below the minimum: {}; --min-share 0 shows them.", below.join(", ")));
+        lines.push(format!(
+            "Hidden because their share is below the minimum: {}; --min-share 0 shows them.",
+            below.join(", ")
+        ));
     }
     if let Some(serial) = number("triage_overlap", "serial_rows") {
         lines.push(format!(

@@ -59,7 +59,8 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
     let Some(code) = &trace.code else { return Vec::new() };
     let infos = parse_steps(&code.annotation_names);
     let mut steps = Vec::new();
-    let (device, host) = annotation_nodes(code, &infos);
+    let (mut device, host) = annotation_nodes(code, &infos);
+    let has_dropped = drop_partial_annotations(trace, &host, &mut device);
     for is_profiler in [false, true] {
         let has_form = |node: &&StepNode| (node.info.form == Form::Profiler) == is_profiler;
         let device = link_parents(device.iter().filter(has_form).copied().collect());
@@ -67,8 +68,53 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
         steps.extend(device.iter().filter(is_step).map(|node| node.step(&device, Basis::Device)));
         add_host_steps(trace, &host, &device, &mut steps);
     }
+    if has_dropped {
+        drop_parts(&mut steps);
+    }
     ordering::sort_by_key(&mut steps, |step| (step.basis == Basis::Host, step.start));
     steps
+}
+
+/// Drops the device annotations that contain less than half of the time of the ops launched in the host annotation of the
+/// same step: the profiler attaches a device annotation to some ops only, for example not to those of a graph replay.
+/// Returns whether there were any.
+fn drop_partial_annotations(trace: &Trace, host: &[StepNode], device: &mut Vec<StepNode>) -> bool {
+    let host = link_parents(host.to_vec());
+    let keys = DeviceKeys::new(device);
+    let nodes: Vec<&StepNode> = host.iter().filter(is_step).filter(|node| keys.contains(node)).collect();
+    if nodes.is_empty() {
+        return false;
+    }
+    let extents = launched_extents(trace, &timelines_by_process(trace, &nodes));
+    let mut launched: Vec<(StepKey, Ns)> = Vec::new();
+    for extent in extents {
+        if let Some(node) = nodes.get(extent.label as usize) {
+            let key = (node.process, node.name, node.id, Some(extent.device));
+            launched.push((key, extent.end.since(extent.start)));
+        }
+    }
+    ordering::sort_by_key(&mut launched, |(key, _)| *key);
+    let count = device.len();
+    device.retain(|node| {
+        let key = (node.process, node.name, node.id, node.device);
+        let found = launched.binary_search_by_key(&key, |(key, _)| *key).ok().and_then(|index| launched.get(index));
+        found.is_none_or(|(_, length)| node.end.since(node.start).0.saturating_mul(2) >= length.0)
+    });
+    device.len() < count
+}
+
+/// Process, name, id and device of an annotation.
+type StepKey = (ProcessId, NameId, u32, Option<DeviceId>);
+
+/// Drops steps from device annotations that cover less than half of a step whose times are those of its launches.
+fn drop_parts(steps: &mut Vec<Step>) {
+    let launched: Vec<Step> = steps.iter().filter(|step| step.basis == Basis::Launches).copied().collect();
+    let is_part = |step: &Step, whole: &Step| {
+        (whole.process, whole.device, whole.info.form) == (step.process, step.device, step.info.form)
+            && (whole.start <= step.start && step.end <= whole.end)
+            && step.end.since(step.start).0.saturating_mul(2) < whole.end.since(whole.start).0
+    };
+    steps.retain(|step| step.basis != Basis::Device || !launched.iter().any(|whole| is_part(step, whole)));
 }
 
 /// The steps from host ranges, sorted by start. Every trace has its ranges, even if it was read without its code.
@@ -145,7 +191,9 @@ fn annotation_nodes(code: &HostCode, infos: &[Option<StepInfo>]) -> (Vec<StepNod
         code.annotations.iter().filter_map(node).partition(|node| node.device.is_some());
     ordering::sort_by_key(&mut device, |node| (node.id, node.name, node.device, node.start));
     device.dedup_by(|next, kept| {
-        let is_same = kept.id != NONE && (kept.id, kept.name, kept.device) == (next.id, next.name, next.device);
+        // Without ids, annotations of one name that overlap are copies too.
+        let is_copy = kept.id != NONE || next.start < kept.end;
+        let is_same = is_copy && (kept.id, kept.name, kept.device) == (next.id, next.name, next.device);
         kept.end = if is_same { kept.end.max(next.end) } else { kept.end };
         is_same
     });

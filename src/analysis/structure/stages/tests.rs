@@ -227,3 +227,21 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 }
+
+/// A device annotation that covers one copy of a step does not give the length of the step.
+#[test]
+fn a_device_annotation_of_a_part_of_the_launches_is_no_step() {
+    let step = |twin: i64| {
+        let mut trace = TestTrace::coded();
+        trace.annotation_with_id("step[DECODE bs=16]", 0..100, 7).device_annotation(
+            "step[DECODE bs=16]",
+            200..200 + twin,
+            7,
+        );
+        trace.launch(10..20).launches("a", 200..210).launch(30..40).launches("b", 300..1_000);
+        let steps = steps(&trace.finish());
+        steps.iter().map(|step| step.end.since(step.start).0).collect::<Vec<_>>()
+    };
+    assert_eq!(step(17), [800], "from the first to the last op launched in the host annotation");
+    assert_eq!(step(750), [750], "the device annotation covers most of it");
+}
