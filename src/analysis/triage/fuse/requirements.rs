@@ -119,4 +119,22 @@ mod tests {
             assert_eq!(too_many(Some(1), Stage::Draft), None, "the stage has no steps");
         });
     }
+
+    #[test]
+    fn a_limit_on_messages_is_compared_with_the_copies_around_the_collective() {
+        let too_large = |gpu: &str, mib: u64| {
+            let mut trace = TestTrace::coded();
+            trace.named_device(0, gpu).kernel("Memcpy DtoD (Device -> Device)", 0..10).bytes(mib << 20);
+            trace.kernel("multimem_all_reduce_kernel", 10..20).kernel("rms_norm_kernel", 20..30);
+            let patterns = Patterns::embedded().patterns;
+            let pattern = patterns.iter().find(|pattern| pattern.name == "fuse_allreduce_rms").unwrap();
+            with_view(&trace.finish(), Stage::All, &ServerArgs::default(), &Options::default(), |view| {
+                let run = Deployment { tp_estimate: Some(8), ..Deployment::new(view) };
+                run.too_large_messages(pattern, Messages::of(view, &[0, 1, 2]))
+            })
+        };
+        assert_eq!(too_large("NVIDIA B200", 5), Some(1.0));
+        assert_eq!(too_large("NVIDIA B200", 1), None, "within the limit");
+        assert_eq!(too_large("NVIDIA L40S", 5), None, "no limit is known");
+    }
 }
