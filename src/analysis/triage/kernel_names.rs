@@ -2,12 +2,15 @@
 
 use crate::rules::{RuleBook, names};
 use crate::trace::{OpKind, Trace};
+use std::borrow::Cow;
 
 /// The properties of an op that follow from its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelName {
     /// The name as [`super::frames::canonical`] returns it. Ops with the same canonical name share a row.
     pub canonical: String,
+    /// The short name, as in the report.
+    pub short: String,
     /// The category by gpuprism's own rules: `gemm`, `communication`, ...; `memory` for copies and memsets.
     pub category: String,
 }
@@ -21,12 +24,14 @@ pub(super) fn kernel_names(trace: &Trace) -> Vec<KernelName> {
             *kind = op.kind;
         }
     }
-    let name = |(raw, kind): (&str, OpKind)| KernelName {
+    let demangled: Vec<Cow<str>> = trace.names.iter().map(names::demangle).collect();
+    let name = |(((raw, kind), demangled), short): (((&str, OpKind), &Cow<str>), String)| KernelName {
         canonical: super::frames::canonical(raw),
+        short,
         category: match (kind, rules) {
-            (OpKind::Kernel, Some(rules)) => rules.category(raw, &names::demangle(raw)).to_owned(),
+            (OpKind::Kernel, Some(rules)) => rules.category(raw, demangled).to_owned(),
             _ => "memory".to_owned(),
         },
     };
-    trace.names.iter().zip(kinds).map(name).collect()
+    trace.names.iter().zip(kinds).zip(&demangled).zip(names::distinct(&demangled)).map(name).collect()
 }

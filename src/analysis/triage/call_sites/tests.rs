@@ -15,7 +15,7 @@ const RUNNER: &str = "/srv/vllm/runner.py(30): replay";
 
 /// The call site of every op.
 fn call_sites(trace: &Trace, mapping: &[&Trace]) -> Vec<CallSite> {
-    let name = |raw: &str| KernelName { canonical: canonical(raw), category: String::new() };
+    let name = |raw: &str| KernelName { canonical: canonical(raw), short: String::new(), category: String::new() };
     let names: Vec<KernelName> = trace.names.iter().map(name).collect();
     let stages = vec![Some(Stage::All); trace.gpu_ops.len()];
     let call_sites = CallSites::new(trace, &names, &stages, mapping);

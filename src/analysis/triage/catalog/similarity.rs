@@ -5,7 +5,6 @@ use super::chains::Chain;
 use super::data::{CATALOG, Family, Level, Relation, Status};
 use super::name_words::Words;
 use super::stage_rows::{RunContext, SiteNames, StageRows, is_direct};
-use crate::rules::names;
 use crate::trace::Ns;
 
 /// A resemblance; a run has at most one.
@@ -156,7 +155,6 @@ fn write_note(
 
 /// The short kernel names of a chain, joined with arrows.
 pub(super) fn chain_title(stage_rows: &StageRows, chain: &Chain) -> String {
-    let name = |row: &usize| Some(names::short(&names::demangle(&stage_rows.rows.get(*row)?.row.name)));
-    let names: Vec<String> = chain.rows.iter().filter_map(name).collect();
+    let names: Vec<&str> = chain.rows.iter().map(|row| stage_rows.short_name(*row)).collect();
     names.join(" -> ")
 }

@@ -25,6 +25,8 @@ pub(super) struct StageRows<'a> {
     pub(super) rows: Vec<StageRow<'a>>,
     /// Sum of the durations of all GPU ops of the stage.
     total: Ns,
+    /// The short names, parallel to `rows`.
+    short_names: Vec<&'a str>,
 }
 
 /// A kernel row with its names prepared for search.
@@ -115,10 +117,11 @@ impl<'a> RunContext<'a> {
 }
 
 impl<'a> StageRows<'a> {
-    pub(super) fn new(view: &View, stage: Stage, rows: &'a [KernelRow]) -> Self {
+    pub(super) fn new(view: &'a View, stage: Stage, rows: &'a [KernelRow]) -> Self {
         let of_stage = rows.iter().enumerate().filter(|(_, row)| row.stage == stage);
         let rows: Vec<StageRow> = of_stage.map(|(index, row)| StageRow::new(index, row)).collect();
-        Self { stage, rows, total: view.times().of_stage(stage).duration }
+        let short_names = rows.iter().map(|row| view.short_name(row.row)).collect();
+        Self { stage, rows, short_names, total: view.times().of_stage(stage).duration }
     }
 
     /// The share of the stage's sum of durations, in percent.
@@ -126,10 +129,14 @@ impl<'a> StageRows<'a> {
         percent(duration, self.total)
     }
 
+    /// The short name of the row at an index of `rows`.
+    pub(super) fn short_name(&self, index: usize) -> &str {
+        self.short_names.get(index).copied().unwrap_or_default()
+    }
+
     /// The line of evidence for the row at an index of `rows`.
     pub(super) fn evidence_line(&self, index: usize) -> Option<String> {
-        let row = self.rows.get(index)?.row;
-        let name = names::short(&names::demangle(&row.name));
+        let (row, name) = (self.rows.get(index)?.row, self.short_name(index));
         Some(format!("{name}: {:.1} %, {} launches", self.share_pct(Ns(row.duration_ns)), row.launches))
     }
 }

@@ -92,8 +92,7 @@ impl Table<'_> {
             basis.push_str(&format!(", for {unknown} the launch time is unknown"));
         }
         if let Some((length, name)) = idle.longest {
-            let name =
-                self.view.name(name).map_or_else(String::new, |name| names::short(&names::demangle(&name.canonical)));
+            let name = self.view.name(name).map_or("", |name| &name.short);
             basis.push_str(&format!("; the longest one, {}, ends with {name}", microseconds(length)));
         }
         basis

@@ -11,7 +11,6 @@ use super::view::View;
 use crate::analysis::section::{Record, Section, Value};
 use crate::analysis::structure::stages::{Stage, count_stage_conflicts, steps};
 use crate::ordering::VecMap;
-use crate::rules::names;
 use crate::trace::{DeviceId, Ns};
 use std::cmp::Reverse;
 
@@ -32,7 +31,7 @@ pub(crate) fn section(view: &View, rows: &[KernelRow], overlaps: &Section) -> Se
             time.busy.into(),
             time.wall.into(),
             time.launches.into(),
-            dominated_by(stage, time.duration, rows, overlaps).into(),
+            dominated_by(view, stage, time.duration, rows, overlaps).into(),
         ]);
     }
     section.limits = [
@@ -81,11 +80,11 @@ fn figures(view: &View, section: &mut Section) {
 
 /// `gemm 54.2 %, attention 21.7 %; largest kernel nvjet_tst_64x8 (23.1 %); GPU idle 6.5 % of busy and idle time`.
 /// Idle time comes first if it is at least half of the time.
-fn dominated_by(stage: Stage, duration: Ns, rows: &[KernelRow], overlaps: &Section) -> Option<String> {
+fn dominated_by(view: &View, stage: Stage, duration: Ns, rows: &[KernelRow], overlaps: &Section) -> Option<String> {
     const MIN_DOMINANT_IDLE_PCT: f64 = 50.0;
     let rows: Vec<&KernelRow> = rows.iter().filter(|row| row.stage == stage).collect();
     let largest = rows.iter().max_by_key(|row| (row.duration_ns, Reverse(row.name.as_str())))?;
-    let (kernel, share) = (names::short(&names::demangle(&largest.name)), percent(Ns(largest.duration_ns), duration));
+    let (kernel, share) = (view.short_name(largest), percent(Ns(largest.duration_ns), duration));
     let work = format!("{}; largest kernel {kernel} ({share:.1} %)", largest_categories(&rows, duration));
     Some(match idle_pct(stage, overlaps) {
         None => work,

@@ -64,12 +64,12 @@ fn each_stage_has_its_times_and_largest_parts() {
         row(
             "extend/prefill",
             [120, 90, 90, 2],
-            "GPU idle 86.2 % of busy and idle time; share of the work: gemm 50.0 %; largest kernel big (50.0 %)",
+            "GPU idle 86.2 % of busy and idle time; share of the work: gemm 50.0 %; largest kernel k (50.0 %)",
         ),
         row(
             "decode",
             [200, 200, 700, 2],
-            "gemm 55.0 %, attention 45.0 %; largest kernel attn (45.0 %); GPU idle 6.5 % of busy and idle time",
+            "gemm 55.0 %, attention 45.0 %; largest kernel k (45.0 %); GPU idle 6.5 % of busy and idle time",
         ),
     ];
     assert_eq!(section.rows, want);
