@@ -15,6 +15,7 @@ pub use named_windows::{NamedWindow, WindowGroup, named_windows};
 pub use window::{strips, text as text_of_window, window, window_in, window_text};
 pub use window_cache::WindowCache;
 
+use crate::analysis::categories;
 use crate::analysis::context::Reused;
 use crate::analysis::index::WindowSegments;
 use crate::analysis::kernels;
@@ -266,7 +267,10 @@ pub fn picked(trace: &Trace, choices: &Choices) -> Result<Option<Window>> {
 
 /// The part of the trace in the chosen window; `None` for the whole trace.
 fn part(trace: &Trace, choices: &Choices) -> Result<Option<Trace>> {
-    Ok(picked(trace, choices)?.map(|picked| trace.within(picked)))
+    let Some(picked) = picked(trace, choices)? else { return Ok(None) };
+    // The window shares the evidence of the whole trace.
+    categories::evidence(trace);
+    Ok(Some(trace.within(picked)))
 }
 
 /// Exports the chosen window of a trace with [`chrome_trace()`].

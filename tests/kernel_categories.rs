@@ -88,8 +88,10 @@ fn every_default_rule_matches_a_kernel_and_the_last_rule_is_misc() {
 /// Parses the file line by line (one rule per line), because a JSON map would lose the order.
 fn default_rules() -> Vec<(String, String)> {
     let rule = |line: &str| {
-        let (regex, category) = line.trim().trim_end_matches(',').split_once("\": \"")?;
-        Some((serde_json::from_str(&format!("{regex}\"")).ok()?, category.trim_end_matches('"').to_owned()))
+        let (regex, value) = line.trim().trim_end_matches(',').split_once("\": ")?;
+        let value: serde_json::Value = serde_json::from_str(value).ok()?;
+        let category = value.as_str().or_else(|| value["category"].as_str())?.to_owned();
+        Some((serde_json::from_str(&format!("{regex}\"")).ok()?, category))
     };
     DEFAULT_SET.lines().filter_map(rule).collect()
 }

@@ -1,7 +1,8 @@
 //! A trace with a classification of its names: communication kernels, and kinds of API calls.
 
+use crate::analysis::categories::Categories;
+use crate::rules::names;
 use crate::rules::signals::{CallKind, Signals};
-use crate::rules::{RuleBook, names};
 use crate::trace::{NameId, Trace};
 
 /// The trace under analysis. Every distinct name is classified once; lookups are by index.
@@ -51,10 +52,10 @@ impl<'a> ClassifiedTrace<'a> {
 
 /// Communication kernels are detected by gpuprism's default rules, also if the user chose other rules for categories.
 fn kernel_kinds(trace: &Trace, signals: &Signals) -> Vec<KernelKind> {
-    let rules = RuleBook::gpuprism_default();
+    let categories = Categories::by_default_rules(trace);
     let kind = |name: &str| {
         let demangled = names::demangle(name);
-        let communicates = rules.is_some_and(|rules| rules.category(name, &demangled) == "communication");
+        let communicates = categories.is_some_and(|categories| categories.of(name, &demangled).0 == "communication");
         if !communicates {
             return KernelKind::Compute;
         }

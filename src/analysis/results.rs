@@ -5,7 +5,7 @@
 
 pub use crate::analysis::section::Sections;
 use crate::json::from_json;
-pub use crate::trace::Format;
+pub use crate::trace::{CategorySource, Format};
 use serde::Serialize;
 
 /// How time is shared out when several GPU ops run at the same time.
@@ -214,10 +214,12 @@ from_json!(Category { category, count, duration_ns, elapsed_ns, exclusive_ns, fa
 pub struct Kernel {
     /// The name as in the file.
     pub name: String,
-    /// The name for tables: demangled, without template arguments that add nothing.
+    /// The name for tables: demangled and abbreviated. It is unique among the kernels of the run.
     pub short_name: String,
-    /// The category that the rules assign.
+    /// The category that the rules or the trace assign.
     pub category: String,
+    /// How the category was found.
+    pub category_source: CategorySource,
     /// The number of ops.
     pub count: u64,
     /// Sum of their durations.
@@ -249,7 +251,8 @@ from_json!(Kernel {
     elapsed_share,
     mean_ns,
     min_ns,
-    max_ns
+    max_ns;
+    category_source
 });
 
 /// How severe a notice is.

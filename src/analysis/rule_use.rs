@@ -23,6 +23,8 @@ struct KernelSum<'a> {
     demangled: String,
     launches: u64,
     elapsed_ns: i64,
+    /// In all runs the trace, not a rule, shows the category.
+    is_from_trace: bool,
 }
 
 /// Builds the sections `rules_in_force` and `rules_misc` of all runs together.
@@ -37,17 +39,19 @@ pub fn rule_use(rules: &RuleSet, runs: &[&Run]) -> BTreeMap<String, Section> {
 }
 
 fn sum_kernels<'a>(runs: &[&'a Run]) -> Vec<KernelSum<'a>> {
-    let mut sums: BTreeMap<&str, (u64, i64)> = BTreeMap::new();
+    let mut sums: BTreeMap<&str, (u64, i64, bool)> = BTreeMap::new();
     for kernel in runs.iter().flat_map(|run| &run.kernels) {
-        let (launches, elapsed_ns) = sums.entry(&kernel.name).or_default();
+        let (launches, elapsed_ns, is_from_trace) = sums.entry(&kernel.name).or_insert((0, 0, true));
+        *is_from_trace &= kernel.category_source.is_from_trace();
         *launches += kernel.count;
         *elapsed_ns = elapsed_ns.saturating_add(kernel.elapsed_ns);
     }
-    let kernel_sum = |(name, (launches, elapsed_ns))| KernelSum {
+    let kernel_sum = |(name, (launches, elapsed_ns, is_from_trace))| KernelSum {
         name,
         demangled: names::demangle(name).into_owned(),
         launches,
         elapsed_ns,
+        is_from_trace,
     };
     let mut kernels: Vec<KernelSum> = sums.into_iter().map(kernel_sum).collect();
     ordering::sort_by_key(&mut kernels, |kernel| std::cmp::Reverse(kernel.elapsed_ns));
@@ -153,13 +157,16 @@ fn shadowing_rules(shadowed: &[(usize, usize)], usage: &Usage) -> String {
 
 fn misc(kernels: &[KernelSum], usage: &Usage) -> Section {
     const COLUMNS: [&str; 5] = ["kernel_name", "launches", "elapsed_ns", "share_pct", "taken_by"];
-    let mut section = Section::new("Kernels in misc", "the kernel names of the runs shown", &COLUMNS)
-        .limit("Names that no rule matches, that only the final rule .* takes, or that a rule assigns to misc");
+    let mut section = Section::new("Kernels in misc", "the kernel names of the runs shown", &COLUMNS).limit(
+        "Names that no rule matches, that only the final rule .* takes, or that a rule assigns to misc; without names \
+             whose category the trace shows",
+    );
     let caught = usage.rules.iter().enumerate().filter(|(_, rule)| rule.is_catch_all() || rule.category == MISC);
     let caught =
         caught.flat_map(|(index, rule)| rule.matched.iter().map(move |name| (*name, Some((index, rule.regex)))));
     let mut in_misc: Vec<(usize, Option<(usize, &str)>)> =
         caught.chain(usage.unmatched.iter().map(|name| (*name, None))).collect();
+    in_misc.retain(|(index, _)| kernels.get(*index).is_some_and(|kernel| !kernel.is_from_trace));
     ordering::sort_by_key(&mut in_misc, |(kernel, _)| *kernel);
     let (_, total) = sums(kernels, 0..kernels.len());
     for (index, rule) in &in_misc {
@@ -184,7 +191,8 @@ fn misc(kernels: &[KernelSum], usage: &Usage) -> Section {
 fn other_rules_limit(rules: &RuleSet, runs: &[&Run]) -> Option<String> {
     let has_other_rules = |run: &&&Run| {
         let is_different = |kernel: &super::results::Kernel| {
-            rules.category(&kernel.name, &names::demangle(&kernel.name)) != kernel.category
+            !kernel.category_source.is_from_trace()
+                && rules.category(&kernel.name, &names::demangle(&kernel.name)) != kernel.category
         };
         run.rules != rules.label() || run.kernels.iter().any(is_different)
     };

@@ -1,5 +1,6 @@
 //! Analyzes one trace: totals, bars and kernels from one sweep over the ops, then the explaining sections.
 
+use super::categories::Categories;
 use super::context::{Context, Reused};
 use super::engine::engine;
 use super::index::WindowSegments;
@@ -140,19 +141,24 @@ fn kernels(trace: &Trace, rules: &RuleSet, options: &Options, owned: &OwnedTime,
     let demangled: Vec<Cow<str>> = trace.names.iter().map(names::demangle).collect();
     let names = trace.names.iter().zip(&demangled).zip(names::distinct(&demangled));
     let rows = names.zip(totals).zip(columns);
-    rows.map(|((((name, demangled), short_name), totals), ((&elapsed_ns, &exclusive_ns), &fair_ns))| Kernel {
-        name: name.to_owned(),
-        short_name,
-        category: rules.category(name, demangled).to_owned(),
-        count: totals.count,
-        duration_ns: totals.duration_ns,
-        elapsed_ns,
-        exclusive_ns,
-        fair_ns,
-        elapsed_share: 0.0,
-        mean_ns: share(totals.duration_ns, i64::try_from(totals.count).unwrap_or(i64::MAX)),
-        min_ns: totals.min_ns,
-        max_ns: totals.max_ns,
+    let categories = Categories::new(trace, rules);
+    rows.map(|((((name, demangled), short_name), totals), ((&elapsed_ns, &exclusive_ns), &fair_ns))| {
+        let (category, category_source) = categories.of(name, demangled);
+        Kernel {
+            name: name.to_owned(),
+            short_name,
+            category: category.to_owned(),
+            category_source,
+            count: totals.count,
+            duration_ns: totals.duration_ns,
+            elapsed_ns,
+            exclusive_ns,
+            fair_ns,
+            elapsed_share: 0.0,
+            mean_ns: share(totals.duration_ns, i64::try_from(totals.count).unwrap_or(i64::MAX)),
+            min_ns: totals.min_ns,
+            max_ns: totals.max_ns,
+        }
     })
     .collect()
 }

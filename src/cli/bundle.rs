@@ -88,7 +88,7 @@ fn read_folder(root: &Path, output: Option<&Path>) -> Result<Vec<Analysis>> {
     let analyses: Vec<Analysis> = found.map(|entry| read(&root.join(&entry.path), None)).collect::<Result<_>>()?;
     if analyses.is_empty() {
         let why = "no analysis*.txt or analysis*.md in this folder or its subfolders: create them with \
-                   `gpuprism triage ... > analysis_NAME.txt`";
+                   `gpuprism triage ... --format text > analysis_NAME.txt`";
         return Err(Error::refused(root.display().to_string(), why));
     }
     Ok(analyses)

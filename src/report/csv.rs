@@ -34,7 +34,7 @@ fn figures(table: &Table) -> String {
 fn cell(cell: &Cell) -> Vec<String> {
     match cell {
         Cell::Kernel { short, full } => vec![field(full), field(short)],
-        Cell::Text(text) => vec![field(text)],
+        Cell::Text(text) | Cell::Category { name: text, .. } => vec![field(text)],
         number => vec![exact(number)],
     }
 }

@@ -6,14 +6,15 @@
 //! says so.
 
 use crate::analysis::results::{
-    Attribution, Category, Device, Format, Kernel, Notice, Run, Sections, Severity, Totals, Verdict, Wall, WallSource,
+    Attribution, Category, CategorySource, Device, Format, Kernel, Notice, Run, Sections, Severity, Totals, Verdict,
+    Wall, WallSource,
 };
 use crate::analysis::section::{FIRST_OP, Missing, Record, Section, Value};
 use crate::input::NVLINK_SERIES_HEADER;
 use crate::json::{self, Json, embedded, from_json};
 use crate::ordering;
 use crate::ordering::VecMap;
-use crate::rules::{RuleBook, names};
+use crate::rules::{Certainty, RuleBook, names};
 use crate::{Error, Result, capitalize};
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -360,11 +361,15 @@ fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>)
         .zip(short_names)
         .map(|((&(name, (count, duration_ns, min_us, max_us)), demangled), short_name)| {
             let elapsed_ns = proportion(union, duration_ns, total);
-            let category = rules.map_or("misc", |rules| rules.category(name, demangled)).to_owned();
+            let found = rules.map(|rules| rules.classify(name, demangled));
+            let category = found.map_or("misc", |found| found.category).to_owned();
+            let is_rule = found.is_some_and(|found| found.certainty != Certainty::NoMatch);
+            let category_source = if is_rule { CategorySource::Rule } else { CategorySource::None };
             Kernel {
                 name: name.to_owned(),
                 short_name,
                 category,
+                category_source,
                 count,
                 duration_ns,
                 elapsed_ns,

@@ -150,6 +150,7 @@ fn shown_cell(cell: &Cell, unit: Unit) -> Shown {
         Cell::Empty => plain(String::new()),
         // Lines are the items of a list.
         Cell::Text(text) => plain(text.replace(".\n", ". ").replace('\n', "; ")),
+        Cell::Category { name, source } => Shown { text: name.clone(), title: source.clone() },
         Cell::Kernel { short, full } => Shown { text: short.clone(), title: full.clone() },
         Cell::Count(count) => Shown { text: grouped(*count), title: exact(cell) },
         Cell::Ns(_) | Cell::Timestamp { .. } | Cell::MeanNs(_) | Cell::Time(..) => {
@@ -186,7 +187,7 @@ pub fn clean(text: &str) -> String {
 pub fn exact(cell: &Cell) -> String {
     match cell {
         Cell::Empty => String::new(),
-        Cell::Text(text) => text.clone(),
+        Cell::Text(text) | Cell::Category { name: text, .. } => text.clone(),
         Cell::Kernel { full, .. } => full.clone(),
         Cell::Count(count) => count.to_string(),
         Cell::Ns(ns) | Cell::Timestamp { clock_ns: ns, .. } => ns.to_string(),

@@ -254,7 +254,9 @@ fn table_body(table: &Table) -> String {
 fn category_attribute(table: &Table, row: &[Cell]) -> String {
     let mut cells = table.columns.iter().zip(row);
     match cells.find(|(column, _)| column.kind == Kind::Category) {
-        Some((_, Cell::Text(category))) => format!(" data-key=\"{}\"", escape(category)),
+        Some((_, Cell::Text(category) | Cell::Category { name: category, .. })) => {
+            format!(" data-key=\"{}\"", escape(category))
+        }
         _ => String::new(),
     }
 }
@@ -267,9 +269,10 @@ fn cell_html(column: &Column, cell: &Cell, shown: &format::Shown) -> String {
             escape(full)
         ),
         (Kind::Kernel, _) => format!("<td class=\"kernel\"{title}>{text}</td>"),
-        (Kind::Category, Cell::Text(category)) => {
+        (Kind::Category, Cell::Text(category) | Cell::Category { name: category, .. }) => {
             let class = palette::class(category);
-            format!("<td class=\"category\" title=\"{text}\"><i class=\"swatch {class}\"></i>{text}</td>")
+            let title = if title.is_empty() { format!(" title=\"{text}\"") } else { title };
+            format!("<td class=\"category\"{title}><i class=\"swatch {class}\"></i>{text}</td>")
         }
         (kind, _) if kind.is_number() => {
             format!("<td class=\"number\" data-value=\"{}\"{title}>{text}</td>", escape(&format::exact(cell)))

@@ -44,7 +44,7 @@ pub fn sort_and_filter(mut table: Table, request: &TableRequest) -> Table {
     let all = table.rows.len();
     let category = table.columns.iter().position(|column| column.kind == Kind::Category);
     let is_hidden = |row: &Vec<Cell>| match category.and_then(|index| row.get(index)) {
-        Some(Cell::Text(name)) => request.hidden_categories.contains(name),
+        Some(Cell::Text(name) | Cell::Category { name, .. }) => request.hidden_categories.contains(name),
         _ => false,
     };
     let words: Vec<String> = request.filter.split_ascii_whitespace().map(str::to_ascii_lowercase).collect();
@@ -68,7 +68,7 @@ fn contains_all(row: &[Cell], words: &[String]) -> bool {
 /// The searchable texts of a cell: for a kernel both names, for a number none.
 fn texts(cell: &Cell) -> impl Iterator<Item = String> {
     let short = if let Cell::Kernel { short, .. } = cell { Some(short.clone()) } else { None };
-    let full = matches!(cell, Cell::Text(_) | Cell::Kernel { .. }).then(|| exact(cell));
+    let full = matches!(cell, Cell::Text(_) | Cell::Category { .. } | Cell::Kernel { .. }).then(|| exact(cell));
     short.into_iter().chain(full)
 }
 

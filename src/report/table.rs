@@ -70,6 +70,13 @@ pub enum Cell {
         /// The name in the trace.
         full: String,
     },
+    /// A category with a tooltip that says how it was found.
+    Category {
+        /// The category.
+        name: String,
+        /// The tooltip.
+        source: String,
+    },
     /// A whole number.
     Count(u64),
     /// Exact nanoseconds.

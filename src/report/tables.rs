@@ -102,7 +102,10 @@ fn kernels(runs: &[(&str, &Run)]) -> Table {
             short: kernel.short_name.clone(),
             full: kernel.name.clone(),
         }),
-        ("category", "Category", Kind::Category, |kernel| text(&kernel.category)),
+        ("category", "Category", Kind::Category, |kernel| Cell::Category {
+            name: kernel.category.clone(),
+            source: kernel.category_source.phrase().to_owned(),
+        }),
         ("count", "Count", Kind::Count, |kernel| Cell::Count(kernel.count)),
         ("duration_ns", "Total", Kind::Time, |kernel| Cell::Ns(kernel.duration_ns)),
         ("elapsed_ns", "Elapsed", Kind::Time, |kernel| Cell::Ns(kernel.elapsed_ns)),

@@ -1,6 +1,6 @@
 //! Writes reports as plain text for a terminal, with columns aligned by display width.
 
-mod grid;
+pub(super) mod grid;
 mod screen;
 
 pub use screen::{DEFAULT_WIDTH, screen};

@@ -89,7 +89,8 @@ impl RuleBook {
         let mut book = Self::default();
         for (file, text) in EMBEDDED {
             // A test checks that each of them parses and compiles.
-            for set in file::parse(file, text).unwrap_or_default() {
+            for mut set in file::parse(file, text).unwrap_or_default() {
+                set.rules.iter_mut().for_each(|rule| rule.is_built_in = true);
                 book.merge(file, set);
             }
         }
@@ -218,6 +219,28 @@ fn prepend(old: &mut Vec<Rule>, mut new: Vec<Rule>, report: &mut impl FnMut(&str
     old.extend(new.into_iter().chain(rest).chain(catch_all));
 }
 
+/// The result of matching one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NameMatch<'a> {
+    /// The category; `misc` if no rule matches.
+    pub category: &'a str,
+    /// How reliable the category is.
+    pub certainty: Certainty,
+    /// The rule is not built in.
+    pub is_user_rule: bool,
+}
+
+/// How reliable the category of a name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Certainty {
+    /// A rule matches names of this category only.
+    Specific,
+    /// A rule matches that is marked as generic: the name alone does not decide.
+    Generic,
+    /// No rule matches, or only the final `.*` with the category `misc`.
+    NoMatch,
+}
+
 /// The compiled rules of one engine and model. The first rule that matches anywhere in a name decides its category.
 #[derive(Debug, Clone)]
 pub struct RuleSet {
@@ -234,6 +257,25 @@ impl RuleSet {
     pub fn category(&self, raw: &str, demangled: &str) -> &str {
         let rule = self.first_match(raw, demangled).and_then(|index| self.rules.get(index));
         rule.map_or(MISC, |(rule, _)| &rule.category)
+    }
+
+    /// The category of a kernel and how reliable it is. Costs as much as [`RuleSet::category`].
+    pub fn classify(&self, raw: &str, demangled: &str) -> NameMatch<'_> {
+        let rule = self.first_match(raw, demangled).and_then(|index| self.rules.get(index)).map(|(rule, _)| rule);
+        let Some(rule) = rule else {
+            return NameMatch { category: MISC, certainty: Certainty::NoMatch, is_user_rule: false };
+        };
+        let certainty = match rule {
+            Rule { regex, category, .. } if regex == CATCH_ALL && category == MISC => Certainty::NoMatch,
+            Rule { is_generic: true, .. } => Certainty::Generic,
+            _ => Certainty::Specific,
+        };
+        NameMatch { category: &rule.category, certainty, is_user_rule: !rule.is_built_in }
+    }
+
+    /// True for rules with gpuprism's own categories. Only their categories may be replaced by other evidence.
+    pub fn has_own_categories(&self) -> bool {
+        self.demangled
     }
 
     fn first_match(&self, raw: &str, demangled: &str) -> Option<usize> {

@@ -29,7 +29,7 @@ pub fn check_user_file(file: &str, text: &str) -> Result<()> {
 pub fn add_rule(file: &str, text: &str, rules: &RuleSet, regex: &str, category: &str) -> Result<String> {
     let mut sets = if text.trim().is_empty() { Vec::new() } else { file::parse(file, text)? };
     let (engine, model) = rules.engine_and_model();
-    let new = Rule { regex: regex.to_owned(), category: category.to_owned(), file: String::new() };
+    let new = Rule::new(regex.to_owned(), category.to_owned());
     match sets.iter_mut().find(|set| set.engine == engine && set.model == model) {
         Some(set) if set.rules.iter().any(|rule| rule.regex == regex) => return Ok(text.to_owned()),
         Some(set) => set.rules.insert(0, new),

@@ -2,6 +2,7 @@
 //!
 //! Two layouts of gputrc2graph are accepted: `{"engine": {"model": {"regex": "category"}}}`, and an older one with the rules
 //! of a model under `layer_anno` / `Substage`. The older one may lack the engine level; its engine is then `custom`.
+//! A category may be an object `{"category": "reduce", "generic": true}`: other evidence than the name may replace it.
 //! Error messages name file, engine, model and rule.
 
 use super::matcher::Matcher;
@@ -30,6 +31,15 @@ pub(super) struct Rule {
     pub(super) category: String,
     /// The file that defined it last; empty before the rule is merged into a book.
     pub(super) file: String,
+    /// The regex matches kernels of several categories, so better evidence than the name may replace the category.
+    pub(super) is_generic: bool,
+    pub(super) is_built_in: bool,
+}
+
+impl Rule {
+    pub(super) fn new(regex: String, category: String) -> Self {
+        Self { regex, category, file: String::new(), is_generic: false, is_built_in: false }
+    }
 }
 
 /// Parses the text of a rule file without compiling the regexes.
@@ -124,6 +134,7 @@ fn rules_of(location: &str, model: Vec<(String, Json)>) -> Result<Vec<Rule>> {
     let entries = if is_layered(&model) { substage(location, model)? } else { model };
     let mut rules = Vec::with_capacity(entries.len());
     for (regex, value) in entries {
+        let (value, is_generic) = category_and_flag(&format!("{location} / {regex}"), value)?;
         match value {
             Json::String(category) if RESERVED.contains(&category.as_str()) => {
                 let why = format!(
@@ -132,7 +143,7 @@ fn rules_of(location: &str, model: Vec<(String, Json)>) -> Result<Vec<Rule>> {
                 );
                 return Err(Error::rules(format!("{location} / {regex}"), why));
             }
-            Json::String(category) => rules.push(Rule { regex, category, file: String::new() }),
+            Json::String(category) => rules.push(Rule { is_generic, ..Rule::new(regex, category) }),
             other => {
                 let why = format!("the category must be a string, found {}", other.kind());
                 return Err(Error::rules(format!("{location} / {regex}"), why));
@@ -143,6 +154,28 @@ fn rules_of(location: &str, model: Vec<(String, Json)>) -> Result<Vec<Rule>> {
         return Err(Error::rules(location, "no rules in this entry"));
     }
     Ok(rules)
+}
+
+/// Splits the value of a rule: a category, or an object `{"category": "reduce", "generic": true}`.
+fn category_and_flag(location: &str, value: Json) -> Result<(Json, bool)> {
+    match value {
+        Json::Object(members) if members.iter().any(|(key, _)| key == "category") => {
+            let (mut category, mut is_generic) = (Json::Null, false);
+            for (key, value) in members {
+                match (key.as_str(), value) {
+                    ("category", value) => category = value,
+                    ("generic", Json::Bool(flag)) => is_generic = flag,
+                    _ => {
+                        let why =
+                            format!("unexpected member `{key}`: expected `category` and `generic` (true or false)");
+                        return Err(Error::rules(location, why));
+                    }
+                }
+            }
+            Ok((category, is_generic))
+        }
+        other => Ok((other, false)),
+    }
 }
 
 fn substage(location: &str, model: Vec<(String, Json)>) -> Result<Vec<(String, Json)>> {

@@ -10,6 +10,7 @@
 //! The tables are in `analysis::rule_use`, the editor is in `www/rules.js`.
 
 mod book;
+pub mod category_words;
 mod editing;
 pub mod engines;
 mod file;
@@ -22,7 +23,7 @@ pub mod signals;
 mod usage;
 
 pub(crate) use book::MISC;
-pub use book::{Duplicate, RuleBook, RuleSet};
+pub use book::{Certainty, Duplicate, NameMatch, RuleBook, RuleSet};
 pub use editing::{add_rule, check_user_file};
 pub use file::{looks_like_phase_map, looks_like_rules};
 pub use phase_map::PhaseMap;

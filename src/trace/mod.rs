@@ -4,6 +4,7 @@
 //! by start, stably, and joins every GPU op with the call that launched it; after that the trace is immutable. Cost: O(n) for
 //! sorted input, O(n log n) otherwise. A GPU op takes 24 bytes, a call or range 20.
 
+mod category_evidence;
 mod code;
 mod columns;
 mod correlation;
@@ -19,6 +20,7 @@ pub(crate) mod testing;
 mod time;
 mod window;
 
+pub use category_evidence::{CategoryEvidence, CategorySource, EvidenceByName};
 pub use code::{Annotation, FrameIds, HostCode, NONE};
 pub use database_info::{DatabaseInfo, TableInfo};
 pub use import_problems::{ImportProblem, ImportProblems, ProblemKind};
@@ -154,6 +156,8 @@ pub struct Trace {
     pub events: EventCounts,
     /// Evidence of the serving engine.
     pub engine_hints: EngineHints,
+    /// Evidence of the categories of GPU ops.
+    pub category_evidence: CategoryEvidence,
     /// Input that the reader could not use.
     pub problems: ImportProblems,
     /// For a part of a trace: the time window and what it cut.

@@ -147,6 +147,7 @@ impl Trace {
             threads: self.threads.clone(),
             events: self.events,
             engine_hints: self.engine_hints.clone(),
+            category_evidence: self.category_evidence.clone(),
             problems: self.problems.clone(),
             calls: self.calls.part(&calls, window, &launches.early(&calls), &|row| launches.is_launch(row)),
             gpu_ops,

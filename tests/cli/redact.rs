@@ -77,7 +77,7 @@ fn no_format_prints_private_text_and_numbers_stay_the_same() {
 #[test]
 fn triage_and_explain_are_redacted() {
     let folder = write_private("redact_triage");
-    for format in ["text", "json", "csv", "markdown"] {
+    for format in ["terminal", "text", "json", "csv", "markdown"] {
         let text = printed(&folder, ["triage", TRACE, "--format", format, "--redact"]);
         is_clean(&text, format);
         assert!(!text.contains("/models") && !text.contains("quant.json"), "{text}");

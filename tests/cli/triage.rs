@@ -1,8 +1,9 @@
 //! `gpuprism triage` and `gpuprism bundle`: file selection in folders, output text, errors.
 
-use crate::common::{Output, csv_rows, directory, gpuprism, json_runs, printed, shared};
+use crate::common::{Output, csv_rows, directory, file_name, files, gpuprism, json_runs, printed, shared};
 use crate::example::{op, write_events};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The events of a kernel with its Python frame, CPU op and launching call. The kernel runs for `us` on stream 7.
@@ -113,7 +114,7 @@ fn assert_original_tables(text: &str) {
 fn the_text_starts_like_the_original_and_has_the_same_tables_and_columns() {
     let folder = directory("triage_text");
     write_work(&folder, "work.json");
-    let text = printed(&folder, ["triage", "work.json"]);
+    let text = printed(&folder, ["triage", "work.json", "--format", "text"]);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[..2], ["Triage View", "Mode: single-trace"]);
     assert!(lines[2].starts_with("Framework: ") && lines[3] == "Input traces: work.json", "{text}");
@@ -125,9 +126,9 @@ fn the_text_starts_like_the_original_and_has_the_same_tables_and_columns() {
     ] {
         assert!(lines.contains(&row), "{row}: {text}");
     }
-    let barred = printed(&folder, ["triage", "work.json", "--min-share", "25.1"]);
+    let barred = printed(&folder, ["triage", "work.json", "--min-share", "25.1", "--format", "text"]);
     assert!(barred.contains("| nvjet_tst_64x8 |") && !barred.contains("\n| rms_norm_kernel |"), "{barred}");
-    let limited = printed(&folder, ["triage", "work.json", "--kernel-table-limit", "1"]);
+    let limited = printed(&folder, ["triage", "work.json", "--kernel-table-limit", "1", "--format", "text"]);
     assert!(limited.contains("| nvjet_tst_64x8 |") && !limited.contains("\n| rms_norm_kernel |"), "{limited}");
     let marked = printed(&folder, ["triage", "--input", "work.json", "--format", "markdown"]);
     assert!(marked.starts_with("## Triage View\n\n- Mode: single-trace\n"), "{marked}");
@@ -148,7 +149,7 @@ fn with_a_mapping_trace_only_the_formal_trace_is_triaged() {
     write_work(&folder, "eager.json");
     write_work(&folder, "formal.json");
     let pair = ["--mapping-input", "eager.json", "--formal-input", "formal.json"];
-    let text = printed(&folder, [&["triage"], &pair[..]].concat());
+    let text = printed(&folder, [&["triage", "--format", "text"], &pair[..]].concat());
     assert!(text.contains("\nMode: mapping-formal\n"), "{text}");
     assert!(text.contains("\nMapping traces: eager.json\nFormal traces: formal.json\n"), "{text}");
     let runs = runs(&folder, &pair);
@@ -215,7 +216,7 @@ fn server_arguments_are_read_from_the_flag_the_folder_or_its_parent() {
     let folder = directory("triage_server_args");
     write_work(&folder, "decode/work.json");
     let model = |args: &[&str]| {
-        let text = printed(&folder, [&["triage"], args].concat());
+        let text = printed(&folder, [&["triage", "--format", "text"], args].concat());
         text.lines().find_map(|line| line.strip_prefix("Model: ")).map(str::to_owned)
     };
     let write = |path: &str, model: &str| {
@@ -366,7 +367,7 @@ fn a_bundle_contains_the_texts_of_a_folder_and_of_named_files() {
         std::fs::create_dir_all(folder.join("root").join(model)).unwrap();
     }
     std::fs::write(folder.join("server_args.json"), r#"{"model_path": "Qwen/Qwen3-30B"}"#).unwrap();
-    let text = printed(&folder, ["triage", "work.json"]);
+    let text = printed(&folder, ["triage", "work.json", "--format", "text"]);
     std::fs::write(folder.join("root/qwen/analysis_vllm.txt"), &text).unwrap();
     let marked = printed(&folder, ["triage", "work.json", "--format", "markdown"]);
     std::fs::write(folder.join("root/qwen/analysis_sglang.md"), marked).unwrap();
@@ -412,4 +413,43 @@ fn a_bundle_without_texts_is_refused() {
         1,
         &["the format text or markdown"],
     );
+}
+
+#[test]
+fn the_terminal_shows_tables_that_fit_its_width_and_definitions_on_request() {
+    let folder = directory("triage_terminal");
+    write_work(&folder, "work.json");
+    let traces = shared("traces/torch").map(|folder| files(&folder, ".json.gz")).unwrap_or_default();
+    let traces = traces.iter().filter(|path| file_name(path).contains("decode") || file_name(path).contains("vllm"));
+    let paths: Vec<String> =
+        std::iter::once("work.json".to_owned()).chain(traces.map(|path| path.display().to_string())).collect();
+    for path in &paths {
+        let text = printed(&folder, ["triage", path]);
+        assert!(text.lines().all(|line| line.chars().count() <= 120), "{path}: {text}");
+        assert!(text.contains("Kernels: ") && !text.contains("| ---"), "{path}: {text}");
+        assert!(!text.contains("Definitions\n") && text.contains("--explain adds definitions"), "{path}: {text}");
+    }
+    let explained = printed(&folder, ["triage", "work.json", "--explain"]);
+    assert!(explained.contains("\nDefinitions\n  - "), "{explained}");
+    assert_refused(&gpuprism(&folder, ["triage", "work.json", "--explain", "--format", "text"]), 2, &["--explain"]);
+}
+
+#[test]
+fn the_shares_of_a_stage_are_of_its_busy_time_and_equal_those_of_the_report() {
+    let Some(traces) = shared("traces/torch") else { return };
+    let path = traces.join("sglang_qwen3_30b_mi300_decode.trace.json.gz");
+    let args = ["triage", path.to_str().unwrap(), "--format", "json", "--min-share", "0"];
+    let report: Value = serde_json::from_str(&printed(Path::new("."), args)).unwrap();
+    let run = &report["runs"][0];
+    let rows = run["sections"]["triage_kernels"]["rows"].as_array().unwrap();
+    let mut of_stages: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut elapsed = 0;
+    for row in rows {
+        *of_stages.entry(row["stage"].as_str().unwrap()).or_default() += row["elapsed_share_pct"].as_f64().unwrap();
+        elapsed += row["elapsed_ns"].as_i64().unwrap();
+    }
+    for (stage, share) in of_stages {
+        assert!((share - 100.0).abs() < 1e-6, "{stage}: {share}");
+    }
+    assert_eq!(elapsed, run["totals"]["union_ns"].as_i64().unwrap());
 }

@@ -3,6 +3,7 @@
 //!
 //! The caller gives the kernel name, so this is not a section of the report.
 
+use crate::analysis::categories::Categories;
 use crate::analysis::labels;
 use crate::analysis::measure::percentiles::interpolate;
 use crate::analysis::recapture::{self, MissingData};
@@ -13,7 +14,7 @@ use crate::analysis::time::attribution::{share_out, share_out_merged};
 use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::{RuleSet, names};
-use crate::trace::{DeviceId, GpuOp, NameId, Ns, Spans, Trace, Window};
+use crate::trace::{CategorySource, DeviceId, GpuOp, NameId, Ns, Spans, Trace, Window};
 use std::cmp::Reverse;
 
 /// Details of the GPU ops of one name.
@@ -127,10 +128,12 @@ pub fn one_kernel(trace: &Trace, rules: &RuleSet, sharing: Sharing, name: &str, 
         trace.gpu_ops.iter().enumerate().filter(|(_, op)| matching.contains(op.name)).collect();
     let raw = ops.first().map(|(_, op)| trace.names.get(op.name).to_owned());
     let full = raw.as_deref().map_or_else(|| name.to_owned(), |raw| names::demangle(raw).into_owned());
-    let category = raw.as_deref().map(|raw| rules.category(raw, &full).to_owned()).unwrap_or_default();
+    let categories = Categories::new(trace, rules);
+    let (category, source) = raw.as_deref().map(|raw| categories.of(raw, &full)).unwrap_or_default();
+    let category = category.to_owned();
     let durations = sorted(ops.iter().map(|(_, op)| op.duration));
     OneKernel {
-        detail: detail(trace, sharing, &matching, &ops, &durations, &category),
+        detail: detail(trace, sharing, &matching, &ops, &durations, (&category, source)),
         callers: callers(trace, &ops),
         neighbours: neighbours(trace, &matching, ops.len()),
         histogram: histogram(&durations),
@@ -186,7 +189,7 @@ fn detail(
     matching: &MatchingNames,
     ops: &[(usize, GpuOp)],
     durations: &[i64],
-    category: &str,
+    (category, source): (&str, CategorySource),
 ) -> Section {
     const TITLE: &str = "Launches";
     if ops.is_empty() {
@@ -208,6 +211,7 @@ fn detail(
         section.figure(name, value);
     }
     section.figure("category", category);
+    section.figure("category_source", source.word());
     let mut lanes = ValuesByKey::new();
     for (_, op) in ops {
         add(&mut lanes, lane(op, 0), op.duration.0);

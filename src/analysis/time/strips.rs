@@ -4,6 +4,7 @@
 //! Overlapping time belongs to the op that started first, as in the first-come attribution, so the strip of a
 //! device adds up to its busy time.
 
+use crate::analysis::categories::Categories;
 use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::{RuleSet, names};
@@ -93,8 +94,9 @@ pub fn strips(trace: &Trace, rules: &RuleSet, columns: usize) -> Option<Strips> 
 /// Returns the distinct categories, and for each op name the index of its category.
 fn categories(trace: &Trace, rules: &RuleSet) -> (Vec<String>, Vec<usize>) {
     let mut categories: Vec<String> = Vec::new();
+    let by_rules = Categories::new(trace, rules);
     let mut category_index = |name: &str| {
-        let category = rules.category(name, &names::demangle(name));
+        let (category, _) = by_rules.of(name, &names::demangle(name));
         categories.iter().position(|other| other == category).unwrap_or_else(|| {
             categories.push(category.to_owned());
             categories.len() - 1

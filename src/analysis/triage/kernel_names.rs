@@ -1,6 +1,7 @@
 //! The canonical name and the category of each distinct op name.
 
-use crate::rules::{RuleBook, names};
+use crate::analysis::categories::Categories;
+use crate::rules::names;
 use crate::trace::{OpKind, Trace};
 use std::borrow::Cow;
 
@@ -17,7 +18,7 @@ pub struct KernelName {
 
 /// The properties of all names, by name id.
 pub(super) fn kernel_names(trace: &Trace) -> Vec<KernelName> {
-    let rules = RuleBook::gpuprism_default();
+    let categories = Categories::by_default_rules(trace);
     let mut kinds = vec![OpKind::Kernel; trace.names.len()];
     for op in trace.gpu_ops.iter() {
         if let Some(kind) = kinds.get_mut(op.name.0 as usize) {
@@ -28,8 +29,8 @@ pub(super) fn kernel_names(trace: &Trace) -> Vec<KernelName> {
     let name = |(((raw, kind), demangled), short): (((&str, OpKind), &Cow<str>), String)| KernelName {
         canonical: super::frames::canonical(raw),
         short,
-        category: match (kind, rules) {
-            (OpKind::Kernel, Some(rules)) => rules.category(raw, demangled).to_owned(),
+        category: match (kind, categories) {
+            (OpKind::Kernel, Some(categories)) => categories.of(raw, demangled).0.to_owned(),
             _ => "memory".to_owned(),
         },
     };

@@ -9,7 +9,8 @@ use super::times::percent;
 use super::view::View;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::stages::Stage;
-use crate::trace::{NONE, NameId, Names, Ns};
+use crate::analysis::time::attribution::share_out_to_cells;
+use crate::trace::{GpuOp, NONE, NameId, Names, Ns};
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -68,7 +69,7 @@ pub fn rows(view: &View) -> Vec<KernelRow> {
 }
 
 /// The columns of the kernel table.
-pub const COLUMNS: [&str; 11] = [
+pub const COLUMNS: [&str; 13] = [
     "stage",
     "kernel_name",
     "category",
@@ -80,6 +81,8 @@ pub const COLUMNS: [&str; 11] = [
     "found",
     "busy_share_pct",
     "wall_share_pct",
+    "elapsed_ns",
+    "elapsed_share_pct",
 ];
 
 /// Builds the table. Rows below the minimum share or past the limit are hidden; the summary counts them.
@@ -87,6 +90,7 @@ pub const COLUMNS: [&str; 11] = [
 pub fn section(view: &View, rows: &[KernelRow]) -> Section {
     let mut section = Section::new("Kernel table", "GPU ops, CPU ops and Python frames", &COLUMNS);
     let rules = FrameRules::embedded();
+    let elapsed = ElapsedTimes::new(view);
     let total = view.times().total_duration();
     let (mut hidden, mut hidden_time) = (0_usize, Ns::ZERO);
     for stage in view.times().stages() {
@@ -97,7 +101,7 @@ pub fn section(view: &View, rows: &[KernelRow]) -> Section {
             if is_negligible || index >= limit || row.share_pct < view.options.min_share_pct {
                 (hidden, hidden_time) = (hidden + 1, hidden_time + Ns(row.duration_ns));
             } else {
-                section.row(cells(row, &rules));
+                section.row(cells(row, &rules, &elapsed));
             }
         }
     }
@@ -108,13 +112,44 @@ pub fn section(view: &View, rows: &[KernelRow]) -> Section {
     section
 }
 
+/// The busy time by stage and name, with overlaps shared evenly, as in the report.
+struct ElapsedTimes {
+    names: usize,
+    /// At `stage * names + name`; after the stages the ops that the view excludes.
+    times_ns: Vec<i64>,
+}
+
+impl ElapsedTimes {
+    fn new(view: &View) -> Self {
+        let names = view.trace.names.len();
+        let cell = |(op, stage): (GpuOp, &Option<Stage>)| {
+            let stage = stage.map_or(Stage::ALL.len(), |stage| stage as usize);
+            u32::try_from(stage * names).unwrap_or(u32::MAX).saturating_add(op.name.0)
+        };
+        let cell_of_op: Vec<u32> = view.trace.gpu_ops.iter().zip(&view.stages).map(cell).collect();
+        let name_ids = (0_u32..).take(names);
+        let name_of_cell: Vec<u32> = (0..=Stage::ALL.len()).flat_map(|_| name_ids.clone()).collect();
+        let times_ns = share_out_to_cells(view.trace, false, &cell_of_op, &name_of_cell).fair_ns;
+        Self { names, times_ns }
+    }
+
+    /// The time of a row, and of its stage.
+    fn of_row(&self, row: &KernelRow) -> (Ns, Ns) {
+        let from = row.stage as usize * self.names;
+        let stage = self.times_ns.get(from..from + self.names).unwrap_or_default();
+        let own = row.ids.iter().filter_map(|id| stage.get(id.0 as usize));
+        (Ns(own.sum()), Ns(stage.iter().sum()))
+    }
+}
+
 /// Ops outside of all steps are hidden if they take less than this share of the time of a run with known stages.
 const NEGLIGIBLE_PCT: f64 = 1.0;
 
 /// Maximum number of source locations in a cell.
 const SHOWN_LOCATIONS: usize = 2;
 
-fn cells(row: &KernelRow, rules: &FrameRules) -> [Value; COLUMNS.len()] {
+fn cells(row: &KernelRow, rules: &FrameRules, elapsed: &ElapsedTimes) -> [Value; COLUMNS.len()] {
+    let (elapsed, elapsed_of_stage) = elapsed.of_row(row);
     let sites = row.shown_call_sites(rules);
     let location = |(site, share): &(&RowCallSite, Option<f64>)| {
         let display = if site.display.is_empty() { Resolution::Unresolved.label() } else { &site.display };
@@ -140,6 +175,8 @@ fn cells(row: &KernelRow, rules: &FrameRules) -> [Value; COLUMNS.len()] {
         resolutions.join(", ").into(),
         row.busy_share_pct.into(),
         row.wall_share_pct.into(),
+        elapsed.0.into(),
+        percent(elapsed, elapsed_of_stage).into(),
     ]
 }
 
@@ -404,7 +441,9 @@ mod tests {
     #[test]
     fn a_cell_shows_the_two_best_locations_and_their_resolutions() {
         let rules = FrameRules::embedded();
-        let text = |row: &KernelRow, column: usize| cells(row, &rules)[column].text().unwrap().to_owned();
+        let text = |row: &KernelRow, column: usize| {
+            cells(row, &rules, &ElapsedTimes { names: 0, times_ns: Vec::new() })[column].text().unwrap().to_owned()
+        };
         let [vllm, script] = ["vllm/a.py:1 f", "script.py:2 g"];
         let plain = row(vec![site(script, Resolution::Exact, 60), site("", Resolution::Unresolved, 40)]);
         assert_eq!(text(&plain, 6), "script.py:2 g (site share 60%)\nunresolved (site share 40%)");

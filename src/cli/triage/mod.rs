@@ -2,12 +2,13 @@
 
 mod inputs;
 
-use super::{Format, files, print, printable, redacted};
+use super::{files, print, printable, redacted};
 use crate::analysis::triage::serving::ModelShape;
 use crate::analysis::triage::{Framework, Options, ServerArgs};
 use crate::report::{self, Report, csv, triage};
 use crate::session;
 use crate::{Error, Result};
+use clap::ValueEnum;
 use inputs::{Batch, Purpose, Settings};
 use std::path::PathBuf;
 
@@ -50,8 +51,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "LAYERS,HEADS,HEAD_DIM")]
     model_shape: Option<String>,
     /// Output format; csv prints the table chosen with --table.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
     format: Format,
+    /// Define the columns and terms of the tables, in the format terminal.
+    #[arg(long)]
+    explain: bool,
     /// The table that csv prints: triage_kernels (default), triage_overlap, triage_fuse, triage_catalog, triage_steps, ...
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
@@ -67,7 +71,21 @@ pub(super) struct Args {
     redact: bool,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Tables that fit the width of the terminal, with short names.
+    Terminal,
+    /// The format of the earlier LLM torch-profiler triage script.
+    Text,
+    Csv,
+    Json,
+    Markdown,
+}
+
 pub(super) fn run(args: &Args) -> Result<()> {
+    if args.explain && args.format != Format::Terminal {
+        return Err(Error::usage("--explain", "needs --format terminal; text and markdown contain the definitions"));
+    }
     let settings = settings(args)?;
     let sources = sources(args)?;
     check_table(args)?;
@@ -164,6 +182,7 @@ fn check_table(args: &Args) -> Result<()> {
 
 fn render(report: &Report, args: &Args) -> Result<String> {
     Ok(match args.format {
+        Format::Terminal => triage::terminal(report, super::width(), args.explain),
         Format::Text => printable(&triage::text(report)),
         Format::Markdown => triage::markdown(report),
         Format::Json => report.json(),

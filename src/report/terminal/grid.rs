@@ -12,25 +12,26 @@ const MIN_WIDTH: usize = 8;
 
 /// What happens to a cell that is wider than its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fit {
+pub(in crate::report) enum Fit {
     /// The column does not shrink; its cells are aligned right.
     Number,
     /// It is shortened in the middle.
     Shorten,
     /// It continues on the next line.
-    #[cfg_attr(not(test), expect(dead_code, reason = "tables with sentences come next"))]
     Wrap,
+    /// It continues on the next line; the column has at most this width.
+    WrapAt(usize),
 }
 
 /// A column: its heading and how it fits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Heading {
-    pub(super) title: String,
-    pub(super) fit: Fit,
+pub(in crate::report) struct Heading {
+    pub(in crate::report) title: String,
+    pub(in crate::report) fit: Fit,
 }
 
 /// The lines of a table that is at most `width` columns wide, each after `indent` blanks.
-pub(super) fn lines(headings: &[Heading], rows: &[Vec<String>], indent: usize, width: usize) -> Vec<String> {
+pub(in crate::report) fn lines(headings: &[Heading], rows: &[Vec<String>], indent: usize, width: usize) -> Vec<String> {
     let titles: Vec<String> = headings.iter().map(|heading| heading.title.clone()).collect();
     let rows: Vec<Vec<String>> = std::iter::once(&titles).chain(rows).map(|row| cells(row, headings.len())).collect();
     let widths = widths(headings, &rows, width.saturating_sub(indent));
@@ -49,7 +50,7 @@ pub(super) fn lines(headings: &[Heading], rows: &[Vec<String>], indent: usize, w
                 let blanks = " ".repeat(width.saturating_sub(cell.width()));
                 match heading.fit {
                     Fit::Number => text += &format!("{blanks}{cell}"),
-                    Fit::Shorten | Fit::Wrap => text += &format!("{cell}{blanks}"),
+                    Fit::Shorten | Fit::Wrap | Fit::WrapAt(_) => text += &format!("{cell}{blanks}"),
                 }
                 text += &" ".repeat(GAP);
             }
@@ -73,7 +74,11 @@ fn widths(headings: &[Heading], rows: &[Vec<String>], room: usize) -> Vec<usize>
         let cells = rows.iter().filter_map(|row| row.get(column)).flat_map(|cell| cell.split('\n'));
         cells.map(UnicodeWidthStr::width).max().unwrap_or(0)
     };
-    let mut widths: Vec<usize> = (0..headings.len()).map(widest).collect();
+    let wanted = |(column, heading): (usize, &Heading)| match heading.fit {
+        Fit::WrapAt(max) => widest(column).min(max),
+        Fit::Number | Fit::Shorten | Fit::Wrap => widest(column),
+    };
+    let mut widths: Vec<usize> = headings.iter().enumerate().map(wanted).collect();
     let room = room.saturating_sub(GAP * headings.len().saturating_sub(1));
     loop {
         let excess = widths.iter().sum::<usize>().saturating_sub(room);
@@ -98,12 +103,12 @@ fn fit(cell: &str, fit: Fit, width: usize) -> Vec<String> {
     match fit {
         Fit::Number => vec![cell.to_owned()],
         Fit::Shorten => vec![shorten_to(&cell.replace('\n', "; "), width)],
-        Fit::Wrap => cell.split('\n').flat_map(|line| wrap(line, width)).collect(),
+        Fit::Wrap | Fit::WrapAt(_) => cell.split('\n').flat_map(|line| wrap(line, width)).collect(),
     }
 }
 
 /// Wraps a text at blanks; a word that is too long is broken, paths after a slash.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(in crate::report) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
     for word in text.split(' ') {
@@ -135,7 +140,7 @@ fn broken(word: &str, width: usize) -> Vec<String> {
         let head = super::fitting(rest.chars(), width);
         let length = head.len().max(rest.chars().next().map_or(1, char::len_utf8));
         let head = rest.get(..length).unwrap_or(rest);
-        let cut = head.rfind(['/', '_', ',']).map(|index| index + 1).filter(|index| *index > length / 2);
+        let cut = head.rfind(['/', '_', ',', '<']).map(|index| index + 1).filter(|index| *index > length / 2);
         let (part, after) = rest.split_at_checked(cut.unwrap_or(length)).unwrap_or((rest, ""));
         parts.push(part.to_owned());
         rest = after;

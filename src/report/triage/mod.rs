@@ -6,6 +6,8 @@
 
 mod notes;
 mod tables;
+#[cfg(not(target_arch = "wasm32"))]
+mod terminal;
 
 use super::format::{Shown, figure, headings, shown};
 use super::markdown::escape;
@@ -15,6 +17,8 @@ use crate::analysis::results::Run;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::triage::Stage;
 use tables::{Layout, MAIN_TABLES};
+#[cfg(not(target_arch = "wasm32"))]
+pub use terminal::terminal;
 
 /// The triage as text, in the format of the triage script.
 pub fn text(report: &Report) -> String {
@@ -189,8 +193,7 @@ impl View<'_> {
         }
         let mut text = self.style.heading(if title.is_empty() { &table.title } else { title });
         let before = text.len();
-        const SHOWN_IN_FACTS: [&str; 4] = ["mode", "framework", "model", "mapping_traces"];
-        table.figures.retain(|figure| !SHOWN_IN_FACTS.contains(&figure.key.as_str()) && !figure.cell.is_empty());
+        table.figures.retain(is_no_fact);
         text += &self.figures(&table.figures);
         for gap in &table.gaps {
             text += &self.style.item(&format!("missing: {} {}", gap.why, gap.recapture));
@@ -205,8 +208,23 @@ impl View<'_> {
         if text.len() == before { String::new() } else { text }
     }
 
-    /// The figures, one line each. A figure with the same value in all runs has one line.
+    /// The figures of the summary that the facts do not show.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn summary_figures(&self) -> Vec<String> {
+        let Some(mut summary) = table(self.report, "triage_summary", None) else { return Vec::new() };
+        if self.report.runs.len() == 1 {
+            summary = summary.without_run();
+        }
+        summary.figures.retain(is_no_fact);
+        self.figure_lines(&summary.figures)
+    }
+
     fn figures(&self, figures: &[Figure]) -> String {
+        self.figure_lines(figures).iter().map(|line| self.style.item(line)).collect()
+    }
+
+    /// The figures, one line each. A figure with the same value in all runs has one line.
+    fn figure_lines(&self, figures: &[Figure]) -> Vec<String> {
         let runs = self.report.runs.len();
         let words = |shown: &Figure| format!("{}: {}", shown.title, with_reason(shown, figures));
         let mut lines: Vec<String> = Vec::new();
@@ -222,7 +240,7 @@ impl View<'_> {
                 lines.push(line);
             }
         }
-        lines.iter().map(|line| self.style.item(line)).collect()
+        lines
     }
 
     fn rows(&self, table: &Table) -> String {
@@ -243,6 +261,12 @@ impl View<'_> {
         });
         self.style.head(&columns) + &rows.collect::<String>()
     }
+}
+
+/// Whether a figure has a value and is not one of the facts at the top.
+fn is_no_fact(figure: &Figure) -> bool {
+    const SHOWN_IN_FACTS: [&str; 4] = ["mode", "framework", "model", "mapping_traces"];
+    !SHOWN_IN_FACTS.contains(&figure.key.as_str()) && !figure.cell.is_empty()
 }
 
 /// Figures, and the figures that state their reason.

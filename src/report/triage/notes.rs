@@ -2,8 +2,8 @@
 //! notices. The last list defines the figures, which is the same for every trace.
 
 use super::super::text::notice_lines;
+use super::View;
 use super::tables::MAIN_TABLES;
-use super::{Style, View};
 use crate::analysis::results::{Run, Severity};
 use crate::analysis::section::Value;
 use crate::analysis::triage::definitions::is_definition;
@@ -24,21 +24,31 @@ impl Lines {
         }
     }
 
-    /// The list with a heading. A sentence that does not apply to all runs starts with the labels of its runs.
-    fn with_heading(&self, style: Style, heading: &str, run_count: usize) -> String {
-        if self.0.is_empty() {
-            return String::new();
-        }
-        let item = |(line, runs): &(String, Vec<String>)| {
+    /// The sentences. One that does not apply to all runs starts with the labels of its runs.
+    fn sentences(&self, run_count: usize) -> Vec<String> {
+        let sentence = |(line, runs): &(String, Vec<String>)| {
             let line = line.trim_end();
-            if runs.len() < run_count { style.item(&format!("{}: {line}", runs.join(", "))) } else { style.item(line) }
+            if runs.len() < run_count { format!("{}: {line}", runs.join(", ")) } else { line.to_owned() }
         };
-        style.heading(heading) + &self.0.iter().map(item).collect::<String>()
+        self.0.iter().map(sentence).collect()
     }
 }
 
 impl View<'_> {
     pub(super) fn notes(&self) -> String {
+        let list = |heading: &str, sentences: Vec<String>| match sentences.is_empty() {
+            true => String::new(),
+            false => {
+                let items = sentences.iter().map(|sentence| self.style.item(sentence));
+                self.style.heading(heading) + &items.collect::<String>()
+            }
+        };
+        let (notes, definitions) = self.sentences();
+        list("Notes", notes) + &list("Definitions", definitions)
+    }
+
+    /// The notes and the definitions.
+    pub(super) fn sentences(&self) -> (Vec<String>, Vec<String>) {
         let (mut notes, mut definitions) = (Lines::default(), Lines::default());
         let labels = self.report.labels();
         let runs: Vec<(&str, &Run)> = labels.iter().map(String::as_str).zip(&self.report.runs).collect();
@@ -64,7 +74,7 @@ impl View<'_> {
         }
         runs.iter().for_each(|(label, run)| hidden(run).into_iter().for_each(|line| notes.add(label, line)));
         notices(&mut notes, |severity| severity == Severity::Info);
-        notes.with_heading(self.style, "Notes", runs.len()) + &definitions.with_heading(self.style, "Definitions", 0)
+        (notes.sentences(runs.len()), definitions.sentences(0))
     }
 }
 

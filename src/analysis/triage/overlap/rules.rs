@@ -109,7 +109,7 @@ mod tests {
         let own: serde_json::Value =
             serde_json::from_str(include_str!("../../../../patterns/gpuprism_engine_model.json")).unwrap();
         for category in own["gpuprism"]["default"].as_object().unwrap().values() {
-            let category = category.as_str().unwrap();
+            let category = category.as_str().or_else(|| category["category"].as_str()).unwrap();
             assert!(rules.classes.contains_key(category), "{category} has no class");
         }
         let keys = [
