@@ -6,6 +6,7 @@ use super::results::{Run, Verdict, VerdictClause, WallSource};
 use super::section::{Record, Section};
 use super::unit::Unit;
 use crate::digits::grouped;
+use crate::ordering;
 use crate::rules::signals::Thresholds;
 
 /// The maximum number of stages in the first sentence.
@@ -114,9 +115,9 @@ fn unit(run: &Run, times: &Times, text: &mut Sentences) {
     let steps = section(run, "steps").map_or(&[][..], |section| &section.rows);
     let mut rows: Vec<(usize, &Record)> = steps.iter().enumerate().collect();
     let total = |row: &Record| row.amount("steps") * row.amount("median_ns");
-    rows.sort_by(|a, b| total(b.1).total_cmp(&total(a.1)));
+    ordering::sort_by(&mut rows, |a, b| total(b.1).total_cmp(&total(a.1)));
     rows.truncate(MAX_STAGES);
-    rows.sort_by_key(|(index, _)| *index);
+    ordering::sort_by_key(&mut rows, |(index, _)| *index);
     // A step that is the whole capture includes the host work before its annotation.
     let whole = Some(Unit::of(&run.sections)).filter(|unit| unit.is_whole_capture);
     for (position, (index, row)) in rows.iter().enumerate() {

@@ -10,6 +10,7 @@ use super::steps::Steps;
 use super::{Basis, Candidate};
 use crate::analysis::results::Run;
 use crate::analysis::section::Value;
+use crate::ordering;
 
 /// The repeated range of a run with the most kernel time (section `nvtx_kernel_time`).
 #[derive(Debug, Clone, PartialEq)]
@@ -70,7 +71,7 @@ impl LaunchRatio {
                 });
             }
         }
-        kernels.sort_by(|a, b| a.ratio().total_cmp(&b.ratio()));
+        ordering::sort_by(&mut kernels, |a, b| a.ratio().total_cmp(&b.ratio()));
         let all_time = kernels.iter().fold(0.0, |sum, kernel| sum + kernel.time_share);
         let mut before = 0.0;
         let median = kernels.iter().find(|kernel| {

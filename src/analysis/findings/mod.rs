@@ -25,6 +25,7 @@ pub(crate) use situation::format_time;
 
 use crate::analysis::context::Context;
 use crate::analysis::section::{Section, Sections};
+use crate::ordering;
 use finding::Finding;
 use situation::Situation;
 
@@ -56,7 +57,7 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Section {
     let thresholds = &context.signals.thresholds;
     let is_large = |finding: &Finding| situation.share(finding.cost_ms) >= thresholds.min_finding_share;
     let mut findings: Vec<Finding> = FINDINGS.iter().filter_map(|find| find(&situation)).filter(is_large).collect();
-    findings.sort_by(|a, b| b.cost_ms.total_cmp(&a.cost_ms));
+    ordering::sort_by(&mut findings, |a, b| b.cost_ms.total_cmp(&a.cost_ms));
     findings.truncate(MAX_FINDINGS);
     for finding in findings {
         let share = situation.share(finding.cost_ms);

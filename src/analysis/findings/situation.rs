@@ -9,6 +9,7 @@ use crate::analysis::labels;
 use crate::analysis::section::{Record, Section, Sections};
 use crate::analysis::time::activity::Activity;
 use crate::analysis::unit::Unit;
+use crate::ordering;
 use crate::rules::signals::CallKind;
 use crate::trace::{DeviceId, Format, OpKind, Trace};
 
@@ -281,7 +282,7 @@ fn drained_by(context: &Context, device: usize, has_pageable_copies: bool) -> Ve
         // Without pageable memory, an asynchronous copy does not block.
         calls.retain(|(call, _)| context.call_kind(*call) != CallKind::CopyAsync);
     }
-    calls.sort_by_key(|(_, length)| std::cmp::Reverse(*length));
+    ordering::sort_by_key(&mut calls, |(_, length)| std::cmp::Reverse(*length));
     let names = &context.trace.calls.names;
     calls.into_iter().map(|(call, length)| (names.get(call).to_owned(), length.0 as f64 / 1e6)).collect()
 }

@@ -7,6 +7,7 @@
 //! at different moments, the traces do not show the cause of the rest.
 
 use super::matching::{Call, OperationCalls, Preparation};
+use crate::ordering;
 
 /// Waiting of other ranks for one rank, by cause. Sums over the waiting ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,7 +69,7 @@ fn preparations(ranks: usize, operations: &[OperationCalls]) -> Vec<Preparation>
     }
     let mut preparations = vec![Preparation::default(); matched];
     for events in &mut events {
-        events.sort_by_key(|event| event.start_ns);
+        ordering::sort_by_key(events, |event| event.start_ns);
         let mut since = Preparation::default();
         for event in events {
             since.add(&event.before);
@@ -91,7 +92,7 @@ const CAUSES: usize = 4;
 ///
 /// Between two arrivals, the ranks that are there wait for those that are not, which share the charge equally.
 fn charge(mut arrivals: Vec<(usize, &Call, Preparation)>, sums: &mut [[f64; CAUSES]]) {
-    arrivals.sort_by_key(|(_, call, _)| std::cmp::Reverse(call.duration_ns));
+    ordering::sort_by_key(&mut arrivals, |(_, call, _)| std::cmp::Reverse(call.duration_ns));
     let ranks = arrivals.len();
     let transfer_ns = arrivals.last().map_or(0, |(_, call, _)| call.duration_ns);
     // Sums over the ranks that are already there: the visible shares of their waiting, their durations and preparations.

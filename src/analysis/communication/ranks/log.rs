@@ -11,6 +11,7 @@ use crate::analysis::time::activity::{ActivitySweep, Hidden};
 use crate::analysis::time::gaps::GapSweep;
 use crate::analysis::time::work::{Class, Work, each_work};
 use crate::json::from_json;
+use crate::ordering;
 use crate::trace::{NameId, Names, Ns, OpKind, Trace, Window};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -277,7 +278,7 @@ fn add_kernels(trace: &Trace, context: &ClassifiedTrace, rank_of_device: &[Optio
         (*count, *time) = (*count + 1, time.saturating_add(op.duration.0));
     }
     let mut rows: Vec<((usize, NameId), (i64, i64))> = sums.into_iter().collect();
-    rows.sort_by_key(|((rank, name), (_, time))| (*rank, std::cmp::Reverse(*time), name.0));
+    ordering::sort_by_key(&mut rows, |((rank, name), (_, time))| (*rank, std::cmp::Reverse(*time), name.0));
     let mut names = Names::default();
     for of_rank in rows.chunk_by(|a, b| a.0.0 == b.0.0) {
         for ((rank, name), (count, time)) in of_rank.iter().take(MAX_KERNELS) {

@@ -51,6 +51,7 @@ pub use log::{
 };
 
 use crate::analysis::section::Sections;
+use crate::ordering;
 use rules::RULES;
 
 /// The ranks of all jobs.
@@ -261,7 +262,7 @@ impl Job {
     /// All ranks that delay the others, the one for which they wait longest first.
     pub fn stragglers(&self) -> Vec<&Rank> {
         let mut stragglers: Vec<&Rank> = self.ranks.iter().filter(|rank| rank.is_straggler).collect();
-        stragglers.sort_by(|a, b| b.waited_for_pct.total_cmp(&a.waited_for_pct));
+        ordering::sort_by(&mut stragglers, |a, b| b.waited_for_pct.total_cmp(&a.waited_for_pct));
         stragglers
     }
 
