@@ -32,6 +32,7 @@ pub mod summary;
 pub(crate) mod testing;
 pub mod time;
 pub mod triage;
+mod trust;
 mod unit;
 mod verdict;
 

@@ -133,11 +133,12 @@ from_json!(Totals {
 /// The wall time of a run, split into GPU work and the rest.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Wall {
-    /// Wall time of one device.
+    /// Wall time of one device, without time in which all devices execute work that the trace does not contain.
     pub wall_ns: i64,
     /// The source of `wall_ns`.
     pub source: WallSource,
-    /// The length of the whole bar: `wall_ns` times the number of device timelines in it.
+    /// The length of the whole bar: `wall_ns` times the number of device timelines in it, without time in which a device
+    /// executes work that the trace does not contain.
     pub bar_ns: i64,
     /// The part of the bar without GPU work, shown as `CPU (non-GPU)`.
     pub cpu_ns: i64,

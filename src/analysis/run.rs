@@ -57,6 +57,7 @@ pub fn first_results(
         None => OpTotals::of_all(trace),
     };
     let owned = if options.merge_devices { share_out_merged(trace) } else { totals.shares.owned(trace) };
+    let unseen_ns: Vec<i64> = totals.long_gaps.unseen(trace).iter().map(|time| time.0).collect();
     let all_groups = totals.groups;
     let groups = all_groups.as_slice();
     let mut kernels = kernels(trace, rules, options, &owned, &totals_by_name(trace, groups));
@@ -81,7 +82,7 @@ pub fn first_results(
         kernel.elapsed_share = share(kernel.elapsed_ns, totals.elapsed_ns);
     }
     ordering::sort_by(&mut kernels, |a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
-    let wall = wall(options, window_ns, &owned.union_ns, totals.elapsed_ns);
+    let wall = wall(options, window_ns, &unseen_ns, &owned.union_ns, totals.elapsed_ns);
     let mut run = Run {
         label: trace.label.clone(),
         format: trace.format,
@@ -90,7 +91,7 @@ pub fn first_results(
         attribution: options.attribution,
         devices_merged: options.merge_devices,
         window: trace.cut.map(picked),
-        devices: devices(trace, groups, &devices_union, wall.wall_ns),
+        devices: devices(trace, groups, &devices_union, &device_walls(&wall, window_ns, &unseen_ns)),
         categories: categories(&kernels, totals.elapsed_ns, wall.bar_ns),
         notices: notices::notices(trace, &all_groups, &wall, options.wall),
         sections: Sections::new(),
@@ -191,7 +192,7 @@ struct DeviceTotals {
     span: Option<(Ns, Ns)>,
 }
 
-fn devices(trace: &Trace, groups: &[Group], union_ns: &[i64], wall_ns: i64) -> Vec<Device> {
+fn devices(trace: &Trace, groups: &[Group], union_ns: &[i64], walls_ns: &[i64]) -> Vec<Device> {
     let mut totals = vec![DeviceTotals::default(); trace.devices.len()];
     for group in groups {
         if let Some(device) = totals.get_mut(group.device.0 as usize) {
@@ -201,8 +202,8 @@ fn devices(trace: &Trace, groups: &[Group], union_ns: &[i64], wall_ns: i64) -> V
             device.span = Some((first.min(group.first), last.max(group.last)));
         }
     }
-    let rows = trace.devices.iter().zip(totals).zip(union_ns);
-    rows.map(|((device, totals), &union_ns)| Device {
+    let rows = trace.devices.iter().zip(totals).zip(union_ns).zip(walls_ns);
+    rows.map(|(((device, totals), &union_ns), &wall_ns)| Device {
         id: device.id.clone(),
         name: device.name.clone(),
         gpu_ops: totals.gpu_ops,
@@ -215,16 +216,34 @@ fn devices(trace: &Trace, groups: &[Group], union_ns: &[i64], wall_ns: i64) -> V
     .collect()
 }
 
-/// Returns the bar of a run: wall time once for each timeline, and the part in which the GPU is idle.
-fn wall(options: &Options, window_ns: i64, timelines: &[i64], elapsed_ns: i64) -> Wall {
+/// Returns the wall time of each device: without work that the trace does not contain, unless the user gave it.
+fn device_walls(wall: &Wall, window_ns: i64, unseen_ns: &[i64]) -> Vec<i64> {
+    let wall_of = |unseen: &i64| match wall.source {
+        WallSource::Window => window_ns.saturating_sub(*unseen),
+        WallSource::Given | WallSource::RaisedToBusy => wall.wall_ns,
+    };
+    unseen_ns.iter().map(wall_of).collect()
+}
+
+/// Returns the bar of a run: wall time once for each timeline, and the part in which the GPU is idle. `unseen_ns` is the
+/// time, by device, of work that the trace does not contain; it is not part of the bar.
+fn wall(options: &Options, window_ns: i64, unseen_ns: &[i64], timelines: &[i64], elapsed_ns: i64) -> Wall {
     let busiest = timelines.iter().copied().max().unwrap_or(0);
+    let unseen_on_all = unseen_ns.iter().copied().min().unwrap_or(0);
     let (wall_ns, source) = match options.wall {
-        None => (window_ns, WallSource::Window),
+        None => (window_ns.saturating_sub(unseen_on_all), WallSource::Window),
         Some(given) if given.0 < busiest => (busiest, WallSource::RaisedToBusy),
         Some(given) => (given.0, WallSource::Given),
     };
     let busy = sum(timelines.iter().copied());
+    let unseen_on_some = match source {
+        WallSource::Window if timelines.len() == unseen_ns.len() => {
+            sum(unseen_ns.iter().map(|unseen| unseen.saturating_sub(unseen_on_all)))
+        }
+        _ => 0,
+    };
     let bar_ns = wall_ns.saturating_mul(i64::try_from(timelines.len().max(1)).unwrap_or(i64::MAX));
+    let bar_ns = bar_ns.saturating_sub(unseen_on_some);
     let (cpu_ns, shared_ns) = (bar_ns.saturating_sub(busy), busy.saturating_sub(elapsed_ns));
     Wall {
         wall_ns,

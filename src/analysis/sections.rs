@@ -12,6 +12,7 @@ use super::kernels::{copies, top_kernels};
 use super::section::{Section, Sections};
 use super::structure::{phases, ranges, steps};
 use super::time::{longest_events, streams};
+use super::trust;
 
 type Answer = fn(&Context) -> Section;
 
@@ -51,6 +52,8 @@ pub fn explain(context: &Context) -> Sections {
         sections.insert("nvtx_phases".to_owned(), phases::nvtx_phases(context, map));
         sections.insert("nvtx_kernel_phases".to_owned(), phases::nvtx_kernel_phases(context, map));
     }
+    let trust = trust::trust(context, &sections);
+    sections.insert("trust".to_owned(), trust);
     let findings = findings::findings(context, &sections);
     sections.insert("findings".to_owned(), findings);
     sections

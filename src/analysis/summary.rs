@@ -16,6 +16,7 @@ use super::kernels::groups::{GroupSweep, Groups};
 use super::structure::call_ranges::{CallRanges, CallRangesView};
 use super::structure::kernel_time::KernelTimeByRange;
 use super::time::attribution::{ShareSweep, Shares};
+use super::time::long_gaps::LongGaps;
 use super::time::survey::{DeviceWork, WorkSweep};
 use super::time::work::{Replays, Work};
 use crate::trace::{Ns, OpRows, Trace};
@@ -25,6 +26,7 @@ use crate::trace::{Ns, OpRows, Trace};
 pub struct OpTotals {
     pub(crate) shares: Shares,
     pub(crate) groups: Groups,
+    pub(crate) long_gaps: LongGaps,
 }
 
 impl OpTotals {
@@ -37,11 +39,13 @@ impl OpTotals {
     pub fn of(trace: &Trace, rows: &OpRows) -> Self {
         let mut shares = ShareSweep::new(trace.devices.len(), trace.names.len());
         let mut groups = GroupSweep::default();
+        let mut long_gaps = LongGaps::new(trace.devices.len());
         trace.gpu_ops.for_each_grouped(trace.names.len(), rows, |grouped| {
             shares.add(grouped.op.name.0 as usize, grouped.op.device.0 as usize, &grouped.op);
             groups.add(&grouped);
+            long_gaps.add(grouped.row, &grouped.op);
         });
-        Self { shares: Shares::of(shares.finish()), groups: groups.groups }
+        Self { shares: Shares::of(shares.finish()), groups: groups.groups, long_gaps }
     }
 }
 
@@ -49,6 +53,7 @@ impl Merge for OpTotals {
     fn merge(&mut self, later: &Self, ids: &IdMap) {
         self.shares.merge(&later.shares, ids);
         self.groups.merge(&later.groups, ids);
+        self.long_gaps.merge(&later.long_gaps, ids);
     }
 }
 

@@ -10,10 +10,13 @@ use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::trace::{Format, NameId, Names, Ns, ProcessId};
 
-const SYNC: [&str; 4] = ["api_name", "call_count", "total_time_ms", "avg_duration_us"];
+const SYNC: [&str; 5] = ["api_name", "call_count", "total_time_ms", "avg_duration_us", "idle_after_ms"];
 const SYNC_BY_PID: [&str; 5] = ["pid", "api_name", "call_count", "total_time_ms", "avg_duration_us"];
-const BARRIERS: [&str; 6] =
-    ["barrier_kind", "api_name", "count", "total_time_ms", "avg_duration_us", "max_duration_us"];
+const BARRIERS: [&str; 7] =
+    ["barrier_kind", "api_name", "count", "total_time_ms", "avg_duration_us", "max_duration_us", "idle_after_ms"];
+const IDLE_AFTER: &str = "idle_after_ms is the idle time of the GPU after calls that had waited until it was empty, until \
+                          work is launched ahead of it again; on the device where it is longest. It is the cost of the \
+                          call, however short the call itself is.";
 const SYNC_ROWS: usize = 200;
 const BARRIER_ROWS: usize = 50;
 
@@ -32,7 +35,8 @@ pub(crate) fn sync(context: &Context) -> Section {
     let blocking = host.synchronizing.summed_by_low_number();
     let mut section = Section::new(TITLE, "durations of API calls, by name", &SYNC)
         .limit("Non-blocking calls, such as event queries, have no row. In Nsight Systems exports they are counted.")
-        .limit("Times are summed over threads. The total counts a driver call inside a runtime call only once.");
+        .limit("Times are summed over threads. The total counts a driver call inside a runtime call only once.")
+        .limit(IDLE_AFTER);
     section.figure("sync_total_time_ms", Value::ms(host.synchronizing_time));
     // The reader of torch traces skips such calls, so a count of zero would be wrong.
     if trace.format != Format::TorchProfiler {
@@ -43,7 +47,8 @@ pub(crate) fn sync(context: &Context) -> Section {
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(SYNC_ROWS) {
         let name = trace.calls.names.get(NameId(tally.member()));
-        section.row([name.into(), tally.count.into(), Value::ms(tally.total), tally.average_us()]);
+        let idle_after = Value::ms(context.survey().idle_after(name, &trace.calls.names));
+        section.row([name.into(), tally.count.into(), Value::ms(tally.total), tally.average_us(), idle_after]);
     }
     section
 }
@@ -100,13 +105,16 @@ pub(crate) fn barriers(context: &Context) -> Section {
     let ranked = barriers.by_time(&|tally| names.get(NameId(tally.member())));
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(BARRIER_ROWS) {
+        let (kind, name) = (tally.group() as usize, names.get(NameId(tally.member())));
+        let idle_after = (kind < 2).then(|| Value::ms(context.survey().idle_after(name, &trace.calls.names)));
         section.row([
-            KINDS.get(tally.group() as usize).copied().into(),
-            names.get(NameId(tally.member())).into(),
+            KINDS.get(kind).copied().into(),
+            name.into(),
             tally.count.into(),
             Value::ms(tally.total),
             tally.average_us(),
             Value::us(tally.longest),
+            idle_after.unwrap_or(Value::Null),
         ]);
     }
     section
@@ -117,6 +125,7 @@ fn barriers_section(context: &Context, title: &str, launcher_gaps: &LauncherGaps
     let (min_us, max_us) = (thresholds.launcher_gap_us, thresholds.launcher_idle_us);
     let mut section = Section::new(title, "durations of API calls, launch gaps and operating system waits", &BARRIERS)
         .limit("Times are sums over threads that may wait at the same time, so they do not add up to wall time.")
+        .limit(IDLE_AFTER)
         .limit(format!(
             "cpu_launcher_gap is an estimate: {min_us} to {max_us} us in which a thread neither launched work nor was \
              blocked in a call. The trace does not show what the thread did, and the GPU may have been busy. Longer \
@@ -153,6 +162,21 @@ mod tests {
     fn barrier_rows(trace: &mut TestTrace) -> Vec<String> {
         let columns = ["barrier_kind", "api_name", "count", "total_time_ms", "max_duration_us"];
         rows(&trace.sections(), "barriers", &columns)
+    }
+
+    /// Three gaps of 30 us: after a synchronization, in the refill after it, and after an op that was launched in time.
+    #[test]
+    fn the_cost_of_a_blocking_call_is_the_idle_time_after_it() {
+        let mut trace = TestTrace::nsys();
+        trace.in_us().launch(0..1).launches("k", 10..20).call("cudaStreamSynchronize", 15..21);
+        trace.launch(48..50).launches("k", 50..60).launch(88..90).launches("k", 90..200);
+        trace.launch(110..120).launches("k", 200..210).launch(235..240).launches("k", 240..250);
+        // The final synchronization of the capture.
+        let sections = trace.call("cudaDeviceSynchronize", 245..260).sections();
+        let columns = ["api_name", "idle_after_ms"];
+        let expected = ["cudaDeviceSynchronize 0", "cudaStreamSynchronize 0.06"];
+        assert_eq!(rows(&sections, "sync", &columns), expected);
+        assert_eq!(rows(&sections, "barriers", &columns)[1..], expected);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::analysis::host::blocking_calls::BlockingCalls;
 use crate::analysis::host::idle_cause::{CauseRules, IdleCause, IdleTimes};
 use crate::analysis::index::{IdMap, Merge};
 use crate::analysis::measure::longest::{EventKind, Longest};
-use crate::trace::{Ns, Trace};
+use crate::trace::{Names, Ns, Trace};
 use std::collections::HashSet;
 
 /// Gaps that [`Survey::longest_gaps`] keeps.
@@ -189,6 +189,15 @@ impl Survey {
             longest_gaps,
             longest_ops: work.longest_ops.clone(),
         }
+    }
+
+    /// Idle time after calls of this name that had waited until the device was empty, on the device where it is longest.
+    pub(crate) fn idle_after(&self, call: &str, calls: &Names) -> Ns {
+        let of_call = |idle: &IdleTimes| {
+            let times = idle.drained_by.iter().filter(|(name, _)| calls.get(*name) == call);
+            times.fold(Ns::ZERO, |sum, (_, time)| sum + *time)
+        };
+        self.idle.iter().map(of_call).max().unwrap_or(Ns::ZERO)
     }
 
     /// Hidden and exposed time of one communication operation.

@@ -1,0 +1,300 @@
+//! What limits the conclusions from a trace: one row for each known defect of the capture. Reads finished sections and
+//! aggregates, and the API calls once.
+
+use super::context::Context;
+use super::labels;
+use super::section::{Section, Sections};
+use crate::analysis::host::idle_cause::{MIN_UNSEEN, unseen_after_launch};
+use crate::analysis::time::gaps::{Busy, Gap};
+use crate::digits::grouped;
+use crate::rules::signals::CallKind;
+use crate::trace::{DeviceId, Ns, Trace};
+
+const COLUMNS: [&str; 3] = ["id", "text", "affects"];
+
+/// Idle time that the host causes below this percentage of the window needs no warning about a slow host.
+const MIN_HOST_PCT: f64 = 1.0;
+/// Slower launch calls are slowed down by the capture.
+const SLOW_LAUNCH: Ns = Ns(15_000);
+/// Longer launch calls load code or upload a graph and say nothing about the usual cost of a launch.
+const LOADS_CODE: Ns = Ns(1_000_000);
+/// The mean over fewer launches is not reliable.
+const MIN_LAUNCHES: u64 = 100;
+
+/// One row for each reason to trust some results less.
+pub(crate) fn trust(context: &Context, sections: &Sections) -> Section {
+    let mut section =
+        Section::new("Limits of this trace", "launch calls, Python frames, steps and metadata of the trace", &COLUMNS);
+    let rows = [
+        unseen_work(context),
+        graphs_traced_whole(context.trace),
+        clock_skew(context),
+        capture_overhead(context, sections),
+        single_step(sections),
+        one_rank_of_many(context.trace),
+    ];
+    for (id, text, affects) in rows.into_iter().flatten() {
+        section.row([id.into(), text.into(), affects.into()]);
+    }
+    section.rows_in_all = section.rows.len() as u64;
+    section
+}
+
+/// Id, text, and the results that it affects.
+type Row = (&'static str, String, &'static str);
+
+fn ms(time: Ns) -> String {
+    format!("{:.1} ms", time.0 as f64 / 1e6)
+}
+
+fn unseen_work(context: &Context) -> Option<Row> {
+    let trace = context.trace;
+    let inside = |device: usize| {
+        let idle = context.survey().idle.get(device)?;
+        Some(idle.unseen.iter().fold(Ns::ZERO, |sum, (start, end)| sum + end.since(*start)))
+    };
+    let devices = context.survey().busy.iter().enumerate();
+    let found = devices.filter_map(|(device, busy)| {
+        let before_first = busy.filter(|_| trace.cut.is_none()).and_then(|busy| unseen_before(context, device, busy));
+        let (inside, before) = (inside(device)?, before_first.unwrap_or(Ns::ZERO));
+        (inside + before > Ns::ZERO).then_some((device, inside, before))
+    });
+    let (device, inside, before) = found.max_by_key(|(_, inside, before)| *inside + *before)?;
+    let gpu = labels::device(trace, DeviceId(device as u32));
+    let gpu = gpu.text().map_or_else(|| gpu.number().map_or_else(String::new, |id| id.to_string()), str::to_owned);
+    let text = format!(
+        "GPU {gpu} executed work that is not in the file for {}, probably launched before the capture began: ops started \
+         that long after their launch although nothing visible ran before them. This time counts neither as idle nor as \
+         part of the window{}.",
+        ms(inside + before),
+        if inside == Ns::ZERO { ", because it is before the first op" } else { "" }
+    );
+    Some(("unseen-work", text, "idle time, blocked time of copies and calls, steps at the start"))
+}
+
+/// The wait of the first op of a device after its launch. `None` if it is short or the launch is unknown.
+fn unseen_before(context: &Context, device: usize, busy: Busy) -> Option<Ns> {
+    let trace = context.trace;
+    let row = trace.gpu_ops.count_starting_before(busy.first);
+    let is_first = |row: &usize| trace.gpu_ops.get(*row).is_some_and(|op| op.device.0 as usize == device);
+    let next_row = (row..trace.gpu_ops.len()).find(is_first)?;
+    let gap = Gap { device, start: Ns(i64::MIN / 4), end: busy.first, previous_row: None, next_row };
+    let (from, to) = unseen_after_launch(trace, &gap, &|name| context.call_kind(name))?;
+    Some(to.since(from)).filter(|length| *length > MIN_UNSEEN)
+}
+
+fn graphs_traced_whole(trace: &Trace) -> Option<Row> {
+    let replays = trace.graph_replays.len();
+    if replays == 0 {
+        return None;
+    }
+    let total = trace.graph_replays.iter().fold(Ns::ZERO, |sum, replay| sum + replay.duration);
+    let text = format!(
+        "{} CUDA graph replay{} ({}) {} recorded as a whole, so their kernels are missing. Capture again with \
+         `--cuda-graph-trace=node`.",
+        grouped(replays as u64),
+        if replays == 1 { "" } else { "s" },
+        ms(total),
+        if replays == 1 { "was" } else { "were" },
+    );
+    Some(("graphs-traced-whole", text, "kernels, categories, shares, launches"))
+}
+
+fn clock_skew(context: &Context) -> Option<Row> {
+    let latencies = &context.details().latencies;
+    let (early, worst) = (latencies.before_call, latencies.max_before_call);
+    if early == 0 {
+        return None;
+    }
+    let text = format!(
+        "{} kernel{} before the launch call begins, by up to {:.1} us, so the clocks of host and GPU differ. Launch \
+         latencies and the causes of short idle gaps are unreliable.",
+        grouped(early),
+        if early == 1 { " starts" } else { "s start" },
+        worst.0 as f64 / 1e3
+    );
+    Some(("clock-skew", text, "launch latency, causes of idle time"))
+}
+
+fn capture_overhead(context: &Context, sections: &Sections) -> Option<Row> {
+    let rows = &sections.get("gpu_idle")?.rows;
+    let host_pct = rows.iter().map(|row| {
+        let window = row.amount("window_ms") - row.amount("unseen_ms");
+        if window > 0.0 { 100.0 * (row.amount("host_late_ms") + row.amount("drained_ms")) / window } else { 0.0 }
+    });
+    if host_pct.fold(0.0, f64::max) < MIN_HOST_PCT {
+        return None;
+    }
+    let frames = context.trace.events.python_frames;
+    let reason = if frames > 0 {
+        format!("Python stacks were recorded ({} frames)", grouped(frames))
+    } else {
+        format!("A launch call takes {:.0} us on average", slow_launch(context)?.0 as f64 / 1e3)
+    };
+    let text = format!(
+        "{reason}, which slows the host down. Idle time caused by the host is an upper bound; capture again without \
+         stacks to measure it."
+    );
+    Some(("capture-overhead", text, "idle time caused by the host, length of steps"))
+}
+
+/// The mean duration of a launch call, if it is unusually long.
+fn slow_launch(context: &Context) -> Option<Ns> {
+    let (mut count, mut total) = (0_u64, Ns::ZERO);
+    let launches = context.trace.calls.iter().filter(|call| context.call_kind(call.name) == CallKind::Launch);
+    for call in launches.filter(|call| call.duration < LOADS_CODE) {
+        count += 1;
+        total += call.duration;
+    }
+    let mean = Ns(total.0 / i64::try_from(count.max(1)).unwrap_or(i64::MAX));
+    (count >= MIN_LAUNCHES && mean > SLOW_LAUNCH).then_some(mean)
+}
+
+fn single_step(sections: &Sections) -> Option<Row> {
+    let steps = sections.get("steps").filter(|steps| steps.missing.is_none())?;
+    let count: f64 = steps.rows.iter().map(|row| row.amount("steps")).sum();
+    let text = "The trace contains one step, so the spread over steps is unknown. Its first gaps may be those of the \
+                capture, because the queue of the GPU was empty when it began.";
+    (count == 1.0).then(|| ("single-step", text.to_owned(), "percentiles of steps, idle time at the start of the step"))
+}
+
+fn one_rank_of_many(trace: &Trace) -> Option<Row> {
+    let job = trace.job.as_deref().filter(|job| job.world_size > 1)?;
+    // A file of merged ranks has one named process for each rank.
+    let ranks = trace.processes.iter().filter(|process| !process.name.is_empty()).count();
+    let text = format!(
+        "The file contains rank {} of {}. It does not show whether communication transfers data or waits for another \
+         rank; `gpuprism ranks` decides with the files of all ranks.",
+        job.rank, job.world_size
+    );
+    (ranks <= 1).then_some(("one-rank-of-many", text, "communication"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::testing::*;
+    use crate::trace::Job;
+    use crate::trace::testing::TestTrace;
+
+    fn ids(trace: &Trace) -> Vec<String> {
+        let run = analyze(trace);
+        rows_of(run.sections.get("trust").unwrap(), &["id"])
+    }
+
+    fn text(trace: &Trace) -> String {
+        let run = analyze(trace);
+        words(run.sections["trust"].rows.first().unwrap(), "text").to_owned()
+    }
+
+    #[test]
+    fn a_complete_capture_has_no_rows() {
+        let trace =
+            TestTrace::new().in_us().launch(0..2).launches("k", 5..50).launch(6..8).launches("k", 50..90).finish();
+        assert_eq!(ids(&trace), [""; 0]);
+    }
+
+    #[test]
+    fn an_op_that_waits_on_an_idle_device_proves_unseen_work() {
+        let trace = |start: i64| {
+            let mut trace = TestTrace::new();
+            trace.in_us().launch(0..2).launches("k", 5..10).launch(6..8);
+            trace.launches("k", start..start + 10).finish()
+        };
+        assert!(text(&trace(3_010)).starts_with("GPU 0 executed work that is not in the file for 3.0 ms"));
+        assert_eq!(ids(&trace(1_010)), [""; 0]);
+        // Before the first op.
+        let first = |start: i64| TestTrace::new().in_us().launch(0..2).launches("k", start..start + 10).finish();
+        assert_eq!((ids(&first(1_010)), ids(&first(1_000))), (vec!["unseen-work".to_owned()], Vec::new()));
+    }
+
+    #[test]
+    fn the_wall_time_leaves_out_unseen_work() {
+        let mut trace = TestTrace::new();
+        trace.in_us().launch(0..2).launches("k", 5..10).launch(6..8).launches("k", 3_010..3_020);
+        let run = analyze(&trace.finish());
+        assert_eq!((run.wall.wall_ns, run.wall.bar_ns, run.wall.cpu_ns), (15_000, 15_000, 0));
+        assert_eq!((run.devices[0].idle_ns, run.devices[0].busy_share), (0, 1.0));
+        let idle = &run.sections["gpu_idle"].rows[0];
+        assert_eq!(["idle_pct_of_window", "unseen_ms"].map(|name| number(idle, name)), [0.0, 3.0]);
+    }
+
+    #[test]
+    fn python_frames_or_slow_launches_make_host_idle_time_an_upper_bound() {
+        let trace = |frames: u64, gap: i64, launch: i64| {
+            let mut trace = TestTrace::new();
+            for index in 0..120 {
+                let start = index * 1_000;
+                trace.in_us().launch(start - launch..start).launches("k", start..start + 1_000 - gap);
+            }
+            trace.builder.trace.events.python_frames = frames;
+            ids(&trace.finish())
+        };
+        assert_eq!(trace(100, 50, 5), ["capture-overhead"]);
+        assert_eq!(trace(0, 50, 16), ["capture-overhead"]);
+        assert_eq!(trace(0, 50, 15), [""; 0]);
+        assert_eq!(trace(100, 5, 5), [""; 0], "the host causes 0.5 % idle time");
+    }
+
+    #[test]
+    fn ops_that_start_before_their_launch_show_different_clocks() {
+        let early = |call: i64| ids(&TestTrace::new().launch(call..call + 10).launches("k", 5_000..9_000).finish());
+        assert_eq!((early(6_001), early(6_000)), (vec!["clock-skew".to_owned()], Vec::new()));
+    }
+
+    #[test]
+    fn one_step_has_no_spread() {
+        let steps = |count: i64| {
+            let mut trace = TestTrace::new();
+            for index in 0..count {
+                let start = 1_000 * index;
+                trace.range("step[DECODE bs=4]", start..start + 90);
+                trace.launch(start + 10..start + 20).launches("k", start + 30..start + 999);
+            }
+            ids(&trace.finish())
+        };
+        assert_eq!((steps(1), steps(2)), (vec!["single-step".to_owned()], Vec::new()));
+    }
+
+    #[test]
+    fn a_file_of_one_rank_of_a_job_is_named() {
+        let rank = |world_size: u32| {
+            let mut trace = TestTrace::new();
+            trace.launch(0..2).launches("k", 5..50);
+            trace.builder.trace.job = Some(Box::new(Job { rank: 3, world_size, ..Job::default() }));
+            trace.finish()
+        };
+        assert!(text(&rank(8)).starts_with("The file contains rank 3 of 8."));
+        assert_eq!(ids(&rank(1)), [""; 0]);
+    }
+
+    #[test]
+    fn graphs_traced_as_a_whole_hide_their_kernels() {
+        let trace = TestTrace::nsys().in_us().kernel("k", 0..5).replay(10..2_010).finish();
+        assert!(text(&trace).starts_with("1 CUDA graph replay (2.0 ms) was recorded as a whole"));
+    }
+
+    #[test]
+    fn rows_of_shared_traces() {
+        let step = |ids: &[&'static str]| [ids, &["single-step"]].concat();
+        for (file, expected) in [
+            ("sglang_qwen3_30b_b300_decode", step(&["capture-overhead"])),
+            ("sglang_qwen3_8b_mi300_decode", step(&["unseen-work", "capture-overhead"])),
+            ("sglang_qwen3_8b_mi300_extend", step(&["unseen-work"])),
+            ("vllm_mi300_decode_full_graph", step(&["unseen-work"])),
+            ("vllm_b200_eager_prefill", vec!["capture-overhead", "single-step", "one-rank-of-many"]),
+        ] {
+            let Some(trace) = torch(&format!("{file}.trace.json.gz")) else { return };
+            assert_eq!(ids(&trace), expected, "{file}");
+        }
+    }
+
+    /// One step of 10.44 ms, busy for 93.5 %, after 463 ms of work that the file does not contain.
+    #[test]
+    fn idle_time_of_a_shared_trace_leaves_out_unseen_work() {
+        let Some(trace) = torch("sglang_qwen3_8b_mi300_decode.trace.json.gz") else { return };
+        let run = analyze(&trace);
+        assert_eq!(run.wall.wall_ns / 10_000, 1_049);
+        assert_eq!((run.wall.busy_share * 1_000.0).round(), 931.0);
+    }
+}
