@@ -90,7 +90,7 @@ fn default_rules() -> Vec<(String, String)> {
     let rule = |line: &str| {
         let (regex, value) = line.trim().trim_end_matches(',').split_once("\": ")?;
         let value: serde_json::Value = serde_json::from_str(value).ok()?;
-        let category = value.as_str().or_else(|| value["category"].as_str())?.to_owned();
+        let category = value.as_str().or_else(|| value.get("category")?.as_str())?.to_owned();
         Some((serde_json::from_str(&format!("{regex}\"")).ok()?, category))
     };
     DEFAULT_SET.lines().filter_map(rule).collect()
