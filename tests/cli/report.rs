@@ -40,7 +40,7 @@ fn json_contains_the_hand_computed_numbers() {
     let devices = [device("0", 3, 25_000, UNION[0], WINDOW), device("1", 2, 18_000, UNION[1], 18_000)];
     assert_eq!(run["devices"], json!(devices));
     let kernel = |known: &Known| {
-        json!({"name": known.name, "short_name": known.name, "category": known.category, "count": known.count,
+        json!({"name": known.name, "short_name": known.name, "category": known.category, "category_source": "rule", "count": known.count,
             "duration_ns": known.duration, "elapsed_ns": known.fair, "exclusive_ns": known.exclusive,
             "fair_ns": known.fair, "elapsed_share": known.fair as f64 / 38_000.0,
             "mean_ns": known.duration as f64 / known.count as f64, "min_ns": known.range.0, "max_ns": known.range.1})
