@@ -5,6 +5,7 @@
 //! - [`ranges`], [`range_times`]: wall time and kernel time by range name.
 //! - [`repeats`]: the range that marks a repeated unit of work.
 //! - [`phases`], [`phase_names`]: prefill, decode and sampling, from words in range names.
+//! - [`shifted_durations`]: durations in graph replays that do not belong to their kernel names.
 //! - [`stages`]: steps of the serving engine and their stages, from annotations.
 //! - [`steps`]: length and interval of steps, by stage.
 
@@ -16,6 +17,7 @@ pub mod phases;
 pub mod range_times;
 pub mod ranges;
 mod repeats;
+pub(crate) mod shifted_durations;
 pub mod stages;
 pub mod steps;
 #[cfg(test)]
