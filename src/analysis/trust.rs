@@ -5,6 +5,7 @@ use super::context::Context;
 use super::labels;
 use super::section::{Section, Sections};
 use crate::analysis::host::idle_cause::{MIN_UNSEEN, unseen_after_launch};
+use crate::analysis::structure::shifted_durations::{ShiftedDurations, shifted_durations};
 use crate::analysis::time::gaps::{Busy, Gap};
 use crate::digits::grouped;
 use crate::rules::signals::CallKind;
@@ -27,6 +28,7 @@ pub(crate) fn trust(context: &Context, sections: &Sections) -> Section {
         Section::new("Limits of this trace", "launch calls, Python frames, steps and metadata of the trace", &COLUMNS);
     let rows = [
         unseen_work(context),
+        shifted(context),
         graphs_traced_whole(context.trace),
         clock_skew(context),
         capture_overhead(context, sections),
@@ -81,6 +83,20 @@ fn unseen_before(context: &Context, device: usize, busy: Busy) -> Option<Ns> {
     let gap = Gap { device, start: Ns(i64::MIN / 4), end: busy.first, previous_row: None, next_row };
     let (from, to) = unseen_after_launch(trace, &gap, &|name| context.call_kind(name))?;
     Some(to.since(from)).filter(|length| *length > MIN_UNSEEN)
+}
+
+fn shifted(context: &Context) -> Option<Row> {
+    let ShiftedDurations { layers, shifted } = shifted_durations(context);
+    if shifted == 0 {
+        return None;
+    }
+    let text = format!(
+        "In {} of {} repeated blocks of graph replays, the durations belong to neighbouring kernels, probably because the \
+         profiler lost records. Sums of a replay are right; the times of single kernels in it are not.",
+        grouped(shifted as u64),
+        grouped(layers as u64)
+    );
+    Some(("durations-shifted", text, "times and shares of kernels and categories, triage"))
 }
 
 fn graphs_traced_whole(trace: &Trace) -> Option<Row> {

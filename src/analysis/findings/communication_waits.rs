@@ -40,7 +40,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
                 Size::Unknown => (
                     Confidence::Low,
                     format!(
-                        "{calls} calls of one kernel take {times}. Their sizes are not recorded, so one rank does not \
+                        "{calls} calls of one kernel take {times}. The report does not know their sizes, so one rank does not \
                          show whether they wait or send more"
                     ),
                 ),
@@ -121,7 +121,7 @@ mod tests {
         let found = finding(&mut trace, "communication-waits").unwrap();
         assert_eq!(found.confidence, "low");
         assert!(
-            found.evidence.contains("may be waiting") && found.evidence.contains("sizes are not recorded"),
+            found.evidence.contains("may be waiting") && found.evidence.contains("does not know their sizes"),
             "{found:?}"
         );
         assert!(finding(&mut trace, "exposed-communication").is_none(), "nobody knows whether an overlap helps");

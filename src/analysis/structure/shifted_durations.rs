@@ -7,10 +7,11 @@
 //! [`MAX_PERIOD`].
 
 use crate::analysis::classified::ClassifiedTrace;
+use crate::ordering;
 use crate::rules::signals::CallKind;
 use crate::trace::{CallId, NameId};
 use foldhash::fast::RandomState;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The number of replayed ops that are examined, to limit time and memory.
 const MAX_OPS: usize = 65_536;
@@ -50,7 +51,7 @@ struct Replay {
 /// Compares the layers of all replays that consist of repeated layers.
 pub(crate) fn shifted_durations(classified: &ClassifiedTrace) -> ShiftedDurations {
     let replays = first_replays(classified);
-    let mut by_names: HashMap<&[u32], Vec<&[f64]>, RandomState> = HashMap::default();
+    let mut by_names: BTreeMap<&[u32], Vec<&[f64]>> = BTreeMap::new();
     for replay in &replays {
         by_names.entry(&replay.names).or_default().push(&replay.durations_ns);
     }
@@ -136,7 +137,7 @@ fn compare_layers(names: &[u32], replays: &[&[f64]], period: usize) -> ShiftedDu
 fn median_at(replays: &[&[f64]], position: usize, period: usize) -> f64 {
     let layers = replays.iter().flat_map(|replay| replay.iter().skip(position).step_by(period));
     let mut durations: Vec<f64> = layers.copied().collect();
-    durations.sort_by(f64::total_cmp);
+    ordering::sort_by(&mut durations, f64::total_cmp);
     durations.get(durations.len() / 2).copied().unwrap_or(1.0)
 }
 
