@@ -83,11 +83,12 @@ async function native(file, args = [], ...others) {
   return stdout.toString();
 }
 
-/** The bytes of the triage's sections, which are the last of a run and so the last of a report. */
+/** The bytes of the triage's sections, up to the next section or the end of the report. */
 function triageBytes(text) {
-  const at = text.indexOf('"triage_catalog"');
-  assert.notEqual(at, -1);
-  return text.slice(at);
+  const from = text.indexOf('"triage_catalog"');
+  assert.notEqual(from, -1);
+  const to = text.indexOf('"trust": {', from);
+  return text.slice(from, to === -1 ? undefined : to).replace(/[\s,}\]]+$/, '');
 }
 
 /** Asserts that the triage in the page's report is the command line's and that the rest is the report without it. */

@@ -205,7 +205,7 @@ fn detail(
     let (owned, busy) = owned_and_busy(trace, sharing, matching);
     section.figure("launches", durations.len());
     section.figure("total_time_ns", sum(durations));
-    section.figure("busy_share_pct", Value::pct(owned, busy));
+    section.figure("elapsed_share_pct", Value::pct(owned, busy));
     let [.., mean, shortest, p50, p90, p99, longest] = DETAIL;
     for (name, value) in [mean, shortest, p50, p90, p99, longest].iter().zip(statistics_us(durations)) {
         section.figure(name, value);
@@ -445,7 +445,7 @@ mod tests {
     #[test]
     fn figures_callers_and_neighbours_match_hand_computed_values() {
         let found = find(&example_trace(), "k");
-        let figures = ["launches", "total_time_ns", "busy_share_pct", "p50_duration_us", "p90_duration_us"];
+        let figures = ["launches", "total_time_ns", "elapsed_share_pct", "p50_duration_us", "p90_duration_us"];
         // Busy: 40 of the 52 nanoseconds.
         assert_eq!(figures.map(|name| number(&found.detail.summary, name)), [2.0, 40.0, 4_000.0 / 52.0, 0.02, 0.028]);
         let callers = rows_of(&found.callers, &["api_name", "range_name", "call_count", "total_time_ns"]);

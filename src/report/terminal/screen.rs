@@ -384,8 +384,11 @@ fn cut(mut lines: Vec<String>, limit: usize) -> Vec<String> {
     if lines.len() > limit {
         lines.truncate(limit);
         if let Some(last) = lines.last_mut() {
-            let kept = last.trim_end_matches(['.', ',', ';', ':', ' ']).to_owned();
-            *last = kept + "…";
+            // The ellipsis takes the place of a mark or of the last word, so that the line does not get longer.
+            let kept = last.trim_end_matches(['.', ',', ';', ':', ' ']);
+            let kept =
+                if kept.len() < last.len() { kept } else { last.rsplit_once(' ').map_or(kept, |(words, _)| words) };
+            *last = format!("{kept}…");
         }
     }
     lines
