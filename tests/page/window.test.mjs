@@ -288,9 +288,10 @@ test('Perfetto receives the window as a readable file, and only Perfetto\'s page
   await close();
 });
 
-/** Writes decode steps of two kernels each: so many ops that the page shows partial results first. */
+/** Writes so many ops that the page shows partial results first. A third are migrations of unified memory, which are a finding. */
 async function largeTrace() {
-  const kernel = (at) => `{"ph":"X","cat":"kernel","name":"kernel_${at % 3}","pid":0,"tid":7,"ts":${10 * at},"dur":${4 + (at % 5)},"args":{"device":0,"stream":7}}`;
+  const names = ['kernel_0', 'kernel_1', '[CUDA memcpy Unified Host-to-Device]'];
+  const kernel = (at) => `{"ph":"X","cat":"kernel","name":"${names[at % 3]}","pid":0,"tid":7,"ts":${10 * at},"dur":${4 + (at % 5)},"args":{"device":0,"stream":7}}`;
   const folder = await mkdtemp(join(tmpdir(), 'gpuprism-window-'));
   const path = join(folder, 'large.json');
   await writeFile(path, `{"traceEvents":[${Array.from({ length: 310_000 }, (_, at) => kernel(at)).join(',')}]}`);
