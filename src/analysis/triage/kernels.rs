@@ -181,6 +181,11 @@ fn cells(row: &KernelRow, rules: &FrameRules, elapsed: &ElapsedTimes) -> [Value;
 }
 
 impl KernelRow {
+    /// The short name of the first of its names in the trace.
+    pub(super) fn short_name<'a>(&self, view: &'a View) -> &'a str {
+        self.ids.first().and_then(|id| view.name(*id)).map_or("", |name| &name.short)
+    }
+
     /// A row of one launch without shares and call sites.
     #[cfg(test)]
     pub(super) fn for_test(stage: Stage, name: &str, category: &str, duration_ns: i64) -> Self {

@@ -3,7 +3,6 @@
 
 use super::call_sites::CallSites;
 use super::kernel_names::{KernelName, kernel_names};
-use super::kernels::KernelRow;
 use super::serving::{Framework, ServerArgs};
 use super::times::Times;
 use crate::analysis::classified::ClassifiedTrace;
@@ -75,11 +74,6 @@ impl<'a> View<'a> {
     /// The properties of a name.
     pub fn name(&self, id: NameId) -> Option<&KernelName> {
         self.names.get(id.0 as usize)
-    }
-
-    /// The short name of a row: that of its first name in the trace.
-    pub(super) fn short_name(&self, row: &KernelRow) -> &str {
-        row.ids.first().and_then(|id| self.name(*id)).map_or("", |name| &name.short)
     }
 
     /// The times of all stages, computed at the first call.

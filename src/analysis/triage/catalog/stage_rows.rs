@@ -120,7 +120,7 @@ impl<'a> StageRows<'a> {
     pub(super) fn new(view: &'a View, stage: Stage, rows: &'a [KernelRow]) -> Self {
         let of_stage = rows.iter().enumerate().filter(|(_, row)| row.stage == stage);
         let rows: Vec<StageRow> = of_stage.map(|(index, row)| StageRow::new(index, row)).collect();
-        let short_names = rows.iter().map(|row| view.short_name(row.row)).collect();
+        let short_names = rows.iter().map(|row| row.row.short_name(view)).collect();
         Self { stage, rows, short_names, total: view.times().of_stage(stage).duration }
     }
 

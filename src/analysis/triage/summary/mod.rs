@@ -84,7 +84,7 @@ fn dominated_by(view: &View, stage: Stage, duration: Ns, rows: &[KernelRow], ove
     const MIN_DOMINANT_IDLE_PCT: f64 = 50.0;
     let rows: Vec<&KernelRow> = rows.iter().filter(|row| row.stage == stage).collect();
     let largest = rows.iter().max_by_key(|row| (row.duration_ns, Reverse(row.name.as_str())))?;
-    let (kernel, share) = (view.short_name(largest), percent(Ns(largest.duration_ns), duration));
+    let (kernel, share) = (largest.short_name(view), percent(Ns(largest.duration_ns), duration));
     let work = format!("{}; largest kernel {kernel} ({share:.1} %)", largest_categories(&rows, duration));
     Some(match idle_pct(stage, overlaps) {
         None => work,
