@@ -4,7 +4,7 @@
 //! - [`latencies`], [`launch_latency`]: time from the return of a launch call to the start of its kernel.
 //! - [`launched_work`]: the GPU time window of the work that a range of the host launched.
 //! - [`idle`], [`idle_cause`]: idle time of each device, and its cause.
-//! - [`blocking_calls`], [`blocked`], [`barriers`]: calls that block a thread, and the GPU idle time they cause.
+//! - [`blocking_calls`], [`barriers`]: calls that block a thread, and the GPU idle time they cause.
 
 pub mod barriers;
 pub mod blocking_calls;
