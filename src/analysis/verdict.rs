@@ -250,7 +250,13 @@ impl Bound {
             }
             Self::Communication => {
                 let exposed = percent(times.exposed / times.busy);
-                let words = format!("; bound by communication, which runs alone for {exposed} of the busy time");
+                let waits = section(run, "findings")
+                    .is_some_and(|findings| findings.rows.iter().any(|row| row.text("id") == "communication-waits"));
+                let words = if waits {
+                    format!("; communication runs alone for {exposed} of the busy time and may wait for other ranks")
+                } else {
+                    format!("; bound by communication, which runs alone for {exposed} of the busy time")
+                };
                 text.push(words, Some(("nccl_ops", None)));
             }
             Self::Overlap => {
