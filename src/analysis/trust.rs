@@ -4,6 +4,7 @@
 use super::context::Context;
 use super::labels;
 use super::section::{Section, Sections};
+use crate::analysis::findings::format_time;
 use crate::analysis::host::idle_cause::{MIN_UNSEEN, unseen_after_launch};
 use crate::analysis::structure::shifted_durations::{ShiftedDurations, shifted_durations};
 use crate::analysis::time::gaps::{Busy, Gap};
@@ -45,8 +46,8 @@ pub(crate) fn trust(context: &Context, sections: &Sections) -> Section {
 /// Id, text, and the results that it affects.
 type Row = (&'static str, String, &'static str);
 
-fn ms(time: Ns) -> String {
-    format!("{:.1} ms", time.0 as f64 / 1e6)
+fn time_words(time: Ns) -> String {
+    format_time(time.0 as f64 / 1e6)
 }
 
 fn unseen_work(context: &Context) -> Option<Row> {
@@ -68,7 +69,7 @@ fn unseen_work(context: &Context) -> Option<Row> {
         "GPU {gpu} executed work that is not in the file for {}, probably launched before the capture began: ops started \
          that long after their launch although nothing visible ran before them. This time counts neither as idle nor as \
          part of the window{}.",
-        ms(inside + before),
+        time_words(inside + before),
         if inside == Ns::ZERO { ", because it is before the first op" } else { "" }
     );
     Some(("unseen-work", text, "idle time, blocked time of copies and calls, steps at the start"))
@@ -110,7 +111,7 @@ fn graphs_traced_whole(trace: &Trace) -> Option<Row> {
          `--cuda-graph-trace=node`.",
         grouped(replays as u64),
         if replays == 1 { "" } else { "s" },
-        ms(total),
+        time_words(total),
         if replays == 1 { "was" } else { "were" },
     );
     Some(("graphs-traced-whole", text, "kernels, categories, shares, launches"))
