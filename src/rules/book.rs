@@ -449,5 +449,7 @@ mod tests {
         assert_eq!(category("sglang", "llama", "allreduce_fusion_kernel_oneshot_lamport"), "misc");
         assert_eq!(category("sglang", "llama", "rotary_embedding_kernel"), "misc");
         assert_eq!(category("vllm", "llama", "[CUDA memcpy Host-to-Device]"), "non-gpu-H_D_memops");
+        let pageable = "[CUDA memcpy Host-to-Device] (Pageable -> Device)";
+        assert_eq!(category("vllm", "llama", pageable), "non-gpu-H_D_memops");
     }
 }

@@ -380,6 +380,7 @@ mod tests {
         for name in [
             "triton_poi_fused_add_0",
             "[CUDA memcpy Host-to-Device]",
+            "[CUDA memcpy Host-to-Device] (Pageable -> Device)",
             "Memcpy HtoD (Pageable -> Device)",
             "Memset (Device)",
             "",

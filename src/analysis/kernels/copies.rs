@@ -172,6 +172,7 @@ mod tests {
         for (name, expected) in [
             ("[CUDA memcpy Host-to-Device]", "H2D"),
             ("[CUDA memcpy Device-to-Host]", "D2H"),
+            ("[CUDA memcpy Device-to-Host] (Device -> Pageable)", "D2H"),
             ("[CUDA memcpy Peer-to-Peer]", "P2P"),
             ("[CUDA memcpy Array-to-Device]", "A2D"),
             ("[CUDA memcpy HtoD]", "H2D"),

@@ -53,8 +53,11 @@ pub(super) fn read_ops(import: &mut Import<'_>) -> PendingNames {
     let columns: &[&[&str]] = &[&["demangledName"], &["shortName"], &["mangledName"], &["name"]];
     read_table(import, &KERNELS, OpKind::Kernel, columns, &mut |cells| names.of_row(cells, named));
     let mut copy_names = CopyNames::new(import);
-    let columns: &[&[&str]] = &[&["copyKind"], &["bytes"]];
-    read_table(import, &COPIES, OpKind::Copy, columns, &mut |cells| copy_names.name(&mut names, cells.int(FIRST_OWN)));
+    let columns: &[&[&str]] = &[&["copyKind"], &["bytes"], &["srcKind"], &["dstKind"]];
+    read_table(import, &COPIES, OpKind::Copy, columns, &mut |cells| {
+        let memory = (cells.int(FIRST_OWN + 2), cells.int(FIRST_OWN + 3));
+        copy_names.name(&mut names, cells.int(FIRST_OWN), memory)
+    });
     read_table(import, &SETS, OpKind::Set, &[&[], &["bytes"]], &mut |_| names.text("[CUDA memset]"));
     names
 }
@@ -103,9 +106,15 @@ fn read_table(
     import.count_damage(read);
 }
 
+/// Numbers of `ENUM_CUDA_MEM_KIND`. They are those of nsys, not of CUPTI, where 0 is unknown.
+const PAGEABLE: Option<i64> = Some(0);
+const DEVICE_MEMORY: Option<i64> = Some(2);
+
 struct CopyNames {
     labels: HashMap<i64, String, RandomState>,
     names: HashMap<i64, NameId, RandomState>,
+    /// Names of copies from pageable memory and to it.
+    pageable_names: [HashMap<i64, NameId, RandomState>; 2],
 }
 
 impl CopyNames {
@@ -115,14 +124,22 @@ impl CopyNames {
         if let Some(table) = import.schema.find(&COPY_KINDS) {
             labels.extend(names_by_number(&mut import.scanner, table, &["id"], &["label"], |kind| kind));
         }
-        Self { labels, names: HashMap::default() }
+        Self { labels, names: HashMap::default(), pageable_names: Default::default() }
     }
 
-    /// Returns the name as `nsys stats -r cuda_gpu_trace` prints it.
-    fn name(&mut self, names: &mut PendingNames, kind: Option<i64>) -> NameId {
+    /// Returns the name as `nsys stats -r cuda_gpu_trace` prints it. If one side is pageable memory, the name says so, as those
+    /// of `torch.profiler` do. `memory` are the kinds of the source and the target. The other side must be device memory,
+    /// because an exporter that does not know the kinds could write zeros.
+    fn name(&mut self, names: &mut PendingNames, kind: Option<i64>, memory: (Option<i64>, Option<i64>)) -> NameId {
         let kind = kind.unwrap_or(0);
         let label = self.labels.get(&kind).map_or("Unknown", String::as_str);
-        *self.names.entry(kind).or_insert_with(|| names.text(&format!("[CUDA memcpy {label}]")))
+        let [from_pageable, to_pageable] = &mut self.pageable_names;
+        let (known, suffix) = match memory {
+            (PAGEABLE, DEVICE_MEMORY) => (from_pageable, " (Pageable -> Device)"),
+            (DEVICE_MEMORY, PAGEABLE) => (to_pageable, " (Device -> Pageable)"),
+            _ => (&mut self.names, ""),
+        };
+        *known.entry(kind).or_insert_with(|| names.text(&format!("[CUDA memcpy {label}]{suffix}")))
     }
 }
 

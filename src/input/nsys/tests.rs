@@ -298,6 +298,23 @@ fn copies_have_the_names_that_nsys_prints() {
 }
 
 #[test]
+fn copies_of_pageable_memory_are_named_by_their_memory_kinds() {
+    let columns = "start, end, copyKind, srcKind, dstKind";
+    let connection = export(&format!("CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY ({columns})"));
+    // Pageable both ways, pinned both ways, and kinds that were not recorded.
+    let rows = [[1, 2, 1, 0, 2], [2, 3, 2, 2, 0], [3, 4, 1, 1, 2], [4, 5, 2, 2, 1], [5, 6, 1, 0, 0]];
+    integers(&connection, "CUPTI_ACTIVITY_KIND_MEMCPY", columns, &rows);
+    let names = [
+        "[CUDA memcpy Host-to-Device] (Pageable -> Device)",
+        "[CUDA memcpy Device-to-Host] (Device -> Pageable)",
+        "[CUDA memcpy Host-to-Device]",
+        "[CUDA memcpy Device-to-Host]",
+        "[CUDA memcpy Host-to-Device]",
+    ];
+    assert_eq!(op_names(&trace(&connection)), names);
+}
+
+#[test]
 fn only_emit_nvtx_numbers_are_removed_from_range_names() {
     let connection = export("CREATE TABLE NVTX_EVENTS (start, end, eventType, text, globalTid)");
     let texts = [
