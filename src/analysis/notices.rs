@@ -259,7 +259,7 @@ fn same_stream_overlap(count: u64) -> Option<Notice> {
             "overlap_on_a_stream",
             count,
             format!("{} before the previous one on the same stream has ended", counted(count, "GPU op starts", "GPU ops start")),
-            "Programmatic dependent launch or clock artifacts cause this. All ops count; busy time counts overlaps once.",
+            "Programmatic dependent launch (NVIDIA GPUs) or clock artifacts cause this. All ops count; busy time counts overlaps once.",
         )
     })
 }
