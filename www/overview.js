@@ -50,8 +50,9 @@ function showFindings(findings, onTable) {
 }
 
 /** @param {Finding} finding @param {OnTable} onTable */
-function findingItem({ run, severity, title, cost, evidence, action, table }, onTable) {
+function findingItem({ run, severity, confidence, title, cost, evidence, action, table }, onTable) {
   return el('li', {}, el('h3', {}, severityMark(severity), table ? tableLink(title, table, onTable) : title, cost && el('span', { class: 'cost' }, cost)),
+    confidence && el('p', { class: 'note' }, `Confidence: ${confidence}`),
     run && el('p', { class: 'note' }, run),
     el('ul', { class: 'note' }, ...evidence.map((line) => el('li', {}, ...words(line)))),
     ...action.map((line) => el('p', {}, ...words(line))));

@@ -22,7 +22,7 @@ const ROWS_AT_ONCE = 200;
 /** Rows of one request. Printing cannot wait for a second one. */
 export const ROWS_PER_REQUEST = 500;
 /** Tables whose cells can have several lines. Their rows differ in height, so they cannot be virtual. */
-const TALL_TABLES = /^(triage_.*|notices|findings)$/;
+const TALL_TABLES = /^(triage_.*|notices|findings|trust)$/;
 /** @type {Set<ColumnKind>} */
 const NUMERIC = new Set(['count', 'time', 'share']);
 

@@ -75,6 +75,8 @@ export interface Finding {
   run: string;
   id: string;
   severity: 'high' | 'medium' | 'low';
+  /** Empty in reports of other tools. */
+  confidence: 'high' | 'medium' | 'low' | '';
   title: string;
   cost: string;
   evidence: string[];

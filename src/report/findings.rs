@@ -33,6 +33,16 @@ pub struct Finding<'a> {
     pub table: &'a str,
 }
 
+impl Finding<'_> {
+    /// Severity and confidence: `high, confidence medium`.
+    pub(super) fn grade(&self) -> String {
+        match self.confidence {
+            "" => self.severity.to_owned(),
+            confidence => format!("{}, confidence {confidence}", self.severity),
+        }
+    }
+}
+
 /// All findings; those of several runs are sorted by cost.
 pub fn findings(report: &Report) -> Vec<Finding<'_>> {
     let labels = report.labels();

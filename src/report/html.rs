@@ -151,7 +151,7 @@ fn finding_item(finding: &Finding) -> String {
     let run = if finding.run.is_empty() { String::new() } else { format!("{}: ", finding.run) };
     format!(
         "<li class=\"{class}\"><strong>{}</strong> <span>{}{}</span> <em>{}</em>{}<span class=\"advice\">{}</span></li>\n",
-        escape(finding.severity),
+        escape(&finding.grade()),
         escape(&run),
         escape(finding.title),
         escape(&finding.cost),

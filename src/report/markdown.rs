@@ -52,7 +52,7 @@ pub fn table(table: &Table) -> String {
 fn item(finding: &Finding) -> String {
     let run = if finding.run.is_empty() { String::new() } else { format!("{}: ", escape(&finding.run)) };
     let cost = if finding.cost.is_empty() { String::new() } else { format!(", {}", escape(&finding.cost)) };
-    let mut text = format!("\n- **{run}{}** ({}{cost})", escape(finding.title), escape(finding.severity));
+    let mut text = format!("\n- **{run}{}** ({}{cost})", escape(finding.title), escape(&finding.grade()));
     for line in &finding.evidence {
         text += &format!("\n  - {}", escape(line));
     }

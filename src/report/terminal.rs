@@ -71,10 +71,10 @@ pub fn one_table(report: &Report, table: Table, limit: usize) -> String {
     section(&table, limit).trim_start().to_owned()
 }
 
-/// A finding: severity, title and cost; then evidence; then the action.
+/// A finding: severity, confidence, title and cost; then evidence; then the action.
 fn paragraph(finding: &Finding) -> String {
     let cost = if finding.cost.is_empty() { String::new() } else { format!(" ({})", finding.cost) };
-    let mut text = format!("\n  {}: {}{}\n", clean(finding.severity), clean(finding.title), clean(&cost));
+    let mut text = format!("\n  {}: {}{}\n", clean(&finding.grade()), clean(finding.title), clean(&cost));
     finding.evidence.iter().for_each(|line| text += &wrapped("    - ", "      ", line));
     finding.action.iter().for_each(|line| text += &wrapped("    > ", "      ", line));
     text

@@ -18,7 +18,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         let rate = summary.number(&format!("{direction}_gb_per_s"))?;
         let bytes = bytes(direction);
         let words = if direction == "h2d" { "to the GPU" } else { "to the host" };
-        (bytes >= 0.01 * all_bytes).then(|| format!("{:.2} GB {words} at {rate:.1} GB/s", bytes / 1e9))
+        (bytes > 0.0 && bytes >= 0.01 * all_bytes).then(|| format!("{:.2} GB {words} at {rate:.1} GB/s", bytes / 1e9))
     });
     let rates: Vec<String> = directions.collect();
     let rates = if rates.is_empty() { String::new() } else { format!("; {} on all GPUs", rates.join(", ")) };
@@ -64,6 +64,15 @@ mod tests {
         assert_eq!(found.cost_ms, 1.0);
         assert!(found.evidence.contains("0.02 GB to the GPU at 20.0 GB/s"), "{found:?}");
         assert!(!found.action.contains("pin"), "{found:?}");
+    }
+
+    #[test]
+    fn copies_of_unknown_size_have_no_rate() {
+        let mut trace = TestTrace::nsys();
+        trace.in_us().kernel("[CUDA memcpy Host-to-Device]", 0..1_000);
+        trace.stream(8).kernel("saxpy", 1_000..9_000);
+        let found = finding(&mut trace, "host-copies").unwrap();
+        assert!(!found.evidence.contains("GB"), "{found:?}");
     }
 
     #[test]

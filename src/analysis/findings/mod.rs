@@ -26,7 +26,7 @@ pub(crate) use situation::format_time;
 use crate::analysis::context::Context;
 use crate::analysis::section::{Section, Sections};
 use crate::ordering;
-use finding::Finding;
+use finding::{Confidence, Finding};
 use situation::Situation;
 
 /// All findings. A function returns `None` if the trace does not prove its finding.
@@ -61,8 +61,9 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Section {
     findings.truncate(MAX_FINDINGS);
     for finding in findings {
         let share = situation.share(finding.cost_ms);
+        // An uncertain cause is never of high severity, however large its cost.
         let severity = match share {
-            share if share >= thresholds.high_severity_share => "high",
+            share if share >= thresholds.high_severity_share && finding.confidence > Confidence::Low => "high",
             share if share >= thresholds.medium_severity_share => "medium",
             _ => "low",
         };
@@ -95,6 +96,30 @@ mod tests {
         assert_eq!(rows_of(&section, &["id"]), ["host-late", "unified-memory-migration"]);
         let row = &section.rows[1];
         assert_eq!((number(row, "cost_ms"), words(row, "severity")), (2.0, "medium"));
+    }
+
+    #[test]
+    fn an_uncertain_finding_is_not_of_high_severity() {
+        let grade = |message_bytes: u64| {
+            let mut trace = crate::trace::testing::TestTrace::new();
+            trace.in_us();
+            for (start, duration) in (0..).step_by(1_000).zip([50, 50, 50, 50, 950, 950]) {
+                let message = crate::trace::Collective {
+                    operation: "allreduce".to_owned(),
+                    bytes_in: Some(message_bytes).filter(|bytes| *bytes > 0),
+                    ..crate::trace::Collective::default()
+                };
+                trace.kernel("gemm", start..start + 1_000 - duration);
+                trace.kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", start + 1_000 - duration..start + 1_000);
+                trace.message(message);
+            }
+            let section = findings_of(&mut trace);
+            let row = &section.rows[0];
+            assert_eq!(words(row, "id"), "communication-waits");
+            [words(row, "severity").to_owned(), words(row, "confidence").to_owned()]
+        };
+        assert_eq!(grade(0), ["medium", "low"], "nobody knows whether calls of unknown sizes wait");
+        assert_eq!(grade(8)[0], "high");
     }
 
     #[test]
