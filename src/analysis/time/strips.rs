@@ -5,6 +5,7 @@
 //! device adds up to its busy time.
 
 use crate::analysis::categories::Categories;
+use crate::analysis::time::long_gaps::LongGaps;
 use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::{RuleSet, names};
@@ -32,7 +33,7 @@ pub struct Strip {
     pub stream: Option<i64>,
     /// Time with at least one op running.
     pub busy: Ns,
-    /// `busy` over the length of the whole trace.
+    /// `busy` over the length of the whole trace, without the time in which the device executed work that the trace does not contain.
     pub busy_share: f64,
     /// Time by category.
     pub times: Vec<Ns>,
@@ -64,7 +65,9 @@ pub fn strips(trace: &Trace, rules: &RuleSet, columns: usize) -> Option<Strips> 
     let stream_lane = |device: DeviceId, stream: i64| lanes.iter().position(|lane| *lane == (device, Some(stream)));
     // Consecutive ops are often on the same stream.
     let mut last = None;
-    for op in trace.gpu_ops.iter() {
+    let mut long_gaps = LongGaps::new(trace.devices.len());
+    for (row, op) in trace.gpu_ops.iter().enumerate() {
+        long_gaps.add(row, &op);
         let key = (op.device, op.stream);
         let (device_index, stream_index) = match last {
             Some((last_key, indices)) if last_key == key => indices,
@@ -79,11 +82,13 @@ pub fn strips(trace: &Trace, rules: &RuleSet, columns: usize) -> Option<Strips> 
         }
     }
     let width = categories.len().max(1);
+    let unseen = long_gaps.unseen(trace);
+    let seen_ns = |device: DeviceId| scale.length() - unseen.get(device.0 as usize).map_or(0, |time| time.0);
     let strips = lanes.iter().zip(builders).map(|((device, stream), builder)| Strip {
         device: trace.devices.get(device.0 as usize).map(|device| device.id.clone()).unwrap_or_default(),
         stream: *stream,
         busy: builder.busy,
-        busy_share: builder.busy.0 as f64 / scale.length() as f64,
+        busy_share: builder.busy.0 as f64 / seen_ns(*device).max(1) as f64,
         times: (0..width).map(|category| builder.time_of(category, width)).collect(),
         columns: builder.times.chunks(width).map(<[Ns]>::to_vec).collect(),
     });
@@ -228,6 +233,18 @@ mod tests {
 
     fn sums(strip: &Strip) -> Vec<Vec<i64>> {
         strip.columns.iter().map(|column| column.iter().map(|time| time.0).collect()).collect()
+    }
+
+    #[test]
+    fn the_busy_share_leaves_out_the_time_of_unseen_work() {
+        let share = |call_end_us: i64| {
+            let mut trace = TestTrace::new();
+            trace.in_us().kernel("gemm", 0..1_000);
+            trace.launch(900..call_end_us).launches("gemm", 99_000..100_000);
+            strips_of(&trace.finish(), 10).unwrap().strips[0].busy_share
+        };
+        assert_eq!(share(1_000), 1.0, "98 ms between the launch and the op are work that the trace does not contain");
+        assert_eq!(share(98_990), 0.02, "the host launched late");
     }
 
     #[test]
