@@ -39,9 +39,6 @@ pub(super) struct LaunchGaps {
     pub(super) pauses: Gaps,
     /// Launched in time, but short: the turnaround between eager ops.
     pub(super) turnaround: Gaps,
-    /// Ops that started after a gap because they were launched late, also after blocking calls.
-    late_ops: u64,
-    ops: u64,
     pub(super) kernel_time: Ns,
     /// Kernel time that graph replays launched.
     pub(super) replayed: Ns,
@@ -51,12 +48,6 @@ pub(super) struct LaunchGaps {
 }
 
 impl LaunchGaps {
-    /// False if almost every op was launched late: then the host is slower than the GPU without any blocking call.
-    pub(super) fn is_host_ever_ahead(&self) -> bool {
-        const MIN_SHARE_AHEAD: f64 = 0.1;
-        (self.late_ops as f64) < (1.0 - MIN_SHARE_AHEAD) * self.ops.saturating_sub(1) as f64
-    }
-
     /// The part of the late gaps that `some` of them are.
     pub(super) fn share_of_late(&self, some: Gaps) -> f64 {
         let late = self.preparation.total + self.eager.total + self.pauses.total;
@@ -112,9 +103,6 @@ pub(super) fn launch_gaps(context: &Context, is_engine: bool) -> Vec<LaunchGaps>
             && let Some(parts) = idle.add(&rules, &gap)
         {
             let late = parts.length_of(IdleCause::HostLate);
-            if matches!(parts.main(), IdleCause::HostLate | IdleCause::Drained) {
-                lane.sums.late_ops += 1;
-            }
             if parts.main() == IdleCause::Drained {
                 lane.drained.add(parts.length_of(IdleCause::Drained));
             }
@@ -126,7 +114,6 @@ pub(super) fn launch_gaps(context: &Context, is_engine: bool) -> Vec<LaunchGaps>
                 lane.sums.turnaround.add(gap.length());
             }
         }
-        lane.sums.ops += 1;
         let op = trace.gpu_ops.get(work.row).filter(|op| op.kind == OpKind::Kernel);
         if let Some(op) = op {
             lane.sums.kernel_time += op.duration;
@@ -141,8 +128,8 @@ pub(super) fn launch_gaps(context: &Context, is_engine: bool) -> Vec<LaunchGaps>
             lane.sums.short_kernels += u64::from(op.duration < short);
         }
     });
-    let finished = lanes.into_iter().map(|mut lane| {
-        if !lane.sums.is_host_ever_ahead() {
+    let finished = lanes.into_iter().zip(&idle).map(|(mut lane, idle)| {
+        if !idle.is_host_ever_ahead() {
             lane.pending.add_all(lane.drained);
         }
         lane.end_pending(max_preparation_kernels);

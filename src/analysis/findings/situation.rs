@@ -10,7 +10,6 @@ use crate::analysis::section::{Record, Section, Sections};
 use crate::analysis::time::activity::Activity;
 use crate::analysis::unit::Unit;
 use crate::ordering;
-use crate::rules::signals::CallKind;
 use crate::trace::{DeviceId, Format, OpKind, Trace};
 
 /// The framework that launches the GPU work.
@@ -43,7 +42,7 @@ pub(super) struct DeviceTimes {
     pub(super) label: String,
     busy_share: f64,
     pub(super) host_late_ms: f64,
-    /// The drained time by name of the blocking call, longest first; empty if the host is never ahead.
+    /// The drained time by name of the blocking call, longest first.
     pub(super) drained_by: Vec<(String, f64)>,
     /// Time in which only communication ran.
     pub(super) exposed_communication_ms: f64,
@@ -245,21 +244,11 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
         let window_ms = row.amount("window_ms") - row.amount("unseen_ms");
         // Idle time before the first step and after the last is no delay of the steps.
         let outside_ms = if outside_ms > MIN_OUTSIDE_SHARE * window_ms { outside_ms } else { 0.0 };
-        // Memory kinds are part of the names of copies in torch traces only.
-        let has_pageable_copies = copies.pageable.count > 0 || context.trace.format != Format::TorchProfiler;
-        let mut drained_by = drained_by(context, index as usize, has_pageable_copies);
-        let drained_ms: f64 = drained_by.iter().map(|(_, ms)| ms).sum();
-        // A host that is never ahead of the GPU is late with or without blocking calls.
-        let never_ahead_ms =
-            if gaps.is_host_ever_ahead() { row.amount("drained_ms") - drained_ms } else { row.amount("drained_ms") };
-        if !gaps.is_host_ever_ahead() {
-            drained_by.clear();
-        }
         Some(DeviceTimes {
             label: row.words("device_id"),
             busy_share: if window_ms > 0.0 { row.amount("busy_ms") / window_ms } else { 0.0 },
-            host_late_ms: (row.amount("host_late_ms") + never_ahead_ms - outside_ms).max(0.0),
-            drained_by,
+            host_late_ms: (row.amount("host_late_ms") - outside_ms).max(0.0),
+            drained_by: drained_by(context, index as usize),
             exposed_communication_ms: activity.exposed() as f64 / 1e6,
             exposed_copies_ms: activity.only_copies() as f64 / 1e6,
             waits: waits.get_mut(index as usize).and_then(Option::take),
@@ -275,13 +264,9 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
 const MIN_OUTSIDE_SHARE: f64 = 0.2;
 
 /// The drained time of a device by name of the blocking call, longest first.
-fn drained_by(context: &Context, device: usize, has_pageable_copies: bool) -> Vec<(String, f64)> {
+fn drained_by(context: &Context, device: usize) -> Vec<(String, f64)> {
     let Some(idle) = context.survey().idle.get(device) else { return Vec::new() };
     let mut calls = idle.drained_by.clone();
-    if !has_pageable_copies {
-        // Without pageable memory, an asynchronous copy does not block.
-        calls.retain(|(call, _)| context.call_kind(*call) != CallKind::CopyAsync);
-    }
     ordering::sort_by_key(&mut calls, |(_, length)| std::cmp::Reverse(*length));
     let names = &context.trace.calls.names;
     calls.into_iter().map(|(call, length)| (names.get(call).to_owned(), length.0 as f64 / 1e6)).collect()

@@ -90,8 +90,8 @@ mod tests {
         let mut trace = TestTrace::new();
         trace.in_us();
         for start in (0..20).map(|index| index * 1_000) {
-            trace.launch(start..start).launches("gemm", start..start + 500);
-            trace.call("cudaStreamSynchronize", start + 10..start + 502);
+            trace.launch(start..start).launches("gemm", start..start + 40);
+            trace.call("cudaStreamSynchronize", start + 10..start + 42);
         }
         let trace = &mut trace;
         let found = crate::analysis::findings::testing::findings_of(trace);

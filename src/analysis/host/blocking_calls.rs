@@ -37,10 +37,10 @@ impl BlockingCalls {
         }
     }
 
-    /// Returns the call that blocked this thread at `time`. Both ends of a call count.
-    pub(crate) fn at(&self, thread: ThreadId, time: Ns) -> Option<BlockingCall> {
+    /// Returns the last call of this thread that began at `time` or earlier.
+    pub(crate) fn last_before(&self, thread: ThreadId, time: Ns) -> Option<BlockingCall> {
         let calls = self.threads.get(thread.0 as usize)?;
         let started = calls.partition_point(|call| call.start <= time);
-        calls.get(started.checked_sub(1)?).filter(|call| call.end >= time).copied()
+        calls.get(started.checked_sub(1)?).copied()
     }
 }

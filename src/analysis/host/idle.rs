@@ -96,8 +96,8 @@ fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
         .limit(
             "turnaround: the usual delay between two ops (below 3 us, 10 us next to a graph replay, any length within \
              one). host_late: the host launched the next op too late. drained: the same after a call that had waited \
-             until the GPU was empty, for up to 200 launches. other_stream: launched in time, but the op waited for \
-             something else. unknown: no launch is recorded.",
+             until the GPU was empty, for up to 200 launches, unless the host was never ahead of the GPU. other_stream: \
+             launched in time, but the op waited for something else. unknown: no launch is recorded.",
         )
         .limit(
             "unseen: an op starts more than 1 ms after its launch although the GPU did nothing visible, so the GPU \

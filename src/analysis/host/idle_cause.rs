@@ -7,17 +7,19 @@
 //! - The launch call returned after the gap began: [`IdleCause::HostLate`], or [`IdleCause::Drained`] if the
 //!   launching thread was blocked in a call when the gap began, because the host then waited until the GPU was
 //!   empty. The ops after such a drain count as drained too ("refill") until one of them is launched before its
-//!   predecessor ends, at most for [`MAX_REFILL`] launches.
+//!   predecessor ends, at most for [`MAX_REFILL`] launches, or until a launch call itself takes
+//!   longer than [`SLOW_LAUNCH`]. If the host was never ahead of the device, drained time
+//!   is host late, see [`IdleTimes::settle`].
 //! - The op was launched in time: [`IdleCause::Turnaround`] if the gap is short, else [`IdleCause::OtherStream`].
 //! - An op that starts more than [`MIN_UNSEEN`] after its launch returned, although the device did nothing:
 //!   [`IdleCause::Unseen`], because the device can only have executed work that the trace does not contain.
 
 use crate::analysis::classified::ClassifiedTrace;
-use crate::analysis::host::blocking_calls::BlockingCalls;
+use crate::analysis::host::blocking_calls::{BlockingCall, BlockingCalls};
 use crate::analysis::time::gaps::{Gap, GapSweep};
 use crate::analysis::time::work::each_work;
 use crate::rules::signals::CallKind;
-use crate::trace::{CallId, NameId, Ns, OpKind, Span, Trace};
+use crate::trace::{CallId, GpuOp, NameId, Ns, OpKind, Span, Trace};
 
 /// Shorter gaps are rounding errors of the clock.
 const ROUNDING: Ns = Ns(10);
@@ -29,6 +31,14 @@ const GRAPH_TURNAROUND: Ns = Ns(10_000);
 pub(crate) const MIN_UNSEEN: Ns = Ns(1_000_000);
 /// Launches after a drain that are attributed to it. A host that is still late after that is slower than the GPU.
 pub(crate) const MAX_REFILL: u32 = 200;
+/// A longer launch of a kernel does more than that, such as loading a module. The launch of a large graph may take as long.
+const SLOW_LAUNCH: Ns = Ns(1_000_000);
+/// A HIP call may return this long before the op ends for which it waited: host and device have two clocks.
+const HIP_CLOCK_SKEW: Ns = Ns(15_000);
+/// The host was ahead of the device if a call waited at least this long for it.
+const MIN_WAIT: Ns = Ns(50_000);
+/// The host was ahead of the device if it launched at least this share of the ops in time.
+const MIN_SHARE_AHEAD: f64 = 0.1;
 /// Rows that are searched for an op of another device that ran during a gap.
 const MAX_SEARCHED_ROWS: usize = 4_096;
 
@@ -80,8 +90,10 @@ enum LaunchTiming {
     InTime,
     /// Launched after the device became idle.
     Late,
+    /// As [`Self::Late`], by a call that itself took longer than [`SLOW_LAUNCH`].
+    LateAndSlow,
     /// Launched after the device became idle while the launching thread was blocked in this call.
-    AfterDrain(NameId),
+    AfterDrain(BlockingCall),
 }
 
 /// A gap in two parts, in time order: before and after the launch. A part may have length zero.
@@ -141,29 +153,50 @@ impl<'a> CauseRules<'a> {
         if launched <= idle_from {
             return LaunchTiming::InTime;
         }
+        if kind == CallKind::Launch && call.duration > SLOW_LAUNCH {
+            return LaunchTiming::LateAndSlow;
+        }
         if call.start < idle_from || gap.end <= idle_from {
             return LaunchTiming::Late;
         }
-        let blocked = self.blocking.at(call.thread, idle_from).filter(|blocked| blocked.end <= call.start);
-        if let Some(blocked) = blocked {
-            return LaunchTiming::AfterDrain(blocked.name);
-        }
-        // An asynchronous copy that returned after its op had ended did wait for it.
-        match previous {
-            Some((_, copy, CallKind::CopyAsync))
-                if copy.thread == call.thread
-                    && copy.start <= idle_from
-                    && (idle_from..=call.start).contains(&copy.end())
-                    && previous_row.is_some_and(|row| self.is_copy(row)) =>
-            {
-                LaunchTiming::AfterDrain(copy.name)
-            }
-            _ => LaunchTiming::Late,
+        match self.drain(gap, call, previous) {
+            Some(blocked) => LaunchTiming::AfterDrain(blocked),
+            None => LaunchTiming::Late,
         }
     }
 
-    fn is_copy(&self, row: usize) -> bool {
-        self.classified.trace.gpu_ops.get(row).is_some_and(|op| op.kind == OpKind::Copy)
+    /// Returns the call in which the launching thread waited until the device was empty. `next` is the launch of the op
+    /// after the gap, `previous` that of the op before it.
+    fn drain(&self, gap: &Gap, next: Span, previous: Option<(CallId, Span, CallKind)>) -> Option<BlockingCall> {
+        let idle_from = gap.start;
+        let last = self.blocking.last_before(next.thread, idle_from).filter(|blocked| blocked.end <= next.start);
+        if let Some(blocked) = last {
+            // With two clocks, the call must have begun after the launch of the op for which it waited. An op without a
+            // launch was launched before the capture.
+            let waited_for_previous = || {
+                idle_from.since(blocked.end) <= HIP_CLOCK_SKEW
+                    && self.classified.trace.calls.names.get(blocked.name).starts_with("hip")
+                    && previous
+                        .is_none_or(|(_, launch, _)| launch.thread == next.thread && launch.start <= blocked.start)
+            };
+            if blocked.end >= idle_from || waited_for_previous() {
+                return Some(blocked);
+            }
+        }
+        // An asynchronous copy from or to pageable memory that returned after its op had ended did wait for it.
+        let (_, copy, kind) = previous?;
+        let waited = kind == CallKind::CopyAsync
+            && copy.thread == next.thread
+            && copy.start <= idle_from
+            && (idle_from..=next.start).contains(&copy.end())
+            && gap.previous_row.is_some_and(|row| self.is_pageable_copy(row));
+        waited.then(|| BlockingCall { start: copy.start, end: copy.end(), name: copy.name })
+    }
+
+    fn is_pageable_copy(&self, row: usize) -> bool {
+        let trace = self.classified.trace;
+        let is_pageable = |op: GpuOp| op.kind == OpKind::Copy && trace.names.get(op.name).contains("Pageable");
+        trace.gpu_ops.get(row).is_some_and(is_pageable)
     }
 
     fn parts(&self, gap: &Gap, timing: LaunchTiming) -> GapParts {
@@ -172,7 +205,7 @@ impl<'a> CauseRules<'a> {
         }
         let Some((_, call, kind)) = self.call_of(gap.next_row) else { return GapParts::whole(IdleCause::Unknown, gap) };
         let before_launch = match timing {
-            LaunchTiming::Late => IdleCause::HostLate,
+            LaunchTiming::Late | LaunchTiming::LateAndSlow => IdleCause::HostLate,
             LaunchTiming::AfterDrain(_) => IdleCause::Drained,
             _ => {
                 let is_graph = |kind: CallKind| kind == CallKind::GraphLaunch;
@@ -282,6 +315,12 @@ pub(crate) struct IdleTimes {
     open_launches: u32,
     /// `None` if no op of the run began or ended a refill, so that it depends on the run before.
     refill: Option<Option<Refill>>,
+    /// Ops after another op.
+    ops: u64,
+    /// Those that were launched late, also after a drain.
+    late_ops: u64,
+    /// The longest time for which a call waited until the device was empty.
+    longest_wait: Ns,
 }
 
 impl IdleTimes {
@@ -294,11 +333,15 @@ impl IdleTimes {
             open: Vec::new(),
             open_launches: 0,
             refill: None,
+            ops: 0,
+            late_ops: 0,
+            longest_wait: Ns::ZERO,
         }
     }
 
     /// Adds the next op, which starts at `gap.end`. The gap may have length zero or less. Returns the causes of the gap.
     pub(crate) fn add(&mut self, rules: &CauseRules, gap: &Gap) -> Option<GapParts> {
+        self.ops += 1;
         let is_gap = gap.end > gap.start;
         if !is_gap && self.refill == Some(None) {
             return None;
@@ -307,8 +350,11 @@ impl IdleTimes {
         let parts = is_gap.then(|| self.add_gap(gap, rules.parts(gap, timing), timing));
         match timing {
             LaunchTiming::SameLaunch => {}
-            LaunchTiming::InTime => self.refill = Some(None),
-            LaunchTiming::AfterDrain(call) => self.refill = Some(Some(Refill { launches: 0, call })),
+            LaunchTiming::InTime | LaunchTiming::LateAndSlow => self.refill = Some(None),
+            LaunchTiming::AfterDrain(blocked) => {
+                self.refill = Some(Some(Refill { launches: 0, call: blocked.name }));
+                self.longest_wait = self.longest_wait.max(gap.start.since(blocked.start));
+            }
             LaunchTiming::Late | LaunchTiming::NotRecorded => self.count_launch(),
         }
         parts
@@ -328,12 +374,13 @@ impl IdleTimes {
 
     fn add_gap(&mut self, gap: &Gap, parts: GapParts, timing: LaunchTiming) -> GapParts {
         let drained_by = match (timing, self.refill) {
-            (LaunchTiming::AfterDrain(call), _) => Some(call),
+            (LaunchTiming::AfterDrain(blocked), _) => Some(blocked.name),
             (LaunchTiming::Late, Some(Some(refill))) => Some(refill.call),
             _ => None,
         };
         let late = parts.length_of(IdleCause::HostLate);
         let parts = if drained_by.is_some() { parts.replaced(IdleCause::HostLate, IdleCause::Drained) } else { parts };
+        self.late_ops += u64::from(matches!(parts.main(), IdleCause::HostLate | IdleCause::Drained));
         for (cause, length) in parts.0 {
             self.times.get_mut(cause as usize).into_iter().for_each(|time| *time += length);
             if cause == IdleCause::Unseen {
@@ -342,7 +389,7 @@ impl IdleTimes {
         }
         match drained_by {
             Some(call) => self.add_drained(call, parts.length_of(IdleCause::Drained)),
-            None if self.refill.is_none() && late > Ns::ZERO => {
+            None if self.refill.is_none() && late > Ns::ZERO && timing != LaunchTiming::LateAndSlow => {
                 self.open.push(LateLaunch { launches: self.open_launches, length: late, next_row: gap.next_row });
             }
             None => {}
@@ -368,6 +415,9 @@ impl IdleTimes {
         self.times.iter_mut().zip(later.times).for_each(|(sum, more)| *sum += more);
         later.drained_by.iter().for_each(|(call, length)| self.add_drained(*call, *length));
         self.unseen.extend_from_slice(&later.unseen);
+        self.ops += later.ops;
+        self.late_ops += later.late_ops;
+        self.longest_wait = self.longest_wait.max(later.longest_wait);
         match self.refill {
             None => {
                 let counted = self.open_launches;
@@ -386,6 +436,27 @@ impl IdleTimes {
             Some(refill) => self.refill = Some(refill),
             None => (0..later.open_launches).for_each(|_| self.count_launch()),
         }
+    }
+
+    /// False if almost every op was launched late and no call waited long for the device: then the host is slower than
+    /// the device, with or without the blocking calls.
+    pub(crate) fn is_host_ever_ahead(&self) -> bool {
+        self.longest_wait >= MIN_WAIT || (self.late_ops as f64) < (1.0 - MIN_SHARE_AHEAD) * self.ops as f64
+    }
+
+    /// Ends the times of a whole device: drained time of a host that was never ahead counts as host late. Returns whether
+    /// that changed anything.
+    pub(crate) fn settle(&mut self) -> bool {
+        if self.is_host_ever_ahead() {
+            return false;
+        }
+        let [_, late, drained, ..] = &mut self.times;
+        if *drained == Ns::ZERO {
+            return false;
+        }
+        *late += std::mem::replace(drained, Ns::ZERO);
+        self.drained_by.clear();
+        true
     }
 
     fn move_to_drained(&mut self, call: NameId, length: Ns) {

@@ -64,13 +64,71 @@ fn idle_time_after_a_call_that_waited_for_the_device_is_drained() {
 
 #[test]
 fn an_asynchronous_copy_that_returned_after_its_op_drains_the_device() {
-    let copied = |call: std::ops::Range<i64>| {
+    let copied = |call: std::ops::Range<i64>, name: &str| {
         let mut trace = TestTrace::new();
-        trace.in_us().call("cudaMemcpyAsync", call).launches("Memcpy DtoH (Device -> Pageable)", 10..20);
+        trace.in_us().call("cudaMemcpyAsync", call).launches(name, 10..20);
         gaps(trace.launch(50..52).launches("k", 60..70))
     };
-    assert_eq!(copied(5..22), ["20: 32 drained, 8 drained"]);
-    assert_eq!(copied(5..7), ["20: 32 host_late, 8 host_late"]);
+    assert_eq!(copied(5..22, "Memcpy DtoH (Device -> Pageable)"), ["20: 32 drained, 8 drained"]);
+    assert_eq!(copied(5..7, "Memcpy DtoH (Device -> Pageable)"), ["20: 32 host_late, 8 host_late"]);
+    // Copies of other memory return at once; a slow call is not a wait.
+    for name in ["Memcpy DtoH (Device -> Pinned)", "Memcpy HtoD (Pinned -> Device)", "Memcpy DtoD (Device -> Device)"] {
+        assert_eq!(copied(5..22, name), ["20: 32 host_late, 8 host_late"], "{name}");
+    }
+}
+
+#[test]
+fn a_hip_call_may_return_shortly_before_the_op_for_which_it_waited_ends() {
+    let synchronized = |call: &str, launch: i64, wait: std::ops::Range<i64>| {
+        let mut trace = TestTrace::new();
+        trace.in_us().call("hipLaunchKernel", launch..launch + 1).launches("k", 20..100).call(call, wait);
+        gaps(trace.call("hipLaunchKernel", 130..132).launches("k", 140..150))
+    };
+    assert_eq!(synchronized("hipDeviceSynchronize", 0, 5..92), ["100: 32 drained, 8 drained"]);
+    // It returned too early, it is not a HIP call, or the op was launched after it.
+    for (call, launch, wait) in
+        [("hipDeviceSynchronize", 0, 5..84), ("cudaDeviceSynchronize", 0, 5..92), ("hipDeviceSynchronize", 95, 5..92)]
+    {
+        assert_eq!(synchronized(call, launch, wait.clone()), ["100: 32 host_late, 8 host_late"], "{call} {wait:?}");
+    }
+}
+
+#[test]
+fn a_refill_ends_with_a_launch_call_that_takes_a_millisecond_itself() {
+    let launched = |call: &str, duration: i64| {
+        let mut trace = TestTrace::new();
+        trace.in_us().launch(0..1).launches("k", 10..200).call("cudaDeviceSynchronize", 5..201);
+        trace.launch(210..212).launches("k", 220..230);
+        trace.call(call, 240..240 + duration).launches("k", 241 + duration..2_000);
+        gaps(trace.launch(2_010..2_010).launches("k", 2_010..2_020))
+    };
+    let expected = ["200: 12 drained, 8 drained", "230: 1010 drained, 1 drained", "2000: 10 drained"];
+    assert_eq!(launched("cudaLaunchKernel", 1_000), expected);
+    let expected = ["200: 12 drained, 8 drained", "230: 1011 host_late, 1 host_late", "2000: 10 host_late"];
+    assert_eq!(launched("cudaLaunchKernel", 1_001), expected);
+    // The launch of a large graph.
+    let expected = ["200: 12 drained, 8 drained", "230: 1011 drained, 1 drained", "2000: 10 drained"];
+    assert_eq!(launched("cudaGraphLaunch", 1_001), expected);
+}
+
+/// Every launch is late and follows a synchronization that waited for the op before.
+#[test]
+fn drained_time_of_a_host_that_was_never_ahead_is_host_late() {
+    let times = |wait: i64| {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for start in (0..20).map(|index| index * 1_000) {
+            trace.launch(start..start).launches("k", start..start + 100);
+            trace.call("cudaStreamSynchronize", start + 100 - wait..start + 101);
+        }
+        let trace = trace.finish();
+        let context = Context::new(&trace, 30);
+        let idle = context.survey().idle[0].clone();
+        let cause = rows_of(&idle::gpu_idle_gaps(&context), &["cause"]).remove(0);
+        (cause, idle.times.map(|time| time.0 / 1_000)[1..3].to_vec(), idle.drained_by.len())
+    };
+    assert_eq!(times(48), ("host_late".to_owned(), vec![19 * 900, 0], 0));
+    assert_eq!(times(50), ("drained".to_owned(), vec![0, 19 * 900], 1));
 }
 
 /// Late launches after a drain belong to it until an op is launched in time.
@@ -137,8 +195,9 @@ fn idle_times_of_shared_traces_match_an_independent_program() {
         // Drained and host late agree in their sum. A launch call that runs when a gap of a refill begins belongs to the
         // refill here.
         ("hf_qwen1.5_0.5b_h100", [1_732_580, 331_904, 1_213_405, 0, 0, 727_643]),
-        // Here a copy whose call still runs when the copy starts was launched in time: 37 us of host late there.
-        ("vllm_b200_eager_prefill", [119_262, 68_604_825, 4_110_611, 55_998, 0, 0]),
+        // Here a copy whose call still runs when the copy starts was launched in time: 37 us of host late there. The host
+        // is never ahead, so 1.88 ms after two pageable copies of 16 bytes are host late.
+        ("vllm_b200_eager_prefill", [119_262, 72_715_436, 0, 55_998, 0, 0]),
         // There `hipMemcpyWithStream` is no blocking call, and unseen work counts as host late.
         ("sglang_qwen3_8b_mi300_decode", [282_972, 43_647, 398_640, 0, 463_251_758, 0]),
         ("sglang_qwen3_8b_mi300_extend", [514, 44_608, 1_197_767, 0, 493_239_121, 0]),

@@ -252,5 +252,15 @@ fn joined(
         let is_drained = |row: usize, tag: u8| tag == late && drained_rows.contains(&row);
         longest.retag(&|row, tag| if is_drained(row, tag) { IdleCause::Drained as u8 } else { tag });
     }
+    if idle.settle() {
+        let device_of = |row: usize| match trace.gpu_ops.get(row) {
+            Some(op) => Some(op.device),
+            None => trace.graph_replays.get(row - trace.gpu_ops.len()).map(|replay| replay.device),
+        };
+        let is_drained = |row: usize, tag: u8| {
+            tag == IdleCause::Drained as u8 && device_of(row).is_some_and(|found| found.0 as usize == device)
+        };
+        longest.retag(&|row, tag| if is_drained(row, tag) { IdleCause::HostLate as u8 } else { tag });
+    }
     (busy, idle)
 }
