@@ -10,10 +10,12 @@ pub(super) const NAME: &str = "key_figures";
 /// such sections.
 pub(super) fn key_figures(run: &Run) -> Section {
     let mut section = Section::new("Key figures", "totals, calls and idle gaps of the run", &[])
-        .limit("GPU time is summed over devices, time in calls over host threads.");
+        .limit("Time in calls is summed over host threads.");
     let wall = &run.wall;
     let has_ops = run.totals.gpu_ops > 0;
-    section.figure("gpu_time_ms", has_ops.then(|| ms(wall.bar_ns.saturating_sub(wall.cpu_ns))));
+    // A sum over devices is not time that passed, so it has another name.
+    let gpu_time = if wall.bar_ns > wall.wall_ns { "gpu_time_all_devices_ms" } else { "gpu_time_ms" };
+    section.figure(gpu_time, has_ops.then(|| ms(wall.bar_ns.saturating_sub(wall.cpu_ns))));
     section.figure("gpu_idle_pct", (has_ops || wall.bar_ns > 0).then(|| 100.0 * idle_share(run)));
     section.figure("idle_cause", idle_cause(run));
     // A sum of zero means that no calls were recorded.
@@ -114,6 +116,16 @@ mod tests {
         assert_eq!((figure("cpu_calls_ms"), figure("cpu_blocked_ms")), (Value::Float(0.043), Value::Float(0.04)));
         assert_eq!(figure("bottleneck"), "GPU idle, 60.0 % of wall time".into());
         assert_eq!(figure("framework"), Value::Null);
+    }
+
+    #[test]
+    fn the_sum_over_devices_is_named_as_one() {
+        let mut trace = TestTrace::new();
+        trace.in_us().kernel("gemm", 0..60).device(1).kernel("gemm", 0..100);
+        let section = analyze(&trace.finish(), RuleBook::gpuprism_default().unwrap(), &Options::default());
+        let section = &section.sections["key_figures"];
+        assert_eq!(section.summary.get("gpu_time_all_devices_ms"), Some(&Value::Float(0.16)));
+        assert_eq!(section.summary.get("gpu_time_ms"), None);
     }
 
     #[test]
