@@ -196,6 +196,8 @@ enum Bound {
     UnknownIdle,
     /// The GPU works almost never, and no steps are marked.
     Nothing,
+    /// The durations of graph replays do not belong to their kernel names, so no category can be named.
+    ShiftedDurations,
     Compute,
 }
 
@@ -214,6 +216,8 @@ impl Bound {
             Self::Host
         } else if times.unknown > times.busy && !is_given_wall {
             Self::UnknownIdle
+        } else if has_shifted_durations(run) {
+            Self::ShiftedDurations
         } else if times.overlapped > thresholds.communication_overlap * times.busy {
             Self::Overlap
         } else if times.exposed > compute {
@@ -247,6 +251,11 @@ impl Bound {
                 let idle = format_time(times.window - times.busy);
                 let words = format!("; for the other {idle} it has no work, so the capture says little about the GPU");
                 text.push(words, Some(("gpu_idle", None)));
+            }
+            Self::ShiftedDurations => {
+                let words = "; the trace does not show what costs most, because durations in graph replays do not \
+                             belong to their kernel names";
+                text.push(words, Some(("trust", None)));
             }
             Self::Communication => {
                 let exposed = percent(times.exposed / times.busy);
@@ -284,6 +293,10 @@ impl Bound {
     }
 }
 
+fn has_shifted_durations(run: &Run) -> bool {
+    section(run, "trust").is_some_and(|trust| trust.rows.iter().any(|row| row.text("id") == "durations-shifted"))
+}
+
 /// True if the findings about the host are uncertain.
 fn is_inflated(run: &Run) -> bool {
     let findings = section(run, "findings").map_or(&[][..], |section| &section.rows);
@@ -311,7 +324,7 @@ fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
     let is_said = |row: &Record| match bound {
         Bound::Host => matches!(row.text("id"), "host-late" | "replay-preparation" | "sync-drain"),
         Bound::Communication => matches!(row.text("id"), "exposed-communication"),
-        Bound::Overlap | Bound::UnknownIdle | Bound::Nothing | Bound::Compute => false,
+        Bound::Overlap | Bound::UnknownIdle | Bound::Nothing | Bound::ShiftedDurations | Bound::Compute => false,
     };
     let next = rows.iter().enumerate().find(|(_, row)| !is_said(row));
     let unit = Unit::of(&run.sections);
@@ -332,6 +345,9 @@ fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
     if bound == Bound::Compute && unknown >= MIN_UNKNOWN_SHARE && run.wall.source == WallSource::Window {
         let words = format!(" The GPU idles for {} of the time; the trace does not show why.", percent(unknown));
         text.push(words, Some(("gpu_idle", None)));
+        return;
+    }
+    if has_shifted_durations(run) {
         return;
     }
     // The bound names the first category only if compute is the bound.
@@ -433,5 +449,34 @@ mod tests {
         trace.in_us().kernel("gemm_kernel", 0..1_000).kernel("gemm_kernel", 9_000..10_000);
         let text = verdict(&mut trace);
         assert!(text.contains("the GPU idles for 80.0 % of the time, and the trace does not show why"), "{text}");
+    }
+
+    #[test]
+    fn with_shifted_durations_no_category_and_no_communication_is_named() {
+        const LAYER: [(&str, i64); 5] = [
+            ("rms_norm", 4),
+            ("gemm_kernel", 60),
+            ("flash_fwd_kernel", 25),
+            ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 200),
+            ("silu_and_mul", 9),
+        ];
+        // One replay of ten layers. After the lost record each name has the duration of the next kernel.
+        let text = |lost_at: usize| {
+            let mut trace = TestTrace::new();
+            trace.in_us().call("hipGraphLaunch", 0..5);
+            let mut start = 10;
+            for index in 0..10 * LAYER.len() {
+                let (name, _) = LAYER[index % LAYER.len()];
+                let (_, duration) = LAYER[(index + usize::from(index >= lost_at)) % LAYER.len()];
+                trace.launches(name, start..start + duration);
+                start += duration + 1;
+            }
+            verdict(&mut trace)
+        };
+        let intact = text(usize::MAX);
+        assert!(intact.contains("bound by communication, which runs alone for 67.1 % of the busy time"), "{intact}");
+        let shifted = text(30);
+        assert!(shifted.contains("durations in graph replays do not belong to their kernel names"), "{shifted}");
+        assert!(!shifted.contains("communication") && !shifted.contains("gemm"), "{shifted}");
     }
 }

@@ -16,6 +16,9 @@ fn capitalized(text: &str) -> String {
 }
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
+    if situation.has_shifted_durations() {
+        return None;
+    }
     let (device, cost_ms) = situation.worst(exposed_waiting_ms)?;
     let waits = device.waits.as_ref()?;
     let (confidence, reason) = match &waits.source {

@@ -6,6 +6,9 @@ use super::situation::{DeviceTimes, Framework, Situation, format_time};
 use super::wait_estimate::{Size, WaitSource, Waits};
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
+    if situation.has_shifted_durations() {
+        return None;
+    }
     // The waiting is a finding of its own, and no overlap saves it.
     let transfer_ms = |device: &DeviceTimes| {
         let waiting_ms = exposed_waiting_ms(device);

@@ -121,6 +121,12 @@ impl<'a> Situation<'a> {
         self.sections.get(name).filter(|section| section.missing.is_none())
     }
 
+    /// Whether durations in graph replays do not belong to their kernel names, so that no time of single kernels counts.
+    pub(super) fn has_shifted_durations(&self) -> bool {
+        let trust = self.section("trust");
+        trust.is_some_and(|trust| trust.rows.iter().any(|row| row.text("id") == "durations-shifted"))
+    }
+
     /// The share of a time in the unit: the steps of a device, or its window.
     pub(super) fn share(&self, ms: f64) -> f64 {
         self.unit.share(ms)
