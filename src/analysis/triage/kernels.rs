@@ -138,7 +138,9 @@ impl ElapsedTimes {
         let from = row.stage as usize * self.names;
         let stage = self.times_ns.get(from..from + self.names).unwrap_or_default();
         let own = row.ids.iter().filter_map(|id| stage.get(id.0 as usize));
-        (Ns(own.sum()), Ns(stage.iter().sum()))
+        // Ns adds without overflow.
+        let add = |sum: Ns, time: &i64| sum + Ns(*time);
+        (own.fold(Ns::ZERO, add), stage.iter().fold(Ns::ZERO, add))
     }
 }
 
