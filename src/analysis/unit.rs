@@ -3,9 +3,6 @@
 
 use super::section::{Record, Section, Sections};
 
-/// Below this share of work outside of it, a single step is everything that the capture contains.
-const MAX_OUTSIDE_PCT: f64 = 1.0;
-
 /// The time of the unit on one device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Unit {
@@ -13,9 +10,6 @@ pub(crate) struct Unit {
     pub(crate) ms: f64,
     /// Steps per device; zero if no steps are marked.
     pub(crate) steps: u64,
-    /// The capture contains one step and almost no other work, so the step lasts from the first op to the last, with the
-    /// host work before the annotation of the step.
-    pub(crate) is_whole_capture: bool,
 }
 
 impl Unit {
@@ -24,14 +18,13 @@ impl Unit {
         let window = |row: &Record| row.amount("window_ms") - row.amount("unseen_ms");
         let idle = filled("gpu_idle").map_or(&[][..], |section: &Section| &section.rows);
         let window_ms = idle.iter().map(window).fold(0.0, f64::max);
-        let Some(steps) = filled("steps") else { return Self { ms: window_ms, steps: 0, is_whole_capture: false } };
+        let Some(steps) = filled("steps") else { return Self { ms: window_ms, steps: 0 } };
         let devices = steps.summary.amount("devices").max(1.0);
         let count = (steps.summary.amount("steps") / devices).floor() as u64;
-        let is_whole_capture = count == 1 && steps.summary.amount("work_outside_pct") < MAX_OUTSIDE_PCT;
         let lengths = steps.rows.iter().map(|row| row.amount("steps") * row.amount("median_ns"));
         let steps_ms = lengths.sum::<f64>() / devices / 1e6;
-        let ms = if is_whole_capture || steps_ms == 0.0 { window_ms } else { steps_ms.min(window_ms) };
-        Self { ms, steps: count, is_whole_capture }
+        let ms = if steps_ms == 0.0 { window_ms } else { steps_ms.min(window_ms) };
+        Self { ms, steps: count }
     }
 
     /// The share of a time in the unit, at most 1.
@@ -46,22 +39,19 @@ mod tests {
     use crate::trace::testing::TestTrace;
 
     #[test]
-    fn a_single_step_without_other_work_lasts_as_long_as_the_capture() {
-        let unit = |outside_us: i64| {
-            let mut trace = TestTrace::new();
-            // A kernel before the step, then a step of 100 us.
-            trace.in_us().launch(0..1).launches("copy", 10..10 + outside_us);
-            trace.range("step[DECODE bs=2]", 50..60).launch(51..52).launches("gemm", 200..300);
-            Unit::of(&trace.sections())
-        };
-        assert_eq!(unit(1), Unit { ms: 0.29, steps: 1, is_whole_capture: true });
-        assert_eq!(unit(50), Unit { ms: 0.1, steps: 1, is_whole_capture: false });
+    fn the_unit_is_the_sum_of_the_steps_of_a_device() {
+        let mut trace = TestTrace::new();
+        // A kernel before the first step, then two steps of 150 us and 100 us: the last has no next step.
+        trace.in_us().launch(0..1).launches("copy", 10..60);
+        trace.range("step[DECODE bs=2]", 50..60).launch(51..52).launches("gemm", 200..300);
+        trace.range("step[DECODE bs=2]", 70..80).launch(71..72).launches("gemm", 350..450);
+        assert_eq!(Unit::of(&trace.sections()), Unit { ms: 0.25, steps: 2 });
     }
 
     #[test]
     fn without_steps_the_unit_is_the_window() {
         let mut trace = TestTrace::nsys();
         let sections = trace.in_us().kernel("k", 0..10).kernel("k", 20..30).sections();
-        assert_eq!(Unit::of(&sections), Unit { ms: 0.03, steps: 0, is_whole_capture: false });
+        assert_eq!(Unit::of(&sections), Unit { ms: 0.03, steps: 0 });
     }
 }

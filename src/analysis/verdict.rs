@@ -118,19 +118,13 @@ fn unit(run: &Run, times: &Times, text: &mut Sentences) {
     ordering::sort_by(&mut rows, |a, b| total(b.1).total_cmp(&total(a.1)));
     rows.truncate(MAX_STAGES);
     ordering::sort_by_key(&mut rows, |(index, _)| *index);
-    // A step that is the whole capture includes the host work before its annotation.
-    let whole = Some(Unit::of(&run.sections)).filter(|unit| unit.is_whole_capture);
     for (position, (index, row)) in rows.iter().enumerate() {
         let stage = stage_words(row);
         let separator = if position == 0 { "" } else { "; " };
         let stage = if position == 0 { capitalized(&stage) } else { stage };
         let head = if stage.is_empty() { String::new() } else { format!("{stage}: ") };
-        text.push(format!("{separator}{head}{}", steps_words(row, whole)), Some(("steps", Some(*index))));
-        let busy = match whole {
-            Some(_) if times.window > 0.0 => Some(times.share(times.busy)),
-            _ => row.number("busy_pct").map(|busy| busy / 100.0),
-        };
-        let busy = busy.map(|busy| format!(", GPU busy {}", percent(busy)));
+        text.push(format!("{separator}{head}{}", steps_words(row)), Some(("steps", Some(*index))));
+        let busy = row.number("busy_pct").map(|busy| format!(", GPU busy {}", percent(busy / 100.0)));
         text.push(busy.unwrap_or_default(), Some(("steps", Some(*index))));
     }
     if rows.is_empty() && run.wall.source != WallSource::Window {
@@ -163,9 +157,9 @@ fn stage_words(row: &Record) -> String {
 }
 
 /// `9 steps, median 10.4 ms, mean batch 31.5`.
-fn steps_words(row: &Record, whole: Option<Unit>) -> String {
+fn steps_words(row: &Record) -> String {
     let count = row.amount("steps") as u64;
-    let length = format_time(whole.map_or(row.amount("median_ns") / 1e6, |unit| unit.ms));
+    let length = format_time(row.amount("median_ns") / 1e6);
     let mut words = match count {
         1 => format!("1 step of {length}"),
         several => format!("{} steps, median {length}", grouped(several)),

@@ -102,8 +102,6 @@ impl<'a> Situation<'a> {
         let figure = |name: &str| steps.map_or(0.0, |section| section.summary.amount(name));
         let outside_ms = figure("idle_outside_ns") / 1e6 / figure("devices").max(1.0);
         let unit = Unit::of(sections);
-        // All of the capture is one step, with the idle time before its annotation.
-        let outside_ms = if unit.is_whole_capture { 0.0 } else { outside_ms };
         Self {
             context,
             framework,

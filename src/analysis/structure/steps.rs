@@ -1,6 +1,9 @@
-//! Steps of the serving engine by stage: number, length and interval. From the ranges that mark steps and the
+//! Steps of the serving engine by stage: number, time and interval. From the ranges that mark steps and the
 //! GPU ops launched in them. One pass over the steps, and one over the ops to find work before the first and
 //! after the last step.
+//!
+//! A step lasts until the next step of its device starts, so that the host work between two steps counts. Time in which
+//! the device executes work that the trace does not contain is left out. See [`timed`] for steps without a next one.
 
 use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::interpolate;
@@ -28,8 +31,11 @@ const COLUMNS: [&str; 10] = [
     "busy_pct",
 ];
 
+/// With this number of steps that reach to the next step, the others do not count in the median.
+const MIN_STEPS_WITH_NEXT: usize = 2;
+
 /// One row per stage. The interval of a step is the time from its start to the start of the next step on its
-/// device. The last step has none; if no step of a stage has one, the length of the step is used instead.
+/// device, with pauses. The last step has none; if no step of a stage has one, the time of the step is used instead.
 pub(crate) fn steps(context: &Context) -> Section {
     let trace = context.trace;
     let mut steps = steps_from_ranges(trace);
@@ -51,8 +57,13 @@ pub(crate) fn steps(context: &Context) -> Section {
         };
     };
     let mut section = Section::new(TITLE, "ranges that mark steps, and the GPU ops launched in them", &COLUMNS)
-        .limit("A step lasts from its first to its last GPU op and counts once per device.")
-        .limit("An interval is the time from the start of a step to the start of the next step on its device.");
+        .limit(
+            "A step lasts from its first GPU op to the first op of the next step on its device, and counts once per \
+             device. The last step, and a serving step before a pause longer than the step, lasts to its last op; the \
+             median and the percentiles leave such steps out if there are two others.",
+        )
+        .limit("Time in which the GPU executes work that the trace does not contain is not part of a step.")
+        .limit("An interval is the time from the start of a step to the start of the next step, with pauses.");
     if cut > 0 {
         let steps = if cut == 1 { "step is" } else { "steps are" };
         section = section.limit(format!("{} {steps} cut by the window and excluded.", grouped(cut as u64)));
@@ -64,27 +75,13 @@ pub(crate) fn steps(context: &Context) -> Section {
         section = section.limit("Steps are ranges whose names contain the word prefill, extend or decode.");
     }
     let mut rows = Stage::ALL.map(|_| Row::default());
-    // From the last step to the first, because the interval needs the start of the next step.
-    let mut next: Vec<Option<Ns>> = vec![None; trace.devices.len() + 1];
-    let busy = busy_in_steps(&steps, context);
-    for (step, busy) in steps.iter().zip(busy).rev() {
-        let lane = step.device.map_or(trace.devices.len(), |device| device.0 as usize);
-        let (Some(next), Some(row)) = (next.get_mut(lane), rows.get_mut(step.info.stage as usize)) else { continue };
-        let length = step.end.since(step.start);
-        row.lengths.push(length.0);
-        if step.device.is_some() {
-            row.length += length;
-            row.busy += busy;
+    let timed = timed(&steps, context);
+    for (step, busy) in timed.iter().zip(busy_in_steps(&timed, context)) {
+        if let Some(row) = rows.get_mut(step.step.info.stage as usize) {
+            row.add(step, busy);
         }
-        match next {
-            Some(next) => row.intervals.add(next.since(step.start).0 as u64),
-            None => row.last_lengths.add(length.0 as u64),
-        }
-        step.info.batch_size.into_iter().for_each(|count| row.batch_size.add(count));
-        step.info.tokens.into_iter().for_each(|count| row.tokens.add(count));
-        *next = Some(step.start);
     }
-    for (row, stage) in rows.iter_mut().zip(Stage::ALL).filter(|(row, _)| !row.lengths.is_empty()) {
+    for (row, stage) in rows.iter_mut().zip(Stage::ALL).filter(|(row, _)| row.count() > 0) {
         section.row(row.values(stage));
     }
     section.figure("steps", steps.len());
@@ -108,9 +105,54 @@ fn is_whole(step: &Step, trace: &Trace) -> bool {
     })
 }
 
+/// A step with its time.
+#[derive(Debug, Clone, Copy)]
+struct TimedStep<'a> {
+    step: &'a Step,
+    /// End of its time.
+    until: Ns,
+    /// Whether that is the start of the next step.
+    reaches_next: bool,
+    /// From its start to `until`, without time of unseen work.
+    time: Ns,
+    /// From its start to the start of the next step on its device, without time of unseen work.
+    interval: Option<Ns>,
+}
+
+/// Adds the time to each step. It reaches to the start of the next step on the device, because the host works for a step
+/// before and after its ops too. The last step reaches to its own last op, and so does a step of a serving engine before a
+/// pause that is longer than the step: the engine may have had no request.
+fn timed<'a>(steps: &'a [Step], context: &Context) -> Vec<TimedStep<'a>> {
+    let lane_of = |step: &Step| step.device.map(|device| device.0 as usize);
+    let mut next_starts: Vec<Option<Ns>> = vec![None; context.trace.devices.len() + 1];
+    let mut timed: Vec<TimedStep> = Vec::with_capacity(steps.len());
+    for step in steps.iter().rev() {
+        let lane = lane_of(step).unwrap_or(context.trace.devices.len());
+        let Some(next_start) = next_starts.get_mut(lane) else { continue };
+        let unseen = |until: Ns| unseen_between(context, lane, step.start, until);
+        let next = next_start.replace(step.start);
+        let is_pause = |next: Ns| next.since(step.end) > step.end.since(step.start) && step.info.form != Form::Profiler;
+        let reached = next.filter(|next| !is_pause(*next));
+        let until = reached.unwrap_or(step.end);
+        let time = until.since(step.start).since(unseen(until));
+        let interval = next.map(|next| next.since(step.start).since(unseen(next)));
+        timed.push(TimedStep { step, until, reaches_next: reached.is_some(), time, interval });
+    }
+    timed.reverse();
+    timed
+}
+
+/// The time of work that the trace does not contain.
+fn unseen_between(context: &Context, device: usize, start: Ns, end: Ns) -> Ns {
+    let Some(idle) = context.survey().idle.get(device) else { return Ns::ZERO };
+    let first = idle.unseen.partition_point(|unseen| unseen.1 <= start);
+    let unseen = idle.unseen.iter().skip(first).take_while(|unseen| unseen.0 < end);
+    unseen.fold(Ns::ZERO, |sum, unseen| sum + unseen.1.min(end).since(unseen.0.max(start)))
+}
+
 /// The time in each step in which its device works; zero for steps without a device. One sweep over the work: the busy
 /// time up to the end of a step minus that up to its start.
-fn busy_in_steps(steps: &[Step], context: &Context) -> Vec<Ns> {
+fn busy_in_steps(steps: &[TimedStep], context: &Context) -> Vec<Ns> {
     /// The sweep over one device.
     #[derive(Default)]
     struct BusySweep {
@@ -120,9 +162,9 @@ fn busy_in_steps(steps: &[Step], context: &Context) -> Vec<Ns> {
         busy_until: Ns,
     }
     let mut lanes: Vec<BusySweep> = context.trace.devices.iter().map(|_| BusySweep::default()).collect();
-    for (index, step) in steps.iter().enumerate() {
+    for (index, &TimedStep { step, until, .. }) in steps.iter().enumerate() {
         let Some(lane) = step.device.and_then(|device| lanes.get_mut(device.0 as usize)) else { continue };
-        lane.boundaries.extend([(step.start, index, false), (step.end, index, true)]);
+        lane.boundaries.extend([(step.start, index, false), (until, index, true)]);
     }
     lanes.iter_mut().for_each(|lane| lane.boundaries.sort_by(|a, b| b.cmp(a)));
     let mut busy = vec![Ns::ZERO; steps.len()];
@@ -147,34 +189,60 @@ fn busy_in_steps(steps: &[Step], context: &Context) -> Vec<Ns> {
 /// The steps of one stage.
 #[derive(Debug, Default)]
 struct Row {
-    lengths: Vec<i64>,
+    /// Times of steps that reach to the next step, and of the others.
+    times: Vec<i64>,
+    times_without_next: Vec<i64>,
     intervals: Mean,
-    /// Lengths of steps that are the last on their device.
-    last_lengths: Mean,
+    /// Times of steps that are the last on their device.
+    last_times: Mean,
     batch_size: Mean,
     tokens: Mean,
-    /// Sum of the lengths of steps with a device, and the part of it in which the device works.
-    length: Ns,
+    /// Sum of the times of steps with a device, and the part of it in which the device works.
+    time: Ns,
     busy: Ns,
 }
 
 impl Row {
+    fn add(&mut self, timed: &TimedStep, busy: Ns) {
+        let step = timed.step;
+        let times = if timed.reaches_next { &mut self.times } else { &mut self.times_without_next };
+        times.push(timed.time.0);
+        if step.device.is_some() {
+            self.time += timed.time;
+            self.busy += busy;
+        }
+        match timed.interval {
+            Some(interval) => self.intervals.add(interval.0 as u64),
+            None => self.last_times.add(timed.time.0 as u64),
+        }
+        step.info.batch_size.into_iter().for_each(|count| self.batch_size.add(count));
+        step.info.tokens.into_iter().for_each(|count| self.tokens.add(count));
+    }
+
+    fn count(&self) -> usize {
+        self.times.len() + self.times_without_next.len()
+    }
+
     fn values(&mut self, stage: Stage) -> [Value; COLUMNS.len()] {
-        self.lengths.sort();
-        let length =
-            |percent| Value::from(interpolate(self.lengths.len(), percent, &|index| self.lengths.get(index).copied()));
-        let intervals = if self.intervals.count > 0.0 { self.intervals } else { self.last_lengths };
+        let count = self.count();
+        if self.times.len() < MIN_STEPS_WITH_NEXT {
+            self.times.append(&mut self.times_without_next);
+        }
+        self.times.sort();
+        let time =
+            |percent| Value::from(interpolate(self.times.len(), percent, &|index| self.times.get(index).copied()));
+        let intervals = if self.intervals.count > 0.0 { self.intervals } else { self.last_times };
         [
             stage.label().into(),
-            self.lengths.len().into(),
+            count.into(),
             self.batch_size.value(),
             self.tokens.value(),
-            length(50),
-            length(10),
-            length(90),
+            time(50),
+            time(10),
+            time(90),
             intervals.value(),
             intervals.deviation(),
-            if self.length > Ns::ZERO { Value::pct(self.busy, self.length) } else { Value::Null },
+            if self.time > Ns::ZERO { Value::pct(self.busy, self.time) } else { Value::Null },
         ]
     }
 }
@@ -294,19 +362,55 @@ mod tests {
     }
 
     #[test]
-    fn a_step_lasts_as_long_as_its_kernels_and_its_interval_until_the_next_step() {
+    fn a_step_lasts_until_the_next_step_and_the_last_step_until_its_last_op() {
         let mut trace = TestTrace::nsys();
         step(&mut trace, "step[EXTEND bs=2 toks=30]", 0, 5..55);
         step(&mut trace, "step[DECODE bs=2]", 100, 105..125);
         step(&mut trace, "step[DECODE bs=4]", 130, 135..165);
         trace.range("ProfilerStep#1", 0..200).range("decode attention", 101..103);
         let sections = trace.range("step[DECODE bs=4]", 190..195).sections();
-        // Starts on the device: 5, 105, 135; the last step has no interval.
+        // On the device: 5 to 55, 105 to 125, 135 to 165; the last step has no interval.
         assert_eq!(
             rows(&sections, "steps", &COLUMNS),
-            ["extend/prefill 1 2 30 50 50 50 100 - 100", "decode 2 3 3 25 21 29 30 - 100"]
+            ["extend/prefill 1 2 30 100 100 100 100 - 50", "decode 2 3 3 30 30 30 30 - 83.333"]
         );
         assert_eq!(figure(&sections, "steps", "idle_outside_ns") + figure(&sections, "steps", "work_outside_pct"), 0.0);
+    }
+
+    /// Three steps of 20 ns with 10 ns between them, then a pause, then one step of 21 ns.
+    #[test]
+    fn a_long_pause_belongs_to_a_profiler_step_and_not_to_a_serving_step() {
+        let found = |name: &str, pause: i64| {
+            let mut trace = TestTrace::nsys();
+            for start in [0, 30, 60] {
+                step(&mut trace, name, start, start + 5..start + 25);
+            }
+            let sections = step(&mut trace, name, 80 + pause, 85 + pause..106 + pause).sections();
+            rows(&sections, "steps", &["steps", "median_ns", "p90_ns"]).remove(0)
+        };
+        // Two steps of 30 ns reach to the next; the others do not count in the median.
+        assert_eq!(found("step[DECODE bs=2]", 21), "4 30 30");
+        assert_eq!(found("step[DECODE bs=2]", 20), "4 30 38", "30, 30 and 40 ns");
+        assert_eq!(found("ProfilerStep#7", 70), "4 30 78", "30, 30 and 90 ns");
+    }
+
+    #[test]
+    fn work_that_the_trace_does_not_contain_is_not_part_of_a_step() {
+        let found = |launched_us: i64| {
+            let mut trace = TestTrace::new();
+            // A copy in an outer annotation, then the kernels of the step.
+            trace
+                .in_us()
+                .range("execute_2_context_0()_generation_2(sq2)", 0..9_000)
+                .launch(0..1)
+                .launches("copy", 1..5);
+            trace.range("step[DECODE bs=2]", launched_us..launched_us + 10);
+            trace.launch(launched_us..launched_us + 1).launches("gemm", 5_000..6_000);
+            rows(&trace.sections(), "steps", &["steps", "median_ns", "busy_pct"]).remove(0)
+        };
+        // The kernel waits from 11 us to 5,000 us in a queue without visible work, so the step lasts 10 us and 1,000 us.
+        assert_eq!(found(10), "1 1010000 99.406");
+        assert_eq!(found(4_999), "1 5999000 16.736", "launched just before it starts: the host was late");
     }
 
     #[test]

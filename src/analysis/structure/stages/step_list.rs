@@ -1,5 +1,9 @@
-//! The steps of the serving engine in a trace, each once. A device annotation replaces the host annotation of the same step,
-//! and of nested annotations the innermost is the step. O(a log a + n) for `a` annotations and `n` GPU ops.
+//! The steps of the serving engine in a trace, each once. A device annotation replaces the host annotation of the same step.
+//! O(a log a + n) for `a` annotations and `n` GPU ops.
+//!
+//! If annotations are nested, the innermost names the step. The step begins and ends with the outermost annotation of the same
+//! stage that contains no other step: SGLang writes `execute_16_context_0_generation_16` around `step[DECODE bs=16]`, and the
+//! ops that prepare the batch are launched between the two.
 
 use super::timeline::{Segment, Timeline};
 use super::{Form, Stage, StepInfo, parse_steps};
@@ -10,7 +14,7 @@ use std::cmp::Reverse;
 /// One step on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// The parsed annotation. Missing values are taken from the enclosing annotation if that contains no other step.
+    /// The parsed annotation. Missing values are those of an enclosing annotation of the same stage that contains no other step.
     pub info: StepInfo,
     /// The text, in [`HostCode::annotation_names`] or in the names of the ranges.
     pub name: NameId,
@@ -65,7 +69,7 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
         let has_form = |node: &&StepNode| (node.info.form == Form::Profiler) == is_profiler;
         let device = link_parents(device.iter().filter(has_form).copied().collect());
         let host = link_parents(host.iter().filter(has_form).copied().collect());
-        steps.extend(device.iter().filter(is_step).map(|node| node.step(&device, Basis::Device)));
+        steps.extend(device.iter().filter(is_step).map(|node| node.step(Basis::Device)));
         add_host_steps(trace, &host, &device, &mut steps);
     }
     if has_dropped {
@@ -223,7 +227,26 @@ fn link_parents(mut nodes: Vec<StepNode>) -> Vec<StepNode> {
         }
         open.push((index, end));
     }
+    (0..nodes.len()).for_each(|index| widen(&mut nodes, index));
     nodes
+}
+
+/// Extends an engine step to the outermost annotation of the same stage that contains no other step, and takes the values
+/// that its own text does not have from there.
+fn widen(nodes: &mut [StepNode], index: usize) {
+    let Some(&(mut step)) = nodes.get(index).filter(|node| node.info.form == Form::Engine && node.children == 0) else {
+        return;
+    };
+    while let Some(outer) = step.parent.and_then(|parent| nodes.get(parent))
+        && (outer.children, outer.info.stage) == (1, step.info.stage)
+    {
+        step.info.batch_size = step.info.batch_size.or(outer.info.batch_size);
+        step.info.tokens = step.info.tokens.or(outer.info.tokens);
+        step.info.context = step.info.context.or(outer.info.context);
+        step.info.generation = step.info.generation.or(outer.info.generation);
+        (step.start, step.end, step.parent) = (outer.start, outer.end, outer.parent);
+    }
+    nodes.get_mut(index).into_iter().for_each(|node| *node = step);
 }
 
 /// Whether a node is a step. For engine annotations it is the innermost. For plain words and profiler steps it is the
@@ -241,18 +264,8 @@ impl StepNode {
         (self.device, self.process)
     }
 
-    fn step(&self, all: &[Self], basis: Basis) -> Step {
-        let (mut info, mut ancestor) = (self.info, self.parent.and_then(|parent| all.get(parent)));
-        while let Some(outer) = ancestor
-            && (outer.children, outer.info.stage) == (1, info.stage)
-        {
-            info.batch_size = info.batch_size.or(outer.info.batch_size);
-            info.tokens = info.tokens.or(outer.info.tokens);
-            info.context = info.context.or(outer.info.context);
-            info.generation = info.generation.or(outer.info.generation);
-            ancestor = outer.parent.and_then(|parent| all.get(parent));
-        }
-        let &Self { name, start, end, device, process, .. } = self;
+    fn step(&self, basis: Basis) -> Step {
+        let &Self { info, name, start, end, device, process, .. } = self;
         Step { info, name, start, end, device, basis, process, annotation_range: (start, end) }
     }
 }
@@ -268,11 +281,11 @@ fn add_host_steps(trace: &Trace, host: &[StepNode], device: &[StepNode], steps: 
         let steps_before = steps.len();
         for extent in extents.iter().skip(first).take_while(|extent| extent.label == label) {
             let &Extent { start, end, device, .. } = extent;
-            steps.push(Step { start, end, device: Some(device), ..node.step(host, Basis::Launches) });
+            steps.push(Step { start, end, device: Some(device), ..node.step(Basis::Launches) });
         }
         // A nested annotation without launches is not a step.
         if steps.len() == steps_before && node.parent.is_none() {
-            steps.push(node.step(host, Basis::Host));
+            steps.push(node.step(Basis::Host));
         }
     }
 }

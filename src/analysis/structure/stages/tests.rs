@@ -181,12 +181,12 @@ fn a_step_counts_once_with_annotations_on_host_and_device() {
 }
 
 #[test]
-fn the_innermost_of_nested_engine_annotations_is_the_step() {
+fn the_innermost_of_nested_engine_annotations_names_the_step_and_the_outermost_limits_it() {
     let outer = "execute_16_context_0(sq0sk0sqsq0sqsk0)_generation_16(sq16sk8193sqsq16sqsk8193)";
     let mut trace = TestTrace::coded();
     trace.device_annotation(outer, 0..100, 1).device_annotation(DECODE, 10..90, 2);
     let nested = trace.device_annotation("nccl:all_reduce", 20..30, 3).finish();
-    assert_eq!(step_list(&nested), [(DECODE.to_owned(), 10, 90, Basis::Device)]);
+    assert_eq!(step_list(&nested), [(DECODE.to_owned(), 0, 100, Basis::Device)]);
     let step = steps(&nested)[0];
     assert_eq!((step.info.batch_size, step.info.generation.map(|sums| sums.sqsk)), (Some(16), Some(8193)));
     // Two steps in one annotation: its values belong to neither step alone.
@@ -194,6 +194,7 @@ fn the_innermost_of_nested_engine_annotations_is_the_step() {
     let found = steps(&trace.device_annotation("step[DRAFT bs=4]", 50..90, 3).finish());
     assert_eq!(found.iter().map(|step| step.info.stage).collect::<Vec<_>>(), [Stage::Decode, Stage::Draft]);
     assert_eq!((found[0].info.batch_size, found[0].info.generation), (None, None));
+    assert_eq!(found.iter().map(|step| (step.start.0, step.end.0)).collect::<Vec<_>>(), [(10, 40), (50, 90)]);
     trace.device_annotation("decode", 0..100, 1).device_annotation("decode attention", 10..20, 2);
     let words = trace.device_annotation("decode mlp", 20..90, 3).finish();
     assert_eq!(step_list(&words).len(), 1, "words inside of a word annotation name parts of the step");
@@ -219,8 +220,14 @@ proptest! {
         let contains = |outer: &(i64, i64, u32), inner: &(i64, i64, u32)| {
             outer != inner && outer.2 == inner.2 && outer.0 <= inner.0 && inner.1 <= outer.1
         };
-        let mut expected: Vec<(i64, i64)> =
-            spans.iter().filter(|span| !spans.iter().any(|inner| contains(span, inner))).map(|span| (span.0, span.1)).collect();
+        let is_step = |span: &&(i64, i64, u32)| !spans.iter().any(|inner| contains(span, inner));
+        // The longest span that contains no other step.
+        let widest = |step: &(i64, i64, u32)| {
+            let steps_in = |outer: &(i64, i64, u32)| spans.iter().filter(is_step).filter(|step| contains(outer, step)).count();
+            let outer = spans.iter().filter(|outer| contains(outer, step) && steps_in(outer) == 1);
+            outer.chain([step]).map(|span| (span.0, span.1)).max_by_key(|(start, end)| end - start).unwrap()
+        };
+        let mut expected: Vec<(i64, i64)> = spans.iter().filter(is_step).map(widest).collect();
         let mut found: Vec<(i64, i64)> = step_list(&trace.finish()).iter().map(|step| (step.1, step.2)).collect();
         expected.sort_unstable();
         found.sort_unstable();
