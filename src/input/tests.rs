@@ -485,3 +485,19 @@ fn gpu_ops_only_counts_calls_and_ranges_without_storing_them() {
     assert_eq!((alone.calls.len(), alone.ranges.len()), (0, 0));
     assert_eq!(problems(&alone), [(ProblemKind::LeftOut, 2)]);
 }
+
+#[test]
+fn profiler_steps_of_old_torch_are_ranges_and_its_operators_are_not() {
+    let operator = |name: &str| {
+        let thread = r#""pid": 9, "tid": 9, "ts": 1, "dur": 5, "args": {"External id": 5}"#;
+        complete_event(&format!(r#""cat": "Operator", "name": "{name}", {thread}"#))
+    };
+    let names = ["aten::add", "ProfilerStep#16", "aten::add", "ProfilerStep#17", "ProfilerStep"];
+    let text = with_events(&names.map(operator));
+    for importer in [Importer::new("t.json"), Importer::with_code("t.json")] {
+        let trace = read_trace(importer, [&text]);
+        let ranges: Vec<&str> = trace.ranges.names.iter().collect();
+        assert_eq!(ranges, ["ProfilerStep#16", "ProfilerStep#17"]);
+        assert_eq!(trace.events.cpu, 5);
+    }
+}

@@ -55,7 +55,9 @@ impl Fields<'_> {
             Class::PythonFrame => {
                 self.is_span_complete() && self.code.python_id.is_some() && self.code.python_parent.is_some()
             }
-            Class::CpuOp | Class::Annotation { .. } => self.is_span_complete() && self.code.external_id.is_some(),
+            Class::CpuOp | Class::Operator | Class::Annotation { .. } => {
+                self.is_span_complete() && self.code.external_id.is_some()
+            }
             Class::Gpu(_) => self.code.external_id.is_some(),
             Class::Call if self.is_stored_call == Some(true) => {
                 self.code.external_id.is_some() && self.code.kernel.is_some()

@@ -101,14 +101,21 @@ struct DeviceProperties {
     name: String,
 }
 
+/// Beginning of the names of the profiler's step annotations.
+const STEP_PREFIX: &[u8] = b"ProfilerStep#";
+
 /// The class of an event, from its category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Gpu(OpKind),
     PythonFrame,
-    Annotation { on_gpu: bool },
+    Annotation {
+        on_gpu: bool,
+    },
     Call,
     CpuOp,
+    /// Torch 1.9 and earlier write CPU ops and user annotations with this one category.
+    Operator,
     OtherCpu,
     Other,
 }
@@ -117,7 +124,8 @@ impl Class {
     fn of(category: &[u8]) -> Self {
         match category {
             b"python_function" => Self::PythonFrame,
-            b"cpu_op" | b"Operator" => Self::CpuOp,
+            b"cpu_op" => Self::CpuOp,
+            b"Operator" => Self::Operator,
             b"cuda_runtime" | b"cuda_driver" | b"Runtime" => Self::Call,
             b"kernel" | b"Kernel" => Self::Gpu(OpKind::Kernel),
             b"gpu_memcpy" | b"Memcpy" => Self::Gpu(OpKind::Copy),
@@ -191,6 +199,9 @@ impl<'a> Fields<'a> {
             };
             if key != b"args" || !fields.read_args(&mut cursor, wanted)? {
                 fields.take(key, cursor.value()?);
+            }
+            if fields.class == Some(Class::Operator) && fields.name.is_some_and(|name| name.starts_with(STEP_PREFIX)) {
+                fields.class = Some(Class::Annotation { on_gpu: false });
             }
             if fields.class == Some(Class::Call) && fields.is_stored_call.is_none() {
                 fields.is_stored_call = fields.name.map(is_stored_call);
@@ -276,6 +287,7 @@ impl<'a> Fields<'a> {
                 Some(false) => true,
                 None => false,
             },
+            Class::Operator => self.name.is_some(),
             Class::PythonFrame | Class::Annotation { .. } if wanted.engine_hints => self.name.is_some(),
             _ => true,
         }
@@ -391,6 +403,9 @@ impl Sink for TorchReader {
                 }
                 return self.code_event(&fields);
             }
+            // The prefix table gets no such event, because step annotations begin in the same way.
+            Class::Operator if wanted.code => return self.code_event(&fields),
+            Class::Operator => {}
             Class::PythonFrame if wants_hints => keep_hint(&mut engine_hints.python_frames, fields.name),
             // Metadata: one event per process or thread, at the start of merged files, would fill the prefix table.
             _ if phase == b"M" => {}
@@ -476,7 +491,9 @@ impl TorchReader {
                 events.python_frames += 1;
                 events.cpu += 1;
             }
-            Class::Call | Class::CpuOp | Class::OtherCpu | Class::Annotation { on_gpu: false } => events.cpu += 1,
+            Class::Call | Class::CpuOp | Class::Operator | Class::OtherCpu | Class::Annotation { on_gpu: false } => {
+                events.cpu += 1
+            }
             Class::Gpu(_) | Class::Annotation { on_gpu: true } | Class::Other => events.other += 1,
         }
     }
