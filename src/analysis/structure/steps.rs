@@ -231,6 +231,8 @@ impl Row {
         self.times.sort();
         let time =
             |percent| Value::from(interpolate(self.times.len(), percent, &|index| self.times.get(index).copied()));
+        // One step has no percentiles.
+        let percentile = |percent| if self.times.len() > 1 { time(percent) } else { Value::Null };
         let intervals = if self.intervals.count > 0.0 { self.intervals } else { self.last_times };
         [
             stage.label().into(),
@@ -238,8 +240,8 @@ impl Row {
             self.batch_size.value(),
             self.tokens.value(),
             time(50),
-            time(10),
-            time(90),
+            percentile(10),
+            percentile(90),
             intervals.value(),
             intervals.deviation(),
             if self.time > Ns::ZERO { Value::pct(self.busy, self.time) } else { Value::Null },
@@ -372,7 +374,7 @@ mod tests {
         // On the device: 5 to 55, 105 to 125, 135 to 165; the last step has no interval.
         assert_eq!(
             rows(&sections, "steps", &COLUMNS),
-            ["extend/prefill 1 2 30 100 100 100 100 - 50", "decode 2 3 3 30 30 30 30 - 83.333"]
+            ["extend/prefill 1 2 30 100 - - 100 - 50", "decode 2 3 3 30 30 30 30 - 83.333"]
         );
         assert_eq!(figure(&sections, "steps", "idle_outside_ns") + figure(&sections, "steps", "work_outside_pct"), 0.0);
     }

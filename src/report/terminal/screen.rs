@@ -135,7 +135,7 @@ fn steps(report: &Report, plan: &Plan, width: usize) -> Vec<String> {
         ("median_ns", "Median"),
         ("p10_ns", "p10"),
         ("p90_ns", "p90"),
-        ("mean_interval_ns", "Start to start"),
+        ("busy_pct", "GPU busy"),
     ];
     let (mut table, more) = first_rows(select(table, &columns).without_empty_columns(), plan.stages);
     if more > 0 {
