@@ -1,6 +1,8 @@
 //! Tests that the report of a window from the index equals the report computed from all its ops, byte for byte.
 
 use super::*;
+use crate::analysis::context::Context;
+use crate::analysis::host::idle_cause::{CauseRules, IdleCause};
 use crate::analysis::index::WindowIndex;
 use crate::analysis::structure::call_ranges::CallRanges;
 use crate::analysis::structure::phase_names::PhaseNames;
@@ -97,6 +99,56 @@ proptest! {
             let choices = Choices { window: window.clone(), without_sections, ..choices.clone() };
             let expected = Report::new(vec![run(&trace, &choices).unwrap()]).compact();
             prop_assert_eq!(cache.report(&trace, &choices).unwrap(), expected);
+        }
+    }
+}
+
+/// Stretches of eager kernels, around the number from which they are no preparation, each followed by a graph replay.
+fn stretches() -> impl Strategy<Value = Vec<Work>> {
+    const LONG: i64 = 200_000_000;
+    let kernels = prop::sample::select(vec![0_usize, 1, 20, 32, 33, 63, 64, 65, 90]);
+    let pause = prop_oneof![20 => 0_i64..60, 2 => Just(LONG)];
+    let op = (pause, 1_i64..20_000, prop::sample::select(vec![6_u8, 7, 8, 9, 1]), 0_u8..2);
+    let stretch = (kernels, prop::collection::vec(op, 90), 0_u8..2).prop_map(|(kernels, mut ops, device)| {
+        ops.truncate(kernels);
+        ops.extend([(20, 30, 3, device), (40, 10, 4, device)]);
+        ops
+    });
+    prop::collection::vec(stretch, 1..6).prop_map(|stretches| stretches.concat())
+}
+
+proptest! {
+    #[test]
+    fn gaps_by_launch_from_the_index_equal_those_from_all_ops(
+        (work, (from, length), min_ops) in (stretches(), (0.0..0.5, 0.0..1.0), 1_usize..30)
+    ) {
+        let trace = trace_of(&work);
+        let choices =
+            Choices { window: Some(window_text(&trace, from, from + (1.0 - from) * length)), ..Choices::default() };
+        let part = part(&trace, &choices).unwrap().unwrap();
+        let cache = cache_with_index(&trace, min_ops);
+        let call_ranges = cache.call_ranges(&trace, Some(&part));
+        let segments = cache.existing_segments(&trace, Some(&part));
+        let gaps = |segments| {
+            let context = Context::with_reused(&part, 30, Reused { groups: None, call_ranges, segments });
+            let rules = CauseRules::new(&context, context.blocking());
+            let idle = &context.survey().idle;
+            let gaps = |is_engine| idle.iter().map(|idle| idle.launch_gaps(&rules, is_engine)).collect::<Vec<_>>();
+            [gaps(false), gaps(true)]
+        };
+        prop_assert_eq!(gaps(segments.as_ref()), gaps(None));
+    }
+
+    /// Every late gap is in one class, also after the host turned out to be never ahead.
+    #[test]
+    fn gaps_by_launch_add_up_to_host_late_time(work in stretches()) {
+        let trace = trace_of(&work);
+        let context = Context::new(&trace, 30);
+        let rules = CauseRules::new(&context, context.blocking());
+        for idle in &context.survey().idle {
+            let gaps = idle.launch_gaps(&rules, true);
+            let late = gaps.preparation.total + gaps.eager.total + gaps.pauses.total;
+            prop_assert_eq!(late, idle.times[IdleCause::HostLate as usize]);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Findings: causes of lost GPU time that the trace proves, each with its cost, its evidence and an action in the words
-//! of the framework that wrote the trace. Cost: O(rows of the sections), plus one pass over the GPU ops for all findings.
+//! of the framework that wrote the trace. Cost: O(rows of the sections).
 //!
 //! Each finding is a file with its condition, evidence, words and tests. To add one, write a file and add its function to
 //! [`FINDINGS`]. The cost is the recoverable time on the device where it is largest, never a sum over devices. Two
@@ -10,7 +10,6 @@ mod exposed_communication;
 mod finding;
 mod host_copies;
 mod host_late;
-mod launch_gaps;
 mod pageable_copies;
 mod replay_preparation;
 mod short_kernels;

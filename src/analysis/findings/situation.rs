@@ -1,10 +1,11 @@
 //! The facts that findings are decided on: framework, vendor, steps, the time of each device, and its idle time by launch.
 
 use super::finding::Confidence;
-use super::launch_gaps::{LaunchGaps, launch_gaps};
 use super::wait_estimate::{Waits, waits};
 use crate::analysis::context::Context;
 use crate::analysis::engine::engine;
+use crate::analysis::host::idle_cause::CauseRules;
+use crate::analysis::host::launch_gaps::LaunchGaps;
 use crate::analysis::labels;
 use crate::analysis::section::{Record, Section, Sections};
 use crate::analysis::time::activity::Activity;
@@ -238,11 +239,13 @@ fn vendor(trace: &Trace) -> Vendor {
 fn devices(context: &Context, sections: &Sections, framework: Framework, outside_ms: f64) -> Vec<DeviceTimes> {
     let idle = sections.get("gpu_idle").filter(|section| section.missing.is_none());
     let is_engine = !matches!(framework, Framework::Transformers | Framework::Torch | Framework::Program);
-    let gaps = launch_gaps(context, is_engine);
+    let rules = CauseRules::new(context, context.blocking());
     let mut waits = waits(context);
     let copies = copy_times(context);
     let rows = idle.map_or(&[][..], |section| &section.rows);
-    let mut device = |(index, ((gaps, copies), activity)): (u32, ((LaunchGaps, CopyTimes), &Activity))| {
+    let survey = context.survey();
+    let mut device = |(index, (copies, activity)): (u32, (CopyTimes, &Activity))| {
+        let gaps = survey.idle.get(index as usize)?.launch_gaps(&rules, is_engine);
         let label = labels::device(context.trace, DeviceId(index));
         let row = rows.iter().find(|row: &&Record| row.get("device_id") == Some(&label))?;
         let window_ms = row.amount("window_ms") - row.amount("unseen_ms");
@@ -260,7 +263,7 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
             copies,
         })
     };
-    (0..).zip(gaps.into_iter().zip(copies).zip(&context.survey().activities)).filter_map(&mut device).collect()
+    (0..).zip(copies.into_iter().zip(&survey.activities)).filter_map(&mut device).collect()
 }
 
 /// Idle time outside of steps is subtracted if it is a larger share of the window: then the capture was longer than the

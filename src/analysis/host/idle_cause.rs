@@ -16,8 +16,9 @@
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::blocking_calls::{BlockingCall, BlockingCalls};
+use crate::analysis::host::launch_gaps::{LaunchGaps, LaunchSums, Stretch};
 use crate::analysis::time::gaps::{Gap, GapSweep};
-use crate::analysis::time::work::each_work;
+use crate::analysis::time::work::{Work, each_work};
 use crate::rules::signals::CallKind;
 use crate::trace::{CallId, GpuOp, NameId, Ns, OpKind, Span, Trace};
 
@@ -125,11 +126,37 @@ impl GapParts {
 pub(crate) struct CauseRules<'a> {
     classified: &'a ClassifiedTrace<'a>,
     blocking: &'a BlockingCalls,
+    has_replays: bool,
+    /// Longer late gaps are pauses.
+    pub(super) pause: Ns,
+    pub(super) short_kernel: Ns,
+    max_preparation_kernels: u64,
 }
 
 impl<'a> CauseRules<'a> {
     pub(crate) fn new(classified: &'a ClassifiedTrace<'a>, blocking: &'a BlockingCalls) -> Self {
-        Self { classified, blocking }
+        let thresholds = &classified.signals.thresholds;
+        let ns = |us: f64| Ns((us * 1e3).round() as i64);
+        let mut call_names = (0..).map(NameId).take(classified.trace.calls.names.len());
+        Self {
+            classified,
+            blocking,
+            has_replays: call_names.any(|name| classified.call_kind(name) == CallKind::GraphLaunch),
+            pause: ns(thresholds.launcher_idle_us),
+            short_kernel: ns(thresholds.short_kernel_us),
+            max_preparation_kernels: thresholds.max_preparation_kernels as u64,
+        }
+    }
+
+    /// Whether the work in this row was launched as part of a graph, or is a whole graph.
+    pub(super) fn is_replayed(&self, row: usize) -> bool {
+        row >= self.classified.trace.gpu_ops.len()
+            || self.has_replays && self.call_of(row).is_some_and(|(.., kind)| kind == CallKind::GraphLaunch)
+    }
+
+    /// What a stretch between two replays with this many eager kernels is.
+    pub(super) fn stretch_of(&self, kernels: u64) -> Stretch {
+        if kernels <= self.max_preparation_kernels { Stretch::Preparation } else { Stretch::Eager }
     }
 
     fn call_of(&self, row: usize) -> Option<(CallId, Span, CallKind)> {
@@ -295,6 +322,7 @@ struct LateLaunch {
     launches: u32,
     length: Ns,
     next_row: usize,
+    stretch: Stretch,
 }
 
 /// The idle time of one device during a run of consecutive ops, by cause.
@@ -309,6 +337,8 @@ pub(crate) struct IdleTimes {
     pub(crate) drained_by: Vec<(NameId, Ns)>,
     /// Intervals of work that the trace does not contain.
     pub(crate) unseen: Vec<(Ns, Ns)>,
+    /// The gaps by launch, without those of `open`.
+    launches: LaunchSums,
     /// At most [`MAX_REFILL`].
     open: Vec<LateLaunch>,
     /// Launches of the run while `refill` was unknown.
@@ -321,6 +351,8 @@ pub(crate) struct IdleTimes {
     late_ops: u64,
     /// The longest time for which a call waited until the device was empty.
     longest_wait: Ns,
+    /// Drained time counts as host late, see [`Self::settle`].
+    is_drained_late: bool,
 }
 
 impl IdleTimes {
@@ -330,16 +362,27 @@ impl IdleTimes {
             times: [Ns::ZERO; IdleCause::ALL.len()],
             drained_by: Vec::new(),
             unseen: Vec::new(),
+            launches: LaunchSums::default(),
             open: Vec::new(),
             open_launches: 0,
             refill: None,
             ops: 0,
             late_ops: 0,
             longest_wait: Ns::ZERO,
+            is_drained_late: false,
         }
     }
 
-    /// Adds the next op, which starts at `gap.end`. The gap may have length zero or less. Returns the causes of the gap.
+    /// Adds the work that [`Self::add`] added as the end of a gap, or the first work of a run.
+    pub(crate) fn add_work(&mut self, rules: &CauseRules, work: &Work) {
+        let open = &mut self.open;
+        self.launches.add_work(rules, work, &mut |stretch| {
+            let last = open.iter_mut().filter(|late| late.stretch == Stretch::Last);
+            last.for_each(|late| late.stretch = stretch);
+        });
+    }
+
+    /// Adds the gap before the next op, which starts at `gap.end`. The gap may have length zero or less. Returns the causes of the gap.
     pub(crate) fn add(&mut self, rules: &CauseRules, gap: &Gap) -> Option<GapParts> {
         self.ops += 1;
         let is_gap = gap.end > gap.start;
@@ -347,7 +390,7 @@ impl IdleTimes {
             return None;
         }
         let timing = rules.timing(gap);
-        let parts = is_gap.then(|| self.add_gap(gap, rules.parts(gap, timing), timing));
+        let parts = is_gap.then(|| self.add_gap(rules, gap, timing));
         match timing {
             LaunchTiming::SameLaunch => {}
             LaunchTiming::InTime | LaunchTiming::LateAndSlow => self.refill = Some(None),
@@ -372,7 +415,9 @@ impl IdleTimes {
         }
     }
 
-    fn add_gap(&mut self, gap: &Gap, parts: GapParts, timing: LaunchTiming) -> GapParts {
+    fn add_gap(&mut self, rules: &CauseRules, gap: &Gap, timing: LaunchTiming) -> GapParts {
+        let parts = rules.parts(gap, timing);
+        let stretch = self.launches.stretch();
         let drained_by = match (timing, self.refill) {
             (LaunchTiming::AfterDrain(blocked), _) => Some(blocked.name),
             (LaunchTiming::Late, Some(Some(refill))) => Some(refill.call),
@@ -387,17 +432,29 @@ impl IdleTimes {
                 self.unseen.push((gap.end - length, gap.end));
             }
         }
+        if late == Ns::ZERO && parts.main() == IdleCause::Turnaround && !rules.is_replayed(gap.next_row) {
+            self.launches.add_turnaround(gap.length());
+        }
         match drained_by {
-            Some(call) => self.add_drained(call, parts.length_of(IdleCause::Drained)),
-            None if self.refill.is_none() && late > Ns::ZERO && timing != LaunchTiming::LateAndSlow => {
-                self.open.push(LateLaunch { launches: self.open_launches, length: late, next_row: gap.next_row });
+            Some(call) => self.add_drained(call, stretch, parts.length_of(IdleCause::Drained)),
+            None if late == Ns::ZERO => {}
+            None if self.refill.is_none() && timing != LaunchTiming::LateAndSlow => {
+                let (launches, next_row) = (self.open_launches, gap.next_row);
+                self.open.push(LateLaunch { launches, length: late, next_row, stretch });
             }
-            None => {}
+            None => self.launches.add_late(rules, stretch, late),
         }
         parts
     }
 
-    fn add_drained(&mut self, call: NameId, length: Ns) {
+    fn add_drained(&mut self, call: NameId, stretch: Stretch, length: Ns) {
+        if length > Ns::ZERO {
+            self.launches.add_drained(stretch, length);
+        }
+        self.add_drained_by(call, length);
+    }
+
+    fn add_drained_by(&mut self, call: NameId, length: Ns) {
         match self.drained_by.iter_mut().find(|(name, _)| *name == call) {
             Some((_, sum)) => *sum += length,
             None => self.drained_by.push((call, length)),
@@ -411,26 +468,27 @@ impl IdleTimes {
 
     /// Adds the next run. Calls `visit_drained` with [`Gap::next_row`] of each gap of `later` that turns out to be part of a
     /// refill.
-    pub(crate) fn append(&mut self, later: &Self, visit_drained: &mut dyn FnMut(usize)) {
+    pub(crate) fn append(&mut self, rules: &CauseRules, later: &Self, visit_drained: &mut dyn FnMut(usize)) {
         self.times.iter_mut().zip(later.times).for_each(|(sum, more)| *sum += more);
-        later.drained_by.iter().for_each(|(call, length)| self.add_drained(*call, *length));
+        later.drained_by.iter().for_each(|(call, length)| self.add_drained_by(*call, *length));
         self.unseen.extend_from_slice(&later.unseen);
         self.ops += later.ops;
         self.late_ops += later.late_ops;
         self.longest_wait = self.longest_wait.max(later.longest_wait);
-        match self.refill {
-            None => {
-                let counted = self.open_launches;
-                let shifted = later.open.iter().map(|late| LateLaunch { launches: late.launches + counted, ..*late });
-                self.open.extend(shifted.filter(|late| late.launches < MAX_REFILL));
-            }
-            Some(Some(refill)) => {
-                for late in later.open.iter().filter(|late| refill.launches + late.launches < MAX_REFILL) {
-                    self.move_to_drained(refill.call, late.length);
+        let (own_last, next_first) = self.launches.append(rules, &later.launches);
+        let last = self.open.iter_mut().filter(|late| late.stretch == Stretch::Last);
+        last.for_each(|late| late.stretch = own_last);
+        for late in &later.open {
+            let stretch = if late.stretch == Stretch::First { next_first } else { late.stretch };
+            let launches = late.launches + if self.refill.is_none() { self.open_launches } else { 0 };
+            match self.refill {
+                None if launches < MAX_REFILL => self.open.push(LateLaunch { launches, stretch, ..*late }),
+                Some(Some(refill)) if refill.launches + launches < MAX_REFILL => {
+                    self.move_to_drained(refill.call, stretch, late.length);
                     visit_drained(late.next_row);
                 }
+                _ => self.launches.add_late(rules, stretch, late.length),
             }
-            Some(None) => {}
         }
         match later.refill {
             Some(refill) => self.refill = Some(refill),
@@ -440,7 +498,7 @@ impl IdleTimes {
 
     /// False if almost every op was launched late and no call waited long for the device: then the host is slower than
     /// the device, with or without the blocking calls.
-    pub(crate) fn is_host_ever_ahead(&self) -> bool {
+    fn is_host_ever_ahead(&self) -> bool {
         self.longest_wait >= MIN_WAIT || (self.late_ops as f64) < (1.0 - MIN_SHARE_AHEAD) * self.ops as f64
     }
 
@@ -450,6 +508,7 @@ impl IdleTimes {
         if self.is_host_ever_ahead() {
             return false;
         }
+        self.is_drained_late = true;
         let [_, late, drained, ..] = &mut self.times;
         if *drained == Ns::ZERO {
             return false;
@@ -459,11 +518,19 @@ impl IdleTimes {
         true
     }
 
-    fn move_to_drained(&mut self, call: NameId, length: Ns) {
+    /// The gaps by launch, after [`Self::settle`]. `is_engine` is true for serving engines, which may have no requests for a
+    /// while.
+    pub(crate) fn launch_gaps(&self, rules: &CauseRules, is_engine: bool) -> LaunchGaps {
+        let mut launches = self.launches;
+        self.open.iter().for_each(|late| launches.add_late(rules, late.stretch, late.length));
+        launches.finish(rules, self.is_drained_late, is_engine)
+    }
+
+    fn move_to_drained(&mut self, call: NameId, stretch: Stretch, length: Ns) {
         let late = self.times.get_mut(IdleCause::HostLate as usize);
         late.into_iter().for_each(|time| *time = time.since(length));
         self.times.get_mut(IdleCause::Drained as usize).into_iter().for_each(|time| *time += length);
-        self.add_drained(call, length);
+        self.add_drained(call, stretch, length);
     }
 
     /// Replaces rows and names of calls by those of a window, for a run of the whole trace.

@@ -4,6 +4,7 @@
 //! - [`latencies`], [`launch_latency`]: time from the return of a launch call to the start of its kernel.
 //! - [`launched_work`]: the GPU time window of the work that a range of the host launched.
 //! - [`idle`], [`idle_cause`]: idle time of each device, and its cause.
+//! - [`launch_gaps`]: late gaps around graph replays and in eager work.
 //! - [`blocking_calls`], [`barriers`]: calls that block a thread, and the GPU idle time they cause.
 
 pub mod barriers;
@@ -12,5 +13,6 @@ pub mod calls;
 pub mod idle;
 pub mod idle_cause;
 pub mod latencies;
+pub mod launch_gaps;
 pub mod launch_latency;
 pub mod launched_work;

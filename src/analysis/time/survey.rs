@@ -118,6 +118,9 @@ impl<'a> WorkSweep<'a> {
         {
             offer_gap(&mut self.longest_gaps, &gap, parts.main());
         }
+        if let Some(idle) = self.idle.get_mut(work.device) {
+            idle.add_work(&self.rules, work);
+        }
         if !matches!(work.class, Class::Set | Class::Replay) {
             self.longest_ops.offer(work.end.since(work.start), work.start, EventKind::Op, work.row);
         }
@@ -232,7 +235,7 @@ fn joined(
             let parts = idle.add(rules, &gap);
             parts.into_iter().for_each(|parts| offer_gap(longest, &gap, parts.main()));
         }
-        idle.append(&run.idle, &mut |row| _ = drained_rows.insert(row));
+        idle.append(rules, &run.idle, &mut |row| _ = drained_rows.insert(row));
         if run.busy.last >= sum.last {
             (sum.last, previous_row) = (run.busy.last, Some(run.last_row));
         }
