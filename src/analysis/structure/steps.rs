@@ -3,14 +3,14 @@
 //! after the last step.
 //!
 //! A step lasts until the next step of its device starts, so that the host work between two steps counts. Time in which
-//! the device executes work that the trace does not contain is left out. See [`timed`] for steps without a next one.
+//! the device executes work that the trace does not contain is left out. See [`timed`].
 
 use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::interpolate;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::ranges::no_ranges;
-use crate::analysis::structure::stages::{Basis, Form, Step, steps_from_ranges};
+use crate::analysis::structure::stages::{Basis, Form, Step, StepTimes, TimedStep, steps_from_ranges, timed};
 use crate::analysis::time::work::each_work;
 use crate::analysis::triage::Stage;
 use crate::digits::grouped;
@@ -30,9 +30,6 @@ const COLUMNS: [&str; 10] = [
     "stdev_interval_ns",
     "busy_pct",
 ];
-
-/// With this number of steps that reach to the next step, the others do not count in the median.
-const MIN_STEPS_WITH_NEXT: usize = 2;
 
 /// One row per stage. The interval of a step is the time from its start to the start of the next step on its
 /// device, with pauses. The last step has none; if no step of a stage has one, the time of the step is used instead.
@@ -75,13 +72,14 @@ pub(crate) fn steps(context: &Context) -> Section {
         section = section.limit("Steps are ranges whose names contain the word prefill, extend or decode.");
     }
     let mut rows = Stage::ALL.map(|_| Row::default());
-    let timed = timed(&steps, context);
+    let unseen: Vec<Vec<(Ns, Ns)>> = context.survey().idle.iter().map(|idle| idle.unseen.clone()).collect();
+    let timed = timed(steps.iter(), &unseen);
     for (step, busy) in timed.iter().zip(busy_in_steps(&timed, context)) {
         if let Some(row) = rows.get_mut(step.step.info.stage as usize) {
             row.add(step, busy);
         }
     }
-    for (row, stage) in rows.iter_mut().zip(Stage::ALL).filter(|(row, _)| row.count() > 0) {
+    for (row, stage) in rows.iter().zip(Stage::ALL).filter(|(row, _)| row.times.count() > 0) {
         section.row(row.values(stage));
     }
     section.figure("steps", steps.len());
@@ -103,51 +101,6 @@ fn is_whole(step: &Step, trace: &Trace) -> bool {
         let is_same_device = (other.process, Some(other.device)) == (step.process, step.device);
         is_same_device && (start..end).contains(&other.time)
     })
-}
-
-/// A step with its time.
-#[derive(Debug, Clone, Copy)]
-struct TimedStep<'a> {
-    step: &'a Step,
-    /// End of its time.
-    until: Ns,
-    /// Whether that is the start of the next step.
-    reaches_next: bool,
-    /// From its start to `until`, without time of unseen work.
-    time: Ns,
-    /// From its start to the start of the next step on its device, without time of unseen work.
-    interval: Option<Ns>,
-}
-
-/// Adds the time to each step. It reaches to the start of the next step on the device, because the host works for a step
-/// before and after its ops too. The last step reaches to its own last op, and so does a step of a serving engine before a
-/// pause that is longer than the step: the engine may have had no request.
-fn timed<'a>(steps: &'a [Step], context: &Context) -> Vec<TimedStep<'a>> {
-    let lane_of = |step: &Step| step.device.map(|device| device.0 as usize);
-    let mut next_starts: Vec<Option<Ns>> = vec![None; context.trace.devices.len() + 1];
-    let mut timed: Vec<TimedStep> = Vec::with_capacity(steps.len());
-    for step in steps.iter().rev() {
-        let lane = lane_of(step).unwrap_or(context.trace.devices.len());
-        let Some(next_start) = next_starts.get_mut(lane) else { continue };
-        let unseen = |until: Ns| unseen_between(context, lane, step.start, until);
-        let next = next_start.replace(step.start);
-        let is_pause = |next: Ns| next.since(step.end) > step.end.since(step.start) && step.info.form != Form::Profiler;
-        let reached = next.filter(|next| !is_pause(*next));
-        let until = reached.unwrap_or(step.end);
-        let time = until.since(step.start).since(unseen(until));
-        let interval = next.map(|next| next.since(step.start).since(unseen(next)));
-        timed.push(TimedStep { step, until, reaches_next: reached.is_some(), time, interval });
-    }
-    timed.reverse();
-    timed
-}
-
-/// The time of work that the trace does not contain.
-fn unseen_between(context: &Context, device: usize, start: Ns, end: Ns) -> Ns {
-    let Some(idle) = context.survey().idle.get(device) else { return Ns::ZERO };
-    let first = idle.unseen.partition_point(|unseen| unseen.1 <= start);
-    let unseen = idle.unseen.iter().skip(first).take_while(|unseen| unseen.0 < end);
-    unseen.fold(Ns::ZERO, |sum, unseen| sum + unseen.1.min(end).since(unseen.0.max(start)))
 }
 
 /// The time in each step in which its device works; zero for steps without a device. One sweep over the work: the busy
@@ -189,9 +142,7 @@ fn busy_in_steps(steps: &[TimedStep], context: &Context) -> Vec<Ns> {
 /// The steps of one stage.
 #[derive(Debug, Default)]
 struct Row {
-    /// Times of steps that reach to the next step, and of the others.
-    times: Vec<i64>,
-    times_without_next: Vec<i64>,
+    times: StepTimes,
     intervals: Mean,
     /// Times of steps that are the last on their device.
     last_times: Mean,
@@ -205,8 +156,7 @@ struct Row {
 impl Row {
     fn add(&mut self, timed: &TimedStep, busy: Ns) {
         let step = timed.step;
-        let times = if timed.reaches_next { &mut self.times } else { &mut self.times_without_next };
-        times.push(timed.time.0);
+        self.times.add(timed);
         if step.device.is_some() {
             self.time += timed.time;
             self.busy += busy;
@@ -219,24 +169,15 @@ impl Row {
         step.info.tokens.into_iter().for_each(|count| self.tokens.add(count));
     }
 
-    fn count(&self) -> usize {
-        self.times.len() + self.times_without_next.len()
-    }
-
-    fn values(&mut self, stage: Stage) -> [Value; COLUMNS.len()] {
-        let count = self.count();
-        if self.times.len() < MIN_STEPS_WITH_NEXT {
-            self.times.append(&mut self.times_without_next);
-        }
-        self.times.sort();
-        let time =
-            |percent| Value::from(interpolate(self.times.len(), percent, &|index| self.times.get(index).copied()));
+    fn values(&self, stage: Stage) -> [Value; COLUMNS.len()] {
+        let times = self.times.representative();
+        let time = |percent| Value::from(interpolate(times.len(), percent, &|index| times.get(index).copied()));
         // One step has no percentiles.
-        let percentile = |percent| if self.times.len() > 1 { time(percent) } else { Value::Null };
+        let percentile = |percent| if times.len() > 1 { time(percent) } else { Value::Null };
         let intervals = if self.intervals.count > 0.0 { self.intervals } else { self.last_times };
         [
             stage.label().into(),
-            count.into(),
+            self.times.count().into(),
             self.batch_size.value(),
             self.tokens.value(),
             time(50),

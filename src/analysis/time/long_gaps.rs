@@ -51,23 +51,29 @@ impl LongGaps {
     /// Returns for each device the time in which it executed work that the trace does not contain, between its first
     /// and its last op, in a window from the start of the window.
     pub(crate) fn unseen(&self, trace: &Trace) -> Vec<Ns> {
+        let sum = |intervals: Vec<(Ns, Ns)>| intervals.iter().fold(Ns::ZERO, |sum, (from, to)| sum + to.since(*from));
+        self.unseen_intervals(trace).into_iter().map(sum).collect()
+    }
+
+    /// The intervals of that time, sorted.
+    pub(crate) fn unseen_intervals(&self, trace: &Trace) -> Vec<Vec<(Ns, Ns)>> {
         let signals = self.0.iter().flatten().any(|device| !device.gaps.is_empty() || trace.cut.is_some());
         let signals = signals.then(Signals::embedded);
         let unseen_of = |(device, gaps): (usize, &Option<DeviceGaps>)| {
-            let (Some(gaps), Some(signals)) = (gaps, &signals) else { return Ns::ZERO };
+            let (Some(gaps), Some(signals)) = (gaps, &signals) else { return Vec::new() };
             let at_start = trace.cut.map(|cut| (cut.window.start, gaps.first_row));
             let gaps = at_start.into_iter().chain(gaps.gaps.iter().copied());
-            gaps.fold(Ns::ZERO, |sum, (start, next_row)| {
+            let unseen = gaps.filter_map(|(start, next_row)| {
                 let end = trace.gpu_ops.get(next_row).map_or(start, |op| op.start);
                 let gap = Gap { device, start, end, previous_row: None, next_row };
                 let call_kind = |name| signals.call(trace.calls.names.get(name));
-                let unseen = unseen_after_launch(trace, &gap, &call_kind);
-                unseen.map_or(sum, |(from, to)| sum + to.since(from))
-            })
+                unseen_after_launch(trace, &gap, &call_kind)
+            });
+            unseen.collect()
         };
         // Graphs that were traced as a whole are not in the table of ops.
         if !trace.graph_replays.is_empty() {
-            return vec![Ns::ZERO; self.0.len()];
+            return vec![Vec::new(); self.0.len()];
         }
         self.0.iter().enumerate().map(unseen_of).collect()
     }

@@ -4,10 +4,12 @@
 
 mod step_info;
 mod step_list;
+mod step_time;
 mod timeline;
 
 pub use step_info::{Form, StepInfo, TokenSums};
 pub use step_list::{Basis, HostStep, Step, count_stage_conflicts, steps, steps_by_op, steps_from_ranges};
+pub(crate) use step_time::{StepTimes, TimedStep, timed};
 
 use crate::ordering;
 use crate::trace::{Annotation, DeviceId, GpuOp, HostCode, NONE, Names, Ns, ProcessId, Trace};

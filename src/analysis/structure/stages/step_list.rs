@@ -1,5 +1,7 @@
-//! The steps of the serving engine in a trace, each once. A device annotation replaces the host annotation of the same step.
-//! O(a log a + n) for `a` annotations and `n` GPU ops.
+//! The steps of the serving engine in a trace, each once. O(a log a + n) for `a` annotations and `n` GPU ops.
+//!
+//! The times of a step are those of the ops launched in its host annotation. If the trace does not link the ops, or only some
+//! of them, they are those of the device annotation.
 //!
 //! If annotations are nested, the innermost names the step. The step begins and ends with the outermost annotation of the same
 //! stage that contains no other step: SGLang writes `execute_16_context_0_generation_16` around `step[DECODE bs=16]`, and the
@@ -10,6 +12,9 @@ use super::{Form, Stage, StepInfo, parse_steps};
 use crate::ordering;
 use crate::trace::{Annotation, CallId, DeviceId, GpuOp, HostCode, NONE, NameId, Ns, ProcessId, Span, Trace};
 use std::cmp::Reverse;
+
+/// The profiler writes annotations and ops with different rounding.
+const ROUNDING: Ns = Ns(1_000);
 
 /// One step on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +58,7 @@ struct StepNode {
     end: Ns,
     device: Option<DeviceId>,
     process: ProcessId,
-    /// Index of the innermost node that contains this one.
+    /// Index of the innermost node that contains this one, in the list of [`link_parents`].
     parent: Option<usize>,
     children: u32,
 }
@@ -63,14 +68,18 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
     let Some(code) = &trace.code else { return Vec::new() };
     let infos = parse_steps(&code.annotation_names);
     let mut steps = Vec::new();
-    let (mut device, host) = annotation_nodes(code, &infos);
-    let has_dropped = drop_partial_annotations(trace, &host, &mut device);
+    let mut has_dropped = false;
+    let (device, host) = annotation_nodes(code, &infos);
     for is_profiler in [false, true] {
-        let has_form = |node: &&StepNode| (node.info.form == Form::Profiler) == is_profiler;
-        let device = link_parents(device.iter().filter(has_form).copied().collect());
-        let host = link_parents(host.iter().filter(has_form).copied().collect());
-        steps.extend(device.iter().filter(is_step).map(|node| node.step(Basis::Device)));
-        add_host_steps(trace, &host, &device, &mut steps);
+        let step_nodes = |nodes: &[StepNode]| {
+            let of_form = nodes.iter().filter(|node| (node.info.form == Form::Profiler) == is_profiler);
+            step_nodes(of_form.copied().collect())
+        };
+        let (mut device, host) = (step_nodes(&device), step_nodes(&host));
+        let extents = launched_extents(trace, &timelines_by_process(trace, &host));
+        has_dropped |= drop_short_annotations(&mut device, &host, &extents);
+        steps.extend(device.iter().map(|node| node.step(Basis::Device)));
+        add_host_steps(&host, &extents, &DeviceKeys::new(trace, &device), &mut steps);
     }
     if has_dropped {
         drop_parts(&mut steps);
@@ -79,30 +88,21 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
     steps
 }
 
-/// Drops the device annotations that contain less than half of the time of the ops launched in the host annotation of the
-/// same step: the profiler attaches a device annotation to some ops only, for example not to those of a graph replay.
-/// Returns whether there were any.
-fn drop_partial_annotations(trace: &Trace, host: &[StepNode], device: &mut Vec<StepNode>) -> bool {
-    let host = link_parents(host.to_vec());
-    let keys = DeviceKeys::new(device);
-    let nodes: Vec<&StepNode> = host.iter().filter(is_step).filter(|node| keys.contains(node)).collect();
-    if nodes.is_empty() {
-        return false;
-    }
-    let extents = launched_extents(trace, &timelines_by_process(trace, &nodes));
-    let mut launched: Vec<(StepKey, Ns)> = Vec::new();
-    for extent in extents {
-        if let Some(node) = nodes.get(extent.label as usize) {
-            let key = (node.process, node.name, node.id, Some(extent.device));
-            launched.push((key, extent.end.since(extent.start)));
-        }
-    }
+/// Drops the device annotations that are not longer than the ops launched in the host annotation of the same step. The
+/// profiler attaches a device annotation to some ops only, for example not to those of a graph replay. Returns whether there
+/// were any.
+fn drop_short_annotations(device: &mut Vec<StepNode>, host: &[StepNode], extents: &[Extent]) -> bool {
+    let launched = |extent: &Extent| {
+        let node = host.get(extent.label as usize)?;
+        Some(((node.process, node.name, node.id, Some(extent.device)), extent.end.since(extent.start)))
+    };
+    let mut launched: Vec<(StepKey, Ns)> = extents.iter().filter_map(launched).collect();
     ordering::sort_by_key(&mut launched, |(key, _)| *key);
     let count = device.len();
     device.retain(|node| {
         let key = (node.process, node.name, node.id, node.device);
         let found = launched.binary_search_by_key(&key, |(key, _)| *key).ok().and_then(|index| launched.get(index));
-        found.is_none_or(|(_, length)| node.end.since(node.start).0.saturating_mul(2) >= length.0)
+        found.is_none_or(|(_, length)| node.end.since(node.start) > *length + ROUNDING)
     });
     device.len() < count
 }
@@ -112,13 +112,19 @@ type StepKey = (ProcessId, NameId, u32, Option<DeviceId>);
 
 /// Drops steps from device annotations that cover less than half of a step whose times are those of its launches.
 fn drop_parts(steps: &mut Vec<Step>) {
-    let launched: Vec<Step> = steps.iter().filter(|step| step.basis == Basis::Launches).copied().collect();
-    let is_part = |step: &Step, whole: &Step| {
-        (whole.process, whole.device, whole.info.form) == (step.process, step.device, step.info.form)
-            && (whole.start <= step.start && step.end <= whole.end)
-            && step.end.since(step.start).0.saturating_mul(2) < whole.end.since(whole.start).0
+    let lane = |step: &Step| (step.process, step.device, step.info.form == Form::Profiler);
+    let mut launched: Vec<Step> = steps.iter().filter(|step| step.basis == Basis::Launches).copied().collect();
+    ordering::sort_by_key(&mut launched, |step| (lane(step), step.start));
+    let is_part = |step: &Step| {
+        let after = launched.partition_point(|whole| (lane(whole), whole.start) <= (lane(step), step.start));
+        let whole =
+            after.checked_sub(1).and_then(|index| launched.get(index)).filter(|whole| lane(whole) == lane(step));
+        whole.is_some_and(|whole| {
+            let length = step.end.since(step.start).0;
+            step.end <= whole.end && length.saturating_mul(2) < whole.end.since(whole.start).0
+        })
     };
-    steps.retain(|step| step.basis != Basis::Device || !launched.iter().any(|whole| is_part(step, whole)));
+    steps.retain(|step| step.basis != Basis::Device || !is_part(step));
 }
 
 /// The steps from host ranges, sorted by start. Every trace has its ranges, even if it was read without its code.
@@ -127,7 +133,8 @@ fn drop_parts(steps: &mut Vec<Step>) {
 pub fn steps_from_ranges(trace: &Trace) -> Vec<Step> {
     let host = range_nodes(trace);
     let mut steps = Vec::new();
-    add_host_steps(trace, &host, &[], &mut steps);
+    let extents = launched_extents(trace, &timelines_by_process(trace, &host));
+    add_host_steps(&host, &extents, &DeviceKeys::new(trace, &[]), &mut steps);
     ordering::sort_by_key(&mut steps, |step| step.start);
     steps
 }
@@ -144,8 +151,7 @@ pub struct HostStep {
 /// The steps of [`steps_from_ranges`] that launched GPU ops, and for each op the index of the step whose range contains its
 /// launch, or [`NONE`].
 pub fn steps_by_op(trace: &Trace) -> (Vec<HostStep>, Vec<u32>) {
-    let host = range_nodes(trace);
-    let nodes: Vec<&StepNode> = host.iter().filter(is_step).collect();
+    let nodes = range_nodes(trace);
     let timelines = timelines_by_process(trace, &nodes);
     let ops = trace.gpu_ops.iter().zip(trace.gpu_ops.launches());
     let node_at_launch = |(op, launch)| label_at_launch(trace, &timelines, op, launch).unwrap_or(NONE);
@@ -169,7 +175,7 @@ pub fn steps_by_op(trace: &Trace) -> (Vec<HostStep>, Vec<u32>) {
     (steps, by_op)
 }
 
-/// The ranges with the most exact form of step in the trace.
+/// The ranges that are steps, of the most exact form of step in the trace.
 fn range_nodes(trace: &Trace) -> Vec<StepNode> {
     let infos = parse_steps(&trace.ranges.names);
     let has = |form: &Form| infos.iter().flatten().any(|info| info.form == *form);
@@ -180,7 +186,7 @@ fn range_nodes(trace: &Trace) -> Vec<StepNode> {
         let process = trace.threads.get(range.thread.0 as usize)?.process;
         Some(StepNode { info, name, id: NONE, start, end, device: None, process, parent: None, children: 0 })
     };
-    link_parents(trace.ranges.iter().filter_map(node).collect())
+    step_nodes(trace.ranges.iter().filter_map(node).collect())
 }
 
 /// The step annotations of the devices and of the host. The copies of an annotation on several streams of a device are
@@ -249,9 +255,16 @@ fn widen(nodes: &mut [StepNode], index: usize) {
     nodes.get_mut(index).into_iter().for_each(|node| *node = step);
 }
 
+/// The nodes that are steps.
+fn step_nodes(nodes: Vec<StepNode>) -> Vec<StepNode> {
+    let mut nodes = link_parents(nodes);
+    nodes.retain(is_step);
+    nodes
+}
+
 /// Whether a node is a step. For engine annotations it is the innermost. For plain words and profiler steps it is the
 /// outermost, because words inside of it name parts of the step.
-fn is_step(node: &&StepNode) -> bool {
+fn is_step(node: &StepNode) -> bool {
     match node.info.form {
         Form::Engine => node.children == 0,
         Form::Word | Form::Profiler => node.parent.is_none(),
@@ -270,28 +283,24 @@ impl StepNode {
     }
 }
 
-/// Adds the steps that have no device annotation. Their times are those of the ops launched in them, per device.
-fn add_host_steps(trace: &Trace, host: &[StepNode], device: &[StepNode], steps: &mut Vec<Step>) {
-    let device_keys = DeviceKeys::new(device);
-    let nodes: Vec<&StepNode> = host.iter().filter(is_step).filter(|node| !device_keys.contains(node)).collect();
-    let timelines = timelines_by_process(trace, &nodes);
-    let extents = launched_extents(trace, &timelines);
-    for (node, label) in nodes.into_iter().zip(0..) {
+/// Adds the steps that have no device annotation. Their times are those of the ops launched in them, per device. `extents`
+/// are those of the ops launched in `host`, sorted by label.
+fn add_host_steps(host: &[StepNode], extents: &[Extent], device_keys: &DeviceKeys, steps: &mut Vec<Step>) {
+    for (node, label) in host.iter().zip(0..) {
         let first = extents.partition_point(|extent| extent.label < label);
-        let steps_before = steps.len();
-        for extent in extents.iter().skip(first).take_while(|extent| extent.label == label) {
-            let &Extent { start, end, device, .. } = extent;
+        let own = || extents.iter().skip(first).take_while(|extent| extent.label == label);
+        for &Extent { start, end, device, .. } in own().filter(|extent| !device_keys.contains(node, extent.device)) {
             steps.push(Step { start, end, device: Some(device), ..node.step(Basis::Launches) });
         }
         // A nested annotation without launches is not a step.
-        if steps.len() == steps_before && node.parent.is_none() {
+        if own().next().is_none() && node.parent.is_none() && !device_keys.contains_any(node) {
             steps.push(node.step(Basis::Host));
         }
     }
 }
 
 /// The timeline of each process. The label of a node is its index in `nodes`.
-fn timelines_by_process(trace: &Trace, nodes: &[&StepNode]) -> Vec<Timeline> {
+fn timelines_by_process(trace: &Trace, nodes: &[StepNode]) -> Vec<Timeline> {
     let timeline = |process| {
         let own = nodes.iter().zip(0..).filter(|(node, _)| node.process == process);
         Timeline::new(own.map(|(node, label)| Segment { start: node.start, end: node.end, label }).collect())
@@ -305,25 +314,34 @@ fn label_at_launch(trace: &Trace, timelines: &[Timeline], op: GpuOp, launch: Opt
     timelines.get(op.process.0 as usize)?.label_at(call.start)
 }
 
-/// Process, name and id of all device annotations, sorted.
-struct DeviceKeys(Vec<(ProcessId, NameId, u32)>);
+/// The keys of all device annotations, sorted by device before id.
+struct DeviceKeys {
+    keys: Vec<(ProcessId, NameId, DeviceId, u32)>,
+    devices: u32,
+}
 
 impl DeviceKeys {
-    fn new(device: &[StepNode]) -> Self {
-        let mut keys: Vec<_> = device.iter().map(|node| (node.process, node.name, node.id)).collect();
+    fn new(trace: &Trace, device: &[StepNode]) -> Self {
+        let key = |node: &StepNode| Some((node.process, node.name, node.device?, node.id));
+        let mut keys: Vec<_> = device.iter().filter_map(key).collect();
         ordering::sort_by_key(&mut keys, |key| *key);
-        Self(keys)
+        Self { keys, devices: u32::try_from(trace.devices.len()).unwrap_or(u32::MAX) }
     }
 
-    /// Whether a host annotation has a device annotation. If one of them has no id, the name decides.
-    fn contains(&self, node: &StepNode) -> bool {
+    /// Whether a host annotation has an annotation on a device. If one of them has no id, the name decides.
+    fn contains(&self, node: &StepNode, device: DeviceId) -> bool {
         let lower_bound = |id: u32| {
-            let key = (node.process, node.name, id);
-            self.0.get(self.0.partition_point(|other| *other < key))
+            let key = (node.process, node.name, device, id);
+            self.keys.get(self.keys.partition_point(|other| *other < key))
         };
-        let has_id = |id: u32| lower_bound(id) == Some(&(node.process, node.name, id));
-        let has_name = || lower_bound(0).is_some_and(|key| (key.0, key.1) == (node.process, node.name));
+        let has_id = |id: u32| lower_bound(id) == Some(&(node.process, node.name, device, id));
+        let has_name = || lower_bound(0).is_some_and(|key| (key.0, key.1, key.2) == (node.process, node.name, device));
         has_id(node.id) || has_id(NONE) || (node.id == NONE && has_name())
+    }
+
+    /// The same for any device.
+    fn contains_any(&self, node: &StepNode) -> bool {
+        !self.keys.is_empty() && (0..self.devices).any(|device| self.contains(node, DeviceId(device)))
     }
 }
 

@@ -6,8 +6,9 @@ use super::serving::ModelShape;
 use super::times::{BusyTime, percent};
 use super::view::View;
 use crate::analysis::section::{Section, Value};
-use crate::analysis::structure::stages::{Basis, Form, Stage, Step, TokenSums, steps};
-use crate::trace::Ns;
+use crate::analysis::structure::stages::{Basis, Form, Stage, Step, StepTimes, TimedStep, TokenSums, steps, timed};
+use crate::analysis::time::long_gaps::LongGaps;
+use crate::trace::{Ns, Trace};
 
 /// The columns of the table.
 pub(crate) const COLUMNS: [&str; 11] = [
@@ -36,9 +37,14 @@ pub(crate) fn section(view: &View) -> Section {
     }
     let shape = view.options.model_shape.or_else(|| view.server.model_shape());
     let busy = BusyTime::new(view.trace, view.ops().map(|(.., op)| op));
+    let unseen = unseen_work(view.trace);
+    // Steps without a device come last in the list.
+    let (on_host, on_device): (Vec<&Step>, Vec<&Step>) = all_steps.iter().partition(|step| step.device.is_none());
+    let timed: Vec<TimedStep> =
+        [on_device, on_host].into_iter().flat_map(|steps| timed(steps.into_iter(), &unseen)).collect();
     let mut section = Section::new(TITLE, "step annotations of the device, or else of the host", &COLUMNS);
     for stage in Stage::ALL {
-        let steps: Vec<&Step> = all_steps.iter().filter(|step| stage_of(view, step) == stage).collect();
+        let steps: Vec<&TimedStep> = timed.iter().filter(|timed| stage_of(view, timed.step) == stage).collect();
         if !steps.is_empty() {
             section.row(row(view, stage, &steps, shape, &busy));
         }
@@ -55,38 +61,43 @@ fn steps_of_view(view: &View) -> Vec<Step> {
     steps(view.trace).into_iter().filter(is_selected).collect()
 }
 
+/// By device: the intervals in which it executed work that the trace does not contain.
+fn unseen_work(trace: &Trace) -> Vec<Vec<(Ns, Ns)>> {
+    let mut gaps = LongGaps::new(trace.devices.len());
+    trace.gpu_ops.iter().enumerate().for_each(|(row, op)| gaps.add(row, &op));
+    gaps.unseen_intervals(trace)
+}
+
 /// The stage of a step; if its annotation has none, the stage of the file.
 fn stage_of(view: &View, step: &Step) -> Stage {
     if step.info.stage == Stage::All { view.file_stage } else { step.info.stage }
 }
 
-fn row(view: &View, stage: Stage, steps: &[&Step], shape: Option<ModelShape>, busy: &BusyTime) -> [Value; 11] {
-    let mut durations: Vec<i64> = steps.iter().map(|step| duration(step).0).collect();
-    durations.sort_unstable();
-    let us = |percent| percentile(&durations, percent).map(|ns| ns / 1e3);
+fn row(view: &View, stage: Stage, timed: &[&TimedStep], shape: Option<ModelShape>, busy: &BusyTime) -> [Value; 11] {
+    let steps = || timed.iter().map(|timed| timed.step);
+    let mut times = StepTimes::default();
+    timed.iter().for_each(|step| times.add(step));
+    let times = times.representative();
+    let us = |percent| percentile(&times, percent).map(|ns| ns / 1e3);
     let (p10, median, p90) = (us(10), us(50), us(90));
     let spread = median.filter(|median| *median > 0.0).zip(p90.zip(p10));
     let spread = spread.map(|(median, (p90, p10))| 100.0 * (p90 - p10) / median);
-    let (gflop, tflops) = attention(steps, shape);
+    let (gflop, tflops) = attention(timed, shape);
     let code = view.trace.code.as_deref();
-    let example = steps.first().zip(code).map(|(step, code)| code.annotation_names.get(step.name));
+    let example = steps().next().zip(code).map(|(step, code)| code.annotation_names.get(step.name));
     [
         stage.label().into(),
-        steps.len().into(),
-        range(steps.iter().filter_map(|step| step.info.batch_size)),
-        range(steps.iter().filter_map(|step| step.info.tokens)),
+        timed.len().into(),
+        range(steps().filter_map(|step| step.info.batch_size)),
+        range(steps().filter_map(|step| step.info.tokens)),
         median.into(),
         p90.into(),
         spread.into(),
-        busy_pct(busy, steps).into(),
+        busy_pct(busy, timed).into(),
         gflop.into(),
         tflops.into(),
         example.into(),
     ]
-}
-
-fn duration(step: &Step) -> Ns {
-    step.end.since(step.start)
 }
 
 /// The common value, or the range from the smallest to the largest.
@@ -106,14 +117,14 @@ fn percentile(sorted: &[i64], percent: usize) -> Option<f64> {
     Some(below as f64 + (above - below) as f64 * part)
 }
 
-/// GFLOP per step, and TFLOP/s over the duration of the steps. Only steps whose annotations have sums count.
-fn attention(steps: &[&Step], shape: Option<ModelShape>) -> (Option<f64>, Option<f64>) {
+/// GFLOP per step, and TFLOP/s over the time of the steps. Only steps whose annotations have sums count.
+fn attention(steps: &[&TimedStep], shape: Option<ModelShape>) -> (Option<f64>, Option<f64>) {
     let Some(shape) = shape else { return (None, None) };
     let (mut pairs, mut time, mut count) = (0.0, Ns::ZERO, 0.0);
-    for step in steps {
-        if let Some(step_pairs) = attended_pairs(step) {
+    for timed in steps {
+        if let Some(step_pairs) = attended_pairs(timed.step) {
             pairs += step_pairs;
-            time += duration(step);
+            time += timed.time;
             count += 1.0;
         }
     }
@@ -152,14 +163,13 @@ fn limits(steps: &[Step], shape: Option<ModelShape>) -> Vec<String> {
     let (by_launches, by_host) = (count(Basis::Launches), count(Basis::Host));
     if by_launches > 0 {
         limits.push(format!(
-            "{} have no annotation on the device. Their duration is the time from the first start to the last end of the \
-             GPU ops launched in them.",
+            "{} have no annotation on the device. They start and end with the GPU ops launched in them.",
             of_steps(by_launches, steps.len())
         ));
     }
     if by_host > 0 {
         limits.push(format!(
-            "{} launched no GPU op in the trace. Their duration is that of the host annotation.",
+            "{} launched no GPU op in the trace. Their time is that of the host annotation.",
             of_steps(by_host, steps.len())
         ));
     }
@@ -183,13 +193,13 @@ fn of_steps(some: usize, all: usize) -> String {
     if some == all { "The steps".to_owned() } else { format!("{some} of {all} steps") }
 }
 
-/// The busy share of the duration of the steps, in percent; `None` if no step has a device.
-fn busy_pct(busy: &BusyTime, steps: &[&Step]) -> Option<f64> {
+/// The busy share of the time of the steps, in percent; `None` if no step has a device.
+fn busy_pct(busy: &BusyTime, steps: &[&TimedStep]) -> Option<f64> {
     let (mut busy_time, mut time) = (Ns::ZERO, Ns::ZERO);
-    for step in steps {
-        let Some(device) = step.device else { continue };
-        busy_time += busy.between(device, step.start, step.end);
-        time += duration(step);
+    for timed in steps {
+        let Some(device) = timed.step.device else { continue };
+        busy_time += busy.between(device, timed.step.start, timed.until);
+        time += timed.time;
     }
     (time > Ns::ZERO).then(|| percent(busy_time, time))
 }
