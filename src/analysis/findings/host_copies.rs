@@ -18,7 +18,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         let rate = summary.number(&format!("{direction}_gb_per_s"))?;
         let bytes = bytes(direction);
         let words = if direction == "h2d" { "to the GPU" } else { "to the host" };
-        (bytes > 0.0 && bytes >= 0.01 * all_bytes).then(|| format!("{:.2} GB {words} at {rate:.1} GB/s", bytes / 1e9))
+        (bytes > 0.0 && bytes >= 0.01 * all_bytes).then(|| format!("{} {words} at {}/s", size(bytes), size(1e9 * rate)))
     });
     let rates: Vec<String> = directions.collect();
     let rates = if rates.is_empty() { String::new() } else { format!("; {} on all GPUs", rates.join(", ")) };
@@ -46,6 +46,16 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     })
 }
 
+/// Bytes in a unit that leaves digits before the point: `4.1 kB`.
+fn size(bytes: f64) -> String {
+    let (unit, name) = match bytes {
+        bytes if bytes < 1e6 => (1e3, "kB"),
+        bytes if bytes < 1e9 => (1e6, "MB"),
+        _ => (1e9, "GB"),
+    };
+    format!("{:.1} {name}", bytes / unit)
+}
+
 #[cfg(test)]
 mod tests {
     use crate::analysis::findings::testing::finding;
@@ -62,7 +72,7 @@ mod tests {
     fn copies_without_kernels_are_a_finding_that_does_not_say_to_pin() {
         let found = finding(&mut copies(1_000), "host-copies").unwrap();
         assert_eq!(found.cost_ms, 1.0);
-        assert!(found.evidence.contains("0.02 GB to the GPU at 20.0 GB/s"), "{found:?}");
+        assert!(found.evidence.contains("20.0 MB to the GPU at 20.0 GB/s"), "{found:?}");
         assert!(!found.action.contains("pin"), "{found:?}");
     }
 
@@ -72,7 +82,7 @@ mod tests {
         trace.in_us().kernel("[CUDA memcpy Host-to-Device]", 0..1_000);
         trace.stream(8).kernel("saxpy", 1_000..9_000);
         let found = finding(&mut trace, "host-copies").unwrap();
-        assert!(!found.evidence.contains("GB"), "{found:?}");
+        assert!(!found.evidence.contains("B/s"), "{found:?}");
     }
 
     #[test]
