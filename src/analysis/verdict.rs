@@ -326,7 +326,11 @@ fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
         let cost = row.amount("cost_ms");
         let share = if unit.ms > 0.0 { format!(", {} of the time", percent(unit.share(cost))) } else { String::new() };
         text.push(" Largest recoverable cost: ", None);
-        let words = format!("{} ({}{share})", uncapitalized(row.text("title")), format_time(cost));
+        let time = match unit.steps {
+            0 | 1 => format_time(cost),
+            steps => format!("{} a step", format_time(cost / steps as f64)),
+        };
+        let words = format!("{} ({time}{share})", uncapitalized(row.text("title")));
         text.push(words, Some(("findings", Some(index))));
         text.push(".", None);
         return;
@@ -435,6 +439,25 @@ mod tests {
             text.contains("Largest recoverable cost: communication without compute (2.0 ms, 25.0 % of the time)"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_largest_cost_is_stated_for_one_step() {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        // Four steps of 1 ms: the kernel of each is launched 300 us after the previous one ended.
+        for start in [0, 1_000, 2_000, 3_000] {
+            trace
+                .range("step[DECODE bs=2]", start..start + 700)
+                .launch(start..start)
+                .launches("gemm", start..start + 700);
+        }
+        let run = trace.run();
+        let text = &run.verdict.text;
+        assert!(text.starts_with("Decode: 4 steps, median 1.0 ms, mean batch 2, GPU busy 75.7 %;"), "{text}");
+        assert!(text.contains("late launches by the host (225 us a step, 24.3 % of the time)"), "{text}");
+        let evidence = run.sections["findings"].rows[0].text("evidence");
+        assert!(evidence.starts_with("900 us in 4 steps (225 us a step), 24.3 % of the step time"), "{evidence}");
     }
 
     #[test]

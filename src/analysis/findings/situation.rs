@@ -10,6 +10,7 @@ use crate::analysis::labels;
 use crate::analysis::section::{Record, Section, Sections};
 use crate::analysis::time::activity::Activity;
 use crate::analysis::unit::Unit;
+use crate::digits::grouped;
 use crate::ordering;
 use crate::trace::{DeviceId, Format, OpKind, Trace};
 
@@ -175,11 +176,15 @@ impl<'a> Situation<'a> {
         self.steps == 0 && busy < self.context.signals.thresholds.min_busy_share
     }
 
-    /// `1.2 ms on GPU 3, 4.5 % of the step time`.
+    /// `1.2 ms on GPU 3, 4.5 % of the step time`, or `12.0 ms in 10 steps (1.2 ms a step), 4.5 % of the step time`.
     pub(super) fn amount(&self, device: &DeviceTimes, ms: f64) -> String {
         let gpu = if self.devices.len() > 1 { format!(" on GPU {}", device.label) } else { String::new() };
         let unit = if self.steps > 0 { "step time" } else { "captured time" };
-        format!("{}{gpu}, {:.1} % of the {unit}", format_time(ms), 100.0 * self.share(ms))
+        let per_step = match self.steps {
+            0 | 1 => String::new(),
+            steps => format!(" in {} steps ({} a step)", grouped(steps), format_time(ms / steps as f64)),
+        };
+        format!("{}{gpu}{per_step}, {:.1} % of the {unit}", format_time(ms), 100.0 * self.share(ms))
     }
 
     /// The name of the graphs that the GPU can replay.
