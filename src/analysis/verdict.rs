@@ -326,10 +326,7 @@ fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
         let cost = row.amount("cost_ms");
         let share = if unit.ms > 0.0 { format!(", {} of the time", percent(unit.share(cost))) } else { String::new() };
         text.push(" Largest recoverable cost: ", None);
-        let time = match unit.steps {
-            0 | 1 => format_time(cost),
-            steps => format!("{} a step", format_time(cost / steps as f64)),
-        };
+        let time = unit.per_step(cost).map_or_else(|| format_time(cost), |ms| format!("{} a step", format_time(ms)));
         let words = format!("{} ({time}{share})", uncapitalized(row.text("title")));
         text.push(words, Some(("findings", Some(index))));
         text.push(".", None);

@@ -180,10 +180,9 @@ impl<'a> Situation<'a> {
     pub(super) fn amount(&self, device: &DeviceTimes, ms: f64) -> String {
         let gpu = if self.devices.len() > 1 { format!(" on GPU {}", device.label) } else { String::new() };
         let unit = if self.steps > 0 { "step time" } else { "captured time" };
-        let per_step = match self.steps {
-            0 | 1 => String::new(),
-            steps => format!(" in {} steps ({} a step)", grouped(steps), format_time(ms / steps as f64)),
-        };
+        let per_step = self.unit.per_step(ms).map_or(String::new(), |per_step| {
+            format!(" in {} steps ({} a step)", grouped(self.steps), format_time(per_step))
+        });
         format!("{}{gpu}{per_step}, {:.1} % of the {unit}", format_time(ms), 100.0 * self.share(ms))
     }
 
