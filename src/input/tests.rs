@@ -165,6 +165,50 @@ fn collectives_have_their_message_sizes() {
     assert_eq!((collective.bytes_in, collective.bytes_out, collective.ranks), (Some(200), Some(100), Some(2)));
 }
 
+/// The kernel of an old torch version does not have its message; the annotation around its launch has the tensors.
+#[test]
+fn collectives_have_the_sizes_of_the_annotation_around_their_launch() {
+    let range = |cat: &str, name: &str, tid: u32, dims: &str| {
+        let times = r#""ts": 10, "dur": 20"#;
+        format!(
+            r#"{{"ph": "X", "cat": "{cat}", "name": "{name}", "pid": 7, "tid": {tid}, {times}, "args": {{"External id": 1, "Input Dims": {dims}, "Input type": ["float"]}}}}"#
+        )
+    };
+    let call = |id: u32, start: u32| {
+        format!(
+            r#"{{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 7, "tid": 8, "ts": {start}, "dur": 2, "args": {{"correlation": {id}}}}}"#
+        )
+    };
+    let kernel = |name: &str, id: u32, args: &str| {
+        format!(
+            r#"{{"ph": "X", "cat": "kernel", "name": "{name}", "pid": 0, "tid": 3, "ts": 5{id}, "dur": 1, "args": {{"device": 0, "stream": 3, "correlation": {id}{args}}}}}"#
+        )
+    };
+    let sizes = |events: &[String]| {
+        let sizes = trace(&with_events(events)).collectives.into_iter();
+        sizes.map(|(row, message)| (row, message.operation, message.bytes_in)).collect::<Vec<_>>()
+    };
+    let annotation = range("user_annotation", "nccl:all_to_all", 8, "[[24, 2]]");
+    let nccl = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)";
+    let one = [annotation.clone(), call(1, 12), kernel("copy", 1, ""), call(2, 16), kernel(nccl, 2, "")];
+    assert_eq!(sizes(&one), [(1, "nccl:all_to_all".to_owned(), Some(192))]);
+    // Recorded with the kernel.
+    let recorded = r#", "Collective name": "all_to_all", "In msg nelems": 5, "dtype": "Float""#;
+    let kernel_with_message = [annotation.clone(), call(2, 16), kernel(nccl, 2, recorded)];
+    assert_eq!(sizes(&kernel_with_message), [(0, "all_to_all".to_owned(), Some(20))]);
+    // Launched after the annotation; another thread; two kernels; no tensor; not a collective; not on the host.
+    let after = [annotation.clone(), call(2, 29), kernel(nccl, 2, "")];
+    let two = [annotation, call(1, 12), kernel(nccl, 1, ""), call(2, 16), kernel(nccl, 2, "")];
+    let around = |range: String| [range, call(2, 16), kernel(nccl, 2, "")];
+    let thread = around(range("user_annotation", "nccl:all_to_all", 9, "[[24]]"));
+    let scalar = around(range("user_annotation", "nccl:all_to_all", 8, "7"));
+    let other = around(range("user_annotation", "step", 8, "[[24]]"));
+    let on_gpu = around(range("gpu_user_annotation", "nccl:all_to_all", 8, "[[24]]"));
+    for events in [&after[..], &two, &thread, &scalar, &other, &on_gpu] {
+        assert_eq!(sizes(events), [], "{events:?}");
+    }
+}
+
 #[test]
 fn distributed_info_is_read_and_invalid_info_ignored() {
     let job = |info: &str| trace(&format!(r#"{{"distributedInfo": {info}, "traceEvents": [{}]}}"#, kernel("a"))).job;

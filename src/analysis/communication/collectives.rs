@@ -387,6 +387,23 @@ mod tests {
         assert_eq!((keys(&[5]), keys(&[5, 6])), (0, 3));
     }
 
+    /// An independent program reads the same sizes from the annotations around the launches.
+    #[test]
+    fn sizes_that_torch_records_with_the_annotation_are_read() {
+        let sizes = |file: &str| {
+            let messages = torch(file).map(|trace| trace.collectives).unwrap_or_default();
+            messages.into_iter().filter_map(|(_, message)| message.bytes_in).collect::<Vec<u64>>()
+        };
+        let rank0 = sizes("dlrm_v100_8ranks/rank0.pt.trace.json.gz");
+        let train = sizes("train_a100_rank3of8.trace.json.gz");
+        if rank0.is_empty() {
+            return;
+        }
+        assert_eq!(rank0, [24_576, 192, 1_536, 13_568, 1_576_964, 24_576, 448, 907_840]);
+        let large = train.iter().filter(|bytes| **bytes == 288_882_688).count();
+        assert_eq!((train.len(), large, train.iter().sum::<u64>()), (60, 6, 5_065_412_632));
+    }
+
     #[test]
     fn messages_of_a_real_torch_trace_are_counted_and_named() {
         let Some(trace) = torch("nccl_metadata_a100.trace.json.gz") else { return };

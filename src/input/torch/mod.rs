@@ -22,6 +22,7 @@
 mod code;
 #[cfg(test)]
 mod code_tests;
+mod messages;
 mod templates;
 
 use super::Detail;
@@ -60,6 +61,7 @@ pub(super) struct TorchReader {
     properties: Vec<DeviceProperties>,
     skipped_prefixes: SkippedPrefixes,
     code: Option<code::CodeNames>,
+    message_ranges: Vec<messages::MessageRange>,
     gpu_ops_only: bool,
     /// Number of list elements that have a `ph`. If there are none, the file is not a trace.
     pub(super) events: u64,
@@ -172,9 +174,11 @@ struct Wanted {
     code: bool,
 }
 
-/// The message of a collective, in the `args` of an NCCL kernel.
+/// The message of a collective, in the `args` of an NCCL kernel or of the annotation around its launch.
 #[derive(Debug, Default)]
 struct Message<'a> {
+    input_dims: Option<&'a [u8]>,
+    input_types: Option<&'a [u8]>,
     operation: Option<&'a [u8]>,
     elements_in: Option<&'a [u8]>,
     elements_out: Option<&'a [u8]>,
@@ -261,10 +265,27 @@ impl<'a> Fields<'a> {
             b"dtype" => &mut self.message.element,
             b"Group size" => &mut self.message.ranks,
             b"Process Group Name" => &mut self.message.group,
+            b"Input Dims" | b"Input type" if self.is_collective_range() => {
+                let Value::Container(list) = value else { return true };
+                let slot =
+                    if key == b"Input Dims" { &mut self.message.input_dims } else { &mut self.message.input_types };
+                *slot = Some(list);
+                return true;
+            }
             _ => return false,
         };
         *slot = value.scalar();
         true
+    }
+
+    /// True for an annotation of torch around the launch of a collective.
+    fn is_collective_range(&self) -> bool {
+        self.class == Some(Class::Annotation { on_gpu: false }) && self.name.is_some_and(messages::is_collective)
+    }
+
+    fn has_message_or_needs_none(&self) -> bool {
+        let Message { input_dims, input_types, .. } = self.message;
+        input_dims.is_some() && input_types.is_some() || !self.is_collective_range()
     }
 
     /// Returns true if the event needs no further members. The class matters only for complete events (`ph` is `X`).
@@ -281,7 +302,7 @@ impl<'a> Fields<'a> {
         }
         match class {
             Class::Gpu(kind) => self.is_gpu_op_complete(kind),
-            Class::Annotation { on_gpu: false } => self.is_span_complete(),
+            Class::Annotation { on_gpu: false } => self.is_span_complete() && self.has_message_or_needs_none(),
             Class::Call => match self.is_stored_call {
                 Some(true) => self.is_span_complete() && self.correlation.is_some(),
                 Some(false) => true,
@@ -477,7 +498,11 @@ impl TorchReader {
             let properties = self.properties.iter().rfind(is_same);
             device.name = properties.map(|properties| properties.name.clone()).unwrap_or_default();
         }
-        self.builder.finish()
+        let mut trace = self.builder.finish();
+        if !self.message_ranges.is_empty() {
+            messages::join(&mut trace, self.message_ranges);
+        }
+        trace
     }
 
     fn wants_hints(&self) -> bool {
@@ -530,7 +555,13 @@ impl TorchReader {
         let (thread, name) = (self.thread_of(fields), fields.name.unwrap_or_default());
         if class != Class::Call {
             let name = self.builder.trace.ranges.names.intern(&unescape(name));
-            return self.builder.trace.ranges.push(Span { start, duration, name, thread });
+            let span = Span { start, duration, name, thread };
+            if let (Some(dims), Some(types)) = (fields.message.input_dims, fields.message.input_types)
+                && let Some(bytes) = messages::bytes_of(dims, types)
+            {
+                self.message_ranges.push(messages::MessageRange { span, bytes });
+            }
+            return self.builder.trace.ranges.push(span);
         }
         let name = intern_raw(&mut self.call_names, &mut self.builder.trace.calls.names, name);
         self.builder.add_call(Span { start, duration, name, thread }, fields.correlation.and_then(number));
