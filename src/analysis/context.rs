@@ -5,6 +5,7 @@
 
 use super::classified::ClassifiedTrace;
 use super::communication::operations::Collectives;
+use super::communication::waiting::WaitingTimes;
 use super::host::blocking_calls::BlockingCalls;
 use super::host::calls::HostCalls;
 use super::index::WindowSegments;
@@ -17,6 +18,7 @@ use super::section::Section;
 use super::structure::call_ranges::{CallRanges, CallRangesView};
 use super::structure::phase_names::PhaseNames;
 use super::structure::range_times::wall_times;
+use super::structure::stages::steps_from_ranges;
 use super::summary::{DetailSource, OpDetails, Summary};
 use super::time::survey::Survey;
 use crate::rules::PhaseMap;
@@ -40,6 +42,7 @@ pub struct Context<'a> {
     blocking: OnceCell<BlockingCalls>,
     survey: OnceCell<Survey>,
     collectives: OnceCell<Option<Collectives>>,
+    waiting: OnceCell<WaitingTimes>,
     range_times: OnceCell<Tallies>,
 }
 
@@ -83,6 +86,7 @@ impl<'a> Context<'a> {
             blocking: OnceCell::new(),
             survey: OnceCell::new(),
             collectives: OnceCell::new(),
+            waiting: OnceCell::new(),
             range_times: OnceCell::new(),
         }
     }
@@ -162,6 +166,12 @@ impl<'a> Context<'a> {
     /// Sums over the communication kernels; `None` if there are none.
     pub(crate) fn collectives(&self) -> Option<&Collectives> {
         self.collectives.get_or_init(|| Collectives::of(self)).as_ref()
+    }
+
+    /// How long collectives wait for other ranks.
+    pub(crate) fn waiting(&self) -> &WaitingTimes {
+        let of_trace = || WaitingTimes::of(self, self.collectives(), &steps_from_ranges(self.trace));
+        self.waiting.get_or_init(of_trace)
     }
 
     /// Wall time of ranges by process and name.

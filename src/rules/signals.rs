@@ -76,8 +76,28 @@ pub struct WaitingRules {
     pub slow_factor: f64,
     /// A higher bandwidth is a wrong duration.
     pub max_link_gb_per_s: f64,
+    /// Bandwidth of a slow network between nodes.
+    pub slow_network_gb_per_s: f64,
+    /// Latency of a collective on it, by rank.
+    pub slow_latency_us_per_rank: f64,
+    /// The part of a link's bandwidth that collectives reach.
+    pub reachable_share: f64,
+    /// A call that takes this many times as long as one that sends as much or more waits.
+    pub ratio: f64,
+    /// Minimum number of calls of one size, or of steps, from which the shortest shows the transfer.
+    pub min_calls: u64,
+    /// A call of unknown size that takes this many times as long as the shortest one of its kernel may wait.
+    pub unknown_size_ratio: f64,
+    /// Minimum number of such calls.
+    pub min_calls_of_unknown_size: u64,
+    /// So many calls of unknown size are transfers if less than half of their time exceeds the shortest.
+    pub min_steady_calls: u64,
 }
-from_json!(strict WaitingRules { min_bytes, min_messages, latency_us, slow_factor, max_link_gb_per_s });
+from_json!(strict WaitingRules {
+    min_bytes, min_messages, latency_us, slow_factor, max_link_gb_per_s, slow_network_gb_per_s,
+    slow_latency_us_per_rank, reachable_share, ratio, min_calls,
+    unknown_size_ratio, min_calls_of_unknown_size, min_steady_calls
+});
 
 #[derive(Debug, Clone)]
 struct CallRule {
@@ -141,12 +161,6 @@ pub struct Thresholds {
     /// Minimum share of the busy time in which communication and compute overlap, from which the verdict states compute
     /// alone, exposed communication and both together.
     pub communication_overlap: f64,
-    /// Minimum ratio of the longest to the shortest collective of one size that shows waiting for other ranks.
-    pub wait_ratio: f64,
-    /// The same for collectives of one kernel whose sizes are unknown.
-    pub unknown_size_ratio: f64,
-    /// Minimum number of collectives of one size from which the shortest is an estimate of the transfer.
-    pub min_calls_of_size: f64,
     /// Maximum duration of a short kernel.
     pub short_kernel_us: f64,
     /// Minimum number of short eager kernels for a finding.
@@ -161,7 +175,7 @@ pub struct Thresholds {
 from_json!(strict Thresholds {
     launch_storm, launch_storm_min, tiny_kernel_us, launcher_gap_us, launcher_idle_us, nvtx_coverage, min_finding_share,
     min_uncertain_share, min_host_delay_ms, min_busy_share, medium_severity_share, high_severity_share, min_drained_ms, min_copy_share,
-    exposed_communication, communication_overlap, wait_ratio, unknown_size_ratio, min_calls_of_size, short_kernel_us,
+    exposed_communication, communication_overlap, short_kernel_us,
     min_short_kernels, min_turnaround_share, max_preparation_kernels, long_gap_ms
 });
 

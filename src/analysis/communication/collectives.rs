@@ -2,7 +2,7 @@
 //! kernels, summed in one pass over the ops.
 
 use super::operations::{Collectives, Tally};
-use super::waiting::waiting_by_operation;
+use super::waiting::Evidence;
 use super::{median, percent};
 use crate::analysis::context::Context;
 use crate::analysis::labels;
@@ -49,7 +49,7 @@ pub(crate) fn nccl_ops(context: &Context) -> Section {
     let mut section = section(context, TITLE, &COLUMNS)
         .limit("Kernel times include waiting for other ranks, so bandwidths are effective rates, not link rates.")
         .limit("Exposed time is time in which the device of the kernel runs only communication.");
-    let waiting = waiting_by_operation(context, &context.signals.waiting);
+    let waiting = context.waiting();
     let by_label = found.by_label(trace);
     let has_one_rank = by_label.iter().zip(by_label.iter().skip(1)).all(|(((_, a), _), ((_, b), _))| a == b);
     let stragglers = stragglers(by_label);
@@ -57,8 +57,7 @@ pub(crate) fn nccl_ops(context: &Context) -> Section {
     ordering::sort_by_key(&mut rows, |(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
     for (_, (operation, tally)) in &rows {
         let hidden = context.survey().hidden_of(found.operations.get(*operation));
-        let own = waiting.iter().find(|(name, _)| name == found.operations.get(*operation));
-        let waiting = own.map(|(_, estimate)| estimate.waiting);
+        let waiting = waiting.of_operation(*operation);
         section.row(op_row(trace, found, (*operation, tally), hidden, waiting, stragglers.get(operation)));
     }
     if has_one_rank {
@@ -67,13 +66,7 @@ pub(crate) fn nccl_ops(context: &Context) -> Section {
         section.columns.retain(|key| is_kept(key));
         section.rows.iter_mut().for_each(|row| row.0.retain(|(key, _)| is_kept(key)));
     }
-    if waiting.iter().any(|(_, estimate)| estimate.waiting > Ns::ZERO) {
-        section.limits.push(
-            "Waiting is estimated from one rank: messages of at least 1 MB that take over three times as long as at the \
-             highest bandwidth in the trace. The traces of all ranks decide: `gpuprism ranks FOLDER`."
-                .to_owned(),
-        );
-    }
+    section.limits.extend(waiting_limit(context).map(str::to_owned));
     section.truncate(MAX_ROWS);
     section.limits.extend(message_limits(trace, found));
     if !trace.graph_replays.is_empty() {
@@ -81,6 +74,21 @@ pub(crate) fn nccl_ops(context: &Context) -> Section {
     }
     figures(context, &mut section, &rows);
     section
+}
+
+/// States how waiting was estimated, if there is any.
+fn waiting_limit(context: &Context) -> Option<&'static str> {
+    let mut found = context.waiting().devices.iter().flatten().filter(|device| device.waiting > Ns::ZERO);
+    match found.next()?.evidence {
+        evidence if evidence.is_undecided() => None,
+        Evidence::Ranks { .. } => {
+            Some("Waiting is the time in an operation beyond that of the rank that spends the least time in it.")
+        }
+        _ => Some(
+            "Waiting is estimated from one rank: calls that take at least twice as long as a call of the same kernel that \
+             sends as much or more. The traces of all ranks decide: `gpuprism ranks FOLDER`.",
+        ),
+    }
 }
 
 /// States the source of message sizes, and the number of kernels whose size is known.

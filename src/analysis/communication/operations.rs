@@ -224,11 +224,6 @@ fn size_bytes(operation: &str, message: &Collective) -> Option<u64> {
     }
 }
 
-/// Returns the bytes of a message over the busiest link of a rank; `None` if its size or the number of ranks is unknown.
-pub(crate) fn bus_bytes(operation: &str, message: &Collective) -> Option<f64> {
-    Some(size_bytes(operation, message)? as f64 * bus_factor(operation, message.ranks)?)
-}
-
 /// Returns the ratio of bus bandwidth to algorithm bandwidth, as nccl-tests define it; `None` if the number
 /// of ranks is needed but unknown.
 pub(crate) fn bus_factor(operation: &str, ranks: Option<u64>) -> Option<f64> {

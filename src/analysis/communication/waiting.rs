@@ -1,67 +1,404 @@
-//! Estimates from one rank how much of its communication is waiting for other ranks. Two passes over the messages, O(n).
+//! Estimates how long collectives wait for other ranks. O(n log n) for n communication kernels. Findings, the section of
+//! collectives and the triage all read this estimate.
 //!
-//! The fastest large message of an operation shows the bandwidth that the links reach at least. A call that takes several times
-//! as long as its bytes need at this bandwidth mostly waits. The estimate is a lower bound if the fastest message waits as well.
-//! The traces of the other ranks decide (`gpuprism ranks`).
+//! A kernel of a collective runs from the arrival of its own rank to the end of the transfer. An upper bound of the transfer
+//! gives a lower bound of the waiting:
+//! - If the file contains several ranks of a job, the rank that spends the least time in an operation waits least.
+//! - From one rank: a call on the same stream, of the same kernel, that sends as much or more and takes less time. If sizes
+//!   are not recorded, calls at the same place in each step send equally much.
+//! - From one rank, for large messages: the time at the highest bandwidth that one of them reaches.
+//! - From one rank, if the number of ranks is known: the time over a slow network.
+//!
+//! Calls of unknown size may wait or send more. The traces of all ranks decide (`gpuprism ranks`).
 
-use super::operations::{Operations, bus_bytes};
+use super::operations::{Call, Collectives, Operations, bus_factor, each_call};
 use crate::analysis::classified::ClassifiedTrace;
+use crate::analysis::structure::stages::Step;
+use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::signals::WaitingRules;
-use crate::trace::{NameId, Ns};
+use crate::trace::{DeviceId, NameId, Names, Ns};
 
-/// The waiting in the large messages of one operation.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct WaitingEstimate {
-    /// The number of large messages with a known size.
-    pub(crate) messages: u64,
-    /// The highest bandwidth of one of them over the busiest link, in bytes per nanosecond.
-    pub(crate) best_bytes_per_ns: f64,
-    /// Time of slow messages beyond the estimated transfer.
-    pub(crate) waiting: Ns,
+/// What is known of the size of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Size {
+    Bytes(u64),
+    /// Calls at one place of the step.
+    Place(u64),
+    Unknown,
 }
 
-/// Returns the estimate for each operation with enough large messages.
-pub(crate) fn waiting_by_operation(
-    classified: &ClassifiedTrace,
-    rules: &WaitingRules,
-) -> Vec<(String, WaitingEstimate)> {
+/// Calls that transfer over the same links: device, stream, kernel, operation, and communicator if recorded.
+type Group = (DeviceId, i64, NameId, NameId, NameId);
+
+/// A communication kernel and how long it waits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallWait {
+    /// Row of its op.
+    pub(crate) row: usize,
+    group: Group,
+    pub(crate) size: Size,
+    /// Bytes over the busiest link; the bytes of the message if the number of ranks is unknown.
+    pub(crate) bus_bytes: f64,
+    /// The time of the transfer over a slow network; `None` if the size or the number of ranks is unknown.
+    slow_transfer: Option<Ns>,
+    pub(crate) duration: Ns,
+    /// A lower bound. For a call of unknown size: it waits that long or sends more than others.
+    pub(crate) waiting: Ns,
+    /// Why it waits, if it does.
+    reason: Option<Reason>,
+    /// Enough calls of its size show how long a transfer takes.
+    pub(crate) is_comparable: bool,
+    /// Another call shows whether it waits.
+    has_reference: bool,
+    /// The shortest call of its size.
+    pub(crate) shortest: Ns,
+}
+
+impl CallWait {
+    fn device(&self) -> DeviceId {
+        self.group.0
+    }
+
+    fn operation(&self) -> NameId {
+        self.group.3
+    }
+
+    fn wait(&mut self, transfer: Ns, reason: Reason) {
+        let waiting = self.duration.since(transfer);
+        if waiting > self.waiting {
+            (self.waiting, self.reason) = (waiting, Some(reason));
+        }
+    }
+}
+
+/// Why a call of one rank waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    /// The shortest call that sends as much or more takes so long.
+    Faster { bytes: u64, duration: Ns },
+    /// At the highest bandwidth of a large message the transfer takes so long.
+    Bandwidth { transfer: Ns },
+    /// Over a slow network the transfer takes so long.
+    SlowNetwork { transfer: Ns },
+    /// The shortest call at the same place of the step, or of unknown size, takes less time.
+    Shorter,
+}
+
+/// The evidence of waiting: the calls of one size that wait longest together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Evidence {
+    /// The ranks in the file spend different times in the same calls.
+    Ranks { shortest: Ns, longest: Ns },
+    /// Calls of one size take different times.
+    Calls { calls: u64, shortest: Ns, longest: Ns, size: Size },
+    /// A call takes longer than one that sends more.
+    Larger { bytes: u64, duration: Ns, larger_bytes: u64, larger_duration: Ns },
+    /// A call takes longer than its bytes at the highest bandwidth of the operation.
+    Bandwidth { bytes: u64, duration: Ns, transfer: Ns },
+    /// A call takes longer than its bytes over a slow network.
+    SlowNetwork { bytes: u64, duration: Ns, transfer: Ns },
+}
+
+impl Evidence {
+    /// True if the calls may send different amounts instead of waiting.
+    pub(crate) fn is_undecided(&self) -> bool {
+        matches!(self, Self::Calls { size: Size::Unknown, .. })
+    }
+}
+
+/// The waiting of the collectives of one device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct DeviceWaiting {
+    /// Time of all communication kernels.
+    pub(crate) total: Ns,
+    /// The part that waits for other ranks.
+    pub(crate) waiting: Ns,
+    pub(crate) evidence: Evidence,
+}
+
+/// The waiting in a trace.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingTimes {
+    /// By operation, summed over devices. Operations whose calls cannot be compared are left out.
+    operations: VecMap<NameId, Ns>,
+    /// By device; `None` if its trace does not show any waiting.
+    pub(crate) devices: Vec<Option<DeviceWaiting>>,
+}
+
+impl WaitingTimes {
+    /// `steps` are the steps of the trace.
+    pub(crate) fn of(classified: &ClassifiedTrace, collectives: Option<&Collectives>, steps: &[Step]) -> Self {
+        let mut found = Self { devices: vec![None; classified.trace.devices.len()], ..Self::default() };
+        let Some(collectives) = collectives else { return found };
+        let totals: Vec<(DeviceId, Ns)> =
+            collectives.by(&|_, (_, device)| device).into_iter().map(|(device, tally)| (device, tally.total)).collect();
+        if totals.len() > 1 {
+            found.add_ranks(collectives, &totals);
+        } else {
+            found.add_calls(&call_waits(classified, steps), &totals);
+        }
+        found
+    }
+
+    /// The waiting in an operation; `None` if its calls cannot be compared.
+    pub(crate) fn of_operation(&self, operation: NameId) -> Option<Ns> {
+        self.operations.get(&operation).copied()
+    }
+
+    fn set_device(&mut self, device: DeviceId, waiting: DeviceWaiting) {
+        self.devices.get_mut(device.0 as usize).into_iter().for_each(|slot| *slot = Some(waiting));
+    }
+
+    /// Compares the devices, if they make the same calls.
+    fn add_ranks(&mut self, collectives: &Collectives, totals: &[(DeviceId, Ns)]) {
+        let calls = collectives.by(&|operation, (_, device)| (operation, device));
+        let is_one_job = calls.chunk_by(|a, b| a.0.0 == b.0.0).all(|ranks| {
+            let counts = || ranks.iter().map(|(_, tally)| tally.count);
+            ranks.len() == totals.len() && counts().min() == counts().max()
+        });
+        if !is_one_job {
+            return;
+        }
+        let mut waiting_of: VecMap<DeviceId, Ns> = VecMap::new();
+        for ranks in calls.chunk_by(|a, b| a.0.0 == b.0.0) {
+            let shortest = ranks.iter().map(|(_, tally)| tally.total).min().unwrap_or(Ns::ZERO);
+            for ((operation, device), tally) in ranks {
+                let waiting = tally.total.since(shortest);
+                self.operations.update(*operation, Ns::ZERO, |sum| *sum += waiting);
+                waiting_of.update(*device, Ns::ZERO, |sum| *sum += waiting);
+            }
+        }
+        let times = || totals.iter().map(|(_, total)| *total);
+        let (shortest, longest) = (times().min().unwrap_or(Ns::ZERO), times().max().unwrap_or(Ns::ZERO));
+        for (device, total) in totals {
+            let waiting = waiting_of.get(device).copied().unwrap_or(Ns::ZERO);
+            let evidence = Evidence::Ranks { shortest, longest };
+            self.set_device(*device, DeviceWaiting { total: *total, waiting, evidence });
+        }
+    }
+
+    /// `calls` are sorted by group and size.
+    fn add_calls(&mut self, calls: &[CallWait], totals: &[(DeviceId, Ns)]) {
+        for call in calls.iter().filter(|call| call.has_reference && call.size != Size::Unknown) {
+            self.operations.update(call.operation(), Ns::ZERO, |sum| *sum += call.waiting);
+        }
+        for (device, total) in totals {
+            // Known waiting comes first.
+            for is_unknown in [false, true] {
+                let mut waiting = Ns::ZERO;
+                let mut example: Option<(Ns, Evidence)> = None;
+                for equal in calls.chunk_by(|a, b| (a.group, a.size) == (b.group, b.size)) {
+                    let own = |call: &&CallWait| call.device() == *device && (call.size == Size::Unknown) == is_unknown;
+                    let sum = equal.iter().filter(own).fold(Ns::ZERO, |sum, call| sum + call.waiting);
+                    waiting += sum;
+                    if sum > example.map_or(Ns::ZERO, |(largest, _)| largest) {
+                        example = evidence(equal).map(|evidence| (sum, evidence));
+                    }
+                }
+                if let Some((_, evidence)) = example {
+                    self.set_device(*device, DeviceWaiting { total: *total, waiting, evidence });
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Returns why calls of one size wait, from the call that waits longest.
+fn evidence(calls: &[CallWait]) -> Option<Evidence> {
+    let worst = calls.iter().max_by_key(|call| call.waiting)?;
+    let own_bytes = if let Size::Bytes(bytes) = worst.size { bytes } else { 0 };
+    Some(match worst.reason? {
+        Reason::Faster { bytes, duration } if bytes > own_bytes => Evidence::Larger {
+            bytes: own_bytes,
+            duration: worst.duration,
+            larger_bytes: bytes,
+            larger_duration: duration,
+        },
+        Reason::Bandwidth { transfer } => Evidence::Bandwidth { bytes: own_bytes, duration: worst.duration, transfer },
+        Reason::SlowNetwork { transfer } => {
+            Evidence::SlowNetwork { bytes: own_bytes, duration: worst.duration, transfer }
+        }
+        Reason::Faster { .. } | Reason::Shorter => Evidence::Calls {
+            calls: calls.len() as u64,
+            shortest: worst.shortest,
+            longest: calls.iter().map(|call| call.duration).max()?,
+            size: worst.size,
+        },
+    })
+}
+
+/// Returns the communication kernels of all devices, sorted by group and size, with the waiting that the calls of the same
+/// device show. `steps` are the steps of the trace.
+pub(crate) fn call_waits(classified: &ClassifiedTrace, steps: &[Step]) -> Vec<CallWait> {
+    let rules = &classified.signals.waiting;
+    let mut calls = collected(classified, steps);
+    ordering::sort_by_key(&mut calls, |call| (call.group, call.size));
+    for group in calls.chunk_by_mut(|a, b| a.group == b.group) {
+        compare(group, rules);
+    }
+    calls
+}
+
+/// Compares the calls of one group, which are sorted by size.
+fn compare(group: &mut [CallWait], rules: &WaitingRules) {
+    let is_large = |call: &CallWait| matches!(call.size, Size::Bytes(_)) && call.bus_bytes >= rules.min_bytes;
+    let bandwidth = |call: &CallWait| call.bus_bytes / call.duration.0 as f64;
+    let is_plausible = |call: &CallWait| bandwidth(call) <= rules.max_link_gb_per_s;
+    let large = || group.iter().filter(|call| is_large(call) && is_plausible(call));
+    let best = large().map(bandwidth).fold(0.0, f64::max);
+    let has_bandwidth = large().count() as u64 >= rules.min_messages;
+    let sized = group.iter().filter(|call| matches!(call.size, Size::Bytes(_))).count();
+    // The fastest call so far. Larger messages come first.
+    let mut faster: Option<(u64, Ns)> = None;
+    for equal in group.chunk_by_mut(|a, b| a.size == b.size).rev() {
+        let count = equal.len() as u64;
+        let plausible = equal.iter().filter(|call| is_plausible(call));
+        let Some(shortest) = plausible.map(|call| call.duration).min() else { continue };
+        let excess = equal.iter().fold(Ns::ZERO, |sum, call| sum + call.duration.since(shortest).max(Ns::ZERO));
+        let total = equal.iter().fold(Ns::ZERO, |sum, call| sum + call.duration);
+        for call in equal.iter_mut() {
+            call.shortest = shortest;
+        }
+        let Some(Size::Bytes(bytes)) = equal.first().map(|call| call.size) else {
+            let is_unknown = equal.first().is_some_and(|call| call.size == Size::Unknown);
+            let (ratio, min_calls) = match is_unknown {
+                true => (rules.unknown_size_ratio, rules.min_calls_of_unknown_size),
+                false => (rules.ratio, rules.min_calls),
+            };
+            let is_steady = count >= rules.min_steady_calls && 2 * excess.0 < total.0;
+            for call in equal.iter_mut().filter(|_| count >= min_calls) {
+                call.has_reference = true;
+                call.is_comparable = !is_unknown || is_steady;
+                if call.duration.0 as f64 >= ratio * shortest.0 as f64 {
+                    call.wait(shortest, Reason::Shorter);
+                }
+            }
+            continue;
+        };
+        if faster.is_none_or(|(_, duration)| shortest <= duration) {
+            faster = Some((bytes, shortest));
+        }
+        for call in equal.iter_mut() {
+            call.has_reference = sized > 1 || call.slow_transfer.is_some();
+            call.is_comparable = count >= rules.min_calls;
+            if let Some((bytes, duration)) = faster
+                && call.duration.0 as f64 >= rules.ratio * duration.0 as f64
+            {
+                call.wait(duration, Reason::Faster { bytes, duration });
+            }
+            let transfer_ns = call.bus_bytes / best + 1e3 * rules.latency_us;
+            if has_bandwidth && is_large(call) && call.duration.0 as f64 > rules.slow_factor * transfer_ns {
+                let transfer = Ns(transfer_ns as i64);
+                call.wait(transfer, Reason::Bandwidth { transfer });
+            }
+            if let Some(transfer) = call.slow_transfer
+                && call.duration.0 as f64 > rules.slow_factor * transfer.0 as f64
+            {
+                call.wait(transfer, Reason::SlowNetwork { transfer });
+            }
+        }
+    }
+}
+
+/// Returns the communication kernels with the sizes that are known.
+fn collected(classified: &ClassifiedTrace, steps: &[Step]) -> Vec<CallWait> {
     let operations = Operations::new(classified);
-    let mut found: VecMap<NameId, WaitingEstimate> = VecMap::new();
-    each_large_message(classified, &operations, rules, &mut |operation, bytes, duration| {
-        found.update(operation, WaitingEstimate::default(), |sum| {
-            sum.messages += 1;
-            sum.best_bytes_per_ns = sum.best_bytes_per_ns.max(bytes / duration.0 as f64);
+    let rules = &classified.signals.waiting;
+    let world_size = classified.trace.job.as_deref().map(|job| u64::from(job.world_size));
+    let mut communicators = Names::default();
+    let places = Places::of(classified, steps);
+    let mut last: VecMap<(DeviceId, NameId), (usize, u64)> = VecMap::new();
+    let mut calls = Vec::new();
+    each_call(classified, &mut |call| {
+        if call.op.duration <= Ns::ZERO {
+            return;
+        }
+        let message = call.message;
+        let communicator = communicators.intern(message.map_or("", |message| message.communicator.as_str()));
+        let operation = operations.names().find(call.operation).unwrap_or(NameId(0));
+        let (device, name) = (call.op.device, call.op.name);
+        let size = match (call.bytes, places.place(&call, &mut last)) {
+            (Some(bytes), _) => Size::Bytes(bytes),
+            (None, Some(place)) => Size::Place(place),
+            (None, None) => Size::Unknown,
+        };
+        // The job has at least as many ranks as the communicator.
+        let ranks = message.and_then(|message| message.ranks).or(world_size);
+        let factor = bus_factor(call.operation, ranks).unwrap_or(1.0);
+        let bus_bytes = call.bytes.map_or(0.0, |bytes| bytes as f64 * factor);
+        let slow_us =
+            |ranks| bus_bytes / (1e3 * rules.slow_network_gb_per_s) + rules.slow_latency_us_per_rank * ranks as f64;
+        calls.push(CallWait {
+            row: call.row,
+            group: (device, call.op.stream, name, operation, communicator),
+            size,
+            bus_bytes,
+            slow_transfer: call.bytes.and(ranks).map(|ranks| Ns((1e3 * slow_us(ranks)) as i64)),
+            duration: call.op.duration,
+            waiting: Ns::ZERO,
+            reason: None,
+            is_comparable: false,
+            has_reference: false,
+            shortest: call.op.duration,
         });
     });
-    found.0.retain(|(_, sum)| sum.messages >= rules.min_messages);
-    each_large_message(classified, &operations, rules, &mut |operation, bytes, duration| {
-        let Some(best) = found.get(&operation).map(|sum| sum.best_bytes_per_ns) else { return };
-        let transfer_ns = bytes / best + 1e3 * rules.latency_us;
-        if duration.0 as f64 > rules.slow_factor * transfer_ns {
-            let waiting = duration.since(Ns(transfer_ns as i64));
-            found.update(operation, WaitingEstimate::default(), |sum| sum.waiting += waiting);
-        }
-    });
-    found.0.into_iter().map(|(id, sum)| (operations.names().get(id).to_owned(), sum)).collect()
+    calls
 }
 
-/// Visits operation, bytes over the busiest link, and duration of each large message with a plausible bandwidth.
-fn each_large_message(
-    classified: &ClassifiedTrace,
-    operations: &Operations,
-    rules: &WaitingRules,
-    visit: &mut dyn FnMut(NameId, f64, Ns),
-) {
-    let trace = classified.trace;
-    for (row, message) in &trace.collectives {
-        let row = *row as usize;
-        let Some(op) = trace.gpu_ops.get(row).filter(|op| op.duration > Ns::ZERO) else { continue };
-        let Some((operation, _)) = operations.of(row, op.name) else { continue };
-        let Some(bytes) = bus_bytes(operations.names().get(operation), message) else { continue };
-        if bytes >= rules.min_bytes && bytes / op.duration.0 as f64 <= rules.max_link_gb_per_s {
-            visit(operation, bytes, op.duration);
+/// The starts of the steps of each device, and the kernels whose number of calls is equal in all steps.
+struct Places {
+    /// By device, sorted.
+    starts: Vec<Vec<Ns>>,
+    /// Sorted.
+    regular: Vec<(DeviceId, NameId)>,
+}
+
+impl Places {
+    fn of(classified: &ClassifiedTrace, steps: &[Step]) -> Self {
+        let min_steps = classified.signals.waiting.min_calls as usize;
+        let mut starts = vec![Vec::new(); classified.trace.devices.len()];
+        for step in steps {
+            let starts = step.device.and_then(|device| starts.get_mut(device.0 as usize));
+            starts.into_iter().for_each(|starts| starts.push(step.start));
         }
+        let mut places = Self { starts, regular: Vec::new() };
+        if places.starts.iter().all(|starts| starts.len() < min_steps) {
+            return places;
+        }
+        let mut counts: VecMap<(DeviceId, NameId), Vec<u64>> = VecMap::new();
+        each_call(classified, &mut |call| {
+            let Some(step) = places.step(&call) else { return };
+            counts.update((call.op.device, call.op.name), Vec::new(), |counts| {
+                counts.resize(counts.len().max(step + 1), 0);
+                counts.get_mut(step).into_iter().for_each(|count| *count += 1);
+            });
+        });
+        let is_regular = |(device, counts): (DeviceId, &Vec<u64>)| {
+            let steps = places.starts.get(device.0 as usize).map_or(0, Vec::len);
+            steps >= min_steps && counts.len() == steps && counts.iter().zip(counts.iter().skip(1)).all(|(a, b)| a == b)
+        };
+        let regular = counts.0.iter().filter(|((device, _), counts)| is_regular((*device, counts)));
+        let regular = regular.map(|(key, _)| *key).collect();
+        places.regular = regular;
+        places
+    }
+
+    /// The number of the step in which the call runs; `None` before the first step.
+    fn step(&self, call: &Call) -> Option<usize> {
+        let starts = self.starts.get(call.op.device.0 as usize)?;
+        starts.partition_point(|start| *start <= call.op.start).checked_sub(1)
+    }
+
+    /// The number of the call among those of its kernel in the step. `last` is the previous step and number by kernel.
+    fn place(&self, call: &Call, last: &mut VecMap<(DeviceId, NameId), (usize, u64)>) -> Option<u64> {
+        let kernel = (call.op.device, call.op.name);
+        let step = self.step(call).filter(|_| self.regular.binary_search(&kernel).is_ok())?;
+        Some(last.update(kernel, (step, 0), |last| {
+            *last = if last.0 == step { (step, last.1 + 1) } else { (step, 1) };
+            last.1
+        }))
     }
 }
 
@@ -71,54 +408,122 @@ mod tests {
     use crate::analysis::context::Context;
     use crate::analysis::section::Value;
     use crate::analysis::testing::{number, row, torch};
-    use crate::trace::Collective;
     use crate::trace::testing::TestTrace;
+    use crate::trace::{Collective, Trace};
 
-    /// All-reduces of two ranks, each with its size in MB and its duration in microseconds.
-    fn waiting_ms(messages: &[(u64, i64)]) -> Option<f64> {
-        let mut trace = TestTrace::new();
-        for (index, (mb, us)) in (0..).zip(messages) {
-            let bytes = Some(mb * 1_000_000);
-            let (start, operation) = (index * 100_000_000, "allreduce".to_owned());
-            trace.kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", start..start + us * 1_000);
-            trace.message(Collective {
-                operation,
-                bytes_in: bytes,
-                bytes_out: bytes,
-                ranks: Some(2),
-                ..Collective::default()
-            });
-        }
+    const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
+
+    fn message(bytes: u64) -> Collective {
+        let (bytes_in, bytes_out) = (Some(bytes), Some(bytes));
+        Collective { operation: "allreduce".to_owned(), bytes_in, bytes_out, ranks: Some(2), ..Collective::default() }
+    }
+
+    fn value(trace: &mut TestTrace) -> Option<f64> {
         trace.section(nccl_ops).rows[0].get("waiting_estimate_ms").and_then(Value::number)
     }
 
+    /// All-reduces of two ranks, each with its size in bytes and its duration in microseconds.
+    fn waiting_ms(messages: &[(u64, i64)]) -> Option<f64> {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for (index, (bytes, us)) in (0..).zip(messages) {
+            let start = index * 100_000;
+            trace.kernel(ALL_REDUCE, start..start + us).message(message(*bytes));
+        }
+        value(&mut trace)
+    }
+
     #[test]
-    fn a_call_that_is_much_slower_than_the_fastest_one_waits() {
+    fn a_call_that_takes_longer_than_one_that_sends_as_much_or_more_waits() {
+        // 1 MB is sent in 100 us, so 0.4 MB need no more.
+        assert_eq!(waiting_ms(&[(1_000_000, 100), (400_000, 500)]), Some(0.4));
+        assert_eq!(waiting_ms(&[(1_000_000, 100), (1_000_000, 500)]), Some(0.4));
+        // Less than twice as long, or more data.
+        assert_eq!(waiting_ms(&[(1_000_000, 100), (400_000, 199)]), Some(0.0));
+        assert_eq!(waiting_ms(&[(1_000_000, 500), (400_000, 100)]), Some(0.0));
+    }
+
+    #[test]
+    fn a_call_that_takes_longer_than_over_a_slow_network_waits() {
+        // 1 GB/s and 10 us for each of two ranks.
+        assert_eq!(waiting_ms(&[(100_000, 370)]), Some(0.25));
+        assert_eq!(waiting_ms(&[(100_000, 360)]), Some(0.0), "not more than three times as long");
+        assert_eq!(waiting_ms(&[(0, 500), (0, 500)]), Some(0.96), "a barrier sends nothing");
+        let mut unknown_ranks = TestTrace::new();
+        unknown_ranks.in_us().kernel(ALL_REDUCE, 0..370).message(Collective { ranks: None, ..message(100_000) });
+        assert_eq!(value(&mut unknown_ranks), None, "large jobs need more time");
+    }
+
+    #[test]
+    fn a_large_message_far_below_the_bandwidth_of_others_waits() {
+        const MB: u64 = 1_000_000;
         // 10 MB in 1,000 us are 10 GB/s. 20 MB need 2,000 us and the latency of 10 us.
-        let even = [(10, 1_000), (10, 1_100), (10, 1_200), (10, 1_900), (20, 2_100)];
-        assert_eq!(waiting_ms(&even), Some(0.0));
-        assert_eq!(waiting_ms(&[&even[..], &[(20, 8_010)]].concat()), Some(6.0));
-        assert_eq!(waiting_ms(&[&even[..], &[(20, 6_000)]].concat()), Some(0.0), "less than three times as long");
+        let even = [(10 * MB, 1_000), (10 * MB, 1_100), (10 * MB, 1_200), (10 * MB, 1_900)];
+        assert_eq!(waiting_ms(&[&even[..], &[(20 * MB, 8_010)]].concat()), Some(6.0));
+        assert_eq!(waiting_ms(&[&even[..], &[(20 * MB, 6_000)]].concat()), Some(0.0), "less than three times as long");
+        assert_eq!(waiting_ms(&[(10 * MB, 1_000), (20 * MB, 8_010)]), Some(0.0), "two messages show no bandwidth");
+        // A duration that no link allows is no reference.
+        assert_eq!(waiting_ms(&[&even[..], &[(10 * MB, 1)]].concat()), Some(0.0));
     }
 
     #[test]
-    fn few_or_small_messages_give_no_estimate() {
-        assert_eq!(waiting_ms(&[(10, 1_000), (10, 1_000), (10, 1_000), (10, 9_000)]), None);
-        assert_eq!(waiting_ms(&[(0, 10), (0, 10), (0, 10), (0, 10), (0, 10), (0, 9_000)]), None);
-        // A duration that no link allows is no reference.
-        let glitch = [(10, 1_000), (10, 1_100), (10, 1_200), (10, 1_900), (20, 2_100), (10, 1)];
-        assert_eq!(waiting_ms(&glitch), Some(0.0));
+    fn kernels_of_other_streams_and_communicators_are_no_reference() {
+        let waiting = |stream: i64, communicator: &str| {
+            let mut trace = TestTrace::new();
+            for (start, duration, stream, communicator) in [(0, 100, 7, "tp"), (1_000, 500, stream, communicator)] {
+                trace.in_us().stream(stream).kernel(ALL_REDUCE, start..start + duration);
+                trace.message(Collective { communicator: communicator.to_owned(), ..message(1_000_000) });
+            }
+            value(&mut trace)
+        };
+        assert_eq!(waiting(7, "tp"), Some(0.4));
+        assert_eq!(waiting(8, "tp"), Some(0.0));
+        assert_eq!(waiting(7, "dp"), Some(0.0));
     }
 
-    /// The best of 15 all-reduces reaches 13.0 GB/s; messages of 8.2 MB take 2.5 to 6.0 ms instead of 0.63 ms.
+    #[test]
+    fn an_operation_of_several_ranks_waits_where_another_rank_takes_less_time() {
+        let mut trace = TestTrace::nsys();
+        trace.in_us();
+        for (device, [all_reduce, all_gather]) in [(0, [500, 2_000]), (1, [2_500, 100])] {
+            trace.device(device).process(10 + device).kernel(ALL_REDUCE, 0..all_reduce);
+            trace.kernel("ncclDevKernel_AllGather_RING_LL", 3_000..3_000 + all_gather);
+        }
+        let section = trace.section(nccl_ops);
+        let waiting = |operation| number(row(&section, "op_name", operation), "waiting_estimate_ms");
+        assert_eq!((waiting("allreduce"), waiting("allgather")), (2.0, 1.9));
+    }
+
+    /// 15 all-reduces of five sizes: 8.2 MB take 2.5 to 6.0 ms, 31.5 MB 2.4 ms. An independent program computes the same sum.
     #[test]
     fn waiting_in_a_real_trace_is_estimated() {
         let Some(trace) = torch("nccl_metadata_a100.trace.json.gz") else { return };
         let section = nccl_ops(&Context::new(&trace, 30));
-        let waiting = number(row(&section, "op_name", "allreduce"), "waiting_estimate_ms");
-        assert!((waiting - WAITING_MS).abs() < 0.01, "{waiting}");
-        assert_eq!(row(&section, "op_name", "broadcast").get("waiting_estimate_ms"), Some(&Value::Null));
+        let waiting = |operation| number(row(&section, "op_name", operation), "waiting_estimate_ms");
+        assert!((waiting("allreduce") - 17.104_369).abs() < 1e-3, "{}", waiting("allreduce"));
+        assert_eq!(waiting("broadcast"), 0.0);
     }
 
-    const WAITING_MS: f64 = 9.9;
+    /// The ranks of one job: a rank waits at least as long as its own trace shows, because the last rank to arrive does not
+    /// wait. Durations are whole microseconds.
+    #[test]
+    fn one_rank_never_shows_more_waiting_than_all_ranks_together() {
+        let files = (0..8).map(|rank| torch(&format!("dlrm_v100_8ranks/rank{rank}.pt.trace.json.gz")));
+        let Some(traces) = files.collect::<Option<Vec<_>>>() else { return };
+        let durations = |trace: &Trace| -> Vec<i64> {
+            let kernels = trace.gpu_ops.iter().filter(|op| trace.names.get(op.name).starts_with("nccl"));
+            kernels.map(|op| op.duration.0 / 1_000).collect()
+        };
+        let ranks: Vec<Vec<i64>> = traces.iter().map(durations).collect();
+        let fastest: Vec<i64> = (0..8).map(|call| ranks.iter().map(|rank| rank[call]).min().unwrap()).collect();
+        let expected = [4_635, 10_057, 2_428, 8_521, 6_048, 6_006, 2_462, 1_451];
+        for ((trace, durations), expected) in traces.iter().zip(&ranks).zip(expected) {
+            let context = Context::new(trace, 30);
+            let found = context.waiting().devices[0].unwrap();
+            assert_eq!(found.waiting.0 / 1_000, expected, "an independent program computes the same");
+            let shown_by_all: i64 = durations.iter().zip(&fastest).map(|(own, fastest)| own - fastest).sum();
+            assert!(expected <= shown_by_all, "{expected} {shown_by_all}");
+            assert_eq!(found.total.0 / 1_000, durations.iter().sum::<i64>());
+        }
+    }
 }

@@ -2,12 +2,31 @@
 
 use super::finding::{Confidence, Finding};
 use super::situation::{DeviceTimes, Situation, format_time};
-use super::wait_estimate::{Size, WaitSource, Waits};
+use crate::analysis::communication::waiting::{DeviceWaiting, Evidence, Size};
+use crate::trace::Ns;
 
 /// The waiting of a device that no other work hides.
 pub(super) fn exposed_waiting_ms(device: &DeviceTimes) -> f64 {
-    let Some(Waits { total_ms, waiting_ms, .. }) = &device.waits else { return 0.0 };
-    if *total_ms > 0.0 { waiting_ms * (device.exposed_communication_ms / total_ms).min(1.0) } else { 0.0 }
+    let Some(DeviceWaiting { total, waiting, .. }) = device.waits else { return 0.0 };
+    let exposed = (device.exposed_communication_ms / ms(total)).min(1.0);
+    if total > Ns::ZERO { ms(waiting) * exposed } else { 0.0 }
+}
+
+fn ms(time: Ns) -> f64 {
+    time.0 as f64 / 1e6
+}
+
+fn time(time: Ns) -> String {
+    format_time(ms(time))
+}
+
+fn size(bytes: u64) -> String {
+    match bytes as f64 {
+        bytes if bytes >= 1e9 => format!("{:.1} GB", bytes / 1e9),
+        bytes if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
+        bytes if bytes >= 1e3 => format!("{:.1} KB", bytes / 1e3),
+        bytes => format!("{bytes} bytes"),
+    }
 }
 
 fn capitalized(text: &str) -> String {
@@ -20,25 +39,22 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         return None;
     }
     let (device, cost_ms) = situation.worst(exposed_waiting_ms)?;
-    let waits = device.waits.as_ref()?;
-    let (confidence, reason) = match &waits.source {
-        WaitSource::Ranks { shortest_ms, longest_ms } => (
+    let waits = device.waits?;
+    const FROM_ONE_RANK: &str = "estimated from one rank";
+    let (confidence, reason) = match waits.evidence {
+        Evidence::Ranks { shortest, longest } => (
             Confidence::High,
-            format!(
-                "the ranks in this file take {} to {} for the same collectives",
-                format_time(*shortest_ms),
-                format_time(*longest_ms)
-            ),
+            format!("the ranks in this file take {} to {} for the same collectives", time(shortest), time(longest)),
         ),
-        WaitSource::Calls { calls, shortest_us, longest_us, equal } => {
-            let times = format!("{} to {}", format_time(shortest_us / 1e3), format_time(longest_us / 1e3));
-            match equal {
+        Evidence::Calls { calls, shortest, longest, size } => {
+            let times = format!("{} to {}", time(shortest), time(longest));
+            match size {
                 Size::Bytes(_) => {
-                    (Confidence::Medium, format!("{calls} calls of one size take {times}; estimated from one rank"))
+                    (Confidence::Medium, format!("{calls} calls of one size take {times}; {FROM_ONE_RANK}"))
                 }
                 Size::Place(_) => (
                     Confidence::Medium,
-                    format!("{calls} calls at one place of the step take {times}; estimated from one rank"),
+                    format!("{calls} calls at one place of the step take {times}; {FROM_ONE_RANK}"),
                 ),
                 Size::Unknown => (
                     Confidence::Low,
@@ -49,6 +65,34 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
                 ),
             }
         }
+        Evidence::Larger { bytes, duration, larger_bytes, larger_duration } => (
+            Confidence::Medium,
+            format!(
+                "a call that sends {} takes {}, one that sends {} only {}; {FROM_ONE_RANK}",
+                size(bytes),
+                time(duration),
+                size(larger_bytes),
+                time(larger_duration)
+            ),
+        ),
+        Evidence::Bandwidth { bytes, duration, transfer } => (
+            Confidence::Medium,
+            format!(
+                "a call that sends {} takes {}, but {} at the bandwidth of the fastest call; {FROM_ONE_RANK}",
+                size(bytes),
+                time(duration),
+                time(transfer)
+            ),
+        ),
+        Evidence::SlowNetwork { bytes, duration, transfer } => (
+            Confidence::Medium,
+            format!(
+                "a call that sends {} takes {}, but {} even over a slow network; {FROM_ONE_RANK}",
+                size(bytes),
+                time(duration),
+                time(transfer)
+            ),
+        ),
     };
     let may = if confidence == Confidence::Low { "may be" } else { "are" };
     Some(Finding {
@@ -63,8 +107,8 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         evidence: format!(
             "{}: {} of the {} in communication kernels {may} waiting. {}",
             situation.amount(device, cost_ms),
-            format_time(waits.waiting_ms),
-            format_time(waits.total_ms),
+            time(waits.waiting),
+            time(waits.total),
             capitalized(&reason),
         ),
         action:
@@ -110,12 +154,35 @@ mod tests {
     fn calls_of_different_sizes_or_steady_durations_do_not_wait() {
         for calls in [
             [(50, 1), (50, 1), (50, 1), (50, 1), (50, 1), (650, 9)],
+            [(200, 1), (210, 2), (220, 3), (205, 4), (390, 5), (602, 6)],
             [(200, 8), (210, 8), (220, 8), (205, 8), (390, 8), (202, 8)],
             // Sizes and steps are unknown, and the durations are similar.
             [(200, 0), (210, 0), (220, 0), (205, 0), (500, 0), (202, 0)],
         ] {
             assert!(finding(&mut all_reduces(&calls), "communication-waits").is_none(), "{calls:?}");
         }
+    }
+
+    #[test]
+    fn a_small_message_that_takes_longer_than_a_large_one_waits() {
+        let found = finding(&mut all_reduces(&[(50, 1_500_000), (650, 448)]), "communication-waits").unwrap();
+        assert!((found.cost_ms - 0.6).abs() < 1e-9, "{found:?}");
+        let expected = "A call that sends 448 bytes takes 650 us, one that sends 1.5 MB only 50 us";
+        assert!(found.evidence.contains(expected), "{found:?}");
+        assert_eq!(found.confidence, "medium");
+        assert!(finding(&mut all_reduces(&[(50, 448), (650, 1_500_000)]), "communication-waits").is_none());
+    }
+
+    #[test]
+    fn the_waiting_of_the_finding_is_that_of_the_section_of_collectives() {
+        let mut trace = all_reduces(&[(50, 8), (50, 8), (650, 8)]);
+        trace.in_us().kernel("ncclDevKernel_AllGather_RING_LL", 3_000..3_100);
+        trace.kernel("ncclDevKernel_AllGather_RING_LL", 4_000..4_900);
+        let sections = trace.sections();
+        let waiting: f64 = sections["nccl_ops"].rows.iter().map(|row| row.amount("waiting_estimate_ms")).sum();
+        let evidence =
+            crate::analysis::testing::row(&sections["findings"], "id", "communication-waits").words("evidence");
+        assert!((waiting - 0.6).abs() < 1e-9 && evidence.contains("600 us of the 1.8 ms"), "{waiting} {evidence}");
     }
 
     #[test]

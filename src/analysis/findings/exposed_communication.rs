@@ -3,7 +3,7 @@
 use super::communication_waits::exposed_waiting_ms;
 use super::finding::{Confidence, Finding};
 use super::situation::{DeviceTimes, Framework, Situation, format_time};
-use super::wait_estimate::{Size, WaitSource, Waits};
+use crate::analysis::communication::waiting::{DeviceWaiting, Evidence};
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     if situation.has_shifted_durations() {
@@ -12,8 +12,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     // The waiting is a finding of its own, and no overlap saves it.
     let transfer_ms = |device: &DeviceTimes| {
         let waiting_ms = exposed_waiting_ms(device);
-        let is_undecided = waiting_ms > 0.0
-            && matches!(&device.waits, Some(Waits { source: WaitSource::Calls { equal: Size::Unknown, .. }, .. }));
+        let is_undecided = waiting_ms > 0.0 && device.waits.is_some_and(|waits| waits.evidence.is_undecided());
         if is_undecided || 2.0 * waiting_ms >= device.exposed_communication_ms {
             0.0
         } else {
@@ -42,7 +41,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
 
 /// True if the file contains the other ranks.
 fn knows_waiting(device: &DeviceTimes) -> bool {
-    matches!(&device.waits, Some(Waits { source: WaitSource::Ranks { .. }, .. }))
+    matches!(device.waits, Some(DeviceWaiting { evidence: Evidence::Ranks { .. }, .. }))
 }
 
 fn action(situation: &Situation, device: &DeviceTimes) -> String {

@@ -18,7 +18,6 @@ mod sync_drain;
 #[cfg(test)]
 mod testing;
 mod unified_memory_migration;
-mod wait_estimate;
 
 pub(crate) use situation::format_time;
 

@@ -1,7 +1,7 @@
 //! The facts that findings are decided on: framework, vendor, steps, the time of each device, and its idle time by launch.
 
 use super::finding::Confidence;
-use super::wait_estimate::{Waits, waits};
+use crate::analysis::communication::waiting::DeviceWaiting;
 use crate::analysis::context::Context;
 use crate::analysis::engine::engine;
 use crate::analysis::host::idle_cause::CauseRules;
@@ -51,7 +51,7 @@ pub(super) struct DeviceTimes {
     /// Time in which only copies ran.
     pub(super) exposed_copies_ms: f64,
     /// The waiting of its collectives for other ranks; `None` if the trace does not show it.
-    pub(super) waits: Option<Waits>,
+    pub(super) waits: Option<DeviceWaiting>,
     pub(super) gaps: LaunchGaps,
     /// Time of the copies whose names contain a word, by class of copy.
     pub(super) copies: CopyTimes,
@@ -244,7 +244,7 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
     let idle = sections.get("gpu_idle").filter(|section| section.missing.is_none());
     let is_engine = !matches!(framework, Framework::Transformers | Framework::Torch | Framework::Program);
     let rules = CauseRules::new(context, context.blocking());
-    let mut waits = waits(context);
+    let waits = &context.waiting().devices;
     let copies = copy_times(context);
     let rows = idle.map_or(&[][..], |section| &section.rows);
     let survey = context.survey();
@@ -262,7 +262,7 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
             drained_by: drained_by(context, index as usize),
             exposed_communication_ms: activity.exposed() as f64 / 1e6,
             exposed_copies_ms: activity.only_copies() as f64 / 1e6,
-            waits: waits.get_mut(index as usize).and_then(Option::take),
+            waits: waits.get(index as usize).copied().flatten(),
             gaps,
             copies,
         })
