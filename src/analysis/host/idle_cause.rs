@@ -16,7 +16,7 @@
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::blocking_calls::{BlockingCall, BlockingCalls};
-use crate::analysis::host::launch_gaps::{LaunchGaps, LaunchSums, Stretch};
+use crate::analysis::host::launch_gaps::{LaunchGaps, LaunchRules, LaunchSums, Stretch};
 use crate::analysis::time::gaps::{Gap, GapSweep};
 use crate::analysis::time::work::{Work, each_work};
 use crate::rules::signals::CallKind;
@@ -127,36 +127,24 @@ pub(crate) struct CauseRules<'a> {
     classified: &'a ClassifiedTrace<'a>,
     blocking: &'a BlockingCalls,
     has_replays: bool,
-    /// Longer late gaps are pauses.
-    pub(super) pause: Ns,
-    pub(super) short_kernel: Ns,
-    max_preparation_kernels: u64,
+    launch: LaunchRules,
 }
 
 impl<'a> CauseRules<'a> {
     pub(crate) fn new(classified: &'a ClassifiedTrace<'a>, blocking: &'a BlockingCalls) -> Self {
-        let thresholds = &classified.signals.thresholds;
-        let ns = |us: f64| Ns((us * 1e3).round() as i64);
         let mut call_names = (0..).map(NameId).take(classified.trace.calls.names.len());
         Self {
             classified,
             blocking,
             has_replays: call_names.any(|name| classified.call_kind(name) == CallKind::GraphLaunch),
-            pause: ns(thresholds.launcher_idle_us),
-            short_kernel: ns(thresholds.short_kernel_us),
-            max_preparation_kernels: thresholds.max_preparation_kernels as u64,
+            launch: LaunchRules::new(&classified.signals.thresholds),
         }
     }
 
     /// Whether the work in this row was launched as part of a graph, or is a whole graph.
-    pub(super) fn is_replayed(&self, row: usize) -> bool {
+    fn is_replayed(&self, row: usize) -> bool {
         row >= self.classified.trace.gpu_ops.len()
             || self.has_replays && self.call_of(row).is_some_and(|(.., kind)| kind == CallKind::GraphLaunch)
-    }
-
-    /// What a stretch between two replays with this many eager kernels is.
-    pub(super) fn stretch_of(&self, kernels: u64) -> Stretch {
-        if kernels <= self.max_preparation_kernels { Stretch::Preparation } else { Stretch::Eager }
     }
 
     fn call_of(&self, row: usize) -> Option<(CallId, Span, CallKind)> {
@@ -376,7 +364,8 @@ impl IdleTimes {
     /// Adds the work that [`Self::add`] added as the end of a gap, or the first work of a run.
     pub(crate) fn add_work(&mut self, rules: &CauseRules, work: &Work) {
         let open = &mut self.open;
-        self.launches.add_work(rules, work, &mut |stretch| {
+        let is_replayed = rules.is_replayed(work.row);
+        self.launches.add_work(&rules.launch, work, is_replayed, &mut |stretch| {
             let last = open.iter_mut().filter(|late| late.stretch == Stretch::Last);
             last.for_each(|late| late.stretch = stretch);
         });
@@ -442,7 +431,7 @@ impl IdleTimes {
                 let (launches, next_row) = (self.open_launches, gap.next_row);
                 self.open.push(LateLaunch { launches, length: late, next_row, stretch });
             }
-            None => self.launches.add_late(rules, stretch, late),
+            None => self.launches.add_late(&rules.launch, stretch, late),
         }
         parts
     }
@@ -475,7 +464,7 @@ impl IdleTimes {
         self.ops += later.ops;
         self.late_ops += later.late_ops;
         self.longest_wait = self.longest_wait.max(later.longest_wait);
-        let (own_last, next_first) = self.launches.append(rules, &later.launches);
+        let (own_last, next_first) = self.launches.append(&rules.launch, &later.launches);
         let last = self.open.iter_mut().filter(|late| late.stretch == Stretch::Last);
         last.for_each(|late| late.stretch = own_last);
         for late in &later.open {
@@ -487,7 +476,7 @@ impl IdleTimes {
                     self.move_to_drained(refill.call, stretch, late.length);
                     visit_drained(late.next_row);
                 }
-                _ => self.launches.add_late(rules, stretch, late.length),
+                _ => self.launches.add_late(&rules.launch, stretch, late.length),
             }
         }
         match later.refill {
@@ -522,8 +511,8 @@ impl IdleTimes {
     /// while.
     pub(crate) fn launch_gaps(&self, rules: &CauseRules, is_engine: bool) -> LaunchGaps {
         let mut launches = self.launches;
-        self.open.iter().for_each(|late| launches.add_late(rules, late.stretch, late.length));
-        launches.finish(rules, self.is_drained_late, is_engine)
+        self.open.iter().for_each(|late| launches.add_late(&rules.launch, late.stretch, late.length));
+        launches.finish(&rules.launch, self.is_drained_late, is_engine)
     }
 
     fn move_to_drained(&mut self, call: NameId, stretch: Stretch, length: Ns) {

@@ -5,8 +5,8 @@
 //! tokens after one; a stretch of many kernels is eager work. The stretches at the ends of a run may continue in its
 //! neighbours, so they are summed separately and decided when runs are merged.
 
-use super::idle_cause::CauseRules;
 use crate::analysis::time::work::{Class, Work};
+use crate::rules::signals::Thresholds;
 use crate::trace::Ns;
 
 /// Number, sum and maximum of some gaps.
@@ -57,6 +57,31 @@ impl LaunchGaps {
 
     pub(crate) fn replayed_share(&self) -> f64 {
         if self.kernel_time > Ns::ZERO { self.replayed.0 as f64 / self.kernel_time.0 as f64 } else { 0.0 }
+    }
+}
+
+/// The thresholds of this module.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LaunchRules {
+    /// Longer late gaps are pauses.
+    pause: Ns,
+    short_kernel: Ns,
+    max_preparation_kernels: u64,
+}
+
+impl LaunchRules {
+    pub(super) fn new(thresholds: &Thresholds) -> Self {
+        let ns = |us: f64| Ns((us * 1e3).round() as i64);
+        Self {
+            pause: ns(thresholds.launcher_idle_us),
+            short_kernel: ns(thresholds.short_kernel_us),
+            max_preparation_kernels: thresholds.max_preparation_kernels as u64,
+        }
+    }
+
+    /// What a stretch between two replays with this many eager kernels is.
+    fn stretch_of(&self, kernels: u64) -> Stretch {
+        if kernels <= self.max_preparation_kernels { Stretch::Preparation } else { Stretch::Eager }
     }
 }
 
@@ -128,7 +153,7 @@ impl LaunchSums {
         }
     }
 
-    pub(super) fn add_late(&mut self, rules: &CauseRules, stretch: Stretch, length: Ns) {
+    pub(super) fn add_late(&mut self, rules: &LaunchRules, stretch: Stretch, length: Ns) {
         let gaps = self.gaps(stretch);
         if length > rules.pause { gaps.pauses.add(length) } else { gaps.late.add(length) }
     }
@@ -142,12 +167,19 @@ impl LaunchSums {
         self.turnaround.add(length);
     }
 
-    /// Adds an op or a whole graph. `visit_decided` gets the stretch that [`Stretch::Last`] was until now, if it ends here.
-    pub(super) fn add_work(&mut self, rules: &CauseRules, work: &Work, visit_decided: &mut dyn FnMut(Stretch)) {
+    /// Adds an op or a whole graph. `is_replayed` is true if a graph launch started it. `visit_decided` gets the stretch
+    /// that [`Stretch::Last`] was until now, if it ends here.
+    pub(super) fn add_work(
+        &mut self,
+        rules: &LaunchRules,
+        work: &Work,
+        is_replayed: bool,
+        visit_decided: &mut dyn FnMut(Stretch),
+    ) {
         let is_kernel = matches!(work.class, Class::Compute | Class::Communication);
         let duration = if is_kernel { work.end.since(work.start) } else { Ns::ZERO };
         self.kernel_time += duration;
-        if rules.is_replayed(work.row) {
+        if is_replayed {
             if let Some(ended) = self.last.replace(OpenStretch::default()) {
                 visit_decided(self.decide(rules, ended));
             }
@@ -160,7 +192,7 @@ impl LaunchSums {
     }
 
     /// Adds a stretch between two replays.
-    fn decide(&mut self, rules: &CauseRules, ended: OpenStretch) -> Stretch {
+    fn decide(&mut self, rules: &LaunchRules, ended: OpenStretch) -> Stretch {
         let stretch = rules.stretch_of(ended.kernels);
         self.gaps(stretch).add_all(ended.gaps);
         stretch
@@ -168,7 +200,7 @@ impl LaunchSums {
 
     /// Adds the next run. Returns what [`Stretch::Last`] of this run and [`Stretch::First`] of the next one are in both
     /// together.
-    pub(super) fn append(&mut self, rules: &CauseRules, later: &Self) -> (Stretch, Stretch) {
+    pub(super) fn append(&mut self, rules: &LaunchRules, later: &Self) -> (Stretch, Stretch) {
         self.preparation.add_all(later.preparation);
         self.eager.add_all(later.eager);
         self.turnaround.add_all(later.turnaround);
@@ -192,7 +224,7 @@ impl LaunchSums {
 
     /// The gaps of a whole device. `is_drained_late` is true if the host was never ahead, `is_engine` for serving engines,
     /// which may have no requests for a while.
-    pub(super) fn finish(&self, rules: &CauseRules, is_drained_late: bool, is_engine: bool) -> LaunchGaps {
+    pub(super) fn finish(&self, rules: &LaunchRules, is_drained_late: bool, is_engine: bool) -> LaunchGaps {
         let (mut preparation, mut eager) = (self.preparation, self.eager);
         for open in [Some(self.first), self.last].into_iter().flatten() {
             let is_preparation = self.last.is_some() && rules.stretch_of(open.kernels) == Stretch::Preparation;
