@@ -1,6 +1,7 @@
 //! Short kernel names of a report, by full name: every table and chart of a run shows a kernel by the same short name.
 
 use crate::analysis::results::Run;
+use crate::analysis::triage::frames::canonical;
 use crate::rules::names;
 use foldhash::fast::RandomState;
 use std::cell::OnceCell;
@@ -12,6 +13,7 @@ pub(super) struct ShortNames<'a> {
     run: Option<&'a Run>,
     by_name: OnceCell<HashMap<&'a str, &'a str, RandomState>>,
     by_demangled: OnceCell<HashMap<String, &'a str, RandomState>>,
+    by_canonical: OnceCell<HashMap<String, &'a str, RandomState>>,
 }
 
 impl<'a> ShortNames<'a> {
@@ -26,7 +28,7 @@ impl<'a> ShortNames<'a> {
 
     /// `None` if the run has no kernel of this name.
     pub(super) fn known(&self, name: &str) -> Option<&'a str> {
-        let kernels = || self.run.into_iter().flat_map(|run| &run.kernels);
+        let kernels = || self.run.map_or(&[][..], |run| &run.kernels).iter();
         let by_name =
             self.by_name.get_or_init(|| kernels().map(|kernel| (&*kernel.name, &*kernel.short_name)).collect());
         if let Some(short) = by_name.get(name) {
@@ -37,6 +39,32 @@ impl<'a> ShortNames<'a> {
             let mangled = kernels().filter(|kernel| kernel.name.starts_with("_Z"));
             mangled.map(|kernel| (names::demangle(&kernel.name).into_owned(), &*kernel.short_name)).collect()
         });
-        by_demangled.get(name).copied()
+        if let Some(short) = by_demangled.get(name) {
+            return Some(short);
+        }
+        // The triage joins names that differ in details. Of several short names it takes that of the first kernel.
+        let by_canonical = self
+            .by_canonical
+            .get_or_init(|| kernels().rev().map(|kernel| (canonical(&kernel.name), &*kernel.short_name)).collect());
+        by_canonical.get(name).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::testing::TestTrace;
+
+    #[test]
+    fn names_of_the_triage_without_arguments_are_as_distinct_as_those_of_the_report() {
+        let mut trace = TestTrace::nsys();
+        trace.kernel("void gemm<float, TypeCast>(Arg)", 0..20).kernel("void gemm<float, TypeCastWeight>(Arg)", 20..30);
+        let run = trace.run();
+        let names = ShortNames::of(&run);
+        let short = ["void gemm<float, TypeCast>", "void gemm<float, TypeCastWeight>"].map(|name| names.short(name));
+        let expected: Vec<&str> = run.kernels.iter().map(|kernel| kernel.short_name.as_str()).collect();
+        assert_eq!(short, *expected);
+        assert_ne!(short[0], short[1]);
+        assert_eq!(names.short("void other<int>"), "other");
     }
 }
