@@ -231,7 +231,7 @@ fn doubtful_processes(trace: &Trace, groups: &[Group]) -> Option<Notice> {
     let (unknown, packed) = (count_ops(&|pid| pid <= 0), count_ops(&|pid| pid > MAX_PID));
     let with_ops = ops.iter().filter(|count| **count > 0).count();
     let mut callers: Vec<i64> = trace.threads.iter().map(|thread| pid(thread.process)).collect();
-    callers.sort();
+    callers.sort_unstable();
     callers.dedup();
     let share = (unknown + packed) as f64 / trace.gpu_ops.len() as f64;
     let message = if share >= MIN_SHARE {

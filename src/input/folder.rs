@@ -8,6 +8,7 @@
 
 mod names;
 
+use crate::ordering;
 use crate::trace::{NONE, Trace};
 use names::{Newness, WORDS};
 use std::collections::BTreeSet;
@@ -101,7 +102,7 @@ pub fn select(entries: &[Entry], contents: &[(usize, Content)]) -> Selection {
     let server_args = |entry: usize| selector.server_args(entry);
     let traces = traces.into_iter().map(|entry| Chosen { entry, server_args: server_args(entry) }).collect();
     let mut skipped = selector.skipped;
-    skipped.sort_by_key(|skipped| skipped.entry);
+    ordering::sort_by_key(&mut skipped, |skipped| skipped.entry);
     Selection { traces, mapping, skipped }
 }
 
@@ -209,7 +210,7 @@ impl<'a> Selector<'a> {
         let stage = |index: usize| self.entries.get(index).and_then(|entry| entry.stage);
         let mut stages: Vec<Option<u8>> = traces.iter().map(|index| stage(*index)).collect();
         // Traces without a stage come last.
-        stages.sort_by_key(|stage| (stage.is_none(), *stage));
+        ordering::sort_by_key(&mut stages, |stage| (stage.is_none(), *stage));
         stages.dedup();
         let mut chosen = Vec::new();
         for wanted in stages {
@@ -238,7 +239,7 @@ impl<'a> Selector<'a> {
             Some((names::rank(&entry.path)?, Newness::new(&entry.path, entry.modified), index))
         };
         let mut keys: Vec<_> = traces.iter().filter_map(|index| key(*index)).collect();
-        keys.sort_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
+        ordering::sort_by(&mut keys, |a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
         keys.chunk_by(|a, b| a.0 == b.0).filter_map(|files| files.last()).map(|(.., index)| *index).collect()
     }
 
@@ -257,7 +258,7 @@ impl<'a> Selector<'a> {
         let folder = |index: &usize| names::folder(self.path(*index));
         let of_newest = folder(&newest);
         let (mut kept, others): (Vec<usize>, Vec<usize>) = kept.iter().partition(|index| folder(index) == of_newest);
-        kept.sort_by_key(|index| self.path(*index));
+        ordering::sort_by_key(&mut kept, |index| self.path(*index));
         others.into_iter().for_each(|index| self.skip(index, "a graph capture outside the folder of the newest one"));
         kept
     }

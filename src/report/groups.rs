@@ -27,7 +27,7 @@ pub fn groups(report: &Report) -> Vec<Group> {
     let sections = report.runs.iter().flat_map(|run| run.sections.keys());
     let mut others: Vec<String> =
         sections.map(|name| table_id(name).to_owned()).filter(|id| !known_tables().any(|known| known == id)).collect();
-    others.sort();
+    ordering::sort_by(&mut others, Ord::cmp);
     others.dedup();
     if let Some(last) = groups.last_mut() {
         last.tables.extend(others);

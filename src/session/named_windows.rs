@@ -171,7 +171,7 @@ impl<'a> Selectable<'a> {
         let early_calls = trace.calls.count_starting_before(gpu_span.start);
         let launching = trace.gpu_ops.launches().flatten().map(|call| call.0);
         let mut early_launches: Vec<u32> = launching.filter(|call| (*call as usize) < early_calls).collect();
-        early_launches.sort();
+        early_launches.sort_unstable();
         early_launches.dedup();
         Self { trace, gpu_span, early_launches }
     }

@@ -9,6 +9,7 @@ use crate::analysis::results::{Attribution, Run, WallSource};
 use crate::analysis::section::Value;
 use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::Stage;
+use crate::ordering;
 use crate::trace::ProblemKind;
 
 /// Collects the sentences about one pair of runs.
@@ -271,7 +272,7 @@ fn working_devices(run: &Run) -> usize {
 fn gpu_names(run: &Run) -> Vec<String> {
     let names = run.devices.iter().filter(|device| device.gpu_ops > 0).map(|device| device.name.trim().to_owned());
     let mut names: Vec<String> = names.collect();
-    names.sort();
+    ordering::sort_by(&mut names, Ord::cmp);
     names.dedup();
     if names.iter().any(String::is_empty) { Vec::new() } else { names }
 }

@@ -61,7 +61,7 @@ pub fn most_skewed(section: &Section, max_rows: usize) -> Vec<&Record> {
 pub fn has_ranks(section: &Section) -> bool {
     let label = |row: &Record| (row.text("op_name").to_owned(), row.text("rank_label").to_owned());
     let mut labels: Vec<(String, String)> = section.rows.iter().map(label).collect();
-    labels.sort();
+    ordering::sort_by(&mut labels, Ord::cmp);
     labels.windows(2).any(|pair| matches!(pair, [(one, a), (other, b)] if one == other && a != b))
 }
 

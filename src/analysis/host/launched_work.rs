@@ -46,7 +46,7 @@ fn segments(trace: &Trace, ranges: &[Span]) -> Vec<Segment> {
         .map(|range| count_starting_before(range.start)..count_starting_before(range.end() + Ns(1)))
         .collect();
     let mut boundaries: Vec<usize> = calls.iter().flat_map(|calls| [calls.start, calls.end]).collect();
-    boundaries.sort();
+    boundaries.sort_unstable();
     boundaries.dedup();
     let open_ranges =
         |call: usize| (0..).zip(&calls).filter(|(_, calls)| calls.contains(&call)).map(|(range, _)| range).collect();

@@ -2,6 +2,7 @@
 //! that they need no pass over the ops of their own.
 
 use crate::analysis::index::{IdMap, Merge};
+use crate::ordering;
 use crate::trace::{DeviceId, GpuOp, GroupedOp, NameId, Ns, OpKind, OpRows, ProcessId, Trace};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -124,7 +125,7 @@ impl Merge for Groups {
         }
         // Where devices are cut at different rows, a later segment may start before an earlier one ends.
         if !is_sorted {
-            self.groups.sort_by_key(|group| group.first_row);
+            ordering::sort_by_key(&mut self.groups, |group| group.first_row);
             self.positions = self.groups.iter().map(Group::key).zip(0..).collect();
         }
     }

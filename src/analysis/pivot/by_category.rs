@@ -31,7 +31,7 @@ pub struct PivotRow {
 pub fn pivot(runs: &[Run]) -> Pivot {
     let mut names: Vec<&str> =
         runs.iter().flat_map(|run| &run.categories).map(|category| category.category.as_str()).collect();
-    names.sort();
+    ordering::sort_by(&mut names, Ord::cmp);
     names.dedup();
     let elapsed_ns =
         |run: &Run, name: &str| run.categories.iter().find(|category| category.category == name).map(|c| c.elapsed_ns);

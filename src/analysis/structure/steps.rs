@@ -14,6 +14,7 @@ use crate::analysis::structure::stages::{Basis, Form, Step, StepTimes, TimedStep
 use crate::analysis::time::work::each_work;
 use crate::analysis::triage::Stage;
 use crate::digits::grouped;
+use crate::ordering;
 use crate::trace::{Ns, Trace, Window};
 use std::ops::Range;
 
@@ -119,7 +120,7 @@ fn busy_in_steps(steps: &[TimedStep], context: &Context) -> Vec<Ns> {
         let Some(lane) = step.device.and_then(|device| lanes.get_mut(device.0 as usize)) else { continue };
         lane.boundaries.extend([(step.start, index, false), (until, index, true)]);
     }
-    lanes.iter_mut().for_each(|lane| lane.boundaries.sort_by(|a, b| b.cmp(a)));
+    lanes.iter_mut().for_each(|lane| ordering::sort_by(&mut lane.boundaries, |a, b| b.cmp(a)));
     let mut busy = vec![Ns::ZERO; steps.len()];
     let mut add_until = |lane: &mut BusySweep, time: Ns| {
         while let Some((at, index, is_end)) = lane.boundaries.pop_if(|boundary| boundary.0 <= time) {

@@ -3,6 +3,7 @@
 
 use super::Redaction;
 use super::rules::RULES;
+use crate::ordering;
 use std::collections::BTreeMap;
 
 /// The noun of a placeholder: the kind of text that it replaces.
@@ -105,7 +106,7 @@ impl Placeholders {
     pub(super) fn longest_first(&self) -> Vec<(String, String)> {
         let mut all: Vec<(String, String)> =
             self.by_text.iter().map(|((_, text), placeholder)| (text.clone(), placeholder.clone())).collect();
-        all.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
+        ordering::sort_by_key(&mut all, |(text, _)| std::cmp::Reverse(text.len()));
         all
     }
 }

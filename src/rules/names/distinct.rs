@@ -270,7 +270,7 @@ fn mark_varying(names: &mut [Name]) {
         families.entry(first.unwrap_or_default()).or_default().push(index);
     }
     let mut families: Vec<Vec<usize>> = families.into_values().filter(|family| family.len() > 1).collect();
-    families.sort();
+    ordering::sort_by(&mut families, Ord::cmp);
     let mut tokens_left = MAX_TOKENS_PER_ROUND;
     for family in families {
         let members = || family.iter().filter_map(|index| Some((*index, names.get(*index)?)));

@@ -85,7 +85,7 @@ impl Members {
             Axis::Category | Axis::Kernel => {
                 ordering::sort_by_key(&mut shown, |index| placeholder_rank(self.label(*index)))
             }
-            Axis::Run => shown.sort(),
+            Axis::Run => shown.sort_unstable(),
             _ => ordering::sort_by_key(&mut shown, |index| {
                 let label = self.label(*index);
                 (placeholder_rank(label), natural_key(label))

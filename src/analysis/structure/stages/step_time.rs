@@ -78,7 +78,7 @@ impl StepTimes {
         if times.len() < MIN_STEPS_WITH_NEXT {
             times.extend(&self.without_next);
         }
-        times.sort();
+        times.sort_unstable();
         times
     }
 }
