@@ -1,7 +1,7 @@
 //! `communication-waits`: collectives wait for other ranks instead of transferring data.
 
 use super::finding::{Confidence, Finding};
-use super::situation::{DeviceTimes, Situation, format_time};
+use super::situation::{DeviceTimes, Situation, format_bytes, format_time};
 use crate::analysis::communication::waiting::{DeviceWaiting, Evidence, Size};
 use crate::trace::Ns;
 
@@ -18,15 +18,6 @@ fn ms(time: Ns) -> f64 {
 
 fn time(time: Ns) -> String {
     format_time(ms(time))
-}
-
-fn size(bytes: u64) -> String {
-    match bytes as f64 {
-        bytes if bytes >= 1e9 => format!("{:.1} GB", bytes / 1e9),
-        bytes if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
-        bytes if bytes >= 1e3 => format!("{:.1} KB", bytes / 1e3),
-        bytes => format!("{bytes} bytes"),
-    }
 }
 
 fn capitalized(text: &str) -> String {
@@ -69,9 +60,9 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             Confidence::Medium,
             format!(
                 "a call that sends {} takes {}, one that sends {} only {}; {FROM_ONE_RANK}",
-                size(bytes),
+                format_bytes(bytes as f64),
                 time(duration),
-                size(larger_bytes),
+                format_bytes(larger_bytes as f64),
                 time(larger_duration)
             ),
         ),
@@ -79,7 +70,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             Confidence::Medium,
             format!(
                 "a call that sends {} takes {}, but {} at the bandwidth of the fastest call; {FROM_ONE_RANK}",
-                size(bytes),
+                format_bytes(bytes as f64),
                 time(duration),
                 time(transfer)
             ),
@@ -88,7 +79,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             Confidence::Medium,
             format!(
                 "a call that sends {} takes {}, but {} even over a slow network; {FROM_ONE_RANK}",
-                size(bytes),
+                format_bytes(bytes as f64),
                 time(duration),
                 time(transfer)
             ),

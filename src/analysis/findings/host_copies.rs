@@ -1,7 +1,7 @@
 //! `host-copies`: only copies between host and device run for a large part of the time.
 
 use super::finding::{Confidence, Finding};
-use super::situation::{Framework, Situation};
+use super::situation::{Framework, Situation, format_bytes};
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, cost_ms) = situation.worst(|device| device.copies.host.total_ms.min(device.exposed_copies_ms))?;
@@ -18,7 +18,8 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         let rate = summary.number(&format!("{direction}_gb_per_s"))?;
         let bytes = bytes(direction);
         let words = if direction == "h2d" { "to the GPU" } else { "to the host" };
-        (bytes > 0.0 && bytes >= 0.01 * all_bytes).then(|| format!("{} {words} at {}/s", size(bytes), size(1e9 * rate)))
+        (bytes > 0.0 && bytes >= 0.01 * all_bytes)
+            .then(|| format!("{} {words} at {}/s", format_bytes(bytes), format_bytes(1e9 * rate)))
     });
     let rates: Vec<String> = directions.collect();
     let rates = if rates.is_empty() { String::new() } else { format!("; {} on all GPUs", rates.join(", ")) };
@@ -44,16 +45,6 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         action: action.to_owned(),
         section: "copy_engine_events",
     })
-}
-
-/// Bytes in a unit that leaves digits before the point: `4.1 kB`.
-fn size(bytes: f64) -> String {
-    let (unit, name) = match bytes {
-        bytes if bytes < 1e6 => (1e3, "kB"),
-        bytes if bytes < 1e9 => (1e6, "MB"),
-        _ => (1e9, "GB"),
-    };
-    format!("{:.1} {name}", bytes / unit)
 }
 
 #[cfg(test)]

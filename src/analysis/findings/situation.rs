@@ -196,6 +196,16 @@ impl<'a> Situation<'a> {
     }
 }
 
+/// Formats a number of bytes: `24.6 kB`.
+pub(super) fn format_bytes(bytes: f64) -> String {
+    match bytes {
+        bytes if bytes >= 1e9 => format!("{:.1} GB", bytes / 1e9),
+        bytes if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
+        bytes if bytes >= 1e3 => format!("{:.1} kB", bytes / 1e3),
+        bytes => format!("{bytes:.0} bytes"),
+    }
+}
+
 /// Formats a time in s, ms or us.
 pub(crate) fn format_time(ms: f64) -> String {
     match ms {
