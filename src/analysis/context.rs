@@ -18,7 +18,7 @@ use super::section::Section;
 use super::structure::call_ranges::{CallRanges, CallRangesView};
 use super::structure::phase_names::PhaseNames;
 use super::structure::range_times::wall_times;
-use super::structure::stages::steps_from_ranges;
+use super::structure::stages::{Step, steps_from_ranges};
 use super::summary::{DetailSource, OpDetails, Summary};
 use super::time::survey::Survey;
 use crate::rules::PhaseMap;
@@ -44,6 +44,7 @@ pub struct Context<'a> {
     collectives: OnceCell<Option<Collectives>>,
     waiting: OnceCell<WaitingTimes>,
     range_times: OnceCell<Tallies>,
+    steps: OnceCell<Vec<Step>>,
 }
 
 /// Results that were computed earlier, for the same trace or for the whole trace that a window was cut from. They save
@@ -88,6 +89,7 @@ impl<'a> Context<'a> {
             collectives: OnceCell::new(),
             waiting: OnceCell::new(),
             range_times: OnceCell::new(),
+            steps: OnceCell::new(),
         }
     }
 
@@ -170,8 +172,12 @@ impl<'a> Context<'a> {
 
     /// How long collectives wait for other ranks.
     pub(crate) fn waiting(&self) -> &WaitingTimes {
-        let of_trace = || WaitingTimes::of(self, self.collectives(), &steps_from_ranges(self.trace));
-        self.waiting.get_or_init(of_trace)
+        self.waiting.get_or_init(|| WaitingTimes::of(self, self.collectives(), self.steps()))
+    }
+
+    /// The steps from host ranges.
+    pub(crate) fn steps(&self) -> &[Step] {
+        self.steps.get_or_init(|| steps_from_ranges(self.trace))
     }
 
     /// Wall time of ranges by process and name.

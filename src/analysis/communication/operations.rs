@@ -134,6 +134,9 @@ pub(crate) fn each_call(classified: &ClassifiedTrace, visit: &mut dyn FnMut(Call
 type KernelVisitor<'v, 'a> = &'v mut dyn FnMut(usize, GpuOp, NameId, Option<&'a Collective>);
 
 fn each_kernel<'a>(classified: &ClassifiedTrace<'a>, operations: &Operations<'a>, visit: KernelVisitor<'_, 'a>) {
+    if operations.names.is_empty() {
+        return;
+    }
     for (row, op) in classified.trace.gpu_ops.iter().enumerate().filter(|(_, op)| op.kind == OpKind::Kernel) {
         if let Some((operation, message)) = operations.of(row, op.name) {
             visit(row, op, operation, message);

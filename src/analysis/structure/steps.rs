@@ -10,7 +10,7 @@ use crate::analysis::measure::percentiles::interpolate;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::ranges::no_ranges;
-use crate::analysis::structure::stages::{Basis, Form, Step, StepTimes, TimedStep, steps_from_ranges, timed};
+use crate::analysis::structure::stages::{Basis, Form, Step, StepTimes, TimedStep, timed};
 use crate::analysis::time::work::each_work;
 use crate::analysis::triage::Stage;
 use crate::digits::grouped;
@@ -36,7 +36,7 @@ const COLUMNS: [&str; 10] = [
 /// device, with pauses. The last step has none; if no step of a stage has one, the time of the step is used instead.
 pub(crate) fn steps(context: &Context) -> Section {
     let trace = context.trace;
-    let mut steps = steps_from_ranges(trace);
+    let mut steps = context.steps().to_vec();
     // If other steps launched work, a step without work is the last one, cut short by the end of the profile.
     if steps.iter().any(|step| step.basis != Basis::Host) {
         steps.retain(|step| step.basis != Basis::Host);
