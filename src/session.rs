@@ -3,6 +3,8 @@
 //! [`open`] detects the type of an imported file, [`run`] analyses a trace, and [`WindowCache`] keeps intermediate
 //! results to make the report of another window of the same trace faster.
 
+#[cfg(test)]
+mod blocking_site_tests;
 mod chrome_trace;
 mod named_windows;
 mod window;
@@ -14,6 +16,8 @@ pub use chrome_trace::chrome_trace;
 pub use named_windows::{NamedWindow, WindowGroup, named_windows};
 pub use window::{strips, text as text_of_window, window, window_in, window_text};
 pub use window_cache::WindowCache;
+
+pub use crate::analysis::host::drains::costly_drains;
 
 use crate::analysis::categories;
 use crate::analysis::context::Reused;

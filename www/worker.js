@@ -31,7 +31,13 @@ const handlers = {
     await start(wasm, module);
     const reader = gpuOnly ? wasm.TraceReader.gpu_ops_only(file.name) : new wasm.TraceReader(file.name);
     const read = await readWhole(/** @type {{ finish(): Imported } & typeof reader} */ (reader), file, progress);
-    return read ? opened(read) : { kind: 'database' };
+    if (!read) return { kind: 'database' };
+    const siteReader = read.blocking_site_reader();
+    if (siteReader) {
+      const found = await readWhole(/** @type {{ finish(): any } & typeof siteReader} */ (siteReader), file, progress);
+      if (found) read.add_blocking_sites(found);
+    }
+    return opened(read);
   },
   /** Reads a file by offset, with the module that has SQLite. */
   async openDatabase({ module, file, gpuOnly }, progress) {

@@ -34,6 +34,23 @@ pub(super) fn open(path: &Path) -> Result<Opened> {
     session::open(&label, import(path, &label, Reader::new(&label))?)
 }
 
+/// Like [`open`], and looks up the code of the blocking calls that drained a GPU, if they cost much. For that a file is read a second
+/// time; a pipe cannot be.
+pub(super) fn open_with_sites(path: &Path) -> Result<Opened> {
+    let mut opened = open(path)?;
+    if let Opened::Trace(trace) = &mut opened
+        && path.is_file()
+    {
+        let calls = session::costly_drains(trace);
+        if !calls.is_empty()
+            && let Imported::Trace(found) = import(path, &label(path), Reader::for_blocking_sites(trace, &calls))?
+        {
+            trace.blocking_sites = found.blocking_sites;
+        }
+    }
+    Ok(opened)
+}
+
 /// A trace, which contains one run to analyze, or an earlier report, which contains analyzed runs.
 pub(super) enum RunSource {
     Trace(Box<Trace>),
@@ -42,6 +59,10 @@ pub(super) enum RunSource {
 
 /// Reads a trace or a report. An `.nsys-rep` is exported with `nsys` first. Any other file is an error.
 pub(super) fn read(path: &Path) -> Result<RunSource> {
+    run_source(path, open)
+}
+
+fn run_source(path: &Path, open: fn(&Path) -> Result<Opened>) -> Result<RunSource> {
     let path = &nsys::exported(path, "nsys")?;
     match open(path)? {
         Opened::Trace(trace) => Ok(RunSource::Trace(trace)),
@@ -54,7 +75,7 @@ pub(super) fn read(path: &Path) -> Result<RunSource> {
 
 /// The runs of a trace or of an earlier report. The choices apply only to a trace.
 pub(super) fn runs(path: &Path, choices: &Choices) -> Result<Vec<Run>> {
-    match read(path)? {
+    match run_source(path, open_with_sites)? {
         RunSource::Trace(trace) => Ok(vec![session::run(&trace, choices)?]),
         RunSource::Report(report) => Ok(report.runs),
     }
@@ -62,7 +83,7 @@ pub(super) fn runs(path: &Path, choices: &Choices) -> Result<Vec<Run>> {
 
 /// Reads a trace. Any other file is an error.
 pub(super) fn open_trace(path: &Path) -> Result<Box<Trace>> {
-    match open(path)? {
+    match open_with_sites(path)? {
         Opened::Trace(trace) => Ok(trace),
         _ => Err(Error::refused(label(path), "not a trace: use `gpuprism report` for an earlier report")),
     }

@@ -158,7 +158,7 @@ fn report(args: &Args) -> Result<Report> {
     for (index, path) in args.files.iter().enumerate() {
         let wall_seconds = self::seconds(&args.choices, index);
         let path = &nsys::exported(path, &args.nsys_cmd)?;
-        match files::open(path)? {
+        match files::open_with_sites(path)? {
             Opened::Trace(trace) => runs.push(session::run(&trace, &Choices { wall_seconds, ..choices.clone() })?),
             Opened::Report(report) => {
                 if choices != Choices::default() || wall_seconds.is_some() {

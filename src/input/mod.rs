@@ -46,7 +46,7 @@ pub use gunzip::Unpacker;
 pub(crate) use sniff::too_large_to_gunzip;
 pub use sniff::{NVLINK_SERIES_HEADER, nsys_rep_error};
 
-use crate::trace::{ProblemKind, Trace};
+use crate::trace::{BlockedTime, ProblemKind, Process, Thread, Trace};
 use crate::{Error, Result};
 use gpu_trace_csv::GpuTraceReader;
 use gpuprism_scan::split::{End, Sink, Splitter};
@@ -67,7 +67,18 @@ pub enum Imported {
 pub struct Reader {
     label: String,
     detail: Detail,
+    /// The calls whose code is looked up; `None` to read the trace.
+    site_search: Option<SiteSearch>,
     format: FormatReader,
+}
+
+/// The input of [`Reader::for_blocking_sites`].
+#[derive(Debug)]
+struct SiteSearch {
+    /// Sorted.
+    calls: Vec<BlockedTime>,
+    processes: Vec<Process>,
+    threads: Vec<Thread>,
 }
 
 /// The tables to fill; each level includes those before it.
@@ -93,7 +104,12 @@ enum FormatReader {
 impl Reader {
     /// Creates a reader. `label` is the base name of the file, for errors and reports.
     pub fn new(label: &str) -> Self {
-        Self { label: label.to_owned(), detail: Detail::Host, format: FormatReader::Unknown(Vec::new()) }
+        Self {
+            label: label.to_owned(),
+            detail: Detail::Host,
+            site_search: None,
+            format: FormatReader::Unknown(Vec::new()),
+        }
     }
 
     /// Creates a reader that also fills [`crate::trace::HostCode`], if the format records it.
@@ -104,6 +120,14 @@ impl Reader {
     /// Creates a reader that counts API calls and ranges but does not store them, to save memory.
     pub fn gpu_ops_only(label: &str) -> Self {
         Self { detail: Detail::GpuOps, ..Self::new(label) }
+    }
+
+    /// Creates a reader for the second reading of the file of `trace`: it returns a trace that has only
+    /// [`Trace::blocking_sites`], those of `calls`, which are sorted.
+    pub fn for_blocking_sites(trace: &Trace, calls: &[BlockedTime]) -> Self {
+        let site_search =
+            SiteSearch { calls: calls.to_vec(), processes: trace.processes.clone(), threads: trace.threads.clone() };
+        Self { site_search: Some(site_search), ..Self::new(&trace.label) }
     }
 
     /// Takes the next uncompressed bytes.
@@ -173,7 +197,10 @@ impl Reader {
         let Some(guess) = sniff::guess(&self.label, first_bytes, is_complete)? else { return Ok(()) };
         let first_bytes = std::mem::take(first_bytes);
         self.format = match guess {
-            Guess::Json => FormatReader::Json(Box::new(JsonReader::new(&self.label, self.detail))),
+            Guess::Json => {
+                let search = self.site_search.take();
+                FormatReader::Json(Box::new(JsonReader::new(&self.label, self.detail, search)))
+            }
             Guess::NvlinkSeries => FormatReader::NvlinkSeries(Vec::new()),
             Guess::GpuTraceCsv => FormatReader::GpuTraceCsv(Box::new(GpuTraceReader::new(&self.label))),
         };
@@ -199,14 +226,18 @@ enum EventReader {
 }
 
 impl EventReader {
-    fn new(label: &str, detail: Detail) -> Self {
+    fn new(label: &str, detail: Detail, search: Option<SiteSearch>) -> Self {
         #[cfg(not(target_arch = "wasm32"))]
         if detail == Detail::Code
             && let Ok(reader) = reader_thread::ReaderThread::start(label, detail)
         {
             return Self::Threaded(reader);
         }
-        Self::Inline(Box::new(TorchReader::new(label, detail)))
+        let mut reader = TorchReader::new(label, detail);
+        if let Some(search) = search {
+            reader.search_sites(search);
+        }
+        Self::Inline(Box::new(reader))
     }
 
     fn sink(&mut self) -> &mut dyn Sink {
@@ -240,8 +271,8 @@ impl EventReader {
 const MAX_DOCUMENT_BYTES: usize = 256 << 20;
 
 impl JsonReader {
-    fn new(label: &str, detail: Detail) -> Self {
-        let events = EventReader::new(label, detail);
+    fn new(label: &str, detail: Detail, search: Option<SiteSearch>) -> Self {
+        let events = EventReader::new(label, detail, search);
         Self { splitter: Splitter::default(), events, text: Vec::new(), is_too_long: false }
     }
 
@@ -316,6 +347,11 @@ impl Importer {
     /// Like [`Reader::with_code`].
     pub fn with_code(label: &str) -> Self {
         Self { unpacker: Unpacker::default(), reader: Reader::with_code(label) }
+    }
+
+    /// Like [`Reader::for_blocking_sites`].
+    pub fn for_blocking_sites(trace: &Trace, calls: &[BlockedTime]) -> Self {
+        Self { unpacker: Unpacker::default(), reader: Reader::for_blocking_sites(trace, calls) }
     }
 
     /// Like [`Reader::gpu_ops_only`].

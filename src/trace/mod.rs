@@ -4,6 +4,7 @@
 //! by start, stably, and joins every GPU op with the call that launched it; after that the trace is immutable. Cost: O(n) for
 //! sorted input, O(n log n) otherwise. A GPU op takes 24 bytes, a call or range 20.
 
+mod blocking_sites;
 mod category_evidence;
 mod code;
 mod columns;
@@ -20,6 +21,7 @@ pub(crate) mod testing;
 mod time;
 mod window;
 
+pub use blocking_sites::{BlockedTime, BlockingSite, BlockingSites, MAX_LOCATED_CALLS, SiteId};
 pub use category_evidence::{CategoryEvidence, CategorySource, EvidenceByName};
 pub use code::{Annotation, FrameIds, HostCode, NONE};
 pub use database_info::{DatabaseInfo, TableInfo};
@@ -42,6 +44,7 @@ use foldhash::fast::RandomState;
 use ops::UNLINKED;
 use serde::Serialize;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// True if this build can keep [`HostCode`]. The page's first WebAssembly module cannot, because it has to be small.
 pub(crate) const CODE_IS_BUILT: bool = cfg!(any(not(target_arch = "wasm32"), feature = "full"));
@@ -152,6 +155,8 @@ pub struct Trace {
     pub job: Option<Box<Job>>,
     /// The code that launched the GPU work, if it was requested.
     pub code: Option<Box<HostCode>>,
+    /// The code around the blocking calls that drained a GPU, if it was looked up.
+    pub blocking_sites: Arc<BlockingSites>,
     /// Events that were counted but not stored.
     pub events: EventCounts,
     /// Evidence of the serving engine.

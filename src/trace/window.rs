@@ -145,6 +145,7 @@ impl Trace {
             devices: self.devices.clone(),
             processes: self.processes.clone(),
             threads: self.threads.clone(),
+            blocking_sites: self.blocking_sites.clone(),
             events: self.events,
             engine_hints: self.engine_hints.clone(),
             category_evidence: self.category_evidence.clone(),

@@ -76,6 +76,29 @@ impl TraceReader {
     }
 }
 
+#[wasm_bindgen]
+impl Imported {
+    /// A reader for the second reading of the file, which looks up the code of the blocking calls that drained a GPU; undefined if
+    /// they cost too little. Its result goes to `add_blocking_sites`.
+    pub fn blocking_site_reader(&self) -> Option<TraceReader> {
+        let trace = self.trace()?;
+        let calls = session::costly_drains(trace);
+        let importer = || Importer::for_blocking_sites(trace, &calls);
+        (!calls.is_empty()).then(|| TraceReader {
+            label: trace.label.clone(),
+            importer: importer(),
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Adds the result of `blocking_site_reader`. Call it before the first analysis.
+    pub fn add_blocking_sites(&mut self, found: Self) {
+        if let (Opened::Trace(trace), Opened::Trace(found)) = (&mut self.opened, found.opened) {
+            trace.blocking_sites = found.blocking_sites;
+        }
+    }
+}
+
 /// A file that has been read: a trace, which can be analyzed any number of times, or a file of another kind.
 #[wasm_bindgen]
 #[derive(Debug)]

@@ -269,6 +269,52 @@ fn a_gzipped_trace_gives_the_same_report() {
     assert_eq!((&runs[0]["totals"], &runs[0]["kernels"]), (&runs[1]["totals"], &runs[1]["kernels"]));
 }
 
+/// Five kernels of 1 ms. A blocking call returns when each of them ends, and the next launch is 0.2 ms later. `code` is listed before
+/// the calls, on the thread of the calls.
+fn drains(code: &[(&str, &str)]) -> Value {
+    let event = |category: &str, name: &str, (start, duration): (u32, u32), args: Value| json!({"ph": "X", "cat": category, "name": name, "pid": 9, "tid": 9, "ts": start, "dur": duration, "args": args});
+    let mut events: Vec<Value> =
+        code.iter().map(|(category, name)| event(category, name, (0, 6_000), json!({}))).collect();
+    for index in 0..5 {
+        let start = index * 1_200;
+        events.push(event("cuda_runtime", "cudaLaunchKernel", (start, 2), json!({"correlation": 2 * index})));
+        let on_gpu = json!({"device": 0, "stream": 7, "correlation": 2 * index});
+        events.push(event("kernel", "gemm", (start + 5, 995), on_gpu));
+        let call = json!({"correlation": 2 * index + 1});
+        events.push(event("cuda_runtime", "cudaStreamSynchronize", (start + 10, 992), call));
+    }
+    json!({"traceEvents": events})
+}
+
+#[test]
+fn idle_time_after_a_blocking_call_is_attributed_to_the_code_that_made_it() {
+    let folder = directory("report_drains");
+    let code = [("cpu_op", "aten::item"), ("python_function", "sglang/batch.py(123): get_next_batch")];
+    let text = drains(&code).to_string();
+    std::fs::write(folder.join("t.json"), &text).unwrap();
+    let packed = std::fs::File::create(folder.join("t.json.gz")).unwrap();
+    let mut encoder = flate2::write::GzEncoder::new(packed, flate2::Compression::default());
+    std::io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
+    encoder.finish().unwrap();
+    std::fs::write(folder.join("no_code.json"), drains(&[]).to_string()).unwrap();
+    let runs = json_runs(&folder, &["t.json", "t.json.gz", "no_code.json"]);
+    let evidence = |run: &Value| {
+        let finding = find(&run["sections"]["findings"]["rows"], "id", "sync-drain");
+        finding["evidence"].as_str().unwrap().rsplit_once("By call: ").unwrap().1.to_owned()
+    };
+    for run in runs.iter().take(2) {
+        let site = "aten::item, called from sglang/batch.py(123): get_next_batch";
+        assert_eq!(evidence(run), format!("cudaStreamSynchronize in {site} (820 us)"));
+        for table in ["sync", "barriers"] {
+            let row = find(&run["sections"][table]["rows"], "api_name", "cudaStreamSynchronize");
+            assert_eq!((&row["call_site"], &row["idle_after_ms"]), (&json!(site), &json!(0.82)), "{table}");
+        }
+    }
+    assert_eq!(evidence(&runs[2]), "cudaStreamSynchronize (820 us)");
+    let rows = &runs[2]["sections"]["sync"]["rows"];
+    assert_eq!(find(rows, "api_name", "cudaStreamSynchronize")["call_site"], json!(null));
+}
+
 #[test]
 fn attribution_decides_which_op_gets_the_time_of_an_overlap() {
     let folder = example("report_attribution");

@@ -4,6 +4,7 @@ use super::finding::Confidence;
 use crate::analysis::communication::waiting::DeviceWaiting;
 use crate::analysis::context::Context;
 use crate::analysis::engine::engine;
+use crate::analysis::host::blocking_calls::DrainKey;
 use crate::analysis::host::idle_cause::CauseRules;
 use crate::analysis::host::launch_gaps::LaunchGaps;
 use crate::analysis::labels;
@@ -12,7 +13,7 @@ use crate::analysis::time::activity::Activity;
 use crate::analysis::unit::Unit;
 use crate::digits::grouped;
 use crate::ordering;
-use crate::trace::{DeviceId, Format, OpKind, Trace};
+use crate::trace::{BlockingSite, DeviceId, Format, OpKind, Trace};
 
 /// The framework that launches the GPU work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +45,8 @@ pub(super) struct DeviceTimes {
     pub(super) label: String,
     busy_share: f64,
     pub(super) host_late_ms: f64,
-    /// The drained time by name of the blocking call, longest first.
-    pub(super) drained_by: Vec<(String, f64)>,
+    /// The drained time by call site of the blocking calls, longest first.
+    pub(super) drained_by: Vec<(DrainSite, f64)>,
     /// Time in which only communication ran.
     pub(super) exposed_communication_ms: f64,
     /// Time in which only copies ran.
@@ -55,6 +56,14 @@ pub(super) struct DeviceTimes {
     pub(super) gaps: LaunchGaps,
     /// Time of the copies whose names contain a word, by class of copy.
     pub(super) copies: CopyTimes,
+}
+
+/// A call that drained a device, and the code that made it.
+#[derive(Debug)]
+pub(super) struct DrainSite {
+    pub(super) call: String,
+    /// `None` if it is not known.
+    pub(super) code: Option<BlockingSite>,
 }
 
 /// Durations and counts of the copies of one device by class.
@@ -284,13 +293,17 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
 /// work.
 const MIN_OUTSIDE_SHARE: f64 = 0.2;
 
-/// The drained time of a device by name of the blocking call, longest first.
-fn drained_by(context: &Context, device: usize) -> Vec<(String, f64)> {
+/// The drained time of a device by call site of the blocking calls, longest first.
+fn drained_by(context: &Context, device: usize) -> Vec<(DrainSite, f64)> {
     let Some(idle) = context.survey().idle.get(device) else { return Vec::new() };
     let mut calls = idle.drained_by.clone();
     ordering::sort_by_key(&mut calls, |(_, length)| std::cmp::Reverse(*length));
-    let names = &context.trace.calls.names;
-    calls.into_iter().map(|(call, length)| (names.get(call).to_owned(), length.0 as f64 / 1e6)).collect()
+    let trace = context.trace;
+    let site = |site: DrainKey| DrainSite {
+        call: trace.calls.names.get(site.name).to_owned(),
+        code: site.site.and_then(|id| trace.blocking_sites.get(id)).cloned(),
+    };
+    calls.into_iter().map(|(call, length)| (site(call), length.0 as f64 / 1e6)).collect()
 }
 
 /// Sums the copies of each device by class. The class follows from the name.

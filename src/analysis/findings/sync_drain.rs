@@ -1,19 +1,26 @@
 //! `sync-drain`: the GPU idles after it ran empty during a blocking call.
+//!
+//! The evidence names the calls, and the CPU op and Python frame that made them if they were looked up in a second reading of
+//! the file ([`crate::trace::BlockingSites`]).
 
 use super::finding::{Confidence, Finding};
-use super::situation::{DeviceTimes, Framework, Situation, format_time};
+use super::situation::{DeviceTimes, DrainSite, Framework, Situation, format_time};
 
-/// The maximum number of calls in the evidence.
-const MAX_CALLS: usize = 2;
+/// The maximum number of call sites in the evidence.
+const MAX_CALLS: usize = 3;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, cost_ms) = situation.worst(DeviceTimes::drained_ms)?;
     if cost_ms < situation.context.signals.thresholds.min_drained_ms {
         return None;
     }
-    let calls: Vec<String> =
-        device.drained_by.iter().take(MAX_CALLS).map(|(call, ms)| format!("{call} ({})", format_time(*ms))).collect();
-    let calls = if calls.is_empty() { "a blocking call".to_owned() } else { calls.join(", ") };
+    let text = |site: &DrainSite| match &site.code {
+        Some(code) => code.text_of_call(&site.call),
+        None => site.call.clone(),
+    };
+    let costliest = device.drained_by.iter().take(MAX_CALLS);
+    let calls: Vec<String> = costliest.map(|(site, ms)| format!("{} ({})", text(site), format_time(*ms))).collect();
+    let calls = if calls.is_empty() { "a blocking call".to_owned() } else { calls.join("; ") };
     Some(Finding {
         id: "sync-drain",
         confidence: if situation.has_stacks || matches!(situation.steps, 1 | 2) {
@@ -28,16 +35,24 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
              call: {calls}",
             situation.amount(device, cost_ms)
         ),
-        action: action(situation),
+        action: action(situation, device),
         section: "sync",
     })
 }
 
-fn action(situation: &Situation) -> String {
+fn action(situation: &Situation, device: &DeviceTimes) -> String {
+    let has_frame = |(site, _): &(DrainSite, f64)| site.code.as_ref().is_some_and(|code| !code.frame.is_empty());
+    let is_located = device.drained_by.first().is_some_and(has_frame);
     match situation.framework {
         Framework::SgLang | Framework::Vllm | Framework::TensorRtLlm | Framework::OtherEngine => {
-            "Find the call with `gpuprism triage` (it needs Python stacks) and keep its values on the GPU, or read them one \
-             step later with a pinned, non-blocking copy."
+            if is_located {
+                "In that code, keep the values on the GPU, or read them one step later with a pinned, non-blocking copy."
+            } else if situation.has_stacks {
+                "Keep the values of the call on the GPU, or read them one step later with a pinned, non-blocking copy."
+            } else {
+                "Capture with Python stacks to see the code that makes the call. Keep its values on the GPU, or read them \
+                 one step later with a pinned, non-blocking copy."
+            }
         }
         Framework::Transformers | Framework::Torch => {
             "Remove .item(), .cpu(), .tolist(), .nonzero() and explicit synchronize calls from the loop, or read the values \

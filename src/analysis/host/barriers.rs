@@ -8,15 +8,26 @@ use crate::analysis::labels;
 use crate::analysis::measure::tally::{Tallies, Tally, key};
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
-use crate::trace::{Format, NameId, Names, Ns, ProcessId};
+use crate::trace::{BlockingSite, Format, NameId, Names, Ns, ProcessId};
 
-const SYNC: [&str; 5] = ["api_name", "call_count", "total_time_ms", "avg_duration_us", "idle_after_ms"];
+const SYNC: [&str; 6] = ["api_name", "call_count", "total_time_ms", "avg_duration_us", "idle_after_ms", "call_site"];
 const SYNC_BY_PID: [&str; 5] = ["pid", "api_name", "call_count", "total_time_ms", "avg_duration_us"];
-const BARRIERS: [&str; 7] =
-    ["barrier_kind", "api_name", "count", "total_time_ms", "avg_duration_us", "max_duration_us", "idle_after_ms"];
+const BARRIERS: [&str; 8] = [
+    "barrier_kind",
+    "api_name",
+    "count",
+    "total_time_ms",
+    "avg_duration_us",
+    "max_duration_us",
+    "idle_after_ms",
+    "call_site",
+];
 const IDLE_AFTER: &str = "idle_after_ms is the idle time of the GPU after calls that had waited until it was empty, until \
                           work is launched ahead of it again; on the device where it is longest. It is the cost of the \
                           call, however short the call itself is.";
+const CALL_SITE: &str = "call_site is the innermost CPU op and Python frame around the calls with the most idle time after \
+                         them. It is looked up if the trace records CPU ops or Python stacks and the idle time after \
+                         blocking calls is at least 0.1 ms and 0.1 % of the busy time of the GPU.";
 const SYNC_ROWS: usize = 200;
 const BARRIER_ROWS: usize = 50;
 
@@ -36,7 +47,8 @@ pub(crate) fn sync(context: &Context) -> Section {
     let mut section = Section::new(TITLE, "durations of API calls, by name", &SYNC)
         .limit("Non-blocking calls, such as event queries, have no row. In Nsight Systems exports they are counted.")
         .limit("Times are summed over threads. The total counts a driver call inside a runtime call only once.")
-        .limit(IDLE_AFTER);
+        .limit(IDLE_AFTER)
+        .limit(CALL_SITE);
     section.figure("sync_total_time_ms", Value::ms(host.synchronizing_time));
     // The reader of torch traces skips such calls, so a count of zero would be wrong.
     if trace.format != Format::TorchProfiler {
@@ -47,10 +59,24 @@ pub(crate) fn sync(context: &Context) -> Section {
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(SYNC_ROWS) {
         let name = trace.calls.names.get(NameId(tally.member()));
-        let idle_after = Value::ms(context.survey().idle_after(name, &trace.calls.names));
-        section.row([name.into(), tally.count.into(), Value::ms(tally.total), tally.average_us(), idle_after]);
+        let [idle_after, call_site] = idle_after(context, name);
+        section.row([
+            name.into(),
+            tally.count.into(),
+            Value::ms(tally.total),
+            tally.average_us(),
+            idle_after,
+            call_site,
+        ]);
     }
     section
+}
+
+/// `idle_after_ms` and `call_site` of the calls of this name.
+fn idle_after(context: &Context, call: &str) -> [Value; 2] {
+    let (trace, survey) = (context.trace, context.survey());
+    let site = survey.costliest_site(call, &trace.calls.names).and_then(|site| trace.blocking_sites.get(site));
+    [Value::ms(survey.idle_after(call, &trace.calls.names)), site.map(BlockingSite::text).into()]
 }
 
 /// Synchronizing calls that block their thread, by process and name.
@@ -106,7 +132,7 @@ pub(crate) fn barriers(context: &Context) -> Section {
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(BARRIER_ROWS) {
         let (kind, name) = (tally.group() as usize, names.get(NameId(tally.member())));
-        let idle_after = (kind < 2).then(|| Value::ms(context.survey().idle_after(name, &trace.calls.names)));
+        let [idle_after, call_site] = if kind < 2 { idle_after(context, name) } else { [Value::Null, Value::Null] };
         section.row([
             KINDS.get(kind).copied().into(),
             name.into(),
@@ -114,7 +140,8 @@ pub(crate) fn barriers(context: &Context) -> Section {
             Value::ms(tally.total),
             tally.average_us(),
             Value::us(tally.longest),
-            idle_after.unwrap_or(Value::Null),
+            idle_after,
+            call_site,
         ]);
     }
     section
@@ -126,6 +153,7 @@ fn barriers_section(context: &Context, title: &str, launcher_gaps: &LauncherGaps
     let mut section = Section::new(title, "durations of API calls, launch gaps and operating system waits", &BARRIERS)
         .limit("Times are sums over threads that may wait at the same time, so they do not add up to wall time.")
         .limit(IDLE_AFTER)
+        .limit(CALL_SITE)
         .limit(format!(
             "cpu_launcher_gap is an estimate: {min_us} to {max_us} us in which a thread neither launched work nor was \
              blocked in a call. The trace does not show what the thread did, and the GPU may have been busy. Longer \

@@ -2,7 +2,7 @@
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::rules::signals::CallKind;
-use crate::trace::{NameId, Ns, Span, ThreadId};
+use crate::trace::{NameId, Ns, SiteId, Span, ThreadId};
 
 /// A call that blocked its thread. A call that is nested in it, such as a driver call, is part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,15 @@ pub(crate) struct BlockingCall {
     pub(crate) end: Ns,
     /// Name of the outermost call.
     pub(crate) name: NameId,
+    pub(crate) thread: ThreadId,
+}
+
+/// The blocking calls of one name that the same code makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DrainKey {
+    pub(crate) name: NameId,
+    /// `None` if the code is not known.
+    pub(crate) site: Option<SiteId>,
 }
 
 /// Blocking calls by thread, sorted by start.
@@ -33,7 +42,7 @@ impl BlockingCalls {
         let Some(calls) = self.threads.get_mut(call.thread.0 as usize) else { return };
         match calls.last_mut() {
             Some(outer) if call.start < outer.end => outer.end = outer.end.max(call.end()),
-            _ => calls.push(BlockingCall { start: call.start, end: call.end(), name: call.name }),
+            _ => calls.push(BlockingCall { start: call.start, end: call.end(), name: call.name, thread: call.thread }),
         }
     }
 

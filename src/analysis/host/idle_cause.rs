@@ -15,7 +15,7 @@
 //!   [`IdleCause::Unseen`], because the device can only have executed work that the trace does not contain.
 
 use crate::analysis::classified::ClassifiedTrace;
-use crate::analysis::host::blocking_calls::{BlockingCall, BlockingCalls};
+use crate::analysis::host::blocking_calls::{BlockingCall, BlockingCalls, DrainKey};
 use crate::analysis::host::launch_gaps::{LaunchGaps, LaunchRules, LaunchSums, Stretch};
 use crate::analysis::time::gaps::{Gap, GapSweep};
 use crate::analysis::time::work::{Work, each_work};
@@ -205,7 +205,11 @@ impl<'a> CauseRules<'a> {
             && copy.start <= idle_from
             && (idle_from..=next.start).contains(&copy.end())
             && gap.previous_row.is_some_and(|row| self.is_pageable_copy(row));
-        waited.then(|| BlockingCall { start: copy.start, end: copy.end(), name: copy.name })
+        waited.then(|| BlockingCall { start: copy.start, end: copy.end(), name: copy.name, thread: copy.thread })
+    }
+
+    fn site_of(&self, call: BlockingCall) -> DrainKey {
+        DrainKey { name: call.name, site: self.classified.trace.blocking_sites.at(call.thread, call.start) }
     }
 
     fn is_pageable_copy(&self, row: usize) -> bool {
@@ -299,8 +303,10 @@ pub(crate) fn each_gap(classified: &ClassifiedTrace, visit: &mut dyn FnMut(Gap, 
 pub(crate) struct Refill {
     /// Launches since the drain.
     launches: u32,
-    /// Name of the call that drained the device.
-    call: NameId,
+    /// The call that drained the device.
+    call: BlockingCall,
+    /// Its name and code.
+    site: DrainKey,
 }
 
 /// A late launch before the first op of a run that began or ended a refill. It belongs to a refill if the run began in one.
@@ -321,8 +327,8 @@ struct LateLaunch {
 pub(crate) struct IdleTimes {
     /// By [`IdleCause`].
     pub(crate) times: [Ns; IdleCause::ALL.len()],
-    /// Drained time by name of the call that drained the device.
-    pub(crate) drained_by: Vec<(NameId, Ns)>,
+    /// Drained time by the call that drained the device.
+    pub(crate) drained_by: Vec<(DrainKey, Ns)>,
     /// Intervals of work that the trace does not contain.
     pub(crate) unseen: Vec<(Ns, Ns)>,
     /// The gaps by launch, without those of `open`.
@@ -384,12 +390,17 @@ impl IdleTimes {
             LaunchTiming::SameLaunch => {}
             LaunchTiming::InTime | LaunchTiming::LateAndSlow => self.refill = Some(None),
             LaunchTiming::AfterDrain(blocked) => {
-                self.refill = Some(Some(Refill { launches: 0, call: blocked.name }));
+                self.refill = Some(Some(Refill { launches: 0, call: blocked, site: rules.site_of(blocked) }));
                 self.longest_wait = self.longest_wait.max(gap.start.since(blocked.start));
             }
             LaunchTiming::Late | LaunchTiming::NotRecorded => self.count_launch(),
         }
         parts
+    }
+
+    /// The call that drained the device last, if the ops after it are still late.
+    pub(crate) fn refilled_after(&self) -> Option<BlockingCall> {
+        self.refill.flatten().map(|refill| refill.call)
     }
 
     fn count_launch(&mut self) {
@@ -408,8 +419,8 @@ impl IdleTimes {
         let parts = rules.parts(gap, timing);
         let stretch = self.launches.stretch();
         let drained_by = match (timing, self.refill) {
-            (LaunchTiming::AfterDrain(blocked), _) => Some(blocked.name),
-            (LaunchTiming::Late, Some(Some(refill))) => Some(refill.call),
+            (LaunchTiming::AfterDrain(blocked), _) => Some(rules.site_of(blocked)),
+            (LaunchTiming::Late, Some(Some(refill))) => Some(refill.site),
             _ => None,
         };
         let late = parts.length_of(IdleCause::HostLate);
@@ -425,7 +436,7 @@ impl IdleTimes {
             self.launches.add_turnaround(gap.length());
         }
         match drained_by {
-            Some(call) => self.add_drained(call, stretch, parts.length_of(IdleCause::Drained)),
+            Some(site) => self.add_drained(site, stretch, parts.length_of(IdleCause::Drained)),
             None if late == Ns::ZERO => {}
             None if self.refill.is_none() && timing != LaunchTiming::LateAndSlow => {
                 let (launches, next_row) = (self.open_launches, gap.next_row);
@@ -436,17 +447,17 @@ impl IdleTimes {
         parts
     }
 
-    fn add_drained(&mut self, call: NameId, stretch: Stretch, length: Ns) {
+    fn add_drained(&mut self, site: DrainKey, stretch: Stretch, length: Ns) {
         if length > Ns::ZERO {
             self.launches.add_drained(stretch, length);
         }
-        self.add_drained_by(call, length);
+        self.add_drained_by(site, length);
     }
 
-    fn add_drained_by(&mut self, call: NameId, length: Ns) {
-        match self.drained_by.iter_mut().find(|(name, _)| *name == call) {
+    fn add_drained_by(&mut self, site: DrainKey, length: Ns) {
+        match self.drained_by.iter_mut().find(|(known, _)| *known == site) {
             Some((_, sum)) => *sum += length,
-            None => self.drained_by.push((call, length)),
+            None => self.drained_by.push((site, length)),
         }
     }
 
@@ -459,7 +470,7 @@ impl IdleTimes {
     /// refill.
     pub(crate) fn append(&mut self, rules: &CauseRules, later: &Self, visit_drained: &mut dyn FnMut(usize)) {
         self.times.iter_mut().zip(later.times).for_each(|(sum, more)| *sum += more);
-        later.drained_by.iter().for_each(|(call, length)| self.add_drained_by(*call, *length));
+        later.drained_by.iter().for_each(|(site, length)| self.add_drained_by(*site, *length));
         self.unseen.extend_from_slice(&later.unseen);
         self.ops += later.ops;
         self.late_ops += later.late_ops;
@@ -473,7 +484,7 @@ impl IdleTimes {
             match self.refill {
                 None if launches < MAX_REFILL => self.open.push(LateLaunch { launches, stretch, ..*late }),
                 Some(Some(refill)) if refill.launches + launches < MAX_REFILL => {
-                    self.move_to_drained(refill.call, stretch, late.length);
+                    self.move_to_drained(refill.site, stretch, late.length);
                     visit_drained(late.next_row);
                 }
                 _ => self.launches.add_late(&rules.launch, stretch, late.length),
@@ -487,7 +498,7 @@ impl IdleTimes {
 
     /// False if almost every op was launched late and no call waited long for the device: then the host is slower than
     /// the device, with or without the blocking calls.
-    fn is_host_ever_ahead(&self) -> bool {
+    pub(crate) fn is_host_ever_ahead(&self) -> bool {
         self.longest_wait >= MIN_WAIT || (self.late_ops as f64) < (1.0 - MIN_SHARE_AHEAD) * self.ops as f64
     }
 
@@ -515,19 +526,24 @@ impl IdleTimes {
         launches.finish(&rules.launch, self.is_drained_late, is_engine)
     }
 
-    fn move_to_drained(&mut self, call: NameId, stretch: Stretch, length: Ns) {
+    fn move_to_drained(&mut self, site: DrainKey, stretch: Stretch, length: Ns) {
         let late = self.times.get_mut(IdleCause::HostLate as usize);
         late.into_iter().for_each(|time| *time = time.since(length));
         self.times.get_mut(IdleCause::Drained as usize).into_iter().for_each(|time| *time += length);
-        self.add_drained(call, stretch, length);
+        self.add_drained(site, stretch, length);
     }
 
     /// Replaces rows and names of calls by those of a window, for a run of the whole trace.
     pub(crate) fn mapped(&self, row: &dyn Fn(usize) -> usize, name: &dyn Fn(NameId) -> NameId) -> Self {
+        let site = |site: DrainKey| DrainKey { name: name(site.name), ..site };
+        let refill = |refill: Refill| {
+            let call = BlockingCall { name: name(refill.call.name), ..refill.call };
+            Refill { call, site: site(refill.site), ..refill }
+        };
         Self {
-            drained_by: self.drained_by.iter().map(|(call, length)| (name(*call), *length)).collect(),
+            drained_by: self.drained_by.iter().map(|(call, length)| (site(*call), *length)).collect(),
             open: self.open.iter().map(|late| LateLaunch { next_row: row(late.next_row), ..*late }).collect(),
-            refill: self.refill.map(|refill| refill.map(|refill| Refill { call: name(refill.call), ..refill })),
+            refill: self.refill.map(|state| state.map(refill)),
             ..self.clone()
         }
     }

@@ -6,10 +6,12 @@
 //! - [`idle`], [`idle_cause`]: idle time of each device, and its cause.
 //! - [`launch_gaps`]: late gaps around graph replays and in eager work.
 //! - [`blocking_calls`], [`barriers`]: calls that block a thread, and the GPU idle time they cause.
+//! - [`drains`]: the calls whose code is worth a second reading of the file.
 
 pub mod barriers;
 pub mod blocking_calls;
 pub mod calls;
+pub mod drains;
 pub mod idle;
 pub mod idle_cause;
 pub mod latencies;

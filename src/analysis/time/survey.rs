@@ -11,7 +11,7 @@ use crate::analysis::host::blocking_calls::BlockingCalls;
 use crate::analysis::host::idle_cause::{CauseRules, IdleCause, IdleTimes};
 use crate::analysis::index::{IdMap, Merge};
 use crate::analysis::measure::longest::{EventKind, Longest};
-use crate::trace::{Names, Ns, Trace};
+use crate::trace::{Names, Ns, SiteId, Trace};
 use std::collections::HashSet;
 
 /// Gaps that [`Survey::longest_gaps`] keeps.
@@ -197,10 +197,17 @@ impl Survey {
     /// Idle time after calls of this name that had waited until the device was empty, on the device where it is longest.
     pub(crate) fn idle_after(&self, call: &str, calls: &Names) -> Ns {
         let of_call = |idle: &IdleTimes| {
-            let times = idle.drained_by.iter().filter(|(name, _)| calls.get(*name) == call);
+            let times = idle.drained_by.iter().filter(|(site, _)| calls.get(site.name) == call);
             times.fold(Ns::ZERO, |sum, (_, time)| sum + *time)
         };
         self.idle.iter().map(of_call).max().unwrap_or(Ns::ZERO)
+    }
+
+    /// The code that made the calls of this name with the most idle time after them, if it is known.
+    pub(crate) fn costliest_site(&self, call: &str, calls: &Names) -> Option<SiteId> {
+        let all = self.idle.iter().flat_map(|idle| &idle.drained_by);
+        let sites = all.filter(|(site, _)| calls.get(site.name) == call);
+        sites.filter_map(|(site, time)| Some((*time, site.site?))).max_by_key(|(time, _)| *time).map(|(_, site)| site)
     }
 
     /// Hidden and exposed time of one communication operation.

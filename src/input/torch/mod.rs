@@ -19,6 +19,7 @@
 //! Dialects: torch 1.x writes `Kernel` for `kernel`, and thread ids as strings. Times are numbers or strings. AMD uses the
 //! categories of NVIDIA. Files of merged ranks have pids such as `[TP00] 3`.
 
+mod blocking_sites;
 mod code;
 #[cfg(test)]
 mod code_tests;
@@ -37,7 +38,7 @@ use gpuprism_scan::split::Sink;
 use memchr::memmem::Finder;
 use serde::Deserialize;
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// The unit of Kineto's times as a power of ten in ns.
 const MICROSECONDS: u32 = 3;
@@ -63,6 +64,8 @@ pub(super) struct TorchReader {
     code: Option<code::CodeNames>,
     message_ranges: Vec<messages::MessageRange>,
     gpu_ops_only: bool,
+    /// Set in a second reading of the file, which only finds the code around some calls.
+    site_search: Option<blocking_sites::BlockingSiteSearch>,
     /// Number of list elements that have a `ph`. If there are none, the file is not a trace.
     pub(super) events: u64,
 }
@@ -172,6 +175,8 @@ struct Wanted {
     engine_hints: bool,
     /// Data for [`crate::trace::HostCode`].
     code: bool,
+    /// Times of CPU ops and Python frames.
+    sites: bool,
 }
 
 /// The message of a collective, in the `args` of an NCCL kernel or of the annotation around its launch.
@@ -297,6 +302,9 @@ impl<'a> Fields<'a> {
         if phase != b"X" {
             return true;
         }
+        if wanted.sites {
+            return !blocking_sites::is_searched(class) || self.is_span_complete();
+        }
         if wanted.code && !self.is_code_complete(class) {
             return false;
         }
@@ -388,6 +396,9 @@ fn is_stored_call(name: &[u8]) -> bool {
 
 impl Sink for TorchReader {
     fn event(&mut self, text: &[u8], at: u64) {
+        if self.site_search.is_some() {
+            return self.event_of_search(text);
+        }
         if self.keeps_code() && self.read_by_template(text) {
             return;
         }
@@ -396,7 +407,7 @@ impl Sink for TorchReader {
             return self.count(class);
         }
         let wants_hints = self.wants_hints();
-        let wanted = Wanted { engine_hints: wants_hints, code: self.keeps_code() };
+        let wanted = Wanted { engine_hints: wants_hints, code: self.keeps_code(), sites: false };
         let Some((fields, read)) = Fields::read(text, wanted) else { return self.unreadable(at) };
         let Some(phase) = fields.phase else { return self.unreadable(at) };
         self.events += 1;
@@ -498,6 +509,7 @@ impl TorchReader {
             let properties = self.properties.iter().rfind(is_same);
             device.name = properties.map(|properties| properties.name.clone()).unwrap_or_default();
         }
+        self.builder.trace.blocking_sites = Arc::new(self.found_sites());
         let mut trace = self.builder.finish();
         if !self.message_ranges.is_empty() {
             messages::join(&mut trace, self.message_ranges);

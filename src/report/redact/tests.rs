@@ -65,7 +65,7 @@ fn all(report: &Report) -> Report {
 }
 
 /// Private texts that are recognised anywhere in a sentence.
-const PRIVATE_TEXTS: [&str; 14] = [
+const PRIVATE_TEXTS: [&str; 15] = [
     "/home/zorblax/run_7/trace.py",
     "C:\\Users\\zorblax\\trace.py",
     "\\\\zorblax\\share\\x",
@@ -80,6 +80,7 @@ const PRIVATE_TEXTS: [&str; 14] = [
     "Authorization: Bearer zorblax12",
     "/mnt/zorblax/site-packages/zorblax/x.py",
     "zorblax_attention_kernel",
+    "batch.py(12): zorblax",
 ];
 
 proptest! {
