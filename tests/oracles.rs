@@ -175,7 +175,7 @@ fn the_default_rules_categorize_nearly_all_time_of_llm_servers() {
         }
         let run = run(&import(&path), false);
         let misc = run.categories.iter().find(|category| category.category == "misc");
-        let share = misc.map_or(0.0, |misc| misc.elapsed_share);
+        let share = misc.map_or(0.0, |misc| misc.elapsed_share.unwrap());
         assert!(share < MISC_LIMIT, "{}: {share} of the elapsed time is misc", file_name(&path));
     }
 }

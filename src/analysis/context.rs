@@ -14,15 +14,16 @@ use super::kernels::groups::Groups;
 use super::kernels::kernel_sums::KernelSums;
 use super::measure::tally::Tallies;
 use super::recapture::{self, MissingData};
-use super::section::Section;
+use super::section::{Section, Value};
 use super::structure::call_ranges::{CallRanges, CallRangesView};
 use super::structure::phase_names::PhaseNames;
 use super::structure::range_times::wall_times;
+use super::structure::shifted_durations::{ShiftedDurations, shifted_durations};
 use super::structure::stages::{Step, steps_from_ranges};
 use super::summary::{DetailSource, OpDetails, Summary};
 use super::time::survey::Survey;
 use crate::rules::PhaseMap;
-use crate::trace::{Ns, Trace};
+use crate::trace::{NameId, Ns, Trace};
 use std::cell::OnceCell;
 use std::ops::Deref;
 
@@ -45,6 +46,7 @@ pub struct Context<'a> {
     waiting: OnceCell<WaitingTimes>,
     range_times: OnceCell<Tallies>,
     steps: OnceCell<Vec<Step>>,
+    shifted_durations: OnceCell<ShiftedDurations>,
 }
 
 /// Results that were computed earlier, for the same trace or for the whole trace that a window was cut from. They save
@@ -90,6 +92,7 @@ impl<'a> Context<'a> {
             waiting: OnceCell::new(),
             range_times: OnceCell::new(),
             steps: OnceCell::new(),
+            shifted_durations: OnceCell::new(),
         }
     }
 
@@ -178,6 +181,16 @@ impl<'a> Context<'a> {
     /// The steps from host ranges.
     pub(crate) fn steps(&self) -> &[Step] {
         self.steps.get_or_init(|| steps_from_ranges(self.trace))
+    }
+
+    /// The durations in graph replays that do not belong to their kernel names.
+    pub(crate) fn shifted_durations(&self) -> &ShiftedDurations {
+        self.shifted_durations.get_or_init(|| shifted_durations(self))
+    }
+
+    /// The share of a kernel in per cent; `Null` if its durations may belong to other kernels.
+    pub(crate) fn share_of_kernel(&self, name: NameId, part: Ns, whole: Ns) -> Value {
+        if self.shifted_durations().affects(name) { Value::Null } else { Value::pct(part, whole) }
     }
 
     /// Wall time of ranges by process and name.

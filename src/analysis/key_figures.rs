@@ -75,7 +75,7 @@ fn idle_share(run: &Run) -> f64 {
     if window_ms > 0.0 { ((ms(run.wall.cpu_ns) - unseen_ms) / window_ms).max(0.0) } else { run.wall.cpu_share }
 }
 
-/// Returns the largest part of the bar (a category or idle time) and its share.
+/// Returns the largest part of the bar (a category or idle time) and its share; `None` if shares are missing.
 fn bottleneck(run: &Run) -> Option<String> {
     if run.totals.gpu_ops == 0 {
         return None;
@@ -83,9 +83,15 @@ fn bottleneck(run: &Run) -> Option<String> {
     let idle_share = idle_share(run);
     // The bar without unseen work is shorter, so the shares of the categories in it are larger.
     let scale = if run.wall.cpu_share < 1.0 { (1.0 - idle_share) / (1.0 - run.wall.cpu_share) } else { 1.0 };
-    let categories = run.categories.iter().map(|category| (category.category.as_str(), scale * category.bar_share));
-    let idle = ("GPU idle", idle_share);
-    let (name, share) = categories.fold(idle, |largest, other| if other.1 > largest.1 { other } else { largest });
+    let mut largest = ("GPU idle", idle_share);
+    for category in &run.categories {
+        // A category without a share may be the largest.
+        let share = scale * category.bar_share?;
+        if share > largest.1 {
+            largest = (category.category.as_str(), share);
+        }
+    }
+    let (name, share) = largest;
     Some(format!("{name}, {:.1} % of wall time", 100.0 * share))
 }
 

@@ -203,10 +203,10 @@ pub struct Category {
     pub exclusive_ns: i64,
     /// The time that its ops own if all running ops own equal parts.
     pub fair_ns: i64,
-    /// `elapsed_ns` divided by the `elapsed_ns` of the run's totals.
-    pub elapsed_share: f64,
-    /// `elapsed_ns` divided by [`Wall::bar_ns`].
-    pub bar_share: f64,
+    /// `elapsed_ns` divided by the `elapsed_ns` of the run's totals; null if it contains a kernel without a share.
+    pub elapsed_share: Option<f64>,
+    /// `elapsed_ns` divided by [`Wall::bar_ns`]; null if it contains a kernel without a share.
+    pub bar_share: Option<f64>,
 }
 from_json!(Category { category, count, duration_ns, elapsed_ns, exclusive_ns, fair_ns, elapsed_share, bar_share });
 
@@ -231,8 +231,9 @@ pub struct Kernel {
     pub exclusive_ns: i64,
     /// The time that they own if all running ops own equal parts.
     pub fair_ns: i64,
-    /// `elapsed_ns` divided by the `elapsed_ns` of the run's totals.
-    pub elapsed_share: f64,
+    /// `elapsed_ns` divided by the `elapsed_ns` of the run's totals; null if some of the durations may belong to other
+    /// kernels (`durations-shifted` in `trust`).
+    pub elapsed_share: Option<f64>,
     /// Mean duration.
     pub mean_ns: f64,
     /// Shortest duration.

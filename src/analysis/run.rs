@@ -17,7 +17,7 @@ use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::signals::Signals;
 use crate::rules::{PhaseMap, RuleSet, names};
-use crate::trace::{Cut, Ns, OpKind, Trace};
+use crate::trace::{Cut, NameId, Ns, OpKind, Trace};
 use std::borrow::Cow;
 
 /// The user's choices for a run.
@@ -79,7 +79,7 @@ pub fn first_results(
         elapsed_ns: sum(kernels.iter().map(|kernel| kernel.elapsed_ns)),
     };
     for kernel in &mut kernels {
-        kernel.elapsed_share = share(kernel.elapsed_ns, totals.elapsed_ns);
+        kernel.elapsed_share = Some(share(kernel.elapsed_ns, totals.elapsed_ns));
     }
     ordering::sort_by(&mut kernels, |a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
     let wall = wall(options, window_ns, &unseen_ns, &owned.union_ns, totals.elapsed_ns);
@@ -108,11 +108,30 @@ pub fn first_results(
 pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, reused: Reused) {
     if !options.without_sections {
         let context = Context::with_reused(trace, options.kernel_limit.unwrap_or(30), reused);
-        run.sections = explain(&context.with_phase_map(options.phase_map.as_ref()));
+        let context = context.with_phase_map(options.phase_map.as_ref());
+        run.sections = explain(&context);
+        withhold_shares(run, &context);
     }
     let key_figures = key_figures::key_figures(run);
     run.sections.insert(key_figures::NAME.to_owned(), key_figures);
     run.verdict = verdict(run, &Signals::embedded().thresholds);
+}
+
+/// Removes the shares of kernels whose durations may belong to other kernels, and those of their categories.
+fn withhold_shares(run: &mut Run, context: &Context) {
+    let shifted = context.shifted_durations();
+    if shifted.shifted == 0 {
+        return;
+    }
+    let names = context.trace.names.iter().zip((0..).map(NameId));
+    let mut affected: Vec<&str> = names.filter(|(_, id)| shifted.affects(*id)).map(|(name, _)| name).collect();
+    affected.sort_unstable();
+    for kernel in run.kernels.iter_mut().filter(|kernel| affected.binary_search(&kernel.name.as_str()).is_ok()) {
+        kernel.elapsed_share = None;
+        for category in run.categories.iter_mut().filter(|category| category.category == kernel.category) {
+            (category.elapsed_share, category.bar_share) = (None, None);
+        }
+    }
 }
 
 /// Count and durations of the ops of one name.
@@ -155,7 +174,7 @@ fn kernels(trace: &Trace, rules: &RuleSet, options: &Options, owned: &OwnedTime,
             elapsed_ns,
             exclusive_ns,
             fair_ns,
-            elapsed_share: 0.0,
+            elapsed_share: None,
             mean_ns: share(totals.duration_ns, i64::try_from(totals.count).unwrap_or(i64::MAX)),
             min_ns: totals.min_ns,
             max_ns: totals.max_ns,
@@ -178,8 +197,8 @@ fn categories(kernels: &[Kernel], elapsed_ns: i64, bar_ns: i64) -> Vec<Category>
     }
     let mut categories: Vec<Category> = sums.0.into_iter().map(|(_, category)| category).collect();
     for category in &mut categories {
-        category.elapsed_share = share(category.elapsed_ns, elapsed_ns);
-        category.bar_share = share(category.elapsed_ns, bar_ns);
+        category.elapsed_share = Some(share(category.elapsed_ns, elapsed_ns));
+        category.bar_share = Some(share(category.elapsed_ns, bar_ns));
     }
     ordering::sort_by_key(&mut categories, |category| std::cmp::Reverse(category.elapsed_ns));
     categories
@@ -269,4 +288,67 @@ fn sum(values: impl Iterator<Item = i64>) -> i64 {
 /// Returns `part / whole`; zero if `whole` is zero. Nanoseconds below 2^53 (104 days) are exact in a double.
 fn share(part: i64, whole: i64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::results::Run;
+    use crate::analysis::section::Value;
+    use crate::analysis::structure::shifted_durations::WITHHELD;
+    use crate::analysis::testing::replay_of_layers;
+
+    /// A replay, and after it a GEMM of another name and a gather that the host launches itself.
+    fn run(lost_at: usize) -> Run {
+        let mut trace = replay_of_layers(lost_at);
+        trace.launch(5_000..5_002).launches("nvjet_eager", 5_010..5_110);
+        trace.launch(5_120..5_122).launches("vectorized_gather_kernel", 5_130..5_160);
+        trace.run()
+    }
+
+    fn shares(run: &Run) -> Vec<(&str, bool)> {
+        run.kernels.iter().map(|kernel| (kernel.name.as_str(), kernel.elapsed_share.is_some())).collect()
+    }
+
+    #[test]
+    fn kernels_of_replays_with_shifted_durations_have_no_share_and_totals_stay() {
+        let shifted = run(30);
+        for (name, has_share) in shares(&shifted) {
+            assert_eq!(has_share, matches!(name, "nvjet_eager" | "vectorized_gather_kernel"), "{name}");
+        }
+        let has_share = |category: &str| {
+            let category = shifted.categories.iter().find(|found| found.category == category).unwrap();
+            (category.elapsed_share.is_some(), category.bar_share.is_some())
+        };
+        assert_eq!(has_share("gemm"), (false, false), "it contains a kernel of the replay");
+        assert_eq!(has_share("memory"), (true, true));
+        let sum: i64 = shifted.kernels.iter().map(|kernel| kernel.elapsed_ns).sum();
+        assert_eq!((sum, shifted.totals.elapsed_ns), (shifted.totals.union_ns, shifted.totals.union_ns));
+        assert_eq!(shifted.devices[0].union_ns, sum);
+        for (section, columns) in [
+            ("kernels", &["pct_total_kernel_time"][..]),
+            ("kernels_by_pid", &["pct_of_pid_kernel_time", "pct_of_total_kernel_time"]),
+        ] {
+            let section = &shifted.sections[section];
+            assert!(section.limits.iter().any(|limit| limit == WITHHELD), "{section:?}");
+            for row in &section.rows {
+                let is_eager = matches!(row.text("kernel_name"), "nvjet_eager" | "vectorized_gather_kernel");
+                let has_share = |column: &&str| row.get(column) != Some(&Value::Null);
+                assert_eq!(columns.iter().filter(|column| has_share(column)).count() > 0, is_eager, "{row:?}");
+                assert!(row.number("total_time_ms").is_some());
+            }
+        }
+        assert_eq!(shifted.sections["key_figures"].summary.get("bottleneck"), Some(&Value::Null));
+    }
+
+    #[test]
+    fn kernels_of_intact_replays_have_shares() {
+        let intact = run(usize::MAX);
+        assert!(shares(&intact).iter().all(|(_, has_share)| *has_share));
+        assert!(intact.categories.iter().all(|category| category.bar_share.is_some()));
+        for section in ["kernels", "kernels_by_pid"] {
+            let section = &intact.sections[section];
+            assert!(section.limits.iter().all(|limit| limit != WITHHELD));
+            assert!(section.rows.iter().all(|row| row.0.iter().all(|(_, value)| *value != Value::Null)), "{section:?}");
+        }
+    }
 }

@@ -30,6 +30,28 @@ impl TestTrace {
     }
 }
 
+/// One replay of ten layers, three fifths of whose time are communication. After `lost_at`, each name has the duration of
+/// the next kernel, as if the profiler had lost a record.
+pub(crate) fn replay_of_layers(lost_at: usize) -> TestTrace {
+    const LAYER: [(&str, i64); 5] = [
+        ("rms_norm", 4),
+        ("gemm_kernel", 60),
+        ("flash_fwd_kernel", 25),
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 200),
+        ("silu_and_mul", 9),
+    ];
+    let mut trace = TestTrace::new();
+    trace.in_us().call("hipGraphLaunch", 0..5);
+    let mut start = 10;
+    for index in 0..10 * LAYER.len() {
+        let (name, _) = LAYER[index % LAYER.len()];
+        let (_, duration) = LAYER[(index + usize::from(index >= lost_at)) % LAYER.len()];
+        trace.launches(name, start..start + duration);
+        start += duration + 1;
+    }
+    trace
+}
+
 /// Analyzes a trace with the default rules and options.
 pub(crate) fn analyze(trace: &Trace) -> Run {
     crate::analysis::analyze(trace, RuleBook::gpuprism_default().unwrap(), &Options::default())

@@ -6,7 +6,7 @@ use super::labels;
 use super::section::{Section, Sections};
 use crate::analysis::findings::format_time;
 use crate::analysis::host::idle_cause::{MIN_UNSEEN, unseen_after_launch};
-use crate::analysis::structure::shifted_durations::{ShiftedDurations, shifted_durations};
+use crate::analysis::structure::shifted_durations::ShiftedDurations;
 use crate::analysis::time::gaps::{Busy, Gap};
 use crate::digits::grouped;
 use crate::rules::signals::CallKind;
@@ -87,17 +87,18 @@ fn unseen_before(context: &Context, device: usize, busy: Busy) -> Option<Ns> {
 }
 
 fn shifted(context: &Context) -> Option<Row> {
-    let ShiftedDurations { layers, shifted } = shifted_durations(context);
+    let &ShiftedDurations { layers, shifted, .. } = context.shifted_durations();
     if shifted == 0 {
         return None;
     }
     let text = format!(
         "In {} of {} repeated blocks of graph replays, the durations belong to neighbouring kernels, probably because the \
-         profiler lost records. Sums of a replay are right; the times of single kernels in it are not.",
+         profiler lost records. Sums of a replay are right; the times of single kernels in it are not, so their \
+         shares are left out.",
         grouped(shifted as u64),
         grouped(layers as u64)
     );
-    Some(("durations-shifted", text, "times and shares of kernels and categories, triage"))
+    Some(("durations-shifted", text, "times and shares of kernels and categories, communication, triage"))
 }
 
 fn graphs_traced_whole(trace: &Trace) -> Option<Row> {

@@ -273,12 +273,13 @@ impl Bound {
                 text.push(words, Some(("stream_overlap", None)));
             }
             Self::Compute => {
-                if let Some(first) = run.categories.first().filter(|category| category.elapsed_ns > 0) {
+                let first = run.categories.first().filter(|category| category.elapsed_ns > 0);
+                if let Some((first, share)) = first.and_then(|first| Some((first, first.elapsed_share?))) {
                     let what = if times.has_hidden_graphs { "the time outside of graphs" } else { time_word(run) };
                     let words = format!(
                         "; most time goes to {} ({} of {what})",
                         category_words(&first.category),
-                        percent(first.elapsed_share)
+                        percent(share)
                     );
                     text.push(words, Some(("categories", Some(0))));
                 }
@@ -348,10 +349,11 @@ fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
     // The bound names the first category only if compute is the bound.
     let (skipped, head) = if bound == Bound::Compute { (1, " Next: ") } else { (0, " Most busy time goes to ") };
     let categories = run.categories.iter().enumerate().skip(skipped);
-    let large = categories.filter(|(_, category)| category.elapsed_share >= MIN_OTHER_SHARE);
-    for (position, (index, category)) in large.take(MAX_OTHER_CATEGORIES).enumerate() {
+    let shares = categories.filter_map(|(index, category)| Some((index, category, category.elapsed_share?)));
+    let large = shares.filter(|(.., share)| *share >= MIN_OTHER_SHARE);
+    for (position, (index, category, share)) in large.take(MAX_OTHER_CATEGORIES).enumerate() {
         text.push(if position == 0 { head } else { " and " }, None);
-        let words = format!("{} ({})", category_words(&category.category), percent(category.elapsed_share));
+        let words = format!("{} ({})", category_words(&category.category), percent(share));
         text.push(words, Some(("categories", Some(index))));
     }
     if text.clauses.last().is_some_and(|last| last.section.as_deref() == Some("categories")) {
@@ -377,6 +379,7 @@ fn uncapitalized(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use crate::analysis::results::VerdictClause;
+    use crate::analysis::testing::replay_of_layers;
     use crate::trace::testing::TestTrace;
 
     fn verdict(trace: &mut TestTrace) -> String {
@@ -467,26 +470,7 @@ mod tests {
 
     #[test]
     fn with_shifted_durations_no_category_and_no_communication_is_named() {
-        const LAYER: [(&str, i64); 5] = [
-            ("rms_norm", 4),
-            ("gemm_kernel", 60),
-            ("flash_fwd_kernel", 25),
-            ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 200),
-            ("silu_and_mul", 9),
-        ];
-        // One replay of ten layers. After the lost record each name has the duration of the next kernel.
-        let text = |lost_at: usize| {
-            let mut trace = TestTrace::new();
-            trace.in_us().call("hipGraphLaunch", 0..5);
-            let mut start = 10;
-            for index in 0..10 * LAYER.len() {
-                let (name, _) = LAYER[index % LAYER.len()];
-                let (_, duration) = LAYER[(index + usize::from(index >= lost_at)) % LAYER.len()];
-                trace.launches(name, start..start + duration);
-                start += duration + 1;
-            }
-            verdict(&mut trace)
-        };
+        let text = |lost_at: usize| verdict(&mut replay_of_layers(lost_at));
         let intact = text(usize::MAX);
         assert!(intact.contains("bound by communication, which runs alone for 67.1 % of the busy time"), "{intact}");
         let shifted = text(30);

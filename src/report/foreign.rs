@@ -375,7 +375,7 @@ fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>)
                 elapsed_ns,
                 exclusive_ns: 0,
                 fair_ns: elapsed_ns,
-                elapsed_share: share(elapsed_ns, union),
+                elapsed_share: Some(share(elapsed_ns, union)),
                 mean_ns: if count == 0 { 0.0 } else { duration_ns as f64 / count as f64 },
                 min_ns: (min_us * 1e3) as i64,
                 max_ns: (max_us * 1e3) as i64,
@@ -404,8 +404,8 @@ fn categories(kernels: &[Kernel], busy: &BusyTime) -> Vec<Category> {
         elapsed_ns,
         exclusive_ns: 0,
         fair_ns: elapsed_ns,
-        elapsed_share: share(elapsed_ns, elapsed),
-        bar_share: share(elapsed_ns, busy.bar_ns()),
+        elapsed_share: Some(share(elapsed_ns, elapsed)),
+        bar_share: Some(share(elapsed_ns, busy.bar_ns())),
     };
     let mut categories: Vec<Category> = sums.0.iter().map(category).collect();
     ordering::sort_by_key(&mut categories, |category| std::cmp::Reverse(category.elapsed_ns));

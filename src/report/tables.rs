@@ -6,7 +6,9 @@ use super::chart::{Bar, Segment};
 use super::table::{Cell, Column, Kind, Table};
 use super::{palette, sections};
 use crate::analysis::pivot::by_category::pivot;
+use crate::analysis::rest;
 use crate::analysis::results::{Attribution, Category, Device, Kernel, Notice, Run, Severity, WallSource};
+use crate::analysis::structure::shifted_durations::WITHHELD;
 use crate::analysis::{CPU, SHARED};
 
 /// Returns the table with this id, for all runs or for one; `None` if the id is unknown or no run has the section.
@@ -73,6 +75,10 @@ fn text(text: &str) -> Cell {
     Cell::Text(text.to_owned())
 }
 
+fn share(share: Option<f64>) -> Cell {
+    share.map_or(Cell::Empty, Cell::Share)
+}
+
 /// The note below the heading of a table: what elapsed time means under the attribution of these runs.
 pub(super) fn attribution_note(runs: &[(&str, &Run)]) -> String {
     let mut attributions = runs.iter().map(|(_, run)| run.attribution);
@@ -93,7 +99,13 @@ pub(super) fn attribution_note(runs: &[(&str, &Run)]) -> String {
             "Elapsed: the time in which the op is the only one running. Shares are of the sum of these times."
         }
     };
-    meaning.to_owned()
+    with_missing_shares(meaning, runs.iter().map(|(_, run)| *run))
+}
+
+/// Adds the reason why shares are missing, if some are.
+fn with_missing_shares<'a>(note: &str, mut runs: impl Iterator<Item = &'a Run>) -> String {
+    let are_missing = runs.any(|run| run.kernels.iter().any(|kernel| kernel.elapsed_share.is_none()));
+    if are_missing { format!("{note} {WITHHELD}") } else { note.to_owned() }
 }
 
 fn kernels(runs: &[(&str, &Run)]) -> Table {
@@ -109,7 +121,7 @@ fn kernels(runs: &[(&str, &Run)]) -> Table {
         ("count", "Count", Kind::Count, |kernel| Cell::Count(kernel.count)),
         ("duration_ns", "Total", Kind::Time, |kernel| Cell::Ns(kernel.duration_ns)),
         ("elapsed_ns", "Elapsed", Kind::Time, |kernel| Cell::Ns(kernel.elapsed_ns)),
-        ("elapsed_share", "Of busy time", Kind::Share, |kernel| Cell::Share(kernel.elapsed_share)),
+        ("elapsed_share", "Of busy time", Kind::Share, |kernel| share(kernel.elapsed_share)),
         ("mean_ns", "Mean", Kind::Time, |kernel| Cell::MeanNs(kernel.mean_ns)),
         ("min_ns", "Min", Kind::Time, |kernel| Cell::Ns(kernel.min_ns)),
         ("max_ns", "Max", Kind::Time, |kernel| Cell::Ns(kernel.max_ns)),
@@ -148,7 +160,8 @@ fn report_pivot(report: &Report, labels: &[String]) -> Table {
     let mut totals = vec![text("total")];
     totals.extend(pivot.totals_ns.iter().map(|ns| Cell::Ns(*ns)));
     totals.extend(has_several_runs.then_some(Cell::Ns(pivot.total_ns)));
-    let note = "Elapsed time by category and run. A column adds up to the bar of its run.".to_owned();
+    let note = "Elapsed time by category and run. A column adds up to the bar of its run.";
+    let note = with_missing_shares(note, report.runs.iter());
     Table {
         id: "pivot".to_owned(),
         title: "Pivot".to_owned(),
@@ -166,8 +179,8 @@ fn categories(runs: &[(&str, &Run)]) -> Table {
         ("count", "Count", Kind::Count, |category| Cell::Count(category.count)),
         ("duration_ns", "Total", Kind::Time, |category| Cell::Ns(category.duration_ns)),
         ("elapsed_ns", "Elapsed", Kind::Time, |category| Cell::Ns(category.elapsed_ns)),
-        ("elapsed_share", "Of busy time", Kind::Share, |category| Cell::Share(category.elapsed_share)),
-        ("bar_share", "Of wall time", Kind::Share, |category| Cell::Share(category.bar_share)),
+        ("elapsed_share", "Of busy time", Kind::Share, |category| share(category.elapsed_share)),
+        ("bar_share", "Of wall time", Kind::Share, |category| share(category.bar_share)),
         ("exclusive_ns", "Exclusive", Kind::Time, |category| Cell::Ns(category.exclusive_ns)),
         ("fair_ns", "Fair", Kind::Time, |category| Cell::Ns(category.fair_ns)),
     ];
@@ -190,6 +203,11 @@ fn unowned_time(run: &Run) -> impl Iterator<Item = (&'static str, i64, f64)> {
     let shared =
         (run.attribution == Attribution::Exclusive).then_some((SHARED, run.wall.shared_ns, run.wall.shared_share));
     shared.into_iter().chain([(CPU, run.wall.cpu_ns, run.wall.cpu_share)])
+}
+
+/// The segment of a bar with all categories that have no share: name, nanoseconds, share of the bar.
+fn uncertain_time(run: &Run) -> Option<(&'static str, i64, f64)> {
+    rest::without_shares(run).map(|(ns, share)| ("category uncertain", ns, share))
 }
 
 fn devices(runs: &[(&str, &Run)]) -> Table {
@@ -231,8 +249,9 @@ pub fn severity(severity: Severity) -> &'static str {
 /// The bars of all runs, for the chart.
 pub fn bars(report: &Report) -> Vec<Bar> {
     let bar = |(label, run): (String, &Run)| {
-        let categories = run.categories.iter().map(|c| segment(&c.category, c.elapsed_ns, c.bar_share));
-        let segments = categories.chain(unowned_time(run).map(|(name, ns, share)| segment(name, ns, share))).collect();
+        let categories = run.categories.iter().filter_map(|c| Some(segment(&c.category, c.elapsed_ns, c.bar_share?)));
+        let other = unowned_time(run).chain(uncertain_time(run));
+        let segments = categories.chain(other.map(|(name, ns, share)| segment(name, ns, share))).collect();
         Bar { label, segments, note: bar_note(run) }
     };
     report.labels().into_iter().zip(&report.runs).map(bar).collect()
@@ -258,8 +277,69 @@ fn bar_note(run: &Run) -> String {
 
 /// The categories and unowned times of all runs in the order of the palette, for stacked bars and the legend.
 pub fn legend(report: &Report) -> Vec<String> {
-    let categories =
-        report.runs.iter().flat_map(|run| run.categories.iter().map(|category| category.category.as_str()));
-    let unowned = report.runs.iter().flat_map(|run| unowned_time(run).map(|(name, ..)| name));
+    let categories = report.runs.iter().flat_map(|run| &run.categories).filter(|category| category.bar_share.is_some());
+    let categories = categories.map(|category| category.category.as_str());
+    let unowned =
+        report.runs.iter().flat_map(|run| unowned_time(run).chain(uncertain_time(run)).map(|(name, ..)| name));
     palette::order(categories.chain(unowned)).into_iter().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::testing::replay_of_layers;
+    use crate::report::{csv, html_page, markdown, terminal};
+
+    fn report(lost_at: usize) -> Report {
+        let mut trace = replay_of_layers(lost_at);
+        trace.launch(5_000..5_002).launches("vectorized_gather_kernel", 5_010..5_110);
+        Report::new(vec![trace.run()])
+    }
+
+    /// Name and share of each row.
+    fn share_cells(report: &Report, id: &str, key: &str) -> Vec<(String, bool)> {
+        let table = table(report, id, None).unwrap();
+        let column = table.columns.iter().position(|column| column.key == key).unwrap();
+        table.rows.iter().map(|row| (crate::report::format::exact(&row[1]), row[column] != Cell::Empty)).collect()
+    }
+
+    #[test]
+    fn all_outputs_leave_out_shares_of_kernels_with_shifted_durations() {
+        let (shifted, intact) = (report(30), report(usize::MAX));
+        for (name, has_share) in share_cells(&shifted, "kernels", "elapsed_share") {
+            assert_eq!(has_share, name == "vectorized_gather_kernel", "{name}");
+        }
+        for (name, has_share) in share_cells(&shifted, "categories", "bar_share") {
+            assert_eq!(has_share, matches!(name.as_str(), "memory" | CPU), "{name}");
+        }
+        assert!(share_cells(&intact, "kernels", "elapsed_share").iter().all(|(_, has_share)| *has_share));
+        let csv = csv::csv(&table(&shifted, "kernels", None).unwrap());
+        assert!(csv.lines().any(|line| line.contains("gemm_kernel,gemm,10,") && line.contains(",,")), "{csv}");
+        let markdown = markdown::markdown(&shifted);
+        assert!(markdown.contains(WITHHELD) && !markdown.contains("NaN") && !markdown.contains("null"), "{markdown}");
+        assert!(html_page(&shifted, "t").contains(WITHHELD));
+        let screen = terminal::screen(&shifted, None, 120);
+        assert!(screen.contains("durations belong to neighbouring kernels"), "{screen}");
+        for id in ["kernels", "categories", "pivot", "top_kernels"] {
+            assert!(table(&shifted, id, None).unwrap().note.contains(WITHHELD), "{id}");
+            assert!(!table(&intact, id, None).unwrap().note.contains(WITHHELD), "{id}");
+        }
+        let text = shifted.json();
+        assert!(text.contains("\"elapsed_share\": null"));
+        assert_eq!(Report::read("r.json", &text).unwrap().json(), text);
+    }
+
+    #[test]
+    fn categories_without_a_share_are_one_segment_of_the_bar() {
+        let shifted = report(30);
+        let bar = bars(&shifted).remove(0);
+        let names: Vec<&str> = bar.segments.iter().map(|segment| segment.category.as_str()).collect();
+        assert_eq!(names, ["memory", CPU, "category uncertain"]);
+        let length: i64 = bar.segments.iter().map(|segment| segment.elapsed_ns).sum();
+        assert_eq!(length, shifted.runs[0].wall.bar_ns);
+        let share: f64 = bar.segments.iter().map(|segment| segment.share).sum();
+        assert!((share - 1.0).abs() < 1e-9);
+        assert_eq!(legend(&shifted), palette::order(names));
+        assert!(!legend(&report(usize::MAX)).iter().any(|name| name == "category uncertain"));
+    }
 }

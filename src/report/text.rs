@@ -73,10 +73,13 @@ fn short_verdict(run: &Run) -> Vec<Clause> {
 
 /// `gemm 61.2 %, attention 18.0 %`.
 fn top_categories(run: &Run) -> String {
-    let top = run.categories.iter().take(MAX_VERDICT_CATEGORIES).filter(|category| category.elapsed_ns > 0);
-    let parts: Vec<String> =
-        top.map(|category| format!("{} {}", category.category, percent(category.elapsed_share))).collect();
-    parts.join(", ")
+    category_shares(run, MAX_VERDICT_CATEGORIES).collect::<Vec<_>>().join(", ")
+}
+
+/// The first categories that took time, each with its share: `gemm 61.2 %`. Empty if their shares are not known.
+pub(super) fn category_shares(run: &Run, count: usize) -> impl Iterator<Item = String> {
+    let first = run.categories.iter().filter(|category| category.elapsed_ns > 0).take(count);
+    first.filter_map(|category| Some(format!("{} {}", category.category, percent(category.elapsed_share?))))
 }
 
 fn wall_word(run: &Run) -> &'static str {

@@ -4,12 +4,14 @@
 //! The caller gives the kernel name, so this is not a section of the report.
 
 use crate::analysis::categories::Categories;
+use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::labels;
 use crate::analysis::measure::percentiles::interpolate;
 use crate::analysis::recapture::{self, MissingData};
 use crate::analysis::results::Attribution;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::call_ranges::{NONE, names_around_calls};
+use crate::analysis::structure::shifted_durations::{WITHHELD, shifted_durations};
 use crate::analysis::time::attribution::{share_out, share_out_merged};
 use crate::ordering;
 use crate::ordering::VecMap;
@@ -205,7 +207,12 @@ fn detail(
     let (owned, busy) = owned_and_busy(trace, sharing, matching);
     section.figure("launches", durations.len());
     section.figure("total_time_ns", sum(durations));
-    section.figure("elapsed_share_pct", Value::pct(owned, busy));
+    let shifted = shifted_durations(&ClassifiedTrace::new(trace));
+    let is_doubtful = ops.iter().any(|(_, op)| shifted.affects(op.name));
+    section.figure("elapsed_share_pct", if is_doubtful { Value::Null } else { Value::pct(owned, busy) });
+    if is_doubtful {
+        section = section.limit(WITHHELD);
+    }
     let [.., mean, shortest, p50, p90, p99, longest] = DETAIL;
     for (name, value) in [mean, shortest, p50, p90, p99, longest].iter().zip(statistics_us(durations)) {
         section.figure(name, value);
@@ -424,7 +431,7 @@ fn over_time(trace: &Trace, ops: &[(usize, GpuOp)], columns: usize) -> OverTime 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::testing::{number, rows_of, words};
+    use crate::analysis::testing::{number, replay_of_layers, rows_of, words};
     use crate::rules::RuleBook;
     use crate::session::{self, Choices};
     use crate::trace::testing::TestTrace;
@@ -482,6 +489,16 @@ mod tests {
         assert_eq!(found.category, "mine");
         assert_eq!(words(&found.detail.summary, "category_rule"), "^k$");
         assert_eq!(words(&found.detail.summary, "rules"), "gpuprism/default, mine.json");
+    }
+
+    #[test]
+    fn a_kernel_with_shifted_durations_has_no_share() {
+        let share = |lost_at: usize| {
+            let rules = RuleBook::gpuprism_default().unwrap();
+            let trace = replay_of_layers(lost_at).finish();
+            one_kernel(&trace, rules, Sharing::default(), "gemm_kernel", 10).detail.summary.number("elapsed_share_pct")
+        };
+        assert_eq!((share(30), share(usize::MAX).is_some()), (None, true));
     }
 
     proptest! {

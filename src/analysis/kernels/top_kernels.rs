@@ -9,6 +9,7 @@ use crate::analysis::labels;
 use crate::analysis::measure::tally::{Tallies, Tally, key};
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
+use crate::analysis::structure::shifted_durations::WITHHELD;
 use crate::digits::grouped;
 use crate::ordering::sorted_indices;
 use crate::trace::{DeviceId, NameId, Ns, ProcessId};
@@ -110,10 +111,10 @@ fn kernels(context: &Context, durations: &KernelDurations) -> Section {
             Value::us(tally.longest),
             median,
             p90,
-            Value::pct(tally.total, total),
+            context.share_of_kernel(NameId(tally.member()), tally.total, total),
         ]);
     }
-    section
+    with_note(context, section)
 }
 
 /// Lists the processes with the most kernel time, each with its kernels with the most time.
@@ -153,12 +154,17 @@ pub(crate) fn kernels_by_pid(context: &Context) -> Section {
                 tally.count.into(),
                 Value::ms(tally.total),
                 tally.average_us(),
-                Value::pct(tally.total, process.total),
-                Value::pct(tally.total, total),
+                context.share_of_kernel(NameId(kernel.member()), tally.total, process.total),
+                context.share_of_kernel(NameId(kernel.member()), tally.total, total),
             ]);
         }
     }
-    section
+    with_note(context, section)
+}
+
+/// Adds the reason why shares are missing.
+fn with_note(context: &Context, section: Section) -> Section {
+    if context.shifted_durations().shifted > 0 { section.limit(WITHHELD) } else { section }
 }
 
 /// Counts of the kernels and launch calls of one or all processes.

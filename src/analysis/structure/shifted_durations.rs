@@ -32,13 +32,26 @@ const SHIFTED_FRACTION: f64 = 0.5;
 /// The number of shifted layers from which on the durations are reported.
 const MIN_SHIFTED: usize = 3;
 
+/// The note of tables that leave out the shares of such kernels.
+pub(crate) const WITHHELD: &str = "The shares of some kernels are left out, because durations in graph replays do not \
+     belong to their kernel names. Their times are doubtful as well; totals are right.";
+
 /// The layers of graph replays whose durations belong to neighbouring kernels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ShiftedDurations {
     /// Layers that were compared with the median layer.
     pub(crate) layers: usize,
     /// Layers with shifted durations; zero or at least [`MIN_SHIFTED`].
     pub(crate) shifted: usize,
+    /// The kernels of the replays with shifted layers, sorted.
+    names: Vec<u32>,
+}
+
+impl ShiftedDurations {
+    /// Whether some durations under this name may belong to other kernels.
+    pub(crate) fn affects(&self, name: NameId) -> bool {
+        self.names.binary_search(&name.0).is_ok()
+    }
 }
 
 /// The names and durations of the ops of one replay, in the order of their starts.
@@ -61,10 +74,15 @@ pub(crate) fn shifted_durations(classified: &ClassifiedTrace) -> ShiftedDuration
         let layers = compare_layers(names, &replays, period);
         found.layers += layers.layers;
         found.shifted += layers.shifted;
+        if layers.shifted > 0 {
+            found.names.extend(names);
+        }
     }
     if found.shifted < MIN_SHIFTED {
-        found.shifted = 0;
+        return ShiftedDurations { layers: found.layers, ..ShiftedDurations::default() };
     }
+    found.names.sort_unstable();
+    found.names.dedup();
     found
 }
 
@@ -172,7 +190,7 @@ mod tests {
     fn durations_after_a_lost_record_are_detected() {
         // From the seventh layer on, the record of one kernel is lost, so names belong to the next duration.
         let found = shifted_in(1, |_, index| intact(if index < 36 { index } else { index + 1 }));
-        assert_eq!(found, ShiftedDurations { layers: 10, shifted: 4 });
+        assert_eq!((found.layers, found.shifted), (10, 4));
         // In the second of three replays.
         let found = shifted_in(3, |replay, index| intact(if replay == 1 { index + 2 } else { index }));
         assert!(found.shifted >= 9, "{found:?}");

@@ -8,6 +8,7 @@ use super::kernel_names::KernelName;
 use super::times::percent;
 use super::view::View;
 use crate::analysis::section::{Section, Value};
+use crate::analysis::structure::shifted_durations::{WITHHELD, shifted_durations};
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::time::attribution::share_out_to_cells;
 use crate::trace::{GpuOp, NONE, NameId, Names, Ns};
@@ -91,6 +92,7 @@ pub fn section(view: &View, rows: &[KernelRow]) -> Section {
     let mut section = Section::new("Kernel table", "GPU ops, CPU ops and Python frames", &COLUMNS);
     let rules = FrameRules::embedded();
     let elapsed = ElapsedTimes::new(view);
+    let shifted = shifted_durations(&view.context);
     let total = view.times().total_duration();
     let (mut hidden, mut hidden_time) = (0_usize, Ns::ZERO);
     for stage in view.times().stages() {
@@ -101,7 +103,8 @@ pub fn section(view: &View, rows: &[KernelRow]) -> Section {
             if is_negligible || index >= limit || row.share_pct < view.options.min_share_pct {
                 (hidden, hidden_time) = (hidden + 1, hidden_time + Ns(row.duration_ns));
             } else {
-                section.row(cells(row, &rules, &elapsed));
+                let has_shares = !row.ids.iter().any(|id| shifted.affects(*id));
+                section.row(cells(row, &rules, &elapsed, has_shares));
             }
         }
     }
@@ -109,6 +112,9 @@ pub fn section(view: &View, rows: &[KernelRow]) -> Section {
     section.figure("hidden_rows", hidden);
     section.figure("hidden_share_pct", percent(hidden_time, total));
     section.limits = limits(view, rows);
+    if shifted.shifted > 0 {
+        section.limits.push(WITHHELD.to_owned());
+    }
     section
 }
 
@@ -150,7 +156,8 @@ const NEGLIGIBLE_PCT: f64 = 1.0;
 /// Maximum number of source locations in a cell.
 const SHOWN_LOCATIONS: usize = 2;
 
-fn cells(row: &KernelRow, rules: &FrameRules, elapsed: &ElapsedTimes) -> [Value; COLUMNS.len()] {
+fn cells(row: &KernelRow, rules: &FrameRules, elapsed: &ElapsedTimes, has_shares: bool) -> [Value; COLUMNS.len()] {
+    let share = |pct: f64| Value::from(has_shares.then_some(pct));
     let (elapsed, elapsed_of_stage) = elapsed.of_row(row);
     let sites = row.shown_call_sites(rules);
     let location = |(site, share): &(&RowCallSite, Option<f64>)| {
@@ -170,15 +177,15 @@ fn cells(row: &KernelRow, rules: &FrameRules, elapsed: &ElapsedTimes) -> [Value;
         row.name.as_str().into(),
         row.category.as_str().into(),
         row.duration_ns.into(),
-        row.share_pct.into(),
+        share(row.share_pct),
         row.launches.into(),
         sites.iter().map(location).collect::<Vec<_>>().join("\n").into(),
         cpu_ops.join("\n").into(),
         resolutions.join(", ").into(),
-        row.busy_share_pct.into(),
-        row.wall_share_pct.into(),
+        share(row.busy_share_pct),
+        share(row.wall_share_pct),
         elapsed.0.into(),
-        percent(elapsed, elapsed_of_stage).into(),
+        share(percent(elapsed, elapsed_of_stage)),
     ]
 }
 
@@ -385,6 +392,7 @@ impl RowIndex {
 mod tests {
     use super::*;
     use crate::analysis::structure::stages::testing::with_view;
+    use crate::analysis::testing::{replay_of_layers, rows_of};
     use crate::analysis::triage::{Options, ServerArgs};
     use crate::trace::Trace;
     use crate::trace::testing::TestTrace;
@@ -446,10 +454,25 @@ mod tests {
     }
 
     #[test]
+    fn kernels_with_shifted_durations_have_no_shares() {
+        let shares = |lost_at: usize| {
+            let trace = replay_of_layers(lost_at).finish();
+            let section = view(&trace, &Options::default(), |view| section(view, &rows(view)));
+            assert_eq!(section.limits.iter().any(|limit| limit == WITHHELD), lost_at == 30);
+            rows_of(&section, &["share_pct", "busy_share_pct", "wall_share_pct", "elapsed_share_pct"])
+        };
+        assert_eq!(shares(30), ["- - - -"; 5]);
+        assert!(!shares(usize::MAX).concat().contains('-'));
+    }
+
+    #[test]
     fn a_cell_shows_the_two_best_locations_and_their_resolutions() {
         let rules = FrameRules::embedded();
         let text = |row: &KernelRow, column: usize| {
-            cells(row, &rules, &ElapsedTimes { names: 0, times_ns: Vec::new() })[column].text().unwrap().to_owned()
+            cells(row, &rules, &ElapsedTimes { names: 0, times_ns: Vec::new() }, true)[column]
+                .text()
+                .unwrap()
+                .to_owned()
         };
         let [vllm, script] = ["vllm/a.py:1 f", "script.py:2 g"];
         let plain = row(vec![site(script, Resolution::Exact, 60), site("", Resolution::Unresolved, 40)]);

@@ -13,7 +13,8 @@ pub(super) fn critical_path(run: &Run) -> Section {
         (kind, row.words(name), row.amount("total_time_ms"), count, details)
     };
     let kernel = first_row("kernels").map(|row| {
-        let details = format!("{:.1} % of kernel time", row.amount("pct_total_kernel_time"));
+        let share = row.number("pct_total_kernel_time");
+        let details = share.map_or_else(String::new, |share| format!("{share:.1} % of kernel time"));
         suspect("kernel", row, "kernel_name", "call_count", details)
     });
     let collective = first_row("nccl_ops").map(|row| {

@@ -14,9 +14,10 @@ pub fn summary(run: &Run) -> String {
 
 fn kernel(run: &Run) -> Option<String> {
     let row = rows(run, "kernels").first()?;
-    let (share, ms) = (row.amount("pct_total_kernel_time"), row.amount("total_time_ms"));
-    let calls = row.amount("call_count");
-    Some(format!("Top kernel: {} ({share:.1}% of kernel time, {ms:.1} ms, {calls} calls)", row.text("kernel_name")))
+    let share = row.number("pct_total_kernel_time");
+    let share = share.map_or_else(String::new, |share| format!("{share:.1}% of kernel time, "));
+    let (ms, calls) = (row.amount("total_time_ms"), row.amount("call_count"));
+    Some(format!("Top kernel: {} ({share}{ms:.1} ms, {calls} calls)", row.text("kernel_name")))
 }
 
 fn barrier(run: &Run) -> Option<String> {

@@ -8,10 +8,10 @@ use crate::analysis::results::{Notice, Run, Severity};
 use crate::analysis::section::Value;
 use crate::digits::grouped;
 use crate::report::findings::{Finding, merged_findings, of_run};
-use crate::report::format::{clean, counted, headings, percent, shown};
+use crate::report::format::{clean, counted, headings, shown};
 use crate::report::table::{Cell, Column, Kind, Table};
 use crate::report::tables::severity;
-use crate::report::text::{facts, verdict};
+use crate::report::text::{category_shares, facts, verdict};
 use crate::report::{Report, groups, is_builtin_table, table};
 use unicode_width::UnicodeWidthStr;
 
@@ -187,7 +187,8 @@ fn kernels(report: &Report, run: &Run, plan: &Plan, width: usize) -> Vec<String>
 /// The row with the sums of the rows that are left out.
 fn rest_row(rest: &Rest, one: &str, many: &str, after_name: &[Cell]) -> Option<Vec<Cell>> {
     let name = Cell::Text(counted(&grouped(rest.rows as u64), one, many));
-    let sums = [Cell::Count(rest.count), Cell::Ns(rest.elapsed_ns), Cell::Share(rest.elapsed_share)];
+    let sums =
+        [Cell::Count(rest.count), Cell::Ns(rest.elapsed_ns), rest.elapsed_share.map_or(Cell::Empty, Cell::Share)];
     (rest.rows > 0).then(|| [&[name], after_name, &sums].concat())
 }
 
@@ -264,9 +265,7 @@ fn runs(report: &Report, plan: &Plan, width: usize) -> Vec<String> {
         column("categories", "Largest categories, of busy time", Kind::Text),
     ];
     let row = |(label, run): (String, &Run)| {
-        let top = run.categories.iter().filter(|category| category.elapsed_ns > 0).take(3);
-        let top: Vec<String> =
-            top.map(|category| format!("{} {}", category.category, percent(category.elapsed_share))).collect();
+        let top: Vec<String> = category_shares(run, 3).collect();
         vec![
             Cell::Text(label),
             Cell::Count(run.totals.gpu_ops),

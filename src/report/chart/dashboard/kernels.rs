@@ -3,6 +3,7 @@
 use super::rows::{self, Measure, Row};
 use super::{PanelResult, View, exact, no_data, outline, time};
 use crate::analysis::dashboard::{BaselineRow, KernelBar, select_kernels};
+use crate::analysis::structure::shifted_durations::WITHHELD;
 use crate::digits::grouped;
 use crate::report::format::counted;
 use crate::report::palette;
@@ -32,7 +33,9 @@ pub(super) fn draw(view: &View) -> PanelResult {
         "No threshold.".to_owned()
     };
     let left_out = if left_out.is_empty() { String::new() } else { format!(" Left out: {}.", left_out.join(", ")) };
-    let note = format!("{threshold}{left_out}{}", baseline_note(view, &rows));
+    let are_doubtful = section.limits.iter().any(|limit| limit == WITHHELD);
+    let doubt = if are_doubtful { format!(" {WITHHELD}") } else { String::new() };
+    let note = format!("{threshold}{left_out}{doubt}{}", baseline_note(view, &rows));
     if rows.is_empty() {
         return Err(no_data(format!("No kernel to show. {note}")));
     }
