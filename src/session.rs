@@ -26,7 +26,7 @@ use crate::analysis::kernels;
 use crate::analysis::kernels::one_kernel::{OneKernel, Sharing};
 use crate::analysis::pivot::cells;
 use crate::analysis::pivot::cells::{Axis, PivotCells};
-use crate::analysis::results::{Attribution, Notice, Run, Severity};
+use crate::analysis::results::{Attribution, Notice, Run, Severity, Verdict};
 use crate::analysis::section::Section;
 use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::summary::Summary;
@@ -367,6 +367,10 @@ pub fn triage(request: &triage::Request, choices: &Choices) -> Result<Run> {
 
 fn triage_all(request: &triage::Request, choices: &Choices) -> Result<Run> {
     let mut run = run_all(request.trace, choices)?;
+    if choices.without_sections {
+        // The verdict of `report` is read from the other sections; one without them would differ from it.
+        run.verdict = Verdict::default();
+    }
     run.sections.extend(triage::triage(request));
     if let Some(summary) = run.sections.get_mut("triage_summary") {
         add_mapping_labels(summary, request.mapping);

@@ -49,7 +49,8 @@ pub struct Run {
     pub categories: Vec<Category>,
     /// All distinct op names, including copies and sets, by `elapsed_ns`, largest first.
     pub kernels: Vec<Kernel>,
-    /// What bounds the run, in at most two sentences.
+    /// What bounds the run, in at most two sentences. Missing in a triage and in reports of other tools.
+    #[serde(skip_serializing_if = "Verdict::is_empty")]
     pub verdict: Verdict,
     /// Problems that affect the results, most severe first.
     pub notices: Vec<Notice>,
@@ -70,6 +71,12 @@ pub struct Verdict {
     pub clauses: Vec<VerdictClause>,
 }
 from_json!(Verdict { text, clauses });
+
+impl Verdict {
+    fn is_empty(&self) -> bool {
+        self.clauses.is_empty()
+    }
+}
 
 /// A part of the verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]

@@ -4,11 +4,11 @@ use super::chart::{Delta, Deltas};
 use super::format::{change, duration, percent};
 use super::markdown::{escape, section as markdown_section};
 use super::section_table;
+use super::sections::section_short_names;
 use super::table::{Cell, Table};
 use crate::analysis::compare::{Basis, CategoryChange, Change, ComparedRun, Comparison, Outcome};
 use crate::analysis::section::Value;
 use crate::digits::grouped;
-use crate::rules::names;
 
 /// A few sentences per run except the baseline, in the order of the runs. The last one names the unit of work.
 ///
@@ -187,6 +187,8 @@ fn largest_categories(run_change: &Change) -> String {
 
 fn largest_kernel(comparison: &Comparison, run: &str) -> String {
     let Some(section) = comparison.sections.get("compare_kernels") else { return String::new() };
+    // The short name of the table.
+    let short = |name: &str| section_short_names(section).remove(name).unwrap_or_default();
     let row = section.rows.iter().find(|row| {
         let text = |key: &str| row.get(key).and_then(Value::text);
         text("run") == Some(run) && text("cause").is_some_and(|cause| !cause.is_empty())
@@ -194,7 +196,7 @@ fn largest_kernel(comparison: &Comparison, run: &str) -> String {
     let largest = row.and_then(|row| {
         let Some(Value::Int(delta)) = row.get("delta_ns") else { return None };
         let cause = row.get("cause")?.text()?;
-        Some((names::short(&names::demangle(row.get("kernel_name")?.text()?)), *delta, cause))
+        Some((short(row.get("kernel_name")?.text()?), *delta, cause))
     });
     largest.map_or(String::new(), |(name, delta, cause)| {
         format!(" Largest kernel change: {} in {name} ({cause}).", change(delta))

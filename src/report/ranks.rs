@@ -4,7 +4,6 @@ use super::format::{duration, percent};
 use super::section_table;
 use super::table::{Cell, Table};
 use crate::analysis::communication::ranks::{Job, Rank, Ranks, UngroupedFile};
-use crate::rules::names;
 
 /// The tables of an analysis of ranks.
 pub const TABLES: [&str; 4] = ["ranks", "rank_collectives", "rank_waits", "rank_files"];
@@ -119,7 +118,7 @@ fn slow_kernel(job: &Job, rank: &Rank) -> String {
     let work_ns = job.per_other_rank(rank.delay.work_ns);
     let slow = rank.slow_kernel.as_ref().filter(|slow| slow.time_ns.saturating_sub(slow.others_ns) >= work_ns / 2);
     slow.map_or(String::new(), |slow| {
-        let name = names::short(&names::demangle(&slow.name));
+        let name = &slow.short_name;
         let others = if job.ranks.len() == 2 { "the other rank" } else { "the others" };
         format!(" ({name} takes {}, on {others} {})", duration(slow.time_ns), duration(slow.others_ns))
     })

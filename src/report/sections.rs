@@ -124,6 +124,13 @@ pub(super) fn table(id: &str, runs: &[(&str, &Run)]) -> Option<Table> {
 
 /// The table of one section that belongs to no run, such as those of a comparison.
 pub fn section_table(id: &str, section: &Section) -> Table {
+    let shorts = section_short_names(section);
+    table_of(id, &[("", section)], section, &|_, name| shorts.get(name).cloned().unwrap_or_default()).without("run")
+}
+
+/// The short names of the kernels in a section that belongs to no run, by full name. Different kernels have different short
+/// names.
+pub(super) fn section_short_names(section: &Section) -> BTreeMap<&str, String> {
     let is_name = |key: &&String| CONFIG.names.contains(key);
     let keys: Vec<&String> = section.columns.iter().filter(is_name).collect();
     let cells = section.rows.iter().flat_map(|row| keys.iter().filter_map(|key| row.get(key)?.text()));
@@ -131,8 +138,8 @@ pub fn section_table(id: &str, section: &Section) -> Table {
     full.sort_unstable();
     full.dedup();
     let demangled: Vec<Cow<str>> = full.iter().map(|name| names::demangle(name)).collect();
-    let shorts: BTreeMap<&str, String> = full.into_iter().zip(names::distinct(&demangled)).collect();
-    table_of(id, &[("", section)], section, &|_, name| shorts.get(name).cloned().unwrap_or_default()).without("run")
+    let shorts = names::distinct(&demangled);
+    full.into_iter().zip(shorts).collect()
 }
 
 /// The rows of all these sections after a column with the label of the run. `first` supplies the title, `short` the short

@@ -71,6 +71,17 @@ fn the_verdict_comes_first_and_names_the_changed_categories_and_kernels() {
 }
 
 #[test]
+fn kernels_with_equal_function_names_keep_their_tile_sizes() {
+    let folder = directory("diff_tiles");
+    let (small, large) = ("void attention_gemm<64, 64>(float*)", "void attention_gemm<128, 64>(float*)");
+    decoding(&folder, "a.json", 10, &[(small, 40), (large, 60)]);
+    decoding(&folder, "b.json", 10, &[(small, 40), (large, 90)]);
+    let output = printed(&folder, ["diff", "a.json", "b.json"]);
+    let verdict = output.split("\n\n").next().unwrap().replace("\n  ", " ");
+    assert!(verdict.contains("+30.0 us in attention_gemm<128> (longer launches)"), "{verdict}");
+}
+
+#[test]
 fn json_and_csv_contain_exact_numbers_that_add_up() {
     let folder = example("diff_json");
     let output = json(&folder, &["a.json", "b.json", "c.json"]);

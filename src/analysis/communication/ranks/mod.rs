@@ -165,6 +165,8 @@ pub struct Rank {
 pub struct SlowKernel {
     /// The name as in the file.
     pub name: String,
+    /// A short name that differs from those of the other kernels in the log of the rank.
+    pub short_name: String,
     /// Sum of its durations on the rank.
     pub time_ns: i64,
     /// The mean of this sum over the other ranks.

@@ -158,6 +158,23 @@ fn a_late_rank_has_a_cause_with_the_time_of_each_other_rank() {
 }
 
 #[test]
+fn slow_kernels_with_equal_function_names_have_distinct_short_names() {
+    let (small, large) = ("void gemm<64, 64>(float*)", "void gemm<128, 64>(float*)");
+    let slow_kernel = |others: [&str; 2]| {
+        let mut traces = [0, 1].map(|rank| rank_trace(&format!("rank{rank}.json"), Some((rank, 2)), &[]));
+        for (trace, duration) in traces.iter_mut().zip([100, 900]) {
+            trace.stream(7).launches(others[0], 0..10).launches(others[1], 10..10 + duration);
+            trace.stream(9).launches(ALL_REDUCE, 10 + duration..1_000);
+        }
+        let mut job = grouped(&traces.map(|mut trace| log(&trace.finish()))).jobs.remove(0);
+        job.ranks.remove(1).slow_kernel.unwrap()
+    };
+    let both = slow_kernel([small, large]);
+    assert_eq!((both.name.as_str(), both.short_name.as_str()), (large, "gemm<128>"));
+    assert_eq!(slow_kernel(["copy", large]).short_name, "gemm", "one kernel of this name needs no tile size");
+}
+
+#[test]
 fn all_ranks_that_arrive_late_together_are_named() {
     let rank = |rank: u32, duration: i64| {
         let starts = (0..3).map(|index| index * 1_000);

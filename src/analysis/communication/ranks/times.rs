@@ -8,6 +8,8 @@ use super::rules::Rules;
 use super::{Job, Rank, RankInput, SlowKernel, Source, TimeParts, WindowSelection};
 use crate::analysis::communication::{percent, skew_pct};
 use crate::digits::grouped;
+use crate::rules::names;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -184,10 +186,24 @@ fn find_slow_kernels(ranks: &mut [Rank], group: &JobGroup, inputs: &[RankInput])
             let time_ns = *times.get(index)?;
             let sum = times.iter().fold(0_i64, |sum, time| sum.saturating_add(*time));
             let others_ns = sum.saturating_sub(time_ns) / others;
-            (time_ns > others_ns).then(|| SlowKernel { name: (*name).to_owned(), time_ns, others_ns })
+            (time_ns > others_ns).then_some((*name, time_ns, others_ns))
         });
-        rank.slow_kernel = slow.max_by_key(|kernel| kernel.time_ns - kernel.others_ns);
+        let slowest = slow.max_by_key(|(_, time_ns, others_ns)| time_ns - others_ns);
+        let log = group.members.get(index).and_then(|member| inputs.get(member.log)).map(|input| input.log);
+        rank.slow_kernel = slowest.map(|(name, time_ns, others_ns)| SlowKernel {
+            name: name.to_owned(),
+            short_name: log.map_or_else(String::new, |log| short_name(name, &log.kernels)),
+            time_ns,
+            others_ns,
+        });
     }
+}
+
+/// The short name of a kernel among all kernels of a log.
+fn short_name(name: &str, kernels: &[String]) -> String {
+    let demangled: Vec<Cow<str>> = kernels.iter().map(|kernel| names::demangle(kernel)).collect();
+    let index = kernels.iter().position(|kernel| kernel == name);
+    index.and_then(|index| names::distinct(&demangled).into_iter().nth(index)).unwrap_or_default()
 }
 
 fn limits(group: &JobGroup, inputs: &[RankInput], operations: &[OperationCalls], rules: &Rules) -> Vec<String> {
