@@ -12,6 +12,7 @@ use gpuprism::analysis::triage::call_sites::{CallSite, Resolution};
 use gpuprism::analysis::triage::frames;
 use gpuprism::analysis::triage::fuse::{self, Confidence, Fusion, Messages, Status};
 use gpuprism::analysis::triage::kernels::{self, KernelRow};
+use gpuprism::analysis::triage::roof::Roofs;
 use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, catalog};
 use gpuprism::trace::NONE;
 use serde_json::{Value as Json, json};
@@ -137,7 +138,7 @@ impl Case {
             }
         };
         let fusions: Vec<Fusion> = self.fusions.iter().map(fusion).collect();
-        catalog::section(&view, &rows, &fusions)
+        catalog::section(&view, &rows, &fusions, &Roofs::new(&view, &rows))
     }
 }
 
@@ -692,7 +693,7 @@ fn section_of_trace(label: &Label, folder: &Path) -> Section {
     let view = View::new(&request);
     let rows = kernels::rows(&view);
     let fusions = fuse::matches(&view, &rows);
-    catalog::section(&view, &rows, &fusions)
+    catalog::section(&view, &rows, &fusions, &Roofs::new(&view, &rows))
 }
 
 #[test]

@@ -12,6 +12,7 @@ use gpuprism::analysis::section::Value;
 use gpuprism::analysis::triage::call_sites::{CallSite, CallSites, Resolution};
 use gpuprism::analysis::triage::fuse::{self, Confidence, Fusion, Patterns};
 use gpuprism::analysis::triage::kernels;
+use gpuprism::analysis::triage::roof::Roofs;
 use gpuprism::analysis::triage::{Framework, Options, Request, ServerArgs, Stage, View, triage};
 use gpuprism::trace::{HostCode, Names, Trace};
 use serde::Deserialize;
@@ -307,7 +308,7 @@ fn findings_below_the_minimum_share_are_counted_but_not_shown() {
         let (trace, server) = (small.trace(), small.server());
         let mut view = small.view(&trace, &server, &options, framework);
         small.set_call_sites(&mut view);
-        let section = fuse::section(&view, &fuse::matches(&view, &kernels::rows(&view)));
+        let section = fuse::section(&view, &fuse::matches(&view, &kernels::rows(&view)), &Roofs::default());
         assert_eq!((section.rows.len(), section.summary.get("under_the_bar")), (rows, Some(&Value::Int(hidden))));
     }
 }

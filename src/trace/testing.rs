@@ -14,8 +14,8 @@
 #![allow(dead_code, reason = "test crates include this file and use only some of the methods")]
 
 use super::{
-    Annotation, Collective, DeviceId, Format, FrameIds, GpuOp, GraphReplay, MetricSeries, NONE, NameId, Ns, OpKind,
-    ProcessId, Span, ThreadId, Trace, TraceBuilder, Window,
+    Annotation, Collective, DeviceId, Format, FrameIds, GpuOp, GraphReplay, MatrixProduct, MetricSeries, NONE, NameId,
+    Ns, OpKind, Precision, ProcessId, Span, ThreadId, Trace, TraceBuilder, Window,
 };
 use std::ops::Range;
 
@@ -189,6 +189,20 @@ impl TestTrace {
         let op = self.span(name, &time);
         self.builder.add_cpu_op(op, id);
         self
+    }
+
+    /// Adds an `aten::mm` of a matrix with m rows, with these sizes (m, k, n), which is part of the code.
+    pub(crate) fn matrix_product(
+        &mut self,
+        [m, k, n]: [u32; 3],
+        precision: Precision,
+        time: Range<i64>,
+        id: u32,
+    ) -> &mut Self {
+        let sizes = [1.0, f64::from(m), f64::from(k), f64::from(n)];
+        let product = MatrixProduct::new(self.process_id(), id, sizes, precision);
+        self.builder.code().into_iter().for_each(|code| code.matrix_products.push(product));
+        self.cpu_op("aten::mm", time, id)
     }
 
     /// Adds a Python frame of the current thread without ids, which is part of the code.

@@ -273,6 +273,7 @@ impl HostCode {
             annotation_names: self.annotation_names.clone(),
             call_kernels: if has_kernels { entries_or_none(&self.call_kernels, calls) } else { Vec::new() },
             kernel_names: self.kernel_names.clone(),
+            matrix_products: self.matrix_products.clone(),
             cpu_ops: self.cpu_ops.whole_part(&cpu_ops),
             frames: self.frames.whole_part(&frames),
         }

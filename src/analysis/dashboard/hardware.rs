@@ -15,13 +15,15 @@ pub struct Preset {
     pub memory_tb_per_s: f64,
     /// Peak throughput without sparsity.
     pub peak_tflops: f64,
+    /// Peak throughput of FP8 without sparsity; `None` if the GPU has none or it is not in the file.
+    pub fp8_tflops: Option<f64>,
     /// The precision of the peak throughput: `dense BF16 or FP16`.
     pub precision: String,
     /// Source of the figures.
     pub source: String,
     device: DeviceMatcher,
 }
-from_json!(strict Preset { id, title, memory_tb_per_s, peak_tflops, precision, source, device });
+from_json!(strict Preset { id, title, memory_tb_per_s, peak_tflops, precision, source, device; fp8_tflops });
 
 /// Lower-case words that the name of a device must and must not contain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -68,12 +70,14 @@ pub fn preset(run: &Run, id: Option<&str>) -> Option<&'static Preset> {
     if let Some(id) = id {
         return presets().iter().find(|preset| preset.id == id);
     }
-    let find = |device_name: &str| {
-        let name = device_name.to_ascii_lowercase();
-        presets().iter().find(|preset| preset.matches(&name))
-    };
-    let first = find(&run.devices.first()?.name)?;
-    run.devices.iter().all(|device| find(&device.name) == Some(first)).then_some(first)
+    let first = preset_of_device(&run.devices.first()?.name)?;
+    run.devices.iter().all(|device| preset_of_device(&device.name) == Some(first)).then_some(first)
+}
+
+/// The preset of a device with this name.
+pub fn preset_of_device(device_name: &str) -> Option<&'static Preset> {
+    let name = device_name.to_ascii_lowercase();
+    presets().iter().find(|preset| preset.matches(&name))
 }
 
 #[cfg(test)]
@@ -93,6 +97,9 @@ mod tests {
             assert!((20.0..10_000.0).contains(&preset.peak_tflops), "{preset:?}");
             // Every data-center GPU of these years needs some 100 to 500 operations a byte.
             assert!((100.0..500.0).contains(&preset.ridge_flop_per_byte()), "{preset:?}");
+            // FP8 is twice as fast as BF16 on all of them.
+            let is_double = |fp8: f64| (1.95..2.05).contains(&(fp8 / preset.peak_tflops));
+            assert!(preset.fp8_tflops.is_none_or(is_double), "{preset:?}");
             assert!(preset.precision.contains("dense") && preset.source.contains(' '), "{preset:?}");
             assert!(!preset.device.all.is_empty(), "{preset:?}");
             assert!(preset.device.all.iter().chain(&preset.device.not).all(|word| *word == word.to_lowercase()));

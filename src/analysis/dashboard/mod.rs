@@ -9,7 +9,7 @@ mod kernels;
 mod links;
 mod roofline;
 
-pub use hardware::{Preset, preset, presets};
+pub use hardware::{Preset, preset, preset_of_device, presets};
 pub use kernels::{BaselineRow, KernelBar, KernelSelection, select_kernels};
 pub use links::{CounterLines, HoverInterval, Line, counter_lines};
 pub use roofline::{Limit, Point, points};

@@ -27,6 +27,7 @@
 //! | [`frames`] | canonical kernel names, displayed source locations, priorities of Python frames (`patterns/frames.json`) |
 //! | [`crate::analysis::structure::stages`] | the stage of an op, the steps of the engine |
 //! | [`serving`] | framework, server arguments, tensor-parallel size, deployment (`patterns/serving.json`) |
+//! | `roof` | the distance of the largest kernels to the limits of the GPU |
 //! | `times` | kernel, busy and wall time by stage and device |
 //! | `captures` | which captured launch a kernel of a graph replay corresponds to |
 //!
@@ -53,6 +54,7 @@ pub mod fuse;
 mod kernel_names;
 pub mod kernels;
 pub(crate) mod overlap;
+pub mod roof;
 pub mod serving;
 pub(crate) mod steps;
 pub(crate) mod summary;
@@ -128,15 +130,16 @@ pub struct Request<'a> {
 pub fn triage(request: &Request) -> Sections {
     let view = View::new(request);
     let rows = kernels::rows(&view);
+    let roofs = roof::Roofs::new(&view, &rows);
     let mut sections = Sections::new();
     let mut put = |name: &str, section| sections.insert(name.to_owned(), section);
     put("triage_kernels", kernels::section(&view, &rows));
     let overlaps = overlap::section(&view, &rows);
-    put("triage_summary", summary::section(&view, &rows, &overlaps));
+    put("triage_summary", summary::section(&view, &rows, &overlaps, &roofs));
     put("triage_overlap", overlaps);
     let fusions = fuse::matches(&view, &rows);
-    put("triage_fuse", fuse::section(&view, &fusions));
-    put("triage_catalog", catalog::section(&view, &rows, &fusions));
+    put("triage_fuse", fuse::section(&view, &fusions, &roofs));
+    put("triage_catalog", catalog::section(&view, &rows, &fusions, &roofs));
     put("triage_steps", steps::section(&view));
     sections
 }

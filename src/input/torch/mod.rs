@@ -23,6 +23,7 @@ mod blocking_sites;
 mod code;
 #[cfg(test)]
 mod code_tests;
+mod matrix_products;
 mod messages;
 mod templates;
 
@@ -433,10 +434,10 @@ impl Sink for TorchReader {
                 if let Some(code) = &mut self.code {
                     code.templates.learn(text, &fields, class);
                 }
-                return self.code_event(&fields);
+                return self.code_event(&fields, text);
             }
             // The prefix table gets no such event, because step annotations begin in the same way.
-            Class::Operator if wanted.code => return self.code_event(&fields),
+            Class::Operator if wanted.code => return self.code_event(&fields, text),
             Class::Operator => {}
             Class::PythonFrame if wants_hints => keep_hint(&mut engine_hints.python_frames, fields.name),
             // Metadata: one event per process or thread, at the start of merged files, would fill the prefix table.

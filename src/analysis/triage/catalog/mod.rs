@@ -18,6 +18,7 @@ use data::{CATALOG, Family};
 use super::definitions::{CATALOG_DATE, CATALOG_REACH};
 use super::fuse::Fusion;
 use super::kernels::KernelRow;
+use super::roof::Roofs;
 use super::view::View;
 use crate::analysis::section::{Section, Value};
 use chains::{Chain, Streams};
@@ -33,7 +34,7 @@ pub const COLUMNS: [&str; 8] =
 const MAX_LINES: usize = 3;
 
 /// Builds the table. The similarity note is the figure `similarity`, with `similarity_level` and `similarity_why`.
-pub fn section(view: &View, rows: &[KernelRow], fusions: &[Fusion]) -> Section {
+pub fn section(view: &View, rows: &[KernelRow], fusions: &[Fusion], roofs: &Roofs) -> Section {
     let title = "Known fusions and overlaps";
     let catalog = format!("the catalog of {} known families of fused kernels and overlaps", CATALOG.families.len());
     let mut section = Section::new(title, &catalog, &COLUMNS).limit(CATALOG_DATE).limit(CATALOG_REACH);
@@ -48,7 +49,7 @@ pub fn section(view: &View, rows: &[KernelRow], fusions: &[Fusion]) -> Section {
             continue;
         };
         let found = findings::find_families(&run, &stage_rows, fusions, streams);
-        found.findings.iter().for_each(|finding| add_finding(&mut section, &run, &stage_rows, finding));
+        found.findings.iter().for_each(|finding| add_finding(&mut section, &run, &stage_rows, finding, roofs));
         let chains = streams.unexplained(&stage_rows, &found.is_explained, &CATALOG.new);
         note = note.into_iter().chain(note_of_stage(&run, &stage_rows, &found, &chains)).reduce(Note::better);
     }
@@ -76,7 +77,9 @@ fn note_of_stage(run: &RunContext, stage_rows: &StageRows, found: &StageFindings
     notes.reduce(Note::better)
 }
 
-fn add_finding(section: &mut Section, run: &RunContext, stage_rows: &StageRows, finding: &Finding) {
+fn add_finding(section: &mut Section, run: &RunContext, stage_rows: &StageRows, finding: &Finding, roofs: &Roofs) {
+    let rows = finding.rows.iter().filter_map(|row| Some(stage_rows.rows.get(*row)?.index));
+    let roof = if finding.verdict == Verdict::Active { roofs.sentence(rows) } else { String::new() };
     let family = finding.family;
     let share = stage_rows.share_pct(finding.duration);
     let mut evidence = vec![format!("{share:.1} % of the stage: {}", finding.evidence)];
@@ -86,7 +89,7 @@ fn add_finding(section: &mut Section, run: &RunContext, stage_rows: &StageRows, 
         stage_rows.stage.label().into(),
         family.name.as_str().into(),
         finding.verdict.label().into(),
-        advice(run, finding).into(),
+        (advice(run, finding) + &roof).into(),
         lines(evidence),
         lines(family.files.iter().take(MAX_LINES).cloned().collect()),
         lines(switches),

@@ -1,6 +1,7 @@
 //! Builds the table of fusions.
 
 use super::super::definitions::CHAINS;
+use super::super::roof::Roofs;
 use super::super::serving::Deployment;
 use super::super::view::View;
 use super::patterns::{Origin, Pattern, Patterns};
@@ -23,7 +24,7 @@ pub const COLUMNS: [&str; 10] = [
 
 /// Builds the table. `evidence`, `python_location` and `candidate_path` are lists with one item per line. The figure
 /// `under_the_bar` counts findings below the minimum share.
-pub fn section(view: &View, fusions: &[Fusion]) -> Section {
+pub fn section(view: &View, fusions: &[Fusion], roofs: &Roofs) -> Section {
     let mut section = Section::new(
         "Fuse patterns",
         "kernel names, CPU ops and functions, and the order of ops on a stream",
@@ -38,7 +39,7 @@ pub fn section(view: &View, fusions: &[Fusion]) -> Section {
     let is_shown = |fusion: &&Fusion| fusion.share_pct >= view.options.min_share_pct;
     for fusion in fusions.iter().filter(is_shown) {
         if let Some(pattern) = patterns.iter().find(|pattern| pattern.id == fusion.pattern) {
-            add_row(&mut section, fusion, pattern, &run);
+            add_row(&mut section, fusion, pattern, &run, roofs);
         }
     }
     section.figure("patterns_known", patterns.len());
@@ -50,14 +51,16 @@ pub fn section(view: &View, fusions: &[Fusion]) -> Section {
     section
 }
 
-fn add_row(section: &mut Section, fusion: &Fusion, pattern: &Pattern, run: &Deployment) {
+fn add_row(section: &mut Section, fusion: &Fusion, pattern: &Pattern, run: &Deployment, roofs: &Roofs) {
+    let is_active = fusion.status == Status::Active;
+    let roof = if is_active { roofs.sentence(fusion.rows.iter().copied()) } else { String::new() };
     section.row([
         fusion.stage.label().into(),
         pattern.name.as_str().into(),
         fusion.status.label().into(),
         fusion.duration_ns.into(),
         fusion.share_pct.into(),
-        rationale(fusion, pattern, run).into(),
+        (rationale(fusion, pattern, run) + &roof).into(),
         fusion.evidence.join("\n").into(),
         fusion.locations.join("\n").into(),
         pattern.candidate_paths.join("\n").into(),

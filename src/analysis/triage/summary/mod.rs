@@ -5,6 +5,7 @@ use super::call_sites::Resolution;
 use super::definitions::{PAUSES, STAGE_WALL};
 use super::kernels::KernelRow;
 use super::overlap;
+use super::roof::Roofs;
 use super::serving::{Role, rank_labels, tensor_parallel};
 use super::times::{Times, percent};
 use super::view::View;
@@ -19,7 +20,7 @@ pub(crate) const COLUMNS: [&str; 6] = ["stage", "duration_ns", "busy_ns", "wall_
 
 /// Figures: `mode`, `framework`, `model`, `role`, `tp_size`, `tp_size_from`, `arguments`, `devices`, `overlap_basis`;
 /// warnings are limits of the section. `overlaps` is the overlap table of the same view.
-pub(crate) fn section(view: &View, rows: &[KernelRow], overlaps: &Section) -> Section {
+pub(crate) fn section(view: &View, rows: &[KernelRow], overlaps: &Section, roofs: &Roofs) -> Section {
     let mut section = Section::new("Triage", "the tables below", &COLUMNS);
     figures(view, &mut section);
     let times = view.times();
@@ -31,7 +32,7 @@ pub(crate) fn section(view: &View, rows: &[KernelRow], overlaps: &Section) -> Se
             time.busy.into(),
             time.wall.into(),
             time.launches.into(),
-            dominated_by(view, stage, time.duration, rows, overlaps).into(),
+            dominated_by(view, stage, time.duration, rows, overlaps, roofs).into(),
         ]);
     }
     section.limits = [
@@ -80,12 +81,21 @@ fn figures(view: &View, section: &mut Section) {
 
 /// `gemm 54.2 %, attention 21.7 %; largest kernel nvjet_tst_64x8 (23.1 %); GPU idle 6.5 % of busy and idle time`.
 /// Idle time comes first if it is at least half of the time.
-fn dominated_by(view: &View, stage: Stage, duration: Ns, rows: &[KernelRow], overlaps: &Section) -> Option<String> {
+fn dominated_by(
+    view: &View,
+    stage: Stage,
+    duration: Ns,
+    rows: &[KernelRow],
+    overlaps: &Section,
+    roofs: &Roofs,
+) -> Option<String> {
     const MIN_DOMINANT_IDLE_PCT: f64 = 50.0;
-    let rows: Vec<&KernelRow> = rows.iter().filter(|row| row.stage == stage).collect();
-    let largest = rows.iter().max_by_key(|row| (row.duration_ns, Reverse(row.name.as_str())))?;
+    let of_stage = || rows.iter().enumerate().filter(|(_, row)| row.stage == stage);
+    let (index, largest) = of_stage().max_by_key(|(_, row)| (row.duration_ns, Reverse(row.name.as_str())))?;
+    let reached = roofs.reached(index).map_or_else(String::new, |reached| format!(", at {reached}"));
+    let rows: Vec<&KernelRow> = of_stage().map(|(_, row)| row).collect();
     let (kernel, share) = (largest.short_name(view), percent(Ns(largest.duration_ns), duration));
-    let work = format!("{}; largest kernel {kernel} ({share:.1} %)", largest_categories(&rows, duration));
+    let work = format!("{}; largest kernel {kernel} ({share:.1} %{reached})", largest_categories(&rows, duration));
     Some(match idle_pct(stage, overlaps) {
         None => work,
         Some(idle) if idle < MIN_DOMINANT_IDLE_PCT => {

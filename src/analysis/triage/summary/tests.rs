@@ -8,7 +8,9 @@ use crate::trace::testing::TestTrace;
 use crate::trace::{Job, NONE, Trace};
 
 fn summary_of(trace: &Trace, file_stage: Stage, server: &ServerArgs, rows: &[KernelRow]) -> Section {
-    with_view(trace, file_stage, server, &Options::default(), |view| section(view, rows, &overlaps()))
+    with_view(trace, file_stage, server, &Options::default(), |view| {
+        section(view, rows, &overlaps(), &Roofs::default())
+    })
 }
 
 /// An overlap table with idle time in prefill and decode.
@@ -29,8 +31,9 @@ fn pauses_are_mentioned_only_if_there_are_some() {
     let mut paused = overlaps();
     paused.figure("pauses_ns", 20_000_000_i64);
     let trace = TestTrace::new().kernel("k", 0..60).finish();
-    let summary =
-        with_view(&trace, Stage::All, &ServerArgs::default(), &Options::default(), |view| section(view, &[], &paused));
+    let summary = with_view(&trace, Stage::All, &ServerArgs::default(), &Options::default(), |view| {
+        section(view, &[], &paused, &Roofs::default())
+    });
     assert!(warns(&summary, "Wall time includes the pauses of the devices"), "{:?}", summary.limits);
 }
 
@@ -164,7 +167,7 @@ fn graph_replays_are_a_warning_with_advice_for_each_framework() {
         let replayed = with_view(&trace, Stage::All, &ServerArgs::default(), &Options::default(), |view| {
             (view.framework, view.call_sites.distinct) = (framework, vec![site.clone()]);
             view.call_sites.by_op = vec![0, 0, 0, NONE];
-            section(view, &[], &overlaps())
+            section(view, &[], &overlaps(), &Roofs::default())
         });
         assert!(
             warns(&replayed, "75.0 % of the ops are graph replays") && warns(&replayed, how),
@@ -184,7 +187,9 @@ fn a_selection_without_a_device_is_a_warning() {
     let trace = TestTrace::new().device("[TP00] 0").kernel("k", 0..100).device("[TP01] 1").kernel("k", 0..80).finish();
     let summary_of_devices = |text: &str| {
         let options = Options { pid_substring: Some(text.to_owned()), ..Options::default() };
-        with_view(&trace, Stage::All, &ServerArgs::default(), &options, |view| section(view, &[], &overlaps()))
+        with_view(&trace, Stage::All, &ServerArgs::default(), &options, |view| {
+            section(view, &[], &overlaps(), &Roofs::default())
+        })
     };
     assert_eq!(
         summary_of_devices("TP02").limits[0],
