@@ -187,7 +187,7 @@ fn how_to_measure(view: &View, row: &KernelRow, vendor: Option<Vendor>, has_prod
         return "its shapes are not recorded, so capture one eager step with record_shapes=True".to_owned();
     }
     let short = row.short_name(view);
-    let function = short.split(['<', '(', ' ']).next().unwrap_or(short);
+    let function = short.split(['<', '(', ' ', '…']).next().unwrap_or(short);
     match vendor {
         Some(Vendor::Nvidia) => format!("profile it with `ncu --kernel-name regex:{function}`"),
         Some(Vendor::Amd) => "profile it with `rocprof-compute profile`".to_owned(),
