@@ -14,6 +14,7 @@ export class Dashboard {
   #page;
   #openTable;
   #isOpen = false;
+  #styleSheet = loadStyleSheet('dashboard.css');
   #width = 0;
   #status = el('p', { class: 'note', role: 'status' });
   #panels = el('div', { class: 'panels' });
@@ -47,7 +48,6 @@ export class Dashboard {
       const kernel = targetWithin(event, '[data-kernel]')?.dataset.kernel;
       if (kernel) page.look({ kernel });
     });
-    loadStyleSheet('dashboard.css');
     byId('blocks').before(this.#node);
     new ResizeObserver(() => {
       if (this.#isOpen && this.#panels.clientWidth !== this.#width && this.#width > 0) this.#draw();
@@ -70,7 +70,8 @@ export class Dashboard {
   #draw = latest(
     async () => {
       const { store, requestTool } = this.#page;
-      await this.#loadChartStyle();
+      // The width of the panels depends on the style sheet.
+      await Promise.all([this.#styleSheet, this.#loadChartStyle()]);
       this.#width = this.#panels.clientWidth;
       const hasColumns = this.#width >= TWO_COLUMNS_WIDTH;
       const { view, run, baseline } = store;

@@ -118,8 +118,17 @@ export const swatch = (className) => el('span', { class: `swatch ${className}`, 
 /** A command to run in a terminal, with a button that copies it. @param {string} command */
 export const commandLine = (command) => el('p', { class: 'command' }, el('code', {}, command), copyButton(command));
 
-/** Loads the style sheet of a script that is itself loaded on demand. @param {string} name */
-export const loadStyleSheet = (name) => document.head.append(el('link', { rel: 'stylesheet', href: new URL(name, import.meta.url).href }));
+/** Loads the style sheet of a script that is itself loaded on demand. Resolves when the style applies, or cannot be loaded.
+ * @param {string} name */
+export function loadStyleSheet(name) {
+  const link = el('link', { rel: 'stylesheet', href: new URL(name, import.meta.url).href });
+  const settled = new Promise((resolve) => {
+    link.addEventListener('load', resolve);
+    link.addEventListener('error', resolve);
+  });
+  document.head.append(link);
+  return settled;
+}
 
 /** A button that copies a text and shows the outcome. @param {string | (() => Promise<string>)} text */
 export function copyButton(text, label = 'Copy') {
