@@ -134,9 +134,9 @@ pub struct Thresholds {
     pub launch_storm_min: f64,
     /// Maximum duration of a tiny kernel.
     pub tiny_kernel_us: f64,
-    /// Minimum time without a launch that counts as a launcher gap of a thread.
+    /// Minimum time without a launch of a thread that counts as `cpu_launcher_gap`.
     pub launcher_gap_us: f64,
-    /// Maximum launcher gap. A thread that launches nothing for longer is idle, for example a server without requests.
+    /// Maximum of the same. A thread that launches nothing for longer is idle, for example a server without requests.
     pub launcher_idle_us: f64,
     /// Minimum share of kernel time under any range; a lower share is a warning.
     pub nvtx_coverage: f64,

@@ -52,12 +52,12 @@ fn action(situation: &Situation, device: &DeviceTimes) -> String {
     };
     let rest = match situation.framework {
         Framework::SgLang => {
-            "Fuse the all-reduce with the norm (`--enable-flashinfer-allreduce-fusion`), or overlap two batches \
-             (`--enable-two-batch-overlap`)."
+            "Fuse the all-reduce with the norm (`--enable-flashinfer-allreduce-fusion`). With expert parallelism \
+             (`--moe-a2a-backend` other than none), overlap two batches (`--enable-two-batch-overlap`)."
         }
         Framework::Vllm => {
-            "Fuse the all-reduce with the norm (`fuse_allreduce_rms` in `pass_config` of `--compilation-config`), or \
-             overlap two batches (`--enable-dbo`)."
+            "Fuse the all-reduce with the norm (`fuse_allreduce_rms` in `pass_config` of `--compilation-config`). \
+             With data and expert parallelism over DeepEP, overlap two batches (`--enable-dbo`)."
         }
         Framework::TensorRtLlm => {
             "Choose the algorithm for the message size (`allreduce_strategy`), or overlap it with compute."

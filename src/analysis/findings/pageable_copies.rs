@@ -1,7 +1,7 @@
 //! `pageable-copies`: copies from or to pageable host memory, which block the host and cannot overlap.
 
 use super::finding::{Confidence, Finding};
-use super::situation::{Situation, counted};
+use super::situation::{Framework, Situation, Vendor, counted};
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     // Copies that run together with other work cost no GPU time.
@@ -16,15 +16,34 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             situation.amount(device, cost_ms),
             counted(device.copies.pageable.count, "copy").replace("copys", "copies"),
         ),
-        action: "Pin the host memory (`pin_memory=True` in the DataLoader, `tensor.pin_memory()`) and copy with \
-                 `non_blocking=True` on a stream of its own."
-            .to_owned(),
+        action: action(situation.framework, situation.vendor).to_owned(),
         section: "copy_engine_events",
     })
 }
 
+fn action(framework: Framework, vendor: Vendor) -> &'static str {
+    match (framework, vendor) {
+        (Framework::Program, Vendor::Nvidia) => {
+            "Allocate the host memory as pinned memory (`cudaMallocHost`) and copy with `cudaMemcpyAsync` on a stream of \
+             its own."
+        }
+        (Framework::Program, Vendor::Amd) => {
+            "Allocate the host memory as pinned memory (`hipHostMalloc`) and copy with `hipMemcpyAsync` on a stream of its \
+             own."
+        }
+        (Framework::Program, Vendor::Intel) => {
+            "Allocate the host memory as pinned memory (`sycl::malloc_host`) and copy on a queue of its own."
+        }
+        _ => {
+            "Pin the host memory (`pin_memory=True` in the DataLoader, `tensor.pin_memory()`) and copy with \
+             `non_blocking=True` on a stream of its own."
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::analysis::findings::testing::finding;
     use crate::trace::testing::TestTrace;
 
@@ -38,7 +57,19 @@ mod tests {
     fn pageable_copies_without_kernels_are_a_finding() {
         let found = finding(&mut copies("Memcpy HtoD (Pageable -> Device)", 500), "pageable-copies").unwrap();
         assert_eq!(found.cost_ms, 0.5);
-        assert!(found.action.contains("pin_memory"));
+    }
+
+    #[test]
+    fn programs_without_pytorch_are_told_the_calls_of_their_runtime() {
+        for framework in [Framework::SgLang, Framework::Transformers, Framework::Torch] {
+            assert!(action(framework, Vendor::Nvidia).contains("pin_memory=True"), "{framework:?}");
+        }
+        for (vendor, call) in
+            [(Vendor::Nvidia, "cudaMallocHost"), (Vendor::Amd, "hipHostMalloc"), (Vendor::Intel, "sycl")]
+        {
+            let text = action(Framework::Program, vendor);
+            assert!(text.contains(call) && !text.contains("pin_memory"), "{text}");
+        }
     }
 
     #[test]

@@ -23,7 +23,10 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     );
     let overlap = match situation.framework {
         Framework::SgLang => " Check that the overlap scheduler is on: remove `--disable-overlap-schedule`.",
-        Framework::Vllm => " Enable `--async-scheduling`, which prepares the next step while the GPU works.",
+        Framework::Vllm => {
+            " Check that asynchronous scheduling, which prepares the next step while the GPU works, is on \
+             (`--async-scheduling`; vLLM 0.14 and later use it by default)."
+        }
         Framework::TensorRtLlm => " Check that the overlap scheduler is on: remove `disable_overlap_scheduler: true`.",
         _ => " Prepare the inputs of the next step while the GPU works.",
     };
