@@ -2,6 +2,8 @@
 //!
 //! A unit is an outermost range among those whose name occurs at least [`MIN_REPEATS`] times. A name belongs to a unit if all
 //! of its ranges are inside ranges of that unit, so the kernel time of a unit is the sum over its names.
+//!
+//! A window has no repeated unit, because it cuts ranges: their number in it is no whole number of units.
 
 use super::open_ranges::{OpenRanges, OuterFirst};
 use crate::analysis::measure::tally::Tallies;
@@ -32,8 +34,12 @@ enum UnitOfName {
     Mixed,
 }
 
-/// Returns the repeated unit with the most kernel time. `kernel_time` has the kernel time by name of the innermost range.
+/// Returns the repeated unit with the most kernel time; `None` for a window. `kernel_time` has the kernel time by name of the
+/// innermost range.
 pub(crate) fn repeated_unit(trace: &Trace, kernel_time: &Tallies) -> Option<RepeatedUnit> {
+    if trace.cut.is_some() {
+        return None;
+    }
     let names = trace.ranges.names.len();
     let mut occurrences = vec![0_u64; names];
     trace.ranges.iter().for_each(|range| add(&mut occurrences, range.name, 1));
@@ -77,8 +83,10 @@ fn add(sums: &mut [u64], name: NameId, more: u64) {
 
 #[cfg(test)]
 mod tests {
+    use crate::analysis::context::Context;
     use crate::analysis::structure::ranges::nvtx_kernel_time;
     use crate::trace::testing::TestTrace;
+    use crate::trace::{Ns, Window};
 
     /// Adds a range with a kernel of 30 ns launched directly in it and one of 50 ns in a nested range.
     fn add_unit(trace: &mut TestTrace, name: &str, start: i64) {
@@ -111,6 +119,15 @@ mod tests {
         let mut once = TestTrace::new();
         (0..2).for_each(|index| add_unit(&mut once, "iteration", index * 100));
         assert_eq!(unit(&mut once), ["", "", ""]);
+    }
+
+    #[test]
+    fn a_window_has_no_unit() {
+        let mut trace = TestTrace::new();
+        (0..6).for_each(|index| add_unit(&mut trace, "iteration", index * 100));
+        let window = trace.finish().within(Window { start: Ns(50), end: Ns(550) });
+        let summary = nvtx_kernel_time(&Context::new(&window, 30)).summary;
+        assert_eq!(summary.words("repeated_range"), "");
     }
 
     #[test]
