@@ -70,14 +70,17 @@ pub fn preset(run: &Run, id: Option<&str>) -> Option<&'static Preset> {
     if let Some(id) = id {
         return presets().iter().find(|preset| preset.id == id);
     }
-    let first = preset_of_device(&run.devices.first()?.name)?;
-    run.devices.iter().all(|device| preset_of_device(&device.name) == Some(first)).then_some(first)
+    preset_of_devices(run.devices.iter().map(|device| device.name.as_str()))
 }
 
-/// The preset of a device with this name.
-pub fn preset_of_device(device_name: &str) -> Option<&'static Preset> {
-    let name = device_name.to_ascii_lowercase();
-    presets().iter().find(|preset| preset.matches(&name))
+/// The preset of all devices with these names; `None` if there are none, they differ, or one is unknown.
+pub(crate) fn preset_of_devices<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'static Preset> {
+    let mut presets = names.map(|name| {
+        let name = name.to_ascii_lowercase();
+        presets().iter().find(|preset| preset.matches(&name))
+    });
+    let first = presets.next()??;
+    presets.all(|other| other == Some(first)).then_some(first)
 }
 
 #[cfg(test)]

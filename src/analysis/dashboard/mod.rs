@@ -9,7 +9,8 @@ mod kernels;
 mod links;
 mod roofline;
 
-pub use hardware::{Preset, preset, preset_of_device, presets};
+pub(crate) use hardware::preset_of_devices;
+pub use hardware::{Preset, preset, presets};
 pub use kernels::{BaselineRow, KernelBar, KernelSelection, select_kernels};
 pub use links::{CounterLines, HoverInterval, Line, counter_lines};
 pub use roofline::{Limit, Point, points};

@@ -1,7 +1,7 @@
 //! How far the kernels with most time are from the limits of their GPU: the arithmetic peak, or the memory bandwidth if each
 //! operand is read once and the result written once. Work comes from the shapes of matrix products in the trace, limits from
-//! `patterns/hardware.json`. If one of them is unknown, the sentence says how to measure it; nothing is estimated. One pass
-//! over the GPU ops, and only if a kernel has a large share.
+//! `patterns/hardware.json`. If one of them is unknown, the sentence says how to measure it; nothing is estimated. Two
+//! passes over the GPU ops, and only if a kernel has a large share and the trace has shapes.
 //!
 //! Limit: only kernels of matrix products that run eagerly, because replays of graphs have no shapes.
 
@@ -9,7 +9,7 @@ use super::call_sites::Resolution;
 use super::kernels::KernelRow;
 use super::serving::{Deployment, Vendor};
 use super::view::View;
-use crate::analysis::dashboard::{Preset, preset_of_device};
+use crate::analysis::dashboard::{Preset, preset_of_devices};
 use crate::analysis::structure::stages::Stage;
 use crate::trace::{HostCode, MatrixProduct, NameId, Precision, ProcessId};
 use foldhash::fast::RandomState;
@@ -173,12 +173,10 @@ fn products(code: &HostCode) -> HashMap<(ProcessId, u32), Option<&MatrixProduct>
     products
 }
 
-/// The preset of all devices; `None` if they differ or one is unknown.
+/// The preset of all devices of the triage.
 fn preset(view: &View) -> Option<&'static Preset> {
     let devices = view.trace.devices.iter().filter(|device| view.options.selects(&device.id));
-    let mut presets = devices.map(|device| preset_of_device(&device.name));
-    let first = presets.next()??;
-    presets.all(|other| other == Some(first)).then_some(first)
+    preset_of_devices(devices.map(|device| device.name.as_str()))
 }
 
 fn how_to_measure(view: &View, row: &KernelRow, vendor: Option<Vendor>, has_products: bool) -> String {
