@@ -39,7 +39,7 @@ pub use markdown::{group as markdown_group, markdown, table as markdown_table};
 #[cfg(not(target_arch = "wasm32"))]
 pub use pivot::pivot_json;
 pub use pivot::{pivot_table, with_totals_row};
-pub use sections::{Group, section_table};
+pub use sections::{Group, displayed, section_table};
 pub use sort_filter::{TableRequest, sort_and_filter};
 pub use tables::{bars, is_builtin_table, legend, severity, table};
 pub use text::{Clause, clauses, facts, verdict};
@@ -126,7 +126,7 @@ pub fn html_page(report: &Report, title: &str) -> String {
     let legend: Vec<&str> = legend.iter().map(String::as_str).collect();
     let chart = chart::stacked_bars(&bars(report), &legend, &[], PAGE_WIDTH);
     let one_run = report.runs.len() == 1;
-    let tables = all_tables(report).into_iter();
+    let tables = all_tables(report).into_iter().map(displayed);
     let mut tables: Vec<table::Table> = tables.map(|table| if one_run { table.without_run() } else { table }).collect();
     if !one_run && !report.runs.is_empty() {
         tables.splice(0..0, comparison(report));

@@ -34,10 +34,12 @@ pub(super) struct Config {
     names: Vec<String>,
     /// Keys of timestamps, without unit.
     timestamps: Vec<String>,
+    /// Columns that only exports contain, by section: shares of a kernel with another denominator than the busy time.
+    exports_only: BTreeMap<String, Vec<String>>,
     /// Figures that duplicate another one, with the key of that one.
     duplicates: BTreeMap<String, String>,
 }
-from_json!(Config { groups, columns, words, names, timestamps, duplicates });
+from_json!(Config { groups, columns, words, names, timestamps, exports_only, duplicates });
 
 /// A group of tables that are shown in one tab.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,6 +122,13 @@ pub(super) fn table(id: &str, runs: &[(&str, &Run)]) -> Option<Table> {
         }
         None => Some(table),
     }
+}
+
+/// The table as the page and the HTML report display it: without the columns that only exports contain.
+pub fn displayed(table: Table) -> Table {
+    let (section, _) = split_stage(&table.id);
+    let hidden = CONFIG.exports_only.get(section).map_or(&[][..], Vec::as_slice);
+    hidden.iter().fold(table, |table, key| table.without(key))
 }
 
 /// The table of one section that belongs to no run, such as those of a comparison.

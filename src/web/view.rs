@@ -6,8 +6,8 @@ use crate::report::format::figure;
 use crate::report::format::{Shown, headings_in, shown_in, units};
 use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{
-    Clause, Finding, Report, TableRequest, clauses, facts, groups_by_stage, is_builtin_table, legend, merged_findings,
-    palette, severity, sort_and_filter, table as find_table,
+    Clause, Finding, Report, TableRequest, clauses, displayed, facts, groups_by_stage, is_builtin_table, legend,
+    merged_findings, palette, severity, sort_and_filter, table as find_table,
 };
 use serde::Serialize;
 
@@ -158,7 +158,7 @@ pub(super) struct PagedTable {
 
 impl PagedTable {
     pub(super) fn of(report: &Report, request: &TableRequest) -> Option<Self> {
-        let whole = find_table(report, &request.id, request.run)?;
+        let whole = displayed(find_table(report, &request.id, request.run)?);
         Some(Self::new(whole, request, request.run.is_some() || report.runs.len() == 1))
     }
 

@@ -155,6 +155,21 @@ fn the_shares_of_the_kernels_add_up_to_the_whole() {
 }
 
 #[test]
+fn the_html_report_has_one_share_for_each_kernel_and_exports_have_the_others() {
+    let folder = example("report_one_share");
+    let page = report(&folder, "html");
+    let headings = |id: &str| {
+        let table = page.split(&format!("<table id=\"{id}\">")).nth(1).unwrap();
+        table.split("</thead>").next().unwrap().matches('%').count()
+    };
+    assert_eq!((headings("kernels"), headings("top_kernels"), headings("kernels_by_pid")), (1, 0, 1));
+    for (table, key) in [("top_kernels", "pct_total_kernel_time"), ("kernels_by_pid", "pct_of_total_kernel_time")] {
+        let csv = printed(&folder, ["report", "five.json", "--format", "csv", "--table", table]);
+        assert!(csv.lines().next().unwrap().contains(key), "{csv}");
+    }
+}
+
+#[test]
 fn a_report_fits_one_screen_of_forty_lines() {
     let folder = directory("report_forty_lines");
     let events: Vec<Value> = (0..60)

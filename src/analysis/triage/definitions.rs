@@ -2,10 +2,10 @@
 //! Markdown reports print them after the limits that are specific to the trace.
 
 /// The shares in the kernel table.
-pub const KERNEL_SHARES: &str = "Share (share_pct) is relative to the sum of the durations of the stage's GPU ops, which counts \
-     overlapped time more than once. busy_share_pct is relative to the time in which at least one of these ops runs, \
-     wall_share_pct to the time from their first start to their last end; both are summed over devices. CSV and JSON \
-     contain all three.";
+pub const KERNEL_SHARES: &str = "elapsed_share_pct is the share of the stage's busy time, as in the report: an overlap is shared evenly \
+     between its ops. share_pct is relative to the sum of the durations of the stage's GPU ops, which counts overlapped time \
+     more than once. busy_share_pct relates a duration to the time in which at least one of these ops runs, wall_share_pct to \
+     the time from their first start to their last end; both are summed over devices. CSV and JSON contain all four.";
 /// `graph replay` rows in the kernel table.
 pub const GRAPH_REPLAY: &str = "`graph replay` rows show the source location that replays the graph, not the one that launched \
      the kernel during capture.";

@@ -75,6 +75,8 @@ pub const COLUMNS: [&str; 13] = [
     "kernel_name",
     "category",
     "duration_ns",
+    "elapsed_ns",
+    "elapsed_share_pct",
     "share_pct",
     "launches",
     "python_location",
@@ -82,8 +84,6 @@ pub const COLUMNS: [&str; 13] = [
     "found",
     "busy_share_pct",
     "wall_share_pct",
-    "elapsed_ns",
-    "elapsed_share_pct",
 ];
 
 /// Builds the table. Rows below the minimum share or past the limit are hidden; the summary counts them.
@@ -177,6 +177,8 @@ fn cells(row: &KernelRow, rules: &FrameRules, elapsed: &ElapsedTimes, has_shares
         row.name.as_str().into(),
         row.category.as_str().into(),
         row.duration_ns.into(),
+        elapsed.0.into(),
+        share(percent(elapsed, elapsed_of_stage)),
         share(row.share_pct),
         row.launches.into(),
         sites.iter().map(location).collect::<Vec<_>>().join("\n").into(),
@@ -184,8 +186,6 @@ fn cells(row: &KernelRow, rules: &FrameRules, elapsed: &ElapsedTimes, has_shares
         resolutions.join(", ").into(),
         share(row.busy_share_pct),
         share(row.wall_share_pct),
-        elapsed.0.into(),
-        share(percent(elapsed, elapsed_of_stage)),
     ]
 }
 
@@ -468,20 +468,18 @@ mod tests {
     #[test]
     fn a_cell_shows_the_two_best_locations_and_their_resolutions() {
         let rules = FrameRules::embedded();
-        let text = |row: &KernelRow, column: usize| {
-            cells(row, &rules, &ElapsedTimes { names: 0, times_ns: Vec::new() }, true)[column]
-                .text()
-                .unwrap()
-                .to_owned()
+        let text = |row: &KernelRow, column: &str| {
+            let cells = cells(row, &rules, &ElapsedTimes { names: 0, times_ns: Vec::new() }, true);
+            cells[COLUMNS.iter().position(|key| *key == column).unwrap()].text().unwrap().to_owned()
         };
         let [vllm, script] = ["vllm/a.py:1 f", "script.py:2 g"];
         let plain = row(vec![site(script, Resolution::Exact, 60), site("", Resolution::Unresolved, 40)]);
-        assert_eq!(text(&plain, 6), "script.py:2 g (site share 60%)\nunresolved (site share 40%)");
-        assert_eq!(text(&plain, 8), "exact, unresolved");
+        assert_eq!(text(&plain, "python_location"), "script.py:2 g (site share 60%)\nunresolved (site share 40%)");
+        assert_eq!(text(&plain, "found"), "exact, unresolved");
         let framework = row(vec![site(vllm, Resolution::ByLaunch, 40), site(script, Resolution::Exact, 60)]);
-        assert_eq!(text(&framework, 6), vllm, "a framework location hides the others");
-        assert_eq!(text(&framework, 7), "op of vllm/a.py:1 f");
-        assert_eq!(text(&framework, 8), "by launch");
+        assert_eq!(text(&framework, "python_location"), vllm, "a framework location hides the others");
+        assert_eq!(text(&framework, "cpu_op"), "op of vllm/a.py:1 f");
+        assert_eq!(text(&framework, "found"), "by launch");
     }
 
     #[test]
