@@ -132,6 +132,8 @@ impl Case {
                 launches: 1,
                 messages: Messages::default(),
                 duration_ns,
+                elapsed_ns: duration_ns,
+                elapsed_share_pct: None,
                 share_pct: 0.0,
                 evidence: Vec::new(),
                 locations: Vec::new(),
@@ -664,7 +666,8 @@ struct Label {
     note: Option<String>,
 }
 
-/// A row found by hand in the kernels and stacks of the trace, with the share computed from the file.
+/// A row found by hand in the kernels and stacks of the trace, with the share of the busy time computed from the
+/// file: ops that run at the same time on a device share it evenly.
 #[derive(serde::Deserialize)]
 struct LabelledRow {
     family: String,

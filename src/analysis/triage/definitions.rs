@@ -13,7 +13,8 @@ pub const GRAPH_REPLAY: &str = "`graph replay` rows show the source location tha
 pub const BORROWED: &str = "`borrowed` source locations come from launches of the same kernel in the mapping trace, assigned in \
      order; their site shares are estimates.";
 /// The shares in the overlap table.
-pub const OVERLAP_SHARES: &str = "Share (share_pct) is relative to the stage's busy time (the union of its ops, per device). \
+pub const OVERLAP_SHARES: &str = "elapsed_share_pct is the share of the stage's busy time, as in the kernel table. share_pct relates the sum of durations \
+     to the busy time (the union of the stage's ops, per device), so that overlapped time counts more than once. \
      unpaused_share_pct is relative to the busy time plus the gaps that end with one of its ops, without pauses.";
 /// Hidden ops in the overlap table.
 pub const HIDDEN: &str = "An op is hidden while another stream of its device works. Kernels of the same stream that run at the \
@@ -21,6 +22,9 @@ pub const HIDDEN: &str = "An op is hidden while another stream of its device wor
 /// Headroom in the overlap table without mapping traces.
 pub const ONE_TRACE: &str = "Without a mapping trace, a kernel on the busiest stream has headroom only if its neighbours allow \
      it. The trace does not record dependencies between streams.";
+/// The shares in the fuse table.
+pub const FUSE_SHARES: &str = "elapsed_share_pct is the share of the stage's busy time, as in the kernel table; share_pct is \
+     relative to the sum of durations, which counts overlapped time more than once.";
 /// Chains in the fuse table.
 pub const CHAINS: &str = "A chain of launches shows separate kernels. It does not show that their data dependencies \
                           allow fusing them.";

@@ -10,8 +10,7 @@ use super::view::View;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::shifted_durations::{WITHHELD, shifted_durations};
 use crate::analysis::structure::stages::Stage;
-use crate::analysis::time::attribution::share_out_to_cells;
-use crate::trace::{GpuOp, NONE, NameId, Names, Ns};
+use crate::trace::{NONE, NameId, Names, Ns};
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -32,7 +31,13 @@ pub struct KernelRow {
     pub duration_ns: i64,
     /// Number of ops.
     pub launches: u64,
-    /// Share of the sum of durations of the stage, in percent.
+    /// The part of the busy time that its ops own: ops that run at the same time on a device share it evenly.
+    pub elapsed_ns: i64,
+    /// Share of the stage's sum of `elapsed_ns`, in percent. It is the share that all tables show.
+    pub elapsed_share_pct: f64,
+    /// The durations do not belong to the name, so that no share is shown.
+    pub has_shifted_durations: bool,
+    /// Share of the sum of durations of the stage, in percent. The original tool shows this one.
     pub share_pct: f64,
     /// Share of the stage's busy time (the union of its ops, per device). It can exceed 100 if streams overlap.
     pub busy_share_pct: f64,
@@ -59,12 +64,18 @@ pub struct RowCallSite {
     pub launches: u64,
     /// Sum of durations.
     pub duration_ns: i64,
+    /// See [`KernelRow::elapsed_ns`].
+    pub elapsed_ns: i64,
 }
 
 /// Computes all rows of all stages, sorted by stage, then by duration, longest first.
 pub fn rows(view: &View) -> Vec<KernelRow> {
     let rules = FrameRules::embedded();
+    let shifted = shifted_durations(&view.context);
     let mut rows: Vec<KernelRow> = row_sums(view).into_iter().map(|sum| sum.into_row(view, &rules)).collect();
+    for row in &mut rows {
+        row.has_shifted_durations = row.ids.iter().any(|id| shifted.affects(*id));
+    }
     rows.sort_by_key(|row| (row.stage, Reverse(row.duration_ns)));
     rows
 }
@@ -91,20 +102,17 @@ pub const COLUMNS: [&str; 13] = [
 pub fn section(view: &View, rows: &[KernelRow]) -> Section {
     let mut section = Section::new("Kernel table", "GPU ops, CPU ops and Python frames", &COLUMNS);
     let rules = FrameRules::embedded();
-    let elapsed = ElapsedTimes::new(view);
-    let shifted = shifted_durations(&view.context);
-    let total = view.times().total_duration();
+    let total = view.times().total_elapsed();
     let (mut hidden, mut hidden_time) = (0_usize, Ns::ZERO);
     for stage in view.times().stages() {
-        let stage_time = view.times().of_stage(stage).duration;
+        let stage_time = view.times().of_stage(stage).elapsed;
         let is_negligible = stage == Stage::All && percent(stage_time, total) < NEGLIGIBLE_PCT && stage_time < total;
         let limit = if view.options.kernel_table_limit == 0 { usize::MAX } else { view.options.kernel_table_limit };
         for (index, row) in rows.iter().filter(|row| row.stage == stage).enumerate() {
-            if is_negligible || index >= limit || row.share_pct < view.options.min_share_pct {
-                (hidden, hidden_time) = (hidden + 1, hidden_time + Ns(row.duration_ns));
+            if is_negligible || index >= limit || row.elapsed_share_pct < view.options.min_share_pct {
+                (hidden, hidden_time) = (hidden + 1, hidden_time + Ns(row.elapsed_ns));
             } else {
-                let has_shares = !row.ids.iter().any(|id| shifted.affects(*id));
-                section.row(cells(row, &rules, &elapsed, has_shares));
+                section.row(cells(row, &rules));
             }
         }
     }
@@ -112,42 +120,10 @@ pub fn section(view: &View, rows: &[KernelRow]) -> Section {
     section.figure("hidden_rows", hidden);
     section.figure("hidden_share_pct", percent(hidden_time, total));
     section.limits = limits(view, rows);
-    if shifted.shifted > 0 {
+    if rows.iter().any(|row| row.has_shifted_durations) {
         section.limits.push(WITHHELD.to_owned());
     }
     section
-}
-
-/// The busy time by stage and name, with overlaps shared evenly, as in the report.
-struct ElapsedTimes {
-    names: usize,
-    /// At `stage * names + name`; after the stages the ops that the view excludes.
-    times_ns: Vec<i64>,
-}
-
-impl ElapsedTimes {
-    fn new(view: &View) -> Self {
-        let names = view.trace.names.len();
-        let cell = |(op, stage): (GpuOp, &Option<Stage>)| {
-            let stage = stage.map_or(Stage::ALL.len(), |stage| stage as usize);
-            u32::try_from(stage * names).unwrap_or(u32::MAX).saturating_add(op.name.0)
-        };
-        let cell_of_op: Vec<u32> = view.trace.gpu_ops.iter().zip(&view.stages).map(cell).collect();
-        let name_ids = (0_u32..).take(names);
-        let name_of_cell: Vec<u32> = (0..=Stage::ALL.len()).flat_map(|_| name_ids.clone()).collect();
-        let times_ns = share_out_to_cells(view.trace, false, &cell_of_op, &name_of_cell).fair_ns;
-        Self { names, times_ns }
-    }
-
-    /// The time of a row, and of its stage.
-    fn of_row(&self, row: &KernelRow) -> (Ns, Ns) {
-        let from = row.stage as usize * self.names;
-        let stage = self.times_ns.get(from..from + self.names).unwrap_or_default();
-        let own = row.ids.iter().filter_map(|id| stage.get(id.0 as usize));
-        // Ns adds without overflow.
-        let add = |sum: Ns, time: &i64| sum + Ns(*time);
-        (own.fold(Ns::ZERO, add), stage.iter().fold(Ns::ZERO, add))
-    }
 }
 
 /// Ops outside of all steps are hidden if they take less than this share of the time of a run with known stages.
@@ -156,9 +132,8 @@ const NEGLIGIBLE_PCT: f64 = 1.0;
 /// Maximum number of source locations in a cell.
 const SHOWN_LOCATIONS: usize = 2;
 
-fn cells(row: &KernelRow, rules: &FrameRules, elapsed: &ElapsedTimes, has_shares: bool) -> [Value; COLUMNS.len()] {
-    let share = |pct: f64| Value::from(has_shares.then_some(pct));
-    let (elapsed, elapsed_of_stage) = elapsed.of_row(row);
+fn cells(row: &KernelRow, rules: &FrameRules) -> [Value; COLUMNS.len()] {
+    let share = |pct: f64| Value::from((!row.has_shifted_durations).then_some(pct));
     let sites = row.shown_call_sites(rules);
     let location = |(site, share): &(&RowCallSite, Option<f64>)| {
         let display = if site.display.is_empty() { Resolution::Unresolved.label() } else { &site.display };
@@ -177,8 +152,8 @@ fn cells(row: &KernelRow, rules: &FrameRules, elapsed: &ElapsedTimes, has_shares
         row.name.as_str().into(),
         row.category.as_str().into(),
         row.duration_ns.into(),
-        elapsed.0.into(),
-        share(percent(elapsed, elapsed_of_stage)),
+        row.elapsed_ns.into(),
+        share(row.elapsed_share_pct),
         share(row.share_pct),
         row.launches.into(),
         sites.iter().map(location).collect::<Vec<_>>().join("\n").into(),
@@ -190,6 +165,12 @@ fn cells(row: &KernelRow, rules: &FrameRules, elapsed: &ElapsedTimes, has_shares
 }
 
 impl KernelRow {
+    /// The share that all tables show, in percent of the stage's busy time; `None` if it is unknown which durations belong
+    /// to the row.
+    pub fn share_of_busy_time(&self) -> Option<f64> {
+        (!self.has_shifted_durations).then_some(self.elapsed_share_pct)
+    }
+
     /// The short name of the first of its names in the trace.
     pub(super) fn short_name<'a>(&self, view: &'a View) -> &'a str {
         self.ids.first().and_then(|id| view.name(*id)).map_or("", |name| &name.short)
@@ -205,6 +186,9 @@ impl KernelRow {
             ids: vec![NameId(0)],
             duration_ns,
             launches: 1,
+            elapsed_ns: duration_ns,
+            elapsed_share_pct: 0.0,
+            has_shifted_durations: false,
             share_pct: 0.0,
             busy_share_pct: 0.0,
             wall_share_pct: 0.0,
@@ -259,6 +243,7 @@ struct CallSiteSum {
     call_site: u32,
     launches: u64,
     duration_ns: i64,
+    elapsed_ns: i64,
 }
 
 /// Aggregates the ops of the view, in one pass. The rows are in order of first appearance.
@@ -285,11 +270,12 @@ fn row_sums(view: &View) -> Vec<RowSum> {
         let call_site = view.call_sites.by_op.get(index).copied().unwrap_or(NONE);
         let slot = *sum_of_call_site.entry((row, call_site)).or_insert(sum.call_sites.len());
         if slot == sum.call_sites.len() {
-            sum.call_sites.push(CallSiteSum { call_site, launches: 0, duration_ns: 0 });
+            sum.call_sites.push(CallSiteSum { call_site, launches: 0, duration_ns: 0, elapsed_ns: 0 });
         }
         if let Some(sum) = sum.call_sites.get_mut(slot) {
             sum.launches += 1;
             sum.duration_ns = sum.duration_ns.saturating_add(op.duration.0);
+            sum.elapsed_ns = sum.elapsed_ns.saturating_add(view.elapsed(index).0);
         }
     }
     sums
@@ -304,10 +290,14 @@ impl RowSum {
     fn into_row(self, view: &View, rules: &FrameRules) -> KernelRow {
         let stage_time = view.times().of_stage(self.stage);
         let duration_ns = self.call_sites.iter().fold(0_i64, |sum, site| sum.saturating_add(site.duration_ns));
+        let elapsed_ns = self.call_sites.iter().fold(0_i64, |sum, site| sum.saturating_add(site.elapsed_ns));
         let share_of = |whole: Ns| percent(Ns(duration_ns), whole);
         KernelRow {
             launches: self.call_sites.iter().map(|site| site.launches).sum(),
             duration_ns,
+            elapsed_ns,
+            elapsed_share_pct: percent(Ns(elapsed_ns), stage_time.elapsed),
+            has_shifted_durations: false,
             share_pct: share_of(stage_time.duration),
             busy_share_pct: share_of(stage_time.busy),
             wall_share_pct: share_of(stage_time.wall),
@@ -324,11 +314,11 @@ impl RowSum {
         let mut locations: Vec<Vec<Weighted>> = Vec::new();
         let mut slots: HashMap<&str, usize, RandomState> = HashMap::default();
         let unresolved = CallSite::default();
-        for &CallSiteSum { call_site, launches, duration_ns } in &self.call_sites {
+        for &CallSiteSum { call_site, launches, duration_ns, elapsed_ns } in &self.call_sites {
             let call_site = view.call_sites.distinct.get(call_site as usize).unwrap_or(&unresolved);
             let slot = *slots.entry(&call_site.location).or_insert(locations.len());
             locations.resize(locations.len().max(slot + 1), Vec::new());
-            let weighted = Weighted { call_site, launches, duration_ns };
+            let weighted = Weighted { call_site, launches, duration_ns, elapsed_ns };
             locations.get_mut(slot).into_iter().for_each(|location| location.push(weighted));
         }
         let mut call_sites: Vec<RowCallSite> = locations.iter().map(|location| merged(location)).collect();
@@ -343,6 +333,7 @@ struct Weighted<'a> {
     call_site: &'a CallSite,
     launches: u64,
     duration_ns: i64,
+    elapsed_ns: i64,
 }
 
 /// Merges the call sites of one location. Stack, CPU op and resolution are the most frequent ones, each determined on its
@@ -358,6 +349,7 @@ fn merged(sites: &[Weighted]) -> RowCallSite {
         resolution: most_frequent(sites, |site| site.resolution).unwrap_or(Resolution::Unresolved),
         launches: sites.iter().map(|site| site.launches).sum(),
         duration_ns: sites.iter().fold(0_i64, |sum, site| sum.saturating_add(site.duration_ns)),
+        elapsed_ns: sites.iter().fold(0_i64, |sum, site| sum.saturating_add(site.elapsed_ns)),
     }
 }
 
@@ -411,6 +403,7 @@ mod tests {
             resolution,
             launches: 1,
             duration_ns,
+            elapsed_ns: duration_ns,
         }
     }
 
@@ -432,8 +425,9 @@ mod tests {
             [("void a", 150, 2), ("b", 150, 3)],
             "rows of equal duration keep the order of their first ops"
         );
-        let shares = |row: &KernelRow| [row.share_pct, row.busy_share_pct, row.wall_share_pct];
-        assert_eq!(shares(&rows[0]), [50.0, 75.0, 50.0]);
+        let shares = |row: &KernelRow| [row.elapsed_share_pct, row.share_pct, row.busy_share_pct, row.wall_share_pct];
+        // Of the 200 ns busy, a owns 25 + 75 and b 25 + 25 + 50.
+        assert_eq!(shares(&rows[0]), [50.0, 50.0, 75.0, 50.0]);
         assert_eq!(rows[0].ids.len(), 2);
         assert_eq!(rows[0].call_sites.len(), 1, "all unresolved ops share one call site");
     }
@@ -469,7 +463,7 @@ mod tests {
     fn a_cell_shows_the_two_best_locations_and_their_resolutions() {
         let rules = FrameRules::embedded();
         let text = |row: &KernelRow, column: &str| {
-            let cells = cells(row, &rules, &ElapsedTimes { names: 0, times_ns: Vec::new() }, true);
+            let cells = cells(row, &rules);
             cells[COLUMNS.iter().position(|key| *key == column).unwrap()].text().unwrap().to_owned()
         };
         let [vllm, script] = ["vllm/a.py:1 f", "script.py:2 g"];
@@ -496,7 +490,10 @@ mod tests {
             site("m.py:2 mlp", "aten::mm", Resolution::Exact),
             site("m.py:2 mlp", "aten::addmm", Resolution::ByLaunch),
         ];
-        let weighted = |call_site, launches| Weighted { call_site, launches, duration_ns: 10 * launches as i64 };
+        let weighted = |call_site, launches| {
+            let duration_ns = 10 * launches as i64;
+            Weighted { call_site, launches, duration_ns, elapsed_ns: duration_ns }
+        };
         let one = merged(&[weighted(&a, 4), weighted(&b, 3), weighted(&c, 3)]);
         assert_eq!(
             (one.display.as_str(), one.cpu_op.as_str(), one.resolution),

@@ -48,7 +48,7 @@ enum Distance {
 impl Roofs {
     /// Compares the rows that take at least 10 % of their stage with the limits of the GPU.
     pub fn new(view: &View, rows: &[KernelRow]) -> Self {
-        let is_large = |row: &KernelRow| row.share_pct >= MIN_SHARE_PCT;
+        let is_large = |row: &KernelRow| row.share_of_busy_time().is_some_and(|share| share >= MIN_SHARE_PCT);
         if !rows.iter().any(is_large) {
             return Self::default();
         }
@@ -58,7 +58,7 @@ impl Roofs {
             let reached = preset.and_then(|preset| work.reached(row, preset));
             let distance = reached
                 .map_or_else(|| Distance::Unknown(how_to_measure(view, row, vendor, has_products)), Distance::Reached);
-            Roof { short_name: row.short_name(view).to_owned(), share_pct: row.share_pct, distance }
+            Roof { short_name: row.short_name(view).to_owned(), share_pct: row.elapsed_share_pct, distance }
         };
         let rows = rows.iter().zip(&work).map(|(row, work)| is_large(row).then(|| roof((row, work))));
         Self { rows: rows.collect() }

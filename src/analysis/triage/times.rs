@@ -13,6 +13,8 @@ pub(super) struct StageTime {
     pub(super) duration: Ns,
     /// Time in which at least one of its ops runs (the union of the ops of a device).
     pub(super) busy: Ns,
+    /// Sum of [`super::View::elapsed`]. It is less than `busy` if ops of other stages run at the same time.
+    pub(super) elapsed: Ns,
     /// Time from the first start to the last end of its ops. It includes pauses and work of other stages.
     pub(super) wall: Ns,
     pub(super) launches: u64,
@@ -34,10 +36,10 @@ struct DeviceTime {
 }
 
 impl Times {
-    /// Sums up the ops of [`super::View::ops`].
-    pub(super) fn new(ops: impl Iterator<Item = (usize, Stage, GpuOp)>) -> Self {
+    /// Sums up ops in order of start, each with its stage and its part of the busy time.
+    pub(super) fn new(ops: impl Iterator<Item = (Stage, GpuOp, Ns)>) -> Self {
         let mut times = Self::default();
-        for (_, stage, op) in ops {
+        for (stage, op, elapsed) in ops {
             let gained = times.devices.update((op.device, stage), DeviceTime::default(), |device| {
                 device.duration += op.duration;
                 device.first_start.get_or_insert(op.start);
@@ -46,6 +48,7 @@ impl Times {
             if let Some(time) = times.stages.get_mut(stage as usize) {
                 time.duration += op.duration;
                 time.busy += gained;
+                time.elapsed += elapsed;
                 time.launches += 1;
             }
         }
@@ -64,6 +67,10 @@ impl Times {
 
     pub(super) fn total_duration(&self) -> Ns {
         self.stages.iter().fold(Ns::ZERO, |sum, time| sum + time.duration)
+    }
+
+    pub(super) fn total_elapsed(&self) -> Ns {
+        self.stages.iter().fold(Ns::ZERO, |sum, time| sum + time.elapsed)
     }
 
     /// The stages that have ops, in the order of [`Stage::ALL`].

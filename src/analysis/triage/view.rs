@@ -8,9 +8,10 @@ use super::times::Times;
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::structure::stages;
 use crate::analysis::structure::stages::Stage;
+use crate::analysis::time::attribution::share_out_to_cells;
 use crate::analysis::triage::{Options, Request, serving};
 use crate::ordering::VecMap;
-use crate::trace::{DeviceId, GpuOp, NameId, Trace};
+use crate::trace::{DeviceId, GpuOp, NameId, Ns, Trace};
 use std::cell::OnceCell;
 
 /// A trace with the resolved name, stage and call site of every op.
@@ -37,6 +38,8 @@ pub struct View<'a> {
     /// The options of the request.
     pub options: &'a Options,
     times: OnceCell<Times>,
+    /// See [`View::elapsed`]; parallel to the trace's ops.
+    elapsed_ns: OnceCell<Vec<i64>>,
 }
 
 impl<'a> View<'a> {
@@ -62,6 +65,7 @@ impl<'a> View<'a> {
             server: request.server,
             options: request.options,
             times: OnceCell::new(),
+            elapsed_ns: OnceCell::new(),
         }
     }
 
@@ -78,7 +82,18 @@ impl<'a> View<'a> {
 
     /// The times of all stages, computed at the first call.
     pub(super) fn times(&self) -> &Times {
-        self.times.get_or_init(|| Times::new(self.ops()))
+        self.times.get_or_init(|| Times::new(self.ops().map(|(index, stage, op)| (stage, op, self.elapsed(index)))))
+    }
+
+    /// The busy time of an op, by its index in the trace. Ops that run at the same time on a device share it evenly, as in
+    /// the report, so that the ops of a device add up to its busy time. Zero for an index past the last op.
+    pub(super) fn elapsed(&self, op: usize) -> Ns {
+        let elapsed_ns = self.elapsed_ns.get_or_init(|| {
+            let (cell_of_op, names) =
+                (0_u32..).zip(self.trace.gpu_ops.iter().map(|op| op.name.0)).unzip::<_, _, Vec<u32>, Vec<u32>>();
+            share_out_to_cells(self.trace, false, &cell_of_op, &names).fair_ns
+        });
+        Ns(elapsed_ns.get(op).copied().unwrap_or_default())
     }
 
     /// The index and stage of the ops of every stream, one list per device and stream, in order of start. Ops without a

@@ -67,12 +67,20 @@ pub(super) static MAIN_TABLES: [Layout; 3] = [
     },
 ];
 
-fn kernel(row: &Record, _style: Style) -> Vec<String> {
+/// The key of the share: of busy time with overlaps shared evenly, as everywhere, or that of the original tool.
+fn share(style: Style) -> &'static str {
+    match style {
+        Style::Markdown => "elapsed_share_pct",
+        Style::Text => "share_pct",
+    }
+}
+
+fn kernel(row: &Record, style: Style) -> Vec<String> {
     vec![
         row.words("kernel_name"),
         row.words("category"),
         milliseconds(row, "duration_ns"),
-        percent(row, "share_pct"),
+        percent(row, share(style)),
         row.words("launches"),
         row.words("python_location"),
         row.words("cpu_op"),
@@ -82,12 +90,13 @@ fn kernel(row: &Record, _style: Style) -> Vec<String> {
 
 fn overlap(row: &Record, style: Style) -> Vec<String> {
     let time = row.number("duration_ns").map_or_else(String::new, |ns| format!("{:.1} us", ns / 1e3));
-    // Rows of idle time have no share of the busy time.
+    // Rows of idle time have no share of the busy time; rows with shifted durations have no share at all.
     let signal = match (row.number("share_pct"), style) {
+        (None, _) if row.number("unpaused_share_pct").is_none() => time,
         (None, _) => format!("{time}, {} of busy and idle time", percent(row, "unpaused_share_pct")),
         (Some(_), Style::Markdown) => format!(
             "{time}, {} of the busy time, {} alone, {} overlapped",
-            percent(row, "share_pct"),
+            percent(row, share(style)),
             percent(row, "exclusive_pct"),
             percent(row, "hidden_pct"),
         ),
@@ -115,12 +124,12 @@ fn overlap(row: &Record, style: Style) -> Vec<String> {
     ]
 }
 
-fn fuse(row: &Record, _style: Style) -> Vec<String> {
+fn fuse(row: &Record, style: Style) -> Vec<String> {
     vec![
         row.words("pattern"),
         row.words("confidence"),
         milliseconds(row, "related_ns"),
-        percent(row, "share_pct"),
+        percent(row, share(style)),
         row.words("evidence"),
         row.words("python_location"),
         row.words("candidate_path"),

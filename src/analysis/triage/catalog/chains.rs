@@ -25,7 +25,8 @@ pub(super) struct StreamOp {
     pub(super) op: usize,
     /// Index of its row in the stage.
     pub(super) row: usize,
-    pub(super) duration: Ns,
+    /// See [`View::elapsed`].
+    pub(super) elapsed: Ns,
 }
 
 /// The ops of a stage: one list per stream, sorted by start. Work of another stage in between starts a new list.
@@ -34,12 +35,12 @@ pub(super) struct Streams(Vec<Vec<StreamOp>>);
 /// Sums over the consecutive launches of a family's parts.
 #[derive(Default)]
 pub(super) struct Launches {
-    /// Duration by row index.
+    /// Time by row index.
     rows: VecMap<usize, Ns>,
     pub(super) count: u64,
-    /// Sum of the durations.
-    pub(super) duration: Ns,
-    /// Sum of the durations of copies between the parts.
+    /// Sum over the launches.
+    pub(super) elapsed: Ns,
+    /// Time of the copies between the parts.
     pub(super) copies: Ns,
     /// The largest number of kernels in one occurrence.
     pub(super) max_kernels: usize,
@@ -55,8 +56,8 @@ pub(super) struct Chain {
     /// The ops of its first occurrence.
     pub(super) ops: Vec<usize>,
     pub(super) launches: u64,
-    /// Sum of the durations.
-    pub(super) duration: Ns,
+    /// Sum over the launches.
+    pub(super) elapsed: Ns,
 }
 
 impl Streams {
@@ -67,7 +68,7 @@ impl Streams {
         let link = |&(op_index, stage): &(u32, Stage)| {
             let op = view.trace.gpu_ops.get(op_index as usize)?;
             let row = *index_in_stage.get(row_index.row(stage, op.name)?)?;
-            Some(StreamOp { op: op_index as usize, row, duration: op.duration })
+            Some(StreamOp { op: op_index as usize, row, elapsed: view.elapsed(op_index as usize) })
         };
         let streams = view.streams();
         for part in streams.iter().flat_map(|stream| stream.chunk_by(|a, b| a.1 == b.1)) {
@@ -146,7 +147,7 @@ impl Streams {
                 let rows: Vec<usize> = part.iter().map(|link| link.row).collect();
                 chains.update(rows, new, |(chain, counts)| {
                     chain.launches += 1;
-                    chain.duration = part.iter().fold(chain.duration, |sum, link| sum + link.duration);
+                    chain.elapsed = part.iter().fold(chain.elapsed, |sum, link| sum + link.elapsed);
                     counts.update(neighbours, 0, |count| *count += 1);
                 });
             }
@@ -157,7 +158,7 @@ impl Streams {
             Chain { rows, neighbours, ..chain }
         };
         let mut chains: Vec<Chain> = chains.0.into_iter().map(with_neighbours).collect();
-        chains.sort_by_key(|chain| Reverse(chain.duration));
+        chains.sort_by_key(|chain| Reverse(chain.elapsed));
         chains
     }
 }
@@ -168,8 +169,8 @@ impl Launches {
         self.copies += found.copies;
         self.max_kernels = self.max_kernels.max(found.links.len());
         for link in &found.links {
-            self.duration += link.duration;
-            self.rows.update(link.row, Ns::ZERO, |sum| *sum += link.duration);
+            self.elapsed += link.elapsed;
+            self.rows.update(link.row, Ns::ZERO, |sum| *sum += link.elapsed);
         }
     }
 
@@ -177,7 +178,7 @@ impl Launches {
     /// a GEMM, are no evidence for the family.
     pub(super) fn rows(&self, stage_rows: &StageRows) -> Vec<usize> {
         let is_mostly = |(row, part): &&(usize, Ns)| {
-            stage_rows.rows.get(*row).is_some_and(|row| *part + *part >= Ns(row.row.duration_ns))
+            stage_rows.rows.get(*row).is_some_and(|row| *part + *part >= Ns(row.row.elapsed_ns))
         };
         self.rows.0.iter().filter(is_mostly).map(|(row, _)| *row).collect()
     }
@@ -209,7 +210,7 @@ fn match_sequence(stage_rows: &StageRows, links: &[StreamOp], parts: &[ChainPart
             None if rest.is_empty() || found.links.is_empty() || is_after_optional => break,
             None if row.row.category != "memory" || copies_in_a_row == MAX_COPIES_BETWEEN => break,
             None => {
-                copies += link.duration;
+                copies += link.elapsed;
                 copies_in_a_row += 1;
             }
         }

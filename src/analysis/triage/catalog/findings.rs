@@ -46,7 +46,7 @@ pub(super) struct Finding {
     pub(super) verdict: Verdict,
     /// Indices of the rows in the stage that are evidence, longest time first.
     pub(super) rows: Vec<usize>,
-    pub(super) duration: Ns,
+    pub(super) elapsed: Ns,
     pub(super) evidence: String,
     pub(super) switches: Vec<Switch<'static>>,
 }
@@ -75,7 +75,7 @@ pub(super) fn find_families(
         let is_present = findings.iter().any(|other| other.family.id == finding.family.id);
         if !is_present
             && !exceeds_limits(run, finding.family, stage_rows, fusions)
-            && is_material(run, stage_rows, finding.duration)
+            && is_material(run, stage_rows, finding.elapsed)
         {
             findings.push(finding);
         }
@@ -84,7 +84,7 @@ pub(super) fn find_families(
         is_explained.get_mut(*row).into_iter().for_each(|flag| *flag = true);
     }
     drop_covered(run, &mut findings);
-    findings.sort_by_key(|finding| (finding.verdict, Reverse(finding.duration)));
+    findings.sort_by_key(|finding| (finding.verdict, Reverse(finding.elapsed)));
     StageFindings { findings, is_explained }
 }
 
@@ -96,8 +96,8 @@ fn exceeds_limits(run: &RunContext, family: &Family, stage_rows: &StageRows, fus
         && of_family.any(|fusion| fusion.status == fuse::Status::NotApplicable)
 }
 
-fn is_material(run: &RunContext, stage_rows: &StageRows, duration: Ns) -> bool {
-    duration > Ns::ZERO && stage_rows.share_pct(duration) >= run.view.options.min_share_pct
+fn is_material(run: &RunContext, stage_rows: &StageRows, elapsed: Ns) -> bool {
+    elapsed > Ns::ZERO && stage_rows.share_pct(elapsed) >= run.view.options.min_share_pct
 }
 
 /// The family of every row: the framework's own families first, then the best and longest match.
@@ -121,20 +121,20 @@ fn active(run: &RunContext, stage_rows: &StageRows, owners: &[Option<(usize, Fam
         if let Some((family, hit)) = owner {
             families.update(*family, (Vec::new(), Ns::ZERO, MatchedIn::Function), |(rows, sum, matched_in)| {
                 rows.push(row);
-                *sum += hit.duration;
+                *sum += hit.elapsed;
                 *matched_in = hit.matched_in.min(*matched_in);
             });
         }
     }
-    let to_finding = |(index, (rows, duration, matched_in)): (usize, (Vec<usize>, Ns, MatchedIn))| {
+    let to_finding = |(index, (rows, elapsed, matched_in)): (usize, (Vec<usize>, Ns, MatchedIn))| {
         let family = CATALOG.families.get(index)?;
         let evidence = match matched_in {
             MatchedIn::Kernel => "its kernels run",
             MatchedIn::CpuOp => "its CPU op runs",
             MatchedIn::Function => "its function runs",
         };
-        let is_material = is_material(run, stage_rows, duration);
-        is_material.then(|| finding(run, family, Verdict::Active, (rows, duration), evidence))
+        let is_material = is_material(run, stage_rows, elapsed);
+        is_material.then(|| finding(run, family, Verdict::Active, (rows, elapsed), evidence))
     };
     families.0.into_iter().filter_map(to_finding).collect()
 }
@@ -153,7 +153,7 @@ fn by_fuse_patterns(run: &RunContext, stage_rows: &StageRows, fusions: &[Fusion]
         let is_active = verdict == Verdict::Active;
         let evidence =
             if is_active { "its fused kernel runs" } else { "its parts run separately, one after the other" };
-        findings.push(finding(run, family, verdict, (rows, Ns(fusion.duration_ns)), evidence));
+        findings.push(finding(run, family, verdict, (rows, Ns(fusion.elapsed_ns)), evidence));
     }
     findings
 }
@@ -191,7 +191,7 @@ fn by_gates(run: &RunContext, stage_rows: &StageRows, streams: &Streams) -> Vec<
     let families = CATALOG.families.iter().filter(is_candidate);
     let to_finding = |family: &'static Family| {
         let launches = streams.launched_by_gates(run.view, stage_rows, family);
-        let Launches { count, duration, copies, .. } = launches;
+        let Launches { count, elapsed, copies, .. } = launches;
         let verdict = if family.status == Status::Mainline { Verdict::ShouldApply } else { Verdict::InFlight };
         let copies = match copies {
             Ns::ZERO => String::new(),
@@ -199,7 +199,7 @@ fn by_gates(run: &RunContext, stage_rows: &StageRows, streams: &Streams) -> Vec<
         };
         let chain = family.chain.join(", ");
         let evidence = format!("{chain} follow each other {count} times{copies}; no kernel of the family runs");
-        (count > 0).then(|| finding(run, family, verdict, (launches.rows(stage_rows), duration), &evidence))
+        (count > 0).then(|| finding(run, family, verdict, (launches.rows(stage_rows), elapsed), &evidence))
     };
     families.filter_map(to_finding).collect()
 }
@@ -210,11 +210,11 @@ fn by_unfused_kernels(run: &RunContext, stage_rows: &StageRows, streams: &Stream
     let families = CATALOG.families.iter().filter(is_candidate);
     let to_finding = |family: &'static Family| {
         let launches = streams.unfused(stage_rows, family);
-        let Launches { count, duration, max_kernels, .. } = launches;
+        let Launches { count, elapsed, max_kernels, .. } = launches;
         let verdict = verdict_of_unfused(run, family, fuse::Status::Split)?;
         let source = if verdict == Verdict::Elsewhere { " of plain PyTorch" } else { "" };
         let evidence = format!("{max_kernels} kernels{source} run instead, {count} times");
-        (count > 0).then(|| finding(run, family, verdict, (launches.rows(stage_rows), duration), &evidence))
+        (count > 0).then(|| finding(run, family, verdict, (launches.rows(stage_rows), elapsed), &evidence))
     };
     families.filter_map(to_finding).collect()
 }
@@ -223,13 +223,13 @@ fn finding(
     run: &RunContext,
     family: &'static Family,
     verdict: Verdict,
-    (rows, duration): (Vec<usize>, Ns),
+    (rows, elapsed): (Vec<usize>, Ns),
     evidence: &str,
 ) -> Finding {
     let switches = switches::of(family, run.view.server);
     let is_off = verdict == Verdict::ShouldApply && switches.iter().any(Switch::disables);
     let verdict = if is_off { Verdict::Disabled } else { verdict };
-    Finding { family, verdict, rows, duration, evidence: evidence.to_owned(), switches }
+    Finding { family, verdict, rows, elapsed, evidence: evidence.to_owned(), switches }
 }
 
 /// The indices in the stage of these rows of the run.

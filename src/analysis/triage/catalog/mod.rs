@@ -69,7 +69,7 @@ fn note_of_stage(run: &RunContext, stage_rows: &StageRows, found: &StageFindings
             && !found.findings.iter().any(|finding| finding.family.id == family.id)
     };
     let candidates: Vec<&Family> = CATALOG.families.iter().filter(is_candidate).collect();
-    let is_material = |chain: &&Chain| stage_rows.share_pct(chain.duration) >= CATALOG.similarity.min_share_pct;
+    let is_material = |chain: &&Chain| stage_rows.share_pct(chain.elapsed) >= CATALOG.similarity.min_share_pct;
     let notes = chains
         .iter()
         .filter(is_material)
@@ -81,8 +81,10 @@ fn add_finding(section: &mut Section, run: &RunContext, stage_rows: &StageRows, 
     let rows = finding.rows.iter().filter_map(|row| Some(stage_rows.rows.get(*row)?.index));
     let roof = if finding.verdict == Verdict::Active { roofs.sentence(rows) } else { String::new() };
     let family = finding.family;
-    let share = stage_rows.share_pct(finding.duration);
-    let mut evidence = vec![format!("{share:.1} % of the stage: {}", finding.evidence)];
+    let mut evidence = vec![match stage_rows.share_of(finding) {
+        Some(share) => format!("{share:.1} % of the stage: {}", finding.evidence),
+        None => finding.evidence.clone(),
+    }];
     evidence.extend(row_lines(stage_rows, &finding.rows));
     let switches: Vec<String> = finding.switches.iter().map(|switch| switch.line()).collect();
     section.row([

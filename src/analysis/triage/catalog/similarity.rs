@@ -19,7 +19,7 @@ pub(super) struct Note {
     rank: Rank,
 }
 
-/// Sort key, largest is best: level, points, nearness of the family, duration.
+/// Sort key, largest is best: level, points, nearness of the family, time.
 type Rank = (usize, u32, std::cmp::Reverse<(Relation, Status)>, Ns);
 
 /// One kind of signal that a chain and a family share.
@@ -141,7 +141,7 @@ fn write_note(
     let sentence = format!(
         "{} ({:.1} % of {}) resembles {} of {}: {meaning}.",
         chain_title(stage_rows, chain),
-        stage_rows.share_pct(chain.duration),
+        stage_rows.share_pct(chain.elapsed),
         stage_rows.stage.label(),
         family.name,
         family.origin.label(),
@@ -149,7 +149,7 @@ fn write_note(
     let descriptions: Vec<&str> = signals.iter().map(|signal| signal.description.as_str()).collect();
     let why = format!("{} ({points} points from {} kinds of signals)", descriptions.join("; "), signals.len());
     let nearness = std::cmp::Reverse((family.origin.relation_to(run.view.framework), family.status));
-    let rank = (levels.len() - level, points, nearness, chain.duration);
+    let rank = (levels.len() - level, points, nearness, chain.elapsed);
     Note { level: level_name, sentence, why, rank }
 }
 

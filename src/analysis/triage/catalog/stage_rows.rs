@@ -1,6 +1,7 @@
 //! The kernel rows of a stage with their names prepared for search, and the hardware, model and ranks of the run.
 
 use super::data::{CATALOG, Family, Hardware};
+use super::findings::Finding;
 use super::name_words::{ChainPart, PartMatch};
 use crate::analysis::triage::call_sites::Resolution;
 use crate::analysis::triage::kernels::{KernelRow, RowCallSite};
@@ -23,8 +24,8 @@ pub(super) struct RunContext<'a> {
 pub(super) struct StageRows<'a> {
     pub(super) stage: Stage,
     pub(super) rows: Vec<StageRow<'a>>,
-    /// Sum of the durations of all GPU ops of the stage.
-    total: Ns,
+    /// The busy time that the GPU ops of the stage own.
+    elapsed: Ns,
     /// The short names, parallel to `rows`.
     short_names: Vec<&'a str>,
 }
@@ -60,8 +61,8 @@ pub(super) struct FamilyMatch {
     pub(super) matched_in: MatchedIn,
     /// Length of the longest matching word; longer words are more specific.
     pub(super) length: usize,
-    /// Duration of the matching part of the row.
-    pub(super) duration: Ns,
+    /// The busy time that the matching part of the row owns.
+    pub(super) elapsed: Ns,
 }
 
 impl<'a> RunContext<'a> {
@@ -121,12 +122,18 @@ impl<'a> StageRows<'a> {
         let of_stage = rows.iter().enumerate().filter(|(_, row)| row.stage == stage);
         let rows: Vec<StageRow> = of_stage.map(|(index, row)| StageRow::new(index, row)).collect();
         let short_names = rows.iter().map(|row| row.row.short_name(view)).collect();
-        Self { stage, rows, short_names, total: view.times().of_stage(stage).duration }
+        Self { stage, rows, short_names, elapsed: view.times().of_stage(stage).elapsed }
     }
 
-    /// The share of the stage's sum of durations, in percent.
-    pub(super) fn share_pct(&self, duration: Ns) -> f64 {
-        percent(duration, self.total)
+    /// The share of the stage's busy time, in percent.
+    pub(super) fn share_pct(&self, elapsed: Ns) -> f64 {
+        percent(elapsed, self.elapsed)
+    }
+
+    /// The share of a finding in percent; `None` if durations of its kernels do not belong to their names.
+    pub(super) fn share_of(&self, finding: &Finding) -> Option<f64> {
+        let is_shifted = |row: &usize| self.rows.get(*row).is_some_and(|row| row.row.has_shifted_durations);
+        (!finding.rows.iter().any(is_shifted)).then(|| self.share_pct(finding.elapsed))
     }
 
     /// The short name of the row at an index of `rows`.
@@ -137,7 +144,8 @@ impl<'a> StageRows<'a> {
     /// The line of evidence for the row at an index of `rows`.
     pub(super) fn evidence_line(&self, index: usize) -> Option<String> {
         let (row, name) = (self.rows.get(index)?.row, self.short_name(index));
-        Some(format!("{name}: {:.1} %, {} launches", self.share_pct(Ns(row.duration_ns)), row.launches))
+        let share = row.share_of_busy_time().map_or_else(String::new, |share| format!("{share:.1} %, "));
+        Some(format!("{name}: {share}{} launches", row.launches))
     }
 }
 
@@ -159,7 +167,7 @@ impl<'a> StageRow<'a> {
     pub(super) fn match_family(&self, family: &Family) -> Option<FamilyMatch> {
         let in_name = family.names.longest_in(&self.name).max(family.kernels.longest_in(&self.name));
         if let Some(length) = in_name {
-            return Some(FamilyMatch { matched_in: MatchedIn::Kernel, length, duration: Ns(self.row.duration_ns) });
+            return Some(FamilyMatch { matched_in: MatchedIn::Kernel, length, elapsed: Ns(self.row.elapsed_ns) });
         }
         let in_cpu_op = |names: &SiteNames| family.names.longest_in(&names.cpu_op.1);
         let in_functions = |names: &SiteNames| {
@@ -173,9 +181,9 @@ impl<'a> StageRow<'a> {
         let mut hit: Option<FamilyMatch> = None;
         for (site, names) in &self.sites {
             let Some(length) = longest(names) else { continue };
-            let hit = hit.get_or_insert(FamilyMatch { matched_in, length, duration: Ns::ZERO });
+            let hit = hit.get_or_insert(FamilyMatch { matched_in, length, elapsed: Ns::ZERO });
             hit.length = hit.length.max(length);
-            hit.duration += Ns(site.duration_ns);
+            hit.elapsed += Ns(site.elapsed_ns);
         }
         hit
     }

@@ -384,19 +384,26 @@ impl<'a> RowLookup<'a> {
 
     fn fusion(&self, finding: &Finding, patterns: &[Pattern]) -> Option<Fusion> {
         let mut parts: VecMap<usize, Ns> = VecMap::new();
-        let mut duration = Ns::ZERO;
-        for op in finding.ops.iter().filter_map(|op| self.view.trace.gpu_ops.get(*op as usize)) {
-            duration += op.duration;
+        let (mut duration, mut elapsed) = (Ns::ZERO, Ns::ZERO);
+        for index in &finding.ops {
+            let Some(op) = self.view.trace.gpu_ops.get(*index as usize) else { continue };
+            let elapsed_of_op = self.view.elapsed(*index as usize);
+            (duration, elapsed) = (duration + op.duration, elapsed + elapsed_of_op);
             if let Some(row) = self.index.row(finding.stage, op.name) {
-                parts.update(row, Ns::ZERO, |sum| *sum += op.duration);
+                parts.update(row, Ns::ZERO, |sum| *sum += elapsed_of_op);
             }
         }
         let mut parts = parts.0;
         parts.sort_by_key(|part| Reverse(part.1));
-        let share = |part: Ns| percent(part, self.view.times().of_stage(finding.stage).duration);
-        let evidence = parts.iter().take(MAX_EVIDENCE);
-        let evidence =
-            evidence.filter_map(|(row, part)| Some(format!("{} ({:.1}%)", self.rows.get(*row)?.name, share(*part))));
+        let stage_time = self.view.times().of_stage(finding.stage);
+        let part_of_row = |(row, part): &(usize, Ns)| {
+            let row = self.rows.get(*row)?;
+            let share = row.share_of_busy_time().map(|_| format!(" ({:.1}%)", percent(*part, stage_time.elapsed)));
+            Some(format!("{}{}", row.name, share.unwrap_or_default()))
+        };
+        let evidence = parts.iter().take(MAX_EVIDENCE).filter_map(part_of_row);
+        let is_shifted = |(row, _): &(usize, Ns)| self.rows.get(*row).is_some_and(|row| row.has_shifted_durations);
+        let has_share = !parts.iter().any(is_shifted);
         Some(Fusion {
             stage: finding.stage,
             pattern: patterns.get(finding.pattern)?.id.clone(),
@@ -405,7 +412,9 @@ impl<'a> RowLookup<'a> {
             launches: finding.ops.len() as u64,
             messages: Messages::of(self.view, &finding.ops),
             duration_ns: duration.0,
-            share_pct: share(duration),
+            elapsed_ns: elapsed.0,
+            elapsed_share_pct: has_share.then(|| percent(elapsed, stage_time.elapsed)),
+            share_pct: percent(duration, stage_time.duration),
             evidence: evidence.collect(),
             locations: self.locations(&finding.ops),
             rows: parts.into_iter().map(|(row, _)| row).collect(),

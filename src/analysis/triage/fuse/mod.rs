@@ -45,7 +45,11 @@ pub struct Fusion {
     pub messages: Messages,
     /// Duration of the launches that take part.
     pub duration_ns: i64,
-    /// Share of the sum of durations of the stage, in percent.
+    /// The part of the busy time that these launches own, as in [`super::kernels::KernelRow::elapsed_ns`].
+    pub elapsed_ns: i64,
+    /// Share of the stage's busy time, in percent; `None` if the durations do not belong to their names.
+    pub elapsed_share_pct: Option<f64>,
+    /// Share of the sum of durations of the stage, in percent. The original tool shows this one.
     pub share_pct: f64,
     /// The largest parts: `name (1.2%)`.
     pub evidence: Vec<String>,

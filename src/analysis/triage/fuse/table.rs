@@ -1,19 +1,20 @@
 //! Builds the table of fusions.
 
-use super::super::definitions::CHAINS;
+use super::super::definitions::{CHAINS, FUSE_SHARES};
 use super::super::roof::Roofs;
 use super::super::serving::Deployment;
 use super::super::view::View;
 use super::patterns::{Origin, Pattern, Patterns};
 use super::{Fusion, Status};
-use crate::analysis::section::Section;
+use crate::analysis::section::{Section, Value};
 
 /// The columns of the table.
-pub const COLUMNS: [&str; 10] = [
+pub const COLUMNS: [&str; 11] = [
     "stage",
     "pattern",
     "status",
     "related_ns",
+    "elapsed_share_pct",
     "share_pct",
     "rationale",
     "evidence",
@@ -30,13 +31,15 @@ pub fn section(view: &View, fusions: &[Fusion], roofs: &Roofs) -> Section {
         "kernel names, CPU ops and functions, and the order of ops on a stream",
         &COLUMNS,
     )
+    .limit(FUSE_SHARES)
     .limit(CHAINS);
     if view.trace.gpu_ops.iter().any(|op| op.stream < 0) {
         section = section
             .limit("Some ops have no stream, so their order is unknown; they are not searched for unfused chains.");
     }
     let (patterns, run) = (Patterns::embedded().patterns, Deployment::new(view));
-    let is_shown = |fusion: &&Fusion| fusion.share_pct >= view.options.min_share_pct;
+    let share = |fusion: &Fusion| fusion.elapsed_share_pct.unwrap_or(fusion.share_pct);
+    let is_shown = |fusion: &&Fusion| share(fusion) >= view.options.min_share_pct;
     for fusion in fusions.iter().filter(is_shown) {
         if let Some(pattern) = patterns.iter().find(|pattern| pattern.id == fusion.pattern) {
             add_row(&mut section, fusion, pattern, &run, roofs);
@@ -59,7 +62,8 @@ fn add_row(section: &mut Section, fusion: &Fusion, pattern: &Pattern, run: &Depl
         pattern.name.as_str().into(),
         fusion.status.label().into(),
         fusion.duration_ns.into(),
-        fusion.share_pct.into(),
+        fusion.elapsed_share_pct.into(),
+        Value::from(fusion.elapsed_share_pct.map(|_| fusion.share_pct)),
         (rationale(fusion, pattern, run) + &roof).into(),
         fusion.evidence.join("\n").into(),
         fusion.locations.join("\n").into(),

@@ -29,12 +29,13 @@ use verdicts::{Judge, Verdict, Verdicts};
 use waiting::Waiting;
 
 /// The columns of the table.
-pub(crate) const COLUMNS: [&str; 14] = [
+pub(crate) const COLUMNS: [&str; 15] = [
     "stage",
     "priority",
     "verdict",
     "kernel_name",
     "duration_ns",
+    "elapsed_share_pct",
     "share_pct",
     "exclusive_pct",
     "dep_risk",
@@ -122,7 +123,10 @@ impl Table<'_> {
             return;
         };
         let (busy, unpaused) = (self.sweep.busy_ns(row.stage), self.unpaused_ns(row.stage));
+        let elapsed = self.view.times().of_stage(row.stage).elapsed;
         let pct_of_row = |time_ns: i64| Value::pct(Ns(time_ns), Ns(row.duration_ns));
+        let is_shifted = self.kernel(verdict.row).is_some_and(|row| row.has_shifted_durations);
+        let share = |share: Value| if is_shifted { Value::Null } else { share };
         let name = self.sweep.names.get(row.name);
         section.row([
             row.stage.label().into(),
@@ -130,7 +134,8 @@ impl Table<'_> {
             verdict.verdict.into(),
             name.into(),
             row.duration_ns.into(),
-            Value::pct(Ns(row.duration_ns), Ns(busy)),
+            share(Value::pct(Ns(row.elapsed_ns), elapsed)),
+            share(Value::pct(Ns(row.duration_ns), Ns(busy))),
             pct_of_row(row.exclusive_ns),
             neighbours.risk(&self.rules.thresholds).label().into(),
             self.rules.recommendation(verdict.recommendation).into(),
@@ -138,15 +143,19 @@ impl Table<'_> {
             self.basis(verdict, row, neighbours).into(),
             pct_of_row(row.hidden_ns()),
             pct_of_row(row.hidden_by_compute_ns),
-            Value::pct(Ns(row.duration_ns), Ns(unpaused)),
+            share(Value::pct(Ns(row.duration_ns), Ns(unpaused))),
         ]);
+    }
+
+    /// The kernel row of a row of the sweep.
+    fn kernel(&self, row: usize) -> Option<&KernelRow> {
+        let row = self.sweep.rows.get(row)?;
+        self.kernels.get(self.row_index.row(row.stage, row.first)?)
     }
 
     /// The call site that launches most of a row of the sweep, or `unmapped`.
     fn call_site(&self, row: usize) -> &str {
-        let row = self.sweep.rows.get(row).and_then(|row| self.row_index.row(row.stage, row.first));
-        let row = row.and_then(|row| self.kernels.get(row));
-        let site = row.and_then(|row| row.call_sites.first()).filter(|site| !site.display.is_empty());
+        let site = self.kernel(row).and_then(|row| row.call_sites.first()).filter(|site| !site.display.is_empty());
         site.map_or("unmapped", |site| site.display.as_str())
     }
 
@@ -184,9 +193,10 @@ impl Table<'_> {
             Value::Null,
             Value::Null,
             Value::Null,
+            Value::Null,
             self.rules.recommendation(recommendation).into(),
             Value::Null,
-            self.idle_basis(idle).into(),
+            self.idle_basis(idle, unpaused).into(),
             Value::Null,
             Value::Null,
             Value::pct(Ns(idle.idle_ns), Ns(unpaused)),

@@ -26,6 +26,8 @@ pub(super) struct SweepRow {
     pub(super) moves_memory: bool,
     pub(super) launches: u64,
     pub(super) duration_ns: i64,
+    /// See [`View::elapsed`].
+    pub(super) elapsed_ns: i64,
     /// Time of its ops in which no other stream of the device works.
     pub(super) exclusive_ns: i64,
     /// Like `exclusive_ns`, but concurrent kernels of one stream count only for the one that started first, so that the sum
@@ -111,7 +113,7 @@ pub(super) fn sweep(view: &View, rules: &Rules) -> Sweep {
         };
         let stream = table.stream(op.device.0, op.process, op.stream);
         let op = OpInterval { index, start: op.start, end: op.end(), stream_free: op.start, row, stream };
-        same_stream_overlap += table.add(op);
+        same_stream_overlap += table.add(op, view.elapsed(index));
     }
     table.sum_off_main_stream(devices);
     let overlapped_ns = DeviceSweep::run(&mut table, devices);
@@ -152,6 +154,7 @@ impl Table {
                 moves_memory,
                 launches: 0,
                 duration_ns: 0,
+                elapsed_ns: 0,
                 exclusive_ns: 0,
                 exposed_ns: 0,
                 hidden_by_compute_ns: 0,
@@ -172,8 +175,8 @@ impl Table {
         index
     }
 
-    /// Adds an op; returns for how long its stream was still busy after its start.
-    fn add(&mut self, mut op: OpInterval) -> Ns {
+    /// Adds an op with its part of the busy time; returns for how long its stream was still busy after its start.
+    fn add(&mut self, mut op: OpInterval, elapsed: Ns) -> Ns {
         let duration = op.end.since(op.start);
         let Some(stream) = self.streams.get_mut(op.stream) else { return Ns::ZERO };
         op.stream_free = stream.max_end.map_or(op.start, |end| end.max(op.start)).min(op.end);
@@ -185,6 +188,7 @@ impl Table {
             }
             row.launches += 1;
             row.duration_ns = row.duration_ns.saturating_add(duration.0);
+            row.elapsed_ns = row.elapsed_ns.saturating_add(elapsed.0);
         }
         self.ops.push(op);
         op.stream_free.since(op.start)

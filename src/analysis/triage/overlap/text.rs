@@ -79,10 +79,12 @@ impl Table<'_> {
         stages
     }
 
-    pub(super) fn idle_basis(&self, idle: &IdleTime) -> String {
+    /// `unpaused_ns` is the busy and idle time of the stage.
+    pub(super) fn idle_basis(&self, idle: &IdleTime, unpaused_ns: i64) -> String {
         let of_idle = |time: i64| percent(time as f64, idle.idle_ns as f64);
         let mut basis = format!(
-            "{} gaps; for {} of the time the host launched late, for {} it launched in time",
+            "{} of busy and idle time, in {} gaps; for {} of the time the host launched late, for {} it launched in time",
+            percent(idle.idle_ns as f64, unpaused_ns as f64),
             idle.gaps,
             of_idle(idle.launched_late()),
             of_idle(idle.of_cause(IdleCause::Turnaround).saturating_add(idle.of_cause(IdleCause::OtherStream))),

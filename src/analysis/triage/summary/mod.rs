@@ -32,7 +32,7 @@ pub(crate) fn section(view: &View, rows: &[KernelRow], overlaps: &Section, roofs
             time.busy.into(),
             time.wall.into(),
             time.launches.into(),
-            dominated_by(view, stage, time.duration, rows, overlaps, roofs).into(),
+            dominated_by(view, stage, time.elapsed, rows, overlaps, roofs).into(),
         ]);
     }
     section.limits = [
@@ -84,18 +84,22 @@ fn figures(view: &View, section: &mut Section) {
 fn dominated_by(
     view: &View,
     stage: Stage,
-    duration: Ns,
+    elapsed: Ns,
     rows: &[KernelRow],
     overlaps: &Section,
     roofs: &Roofs,
 ) -> Option<String> {
     const MIN_DOMINANT_IDLE_PCT: f64 = 50.0;
     let of_stage = || rows.iter().enumerate().filter(|(_, row)| row.stage == stage);
-    let (index, largest) = of_stage().max_by_key(|(_, row)| (row.duration_ns, Reverse(row.name.as_str())))?;
+    let (index, largest) = of_stage().max_by_key(|(_, row)| (row.elapsed_ns, Reverse(row.name.as_str())))?;
     let reached = roofs.reached(index).map_or_else(String::new, |reached| format!(", at {reached}"));
     let rows: Vec<&KernelRow> = of_stage().map(|(_, row)| row).collect();
-    let (kernel, share) = (largest.short_name(view), percent(Ns(largest.duration_ns), duration));
-    let work = format!("{}; largest kernel {kernel} ({share:.1} %{reached})", largest_categories(&rows, duration));
+    let (kernel, share) = (largest.short_name(view), percent(Ns(largest.elapsed_ns), elapsed));
+    let work = if rows.iter().any(|row| row.has_shifted_durations) {
+        "unknown, because durations in graph replays do not belong to their kernel names".to_owned()
+    } else {
+        format!("{}; largest kernel {kernel} ({share:.1} %{reached})", largest_categories(&rows, elapsed))
+    };
     Some(match idle_pct(stage, overlaps) {
         None => work,
         Some(idle) if idle < MIN_DOMINANT_IDLE_PCT => {
@@ -106,15 +110,15 @@ fn dominated_by(
 }
 
 /// The largest category, and others with at least 10 %.
-fn largest_categories(rows: &[&KernelRow], duration: Ns) -> String {
+fn largest_categories(rows: &[&KernelRow], elapsed: Ns) -> String {
     const MAX_NAMED: usize = 3;
     const MIN_PCT: f64 = 10.0;
     let mut sums = VecMap::new();
     rows.iter()
-        .for_each(|row| sums.update(row.category.as_str(), 0_i64, |sum| *sum = sum.saturating_add(row.duration_ns)));
+        .for_each(|row| sums.update(row.category.as_str(), 0_i64, |sum| *sum = sum.saturating_add(row.elapsed_ns)));
     let mut sums = sums.0;
     sums.sort_by_key(|(_, sum)| Reverse(*sum));
-    let shares = sums.into_iter().map(|(category, sum)| (category, percent(Ns(sum), duration)));
+    let shares = sums.into_iter().map(|(category, sum)| (category, percent(Ns(sum), elapsed)));
     let named = shares.enumerate().filter(|(index, (_, share))| *index == 0 || *share >= MIN_PCT).take(MAX_NAMED);
     named.map(|(_, (category, share))| format!("{category} {share:.1} %")).collect::<Vec<_>>().join(", ")
 }

@@ -67,7 +67,7 @@ fn each_stage_has_its_times_and_largest_parts() {
         row(
             "extend/prefill",
             [120, 90, 90, 2],
-            "GPU idle 86.2 % of busy and idle time; share of the work: gemm 50.0 %; largest kernel k (50.0 %)",
+            "GPU idle 86.2 % of busy and idle time; share of the work: gemm 66.7 %; largest kernel k (66.7 %)",
         ),
         row(
             "decode",
