@@ -1,5 +1,6 @@
 //! Converts results into the strings that the page shows. The page sets them as `textContent`.
 
+use crate::analysis::results::{Run, Severity};
 use crate::digits::grouped;
 use crate::report::chart::Unit;
 use crate::report::format::figure;
@@ -62,17 +63,7 @@ pub(super) fn overview(report: &Report) -> Overview<'_> {
         rules: run.rules.clone(),
         engine: run.engine.clone(),
         facts: facts(run),
-        notices: run
-            .notices
-            .iter()
-            .map(|notice| NoticeView {
-                severity: severity(notice.severity),
-                code: notice.code.clone(),
-                message: notice.message.clone(),
-                count: grouped(notice.count),
-                advice: notice.advice.clone(),
-            })
-            .collect(),
+        notices: notices(run),
     });
     let tabs = groups_by_stage(report).into_iter().map(|group| {
         let first = group.tables.first().and_then(|id| find_table(report, id, None));
@@ -89,6 +80,37 @@ pub(super) fn overview(report: &Report) -> Overview<'_> {
             .collect(),
         tabs: tabs.collect(),
     }
+}
+
+/// The notices of a run, and the limits of its trace.
+fn notices(run: &Run) -> Vec<NoticeView> {
+    let notices = run.notices.iter().map(|notice| NoticeView {
+        severity: severity(notice.severity),
+        code: notice.code.clone(),
+        message: notice.message.clone(),
+        count: grouped(notice.count),
+        advice: notice.advice.clone(),
+    });
+    notices.chain(limits(run)).collect()
+}
+
+/// The rows of the section `trust` as notices, without those that a notice with the same code already states.
+fn limits(run: &Run) -> impl Iterator<Item = NoticeView> {
+    // These leave the measured times as they are; the others make some of them wrong.
+    const REMARKS: [&str; 3] = ["capture-overhead", "single-step", "one-rank-of-many"];
+    let rows = run.sections.get("trust").into_iter().flat_map(|section| &section.rows);
+    rows.filter_map(|row| {
+        let id = row.text("id");
+        let code = id.replace('-', "_");
+        let is_new = !run.notices.iter().any(|notice| notice.code == code);
+        is_new.then(|| NoticeView {
+            severity: severity(if REMARKS.contains(&id) { Severity::Info } else { Severity::Warning }),
+            code,
+            message: row.text("text").to_owned(),
+            count: grouped(1),
+            advice: format!("Affects {}.", row.text("affects")),
+        })
+    })
 }
 
 fn key_figures(report: &Report, run: usize) -> Vec<FigureView> {
