@@ -2,6 +2,7 @@
 //!
 //! Only the events of a few ops are searched, so the cost is a part of their text. Shapes that do not fit give no product.
 
+use super::tensors;
 use crate::trace::Precision;
 
 /// The ops, each with the position of its first operand.
@@ -12,13 +13,14 @@ const OPS: [(&[u8], usize); 5] =
 /// has no shapes.
 pub(super) fn read(name: &[u8], event: &[u8]) -> Option<([f64; 4], Precision)> {
     let (_, first) = OPS.iter().find(|(op, _)| *op == name)?;
-    let shapes = shapes(after(event, b"\"Input Dims\":")?, first + 2)?;
+    let shapes = tensors::shapes(after(event, b"\"Input Dims\":")?).take(first + 2).collect::<Option<Vec<_>>>()?;
     let (left, right) = (shapes.get(*first)?, shapes.get(first + 1)?);
     let sizes = match (left.as_slice(), right.as_slice()) {
-        ([m, k], [inner, n]) if k == inner => [1.0, *m, *k, *n],
+        ([m, k], [inner, n]) if k == inner => [1, *m, *k, *n],
         ([batch, m, k], [other, inner, n]) if k == inner && batch == other => [*batch, *m, *k, *n],
         _ => return None,
     };
+    let sizes = sizes.map(|size| size as f64);
     let types = after(event, b"\"Input type\":").unwrap_or_default();
     Some((sizes, precision(types, *first)))
 }
@@ -29,33 +31,11 @@ fn after<'a>(text: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     text.get(start + key.len()..)
 }
 
-/// The first `count` shapes of a list of lists; `None` if there are fewer. Lists of tensors are not supported.
-fn shapes(text: &[u8], count: usize) -> Option<Vec<Vec<f64>>> {
-    let mut shapes: Vec<Vec<f64>> = Vec::new();
-    let mut parts = text.split_inclusive(|byte| matches!(byte, b'[' | b']'));
-    let opens = |part: &[u8]| part.trim_ascii() == b"[";
-    if !opens(parts.next()?) {
-        return None;
-    }
-    while shapes.len() < count {
-        let before = parts.next()?.trim_ascii();
-        if before != b"[" && before != b",[" && before != b", [" {
-            return None;
-        }
-        let sizes = std::str::from_utf8(parts.next()?.strip_suffix(b"]")?).ok()?;
-        let sizes = sizes.split(',').map(str::trim).filter(|size| !size.is_empty());
-        shapes.push(sizes.map(|size| size.parse::<u64>().ok().map(|size| size as f64)).collect::<Option<_>>()?);
-    }
-    Some(shapes)
-}
-
 /// The common type of the operands `first` and `first + 1` in a list of type names.
 fn precision(types: &[u8], first: usize) -> Precision {
-    let list = types.split(|byte| *byte == b']').next().unwrap_or_default();
-    // Names are the odd parts between quotation marks.
-    let of_operand = |index: usize| match list.split(|byte| *byte == b'"').nth(2 * index + 1) {
-        Some(b"c10::BFloat16" | b"c10::Half") => Precision::Half,
-        Some(name) if name.starts_with(b"c10::Float8_") => Precision::Fp8,
+    let of_operand = |index: usize| match tensors::types(types).nth(index) {
+        Some("c10::BFloat16" | "c10::Half") => Precision::Half,
+        Some(name) if name.starts_with("c10::Float8_") => Precision::Fp8,
         _ => Precision::Other,
     };
     let (left, right) = (of_operand(first), of_operand(first + 1));

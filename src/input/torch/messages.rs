@@ -3,6 +3,7 @@
 //!
 //! torch records the input tensors of the collective there (with `record_shapes`). The size of the output is not recorded.
 
+use super::tensors;
 use crate::ordering;
 use crate::trace::{Collective, OpKind, Span, Trace};
 
@@ -21,17 +22,11 @@ pub(super) fn is_collective(name: &[u8]) -> bool {
 /// Returns the size of all tensors with these `Input Dims` (`[[8, 1024], [2]]`) and this `Input type` (`["float", "int"]`);
 /// `None` if one of them is not a tensor of a known type.
 pub(super) fn bytes_of(dims: &[u8], types: &[u8]) -> Option<u64> {
-    let (dims, types) = (std::str::from_utf8(dims).ok()?, std::str::from_utf8(types).ok()?);
-    let dims = dims.strip_prefix('[')?.strip_suffix(']')?;
-    // The texts between quotes.
-    let mut types = types.split('"').skip(1).step_by(2);
+    let mut types = tensors::types(types);
     let mut total = 0_u64;
-    for tensor in dims.split_inclusive(']') {
-        let tensor = tensor.trim_start_matches([',', ' ']).strip_prefix('[')?;
-        let mut bytes = element_bytes(types.next()?)?;
-        for length in tensor.strip_suffix(']')?.split(',').map(str::trim).filter(|length| !length.is_empty()) {
-            bytes = bytes.checked_mul(length.parse().ok()?)?;
-        }
+    for shape in tensors::shapes(dims) {
+        let bytes = element_bytes(types.next()?)?;
+        let bytes = shape?.into_iter().try_fold(bytes, u64::checked_mul)?;
         total = total.checked_add(bytes)?;
     }
     (types.next().is_none() && total > 0).then_some(total)

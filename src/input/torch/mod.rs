@@ -26,6 +26,7 @@ mod code_tests;
 mod matrix_products;
 mod messages;
 mod templates;
+mod tensors;
 
 use super::Detail;
 use crate::json::Json;
