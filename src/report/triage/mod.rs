@@ -146,7 +146,7 @@ impl View<'_> {
         let groups = self.groups(layout.section);
         let has_rows = groups.iter().any(|group| !group.rows.is_empty());
         if !has_rows {
-            return self.style.head(layout.columns) + &self.style.row(layout.placeholder);
+            return self.style.head(layout.columns) + &self.style.row(&layout.placeholder(self.style));
         }
         let is_plain = matches!(groups.as_slice(), [only] if only.stage == Stage::All.label());
         let mut parts = Vec::new();
@@ -155,7 +155,7 @@ impl View<'_> {
             let rows = group.rows.iter().map(|row| self.style.row(&(layout.cells)(row, self.style)));
             let mut rows: String = rows.collect();
             if rows.is_empty() {
-                rows = self.style.row(layout.placeholder);
+                rows = self.style.row(&layout.placeholder(self.style));
             }
             parts.push(heading + &self.style.head(layout.columns) + &rows);
         }

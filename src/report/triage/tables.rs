@@ -10,9 +10,19 @@ pub(super) struct Layout {
     pub(super) section: &'static str,
     /// Heading of each column, and whether it has numbers.
     pub(super) columns: &'static [(&'static str, bool)],
-    /// The row of a table without rows.
-    pub(super) placeholder: &'static [&'static str],
+    /// The column with the text of a table without rows.
+    empty_column: usize,
+    /// That text; in the text format it is the original's.
+    empty: fn(Style) -> &'static str,
     pub(super) cells: fn(&Record, Style) -> Vec<String>,
+}
+
+impl Layout {
+    /// The row of a table without rows.
+    pub(super) fn placeholder(&self, style: Style) -> Vec<&'static str> {
+        let cell = |column| if column == self.empty_column { (self.empty)(style) } else { "" };
+        (0..self.columns.len()).map(cell).collect()
+    }
 }
 
 pub(super) static MAIN_TABLES: [Layout; 3] = [
@@ -29,7 +39,11 @@ pub(super) static MAIN_TABLES: [Layout; 3] = [
             ("CPU op", false),
             ("Found", false),
         ],
-        placeholder: &["No kernel cleared the reporting bar.", "", "", "", "", "", "", ""],
+        empty_column: 0,
+        empty: |style| match style {
+            Style::Markdown => "No kernel reaches the minimum share.",
+            Style::Text => "No kernel cleared the reporting bar.",
+        },
         cells: kernel,
     },
     Layout {
@@ -45,7 +59,11 @@ pub(super) static MAIN_TABLES: [Layout; 3] = [
             ("Recommendation", false),
             ("Basis", false),
         ],
-        placeholder: &["", "", "No rows cleared the reporting bar.", "", "", "", "", ""],
+        empty_column: 2,
+        empty: |style| match style {
+            Style::Markdown => "No work that could overlap reaches the minimum share.",
+            Style::Text => "No rows cleared the reporting bar.",
+        },
         cells: overlap,
     },
     Layout {
@@ -62,7 +80,11 @@ pub(super) static MAIN_TABLES: [Layout; 3] = [
             ("Rationale", false),
             ("Status", false),
         ],
-        placeholder: &["No source-backed fusion pattern matched this trace.", "", "", "", "", "", "", "", ""],
+        empty_column: 0,
+        empty: |style| match style {
+            Style::Markdown => "No known fusion matches this trace.",
+            Style::Text => "No source-backed fusion pattern matched this trace.",
+        },
         cells: fuse,
     },
 ];
