@@ -112,10 +112,9 @@ fn kernel(row: &Record, style: Style) -> Vec<String> {
 
 fn overlap(row: &Record, style: Style) -> Vec<String> {
     let time = row.number("duration_ns").map_or_else(String::new, |ns| format!("{:.1} us", ns / 1e3));
-    // Rows of idle time have no share of the busy time; rows with shifted durations have no share at all.
+    // Rows of idle time have no share of the busy time, and neither have rows with shifted durations.
     let signal = match (row.number("share_pct"), style) {
-        (None, _) if row.number("unpaused_share_pct").is_none() => time,
-        (None, _) => format!("{time}, {} of busy and idle time", percent(row, "unpaused_share_pct")),
+        (None, _) => time,
         (Some(_), Style::Markdown) => format!(
             "{time}, {} of the busy time, {} alone, {} overlapped",
             percent(row, share(style)),
