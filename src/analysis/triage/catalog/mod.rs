@@ -81,7 +81,7 @@ fn add_finding(section: &mut Section, run: &RunContext, stage_rows: &StageRows, 
     let rows = finding.rows.iter().filter_map(|row| Some(stage_rows.rows.get(*row)?.index));
     let roof = if finding.verdict == Verdict::Active { roofs.sentence(rows) } else { String::new() };
     let family = finding.family;
-    let mut evidence = vec![match stage_rows.share_of(finding) {
+    let mut evidence = vec![match stage_rows.share_of_rows(&finding.rows, finding.elapsed) {
         Some(share) => format!("{share:.1} % of the stage: {}", finding.evidence),
         None => finding.evidence.clone(),
     }];

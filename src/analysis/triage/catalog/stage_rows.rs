@@ -1,7 +1,6 @@
 //! The kernel rows of a stage with their names prepared for search, and the hardware, model and ranks of the run.
 
 use super::data::{CATALOG, Family, Hardware};
-use super::findings::Finding;
 use super::name_words::{ChainPart, PartMatch};
 use crate::analysis::triage::call_sites::Resolution;
 use crate::analysis::triage::kernels::{KernelRow, RowCallSite};
@@ -130,10 +129,10 @@ impl<'a> StageRows<'a> {
         percent(elapsed, self.elapsed)
     }
 
-    /// The share of a finding in percent; `None` if durations of its kernels do not belong to their names.
-    pub(super) fn share_of(&self, finding: &Finding) -> Option<f64> {
+    /// The share of a time of the rows at these indices, in percent; `None` if durations of the rows do not belong to their names.
+    pub(super) fn share_of_rows(&self, rows: &[usize], elapsed: Ns) -> Option<f64> {
         let is_shifted = |row: &usize| self.rows.get(*row).is_some_and(|row| row.row.has_shifted_durations);
-        (!finding.rows.iter().any(is_shifted)).then(|| self.share_pct(finding.elapsed))
+        (!rows.iter().any(is_shifted)).then(|| self.share_pct(elapsed))
     }
 
     /// The short name of the row at an index of `rows`.
