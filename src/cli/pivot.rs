@@ -67,7 +67,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let &Args { rows, columns, values, percent, top, .. } = args;
     let layout = PivotLayout { rows, columns, values, percent, top };
     layout.check()?;
-    let choices = Choices { without_sections: true, ..choices(&args.choices)? };
+    // Only a run with sections tells whether its shares are wrong.
+    let choices = Choices { without_sections: layout.percent.is_none(), ..choices(&args.choices)? };
     let (mut runs, mut cells_by_run): (Vec<Run>, Vec<Option<PivotCells>>) = (Vec::new(), Vec::new());
     for (index, path) in args.files.iter().enumerate() {
         let choices = Choices { wall_seconds: seconds(&args.choices, index), ..choices.clone() };

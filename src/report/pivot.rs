@@ -7,6 +7,7 @@ use crate::analysis::pivot::layout::{
     CellValue, MAX_COLUMNS, Measure, Member, PercentBase, PivotLayout, PivotTable, Source, build_pivot,
 };
 use crate::analysis::results::Run;
+use crate::analysis::structure::shifted_durations::WITHHELD;
 use crate::{Result, capitalize, rules::names};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -46,7 +47,9 @@ pub fn pivot_table(sources: &[Source], layout: PivotLayout) -> Result<Table> {
     if has_sum {
         columns.push(Column { key: "total".to_owned(), title: sum_title(&layout), kind });
     }
-    let cells = |values: &[Option<CellValue>]| values.iter().take(max_values).map(cell).collect::<Vec<_>>();
+    let is_withheld = withholds_shares(sources, &layout);
+    let shown = |value: &Option<CellValue>| if is_withheld { Cell::Empty } else { cell(value) };
+    let cells = |values: &[Option<CellValue>]| values.iter().take(max_values).map(shown).collect::<Vec<_>>();
     let row = |member: &Member, values: &[Option<CellValue>]| {
         let head = match member {
             Member::Named(name) if layout.rows == Axis::Kernel => {
@@ -67,6 +70,15 @@ pub fn pivot_table(sources: &[Source], layout: PivotLayout) -> Result<Table> {
         totals: Some(totals),
         ..Table::default()
     })
+}
+
+/// Whether the cells are shares of kernels or categories, and durations of some kernels do not belong to their names.
+fn withholds_shares(sources: &[Source], layout: &PivotLayout) -> bool {
+    let is_shifted = |run: &Run| run.kernels.iter().any(|kernel| kernel.elapsed_share.is_none());
+    layout.percent.is_some()
+        && layout.values != Measure::Count
+        && layout.axes().iter().any(|axis| matches!(axis, Axis::Kernel | Axis::Category))
+        && sources.iter().any(|source| is_shifted(source.run))
 }
 
 /// Moves the totals into a last row, for CSV.
@@ -175,6 +187,9 @@ fn note(sources: &[Source], pivot: &PivotTable) -> String {
         PercentBase::Column => "Percent of the column.".to_owned(),
         PercentBase::All => "Percent of the whole table.".to_owned(),
     }));
+    if withholds_shares(sources, layout) {
+        sentences.push(WITHHELD.to_owned());
+    }
     let has_steps_or_stages = axes.iter().any(|axis| matches!(axis, Axis::Step | Axis::Stage));
     if has_steps_or_stages {
         sentences.push("An op belongs to the step whose range contains its launch.".to_owned());

@@ -287,8 +287,10 @@ pub fn legend(report: &Report) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::pivot::cells::Axis;
+    use crate::analysis::pivot::layout::{Measure, PercentBase, PivotLayout, Source};
     use crate::analysis::testing::replay_of_layers;
-    use crate::report::{csv, html_page, markdown, terminal};
+    use crate::report::{csv, html_page, markdown, pivot_table, terminal};
 
     fn report(lost_at: usize) -> Report {
         let mut trace = replay_of_layers(lost_at);
@@ -327,6 +329,23 @@ mod tests {
         let text = shifted.json();
         assert!(text.contains("\"elapsed_share\": null"));
         assert_eq!(Report::read("r.json", &text).unwrap().json(), text);
+    }
+
+    #[test]
+    fn a_pivot_has_no_shares_of_kernels_with_shifted_durations() {
+        let empty_cells = |lost_at: usize, rows: Axis, values: Measure| {
+            let report = report(lost_at);
+            let sources = [Source { label: "r", run: &report.runs[0], cells: None }];
+            let layout = PivotLayout { rows, columns: None, values, percent: Some(PercentBase::Column), top: 0 };
+            let table = pivot_table(&sources, layout).unwrap();
+            let empty = table.rows.iter().filter(|row| row[1] == Cell::Empty).count();
+            assert_eq!(table.note.contains(WITHHELD), empty > 0);
+            (empty, table.rows.len())
+        };
+        assert_eq!(empty_cells(30, Axis::Kernel, Measure::Elapsed), (6, 6));
+        assert_eq!(empty_cells(30, Axis::Kernel, Measure::Count), (0, 6));
+        assert_eq!(empty_cells(usize::MAX, Axis::Kernel, Measure::Elapsed), (0, 6));
+        assert!(matches!(empty_cells(30, Axis::Category, Measure::Duration), (empty, rows) if empty == rows));
     }
 
     #[test]
