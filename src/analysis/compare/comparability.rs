@@ -184,6 +184,10 @@ pub(super) fn warnings(
     if has_notice(a, GRAPHS_TRACED_WHOLE) && has_notice(b, GRAPHS_TRACED_WHOLE) {
         found.warning("graphs_hidden", &[]);
     }
+    let is_shifted = |run: &Run| run.kernels.iter().any(|kernel| kernel.elapsed_share.is_none());
+    if is_shifted(a) || is_shifted(b) {
+        found.warning("durations_shifted", &[]);
+    }
     if let (Some(engine_a), Some(engine_b)) = (&a.engine, &b.engine)
         && engine_a != engine_b
     {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::analysis::results::{Attribution, Picked};
 use crate::analysis::section::{Section, Value};
-use crate::analysis::testing::{analyze, rows};
+use crate::analysis::testing::{analyze, replay_of_layers, rows};
 use crate::trace::testing::TestTrace;
 use crate::trace::{Ns, ProblemKind, Window};
 use proptest::prelude::*;
@@ -224,6 +224,15 @@ fn a_different_mix_of_stages_is_refused() {
     assert!(
         compare_with_first(&[&a, &mixed("B", &[EXTEND, DECODE, DECODE, ("step[DECODE bs=1]", 150)])]).is_possible()
     );
+}
+
+#[test]
+fn a_run_with_shifted_durations_is_compared_with_a_warning() {
+    let warns = |lost_at: usize| {
+        let comparison = compare_with_first(&[&replay_of_layers(usize::MAX).run(), &replay_of_layers(lost_at).run()]);
+        comparison.runs[1].warnings.iter().any(|warning| warning.contains("compare totals, not single kernels"))
+    };
+    assert!(warns(30) && !warns(usize::MAX));
 }
 
 #[test]
