@@ -9,6 +9,8 @@ use super::communication::waiting::WaitingTimes;
 use super::host::blocking_calls::BlockingCalls;
 use super::host::calls::HostCalls;
 use super::index::WindowSegments;
+use super::inference::passes::Passes;
+use super::inference::stage_layers::{StageLayers, stage_layers};
 use super::kernels::durations::KernelDurations;
 use super::kernels::groups::Groups;
 use super::kernels::kernel_sums::KernelSums;
@@ -46,6 +48,8 @@ pub struct Context<'a> {
     waiting: OnceCell<WaitingTimes>,
     range_times: OnceCell<Tallies>,
     steps: OnceCell<Vec<Step>>,
+    passes: OnceCell<Passes>,
+    layers: OnceCell<Vec<StageLayers>>,
     shifted_durations: OnceCell<ShiftedDurations>,
 }
 
@@ -92,6 +96,8 @@ impl<'a> Context<'a> {
             waiting: OnceCell::new(),
             range_times: OnceCell::new(),
             steps: OnceCell::new(),
+            passes: OnceCell::new(),
+            layers: OnceCell::new(),
             shifted_durations: OnceCell::new(),
         }
     }
@@ -181,6 +187,16 @@ impl<'a> Context<'a> {
     /// The steps from host ranges.
     pub(crate) fn steps(&self) -> &[Step] {
         self.steps.get_or_init(|| steps_from_ranges(self.trace))
+    }
+
+    /// The forward passes with their ops.
+    pub(crate) fn passes(&self) -> &Passes {
+        self.passes.get_or_init(|| Passes::of(self.trace))
+    }
+
+    /// The layers of the forward passes, by stage.
+    pub(crate) fn layers(&self) -> &[StageLayers] {
+        self.layers.get_or_init(|| stage_layers(self.trace, self.passes()))
     }
 
     /// The durations in graph replays that do not belong to their kernel names.

@@ -13,6 +13,7 @@ mod golden;
 pub mod hardware;
 pub mod host;
 pub mod index;
+pub mod inference;
 pub mod kernels;
 mod key_figures;
 pub mod labels;

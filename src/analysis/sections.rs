@@ -8,6 +8,7 @@ use super::context::Context;
 use super::findings;
 use super::hardware::counters;
 use super::host::{barriers, idle, launch_latency};
+use super::inference::{graph_coverage, layers};
 use super::kernels::{copies, top_kernels};
 use super::section::{Section, Sections};
 use super::structure::{phases, ranges, steps};
@@ -18,7 +19,7 @@ type Answer = fn(&Context) -> Section;
 
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
-    let answers: [(&str, Answer); 20] = [
+    let answers: [(&str, Answer); 23] = [
         ("kernels_by_pid", top_kernels::kernels_by_pid),
         ("sync", barriers::sync),
         ("sync_by_pid", barriers::sync_by_pid),
@@ -28,6 +29,9 @@ pub fn explain(context: &Context) -> Sections {
         ("nvtx_by_pid", ranges::nvtx_by_pid),
         ("phase_split", phases::phase_split),
         ("steps", steps::steps),
+        ("graph_coverage", graph_coverage::graph_coverage),
+        ("layers", layers::layers),
+        ("layer_roles", layers::layer_roles),
         ("nccl_ops", collectives::nccl_ops),
         ("nccl_rank_skew", collectives::nccl_rank_skew),
         ("nccl_by_pid", collectives::nccl_by_pid),

@@ -146,6 +146,10 @@ pub struct HostStep {
     pub number: u32,
     /// The stage of its range.
     pub stage: Stage,
+    /// Number of requests in the batch, if its range states it.
+    pub batch_size: Option<u64>,
+    /// Number of query tokens in the batch, if its range states it.
+    pub tokens: Option<u64>,
 }
 
 /// The steps of [`steps_from_ranges`] that launched GPU ops, and for each op the index of the step whose range contains its
@@ -167,7 +171,8 @@ pub fn steps_by_op(trace: &Trace) -> (Vec<HostStep>, Vec<u32>) {
         number = if process == Some(node.process) { number + 1 } else { 1 };
         process = Some(node.process);
         *step = u32::try_from(steps.len()).unwrap_or(NONE);
-        steps.push(HostStep { number, stage: node.info.stage });
+        let StepInfo { stage, batch_size, tokens, .. } = node.info;
+        steps.push(HostStep { number, stage, batch_size, tokens });
     }
     for slot in &mut by_op {
         *slot = step_of_node.get(*slot as usize).copied().unwrap_or(NONE);

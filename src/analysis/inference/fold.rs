@@ -1,0 +1,255 @@
+//! Folds one forward pass into its layers: the repeated sequence of kernels around attention. O(ops) plus a comparison of
+//! each layer with at most [`MAX_KINDS`] kinds.
+//!
+//! Attention kernels mark the layers; several without a matrix product between them count once. A layer ends after the last
+//! matrix product of its MLP, before the next normalization, so it begins with its input norm, also where that norm is
+//! fused with the addition of the residual. Layers are of one kind if they have the same attention and expert kernels, and
+//! at least three quarters of all names in common.
+
+use super::kernel_roles::{NameRole, NameRoles};
+use crate::trace::NameId;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A model has at most this many kinds of layers. More mean that the pass is not a repetition of layers.
+pub(crate) const MAX_KINDS: usize = 3;
+/// Two layers of one kind have at least this share of their names in common (multiset Jaccard index).
+const MIN_SIMILARITY: f64 = 0.75;
+
+/// The layers of one pass, as ranges of its ops on the main stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Folded {
+    /// One range per layer, adjacent and in order. Ops before the first are the head of the pass, ops after the last its tail.
+    pub(crate) layers: Vec<Range<usize>>,
+}
+
+/// Divides a pass into layers. `names` are those of its ops on the stream with most kernel time, in order. `None` if it has
+/// fewer than two attention kernels with an MLP between them.
+pub(crate) fn fold(names: &[NameId], roles: &NameRoles) -> Option<Folded> {
+    let roles: Vec<NameRole> = names.iter().map(|name| roles.get(*name)).collect();
+    let anchors = anchors(&roles);
+    if anchors.len() < 2 {
+        return None;
+    }
+    let next_anchor = |index: usize| anchors.get(index + 1).map_or(roles.len(), |next| next.start);
+    let ends: Vec<Option<usize>> =
+        anchors.iter().enumerate().map(|(index, anchor)| layer_end(&roles, anchor.end, next_anchor(index))).collect();
+    if ends.iter().flatten().count() * 2 < ends.len() {
+        return None;
+    }
+    let lead = usual_lead(&anchors, &ends);
+    let first_anchor = anchors.first()?.start;
+    let wanted = first_anchor.saturating_sub(lead);
+    let norms = (0..first_anchor).filter(|index| roles.get(*index).is_some_and(|role| role.is_norm()));
+    let mut start = norms.min_by_key(|index| index.abs_diff(wanted)).unwrap_or(wanted);
+    let mut layers = Vec::with_capacity(anchors.len());
+    for (index, end) in ends.iter().enumerate() {
+        let without_cut = || anchors.get(index + 1).map_or(roles.len(), |next| next.start.saturating_sub(lead));
+        let end = end.unwrap_or_else(without_cut).max(start);
+        layers.push(start..end);
+        start = end;
+    }
+    Some(Folded { layers })
+}
+
+/// The attention of each layer: from its first to after its last attention op.
+fn anchors(roles: &[NameRole]) -> Vec<Range<usize>> {
+    let mut anchors: Vec<Range<usize>> = Vec::new();
+    let mut has_product_since = true;
+    for (index, role) in roles.iter().enumerate() {
+        if role.is_attention() {
+            match anchors.last_mut().filter(|_| !has_product_since) {
+                Some(anchor) => anchor.end = index + 1,
+                None => anchors.push(index..index + 1),
+            }
+            has_product_since = false;
+        }
+        has_product_since |= matches!(role, NameRole::Gemm | NameRole::Experts);
+    }
+    anchors
+}
+
+/// The end of a layer: the first norm after the last matrix product of its MLP, between its attention and `next_anchor`.
+fn layer_end(roles: &[NameRole], after_attention: usize, next_anchor: usize) -> Option<usize> {
+    let find = |from: usize, is: &dyn Fn(NameRole) -> bool| {
+        (from..next_anchor).find(|index| roles.get(*index).is_some_and(|role| is(*role)))
+    };
+    let is_mlp = |role: &NameRole| matches!(role, NameRole::Activation | NameRole::Experts | NameRole::MoeFinalize);
+    let mlp = after_attention + roles.get(after_attention..next_anchor)?.iter().rposition(is_mlp)?;
+    let is_last = |role| matches!(role, NameRole::Gemm | NameRole::Experts | NameRole::MoeFinalize);
+    let last = find(mlp, &is_last).unwrap_or(mlp);
+    find(last + 1, &NameRole::is_norm)
+}
+
+/// The most frequent number of ops between the start of a layer and its attention.
+fn usual_lead(anchors: &[Range<usize>], ends: &[Option<usize>]) -> usize {
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    for (end, next) in ends.iter().zip(anchors.iter().skip(1)) {
+        let lead = end.map(|end| next.start.saturating_sub(end));
+        lead.into_iter().for_each(|lead| *counts.entry(lead).or_default() += 1);
+    }
+    let usual = counts.into_iter().max_by_key(|(lead, count)| (*count, std::cmp::Reverse(*lead)));
+    usual.map_or(0, |(lead, _)| lead)
+}
+
+/// The kinds of layers that were seen, each by the names of its first layer.
+#[derive(Debug, Default)]
+pub(crate) struct Kinds {
+    kinds: Vec<KindKey>,
+}
+
+#[derive(Debug)]
+struct KindKey {
+    /// Sorted names of all ops.
+    names: Vec<NameId>,
+    /// Sorted names of the attention and expert ops.
+    marks: Vec<NameId>,
+}
+
+impl Kinds {
+    /// The number of the kind of a layer, which may be a new one. `None` if that would be more than [`MAX_KINDS`].
+    pub(crate) fn kind_of(&mut self, layer: &[NameId], roles: &NameRoles) -> Option<usize> {
+        let mut names = layer.to_vec();
+        names.sort_unstable();
+        let is_mark = |name: &NameId| roles.get(*name).is_attention() || roles.get(*name) == NameRole::Experts;
+        let marks: Vec<NameId> = names.iter().copied().filter(is_mark).collect();
+        let is_same = |kind: &KindKey| kind.marks == marks && similarity(&kind.names, &names) >= MIN_SIMILARITY;
+        if let Some(index) = self.kinds.iter().position(is_same) {
+            return Some(index);
+        }
+        if self.kinds.len() == MAX_KINDS {
+            return None;
+        }
+        self.kinds.push(KindKey { names, marks });
+        Some(self.kinds.len() - 1)
+    }
+}
+
+/// The multiset Jaccard index of two sorted lists.
+fn similarity(a: &[NameId], b: &[NameId]) -> f64 {
+    let (mut left, mut right) = (a.iter().peekable(), b.iter().peekable());
+    let mut common = 0_usize;
+    while let (Some(x), Some(y)) = (left.peek(), right.peek()) {
+        match x.cmp(y) {
+            std::cmp::Ordering::Less => left.next(),
+            std::cmp::Ordering::Greater => right.next(),
+            std::cmp::Ordering::Equal => {
+                common += 1;
+                left.next();
+                right.next()
+            }
+        };
+    }
+    common as f64 / (a.len() + b.len() - common).max(1) as f64
+}
+
+/// Writes a sequence of kinds as run lengths: `A48`, `A3M58`, and `(AB)12` if a block of at most eight layers repeats.
+pub(crate) fn pattern(kinds: &[usize]) -> String {
+    const MAX_BLOCK: usize = 8;
+    let repeats = |size: &usize| kinds.len() > *size && kinds.len().is_multiple_of(*size) && is_periodic(kinds, *size);
+    match (1..=MAX_BLOCK).find(repeats) {
+        Some(1) | None => run_lengths(kinds),
+        Some(size) => {
+            format!("({}){}", run_lengths(kinds.get(..size).unwrap_or_default()), kinds.len() / size)
+        }
+    }
+}
+
+fn is_periodic(kinds: &[usize], period: usize) -> bool {
+    kinds.iter().zip(kinds.iter().skip(period)).all(|(a, b)| a == b)
+}
+
+fn run_lengths(kinds: &[usize]) -> String {
+    let run = |run: &[usize]| {
+        let letter = run.first().map_or("", |kind| label(*kind));
+        if run.len() > 1 { format!("{letter}{}", run.len()) } else { letter.to_owned() }
+    };
+    kinds.chunk_by(|a, b| a == b).map(run).collect()
+}
+
+/// The label of a kind: `A`, `B` or `C`.
+pub(crate) fn label(kind: usize) -> &'static str {
+    ["A", "B", "C"].get(kind).copied().unwrap_or("?")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::testing::TestTrace;
+
+    const DENSE: [&str; 9] = [
+        "rms_norm",
+        "gemm_qkv",
+        "rope",
+        "flash_fwd",
+        "gemm_o",
+        "add_rms_norm",
+        "gemm_gate_up",
+        "silu_and_mul",
+        "gemm_down",
+    ];
+
+    fn folded(names: &[&str]) -> Option<Vec<Range<usize>>> {
+        let mut trace = TestTrace::new();
+        names.iter().enumerate().for_each(|(index, name)| {
+            trace.kernel(name, index as i64 * 10..index as i64 * 10 + 5);
+        });
+        let trace = trace.finish();
+        let names: Vec<NameId> = trace.gpu_ops.iter().map(|op| op.name).collect();
+        fold(&names, &NameRoles::of(&trace)).map(|folded| folded.layers)
+    }
+
+    #[test]
+    fn a_layer_begins_with_its_input_norm_and_ends_with_the_down_projection() {
+        let pass: Vec<&str> =
+            ["embedding"].into_iter().chain(DENSE).chain(DENSE).chain(["rms_norm", "gemm_head"]).collect();
+        assert_eq!(folded(&pass), Some(vec![1..10, 10..19]));
+    }
+
+    #[test]
+    fn an_attention_kernel_and_its_reduction_are_one_layer() {
+        let layer = [
+            "rms_norm",
+            "gemm_qkv",
+            "flash_fwd",
+            "flash_fwd_splitkv_combine",
+            "gemm_o",
+            "rms_norm",
+            "gemm",
+            "silu",
+            "gemm",
+        ];
+        let pass: Vec<&str> = layer.into_iter().chain(layer).chain(["rms_norm"]).collect();
+        assert_eq!(folded(&pass), Some(vec![0..9, 9..18]));
+    }
+
+    #[test]
+    fn attention_without_an_mlp_is_no_layer() {
+        assert_eq!(folded(&["flash_fwd", "gemm", "flash_fwd", "gemm", "flash_fwd"]), None);
+        assert_eq!(folded(&DENSE), None, "one layer does not repeat");
+        assert_eq!(folded(&[]), None);
+    }
+
+    #[test]
+    fn patterns_are_run_lengths_of_the_shortest_block() {
+        for (kinds, expected) in [
+            (vec![0; 48], "A48"),
+            ([0, 1].repeat(12), "(AB)12"),
+            ([0, 0, 0, 1].repeat(8), "(A3B)8"),
+            ([vec![1; 3], vec![0; 58]].concat(), "B3A58"),
+            (vec![0], "A"),
+            (vec![0, 1], "AB"),
+            (vec![], ""),
+        ] {
+            assert_eq!(pattern(&kinds), expected);
+        }
+    }
+
+    #[test]
+    fn similarity_counts_names_as_often_as_they_occur() {
+        let ids = |numbers: &[u32]| numbers.iter().map(|number| NameId(*number)).collect::<Vec<_>>();
+        // Common: 1, 1, 2; together: 1, 1, 2, 3, 4.
+        assert_eq!(similarity(&ids(&[1, 1, 2, 3]), &ids(&[1, 1, 2, 4])), 3.0 / 5.0);
+        assert_eq!(similarity(&ids(&[]), &ids(&[])), 0.0);
+    }
+}

@@ -1,0 +1,135 @@
+//! One forward pass divided into its layers: which op belongs to which layer, with which role. O(ops).
+
+use super::fold::{Folded, Kinds, fold};
+use super::kernel_roles::{NameRole, NameRoles, roles_in_layer};
+use super::passes::{Pass, Passes};
+use crate::ordering::VecMap;
+use crate::trace::{GpuOp, NameId, Ns, OpKind, Trace};
+use std::ops::Range;
+
+/// The data that passes are divided by.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) trace: &'a Trace,
+    pub(super) passes: &'a Passes,
+    pub(super) roles: &'a NameRoles,
+}
+
+/// One pass with its layers.
+pub(super) struct FoldedPass {
+    /// The ops of all streams, sorted by start.
+    pub(super) ops: Vec<GpuOp>,
+    /// The indices in `ops` of the ops of the main stream.
+    main: Vec<usize>,
+    pub(super) folded: Folded,
+    /// The kind of each layer.
+    pub(super) order: Vec<usize>,
+}
+
+impl FoldedPass {
+    /// Divides a pass into layers. `None` if it does not consist of layers.
+    pub(super) fn of(source: &Source, pass: &Pass, kinds: &mut Kinds) -> Option<Self> {
+        let ops: Vec<GpuOp> = source.passes.ops(source.trace, pass).map(|(_, op)| op).collect();
+        let stream = main_stream(&ops)?;
+        let on_main = ops.iter().enumerate().filter(|(_, op)| op.stream == stream);
+        let (main, names): (Vec<usize>, Vec<NameId>) = on_main.map(|(index, op)| (index, op.name)).unzip();
+        let folded = fold(&names, source.roles)?;
+        let kind = |layer: &Range<usize>| kinds.kind_of(names.get(layer.clone())?, source.roles);
+        let order: Option<Vec<usize>> = folded.layers.iter().map(kind).collect();
+        Some(Self { ops, main, folded, order: order? })
+    }
+
+    fn main_op(&self, index: usize) -> Option<&GpuOp> {
+        self.ops.get(*self.main.get(index)?)
+    }
+
+    /// The ops of a layer on the main stream.
+    pub(super) fn layer(&self, layer: &Range<usize>) -> impl Iterator<Item = &GpuOp> + Clone {
+        self.main.get(layer.clone()).unwrap_or_default().iter().filter_map(|index| self.ops.get(*index))
+    }
+
+    pub(super) fn duration(&self, layer: &Range<usize>) -> Ns {
+        self.layer(layer).fold(Ns::ZERO, |sum, op| sum + op.duration)
+    }
+
+    /// The layers of one kind, with their numbers.
+    pub(super) fn layers_of(&self, kind: usize) -> impl Iterator<Item = (usize, &Range<usize>)> {
+        let layers = self.folded.layers.iter().zip(&self.order).enumerate();
+        layers.filter(move |(_, (_, other))| **other == kind).map(|(number, (layer, _))| (number, layer))
+    }
+
+    pub(super) fn span(&self) -> Ns {
+        let end = self.ops.iter().map(GpuOp::end).max();
+        self.ops.first().zip(end).map_or(Ns::ZERO, |(first, end)| end.since(first.start))
+    }
+
+    /// Where each op belongs, parallel to `ops`: a layer, or before the first or after the last. Ops of other streams belong
+    /// to the layer in which they start.
+    pub(super) fn places(&self) -> Vec<Place> {
+        let start = |index: usize| self.main_op(index).map(|op| op.start);
+        let starts: Vec<Ns> = self.folded.layers.iter().filter_map(|layer| start(layer.start)).collect();
+        let tail = self.folded.layers.last().and_then(|layer| start(layer.end));
+        let mut places: Vec<Place> = self.ops.iter().map(|op| place_at(op.start, &starts, tail)).collect();
+        for (number, layer) in self.folded.layers.iter().enumerate() {
+            for index in self.main.get(layer.clone()).unwrap_or_default() {
+                places.get_mut(*index).into_iter().for_each(|place| *place = Place::Layer(number));
+            }
+        }
+        places
+    }
+
+    /// The role of each op, parallel to `ops`. Ops of other streams have the role of their name.
+    pub(super) fn roles(&self, source: &Source) -> Vec<String> {
+        let raw = |op: &GpuOp| source.roles.get(op.name);
+        let mut roles: Vec<String> = self.ops.iter().map(|op| roles_in_layer(&[raw(op)]).concat()).collect();
+        for layer in &self.folded.layers {
+            let in_layer: Vec<NameRole> = self.layer(layer).map(raw).collect();
+            let rows = self.main.get(layer.clone()).unwrap_or_default();
+            for (index, role) in rows.iter().zip(roles_in_layer(&in_layer)) {
+                roles.get_mut(*index).into_iter().for_each(|slot| *slot = role.clone());
+            }
+        }
+        roles
+    }
+
+    /// The share of the time of the ops that is in layers of a kind with at least two layers.
+    pub(super) fn folded_share(&self, source: &Source) -> f64 {
+        let count = |kind: &usize| self.order.iter().filter(|other| *other == kind).count();
+        let repeats: Vec<bool> = self.order.iter().map(|kind| count(kind) > 1).collect();
+        let (mut inside, mut all) = (0, 0);
+        for (op, place) in self.ops.iter().zip(self.places()) {
+            let role = source.roles.get(op.name);
+            if place == Place::Tail && matches!(role, NameRole::Gemm | NameRole::Sampling | NameRole::Softmax) {
+                continue;
+            }
+            all += op.duration.0;
+            let is_inside = matches!(place, Place::Layer(number) if repeats.get(number) == Some(&true));
+            inside += if is_inside { op.duration.0 } else { 0 };
+        }
+        inside as f64 / all.max(1) as f64
+    }
+}
+
+/// The part of a pass to which an op belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Head,
+    Layer(usize),
+    Tail,
+}
+
+fn place_at(time: Ns, layer_starts: &[Ns], tail: Option<Ns>) -> Place {
+    if tail.is_some_and(|tail| time >= tail) {
+        return Place::Tail;
+    }
+    layer_starts.partition_point(|start| *start <= time).checked_sub(1).map_or(Place::Head, Place::Layer)
+}
+
+/// The stream with most kernel time.
+fn main_stream(ops: &[GpuOp]) -> Option<i64> {
+    let mut streams: VecMap<i64, Ns> = VecMap::new();
+    for op in ops.iter().filter(|op| op.kind == OpKind::Kernel) {
+        streams.update(op.stream, Ns::ZERO, |sum| *sum += op.duration);
+    }
+    streams.0.into_iter().rev().max_by_key(|(_, time)| *time).map(|(stream, _)| stream)
+}

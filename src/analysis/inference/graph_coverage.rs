@@ -1,0 +1,248 @@
+//! Graph coverage by stage: the share of ops and of their time that replays of CUDA or HIP graphs run, the number of graph
+//! launches per step, and steps that run without graphs although others of the stage use them. One pass over the ops of the
+//! steps. Definitions: a replayed op is one whose launch call launches a graph.
+
+use super::passes::{Pass, Passes};
+use crate::analysis::context::Context;
+use crate::analysis::recapture::MissingData;
+use crate::analysis::section::{Section, Value};
+use crate::analysis::structure::stages::Stage;
+use crate::rules::signals::CallKind;
+use crate::trace::{CallId, Ns};
+
+const TITLE: &str = "Graph coverage";
+const COLUMNS: [&str; 9] = [
+    "stage",
+    "steps",
+    "mode",
+    "replayed_ops_pct",
+    "replayed_time_pct",
+    "graph_launches_per_step",
+    "ops_per_launch",
+    "eager_steps",
+    "eager_batch_sizes",
+];
+/// The maximum number of batch sizes in a cell.
+const MAX_BATCH_SIZES: usize = 8;
+
+/// One row per stage.
+pub(crate) fn graph_coverage(context: &Context) -> Section {
+    let passes = context.passes();
+    if passes.is_empty() {
+        let why = "No GPU op was launched in an annotated step, so there are no steps to compare.";
+        return context.missing(TITLE, &COLUMNS, why, MissingData::Ranges);
+    }
+    let mut section = Section::new(TITLE, "steps, the GPU ops launched in them, and graph launch calls", &COLUMNS)
+        .limit(
+            "The shares are of all ops of the steps and of the sum of their durations. A step is eager if no graph is \
+             launched in it.",
+        )
+        .limit("Launches per step and ops per launch are medians over the steps that replay graphs.")
+        .limit(
+            "How much of a replay is padding is unknown, because the trace does not record the captured batch size.",
+        );
+    if !context.trace.graph_replays.is_empty() {
+        section = section
+            .limit("Some graphs were traced as a whole. Their ops are not in the trace: use --cuda-graph-trace=node.");
+    }
+    for stage in passes.stages() {
+        let coverage = StageCoverage::of(context, passes, stage);
+        section.row(coverage.values(stage));
+    }
+    section
+}
+
+/// The replays in the passes of a stage.
+#[derive(Debug, Default)]
+struct StageCoverage {
+    steps: u64,
+    ops: u64,
+    replayed_ops: u64,
+    time: Ns,
+    replayed_time: Ns,
+    /// By pass with replays: the number of graph launches.
+    launches: Vec<i64>,
+    /// By launch: the number of its ops.
+    ops_per_launch: Vec<i64>,
+    /// Passes in which one launch holds more than half of the ops.
+    full_steps: u64,
+    eager_steps: u64,
+    /// Batch sizes of eager steps, sorted.
+    eager_batch_sizes: Vec<u64>,
+}
+
+impl StageCoverage {
+    fn of(context: &Context, passes: &Passes, stage: Stage) -> Self {
+        let mut coverage = Self::default();
+        for pass in passes.of_stage(stage) {
+            coverage.add(context, passes, pass);
+        }
+        coverage.ops_per_launch.sort_unstable();
+        coverage.launches.sort_unstable();
+        coverage.eager_batch_sizes.sort_unstable();
+        coverage.eager_batch_sizes.dedup();
+        coverage
+    }
+
+    fn add(&mut self, context: &Context, passes: &Passes, pass: &Pass) {
+        let trace = context.trace;
+        let mut launches: Vec<CallId> = Vec::new();
+        let mut ops = 0;
+        for (row, op) in passes.ops(trace, pass) {
+            ops += 1;
+            self.time += op.duration;
+            if let Some(launch) = trace.gpu_ops.launch(row)
+                && trace.calls.get(launch.0 as usize).map(|call| context.call_kind(call.name))
+                    == Some(CallKind::GraphLaunch)
+            {
+                self.replayed_ops += 1;
+                self.replayed_time += op.duration;
+                launches.push(launch);
+            }
+        }
+        self.steps += 1;
+        self.ops += ops;
+        launches.sort_unstable();
+        let ops_of_launches = launches.chunk_by(|a, b| a == b).map(|launch| launch.len() as i64);
+        let before = self.ops_per_launch.len();
+        self.ops_per_launch.extend(ops_of_launches);
+        let of_pass = self.ops_per_launch.get(before..).unwrap_or_default();
+        self.full_steps += u64::from(of_pass.iter().any(|count| *count as u64 * 2 > ops));
+        if of_pass.is_empty() {
+            self.eager_steps += 1;
+            self.eager_batch_sizes.extend(pass.step.batch_size);
+        } else {
+            self.launches.push(of_pass.len() as i64);
+        }
+    }
+
+    /// How graphs are used: one graph for a step, one for each part between attention kernels, or none.
+    fn mode(&self) -> &'static str {
+        let replayed = self.steps - self.eager_steps;
+        match (replayed, self.full_steps) {
+            (0, _) => "eager",
+            (all, full) if full == all && self.eager_steps == 0 => "full",
+            (all, full) if full == all => "full, some steps eager",
+            (_, 0) if self.eager_steps == 0 => "piecewise",
+            (_, 0) => "piecewise, some steps eager",
+            _ => "full and piecewise",
+        }
+    }
+
+    fn values(&self, stage: Stage) -> [Value; COLUMNS.len()] {
+        let share = |part: u64, whole: u64| Value::Float(100.0 * part as f64 / whole.max(1) as f64);
+        let median = |sorted: &[i64]| sorted.get(sorted.len().saturating_sub(1) / 2).copied();
+        // In a stage that never uses graphs, eager steps are no exception.
+        let is_exception = self.eager_steps < self.steps;
+        [
+            stage.label().into(),
+            self.steps.into(),
+            self.mode().into(),
+            share(self.replayed_ops, self.ops),
+            Value::pct(self.replayed_time, self.time),
+            median(&self.launches).unwrap_or_default().into(),
+            median(&self.ops_per_launch).into(),
+            self.eager_steps.into(),
+            if is_exception { self.batch_sizes() } else { Value::Null },
+        ]
+    }
+
+    fn batch_sizes(&self) -> Value {
+        let sizes = &self.eager_batch_sizes;
+        let shown: Vec<String> = sizes.iter().take(MAX_BATCH_SIZES).map(u64::to_string).collect();
+        match (shown.is_empty(), sizes.len() > MAX_BATCH_SIZES) {
+            (true, _) => Value::Null,
+            (_, true) => format!("{} and {} more", shown.join(", "), sizes.len() - MAX_BATCH_SIZES).into(),
+            _ => shown.join(", ").into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::testing::{read_json, rows_of, torch};
+    use crate::trace::testing::TestTrace;
+
+    /// A step of eight ops of 1 us; `graphs` are the ops of each graph launch, the others are launched one by one.
+    fn add_step(trace: &mut TestTrace, name: &str, at: i64, graphs: &[i64]) {
+        trace.range(name, at..at + 20);
+        let (mut now, mut left) = (at, 8);
+        for ops in graphs {
+            trace.call("cudaGraphLaunch", now..now + 1);
+            (0..*ops).for_each(|index| {
+                trace.launches("k", now + 100 + index..now + 101 + index);
+            });
+            (now, left) = (now + ops, left - ops);
+        }
+        for _ in 0..left {
+            trace.launch(now..now + 1).launches("k", now + 100..now + 101);
+            now += 1;
+        }
+    }
+
+    fn row_of(steps: &[(&str, &[i64])]) -> String {
+        let mut trace = TestTrace::new();
+        for (index, (name, graphs)) in steps.iter().enumerate() {
+            add_step(&mut trace, name, index as i64 * 1_000, graphs);
+        }
+        rows_of(&trace.section(graph_coverage), &COLUMNS).join("; ")
+    }
+
+    #[test]
+    fn a_step_is_full_if_one_graph_has_most_of_its_ops_and_piecewise_if_none_has() {
+        let decode = "step[DECODE bs=4]";
+        assert_eq!(row_of(&[(decode, &[6])]), "decode 1 full 75 75 1 6 0 -");
+        assert_eq!(row_of(&[(decode, &[2, 2, 2])]), "decode 1 piecewise 75 75 3 2 0 -");
+        assert_eq!(row_of(&[(decode, &[])]), "decode 1 eager 0 0 0 - 1 -");
+        assert_eq!(row_of(&[(decode, &[6]), (decode, &[2, 2])]), "decode 2 full and piecewise 62.5 62.5 1 2 0 -");
+    }
+
+    #[test]
+    fn steps_without_graphs_are_named_with_their_batch_sizes() {
+        let steps: [(&str, &[i64]); 4] = [
+            ("step[DECODE bs=4]", &[8]),
+            ("step[DECODE bs=600]", &[]),
+            ("step[DECODE bs=512]", &[]),
+            ("step[DECODE bs=4]", &[8]),
+        ];
+        assert_eq!(row_of(&steps), "decode 4 full, some steps eager 50 50 1 8 2 512, 600");
+    }
+
+    #[test]
+    fn without_steps_the_section_says_what_to_capture() {
+        let section = TestTrace::new().kernel("k", 0..1).section(graph_coverage);
+        assert!(section.missing.is_some_and(|missing| missing.recapture.contains("record_function")));
+    }
+
+    /// Numbers of an independent program over the same files.
+    #[test]
+    fn coverage_of_shared_traces_matches_an_independent_program() {
+        for trace in [
+            "hf_qwen1.5_0.5b_h100",
+            "hf_qwen1.5_0.5b_mi300",
+            "sglang_qwen3_30b_b300_decode",
+            "sglang_qwen3_30b_mi300_decode",
+            "sglang_qwen3_8b_mi300_decode",
+            "sglang_qwen3_8b_mi300_extend",
+            "vllm_b200_eager_prefill",
+            "vllm_mi300_decode_full_graph",
+            "vllm_mi300_piecewise_graph",
+        ] {
+            let expected = read_json(&format!("oracles/inference/{trace}.json"));
+            let (Some(trace), Some(expected)) = (torch(&format!("{trace}.trace.json.gz")), expected) else { return };
+            let graphs = &expected["graphs"];
+            let context = Context::new(&trace, 30);
+            let section = graph_coverage(&context);
+            let row = section.rows.first().unwrap();
+            assert_eq!(row.amount("graph_launches_per_step"), graphs["graph_launches"].as_f64().unwrap(), "{graphs}");
+            let passes = context.passes();
+            let coverage = StageCoverage::of(&context, passes, passes.stages().next().unwrap());
+            assert_eq!(coverage.replayed_ops, graphs["ops_replayed"].as_u64().unwrap(), "{graphs}");
+            if coverage.replayed_ops > 0 {
+                let of_launches = graphs["ops_per_launch_min_median_max"].as_array().unwrap();
+                assert_eq!(row.amount("ops_per_launch"), of_launches[1].as_f64().unwrap(), "{graphs}");
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The role of a GPU op in a transformer layer: by its name (`patterns/layer_roles.json`), and for matrix products by its
+//! place in the layer. A name costs one substring search per word of the list until a rule matches.
+
+use crate::json::{self, embedded, from_json};
+use crate::rules::names;
+use crate::trace::{NameId, Trace};
+
+/// What a GPU op does in a layer, as far as its name tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NameRole {
+    /// All-reduce and normalization in one kernel.
+    NormComm,
+    /// Communication between GPUs.
+    Comm,
+    /// Combines the partial results of attention.
+    AttentionReduce,
+    /// Rotary position embedding.
+    Rope,
+    /// Writes keys and values to the KV cache.
+    KvWrite,
+    /// Prepares indices for attention.
+    Metadata,
+    /// Linear attention or a state-space scan.
+    LinearAttention,
+    /// Attention over keys and values.
+    Attention,
+    /// Selects experts and sorts tokens.
+    MoeRoute,
+    /// Combines the results of experts.
+    MoeFinalize,
+    /// Matrix products of experts.
+    Experts,
+    /// Samples tokens.
+    Sampling,
+    /// Normalizes queries and keys.
+    QkNorm,
+    /// Normalization.
+    Norm,
+    /// Activation function of the MLP.
+    Activation,
+    /// Converts to a smaller data type.
+    Quant,
+    /// Adds the partial sums of a matrix product.
+    SplitkReduce,
+    /// A matrix product.
+    Gemm,
+    /// Softmax outside of attention.
+    Softmax,
+    /// Looks up embeddings.
+    Embedding,
+    /// Copies or sets memory.
+    Copy,
+    /// Anything else, mostly elementwise.
+    Elementwise,
+}
+from_json!(NameRole =
+    "norm_comm" => NormComm,
+    "comm" => Comm,
+    "attention_reduce" => AttentionReduce,
+    "rope" => Rope,
+    "kv_write" => KvWrite,
+    "metadata" => Metadata,
+    "linear_attention" => LinearAttention,
+    "attention" => Attention,
+    "moe_route" => MoeRoute,
+    "moe_finalize" => MoeFinalize,
+    "experts" => Experts,
+    "sampling" => Sampling,
+    "qk_norm" => QkNorm,
+    "norm" => Norm,
+    "activation" => Activation,
+    "quant" => Quant,
+    "splitk_reduce" => SplitkReduce,
+    "gemm" => Gemm,
+    "softmax" => Softmax,
+    "embedding" => Embedding,
+    "copy" => Copy
+);
+
+impl NameRole {
+    /// Whether the op is part of attention, linear attention included.
+    pub(crate) fn is_attention(self) -> bool {
+        matches!(self, Self::Attention | Self::LinearAttention | Self::AttentionReduce)
+    }
+
+    /// Whether the op normalizes the hidden state, so that a layer can begin with it.
+    pub(crate) fn is_norm(self) -> bool {
+        matches!(self, Self::Norm | Self::NormComm)
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::NormComm => "norm_comm",
+            Self::Comm => "comm",
+            Self::AttentionReduce => "attention_reduce",
+            Self::Rope => "rope",
+            Self::KvWrite => "kv_write",
+            Self::Metadata => "metadata",
+            Self::LinearAttention => "linear_attention",
+            Self::Attention => "attention",
+            Self::MoeRoute => "moe_route",
+            Self::MoeFinalize => "moe_finalize",
+            Self::Experts => "experts",
+            Self::Sampling => "sampling",
+            Self::QkNorm => "qk_norm",
+            Self::Norm => "norm",
+            Self::Activation => "activation",
+            Self::Quant => "quant",
+            Self::SplitkReduce => "splitk",
+            Self::Gemm => "gemm",
+            Self::Softmax => "softmax",
+            Self::Embedding => "embedding",
+            Self::Copy => "copy",
+            Self::Elementwise => "elementwise",
+        }
+    }
+}
+
+/// One rule of `patterns/layer_roles.json`.
+#[derive(Debug)]
+struct RoleRule {
+    role: NameRole,
+    any: Vec<String>,
+    all: Vec<String>,
+    none: Vec<String>,
+    starts: Vec<String>,
+}
+from_json!(strict RoleRule { role, any, all, none, starts });
+
+#[derive(Debug)]
+struct RoleFile {
+    rules: Vec<RoleRule>,
+}
+from_json!(RoleFile { rules });
+
+impl RoleRule {
+    fn matches(&self, name: &str) -> bool {
+        let contains = |word: &String| name.contains(word.as_str());
+        (self.any.is_empty() || self.any.iter().any(contains))
+            && self.all.iter().all(contains)
+            && !self.none.iter().any(contains)
+            && (self.starts.is_empty() || self.starts.iter().any(|word| name.starts_with(word.as_str())))
+    }
+}
+
+/// The roles of all op names of a trace.
+#[derive(Debug)]
+pub(crate) struct NameRoles(Vec<NameRole>);
+
+impl NameRoles {
+    pub(crate) fn of(trace: &Trace) -> Self {
+        let rules = RoleRules::embedded();
+        Self(trace.names.iter().map(|name| rules.role(&names::demangle(name))).collect())
+    }
+
+    /// The role of the ops of this name.
+    pub(crate) fn get(&self, name: NameId) -> NameRole {
+        self.0.get(name.0 as usize).copied().unwrap_or(NameRole::Elementwise)
+    }
+}
+
+/// The rules of `patterns/layer_roles.json`.
+#[derive(Debug)]
+struct RoleRules(Vec<RoleRule>);
+
+impl RoleRules {
+    fn embedded() -> Self {
+        let file: RoleFile = embedded(json::read(include_str!("../../../patterns/layer_roles.json")));
+        Self(file.rules)
+    }
+
+    fn role(&self, demangled: &str) -> NameRole {
+        let name = demangled.to_ascii_lowercase();
+        let rule = self.0.iter().find(|rule| rule.matches(&name));
+        rule.map_or(NameRole::Elementwise, |rule| rule.role)
+    }
+}
+
+/// The roles of the ops of one layer, in order. A matrix product before attention computes queries, keys and values; the
+/// first one after it is the output projection; later ones belong to the MLP or select experts. The reduction of a matrix
+/// product has the role of that product with `+splitk`.
+pub(crate) fn roles_in_layer(raw: &[NameRole]) -> Vec<String> {
+    let is_anchor = |role: &NameRole| matches!(role, NameRole::Attention | NameRole::LinearAttention);
+    let anchor = raw.iter().position(is_anchor).unwrap_or(raw.len());
+    let is_moe = raw.iter().any(|role| matches!(role, NameRole::Experts | NameRole::MoeRoute));
+    let last_activation = raw.iter().rposition(|role| *role == NameRole::Activation).filter(|at| *at > anchor);
+    let (mut has_qkv, mut has_output, mut experts) = (false, false, 0);
+    let mut roles: Vec<String> = Vec::with_capacity(raw.len());
+    for (index, role) in raw.iter().enumerate() {
+        let place = match role {
+            NameRole::Gemm if index < anchor => {
+                has_qkv = true;
+                "qkv"
+            }
+            NameRole::Gemm if !has_output => {
+                has_output = true;
+                "o_proj"
+            }
+            NameRole::Gemm if is_moe => "router",
+            NameRole::Gemm if last_activation.is_some_and(|at| index < at) => "gate_up",
+            NameRole::Gemm => "down",
+            NameRole::Experts => {
+                experts += 1;
+                if experts == 1 { "experts_up" } else { "experts_down" }
+            }
+            NameRole::Norm if has_qkv && index < anchor => "qk_norm",
+            NameRole::SplitkReduce => match roles.last() {
+                Some(last) => {
+                    roles.push(format!("{last}+splitk"));
+                    continue;
+                }
+                None => role.word(),
+            },
+            role => role.word(),
+        };
+        roles.push(place.to_owned());
+    }
+    roles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use NameRole::*;
+
+    #[test]
+    fn kernels_of_serving_engines_have_the_role_that_their_source_gives_them() {
+        let rules = RoleRules::embedded();
+        for (name, role) in [
+            ("void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<...>", NormComm),
+            ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", Comm),
+            ("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(...)", Comm),
+            ("triton_red_fused_all_reduce_add_mean_mul_pow_rsqrt_1", Norm),
+            ("void paged_attention_ll4mi_reduce_kernel<...>", AttentionReduce),
+            ("kernel_unified_attention_2d", Attention),
+            ("void flash::flash_fwd_splitkv_combine_kernel<...>", AttentionReduce),
+            ("void flash::prepare_varlen_num_blocks_kernel<...>", Metadata),
+            ("void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, ...>", KvWrite),
+            ("bmm_Bfloat16_Bfloat16Bfloat16_Fp32_t128x8x128u2_s6", Experts),
+            ("void vllm::moe::topkGatingSoftmax<...topk_softmax>", MoeRoute),
+            ("void cublasLt::splitKreduce_kernel<32, 16, int, float>", SplitkReduce),
+            ("nvjet_tst_64x64_64x16_2x1_2cta_v_bz_bias_TNT", Gemm),
+            ("Cijk_Alik_Bljk_BBS_BH_Bias_MT16x16x512", Gemm),
+            ("void vllm::act_and_mul_kernel<c10::BFloat16, ...>", Activation),
+            ("void at::native::vectorized_elementwise_kernel<4, CUDAFunctor_add<float>>", Elementwise),
+            ("Memcpy DtoD (Device -> Device)", Copy),
+        ] {
+            assert_eq!(rules.role(name), role, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_matrix_product_has_the_role_of_its_place() {
+        let dense = [Norm, Gemm, Norm, Rope, Attention, Gemm, SplitkReduce, Norm, Gemm, Activation, Gemm];
+        assert_eq!(
+            roles_in_layer(&dense).join(" "),
+            "norm qkv qk_norm rope attention o_proj o_proj+splitk norm gate_up activation down"
+        );
+        let experts = [Norm, Gemm, Attention, Gemm, Norm, Gemm, SplitkReduce, MoeRoute, Experts, Experts, MoeFinalize];
+        assert_eq!(
+            roles_in_layer(&experts).join(" "),
+            "norm qkv attention o_proj norm router router+splitk moe_route experts_up experts_down moe_finalize"
+        );
+        assert_eq!(roles_in_layer(&[SplitkReduce]), ["splitk"]);
+    }
+}

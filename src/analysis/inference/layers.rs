@@ -1,0 +1,134 @@
+//! The sections on the layers of a step: one row per kind of layer, and one per role of a kernel in it.
+
+use super::fold::{label, pattern};
+use super::stage_layers::{Kind, RoleTime, StageLayers, median};
+use crate::analysis::context::Context;
+use crate::analysis::recapture::MissingData;
+use crate::analysis::section::{Section, Value};
+
+const LAYERS_TITLE: &str = "Layers of a step";
+const LAYER_COLUMNS: [&str; 13] = [
+    "stage",
+    "kind",
+    "count",
+    "pattern",
+    "kernels",
+    "median_us",
+    "min_us",
+    "max_us",
+    "equal_layers",
+    "outliers",
+    "steps",
+    "total_ns",
+    "share_of_step_pct",
+];
+const ROLES_TITLE: &str = "Parts of a layer";
+const ROLE_COLUMNS: [&str; 8] =
+    ["stage", "kind", "role", "kernels", "median_us", "spread_pct", "total_ns", "share_of_step_pct"];
+/// The kind of parts that belong to no layer.
+const OUTSIDE: &str = "outside";
+
+/// The maximum number of outliers in a cell.
+const MAX_OUTLIERS: usize = 12;
+
+/// One row per stage and kind of layer.
+pub(crate) fn layers(context: &Context) -> Section {
+    let found = context.layers();
+    if found.is_empty() {
+        return no_layers(context, LAYERS_TITLE, &LAYER_COLUMNS);
+    }
+    let mut section = Section::new(LAYERS_TITLE, "the repeated sequence of kernels in a step, by their names", &LAYER_COLUMNS)
+        .limit("The time of a layer is the sum of the durations of its kernels on the busiest stream; the median is over all layers of a kind.")
+        .limit("Equal layers have the most frequent sequence of kernels. An outlier differs by more than 20 % from the median; the first layer has number 0.")
+        .limit("The total is the time of all layers of a kind in the step of median length, with the idle time before their kernels.");
+    for stage in found {
+        for kind in &stage.kinds {
+            section.row(layer_values(stage, kind));
+        }
+    }
+    // The figures are those of the stage with most steps.
+    if let Some(main) = found.iter().rev().max_by_key(|stage| stage.steps) {
+        section.figure("layers", main.order.len());
+        section.figure("pattern", pattern(&main.order));
+        section.figure("step_ns", main.span());
+        section.figure("head_ns", main.head());
+        section.figure("tail_ns", main.tail());
+        section.figure("folded_pct", main.folded * 100.0);
+        section.figure("lm_head_us", main.median_of_outside("lm_head"));
+    }
+    section
+}
+
+/// One row per stage, kind of layer and role, and rows for the parts of a step outside of layers.
+pub(crate) fn layer_roles(context: &Context) -> Section {
+    let found = context.layers();
+    if found.is_empty() {
+        return no_layers(context, ROLES_TITLE, &ROLE_COLUMNS);
+    }
+    let mut section = Section::new(ROLES_TITLE, "the layers of a step, with the role of each kernel by name and place", &ROLE_COLUMNS)
+        .limit("Roles follow from names and order of kernels (patterns/layer_roles.json). They are inferred, not recorded.")
+        .limit("The median is the time in one layer, over the layers with the most frequent sequence of kernels. The spread is (p90 - p10) / median.")
+        .limit("The total is the time in the step of median length. All totals of a stage add up to that step; of overlapping kernels, the one that started first counts.");
+    for stage in found {
+        for kind in &stage.kinds {
+            kind.roles.iter().for_each(|role| section.row(role_values(stage, label(kind.number), role)));
+        }
+        stage.outside.iter().for_each(|role| section.row(role_values(stage, OUTSIDE, role)));
+    }
+    section
+}
+
+fn no_layers(context: &Context, title: &str, columns: &[&str]) -> Section {
+    if context.passes().is_empty() {
+        let why = "No GPU op was launched in an annotated step, so there is no step to divide into layers.";
+        return context.missing(title, columns, why, MissingData::Ranges);
+    }
+    let why = "Less than 90 % of a step consists of repeated layers with attention kernels.";
+    Section::missing(title, columns, why, "")
+}
+
+/// The values of a row of [`layers`].
+fn layer_values(stage: &StageLayers, kind: &Kind) -> [Value; LAYER_COLUMNS.len()] {
+    let us = |duration: Option<&i64>| Value::from(duration.map(|duration| *duration as f64 / 1e3));
+    [
+        stage.stage.label().into(),
+        label(kind.number).into(),
+        kind.count.into(),
+        pattern(&stage.order).into(),
+        kind.kernels.into(),
+        median(&kind.durations_ns).map(|median| median / 1e3).into(),
+        us(kind.durations_ns.first()),
+        us(kind.durations_ns.last()),
+        kind.equal_layers.into(),
+        outlier_text(&kind.outliers),
+        stage.steps.into(),
+        kind.total().into(),
+        Value::pct(kind.total(), stage.span()),
+    ]
+}
+
+fn outlier_text(outliers: &[usize]) -> Value {
+    let shown: Vec<String> = outliers.iter().take(MAX_OUTLIERS).map(usize::to_string).collect();
+    match outliers.len().saturating_sub(MAX_OUTLIERS) {
+        _ if shown.is_empty() => Value::Null,
+        0 => shown.join(", ").into(),
+        more => format!("{} and {more} more", shown.join(", ")).into(),
+    }
+}
+
+/// The values of a row of [`layer_roles`].
+fn role_values(stage: &StageLayers, kind: &str, role: &RoleTime) -> [Value; ROLE_COLUMNS.len()] {
+    [
+        stage.stage.label().into(),
+        kind.into(),
+        role.role.as_str().into(),
+        role.kernels.into(),
+        role.median_us.into(),
+        role.spread_pct.into(),
+        role.total.into(),
+        Value::pct(role.total, stage.span()),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

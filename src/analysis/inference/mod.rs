@@ -1,0 +1,19 @@
+//! The inference lens: where the time of one forward pass goes, from the trace alone.
+//!
+//! - [`passes`]: the forward passes (engine steps) with their ops, by the launch of each op.
+//! - [`graph_coverage`]: how much of a pass CUDA or HIP graphs replay, by stage.
+//! - [`kernel_roles`]: the role of an op in a layer, by its name and place.
+//! - `fold`, `folded_pass`: divide a pass into its repeated layers.
+//! - `stage_layers`: the kinds of layers of a stage, and the time of each role; [`layers`]: their sections.
+//!
+//! All of them read [`passes::Passes`], which [`super::context::Context`] computes once: one pass over the ops. Layers are
+//! folded from a bounded number of ops per stage, so windows of large traces stay fast.
+
+mod fold;
+mod folded_pass;
+pub mod graph_coverage;
+pub mod kernel_roles;
+pub mod layers;
+pub(crate) mod passes;
+mod role_times;
+pub(crate) mod stage_layers;

@@ -1,0 +1,305 @@
+//! The layers of the forward passes of each stage, and the time of each role in them. From the kernel names of at most
+//! [`MAX_FOLDED_OPS`] ops of a stage; O(ops).
+//!
+//! Times per layer are medians over all layers of a kind with the most frequent sequence of kernels. Totals are those of one
+//! step, the one with the median length: head, layers, tail and the idle time between their ops add up to that step, to
+//! the nanosecond.
+
+use super::fold::Kinds;
+use super::folded_pass::{FoldedPass, Place, Source};
+use super::kernel_roles::{NameRole, NameRoles, roles_in_layer};
+use super::passes::Passes;
+use super::role_times::{OpTime, op_times};
+use crate::analysis::structure::stages::Stage;
+use crate::ordering;
+use crate::trace::{GpuOp, NameId, Ns, Trace};
+use std::collections::BTreeMap;
+
+/// The role of time in which no op of the step runs.
+const IDLE: &str = "idle";
+/// The number of ops of a stage that are folded, to limit time and memory.
+const MAX_FOLDED_OPS: usize = 65_536;
+/// The minimum share of a step that has to be in repeated layers. The LM head and sampling do not count, because a small
+/// model spends much time in them.
+const MIN_FOLDED: f64 = 0.9;
+/// A layer whose time differs by more than this from the median of its kind is an outlier.
+const OUTLIER: f64 = 0.2;
+
+/// The layers of all stages that fold.
+pub(crate) fn stage_layers(trace: &Trace, passes: &Passes) -> Vec<StageLayers> {
+    if passes.is_empty() {
+        return Vec::new();
+    }
+    let roles = NameRoles::of(trace);
+    let source = Source { trace, passes, roles: &roles };
+    passes.stages().filter_map(|stage| StageLayers::of(&source, stage)).collect()
+}
+
+/// The layers of one stage.
+#[derive(Debug)]
+pub(crate) struct StageLayers {
+    pub(crate) stage: Stage,
+    /// The number of steps with this sequence of layers.
+    pub(crate) steps: usize,
+    /// The kind of each layer, numbered by frequency.
+    pub(crate) order: Vec<usize>,
+    pub(crate) kinds: Vec<Kind>,
+    /// Head, LM head, sampling, other parts of the tail, and their idle time.
+    pub(crate) outside: Vec<RoleTime>,
+    /// The share of the step that repeats.
+    pub(crate) folded: f64,
+}
+
+/// One kind of layer of a stage.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) number: usize,
+    pub(crate) count: usize,
+    pub(crate) kernels: usize,
+    /// Sums of kernel durations of all layers, sorted.
+    pub(crate) durations_ns: Vec<i64>,
+    pub(crate) equal_layers: usize,
+    pub(crate) outliers: Vec<usize>,
+    pub(crate) roles: Vec<RoleTime>,
+}
+
+/// The time of one role in a kind of layer.
+#[derive(Debug)]
+pub(crate) struct RoleTime {
+    pub(crate) role: String,
+    pub(crate) kernels: usize,
+    /// The time in one layer: the sum of the medians of the role's kernels.
+    pub(crate) median_us: Option<f64>,
+    pub(crate) spread_pct: Option<f64>,
+    /// In the step of median length.
+    pub(crate) total: Ns,
+}
+
+impl StageLayers {
+    fn of(source: &Source, stage: Stage) -> Option<Self> {
+        let mut kinds = Kinds::default();
+        let mut folded: Vec<FoldedPass> = Vec::new();
+        let mut ops = 0;
+        for pass in source.passes.of_stage(stage) {
+            folded.extend(FoldedPass::of(source, pass, &mut kinds));
+            ops += source.passes.rows(pass).len();
+            if ops >= MAX_FOLDED_OPS {
+                break;
+            }
+        }
+        let mut passes = most_frequent_order(folded);
+        renumber(&mut passes);
+        ordering::sort_by_key(&mut passes, FoldedPass::span);
+        let median = passes.get(passes.len().saturating_sub(1) / 2)?;
+        let folded = median.folded_share(source);
+        if folded < MIN_FOLDED {
+            return None;
+        }
+        let parts = Parts::of(source, median);
+        let kind_count = median.order.iter().max()? + 1;
+        let kinds = (0..kind_count).filter_map(|number| Kind::of(source, &passes, number, &parts)).collect();
+        let outside = parts.outside();
+        Some(Self { stage, steps: passes.len(), order: median.order.clone(), kinds, outside, folded })
+    }
+
+    pub(crate) fn span(&self) -> Ns {
+        let inside = self.kinds.iter().flat_map(|kind| &kind.roles);
+        inside.chain(&self.outside).fold(Ns::ZERO, |sum, role| sum + role.total)
+    }
+
+    fn sum_outside(&self, is_part: impl Fn(&str) -> bool) -> Ns {
+        let parts = self.outside.iter().filter(|part| is_part(&part.role));
+        parts.fold(Ns::ZERO, |sum, part| sum + part.total)
+    }
+
+    pub(crate) fn head(&self) -> Ns {
+        self.sum_outside(|role| role.starts_with("head"))
+    }
+
+    /// Everything after the last layer.
+    pub(crate) fn tail(&self) -> Ns {
+        self.sum_outside(|role| !role.starts_with("head"))
+    }
+
+    pub(crate) fn median_of_outside(&self, role: &str) -> Option<f64> {
+        self.outside.iter().find(|part| part.role == role).and_then(|part| part.median_us)
+    }
+}
+
+/// The passes with the most frequent sequence of kinds.
+fn most_frequent_order(passes: Vec<FoldedPass>) -> Vec<FoldedPass> {
+    let mut counts: BTreeMap<&[usize], usize> = BTreeMap::new();
+    passes.iter().for_each(|pass| *counts.entry(&pass.order).or_default() += 1);
+    let order = counts.into_iter().max_by_key(|(_, count)| *count).map(|(order, _)| order.to_vec());
+    passes.into_iter().filter(|pass| Some(&pass.order) == order.as_ref()).collect()
+}
+
+/// Renumbers the kinds so that the most frequent has number 0; of equally frequent ones, the one that comes first.
+fn renumber(passes: &mut [FoldedPass]) {
+    let Some(order) = passes.first().map(|pass| pass.order.clone()) else { return };
+    let mut kinds = order.clone();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let count = |kind: &usize| order.iter().filter(|other| *other == kind).count();
+    let first = |kind: &usize| order.iter().position(|other| other == kind);
+    ordering::sort_by_key(&mut kinds, |kind| (std::cmp::Reverse(count(kind)), first(kind)));
+    for pass in passes {
+        for kind in &mut pass.order {
+            *kind = kinds.iter().position(|other| other == kind).unwrap_or_default();
+        }
+    }
+}
+
+/// The times of one pass by kind of layer and role. They add up to its span.
+struct Parts {
+    /// By kind and role.
+    inside: BTreeMap<(usize, String), Ns>,
+    /// By role: time, number of ops, longest op.
+    outside: BTreeMap<String, (Ns, usize, Ns)>,
+}
+
+impl Parts {
+    fn of(source: &Source, pass: &FoldedPass) -> Self {
+        let mut parts = Self { inside: BTreeMap::new(), outside: BTreeMap::new() };
+        let roles = pass.roles(source);
+        for (((op, time), place), role) in pass.ops.iter().zip(op_times(&pass.ops)).zip(pass.places()).zip(roles) {
+            match place {
+                Place::Layer(number) => {
+                    parts.add_inside(pass.order.get(number).copied().unwrap_or_default(), role, time)
+                }
+                Place::Head => parts.add_outside("head", "head_idle", op, time),
+                Place::Tail => parts.add_outside(tail_role(source.roles.get(op.name)), "tail_idle", op, time),
+            }
+        }
+        parts
+    }
+
+    fn add_inside(&mut self, kind: usize, role: String, time: OpTime) {
+        *self.inside.entry((kind, role)).or_default() += time.busy;
+        *self.inside.entry((kind, IDLE.to_owned())).or_default() += time.idle;
+    }
+
+    fn add_outside(&mut self, role: &str, idle: &str, op: &GpuOp, time: OpTime) {
+        let part = self.outside.entry(role.to_owned()).or_default();
+        *part = (part.0 + time.busy, part.1 + 1, part.2.max(op.duration));
+        self.outside.entry(idle.to_owned()).or_default().0 += time.idle;
+    }
+
+    fn total(&self, kind: usize, role: &str) -> Ns {
+        self.inside.get(&(kind, role.to_owned())).copied().unwrap_or_default()
+    }
+
+    fn outside(&self) -> Vec<RoleTime> {
+        let part = |(role, (total, kernels, longest)): (&String, &(Ns, usize, Ns))| RoleTime {
+            role: role.clone(),
+            kernels: *kernels,
+            median_us: (role == "lm_head").then_some(longest.0 as f64 / 1e3),
+            spread_pct: None,
+            total: *total,
+        };
+        self.outside.iter().map(part).collect()
+    }
+}
+
+fn tail_role(role: NameRole) -> &'static str {
+    match role {
+        NameRole::Gemm => "lm_head",
+        NameRole::Sampling => "sampling",
+        _ => "tail",
+    }
+}
+
+impl Kind {
+    fn of(source: &Source, passes: &[FoldedPass], number: usize, parts: &Parts) -> Option<Self> {
+        let mut durations_ns = Vec::new();
+        let mut by_number: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
+        let mut sequences: BTreeMap<Vec<NameId>, Vec<Vec<i64>>> = BTreeMap::new();
+        for pass in passes {
+            for (index, layer) in pass.layers_of(number) {
+                let duration = pass.duration(layer).0;
+                durations_ns.push(duration);
+                by_number.entry(index).or_default().push(duration);
+                let names = pass.layer(layer).map(|op| op.name).collect();
+                sequences.entry(names).or_default().push(pass.layer(layer).map(|op| op.duration.0).collect());
+            }
+        }
+        durations_ns.sort_unstable();
+        let (names, equal) = sequences.into_iter().max_by_key(|(_, layers)| layers.len())?;
+        let raw: Vec<NameRole> = names.iter().map(|name| source.roles.get(*name)).collect();
+        Some(Self {
+            number,
+            count: by_number.len(),
+            kernels: names.len(),
+            equal_layers: equal.len(),
+            outliers: outliers(by_number, median(&durations_ns)?),
+            durations_ns,
+            roles: role_times(&roles_in_layer(&raw), &equal, number, parts),
+        })
+    }
+
+    pub(crate) fn total(&self) -> Ns {
+        self.roles.iter().fold(Ns::ZERO, |sum, role| sum + role.total)
+    }
+}
+
+/// The numbers of the layers whose median over the steps differs much from the median of their kind.
+fn outliers(by_number: BTreeMap<usize, Vec<i64>>, median_ns: f64) -> Vec<usize> {
+    let is_outlier = |(number, mut durations): (usize, Vec<i64>)| {
+        durations.sort_unstable();
+        let differs = (median(&durations)? - median_ns).abs() > OUTLIER * median_ns;
+        differs.then_some(number)
+    };
+    by_number.into_iter().filter_map(is_outlier).collect()
+}
+
+/// The times of the roles of a kind, largest total first. `layers` has for each equal layer the durations by position.
+fn role_times(roles: &[String], layers: &[Vec<i64>], kind: usize, parts: &Parts) -> Vec<RoleTime> {
+    let mut times: Vec<RoleTime> = Vec::new();
+    let positions_of = |role: &String| (0..roles.len()).filter(|at| roles.get(*at) == Some(role)).collect::<Vec<_>>();
+    let mut distinct: Vec<&String> = roles.iter().collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    for role in distinct {
+        let positions = positions_of(role);
+        let column = |at: &usize| sorted(layers.iter().filter_map(|layer| layer.get(*at).copied()));
+        let median_us = positions.iter().filter_map(|at| median(&column(at))).sum::<f64>() / 1e3;
+        let sum = |layer: &Vec<i64>| positions.iter().filter_map(|at| layer.get(*at)).sum::<i64>();
+        let spread_pct = spread_pct(&sorted(layers.iter().map(sum)));
+        let (role, kernels) = (role.clone(), positions.len());
+        times.push(RoleTime { total: parts.total(kind, &role), role, kernels, median_us: Some(median_us), spread_pct });
+    }
+    // Ops of other streams, and of layers with another sequence, may have other roles.
+    let is_new = |role: &String| !times.iter().any(|time| time.role == *role);
+    let others = parts.inside.iter().filter(|((other, role), _)| *other == kind && is_new(role));
+    let other = |((_, role), total): (&(usize, String), &Ns)| RoleTime {
+        role: role.clone(),
+        kernels: 0,
+        median_us: None,
+        spread_pct: None,
+        total: *total,
+    };
+    let others: Vec<RoleTime> = others.map(other).collect();
+    times.extend(others);
+    ordering::sort_by_key(&mut times, |time| std::cmp::Reverse(time.total));
+    times
+}
+
+fn sorted(values: impl Iterator<Item = i64>) -> Vec<i64> {
+    let mut values: Vec<i64> = values.collect();
+    values.sort_unstable();
+    values
+}
+
+/// The median of sorted values: the mean of the two middle ones if their number is even.
+pub(crate) fn median(sorted: &[i64]) -> Option<f64> {
+    let middle = sorted.len() / 2;
+    let upper = *sorted.get(middle)? as f64;
+    if sorted.len() % 2 == 1 { Some(upper) } else { Some((upper + *sorted.get(middle - 1)? as f64) / 2.0) }
+}
+
+fn spread_pct(sorted: &[i64]) -> Option<f64> {
+    let at = |percent: usize| sorted.get((sorted.len() - 1) * percent / 100).map(|value| *value as f64);
+    let middle = median(sorted).filter(|middle| *middle > 0.0)?;
+    (sorted.len() > 1).then_some(())?;
+    Some(100.0 * (at(90)? - at(10)?) / middle)
+}
