@@ -9,6 +9,7 @@ use super::communication::waiting::WaitingTimes;
 use super::host::blocking_calls::BlockingCalls;
 use super::host::calls::HostCalls;
 use super::index::WindowSegments;
+use super::inference::kernel_roles::NameRoles;
 use super::inference::passes::Passes;
 use super::inference::stage_layers::{StageLayers, stage_layers};
 use super::kernels::durations::KernelDurations;
@@ -48,6 +49,7 @@ pub struct Context<'a> {
     waiting: OnceCell<WaitingTimes>,
     range_times: OnceCell<Tallies>,
     steps: OnceCell<Vec<Step>>,
+    name_roles: OnceCell<NameRoles>,
     passes: OnceCell<Passes>,
     layers: OnceCell<Vec<StageLayers>>,
     shifted_durations: OnceCell<ShiftedDurations>,
@@ -96,6 +98,7 @@ impl<'a> Context<'a> {
             waiting: OnceCell::new(),
             range_times: OnceCell::new(),
             steps: OnceCell::new(),
+            name_roles: OnceCell::new(),
             passes: OnceCell::new(),
             layers: OnceCell::new(),
             shifted_durations: OnceCell::new(),
@@ -189,14 +192,19 @@ impl<'a> Context<'a> {
         self.steps.get_or_init(|| steps_from_ranges(self.trace))
     }
 
+    /// The role of each kernel name in a layer.
+    pub(crate) fn name_roles(&self) -> &NameRoles {
+        self.name_roles.get_or_init(|| NameRoles::of(self.trace))
+    }
+
     /// The forward passes with their ops.
     pub(crate) fn passes(&self) -> &Passes {
-        self.passes.get_or_init(|| Passes::of(self.trace))
+        self.passes.get_or_init(|| Passes::of(self.trace, self.name_roles()))
     }
 
     /// The layers of the forward passes, by stage.
     pub(crate) fn layers(&self) -> &[StageLayers] {
-        self.layers.get_or_init(|| stage_layers(self.trace, self.passes()))
+        self.layers.get_or_init(|| stage_layers(self.trace, self.passes(), self.name_roles()))
     }
 
     /// The durations in graph replays that do not belong to their kernel names.

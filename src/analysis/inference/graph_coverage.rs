@@ -8,7 +8,7 @@ use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::stages::Stage;
 use crate::rules::signals::CallKind;
-use crate::trace::{CallId, Ns};
+use crate::trace::{CallId, GpuOp, Ns};
 
 const TITLE: &str = "Graph coverage";
 const COLUMNS: [&str; 9] = [
@@ -22,6 +22,8 @@ const COLUMNS: [&str; 9] = [
     "eager_steps",
     "eager_batch_sizes",
 ];
+/// The label of the ops that were launched in no step.
+const OUTSIDE: &str = "outside steps";
 /// The maximum number of batch sizes in a cell.
 const MAX_BATCH_SIZES: usize = 8;
 
@@ -47,7 +49,12 @@ pub(crate) fn graph_coverage(context: &Context) -> Section {
     }
     for stage in passes.stages() {
         let coverage = StageCoverage::of(context, passes, stage);
-        section.row(coverage.values(stage));
+        section.row(coverage.values(stage.label()));
+    }
+    let mut outside = StageCoverage::default();
+    outside.add_ops(context, &mut passes.outside(context.trace));
+    if outside.ops > 0 {
+        section.row(outside.values(OUTSIDE));
     }
     section
 }
@@ -85,35 +92,37 @@ impl StageCoverage {
     }
 
     fn add(&mut self, context: &Context, passes: &Passes, pass: &Pass) {
-        let trace = context.trace;
-        let mut launches: Vec<CallId> = Vec::new();
-        let mut ops = 0;
-        for (row, op) in passes.ops(trace, pass) {
-            ops += 1;
-            self.time += op.duration;
-            if let Some(launch) = trace.gpu_ops.launch(row)
-                && trace.calls.get(launch.0 as usize).map(|call| context.call_kind(call.name))
-                    == Some(CallKind::GraphLaunch)
-            {
-                self.replayed_ops += 1;
-                self.replayed_time += op.duration;
-                launches.push(launch);
-            }
-        }
+        let ops_before = self.ops;
+        let of_launches = self.add_ops(context, &mut passes.ops(context.trace, pass));
+        let ops = self.ops - ops_before;
         self.steps += 1;
-        self.ops += ops;
-        launches.sort_unstable();
-        let ops_of_launches = launches.chunk_by(|a, b| a == b).map(|launch| launch.len() as i64);
-        let before = self.ops_per_launch.len();
-        self.ops_per_launch.extend(ops_of_launches);
-        let of_pass = self.ops_per_launch.get(before..).unwrap_or_default();
-        self.full_steps += u64::from(of_pass.iter().any(|count| *count as u64 * 2 > ops));
-        if of_pass.is_empty() {
+        self.full_steps += u64::from(of_launches.iter().any(|count| *count as u64 * 2 > ops));
+        if of_launches.is_empty() {
             self.eager_steps += 1;
             self.eager_batch_sizes.extend(pass.step.batch_size);
         } else {
-            self.launches.push(of_pass.len() as i64);
+            self.launches.push(of_launches.len() as i64);
         }
+        self.ops_per_launch.extend(of_launches);
+    }
+
+    /// Adds ops and returns the number of ops of each graph launch among them.
+    fn add_ops(&mut self, context: &Context, ops: &mut dyn Iterator<Item = (usize, GpuOp)>) -> Vec<i64> {
+        let trace = context.trace;
+        let mut launches: Vec<CallId> = Vec::new();
+        for (row, op) in ops {
+            self.ops += 1;
+            self.time += op.duration;
+            let launch = trace.gpu_ops.launch(row);
+            let call = launch.and_then(|launch| trace.calls.get(launch.0 as usize));
+            if call.is_some_and(|call| context.call_kind(call.name) == CallKind::GraphLaunch) {
+                self.replayed_ops += 1;
+                self.replayed_time += op.duration;
+                launches.extend(launch);
+            }
+        }
+        launches.sort_unstable();
+        launches.chunk_by(|a, b| a == b).map(|launch| launch.len() as i64).collect()
     }
 
     /// How graphs are used: one graph for a step, one for each part between attention kernels, or none.
@@ -129,20 +138,21 @@ impl StageCoverage {
         }
     }
 
-    fn values(&self, stage: Stage) -> [Value; COLUMNS.len()] {
+    fn values(&self, label: &str) -> [Value; COLUMNS.len()] {
         let share = |part: u64, whole: u64| Value::Float(100.0 * part as f64 / whole.max(1) as f64);
         let median = |sorted: &[i64]| sorted.get(sorted.len().saturating_sub(1) / 2).copied();
+        let has_steps = |value: Value| if self.steps > 0 { value } else { Value::Null };
         // In a stage that never uses graphs, eager steps are no exception.
         let is_exception = self.eager_steps < self.steps;
         [
-            stage.label().into(),
-            self.steps.into(),
-            self.mode().into(),
+            label.into(),
+            has_steps(self.steps.into()),
+            has_steps(self.mode().into()),
             share(self.replayed_ops, self.ops),
             Value::pct(self.replayed_time, self.time),
-            median(&self.launches).unwrap_or_default().into(),
+            has_steps(median(&self.launches).unwrap_or_default().into()),
             median(&self.ops_per_launch).into(),
-            self.eager_steps.into(),
+            has_steps(self.eager_steps.into()),
             if is_exception { self.batch_sizes() } else { Value::Null },
         ]
     }
@@ -234,15 +244,18 @@ mod tests {
             let graphs = &expected["graphs"];
             let context = Context::new(&trace, 30);
             let section = graph_coverage(&context);
-            let row = section.rows.first().unwrap();
-            assert_eq!(row.amount("graph_launches_per_step"), graphs["graph_launches"].as_f64().unwrap(), "{graphs}");
-            let passes = context.passes();
-            let coverage = StageCoverage::of(&context, passes, passes.stages().next().unwrap());
-            assert_eq!(coverage.replayed_ops, graphs["ops_replayed"].as_u64().unwrap(), "{graphs}");
-            if coverage.replayed_ops > 0 {
+            let step = section.rows.first().unwrap();
+            assert_eq!(step.amount("graph_launches_per_step"), graphs["graph_launches"].as_f64().unwrap(), "{graphs}");
+            if graphs["graph_launches"] != 0 {
                 let of_launches = graphs["ops_per_launch_min_median_max"].as_array().unwrap();
-                assert_eq!(row.amount("ops_per_launch"), of_launches[1].as_f64().unwrap(), "{graphs}");
+                assert_eq!(step.amount("ops_per_launch"), of_launches[1].as_f64().unwrap(), "{graphs}");
             }
+            let mut whole = StageCoverage::default();
+            whole.add_ops(&context, &mut trace.gpu_ops.iter().enumerate());
+            assert_eq!(whole.replayed_ops, graphs["ops_replayed"].as_u64().unwrap(), "{graphs}");
+            assert_eq!(whole.ops, graphs["gpu_ops"].as_u64().unwrap(), "{graphs}");
+            let share = whole.replayed_time.0 as f64 / whole.time.0 as f64;
+            assert!((share - graphs["share_of_time"].as_f64().unwrap()).abs() < 1e-4, "{share} {graphs}");
         }
     }
 }

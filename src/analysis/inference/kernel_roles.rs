@@ -4,6 +4,7 @@
 use crate::json::{self, embedded, from_json};
 use crate::rules::names;
 use crate::trace::{NameId, Trace};
+use std::sync::LazyLock;
 
 /// What a GPU op does in a layer, as far as its name tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,8 +131,13 @@ from_json!(strict RoleRule { role, any, all, none, starts });
 #[derive(Debug)]
 struct RoleFile {
     rules: Vec<RoleRule>,
+    prefill_attention: Vec<String>,
+    decode_attention: Vec<String>,
 }
-from_json!(RoleFile { rules });
+from_json!(RoleFile { rules, prefill_attention, decode_attention });
+
+static FILE: LazyLock<RoleFile> =
+    LazyLock::new(|| embedded(json::read(include_str!("../../../patterns/layer_roles.json"))));
 
 impl RoleRule {
     fn matches(&self, name: &str) -> bool {
@@ -149,8 +155,17 @@ pub(crate) struct NameRoles(Vec<NameRole>);
 
 impl NameRoles {
     pub(crate) fn of(trace: &Trace) -> Self {
-        let rules = RoleRules::embedded();
-        Self(trace.names.iter().map(|name| rules.role(&names::demangle(name))).collect())
+        Self(trace.names.iter().map(|name| role(&names::demangle(name))).collect())
+    }
+
+    /// Whether only prefill runs an attention kernel of this name.
+    pub(crate) fn is_prefill_attention(name: &str) -> bool {
+        contains_any(name, &FILE.prefill_attention)
+    }
+
+    /// Whether only decode runs an attention kernel of this name.
+    pub(crate) fn is_decode_attention(name: &str) -> bool {
+        contains_any(name, &FILE.decode_attention)
     }
 
     /// The role of the ops of this name.
@@ -159,21 +174,14 @@ impl NameRoles {
     }
 }
 
-/// The rules of `patterns/layer_roles.json`.
-#[derive(Debug)]
-struct RoleRules(Vec<RoleRule>);
+fn contains_any(name: &str, words: &[String]) -> bool {
+    let name = name.to_ascii_lowercase();
+    words.iter().any(|word| name.contains(word.as_str()))
+}
 
-impl RoleRules {
-    fn embedded() -> Self {
-        let file: RoleFile = embedded(json::read(include_str!("../../../patterns/layer_roles.json")));
-        Self(file.rules)
-    }
-
-    fn role(&self, demangled: &str) -> NameRole {
-        let name = demangled.to_ascii_lowercase();
-        let rule = self.0.iter().find(|rule| rule.matches(&name));
-        rule.map_or(NameRole::Elementwise, |rule| rule.role)
-    }
+fn role(demangled: &str) -> NameRole {
+    let name = demangled.to_ascii_lowercase();
+    FILE.rules.iter().find(|rule| rule.matches(&name)).map_or(NameRole::Elementwise, |rule| rule.role)
 }
 
 /// The roles of the ops of one layer, in order. A matrix product before attention computes queries, keys and values; the
@@ -225,8 +233,7 @@ mod tests {
 
     #[test]
     fn kernels_of_serving_engines_have_the_role_that_their_source_gives_them() {
-        let rules = RoleRules::embedded();
-        for (name, role) in [
+        for (name, expected) in [
             ("void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<...>", NormComm),
             ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", Comm),
             ("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(...)", Comm),
@@ -245,7 +252,7 @@ mod tests {
             ("void at::native::vectorized_elementwise_kernel<4, CUDAFunctor_add<float>>", Elementwise),
             ("Memcpy DtoD (Device -> Device)", Copy),
         ] {
-            assert_eq!(rules.role(name), role, "{name}");
+            assert_eq!(role(name), expected, "{name}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! The inference lens: where the time of one forward pass goes, from the trace alone.
 //!
 //! - [`passes`]: the forward passes (engine steps) with their ops, by the launch of each op.
+//! - `inferred_steps`: finds the passes of a trace without annotations, from the order of its kernels.
 //! - [`graph_coverage`]: how much of a pass CUDA or HIP graphs replay, by stage.
 //! - [`kernel_roles`]: the role of an op in a layer, by its name and place.
 //! - `fold`, `folded_pass`: divide a pass into its repeated layers.
@@ -12,6 +13,7 @@
 mod fold;
 mod folded_pass;
 pub mod graph_coverage;
+mod inferred_steps;
 pub mod kernel_roles;
 pub mod layers;
 pub(crate) mod passes;

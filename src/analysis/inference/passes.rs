@@ -1,9 +1,11 @@
-//! The forward passes of a trace with their ops: the engine steps that annotations mark. An op belongs to the step in which
-//! it was launched. One pass over the ops.
+//! The forward passes of a trace with their ops: the engine steps that annotations mark, or else those that the order of the
+//! kernels shows. An op belongs to the annotated step in which it was launched. One pass over the ops.
 
-use crate::analysis::structure::stages::{HostStep, Stage, steps_by_op};
+use super::inferred_steps::inferred_steps;
+use super::kernel_roles::NameRoles;
+use crate::analysis::structure::stages::{Basis, Form, HostStep, Stage, Step, StepInfo, steps_by_op};
 use crate::ordering::VecMap;
-use crate::trace::{DeviceId, GpuOp, Trace};
+use crate::trace::{DeviceId, GpuOp, NameId, Trace};
 use std::ops::Range;
 
 /// The ops of one step on one device.
@@ -20,18 +22,32 @@ pub(crate) struct Passes {
     passes: Vec<Pass>,
     /// The rows of the ops of all passes, grouped by pass and sorted.
     rows: Vec<u32>,
+    /// Whether no annotation marks the passes.
+    is_inferred: bool,
 }
 
 impl Passes {
-    /// The passes of the annotated steps. Empty if the trace has none, or does not link ops to their launches.
-    pub(crate) fn of(trace: &Trace) -> Self {
+    /// The passes of the annotated steps, or else those that the order of the kernels shows. Empty if there are neither.
+    pub(crate) fn of(trace: &Trace, roles: &NameRoles) -> Self {
         let (steps, step_of_op) = steps_by_op(trace);
-        if steps.is_empty() {
-            return Self::default();
+        if steps.is_empty() { Self::inferred(trace, roles) } else { Self::annotated(trace, &steps, &step_of_op) }
+    }
+
+    fn inferred(trace: &Trace, roles: &NameRoles) -> Self {
+        let mut found = Self { is_inferred: true, ..Self::default() };
+        for (step, number) in inferred_steps(trace, roles).into_iter().zip(1_u32..) {
+            let start = found.rows.len();
+            found.rows.extend(step.rows);
+            let step = HostStep { number, stage: step.stage, batch_size: None, tokens: None };
+            found.passes.push(Pass { step, rows: start..found.rows.len() });
         }
+        found
+    }
+
+    fn annotated(trace: &Trace, steps: &[HostStep], step_of_op: &[u32]) -> Self {
         // By step: the devices and the numbers of their ops. A step mostly has one device.
         let mut counts: Vec<VecMap<DeviceId, usize>> = vec![VecMap::new(); steps.len()];
-        for (op, step) in trace.gpu_ops.iter().zip(&step_of_op) {
+        for (op, step) in trace.gpu_ops.iter().zip(step_of_op) {
             let devices = counts.get_mut(*step as usize);
             devices.into_iter().for_each(|devices| devices.update(op.device, 0, |count| *count += 1));
         }
@@ -49,16 +65,40 @@ impl Passes {
             next.push(slots);
         }
         let mut rows = vec![0; end];
-        for ((op, step), row) in trace.gpu_ops.iter().zip(&step_of_op).zip(0_u32..) {
+        for ((op, step), row) in trace.gpu_ops.iter().zip(step_of_op).zip(0_u32..) {
             let Some(slots) = next.get_mut(*step as usize) else { continue };
             let slot = slots.update(op.device, 0, |slot| std::mem::replace(slot, *slot + 1));
             rows.get_mut(slot).into_iter().for_each(|entry| *entry = row);
         }
-        Self { passes, rows }
+        Self { passes, rows, is_inferred: false }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.passes.is_empty()
+    }
+
+    /// The passes as steps, if no annotation marks them; sorted by start.
+    pub(crate) fn inferred_steps(&self, trace: &Trace) -> Vec<Step> {
+        let passes = self.passes.iter().filter(|_| self.is_inferred);
+        let mut steps: Vec<Step> = passes.filter_map(|pass| self.inferred_step(trace, pass)).collect();
+        steps.sort_by_key(|step| step.start);
+        steps
+    }
+
+    fn inferred_step(&self, trace: &Trace, pass: &Pass) -> Option<Step> {
+        let first = trace.gpu_ops.get(*self.rows(pass).first()? as usize)?;
+        let end = self.ops(trace, pass).map(|(_, op)| op.end()).max()?;
+        let (start, process) = (first.start, first.process);
+        Some(Step {
+            info: StepInfo::of_stage(pass.step.stage, Form::Inferred),
+            name: NameId(u32::MAX),
+            start,
+            end,
+            device: Some(first.device),
+            basis: Basis::Kernels,
+            process,
+            annotation_range: (start, end),
+        })
     }
 
     /// The passes of a stage, in order.
@@ -74,6 +114,15 @@ impl Passes {
     /// The rows of the ops of a pass, sorted.
     pub(crate) fn rows(&self, pass: &Pass) -> &[u32] {
         self.rows.get(pass.rows.clone()).unwrap_or_default()
+    }
+
+    /// The ops that belong to no pass, with their rows, sorted by start.
+    pub(crate) fn outside<'a>(&self, trace: &'a Trace) -> impl Iterator<Item = (usize, GpuOp)> + 'a {
+        let mut is_inside = vec![false; trace.gpu_ops.len()];
+        for row in &self.rows {
+            is_inside.get_mut(*row as usize).into_iter().for_each(|inside| *inside = true);
+        }
+        trace.gpu_ops.iter().enumerate().zip(is_inside).filter(|(_, inside)| !inside).map(|(op, _)| op)
     }
 
     /// The ops of a pass with their rows, sorted by start.
@@ -96,7 +145,7 @@ mod tests {
         trace.range("step[EXTEND bs=1 toks=9]", 20..30).launch(21..22).launches("c", 120..130);
         trace.launch(23..24).launches("a", 130..131);
         let trace = trace.finish();
-        let passes = Passes::of(&trace);
+        let passes = Passes::of(&trace, &NameRoles::of(&trace));
         let name = |(_, op): (usize, GpuOp)| trace.names.get(op.name).to_owned();
         let names = |stage| {
             let passes_of_stage = passes.of_stage(stage);
@@ -104,7 +153,9 @@ mod tests {
         };
         assert_eq!(names(Stage::Decode), [["a"], ["b"]], "one pass per device");
         assert_eq!(names(Stage::Prefill), [["c", "a"]]);
+        assert_eq!(passes.outside(&trace).map(name).collect::<Vec<_>>(), ["between"]);
         assert_eq!(passes.stages().collect::<Vec<_>>(), [Stage::Prefill, Stage::Decode]);
-        assert!(Passes::of(&TestTrace::new().kernel("a", 0..1).finish()).is_empty());
+        let other = TestTrace::new().kernel("a", 0..1).finish();
+        assert!(Passes::of(&other, &NameRoles::of(&other)).is_empty());
     }
 }

@@ -26,12 +26,11 @@ const MIN_FOLDED: f64 = 0.9;
 const OUTLIER: f64 = 0.2;
 
 /// The layers of all stages that fold.
-pub(crate) fn stage_layers(trace: &Trace, passes: &Passes) -> Vec<StageLayers> {
+pub(crate) fn stage_layers(trace: &Trace, passes: &Passes, roles: &NameRoles) -> Vec<StageLayers> {
     if passes.is_empty() {
         return Vec::new();
     }
-    let roles = NameRoles::of(trace);
-    let source = Source { trace, passes, roles: &roles };
+    let source = Source { trace, passes, roles };
     passes.stages().filter_map(|stage| StageLayers::of(&source, stage)).collect()
 }
 

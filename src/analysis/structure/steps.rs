@@ -19,7 +19,7 @@ use crate::trace::{Ns, Trace, Window};
 use std::ops::Range;
 
 const TITLE: &str = "Engine steps";
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 12] = [
     "stage",
     "steps",
     "mean_batch_size",
@@ -30,6 +30,8 @@ const COLUMNS: [&str; 10] = [
     "mean_interval_ns",
     "stdev_interval_ns",
     "busy_pct",
+    "found_by",
+    "confidence",
 ];
 
 /// One row per stage. The interval of a step is the time from its start to the start of the next step on its
@@ -37,6 +39,9 @@ const COLUMNS: [&str; 10] = [
 pub(crate) fn steps(context: &Context) -> Section {
     let trace = context.trace;
     let mut steps = context.steps().to_vec();
+    if steps.is_empty() {
+        steps = context.passes().inferred_steps(trace);
+    }
     // If other steps launched work, a step without work is the last one, cut short by the end of the profile.
     if steps.iter().any(|step| step.basis != Basis::Host) {
         steps.retain(|step| step.basis != Basis::Host);
@@ -54,7 +59,7 @@ pub(crate) fn steps(context: &Context) -> Section {
             context.missing(TITLE, &COLUMNS, why, MissingData::Ranges)
         };
     };
-    let mut section = Section::new(TITLE, "ranges that mark steps, and the GPU ops launched in them", &COLUMNS)
+    let mut section = Section::new(TITLE, source_of(first.info.form), &COLUMNS)
         .limit(
             "A step lasts from its first GPU op to the first op of the next step on its device, and counts once per \
              device. The last step, and a serving step before a pause longer than the step, lasts to its last op; the \
@@ -69,6 +74,13 @@ pub(crate) fn steps(context: &Context) -> Section {
     if first.basis == Basis::Host {
         section = section.limit("The trace does not link steps to GPU ops. Step times are those of the host ranges.");
     }
+    if first.info.form == Form::Inferred {
+        section = section.limit(
+            "No annotation marks steps. They are inferred from the order of the kernels: two of LM head, sampling, copy of \
+             the tokens to the host, and embedding mark the end of a step, and at least 80 % of the steps have the same \
+             number of layers. The stage follows from the names of the attention kernels.",
+        );
+    }
     if first.info.form == Form::Word {
         section = section.limit("Steps are ranges whose names contain the word prefill, extend or decode.");
     }
@@ -81,7 +93,7 @@ pub(crate) fn steps(context: &Context) -> Section {
         }
     }
     for (row, stage) in rows.iter().zip(Stage::ALL).filter(|(row, _)| row.times.count() > 0) {
-        section.row(row.values(stage));
+        section.row(row.values(stage, first.info.form));
     }
     section.figure("steps", steps.len());
     let outside = Outside::of(&steps, context);
@@ -89,6 +101,13 @@ pub(crate) fn steps(context: &Context) -> Section {
     section.figure("work_outside_pct", Value::pct(outside.work, outside.all_work));
     section.figure("idle_outside_ns", outside.idle);
     section
+}
+
+fn source_of(form: Form) -> &'static str {
+    match form {
+        Form::Inferred => "the order of the kernels",
+        _ => "ranges that mark steps, and the GPU ops launched in them",
+    }
 }
 
 /// Checks whether the window contains everything that the step launched. True if there is no window.
@@ -170,7 +189,7 @@ impl Row {
         step.info.tokens.into_iter().for_each(|count| self.tokens.add(count));
     }
 
-    fn values(&self, stage: Stage) -> [Value; COLUMNS.len()] {
+    fn values(&self, stage: Stage, form: Form) -> [Value; COLUMNS.len()] {
         let times = self.times.representative();
         let time = |percent| Value::from(interpolate(times.len(), percent, &|index| times.get(index).copied()));
         // One step has no percentiles.
@@ -187,6 +206,8 @@ impl Row {
             intervals.value(),
             intervals.deviation(),
             if self.time > Ns::ZERO { Value::pct(self.busy, self.time) } else { Value::Null },
+            if form == Form::Inferred { "kernel order" } else { "annotation" }.into(),
+            if form == Form::Inferred { "inferred" } else { "proven" }.into(),
         ]
     }
 }
@@ -316,9 +337,31 @@ mod tests {
         // On the device: 5 to 55, 105 to 125, 135 to 165; the last step has no interval.
         assert_eq!(
             rows(&sections, "steps", &COLUMNS),
-            ["extend/prefill 1 2 30 100 - - 100 - 50", "decode 2 3 3 30 30 30 30 - 83.333"]
+            [
+                "extend/prefill 1 2 30 100 - - 100 - 50 annotation proven",
+                "decode 2 3 3 30 30 30 30 - 83.333 annotation proven"
+            ]
         );
         assert_eq!(figure(&sections, "steps", "idle_outside_ns") + figure(&sections, "steps", "work_outside_pct"), 0.0);
+    }
+
+    #[test]
+    fn without_annotations_the_order_of_the_kernels_shows_the_steps() {
+        let layer = ["rms_norm", "gemm_qkv", "paged_attention", "gemm_o", "silu", "gemm_down"];
+        let mut trace = TestTrace::new();
+        for step in 0..5 {
+            let names = [&["embedding"][..], &layer.repeat(6), &["rms_norm", "gemm_head", "argmax"]].concat();
+            for (index, name) in names.iter().enumerate() {
+                let start = step * 500 + index as i64 * 10;
+                trace.kernel(name, start..start + 8);
+            }
+        }
+        let sections = trace.sections();
+        // 40 ops of 8 ns in each step of 500 ns; the last step lasts to its last op, 398 ns: 1,600 / 2,398 ns.
+        let columns = ["stage", "steps", "median_ns", "busy_pct", "found_by", "confidence"];
+        let expected = "decode 5 500 66.722 kernel order inferred";
+        assert_eq!(rows(&sections, "steps", &columns), [expected]);
+        assert_eq!(rows(&sections, "layers", &["stage", "count", "kernels", "steps"]), ["decode 6 6 5"]);
     }
 
     /// Three steps of 20 ns with 10 ns between them, then a pause, then one step of 21 ns.

@@ -28,6 +28,8 @@ pub enum Form {
     Word,
     /// `ProfilerStep#6`, which states no stage.
     Profiler,
+    /// No text: the order of the kernels shows the step.
+    Inferred,
 }
 
 /// The description of a step in an annotation.
@@ -48,7 +50,7 @@ pub struct StepInfo {
 }
 
 impl StepInfo {
-    fn new(stage: Stage, form: Form) -> Self {
+    pub(crate) fn of_stage(stage: Stage, form: Form) -> Self {
         Self { stage, form, batch_size: None, tokens: None, context: None, generation: None }
     }
 
@@ -69,7 +71,7 @@ impl StepInfo {
 fn sglang(text: &str) -> Option<StepInfo> {
     let mut words = text.strip_prefix("step[")?.split(']').next()?.split_ascii_whitespace();
     let mode = words.next().filter(|mode| mode.starts_with(|first: char| first.is_ascii_uppercase()))?;
-    let mut step = StepInfo::new(stage_of_mode(mode), Form::Engine);
+    let mut step = StepInfo::of_stage(stage_of_mode(mode), Form::Engine);
     for (key, value) in words.filter_map(|word| word.split_once('=')) {
         let Ok(value) = value.parse::<u64>() else { continue };
         match key {
@@ -131,7 +133,7 @@ fn vllm(text: &str) -> Option<StepInfo> {
     let after_total = number(rest).and_then(|(_, rest)| rest.strip_prefix('_')).unwrap_or(rest);
     let (context, rest) = group(after_total.strip_prefix("context_")?)?;
     let (generation, _) = group(rest.strip_prefix("_generation_")?)?;
-    let mut step = StepInfo::new(stage_of_counts(context.requests, generation.requests), Form::Engine);
+    let mut step = StepInfo::of_stage(stage_of_counts(context.requests, generation.requests), Form::Engine);
     step.batch_size = Some(context.requests.saturating_add(generation.requests));
     step.tokens = context.tokens.zip(generation.tokens).map(|(context, generation)| context.saturating_add(generation));
     (step.context, step.generation) = (context.sums, generation.sums);
@@ -192,7 +194,7 @@ fn trt_llm(text: &str) -> Option<StepInfo> {
         fields.find(|(_, name)| name.split_ascii_whitespace().eq(what)).map(|(value, _)| value)
     };
     let (context, generation) = (count(["ctx", "reqs"])?, count(["gen", "reqs"])?);
-    let mut step = StepInfo::new(stage_of_counts(context, generation), Form::Engine);
+    let mut step = StepInfo::of_stage(stage_of_counts(context, generation), Form::Engine);
     step.batch_size = Some(context.saturating_add(generation));
     // The tokens of generation requests are not recorded: a request that verifies a draft has more than one.
     step.tokens = count(["ctx", "tokens"]).filter(|_| generation == 0);
@@ -201,7 +203,7 @@ fn trt_llm(text: &str) -> Option<StepInfo> {
 
 fn profiler(text: &str) -> Option<StepInfo> {
     let (number, rest) = number(text.strip_prefix("ProfilerStep#")?)?;
-    (number < u64::MAX && rest.is_empty()).then(|| StepInfo::new(Stage::All, Form::Profiler))
+    (number < u64::MAX && rest.is_empty()).then(|| StepInfo::of_stage(Stage::All, Form::Profiler))
 }
 
 /// A text with a word for a stage. A text with words for two stages is ignored.
@@ -211,7 +213,7 @@ fn word(text: &str) -> Option<StepInfo> {
     let text = Haystack::new(text);
     let mut matches = WORDS.iter().filter(|(word, _)| Needle::new(word).is_some_and(|word| word.is_in(&text)));
     let stage = matches.next()?.1;
-    matches.all(|(_, other)| *other == stage).then(|| StepInfo::new(stage, Form::Word))
+    matches.all(|(_, other)| *other == stage).then(|| StepInfo::of_stage(stage, Form::Word))
 }
 
 #[cfg(test)]

@@ -46,6 +46,8 @@ pub enum Basis {
     Launches,
     /// The host annotation, because no GPU op is known to be launched in it.
     Host,
+    /// The order of the kernels; there is no annotation.
+    Kernels,
 }
 
 /// An annotation of a step in the tree of nested annotations.
@@ -272,7 +274,7 @@ fn step_nodes(nodes: Vec<StepNode>) -> Vec<StepNode> {
 fn is_step(node: &StepNode) -> bool {
     match node.info.form {
         Form::Engine => node.children == 0,
-        Form::Word | Form::Profiler => node.parent.is_none(),
+        Form::Word | Form::Profiler | Form::Inferred => node.parent.is_none(),
     }
 }
 

@@ -1,0 +1,305 @@
+//! Finds the steps of a trace without step annotations, from the order of its kernels. O(ops).
+//!
+//! Between two attention kernels of one step lies always the same: the rest of a layer and the start of the next. Between the
+//! last attention of a step and the first of the next step lie the LM head, sampling, a copy of the tokens to the host, and an
+//! embedding. Each of these is a sign. A step ends where two independent signs agree, and only if at least 80 % of the steps
+//! found so have the same number of layers. Otherwise nothing is found.
+
+use super::kernel_roles::{NameRole, NameRoles};
+use crate::analysis::structure::stages::Stage;
+use crate::rules::signals::{CallKind, Signals};
+use crate::trace::{DeviceId, GpuOp, OpKind, Trace};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The minimum number of layers of a step. A model of fewer layers could be a part of another model.
+const MIN_LAYERS: usize = 4;
+/// The minimum share of steps with the usual number of layers.
+const MIN_EQUAL: f64 = 0.8;
+/// The number of independent signs that must agree.
+const MIN_SIGNS: usize = 2;
+/// Ops after sampling among which the copy of the tokens to the host is searched.
+const MAX_OPS_TO_COPY: usize = 4;
+
+/// One step that was found, as a range of the ops of its device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InferredStep {
+    pub(crate) stage: Stage,
+    /// Rows of its ops, sorted.
+    pub(crate) rows: Vec<u32>,
+}
+
+/// The steps of all devices, device by device.
+pub(crate) fn inferred_steps(trace: &Trace, roles: &NameRoles) -> Vec<InferredStep> {
+    let devices = (0..).map(DeviceId).take(trace.devices.len());
+    devices.flat_map(|device| Lane::of(trace, roles, device).steps()).collect()
+}
+
+/// The ops of one device in the order of their starts.
+struct Lane<'a> {
+    trace: &'a Trace,
+    rows: Vec<u32>,
+    ops: Vec<GpuOp>,
+    roles: Vec<NameRole>,
+}
+
+/// The signs of the end of a step in the ops between two attention kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Signs {
+    /// A sampling kernel after a matrix product.
+    sampling: bool,
+    /// A copy to the host after a matrix product.
+    copy: bool,
+    /// An embedding lookup.
+    embedding: bool,
+    /// Matrix products.
+    products: usize,
+}
+
+impl<'a> Lane<'a> {
+    fn of(trace: &'a Trace, roles: &NameRoles, device: DeviceId) -> Self {
+        let own = || trace.gpu_ops.iter().zip(0_u32..).filter(|(op, _)| op.device == device);
+        let (ops, rows) = own().unzip();
+        let roles = own().map(|(op, _)| roles.get(op.name)).collect();
+        Self { trace, rows, ops, roles }
+    }
+
+    fn role(&self, index: usize) -> NameRole {
+        self.roles.get(index).copied().unwrap_or(NameRole::Elementwise)
+    }
+
+    fn steps(&self) -> Vec<InferredStep> {
+        let anchors = anchors(&self.roles);
+        let boundaries = self.boundaries(&anchors);
+        if boundaries.is_empty() {
+            return Vec::new();
+        }
+        let starts = [0].into_iter().chain(boundaries.iter().copied());
+        let ends = boundaries.iter().copied().chain([self.ops.len()]);
+        let layers = |step: &Range<usize>| {
+            anchors.partition_point(|at| *at < step.end) - anchors.partition_point(|at| *at < step.start)
+        };
+        let mut steps: Vec<(Range<usize>, usize)> =
+            starts.zip(ends).map(|(start, end)| start..end).map(|step| (step.clone(), layers(&step))).collect();
+        let inner = steps.get(1..steps.len() - 1).filter(|inner| !inner.is_empty()).unwrap_or(&steps);
+        let Some(usual) = usual_layers(inner) else { return Vec::new() };
+        // A window may have cut the first and the last step.
+        if self.trace.cut.is_some() {
+            steps = steps.get(1..steps.len() - 1).unwrap_or_default().to_vec();
+        }
+        let whole = steps.into_iter().filter(|(_, layers)| *layers == usual);
+        whole.map(|(step, _)| self.step(step)).collect()
+    }
+
+    fn step(&self, step: Range<usize>) -> InferredStep {
+        InferredStep { stage: self.stage(&step), rows: self.rows.get(step).unwrap_or_default().to_vec() }
+    }
+
+    /// The indices at which a new step begins.
+    fn boundaries(&self, anchors: &[usize]) -> Vec<usize> {
+        let gaps: Vec<Range<usize>> =
+            anchors.windows(2).filter_map(|pair| Some(*pair.first()?..*pair.last()?)).collect();
+        let signs: Vec<Signs> = gaps.iter().map(|gap| self.signs(gap)).collect();
+        let usual_products = most_frequent(signs.iter().map(|signs| signs.products)).unwrap_or_default();
+        // What happens in every second gap or more often happens in each layer.
+        let is_rare =
+            |sign: &dyn Fn(&Signs) -> bool| signs.iter().filter(|signs| sign(signs)).count() * 2 < signs.len();
+        let (sampling, copy) = (is_rare(&|signs| signs.sampling), is_rare(&|signs| signs.copy));
+        let embedding = is_rare(&|signs| signs.embedding);
+        let is_boundary = |signs: &Signs| {
+            let found = [
+                sampling && signs.sampling,
+                copy && signs.copy,
+                embedding && signs.embedding,
+                signs.products > usual_products,
+            ];
+            found.iter().filter(|found| **found).count() >= MIN_SIGNS
+        };
+        let ends = gaps.iter().zip(&signs).filter(|(_, signs)| is_boundary(signs));
+        ends.map(|(gap, _)| self.boundary(gap)).collect()
+    }
+
+    fn signs(&self, gap: &Range<usize>) -> Signs {
+        let mut signs = Signs::default();
+        for index in gap.clone() {
+            match self.role(index) {
+                NameRole::Gemm | NameRole::Experts => signs.products += 1,
+                NameRole::Sampling => signs.sampling |= signs.products > 0,
+                NameRole::Embedding => signs.embedding = true,
+                NameRole::Copy => signs.copy |= signs.products > 0 && self.is_copy_to_host(index),
+                _ => {}
+            }
+        }
+        signs
+    }
+
+    fn is_copy_to_host(&self, index: usize) -> bool {
+        let Some(op) = self.ops.get(index).filter(|op| op.kind == OpKind::Copy) else { return false };
+        let name = self.trace.names.get(op.name);
+        ["DtoH", "Device-to-Host", "Device to Host"].iter().any(|word| name.contains(word))
+    }
+
+    /// The first index after the end of a step in this gap: after sampling, or after the LM head, and after the copy of the
+    /// tokens.
+    fn boundary(&self, gap: &Range<usize>) -> usize {
+        let last = |range: Range<usize>, is: &dyn Fn(NameRole) -> bool| range.rev().find(|index| is(self.role(*index)));
+        let embedding = last(gap.clone(), &|role| role == NameRole::Embedding).unwrap_or(gap.end);
+        let is_head = |role| matches!(role, NameRole::Gemm | NameRole::SplitkReduce | NameRole::Comm);
+        let end = last(gap.clone(), &|role| role == NameRole::Sampling)
+            .or_else(|| last(gap.start..embedding, &is_head))
+            .map_or(gap.start, |index| index + 1);
+        let copy = (end..gap.end.min(end + MAX_OPS_TO_COPY)).find(|index| self.is_copy_to_host(*index));
+        copy.map_or(end, |copy| copy + 1)
+    }
+
+    /// The stage, by the names of the attention kernels. A kernel of both stages tells nothing in a graph replay, because
+    /// engines replay prefill kernels for decode.
+    fn stage(&self, step: &Range<usize>) -> Stage {
+        let signals = Signals::embedded();
+        let is_replayed = |index: usize| {
+            let row = self.rows.get(index).copied().unwrap_or(u32::MAX) as usize;
+            let call = self.trace.gpu_ops.launch(row).and_then(|call| self.trace.calls.get(call.0 as usize));
+            call.is_some_and(|call| signals.call(self.trace.calls.names.get(call.name)) == CallKind::GraphLaunch)
+        };
+        let attention = || step.clone().filter(|index| self.role(*index).is_attention());
+        let name = |index: usize| self.ops.get(index).map_or("", |op| self.trace.names.get(op.name));
+        let has = |is: fn(&str) -> bool| attention().any(|index| is(name(index)));
+        let is_replay = attention().next().is_some_and(is_replayed);
+        match (has(NameRoles::is_prefill_attention), has(NameRoles::is_decode_attention)) {
+            (true, false) if !is_replay => Stage::Prefill,
+            (false, true) => Stage::Decode,
+            _ => Stage::All,
+        }
+    }
+}
+
+/// The index of the first attention op of each layer.
+fn anchors(roles: &[NameRole]) -> Vec<usize> {
+    let mut anchors = Vec::new();
+    let mut has_product_since = true;
+    for (index, role) in roles.iter().enumerate() {
+        if role.is_attention() {
+            if has_product_since {
+                anchors.push(index);
+            }
+            has_product_since = false;
+        }
+        has_product_since |= matches!(role, NameRole::Gemm | NameRole::Experts);
+    }
+    anchors
+}
+
+/// The number of layers that most steps have; `None` if too few have it or if it is too small.
+fn usual_layers(steps: &[(Range<usize>, usize)]) -> Option<usize> {
+    let usual = most_frequent(steps.iter().map(|step| step.1)).filter(|layers| *layers >= MIN_LAYERS)?;
+    let equal = steps.iter().filter(|step| step.1 == usual).count();
+    (equal as f64 >= MIN_EQUAL * steps.len() as f64).then_some(usual)
+}
+
+/// The most frequent value; of equally frequent ones, the smallest.
+fn most_frequent(values: impl Iterator<Item = usize>) -> Option<usize> {
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    values.for_each(|value| *counts.entry(value).or_default() += 1);
+    counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(value, _)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::testing::torch;
+    use crate::trace::testing::TestTrace;
+
+    /// The ops of a trace, repeated one after the other, without ranges and launches.
+    fn repeated(trace: &Trace, times: i64) -> Trace {
+        let mut copy = TestTrace::new();
+        let first = trace.gpu_ops.iter().next().unwrap().start.0;
+        let span = trace.gpu_ops.iter().map(|op| op.end().0).max().unwrap() - first + 1_000_000;
+        for time in 0..times {
+            for op in trace.gpu_ops.iter() {
+                let start = op.start.0 - first + time * span;
+                copy.stream(op.stream).op(trace.names.get(op.name), op.kind, start..start + op.duration.0, None);
+            }
+        }
+        copy.finish()
+    }
+
+    fn found(trace: &Trace) -> Vec<(Stage, usize)> {
+        let steps = inferred_steps(trace, &NameRoles::of(trace));
+        steps.iter().map(|step| (step.stage, step.rows.len())).collect()
+    }
+
+    /// The number of steps and their ops from an independent program (`oracles/inference/repeated_steps.json`). Ops at
+    /// the edges of a step may count for the step before or after it.
+    #[test]
+    fn five_repetitions_of_a_shared_trace_are_five_steps() {
+        for (name, stage, ops) in [
+            ("sglang_qwen3_30b_b300_decode", Stage::Decode, 718),
+            ("sglang_qwen3_30b_mi300_decode", Stage::Decode, 805),
+            ("sglang_qwen3_8b_mi300_decode", Stage::Decode, 558),
+            ("sglang_qwen3_8b_mi300_extend", Stage::Prefill, 534),
+            ("vllm_mi300_decode_full_graph", Stage::Decode, 434),
+            ("vllm_mi300_piecewise_graph", Stage::All, 423),
+            ("vllm_b200_eager_prefill", Stage::Prefill, 929),
+        ] {
+            let Some(trace) = torch(&format!("{name}.trace.json.gz")) else { return };
+            let found = found(&repeated(&trace, 5));
+            assert_eq!(found.len(), 5, "{name}: {found:?}");
+            for (found_stage, found_ops) in &found {
+                assert_eq!(*found_stage, stage, "{name}");
+                assert!(found_ops.abs_diff(ops) <= ops / 20, "{name}: {found:?}");
+            }
+            assert_eq!(found.iter().map(|step| step.1).sum::<usize>(), trace.gpu_ops.len() * 5, "{name}");
+        }
+    }
+
+    /// Traces of training, of vision models and of encoders have no steps of a server. One step alone cannot be told from
+    /// a part of one.
+    #[test]
+    fn traces_without_repeated_steps_have_none() {
+        for name in [
+            "particle_transformer_a100.pt",
+            "resnet50_v100_torch1.9.pt",
+            "train_a100_rank3of8",
+            "h100_nvl_small.pt",
+            "nccl_metadata_a100",
+            "hf_qwen1.5_0.5b_h100",
+            "sglang_qwen3_30b_b300_decode",
+            "vllm_mi300_graph_capture.pt",
+        ] {
+            let Some(trace) = torch(&format!("{name}.trace.json.gz")) else { return };
+            assert_eq!(found(&trace), [], "{name}");
+        }
+    }
+
+    const LAYER: [&str; 6] = ["rms_norm", "gemm_qkv", "paged_attention", "gemm_o", "silu", "gemm_down"];
+
+    fn steps_of(layers: &[usize], tail: &[&str]) -> Vec<(Stage, usize)> {
+        let mut trace = TestTrace::new();
+        let mut now = 0;
+        for count in layers {
+            let names = [&["embedding"][..], &LAYER.repeat(*count), tail].concat();
+            for name in names {
+                trace.kernel(name, now..now + 5);
+                now += 10;
+            }
+        }
+        found(&trace.finish())
+    }
+
+    #[test]
+    fn steps_end_after_the_copy_of_the_sampled_tokens() {
+        let tail = ["rms_norm", "gemm_head", "argmax", "Memcpy DtoH (Device -> Pinned)"];
+        assert_eq!(steps_of(&[8; 4], &tail), vec![(Stage::Decode, 53); 4]);
+    }
+
+    #[test]
+    fn a_step_that_the_capture_cut_is_left_out() {
+        assert_eq!(steps_of(&[3, 8, 8, 8], &["rms_norm", "gemm_head", "argmax"]), vec![(Stage::Decode, 52); 3]);
+    }
+
+    #[test]
+    fn steps_of_different_depth_are_no_steps() {
+        assert_eq!(steps_of(&[8, 5, 7, 8, 4, 6], &["rms_norm", "gemm_head", "argmax"]), []);
+        assert_eq!(steps_of(&[2; 20], &["rms_norm", "gemm_head", "argmax"]), [], "blocks of two layers");
+    }
+}
