@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod blocking_site_tests;
 mod chrome_trace;
+#[cfg(test)]
+mod late_code_tests;
 mod named_windows;
 mod window;
 mod window_cache;
@@ -17,10 +19,10 @@ pub use named_windows::{NamedWindow, WindowGroup, named_windows};
 pub use window::{strips, text as text_of_window, window, window_in, window_text};
 pub use window_cache::WindowCache;
 
-pub use crate::analysis::host::drains::costly_drains;
-
 use crate::analysis::categories;
 use crate::analysis::context::Reused;
+use crate::analysis::host::drains::costly_drains;
+use crate::analysis::host::late_gaps::late_intervals;
 use crate::analysis::index::WindowSegments;
 use crate::analysis::kernels;
 use crate::analysis::kernels::one_kernel::{OneKernel, Sharing};
@@ -32,13 +34,20 @@ use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::summary::Summary;
 use crate::analysis::triage::{self, ServerArgs, Stage};
 use crate::analysis::{self, Groups, add_sections, first_results};
-use crate::input::{Imported, folder};
+use crate::input::{CodeSearch, Imported, folder};
 use crate::json::from_json;
 use crate::ordering;
 use crate::report::{Report, foreign};
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phase_map, looks_like_rules};
 use crate::trace::{Ns, Trace, Window};
 use crate::{Error, Result};
+
+/// The times whose code a second reading of the file looks up: costly blocking calls, and intervals in which a launching
+/// thread was late. `None` if none of them costs much.
+pub fn code_search(trace: &Trace) -> Option<CodeSearch> {
+    let search = CodeSearch { blocking: costly_drains(trace), late: late_intervals(trace) };
+    (search != CodeSearch::default()).then_some(search)
+}
 
 /// The content of an imported file.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use super::communication::collectives;
 use super::context::Context;
 use super::findings;
 use super::hardware::counters;
-use super::host::{barriers, idle, launch_latency};
+use super::host::{barriers, idle, idle_blame, launch_latency};
 use super::inference::{graph_coverage, layers};
 use super::kernels::{copies, top_kernels};
 use super::section::{Section, Sections};
@@ -19,7 +19,7 @@ type Answer = fn(&Context) -> Section;
 
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
-    let answers: [(&str, Answer); 23] = [
+    let answers: [(&str, Answer); 24] = [
         ("kernels_by_pid", top_kernels::kernels_by_pid),
         ("sync", barriers::sync),
         ("sync_by_pid", barriers::sync_by_pid),
@@ -40,6 +40,7 @@ pub fn explain(context: &Context) -> Sections {
         ("roofline", counters::roofline),
         ("gpu_idle", idle::gpu_idle),
         ("gpu_idle_gaps", idle::gpu_idle_gaps),
+        ("idle_blame", idle_blame::idle_blame),
         ("copy_engine_events", copies::copy_engine_events),
         ("stream_overlap", streams::stream_overlap),
         ("timeline_events", longest_events::timeline_events),

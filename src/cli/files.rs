@@ -34,19 +34,16 @@ pub(super) fn open(path: &Path) -> Result<Opened> {
     session::open(&label, import(path, &label, Reader::new(&label))?)
 }
 
-/// Like [`open`], and looks up the code of the blocking calls that drained a GPU, if they cost much. For that a file is read a second
-/// time; a pipe cannot be.
+/// Like [`open`], and looks up the code that a GPU waited for: around blocking calls and late launches, if they cost much. For
+/// that a file is read a second time; a pipe cannot be.
 pub(super) fn open_with_sites(path: &Path) -> Result<Opened> {
     let mut opened = open(path)?;
     if let Opened::Trace(trace) = &mut opened
         && path.is_file()
+        && let Some(search) = session::code_search(trace)
+        && let Imported::Trace(found) = import(path, &label(path), Reader::for_code(trace, &search))?
     {
-        let calls = session::costly_drains(trace);
-        if !calls.is_empty()
-            && let Imported::Trace(found) = import(path, &label(path), Reader::for_blocking_sites(trace, &calls))?
-        {
-            trace.blocking_sites = found.blocking_sites;
-        }
+        (trace.blocking_sites, trace.late_code) = (found.blocking_sites, found.late_code);
     }
     Ok(opened)
 }

@@ -46,7 +46,7 @@ pub use gunzip::Unpacker;
 pub(crate) use sniff::too_large_to_gunzip;
 pub use sniff::{NVLINK_SERIES_HEADER, nsys_rep_error};
 
-use crate::trace::{BlockedTime, ProblemKind, Process, Thread, Trace};
+use crate::trace::{HostInterval, ProblemKind, Process, Thread, Trace};
 use crate::{Error, Result};
 use gpu_trace_csv::GpuTraceReader;
 use gpuprism_scan::split::{End, Sink, Splitter};
@@ -72,11 +72,19 @@ pub struct Reader {
     format: FormatReader,
 }
 
-/// The input of [`Reader::for_blocking_sites`].
+/// The times whose code a second reading of the file looks up. See [`crate::session::code_search`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CodeSearch {
+    /// Blocking calls, sorted: [`Trace::blocking_sites`].
+    pub blocking: Vec<HostInterval>,
+    /// Intervals in which a launching thread was late, sorted; those of one thread do not overlap: [`Trace::late_code`].
+    pub late: Vec<HostInterval>,
+}
+
+/// The input of [`Reader::for_code`].
 #[derive(Debug)]
 struct SiteSearch {
-    /// Sorted.
-    calls: Vec<BlockedTime>,
+    code: CodeSearch,
     processes: Vec<Process>,
     threads: Vec<Thread>,
 }
@@ -123,10 +131,10 @@ impl Reader {
     }
 
     /// Creates a reader for the second reading of the file of `trace`: it returns a trace that has only
-    /// [`Trace::blocking_sites`], those of `calls`, which are sorted.
-    pub fn for_blocking_sites(trace: &Trace, calls: &[BlockedTime]) -> Self {
+    /// [`Trace::blocking_sites`] and [`Trace::late_code`], those of `code`.
+    pub fn for_code(trace: &Trace, code: &CodeSearch) -> Self {
         let site_search =
-            SiteSearch { calls: calls.to_vec(), processes: trace.processes.clone(), threads: trace.threads.clone() };
+            SiteSearch { code: code.clone(), processes: trace.processes.clone(), threads: trace.threads.clone() };
         Self { site_search: Some(site_search), ..Self::new(&trace.label) }
     }
 
@@ -349,9 +357,9 @@ impl Importer {
         Self { unpacker: Unpacker::default(), reader: Reader::with_code(label) }
     }
 
-    /// Like [`Reader::for_blocking_sites`].
-    pub fn for_blocking_sites(trace: &Trace, calls: &[BlockedTime]) -> Self {
-        Self { unpacker: Unpacker::default(), reader: Reader::for_blocking_sites(trace, calls) }
+    /// Like [`Reader::for_code`].
+    pub fn for_code(trace: &Trace, code: &CodeSearch) -> Self {
+        Self { unpacker: Unpacker::default(), reader: Reader::for_code(trace, code) }
     }
 
     /// Like [`Reader::gpu_ops_only`].

@@ -1,11 +1,11 @@
 //! Tests of the second reading of a file, which finds the code of blocking calls.
 
-use super::costly_drains;
+use super::code_search;
 use crate::analysis::context::Context;
 use crate::analysis::host::barriers;
 use crate::analysis::testing::{import, rows_of};
 use crate::input::Importer;
-use crate::trace::{BlockedTime, Ns, ThreadId, Trace, Window};
+use crate::trace::{HostInterval, Ns, ThreadId, Trace, Window};
 
 /// Two kernels with a drain of 900 us between them: `cudaStreamSynchronize` from 100 to 1002 us on thread 9. `code` are further
 /// events. As in Kineto files, code is listed before the calls.
@@ -41,10 +41,10 @@ fn code(category: &str, name: &str, tid: u32, start: u32, end: u32) -> String {
 /// Reads the trace, and its file a second time. `split` is the end of the first chunk.
 fn located(text: &str, split: usize) -> Trace {
     let mut trace = import(Importer::new("t.json"), text.as_bytes());
-    let calls = costly_drains(&trace);
-    assert_eq!(calls, [BlockedTime { thread: ThreadId(0), start: Ns(100_000), end: Ns(1_002_000) }]);
+    let search = code_search(&trace).unwrap();
+    assert_eq!(search.blocking, [HostInterval { thread: ThreadId(0), start: Ns(100_000), end: Ns(1_002_000) }]);
     let (first, second) = text.as_bytes().split_at(split);
-    let mut importer = Importer::for_blocking_sites(&trace, &calls);
+    let mut importer = Importer::for_code(&trace, &search);
     importer.feed(first).unwrap();
     trace.blocking_sites = import(importer, second).blocking_sites;
     trace

@@ -12,14 +12,14 @@ use super::{NONE, Ns, ThreadId};
 /// the time of the search.
 pub const MAX_LOCATED_CALLS: usize = 1_000;
 
-/// The time in which a call blocked its thread.
+/// A time interval on a host thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BlockedTime {
+pub struct HostInterval {
     /// The thread.
     pub thread: ThreadId,
-    /// Start of the call.
+    /// Start.
     pub start: Ns,
-    /// End of the call.
+    /// End.
     pub end: Ns,
 }
 
@@ -65,7 +65,7 @@ pub struct SiteId(u32);
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct BlockingSites {
     /// Sorted, with an index into `sites`; without calls for which neither op nor frame was found.
-    calls: Vec<(BlockedTime, SiteId)>,
+    calls: Vec<(HostInterval, SiteId)>,
     /// Distinct.
     sites: Vec<BlockingSite>,
 }
@@ -84,7 +84,7 @@ impl BlockingSites {
     }
 
     /// Adds a call. Calls must be added sorted.
-    pub(crate) fn add(&mut self, call: BlockedTime, site: BlockingSite) {
+    pub(crate) fn add(&mut self, call: HostInterval, site: BlockingSite) {
         let row = self.sites.iter().position(|known| *known == site).unwrap_or_else(|| {
             self.sites.push(site);
             self.sites.len() - 1

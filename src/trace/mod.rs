@@ -11,6 +11,7 @@ mod columns;
 mod correlation;
 mod database_info;
 mod import_problems;
+mod late_code;
 mod matrix_products;
 mod names;
 mod op_rows;
@@ -22,11 +23,12 @@ pub(crate) mod testing;
 mod time;
 mod window;
 
-pub use blocking_sites::{BlockedTime, BlockingSite, BlockingSites, MAX_LOCATED_CALLS, SiteId};
+pub use blocking_sites::{BlockingSite, BlockingSites, HostInterval, MAX_LOCATED_CALLS, SiteId};
 pub use category_evidence::{CategoryEvidence, CategorySource, EvidenceByName};
 pub use code::{Annotation, FrameIds, HostCode, NONE};
 pub use database_info::{DatabaseInfo, TableInfo};
 pub use import_problems::{ImportProblem, ImportProblems, ProblemKind};
+pub use late_code::{CodeTime, LateCode, MAX_LATE_INTERVALS};
 pub use matrix_products::{MatrixProduct, Precision};
 pub use names::{NameId, Names};
 pub use op_rows::{DeviceId, OpRows};
@@ -159,6 +161,8 @@ pub struct Trace {
     pub code: Option<Box<HostCode>>,
     /// The code around the blocking calls that drained a GPU, if it was looked up.
     pub blocking_sites: Arc<BlockingSites>,
+    /// The code on launching threads while a GPU waited, if it was looked up.
+    pub late_code: Arc<LateCode>,
     /// Events that were counted but not stored.
     pub events: EventCounts,
     /// Evidence of the serving engine.

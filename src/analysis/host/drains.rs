@@ -9,14 +9,14 @@ use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::time::gaps::GapSweep;
 use crate::analysis::time::work::each_work;
 use crate::ordering::sorted_indices;
-use crate::trace::{BlockedTime, Format, MAX_LOCATED_CALLS, Ns, Trace};
+use crate::trace::{Format, HostInterval, MAX_LOCATED_CALLS, Ns, Trace};
 
 /// Drains below this share of a GPU's busy time are not looked up: no finding mentions them.
 const MIN_SHARE: f64 = 0.001;
 
 /// The calls whose code is to be looked up, sorted; the costliest if there are more than [`MAX_LOCATED_CALLS`]. Empty if the
 /// format records no code, or if the drains cost too little to be mentioned.
-pub fn costly_drains(trace: &Trace) -> Vec<BlockedTime> {
+pub fn costly_drains(trace: &Trace) -> Vec<HostInterval> {
     if trace.format != Format::TorchProfiler || trace.calls.is_empty() {
         return Vec::new();
     }
@@ -29,8 +29,8 @@ pub fn costly_drains(trace: &Trace) -> Vec<BlockedTime> {
     let cost = |index: usize| drains.get(index).map(|(_, cost)| std::cmp::Reverse(*cost));
     let order = sorted_indices(drains.len(), &|a, b| cost(a).cmp(&cost(b)));
     let costliest = order.iter().take(MAX_LOCATED_CALLS).filter_map(|index| drains.get(*index));
-    let mut calls: Vec<BlockedTime> =
-        costliest.map(|(call, _)| BlockedTime { thread: call.thread, start: call.start, end: call.end }).collect();
+    let mut calls: Vec<HostInterval> =
+        costliest.map(|(call, _)| HostInterval { thread: call.thread, start: call.start, end: call.end }).collect();
     calls.sort_unstable();
     calls.dedup();
     calls

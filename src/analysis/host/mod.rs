@@ -4,6 +4,7 @@
 //! - [`latencies`], [`launch_latency`]: time from the return of a launch call to the start of its kernel.
 //! - [`launched_work`]: the GPU time window of the work that a range of the host launched.
 //! - [`idle`], [`idle_cause`]: idle time of each device, and its cause.
+//! - [`late_gaps`], [`idle_blame`]: what the launching thread did while a GPU waited for it.
 //! - [`launch_gaps`]: late gaps around graph replays and in eager work.
 //! - [`blocking_calls`], [`barriers`]: calls that block a thread, and the GPU idle time they cause.
 //! - [`drains`]: the calls whose code is worth a second reading of the file.
@@ -13,7 +14,9 @@ pub mod blocking_calls;
 pub mod calls;
 pub mod drains;
 pub mod idle;
+pub mod idle_blame;
 pub mod idle_cause;
+pub mod late_gaps;
 pub mod latencies;
 pub mod launch_gaps;
 pub mod launch_latency;

@@ -3,9 +3,10 @@
 //! Only CPU ops and Python frames are parsed, and of them only name, thread and times. Cost: O(log n) for each of them, with n
 //! calls, plus O(1) for each call that it contains.
 
+use super::late_code::LateCodeSearch;
 use super::{Class, Fields, TorchReader, UNKNOWN_PID, Wanted};
 use crate::input::SiteSearch;
-use crate::trace::{BlockedTime, BlockingSite, BlockingSites, Ns};
+use crate::trace::{BlockingSite, BlockingSites, HostInterval, Ns};
 use gpuprism_scan::json::unescape;
 use memchr::memmem;
 
@@ -19,7 +20,7 @@ pub(super) struct BlockingSiteSearch {
 /// What was found around one call.
 #[derive(Debug)]
 struct Found {
-    call: BlockedTime,
+    call: HostInterval,
     op: Option<Enclosing>,
     /// An op whose name begins with an underscore.
     internal_op: Option<Enclosing>,
@@ -37,14 +38,14 @@ struct Enclosing {
 }
 
 impl BlockingSiteSearch {
-    fn new(calls: &[BlockedTime]) -> Self {
+    fn new(calls: &[HostInterval]) -> Self {
         let found =
-            |call: &BlockedTime| Found { call: *call, op: None, internal_op: None, frame: None, torch_frame: None };
+            |call: &HostInterval| Found { call: *call, op: None, internal_op: None, frame: None, torch_frame: None };
         Self { calls: calls.iter().map(found).collect() }
     }
 
     /// Adds a CPU op or Python frame. `name` is its raw JSON text. Frames without a file, such as built-in methods, are skipped.
-    fn add(&mut self, time: BlockedTime, class: Class, name: &[u8]) {
+    fn add(&mut self, time: HostInterval, class: Class, name: &[u8]) {
         if class != Class::PythonFrame && memmem::find(name, b"::_").is_some() {
             self.add_to(time, name, &|found| &mut found.internal_op);
         } else if class != Class::PythonFrame {
@@ -57,8 +58,8 @@ impl BlockingSiteSearch {
     }
 
     /// An event contains a call if the call begins in it: some traces round the ends of events to microseconds.
-    fn add_to(&mut self, time: BlockedTime, name: &[u8], slot: &dyn Fn(&mut Found) -> &mut Option<Enclosing>) {
-        let BlockedTime { thread, start, end } = time;
+    fn add_to(&mut self, time: HostInterval, name: &[u8], slot: &dyn Fn(&mut Found) -> &mut Option<Enclosing>) {
+        let HostInterval { thread, start, end } = time;
         let first = self.calls.partition_point(|found| (found.call.thread, found.call.start) < (thread, start));
         let calls = self.calls.iter_mut().skip(first);
         for found in calls.take_while(|found| found.call.thread == thread && found.call.start < end) {
@@ -97,7 +98,7 @@ fn is_torch_frame(name: &[u8]) -> bool {
 }
 
 impl TorchReader {
-    /// Makes this reader find sites instead of reading the trace. Threads get the same ids as in the trace.
+    /// Makes this reader find code instead of reading the trace. Threads get the same ids as in the trace.
     pub(in crate::input) fn search_sites(&mut self, search: SiteSearch) {
         for process in &search.processes {
             self.builder.process(UNKNOWN_PID, &process.name);
@@ -105,7 +106,8 @@ impl TorchReader {
         for thread in &search.threads {
             self.builder.thread(thread.process, thread.tid);
         }
-        self.site_search = Some(BlockingSiteSearch::new(&search.calls));
+        self.site_search = Some(BlockingSiteSearch::new(&search.code.blocking));
+        self.late_code = LateCodeSearch::new(&search.code.late);
     }
 
     pub(super) fn event_of_search(&mut self, text: &[u8]) {
@@ -119,8 +121,9 @@ impl TorchReader {
         match class {
             _ if is_searched(class) => {
                 let (Some((start, duration)), Some(name)) = (fields.plausible_times(), fields.name) else { return };
-                let time = BlockedTime { thread: self.thread_of(&fields), start, end: start.after(duration) };
+                let time = HostInterval { thread: self.thread_of(&fields), start, end: start.after(duration) };
                 self.site_search.iter_mut().for_each(|search| search.add(time, class, name));
+                self.late_code.add(time, class, name);
             }
             // Other annotations of torch 1.9 begin like its CPU ops.
             Class::Annotation { .. } => {}

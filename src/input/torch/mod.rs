@@ -23,6 +23,7 @@ mod blocking_sites;
 mod code;
 #[cfg(test)]
 mod code_tests;
+mod late_code;
 mod matrix_products;
 mod messages;
 mod templates;
@@ -68,6 +69,7 @@ pub(super) struct TorchReader {
     gpu_ops_only: bool,
     /// Set in a second reading of the file, which only finds the code around some calls.
     site_search: Option<blocking_sites::BlockingSiteSearch>,
+    late_code: late_code::LateCodeSearch,
     /// Number of list elements that have a `ph`. If there are none, the file is not a trace.
     pub(super) events: u64,
 }
@@ -512,6 +514,7 @@ impl TorchReader {
             device.name = properties.map(|properties| properties.name.clone()).unwrap_or_default();
         }
         self.builder.trace.blocking_sites = Arc::new(self.found_sites());
+        self.builder.trace.late_code = Arc::new(std::mem::take(&mut self.late_code).finish());
         let mut trace = self.builder.finish();
         if !self.message_ranges.is_empty() {
             messages::join(&mut trace, self.message_ranges);

@@ -1,0 +1,168 @@
+//! What the launching thread did while a GPU waited for its next launch: self time by Python function, with the CPU op that took
+//! most of it. From the late gaps and [`crate::trace::LateCode`]; one sweep over the GPU ops.
+
+use super::idle_cause::IdleCause;
+use super::late_gaps::{LateGap, late_gaps};
+use crate::analysis::context::Context;
+use crate::analysis::section::{Section, Value};
+use crate::ordering;
+use crate::trace::{CodeTime, Format, LateCode, NameId, Ns};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+
+const TITLE: &str = "Host code while the GPU waited";
+const COLUMNS: [&str; 9] =
+    ["function", "file", "line", "cpu_op", "class", "total_ms", "ms_per_step", "share_pct", "gaps"];
+/// The number of rows that are shown.
+const MAX_ROWS: usize = 200;
+/// The function of the time after the launch call returned.
+const LATENCY: &str = "(launch latency)";
+/// The function of gaps that were not looked up, and of time outside of Python functions and CPU ops.
+const UNKNOWN: &str = "(no code found)";
+
+/// One row per function and class of gap, and rows for the time that no function explains. They add up to the late time.
+pub(crate) fn idle_blame(context: &Context) -> Section {
+    let code = &context.trace.late_code;
+    if code.is_empty() {
+        return missing(context);
+    }
+    let (gaps, _) = late_gaps(context);
+    let mut sums = Sums::default();
+    gaps.iter().for_each(|gap| sums.add(gap, code));
+    let mut rows: Vec<(Key, Blame)> = sums.0.into_iter().collect();
+    let all = rows.iter().fold(Ns::ZERO, |sum, (_, blame)| sum + blame.time);
+    ordering::sort_by_key(&mut rows, |(key, blame)| (std::cmp::Reverse(blame.time), *key));
+    let mut section = Section::new(TITLE, "idle gaps before late launches, and the Python functions and CPU ops of the launching thread", &COLUMNS)
+        .limit("A function has the time in which it was innermost. Built-in functions count for their caller. The CPU op is the one that took most of that time.")
+        .limit("host_late: the host launched the next op too late. drained: it did so because it had waited until the GPU was empty.")
+        .limit("Profiling slows Python, with stacks in particular: without the profiler these times are shorter. Compare with a capture without stacks before changing code.");
+    let steps = context.steps().len();
+    section.figure("late_ms", Value::ms(all));
+    section.figure("steps", steps);
+    for (key, blame) in &rows {
+        section.row(blame.values(*key, code, all, steps));
+    }
+    section.truncate(MAX_ROWS);
+    section
+}
+
+fn missing(context: &Context) -> Section {
+    if context.trace.format != Format::TorchProfiler {
+        let why = "This format does not record the code of the host.";
+        return Section::missing(TITLE, &COLUMNS, why, "torch.profiler.profile(..., with_stack=True)");
+    }
+    let why = "The GPU waited less than 1 % of the time for late launches, or the file was not read a second time for the code.";
+    Section::missing(TITLE, &COLUMNS, why, "")
+}
+
+/// What a time is blamed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Key {
+    code: CodeKey,
+    is_drained: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum CodeKey {
+    Function(NameId),
+    /// A CPU op outside of Python functions.
+    Op(NameId),
+    AfterLaunch,
+    Unknown,
+}
+
+#[derive(Debug, Default)]
+struct Blame {
+    time: Ns,
+    gaps: u64,
+    /// Time by CPU op.
+    ops: Vec<(NameId, Ns)>,
+}
+
+#[derive(Debug, Default)]
+struct Sums(HashMap<Key, Blame, RandomState>);
+
+impl Sums {
+    fn add(&mut self, gap: &LateGap, code: &LateCode) {
+        let is_drained = gap.cause == IdleCause::Drained;
+        self.add_time(Key { code: CodeKey::AfterLaunch, is_drained }, gap.latency);
+        let Some(interval) = gap.interval else { return };
+        let mut rest = interval.end.since(interval.start);
+        let times = code.of(interval).unwrap_or_default();
+        let mut functions: Vec<Key> = Vec::new();
+        for CodeTime { function, op, time } in times {
+            let code = match (function, op) {
+                (Some(function), _) => CodeKey::Function(*function),
+                (None, Some(op)) => CodeKey::Op(*op),
+                (None, None) => continue,
+            };
+            let key = Key { code, is_drained };
+            let blame = self.0.entry(key).or_default();
+            blame.time += *time;
+            blame.gaps += u64::from(!functions.contains(&key));
+            functions.push(key);
+            op.iter().for_each(|op| blame.add_op(*op, *time));
+            rest = rest.since(*time);
+        }
+        self.add_time(Key { code: CodeKey::Unknown, is_drained }, rest);
+    }
+
+    fn add_time(&mut self, key: Key, time: Ns) {
+        if time > Ns::ZERO {
+            let blame = self.0.entry(key).or_default();
+            blame.time += time;
+            blame.gaps += 1;
+        }
+    }
+}
+
+impl Blame {
+    fn add_op(&mut self, op: NameId, time: Ns) {
+        match self.ops.iter_mut().find(|(known, _)| *known == op) {
+            Some((_, sum)) => *sum += time,
+            None => self.ops.push((op, time)),
+        }
+    }
+
+    fn values(&self, key: Key, code: &LateCode, all: Ns, steps: usize) -> [Value; COLUMNS.len()] {
+        let place = match key.code {
+            CodeKey::Function(name) => Place::parse(code.functions.get(name)),
+            CodeKey::AfterLaunch => Place { function: LATENCY, ..Place::default() },
+            CodeKey::Unknown => Place { function: UNKNOWN, ..Place::default() },
+            CodeKey::Op(_) => Place::default(),
+        };
+        let op = self.ops.iter().max_by_key(|(_, time)| *time).map(|(op, _)| code.ops.get(*op));
+        let per_step = (steps > 0).then(|| self.time.0 as f64 / 1e6 / steps as f64);
+        [
+            place.function.into(),
+            place.file.into(),
+            place.line.into(),
+            op.unwrap_or_default().into(),
+            if key.is_drained { IdleCause::Drained } else { IdleCause::HostLate }.word().into(),
+            Value::ms(self.time),
+            per_step.into(),
+            Value::pct(self.time, all),
+            self.gaps.into(),
+        ]
+    }
+}
+
+/// The parts of `path/file.py(12): function`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Place<'a> {
+    function: &'a str,
+    file: &'a str,
+    line: Option<u64>,
+}
+
+impl<'a> Place<'a> {
+    fn parse(text: &'a str) -> Self {
+        let parts = text.split_once("): ").and_then(|(place, function)| {
+            let (path, line) = place.rsplit_once('(')?;
+            Some((path, line.parse().ok()?, function))
+        });
+        let Some((path, line, function)) = parts else { return Self { function: text, ..Self::default() } };
+        let installed = ["site-packages/", "dist-packages/"].iter().find_map(|folder| path.rsplit_once(folder));
+        Self { function, file: installed.map_or(path, |(_, path)| path), line: Some(line) }
+    }
+}

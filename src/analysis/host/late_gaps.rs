@@ -1,0 +1,80 @@
+//! The idle gaps of a GPU in which the host was late, with the time in which the launching thread did something else. One
+//! sweep over the GPU ops. The rules are those of [`idle_cause`](super::idle_cause).
+
+use super::blocking_calls::BlockingCalls;
+use super::idle_cause::{CauseRules, IdleCause, IdleTimes};
+use crate::analysis::classified::ClassifiedTrace;
+use crate::analysis::time::gaps::GapSweep;
+use crate::analysis::time::work::each_work;
+use crate::ordering::sorted_indices;
+use crate::trace::{Format, HostInterval, MAX_LATE_INTERVALS, Ns, Trace};
+
+/// Late launches below this share of the GPU's time are not looked up.
+const MIN_SHARE: f64 = 0.01;
+
+/// A gap in which the host was late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LateGap {
+    /// The index of the device.
+    pub(crate) device: usize,
+    /// [`IdleCause::HostLate`] or [`IdleCause::Drained`].
+    pub(crate) cause: IdleCause,
+    /// The part of the gap before the launch call returned, on its thread; `None` if it is empty.
+    pub(crate) interval: Option<HostInterval>,
+    /// The part of the gap after the launch call returned that has the same cause.
+    pub(crate) latency: Ns,
+}
+
+/// All gaps in which the host was late, and the time from the first to the last op of all devices together.
+pub(crate) fn late_gaps(classified: &ClassifiedTrace) -> (Vec<LateGap>, Ns) {
+    let trace = classified.trace;
+    let blocking = BlockingCalls::of(classified);
+    let rules = CauseRules::new(classified, &blocking);
+    let mut sweep = GapSweep::new(trace);
+    let mut idle = vec![IdleTimes::new(); trace.devices.len()];
+    let mut gaps: Vec<LateGap> = Vec::new();
+    each_work(classified, &mut |work| {
+        let Some(gap) = sweep.add(&work) else { return };
+        let Some(parts) = idle.get_mut(gap.device).and_then(|idle| idle.add(&rules, &gap)) else { return };
+        let [(cause, before), (after_cause, after)] = parts.0;
+        if !matches!(cause, IdleCause::HostLate | IdleCause::Drained) {
+            return;
+        }
+        let call = trace.gpu_ops.launch(gap.next_row).and_then(|call| trace.calls.get(call.0 as usize));
+        let (start, end) = (gap.start, gap.start.after(before));
+        let interval = call.filter(|_| end > start).map(|call| HostInterval { thread: call.thread, start, end });
+        let latency = if after_cause == cause { after } else { Ns::ZERO };
+        gaps.push(LateGap { device: gap.device, cause, interval, latency });
+    });
+    for gap in &mut gaps {
+        // A host that is never ahead is late, with or without the blocking calls.
+        if idle.get(gap.device).is_some_and(|idle| !idle.is_host_ever_ahead()) {
+            gap.cause = IdleCause::HostLate;
+        }
+    }
+    let spans = sweep.devices.iter().flatten().map(|device| device.last.since(device.first));
+    (gaps, spans.fold(Ns::ZERO, |sum, span| sum + span))
+}
+
+/// The intervals whose code is to be looked up, sorted; the longest if there are more than [`MAX_LATE_INTERVALS`]. Intervals of
+/// one thread do not overlap. Empty if the format records no code, or if the host was late for less than 1 % of the time.
+pub fn late_intervals(trace: &Trace) -> Vec<HostInterval> {
+    if trace.format != Format::TorchProfiler || trace.calls.is_empty() {
+        return Vec::new();
+    }
+    let (gaps, span) = late_gaps(&ClassifiedTrace::new(trace));
+    let intervals: Vec<HostInterval> = gaps.iter().filter_map(|gap| gap.interval).collect();
+    let length = |interval: &HostInterval| interval.end.since(interval.start);
+    let late = intervals.iter().map(length).fold(Ns::ZERO, |sum, length| sum + length);
+    if (late.0 as f64) < MIN_SHARE * span.0 as f64 {
+        return Vec::new();
+    }
+    let rank = |index: usize| intervals.get(index).map(|interval| std::cmp::Reverse(length(interval)));
+    let order = sorted_indices(intervals.len(), &|a, b| rank(a).cmp(&rank(b)));
+    let mut longest: Vec<HostInterval> =
+        order.into_iter().take(MAX_LATE_INTERVALS).filter_map(|index| intervals.get(index).copied()).collect();
+    longest.sort_unstable();
+    // One thread may launch on several devices, which wait for it at the same time.
+    longest.dedup_by(|next, kept| next.thread == kept.thread && next.start < kept.end);
+    longest
+}

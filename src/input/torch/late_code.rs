@@ -1,0 +1,177 @@
+//! Finds the code that ran in intervals of host threads, in a second reading of the file: [`crate::trace::LateCode`].
+//!
+//! An event is kept for each interval that it overlaps: O(log n) for an event and n intervals, plus O(1) for each overlap.
+//! At most [`MAX_EVENTS`] are kept; the code of an interval with a lost event is unknown.
+
+use super::Class;
+use crate::trace::{CodeTime, HostInterval, LateCode, NameId, Ns};
+use gpuprism_scan::json::unescape;
+use memchr::memmem;
+
+/// The maximum number of events that are kept, at 24 bytes each.
+const MAX_EVENTS: usize = 1 << 20;
+
+/// The CPU ops and Python functions that overlap some intervals. Events may arrive in any order.
+#[derive(Debug, Default)]
+pub(super) struct LateCodeSearch {
+    /// Sorted by thread and start. Intervals of one thread do not overlap.
+    intervals: Vec<Collected>,
+    found: LateCode,
+    events: usize,
+}
+
+#[derive(Debug)]
+struct Collected {
+    interval: HostInterval,
+    functions: Vec<Event>,
+    ops: Vec<Event>,
+    is_incomplete: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Event {
+    start: Ns,
+    end: Ns,
+    name: NameId,
+}
+
+impl LateCodeSearch {
+    /// `intervals` are sorted.
+    pub(super) fn new(intervals: &[HostInterval]) -> Self {
+        let collected = |interval: &HostInterval| Collected {
+            interval: *interval,
+            functions: Vec::new(),
+            ops: Vec::new(),
+            is_incomplete: false,
+        };
+        Self { intervals: intervals.iter().map(collected).collect(), ..Self::default() }
+    }
+
+    /// Adds a CPU op or Python frame. `name` is its raw JSON text. A frame without a line, such as a built-in function, counts
+    /// for its caller.
+    pub(super) fn add(&mut self, time: HostInterval, class: Class, name: &[u8]) {
+        let is_frame = class == Class::PythonFrame;
+        if is_frame && memmem::find(name, b"): ").is_none() {
+            return;
+        }
+        let HostInterval { thread, start, end } = time;
+        let first =
+            self.intervals.partition_point(|other| (other.interval.thread, other.interval.end) <= (thread, start));
+        let later = self.intervals.iter_mut().skip(first);
+        for other in later.take_while(|other| other.interval.thread == thread && other.interval.start < end) {
+            if self.events == MAX_EVENTS {
+                other.is_incomplete = true;
+                continue;
+            }
+            self.events += 1;
+            let (names, events) = match is_frame {
+                true => (&mut self.found.functions, &mut other.functions),
+                false => (&mut self.found.ops, &mut other.ops),
+            };
+            let (start, end) = (start.max(other.interval.start), end.min(other.interval.end));
+            events.push(Event { start, end, name: names.intern(&unescape(name)) });
+        }
+    }
+
+    pub(super) fn finish(mut self) -> LateCode {
+        for Collected { interval, functions, ops, is_incomplete } in self.intervals {
+            let code = if is_incomplete { Vec::new() } else { code_times(&innermost(functions), &innermost(ops)) };
+            self.found.add(interval, code);
+        }
+        self.found
+    }
+}
+
+/// Divides time by the innermost of nested events: disjoint segments, sorted.
+fn innermost(mut events: Vec<Event>) -> Vec<Event> {
+    events.sort_by_key(|event| (event.start, std::cmp::Reverse(event.end)));
+    let mut segments: Vec<Event> = Vec::new();
+    let mut push = |start: Ns, end: Ns, name: NameId| {
+        if end > start {
+            segments.push(Event { start, end, name });
+        }
+    };
+    let mut open: Vec<Event> = Vec::new();
+    let mut now = Ns(i64::MIN);
+    for event in events {
+        while let Some(ended) = open.pop_if(|top| top.end <= event.start) {
+            push(now.max(ended.start), ended.end, ended.name);
+            now = now.max(ended.end);
+        }
+        if let Some(outer) = open.last() {
+            push(now.max(outer.start), event.start, outer.name);
+        }
+        now = now.max(event.start);
+        open.push(event);
+    }
+    while let Some(ended) = open.pop() {
+        push(now.max(ended.start), ended.end, ended.name);
+        now = now.max(ended.end);
+    }
+    segments
+}
+
+/// The time of each pair of innermost function and op. Time in neither is left out.
+fn code_times(functions: &[Event], ops: &[Event]) -> Vec<CodeTime> {
+    let mut times: Vec<CodeTime> = Vec::new();
+    let mut bounds: Vec<Ns> = functions.iter().chain(ops).flat_map(|event| [event.start, event.end]).collect();
+    bounds.sort_unstable();
+    bounds.dedup();
+    let at = |segments: &[Event], time: Ns| {
+        let next = segments.partition_point(|segment| segment.start <= time);
+        let last = next.checked_sub(1).and_then(|index| segments.get(index));
+        last.filter(|segment| time < segment.end).map(|segment| segment.name)
+    };
+    for (start, end) in bounds.iter().zip(bounds.iter().skip(1)) {
+        let (function, op, time) = (at(functions, *start), at(ops, *start), end.since(*start));
+        if function.is_none() && op.is_none() {
+            continue;
+        }
+        match times.iter_mut().find(|known| (known.function, known.op) == (function, op)) {
+            Some(known) => known.time += time,
+            None => times.push(CodeTime { function, op, time }),
+        }
+    }
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{Names, ThreadId};
+
+    fn found(events: &[(Class, &str, i64, i64)]) -> Vec<(String, String, i64)> {
+        let interval = |start: i64, end: i64| HostInterval { thread: ThreadId(0), start: Ns(start), end: Ns(end) };
+        let mut search = LateCodeSearch::new(&[interval(100, 200)]);
+        for (class, name, start, end) in events {
+            search.add(interval(*start, *end), *class, name.as_bytes());
+        }
+        let code = search.finish();
+        let text = |names: &Names, name: Option<NameId>| name.map_or("-", |name| names.get(name)).to_owned();
+        let time = |time: &CodeTime| (text(&code.functions, time.function), text(&code.ops, time.op), time.time.0);
+        code.of(interval(100, 200)).unwrap().iter().map(time).collect()
+    }
+
+    #[test]
+    fn time_counts_for_the_innermost_function_and_op() {
+        let mut events = vec![
+            (Class::PythonFrame, "a.py(1): main", 0, 1_000),
+            (Class::PythonFrame, "a.py(9): prepare", 110, 180),
+            (Class::PythonFrame, "<built-in method empty>", 120, 140),
+            (Class::CpuOp, "aten::empty", 125, 135),
+            (Class::PythonFrame, "b.py(2): later", 200, 300),
+        ];
+        let expected =
+            [("a.py(1): main", "-", 30), ("a.py(9): prepare", "-", 60), ("a.py(9): prepare", "aten::empty", 10)];
+        let expected = expected.map(|(function, op, time)| (function.to_owned(), op.to_owned(), time));
+        assert_eq!(found(&events), expected);
+        events.reverse();
+        assert_eq!(found(&events), expected, "the order of the file does not matter");
+    }
+
+    #[test]
+    fn time_without_code_is_left_out() {
+        assert_eq!(found(&[]), []);
+        assert_eq!(found(&[(Class::CpuOp, "aten::mm", 150, 160)]), [("-".to_owned(), "aten::mm".to_owned(), 10)]);
+    }
+}

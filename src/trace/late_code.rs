@@ -1,0 +1,49 @@
+//! The code that ran on a launching thread while a GPU waited for its next launch.
+//!
+//! Like [`super::BlockingSites`] it is found in a second reading of the file, because a trace lists code before the GPU work.
+//! Memory is bounded by [`MAX_LATE_INTERVALS`]. Windows of the trace share the result.
+
+use super::{HostInterval, NameId, Names, Ns};
+
+/// The maximum number of intervals whose code is looked up.
+pub const MAX_LATE_INTERVALS: usize = 1_000;
+
+/// The self time of one function and CPU op in an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodeTime {
+    /// The innermost Python function with a line, in [`LateCode::functions`]; `None` outside of such functions.
+    pub function: Option<NameId>,
+    /// The innermost CPU op in that function, in [`LateCode::ops`]; `None` outside of CPU ops.
+    pub op: Option<NameId>,
+    /// The time in which they were innermost.
+    pub time: Ns,
+}
+
+/// The code in intervals of host threads.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LateCode {
+    /// Python functions: `sglang/srt/managers/scheduler.py(812): event_loop_overlap`.
+    pub functions: Names,
+    /// CPU ops: `aten::item`.
+    pub ops: Names,
+    /// Sorted by interval.
+    intervals: Vec<(HostInterval, Vec<CodeTime>)>,
+}
+
+impl LateCode {
+    /// Adds the code of an interval. Intervals must be added sorted.
+    pub(crate) fn add(&mut self, interval: HostInterval, code: Vec<CodeTime>) {
+        self.intervals.push((interval, code));
+    }
+
+    /// Whether no interval was looked up.
+    pub fn is_empty(&self) -> bool {
+        self.intervals.is_empty()
+    }
+
+    /// The code of an interval that was looked up.
+    pub fn of(&self, interval: HostInterval) -> Option<&[CodeTime]> {
+        let found = self.intervals.binary_search_by_key(&interval, |(known, _)| *known).ok()?;
+        self.intervals.get(found).map(|(_, code)| code.as_slice())
+    }
+}
