@@ -5,10 +5,8 @@ use super::idle_cause::IdleCause;
 use super::late_gaps::{LateGap, late_gaps};
 use crate::analysis::context::Context;
 use crate::analysis::section::{Section, Value};
-use crate::ordering;
+use crate::ordering::{self, VecMap};
 use crate::trace::{CodeTime, Format, LateCode, NameId, Ns};
-use foldhash::fast::RandomState;
-use std::collections::HashMap;
 
 const TITLE: &str = "Host code while the GPU waited";
 const COLUMNS: [&str; 9] =
@@ -29,7 +27,7 @@ pub(crate) fn idle_blame(context: &Context) -> Section {
     let (gaps, _) = late_gaps(context);
     let mut sums = Sums::default();
     gaps.iter().for_each(|gap| sums.add(gap, code));
-    let mut rows: Vec<(Key, Blame)> = sums.0.into_iter().collect();
+    let mut rows: Vec<(Key, Blame)> = sums.0.0;
     let all = rows.iter().fold(Ns::ZERO, |sum, (_, blame)| sum + blame.time);
     ordering::sort_by_key(&mut rows, |(key, blame)| (std::cmp::Reverse(blame.time), *key));
     let mut section = Section::new(TITLE, "idle gaps before late launches, and the Python functions and CPU ops of the launching thread", &COLUMNS)
@@ -80,7 +78,7 @@ struct Blame {
 }
 
 #[derive(Debug, Default)]
-struct Sums(HashMap<Key, Blame, RandomState>);
+struct Sums(VecMap<Key, Blame>);
 
 impl Sums {
     fn add(&mut self, gap: &LateGap, code: &LateCode) {
@@ -97,11 +95,9 @@ impl Sums {
                 (None, None) => continue,
             };
             let key = Key { code, is_drained };
-            let blame = self.0.entry(key).or_default();
-            blame.time += *time;
-            blame.gaps += u64::from(!functions.contains(&key));
+            let is_new = !functions.contains(&key);
+            self.0.update(key, Blame::default(), |blame| blame.add(*time, is_new, *op));
             functions.push(key);
-            op.iter().for_each(|op| blame.add_op(*op, *time));
             rest = rest.since(*time);
         }
         self.add_time(Key { code: CodeKey::Unknown, is_drained }, rest);
@@ -109,15 +105,16 @@ impl Sums {
 
     fn add_time(&mut self, key: Key, time: Ns) {
         if time > Ns::ZERO {
-            let blame = self.0.entry(key).or_default();
-            blame.time += time;
-            blame.gaps += 1;
+            self.0.update(key, Blame::default(), |blame| blame.add(time, true, None));
         }
     }
 }
 
 impl Blame {
-    fn add_op(&mut self, op: NameId, time: Ns) {
+    fn add(&mut self, time: Ns, is_new_gap: bool, op: Option<NameId>) {
+        self.time += time;
+        self.gaps += u64::from(is_new_gap);
+        let Some(op) = op else { return };
         match self.ops.iter_mut().find(|(known, _)| *known == op) {
             Some((_, sum)) => *sum += time,
             None => self.ops.push((op, time)),

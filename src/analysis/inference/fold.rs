@@ -7,8 +7,8 @@
 //! at least three quarters of all names in common.
 
 use super::kernel_roles::{NameRole, NameRoles};
+use crate::analysis::measure::mode::mode;
 use crate::trace::NameId;
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A model has at most this many kinds of layers. More mean that the pass is not a repetition of layers.
@@ -83,13 +83,9 @@ fn layer_end(roles: &[NameRole], after_attention: usize, next_anchor: usize) -> 
 
 /// The most frequent number of ops between the start of a layer and its attention.
 fn usual_lead(anchors: &[Range<usize>], ends: &[Option<usize>]) -> usize {
-    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    for (end, next) in ends.iter().zip(anchors.iter().skip(1)) {
-        let lead = end.map(|end| next.start.saturating_sub(end));
-        lead.into_iter().for_each(|lead| *counts.entry(lead).or_default() += 1);
-    }
-    let usual = counts.into_iter().max_by_key(|(lead, count)| (*count, std::cmp::Reverse(*lead)));
-    usual.map_or(0, |(lead, _)| lead)
+    let leads = ends.iter().zip(anchors.iter().skip(1));
+    let leads = leads.filter_map(|(end, next)| Some(next.start.saturating_sub((*end)?) as i64));
+    mode(leads.collect()).unwrap_or_default() as usize
 }
 
 /// The kinds of layers that were seen, each by the names of its first layer.
@@ -101,18 +97,17 @@ pub(crate) struct Kinds {
 #[derive(Debug)]
 struct KindKey {
     /// Sorted names of all ops.
-    names: Vec<NameId>,
+    names: Vec<i64>,
     /// Sorted names of the attention and expert ops.
-    marks: Vec<NameId>,
+    marks: Vec<i64>,
 }
 
 impl Kinds {
     /// The number of the kind of a layer, which may be a new one. `None` if that would be more than [`MAX_KINDS`].
     pub(crate) fn kind_of(&mut self, layer: &[NameId], roles: &NameRoles) -> Option<usize> {
-        let mut names = layer.to_vec();
-        names.sort_unstable();
-        let is_mark = |name: &NameId| roles.get(*name).is_attention() || roles.get(*name) == NameRole::Experts;
-        let marks: Vec<NameId> = names.iter().copied().filter(is_mark).collect();
+        let is_mark = |name: &&NameId| roles.get(**name).is_attention() || roles.get(**name) == NameRole::Experts;
+        let names = sorted(layer.iter());
+        let marks = sorted(layer.iter().filter(is_mark));
         let is_same = |kind: &KindKey| kind.marks == marks && similarity(&kind.names, &names) >= MIN_SIMILARITY;
         if let Some(index) = self.kinds.iter().position(is_same) {
             return Some(index);
@@ -125,8 +120,14 @@ impl Kinds {
     }
 }
 
+fn sorted<'a>(names: impl Iterator<Item = &'a NameId>) -> Vec<i64> {
+    let mut names: Vec<i64> = names.map(|name| i64::from(name.0)).collect();
+    names.sort_unstable();
+    names
+}
+
 /// The multiset Jaccard index of two sorted lists.
-fn similarity(a: &[NameId], b: &[NameId]) -> f64 {
+fn similarity(a: &[i64], b: &[i64]) -> f64 {
     let (mut left, mut right) = (a.iter().peekable(), b.iter().peekable());
     let mut common = 0_usize;
     while let (Some(x), Some(y)) = (left.peek(), right.peek()) {
@@ -247,9 +248,8 @@ mod tests {
 
     #[test]
     fn similarity_counts_names_as_often_as_they_occur() {
-        let ids = |numbers: &[u32]| numbers.iter().map(|number| NameId(*number)).collect::<Vec<_>>();
         // Common: 1, 1, 2; together: 1, 1, 2, 3, 4.
-        assert_eq!(similarity(&ids(&[1, 1, 2, 3]), &ids(&[1, 1, 2, 4])), 3.0 / 5.0);
-        assert_eq!(similarity(&ids(&[]), &ids(&[])), 0.0);
+        assert_eq!(similarity(&[1, 1, 2, 3], &[1, 1, 2, 4]), 3.0 / 5.0);
+        assert_eq!(similarity(&[], &[]), 0.0);
     }
 }

@@ -8,7 +8,7 @@ use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::stages::Stage;
 use crate::rules::signals::CallKind;
-use crate::trace::{CallId, GpuOp, Ns};
+use crate::trace::{GpuOp, Ns};
 
 const TITLE: &str = "Graph coverage";
 const COLUMNS: [&str; 9] = [
@@ -75,7 +75,7 @@ struct StageCoverage {
     full_steps: u64,
     eager_steps: u64,
     /// Batch sizes of eager steps, sorted.
-    eager_batch_sizes: Vec<u64>,
+    eager_batch_sizes: Vec<i64>,
 }
 
 impl StageCoverage {
@@ -99,7 +99,7 @@ impl StageCoverage {
         self.full_steps += u64::from(of_launches.iter().any(|count| *count as u64 * 2 > ops));
         if of_launches.is_empty() {
             self.eager_steps += 1;
-            self.eager_batch_sizes.extend(pass.step.batch_size);
+            self.eager_batch_sizes.extend(pass.step.batch_size.map(|size| size as i64));
         } else {
             self.launches.push(of_launches.len() as i64);
         }
@@ -109,7 +109,7 @@ impl StageCoverage {
     /// Adds ops and returns the number of ops of each graph launch among them.
     fn add_ops(&mut self, context: &Context, ops: &mut dyn Iterator<Item = (usize, GpuOp)>) -> Vec<i64> {
         let trace = context.trace;
-        let mut launches: Vec<CallId> = Vec::new();
+        let mut launches: Vec<i64> = Vec::new();
         for (row, op) in ops {
             self.ops += 1;
             self.time += op.duration;
@@ -118,7 +118,7 @@ impl StageCoverage {
             if call.is_some_and(|call| context.call_kind(call.name) == CallKind::GraphLaunch) {
                 self.replayed_ops += 1;
                 self.replayed_time += op.duration;
-                launches.extend(launch);
+                launches.extend(launch.map(|call| i64::from(call.0)));
             }
         }
         launches.sort_unstable();
@@ -159,7 +159,7 @@ impl StageCoverage {
 
     fn batch_sizes(&self) -> Value {
         let sizes = &self.eager_batch_sizes;
-        let shown: Vec<String> = sizes.iter().take(MAX_BATCH_SIZES).map(u64::to_string).collect();
+        let shown: Vec<String> = sizes.iter().take(MAX_BATCH_SIZES).map(i64::to_string).collect();
         match (shown.is_empty(), sizes.len() > MAX_BATCH_SIZES) {
             (true, _) => Value::Null,
             (_, true) => format!("{} and {} more", shown.join(", "), sizes.len() - MAX_BATCH_SIZES).into(),

@@ -6,10 +6,10 @@
 //! found so have the same number of layers. Otherwise nothing is found.
 
 use super::kernel_roles::{NameRole, NameRoles};
+use crate::analysis::measure::mode::mode;
 use crate::analysis::structure::stages::Stage;
 use crate::rules::signals::{CallKind, Signals};
 use crate::trace::{DeviceId, GpuOp, OpKind, Trace};
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The minimum number of layers of a step. A model of fewer layers could be a part of another model.
@@ -53,7 +53,7 @@ struct Signs {
     /// An embedding lookup.
     embedding: bool,
     /// Matrix products.
-    products: usize,
+    products: i64,
 }
 
 impl<'a> Lane<'a> {
@@ -100,7 +100,7 @@ impl<'a> Lane<'a> {
         let gaps: Vec<Range<usize>> =
             anchors.windows(2).filter_map(|pair| Some(*pair.first()?..*pair.last()?)).collect();
         let signs: Vec<Signs> = gaps.iter().map(|gap| self.signs(gap)).collect();
-        let usual_products = most_frequent(signs.iter().map(|signs| signs.products)).unwrap_or_default();
+        let usual_products = mode(signs.iter().map(|signs| signs.products).collect()).unwrap_or_default();
         // What happens in every second gap or more often happens in each layer.
         let is_rare =
             |sign: &dyn Fn(&Signs) -> bool| signs.iter().filter(|signs| sign(signs)).count() * 2 < signs.len();
@@ -191,16 +191,12 @@ fn anchors(roles: &[NameRole]) -> Vec<usize> {
 
 /// The number of layers that most steps have; `None` if too few have it or if it is too small.
 fn usual_layers(steps: &[(Range<usize>, usize)]) -> Option<usize> {
-    let usual = most_frequent(steps.iter().map(|step| step.1)).filter(|layers| *layers >= MIN_LAYERS)?;
+    let usual = mode(steps.iter().map(|step| step.1 as i64).collect())? as usize;
+    if usual < MIN_LAYERS {
+        return None;
+    }
     let equal = steps.iter().filter(|step| step.1 == usual).count();
     (equal as f64 >= MIN_EQUAL * steps.len() as f64).then_some(usual)
-}
-
-/// The most frequent value; of equally frequent ones, the smallest.
-fn most_frequent(values: impl Iterator<Item = usize>) -> Option<usize> {
-    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    values.for_each(|value| *counts.entry(value).or_default() += 1);
-    counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(value, _)| value)
 }
 
 #[cfg(test)]

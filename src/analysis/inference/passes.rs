@@ -4,7 +4,7 @@
 use super::inferred_steps::inferred_steps;
 use super::kernel_roles::NameRoles;
 use crate::analysis::structure::stages::{Basis, Form, HostStep, Stage, Step, StepInfo, steps_by_op};
-use crate::ordering::VecMap;
+use crate::ordering::{self, VecMap};
 use crate::trace::{DeviceId, GpuOp, NameId, Trace};
 use std::ops::Range;
 
@@ -81,7 +81,7 @@ impl Passes {
     pub(crate) fn inferred_steps(&self, trace: &Trace) -> Vec<Step> {
         let passes = self.passes.iter().filter(|_| self.is_inferred);
         let mut steps: Vec<Step> = passes.filter_map(|pass| self.inferred_step(trace, pass)).collect();
-        steps.sort_by_key(|step| step.start);
+        ordering::sort_by_key(&mut steps, |step| step.start);
         steps
     }
 

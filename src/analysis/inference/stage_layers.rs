@@ -5,15 +5,14 @@
 //! step, the one with the median length: head, layers, tail and the idle time between their ops add up to that step, to
 //! the nanosecond.
 
-use super::fold::Kinds;
+use super::fold::{Kinds, MAX_KINDS};
 use super::folded_pass::{FoldedPass, Place, Source};
 use super::kernel_roles::{NameRole, NameRoles, roles_in_layer};
 use super::passes::Passes;
 use super::role_times::{OpTime, op_times};
 use crate::analysis::structure::stages::Stage;
-use crate::ordering;
+use crate::ordering::{self, VecMap};
 use crate::trace::{GpuOp, NameId, Ns, Trace};
-use std::collections::BTreeMap;
 
 /// The role of time in which no op of the step runs.
 const IDLE: &str = "idle";
@@ -127,18 +126,21 @@ impl StageLayers {
 
 /// The passes with the most frequent sequence of kinds.
 fn most_frequent_order(passes: Vec<FoldedPass>) -> Vec<FoldedPass> {
-    let mut counts: BTreeMap<&[usize], usize> = BTreeMap::new();
-    passes.iter().for_each(|pass| *counts.entry(&pass.order).or_default() += 1);
-    let order = counts.into_iter().max_by_key(|(_, count)| *count).map(|(order, _)| order.to_vec());
+    let count = |order: &[usize]| passes.iter().filter(|pass| pass.order == order).count();
+    let mut orders: Vec<(Vec<usize>, usize)> = Vec::new();
+    for pass in &passes {
+        if !orders.iter().any(|(order, _)| *order == pass.order) {
+            orders.push((pass.order.clone(), count(&pass.order)));
+        }
+    }
+    let order = orders.into_iter().rev().max_by_key(|(_, count)| *count).map(|(order, _)| order);
     passes.into_iter().filter(|pass| Some(&pass.order) == order.as_ref()).collect()
 }
 
 /// Renumbers the kinds so that the most frequent has number 0; of equally frequent ones, the one that comes first.
 fn renumber(passes: &mut [FoldedPass]) {
     let Some(order) = passes.first().map(|pass| pass.order.clone()) else { return };
-    let mut kinds = order.clone();
-    kinds.sort_unstable();
-    kinds.dedup();
+    let mut kinds: Vec<usize> = (0..MAX_KINDS).filter(|kind| order.contains(kind)).collect();
     let count = |kind: &usize| order.iter().filter(|other| *other == kind).count();
     let first = |kind: &usize| order.iter().position(|other| other == kind);
     ordering::sort_by_key(&mut kinds, |kind| (std::cmp::Reverse(count(kind)), first(kind)));
@@ -152,14 +154,14 @@ fn renumber(passes: &mut [FoldedPass]) {
 /// The times of one pass by kind of layer and role. They add up to its span.
 struct Parts {
     /// By kind and role.
-    inside: BTreeMap<(usize, String), Ns>,
+    inside: VecMap<(usize, String), Ns>,
     /// By role: time, number of ops, longest op.
-    outside: BTreeMap<String, (Ns, usize, Ns)>,
+    outside: VecMap<String, (Ns, usize, Ns)>,
 }
 
 impl Parts {
     fn of(source: &Source, pass: &FoldedPass) -> Self {
-        let mut parts = Self { inside: BTreeMap::new(), outside: BTreeMap::new() };
+        let mut parts = Self { inside: VecMap::new(), outside: VecMap::new() };
         let roles = pass.roles(source);
         for (((op, time), place), role) in pass.ops.iter().zip(op_times(&pass.ops)).zip(pass.places()).zip(roles) {
             match place {
@@ -174,14 +176,18 @@ impl Parts {
     }
 
     fn add_inside(&mut self, kind: usize, role: String, time: OpTime) {
-        *self.inside.entry((kind, role)).or_default() += time.busy;
-        *self.inside.entry((kind, IDLE.to_owned())).or_default() += time.idle;
+        self.inside.update((kind, role), Ns::ZERO, |sum| *sum += time.busy);
+        self.inside.update((kind, IDLE.to_owned()), Ns::ZERO, |sum| *sum += time.idle);
     }
 
     fn add_outside(&mut self, role: &str, idle: &str, op: &GpuOp, time: OpTime) {
-        let part = self.outside.entry(role.to_owned()).or_default();
-        *part = (part.0 + time.busy, part.1 + 1, part.2.max(op.duration));
-        self.outside.entry(idle.to_owned()).or_default().0 += time.idle;
+        let mut add = |role: &str, time: Ns, ops: usize, longest: Ns| {
+            self.outside.update(role.to_owned(), <(Ns, usize, Ns)>::default(), |part| {
+                *part = (part.0 + time, part.1 + ops, part.2.max(longest));
+            });
+        };
+        add(role, time.busy, 1, op.duration);
+        add(idle, time.idle, 0, Ns::ZERO);
     }
 
     fn total(&self, kind: usize, role: &str) -> Ns {
@@ -189,14 +195,14 @@ impl Parts {
     }
 
     fn outside(&self) -> Vec<RoleTime> {
-        let part = |(role, (total, kernels, longest)): (&String, &(Ns, usize, Ns))| RoleTime {
+        let part = |(role, (total, kernels, longest)): &(String, (Ns, usize, Ns))| RoleTime {
             role: role.clone(),
             kernels: *kernels,
             median_us: (role == "lm_head").then_some(longest.0 as f64 / 1e3),
             spread_pct: None,
             total: *total,
         };
-        self.outside.iter().map(part).collect()
+        self.outside.0.iter().map(part).collect()
     }
 }
 
@@ -211,26 +217,27 @@ fn tail_role(role: NameRole) -> &'static str {
 impl Kind {
     fn of(source: &Source, passes: &[FoldedPass], number: usize, parts: &Parts) -> Option<Self> {
         let mut durations_ns = Vec::new();
-        let mut by_number: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
-        let mut sequences: BTreeMap<Vec<NameId>, Vec<Vec<i64>>> = BTreeMap::new();
+        let mut by_number: VecMap<usize, Vec<i64>> = VecMap::new();
+        let mut sequences: VecMap<Vec<NameId>, Vec<Vec<i64>>> = VecMap::new();
         for pass in passes {
             for (index, layer) in pass.layers_of(number) {
                 let duration = pass.duration(layer).0;
                 durations_ns.push(duration);
-                by_number.entry(index).or_default().push(duration);
+                by_number.update(index, Vec::new(), |durations| durations.push(duration));
                 let names = pass.layer(layer).map(|op| op.name).collect();
-                sequences.entry(names).or_default().push(pass.layer(layer).map(|op| op.duration.0).collect());
+                let durations = pass.layer(layer).map(|op| op.duration.0).collect();
+                sequences.update(names, Vec::new(), |layers| layers.push(durations));
             }
         }
         durations_ns.sort_unstable();
-        let (names, equal) = sequences.into_iter().max_by_key(|(_, layers)| layers.len())?;
+        let (names, equal) = sequences.0.into_iter().max_by_key(|(_, layers)| layers.len())?;
         let raw: Vec<NameRole> = names.iter().map(|name| source.roles.get(*name)).collect();
         Some(Self {
             number,
-            count: by_number.len(),
+            count: by_number.0.len(),
             kernels: names.len(),
             equal_layers: equal.len(),
-            outliers: outliers(by_number, median(&durations_ns)?),
+            outliers: outliers(by_number.0, median(&durations_ns)?),
             durations_ns,
             roles: role_times(&roles_in_layer(&raw), &equal, number, parts),
         })
@@ -242,7 +249,7 @@ impl Kind {
 }
 
 /// The numbers of the layers whose median over the steps differs much from the median of their kind.
-fn outliers(by_number: BTreeMap<usize, Vec<i64>>, median_ns: f64) -> Vec<usize> {
+fn outliers(by_number: Vec<(usize, Vec<i64>)>, median_ns: f64) -> Vec<usize> {
     let is_outlier = |(number, mut durations): (usize, Vec<i64>)| {
         durations.sort_unstable();
         let differs = (median(&durations)? - median_ns).abs() > OUTLIER * median_ns;
@@ -255,10 +262,8 @@ fn outliers(by_number: BTreeMap<usize, Vec<i64>>, median_ns: f64) -> Vec<usize> 
 fn role_times(roles: &[String], layers: &[Vec<i64>], kind: usize, parts: &Parts) -> Vec<RoleTime> {
     let mut times: Vec<RoleTime> = Vec::new();
     let positions_of = |role: &String| (0..roles.len()).filter(|at| roles.get(*at) == Some(role)).collect::<Vec<_>>();
-    let mut distinct: Vec<&String> = roles.iter().collect();
-    distinct.sort_unstable();
-    distinct.dedup();
-    for role in distinct {
+    let is_first = |(at, role): &(usize, &String)| roles.iter().position(|other| other == *role) == Some(*at);
+    for (_, role) in roles.iter().enumerate().filter(is_first) {
         let positions = positions_of(role);
         let column = |at: &usize| sorted(layers.iter().filter_map(|layer| layer.get(*at).copied()));
         let median_us = positions.iter().filter_map(|at| median(&column(at))).sum::<f64>() / 1e3;
@@ -269,8 +274,8 @@ fn role_times(roles: &[String], layers: &[Vec<i64>], kind: usize, parts: &Parts)
     }
     // Ops of other streams, and of layers with another sequence, may have other roles.
     let is_new = |role: &String| !times.iter().any(|time| time.role == *role);
-    let others = parts.inside.iter().filter(|((other, role), _)| *other == kind && is_new(role));
-    let other = |((_, role), total): (&(usize, String), &Ns)| RoleTime {
+    let others = parts.inside.0.iter().filter(|((other, role), _)| *other == kind && is_new(role));
+    let other = |((_, role), total): &((usize, String), Ns)| RoleTime {
         role: role.clone(),
         kernels: 0,
         median_us: None,

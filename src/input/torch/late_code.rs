@@ -4,6 +4,7 @@
 //! At most [`MAX_EVENTS`] are kept; the code of an interval with a lost event is unknown.
 
 use super::Class;
+use crate::ordering;
 use crate::trace::{CodeTime, HostInterval, LateCode, NameId, Ns};
 use gpuprism_scan::json::unescape;
 use memchr::memmem;
@@ -84,7 +85,7 @@ impl LateCodeSearch {
 
 /// Divides time by the innermost of nested events: disjoint segments, sorted.
 fn innermost(mut events: Vec<Event>) -> Vec<Event> {
-    events.sort_by_key(|event| (event.start, std::cmp::Reverse(event.end)));
+    ordering::sort_by_key(&mut events, |event| (event.start, std::cmp::Reverse(event.end)));
     let mut segments: Vec<Event> = Vec::new();
     let mut push = |start: Ns, end: Ns, name: NameId| {
         if end > start {
@@ -114,7 +115,7 @@ fn innermost(mut events: Vec<Event>) -> Vec<Event> {
 /// The time of each pair of innermost function and op. Time in neither is left out.
 fn code_times(functions: &[Event], ops: &[Event]) -> Vec<CodeTime> {
     let mut times: Vec<CodeTime> = Vec::new();
-    let mut bounds: Vec<Ns> = functions.iter().chain(ops).flat_map(|event| [event.start, event.end]).collect();
+    let mut bounds: Vec<i64> = functions.iter().chain(ops).flat_map(|event| [event.start.0, event.end.0]).collect();
     bounds.sort_unstable();
     bounds.dedup();
     let at = |segments: &[Event], time: Ns| {
@@ -123,7 +124,7 @@ fn code_times(functions: &[Event], ops: &[Event]) -> Vec<CodeTime> {
         last.filter(|segment| time < segment.end).map(|segment| segment.name)
     };
     for (start, end) in bounds.iter().zip(bounds.iter().skip(1)) {
-        let (function, op, time) = (at(functions, *start), at(ops, *start), end.since(*start));
+        let (function, op, time) = (at(functions, Ns(*start)), at(ops, Ns(*start)), Ns(end - start));
         if function.is_none() && op.is_none() {
             continue;
         }
