@@ -6,7 +6,7 @@
 use super::{HostInterval, NameId, Names, Ns};
 
 /// The maximum number of intervals whose code is looked up.
-pub const MAX_LATE_INTERVALS: usize = 1_000;
+pub const MAX_LATE_INTERVALS: usize = 6_000;
 
 /// The self time of one function and CPU op in an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::ordering::sorted_indices;
 use crate::trace::{Format, HostInterval, MAX_LATE_INTERVALS, Ns, Trace};
 
 /// Late launches below this share of the GPU's time are not looked up.
-const MIN_SHARE: f64 = 0.01;
+const MIN_SHARE: f64 = 0.05;
 
 /// A gap in which the host was late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) fn late_gaps(classified: &ClassifiedTrace) -> (Vec<LateGap>, Ns) {
 }
 
 /// The intervals whose code is to be looked up, sorted; the longest if there are more than [`MAX_LATE_INTERVALS`]. Intervals of
-/// one thread do not overlap. Empty if the format records no code, or if the host was late for less than 1 % of the time.
+/// one thread do not overlap. Empty if the format records no code, or if the host was late for less than 5 % of the time.
 pub fn late_intervals(trace: &Trace) -> Vec<HostInterval> {
     if trace.format != Format::TorchProfiler || trace.calls.is_empty() {
         return Vec::new();
