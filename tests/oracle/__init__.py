@@ -1,0 +1,1 @@
+"""Independent second computation of the inference numbers, in plain Python."""
