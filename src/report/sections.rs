@@ -313,7 +313,7 @@ fn has_word(key: &str, word: &str) -> bool {
 }
 
 fn is_id(key: &str) -> bool {
-    key.ends_with("_id") || key == "pid" || key == "tid"
+    key.ends_with("_id") || ["pid", "tid", "line"].contains(&key)
 }
 
 fn cell(key: &str, kind: Kind, value: Option<&Value>, short: &dyn Fn(&str) -> String) -> Cell {

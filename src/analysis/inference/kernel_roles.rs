@@ -185,13 +185,13 @@ fn role(demangled: &str) -> NameRole {
 }
 
 /// The roles of the ops of one layer, in order. A matrix product before attention computes queries, keys and values; the
-/// first one after it is the output projection; later ones belong to the MLP or select experts. The reduction of a matrix
-/// product has the role of that product with `+splitk`.
+/// first one after it is the output projection; later ones select experts, or belong to the MLP, whose last product is the down
+/// projection. The reduction of a matrix product has the role of that product with `+splitk`.
 pub(crate) fn roles_in_layer(raw: &[NameRole]) -> Vec<String> {
     let is_anchor = |role: &NameRole| matches!(role, NameRole::Attention | NameRole::LinearAttention);
     let anchor = raw.iter().position(is_anchor).unwrap_or(raw.len());
     let is_moe = raw.iter().any(|role| matches!(role, NameRole::Experts | NameRole::MoeRoute));
-    let last_activation = raw.iter().rposition(|role| *role == NameRole::Activation).filter(|at| *at > anchor);
+    let last_product = raw.iter().rposition(|role| *role == NameRole::Gemm);
     let (mut has_qkv, mut has_output, mut experts) = (false, false, 0);
     let mut roles: Vec<String> = Vec::with_capacity(raw.len());
     for (index, role) in raw.iter().enumerate() {
@@ -205,7 +205,7 @@ pub(crate) fn roles_in_layer(raw: &[NameRole]) -> Vec<String> {
                 "o_proj"
             }
             NameRole::Gemm if is_moe => "router",
-            NameRole::Gemm if last_activation.is_some_and(|at| index < at) => "gate_up",
+            NameRole::Gemm if last_product.is_some_and(|last| index < last) => "gate_up",
             NameRole::Gemm => "down",
             NameRole::Experts => {
                 experts += 1;
@@ -267,6 +267,12 @@ mod tests {
         assert_eq!(
             roles_in_layer(&experts).join(" "),
             "norm qkv attention o_proj norm router router+splitk moe_route experts_up experts_down moe_finalize"
+        );
+        // Separate products for gate and up, the second of them after the activation.
+        let separate = [Norm, Gemm, Attention, Gemm, Norm, Gemm, Activation, Gemm, Elementwise, Gemm];
+        assert_eq!(
+            roles_in_layer(&separate).join(" "),
+            "norm qkv attention o_proj norm gate_up activation gate_up elementwise down"
         );
         assert_eq!(roles_in_layer(&[SplitkReduce]), ["splitk"]);
     }

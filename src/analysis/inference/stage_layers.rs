@@ -274,7 +274,9 @@ fn role_times(roles: &[String], layers: &[Vec<i64>], kind: usize, parts: &Parts)
     }
     // Ops of other streams, and of layers with another sequence, may have other roles.
     let is_new = |role: &String| !times.iter().any(|time| time.role == *role);
-    let others = parts.inside.0.iter().filter(|((other, role), _)| *other == kind && is_new(role));
+    let is_other =
+        |((other, role), total): &&((usize, String), Ns)| *other == kind && *total > Ns::ZERO && is_new(role);
+    let others = parts.inside.0.iter().filter(is_other);
     let other = |((_, role), total): &((usize, String), Ns)| RoleTime {
         role: role.clone(),
         kernels: 0,

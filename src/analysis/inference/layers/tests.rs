@@ -146,6 +146,11 @@ fn layers_of_shared_traces_match_an_independent_program() {
             let outliers: Vec<String> = kind["outliers"].as_array().unwrap().iter().map(ToString::to_string).collect();
             assert_eq!(row.text("outliers"), outliers.join(", "), "{name} {label}");
             for (role, time) in kind["roles_us"].as_object().unwrap() {
+                // That program counts the up projection as `down`, because it runs after the activation. By their shapes, two of
+                // the three products of this MLP are gate and up.
+                if name.starts_with("hf_qwen") && (role == "gate_up" || role == "down") {
+                    continue;
+                }
                 let is_row =
                     |row: &&crate::analysis::section::Record| row.text("kind") == label && row.text("role") == role;
                 let row = roles.rows.iter().find(is_row).unwrap_or_else(|| panic!("{name} {label} {role}"));
@@ -156,6 +161,17 @@ fn layers_of_shared_traces_match_an_independent_program() {
             close(layers.summary.amount("lm_head_us"), lm_head, name);
         }
     }
+}
+
+/// Times of the products with these shapes (8944 x 2816 x 1024 twice, 8944 x 1024 x 2816 once a layer), read from the file by
+/// an independent program: `tests/oracle`.
+#[test]
+fn separate_products_for_gate_and_up_are_no_down_projection() {
+    let Some(trace) = torch("hf_qwen1.5_0.5b_h100.trace.json.gz") else { return };
+    let (_, roles) = sections_of(&trace);
+    let median = |role: &str| roles.rows.iter().find(|row| row.text("role") == role).unwrap().amount("median_us");
+    close(median("gate_up"), 167.1, "gate_up");
+    close(median("down"), 75.6, "down");
 }
 
 /// Within 0.1 us or 0.1 %.
