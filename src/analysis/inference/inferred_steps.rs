@@ -9,7 +9,7 @@ use super::kernel_roles::{NameRole, NameRoles};
 use crate::analysis::measure::mode::mode;
 use crate::analysis::structure::stages::Stage;
 use crate::rules::signals::{CallKind, Signals};
-use crate::trace::{DeviceId, GpuOp, OpKind, Trace};
+use crate::trace::{GpuOp, NameId, OpKind, Trace};
 use std::ops::Range;
 
 /// The minimum number of layers of a step. A model of fewer layers could be a part of another model.
@@ -31,15 +31,25 @@ pub(crate) struct InferredStep {
 
 /// The steps of all devices, device by device.
 pub(crate) fn inferred_steps(trace: &Trace, roles: &NameRoles) -> Vec<InferredStep> {
-    let devices = (0..).map(DeviceId).take(trace.devices.len());
-    devices.flat_map(|device| Lane::of(trace, roles, device).steps()).collect()
+    let mut names = (0..).map(NameId).take(trace.names.len());
+    if !names.any(|name| roles.get(name).is_attention()) {
+        return Vec::new();
+    }
+    let lane = |_| Lane { trace, rows: Vec::new(), roles: Vec::new() };
+    let mut lanes: Vec<Lane> = trace.devices.iter().map(lane).collect();
+    for (op, row) in trace.gpu_ops.iter().zip(0..) {
+        let Some(lane) = lanes.get_mut(op.device.0 as usize) else { continue };
+        lane.rows.push(row);
+        lane.roles.push(roles.get(op.name));
+    }
+    lanes.iter().flat_map(Lane::steps).collect()
 }
 
 /// The ops of one device in the order of their starts.
 struct Lane<'a> {
     trace: &'a Trace,
     rows: Vec<u32>,
-    ops: Vec<GpuOp>,
+    /// Parallel to `rows`.
     roles: Vec<NameRole>,
 }
 
@@ -56,12 +66,9 @@ struct Signs {
     products: i64,
 }
 
-impl<'a> Lane<'a> {
-    fn of(trace: &'a Trace, roles: &NameRoles, device: DeviceId) -> Self {
-        let own = || trace.gpu_ops.iter().zip(0_u32..).filter(|(op, _)| op.device == device);
-        let (ops, rows) = own().unzip();
-        let roles = own().map(|(op, _)| roles.get(op.name)).collect();
-        Self { trace, rows, ops, roles }
+impl Lane<'_> {
+    fn op(&self, index: usize) -> Option<GpuOp> {
+        self.trace.gpu_ops.get(*self.rows.get(index)? as usize)
     }
 
     fn role(&self, index: usize) -> NameRole {
@@ -75,7 +82,7 @@ impl<'a> Lane<'a> {
             return Vec::new();
         }
         let starts = [0].into_iter().chain(boundaries.iter().copied());
-        let ends = boundaries.iter().copied().chain([self.ops.len()]);
+        let ends = boundaries.iter().copied().chain([self.rows.len()]);
         let layers = |step: &Range<usize>| {
             anchors.partition_point(|at| *at < step.end) - anchors.partition_point(|at| *at < step.start)
         };
@@ -134,7 +141,7 @@ impl<'a> Lane<'a> {
     }
 
     fn is_copy_to_host(&self, index: usize) -> bool {
-        let Some(op) = self.ops.get(index).filter(|op| op.kind == OpKind::Copy) else { return false };
+        let Some(op) = self.op(index).filter(|op| op.kind == OpKind::Copy) else { return false };
         let name = self.trace.names.get(op.name);
         ["DtoH", "Device-to-Host", "Device to Host"].iter().any(|word| name.contains(word))
     }
@@ -162,7 +169,7 @@ impl<'a> Lane<'a> {
             call.is_some_and(|call| signals.call(self.trace.calls.names.get(call.name)) == CallKind::GraphLaunch)
         };
         let attention = || step.clone().filter(|index| self.role(*index).is_attention());
-        let name = |index: usize| self.ops.get(index).map_or("", |op| self.trace.names.get(op.name));
+        let name = |index: usize| self.op(index).map_or("", |op| self.trace.names.get(op.name));
         let has = |is: fn(&str) -> bool| attention().any(|index| is(name(index)));
         let is_replay = attention().next().is_some_and(is_replayed);
         match (has(NameRoles::is_prefill_attention), has(NameRoles::is_decode_attention)) {
