@@ -199,7 +199,7 @@ impl<'a> Context<'a> {
 
     /// The forward passes with their ops.
     pub(crate) fn passes(&self) -> &Passes {
-        self.passes.get_or_init(|| Passes::of(self.trace, self.name_roles()))
+        self.passes.get_or_init(|| Passes::of(self, self.name_roles()))
     }
 
     /// The layers of the forward passes, by stage.

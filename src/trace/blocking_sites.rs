@@ -23,6 +23,12 @@ pub struct HostInterval {
     pub end: Ns,
 }
 
+/// A path without the folder of installed packages: `transformers/masking.py`.
+pub(crate) fn without_install_folder(path: &str) -> &str {
+    let installed = ["site-packages/", "dist-packages/"].iter().find_map(|folder| path.rsplit_once(folder));
+    installed.map_or(path, |(_, path)| path)
+}
+
 /// The code that made a blocking call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BlockingSite {
@@ -37,8 +43,7 @@ pub struct BlockingSite {
 impl BlockingSite {
     /// A path without the folder of installed packages: `transformers/masking.py(243): f`.
     fn short_frame(&self) -> &str {
-        let installed = ["site-packages/", "dist-packages/"].iter().find_map(|folder| self.frame.rsplit_once(folder));
-        installed.map_or(&self.frame, |(_, path)| path)
+        without_install_folder(&self.frame)
     }
 
     /// `aten::item, called from schedule_batch.py(123): get_next_batch`, or the part of it that is known.

@@ -23,6 +23,7 @@ pub(crate) mod testing;
 mod time;
 mod window;
 
+pub(crate) use blocking_sites::without_install_folder;
 pub use blocking_sites::{BlockingSite, BlockingSites, HostInterval, MAX_LOCATED_CALLS, SiteId};
 pub use category_evidence::{CategoryEvidence, CategorySource, EvidenceByName};
 pub use code::{Annotation, FrameIds, HostCode, NONE};

@@ -6,7 +6,7 @@ use super::late_gaps::{LateGap, late_gaps};
 use crate::analysis::context::Context;
 use crate::analysis::section::{Section, Value};
 use crate::ordering::{self, VecMap};
-use crate::trace::{CodeTime, Format, LateCode, NameId, Ns};
+use crate::trace::{CodeTime, Format, LateCode, NameId, Ns, without_install_folder};
 
 const TITLE: &str = "Host code while the GPU waited";
 const COLUMNS: [&str; 9] =
@@ -54,13 +54,13 @@ fn missing(context: &Context) -> Section {
 }
 
 /// What a time is blamed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     code: CodeKey,
     is_drained: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum CodeKey {
     Function(NameId),
     /// A CPU op outside of Python functions.
@@ -159,7 +159,6 @@ impl<'a> Place<'a> {
             Some((path, line.parse().ok()?, function))
         });
         let Some((path, line, function)) = parts else { return Self { function: text, ..Self::default() } };
-        let installed = ["site-packages/", "dist-packages/"].iter().find_map(|folder| path.rsplit_once(folder));
-        Self { function, file: installed.map_or(path, |(_, path)| path), line: Some(line) }
+        Self { function, file: without_install_folder(path), line: Some(line) }
     }
 }

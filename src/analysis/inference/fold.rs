@@ -53,7 +53,7 @@ pub(crate) fn fold(names: &[NameId], roles: &NameRoles) -> Option<Folded> {
 }
 
 /// The attention of each layer: from its first to after its last attention op.
-fn anchors(roles: &[NameRole]) -> Vec<Range<usize>> {
+pub(super) fn anchors(roles: &[NameRole]) -> Vec<Range<usize>> {
     let mut anchors: Vec<Range<usize>> = Vec::new();
     let mut has_product_since = true;
     for (index, role) in roles.iter().enumerate() {

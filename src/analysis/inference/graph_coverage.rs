@@ -31,7 +31,7 @@ const MAX_BATCH_SIZES: usize = 8;
 pub(crate) fn graph_coverage(context: &Context) -> Section {
     let passes = context.passes();
     if passes.is_empty() {
-        let why = "No GPU op was launched in an annotated step, so there are no steps to compare.";
+        let why = "No GPU op was launched in an annotated step, and the order of the kernels shows no steps.";
         return context.missing(TITLE, &COLUMNS, why, MissingData::Ranges);
     }
     let mut section = Section::new(TITLE, "steps, the GPU ops launched in them, and graph launch calls", &COLUMNS)

@@ -5,10 +5,12 @@
 //! embedding. Each of these is a sign. A step ends where two independent signs agree, and only if at least 80 % of the steps
 //! found so have the same number of layers. Otherwise nothing is found.
 
+use super::fold::anchors;
 use super::kernel_roles::{NameRole, NameRoles};
+use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::measure::mode::mode;
 use crate::analysis::structure::stages::Stage;
-use crate::rules::signals::{CallKind, Signals};
+use crate::rules::signals::CallKind;
 use crate::trace::{GpuOp, NameId, OpKind, Trace};
 use std::ops::Range;
 
@@ -30,12 +32,13 @@ pub(crate) struct InferredStep {
 }
 
 /// The steps of all devices, device by device.
-pub(crate) fn inferred_steps(trace: &Trace, roles: &NameRoles) -> Vec<InferredStep> {
+pub(crate) fn inferred_steps(classified: &ClassifiedTrace, roles: &NameRoles) -> Vec<InferredStep> {
+    let trace = classified.trace;
     let mut names = (0..).map(NameId).take(trace.names.len());
     if !names.any(|name| roles.get(name).is_attention()) {
         return Vec::new();
     }
-    let lane = |_| Lane { trace, rows: Vec::new(), roles: Vec::new() };
+    let lane = |_| Lane { classified, trace, rows: Vec::new(), roles: Vec::new() };
     let mut lanes: Vec<Lane> = trace.devices.iter().map(lane).collect();
     for (op, row) in trace.gpu_ops.iter().zip(0..) {
         let Some(lane) = lanes.get_mut(op.device.0 as usize) else { continue };
@@ -47,6 +50,7 @@ pub(crate) fn inferred_steps(trace: &Trace, roles: &NameRoles) -> Vec<InferredSt
 
 /// The ops of one device in the order of their starts.
 struct Lane<'a> {
+    classified: &'a ClassifiedTrace<'a>,
     trace: &'a Trace,
     rows: Vec<u32>,
     /// Parallel to `rows`.
@@ -76,7 +80,7 @@ impl Lane<'_> {
     }
 
     fn steps(&self) -> Vec<InferredStep> {
-        let anchors = anchors(&self.roles);
+        let anchors: Vec<usize> = anchors(&self.roles).into_iter().map(|anchor| anchor.start).collect();
         let boundaries = self.boundaries(&anchors);
         if boundaries.is_empty() {
             return Vec::new();
@@ -162,11 +166,10 @@ impl Lane<'_> {
     /// The stage, by the names of the attention kernels. A kernel of both stages tells nothing in a graph replay, because
     /// engines replay prefill kernels for decode.
     fn stage(&self, step: &Range<usize>) -> Stage {
-        let signals = Signals::embedded();
         let is_replayed = |index: usize| {
             let row = self.rows.get(index).copied().unwrap_or(u32::MAX) as usize;
             let call = self.trace.gpu_ops.launch(row).and_then(|call| self.trace.calls.get(call.0 as usize));
-            call.is_some_and(|call| signals.call(self.trace.calls.names.get(call.name)) == CallKind::GraphLaunch)
+            call.is_some_and(|call| self.classified.call_kind(call.name) == CallKind::GraphLaunch)
         };
         let attention = || step.clone().filter(|index| self.role(*index).is_attention());
         let name = |index: usize| self.op(index).map_or("", |op| self.trace.names.get(op.name));
@@ -178,22 +181,6 @@ impl Lane<'_> {
             _ => Stage::All,
         }
     }
-}
-
-/// The index of the first attention op of each layer.
-fn anchors(roles: &[NameRole]) -> Vec<usize> {
-    let mut anchors = Vec::new();
-    let mut has_product_since = true;
-    for (index, role) in roles.iter().enumerate() {
-        if role.is_attention() {
-            if has_product_since {
-                anchors.push(index);
-            }
-            has_product_since = false;
-        }
-        has_product_since |= matches!(role, NameRole::Gemm | NameRole::Experts);
-    }
-    anchors
 }
 
 /// The number of layers that most steps have; `None` if too few have it or if it is too small.
@@ -227,7 +214,7 @@ mod tests {
     }
 
     fn found(trace: &Trace) -> Vec<(Stage, usize)> {
-        let steps = inferred_steps(trace, &NameRoles::of(trace));
+        let steps = inferred_steps(&ClassifiedTrace::new(trace), &NameRoles::of(trace));
         steps.iter().map(|step| (step.stage, step.rows.len())).collect()
     }
 

@@ -80,7 +80,7 @@ pub(crate) fn layer_roles(context: &Context) -> Section {
 
 fn no_layers(context: &Context, title: &str, columns: &[&str]) -> Section {
     if context.passes().is_empty() {
-        let why = "No GPU op was launched in an annotated step, so there is no step to divide into layers.";
+        let why = "No GPU op was launched in an annotated step, and the order of the kernels shows no steps.";
         return context.missing(title, columns, why, MissingData::Ranges);
     }
     let why = "Less than 90 % of a step consists of repeated layers with attention kernels.";

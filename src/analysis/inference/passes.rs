@@ -3,6 +3,7 @@
 
 use super::inferred_steps::inferred_steps;
 use super::kernel_roles::NameRoles;
+use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::structure::stages::{Basis, Form, HostStep, Stage, Step, StepInfo, steps_by_op};
 use crate::ordering::{self, VecMap};
 use crate::trace::{DeviceId, GpuOp, NameId, Trace};
@@ -28,14 +29,15 @@ pub(crate) struct Passes {
 
 impl Passes {
     /// The passes of the annotated steps, or else those that the order of the kernels shows. Empty if there are neither.
-    pub(crate) fn of(trace: &Trace, roles: &NameRoles) -> Self {
+    pub(crate) fn of(classified: &ClassifiedTrace, roles: &NameRoles) -> Self {
+        let trace = classified.trace;
         let (steps, step_of_op) = steps_by_op(trace);
-        if steps.is_empty() { Self::inferred(trace, roles) } else { Self::annotated(trace, &steps, &step_of_op) }
+        if steps.is_empty() { Self::inferred(classified, roles) } else { Self::annotated(trace, &steps, &step_of_op) }
     }
 
-    fn inferred(trace: &Trace, roles: &NameRoles) -> Self {
+    fn inferred(classified: &ClassifiedTrace, roles: &NameRoles) -> Self {
         let mut found = Self { is_inferred: true, ..Self::default() };
-        for (step, number) in inferred_steps(trace, roles).into_iter().zip(1_u32..) {
+        for (step, number) in inferred_steps(classified, roles).into_iter().zip(1_u32..) {
             let start = found.rows.len();
             found.rows.extend(step.rows);
             let step = HostStep { number, stage: step.stage, batch_size: None, tokens: None };
@@ -145,7 +147,7 @@ mod tests {
         trace.range("step[EXTEND bs=1 toks=9]", 20..30).launch(21..22).launches("c", 120..130);
         trace.launch(23..24).launches("a", 130..131);
         let trace = trace.finish();
-        let passes = Passes::of(&trace, &NameRoles::of(&trace));
+        let passes = Passes::of(&ClassifiedTrace::new(&trace), &NameRoles::of(&trace));
         let name = |(_, op): (usize, GpuOp)| trace.names.get(op.name).to_owned();
         let names = |stage| {
             let passes_of_stage = passes.of_stage(stage);
@@ -156,6 +158,6 @@ mod tests {
         assert_eq!(passes.outside(&trace).map(name).collect::<Vec<_>>(), ["between"]);
         assert_eq!(passes.stages().collect::<Vec<_>>(), [Stage::Prefill, Stage::Decode]);
         let other = TestTrace::new().kernel("a", 0..1).finish();
-        assert!(Passes::of(&other, &NameRoles::of(&other)).is_empty());
+        assert!(Passes::of(&ClassifiedTrace::new(&other), &NameRoles::of(&other)).is_empty());
     }
 }

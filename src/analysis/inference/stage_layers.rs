@@ -10,6 +10,7 @@ use super::folded_pass::{FoldedPass, Place, Source};
 use super::kernel_roles::{NameRole, NameRoles, roles_in_layer};
 use super::passes::Passes;
 use super::role_times::{OpTime, op_times};
+use crate::analysis::measure::percentiles::interpolate;
 use crate::analysis::structure::stages::Stage;
 use crate::ordering::{self, VecMap};
 use crate::trace::{GpuOp, NameId, Ns, Trace};
@@ -296,16 +297,17 @@ fn sorted(values: impl Iterator<Item = i64>) -> Vec<i64> {
     values
 }
 
-/// The median of sorted values: the mean of the two middle ones if their number is even.
+/// The median of sorted values.
 pub(crate) fn median(sorted: &[i64]) -> Option<f64> {
-    let middle = sorted.len() / 2;
-    let upper = *sorted.get(middle)? as f64;
-    if sorted.len() % 2 == 1 { Some(upper) } else { Some((upper + *sorted.get(middle - 1)? as f64) / 2.0) }
+    percentile(sorted, 50)
+}
+
+fn percentile(sorted: &[i64], percent: u64) -> Option<f64> {
+    interpolate(sorted.len(), percent, &|index| sorted.get(index).copied())
 }
 
 fn spread_pct(sorted: &[i64]) -> Option<f64> {
-    let at = |percent: usize| sorted.get((sorted.len() - 1) * percent / 100).map(|value| *value as f64);
     let middle = median(sorted).filter(|middle| *middle > 0.0)?;
     (sorted.len() > 1).then_some(())?;
-    Some(100.0 * (at(90)? - at(10)?) / middle)
+    Some(100.0 * (percentile(sorted, 90)? - percentile(sorted, 10)?) / middle)
 }
