@@ -2,7 +2,7 @@
 
 use super::gunzip::tests::gzip;
 use super::*;
-use crate::trace::{GpuOp, Ns, OpKind};
+use crate::trace::{DeviceProperties, GpuOp, Ns, OpKind};
 use proptest::prelude::*;
 
 fn import(mut importer: Importer, chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Result<Imported> {
@@ -66,6 +66,22 @@ fn with_events(events: &[String]) -> String {
     let properties = r#""schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]"#;
     let name = r#""traceName": "/tmp/a]b{.json""#;
     format!("{{\n  {properties},\n  \"traceEvents\": [\n  {}\n  ],\n  {name}\n}}\n", events.join(",\n  "))
+}
+
+#[test]
+fn devices_have_the_figures_of_their_hardware() {
+    let read = |entry: &str| {
+        let text = format!(r#"{{"deviceProperties": [{entry}], "traceEvents": [{}]}}"#, kernel("k"));
+        trace(&text).devices[0].properties
+    };
+    let figures = r#""id": 0, "totalGlobalMem": 206141652992, "computeMajor": 9, "computeMinor": 4, "numSms": 304"#;
+    let (multiprocessors, memory_bytes) = (Some(304), Some(206_141_652_992));
+    let nvidia = read(&format!(r#"{{{figures}, "name": "", "warpSize": 32}}"#));
+    assert_eq!(nvidia, DeviceProperties { capability: Some(94), multiprocessors, memory_bytes });
+    let amd = read(&format!(r#"{{{figures}, "name": "", "warpSize": 64}}"#));
+    assert_eq!(amd, DeviceProperties { capability: None, multiprocessors, memory_bytes }, "gfx942 is no capability");
+    assert_eq!(read(r#"{"id": 0, "name": "NVIDIA H100"}"#), DeviceProperties::default());
+    assert_eq!(read(r#"{"id": 0, "computeMajor": -1, "numSms": 1e99}"#), DeviceProperties::default(), "absurd");
 }
 
 #[test]

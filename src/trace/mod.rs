@@ -112,6 +112,19 @@ pub struct Device {
     pub id: String,
     /// Product name; empty if not recorded.
     pub name: String,
+    /// Figures of the hardware.
+    pub properties: DeviceProperties,
+}
+
+/// Figures of a GPU, as far as the trace records them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DeviceProperties {
+    /// CUDA compute capability, ten times the major number plus the minor one: 90 for 9.0. `None` for GPUs of other makers.
+    pub capability: Option<u32>,
+    /// Number of streaming multiprocessors or compute units.
+    pub multiprocessors: Option<u32>,
+    /// Size of the memory.
+    pub memory_bytes: Option<u64>,
 }
 
 /// Numbers of events that are counted but not stored.
@@ -211,9 +224,16 @@ impl TraceBuilder {
     pub fn device(&mut self, id: &str, name: &str) -> DeviceId {
         let NameId(index) = self.device_ids.intern(id);
         if index as usize == self.trace.devices.len() {
-            self.trace.devices.push(Device { id: id.to_owned(), name: name.to_owned() });
+            let (id, name) = (id.to_owned(), name.to_owned());
+            self.trace.devices.push(Device { id, name, properties: DeviceProperties::default() });
         }
         DeviceId(index)
+    }
+
+    /// Sets the hardware figures of a device.
+    pub fn set_properties(&mut self, device: DeviceId, properties: DeviceProperties) {
+        let device = self.trace.devices.get_mut(device.0 as usize);
+        device.into_iter().for_each(|device| device.properties = properties);
     }
 
     /// Returns the process with this pid and name, adding it if it is new.

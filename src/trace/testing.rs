@@ -14,8 +14,8 @@
 #![allow(dead_code, reason = "test crates include this file and use only some of the methods")]
 
 use super::{
-    Annotation, Collective, DeviceId, Format, FrameIds, GpuOp, GraphReplay, MatrixProduct, MetricSeries, NONE, NameId,
-    Ns, OpKind, Precision, ProcessId, Span, ThreadId, Trace, TraceBuilder, Window,
+    Annotation, Collective, DeviceId, DeviceProperties, Format, FrameIds, GpuOp, GraphReplay, MatrixProduct,
+    MetricSeries, NONE, NameId, Ns, OpKind, Precision, ProcessId, Span, ThreadId, Trace, TraceBuilder, Window,
 };
 use std::ops::Range;
 
@@ -81,6 +81,13 @@ impl TestTrace {
     pub(crate) fn named_device(&mut self, id: impl ToString, gpu: &str) -> &mut Self {
         self.device = (id.to_string(), gpu.to_owned());
         self.device_id();
+        self
+    }
+
+    /// Sets the compute capability of the current device.
+    pub(crate) fn capability(&mut self, capability: u32) -> &mut Self {
+        let device = self.device_id();
+        self.builder.set_properties(device, DeviceProperties { capability: Some(capability), ..Default::default() });
         self
     }
 

@@ -40,7 +40,7 @@ impl Passes {
         for (step, number) in inferred_steps(classified, roles).into_iter().zip(1_u32..) {
             let start = found.rows.len();
             found.rows.extend(step.rows);
-            let step = HostStep { number, stage: step.stage, batch_size: None, tokens: None };
+            let step = HostStep::of_stage(number, step.stage);
             found.passes.push(Pass { step, rows: start..found.rows.len() });
         }
         found

@@ -2,7 +2,7 @@
 
 use super::scanner::Scanner;
 use super::schema::{CUDA_DEVICES, CUDA_GPUS, GPUS, PROCESSES, Role, Schema, Table};
-use crate::trace::{DeviceId, ProcessId, ThreadId, TraceBuilder};
+use crate::trace::{DeviceId, DeviceProperties, ProcessId, ThreadId, TraceBuilder};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -99,11 +99,18 @@ impl ThreadTable {
     }
 }
 
+/// Product name and figures of a GPU.
+#[derive(Debug, Clone)]
+struct Gpu {
+    name: String,
+    properties: DeviceProperties,
+}
+
 /// The GPUs of the machine, and their CUDA device numbers per process.
 #[derive(Debug, Default)]
 pub(super) struct Gpus {
-    /// Product names by device number: that of CUDA, or that of the machine if `machine_numbers` is used.
-    names: HashMap<i64, String, RandomState>,
+    /// By device number: that of CUDA, or that of the machine if `machine_numbers` is used.
+    gpus: HashMap<i64, Gpu, RandomState>,
     /// Machine number by pid and CUDA number. Empty unless two processes use one CUDA number for two GPUs.
     machine_numbers: HashMap<(i64, i64), i64, RandomState>,
     devices: HashMap<i64, DeviceId, RandomState>,
@@ -112,11 +119,11 @@ pub(super) struct Gpus {
 
 impl Gpus {
     pub(super) fn read(scanner: &mut Scanner<'_>, schema: &Schema) -> Self {
-        let mut gpu_names = |role: &Role, number: &[&str]| {
+        let mut gpus = |role: &Role, number: &[&str]| {
             let table = schema.find(role);
-            table.map(|table| names_by_number(scanner, table, number, &["name"], |number| number)).unwrap_or_default()
+            table.map(|table| gpus_by_number(scanner, table, number)).unwrap_or_default()
         };
-        let (machine, cuda) = (gpu_names(&GPUS, &["id", "deviceId"]), gpu_names(&CUDA_GPUS, &["deviceId"]));
+        let (machine, cuda) = (gpus(&GPUS, &["id", "deviceId"]), gpus(&CUDA_GPUS, &["deviceId"]));
         let mut by_cuda: Vec<(i64, i64, i64)> = Vec::new();
         if let Some(table) = schema.find(&CUDA_DEVICES) {
             let _ = scanner.scan(table, &[&["pid"], &["cudaId"], &["gpuId"]], &mut |cells| {
@@ -129,18 +136,18 @@ impl Gpus {
         let has_conflict = by_cuda.iter().any(|(_, cuda, gpu)| *gpu_of_cuda.entry(*cuda).or_insert(*gpu) != *gpu);
         if has_conflict {
             let machine_numbers = by_cuda.iter().map(|(pid, cuda, gpu)| ((*pid, *cuda), *gpu)).collect();
-            return Self { names: machine, machine_numbers, ..Self::default() };
+            return Self { gpus: machine, machine_numbers, ..Self::default() };
         }
-        let mut names = cuda;
+        let mut gpus = cuda;
         for (cuda, gpu) in by_cuda.iter().map(|(_, cuda, gpu)| (cuda, gpu)) {
-            if let Some(name) = machine.get(gpu) {
-                names.insert(*cuda, name.clone());
+            if let Some(gpu) = machine.get(gpu) {
+                gpus.insert(*cuda, gpu.clone());
             }
         }
-        if names.is_empty() {
-            names = machine;
+        if gpus.is_empty() {
+            gpus = machine;
         }
-        Self { names, ..Self::default() }
+        Self { gpus, ..Self::default() }
     }
 
     /// Returns the device with this number in the process.
@@ -152,8 +159,12 @@ impl Gpus {
             return device;
         }
         let number = self.machine_numbers.get(&key).copied().unwrap_or(key.1);
-        let name = self.names.get(&number).map_or("", String::as_str);
-        let device = *self.devices.entry(number).or_insert_with(|| builder.device(&number.to_string(), name));
+        let device = *self.devices.entry(number).or_insert_with(|| {
+            let gpu = self.gpus.get(&number);
+            let device = builder.device(&number.to_string(), gpu.map_or("", |gpu| gpu.name.as_str()));
+            builder.set_properties(device, gpu.map(|gpu| gpu.properties).unwrap_or_default());
+            device
+        });
         self.last = Some((key, device));
         device
     }
@@ -162,6 +173,31 @@ impl Gpus {
     pub(super) fn existing_device(&self, number: i64) -> Option<DeviceId> {
         self.devices.get(&number).copied()
     }
+}
+
+/// Reads a table of GPUs. If it is damaged, only names and figures are lost.
+fn gpus_by_number(scanner: &mut Scanner<'_>, table: &Table, number: &[&str]) -> HashMap<i64, Gpu, RandomState> {
+    let columns: [&[&str]; 6] = [
+        number,
+        &["name"],
+        &["computeMajor", "computeCapabilityMajor", "smMajor"],
+        &["computeMinor", "computeCapabilityMinor", "smMinor"],
+        &["smCount", "numMultiprocessors"],
+        &["totalMemory", "globalMemorySize"],
+    ];
+    let mut gpus = HashMap::default();
+    let _ = scanner.scan(table, &columns, &mut |cells| {
+        let (Some(number), Some(name)) = (cells.int(0), cells.text(1)) else { return };
+        let name = name.into_owned();
+        let figure = |column| cells.int(column).and_then(|figure| u32::try_from(figure).ok());
+        let properties = DeviceProperties {
+            capability: figure(2).zip(figure(3)).map(|(major, minor)| major.saturating_mul(10).saturating_add(minor)),
+            multiprocessors: figure(4),
+            memory_bytes: cells.int(5).and_then(|bytes| u64::try_from(bytes).ok()),
+        };
+        gpus.entry(number).or_insert(Gpu { name, properties });
+    });
+    gpus
 }
 
 /// Reads a table of names. `key` converts the number of a row to the key of the map. If the table is damaged, only names are

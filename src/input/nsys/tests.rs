@@ -5,7 +5,7 @@ use super::fixture::{
 };
 use super::{open, read, read_gpu_ops};
 use crate::input::tests::problems;
-use crate::trace::{Collective, ImportProblems, OpKind, ProblemKind, Trace};
+use crate::trace::{Collective, DeviceProperties, ImportProblems, OpKind, ProblemKind, Trace};
 use rusqlite::Connection;
 use std::path::PathBuf;
 
@@ -643,4 +643,19 @@ fn kernels_of_a_group_get_messages_if_the_assignment_is_certain() {
         (1_000, "ncclAllReduce", (11, 11)),
     ];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn devices_have_the_figures_of_their_hardware() {
+    let export = changed_loop(
+        "ALTER TABLE TARGET_INFO_GPU ADD COLUMN smCount INT; ALTER TABLE TARGET_INFO_GPU ADD COLUMN totalMemory INT;
+         ALTER TABLE TARGET_INFO_GPU ADD COLUMN computeMajor INT; ALTER TABLE TARGET_INFO_GPU ADD COLUMN computeMinor INT;
+         UPDATE TARGET_INFO_GPU SET smCount = 132, totalMemory = 84974239744, computeMajor = 9, computeMinor = 0;",
+    );
+    let expected =
+        DeviceProperties { capability: Some(90), multiprocessors: Some(132), memory_bytes: Some(84_974_239_744) };
+    assert_eq!(trace(&export).devices[0].properties, expected);
+    let absurd =
+        changed_loop("ALTER TABLE TARGET_INFO_GPU ADD COLUMN smCount INT; UPDATE TARGET_INFO_GPU SET smCount = -1;");
+    assert_eq!(trace(&absurd).devices[0].properties, DeviceProperties::default());
 }

@@ -32,8 +32,8 @@ mod tensors;
 use super::Detail;
 use crate::json::Json;
 use crate::trace::{
-    CODE_IS_BUILT, Collective, DeviceId, Format, GpuOp, Job, NameId, Names, Ns, OpKind, ProblemKind, ProcessGroup,
-    ProcessId, Span, ThreadId, Trace, TraceBuilder, is_plausible,
+    CODE_IS_BUILT, Collective, DeviceId, DeviceProperties, Format, GpuOp, Job, NameId, Names, Ns, OpKind, ProblemKind,
+    ProcessGroup, ProcessId, Span, ThreadId, Trace, TraceBuilder, is_plausible,
 };
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Cursor, Step, Value, unescape};
@@ -62,7 +62,7 @@ pub(super) struct TorchReader {
     call_names: HashMap<Box<[u8]>, NameId, RandomState>,
     devices: RawIds<(DeviceId, ProcessId)>,
     threads: RawIds<ThreadId>,
-    properties: Vec<DeviceProperties>,
+    device_entries: Vec<DeviceEntry>,
     skipped_prefixes: SkippedPrefixes,
     code: Option<code::CodeNames>,
     message_ranges: Vec<messages::MessageRange>,
@@ -104,10 +104,35 @@ impl<T: Copy> RawIds<T> {
 
 /// One entry of `deviceProperties`.
 #[derive(Debug, Deserialize)]
-struct DeviceProperties {
+#[serde(rename_all = "camelCase")]
+struct DeviceEntry {
     id: serde_json::Value,
     #[serde(default)]
     name: String,
+    #[serde(default)]
+    compute_major: Option<u32>,
+    #[serde(default)]
+    compute_minor: Option<u32>,
+    #[serde(default)]
+    warp_size: Option<u32>,
+    #[serde(default)]
+    num_sms: Option<u32>,
+    #[serde(default)]
+    total_global_mem: Option<u64>,
+}
+
+impl DeviceEntry {
+    fn properties(&self) -> DeviceProperties {
+        /// The warp size of all NVIDIA GPUs. PyTorch for ROCm writes the number of the gfx architecture as a capability.
+        const NVIDIA_WARP: u32 = 32;
+        let is_nvidia = self.warp_size == Some(NVIDIA_WARP) && !self.name.starts_with("AMD");
+        let numbers = self.compute_major.zip(self.compute_minor).filter(|_| is_nvidia);
+        DeviceProperties {
+            capability: numbers.map(|(major, minor)| major.saturating_mul(10).saturating_add(minor)),
+            multiprocessors: self.num_sms,
+            memory_bytes: self.total_global_mem,
+        }
+    }
 }
 
 /// Beginning of the names of the profiler's step annotations.
@@ -452,8 +477,8 @@ impl Sink for TorchReader {
 
     fn member(&mut self, key: &[u8], value: &[u8]) {
         match key {
-            // Only device names depend on this member; if it is unreadable, they stay empty.
-            b"deviceProperties" => self.properties = serde_json::from_slice(value).unwrap_or_default(),
+            // Only names and figures of devices depend on this member; if it is unreadable, they stay empty.
+            b"deviceProperties" => self.device_entries = serde_json::from_slice(value).unwrap_or_default(),
             b"distributedInfo" => self.builder.trace.job = job(value).map(Box::new),
             _ => {}
         }
@@ -509,9 +534,10 @@ impl TorchReader {
     pub(super) fn finish(mut self) -> Trace {
         for device in &mut self.builder.trace.devices {
             let number = device.id.rsplit(' ').next().and_then(|number| number.parse().ok());
-            let is_same = |properties: &&DeviceProperties| number.is_some() && properties.id.as_i64() == number;
-            let properties = self.properties.iter().rfind(is_same);
-            device.name = properties.map(|properties| properties.name.clone()).unwrap_or_default();
+            let is_same = |entry: &&DeviceEntry| number.is_some() && entry.id.as_i64() == number;
+            let entry = self.device_entries.iter().rfind(is_same);
+            device.name = entry.map(|entry| entry.name.clone()).unwrap_or_default();
+            device.properties = entry.map(DeviceEntry::properties).unwrap_or_default();
         }
         self.builder.trace.blocking_sites = Arc::new(self.found_sites());
         self.builder.trace.late_code = Arc::new(std::mem::take(&mut self.late_code).finish());

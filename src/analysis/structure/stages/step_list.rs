@@ -8,7 +8,7 @@
 //! ops that prepare the batch are launched between the two.
 
 use super::timeline::{Segment, Timeline};
-use super::{Form, Stage, StepInfo, parse_steps};
+use super::{Form, Stage, StepInfo, TokenSums, parse_steps};
 use crate::ordering;
 use crate::trace::{Annotation, CallId, DeviceId, GpuOp, HostCode, NONE, NameId, Ns, ProcessId, Span, Trace};
 use std::cmp::Reverse;
@@ -152,6 +152,17 @@ pub struct HostStep {
     pub batch_size: Option<u64>,
     /// Number of query tokens in the batch, if its range states it.
     pub tokens: Option<u64>,
+    /// Sums over the requests in prefill, if its range states them.
+    pub context: Option<TokenSums>,
+    /// Sums over the requests in decode, if its range states them.
+    pub generation: Option<TokenSums>,
+}
+
+impl HostStep {
+    /// A step of which only the stage is known.
+    pub(crate) fn of_stage(number: u32, stage: Stage) -> Self {
+        Self { number, stage, batch_size: None, tokens: None, context: None, generation: None }
+    }
 }
 
 /// The steps of [`steps_from_ranges`] that launched GPU ops, and for each op the index of the step whose range contains its
@@ -173,8 +184,8 @@ pub fn steps_by_op(trace: &Trace) -> (Vec<HostStep>, Vec<u32>) {
         number = if process == Some(node.process) { number + 1 } else { 1 };
         process = Some(node.process);
         *step = u32::try_from(steps.len()).unwrap_or(NONE);
-        let StepInfo { stage, batch_size, tokens, .. } = node.info;
-        steps.push(HostStep { number, stage, batch_size, tokens });
+        let StepInfo { stage, batch_size, tokens, context, generation, .. } = node.info;
+        steps.push(HostStep { number, stage, batch_size, tokens, context, generation });
     }
     for slot in &mut by_op {
         *slot = step_of_node.get(*slot as usize).copied().unwrap_or(NONE);
