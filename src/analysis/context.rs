@@ -19,6 +19,7 @@ use super::measure::tally::Tallies;
 use super::recapture::{self, MissingData};
 use super::section::{Section, Value};
 use super::structure::call_ranges::{CallRanges, CallRangesView};
+use super::structure::measured_steps::MeasuredSteps;
 use super::structure::phase_names::PhaseNames;
 use super::structure::range_times::wall_times;
 use super::structure::shifted_durations::{ShiftedDurations, shifted_durations};
@@ -49,6 +50,7 @@ pub struct Context<'a> {
     waiting: OnceCell<WaitingTimes>,
     range_times: OnceCell<Tallies>,
     steps: OnceCell<Vec<Step>>,
+    measured_steps: OnceCell<MeasuredSteps>,
     name_roles: OnceCell<NameRoles>,
     passes: OnceCell<Passes>,
     layers: OnceCell<Vec<StageLayers>>,
@@ -98,6 +100,7 @@ impl<'a> Context<'a> {
             waiting: OnceCell::new(),
             range_times: OnceCell::new(),
             steps: OnceCell::new(),
+            measured_steps: OnceCell::new(),
             name_roles: OnceCell::new(),
             passes: OnceCell::new(),
             layers: OnceCell::new(),
@@ -187,9 +190,17 @@ impl<'a> Context<'a> {
         self.waiting.get_or_init(|| WaitingTimes::of(self, self.collectives(), self.steps()))
     }
 
-    /// The steps from host ranges.
+    /// The steps from host ranges, or else those that the order of the kernels shows.
     pub(crate) fn steps(&self) -> &[Step] {
-        self.steps.get_or_init(|| steps_from_ranges(self.trace))
+        self.steps.get_or_init(|| match steps_from_ranges(self.trace) {
+            none if none.is_empty() => self.passes().inferred_steps(self.trace),
+            steps => steps,
+        })
+    }
+
+    /// The whole steps with their times.
+    pub(crate) fn measured_steps(&self) -> &MeasuredSteps {
+        self.measured_steps.get_or_init(|| MeasuredSteps::of(self))
     }
 
     /// The role of each kernel name in a layer.

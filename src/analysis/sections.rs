@@ -11,7 +11,7 @@ use super::host::{barriers, idle, idle_blame, launch_latency};
 use super::inference::{graph_coverage, layers};
 use super::kernels::{copies, top_kernels};
 use super::section::{Section, Sections};
-use super::structure::{phases, ranges, steps};
+use super::structure::{listed_steps, phases, ranges, steps};
 use super::time::{longest_events, streams};
 use super::trust;
 
@@ -19,7 +19,7 @@ type Answer = fn(&Context) -> Section;
 
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
-    let answers: [(&str, Answer); 24] = [
+    let answers: [(&str, Answer); 25] = [
         ("kernels_by_pid", top_kernels::kernels_by_pid),
         ("sync", barriers::sync),
         ("sync_by_pid", barriers::sync_by_pid),
@@ -29,6 +29,7 @@ pub fn explain(context: &Context) -> Sections {
         ("nvtx_by_pid", ranges::nvtx_by_pid),
         ("phase_split", phases::phase_split),
         ("steps", steps::steps),
+        ("step_list", listed_steps::step_list),
         ("graph_coverage", graph_coverage::graph_coverage),
         ("layers", layers::layers),
         ("layer_roles", layers::layer_roles),

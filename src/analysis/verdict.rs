@@ -167,11 +167,11 @@ fn steps_words(row: &Record) -> String {
     let mean = |column: &str| row.number(column).filter(|mean| *mean > 0.0);
     let exact = |mean: f64| if mean.fract() == 0.0 { grouped(mean as u64) } else { format!("{mean:.1}") };
     let on_average = if count == 1 { "" } else { "mean " };
-    if let Some(batch) = mean("mean_batch_size") {
+    if let Some(batch) = mean("batch") {
         words += &format!(", {on_average}batch {}", exact(batch));
     }
     // In decode, each request has one token.
-    if let Some(tokens) = mean("mean_tokens").filter(|tokens| row.number("mean_batch_size") != Some(*tokens)) {
+    if let Some(tokens) = mean("tokens").filter(|tokens| row.number("batch") != Some(*tokens)) {
         words += &format!(", {on_average}{} tokens", exact(tokens));
     }
     words

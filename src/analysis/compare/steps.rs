@@ -118,8 +118,8 @@ impl StageSteps {
         Some(Self {
             stage: stage.to_owned(),
             count: row.get("steps").and_then(count)?,
-            batch_size: number("mean_batch_size"),
-            tokens: number("mean_tokens"),
+            batch_size: number("batch"),
+            tokens: number("tokens"),
             median_ns: number("median_ns"),
             mean_interval_ns: number("mean_interval_ns")?,
             stdev_interval_ns: number("stdev_interval_ns"),

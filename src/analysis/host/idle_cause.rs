@@ -331,6 +331,8 @@ pub(crate) struct IdleTimes {
     pub(crate) drained_by: Vec<(DrainKey, Ns)>,
     /// Intervals of work that the trace does not contain.
     pub(crate) unseen: Vec<(Ns, Ns)>,
+    /// Intervals in which the host was late, also after a drain.
+    pub(crate) late: Vec<(Ns, Ns)>,
     /// The gaps by launch, without those of `open`.
     launches: LaunchSums,
     /// At most [`MAX_REFILL`].
@@ -356,6 +358,7 @@ impl IdleTimes {
             times: [Ns::ZERO; IdleCause::ALL.len()],
             drained_by: Vec::new(),
             unseen: Vec::new(),
+            late: Vec::new(),
             launches: LaunchSums::default(),
             open: Vec::new(),
             open_launches: 0,
@@ -425,6 +428,11 @@ impl IdleTimes {
         };
         let late = parts.length_of(IdleCause::HostLate);
         let parts = if drained_by.is_some() { parts.replaced(IdleCause::HostLate, IdleCause::Drained) } else { parts };
+        let late_length = parts.length_of(IdleCause::HostLate) + parts.length_of(IdleCause::Drained);
+        if late_length > Ns::ZERO {
+            // Only the first part of a gap can be late on its own.
+            self.late.push((gap.start, gap.start.after(late_length)));
+        }
         self.late_ops += u64::from(matches!(parts.main(), IdleCause::HostLate | IdleCause::Drained));
         for (cause, length) in parts.0 {
             self.times.get_mut(cause as usize).into_iter().for_each(|time| *time += length);
@@ -472,6 +480,7 @@ impl IdleTimes {
         self.times.iter_mut().zip(later.times).for_each(|(sum, more)| *sum += more);
         later.drained_by.iter().for_each(|(site, length)| self.add_drained_by(*site, *length));
         self.unseen.extend_from_slice(&later.unseen);
+        self.late.extend_from_slice(&later.late);
         self.ops += later.ops;
         self.late_ops += later.late_ops;
         self.longest_wait = self.longest_wait.max(later.longest_wait);

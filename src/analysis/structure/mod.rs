@@ -7,10 +7,13 @@
 //! - [`phases`], [`phase_names`]: prefill, decode and sampling, from words in range names.
 //! - [`shifted_durations`]: durations in graph replays that do not belong to their kernel names.
 //! - [`stages`]: steps of the serving engine and their stages, from annotations.
+//! - `measured_steps`: the time, busy time and late launches of each step; [`listed_steps`]: a row for each.
 //! - [`steps`]: length and interval of steps, by stage.
 
 pub mod call_ranges;
 pub mod kernel_time;
+pub mod listed_steps;
+pub(crate) mod measured_steps;
 pub mod open_ranges;
 pub mod phase_names;
 pub mod phases;

@@ -1,30 +1,29 @@
-//! Steps of the serving engine by stage: number, time and interval. From the ranges that mark steps and the
-//! GPU ops launched in them. One pass over the steps, and one over the ops to find work before the first and
-//! after the last step.
-//!
-//! A step lasts until the next step of its device starts, so that the host work between two steps counts. Time in which
-//! the device executes work that the trace does not contain is left out. See [`timed`].
+//! Steps of the serving engine by stage: number, time, its parts, and interval. From the
+//! [`MeasuredSteps`](super::measured_steps::MeasuredSteps), and one pass over the ops before the first and after the last
+//! step.
 
+use super::measured_steps::MeasuredStep;
 use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::interpolate;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::ranges::no_ranges;
-use crate::analysis::structure::stages::{Basis, Form, Step, StepTimes, TimedStep, timed};
-use crate::analysis::time::work::each_work;
+use crate::analysis::structure::stages::{Basis, Form, Step, representative};
 use crate::analysis::triage::Stage;
 use crate::digits::grouped;
-use crate::ordering;
 use crate::trace::{Ns, Trace, Window};
 use std::ops::Range;
 
 const TITLE: &str = "Engine steps";
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 15] = [
     "stage",
     "steps",
-    "mean_batch_size",
-    "mean_tokens",
+    "batch",
+    "tokens",
     "median_ns",
+    "busy_median_ns",
+    "host_late_median_ns",
+    "other_idle_median_ns",
     "p10_ns",
     "p90_ns",
     "mean_interval_ns",
@@ -37,70 +36,72 @@ const COLUMNS: [&str; 12] = [
 /// One row per stage. The interval of a step is the time from its start to the start of the next step on its
 /// device, with pauses. The last step has none; if no step of a stage has one, the time of the step is used instead.
 pub(crate) fn steps(context: &Context) -> Section {
-    let trace = context.trace;
-    let mut steps = context.steps().to_vec();
-    if steps.is_empty() {
-        steps = context.passes().inferred_steps(trace);
-    }
-    // If other steps launched work, a step without work is the last one, cut short by the end of the profile.
-    if steps.iter().any(|step| step.basis != Basis::Host) {
-        steps.retain(|step| step.basis != Basis::Host);
-    }
-    let found = steps.len();
-    steps.retain(|step| is_whole(step, trace));
-    let cut = found - steps.len();
-    let Some(first) = steps.first() else {
-        return if cut > 0 {
-            Section::missing(TITLE, &COLUMNS, "No step is completely inside the window.", "")
-        } else if trace.ranges.is_empty() {
-            no_ranges(context, TITLE, &COLUMNS)
-        } else {
-            let why = "The trace has no step annotations of SGLang, vLLM or TensorRT-LLM and no ProfilerStep# ranges.";
-            context.missing(TITLE, &COLUMNS, why, MissingData::Ranges)
-        };
-    };
-    let mut section = Section::new(TITLE, source_of(first.info.form), &COLUMNS)
+    let measured = context.measured_steps();
+    let Some(first) = measured.steps.first() else { return missing(context, TITLE, &COLUMNS) };
+    let form = first.step.info.form;
+    let mut section = Section::new(TITLE, source_of(form), &COLUMNS)
         .limit(
             "A step lasts from its first GPU op to the first op of the next step on its device, and counts once per \
              device. The last step, and a serving step before a pause longer than the step, lasts to its last op; the \
              median and the percentiles leave such steps out if there are two others.",
         )
-        .limit("Time in which the GPU executes work that the trace does not contain is not part of a step.")
-        .limit("An interval is the time from the start of a step to the start of the next step, with pauses.");
-    if cut > 0 {
-        let steps = if cut == 1 { "step is" } else { "steps are" };
-        section = section.limit(format!("{} {steps} cut by the window and excluded.", grouped(cut as u64)));
+        .limit("Host late is the idle time of a step in which the host launched the next op too late, also after a blocking call. Time in which the GPU executes work that the trace does not contain is not part of a step.")
+        .limit("An interval is the time from the start of a step to the start of the next step, with pauses. Batch size and tokens are means.");
+    if measured.cut > 0 {
+        let steps = if measured.cut == 1 { "step is" } else { "steps are" };
+        section = section.limit(format!("{} {steps} cut by the window and excluded.", grouped(measured.cut as u64)));
     }
-    if first.basis == Basis::Host {
+    if first.step.basis == Basis::Host {
         section = section.limit("The trace does not link steps to GPU ops. Step times are those of the host ranges.");
     }
-    if first.info.form == Form::Inferred {
-        section = section.limit(
-            "No annotation marks steps. They are inferred from the order of the kernels: two of LM head, sampling, copy of \
-             the tokens to the host, and embedding mark the end of a step, and at least 80 % of the steps have the same \
-             number of layers. The stage follows from the names of the attention kernels.",
-        );
-    }
-    if first.info.form == Form::Word {
-        section = section.limit("Steps are ranges whose names contain the word prefill, extend or decode.");
+    if let Some(limit) = limit_of(form) {
+        section = section.limit(limit);
     }
     let mut rows = Stage::ALL.map(|_| Row::default());
-    let unseen: Vec<Vec<(Ns, Ns)>> = context.survey().idle.iter().map(|idle| idle.unseen.clone()).collect();
-    let timed = timed(steps.iter(), &unseen);
-    for (step, busy) in timed.iter().zip(busy_in_steps(&timed, context)) {
-        if let Some(row) = rows.get_mut(step.step.info.stage as usize) {
-            row.add(step, busy);
-        }
+    for step in &measured.steps {
+        rows.get_mut(step.step.info.stage as usize).into_iter().for_each(|row| row.add(*step));
     }
-    for (row, stage) in rows.iter().zip(Stage::ALL).filter(|(row, _)| row.times.count() > 0) {
-        section.row(row.values(stage, first.info.form));
+    for (row, stage) in rows.iter().zip(Stage::ALL).filter(|(row, _)| !row.steps.is_empty()) {
+        section.row(row.values(stage, form));
     }
-    section.figure("steps", steps.len());
-    let outside = Outside::of(&steps, context);
+    section.figure("steps", measured.steps.len());
+    let outside = Outside::of(measured.steps.iter().map(|measured| &measured.step), context);
     section.figure("devices", outside.devices);
     section.figure("work_outside_pct", Value::pct(outside.work, outside.all_work));
     section.figure("idle_outside_ns", outside.idle);
     section
+}
+
+/// The section of a trace in which no whole step was found.
+pub(crate) fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
+    if context.measured_steps().cut > 0 {
+        Section::missing(title, columns, "No step is completely inside the window.", "")
+    } else if context.trace.ranges.is_empty() {
+        no_ranges(context, title, columns)
+    } else {
+        let why = "The trace has no step annotations of SGLang, vLLM or TensorRT-LLM and no ProfilerStep# ranges.";
+        context.missing(title, columns, why, MissingData::Ranges)
+    }
+}
+
+/// How steps of this form were found, and how sure that is.
+pub(crate) fn evidence(form: Form) -> [&'static str; 2] {
+    match form {
+        Form::Inferred => ["kernel order", "inferred"],
+        Form::Engine | Form::Word | Form::Profiler => ["annotation", "proven"],
+    }
+}
+
+fn limit_of(form: Form) -> Option<&'static str> {
+    match form {
+        Form::Inferred => Some(
+            "No annotation marks steps. They are inferred from the order of the kernels: two of LM head, sampling, copy of \
+             the tokens to the host, and embedding mark the end of a step, and at least 80 % of the steps have the same \
+             number of layers. The stage follows from the names of the attention kernels.",
+        ),
+        Form::Word => Some("Steps are ranges whose names contain the word prefill, extend or decode."),
+        Form::Engine | Form::Profiler => None,
+    }
 }
 
 fn source_of(form: Form) -> &'static str {
@@ -110,106 +111,69 @@ fn source_of(form: Form) -> &'static str {
     }
 }
 
-/// Checks whether the window contains everything that the step launched. True if there is no window.
-fn is_whole(step: &Step, trace: &Trace) -> bool {
-    let (Some(cut), Some(kept)) = (&trace.cut, &trace.kept) else { return true };
-    let (start, end) = step.annotation_range;
-    if step.basis == Basis::Host {
-        return start >= cut.window.start && end <= cut.window.end;
-    }
-    !kept.neighbours().iter().any(|other| {
-        let is_same_device = (other.process, Some(other.device)) == (step.process, step.device);
-        is_same_device && (start..end).contains(&other.time)
-    })
-}
-
-/// The time in each step in which its device works; zero for steps without a device. One sweep over the work: the busy
-/// time up to the end of a step minus that up to its start.
-fn busy_in_steps(steps: &[TimedStep], context: &Context) -> Vec<Ns> {
-    /// The sweep over one device.
-    #[derive(Default)]
-    struct BusySweep {
-        /// Starts and ends of steps: time, index of the step, true for an end. Sorted from last to first.
-        boundaries: Vec<(Ns, usize, bool)>,
-        busy: Ns,
-        busy_until: Ns,
-    }
-    let mut lanes: Vec<BusySweep> = context.trace.devices.iter().map(|_| BusySweep::default()).collect();
-    for (index, &TimedStep { step, until, .. }) in steps.iter().enumerate() {
-        let Some(lane) = step.device.and_then(|device| lanes.get_mut(device.0 as usize)) else { continue };
-        lane.boundaries.extend([(step.start, index, false), (until, index, true)]);
-    }
-    lanes.iter_mut().for_each(|lane| ordering::sort_by(&mut lane.boundaries, |a, b| b.cmp(a)));
-    let mut busy = vec![Ns::ZERO; steps.len()];
-    let mut add_until = |lane: &mut BusySweep, time: Ns| {
-        while let Some((at, index, is_end)) = lane.boundaries.pop_if(|boundary| boundary.0 <= time) {
-            // The work so far may reach beyond the boundary.
-            let so_far = lane.busy.since(lane.busy_until.since(at).max(Ns::ZERO));
-            let Some(busy) = busy.get_mut(index) else { continue };
-            *busy = if is_end { *busy + so_far } else { busy.since(so_far) };
-        }
-    };
-    each_work(context, &mut |work| {
-        let Some(lane) = lanes.get_mut(work.device) else { return };
-        add_until(lane, work.start);
-        lane.busy += work.end.since(work.start.max(lane.busy_until)).max(Ns::ZERO);
-        lane.busy_until = lane.busy_until.max(work.end);
-    });
-    lanes.iter_mut().for_each(|lane| add_until(lane, Ns(i64::MAX)));
-    busy
-}
-
 /// The steps of one stage.
 #[derive(Debug, Default)]
 struct Row {
-    times: StepTimes,
+    steps: Vec<MeasuredStep>,
     intervals: Mean,
     /// Times of steps that are the last on their device.
     last_times: Mean,
     batch_size: Mean,
     tokens: Mean,
-    /// Sum of the times of steps with a device, and the part of it in which the device works.
-    time: Ns,
-    busy: Ns,
 }
 
 impl Row {
-    fn add(&mut self, timed: &TimedStep, busy: Ns) {
-        let step = timed.step;
-        self.times.add(timed);
-        if step.device.is_some() {
-            self.time += timed.time;
-            self.busy += busy;
-        }
-        match timed.interval {
+    fn add(&mut self, step: MeasuredStep) {
+        self.steps.push(step);
+        match step.interval {
             Some(interval) => self.intervals.add(interval.0 as u64),
-            None => self.last_times.add(timed.time.0 as u64),
+            None => self.last_times.add(step.time.0 as u64),
         }
-        step.info.batch_size.into_iter().for_each(|count| self.batch_size.add(count));
-        step.info.tokens.into_iter().for_each(|count| self.tokens.add(count));
+        step.step.info.batch_size.into_iter().for_each(|count| self.batch_size.add(count));
+        step.step.info.tokens.into_iter().for_each(|count| self.tokens.add(count));
     }
 
     fn values(&self, stage: Stage, form: Form) -> [Value; COLUMNS.len()] {
-        let times = self.times.representative();
-        let time = |percent| Value::from(interpolate(times.len(), percent, &|index| times.get(index).copied()));
+        let on_device = || self.steps.iter().filter(|step| step.step.device.is_some());
+        let sum = |time: fn(&MeasuredStep) -> Ns| on_device().fold(Ns::ZERO, |sum, step| sum + time(step));
+        let (time, busy) = (sum(|step| step.time), sum(|step| step.busy));
+        let times = sorted(&self.steps, |step| step.time);
         // One step has no percentiles.
-        let percentile = |percent| if times.len() > 1 { time(percent) } else { Value::Null };
+        let percentile = |percent| if times.len() > 1 { at(&times, percent) } else { Value::Null };
+        let part = |part: fn(&MeasuredStep) -> Ns| {
+            if time > Ns::ZERO { at(&sorted(&self.steps, part), 50) } else { Value::Null }
+        };
         let intervals = if self.intervals.count > 0.0 { self.intervals } else { self.last_times };
+        let [found_by, confidence] = evidence(form);
         [
             stage.label().into(),
-            self.times.count().into(),
+            self.steps.len().into(),
             self.batch_size.value(),
             self.tokens.value(),
-            time(50),
+            at(&times, 50),
+            part(|step| step.busy),
+            part(|step| step.host_late),
+            part(MeasuredStep::other_idle),
             percentile(10),
             percentile(90),
             intervals.value(),
             intervals.deviation(),
-            if self.time > Ns::ZERO { Value::pct(self.busy, self.time) } else { Value::Null },
-            if form == Form::Inferred { "kernel order" } else { "annotation" }.into(),
-            if form == Form::Inferred { "inferred" } else { "proven" }.into(),
+            if time > Ns::ZERO { Value::pct(busy, time) } else { Value::Null },
+            found_by.into(),
+            confidence.into(),
         ]
     }
+}
+
+/// A part of the time of the representative steps, sorted.
+fn sorted(steps: &[MeasuredStep], part: fn(&MeasuredStep) -> Ns) -> Vec<i64> {
+    let mut times: Vec<i64> = representative(steps, |step| step.reaches_next).map(|step| part(step).0).collect();
+    times.sort_unstable();
+    times
+}
+
+fn at(sorted: &[i64], percent: u64) -> Value {
+    interpolate(sorted.len(), percent, &|index| sorted.get(index).copied()).into()
 }
 
 /// Running mean and standard deviation (Welford's algorithm).
@@ -263,7 +227,7 @@ struct Lane {
 }
 
 impl Outside {
-    fn of(steps: &[Step], context: &Context) -> Self {
+    fn of<'a>(steps: impl Iterator<Item = &'a Step>, context: &Context) -> Self {
         let trace = context.trace;
         let mut outside = Self::default();
         let Some(Window { start, end }) = trace.span() else { return outside };
@@ -338,11 +302,45 @@ mod tests {
         assert_eq!(
             rows(&sections, "steps", &COLUMNS),
             [
-                "extend/prefill 1 2 30 100 - - 100 - 50 annotation proven",
-                "decode 2 3 3 30 30 30 30 - 83.333 annotation proven"
+                // The gaps from 55 to 105 and from 125 to 135 end with late launches: 50 ns, and 10 and 0 ns.
+                "extend/prefill 1 2 30 100 50 50 0 - - 100 - 50 annotation proven",
+                "decode 2 3 3 30 25 5 0 30 30 30 - 83.333 annotation proven"
             ]
         );
         assert_eq!(figure(&sections, "steps", "idle_outside_ns") + figure(&sections, "steps", "work_outside_pct"), 0.0);
+    }
+
+    #[test]
+    fn each_step_is_listed_with_its_kernels_and_launches() {
+        let mut trace = TestTrace::new();
+        trace
+            .range("step[DECODE bs=2]", 0..50)
+            .call("cudaGraphLaunch", 1..2)
+            .launches("a", 10..20)
+            .launches("b", 20..40);
+        trace.launch(3..4).launches("Memcpy DtoH", 45..50);
+        trace.range("step[DECODE bs=3]", 60..80).call("cudaGraphLaunch", 61..70).launches("a", 75..80);
+        let found = trace.section(super::super::listed_steps::step_list);
+        let columns = ["step", "duration_ns", "busy_ns", "host_late_ns", "batch", "kernels", "graph_launches"];
+        // The device is idle from 40 to 45, although the copy was launched before, and waits from 50 to 75.
+        assert_eq!(rows_of(&found, &columns), ["1 65 35 25 2 2 1", "2 5 5 0 3 1 1"]);
+    }
+
+    proptest! {
+        /// Busy, host late and other idle time of a step are its time.
+        #[test]
+        fn the_parts_of_a_step_add_up(ops in prop::collection::vec((0_i64..2_000, 1_i64..300, -50_i64..20), 4..40)) {
+            let mut trace = TestTrace::new();
+            trace.range("step[DECODE bs=2]", 0..1_000).range("step[DECODE bs=2]", 1_000..3_000);
+            for (start, duration, launched) in ops {
+                let launched = (start + launched).max(0);
+                trace.launch(launched..launched + 5).launches("k", start + 30..start + 30 + duration);
+            }
+            for row in trace.section(super::super::listed_steps::step_list).rows {
+                let [time, busy, late] = ["duration_ns", "busy_ns", "host_late_ns"].map(|column| row.number(column).unwrap());
+                prop_assert!(busy >= 0.0 && late >= 0.0 && busy + late <= time, "{row:?}");
+            }
+        }
     }
 
     #[test]
@@ -473,7 +471,7 @@ mod tests {
                 let is_idle = |now: i64| own().all(|op| now < op.0 || now >= op.0 + op.1);
                 idle += (start..end).filter(|now| is_outside(*now) && is_idle(*now)).count() as i64;
             }
-            let found = Outside::of(&steps, &Context::new(&trace, 1));
+            let found = Outside::of(steps.iter(), &Context::new(&trace, 1));
             prop_assert_eq!((found.work, found.idle), (Ns(work), Ns(idle)));
             prop_assert_eq!(found.all_work, Ns(ops.iter().map(|op| op.1).sum()));
         }

@@ -130,8 +130,8 @@ fn steps(report: &Report, plan: &Plan, width: usize) -> Vec<String> {
     let columns = [
         ("stage", "Steps by stage"),
         ("steps", "Count"),
-        ("mean_batch_size", "Batch size"),
-        ("mean_tokens", "Tokens"),
+        ("batch", "Batch size"),
+        ("tokens", "Tokens"),
         ("median_ns", "Median"),
         ("p10_ns", "p10"),
         ("p90_ns", "p90"),

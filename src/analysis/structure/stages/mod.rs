@@ -9,7 +9,7 @@ mod timeline;
 
 pub use step_info::{Form, StepInfo, TokenSums};
 pub use step_list::{Basis, HostStep, Step, count_stage_conflicts, steps, steps_by_op, steps_from_ranges};
-pub(crate) use step_time::{StepTimes, TimedStep, timed};
+pub(crate) use step_time::{TimedStep, representative, timed};
 
 use crate::ordering;
 use crate::trace::{Annotation, DeviceId, GpuOp, HostCode, NONE, Names, Ns, ProcessId, Trace};

@@ -55,30 +55,8 @@ fn time_between(intervals: &[(Ns, Ns)], start: Ns, end: Ns) -> Ns {
     intervals.fold(Ns::ZERO, |sum, interval| sum + interval.1.min(end).since(interval.0.max(start)))
 }
 
-/// The times that count in medians and percentiles, sorted: those of steps that reach to the next step if there are at
-/// least two, else those of all.
-#[derive(Debug, Default)]
-pub(crate) struct StepTimes {
-    with_next: Vec<i64>,
-    without_next: Vec<i64>,
-}
-
-impl StepTimes {
-    pub(crate) fn add(&mut self, step: &TimedStep) {
-        if step.reaches_next { &mut self.with_next } else { &mut self.without_next }.push(step.time.0);
-    }
-
-    /// The number of all steps.
-    pub(crate) fn count(&self) -> usize {
-        self.with_next.len() + self.without_next.len()
-    }
-
-    pub(crate) fn representative(&self) -> Vec<i64> {
-        let mut times = self.with_next.clone();
-        if times.len() < MIN_STEPS_WITH_NEXT {
-            times.extend(&self.without_next);
-        }
-        times.sort_unstable();
-        times
-    }
+/// The steps that count in medians and percentiles: those that reach to the next step if there are at least two, else all.
+pub(crate) fn representative<T>(steps: &[T], reaches_next: fn(&T) -> bool) -> impl Iterator<Item = &T> {
+    let needs_next = steps.iter().filter(|step| reaches_next(step)).count() >= MIN_STEPS_WITH_NEXT;
+    steps.iter().filter(move |step| reaches_next(step) || !needs_next)
 }

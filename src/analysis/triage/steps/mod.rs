@@ -6,7 +6,9 @@ use super::serving::ModelShape;
 use super::times::{BusyTime, percent};
 use super::view::View;
 use crate::analysis::section::{Section, Value};
-use crate::analysis::structure::stages::{Basis, Form, Stage, Step, StepTimes, TimedStep, TokenSums, steps, timed};
+use crate::analysis::structure::stages::{
+    Basis, Form, Stage, Step, TimedStep, TokenSums, representative, steps, timed,
+};
 use crate::analysis::time::long_gaps::LongGaps;
 use crate::trace::{Ns, Trace};
 
@@ -75,9 +77,8 @@ fn stage_of(view: &View, step: &Step) -> Stage {
 
 fn row(view: &View, stage: Stage, timed: &[&TimedStep], shape: Option<ModelShape>, busy: &BusyTime) -> [Value; 11] {
     let steps = || timed.iter().map(|timed| timed.step);
-    let mut times = StepTimes::default();
-    timed.iter().for_each(|step| times.add(step));
-    let times = times.representative();
+    let mut times: Vec<i64> = representative(timed, |timed| timed.reaches_next).map(|timed| timed.time.0).collect();
+    times.sort_unstable();
     let us = |percent| percentile(&times, percent).map(|ns| ns / 1e3);
     let (p10, median, p90) = (us(10), us(50), us(90));
     let spread = median.filter(|median| *median > 0.0).zip(p90.zip(p10));

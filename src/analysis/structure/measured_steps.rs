@@ -1,0 +1,197 @@
+//! The steps of the serving engine with their times: how long each device worked in a step, and how long it waited for the
+//! host. One sweep over the GPU work, and a binary search per step for late launches; O(n + s log g) for `n` ops, `s` steps
+//! and `g` gaps.
+//!
+//! A step lasts until the next step of its device starts, so that the host work between two steps counts. Time in which
+//! the device executes work that the trace does not contain is left out. See [`timed`].
+
+use crate::analysis::context::Context;
+use crate::analysis::structure::stages::{Basis, Step, TimedStep, timed};
+use crate::analysis::time::work::{Work, each_work};
+use crate::ordering;
+use crate::rules::signals::CallKind;
+use crate::trace::{Ns, OpKind, Trace};
+
+/// One step on one device, with its times.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MeasuredStep {
+    pub(crate) step: Step,
+    /// See [`TimedStep::reaches_next`].
+    pub(crate) reaches_next: bool,
+    /// See [`TimedStep::time`].
+    pub(crate) time: Ns,
+    /// See [`TimedStep::interval`].
+    pub(crate) interval: Option<Ns>,
+    /// The part of `time` in which the device works; zero for a step without a device, as the following.
+    pub(crate) busy: Ns,
+    /// The part in which the device waits for a late launch, also after a blocking call.
+    pub(crate) host_late: Ns,
+    /// Kernels that start in the step.
+    pub(crate) kernels: u64,
+    /// Launches of graphs whose first op starts in the step.
+    pub(crate) graph_launches: u64,
+}
+
+impl MeasuredStep {
+    /// Idle time that is not the host's.
+    pub(crate) fn other_idle(&self) -> Ns {
+        self.time.since(self.busy).since(self.host_late).max(Ns::ZERO)
+    }
+}
+
+/// The steps of a trace or window, sorted by start.
+#[derive(Debug, Default)]
+pub(crate) struct MeasuredSteps {
+    pub(crate) steps: Vec<MeasuredStep>,
+    /// Steps that the window cut. They are not in `steps`.
+    pub(crate) cut: usize,
+}
+
+impl MeasuredSteps {
+    pub(crate) fn of(context: &Context) -> Self {
+        let mut steps = context.steps().to_vec();
+        // If other steps launched work, a step without work is the last one, cut short by the end of the profile.
+        if steps.iter().any(|step| step.basis != Basis::Host) {
+            steps.retain(|step| step.basis != Basis::Host);
+        }
+        let found = steps.len();
+        steps.retain(|step| is_whole(step, context.trace));
+        let cut = found - steps.len();
+        if steps.is_empty() {
+            return Self { steps: Vec::new(), cut };
+        }
+        let idle = &context.survey().idle;
+        let unseen: Vec<Vec<(Ns, Ns)>> = idle.iter().map(|idle| idle.unseen.clone()).collect();
+        let late: Vec<PrefixSums> = idle.iter().map(|idle| PrefixSums::of(&idle.late)).collect();
+        let timed = timed(steps.iter(), &unseen);
+        let work = work_in_steps(&timed, context);
+        let measured = timed.iter().zip(work).map(|(timed, work)| {
+            let late = timed.step.device.and_then(|device| late.get(device.0 as usize));
+            MeasuredStep {
+                step: *timed.step,
+                reaches_next: timed.reaches_next,
+                time: timed.time,
+                interval: timed.interval,
+                busy: work.busy,
+                host_late: late.map_or(Ns::ZERO, |late| late.between(timed.step.start, timed.until)),
+                kernels: work.kernels,
+                graph_launches: work.graph_launches,
+            }
+        });
+        Self { steps: measured.collect(), cut }
+    }
+}
+
+/// Checks whether the window contains everything that the step launched. True if there is no window.
+fn is_whole(step: &Step, trace: &Trace) -> bool {
+    let (Some(cut), Some(kept)) = (&trace.cut, &trace.kept) else { return true };
+    let (start, end) = step.annotation_range;
+    if step.basis == Basis::Host {
+        return start >= cut.window.start && end <= cut.window.end;
+    }
+    !kept.neighbours().iter().any(|other| {
+        let is_same_device = (other.process, Some(other.device)) == (step.process, step.device);
+        is_same_device && (start..end).contains(&other.time)
+    })
+}
+
+/// Disjoint intervals sorted by start, with the sum of the lengths before each.
+struct PrefixSums<'a> {
+    intervals: &'a [(Ns, Ns)],
+    before: Vec<Ns>,
+}
+
+impl<'a> PrefixSums<'a> {
+    fn of(intervals: &'a [(Ns, Ns)]) -> Self {
+        let mut sum = Ns::ZERO;
+        let before = intervals.iter().map(|(start, end)| {
+            let before = sum;
+            sum += end.since(*start);
+            before
+        });
+        Self { before: before.collect(), intervals }
+    }
+
+    /// The length of the parts of the intervals before a time.
+    fn until(&self, time: Ns) -> Ns {
+        let next = self.intervals.partition_point(|(start, _)| *start < time);
+        let last = next.checked_sub(1).and_then(|index| Some((self.intervals.get(index)?, self.before.get(index)?)));
+        last.map_or(Ns::ZERO, |((start, end), before)| *before + time.min(*end).since(*start))
+    }
+
+    fn between(&self, start: Ns, end: Ns) -> Ns {
+        self.until(end).since(self.until(start))
+    }
+}
+
+/// What a device did in a step.
+#[derive(Debug, Clone, Copy, Default)]
+struct StepWork {
+    busy: Ns,
+    kernels: u64,
+    graph_launches: u64,
+}
+
+/// The sweep over one device. Each step gets the sums at its end minus those at its start.
+#[derive(Debug, Default)]
+struct WorkSweep {
+    /// Starts and ends of steps: time, index of the step, true for an end. Sorted from last to first.
+    boundaries: Vec<(Ns, usize, bool)>,
+    sums: StepWork,
+    busy_until: Ns,
+    /// The latest launch of a graph. Launches are numbered in the order of time.
+    last_graph_launch: Option<u32>,
+}
+
+impl WorkSweep {
+    fn add_until(&mut self, time: Ns, steps: &mut [StepWork]) {
+        while let Some((at, index, is_end)) = self.boundaries.pop_if(|boundary| boundary.0 <= time) {
+            // The work so far may reach beyond the boundary.
+            let busy = self.sums.busy.since(self.busy_until.since(at).max(Ns::ZERO));
+            let Some(step) = steps.get_mut(index) else { continue };
+            *step = if is_end {
+                StepWork {
+                    busy: step.busy + busy,
+                    kernels: self.sums.kernels.saturating_sub(step.kernels),
+                    graph_launches: self.sums.graph_launches.saturating_sub(step.graph_launches),
+                }
+            } else {
+                StepWork { busy: Ns::ZERO.since(busy), ..self.sums }
+            };
+        }
+    }
+
+    fn add(&mut self, work: &Work, context: &Context) {
+        self.sums.busy += work.end.since(work.start.max(self.busy_until)).max(Ns::ZERO);
+        self.busy_until = self.busy_until.max(work.end);
+        let trace = context.trace;
+        self.sums.kernels += u64::from(trace.gpu_ops.get(work.row).is_some_and(|op| op.kind == OpKind::Kernel));
+        let Some(launch) = trace.gpu_ops.launch(work.row) else { return };
+        if self.last_graph_launch.is_some_and(|last| launch.0 <= last) {
+            return;
+        }
+        let name = trace.calls.name(launch.0 as usize);
+        if name.is_some_and(|name| context.call_kind(name) == CallKind::GraphLaunch) {
+            self.last_graph_launch = Some(launch.0);
+            self.sums.graph_launches += 1;
+        }
+    }
+}
+
+/// The work of the device of each step; nothing for steps without a device.
+fn work_in_steps(steps: &[TimedStep], context: &Context) -> Vec<StepWork> {
+    let mut lanes: Vec<WorkSweep> = context.trace.devices.iter().map(|_| WorkSweep::default()).collect();
+    for (index, &TimedStep { step, until, .. }) in steps.iter().enumerate() {
+        let Some(lane) = step.device.and_then(|device| lanes.get_mut(device.0 as usize)) else { continue };
+        lane.boundaries.extend([(step.start, index, false), (until, index, true)]);
+    }
+    lanes.iter_mut().for_each(|lane| ordering::sort_by(&mut lane.boundaries, |a, b| b.cmp(a)));
+    let mut found = vec![StepWork::default(); steps.len()];
+    each_work(context, &mut |work| {
+        let Some(lane) = lanes.get_mut(work.device) else { return };
+        lane.add_until(work.start, &mut found);
+        lane.add(&work, context);
+    });
+    lanes.iter_mut().for_each(|lane| lane.add_until(Ns(i64::MAX), &mut found));
+    found
+}
