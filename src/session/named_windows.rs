@@ -5,7 +5,8 @@
 
 use super::window::text;
 use crate::analysis::host::launched_work::launched_windows;
-use crate::analysis::structure::stages::{Stage, Step, steps_from_ranges};
+use crate::analysis::inference::passes::steps_on_devices;
+use crate::analysis::structure::stages::{Stage, Step};
 use crate::ordering::{VecMap, sorted_indices};
 use crate::report::format::duration;
 use crate::trace::{NameId, Ns, Span, Trace, Window};
@@ -47,7 +48,7 @@ const MAX_NAME_CHARS: usize = 60;
 /// the GPU. If a range launched no ops, its window is its own time on the host.
 pub fn named_windows(trace: &Trace) -> Vec<WindowGroup> {
     let Some(gpu_span) = trace.span() else { return Vec::new() };
-    let steps = steps_from_ranges(trace);
+    let steps = steps_on_devices(trace);
     let device = steps.iter().filter_map(|step| step.device).min();
     let device_steps: Vec<Step> = steps.iter().filter(|step| step.device == device).copied().collect();
     let mut groups = vec![step_windows(&device_steps, gpu_span), stage_windows(&device_steps, gpu_span)];

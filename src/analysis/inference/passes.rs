@@ -4,9 +4,11 @@
 use super::inferred_steps::inferred_steps;
 use super::kernel_roles::NameRoles;
 use crate::analysis::classified::ClassifiedTrace;
-use crate::analysis::structure::stages::{Basis, Form, HostStep, Stage, Step, StepInfo, steps_by_op};
+use crate::analysis::structure::stages::{
+    Basis, Form, HostStep, Stage, Step, StepInfo, of_ops, steps_by_op, steps_from_ranges,
+};
 use crate::ordering::{self, VecMap};
-use crate::trace::{DeviceId, GpuOp, NameId, Trace};
+use crate::trace::{DeviceId, GpuOp, NONE, NameId, Trace};
 use std::ops::Range;
 
 /// The ops of one step on one device.
@@ -27,26 +29,76 @@ pub(crate) struct Passes {
     is_inferred: bool,
 }
 
-impl Passes {
-    /// The passes of the annotated steps, or else those that the order of the kernels shows. Empty if there are neither.
+/// The steps that launched GPU ops, and for each op the index of its step, or [`NONE`].
+#[derive(Debug, Default)]
+pub(crate) struct StepsOfOps {
+    pub(crate) steps: Vec<HostStep>,
+    /// Parallel to the ops of the trace.
+    pub(crate) step_of_op: Vec<u32>,
+    /// Whether no annotation marks the steps.
+    pub(crate) is_inferred: bool,
+}
+
+impl StepsOfOps {
+    /// The steps of annotations, or else those that the order of the kernels shows. Empty if there are neither.
     pub(crate) fn of(classified: &ClassifiedTrace, roles: &NameRoles) -> Self {
-        let trace = classified.trace;
-        let (steps, step_of_op) = steps_by_op(trace);
-        if steps.is_empty() { Self::inferred(classified, roles) } else { Self::annotated(trace, &steps, &step_of_op) }
+        let (steps, step_of_op) = steps_by_op(classified.trace);
+        if steps.is_empty() {
+            return Self::inferred(classified, roles);
+        }
+        Self { steps, step_of_op, is_inferred: false }
+    }
+
+    /// The same for a trace whose roles are not needed otherwise.
+    pub(crate) fn of_trace(trace: &Trace) -> Self {
+        Self::of(&ClassifiedTrace::new(trace), &NameRoles::of(trace))
     }
 
     fn inferred(classified: &ClassifiedTrace, roles: &NameRoles) -> Self {
-        let mut found = Self { is_inferred: true, ..Self::default() };
-        for (step, number) in inferred_steps(classified, roles).into_iter().zip(1_u32..) {
-            let start = found.rows.len();
-            found.rows.extend(step.rows);
-            let step = HostStep::of_stage(number, step.stage);
-            found.passes.push(Pass { step, rows: start..found.rows.len() });
+        let ops = &classified.trace.gpu_ops;
+        let mut found = Self { is_inferred: true, step_of_op: vec![NONE; ops.len()], ..Self::default() };
+        let (mut device, mut number) = (None, 0);
+        for (step, index) in inferred_steps(classified, roles).into_iter().zip(0_u32..) {
+            // Each device counts its own steps.
+            let own_device = step.rows.first().and_then(|row| ops.get(*row as usize)).map(|op| op.device);
+            number = if own_device == device { number + 1 } else { 1 };
+            device = own_device;
+            found.steps.push(HostStep::of_stage(number, step.stage));
+            for row in step.rows {
+                found.step_of_op.get_mut(row as usize).into_iter().for_each(|slot| *slot = index);
+            }
         }
         found
     }
+}
 
-    fn annotated(trace: &Trace, steps: &[HostStep], step_of_op: &[u32]) -> Self {
+/// The stage of every GPU op: as [`of_ops`] finds it, or if that finds none, as the order of the kernels shows it.
+pub(crate) fn stages_of_ops(trace: &Trace, file_stage: Stage) -> Vec<Stage> {
+    let stages = of_ops(trace, file_stage);
+    if stages.iter().any(|stage| *stage != Stage::All) {
+        return stages;
+    }
+    let found = StepsOfOps::of_trace(trace);
+    let stage = |step: &u32| found.steps.get(*step as usize).map_or(Stage::All, |step| step.stage);
+    found.step_of_op.iter().map(stage).collect()
+}
+
+/// The steps of a trace on its devices: those of host ranges, or else those that the order of the kernels shows.
+pub(crate) fn steps_on_devices(trace: &Trace) -> Vec<Step> {
+    match steps_from_ranges(trace) {
+        none if none.is_empty() => {
+            let classified = ClassifiedTrace::new(trace);
+            Passes::of(&classified, &NameRoles::of(trace)).inferred_steps(trace)
+        }
+        steps => steps,
+    }
+}
+
+impl Passes {
+    /// The passes of the steps. Empty if there are no steps.
+    pub(crate) fn of(classified: &ClassifiedTrace, roles: &NameRoles) -> Self {
+        let (trace, found) = (classified.trace, StepsOfOps::of(classified, roles));
+        let StepsOfOps { steps, step_of_op, is_inferred } = &found;
         // By step: the devices and the numbers of their ops. A step mostly has one device.
         let mut counts: Vec<VecMap<DeviceId, usize>> = vec![VecMap::new(); steps.len()];
         for (op, step) in trace.gpu_ops.iter().zip(step_of_op) {
@@ -72,7 +124,7 @@ impl Passes {
             let slot = slots.update(op.device, 0, |slot| std::mem::replace(slot, *slot + 1));
             rows.get_mut(slot).into_iter().for_each(|entry| *entry = row);
         }
-        Self { passes, rows, is_inferred: false }
+        Self { passes, rows, is_inferred: *is_inferred }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -159,5 +211,28 @@ mod tests {
         assert_eq!(passes.stages().collect::<Vec<_>>(), [Stage::Prefill, Stage::Decode]);
         let other = TestTrace::new().kernel("a", 0..1).finish();
         assert!(Passes::of(&ClassifiedTrace::new(&other), &NameRoles::of(&other)).is_empty());
+    }
+
+    /// Four steps of eight layers on each of two devices, without annotations.
+    #[test]
+    fn without_annotations_each_op_has_the_stage_and_step_that_the_kernels_show() {
+        let layer = ["rms_norm", "gemm_qkv", "paged_attention", "gemm_o", "silu", "gemm_down"];
+        let step = [&["embedding"][..], &layer.repeat(8), &["rms_norm", "gemm_head", "argmax"]].concat();
+        let mut trace = TestTrace::new();
+        for device in [0, 1] {
+            trace.device(device);
+            for (name, start) in step.repeat(4).iter().zip((0..).step_by(10)) {
+                trace.kernel(name, start..start + 5);
+            }
+        }
+        let trace = trace.finish();
+        let found = StepsOfOps::of_trace(&trace);
+        assert!(found.is_inferred);
+        let numbers: Vec<u32> = found.steps.iter().map(|step| step.number).collect();
+        assert_eq!(numbers, [1, 2, 3, 4, 1, 2, 3, 4]);
+        assert!(found.step_of_op.iter().all(|step| *step != NONE));
+        assert_eq!(stages_of_ops(&trace, Stage::All), vec![Stage::Decode; step.len() * 8]);
+        assert_eq!(stages_of_ops(&trace, Stage::Prefill), vec![Stage::Prefill; step.len() * 8], "the file says more");
+        assert_eq!(steps_on_devices(&trace).len(), 8);
     }
 }

@@ -4,8 +4,9 @@
 //! On the page the worker that reads the trace computes the cells and sends them as JSON text to the worker that
 //! builds the pivot table. The trace itself is not sent.
 
+use crate::analysis::inference::passes::StepsOfOps;
 use crate::analysis::results::Attribution;
-use crate::analysis::structure::stages::{HostStep, stage_of_path, steps_by_op};
+use crate::analysis::structure::stages::{HostStep, stage_of_path};
 use crate::analysis::time::attribution::share_out_to_cells;
 use crate::analysis::triage::Stage;
 use crate::json::from_json;
@@ -129,7 +130,8 @@ impl MemberIndexer {
     fn new(trace: &Trace, requested: &[Axis]) -> Self {
         let wants = |axis| requested.contains(&axis);
         let (wants_stage, wants_step) = (wants(Axis::Stage), wants(Axis::Step));
-        let (steps, step_by_op) = if wants_stage || wants_step { steps_by_op(trace) } else { (Vec::new(), Vec::new()) };
+        let found = if wants_stage || wants_step { StepsOfOps::of_trace(trace) } else { StepsOfOps::default() };
+        let (steps, step_by_op) = (found.steps, found.step_of_op);
         let steps_per_member = step_group_size(steps.iter().map(|step| step.number).max().unwrap_or(0));
         let (mut stage_labels, mut step_labels) = (Vec::new(), Vec::new());
         let mut indices = |stage: String, step: String| {

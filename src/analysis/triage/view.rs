@@ -6,7 +6,7 @@ use super::kernel_names::{KernelName, kernel_names};
 use super::serving::{Framework, ServerArgs};
 use super::times::Times;
 use crate::analysis::classified::ClassifiedTrace;
-use crate::analysis::structure::stages;
+use crate::analysis::inference::passes::stages_of_ops;
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::time::attribution::share_out_to_cells;
 use crate::analysis::triage::{Options, Request, serving};
@@ -48,7 +48,7 @@ impl<'a> View<'a> {
         let trace = request.trace;
         let is_selected: Vec<bool> = trace.devices.iter().map(|device| request.options.selects(&device.id)).collect();
         let framework = serving::framework(request);
-        let stages = stages::of_ops(trace, request.file_stage).into_iter().zip(trace.gpu_ops.iter());
+        let stages = stages_of_ops(trace, request.file_stage).into_iter().zip(trace.gpu_ops.iter());
         let stages: Vec<Option<Stage>> =
             stages.map(|(stage, op)| is_selected.get(op.device.0 as usize)?.then_some(stage)).collect();
         let names = kernel_names(trace);

@@ -5,7 +5,7 @@
 use super::captured;
 use super::resolver::Resolver;
 use super::{CallSite, Resolution};
-use crate::analysis::structure::stages;
+use crate::analysis::inference::passes::stages_of_ops;
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::triage::captures::{self, Capture};
 use crate::analysis::triage::frames::{Alias, FrameRules, canonical};
@@ -75,7 +75,7 @@ impl Mapping {
             resolver.distinct.into_iter().map(|site| self.add_call_site(site, index_of_call_site)).collect();
         let index = |site: u32| indexes.get(site as usize).copied().unwrap_or(NONE);
         let names: Vec<u32> = trace.names.iter().map(|name| self.intern_kernel(&canonical(name))).collect();
-        for ((op, stage), site) in trace.gpu_ops.iter().zip(stages::of_ops(trace, Stage::All)).zip(ops) {
+        for ((op, stage), site) in trace.gpu_ops.iter().zip(stages_of_ops(trace, Stage::All)).zip(ops) {
             self.add_launch(names.get(op.name.0 as usize).copied(), stage, index(site));
         }
         let names: Vec<u32> = code.kernel_names.iter().map(|name| self.intern_kernel(&canonical(name))).collect();
