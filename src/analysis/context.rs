@@ -200,7 +200,7 @@ impl<'a> Context<'a> {
 
     /// The whole steps with their times.
     pub(crate) fn measured_steps(&self) -> &MeasuredSteps {
-        self.measured_steps.get_or_init(|| MeasuredSteps::of(self))
+        self.measured_steps.get_or_init(|| MeasuredSteps::of(self, self.steps(), &self.survey().idle))
     }
 
     /// The role of each kernel name in a layer.

@@ -5,7 +5,8 @@
 //! A step lasts until the next step of its device starts, so that the host work between two steps counts. Time in which
 //! the device executes work that the trace does not contain is left out. See [`timed`].
 
-use crate::analysis::context::Context;
+use crate::analysis::classified::ClassifiedTrace;
+use crate::analysis::host::idle_cause::IdleTimes;
 use crate::analysis::structure::stages::{Basis, Step, TimedStep, timed};
 use crate::analysis::time::work::{Work, each_work};
 use crate::ordering;
@@ -48,23 +49,23 @@ pub(crate) struct MeasuredSteps {
 }
 
 impl MeasuredSteps {
-    pub(crate) fn of(context: &Context) -> Self {
-        let mut steps = context.steps().to_vec();
+    /// `idle` has the idle time of each device of the trace.
+    pub(crate) fn of(classified: &ClassifiedTrace, steps: &[Step], idle: &[IdleTimes]) -> Self {
+        let mut steps = steps.to_vec();
         // If other steps launched work, a step without work is the last one, cut short by the end of the profile.
         if steps.iter().any(|step| step.basis != Basis::Host) {
             steps.retain(|step| step.basis != Basis::Host);
         }
         let found = steps.len();
-        steps.retain(|step| is_whole(step, context.trace));
+        steps.retain(|step| is_whole(step, classified.trace));
         let cut = found - steps.len();
         if steps.is_empty() {
             return Self { steps: Vec::new(), cut };
         }
-        let idle = &context.survey().idle;
         let unseen: Vec<Vec<(Ns, Ns)>> = idle.iter().map(|idle| idle.unseen.clone()).collect();
         let late: Vec<PrefixSums> = idle.iter().map(|idle| PrefixSums::of(&idle.late)).collect();
         let timed = timed(steps.iter(), &unseen);
-        let work = work_in_steps(&timed, context);
+        let work = work_in_steps(&timed, classified);
         let measured = timed.iter().zip(work).map(|(timed, work)| {
             let late = timed.step.device.and_then(|device| late.get(device.0 as usize));
             MeasuredStep {
@@ -161,17 +162,17 @@ impl WorkSweep {
         }
     }
 
-    fn add(&mut self, work: &Work, context: &Context) {
+    fn add(&mut self, work: &Work, classified: &ClassifiedTrace) {
         self.sums.busy += work.end.since(work.start.max(self.busy_until)).max(Ns::ZERO);
         self.busy_until = self.busy_until.max(work.end);
-        let trace = context.trace;
+        let trace = classified.trace;
         self.sums.kernels += u64::from(trace.gpu_ops.get(work.row).is_some_and(|op| op.kind == OpKind::Kernel));
         let Some(launch) = trace.gpu_ops.launch(work.row) else { return };
         if self.last_graph_launch.is_some_and(|last| launch.0 <= last) {
             return;
         }
         let name = trace.calls.name(launch.0 as usize);
-        if name.is_some_and(|name| context.call_kind(name) == CallKind::GraphLaunch) {
+        if name.is_some_and(|name| classified.call_kind(name) == CallKind::GraphLaunch) {
             self.last_graph_launch = Some(launch.0);
             self.sums.graph_launches += 1;
         }
@@ -179,18 +180,18 @@ impl WorkSweep {
 }
 
 /// The work of the device of each step; nothing for steps without a device.
-fn work_in_steps(steps: &[TimedStep], context: &Context) -> Vec<StepWork> {
-    let mut lanes: Vec<WorkSweep> = context.trace.devices.iter().map(|_| WorkSweep::default()).collect();
+fn work_in_steps(steps: &[TimedStep], classified: &ClassifiedTrace) -> Vec<StepWork> {
+    let mut lanes: Vec<WorkSweep> = classified.trace.devices.iter().map(|_| WorkSweep::default()).collect();
     for (index, &TimedStep { step, until, .. }) in steps.iter().enumerate() {
         let Some(lane) = step.device.and_then(|device| lanes.get_mut(device.0 as usize)) else { continue };
         lane.boundaries.extend([(step.start, index, false), (until, index, true)]);
     }
     lanes.iter_mut().for_each(|lane| ordering::sort_by(&mut lane.boundaries, |a, b| b.cmp(a)));
     let mut found = vec![StepWork::default(); steps.len()];
-    each_work(context, &mut |work| {
+    each_work(classified, &mut |work| {
         let Some(lane) = lanes.get_mut(work.device) else { return };
         lane.add_until(work.start, &mut found);
-        lane.add(&work, context);
+        lane.add(&work, classified);
     });
     lanes.iter_mut().for_each(|lane| lane.add_until(Ns(i64::MAX), &mut found));
     found
