@@ -190,12 +190,9 @@ impl<'a> Context<'a> {
         self.waiting.get_or_init(|| WaitingTimes::of(self, self.collectives(), self.steps()))
     }
 
-    /// The steps from host ranges, or else those that the order of the kernels shows.
+    /// The steps from host ranges and Python functions, or else those that the order of the kernels shows.
     pub(crate) fn steps(&self) -> &[Step] {
-        self.steps.get_or_init(|| match steps_from_ranges(self.trace) {
-            none if none.is_empty() => self.passes().inferred_steps(self.trace),
-            steps => steps,
-        })
+        self.steps.get_or_init(|| self.passes().complete(self.trace, steps_from_ranges(self.trace)))
     }
 
     /// The whole steps with their times.

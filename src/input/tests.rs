@@ -84,6 +84,39 @@ fn devices_have_the_figures_of_their_hardware() {
     assert_eq!(read(r#"{"id": 0, "computeMajor": -1, "numSms": 1e99}"#), DeviceProperties::default(), "absurd");
 }
 
+/// Twice, so that the second frame begins like an event that was skipped before.
+#[test]
+fn functions_that_run_a_step_are_read_with_and_without_other_code() {
+    let frame = |name: &str, ts: i64| {
+        let times = format!(r#""pid": 9, "tid": 9, "ts": {ts}, "dur": 5"#);
+        complete_event(&format!(r#""cat": "python_function", "name": "{name}", {times}, "args": {{"Python id": 1}}"#))
+    };
+    let names = ["vllm/v1/worker/gpu_model_runner.py(12): execute_model", "a/gpu_model_runner.py(7): _prepare_inputs"];
+    let mut events = vec![kernel("k")];
+    for round in 0..3 {
+        events.extend(names.iter().zip(0..).map(|(name, index)| frame(name, 100 * round + index)));
+    }
+    // Members in another order, and one without a duration.
+    let early = format!(
+        r#"{{"name": "{}", "ts": 50, "dur": 1, "tid": 9, "pid": 9, "cat": "python_function", "ph": "X"}}"#,
+        names[0]
+    );
+    let broken =
+        complete_event(&format!(r#""cat": "python_function", "name": "{}", "ts": 1, "pid": 9, "tid": 9"#, names[0]));
+    events.extend([early, broken]);
+    let text = with_events(&events);
+    let frames = |trace: &Trace| -> Vec<(i64, i64, String)> {
+        let frames = &trace.step_frames;
+        frames.iter().map(|frame| (frame.start.0, frame.duration.0, frames.names.get(frame.name).to_owned())).collect()
+    };
+    let expected: Vec<(i64, i64, String)> = [(0, 5_000), (50_000, 1_000), (100_000, 5_000), (200_000, 5_000)]
+        .map(|(start, duration)| (start, duration, names[0].to_owned()))
+        .into();
+    for importer in [Importer::new("t.json"), Importer::with_code("t.json")] {
+        assert_eq!(frames(&read_trace(importer, [text.as_str()])), expected);
+    }
+}
+
 #[test]
 fn events_may_have_their_keys_in_any_order() {
     let plain = r#""ph": "X", "cat": "kernel", "name": "k", "pid": 3, "tid": 7, "ts": 10.5, "dur": 2.25"#;

@@ -3,7 +3,7 @@
 //! The data is in `patterns/`; this code does no I/O. [`RuleBook`] merges rule files in gputrc2graph's format and selects one
 //! [`RuleSet`], which maps kernel names to categories. [`names`] demangles and shortens kernel names. [`phases`] and
 //! [`PhaseMap`] derive the serving phase from range names. [`engines`] detects the serving engine. [`signals`] classifies API
-//! calls, collectives and counters by name.
+//! calls, collectives and counters by name. [`is_step_frame`] recognises the functions that run a step.
 //!
 //! The rule workbench of the page lets a person inspect and edit rules. [`RuleSet::usage`] reports which names each rule
 //! matches and which it loses to earlier rules. [`check_user_file`] and [`add_rule`] validate and edit the person's own file.
@@ -20,6 +20,7 @@ pub mod needle;
 mod phase_map;
 pub mod phases;
 pub mod signals;
+mod step_frames;
 mod usage;
 
 pub(crate) use book::MISC;
@@ -27,6 +28,7 @@ pub use book::{Certainty, Duplicate, NameMatch, RuleBook, RuleSet};
 pub use editing::{add_rule, check_user_file};
 pub use file::{looks_like_phase_map, looks_like_rules};
 pub use phase_map::PhaseMap;
+pub use step_frames::is_step_frame;
 pub use usage::{RuleUse, Usage};
 
 /// The category of the time in which a device runs nothing. gputrc2graph uses the same name.

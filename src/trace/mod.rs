@@ -175,6 +175,8 @@ pub struct Trace {
     pub code: Option<Box<HostCode>>,
     /// The code around the blocking calls that drained a GPU, if it was looked up.
     pub blocking_sites: Arc<BlockingSites>,
+    /// Python frames in which a serving engine runs one step, sorted by start. A window has those of the whole trace.
+    pub step_frames: Arc<Spans>,
     /// The code on launching threads while a GPU waited, if it was looked up.
     pub late_code: Arc<LateCode>,
     /// Events that were counted but not stored.
@@ -278,6 +280,13 @@ impl TraceBuilder {
         self.trace.collectives.push((last, collective));
     }
 
+    /// Adds a Python frame in which a serving engine runs one step.
+    pub fn add_step_frame(&mut self, name: &str, HostInterval { thread, start, end }: HostInterval) {
+        let frames = Arc::make_mut(&mut self.trace.step_frames);
+        let name = frames.names.intern(name);
+        frames.push(Span { start, duration: end.since(start), name, thread });
+    }
+
     /// Starts to collect [`HostCode`]. Must be called before the first op and call are added.
     pub fn keep_code(&mut self) {
         self.code = Some(Box::default());
@@ -354,6 +363,7 @@ impl TraceBuilder {
             .map(|code| Box::new(code.finish(self.trace.gpu_ops.launches(), &self.trace.threads)));
         self.sort_devices();
         self.trace.ranges.sort_by_start();
+        Arc::make_mut(&mut self.trace.step_frames).sort_by_start();
         ordering::sort_by_key(&mut self.trace.graph_replays, |replay| replay.start);
         self.trace
     }

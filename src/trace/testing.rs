@@ -14,8 +14,9 @@
 #![allow(dead_code, reason = "test crates include this file and use only some of the methods")]
 
 use super::{
-    Annotation, Collective, DeviceId, DeviceProperties, Format, FrameIds, GpuOp, GraphReplay, MatrixProduct,
-    MetricSeries, NONE, NameId, Ns, OpKind, Precision, ProcessId, Span, ThreadId, Trace, TraceBuilder, Window,
+    Annotation, Collective, DeviceId, DeviceProperties, Format, FrameIds, GpuOp, GraphReplay, HostInterval,
+    MatrixProduct, MetricSeries, NONE, NameId, Ns, OpKind, Precision, ProcessId, Span, ThreadId, Trace, TraceBuilder,
+    Window,
 };
 use std::ops::Range;
 
@@ -139,6 +140,14 @@ impl TestTrace {
     /// Adds a call of `cudaLaunchKernel`.
     pub(crate) fn launch(&mut self, time: Range<i64>) -> &mut Self {
         self.call("cudaLaunchKernel", time)
+    }
+
+    /// Adds a Python frame of the current thread that runs a step.
+    pub(crate) fn step_frame(&mut self, name: &str, time: Range<i64>) -> &mut Self {
+        let (start, duration) = self.start_and_duration(&time);
+        let time = HostInterval { thread: self.thread_id(), start, end: start.after(duration) };
+        self.builder.add_step_frame(name, time);
+        self
     }
 
     /// Adds a call of the current thread with the next free correlation id.

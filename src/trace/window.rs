@@ -146,6 +146,7 @@ impl Trace {
             processes: self.processes.clone(),
             threads: self.threads.clone(),
             blocking_sites: self.blocking_sites.clone(),
+            step_frames: self.step_frames.clone(),
             late_code: self.late_code.clone(),
             events: self.events,
             engine_hints: self.engine_hints.clone(),

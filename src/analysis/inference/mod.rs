@@ -1,6 +1,7 @@
 //! The inference lens: where the time of one forward pass goes, from the trace alone.
 //!
 //! - [`passes`]: the forward passes (engine steps) with their ops, by the launch of each op.
+//! - `stage_by_kernels`: the stage of a step without an annotation.
 //! - `inferred_steps`: finds the passes of a trace without annotations, from the order of its kernels.
 //! - [`graph_coverage`]: how much of a pass CUDA or HIP graphs replay, by stage.
 //! - [`kernel_roles`]: the role of an op in a layer, by its name and place.
@@ -18,4 +19,5 @@ pub mod kernel_roles;
 pub mod layers;
 pub(crate) mod passes;
 mod role_times;
+mod stage_by_kernels;
 pub(crate) mod stage_layers;

@@ -3,12 +3,13 @@
 
 use super::inferred_steps::inferred_steps;
 use super::kernel_roles::NameRoles;
+use super::stage_by_kernels::AttentionStages;
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::structure::stages::{
-    Basis, Form, HostStep, Stage, Step, StepInfo, of_ops, steps_by_op, steps_from_ranges,
+    Basis, Form, HostStep, NO_NAME, Stage, Step, StepInfo, of_ops, steps_by_op, steps_from_ranges,
 };
 use crate::ordering::{self, VecMap};
-use crate::trace::{DeviceId, GpuOp, NONE, NameId, Trace};
+use crate::trace::{DeviceId, GpuOp, NONE, Trace};
 use std::ops::Range;
 
 /// The ops of one step on one device.
@@ -46,7 +47,22 @@ impl StepsOfOps {
         if steps.is_empty() {
             return Self::inferred(classified, roles);
         }
-        Self { steps, step_of_op, is_inferred: false }
+        let mut found = Self { steps, step_of_op, is_inferred: false };
+        if found.steps.iter().any(|step| step.form == Form::Frame) {
+            found.set_stages_by_kernels(classified, roles);
+        }
+        found
+    }
+
+    fn set_stages_by_kernels(&mut self, classified: &ClassifiedTrace, roles: &NameRoles) {
+        let mut rows: Vec<Vec<u32>> = vec![Vec::new(); self.steps.len()];
+        for (step, row) in self.step_of_op.iter().zip(0..) {
+            rows.get_mut(*step as usize).into_iter().for_each(|rows| rows.push(row));
+        }
+        let stages = AttentionStages::of(classified.trace, roles);
+        for (step, rows) in self.steps.iter_mut().zip(&rows) {
+            step.stage = stages.of_step(classified, rows);
+        }
     }
 
     /// The same for a trace whose roles are not needed otherwise.
@@ -63,7 +79,7 @@ impl StepsOfOps {
             let own_device = step.rows.first().and_then(|row| ops.get(*row as usize)).map(|op| op.device);
             number = if own_device == device { number + 1 } else { 1 };
             device = own_device;
-            found.steps.push(HostStep::of_stage(number, step.stage));
+            found.steps.push(HostStep::inferred(number, step.stage));
             for row in step.rows {
                 found.step_of_op.get_mut(row as usize).into_iter().for_each(|slot| *slot = index);
             }
@@ -85,13 +101,10 @@ pub(crate) fn stages_of_ops(trace: &Trace, file_stage: Stage) -> Vec<Stage> {
 
 /// The steps of a trace on its devices: those of host ranges, or else those that the order of the kernels shows.
 pub(crate) fn steps_on_devices(trace: &Trace) -> Vec<Step> {
-    match steps_from_ranges(trace) {
-        none if none.is_empty() => {
-            let classified = ClassifiedTrace::new(trace);
-            Passes::of(&classified, &NameRoles::of(trace)).inferred_steps(trace)
-        }
-        steps => steps,
-    }
+    let passes = || Passes::of(&ClassifiedTrace::new(trace), &NameRoles::of(trace));
+    let steps = steps_from_ranges(trace);
+    let is_complete = steps.first().is_some_and(|step| step.info.form != Form::Frame);
+    if is_complete { steps } else { passes().complete(trace, steps) }
 }
 
 impl Passes {
@@ -131,8 +144,23 @@ impl Passes {
         self.passes.is_empty()
     }
 
+    /// Adds what the kernels show to steps of host ranges: the stages of Python functions, or if there are no steps, all.
+    pub(crate) fn complete(&self, trace: &Trace, mut steps: Vec<Step>) -> Vec<Step> {
+        if steps.is_empty() {
+            return self.inferred_steps(trace);
+        }
+        for step in steps.iter_mut().filter(|step| step.info.form == Form::Frame) {
+            // Passes are sorted by process and start of their ranges.
+            let range_start = (step.process, step.annotation_range.0);
+            let index = self.passes.partition_point(|pass| pass.step.range_start < range_start);
+            let pass = self.passes.get(index).filter(|pass| pass.step.range_start == range_start);
+            step.info.stage = pass.map_or(Stage::All, |pass| pass.step.stage);
+        }
+        steps
+    }
+
     /// The passes as steps, if no annotation marks them; sorted by start.
-    pub(crate) fn inferred_steps(&self, trace: &Trace) -> Vec<Step> {
+    fn inferred_steps(&self, trace: &Trace) -> Vec<Step> {
         let passes = self.passes.iter().filter(|_| self.is_inferred);
         let mut steps: Vec<Step> = passes.filter_map(|pass| self.inferred_step(trace, pass)).collect();
         ordering::sort_by_key(&mut steps, |step| step.start);
@@ -145,7 +173,7 @@ impl Passes {
         let (start, process) = (first.start, first.process);
         Some(Step {
             info: StepInfo::of_stage(pass.step.stage, Form::Inferred),
-            name: NameId(u32::MAX),
+            name: NO_NAME,
             start,
             end,
             device: Some(first.device),
@@ -188,7 +216,11 @@ impl Passes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::testing::{import, shared, torch};
+    use crate::input::Importer;
+    use crate::trace::Ns;
     use crate::trace::testing::TestTrace;
+    use std::io::Read;
 
     #[test]
     fn an_op_belongs_to_the_step_that_launched_it_on_its_device() {
@@ -211,6 +243,63 @@ mod tests {
         assert_eq!(passes.stages().collect::<Vec<_>>(), [Stage::Prefill, Stage::Decode]);
         let other = TestTrace::new().kernel("a", 0..1).finish();
         assert!(Passes::of(&ClassifiedTrace::new(&other), &NameRoles::of(&other)).is_empty());
+    }
+
+    /// Each call of the function is a step until the next call, also if it contains another such function.
+    #[test]
+    fn functions_of_the_engine_are_steps_if_no_annotation_marks_them() {
+        let mut trace = TestTrace::new();
+        let attention = ["BatchPrefillWithPagedKVCacheKernel", "paged_attention", "paged_attention"];
+        for (start, attention) in (0..).step_by(100).zip(attention) {
+            trace.step_frame("x/scheduler.py(1): run_batch", start..start + 50);
+            trace.step_frame("x/model_runner.py(2): forward", start + 10..start + 40);
+            trace.launch(start + 20..start + 21).launches(attention, start + 30..start + 60);
+            trace.launch(start + 60..start + 61).launches("argmax", start + 70..start + 75);
+        }
+        // A call without ops, and one on a thread that launches little.
+        trace.step_frame("x/scheduler.py(1): run_batch", 400..410);
+        trace
+            .thread(2)
+            .step_frame("x/scheduler.py(1): run_batch", 30..150)
+            .launch(140..141)
+            .launches("other", 190..191);
+        let trace = trace.finish();
+        let steps = steps_on_devices(&trace);
+        let found: Vec<(Stage, Form, i64)> =
+            steps.iter().map(|step| (step.info.stage, step.info.form, step.start.0)).collect();
+        assert_eq!(
+            found,
+            [(Stage::Prefill, Form::Frame, 30), (Stage::Decode, Form::Frame, 130), (Stage::Decode, Form::Frame, 230)]
+        );
+        let ops = StepsOfOps::of_trace(&trace).step_of_op;
+        assert_eq!(ops, [0, 0, 1, 1, 1, 2, 2], "the last op of a step is launched after the function returned");
+        let part = trace.within(crate::trace::Window { start: Ns(100), end: Ns(200) });
+        assert_eq!(steps_on_devices(&part).len(), 1);
+    }
+
+    /// The frames of a real trace without its annotations show the same step.
+    #[test]
+    fn a_shared_trace_has_the_same_steps_by_frames_as_by_annotations() {
+        for name in ["sglang_qwen3_30b_b300_decode", "sglang_qwen3_30b_mi300_decode", "vllm_b200_eager_prefill"] {
+            let Some(path) = shared(&format!("traces/torch/{name}.trace.json.gz")) else { return };
+            let annotated = torch(&format!("{name}.trace.json.gz")).unwrap();
+            let mut text = String::new();
+            flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
+            let text = text.replace("\"user_annotation\"", "\"other\"");
+            let by_frames = import(Importer::new("t.json"), text.as_bytes());
+            let found = |trace: &Trace| -> Vec<(Stage, i64)> {
+                steps_on_devices(trace).iter().map(|step| (step.info.stage, step.end.since(step.start).0)).collect()
+            };
+            let (expected, found) = (found(&annotated), found(&by_frames));
+            assert_eq!(found.len(), expected.len(), "{name}");
+            for ((stage, length), (expected_stage, expected_length)) in found.iter().zip(&expected) {
+                assert!([*expected_stage, Stage::All].contains(stage), "{name}: {stage:?}");
+                assert!(
+                    length.abs_diff(*expected_length) * 50 < *expected_length as u64,
+                    "{name}: {length} {expected_length}"
+                );
+            }
+        }
     }
 
     /// Four steps of eight layers on each of two devices, without annotations.

@@ -88,6 +88,7 @@ pub(crate) fn missing(context: &Context, title: &str, columns: &[&str]) -> Secti
 pub(crate) fn evidence(form: Form) -> [&'static str; 2] {
     match form {
         Form::Inferred => ["kernel order", "inferred"],
+        Form::Frame => ["host frame", "proven"],
         Form::Engine | Form::Word | Form::Profiler => ["annotation", "proven"],
     }
 }
@@ -99,6 +100,10 @@ fn limit_of(form: Form) -> Option<&'static str> {
              the tokens to the host, and embedding mark the end of a step, and at least 80 % of the steps have the same \
              number of layers. The stage follows from the names of the attention kernels.",
         ),
+        Form::Frame => Some(
+            "No annotation marks steps. They are the calls of the Python function of the engine that runs a step \
+             (patterns/step_frames.json). The stage follows from the names of the attention kernels.",
+        ),
         Form::Word => Some("Steps are ranges whose names contain the word prefill, extend or decode."),
         Form::Engine | Form::Profiler => None,
     }
@@ -106,6 +111,7 @@ fn limit_of(form: Form) -> Option<&'static str> {
 
 fn source_of(form: Form) -> &'static str {
     match form {
+        Form::Frame => "Python frames that run a step, and the GPU ops launched in them",
         Form::Inferred => "the order of the kernels",
         _ => "ranges that mark steps, and the GPU ops launched in them",
     }

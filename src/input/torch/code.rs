@@ -1,8 +1,8 @@
 //! Reads [`crate::trace::HostCode`]: CPU ops, Python frames, annotations, external ids. Only if requested.
 
 use super::templates::{EventTemplates, Owner, TemplateEvent, folded_id};
-use super::{Class, Fields, NameId, TorchReader, intern_raw, keep_hint, matrix_products, number};
-use crate::trace::{Annotation, CODE_IS_BUILT, FrameIds, MatrixProduct, NONE, Span, is_plausible};
+use super::{Class, Fields, NameId, TorchReader, intern_raw, keep_hint, matrix_products, number, step_frames};
+use crate::trace::{Annotation, CODE_IS_BUILT, FrameIds, HostInterval, MatrixProduct, NONE, Span, is_plausible};
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Value, unescape};
 use std::collections::HashMap;
@@ -112,6 +112,8 @@ impl TorchReader {
         let (Some(known), Some(code)) = (&mut self.code, self.builder.code()) else { return };
         known.templates.remember(event.owner, thread);
         if event.class == Class::PythonFrame {
+            step_frames::add(&mut self.builder, event.name, HostInterval { thread, start, end: start.after(duration) });
+            let (Some(known), Some(code)) = (&mut self.code, self.builder.code()) else { return };
             let name = intern_raw(&mut known.frames, &mut code.frames.names, event.name);
             self.builder.add_frame(Span { start, duration, name, thread }, FrameIds { id, parent });
         } else {

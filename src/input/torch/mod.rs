@@ -26,6 +26,7 @@ mod code_tests;
 mod late_code;
 mod matrix_products;
 mod messages;
+mod step_frames;
 mod templates;
 mod tensors;
 
@@ -372,12 +373,12 @@ impl SkippedPrefixes {
     const TAIL_BYTES: usize = 8;
 
     #[inline]
-    fn class_of(&self, event: &[u8]) -> Option<Class> {
+    fn class_of(&self, event: &[u8]) -> Option<(Class, usize)> {
         let matches = |prefix: &&Prefix| {
             let head = event.get(..prefix.text.len());
             head.is_some_and(|head| head.last_chunk() == Some(&prefix.tail) && *head == *prefix.text)
         };
-        self.0.iter().find(matches).map(|prefix| prefix.class)
+        self.0.iter().find(matches).map(|prefix| (prefix.class, prefix.text.len()))
     }
 
     fn learn(&mut self, prefix: &[u8], class: Class) {
@@ -431,7 +432,10 @@ impl Sink for TorchReader {
         if self.keeps_code() && self.read_by_template(text) {
             return;
         }
-        if let Some(class) = self.skipped_prefixes.class_of(text) {
+        if let Some((class, read)) = self.skipped_prefixes.class_of(text) {
+            if class == Class::PythonFrame {
+                self.step_frame(text, read);
+            }
             self.events += 1;
             return self.count(class);
         }
@@ -467,10 +471,18 @@ impl Sink for TorchReader {
             // The prefix table gets no such event, because step annotations begin in the same way.
             Class::Operator if wanted.code => return self.code_event(&fields, text),
             Class::Operator => {}
-            Class::PythonFrame if wants_hints => keep_hint(&mut engine_hints.python_frames, fields.name),
+            Class::PythonFrame if wants_hints => {
+                keep_hint(&mut engine_hints.python_frames, fields.name);
+                self.step_frame(text, 0);
+            }
             // Metadata: one event per process or thread, at the start of merged files, would fill the prefix table.
             _ if phase == b"M" => {}
-            _ => self.skipped_prefixes.learn(text.get(..read).unwrap_or_default(), class),
+            _ => {
+                self.skipped_prefixes.learn(text.get(..read).unwrap_or_default(), class);
+                if class == Class::PythonFrame {
+                    self.step_frame(text, 0);
+                }
+            }
         }
         self.count(class);
     }

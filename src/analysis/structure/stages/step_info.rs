@@ -28,6 +28,8 @@ pub enum Form {
     Word,
     /// `ProfilerStep#6`, which states no stage.
     Profiler,
+    /// A Python function of a serving engine that runs one step.
+    Frame,
     /// No text: the order of the kernels shows the step.
     Inferred,
 }

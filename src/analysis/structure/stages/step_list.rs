@@ -9,19 +9,22 @@
 
 use super::timeline::{Segment, Timeline};
 use super::{Form, Stage, StepInfo, TokenSums, parse_steps};
-use crate::ordering;
-use crate::trace::{Annotation, CallId, DeviceId, GpuOp, HostCode, NONE, NameId, Ns, ProcessId, Span, Trace};
+use crate::ordering::{self, VecMap};
+use crate::trace::{Annotation, CallId, DeviceId, GpuOp, HostCode, NONE, NameId, Ns, ProcessId, Span, ThreadId, Trace};
 use std::cmp::Reverse;
 
 /// The profiler writes annotations and ops with different rounding.
 const ROUNDING: Ns = Ns(1_000);
+
+/// The name of a step without an annotation.
+pub(crate) const NO_NAME: NameId = NameId(u32::MAX);
 
 /// One step on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// The parsed annotation. Missing values are those of an enclosing annotation of the same stage that contains no other step.
     pub info: StepInfo,
-    /// The text, in [`HostCode::annotation_names`] or in the names of the ranges.
+    /// The text, in [`HostCode::annotation_names`] or in the names of the ranges; in neither if there is no annotation.
     pub name: NameId,
     /// Start.
     pub start: Ns,
@@ -152,6 +155,10 @@ pub struct HostStep {
     pub batch_size: Option<u64>,
     /// Number of query tokens in the batch, if its range states it.
     pub tokens: Option<u64>,
+    /// What marks it.
+    pub form: Form,
+    /// The process of its range, and the start of the range.
+    pub range_start: (ProcessId, Ns),
     /// Sums over the requests in prefill, if its range states them.
     pub context: Option<TokenSums>,
     /// Sums over the requests in decode, if its range states them.
@@ -159,9 +166,10 @@ pub struct HostStep {
 }
 
 impl HostStep {
-    /// A step of which only the stage is known.
-    pub(crate) fn of_stage(number: u32, stage: Stage) -> Self {
-        Self { number, stage, batch_size: None, tokens: None, context: None, generation: None }
+    /// A step that the order of the kernels shows: only its stage is known.
+    pub(crate) fn inferred(number: u32, stage: Stage) -> Self {
+        let (form, range_start) = (Form::Inferred, (ProcessId(0), Ns::ZERO));
+        Self { number, stage, batch_size: None, tokens: None, form, range_start, context: None, generation: None }
     }
 }
 
@@ -184,8 +192,9 @@ pub fn steps_by_op(trace: &Trace) -> (Vec<HostStep>, Vec<u32>) {
         number = if process == Some(node.process) { number + 1 } else { 1 };
         process = Some(node.process);
         *step = u32::try_from(steps.len()).unwrap_or(NONE);
-        let StepInfo { stage, batch_size, tokens, context, generation, .. } = node.info;
-        steps.push(HostStep { number, stage, batch_size, tokens, context, generation });
+        let StepInfo { stage, form, batch_size, tokens, context, generation } = node.info;
+        let range_start = (node.process, node.start);
+        steps.push(HostStep { number, stage, batch_size, tokens, form, range_start, context, generation });
     }
     for slot in &mut by_op {
         *slot = step_of_node.get(*slot as usize).copied().unwrap_or(NONE);
@@ -197,6 +206,9 @@ pub fn steps_by_op(trace: &Trace) -> (Vec<HostStep>, Vec<u32>) {
 fn range_nodes(trace: &Trace) -> Vec<StepNode> {
     let infos = parse_steps(&trace.ranges.names);
     let has = |form: &Form| infos.iter().flatten().any(|info| info.form == *form);
+    if let (false, false) = (has(&Form::Engine), trace.step_frames.is_empty()) {
+        return frame_nodes(trace);
+    }
     let Some(form) = [Form::Engine, Form::Profiler, Form::Word].into_iter().find(has) else { return Vec::new() };
     let node = |range: Span| {
         let info = (*infos.get(range.name.0 as usize)?).filter(|info| info.form == form)?;
@@ -205,6 +217,36 @@ fn range_nodes(trace: &Trace) -> Vec<StepNode> {
         Some(StepNode { info, name, id: NONE, start, end, device: None, process, parent: None, children: 0 })
     };
     step_nodes(trace.ranges.iter().filter_map(node).collect())
+}
+
+/// The Python functions that run a step, on the thread of each process that launches most. A step lasts until the function
+/// is called again, so that sampling after its return counts.
+fn frame_nodes(trace: &Trace) -> Vec<StepNode> {
+    let mut launches = vec![0_u64; trace.threads.len()];
+    for call in trace.gpu_ops.launches().flatten().filter_map(|call| trace.calls.get(call.0 as usize)) {
+        launches.get_mut(call.thread.0 as usize).into_iter().for_each(|count| *count += 1);
+    }
+    let launches = |thread: ThreadId| launches.get(thread.0 as usize).copied().unwrap_or_default();
+    let process = |thread: ThreadId| trace.threads.get(thread.0 as usize).map(|thread| thread.process);
+    let mut busiest: VecMap<ProcessId, ThreadId> = VecMap::new();
+    for frame in trace.step_frames.iter() {
+        let Some(process) = process(frame.thread) else { continue };
+        busiest.update(process, frame.thread, |thread| {
+            *thread = if launches(frame.thread) > launches(*thread) { frame.thread } else { *thread };
+        });
+    }
+    let node = |frame: Span| {
+        let (start, end, process) = (frame.start, frame.end(), process(frame.thread)?);
+        let (info, name) = (StepInfo::of_stage(Stage::All, Form::Frame), NO_NAME);
+        let node = StepNode { info, name, id: NONE, start, end, device: None, process, parent: None, children: 0 };
+        (busiest.get(&process) == Some(&frame.thread)).then_some(node)
+    };
+    let mut nodes = step_nodes(trace.step_frames.iter().filter_map(node).collect());
+    let next: Vec<(ProcessId, Ns)> = nodes.iter().skip(1).map(|node| (node.process, node.start)).collect();
+    for (node, (_, next)) in nodes.iter_mut().zip(next).filter(|(node, next)| node.process == next.0) {
+        node.end = next;
+    }
+    nodes
 }
 
 /// The step annotations of the devices and of the host. The copies of an annotation on several streams of a device are
@@ -285,7 +327,7 @@ fn step_nodes(nodes: Vec<StepNode>) -> Vec<StepNode> {
 fn is_step(node: &StepNode) -> bool {
     match node.info.form {
         Form::Engine => node.children == 0,
-        Form::Word | Form::Profiler | Form::Inferred => node.parent.is_none(),
+        Form::Word | Form::Profiler | Form::Frame | Form::Inferred => node.parent.is_none(),
     }
 }
 
@@ -310,8 +352,9 @@ fn add_host_steps(host: &[StepNode], extents: &[Extent], device_keys: &DeviceKey
         for &Extent { start, end, device, .. } in own().filter(|extent| !device_keys.contains(node, extent.device)) {
             steps.push(Step { start, end, device: Some(device), ..node.step(Basis::Launches) });
         }
-        // A nested annotation without launches is not a step.
-        if own().next().is_none() && node.parent.is_none() && !device_keys.contains_any(node) {
+        // A nested annotation without launches is not a step, and neither is such a function.
+        let is_alone = node.parent.is_none() && node.info.form != Form::Frame;
+        if own().next().is_none() && is_alone && !device_keys.contains_any(node) {
             steps.push(node.step(Basis::Host));
         }
     }

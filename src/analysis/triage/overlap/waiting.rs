@@ -5,7 +5,8 @@
 use super::rules::Rules;
 use super::stream_sweep::Sweep;
 use crate::analysis::communication::waiting::{CallWait, Size, call_waits};
-use crate::analysis::structure::stages::{steps, steps_from_ranges};
+use crate::analysis::inference::passes::steps_on_devices;
+use crate::analysis::structure::stages::steps;
 use crate::analysis::triage::View;
 use crate::rules::signals::WaitingRules;
 use crate::trace::Ns;
@@ -84,7 +85,7 @@ pub(super) fn by_row(view: &View, sweep: &Sweep, rules: &Rules) -> Vec<Waiting> 
     for op in &sweep.ops {
         row_of.get_mut(op.index).into_iter().for_each(|row| *row = Some(op.row));
     }
-    let mut found = steps_from_ranges(view.trace);
+    let mut found = steps_on_devices(view.trace);
     if found.is_empty() {
         found = steps(view.trace);
     }

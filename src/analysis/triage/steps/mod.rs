@@ -5,6 +5,7 @@ use super::definitions::ATTENTION_WORK;
 use super::serving::ModelShape;
 use super::times::{BusyTime, percent};
 use super::view::View;
+use crate::analysis::inference::passes::steps_on_devices;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::stages::{
     Basis, Form, Stage, Step, TimedStep, TokenSums, representative, steps, timed,
@@ -44,7 +45,11 @@ pub(crate) fn section(view: &View) -> Section {
     let (on_host, on_device): (Vec<&Step>, Vec<&Step>) = all_steps.iter().partition(|step| step.device.is_none());
     let timed: Vec<TimedStep> =
         [on_device, on_host].into_iter().flat_map(|steps| timed(steps.into_iter(), &unseen)).collect();
-    let mut section = Section::new(TITLE, "step annotations of the device, or else of the host", &COLUMNS);
+    let mut section = Section::new(
+        TITLE,
+        "step annotations of the device, or else of the host, or else Python functions and the order of the kernels",
+        &COLUMNS,
+    );
     for stage in Stage::ALL {
         let steps: Vec<&TimedStep> = timed.iter().filter(|timed| stage_of(view, timed.step) == stage).collect();
         if !steps.is_empty() {
@@ -60,7 +65,9 @@ pub(crate) fn section(view: &View) -> Section {
 fn steps_of_view(view: &View) -> Vec<Step> {
     let devices = view.times().devices();
     let is_selected = |step: &Step| step.device.is_none_or(|device| devices.contains(&device));
-    steps(view.trace).into_iter().filter(is_selected).collect()
+    let annotated = steps(view.trace);
+    let steps = if annotated.is_empty() { steps_on_devices(view.trace) } else { annotated };
+    steps.into_iter().filter(is_selected).collect()
 }
 
 /// By device: the intervals in which it executed work that the trace does not contain.
