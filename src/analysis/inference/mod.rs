@@ -4,6 +4,7 @@
 //! - `stage_by_kernels`: the stage of a step without an annotation.
 //! - `inferred_steps`: finds the passes of a trace without annotations, from the order of its kernels.
 //! - [`graph_coverage`]: how much of a pass CUDA or HIP graphs replay, by stage.
+//! - [`speculation`]: what rounds of speculative decoding cost.
 //! - [`kernel_roles`]: the role of an op in a layer, by its name and place.
 //! - `fold`, `folded_pass`: divide a pass into its repeated layers.
 //! - `stage_layers`: the kinds of layers of a stage, and the time of each role; [`layers`]: their sections.
@@ -19,5 +20,6 @@ pub mod kernel_roles;
 pub mod layers;
 pub(crate) mod passes;
 mod role_times;
+pub mod speculation;
 mod stage_by_kernels;
 pub(crate) mod stage_layers;
