@@ -4,14 +4,17 @@
 
 use super::passes::{Pass, Passes};
 use crate::analysis::context::Context;
+use crate::analysis::engine::engine;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::stages::Stage;
+use crate::json::{self, embedded, from_json};
 use crate::rules::signals::CallKind;
 use crate::trace::{GpuOp, Ns};
+use std::sync::LazyLock;
 
 const TITLE: &str = "Graph coverage";
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 11] = [
     "stage",
     "steps",
     "mode",
@@ -21,11 +24,31 @@ const COLUMNS: [&str; 9] = [
     "ops_per_launch",
     "eager_steps",
     "eager_batch_sizes",
+    "padding_pct",
+    "advice",
 ];
 /// The label of the ops that were launched in no step.
 const OUTSIDE: &str = "outside steps";
 /// The maximum number of batch sizes in a cell.
 const MAX_BATCH_SIZES: usize = 8;
+
+/// What changes how an engine replays graphs (`patterns/graph_flags.json`).
+#[derive(Debug)]
+struct EngineFlags {
+    engine: String,
+    eager: String,
+    some_eager: String,
+}
+from_json!(strict EngineFlags { engine, eager, some_eager });
+
+#[derive(Debug)]
+struct GraphFlags {
+    engines: Vec<EngineFlags>,
+}
+from_json!(GraphFlags { engines });
+
+static FLAGS: LazyLock<GraphFlags> =
+    LazyLock::new(|| embedded(json::read(include_str!("../../../patterns/graph_flags.json"))));
 
 /// One row per stage.
 pub(crate) fn graph_coverage(context: &Context) -> Section {
@@ -41,20 +64,23 @@ pub(crate) fn graph_coverage(context: &Context) -> Section {
         )
         .limit("Launches per step and ops per launch are medians over the steps that replay graphs.")
         .limit(
-            "How much of a replay is padding is unknown, because the trace does not record the captured batch size.",
+            "Padding is the part of the batch that are no requests, because a graph has a fixed batch size. It is unknown \
+             unless the annotations of the steps state both sizes.",
         );
+    let engine = engine(context.trace);
+    let flags = FLAGS.engines.iter().find(|flags| Some(&flags.engine) == engine.as_ref());
     if !context.trace.graph_replays.is_empty() {
         section = section
             .limit("Some graphs were traced as a whole. Their ops are not in the trace: use --cuda-graph-trace=node.");
     }
     for stage in passes.stages() {
         let coverage = StageCoverage::of(context, passes, stage);
-        section.row(coverage.values(stage.label()));
+        section.row(coverage.values(stage.label(), coverage.advice(stage, flags)));
     }
     let mut outside = StageCoverage::default();
     outside.add_ops(context, &mut passes.outside(context.trace));
     if outside.ops > 0 {
-        section.row(outside.values(OUTSIDE));
+        section.row(outside.values(OUTSIDE, None));
     }
     section
 }
@@ -76,6 +102,8 @@ struct StageCoverage {
     eager_steps: u64,
     /// Batch sizes of eager steps, sorted.
     eager_batch_sizes: Vec<i64>,
+    /// Sums over the steps whose annotations state both: the size of the batch, and the requests in it.
+    padded: (u64, u64),
 }
 
 impl StageCoverage {
@@ -96,6 +124,9 @@ impl StageCoverage {
         let of_launches = self.add_ops(context, &mut passes.ops(context.trace, pass));
         let ops = self.ops - ops_before;
         self.steps += 1;
+        if let Some((padded, unpadded)) = pass.step.batch_size.zip(pass.step.unpadded_batch) {
+            self.padded = (self.padded.0.saturating_add(padded), self.padded.1.saturating_add(unpadded));
+        }
         self.full_steps += u64::from(of_launches.iter().any(|count| *count as u64 * 2 > ops));
         if of_launches.is_empty() {
             self.eager_steps += 1;
@@ -138,7 +169,23 @@ impl StageCoverage {
         }
     }
 
-    fn values(&self, label: &str) -> [Value; COLUMNS.len()] {
+    /// The share of the batch that are no requests.
+    fn padding_pct(&self) -> Option<f64> {
+        let (padded, unpadded) = self.padded;
+        (padded > 0 && unpadded <= padded).then(|| 100.0 * (padded - unpadded) as f64 / padded as f64)
+    }
+
+    /// What changes the replays of a stage with few tokens. Prefill is not advised to use graphs, because the GPU is its limit.
+    fn advice<'a>(&self, stage: Stage, flags: Option<&'a EngineFlags>) -> Option<&'a str> {
+        let flags = flags.filter(|_| matches!(stage, Stage::Decode | Stage::Draft | Stage::Verify))?;
+        match self.eager_steps {
+            0 => None,
+            eager if eager == self.steps => Some(&flags.eager),
+            _ => Some(&flags.some_eager),
+        }
+    }
+
+    fn values(&self, label: &str, advice: Option<&str>) -> [Value; COLUMNS.len()] {
         let share = |part: u64, whole: u64| Value::Float(100.0 * part as f64 / whole.max(1) as f64);
         let median = |sorted: &[i64]| sorted.get(sorted.len().saturating_sub(1) / 2).copied();
         let has_steps = |value: Value| if self.steps > 0 { value } else { Value::Null };
@@ -154,6 +201,8 @@ impl StageCoverage {
             median(&self.ops_per_launch).into(),
             has_steps(self.eager_steps.into()),
             if is_exception { self.batch_sizes() } else { Value::Null },
+            self.padding_pct().into(),
+            advice.into(),
         ]
     }
 
@@ -196,7 +245,7 @@ mod tests {
         for (index, (name, graphs)) in steps.iter().enumerate() {
             add_step(&mut trace, name, index as i64 * 1_000, graphs);
         }
-        rows_of(&trace.section(graph_coverage), &COLUMNS).join("; ")
+        rows_of(&trace.section(graph_coverage), &COLUMNS[..9]).join("; ")
     }
 
     #[test]
@@ -217,6 +266,42 @@ mod tests {
             ("step[DECODE bs=4]", &[8]),
         ];
         assert_eq!(row_of(&steps), "decode 4 full, some steps eager 50 50 1 8 2 512, 600");
+    }
+
+    #[test]
+    fn the_advice_for_eager_decode_steps_is_that_of_the_engine() {
+        let advice = |engine: &str, steps: &[(&str, &[i64])]| {
+            let mut trace = TestTrace::new();
+            for (index, (name, graphs)) in steps.iter().enumerate() {
+                add_step(&mut trace, name, index as i64 * 1_000, graphs);
+            }
+            let mut trace = trace.finish();
+            trace.engine_hints.python_frames.intern(engine);
+            graph_coverage(&Context::new(&trace, 30)).rows[0].text("advice").to_owned()
+        };
+        let (sglang, vllm) = ("sglang/srt/managers/scheduler.py(1): x", "vllm/v1/worker/gpu_worker.py(1): x");
+        let decode = "step[DECODE bs=4]";
+        assert!(advice(sglang, &[(decode, &[])]).contains("--disable-cuda-graph"));
+        assert!(advice(vllm, &[(decode, &[])]).contains("--enforce-eager"));
+        assert!(advice(vllm, &[(decode, &[8]), (decode, &[])]).contains("cudagraph_capture_sizes"));
+        for (engine, steps) in [
+            (vllm, &[(decode, &[8][..])][..]),
+            (vllm, &[("step[EXTEND bs=1 toks=99]", &[][..])]),
+            ("x.py(1): y", &[(decode, &[][..])]),
+        ] {
+            assert_eq!(advice(engine, steps), "", "{engine} {steps:?}");
+        }
+    }
+
+    #[test]
+    fn padding_is_known_if_the_annotations_state_both_sizes() {
+        let padding = |names: [&str; 2]| {
+            let mut trace = TestTrace::new();
+            names.iter().zip([0, 1_000]).for_each(|(name, at)| add_step(&mut trace, name, at, &[8]));
+            rows_of(&trace.section(graph_coverage), &["padding_pct"]).join(";")
+        };
+        assert_eq!(padding(["step[DRAFT_LOOP raw_bs=3 bs=4]", "step[DRAFT_LOOP raw_bs=6 bs=8]"]), "25");
+        assert_eq!(padding(["step[DECODE bs=3]", "step[DECODE bs=4]"]), "-");
     }
 
     #[test]

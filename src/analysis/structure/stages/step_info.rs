@@ -43,6 +43,8 @@ pub struct StepInfo {
     pub form: Form,
     /// Number of requests in the batch.
     pub batch_size: Option<u64>,
+    /// The part of `batch_size` that are requests, if the batch was padded to the size of a captured graph.
+    pub unpadded_batch: Option<u64>,
     /// Number of query tokens in the batch.
     pub tokens: Option<u64>,
     /// Sums over the requests in prefill.
@@ -53,7 +55,7 @@ pub struct StepInfo {
 
 impl StepInfo {
     pub(crate) fn of_stage(stage: Stage, form: Form) -> Self {
-        Self { stage, form, batch_size: None, tokens: None, context: None, generation: None }
+        Self { stage, form, batch_size: None, unpadded_batch: None, tokens: None, context: None, generation: None }
     }
 
     /// Parses a text. Returns `None` if it does not describe a step.
@@ -78,6 +80,7 @@ fn sglang(text: &str) -> Option<StepInfo> {
         let Ok(value) = value.parse::<u64>() else { continue };
         match key {
             "bs" => step.batch_size = Some(value),
+            "raw_bs" => step.unpadded_batch = Some(value),
             "toks" => step.tokens = Some(value),
             _ => add_sum(&mut step, key, value),
         }
@@ -253,6 +256,13 @@ mod tests {
         ] {
             assert_eq!(parsed(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_padded_batch_has_the_number_of_its_requests() {
+        let padded = StepInfo::parse("step[DRAFT_LOOP raw_bs=3 bs=4 topk=1]").unwrap();
+        assert_eq!((padded.batch_size, padded.unpadded_batch), (Some(4), Some(3)));
+        assert_eq!(StepInfo::parse("step[DECODE bs=4]").unwrap().unpadded_batch, None);
     }
 
     #[test]

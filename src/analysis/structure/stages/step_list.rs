@@ -155,6 +155,8 @@ pub struct HostStep {
     pub batch_size: Option<u64>,
     /// Number of query tokens in the batch, if its range states it.
     pub tokens: Option<u64>,
+    /// See [`StepInfo::unpadded_batch`].
+    pub unpadded_batch: Option<u64>,
     /// What marks it.
     pub form: Form,
     /// The process of its range, and the start of the range.
@@ -169,7 +171,17 @@ impl HostStep {
     /// A step that the order of the kernels shows: only its stage is known.
     pub(crate) fn inferred(number: u32, stage: Stage) -> Self {
         let (form, range_start) = (Form::Inferred, (ProcessId(0), Ns::ZERO));
-        Self { number, stage, batch_size: None, tokens: None, form, range_start, context: None, generation: None }
+        Self {
+            number,
+            stage,
+            batch_size: None,
+            unpadded_batch: None,
+            tokens: None,
+            form,
+            range_start,
+            context: None,
+            generation: None,
+        }
     }
 }
 
@@ -192,9 +204,18 @@ pub fn steps_by_op(trace: &Trace) -> (Vec<HostStep>, Vec<u32>) {
         number = if process == Some(node.process) { number + 1 } else { 1 };
         process = Some(node.process);
         *step = u32::try_from(steps.len()).unwrap_or(NONE);
-        let StepInfo { stage, form, batch_size, tokens, context, generation } = node.info;
-        let range_start = (node.process, node.start);
-        steps.push(HostStep { number, stage, batch_size, tokens, form, range_start, context, generation });
+        let StepInfo { stage, form, batch_size, unpadded_batch, tokens, context, generation } = node.info;
+        steps.push(HostStep {
+            number,
+            stage,
+            batch_size,
+            unpadded_batch,
+            tokens,
+            form,
+            range_start: (node.process, node.start),
+            context,
+            generation,
+        });
     }
     for slot in &mut by_op {
         *slot = step_of_node.get(*slot as usize).copied().unwrap_or(NONE);
