@@ -24,6 +24,7 @@ const CHECKS: &[Check] = &[
     ("Rust tests, release", || Run::new("cargo test --release").run()),
     // In its own profile, so that its dependencies are compiled only once.
     ("Rust tests of xtask", || Run::new("cargo test --package xtask --profile xtask").run()),
+    ("second computation in Python", oracle),
     ("documentation", || Run::new("cargo doc --no-deps").env("RUSTDOCFLAGS", "-Dwarnings").run()),
     ("fuzzing", || fuzz::all(fuzz::Effort::Check)),
     ("setup of the browser", setup::test),
@@ -45,6 +46,18 @@ pub fn all() -> Result<()> {
     }
     println!("\nall {} checks passed", CHECKS.len());
     Ok(())
+}
+
+/// Tests the programs in Python whose results the tests of the analysis hold as second source. A machine without Python skips
+/// them.
+fn oracle() -> Result<()> {
+    match setup::find_program(Path::new("python3")) {
+        Some(python) => Run::program(&python).args("-m unittest discover -q -s tests/oracle".split(' ')).run(),
+        None => {
+            println!("skipped: python3 is not installed");
+            Ok(())
+        }
+    }
 }
 
 fn page_types_and_lints() -> Result<()> {

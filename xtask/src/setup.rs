@@ -166,7 +166,7 @@ fn is_root() -> Result<bool> {
 }
 
 /// Finds a program by path, or by name in PATH.
-fn find_program(name: &Path) -> Option<PathBuf> {
+pub fn find_program(name: &Path) -> Option<PathBuf> {
     if name.components().count() > 1 {
         return name.is_file().then(|| name.to_owned());
     }
