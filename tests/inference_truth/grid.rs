@@ -1,0 +1,121 @@
+//! The configurations: see the table in the head of the test.
+
+use super::config::{Bubble, Capture, Config, Faults, Launch, Work};
+use super::engine::LayerKind;
+
+const DENSE: LayerKind = ("full", "dense");
+const MOE: LayerKind = ("full", "moe");
+const SLIDING_MOE: LayerKind = ("sliding", "moe");
+
+/// An engine with the layers of a model that people serve with it, scaled down.
+const ENGINES: [(&str, &[LayerKind], usize); 6] = [
+    ("sglang_b300", &[MOE], 16),
+    ("sglang_mi300", &[DENSE], 12),
+    ("sglang_h100", &[DENSE], 14),
+    ("vllm_mi300", &[SLIDING_MOE, MOE], 6),
+    ("vllm_b200_tp8", &[SLIDING_MOE, MOE], 6),
+    ("vllm_h100_tp2", &[DENSE], 10),
+];
+
+const CAPTURES: [Capture; 3] = [Capture::Annotated, Capture::Plain, Capture::Names];
+
+/// Traces without problems.
+pub(crate) fn clean() -> Vec<Config> {
+    let mut configs = Vec::new();
+    for (engine, ..) in ENGINES {
+        let launches: &[Launch] = match engine {
+            "vllm_mi300" | "vllm_b200_tp8" | "vllm_h100_tp2" => &[Launch::Full, Launch::Piecewise, Launch::Eager],
+            _ => &[Launch::Full, Launch::Eager],
+        };
+        for launch in launches {
+            let changed = |config: Config| Config { launch: *launch, ..config };
+            configs.extend(CAPTURES.map(|capture| changed(config(engine, capture, "decode"))));
+        }
+    }
+    for (engine, ..) in ENGINES {
+        let prefill = |capture| Config { work: Work::PrefillAndDecode, steps: 9, ..config(engine, capture, "prefill") };
+        configs.extend(CAPTURES.map(prefill));
+    }
+    for engine in ["vllm_mi300", "vllm_b200_tp8", "sglang_h100"] {
+        let chunked = |capture| Config { work: Work::Chunked, steps: 8, ..config(engine, capture, "chunked prefill") };
+        configs.extend(CAPTURES.map(chunked));
+    }
+    for engine in ["sglang_b300", "sglang_h100"] {
+        let draft = |capture| Config { work: Work::Speculation, steps: 16, ..config(engine, capture, "speculation") };
+        configs.extend(CAPTURES.map(draft));
+    }
+    for engine in ["sglang_b300", "sglang_mi300", "vllm_h100_tp2", "sglang_h100"] {
+        let layers = [[DENSE; 3].to_vec(), [MOE; 11].to_vec()].concat();
+        let first = |capture| Config { layers: layers.clone(), ..config(engine, capture, "first layers dense") };
+        configs.extend([Capture::Annotated, Capture::Plain].map(first));
+    }
+    for capture in CAPTURES {
+        let padded = config("sglang_b300", capture, "padding");
+        configs.push(Config { batch: 5, captured: 8, ..padded });
+        let cores = config("sglang_h100", capture, "prefill kernels in decode");
+        configs.push(Config { tensor_cores: true, launch: Launch::Eager, ..cores });
+    }
+    configs
+}
+
+/// Traces in which the host is late.
+pub(crate) fn late() -> Vec<Config> {
+    const PREPARE: Bubble = Bubble {
+        function: "vllm/v1/worker/gpu_model_runner.py(1184): _prepare_inputs",
+        length_us: 1_500,
+        is_inside: false,
+    };
+    const PLAN: Bubble = Bubble { function: "flashinfer/decode.py(912): plan", length_us: 1_200, is_inside: true };
+    let mut configs = Vec::new();
+    for (engine, bubble, launch) in [
+        ("sglang_b300", PREPARE, Launch::Full),
+        ("sglang_mi300", PREPARE, Launch::Full),
+        ("vllm_h100_tp2", PREPARE, Launch::Piecewise),
+        ("vllm_mi300", PREPARE, Launch::Eager),
+        ("sglang_h100", PLAN, Launch::Eager),
+        ("vllm_b200_tp8", PLAN, Launch::Eager),
+        ("vllm_h100_tp2", PLAN, Launch::Piecewise),
+    ] {
+        configs.push(Config { bubble: Some(bubble), launch, ..config(engine, Capture::Frames, "host late") });
+    }
+    configs
+}
+
+/// Traces of which a part is missing or disturbed.
+pub(crate) fn faulty() -> Vec<Config> {
+    let faults = [
+        ("noise 40 %", Faults { noise: 0.4, ..Faults::default() }),
+        ("waiting ranks", Faults { waiting: true, ..Faults::default() }),
+        ("second stream", Faults { side_stream: true, ..Faults::default() }),
+        ("cut", Faults { is_cut: true, ..Faults::default() }),
+        ("1 % lost", Faults { lost: 0.01, ..Faults::default() }),
+        ("5 % lost", Faults { lost: 0.05, ..Faults::default() }),
+        ("20 % lost", Faults { lost: 0.2, ..Faults::default() }),
+        ("cut, 2 % lost, noise", Faults { noise: 0.3, lost: 0.02, is_cut: true, ..Faults::default() }),
+    ];
+    let mut configs = Vec::new();
+    for (what, faults) in faults {
+        for engine in ["sglang_b300", "vllm_mi300", "vllm_h100_tp2"] {
+            configs.extend(CAPTURES.map(|capture| Config { faults, ..config(engine, capture, what) }));
+        }
+    }
+    configs
+}
+
+fn config(engine: &'static str, capture: Capture, what: &str) -> Config {
+    let (_, block, times) = ENGINES.into_iter().find(|(name, ..)| *name == engine).unwrap();
+    Config {
+        name: what.to_owned(),
+        engine,
+        layers: block.repeat(times),
+        launch: Launch::Full,
+        capture,
+        work: Work::Decode,
+        steps: 6,
+        batch: 8,
+        captured: 8,
+        bubble: None,
+        faults: Faults::default(),
+        tensor_cores: false,
+    }
+}

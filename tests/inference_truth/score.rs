@@ -1,0 +1,181 @@
+//! Compares the sections of a report with the truth.
+
+use super::config::{Capture, Config};
+use super::engine::Stage;
+use super::truth::{Layers, Roles, Truth};
+use gpuprism::analysis::section::{Record, Section, Sections};
+use std::collections::BTreeMap;
+
+/// Counts of what is true, what was found, and what of it is right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Count {
+    pub(crate) truth: u64,
+    pub(crate) found: u64,
+    pub(crate) right: u64,
+}
+
+impl Count {
+    pub(crate) fn precision(self) -> f64 {
+        if self.found == 0 { 1.0 } else { self.right as f64 / self.found as f64 }
+    }
+
+    pub(crate) fn recall(self) -> f64 {
+        if self.truth == 0 { 1.0 } else { self.right.min(self.truth) as f64 / self.truth as f64 }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.truth += other.truth;
+        self.found += other.found;
+        self.right += other.right;
+    }
+}
+
+/// The score of one trace.
+#[derive(Debug, Default)]
+pub(crate) struct Score {
+    pub(crate) steps: Count,
+    /// Steps whose stage is stated.
+    pub(crate) stages: Count,
+    pub(crate) layers: Count,
+    pub(crate) roles: Count,
+    /// In microseconds.
+    pub(crate) blame: Count,
+    /// False statements with a confidence of inferred or proven.
+    pub(crate) lies: Vec<String>,
+}
+
+/// Compares all sections.
+pub(crate) fn score(config: &Config, truth: &Truth, sections: &Sections) -> Score {
+    let mut score = Score::default();
+    score.add_steps(config, truth, &sections["step_list"]);
+    score.add_layers(config, truth, &sections["layers"], &sections["layer_roles"]);
+    score.add_blame(truth, &sections["idle_blame"]);
+    score
+}
+
+/// Whether a label states the stage. A step that runs only prefill kernels may be called prefill if no annotation says that it
+/// also decodes.
+fn is_stage(label: &str, stage: Stage, config: &Config) -> bool {
+    let is_mixed = config.capture != Capture::Annotated && stage == Stage::Mixed;
+    label == stage.label() || is_mixed && label == Stage::Prefill.label()
+}
+
+impl Score {
+    fn add_steps(&mut self, config: &Config, truth: &Truth, section: &Section) {
+        self.steps.truth = truth.steps.iter().filter(|step| step.is_whole).count() as u64;
+        self.stages.truth = self.steps.truth;
+        for row in &section.rows {
+            self.steps.found += 1;
+            let (start, label) = (row.amount("start_ns") as i64, row.text("stage"));
+            let nearest = truth.steps.iter().min_by_key(|step| step.start.abs_diff(start)).unwrap();
+            let is_there = nearest.start.abs_diff(start) * 20 <= (nearest.end - nearest.start) as u64;
+            self.steps.right += u64::from(is_there && nearest.is_whole);
+            // A step of which the capture has only a part is no false one.
+            self.steps.found -= u64::from(is_there && !nearest.is_whole);
+            if label != "all" && nearest.is_whole {
+                self.stages.found += 1;
+                self.stages.right += u64::from(is_stage(label, nearest.stage, config));
+            }
+            let is_right = is_there && (label == "all" || is_stage(label, nearest.stage, config));
+            if !is_right && row.text("confidence") != "guess" {
+                let [start, true_start] = [start, nearest.start].map(|time| time / 1_000);
+                let stage = nearest.stage.label();
+                self.lies.push(format!("step {label} at {start} us, but the nearest is {stage} at {true_start} us"));
+            }
+        }
+    }
+
+    fn add_layers(&mut self, config: &Config, truth: &Truth, layers: &Section, roles: &Section) {
+        let folds = |layers: &&Layers| layers.order.len() > 1;
+        self.layers.truth = truth.layers.values().filter(folds).map(|layers| layers.order.len() as u64).sum();
+        let mut seen: Vec<&str> = Vec::new();
+        for row in &layers.rows {
+            let (label, pattern) = (row.text("stage"), row.text("pattern"));
+            if seen.contains(&label) {
+                continue;
+            }
+            seen.push(label);
+            let order = expand(pattern);
+            let fits = |stage: Stage| label == "all" || is_stage(label, stage, config);
+            let mut fitting = truth.layers.iter().filter(|(stage, _)| fits(**stage));
+            let same = fitting.find(|(_, layers)| layers.order == renumbered(&order)).map(|(_, layers)| layers);
+            // A row without a known stage speaks for all stages.
+            let times = if label == "all" { truth.layers.values().filter(folds).count().max(1) } else { 1 };
+            self.layers.found += (order.len() * times) as u64;
+            match same {
+                Some(same) => {
+                    self.layers.right += (order.len() * times) as u64;
+                    self.add_roles(same, label, &order, roles);
+                }
+                None => self.lies.push(format!("layers of {label} {pattern}")),
+            }
+        }
+    }
+
+    fn add_roles(&mut self, truth: &Layers, stage: &str, order: &[usize], roles: &Section) {
+        for (kind, expected) in truth.roles.iter().enumerate() {
+            let number = order[truth.order.iter().position(|other| *other == kind).unwrap()];
+            let letter = ["A", "B", "C"][number];
+            let is_kind = |row: &&Record| row.text("stage") == stage && row.text("kind") == letter;
+            let mut found = Roles::new();
+            for row in roles.rows.iter().filter(is_kind) {
+                *found.entry(row.text("role").to_owned()).or_default() += row.amount("kernels") as usize;
+            }
+            self.roles.truth += expected.values().sum::<usize>() as u64;
+            self.roles.found += found.values().sum::<usize>() as u64;
+            let right = |(role, count): (&String, &usize)| found.get(role).copied().unwrap_or(0).min(*count) as u64;
+            self.roles.right += expected.iter().map(right).sum::<u64>();
+        }
+    }
+
+    fn add_blame(&mut self, truth: &Truth, section: &Section) {
+        if truth.blame.is_empty() {
+            return;
+        }
+        let mut found: BTreeMap<String, i64> = BTreeMap::new();
+        for row in section.rows.iter().filter(|row| !row.words("line").is_empty()) {
+            let name = format!("{}({}): {}", row.text("file"), row.words("line"), row.text("function"));
+            *found.entry(name).or_default() += (row.amount("total_ms") * 1e6) as i64;
+        }
+        let us = |ns: i64| (ns / 1_000) as u64;
+        let all = truth.blame.values().sum::<i64>();
+        self.blame.truth += us(all);
+        for (function, ns) in &found {
+            let true_ns = truth.blame.get(function).copied().unwrap_or_default();
+            self.blame.found += us(*ns);
+            self.blame.right += us((*ns).min(true_ns));
+            if ns - true_ns > all / 50 + 10_000 {
+                self.lies.push(format!("blame of {function}: {} us instead of {}", us(*ns), us(true_ns)));
+            }
+        }
+    }
+}
+
+/// The kinds of the layers that a pattern describes: `A48`, `A3B58`, `(AB)12`.
+fn expand(pattern: &str) -> Vec<usize> {
+    if let Some((block, times)) = pattern.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
+        return expand(block).repeat(times.parse().unwrap());
+    }
+    let mut order = Vec::new();
+    let mut rest = pattern;
+    while let Some(letter) = rest.bytes().next() {
+        rest = &rest[1..];
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let count = rest[..digits].parse().unwrap_or(1);
+        rest = &rest[digits..];
+        order.extend(std::iter::repeat_n(usize::from(letter - b'A'), count));
+    }
+    order
+}
+
+/// Kinds numbered by their first layer.
+fn renumbered(order: &[usize]) -> Vec<usize> {
+    let mut kinds: Vec<usize> = Vec::new();
+    let number = |kind: &usize| {
+        kinds.iter().position(|other| other == kind).unwrap_or_else(|| {
+            kinds.push(*kind);
+            kinds.len() - 1
+        })
+    };
+    order.iter().map(number).collect()
+}

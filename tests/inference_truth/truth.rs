@@ -1,0 +1,133 @@
+//! What a recording contains, as the sections of a report should state it. Computed from the events themselves, without
+//! the rules of gpuprism.
+
+use super::capture::Captured;
+use super::config::{Capture, Config};
+use super::engine::Stage;
+use super::server::{GpuOp, MAIN_STREAM, Place, Recording};
+use std::collections::BTreeMap;
+
+/// Counts of roles.
+pub(crate) type Roles = BTreeMap<String, usize>;
+
+/// The truth about one trace.
+#[derive(Debug)]
+pub(crate) struct Truth {
+    /// The steps of which the capture has at least one op.
+    pub(crate) steps: Vec<Step>,
+    /// The layers of each stage with at least one whole step.
+    pub(crate) layers: BTreeMap<Stage, Layers>,
+    /// Nanoseconds in which the GPU waited for the host, by innermost Python function.
+    pub(crate) blame: BTreeMap<String, i64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) stage: Stage,
+    /// The start of the first op, and the end of the last.
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    /// Whether the capture contains the whole step.
+    pub(crate) is_whole: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Layers {
+    /// The kind of each layer, as far as names tell: layers with the same attention and expert kernels are of one kind.
+    /// Kinds are numbered by their first layer.
+    pub(crate) order: Vec<usize>,
+    /// By kind: the roles of its last layer.
+    pub(crate) roles: Vec<Roles>,
+}
+
+impl Truth {
+    pub(crate) fn of(config: &Config, recording: &Recording, captured: &Captured) -> Self {
+        let steps = steps(config, recording, captured);
+        let mut layers = BTreeMap::new();
+        for (number, step) in recording.steps.iter().enumerate() {
+            let ops: Vec<&GpuOp> = recording.ops.iter().filter(|op| op.step == number).collect();
+            layers.entry(step.stage).or_insert_with(|| Layers::of(&ops));
+        }
+        let has_whole = |stage: Stage| steps.iter().any(|step| step.is_whole && step.stage == stage);
+        layers.retain(|stage, _| has_whole(*stage));
+        let blame = if config.capture == Capture::Frames { blame(recording) } else { BTreeMap::new() };
+        Self { steps, layers, blame }
+    }
+}
+
+fn steps(config: &Config, recording: &Recording, captured: &Captured) -> Vec<Step> {
+    let window = &captured.window;
+    let mut steps = Vec::new();
+    for (number, step) in recording.steps.iter().enumerate() {
+        let ops = || recording.ops.iter().zip(&captured.has_op).filter(|(op, _)| op.step == number);
+        let seen = || ops().filter(|(_, has)| **has).map(|(op, _)| op);
+        let Some(start) = seen().map(|op| op.start).min() else { continue };
+        let end = seen().map(GpuOp::end).max().unwrap();
+        let annotation = &step.annotation;
+        let has_annotation = window.start <= annotation.start && annotation.end <= window.end;
+        let has_ops = ops().all(|(op, _)| window.start <= op.start && op.end() <= window.end);
+        let is_whole = has_ops && (has_annotation || config.capture != Capture::Annotated);
+        steps.push(Step { stage: step.stage, start, end, is_whole });
+    }
+    steps
+}
+
+impl Layers {
+    fn of(ops: &[&GpuOp]) -> Self {
+        let (mut marks, mut order, mut roles) = (Vec::new(), Vec::new(), Vec::new());
+        for number in 0.. {
+            let is_in = |op: &&&GpuOp| op.place == Place::Layer(number) && op.stream == MAIN_STREAM;
+            let layer: Vec<&GpuOp> = ops.iter().filter(is_in).copied().collect();
+            if layer.is_empty() {
+                break;
+            }
+            let is_mark = |op: &&&GpuOp| op.role.starts_with("attention") || op.role.starts_with("experts");
+            let mut names: Vec<&str> = layer.iter().filter(is_mark).map(|op| op.name.as_str()).collect();
+            names.sort_unstable();
+            let kind = marks.iter().position(|other| *other == names).unwrap_or_else(|| {
+                marks.push(names);
+                roles.push(Roles::new());
+                marks.len() - 1
+            });
+            order.push(kind);
+            let mut of_layer = Roles::new();
+            layer.iter().for_each(|op| *of_layer.entry(op.role.clone()).or_default() += 1);
+            roles[kind] = of_layer;
+        }
+        Self { order, roles }
+    }
+}
+
+/// The time of each gap of the GPU until the launch of the next op returned, by the innermost frame of the host.
+fn blame(recording: &Recording) -> BTreeMap<String, i64> {
+    let mut ops: Vec<&GpuOp> = recording.ops.iter().collect();
+    ops.sort_by_key(|op| op.start);
+    let mut blame = BTreeMap::new();
+    let mut until = ops[0].end();
+    for pair in ops.windows(2) {
+        let (before, next) = (pair[0], pair[1]);
+        let end = recording.calls[next.correlation].end.min(next.start);
+        if until < end && before.correlation != next.correlation {
+            add_code(recording, until, end, &mut blame);
+        }
+        until = until.max(next.end());
+    }
+    blame
+}
+
+/// Adds the time from `start` to `end` to the innermost function at each moment. Frames do not overlap unless nested.
+fn add_code(recording: &Recording, start: i64, end: i64, blame: &mut BTreeMap<String, i64>) {
+    let inside = |frame: &&super::server::HostEvent| frame.start < end && start < frame.end;
+    let frames: Vec<_> = recording.frames.iter().filter(inside).collect();
+    let mut times: Vec<i64> = frames.iter().flat_map(|frame| [frame.start, frame.end]).collect();
+    times.extend([start, end]);
+    times.retain(|time| (start..=end).contains(time));
+    times.sort_unstable();
+    for pair in times.windows(2) {
+        let covers = |frame: &&&super::server::HostEvent| frame.start <= pair[0] && pair[1] <= frame.end;
+        let innermost = frames.iter().filter(covers).min_by_key(|frame| frame.end - frame.start);
+        if let Some(frame) = innermost {
+            *blame.entry(frame.name.clone()).or_default() += pair[1] - pair[0];
+        }
+    }
+}
