@@ -69,18 +69,28 @@ impl LateCodeSearch {
                 true => (&mut self.found.functions, &mut other.functions),
                 false => (&mut self.found.ops, &mut other.ops),
             };
-            let (start, end) = (start.max(other.interval.start), end.min(other.interval.end));
             events.push(Event { start, end, name: names.intern(&unescape(name)) });
         }
     }
 
     pub(super) fn finish(mut self) -> LateCode {
         for Collected { interval, functions, ops, is_incomplete } in self.intervals {
-            let code = if is_incomplete { Vec::new() } else { code_times(&innermost(functions), &innermost(ops)) };
+            let segments = |events| clipped(innermost(events), interval);
+            let code = if is_incomplete { Vec::new() } else { code_times(&segments(functions), &segments(ops)) };
             self.found.add(interval, code);
         }
         self.found
     }
+}
+
+/// The parts of segments inside of an interval. Whole events tell which of them is the inner one, so they are not clipped
+/// before [`innermost`]: of two frames that are both open during the whole interval, nothing else would tell.
+fn clipped(mut segments: Vec<Event>, interval: HostInterval) -> Vec<Event> {
+    for segment in &mut segments {
+        (segment.start, segment.end) = (segment.start.max(interval.start), segment.end.min(interval.end));
+    }
+    segments.retain(|segment| segment.start < segment.end);
+    segments
 }
 
 /// Divides time by the innermost of nested events: disjoint segments, sorted.
@@ -156,7 +166,8 @@ mod tests {
     #[test]
     fn time_counts_for_the_innermost_function_and_op() {
         let mut events = vec![
-            (Class::PythonFrame, "a.py(1): main", 0, 1_000),
+            (Class::PythonFrame, "a.py(3): loop", 0, 1_000),
+            (Class::PythonFrame, "a.py(1): main", 50, 900),
             (Class::PythonFrame, "a.py(9): prepare", 110, 180),
             (Class::PythonFrame, "<built-in method empty>", 120, 140),
             (Class::CpuOp, "aten::empty", 125, 135),
