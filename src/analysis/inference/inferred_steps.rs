@@ -5,7 +5,7 @@
 //! embedding. Each of these is a sign. A step ends where two independent signs agree, and only if at least 80 % of the steps
 //! found so have the same number of layers. Otherwise nothing is found.
 
-use super::fold::anchors;
+use super::fold::{anchors, layer_end};
 use super::kernel_roles::{NameRole, NameRoles};
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::measure::mode::mode;
@@ -127,7 +127,7 @@ impl Lane<'_> {
             found.iter().filter(|found| **found).count() >= MIN_SIGNS
         };
         let ends = gaps.iter().zip(&signs).filter(|(_, signs)| is_boundary(signs));
-        ends.map(|(gap, _)| self.boundary(gap)).collect()
+        ends.map(|(gap, signs)| self.boundary(gap, signs.products > usual_products)).collect()
     }
 
     fn signs(&self, gap: &Range<usize>) -> Signs {
@@ -151,16 +151,25 @@ impl Lane<'_> {
     }
 
     /// The first index after the end of a step in this gap: after sampling, or after the LM head, and after the copy of the
-    /// tokens.
-    fn boundary(&self, gap: &Range<usize>) -> usize {
+    /// tokens. Without an additional product the LM head is not there.
+    fn boundary(&self, gap: &Range<usize>, has_more_products: bool) -> usize {
         let last = |range: Range<usize>, is: &dyn Fn(NameRole) -> bool| range.rev().find(|index| is(self.role(*index)));
         let embedding = last(gap.clone(), &|role| role == NameRole::Embedding).unwrap_or(gap.end);
         let is_head = |role| matches!(role, NameRole::Gemm | NameRole::SplitkReduce | NameRole::Comm);
         let end = last(gap.clone(), &|role| role == NameRole::Sampling)
+            .or_else(|| self.lm_head(gap).filter(|_| has_more_products))
             .or_else(|| last(gap.start..embedding, &is_head))
             .map_or(gap.start, |index| index + 1);
         let copy = (end..gap.end.min(end + MAX_OPS_TO_COPY)).find(|index| self.is_copy_to_host(*index));
         copy.map_or(end, |copy| copy + 1)
+    }
+
+    /// The last op of the LM head: the first product after the final norm, with its reduction and communication.
+    fn lm_head(&self, gap: &Range<usize>) -> Option<usize> {
+        let norm = layer_end(&self.roles, gap.start, gap.end)?;
+        let head = (norm..gap.end).find(|index| self.role(*index) == NameRole::Gemm)?;
+        let is_part = |index: &usize| matches!(self.role(*index), NameRole::SplitkReduce | NameRole::Comm);
+        (head + 1..gap.end).take_while(is_part).last().or(Some(head))
     }
 
     /// The stage, by the names of the attention kernels. A kernel of both stages tells nothing in a graph replay, because
