@@ -70,7 +70,7 @@ pub(super) fn anchors(roles: &[NameRole]) -> Vec<Range<usize>> {
 }
 
 /// The end of a layer: the first norm after the last matrix product of its MLP, between its attention and `next_anchor`.
-fn layer_end(roles: &[NameRole], after_attention: usize, next_anchor: usize) -> Option<usize> {
+pub(super) fn layer_end(roles: &[NameRole], after_attention: usize, next_anchor: usize) -> Option<usize> {
     let find = |from: usize, is: &dyn Fn(NameRole) -> bool| {
         (from..next_anchor).find(|index| roles.get(*index).is_some_and(|role| is(*role)))
     };
@@ -88,6 +88,11 @@ fn usual_lead(anchors: &[Range<usize>], ends: &[Option<usize>]) -> usize {
     mode(leads.collect()).unwrap_or_default() as usize
 }
 
+/// Two kinds of layers that differ by at most this number of ops may be one, of which the profiler lost records.
+const MAX_LOST: usize = 2;
+/// The number of kinds that are told apart. Lost records make layers of kinds that the model does not have.
+const MAX_SEEN: usize = 16;
+
 /// The kinds of layers that were seen, each by the names of its first layer.
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
@@ -103,7 +108,7 @@ struct KindKey {
 }
 
 impl Kinds {
-    /// The number of the kind of a layer, which may be a new one. `None` if that would be more than [`MAX_KINDS`].
+    /// The number of the kind of a layer, which may be a new one. `None` if that would be more than [`MAX_SEEN`].
     pub(crate) fn kind_of(&mut self, layer: &[NameId], roles: &NameRoles) -> Option<usize> {
         let is_mark = |name: &&NameId| roles.get(**name).is_attention() || roles.get(**name) == NameRole::Experts;
         let names = sorted(layer.iter());
@@ -112,11 +117,29 @@ impl Kinds {
         if let Some(index) = self.kinds.iter().position(is_same) {
             return Some(index);
         }
-        if self.kinds.len() == MAX_KINDS {
+        if self.kinds.len() == MAX_SEEN {
             return None;
         }
         self.kinds.push(KindKey { names, marks });
         Some(self.kinds.len() - 1)
+    }
+
+    /// Whether a layer of this kind is two layers of other kinds: the record of the attention between them is lost.
+    pub(super) fn is_joined(&self, kind: usize, others: &[usize]) -> bool {
+        let names = |kind: usize| self.kinds.get(kind).map_or(&[][..], |kind| &kind.names);
+        let is_sum = |first: usize, second: usize| {
+            let mut both = [names(first), names(second)].concat();
+            both.sort_unstable();
+            similarity(names(kind), &both) >= MIN_SIMILARITY
+        };
+        others.iter().any(|first| others.iter().any(|second| is_sum(*first, *second)))
+    }
+
+    /// Whether layers of these two kinds differ by so few ops that their records may be lost.
+    pub(super) fn is_near(&self, a: usize, b: usize) -> bool {
+        let names = |kind: usize| self.kinds.get(kind).map_or(&[][..], |kind| &kind.names);
+        let (a, b) = (names(a), names(b));
+        a.len() + b.len() - 2 * common(a, b) <= MAX_LOST
     }
 }
 
@@ -128,6 +151,12 @@ fn sorted<'a>(names: impl Iterator<Item = &'a NameId>) -> Vec<i64> {
 
 /// The multiset Jaccard index of two sorted lists.
 fn similarity(a: &[i64], b: &[i64]) -> f64 {
+    let common = common(a, b);
+    common as f64 / (a.len() + b.len() - common).max(1) as f64
+}
+
+/// The number of values that two sorted lists have in common.
+fn common(a: &[i64], b: &[i64]) -> usize {
     let (mut left, mut right) = (a.iter().peekable(), b.iter().peekable());
     let mut common = 0_usize;
     while let (Some(x), Some(y)) = (left.peek(), right.peek()) {
@@ -141,7 +170,7 @@ fn similarity(a: &[i64], b: &[i64]) -> f64 {
             }
         };
     }
-    common as f64 / (a.len() + b.len() - common).max(1) as f64
+    common
 }
 
 /// Writes a sequence of kinds as run lengths: `A48`, `A3M58`, and `(AB)12` if a block of at most eight layers repeats.
@@ -156,7 +185,7 @@ pub(crate) fn pattern(kinds: &[usize]) -> String {
     }
 }
 
-fn is_periodic(kinds: &[usize], period: usize) -> bool {
+pub(super) fn is_periodic(kinds: &[usize], period: usize) -> bool {
     kinds.iter().zip(kinds.iter().skip(period)).all(|(a, b)| a == b)
 }
 

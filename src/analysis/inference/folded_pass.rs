@@ -7,6 +7,9 @@ use crate::ordering::VecMap;
 use crate::trace::{GpuOp, NameId, Ns, OpKind, Trace};
 use std::ops::Range;
 
+/// The number of layers with which the head and the tail of a pass are compared.
+const MAX_COMPARED: usize = 8;
+
 /// The data that passes are divided by.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
@@ -37,6 +40,28 @@ impl FoldedPass {
         let kind = |layer: &Range<usize>| kinds.kind_of(names.get(layer.clone())?, source.roles);
         let order: Option<Vec<usize>> = folded.layers.iter().map(kind).collect();
         Some(Self { ops, main, folded, order: order? })
+    }
+
+    /// Whether the capture may have begun or ended inside of this pass: it has the first or the last op of its device, and
+    /// what is before its first layer is the end of a layer, or what is after its last layer the beginning of one. A norm alone
+    /// after the last layer is the final norm of a model without LM head.
+    pub(super) fn is_cut(&self, source: &Source, pass: &Pass) -> bool {
+        let rows = source.passes.rows(pass);
+        let (Some(first), Some(last)) = (rows.first().copied(), rows.last().copied()) else { return false };
+        let device = self.ops.first().map(|op| op.device);
+        let is_same = |row: u32| source.trace.gpu_ops.get(row as usize).map(|op| op.device) == device;
+        let all = source.trace.gpu_ops.len() as u32;
+        let name = |index: usize| self.main_op(index).map(|op| op.name);
+        let names = |range: Range<usize>| range.map(name).collect::<Vec<_>>();
+        let layers = || self.folded.layers.iter().take(MAX_COMPARED).map(|layer| names(layer.clone()));
+        let start = self.folded.layers.first().map_or(0, |layer| layer.start);
+        let end = self.folded.layers.last().map_or(0, |layer| layer.end);
+        let (head, tail) = (names(0..start), names(end..self.main.len()));
+        let is_product = |name: &Option<NameId>| name.is_some_and(|name| source.roles.get(name) == NameRole::Gemm);
+        let is_final_norm = !tail.is_empty() && !tail.iter().any(is_product);
+        let is_end = layers().any(|layer| layer.ends_with(&head));
+        let is_beginning = !is_final_norm && layers().any(|layer| layer.starts_with(&tail));
+        is_end && !(0..first).rev().any(is_same) || is_beginning && !(last + 1..all).any(is_same)
     }
 
     fn main_op(&self, index: usize) -> Option<&GpuOp> {

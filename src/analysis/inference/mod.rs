@@ -7,6 +7,7 @@
 //! - [`speculation`]: what rounds of speculative decoding cost.
 //! - [`kernel_roles`]: the role of an op in a layer, by its name and place.
 //! - `fold`, `folded_pass`: divide a pass into its repeated layers.
+//! - `usual_order`: the sequence of layers that the passes of a stage agree on.
 //! - `stage_layers`: the kinds of layers of a stage, and the time of each role; [`layers`]: their sections.
 //!
 //! All of them read [`passes::Passes`], which [`super::context::Context`] computes once: one pass over the ops. Layers are
@@ -23,3 +24,4 @@ mod role_times;
 pub mod speculation;
 mod stage_by_kernels;
 pub(crate) mod stage_layers;
+mod usual_order;

@@ -5,11 +5,12 @@
 //! step, the one with the median length: head, layers, tail and the idle time between their ops add up to that step, to
 //! the nanosecond.
 
-use super::fold::{Kinds, MAX_KINDS};
+use super::fold::Kinds;
 use super::folded_pass::{FoldedPass, Place, Source};
 use super::kernel_roles::{NameRole, NameRoles, roles_in_layer};
 use super::passes::Passes;
 use super::role_times::{OpTime, op_times};
+use super::usual_order::usual_passes;
 use crate::analysis::measure::percentiles::interpolate;
 use crate::analysis::structure::stages::Stage;
 use crate::ordering::{self, VecMap};
@@ -78,16 +79,20 @@ impl StageLayers {
     fn of(source: &Source, stage: Stage) -> Option<Self> {
         let mut kinds = Kinds::default();
         let mut folded: Vec<FoldedPass> = Vec::new();
-        let mut ops = 0;
+        let (mut ops, mut tried) = (0, 0);
         for pass in source.passes.of_stage(stage) {
-            folded.extend(FoldedPass::of(source, pass, &mut kinds));
+            let found = FoldedPass::of(source, pass, &mut kinds);
             ops += source.passes.rows(pass).len();
+            if found.as_ref().is_some_and(|found| found.is_cut(source, pass)) {
+                continue;
+            }
+            folded.extend(found);
+            tried += 1;
             if ops >= MAX_FOLDED_OPS {
                 break;
             }
         }
-        let mut passes = most_frequent_order(folded);
-        renumber(&mut passes);
+        let mut passes = usual_passes(folded, tried, &kinds);
         ordering::sort_by_key(&mut passes, FoldedPass::span);
         let median = passes.get(passes.len().saturating_sub(1) / 2)?;
         let folded = median.folded_share(source);
@@ -122,33 +127,6 @@ impl StageLayers {
 
     pub(crate) fn median_of_outside(&self, role: &str) -> Option<f64> {
         self.outside.iter().find(|part| part.role == role).and_then(|part| part.median_us)
-    }
-}
-
-/// The passes with the most frequent sequence of kinds.
-fn most_frequent_order(passes: Vec<FoldedPass>) -> Vec<FoldedPass> {
-    let count = |order: &[usize]| passes.iter().filter(|pass| pass.order == order).count();
-    let mut orders: Vec<(Vec<usize>, usize)> = Vec::new();
-    for pass in &passes {
-        if !orders.iter().any(|(order, _)| *order == pass.order) {
-            orders.push((pass.order.clone(), count(&pass.order)));
-        }
-    }
-    let order = orders.into_iter().rev().max_by_key(|(_, count)| *count).map(|(order, _)| order);
-    passes.into_iter().filter(|pass| Some(&pass.order) == order.as_ref()).collect()
-}
-
-/// Renumbers the kinds so that the most frequent has number 0; of equally frequent ones, the one that comes first.
-fn renumber(passes: &mut [FoldedPass]) {
-    let Some(order) = passes.first().map(|pass| pass.order.clone()) else { return };
-    let mut kinds: Vec<usize> = (0..MAX_KINDS).filter(|kind| order.contains(kind)).collect();
-    let count = |kind: &usize| order.iter().filter(|other| *other == kind).count();
-    let first = |kind: &usize| order.iter().position(|other| other == kind);
-    ordering::sort_by_key(&mut kinds, |kind| (std::cmp::Reverse(count(kind)), first(kind)));
-    for pass in passes {
-        for kind in &mut pass.order {
-            *kind = kinds.iter().position(|other| other == kind).unwrap_or_default();
-        }
     }
 }
 
