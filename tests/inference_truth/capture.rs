@@ -89,9 +89,7 @@ fn torch(config: &Config, engine: &Engine, recording: &Recording, ops: &[&GpuOp]
             end: event.end.min(window.end),
         };
         let frames = recording.frames.iter().map(cut).filter(|event| event.start < event.end).enumerate();
-        events.extend(
-            frames.map(|(id, event)| host_event("python_function", &event, json!({"Python id": id + 1}))),
-        );
+        events.extend(frames.map(|(id, event)| host_event("python_function", &event, json!({"Python id": id + 1}))));
     }
     for (id, call) in recording.calls.iter().enumerate().filter(|(_, call)| whole(call)) {
         events.push(host_event("cuda_runtime", call, json!({"correlation": id + 1})));

@@ -65,7 +65,7 @@ pub(crate) fn late() -> Vec<Config> {
         length_us: 1_500,
         is_inside: false,
     };
-    const PLAN: Bubble = Bubble { function: "flashinfer/decode.py(912): plan", length_us: 1_200, is_inside: true };
+    const PLAN: Bubble = Bubble { function: "flashinfer/decode.py(912): plan", length_us: 3_000, is_inside: true };
     let mut configs = Vec::new();
     for (engine, bubble, launch) in [
         ("sglang_b300", PREPARE, Launch::Full),
@@ -97,6 +97,21 @@ pub(crate) fn faulty() -> Vec<Config> {
     for (what, faults) in faults {
         for engine in ["sglang_b300", "vllm_mi300", "vllm_h100_tp2"] {
             configs.extend(CAPTURES.map(|capture| Config { faults, ..config(engine, capture, what) }));
+        }
+    }
+    let few = [
+        ("one step, 1 % lost", 1, Faults { lost: 0.01, ..Faults::default() }),
+        ("one step, 3 % lost", 1, Faults { lost: 0.03, ..Faults::default() }),
+        ("two steps, 2 % lost", 2, Faults { lost: 0.02, ..Faults::default() }),
+        ("cut in one step", 3, Faults { is_cut: true, ..Faults::default() }),
+        ("cut in two steps", 4, Faults { is_cut: true, ..Faults::default() }),
+    ];
+    for (what, steps, faults) in few {
+        for (engine, ..) in ENGINES {
+            for launch in [Launch::Full, Launch::Eager] {
+                let one = config(engine, Capture::Annotated, what);
+                configs.push(Config { steps, launch, faults, ..one });
+            }
         }
     }
     configs

@@ -20,7 +20,7 @@ use gpuprism::trace::Trace;
 use score::{Count, Score, score};
 use truth::Truth;
 
-const SEEDS: u64 = 2;
+const SEEDS: u64 = 4;
 
 fn import(mut importer: Importer, text: &str) -> Trace {
     importer.feed(text.as_bytes()).unwrap();
@@ -42,7 +42,8 @@ fn measure(config: &Config, seed: u64) -> Score {
     let recording = server::play(config, &engine, seed);
     let captured = capture::capture(config, &engine, &recording, seed);
     if let Ok(folder) = std::env::var("TRUTH_OUT") {
-        let name = format!("{folder}/{}_{}_{:?}_{:?}_{seed}.json", config.engine, config.name, config.launch, config.capture);
+        let name =
+            format!("{folder}/{}_{}_{:?}_{:?}_{seed}.json", config.engine, config.name, config.launch, config.capture);
         std::fs::write(name.replace(' ', "_").replace('%', ""), &captured.text).unwrap();
     }
     let truth = Truth::of(config, &recording, &captured);

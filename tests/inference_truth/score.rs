@@ -2,7 +2,7 @@
 
 use super::config::{Capture, Config};
 use super::engine::Stage;
-use super::truth::{Layers, Roles, Truth};
+use super::truth::{Layers, Roles, Step, Truth};
 use gpuprism::analysis::section::{Record, Section, Sections};
 use std::collections::BTreeMap;
 
@@ -67,8 +67,9 @@ impl Score {
         for row in &section.rows {
             self.steps.found += 1;
             let (start, label) = (row.amount("start_ns") as i64, row.text("stage"));
-            let nearest = truth.steps.iter().min_by_key(|step| step.start.abs_diff(start)).unwrap();
-            let is_there = nearest.start.abs_diff(start) * 20 <= (nearest.end - nearest.start) as u64;
+            let distance = |step: &Step| step.start.abs_diff(start).min(step.first_start.abs_diff(start));
+            let nearest = truth.steps.iter().min_by_key(|step| distance(step)).unwrap();
+            let is_there = distance(nearest) * 20 <= (nearest.end - nearest.start) as u64;
             self.steps.right += u64::from(is_there && nearest.is_whole);
             // A step of which the capture has only a part is no false one.
             self.steps.found -= u64::from(is_there && !nearest.is_whole);
@@ -97,8 +98,8 @@ impl Score {
             seen.push(label);
             let order = expand(pattern);
             let fits = |stage: Stage| label == "all" || is_stage(label, stage, config);
-            let mut fitting = truth.layers.iter().filter(|(stage, _)| fits(**stage));
-            let same = fitting.find(|(_, layers)| layers.order == renumbered(&order)).map(|(_, layers)| layers);
+            let fitting = truth.layers.iter().filter(|(stage, _)| fits(**stage)).map(|(_, layers)| layers);
+            let same = fitting.filter(|layers| layers.order == renumbered(&order)).max_by_key(|layers| layers.steps);
             // A row without a known stage speaks for all stages.
             let times = if label == "all" { truth.layers.values().filter(folds).count().max(1) } else { 1 };
             self.layers.found += (order.len() * times) as u64;

@@ -78,8 +78,15 @@ pub(crate) struct Recording {
 /// Plays a configuration.
 pub(crate) fn play(config: &Config, engine: &Engine, seed: u64) -> Recording {
     let random = Random::new(seed);
-    let mut server =
-        Server { config, engine, random, recording: Recording::default(), host: 1_000_000, free: [0; 2], pending: None };
+    let mut server = Server {
+        config,
+        engine,
+        random,
+        recording: Recording::default(),
+        host: 1_000_000,
+        free: [0; 2],
+        pending: None,
+    };
     for (number, stage) in config.stages().into_iter().enumerate() {
         server.step(number, stage);
     }

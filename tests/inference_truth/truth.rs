@@ -24,8 +24,11 @@ pub(crate) struct Truth {
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) stage: Stage,
-    /// The start of the first op, and the end of the last.
+    /// The start of the first op, and of the first op on the main stream. Engines launch some ops of a step on another stream
+    /// while the step before still runs.
+    pub(crate) first_start: i64,
     pub(crate) start: i64,
+    /// The end of the last op.
     pub(crate) end: i64,
     /// Whether the capture contains the whole step.
     pub(crate) is_whole: bool,
@@ -33,6 +36,8 @@ pub(crate) struct Step {
 
 #[derive(Debug)]
 pub(crate) struct Layers {
+    /// The number of whole steps.
+    pub(crate) steps: usize,
     /// The kind of each layer, as far as names tell: layers with the same attention and expert kernels are of one kind.
     /// Kinds are numbered by their first layer.
     pub(crate) order: Vec<usize>,
@@ -48,8 +53,10 @@ impl Truth {
             let ops: Vec<&GpuOp> = recording.ops.iter().filter(|op| op.step == number).collect();
             layers.entry(step.stage).or_insert_with(|| Layers::of(&ops));
         }
-        let has_whole = |stage: Stage| steps.iter().any(|step| step.is_whole && step.stage == stage);
-        layers.retain(|stage, _| has_whole(*stage));
+        for (stage, layers) in &mut layers {
+            layers.steps = steps.iter().filter(|step| step.is_whole && step.stage == *stage).count();
+        }
+        layers.retain(|_, layers| layers.steps > 0);
         let blame = if config.capture == Capture::Frames { blame(recording) } else { BTreeMap::new() };
         Self { steps, layers, blame }
     }
@@ -61,13 +68,15 @@ fn steps(config: &Config, recording: &Recording, captured: &Captured) -> Vec<Ste
     for (number, step) in recording.steps.iter().enumerate() {
         let ops = || recording.ops.iter().zip(&captured.has_op).filter(|(op, _)| op.step == number);
         let seen = || ops().filter(|(_, has)| **has).map(|(op, _)| op);
-        let Some(start) = seen().map(|op| op.start).min() else { continue };
+        let on_main = || seen().filter(|op| op.stream == MAIN_STREAM);
+        let Some(start) = on_main().map(|op| op.start).min() else { continue };
+        let first_start = seen().map(|op| op.start).min().unwrap();
         let end = seen().map(GpuOp::end).max().unwrap();
         let annotation = &step.annotation;
         let has_annotation = window.start <= annotation.start && annotation.end <= window.end;
         let has_ops = ops().all(|(op, _)| window.start <= op.start && op.end() <= window.end);
         let is_whole = has_ops && (has_annotation || config.capture != Capture::Annotated);
-        steps.push(Step { stage: step.stage, start, end, is_whole });
+        steps.push(Step { stage: step.stage, first_start, start, end, is_whole });
     }
     steps
 }
@@ -94,7 +103,7 @@ impl Layers {
             layer.iter().for_each(|op| *of_layer.entry(op.role.clone()).or_default() += 1);
             roles[kind] = of_layer;
         }
-        Self { order, roles }
+        Self { steps: 0, order, roles }
     }
 }
 
