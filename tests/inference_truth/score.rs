@@ -64,7 +64,9 @@ impl Score {
     fn add_steps(&mut self, config: &Config, truth: &Truth, section: &Section) {
         self.steps.truth = truth.steps.iter().filter(|step| step.is_whole).count() as u64;
         self.stages.truth = self.steps.truth;
-        for row in &section.rows {
+        // A step without device is a host range whose ops are not in the trace.
+        let on_device = |row: &&Record| !row.words("device_id").is_empty();
+        for row in section.rows.iter().filter(on_device) {
             self.steps.found += 1;
             let (start, label) = (row.amount("start_ns") as i64, row.text("stage"));
             let distance = |step: &Step| step.start.abs_diff(start).min(step.first_start.abs_diff(start));
