@@ -17,10 +17,10 @@ const ENGINES: [(&str, &[LayerKind], usize); 6] = [
     ("vllm_h100_tp2", &[DENSE], 10),
 ];
 
-const CAPTURES: [Capture; 3] = [Capture::Annotated, Capture::Plain, Capture::Names];
+const CAPTURES: [Capture; 4] = [Capture::Annotated, Capture::Plain, Capture::Frames, Capture::Names];
 
 /// Traces without problems.
-pub(crate) fn clean() -> Vec<Config> {
+pub(crate) fn complete() -> Vec<Config> {
     let mut configs = Vec::new();
     for (engine, ..) in ENGINES {
         let launches: &[Launch] = match engine {
@@ -42,7 +42,8 @@ pub(crate) fn clean() -> Vec<Config> {
     }
     for engine in ["sglang_b300", "sglang_h100"] {
         let draft = |capture| Config { work: Work::Speculation, steps: 16, ..config(engine, capture, "speculation") };
-        configs.extend(CAPTURES.map(draft));
+        // Engines run a whole round in one Python function, so frames show rounds.
+        configs.extend([Capture::Annotated, Capture::Plain, Capture::Names].map(draft));
     }
     for engine in ["sglang_b300", "sglang_mi300", "vllm_h100_tp2", "sglang_h100"] {
         let layers = [[DENSE; 3].to_vec(), [MOE; 11].to_vec()].concat();
@@ -81,40 +82,50 @@ pub(crate) fn late() -> Vec<Config> {
     configs
 }
 
-/// Traces of which a part is missing or disturbed.
-pub(crate) fn faulty() -> Vec<Config> {
+/// Complete traces with noise, waiting ranks and a second stream.
+pub(crate) fn disturbed() -> Vec<Config> {
     let faults = [
         ("noise 40 %", Faults { noise: 0.4, ..Faults::default() }),
         ("waiting ranks", Faults { waiting: true, ..Faults::default() }),
         ("second stream", Faults { side_stream: true, ..Faults::default() }),
-        ("cut", Faults { is_cut: true, ..Faults::default() }),
-        ("1 % lost", Faults { lost: 0.01, ..Faults::default() }),
-        ("5 % lost", Faults { lost: 0.05, ..Faults::default() }),
-        ("20 % lost", Faults { lost: 0.2, ..Faults::default() }),
-        ("cut, 2 % lost, noise", Faults { noise: 0.3, lost: 0.02, is_cut: true, ..Faults::default() }),
     ];
-    let mut configs = Vec::new();
-    for (what, faults) in faults {
-        for engine in ["sglang_b300", "vllm_mi300", "vllm_h100_tp2"] {
-            configs.extend(CAPTURES.map(|capture| Config { faults, ..config(engine, capture, what) }));
-        }
-    }
+    faults.into_iter().flat_map(|(what, faults)| with(what, faults)).collect()
+}
+
+/// Traces of which a part is missing.
+pub(crate) fn incomplete() -> Vec<Config> {
+    let lost = |lost| Faults { lost, ..Faults::default() };
+    let cut = Faults { is_cut: true, ..Faults::default() };
+    let all = Faults { noise: 0.3, lost: 0.02, is_cut: true, ..Faults::default() };
+    let faults = [
+        ("cut", cut),
+        ("1 % lost", lost(0.01)),
+        ("5 % lost", lost(0.05)),
+        ("20 % lost", lost(0.2)),
+        ("all faults", all),
+    ];
+    let mut configs: Vec<Config> = faults.into_iter().flat_map(|(what, faults)| with(what, faults)).collect();
     let few = [
-        ("one step, 1 % lost", 1, Faults { lost: 0.01, ..Faults::default() }),
-        ("one step, 3 % lost", 1, Faults { lost: 0.03, ..Faults::default() }),
-        ("two steps, 2 % lost", 2, Faults { lost: 0.02, ..Faults::default() }),
-        ("cut in one step", 3, Faults { is_cut: true, ..Faults::default() }),
-        ("cut in two steps", 4, Faults { is_cut: true, ..Faults::default() }),
+        ("one step, 1 % lost", 1, lost(0.01)),
+        ("one step, 3 % lost", 1, lost(0.03)),
+        ("two steps, 2 % lost", 2, lost(0.02)),
+        ("cut in one step", 3, cut),
+        ("cut in two steps", 4, cut),
     ];
     for (what, steps, faults) in few {
         for (engine, ..) in ENGINES {
-            for launch in [Launch::Full, Launch::Eager] {
-                let one = config(engine, Capture::Annotated, what);
-                configs.push(Config { steps, launch, faults, ..one });
-            }
+            let few = |launch| Config { steps, launch, faults, ..config(engine, Capture::Annotated, what) };
+            configs.extend([Launch::Full, Launch::Eager].map(few));
         }
     }
     configs
+}
+
+/// The same faults on three engines in all captures.
+fn with(what: &str, faults: Faults) -> Vec<Config> {
+    let engines = ["sglang_b300", "vllm_mi300", "vllm_h100_tp2"];
+    let of_engine = |engine| CAPTURES.map(|capture| Config { faults, ..config(engine, capture, what) });
+    engines.into_iter().flat_map(of_engine).collect()
 }
 
 fn config(engine: &'static str, capture: Capture, what: &str) -> Config {

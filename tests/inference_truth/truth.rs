@@ -69,8 +69,8 @@ fn steps(config: &Config, recording: &Recording, captured: &Captured) -> Vec<Ste
         let ops = || recording.ops.iter().zip(&captured.has_op).filter(|(op, _)| op.step == number);
         let seen = || ops().filter(|(_, has)| **has).map(|(op, _)| op);
         let on_main = || seen().filter(|op| op.stream == MAIN_STREAM);
-        let Some(start) = on_main().map(|op| op.start).min() else { continue };
-        let first_start = seen().map(|op| op.start).min().unwrap();
+        let Some(first_start) = seen().map(|op| op.start).min() else { continue };
+        let start = on_main().map(|op| op.start).min().unwrap_or(first_start);
         let end = seen().map(GpuOp::end).max().unwrap();
         let annotation = &step.annotation;
         let has_annotation = window.start <= annotation.start && annotation.end <= window.end;

@@ -1,5 +1,5 @@
 //! Folds one forward pass into its layers: the repeated sequence of kernels around attention. O(ops) plus a comparison of
-//! each layer with at most [`MAX_KINDS`] kinds.
+//! each layer with at most [`MAX_SEEN`] kinds.
 //!
 //! Attention kernels mark the layers; several without a matrix product between them count once. A layer ends after the last
 //! matrix product of its MLP, before the next normalization, so it begins with its input norm, also where that norm is
@@ -89,7 +89,7 @@ fn usual_lead(anchors: &[Range<usize>], ends: &[Option<usize>]) -> usize {
 }
 
 /// Two kinds of layers that differ by at most this number of ops may be one, of which the profiler lost records.
-const MAX_LOST: usize = 2;
+const MAX_LOST: usize = 4;
 /// The number of kinds that are told apart. Lost records make layers of kinds that the model does not have.
 const MAX_SEEN: usize = 16;
 

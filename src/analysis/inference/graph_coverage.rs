@@ -2,6 +2,7 @@
 //! launches per step, and steps that run without graphs although others of the stage use them. One pass over the ops of the
 //! steps. Definitions: a replayed op is one whose launch call launches a graph.
 
+use super::first_numbers;
 use super::passes::{Pass, Passes};
 use crate::analysis::context::Context;
 use crate::analysis::engine::engine;
@@ -208,12 +209,7 @@ impl StageCoverage {
 
     fn batch_sizes(&self) -> Value {
         let sizes = &self.eager_batch_sizes;
-        let shown: Vec<String> = sizes.iter().take(MAX_BATCH_SIZES).map(i64::to_string).collect();
-        match (shown.is_empty(), sizes.len() > MAX_BATCH_SIZES) {
-            (true, _) => Value::Null,
-            (_, true) => format!("{} and {} more", shown.join(", "), sizes.len() - MAX_BATCH_SIZES).into(),
-            _ => shown.join(", ").into(),
-        }
+        if sizes.is_empty() { Value::Null } else { first_numbers(sizes, MAX_BATCH_SIZES).into() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The sections on the layers of a step: one row per kind of layer, and one per role of a kernel in it.
 
+use super::first_numbers;
 use super::fold::{label, pattern};
 use super::stage_layers::{Kind, RoleTime, StageLayers, median};
 use crate::analysis::context::Context;
@@ -108,12 +109,7 @@ fn layer_values(stage: &StageLayers, kind: &Kind) -> [Value; LAYER_COLUMNS.len()
 }
 
 fn outlier_text(outliers: &[usize]) -> Value {
-    let shown: Vec<String> = outliers.iter().take(MAX_OUTLIERS).map(usize::to_string).collect();
-    match outliers.len().saturating_sub(MAX_OUTLIERS) {
-        _ if shown.is_empty() => Value::Null,
-        0 => shown.join(", ").into(),
-        more => format!("{} and {more} more", shown.join(", ")).into(),
-    }
+    if outliers.is_empty() { Value::Null } else { first_numbers(outliers, MAX_OUTLIERS).into() }
 }
 
 /// The values of a row of [`layer_roles`].

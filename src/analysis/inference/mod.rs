@@ -25,3 +25,10 @@ pub mod speculation;
 mod stage_by_kernels;
 pub(crate) mod stage_layers;
 mod usual_order;
+
+/// The first `max` of some numbers, and how many more there are; empty without numbers.
+fn first_numbers<T: ToString>(numbers: &[T], max: usize) -> String {
+    let shown: Vec<String> = numbers.iter().take(max).map(T::to_string).collect();
+    let more = numbers.len() - shown.len();
+    if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
+}

@@ -9,6 +9,8 @@ use super::fold::{Kinds, MAX_KINDS, is_periodic};
 use super::folded_pass::FoldedPass;
 use crate::ordering;
 
+/// In a single pass, a kind that lost records can explain has at least this number of layers.
+const MIN_NEAR: usize = 4;
 /// The maximum number of first layers that differ from the others, and of layers in a repeated block.
 const MAX_BLOCK: usize = 8;
 
@@ -17,31 +19,32 @@ const MAX_BLOCK: usize = 8;
 pub(super) fn usual_passes(passes: Vec<FoldedPass>, tried: usize, kinds: &Kinds) -> Vec<FoldedPass> {
     let Some(order) = most_frequent(&passes) else { return Vec::new() };
     // Passes with other kernels, such as those for other batch sizes, may have the same sequence.
-    let equal = passes.iter().filter(|pass| renumbered(&pass.order) == renumbered(&order)).count();
-    if !is_certain(&order, equal, tried, kinds) {
+    let similar = passes.iter().filter(|pass| renumbered(&pass.order) == renumbered(&order)).count();
+    let is_usual = |pass: &FoldedPass| pass.order == order;
+    let mut passes: Vec<FoldedPass> = passes.into_iter().filter(is_usual).collect();
+    let is_majority = 2 * similar > tried;
+    if !is_majority || !is_certain(&order, passes.len(), kinds) {
         return Vec::new();
     }
     let numbers = by_frequency(&order);
-    let is_usual = |pass: &FoldedPass| pass.order == order;
-    let mut passes: Vec<FoldedPass> = passes.into_iter().filter(is_usual).collect();
     for kind in passes.iter_mut().flat_map(|pass| &mut pass.order) {
         *kind = numbers.iter().position(|other| other == kind).unwrap_or_default();
     }
     passes
 }
 
-fn is_certain(order: &[usize], equal: usize, tried: usize, kinds: &Kinds) -> bool {
+/// Whether `equal` passes with this sequence prove it.
+fn is_certain(order: &[usize], equal: usize, kinds: &Kinds) -> bool {
     let present = by_frequency(order);
-    let is_majority = 2 * equal > tried;
-    if present.len() > MAX_KINDS || !is_majority {
+    if present.len() > MAX_KINDS {
         return false;
     }
     let others = |kind: usize| present.iter().copied().filter(|other| *other != kind).collect::<Vec<_>>();
     if present.iter().any(|kind| kinds.is_joined(*kind, &others(*kind))) {
         return false;
     }
-    let is_single = |kind: usize| order.iter().filter(|other| **other == kind).count() == 1;
-    let is_lost = |kind: usize| is_single(kind) && others(kind).into_iter().any(|other| kinds.is_near(kind, other));
+    let is_rare = |kind: usize| order.iter().filter(|other| **other == kind).count() < MIN_NEAR;
+    let is_lost = |kind: usize| is_rare(kind) && others(kind).into_iter().any(|other| kinds.is_near(kind, other));
     equal > 1 || is_regular(order) && !present.iter().any(|kind| is_lost(*kind))
 }
 
