@@ -8,7 +8,7 @@ use super::context::Context;
 use super::findings;
 use super::hardware::counters;
 use super::host::{barriers, idle, idle_blame, launch_latency};
-use super::inference::{graph_coverage, layers, speculation};
+use super::inference::{graph_coverage, layers, speculation, unsuited_kernels};
 use super::kernels::{copies, top_kernels};
 use super::section::{Section, Sections};
 use super::structure::{listed_steps, phases, ranges, steps};
@@ -19,7 +19,7 @@ type Answer = fn(&Context) -> Section;
 
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
-    let answers: [(&str, Answer); 26] = [
+    let answers: [(&str, Answer); 27] = [
         ("kernels_by_pid", top_kernels::kernels_by_pid),
         ("sync", barriers::sync),
         ("sync_by_pid", barriers::sync_by_pid),
@@ -34,6 +34,7 @@ pub fn explain(context: &Context) -> Sections {
         ("layers", layers::layers),
         ("layer_roles", layers::layer_roles),
         ("speculation", speculation::speculation),
+        ("unsuited_kernels", unsuited_kernels::unsuited_kernels),
         ("nccl_ops", collectives::nccl_ops),
         ("nccl_rank_skew", collectives::nccl_rank_skew),
         ("nccl_by_pid", collectives::nccl_by_pid),

@@ -45,7 +45,7 @@ DIFFERENT = {
     ("sglang_qwen3_8b_mi300_decode", "gaps"), ("sglang_qwen3_8b_mi300_extend", "gaps"),
     ("hf_qwen1.5_0.5b_h100", "roles"), ("hf_qwen1.5_0.5b_mi300", "roles"),
     ("h100_nvl_small", "unfused_attention"), ("particle_transformer_a100", "costs"),
-    ("h100_2gpu_fastvideo_s3.25", "unfused_attention"),
+    ("h100_2gpu_fastvideo_s3.25", "unfused_attention"), ("particle_transformer_a100", "fp32_cuda_cores"),
 }
 WITHOUT_FRAMES = {"h100_nvl_small", "nccl_metadata_a100", "particle_transformer_a100", "train_a100_rank3of8",
                   "h100_2gpu_fastvideo_s3.25"}

@@ -11,6 +11,7 @@ OLD = re.compile(r"sm(70|75|80|86)(?!\d)|cutlass_(75|80)_|(volta|turing|ampere)_
 SM90 = re.compile(r"sm90(?!\d)", re.IGNORECASE)
 ALIGN1 = re.compile(r"aligna?1(?!\d)")
 FP32 = re.compile(r"ffma|sgemm|simt|f32f32_f32f32_f32", re.IGNORECASE)
+OTHER_TYPE = re.compile(r"[dzi]gemm|fp16|half|bfloat16", re.IGNORECASE)
 FLASH2 = re.compile(r"flash_fwd_kernel|flash_fwd_splitkv|pytorch_flash::")
 FLASH3 = re.compile(r"FlashAttnFwdSm90|flash::compute_attn_ws")
 SPLITK = re.compile(r"splitKreduce|split_k_kernel|_splitK_")
@@ -59,7 +60,7 @@ def find(ops, capability, amd=False):
         "old_gemm": lambda op: cc >= 90 and is_product(op) and OLD.search(op.name),
         "sm90_gemm": lambda op: cc >= 100 and is_product(op) and SM90.search(op.name),
         "align1": lambda op: ALIGN1.search(op.name),
-        "fp32_cuda_cores": lambda op: is_product(op) and FP32.search(op.name),
+        "fp32_cuda_cores": lambda op: is_product(op) and FP32.search(op.name) and not OTHER_TYPE.search(op.name),
         "flash_attention_2": lambda op: cc >= 90 and FLASH2.search(op.name) and not FLASH3.search(op.name),
         "split_k": lambda op: SPLITK.search(op.name),
         "split_k_reduce": lambda op: SPLITK_REDUCE.search(op.name),

@@ -18,6 +18,7 @@ mod sync_drain;
 #[cfg(test)]
 mod testing;
 mod unified_memory_migration;
+mod unsuited_kernels;
 
 pub(crate) use situation::format_time;
 
@@ -28,7 +29,7 @@ use finding::{Confidence, Finding};
 use situation::Situation;
 
 /// All findings. A function returns `None` if the trace does not prove its finding.
-const FINDINGS: [fn(&Situation) -> Option<Finding>; 9] = [
+const FINDINGS: [fn(&Situation) -> Option<Finding>; 10] = [
     host_late::find,
     replay_preparation::find,
     sync_drain::find,
@@ -38,6 +39,7 @@ const FINDINGS: [fn(&Situation) -> Option<Finding>; 9] = [
     exposed_communication::find,
     communication_waits::find,
     short_kernels::find,
+    unsuited_kernels::find,
 ];
 
 /// The largest number of findings in a report.

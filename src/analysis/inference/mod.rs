@@ -9,6 +9,7 @@
 //! - `fold`, `folded_pass`: divide a pass into its repeated layers.
 //! - `usual_order`: the sequence of layers that the passes of a stage agree on.
 //! - `stage_layers`: the kinds of layers of a stage, and the time of each role; [`layers`]: their sections.
+//! - [`unsuited_kernels`]: kernels that do not fit the GPU or the work; `unfused_attention`: attention in separate kernels.
 //!
 //! All of them read [`passes::Passes`], which [`super::context::Context`] computes once: one pass over the ops. Layers are
 //! folded from a bounded number of ops per stage, so windows of large traces stay fast.
@@ -24,6 +25,8 @@ mod role_times;
 pub mod speculation;
 mod stage_by_kernels;
 pub(crate) mod stage_layers;
+mod unfused_attention;
+pub mod unsuited_kernels;
 mod usual_order;
 
 /// The first `max` of some numbers, and how many more there are; empty without numbers.
