@@ -5,7 +5,7 @@
 
 use super::classified::ClassifiedTrace;
 use super::communication::operations::Collectives;
-use super::communication::waiting::WaitingTimes;
+use super::communication::waiting::{CallWait, WaitingTimes, call_waits};
 use super::host::blocking_calls::BlockingCalls;
 use super::host::calls::HostCalls;
 use super::index::WindowSegments;
@@ -47,6 +47,7 @@ pub struct Context<'a> {
     blocking: OnceCell<BlockingCalls>,
     survey: OnceCell<Survey>,
     collectives: OnceCell<Option<Collectives>>,
+    call_waits: OnceCell<Vec<CallWait>>,
     waiting: OnceCell<WaitingTimes>,
     range_times: OnceCell<Tallies>,
     steps: OnceCell<Vec<Step>>,
@@ -97,6 +98,7 @@ impl<'a> Context<'a> {
             blocking: OnceCell::new(),
             survey: OnceCell::new(),
             collectives: OnceCell::new(),
+            call_waits: OnceCell::new(),
             waiting: OnceCell::new(),
             range_times: OnceCell::new(),
             steps: OnceCell::new(),
@@ -185,9 +187,17 @@ impl<'a> Context<'a> {
         self.collectives.get_or_init(|| Collectives::of(self)).as_ref()
     }
 
+    /// The communication kernels by group and size, with the waiting that each shows.
+    pub(crate) fn call_waits(&self) -> &[CallWait] {
+        self.call_waits.get_or_init(|| match self.collectives() {
+            Some(_) => call_waits(self, self.steps()),
+            None => Vec::new(),
+        })
+    }
+
     /// How long collectives wait for other ranks.
     pub(crate) fn waiting(&self) -> &WaitingTimes {
-        self.waiting.get_or_init(|| WaitingTimes::of(self, self.collectives(), self.steps()))
+        self.waiting.get_or_init(|| WaitingTimes::of(self, self.collectives(), self.call_waits()))
     }
 
     /// The steps from host ranges and Python functions, or else those that the order of the kernels shows.

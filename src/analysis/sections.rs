@@ -3,7 +3,7 @@
 //! Every pass is a sweep over tables sorted by start, O(n log n) at most. Overlap and idle time are per device, launches are
 //! joined within their process, and collectives are recognised by their kernels, not by the names of ranges.
 
-use super::communication::collectives;
+use super::communication::{collectives, costs};
 use super::context::Context;
 use super::findings;
 use super::hardware::counters;
@@ -19,7 +19,7 @@ type Answer = fn(&Context) -> Section;
 
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
-    let answers: [(&str, Answer); 27] = [
+    let answers: [(&str, Answer); 28] = [
         ("kernels_by_pid", top_kernels::kernels_by_pid),
         ("sync", barriers::sync),
         ("sync_by_pid", barriers::sync_by_pid),
@@ -36,6 +36,7 @@ pub fn explain(context: &Context) -> Sections {
         ("speculation", speculation::speculation),
         ("unsuited_kernels", unsuited_kernels::unsuited_kernels),
         ("nccl_ops", collectives::nccl_ops),
+        ("collective_costs", costs::collective_costs),
         ("nccl_rank_skew", collectives::nccl_rank_skew),
         ("nccl_by_pid", collectives::nccl_by_pid),
         ("nvlink_during_nccl", counters::nvlink_during_nccl),

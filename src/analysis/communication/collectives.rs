@@ -238,7 +238,7 @@ pub(crate) fn nccl_by_pid(context: &Context) -> Section {
     section
 }
 
-fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
+pub(super) fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
     let trace = context.trace;
     let may_be_hidden = !trace.graph_replays.is_empty() || trace.gpu_ops.is_empty();
     let why = match (trace.gpu_ops.is_empty(), trace.graph_replays.is_empty()) {

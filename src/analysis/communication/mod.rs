@@ -3,9 +3,12 @@
 //! - [`collectives`]: time, overlap, message sizes and stragglers of each collective operation in one trace.
 //! - [`operations`]: which operation each communication kernel belongs to.
 //! - [`waiting`]: how much of one rank's communication is waiting, an estimate.
+//! - [`costs`]: time by operation, algorithm and message size; `algorithms`: the algorithm of a kernel.
 //! - [`ranks`]: which rank of a job the others wait for, from the traces of several ranks.
 
+mod algorithms;
 pub mod collectives;
+pub mod costs;
 pub mod operations;
 pub mod ranks;
 pub mod waiting;

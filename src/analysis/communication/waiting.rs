@@ -50,7 +50,7 @@ pub(crate) struct CallWait {
     /// Enough calls of its size show how long a transfer takes.
     pub(crate) is_comparable: bool,
     /// Another call shows whether it waits.
-    has_reference: bool,
+    pub(crate) has_reference: bool,
     /// The shortest call of its size.
     pub(crate) shortest: Ns,
 }
@@ -60,7 +60,8 @@ impl CallWait {
         self.group.0
     }
 
-    fn operation(&self) -> NameId {
+    /// The operation, a number of [`Operations::names`].
+    pub(crate) fn operation(&self) -> NameId {
         self.group.3
     }
 
@@ -127,8 +128,8 @@ pub(crate) struct WaitingTimes {
 }
 
 impl WaitingTimes {
-    /// `steps` are the steps of the trace.
-    pub(crate) fn of(classified: &ClassifiedTrace, collectives: Option<&Collectives>, steps: &[Step]) -> Self {
+    /// `calls` are those of [`call_waits`].
+    pub(crate) fn of(classified: &ClassifiedTrace, collectives: Option<&Collectives>, calls: &[CallWait]) -> Self {
         let mut found = Self { devices: vec![None; classified.trace.devices.len()], ..Self::default() };
         let Some(collectives) = collectives else { return found };
         let totals: Vec<(DeviceId, Ns)> =
@@ -136,7 +137,7 @@ impl WaitingTimes {
         if totals.len() > 1 {
             found.add_ranks(collectives, &totals);
         } else {
-            found.add_calls(&call_waits(classified, steps), &totals);
+            found.add_calls(calls, &totals);
         }
         found
     }

@@ -1,0 +1,304 @@
+//! The cost of collectives by operation, algorithm and message size: how long the transfer takes, how much of the time is
+//! waiting, and whether another algorithm fits the size. From the waiting that [`super::waiting`] estimates, one sweep over the
+//! work for exposed time, and a sort of the communication kernels: O(n log n).
+
+use super::algorithms::{self, Algorithm};
+use super::operations::{Operations, bus_factor};
+use super::waiting::{CallWait, Evidence, Size};
+use crate::analysis::context::Context;
+use crate::analysis::measure::percentiles::interpolate;
+use crate::analysis::section::{Section, Value};
+use crate::analysis::time::activity::{ActivitySweep, Hidden};
+use crate::analysis::time::work::{Class, each_work};
+use crate::ordering;
+use crate::trace::{GpuOp, NameId, Ns, OpKind, Trace};
+use std::cmp::Reverse;
+
+const TITLE: &str = "Costs of collectives";
+const COLUMNS: [&str; 15] = [
+    "op_name",
+    "algorithm",
+    "message_bytes",
+    "ranks",
+    "count",
+    "total_time_ms",
+    "median_us",
+    "min_us",
+    "transfer_us",
+    "bus_bandwidth_gb_per_s",
+    "waiting_estimate_ms",
+    "exposed_ms",
+    "fitting_algorithm",
+    "basis",
+    "confidence",
+];
+const MAX_ROWS: usize = 40;
+/// The copies around a kernel are searched in so many rows on each side, because other streams run in between.
+const NEIGHBOURS: usize = 8;
+
+/// How the size of a message is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum SizeSource {
+    Recorded,
+    /// From equal copies before and after the kernel.
+    Copies,
+    Unknown,
+}
+
+/// What calls of one row have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    operation: NameId,
+    /// See [`algorithms::get`].
+    algorithm: Option<usize>,
+    bytes: Option<u64>,
+    source: SizeSource,
+    ranks: Option<u64>,
+}
+
+/// The calls of one row.
+#[derive(Debug)]
+struct Cost {
+    kind: Kind,
+    /// Rows of their ops.
+    rows: Vec<usize>,
+    /// Sorted.
+    durations: Vec<i64>,
+    total: Ns,
+    /// `None` if no call can be compared.
+    waiting: Option<Ns>,
+}
+
+/// One row per operation, algorithm, message size and number of ranks, longest first.
+pub(crate) fn collective_costs(context: &Context) -> Section {
+    let Some(found) = context.collectives() else {
+        return super::collectives::missing(context, TITLE, &COLUMNS);
+    };
+    let trace = context.trace;
+    let mut costs = costs(context);
+    ordering::sort_by_key(&mut costs, |cost| Reverse(cost.total));
+    let kinds = costs.len();
+    costs.truncate(MAX_ROWS);
+    let exposed = exposed(context, &costs);
+    let link_gb_per_s = link_gb_per_s(trace);
+    let mut section = section(context);
+    for (cost, exposed) in costs.iter().zip(exposed) {
+        let transfer = Transfer::of(cost, found.operations.get(cost.kind.operation), link_gb_per_s, context);
+        section.row(row(cost, found.operations.get(cost.kind.operation), exposed, &transfer));
+    }
+    section.rows_in_all = kinds as u64;
+    section
+}
+
+fn section(context: &Context) -> Section {
+    let section = Section::new(TITLE, "communication kernels, recorded messages, and copies around kernels", &COLUMNS)
+        .limit("The bandwidth is that of the median call over the busiest link, as nccl-tests define it.")
+        .limit(
+            "Transfer and waiting are estimated from one rank. The traces of all ranks decide: `gpuprism ranks FOLDER`.",
+        )
+        .limit(
+            "Names of NCCL kernels state neither algorithm nor protocol: the kernel named RING_LL runs all of them but \
+             trees.",
+        );
+    if has_ranks(context) {
+        section.limit("The file contains several ranks; their waiting is in the table of collectives.")
+    } else {
+        section
+    }
+}
+
+/// Whether waiting is known from several ranks in the file.
+fn has_ranks(context: &Context) -> bool {
+    context.waiting().devices.iter().flatten().any(|device| matches!(device.evidence, Evidence::Ranks { .. }))
+}
+
+fn row(cost: &Cost, operation: &str, exposed: Hidden, transfer: &Transfer) -> [Value; COLUMNS.len()] {
+    let kind = cost.kind;
+    let algorithm = kind.algorithm.and_then(algorithms::get);
+    let percentile = |percent| interpolate(cost.durations.len(), percent, &|index| cost.durations.get(index).copied());
+    let us = |ns: Option<f64>| Value::from(ns.map(|ns| ns / 1e3));
+    let bus_bytes = kind.bytes.zip(bus_factor(operation, kind.ranks)).map(|(bytes, factor)| bytes as f64 * factor);
+    let bandwidth = bus_bytes.zip(percentile(50)).map(|(bytes, ns)| bytes / ns);
+    let fitting = algorithm.zip(kind.bytes).zip(kind.ranks);
+    let fitting = fitting.and_then(|((algorithm, bytes), ranks)| algorithm.fitting(bytes, ranks));
+    [
+        operation.into(),
+        algorithm.map(|algorithm| algorithm.name.as_str()).into(),
+        kind.bytes.into(),
+        kind.ranks.into(),
+        cost.durations.len().into(),
+        Value::ms(cost.total),
+        us(percentile(50)),
+        us(percentile(0)),
+        transfer.us.into(),
+        bandwidth.into(),
+        cost.waiting.map_or(Value::Null, Value::ms),
+        Value::ms(Ns(exposed.exposed_ns)),
+        fitting.into(),
+        transfer.basis.as_str().into(),
+        transfer.confidence.into(),
+    ]
+}
+
+/// The time of a transfer without waiting, as far as one rank shows it.
+struct Transfer {
+    us: Option<f64>,
+    basis: String,
+    confidence: &'static str,
+}
+
+impl Transfer {
+    fn of(cost: &Cost, operation: &str, link_gb_per_s: Option<f64>, context: &Context) -> Self {
+        let kind = cost.kind;
+        let algorithm = kind.algorithm.and_then(algorithms::get);
+        if algorithm.is_some_and(|algorithm| algorithm.waits_only) {
+            let basis = "exchanges sizes and waits, transfers no data".to_owned();
+            return Self { us: None, basis, confidence: "inferred" };
+        }
+        let size = match kind.source {
+            SizeSource::Recorded => "recorded size",
+            SizeSource::Copies => "size of the copies before and after",
+            SizeSource::Unknown => {
+                return Self { us: None, basis: "size not recorded".to_owned(), confidence: "guess" };
+            }
+        };
+        let calls = cost.durations.len() as u64;
+        if let Some(shortest) = cost.durations.first().filter(|_| calls >= algorithms::min_calls()) {
+            let us = Some(*shortest as f64 / 1e3);
+            return Self { us, basis: format!("{size}, shortest of {calls} calls"), confidence: "inferred" };
+        }
+        let share = context.signals.waiting.reachable_share;
+        match link_gb_per_s.zip(link_us(kind, operation, algorithm, share)) {
+            Some((link, (us_at_one_gb_per_s, latency_us))) => Self {
+                us: Some(us_at_one_gb_per_s / link + latency_us),
+                basis: format!(
+                    "{size}, {:.0} % of the link rate of {link:.0} GB/s, if all ranks share a server",
+                    100.0 * share
+                ),
+                confidence: "guess",
+            },
+            None => Self { us: None, basis: format!("{size}, too few calls"), confidence: "guess" },
+        }
+    }
+}
+
+/// The time of a transfer over a link of 1 GB/s of which this share is reached, and the latency, both in microseconds.
+fn link_us(kind: Kind, operation: &str, algorithm: Option<&Algorithm>, share: f64) -> Option<(f64, f64)> {
+    let algorithm = algorithm?;
+    let ranks = kind.ranks?;
+    let factor = if algorithm.reads_all { ranks.saturating_sub(1) as f64 } else { bus_factor(operation, Some(ranks))? };
+    Some((kind.bytes? as f64 * factor / share / 1e3, algorithm.latency_us?))
+}
+
+/// The rate of the links of one GPU in one direction; `None` if it is not known.
+fn link_gb_per_s(_trace: &Trace) -> Option<f64> {
+    None
+}
+
+/// Groups the communication kernels.
+fn costs(context: &Context) -> Vec<Cost> {
+    let trace = context.trace;
+    let operations = Operations::new(context);
+    let algorithm_of: Vec<Option<usize>> = trace
+        .names
+        .iter()
+        .zip((0..).map(NameId))
+        .map(|(name, id)| if context.is_communication(id) { algorithms::of_kernel(name) } else { None })
+        .collect();
+    let world_size = common_group_size(trace);
+    let mut calls: Vec<(Kind, &CallWait)> = Vec::new();
+    for call in context.call_waits() {
+        let Some(op) = trace.gpu_ops.get(call.row) else { continue };
+        let message = operations.of(call.row, op.name).and_then(|(_, message)| message);
+        let algorithm = algorithm_of.get(op.name.0 as usize).copied().flatten();
+        let has_copies = algorithm.and_then(algorithms::get).is_some_and(|algorithm| algorithm.copies_around);
+        let copied = || if has_copies { size_of_copies(trace, call.row, &op) } else { None };
+        let (bytes, source) = match (call.size, copied) {
+            (Size::Bytes(bytes), _) => (Some(bytes), SizeSource::Recorded),
+            (_, copied) => copied().map_or((None, SizeSource::Unknown), |bytes| (Some(bytes), SizeSource::Copies)),
+        };
+        let ranks = message.and_then(|message| message.ranks).or(world_size);
+        calls.push((Kind { operation: call.operation(), algorithm, bytes, source, ranks }, call));
+    }
+    ordering::sort_by_key(&mut calls, |(kind, call)| (*kind, call.row));
+    let has_ranks = has_ranks(context);
+    calls.chunk_by(|a, b| a.0 == b.0).filter_map(|calls| Cost::of(calls, has_ranks)).collect()
+}
+
+impl Cost {
+    fn of(calls: &[(Kind, &CallWait)], has_ranks: bool) -> Option<Self> {
+        let (kind, _) = calls.first()?;
+        let mut durations: Vec<i64> = calls.iter().map(|(_, call)| call.duration.0).collect();
+        durations.sort_unstable();
+        let total = calls.iter().fold(Ns::ZERO, |sum, (_, call)| sum + call.duration);
+        let waits_only = kind.algorithm.and_then(algorithms::get).is_some_and(|algorithm| algorithm.waits_only);
+        let mut comparable = calls.iter().filter(|(_, call)| call.has_reference).peekable();
+        let waiting = match (has_ranks, waits_only) {
+            (true, _) => None,
+            (false, true) => Some(total),
+            (false, false) if comparable.peek().is_none() => None,
+            (false, false) => Some(comparable.fold(Ns::ZERO, |sum, (_, call)| sum + call.waiting)),
+        };
+        Some(Self { kind: *kind, rows: calls.iter().map(|(_, call)| call.row).collect(), durations, total, waiting })
+    }
+}
+
+/// The number of ranks in every process group with several ranks, which then is the number of ranks of a message without a
+/// record; `None` if groups differ or are not recorded.
+fn common_group_size(trace: &Trace) -> Option<u64> {
+    let job = trace.job.as_deref()?;
+    let mut sizes = job.groups.iter().map(|group| group.ranks.len()).filter(|ranks| *ranks != 1);
+    let first = sizes.next()?;
+    (first > 1 && sizes.all(|size| size == first)).then_some(first as u64)
+}
+
+/// The bytes of the copies directly before and after a kernel on its stream, if both copy equally much within the device.
+fn size_of_copies(trace: &Trace, row: usize, op: &GpuOp) -> Option<u64> {
+    let is_beside = |other: &usize| {
+        let other = trace.gpu_ops.get(*other);
+        other.is_some_and(|other| (other.device, other.process, other.stream) == (op.device, op.process, op.stream))
+    };
+    let before = (row.saturating_sub(NEIGHBOURS)..row).rev().find(is_beside)?;
+    let after = (row + 1..=row + NEIGHBOURS).find(is_beside)?;
+    let bytes = copied_bytes(trace, before)?;
+    (bytes > 0 && copied_bytes(trace, after) == Some(bytes)).then_some(bytes)
+}
+
+/// The bytes of a copy within the device.
+fn copied_bytes(trace: &Trace, row: usize) -> Option<u64> {
+    let op = trace.gpu_ops.get(row).filter(|op| op.kind == OpKind::Copy)?;
+    let name = trace.names.get(op.name).to_ascii_lowercase();
+    if !["dtod", "device-to-device", "devicetodevice"].iter().any(|word| name.contains(word)) {
+        return None;
+    }
+    let found = trace.bytes.binary_search_by_key(&row, |(row, _)| *row as usize).ok()?;
+    trace.bytes.get(found).map(|(_, bytes)| *bytes)
+}
+
+/// The hidden and exposed time of each cost.
+fn exposed(context: &Context, costs: &[Cost]) -> Vec<Hidden> {
+    let mut cost_of_row: Vec<(usize, usize)> = Vec::new();
+    for (index, cost) in costs.iter().enumerate() {
+        cost_of_row.extend(cost.rows.iter().map(|row| (*row, index)));
+    }
+    cost_of_row.sort_unstable();
+    let mut sweep = ActivitySweep::new(context.trace, costs.len() + 1);
+    let mut next = cost_of_row.into_iter().peekable();
+    each_work(context, &mut |work| {
+        let cost = match next.peek() {
+            Some((row, cost)) if work.class == Class::Communication && *row == work.row => {
+                let cost = *cost;
+                next.next();
+                cost
+            }
+            _ => costs.len(),
+        };
+        sweep.add(&work, cost);
+    });
+    let (_, mut hidden) = sweep.finish();
+    hidden.truncate(costs.len());
+    hidden
+}
+
+#[cfg(test)]
+mod tests;
