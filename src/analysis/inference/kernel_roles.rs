@@ -155,7 +155,7 @@ pub(crate) struct NameRoles(Vec<NameRole>);
 
 impl NameRoles {
     pub(crate) fn of(trace: &Trace) -> Self {
-        Self(trace.names.iter().map(|name| role(&names::demangle(name))).collect())
+        Self(trace.names.iter().map(role_of_name).collect())
     }
 
     /// Whether only prefill runs an attention kernel of this name.
@@ -177,6 +177,11 @@ impl NameRoles {
 fn contains_any(name: &str, words: &[String]) -> bool {
     let name = name.to_ascii_lowercase();
     words.iter().any(|word| name.contains(word.as_str()))
+}
+
+/// The role of the ops of a name as in the trace.
+pub(crate) fn role_of_name(name: &str) -> NameRole {
+    role(&names::demangle(name))
 }
 
 fn role(demangled: &str) -> NameRole {

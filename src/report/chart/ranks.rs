@@ -94,6 +94,7 @@ mod tests {
             skew_pct: 0.0,
             delay: Delay::default(),
             slow_kernel: None,
+            experts: None,
             is_straggler: false,
         }
     }

@@ -33,6 +33,7 @@
 //! (`gpuprism-ranks/1`).
 
 mod clocks;
+mod experts;
 mod file_names;
 mod jobs;
 mod lateness;
@@ -152,12 +153,23 @@ pub struct Rank {
     pub delay: Delay,
     /// The kernel with the largest excess over its mean time on the other ranks. `None` if a window is selected.
     pub slow_kernel: Option<SlowKernel>,
+    /// The products of experts; `None` without experts, if ranks launch different numbers of them, or if a window is selected.
+    pub experts: Option<ExpertTime>,
     /// [`Rank::waited_for_ns`] in percent of the other ranks' time in matched collectives.
     pub waited_for_pct: f64,
     /// Difference of its compute time from that of the median rank, in percent; of two ranks, from that of the other one.
     pub skew_pct: f64,
     /// True if the other ranks wait for it: [`Rank::waited_for_pct`] reaches the threshold.
     pub is_straggler: bool,
+}
+
+/// The products of experts on one rank.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ExpertTime {
+    /// Sum of their durations.
+    pub time_ns: i64,
+    /// The same in percent of the mean over all ranks.
+    pub of_mean_pct: f64,
 }
 
 /// A kernel that takes longer on one rank than on the others.

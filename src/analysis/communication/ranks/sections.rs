@@ -7,12 +7,14 @@ use crate::analysis::section::{Section, Sections, Value};
 use crate::ordering;
 use std::cmp::Reverse;
 
-const RANKS: [&str; 20] = [
+const RANKS: [&str; 22] = [
     "job",
     "rank_label",
     "wall_ns",
     "busy_ns",
     "compute_ns",
+    "experts_ns",
+    "experts_of_mean_pct",
     "skew_vs_median_pct",
     "communication_ns",
     "wait_ns",
@@ -107,6 +109,13 @@ pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungr
     for UngroupedFile { file, reason } in ungrouped {
         files.row([text(file), Value::Null, Value::Null, Value::Null, text(&format!("not grouped: {reason}"))]);
     }
+    if jobs.iter().flat_map(|job| &job.ranks).any(|rank| rank.experts.is_some()) {
+        let limit = "Where each rank has its own experts, the rank with the most time in their products sets the pace: the \
+                     largest percentage of the mean is the imbalance.";
+        ranks = ranks.limit(limit);
+    } else {
+        remove_columns(&mut ranks, &["experts_ns", "experts_of_mean_pct"]);
+    }
     let mut sections = Sections::new();
     for (name, section) in
         [("ranks", ranks), ("rank_collectives", collectives), ("rank_waits", waits), ("rank_files", files)]
@@ -118,11 +127,13 @@ pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungr
 
 /// Removes the column `job`, which is not needed if there is only one job.
 fn without_job(mut section: Section) -> Section {
-    if section.columns.first().is_some_and(|column| column == "job") {
-        section.columns.remove(0);
-        section.rows.iter_mut().for_each(|row| row.0.retain(|(key, _)| key != "job"));
-    }
+    remove_columns(&mut section, &["job"]);
     section
+}
+
+fn remove_columns(section: &mut Section, names: &[&str]) {
+    section.columns.retain(|key| !names.contains(&key.as_str()));
+    section.rows.iter_mut().for_each(|row| row.0.retain(|(key, _)| !names.contains(&key.as_str())));
 }
 
 fn text(words: &str) -> Value {
@@ -139,6 +150,8 @@ fn rank_row(section: &mut Section, job: &Job, rank: &Rank) {
         rank.wall_ns.into(),
         rank.busy_ns.into(),
         rank.compute_ns.into(),
+        rank.experts.map(|experts| experts.time_ns).into(),
+        rank.experts.map(|experts| experts.of_mean_pct).into(),
         rank.skew_pct.into(),
         rank.communication_ns.into(),
         rank.wait_ns.into(),

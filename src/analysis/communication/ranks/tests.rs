@@ -158,6 +158,23 @@ fn a_late_rank_has_a_cause_with_the_time_of_each_other_rank() {
 }
 
 #[test]
+fn the_imbalance_of_experts_is_shown_if_all_ranks_launch_equally_many() {
+    const EXPERTS: &str = "fused_moe_kernel";
+    let experts = |counts: [usize; 2]| {
+        let log = |rank: u32, count: usize, duration: i64| {
+            let ops: Vec<Op> = (0..).step_by(100).take(count).map(|start| (EXPERTS, start, duration, None)).collect();
+            log_of_rank(rank, 2, &[&ops[..], &[(ALL_REDUCE, 900, 10, Some(8))]].concat())
+        };
+        let found = grouped(&[log(0, counts[0], 30), log(1, counts[1], 10)]);
+        let row = &found.sections["ranks"].rows[0];
+        (row.number("experts_ns"), row.number("experts_of_mean_pct"))
+    };
+    assert_eq!(experts([2, 2]), (Some(60.0), Some(150.0)));
+    assert_eq!(experts([2, 3]), (None, None));
+    assert_eq!(experts([0, 0]), (None, None), "no experts");
+}
+
+#[test]
 fn slow_kernels_with_equal_function_names_have_distinct_short_names() {
     let (small, large) = ("void gemm<64, 64>(float*)", "void gemm<128, 64>(float*)");
     let slow_kernel = |others: [&str; 2]| {

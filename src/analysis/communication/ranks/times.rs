@@ -1,5 +1,6 @@
 //! Computes how each rank of a job spent its time from its log and the matched collectives. Linear in the number of calls.
 
+use super::experts::set_expert_times;
 use super::jobs::{JobGroup, Member};
 use super::lateness::{Delay, delays};
 use super::log::{KERNEL_COLUMNS, TIME_COLUMNS};
@@ -42,6 +43,7 @@ pub(super) fn job(
     compare_with_others(&mut ranks, rules);
     if windows != WindowSelection::All {
         find_slow_kernels(&mut ranks, group, inputs);
+        set_expert_times(&mut ranks, group, inputs);
     }
     let sum = |count: fn(&OperationCalls) -> usize| operations.iter().map(|calls| count(calls) as u64).sum();
     let (matched, unmatched) = (sum(|calls| calls.matched), sum(|calls| calls.unmatched));
@@ -125,6 +127,7 @@ fn rank(member: &Member, RankInput { log, window }: &RankInput, own: &Sums) -> R
         waited_for_ns: own.delay.total_ns,
         delay: own.delay,
         slow_kernel: None,
+        experts: None,
         waited_for_pct: 0.0,
         skew_pct: 0.0,
         is_straggler: false,
