@@ -6,10 +6,12 @@
 use super::classified::ClassifiedTrace;
 use super::communication::operations::Collectives;
 use super::communication::waiting::{CallWait, WaitingTimes, call_waits};
+use super::dashboard::preset_of_devices;
 use super::host::blocking_calls::BlockingCalls;
 use super::host::calls::HostCalls;
 use super::index::WindowSegments;
 use super::inference::kernel_roles::NameRoles;
+use super::inference::op_work::OpWork;
 use super::inference::passes::Passes;
 use super::inference::stage_layers::{StageLayers, stage_layers};
 use super::kernels::durations::KernelDurations;
@@ -55,6 +57,7 @@ pub struct Context<'a> {
     name_roles: OnceCell<NameRoles>,
     passes: OnceCell<Passes>,
     layers: OnceCell<Vec<StageLayers>>,
+    op_work: OnceCell<OpWork>,
     shifted_durations: OnceCell<ShiftedDurations>,
 }
 
@@ -106,6 +109,7 @@ impl<'a> Context<'a> {
             name_roles: OnceCell::new(),
             passes: OnceCell::new(),
             layers: OnceCell::new(),
+            op_work: OnceCell::new(),
             shifted_durations: OnceCell::new(),
         }
     }
@@ -223,6 +227,12 @@ impl<'a> Context<'a> {
     /// The layers of the forward passes, by stage.
     pub(crate) fn layers(&self) -> &[StageLayers] {
         self.layers.get_or_init(|| stage_layers(self.trace, self.passes(), self.name_roles()))
+    }
+
+    /// The framework ops with known cost and their kernels.
+    pub(crate) fn op_work(&self) -> &OpWork {
+        let devices = self.trace.devices.iter().map(|device| device.name.as_str());
+        self.op_work.get_or_init(|| OpWork::of(&self.classified, preset_of_devices(devices)))
     }
 
     /// The durations in graph replays that do not belong to their kernel names.

@@ -13,6 +13,8 @@ pub(crate) enum MissingData {
     Ranges,
     /// Sampled NVLink counters; only Nsight Systems samples them.
     LinkCounters,
+    /// Shapes of the arguments of framework ops; only torch.profiler records them.
+    Shapes,
     /// Counts of floating-point operations and bytes; throughput samples cannot replace them.
     WorkCounters,
 }
@@ -49,6 +51,11 @@ pub(crate) fn command(format: Format, data: MissingData) -> String {
             )
         }
         (_, MissingData::LinkCounters) => format!("{PROFILE_METRICS} && {EXPORT}"),
+        (_, MissingData::Shapes) => {
+            "torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True) around a \
+             step that runs without CUDA graphs"
+                .to_owned()
+        }
         (_, MissingData::WorkCounters) => "ncu --set roofline -o kernels CMD".to_owned(),
     }
 }

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::findings;
 use super::hardware::counters;
 use super::host::{barriers, idle, idle_blame, launch_latency};
-use super::inference::{graph_coverage, layers, speculation, unsuited_kernels};
+use super::inference::{graph_coverage, layers, op_costs, speculation, unsuited_kernels};
 use super::kernels::{copies, top_kernels};
 use super::section::{Section, Sections};
 use super::structure::{listed_steps, phases, ranges, steps};
@@ -19,7 +19,7 @@ type Answer = fn(&Context) -> Section;
 
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
-    let answers: [(&str, Answer); 28] = [
+    let answers: &[(&str, Answer)] = &[
         ("kernels_by_pid", top_kernels::kernels_by_pid),
         ("sync", barriers::sync),
         ("sync_by_pid", barriers::sync_by_pid),
@@ -33,6 +33,7 @@ pub fn explain(context: &Context) -> Sections {
         ("graph_coverage", graph_coverage::graph_coverage),
         ("layers", layers::layers),
         ("layer_roles", layers::layer_roles),
+        ("op_costs", op_costs::op_costs),
         ("speculation", speculation::speculation),
         ("unsuited_kernels", unsuited_kernels::unsuited_kernels),
         ("nccl_ops", collectives::nccl_ops),
@@ -55,7 +56,7 @@ pub fn explain(context: &Context) -> Sections {
         sections.insert(name.to_owned(), section);
     }
     for (name, answer) in answers {
-        sections.insert(name.to_owned(), answer(context));
+        sections.insert((*name).to_owned(), answer(context));
     }
     if let Some(map) = context.phase_map {
         sections.insert("nvtx_phases".to_owned(), phases::nvtx_phases(context, map));

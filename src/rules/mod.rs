@@ -3,7 +3,8 @@
 //! The data is in `patterns/`; this code does no I/O. [`RuleBook`] merges rule files in gputrc2graph's format and selects one
 //! [`RuleSet`], which maps kernel names to categories. [`names`] demangles and shortens kernel names. [`phases`] and
 //! [`PhaseMap`] derive the serving phase from range names. [`engines`] detects the serving engine. [`signals`] classifies API
-//! calls, collectives and counters by name. [`is_step_frame`] recognises the functions that run a step.
+//! calls, collectives and counters by name. [`is_step_frame`] recognises the functions that run a step. [`op_models`] lists the
+//! framework ops whose cost follows from shapes.
 //!
 //! The rule workbench of the page lets a person inspect and edit rules. [`RuleSet::usage`] reports which names each rule
 //! matches and which it loses to earlier rules. [`check_user_file`] and [`add_rule`] validate and edit the person's own file.
@@ -17,6 +18,7 @@ mod file;
 mod matcher;
 pub mod names;
 pub mod needle;
+pub mod op_models;
 mod phase_map;
 pub mod phases;
 pub mod signals;

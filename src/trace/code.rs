@@ -4,7 +4,7 @@
 //! Times are on the clock of the GPU ops. A frame or op takes about 28 bytes.
 
 use super::columns::{index, reorder};
-use super::{CallId, DeviceId, MatrixProduct, NameId, Names, Ns, ProcessId, Span, Spans, Thread};
+use super::{CallId, DeviceId, NameId, Names, Ns, ProcessId, Span, Spans, Thread};
 
 /// The value of an id column that has no id, or of a parent column that has no parent.
 pub const NONE: u32 = u32::MAX;
@@ -31,8 +31,6 @@ pub struct HostCode {
     pub call_kernels: Vec<u32>,
     /// Names of kernels as the calls spell them.
     pub kernel_names: Names,
-    /// The matrix products with known shapes, in the order of the file.
-    pub matrix_products: Vec<MatrixProduct>,
 }
 
 /// A range that the program or its framework marked: `step[DECODE bs=16]`.

@@ -12,11 +12,11 @@ mod correlation;
 mod database_info;
 mod import_problems;
 mod late_code;
-mod matrix_products;
 mod names;
 mod op_rows;
 mod ops;
 mod optional_tables;
+mod shaped_ops;
 mod spans;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -30,11 +30,11 @@ pub use code::{Annotation, FrameIds, HostCode, NONE};
 pub use database_info::{DatabaseInfo, TableInfo};
 pub use import_problems::{ImportProblem, ImportProblems, ProblemKind};
 pub use late_code::{CodeTime, LateCode, MAX_LATE_INTERVALS};
-pub use matrix_products::{MatrixProduct, Precision};
 pub use names::{NameId, Names};
 pub use op_rows::{DeviceId, OpRows};
 pub use ops::{GpuOp, GpuOps, GroupedOp, OpKind, is_plausible};
 pub use optional_tables::{Collective, GraphReplay, HostWait, Job, MetricSeries, ProcessGroup};
+pub use shaped_ops::{Argument, Element, MAX_SHAPED_OPS, MAX_SHAPES, OpShape, ShapedOp, ShapedOps};
 pub use spans::{Span, Spans};
 pub(crate) use time::leading_integer;
 pub use time::{Ns, Window};
@@ -179,6 +179,8 @@ pub struct Trace {
     pub step_frames: Arc<Spans>,
     /// The code on launching threads while a GPU waited, if it was looked up.
     pub late_code: Arc<LateCode>,
+    /// The framework ops with known shapes, if the profiler recorded them.
+    pub shaped_ops: Arc<ShapedOps>,
     /// Events that were counted but not stored.
     pub events: EventCounts,
     /// Evidence of the serving engine.

@@ -14,11 +14,12 @@
 #![allow(dead_code, reason = "test crates include this file and use only some of the methods")]
 
 use super::{
-    Annotation, Collective, DeviceId, DeviceProperties, Format, FrameIds, GpuOp, GraphReplay, HostInterval,
-    MatrixProduct, MetricSeries, NONE, NameId, Ns, OpKind, Precision, ProcessId, Span, ThreadId, Trace, TraceBuilder,
-    Window,
+    Annotation, Argument, Collective, DeviceId, DeviceProperties, Element, Format, FrameIds, GpuOp, GraphReplay,
+    HostInterval, MetricSeries, NONE, NameId, Ns, OpKind, OpShape, ProcessId, ShapedOp, Span, ThreadId, Trace,
+    TraceBuilder, Window,
 };
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A trace under construction. Starts on device 0, stream 7, process 1 and thread 1.
 pub(crate) struct TestTrace {
@@ -207,18 +208,29 @@ impl TestTrace {
         self
     }
 
-    /// Adds an `aten::mm` of a matrix with m rows, with these sizes (m, k, n), which is part of the code.
-    pub(crate) fn matrix_product(
-        &mut self,
-        [m, k, n]: [u32; 3],
-        precision: Precision,
-        time: Range<i64>,
-        id: u32,
-    ) -> &mut Self {
-        let sizes = [1.0, f64::from(m), f64::from(k), f64::from(n)];
-        let product = MatrixProduct::new(self.process_id(), id, sizes, precision);
-        self.builder.code().into_iter().for_each(|code| code.matrix_products.push(product));
-        self.cpu_op("aten::mm", time, id)
+    /// Adds an op of the current thread with the shapes of its tensors.
+    pub(crate) fn shaped_op(&mut self, op: &str, tensors: &[(&[u64], Element)], time: Range<i64>) -> &mut Self {
+        let argument = |(lengths, element): &(&[u64], Element)| Argument {
+            lengths: lengths.to_vec(),
+            elements: lengths.iter().product(),
+            element: *element,
+            value: String::new(),
+        };
+        let arguments = tensors.iter().map(argument).collect();
+        self.op_with_arguments(OpShape { op: op.to_owned(), arguments }, time)
+    }
+
+    /// Adds an op of the current thread with these arguments.
+    pub(crate) fn op_with_arguments(&mut self, op: OpShape, time: Range<i64>) -> &mut Self {
+        let Span { start, duration, thread, .. } = self.span(NameId(0), &time);
+        let table = Arc::make_mut(&mut self.builder.trace.shaped_ops);
+        let shape = table.shapes.iter().position(|other| *other == op).unwrap_or(table.shapes.len());
+        if shape == table.shapes.len() {
+            table.shapes.push(op);
+        }
+        table.push(ShapedOp { start, duration, thread, shape: shape as u32 });
+        table.sort();
+        self
     }
 
     /// Adds a Python frame of the current thread without ids, which is part of the code.

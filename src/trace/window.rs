@@ -148,6 +148,7 @@ impl Trace {
             blocking_sites: self.blocking_sites.clone(),
             step_frames: self.step_frames.clone(),
             late_code: self.late_code.clone(),
+            shaped_ops: self.shaped_ops.clone(),
             events: self.events,
             engine_hints: self.engine_hints.clone(),
             category_evidence: self.category_evidence.clone(),
@@ -275,7 +276,6 @@ impl HostCode {
             annotation_names: self.annotation_names.clone(),
             call_kernels: if has_kernels { entries_or_none(&self.call_kernels, calls) } else { Vec::new() },
             kernel_names: self.kernel_names.clone(),
-            matrix_products: self.matrix_products.clone(),
             cpu_ops: self.cpu_ops.whole_part(&cpu_ops),
             frames: self.frames.whole_part(&frames),
         }

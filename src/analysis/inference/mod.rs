@@ -10,6 +10,7 @@
 //! - `usual_order`: the sequence of layers that the passes of a stage agree on.
 //! - `stage_layers`: the kinds of layers of a stage, and the time of each role; [`layers`]: their sections.
 //! - [`unsuited_kernels`]: kernels that do not fit the GPU or the work; `unfused_attention`: attention in separate kernels.
+//! - `op_model`: operations and bytes of a framework op; `op_work`: the kernels of each op; [`op_costs`]: their section.
 //!
 //! All of them read [`passes::Passes`], which [`super::context::Context`] computes once: one pass over the ops. Layers are
 //! folded from a bounded number of ops per stage, so windows of large traces stay fast.
@@ -20,6 +21,9 @@ pub mod graph_coverage;
 mod inferred_steps;
 pub mod kernel_roles;
 pub mod layers;
+pub(crate) mod op_costs;
+pub(crate) mod op_model;
+pub(crate) mod op_work;
 pub(crate) mod passes;
 mod role_times;
 pub mod speculation;

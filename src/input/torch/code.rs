@@ -1,8 +1,8 @@
 //! Reads [`crate::trace::HostCode`]: CPU ops, Python frames, annotations, external ids. Only if requested.
 
 use super::templates::{EventTemplates, Owner, TemplateEvent, folded_id};
-use super::{Class, Fields, NameId, TorchReader, intern_raw, keep_hint, matrix_products, number, step_frames};
-use crate::trace::{Annotation, CODE_IS_BUILT, FrameIds, HostInterval, MatrixProduct, NONE, Span, is_plausible};
+use super::{Class, Fields, NameId, TorchReader, intern_raw, keep_hint, number, step_frames};
+use crate::trace::{Annotation, CODE_IS_BUILT, FrameIds, HostInterval, NONE, Span, is_plausible};
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Value, unescape};
 use std::collections::HashMap;
@@ -75,21 +75,24 @@ impl TorchReader {
     /// Adds a CPU op or Python frame if a template matches; otherwise returns false.
     pub(super) fn read_by_template(&mut self, text: &[u8]) -> bool {
         let Some(parsed) = self.code.as_ref().and_then(|code| code.templates.read(text)) else { return false };
+        if parsed.class == Class::CpuOp && !self.shaped_op(text, Some(parsed.name), 0) {
+            return false;
+        }
         self.events += 1;
         self.count_code(parsed.class, Some(parsed.name));
-        self.store(&parsed, text);
+        self.store(&parsed);
         true
     }
 
     /// Adds a CPU op or Python frame that was parsed member by member. One without usable times or a name is only counted.
-    pub(super) fn code_event(&mut self, fields: &Fields<'_>, text: &[u8]) {
+    pub(super) fn code_event(&mut self, fields: &Fields<'_>) {
         let class = fields.class.unwrap_or(Class::Other);
         self.count_code(class, fields.name);
         let (Some((start, duration)), Some(name)) = (fields.plausible_times(), fields.name) else { return };
         let owner = Owner::Parsed { pid: fields.pid.unwrap_or_default(), tid: fields.tid.unwrap_or_default() };
         let id = if class == Class::PythonFrame { fields.code.python_id } else { fields.code.external_id };
         let (id, parent) = (id_of(id), id_of(fields.code.python_parent));
-        self.store(&TemplateEvent { class, name, owner, start, duration, id, parent }, text);
+        self.store(&TemplateEvent { class, name, owner, start, duration, id, parent });
     }
 
     fn count_code(&mut self, class: Class, name: Option<&[u8]>) {
@@ -99,7 +102,7 @@ impl TorchReader {
         self.count(class);
     }
 
-    fn store(&mut self, event: &TemplateEvent<'_>, text: &[u8]) {
+    fn store(&mut self, event: &TemplateEvent<'_>) {
         let TemplateEvent { start, duration, id, parent, .. } = *event;
         if !is_plausible(start, duration) {
             return;
@@ -108,7 +111,6 @@ impl TorchReader {
             Owner::Last(thread) => thread,
             Owner::Other { pid, tid, .. } | Owner::Parsed { pid, tid } => self.thread(pid, tid),
         };
-        let process = self.builder.trace.threads.get(thread.0 as usize).map(|thread| thread.process);
         let (Some(known), Some(code)) = (&mut self.code, self.builder.code()) else { return };
         known.templates.remember(event.owner, thread);
         if event.class == Class::PythonFrame {
@@ -118,9 +120,6 @@ impl TorchReader {
             self.builder.add_frame(Span { start, duration, name, thread }, FrameIds { id, parent });
         } else {
             let name = intern_raw(&mut known.cpu_ops, &mut code.cpu_ops.names, event.name);
-            if let Some((sizes, precision)) = matrix_products::read(event.name, text).filter(|_| id != NONE) {
-                code.matrix_products.extend(process.map(|process| MatrixProduct::new(process, id, sizes, precision)));
-            }
             self.builder.add_cpu_op(Span { start, duration, name, thread }, id);
         }
     }

@@ -25,23 +25,11 @@ pub(super) fn bytes_of(dims: &[u8], types: &[u8]) -> Option<u64> {
     let mut types = tensors::types(types);
     let mut total = 0_u64;
     for shape in tensors::shapes(dims) {
-        let bytes = element_bytes(types.next()?)?;
+        let bytes = tensors::element(types.next()?).bytes()?;
         let bytes = shape?.into_iter().try_fold(bytes, u64::checked_mul)?;
         total = total.checked_add(bytes)?;
     }
     (types.next().is_none() && total > 0).then_some(total)
-}
-
-/// Returns the size of a C++ element type as torch writes it in `Input type`.
-fn element_bytes(element: &str) -> Option<u64> {
-    match element {
-        "bool" | "unsigned char" | "signed char" => Some(1),
-        "short" | "short int" | "c10::Half" | "c10::BFloat16" => Some(2),
-        "float" | "int" => Some(4),
-        "double" | "long" | "long int" => Some(8),
-        float8 if float8.starts_with("c10::Float8_") => Some(1),
-        _ => None,
-    }
 }
 
 /// Adds the message of each range to the kernel that was launched in it. A range with several kernels does not show the size

@@ -1,7 +1,8 @@
 //! Reader of torch.profiler (Kineto) JSON: builds a trace from the events that `gpuprism_scan::split` cuts out of the stream.
 //!
 //! It stores GPU ops, the API calls that launch or wait for them, and user annotations. CPU ops and Python frames are most of a
-//! trace; they are only counted, unless [`crate::trace::HostCode`] is requested (`code`). All work is linear in the bytes.
+//! trace; they are only counted, unless [`crate::trace::HostCode`] is requested (`code`) or the shapes of an op are of use
+//! (`shaped_ops`). All work is linear in the bytes.
 //!
 //! Three techniques make it fast:
 //! - Prefix filter (`SkippedPrefixes`): a file has a handful of event beginnings such as `{"ph": "X", "cat": "cpu_op"`. An event
@@ -24,8 +25,8 @@ mod code;
 #[cfg(test)]
 mod code_tests;
 mod late_code;
-mod matrix_products;
 mod messages;
+mod shaped_ops;
 mod step_frames;
 mod templates;
 mod tensors;
@@ -71,6 +72,7 @@ pub(super) struct TorchReader {
     /// Set in a second reading of the file, which only finds the code around some calls.
     site_search: Option<blocking_sites::BlockingSiteSearch>,
     late_code: late_code::LateCodeSearch,
+    shapes: shaped_ops::ShapeReader,
     /// Number of list elements that have a `ph`. If there are none, the file is not a trace.
     pub(super) events: u64,
 }
@@ -433,6 +435,9 @@ impl Sink for TorchReader {
             return;
         }
         if let Some((class, read)) = self.skipped_prefixes.class_of(text) {
+            if class == Class::CpuOp && !self.shaped_op(text, None, read) {
+                return self.unreadable(at);
+            }
             if class == Class::PythonFrame {
                 self.step_frame(text, read);
             }
@@ -443,8 +448,11 @@ impl Sink for TorchReader {
         let wanted = Wanted { engine_hints: wants_hints, code: self.keeps_code(), sites: false };
         let Some((fields, read)) = Fields::read(text, wanted) else { return self.unreadable(at) };
         let Some(phase) = fields.phase else { return self.unreadable(at) };
-        self.events += 1;
         let class = if phase == b"X" { fields.class.unwrap_or(Class::Other) } else { Class::Other };
+        if matches!(class, Class::CpuOp | Class::Operator) && !self.shaped_op(text, fields.name, read) {
+            return self.unreadable(at);
+        }
+        self.events += 1;
         let engine_hints = &mut self.builder.trace.engine_hints;
         if let (Class::Annotation { .. }, true) = (class, wants_hints) {
             keep_hint(&mut engine_hints.annotations, fields.name);
@@ -466,10 +474,10 @@ impl Sink for TorchReader {
                 if let Some(code) = &mut self.code {
                     code.templates.learn(text, &fields, class);
                 }
-                return self.code_event(&fields, text);
+                return self.code_event(&fields);
             }
             // The prefix table gets no such event, because step annotations begin in the same way.
-            Class::Operator if wanted.code => return self.code_event(&fields, text),
+            Class::Operator if wanted.code => return self.code_event(&fields),
             Class::Operator => {}
             Class::PythonFrame if wants_hints => {
                 keep_hint(&mut engine_hints.python_frames, fields.name);
@@ -552,6 +560,7 @@ impl TorchReader {
             device.properties = entry.map(DeviceEntry::properties).unwrap_or_default();
         }
         self.builder.trace.blocking_sites = Arc::new(self.found_sites());
+        self.builder.trace.shaped_ops = Arc::new(std::mem::take(&mut self.shapes).finish(&mut self.threads));
         self.builder.trace.late_code = Arc::new(std::mem::take(&mut self.late_code).finish());
         let mut trace = self.builder.finish();
         if !self.message_ranges.is_empty() {

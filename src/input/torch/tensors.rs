@@ -1,6 +1,8 @@
 //! Reads the shapes and element types of tensors, as torch writes them with `record_shapes`: `"Input Dims": [[8, 1024], [2]]`
 //! and `"Input type": ["float", "c10::Half"]`. Linear in the text that is consumed.
 
+use crate::trace::Element;
+
 /// The shapes in a list such as `[[8, 1024], [], [2]]`; text after the list is ignored. The iterator ends with `None` as item
 /// at the first element that is no shape, such as a list of tensors, and if the list is not closed.
 pub(super) fn shapes(list: &[u8]) -> impl Iterator<Item = Option<Vec<u64>>> {
@@ -35,6 +37,36 @@ pub(super) fn types(list: &[u8]) -> impl Iterator<Item = &str> {
     list.split(|byte| *byte == b'"').skip(1).step_by(2).map(|name| std::str::from_utf8(name).unwrap_or_default())
 }
 
+/// The element type with a C++ name, as torch writes it.
+pub(super) fn element(name: &str) -> Element {
+    match name {
+        "double" => Element::Fp64,
+        "float" => Element::Fp32,
+        "c10::Half" => Element::Fp16,
+        "c10::BFloat16" => Element::Bf16,
+        "long" | "long int" => Element::Int64,
+        "int" => Element::Int32,
+        "short" | "short int" => Element::Int16,
+        "unsigned char" | "signed char" => Element::Int8,
+        "bool" => Element::Bool,
+        float8 if float8.starts_with("c10::Float8_") => Element::Fp8,
+        float4 if float4.starts_with("c10::Float4_") => Element::PackedFp4,
+        _ => Element::Other,
+    }
+}
+
+/// The texts in a list such as `["", "[1, 1]", "True"]`, up to the first with an escape; text after the list is ignored.
+pub(super) fn texts(list: &[u8]) -> impl Iterator<Item = &str> {
+    let mut rest = list;
+    std::iter::from_fn(move || {
+        let start = memchr::memchr2(b'"', b']', rest).filter(|at| rest.get(*at) == Some(&b'"'))?;
+        let text = rest.get(start + 1..)?;
+        let end = memchr::memchr2(b'"', b'\\', text).filter(|at| text.get(*at) == Some(&b'"'))?;
+        rest = text.get(end + 1..)?;
+        std::str::from_utf8(text.get(..end)?).ok()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,6 +81,16 @@ mod tests {
             assert_eq!(read(broken), [None], "{broken}");
         }
         assert_eq!(read("[[3]"), [Some(vec![3]), None], "the list is not closed");
+    }
+
+    #[test]
+    fn texts_may_contain_brackets() {
+        let read = |list: &str| texts(list.as_bytes()).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(read(r#"["", "[1, 1]", "True"], "other": ["7"]"#), ["", "[1, 1]", "True"]);
+        assert_eq!(read(r#"["1", "a\"b", "2"]"#), ["1"], "an escape ends the list");
+        for empty in ["", "[]", "[", "[\"", "7"] {
+            assert_eq!(read(empty), [""; 0], "{empty}");
+        }
     }
 
     #[test]

@@ -1,0 +1,171 @@
+//! The section `op_costs`: operations, bytes and the share of the limits of the GPU for each op with recorded shapes. O(n log n)
+//! in the executions of these ops.
+
+use super::op_model::OpCost;
+use super::op_work::{Execution, OpWork};
+use super::stage_layers::median;
+use crate::analysis::context::Context;
+use crate::analysis::recapture::MissingData;
+use crate::analysis::section::{Section, Value};
+use crate::ordering;
+use crate::rules::names;
+use crate::trace::Ns;
+use std::cmp::Reverse;
+
+const TITLE: &str = "Cost of ops";
+const COLUMNS: [&str; 15] = [
+    "op",
+    "shape",
+    "dtype",
+    "count",
+    "median_us",
+    "total_ms",
+    "share_of_busy_pct",
+    "gflop",
+    "mb",
+    "tflops",
+    "tb_per_s",
+    "of_peak_pct",
+    "bound_by",
+    "kernel",
+    "basis",
+];
+/// The maximum number of rows.
+const MAX_ROWS: usize = 100;
+
+/// The executions of one op with one shape.
+struct Row<'a> {
+    op: &'a str,
+    cost: &'a OpCost,
+    /// Sorted by time.
+    executions: Vec<Execution>,
+    total: Ns,
+}
+
+/// One row per op, shape and types.
+pub(crate) fn op_costs(context: &Context) -> Section {
+    let work = context.op_work();
+    if work.executions().is_empty() {
+        return missing(context);
+    }
+    let mut section = Section::new(TITLE, "framework ops with the shapes of their arguments, and the kernels that they launched", &COLUMNS)
+        .limit("A kernel belongs to the innermost op with known cost that was open on the launching thread. Kernels of graph replays belong to no op.")
+        .limit("The time of an op is the union of its kernels, without memory copies and sets. Rates are for the median.")
+        .limit("A multiplication and an addition are two operations. Bytes count each operand and the result once; what the cache keeps is not known.");
+    if work.limits().is_none() {
+        section = section.limit("The peak figures of the GPU are not known, so no share of the peak is given.");
+    }
+    let left_out = context.trace.shaped_ops.left_out;
+    if left_out > 0 {
+        section = section.limit(format!("{left_out} ops were not read, because the file has too many ops or shapes."));
+    }
+    let busy: Ns = context.survey().busy.iter().flatten().fold(Ns::ZERO, |sum, device| sum + device.busy);
+    let rows = rows(context, work);
+    let known = rows.iter().fold(Ns::ZERO, |sum, row| sum + row.total);
+    let flop: f64 = rows.iter().filter_map(|row| Some(row.cost.flop? * row.executions.len() as f64)).sum();
+    let matrix_ops = rows.iter().filter(|row| row.cost.flop.is_some()).fold(Ns::ZERO, |sum, row| sum + row.total);
+    for row in &rows {
+        section.row(values(context, work, row, busy));
+    }
+    section.truncate(MAX_ROWS);
+    section.figure("share_of_busy_pct", Value::pct(known, busy));
+    section.figure("gflop", flop / 1e9);
+    section.figure("matrix_ops_ms", Value::ms(matrix_ops));
+    section
+}
+
+fn missing(context: &Context) -> Section {
+    let why = if context.trace.shaped_ops.is_empty() {
+        "The trace has no ops with shapes of their arguments."
+    } else {
+        "No op with shapes launched a kernel. Replays of graphs have no ops: record an eager step."
+    };
+    context.missing(TITLE, &COLUMNS, why, MissingData::Shapes)
+}
+
+/// The rows, largest total first.
+fn rows<'a>(context: &Context<'a>, work: &'a OpWork) -> Vec<Row<'a>> {
+    let shapes = &context.trace.shaped_ops.shapes;
+    let described = |execution: &Execution| {
+        let op = shapes.get(execution.shape as usize)?.op.as_str();
+        let cost = work.cost(execution.shape)?;
+        Some((op, cost))
+    };
+    // Different arguments may have the same words, so that they are compared.
+    let key = |shape: u32| {
+        let (op, cost) = described(&Execution { shape, time: Ns::ZERO, kernels: 0, longest: 0 })?;
+        Some((op, cost.shape.as_str(), cost.types.as_str()))
+    };
+    let mut order: Vec<u32> = (0..shapes.len() as u32).filter(|shape| work.cost(*shape).is_some()).collect();
+    ordering::sort_by_key(&mut order, |shape| key(*shape));
+    // By shape: the number of its row.
+    let mut row_of_shape = vec![0; shapes.len()];
+    let mut rows: Vec<Row> = Vec::new();
+    for equal in order.chunk_by(|a, b| key(*a) == key(*b)) {
+        for shape in equal {
+            row_of_shape.get_mut(*shape as usize).into_iter().for_each(|row| *row = rows.len());
+        }
+        let first = equal.first().copied().unwrap_or_default();
+        let execution = Execution { shape: first, time: Ns::ZERO, kernels: 0, longest: 0 };
+        rows.extend(described(&execution).map(|(op, cost)| Row { op, cost, executions: Vec::new(), total: Ns::ZERO }));
+    }
+    for execution in work.executions() {
+        let row = row_of_shape.get(execution.shape as usize).and_then(|row| rows.get_mut(*row));
+        if let Some(row) = row {
+            row.executions.push(*execution);
+            row.total += execution.time;
+        }
+    }
+    rows.retain(|row| !row.executions.is_empty());
+    ordering::sort_by_key(&mut rows, |row| Reverse(row.total));
+    rows
+}
+
+fn values(context: &Context, work: &OpWork, row: &Row, busy: Ns) -> [Value; COLUMNS.len()] {
+    let mut times: Vec<i64> = row.executions.iter().map(|execution| execution.time.0).collect();
+    times.sort_unstable();
+    let median_ns = median(&times).unwrap_or_default();
+    let median_work = work.work(row.cost, median_ns);
+    let of_peak = median_work.of_peak();
+    [
+        row.op.into(),
+        row.cost.shape.as_str().into(),
+        row.cost.types.as_str().into(),
+        row.executions.len().into(),
+        (median_ns / 1e3).into(),
+        Value::ms(row.total),
+        Value::pct(row.total, busy),
+        row.cost.flop.map(|flop| flop / 1e9).into(),
+        median_work.bytes.map(|bytes| bytes / 1e6).into(),
+        median_work.tflops().into(),
+        median_work.tb_per_s().into(),
+        of_peak.map(|(share, _)| share).into(),
+        of_peak.map(|(_, is_arithmetic)| if is_arithmetic { "arithmetic" } else { "memory" }).into(),
+        kernel(context, row).into(),
+        basis(row.cost, of_peak.map(|(share, _)| share)).into(),
+    ]
+}
+
+/// The longest kernel of the longest execution.
+fn kernel(context: &Context, row: &Row) -> Option<String> {
+    let longest = row.executions.iter().max_by_key(|execution| execution.time)?;
+    let op = context.trace.gpu_ops.get(longest.longest as usize)?;
+    Some(names::demangle(context.trace.names.get(op.name)).into_owned())
+}
+
+/// What the figures of a row rest on.
+fn basis(cost: &OpCost, of_peak_pct: Option<f64>) -> String {
+    let mb = |bytes: f64| (bytes / 1e6).round() as i64;
+    match (cost.bytes.zip(cost.most_bytes), of_peak_pct) {
+        (Some((least, most)), _) => {
+            format!("shapes; {} to {} MB, by the number of experts that the tokens use", mb(least), mb(most))
+        }
+        (None, Some(share)) if share > 100.0 => {
+            "shapes; above the limit: the model of the op is wrong, or operands come from the cache".to_owned()
+        }
+        _ => "shapes".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
