@@ -22,6 +22,8 @@ pub(super) struct Source<'a> {
 pub(super) struct FoldedPass {
     /// The ops of all streams, sorted by start.
     pub(super) ops: Vec<GpuOp>,
+    /// The rows of the ops in the trace, parallel to `ops`.
+    pub(super) rows: Vec<u32>,
     /// The indices in `ops` of the ops of the main stream.
     main: Vec<usize>,
     pub(super) folded: Folded,
@@ -32,14 +34,15 @@ pub(super) struct FoldedPass {
 impl FoldedPass {
     /// Divides a pass into layers. `None` if it does not consist of layers.
     pub(super) fn of(source: &Source, pass: &Pass, kinds: &mut Kinds) -> Option<Self> {
-        let ops: Vec<GpuOp> = source.passes.ops(source.trace, pass).map(|(_, op)| op).collect();
+        let (rows, ops): (Vec<u32>, Vec<GpuOp>) =
+            source.passes.ops(source.trace, pass).map(|(row, op)| (row as u32, op)).unzip();
         let stream = main_stream(&ops)?;
         let on_main = ops.iter().enumerate().filter(|(_, op)| op.stream == stream);
         let (main, names): (Vec<usize>, Vec<NameId>) = on_main.map(|(index, op)| (index, op.name)).unzip();
         let folded = fold(&names, source.roles)?;
         let kind = |layer: &Range<usize>| kinds.kind_of(names.get(layer.clone())?, source.roles);
         let order: Option<Vec<usize>> = folded.layers.iter().map(kind).collect();
-        Some(Self { ops, main, folded, order: order? })
+        Some(Self { ops, rows, main, folded, order: order? })
     }
 
     /// Whether the capture may have begun or ended inside of this pass: it has the first or the last op of its device, and
@@ -71,6 +74,12 @@ impl FoldedPass {
     /// The ops of a layer on the main stream.
     pub(super) fn layer(&self, layer: &Range<usize>) -> impl Iterator<Item = &GpuOp> + Clone {
         self.main.get(layer.clone()).unwrap_or_default().iter().filter_map(|index| self.ops.get(*index))
+    }
+
+    /// The rows in the trace of the ops of a layer on the main stream.
+    pub(super) fn rows_of_layer(&self, layer: &Range<usize>) -> Vec<u32> {
+        let main = self.main.get(layer.clone()).unwrap_or_default();
+        main.iter().filter_map(|index| self.rows.get(*index).copied()).collect()
     }
 
     pub(super) fn duration(&self, layer: &Range<usize>) -> Ns {

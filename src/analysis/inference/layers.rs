@@ -2,6 +2,7 @@
 
 use super::first_numbers;
 use super::fold::{label, pattern};
+use super::op_work::Work;
 use super::stage_layers::{Kind, RoleTime, StageLayers, median};
 use crate::analysis::context::Context;
 use crate::analysis::recapture::MissingData;
@@ -24,8 +25,19 @@ const LAYER_COLUMNS: [&str; 13] = [
     "share_of_step_pct",
 ];
 const ROLES_TITLE: &str = "Parts of a layer";
-const ROLE_COLUMNS: [&str; 8] =
-    ["stage", "kind", "role", "kernels", "median_us", "spread_pct", "total_ns", "share_of_step_pct"];
+const ROLE_COLUMNS: [&str; 11] = [
+    "stage",
+    "kind",
+    "role",
+    "kernels",
+    "median_us",
+    "spread_pct",
+    "total_ns",
+    "share_of_step_pct",
+    "tflops",
+    "tb_per_s",
+    "of_peak_pct",
+];
 /// The kind of parts that belong to no layer.
 const OUTSIDE: &str = "outside";
 
@@ -69,12 +81,13 @@ pub(crate) fn layer_roles(context: &Context) -> Section {
     let mut section = Section::new(ROLES_TITLE, "the layers of a step, with the role of each kernel by name and place", &ROLE_COLUMNS)
         .limit("Roles follow from names and order of kernels (patterns/layer_roles.json). They are inferred, not recorded.")
         .limit("The median is the time in one layer, over the layers with the most frequent sequence of kernels. The spread is (p90 - p10) / median.")
-        .limit("The total is the time in the step of median length. All totals of a stage add up to that step; of overlapping kernels, the one that started first counts.");
+        .limit("The total is the time in the step of median length. All totals of a stage add up to that step; of overlapping kernels, the one that started first counts.")
+        .limit("Rates follow from the shapes of the ops that launched the kernels (section op_costs), over all layers with the most frequent sequence.");
     for stage in found {
         for kind in &stage.kinds {
-            kind.roles.iter().for_each(|role| section.row(role_values(stage, label(kind.number), role)));
+            kind.roles.iter().for_each(|role| section.row(role_values(context, stage, label(kind.number), role)));
         }
-        stage.outside.iter().for_each(|role| section.row(role_values(stage, OUTSIDE, role)));
+        stage.outside.iter().for_each(|role| section.row(role_values(context, stage, OUTSIDE, role)));
     }
     section
 }
@@ -113,7 +126,8 @@ fn outlier_text(outliers: &[usize]) -> Value {
 }
 
 /// The values of a row of [`layer_roles`].
-fn role_values(stage: &StageLayers, kind: &str, role: &RoleTime) -> [Value; ROLE_COLUMNS.len()] {
+fn role_values(context: &Context, stage: &StageLayers, kind: &str, role: &RoleTime) -> [Value; ROLE_COLUMNS.len()] {
+    let work = role_work(context, role);
     [
         stage.stage.label().into(),
         kind.into(),
@@ -123,7 +137,17 @@ fn role_values(stage: &StageLayers, kind: &str, role: &RoleTime) -> [Value; ROLE
         role.spread_pct.into(),
         role.total.into(),
         Value::pct(role.total, stage.span()),
+        work.and_then(|work| work.tflops()).into(),
+        work.and_then(|work| work.tb_per_s()).into(),
+        work.and_then(|work| work.of_peak()).map(|(share, _)| share).into(),
     ]
+}
+
+/// The work of the kernels of a role: from the ops with shapes that launched them. `None` if that is not known of at least
+/// 90 % of their time, as in replays of graphs.
+fn role_work(context: &Context, role: &RoleTime) -> Option<Work> {
+    let duration = |row: &u32| Some((*row, context.trace.gpu_ops.get(*row as usize)?.duration));
+    context.op_work().work_of(&mut role.rows.iter().filter_map(duration))
 }
 
 #[cfg(test)]

@@ -73,6 +73,8 @@ pub(crate) struct RoleTime {
     pub(crate) spread_pct: Option<f64>,
     /// In the step of median length.
     pub(crate) total: Ns,
+    /// The rows of its ops in the trace: in all layers with the most frequent sequence of kernels, or outside of the layers.
+    pub(crate) rows: Vec<u32>,
 }
 
 impl StageLayers {
@@ -134,21 +136,33 @@ impl StageLayers {
 struct Parts {
     /// By kind and role.
     inside: VecMap<(usize, String), Ns>,
-    /// By role: time, number of ops, longest op.
-    outside: VecMap<String, (Ns, usize, Ns)>,
+    /// By role.
+    outside: VecMap<String, OutsidePart>,
+}
+
+/// A part of a pass outside of its layers.
+#[derive(Default)]
+struct OutsidePart {
+    total: Ns,
+    longest: Ns,
+    /// The rows of its ops in the trace.
+    rows: Vec<u32>,
 }
 
 impl Parts {
     fn of(source: &Source, pass: &FoldedPass) -> Self {
         let mut parts = Self { inside: VecMap::new(), outside: VecMap::new() };
         let roles = pass.roles(source);
-        for (((op, time), place), role) in pass.ops.iter().zip(op_times(&pass.ops)).zip(pass.places()).zip(roles) {
+        let ops = pass.ops.iter().zip(op_times(&pass.ops)).zip(&pass.rows);
+        for (((op, row), place), role) in ops.map(|((op, time), row)| ((op, time), *row)).zip(pass.places()).zip(roles)
+        {
+            let (op, time) = op;
             match place {
                 Place::Layer(number) => {
                     parts.add_inside(pass.order.get(number).copied().unwrap_or_default(), role, time)
                 }
-                Place::Head => parts.add_outside("head", "head_idle", op, time),
-                Place::Tail => parts.add_outside(tail_role(source.roles.get(op.name)), "tail_idle", op, time),
+                Place::Head => parts.add_outside("head", "head_idle", (row, op), time),
+                Place::Tail => parts.add_outside(tail_role(source.roles.get(op.name)), "tail_idle", (row, op), time),
             }
         }
         parts
@@ -159,29 +173,29 @@ impl Parts {
         self.inside.update((kind, IDLE.to_owned()), Ns::ZERO, |sum| *sum += time.idle);
     }
 
-    fn add_outside(&mut self, role: &str, idle: &str, op: &GpuOp, time: OpTime) {
-        let mut add = |role: &str, time: Ns, ops: usize, longest: Ns| {
-            self.outside.update(role.to_owned(), <(Ns, usize, Ns)>::default(), |part| {
-                *part = (part.0 + time, part.1 + ops, part.2.max(longest));
-            });
-        };
-        add(role, time.busy, 1, op.duration);
-        add(idle, time.idle, 0, Ns::ZERO);
+    fn add_outside(&mut self, role: &str, idle: &str, (row, op): (u32, &GpuOp), time: OpTime) {
+        self.outside.update(role.to_owned(), OutsidePart::default(), |part| {
+            part.total += time.busy;
+            part.longest = part.longest.max(op.duration);
+            part.rows.push(row);
+        });
+        self.outside.update(idle.to_owned(), OutsidePart::default(), |part| part.total += time.idle);
     }
 
     fn total(&self, kind: usize, role: &str) -> Ns {
         self.inside.get(&(kind, role.to_owned())).copied().unwrap_or_default()
     }
 
-    fn outside(&self) -> Vec<RoleTime> {
-        let part = |(role, (total, kernels, longest)): &(String, (Ns, usize, Ns))| RoleTime {
-            role: role.clone(),
-            kernels: *kernels,
-            median_us: (role == "lm_head").then_some(longest.0 as f64 / 1e3),
+    fn outside(self) -> Vec<RoleTime> {
+        let part = |(role, part): (String, OutsidePart)| RoleTime {
+            kernels: part.rows.len(),
+            median_us: (role == "lm_head").then_some(part.longest.0 as f64 / 1e3),
             spread_pct: None,
-            total: *total,
+            total: part.total,
+            rows: part.rows,
+            role,
         };
-        self.outside.0.iter().map(part).collect()
+        self.outside.0.into_iter().map(part).collect()
     }
 }
 
@@ -197,7 +211,7 @@ impl Kind {
     fn of(source: &Source, passes: &[FoldedPass], number: usize, parts: &Parts) -> Option<Self> {
         let mut durations_ns = Vec::new();
         let mut by_number: VecMap<usize, Vec<i64>> = VecMap::new();
-        let mut sequences: VecMap<Vec<NameId>, Vec<Vec<i64>>> = VecMap::new();
+        let mut sequences: VecMap<Vec<NameId>, Vec<LayerOps>> = VecMap::new();
         for pass in passes {
             for (index, layer) in pass.layers_of(number) {
                 let duration = pass.duration(layer).0;
@@ -205,7 +219,8 @@ impl Kind {
                 by_number.update(index, Vec::new(), |durations| durations.push(duration));
                 let names = pass.layer(layer).map(|op| op.name).collect();
                 let durations = pass.layer(layer).map(|op| op.duration.0).collect();
-                sequences.update(names, Vec::new(), |layers| layers.push(durations));
+                let ops = LayerOps { durations, rows: pass.rows_of_layer(layer) };
+                sequences.update(names, Vec::new(), |layers| layers.push(ops));
             }
         }
         durations_ns.sort_unstable();
@@ -237,19 +252,34 @@ fn outliers(by_number: Vec<(usize, Vec<i64>)>, median_ns: f64) -> Vec<usize> {
     by_number.into_iter().filter_map(is_outlier).collect()
 }
 
-/// The times of the roles of a kind, largest total first. `layers` has for each equal layer the durations by position.
-fn role_times(roles: &[String], layers: &[Vec<i64>], kind: usize, parts: &Parts) -> Vec<RoleTime> {
+/// The ops of one layer by position.
+struct LayerOps {
+    durations: Vec<i64>,
+    /// The rows in the trace.
+    rows: Vec<u32>,
+}
+
+/// The times of the roles of a kind, largest total first. `layers` are those with the most frequent sequence of kernels.
+fn role_times(roles: &[String], layers: &[LayerOps], kind: usize, parts: &Parts) -> Vec<RoleTime> {
     let mut times: Vec<RoleTime> = Vec::new();
     let positions_of = |role: &String| (0..roles.len()).filter(|at| roles.get(*at) == Some(role)).collect::<Vec<_>>();
     let is_first = |(at, role): &(usize, &String)| roles.iter().position(|other| other == *role) == Some(*at);
     for (_, role) in roles.iter().enumerate().filter(is_first) {
         let positions = positions_of(role);
-        let column = |at: &usize| sorted(layers.iter().filter_map(|layer| layer.get(*at).copied()));
+        let column = |at: &usize| sorted(layers.iter().filter_map(|layer| layer.durations.get(*at).copied()));
         let median_us = positions.iter().filter_map(|at| median(&column(at))).sum::<f64>() / 1e3;
-        let sum = |layer: &Vec<i64>| positions.iter().filter_map(|at| layer.get(*at)).sum::<i64>();
+        let sum = |layer: &LayerOps| positions.iter().filter_map(|at| layer.durations.get(*at)).sum::<i64>();
         let spread_pct = spread_pct(&sorted(layers.iter().map(sum)));
-        let (role, kernels) = (role.clone(), positions.len());
-        times.push(RoleTime { total: parts.total(kind, &role), role, kernels, median_us: Some(median_us), spread_pct });
+        let rows_of =
+            |layer: &LayerOps| positions.iter().filter_map(|at| layer.rows.get(*at).copied()).collect::<Vec<_>>();
+        times.push(RoleTime {
+            role: role.clone(),
+            kernels: positions.len(),
+            median_us: Some(median_us),
+            spread_pct,
+            total: parts.total(kind, role),
+            rows: layers.iter().flat_map(rows_of).collect(),
+        });
     }
     // Ops of other streams, and of layers with another sequence, may have other roles.
     let is_new = |role: &String| !times.iter().any(|time| time.role == *role);
@@ -262,6 +292,7 @@ fn role_times(roles: &[String], layers: &[Vec<i64>], kind: usize, parts: &Parts)
         median_us: None,
         spread_pct: None,
         total: *total,
+        rows: Vec::new(),
     };
     let others: Vec<RoleTime> = others.map(other).collect();
     times.extend(others);

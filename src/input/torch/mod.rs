@@ -552,9 +552,11 @@ impl TorchReader {
     }
 
     pub(super) fn finish(mut self) -> Trace {
+        // An op's device is the number in the machine, but a program that sees one GPU lists it as 0.
+        let is_only = self.device_entries.len() == 1 && self.builder.trace.devices.len() == 1;
         for device in &mut self.builder.trace.devices {
             let number = device.id.rsplit(' ').next().and_then(|number| number.parse().ok());
-            let is_same = |entry: &&DeviceEntry| number.is_some() && entry.id.as_i64() == number;
+            let is_same = |entry: &&DeviceEntry| is_only || number.is_some() && entry.id.as_i64() == number;
             let entry = self.device_entries.iter().rfind(is_same);
             device.name = entry.map(|entry| entry.name.clone()).unwrap_or_default();
             device.properties = entry.map(DeviceEntry::properties).unwrap_or_default();

@@ -1,1 +1,140 @@
 use super::*;
+use crate::analysis::section::Record;
+use crate::analysis::testing::{read_json, torch};
+use crate::trace::Element;
+use crate::trace::testing::TestTrace;
+
+/// Traces of the shared oracles whose ops have shapes.
+const TRACES: [&str; 8] = [
+    "h100_nvl_small.pt",
+    "hf_qwen1.5_0.5b_h100",
+    "hf_qwen1.5_0.5b_mi300",
+    "particle_transformer_a100.pt",
+    "sglang_qwen3_8b_mi300_extend",
+    "vllm_b200_eager_prefill",
+    "vllm_mi300_decode_full_graph",
+    "vllm_mi300_piecewise_graph",
+];
+
+/// The shape in the words of the oracle: `1x15360x24576x4096`.
+fn oracle_shape(row: &Record) -> String {
+    let shape = row.text("shape");
+    let numbers: Vec<&str> = shape.split(|c: char| !c.is_ascii_digit()).filter(|word| !word.is_empty()).collect();
+    match numbers.as_slice() {
+        [batch, hq, hk, nq, nk, d] if shape.starts_with("batch") => {
+            let causal = if shape.ends_with("causal") { " causal" } else { "" };
+            format!("b{batch} hq{hq} hk{hk} nq{nq} nk{nk} d{d}{causal}")
+        }
+        [m, n, k] => format!("1x{m}x{n}x{k}"),
+        numbers => numbers.join("x"),
+    }
+}
+
+#[test]
+fn products_and_attention_of_shared_traces_agree_with_the_oracle() {
+    let mut compared = 0;
+    for name in TRACES {
+        let oracle = format!("oracles/inference/{}.json", name.trim_end_matches(".pt"));
+        let (Some(oracle), Some(trace)) = (read_json(&oracle), torch(&format!("{name}.trace.json.gz"))) else {
+            continue;
+        };
+        let section = op_costs(&Context::new(&trace, 30));
+        for expected in oracle["ops"]["rows"].as_array().unwrap() {
+            let (op, shape) = (expected["op"].as_str().unwrap(), expected["shape"].as_str().unwrap());
+            // The oracle counts the outer of two nested ops twice.
+            if name.starts_with("particle") && shape.starts_with("4096x") {
+                continue;
+            }
+            let rows = section.rows.iter().filter(|row| row.text("op") == op && oracle_shape(row) == shape);
+            let rows: Vec<&Record> = rows.collect();
+            let [row] = rows[..] else { panic!("{name} {op} {shape}: {} rows", rows.len()) };
+            for (ours, theirs, tolerance) in [
+                ("count", "count", 0.0),
+                ("median_us", "median_us", 6e-4),
+                ("gflop", "gflop", 6e-7),
+                ("mb", "mb", 6e-7),
+                ("tflops", "tflop_per_s", 6e-3),
+            ] {
+                let (ours, theirs) = (row.amount(ours), expected[theirs].as_f64().unwrap());
+                assert!((ours - theirs).abs() <= tolerance.max(theirs * 1e-5), "{name} {op} {shape}: {ours} {theirs}");
+            }
+            compared += 1;
+        }
+    }
+    println!("compared {compared} rows");
+}
+
+/// TraceLens adds the bias of addmm (0.05 %) and the time of memory sets.
+#[test]
+fn operations_agree_with_trace_lens() {
+    let Some(oracle) = read_json("oracles/inference/tracelens_ops.json") else { return };
+    for name in TRACES {
+        let expected = oracle[name.trim_end_matches(".pt")].as_array().cloned().unwrap_or_default();
+        let Some(trace) = torch(&format!("{name}.trace.json.gz")) else { continue };
+        let section = op_costs(&Context::new(&trace, 30));
+        for expected in expected.iter().filter(|row| ["aten::mm", "aten::addmm"].contains(&row["op"].as_str().unwrap()))
+        {
+            let dims: Vec<Vec<u64>> = serde_json::from_str(expected["dims"].as_str().unwrap()).unwrap();
+            let first = usize::from(expected["op"] == "aten::addmm");
+            let shape = format!("{} x {} x {}", dims[first][0], dims[first + 1][1], dims[first][1]);
+            let is_same = |row: &&Record| row.text("op") == expected["op"] && row.text("shape") == shape;
+            let row = section.rows.iter().find(is_same).unwrap_or_else(|| panic!("{name} {shape}"));
+            let theirs = expected["gflop"].as_f64().unwrap();
+            assert!((row.amount("gflop") - theirs).abs() <= 6e-4 * theirs + 1e-4, "{name} {shape}");
+            assert!(row.amount("median_us") <= expected["median_us"].as_f64().unwrap() * 1.02, "{name} {shape}");
+        }
+    }
+}
+
+/// An H100 and a product of 8192^3 that takes this long.
+fn product(us: i64) -> Section {
+    let mut trace = TestTrace::new();
+    let operands: [(&[u64], Element); 2] = [(&[8192, 8192], Element::Bf16), (&[8192, 8192], Element::Bf16)];
+    trace.in_us().named_device(0, "NVIDIA H100 80GB HBM3").shaped_op("aten::mm", &operands, 0..10).launch(1..3);
+    trace.launches("gemm", 20..20 + us).kernel("other", 20 + us..20 + 2 * us).section(op_costs)
+}
+
+#[test]
+fn a_row_has_rates_and_the_share_of_the_nearer_limit() {
+    let section = product(2_000);
+    let row = &section.rows[0];
+    // 1099.5 GFLOP and 402.7 MB in 2 ms: 549.8 of 989 TFLOP/s.
+    assert_eq!((row.text("op"), row.text("shape"), row.text("dtype")), ("aten::mm", "8192 x 8192 x 8192", "BF16"));
+    assert_eq!((row.amount("gflop"), row.amount("mb")), (1_099.511_627_776, 402.653_184));
+    assert_eq!((row.text("bound_by"), row.text("kernel"), row.text("basis")), ("arithmetic", "gemm", "shapes"));
+    assert!((row.amount("of_peak_pct") - 55.588).abs() < 1e-3 && row.amount("share_of_busy_pct") == 50.0, "{row:?}");
+    assert_eq!(section.summary.amount("share_of_busy_pct"), 50.0);
+}
+
+#[test]
+fn a_rate_above_the_limit_is_shown_and_said_to_be_wrong() {
+    let section = product(500);
+    let row = &section.rows[0];
+    assert!((row.amount("of_peak_pct") - 222.35).abs() < 0.01, "{row:?}");
+    assert!(row.text("basis").contains("above the limit"), "{row:?}");
+}
+
+#[test]
+fn an_unknown_gpu_has_rates_but_no_share() {
+    let mut trace = TestTrace::new();
+    let operands: [(&[u64], Element); 2] = [(&[8, 4], Element::Bf16), (&[4, 2], Element::Bf16)];
+    trace.shaped_op("aten::mm", &operands, 0..10).launch(1..3).launches("gemm", 20..30);
+    let section = trace.section(op_costs);
+    let row = &section.rows[0];
+    assert_eq!((row.get("of_peak_pct"), row.get("bound_by")), (Some(&Value::Null), Some(&Value::Null)));
+    assert!(row.amount("tflops") > 0.0 && section.limits.iter().any(|limit| limit.contains("not known")));
+}
+
+#[test]
+fn without_shapes_the_section_says_how_to_record_them() {
+    let missing = TestTrace::new().launch(0..1).launches("gemm", 2..3).section(op_costs).missing.unwrap();
+    assert!(
+        missing.why.contains("no ops with shapes") && missing.recapture.contains("record_shapes=True"),
+        "{missing:?}"
+    );
+    let mut replay = TestTrace::new();
+    let operands: [(&[u64], Element); 2] = [(&[8, 4], Element::Bf16), (&[4, 2], Element::Bf16)];
+    replay.shaped_op("aten::mm", &operands, 0..10).call("cudaGraphLaunch", 1..2).launches("gemm", 20..30);
+    let missing = replay.section(op_costs).missing.unwrap();
+    assert!(missing.why.contains("record an eager step"), "{missing:?}");
+}
