@@ -1,5 +1,7 @@
 //! Which framework op launched a kernel, and the work of its kernels: a kernel belongs to the innermost op with known cost
-//! that was open on the launching thread when the launch call began. Kernels of graph replays belong to no op.
+//! that was open on the launching thread when the launch call began. Two exceptions: ops that only move memory leave their
+//! kernels to an op with operations around them, as its helpers; and an op with operations that contains another one owns
+//! nothing. Kernels of graph replays belong to no op.
 //!
 //! One sweep over ops and calls in order of time with a stack per thread, and a sort of the kernels by op: O(n log n).
 
@@ -8,7 +10,7 @@ use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::dashboard::Preset;
 use crate::analysis::measure::union::added_to_union;
 use crate::rules::signals::CallKind;
-use crate::trace::{Element, GpuOp, NONE, Ns, OpKind, ShapedOp, Trace};
+use crate::trace::{Element, GpuOp, NONE, Ns, OpKind, ShapedOp, Span, Trace};
 
 /// The ops with known cost that launched kernels.
 #[derive(Debug, Default)]
@@ -171,21 +173,21 @@ impl OpWork {
 /// The minimum part of the time of kernels that must belong to ops with known cost.
 const MIN_OWNED: f64 = 0.9;
 
-/// By call: the index of the innermost open op with known cost, or [`NONE`].
+/// By call: the index of the op that owns its kernels, or [`NONE`].
 fn owners_of_calls(classified: &ClassifiedTrace, costs: &[Option<OpCost>]) -> Vec<u32> {
     let trace = classified.trace;
-    let table = &trace.shaped_ops;
-    let mut stacks: Vec<Vec<(Ns, u32)>> = vec![Vec::new(); trace.threads.len()];
-    // In a window, earlier ops have ended before the first call.
-    let earliest = trace.calls.start(0).map_or(Ns::ZERO, |start| Ns(start.0.saturating_sub(table.longest.0)));
-    let first = table.ops.partition_point(|op| op.start < earliest);
-    let is_priced = |(_, op): &(usize, &ShapedOp)| costs.get(op.shape as usize).is_some_and(Option::is_some);
-    let mut ops = table.ops.iter().enumerate().skip(first).filter(is_priced).peekable();
-    let owner = |call: crate::trace::Span| {
-        while let Some((index, op)) = ops.next_if(|(_, op)| op.start <= call.start) {
+    let ops = PricedOps::of(trace, costs);
+    let is_wrapper = ops.wrappers();
+    let mut stacks: Vec<Stack> = vec![Vec::new(); trace.threads.len()];
+    let mut next = ops.iter().filter(|(index, _)| is_wrapper.binary_search(index).is_err()).peekable();
+    let owner = |call: Span| {
+        while let Some((index, op)) = next.next_if(|(_, op)| op.start <= call.start) {
             let Some(stack) = stacks.get_mut(op.thread.0 as usize) else { continue };
             close(stack, op.start);
-            stack.push((op.end(), index as u32));
+            // What an op with operations fills or copies is a part of its price.
+            if ops.computes(op) || !stack.last().is_some_and(|(_, outer)| ops.computes_at(*outer)) {
+                stack.push((op.end(), index));
+            }
         }
         if classified.call_kind(call.name) == CallKind::GraphLaunch {
             return NONE;
@@ -197,8 +199,65 @@ fn owners_of_calls(classified: &ClassifiedTrace, costs: &[Option<OpCost>]) -> Ve
     trace.calls.iter().map(owner).collect()
 }
 
+/// The open ops of a thread, innermost last: end and index.
+type Stack = Vec<(Ns, u32)>;
+
+/// The ops with known cost that may be open during a call.
+struct PricedOps<'a> {
+    trace: &'a Trace,
+    costs: &'a [Option<OpCost>],
+    /// The first op that may be open at the first call. In a window, earlier ones have ended.
+    first: usize,
+}
+
+impl<'a> PricedOps<'a> {
+    fn of(trace: &'a Trace, costs: &'a [Option<OpCost>]) -> Self {
+        let table = &trace.shaped_ops;
+        let earliest = trace.calls.start(0).map_or(Ns::ZERO, |start| Ns(start.0.saturating_sub(table.longest.0)));
+        Self { trace, costs, first: table.ops.partition_point(|op| op.start < earliest) }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, &'a ShapedOp)> {
+        let table = &self.trace.shaped_ops;
+        let last = self.trace.calls.len().checked_sub(1).and_then(|last| self.trace.calls.start(last));
+        // An op inside one that is open at the last call may begin later.
+        let latest = last.map(|last| last.after(table.longest));
+        let in_time = table.ops.iter().zip(0_u32..).skip(self.first).take_while(move |(op, _)| Some(op.start) <= latest);
+        in_time.filter(|(op, _)| self.cost(op).is_some()).map(|(op, index)| (index, op))
+    }
+
+    fn cost(&self, op: &ShapedOp) -> Option<&'a OpCost> {
+        self.costs.get(op.shape as usize)?.as_ref()
+    }
+
+    /// Whether the op has floating-point operations.
+    fn computes(&self, op: &ShapedOp) -> bool {
+        self.cost(op).is_some_and(|cost| cost.flop.is_some())
+    }
+
+    fn computes_at(&self, index: u32) -> bool {
+        self.trace.shaped_ops.ops.get(index as usize).is_some_and(|op| self.computes(op))
+    }
+
+    /// The indices of the ops that leave their operations to an op inside, such as the outer of two products under autocast,
+    /// which only converts the operands. Sorted.
+    fn wrappers(&self) -> Vec<u32> {
+        let mut stacks: Vec<Stack> = vec![Vec::new(); self.trace.threads.len()];
+        let mut wrappers = Vec::new();
+        for (index, op) in self.iter().filter(|(_, op)| self.computes(op)) {
+            let Some(stack) = stacks.get_mut(op.thread.0 as usize) else { continue };
+            close(stack, op.start);
+            wrappers.extend(stack.last().map(|(_, outer)| *outer));
+            stack.push((op.end(), index));
+        }
+        wrappers.sort_unstable();
+        wrappers.dedup();
+        wrappers
+    }
+}
+
 /// Removes the innermost ops that have ended at this time.
-fn close(stack: &mut Vec<(Ns, u32)>, time: Ns) {
+fn close(stack: &mut Stack, time: Ns) {
     while stack.pop_if(|(end, _)| *end <= time).is_some() {}
 }
 

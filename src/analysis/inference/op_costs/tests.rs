@@ -56,7 +56,10 @@ fn products_and_attention_of_shared_traces_agree_with_the_oracle() {
                 ("tflops", "tflop_per_s", 6e-3),
             ] {
                 let (ours, theirs) = (row.amount(ours), expected[theirs].as_f64().unwrap());
-                assert!((ours - theirs).abs() <= tolerance.max(theirs * 1e-5), "{name} {op} {shape}: {ours} {theirs}");
+                assert!(
+                    (ours - theirs).abs() <= f64::max(tolerance, theirs * 1e-5),
+                    "{name} {op} {shape}: {ours} {theirs}"
+                );
             }
             compared += 1;
         }
@@ -64,7 +67,7 @@ fn products_and_attention_of_shared_traces_agree_with_the_oracle() {
     println!("compared {compared} rows");
 }
 
-/// TraceLens adds the bias of addmm (0.05 %) and the time of memory sets.
+/// TraceLens adds an operation for each element of a bias, and the time of memory sets.
 #[test]
 fn operations_agree_with_trace_lens() {
     let Some(oracle) = read_json("oracles/inference/tracelens_ops.json") else { return };
@@ -72,17 +75,39 @@ fn operations_agree_with_trace_lens() {
         let expected = oracle[name.trim_end_matches(".pt")].as_array().cloned().unwrap_or_default();
         let Some(trace) = torch(&format!("{name}.trace.json.gz")) else { continue };
         let section = op_costs(&Context::new(&trace, 30));
-        for expected in expected.iter().filter(|row| ["aten::mm", "aten::addmm"].contains(&row["op"].as_str().unwrap()))
-        {
+        for expected in expected {
+            let first = match expected["op"].as_str().unwrap() {
+                "aten::mm" => 0,
+                "aten::addmm" => 1,
+                _ => continue,
+            };
             let dims: Vec<Vec<u64>> = serde_json::from_str(expected["dims"].as_str().unwrap()).unwrap();
-            let first = usize::from(expected["op"] == "aten::addmm");
-            let shape = format!("{} x {} x {}", dims[first][0], dims[first + 1][1], dims[first][1]);
+            let (m, k, n) = (dims[first][0], dims[first][1], dims[first + 1][1]);
+            let shape = format!("{m} x {n} x {k}");
             let is_same = |row: &&Record| row.text("op") == expected["op"] && row.text("shape") == shape;
             let row = section.rows.iter().find(is_same).unwrap_or_else(|| panic!("{name} {shape}"));
-            let theirs = expected["gflop"].as_f64().unwrap();
-            assert!((row.amount("gflop") - theirs).abs() <= 6e-4 * theirs + 1e-4, "{name} {shape}");
+            let bias = (first as u64 * m * n) as f64 / 1e9;
+            let difference = row.amount("gflop") + bias - expected["gflop"].as_f64().unwrap();
+            assert!(difference.abs() <= 1e-4, "{name} {shape}: {difference}");
             assert!(row.amount("median_us") <= expected["median_us"].as_f64().unwrap() * 1.02, "{name} {shape}");
         }
+    }
+}
+
+#[test]
+fn convolutions_agree_with_trace_lens() {
+    let (Some(oracle), Some(trace)) =
+        (read_json("oracles/inference/tracelens_ops.json"), torch("particle_transformer_a100.pt.trace.json.gz"))
+    else {
+        return;
+    };
+    let section = op_costs(&Context::new(&trace, 30));
+    let expected = oracle["particle_transformer_a100"].as_array().unwrap().iter();
+    for expected in expected.filter(|row| row["op"] == "aten::convolution") {
+        let (count, gflop) = (expected["count"].as_f64().unwrap(), expected["gflop"].as_f64().unwrap());
+        let is_same = |row: &&Record| (row.amount("gflop") - gflop).abs() <= 1e-4 && row.amount("count") == count;
+        let rows = section.rows.iter().filter(|row| row.text("op") == "aten::cudnn_convolution");
+        assert_eq!(rows.filter(is_same).count(), 1, "{expected}");
     }
 }
 

@@ -4,7 +4,12 @@ use crate::trace::Element::{Bf16, Bool, Fp8, Fp16, Fp32, Int8, Int64, Other, Pac
 type Tensor<'a> = (&'a [u64], Element);
 
 fn argument(lengths: &[u64], element: Element, value: &str) -> Argument {
-    Argument { lengths: lengths.to_vec(), elements: lengths.iter().product(), element, value: value.to_owned() }
+    Argument {
+        lengths: lengths.to_vec(),
+        elements: lengths.iter().fold(1, |product: u64, length| product.saturating_mul(*length)),
+        element,
+        value: value.to_owned(),
+    }
 }
 
 fn op(name: &str, tensors: &[Tensor]) -> OpShape {
