@@ -1,14 +1,24 @@
-//! The points of the roofline: kernels with counters for operations and bytes, and their share of the ceiling.
+//! The points of the roofline: kernels with counters for operations and bytes, or else framework ops with both from the shapes
+//! of their arguments, and their share of the ceiling.
 
 use super::{Categories, Preset, is_communication, matching_row, number};
 use crate::analysis::results::Run;
-use crate::analysis::section::Record;
+use crate::analysis::section::{Record, Section};
 
-/// A row of the section `roofline` as a point.
+/// The section with points from counters.
+const COUNTERS: &str = "roofline";
+/// The section with points from shapes.
+const SHAPES: &str = "op_costs";
+
+/// A kernel or an op as a point.
 #[derive(Debug)]
 pub struct Point<'a> {
-    /// The row.
+    /// The row of the section.
     pub row: &'a Record,
+    /// The kernel; the longest one of an op.
+    pub kernel: &'a str,
+    /// The name and shape of an op; `None` for a point from counters.
+    pub op: Option<String>,
     /// Arithmetic intensity; above zero.
     pub flop_per_byte: f64,
     /// Throughput; above zero.
@@ -32,8 +42,21 @@ pub enum Limit {
 
 /// Arithmetic intensity and throughput, if both are positive.
 fn coordinates(row: &Record) -> Option<(f64, f64)> {
-    let (x, y) = (number(row, "arithmetic_intensity")?, number(row, "achieved_tflops")?);
-    (x > 0.0 && y > 0.0).then_some((x, y))
+    let (x, y) = match (number(row, "arithmetic_intensity"), number(row, "achieved_tflops")) {
+        (Some(x), Some(y)) => (x, y),
+        _ => (1e3 * number(row, "gflop")? / number(row, "mb")?, number(row, "tflops")?),
+    };
+    (x > 0.0 && y > 0.0 && x.is_finite()).then_some((x, y))
+}
+
+/// The section of a run that has points: counters, or else shapes.
+fn source(run: &Run) -> Option<&Section> {
+    let with_points = |name: &str| run.sections.get(name).filter(|section| section.rows.iter().any(has_point));
+    with_points(COUNTERS).or_else(|| with_points(SHAPES))
+}
+
+fn has_point(row: &Record) -> bool {
+    coordinates(row).is_some()
 }
 
 /// The points of a run with the ceilings of a preset, in the order of the rows.
@@ -43,22 +66,29 @@ pub fn points<'a>(
     preset: Option<&Preset>,
     communication: bool,
 ) -> Vec<Point<'a>> {
-    let Some(section) = run.sections.get("roofline") else { return Vec::new() };
+    let Some(section) = source(run) else { return Vec::new() };
     let categories = Categories::of(run);
-    let others = baseline.and_then(|baseline| baseline.sections.get("roofline"));
-    let is_shown = |row: &&Record| communication || !is_communication(row.text("kernel_name"));
+    let others = baseline.and_then(source);
     let point = |row: &'a Record| {
         let (flop_per_byte, tflops) = coordinates(row)?;
-        let limit = preset.map(|preset| {
+        let is_op = row.get("op").is_some();
+        let kernel = row.text(if is_op { "kernel" } else { "kernel_name" });
+        if !communication && is_communication(kernel) {
+            return None;
+        }
+        // The ceiling of a preset is that of types with 16 bits.
+        let has_ceiling = !is_op || matches!(row.text("dtype"), "BF16" | "FP16");
+        let limit = preset.filter(|_| has_ceiling).map(|preset| {
             let is_memory_bound = flop_per_byte < preset.ridge_flop_per_byte();
             let limit = if is_memory_bound { Limit::Memory } else { Limit::Arithmetic };
             (limit, 100.0 * tflops / preset.roof_tflops(flop_per_byte))
         });
-        let baseline = matching_row(others, row, &["kernel_name"]).and_then(coordinates);
-        let category = categories.get(row.text("kernel_name"));
-        Some(Point { row, flop_per_byte, tflops, category, limit, baseline })
+        let key: &[&str] = if is_op { &["op", "shape", "dtype"] } else { &["kernel_name"] };
+        let baseline = matching_row(others, row, key).and_then(coordinates);
+        let op = is_op.then(|| format!("{} {}", row.text("op"), row.text("shape")));
+        Some(Point { row, kernel, op, flop_per_byte, tflops, category: categories.get(kernel), limit, baseline })
     };
-    section.rows.iter().filter(is_shown).filter_map(point).collect()
+    section.rows.iter().filter_map(point).collect()
 }
 
 #[cfg(test)]
@@ -95,5 +125,27 @@ mod tests {
         let ours = run(&[("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 1.0, 1.0), ("gemm", 1.0, 1.0)]);
         assert_eq!((points(&ours, None, None, true).len(), points(&ours, None, None, false).len()), (2, 1));
         assert!(points(&testing::run_of(&[]), None, None, true).is_empty());
+    }
+
+    #[test]
+    fn without_counters_ops_with_shapes_are_points() {
+        let mut ours = run_of(&[]);
+        let columns = ["op", "shape", "dtype", "kernel", "gflop", "mb", "tflops"];
+        let row = |dtype: &str, gflop: Value| {
+            ["aten::mm".into(), "8 x 2 x 4".into(), dtype.into(), "gemm".into(), gflop, 2.0.into(), 494.5.into()]
+        };
+        let rows = [row("BF16", 2.0.into()), row("FP8", 2.0.into()), row("BF16", Value::Null)];
+        ours.sections.insert("op_costs".into(), section(columns, &rows));
+        let h100 = presets().iter().find(|preset| preset.id == "h100-sxm5");
+        let found = points(&ours, Some(&ours), h100, true);
+        let shown = |point: &Point| (point.op.clone().unwrap(), point.flop_per_byte, point.limit, point.baseline);
+        let name = "aten::mm 8 x 2 x 4".to_owned();
+        let at = Some((1_000.0, 494.5));
+        // The peak of FP8 is another one.
+        let expected = [(name.clone(), 1_000.0, Some((Limit::Arithmetic, 50.0)), at), (name, 1_000.0, None, at)];
+        assert_eq!(found.iter().map(shown).collect::<Vec<_>>(), expected);
+        let counters = run(&[("gemm", 1_000.0, 494.5)]);
+        ours.sections.extend(counters.sections);
+        assert!(points(&ours, None, h100, true).iter().all(|point| point.op.is_none()), "counters win");
     }
 }

@@ -222,7 +222,8 @@ impl<'a> PricedOps<'a> {
         let last = self.trace.calls.len().checked_sub(1).and_then(|last| self.trace.calls.start(last));
         // An op inside one that is open at the last call may begin later.
         let latest = last.map(|last| last.after(table.longest));
-        let in_time = table.ops.iter().zip(0_u32..).skip(self.first).take_while(move |(op, _)| Some(op.start) <= latest);
+        let in_time =
+            table.ops.iter().zip(0_u32..).skip(self.first).take_while(move |(op, _)| Some(op.start) <= latest);
         in_time.filter(|(op, _)| self.cost(op).is_some()).map(|(op, index)| (index, op))
     }
 

@@ -202,3 +202,6 @@ impl TorchReader {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

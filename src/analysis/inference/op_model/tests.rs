@@ -1,5 +1,6 @@
 use super::*;
 use crate::trace::Element::{Bf16, Bool, Fp8, Fp16, Fp32, Int8, Int64, Other, PackedFp4};
+use proptest::prelude::*;
 
 type Tensor<'a> = (&'a [u64], Element);
 
@@ -164,4 +165,20 @@ fn ops_that_move_memory_count_what_they_read_and_write() {
     let mut expanded = op("aten::copy_", &[(&[4, 3], Bf16), (&[4, 3], Bf16)]);
     expanded.arguments[1].elements = 3;
     assert_cost(&expanded, "4 x 3", "BF16", None, Some(30.0));
+}
+
+proptest! {
+    #[test]
+    fn no_arguments_panic(
+        arguments in prop::collection::vec(
+            (prop::collection::vec(prop_oneof![0_u64..4, any::<u64>()], 0..5), "(True|1|\\[[0-9, ]{0,20}\\]?)?"), 0..10),
+    ) {
+        let arguments: Vec<Argument> =
+            arguments.iter().map(|(lengths, value)| argument(lengths, Bf16, value)).collect();
+        let names = ["aten::mm", "aten::linear", "aten::add", "aten::convolution", "aten::_flash_attention_forward",
+            "aten::_scaled_dot_product_flash_attention", "aiter::fused_moe_", "aiter::gemm_a4w4", "aten::copy_"];
+        for name in names {
+            let _ = cost(&OpShape { op: name.to_owned(), arguments: arguments.clone() });
+        }
+    }
 }

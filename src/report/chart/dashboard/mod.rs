@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `kernels` | `kernels` (`top_kernels`) | the 20 longest rows above a threshold, in the colour of their category |
 //! | `timeline` | `timeline_events` | one lane per stream or thread; idle gaps and blocking calls are hatched |
-//! | `roofline` | `roofline` | points from counters, below the ceilings of a hardware preset |
+//! | `roofline` | `roofline`, `op_costs` | points from counters or shapes, below the ceilings of a hardware preset |
 //! | `nvlink` | `nvlink_timeseries` | at most 3,000 points; shaded while collectives run |
 //! | `collectives`, `streams` | `nccl_ops`, `stream_overlap` | time; the part that overlaps other work is hatched |
 //! | `latency` | `launch_latency_histogram` | bins, p50, p95, p99 |

@@ -1,6 +1,7 @@
-//! Panel: roofline. Arithmetic intensity against throughput, both from counters, with the ceilings of the hardware.
+//! Panel: roofline. Arithmetic intensity against throughput with the ceilings of the hardware: kernels from counters, or else
+//! framework ops from the shapes of their arguments.
 //!
-//! Without counters there are no points; without a matching preset there are no ceilings.
+//! Without a matching preset there are no ceilings.
 
 use super::super::layout::{self, SMALL, UNIT};
 use super::super::{first_few, glyphs};
@@ -16,16 +17,21 @@ const RADIUS: i32 = 5 * UNIT;
 const MAX_LABELS: usize = 5;
 
 pub(super) fn draw(view: &View) -> PanelResult {
-    view.section("roofline")?;
     let options = view.options;
     let preset = preset(view.run, options.hardware.as_deref());
     let points = points(view.run, view.baseline, preset, options.communication);
-    if points.is_empty() {
+    let Some(first) = points.first() else {
+        view.section("roofline")?;
         return Err(no_data("No kernel has counters for both operations and bytes above zero."));
-    }
+    };
+    let source = match first.op {
+        Some(_) => {
+            "Points are ops; their operations and bytes come from the shapes of their arguments, not from counters."
+        }
+        None => "Points come from counters only.",
+    };
     let baseline = view.baseline.map(|run| format!(" Hollow: {}.", run.label)).unwrap_or_default();
-    let note =
-        format!("Both axes are logarithmic. Points come from counters only. {}{baseline}", ceilings(view.run, options));
+    let note = format!("Both axes are logarithmic. {source} {}{baseline}", ceilings(view.run, options));
     let plot = plot(&points, preset, options.width);
     let nodes = plot.draw(marks(view, &points, preset, &plot));
     let parts: Vec<String> = points
@@ -39,12 +45,13 @@ pub(super) fn draw(view: &View) -> PanelResult {
             )
         })
         .collect();
-    let summary = format!("Roofline of {} kernels: {}.", points.len(), first_few(&parts, "; "));
+    let what = if first.op.is_some() { "ops" } else { "kernels" };
+    let summary = format!("Roofline of {} {what}: {}.", points.len(), first_few(&parts, "; "));
     Ok((note, plot.chart(summary, nodes)))
 }
 
 fn name(view: &View, point: &Point) -> String {
-    view.short_names.short(point.row.text("kernel_name"))
+    point.op.clone().unwrap_or_else(|| view.short_names.short(point.kernel))
 }
 
 fn plot(points: &[Point], preset: Option<&Preset>, width: u32) -> Plot {
@@ -77,7 +84,7 @@ fn marks(view: &View, points: &[Point], preset: Option<&Preset>, plot: &Plot) ->
     let mut marks = preset.map(|preset| roof(preset, plot)).unwrap_or_default();
     for point in points {
         marks.extend(point.baseline.map(|(x, y)| {
-            let title = format!("Baseline: {}: {} FLOP per byte, {} TFLOP/s", point.row.text("kernel_name"), x, y);
+            let title = format!("Baseline: {}: {} FLOP per byte, {} TFLOP/s", full_name(point), x, y);
             Mark::new(Shape::Dot(RADIUS), vec![(x, y)], "dash-hollow", &title)
         }));
     }
@@ -86,7 +93,7 @@ fn marks(view: &View, points: &[Point], preset: Option<&Preset>, plot: &Plot) ->
         let class = format!("dash-dot {}", palette::class(point.category));
         let position = vec![(point.flop_per_byte, point.tflops)];
         let mut mark = Mark::new(Shape::Dot(RADIUS), position, &class, &tooltip(point));
-        mark.node.attrs.push(("data-kernel", point.row.text("kernel_name").to_owned()));
+        mark.node.attrs.push(("data-kernel", point.kernel.to_owned()));
         marks.push(mark);
     }
     let mut used_heights = Vec::new();
@@ -138,12 +145,27 @@ fn tooltip(point: &Point) -> String {
         Some((Limit::Arithmetic, share)) => format!("; {share:.1} % of the peak"),
         None => String::new(),
     };
+    if point.op.is_some() {
+        return format!(
+            "{} {}: {} FLOP per byte, {} TFLOP/s, {} ms in {}{limit}",
+            full_name(point),
+            row.text("dtype"),
+            measure(point.flop_per_byte),
+            measure(point.tflops),
+            exact(row, "total_ms"),
+            counted(&exact(row, "count"), "op", "ops"),
+        );
+    }
     format!(
         "{}: {} FLOP per byte, {} TFLOP/s, {} ms in {}{limit}",
-        row.text("kernel_name"),
+        point.kernel,
         exact(row, "arithmetic_intensity"),
         exact(row, "achieved_tflops"),
         exact(row, "total_time_ms"),
         counted(&exact(row, "call_count"), "launch", "launches"),
     )
+}
+
+fn full_name<'a>(point: &'a Point) -> &'a str {
+    point.op.as_deref().unwrap_or(point.kernel)
 }
