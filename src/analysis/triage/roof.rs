@@ -121,7 +121,7 @@ fn reached(work: &Work, preset: &Preset) -> Option<String> {
 /// The preset of all devices of the triage.
 fn preset(view: &View) -> Option<&'static Preset> {
     let devices = view.trace.devices.iter().filter(|device| view.options.selects(&device.id));
-    preset_of_devices(devices.map(|device| device.name.as_str()))
+    preset_of_devices(devices)
 }
 
 fn how_to_measure(view: &View, row: &KernelRow, vendor: Option<Vendor>, has_shapes: bool) -> String {
