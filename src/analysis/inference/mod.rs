@@ -11,10 +11,13 @@
 //! - `stage_layers`: the kinds of layers of a stage, and the time of each role; [`layers`]: their sections.
 //! - [`unsuited_kernels`]: kernels that do not fit the GPU or the work; `unfused_attention`: attention in separate kernels.
 //! - `op_model`: operations and bytes of a framework op; `op_work`: the kernels of each op; [`op_costs`]: their section.
+//! - [`model_config`]: the dimensions and weights of a model from its config.json.
+//! - [`floor`]: the least time of a step on its hardware; `step_floor`: its section.
 //!
 //! All of them read [`passes::Passes`], which [`super::context::Context`] computes once: one pass over the ops. Layers are
 //! folded from a bounded number of ops per stage, so windows of large traces stay fast.
 
+pub mod floor;
 mod fold;
 mod folded_pass;
 pub mod graph_coverage;
@@ -24,7 +27,10 @@ pub mod layers;
 pub(crate) mod op_costs;
 pub(crate) mod op_model;
 pub(crate) mod op_work;
+pub mod model_config;
+mod model_layers;
 pub(crate) mod passes;
+mod quantization;
 mod role_times;
 pub mod speculation;
 mod stage_by_kernels;
