@@ -24,6 +24,9 @@ use crate::analysis::context::Reused;
 use crate::analysis::host::drains::costly_drains;
 use crate::analysis::host::late_gaps::late_intervals;
 use crate::analysis::index::WindowSegments;
+use crate::analysis::inference::floor::Parallel;
+use crate::analysis::inference::model_config::{ModelConfig, looks_like_model_config};
+use crate::analysis::inference::step_floor::ServedModel;
 use crate::analysis::kernels;
 use crate::analysis::kernels::one_kernel::{OneKernel, Sharing};
 use crate::analysis::pivot::cells;
@@ -63,6 +66,8 @@ pub enum Opened {
     Rules(String),
     /// A phase map, as text.
     Phases(String),
+    /// The config.json of a model, as text.
+    ModelConfig(String),
     /// The arguments of the server that wrote the traces in the same folder, as text.
     Server(String),
 }
@@ -70,11 +75,11 @@ pub enum Opened {
 /// The name of the file with the server arguments that SGLang writes into the folder of its traces.
 pub const SERVER_ARGS: &str = "server_args.json";
 
-/// Detects whether a document is a report, a rule file, a phase map or server arguments.
+/// Detects whether a document is a report, a rule file, a phase map, the config of a model or server arguments.
 ///
 /// # Errors
-/// The document is none of these, a report of another version or without runs, or a phase map with an invalid
-/// pattern.
+/// The document is none of these, a report of another version or without runs, a phase map with an invalid
+/// pattern, or the config of a model that is not supported.
 pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     match imported {
         Imported::Trace(trace) => Ok(Opened::Trace(trace)),
@@ -85,6 +90,9 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
             report => Ok(Opened::Report(report)),
         },
         Imported::Document(text) if label.ends_with(SERVER_ARGS) => Ok(Opened::Server(text)),
+        Imported::Document(text) if looks_like_model_config(&text) => {
+            ModelConfig::parse(label, &text).map(|_| Opened::ModelConfig(text))
+        }
         Imported::Document(text) if looks_like_rules(&text) => Ok(Opened::Rules(text)),
         Imported::Document(text) if looks_like_phase_map(&text) => {
             PhaseMap::parse(label, &text).map(|_| Opened::Phases(text))
@@ -96,7 +104,7 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
         Imported::Document(_) => Err(Error::refused(
             label,
             "JSON, but no trace: it has no `traceEvents`, and it is neither a report of gpuprism or nsys-llm-explainer, nor a rule \
-             file, nor a phase map",
+             file, nor a phase map, nor the config.json of a model",
         )),
     }
 }
@@ -109,7 +117,7 @@ pub fn translate(label: &str, text: &str) -> Result<Report> {
     Ok(Report::new(vec![foreign::read(label, text)?]))
 }
 
-/// A file that the user added: rules, a phase map, server arguments or a log.
+/// A file that the user added: rules, a phase map, the config of a model, server arguments or a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserFile {
     /// The name of the file, for error messages.
@@ -141,12 +149,59 @@ pub struct Choices {
     pub without_sections: bool,
     /// The user's phases: a JSON object of phase name to patterns.
     pub phase_map: Option<UserFile>,
+    /// The model that the traced server runs.
+    pub model_config: ModelChoice,
     /// The time range to analyse, in the format of [`window()`]; `None` for the whole trace.
     pub window: Option<String>,
 }
 from_json!(strict Choices {
-    ; attribution, merge_devices, engine, model, wall_seconds, rules, kernel_limit, without_sections, phase_map, window
+    ; attribution, merge_devices, engine, model, wall_seconds, rules, kernel_limit, without_sections, phase_map,
+    model_config, window
 });
+
+/// What the user says about the model that the traced server runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ModelChoice {
+    /// Its config.json.
+    pub config: Option<UserFile>,
+    /// The weights that one GPU reads in a step, in GB as decimal text.
+    pub weights_gb: Option<String>,
+    /// GPUs that share each matrix.
+    pub tp: Option<u64>,
+    /// GPUs that share the experts.
+    pub ep: Option<u64>,
+    /// GPUs that share the layers.
+    pub pp: Option<u64>,
+    /// Groups of GPUs with requests of their own.
+    pub dp: Option<u64>,
+}
+from_json!(strict ModelChoice { ; config, weights_gb, tp, ep, pp, dp });
+
+/// Reads what the user says about the model.
+///
+/// # Errors
+/// The config is not that of a supported model, the size of the weights is not a positive number, or a number of GPUs is zero.
+pub fn served_model(choice: &ModelChoice) -> Result<ServedModel> {
+    let ModelChoice { config, weights_gb, tp, ep, pp, dp } = choice;
+    let numbers = [tp, ep, pp, dp];
+    if numbers.iter().any(|number| **number == Some(0)) {
+        return Err(Error::usage("--tp, --ep, --pp, --dp", "0 GPUs cannot share a model: give 1 or more"));
+    }
+    let or_one = |number: &Option<u64>| number.unwrap_or(1);
+    let parallel = Parallel { tp: or_one(tp), ep: or_one(ep), pp: or_one(pp), dp: or_one(dp) };
+    Ok(ServedModel {
+        config: config.as_ref().map(|file| ModelConfig::parse(&file.file, &file.text)).transpose()?,
+        weights_gb: weights_gb.as_deref().map(positive_gb).transpose()?,
+        parallel: numbers.iter().any(|number| number.is_some()).then_some(parallel),
+    })
+}
+
+fn positive_gb(text: &str) -> Result<f64> {
+    let found = text.trim().parse::<f64>().ok().filter(|gb| *gb > 0.0 && *gb < 1e6);
+    found.ok_or_else(|| {
+        Error::usage(format!("--weights-gb {text}"), "not a size in GB (10^9 bytes): write for example 35.3")
+    })
+}
 
 /// The built-in rules and those of `files`, with a notice for each rule that is defined twice.
 ///
@@ -320,6 +375,7 @@ fn options(trace: &Trace, choices: &Choices) -> Result<analysis::Options> {
         kernel_limit: choices.kernel_limit,
         without_sections: choices.without_sections,
         phase_map: choices.phase_map.as_ref().map(|map| PhaseMap::parse(&map.file, &map.text)).transpose()?,
+        model: served_model(&choices.model_config)?,
     })
 }
 

@@ -14,6 +14,7 @@ use super::inference::kernel_roles::NameRoles;
 use super::inference::op_work::OpWork;
 use super::inference::passes::Passes;
 use super::inference::stage_layers::{StageLayers, stage_layers};
+use super::inference::step_floor::ServedModel;
 use super::kernels::durations::KernelDurations;
 use super::kernels::groups::Groups;
 use super::kernels::kernel_sums::KernelSums;
@@ -41,6 +42,8 @@ pub struct Context<'a> {
     pub kernel_limit: usize,
     /// The user's phase map.
     pub phase_map: Option<&'a PhaseMap>,
+    /// What the user says about the model.
+    pub model: Option<&'a ServedModel>,
     reused: Reused<'a>,
     groups: OnceCell<Groups>,
     details: OnceCell<OpDetails>,
@@ -93,6 +96,7 @@ impl<'a> Context<'a> {
             classified: ClassifiedTrace::new(trace),
             kernel_limit,
             phase_map: None,
+            model: None,
             reused,
             groups: OnceCell::new(),
             details: OnceCell::new(),
@@ -117,6 +121,11 @@ impl<'a> Context<'a> {
     /// Sets the user's phase map.
     pub fn with_phase_map(self, phase_map: Option<&'a PhaseMap>) -> Self {
         Self { phase_map, ..self }
+    }
+
+    /// Sets what the user says about the model.
+    pub fn with_model(self, model: &'a ServedModel) -> Self {
+        Self { model: Some(model), ..self }
     }
 
     /// A section that the trace cannot fill, with the command that captures the data it lacks.

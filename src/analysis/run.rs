@@ -10,6 +10,7 @@ use super::time::attribution::{OwnedTime, share_out_merged, unions};
 use super::time::busy::busy_on_any_device;
 use super::verdict::verdict;
 use super::{key_figures, notices};
+use crate::analysis::inference::step_floor::ServedModel;
 use crate::analysis::kernels::groups::{Group, Groups};
 use crate::analysis::section::Sections;
 use crate::analysis::sections::explain;
@@ -35,6 +36,8 @@ pub struct Options {
     pub without_sections: bool,
     /// The user's phase map.
     pub phase_map: Option<PhaseMap>,
+    /// What the user says about the model that the traced server runs.
+    pub model: ServedModel,
 }
 
 /// Analyzes one trace completely.
@@ -108,7 +111,7 @@ pub fn first_results(
 pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, reused: Reused) {
     if !options.without_sections {
         let context = Context::with_reused(trace, options.kernel_limit.unwrap_or(30), reused);
-        let context = context.with_phase_map(options.phase_map.as_ref());
+        let context = context.with_phase_map(options.phase_map.as_ref()).with_model(&options.model);
         run.sections = explain(&context);
         withhold_shares(run, &context);
     }

@@ -3,7 +3,7 @@
 use super::{files, nsys, print, redacted};
 use crate::analysis::results::Attribution;
 use crate::report::{self, Report, csv, html_page, is_known_table, known_tables, markdown, terminal};
-use crate::session::{self, Choices, Opened};
+use crate::session::{self, Choices, ModelChoice, Opened};
 use crate::{Error, Result};
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -77,6 +77,42 @@ pub(super) struct ChoiceArgs {
     /// regex after `re:`.
     #[arg(long, value_name = "FILE")]
     phase_map: Option<PathBuf>,
+    #[command(flatten)]
+    model_config: ModelArgs,
+}
+
+/// What the model of the traced server is, for the floor of its steps.
+#[derive(Debug, clap::Args)]
+pub(super) struct ModelArgs {
+    /// The config.json of the model, for the floor of a step: the least time that its GPU needs.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The weights that one GPU reads in a step, in GB (10^9 bytes), instead of those that follow from the config.
+    #[arg(long, value_name = "N")]
+    weights_gb: Option<String>,
+    /// Tensor parallelism: GPUs that share each matrix of the model.
+    #[arg(long, value_name = "N")]
+    tp: Option<u64>,
+    /// Expert parallelism: GPUs that share the experts.
+    #[arg(long, value_name = "N")]
+    ep: Option<u64>,
+    /// Pipeline parallelism: GPUs that share the layers.
+    #[arg(long, value_name = "N")]
+    pp: Option<u64>,
+    /// Data parallelism: groups of GPUs with requests of their own, whose tokens meet in the experts.
+    #[arg(long, value_name = "N")]
+    dp: Option<u64>,
+}
+
+impl ModelArgs {
+    /// The model from the flags. Checks it before any trace is read.
+    pub(super) fn choice(&self) -> Result<ModelChoice> {
+        let &Self { tp, ep, pp, dp, .. } = self;
+        let config = self.config.as_ref().map(|path| files::read_text(path)).transpose()?;
+        let choice = ModelChoice { config, weights_gb: self.weights_gb.clone(), tp, ep, pp, dp };
+        session::served_model(&choice)?;
+        Ok(choice)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -131,6 +167,7 @@ pub(super) fn choices(args: &ChoiceArgs) -> Result<Choices> {
         kernel_limit: None,
         without_sections: false,
         phase_map: args.phase_map.as_ref().map(|path| files::read_text(path)).transpose()?,
+        model_config: args.model_config.choice()?,
     };
     let (book, _) = session::rule_book(&choices.rules)?;
     session::pick_rules(&book, &choices)?;
@@ -175,6 +212,10 @@ fn report(args: &Args) -> Result<Report> {
             }
             Opened::Server(_) => {
                 return Err(Error::refused(files::label(path), "server arguments, not a trace"));
+            }
+            Opened::ModelConfig(_) => {
+                let why = "the config of a model, not a trace: use `--config` for it";
+                return Err(Error::refused(files::label(path), why));
             }
             Opened::Phases(_) => {
                 return Err(Error::refused(files::label(path), "a phase map, not a trace: use `--phase-map` for it"));

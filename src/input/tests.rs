@@ -118,6 +118,21 @@ fn functions_that_run_a_step_are_read_with_and_without_other_code() {
 }
 
 #[test]
+fn gpus_of_one_kind_are_known_although_rocm_numbers_them_differently() {
+    let name = |entries: &str| {
+        let op = kernel("k").replace(r#""device": 0"#, r#""device": 9"#);
+        let text = format!(r#"{{"deviceProperties": [{entries}], "traceEvents": [{op}]}}"#);
+        trace(&text).devices[0].name.clone()
+    };
+    let mi300 = |id: u32| format!(r#"{{"id": {id}, "name": "AMD Instinct MI300X", "warpSize": 64}}"#);
+    let other = r#"{"id": 1, "name": "AMD Instinct MI210", "warpSize": 64}"#;
+    assert_eq!(name(&mi300(0)), "AMD Instinct MI300X");
+    assert_eq!(name(&format!("{}, {}", mi300(0), mi300(1))), "AMD Instinct MI300X");
+    assert_eq!(name(&format!("{}, {other}", mi300(0))), "", "of two kinds, either is possible");
+    assert_eq!(name(r#"{"id": 0, "name": "NVIDIA H100", "warpSize": 32}"#), "", "CUDA uses one numbering");
+}
+
+#[test]
 fn events_may_have_their_keys_in_any_order() {
     let plain = r#""ph": "X", "cat": "kernel", "name": "k", "pid": 3, "tid": 7, "ts": 10.5, "dur": 2.25"#;
     let args = r#""args": {"a": {"device": 9}, "device": 1, "b": [{"device": 8}], "stream": 20}"#;

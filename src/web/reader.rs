@@ -134,6 +134,7 @@ impl Imported {
             Opened::Foreign(_) => "foreign",
             Opened::Rules(_) => "rules",
             Opened::Phases(_) => "phases",
+            Opened::ModelConfig(_) => "model",
             Opened::Server(_) => "server",
         }
         .to_owned()
@@ -166,7 +167,11 @@ impl Imported {
         match &self.opened {
             Opened::Trace(_) => String::new(),
             Opened::Report(report) => report.compact(),
-            Opened::Foreign(text) | Opened::Rules(text) | Opened::Phases(text) | Opened::Server(text) => text.clone(),
+            Opened::Foreign(text)
+            | Opened::Rules(text)
+            | Opened::Phases(text)
+            | Opened::ModelConfig(text)
+            | Opened::Server(text) => text.clone(),
         }
     }
 }

@@ -8,11 +8,11 @@
 //! true traffic is larger.
 
 use super::model_config::{ModelConfig, Weights};
-use super::quantization::Compute;
+use super::quantization::{Compute, HALF_BITS};
 use crate::analysis::dashboard::Preset;
 
 /// The router and the LM head are not quantised.
-const HALF_BYTES: f64 = 2.0;
+const HALF_BYTES: f64 = HALF_BITS / 8.0;
 
 /// How a model is divided over GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +59,10 @@ pub(crate) struct Demand {
     pub(crate) experts: [Option<f64>; 2],
     /// Bytes of the KV cache; `None` if the context is unknown.
     pub(crate) kv: Option<f64>,
-    /// FLOPs of products with weights; `None` if the number of tokens is unknown.
-    pub(crate) weight_flop: Option<f64>,
+    /// FLOPs of products with weights of 16 bits; `None` if the number of tokens is unknown.
+    pub(crate) half_flop: Option<f64>,
+    /// FLOPs of products with narrower weights.
+    pub(crate) narrow_flop: Option<f64>,
     /// FLOPs of attention; `None` if the context is unknown.
     pub(crate) attention_flop: Option<f64>,
 }
@@ -104,12 +106,14 @@ impl Demand {
             Some(shares.layers * per_pair * (config.layers.full * tokens + config.layers.sliding * in_window))
         };
         let kv_parts = config.attention.kv_parts().min(parallel.tp.max(1) as f64);
+        let flop = weight_flop(config, &weights, &shares, load, parallel);
         Self {
             least_weights: bytes(experts[0]),
             uniform_weights: bytes(experts[1]),
             experts,
             kv: context(config.kv_bytes_per_token_and_layer() / kv_parts, load.context, load.sequences),
-            weight_flop: weight_flop(config, &weights, &shares, load, parallel),
+            half_flop: flop.map(|[half, _]| half),
+            narrow_flop: flop.map(|[_, narrow]| narrow),
             attention_flop: context(config.attention.flop_per_pair() * shares.matrix, load.pairs, load.tokens),
         }
     }
@@ -133,41 +137,54 @@ fn weight_bytes(config: &ModelConfig, weights: &Weights, shares: &Shares, expert
     Some(shares.layers * layers + shares.lm_head * weights.lm_head * HALF_BYTES)
 }
 
+/// FLOPs of products with weights of 16 bits, and with narrower ones.
 fn weight_flop(
     config: &ModelConfig,
     weights: &Weights,
     shares: &Shares,
     load: Load,
     parallel: Parallel,
-) -> Option<f64> {
+) -> Option<[f64; 2]> {
     let tokens = load.tokens?;
+    let quantization = &config.quantization;
     let per_token = config.experts.map_or(0.0, |experts| experts.per_token * weights.one_expert * config.layers.moe);
-    let of_experts = shares.experts * parallel.dp.max(1) as f64 * per_token;
-    let layers = shares.matrix * (weights.attention + weights.dense_mlp + weights.shared_experts) + of_experts;
-    let lm_head = shares.lm_head * weights.lm_head * load.logit_tokens.unwrap_or(0.0);
-    Some(2.0 * (tokens * shares.layers * layers + lm_head))
+    let mut flop = [0.0; 2];
+    let mut add = |bits: Option<f64>, weights: f64, tokens: f64| {
+        let [half, narrow] = &mut flop;
+        *if bits.is_some_and(|bits| bits < HALF_BITS) { narrow } else { half } += 2.0 * tokens * weights;
+    };
+    let mlp = weights.dense_mlp + weights.shared_experts;
+    let matrix = shares.layers * shares.matrix;
+    add(quantization.attention_bits, matrix * weights.attention, tokens);
+    add(quantization.mlp_bits, matrix * mlp, tokens);
+    add(quantization.expert_bits, shares.layers * shares.experts * per_token, tokens * parallel.dp.max(1) as f64);
+    add(None, shares.lm_head * weights.lm_head, load.logit_tokens.unwrap_or(0.0));
+    Some(flop)
 }
 
 /// The limits of one GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Roof {
     pub(crate) memory_tb_per_s: f64,
-    pub(crate) peak_tflops: f64,
+    /// Peak of products of 16 bits.
+    pub(crate) half_tflops: f64,
+    /// Peak of products with narrower weights.
+    pub(crate) narrow_tflops: f64,
 }
 
 impl Roof {
-    /// The limits of a GPU for the fastest data type that the weights allow. An upper limit where the GPU's figure for it is
-    /// not known.
+    /// The limits of a GPU, with the fastest data type that narrow weights allow. An upper limit where the figure of the GPU for
+    /// it is not known.
     pub(crate) fn of(preset: &Preset, compute: Compute) -> Self {
         let half = preset.peak_tflops;
-        let peak_tflops = match compute {
+        let narrow_tflops = match compute {
             Compute::Half => half,
             Compute::Fp8 => preset.fp8_tflops.unwrap_or(half),
             // INT8 is twice as fast as FP16 also on GPUs without FP8.
             Compute::Int8 => preset.fp8_tflops.unwrap_or(2.0 * half),
             Compute::Fp4 => preset.fp4_tflops.or(preset.fp8_tflops).unwrap_or(half),
         };
-        Self { memory_tb_per_s: preset.memory_tb_per_s, peak_tflops }
+        Self { memory_tb_per_s: preset.memory_tb_per_s, half_tflops: half, narrow_tflops }
     }
 
     /// The least time to read these bytes.
@@ -175,9 +192,13 @@ impl Roof {
         bytes / self.memory_tb_per_s / 1e9
     }
 
-    /// The least time for these FLOPs.
-    pub(crate) fn compute_ms(&self, flop: f64) -> f64 {
-        flop / self.peak_tflops / 1e9
+    /// The least time for the FLOPs that are known.
+    pub(crate) fn compute_ms(&self, demand: &Demand, kv_bits: f64) -> Option<f64> {
+        let attention_tflops =
+            if kv_bits < HALF_BITS { self.narrow_tflops.max(self.half_tflops) } else { self.half_tflops };
+        let attention = demand.attention_flop.unwrap_or(0.0) / attention_tflops;
+        let weights = demand.half_flop? / self.half_tflops + demand.narrow_flop? / self.narrow_tflops;
+        Some((weights + attention) / 1e9)
     }
 }
 
@@ -247,11 +268,13 @@ mod tests {
             let count = |key: &str| options[key].as_u64().unwrap_or(1);
             let parallel = Parallel { tp: count("tp"), ep: count("ep"), pp: 1, dp: count("dp") };
             let (batch, context) = (case["batch"].as_f64(), case["sk"].as_f64());
-            let load = Load { tokens: batch, sequences: batch, logit_tokens: batch, context, pairs: context };
+            // The program does not count the FLOPs of attention.
+            let load = Load { tokens: batch, sequences: batch, logit_tokens: batch, context, pairs: None };
             let demand = Demand::of(&config, load, parallel);
             let roof = Roof {
                 memory_tb_per_s: case["bandwidth_tb_per_s"].as_f64().unwrap(),
-                peak_tflops: case["peak_tflops"].as_f64().unwrap(),
+                half_tflops: case["peak_tflops"].as_f64().unwrap(),
+                narrow_tflops: case["peak_tflops"].as_f64().unwrap(),
             };
             let bands = [
                 ("least", demand.least_weights, demand.experts[0]),
@@ -266,7 +289,7 @@ mod tests {
                     ("weights_gb", weights / 1e9),
                     ("kv_gb", kv / 1e9),
                     ("bytes_ms", roof.read_ms(weights + kv)),
-                    ("flop_ms", roof.compute_ms(demand.weight_flop.unwrap())),
+                    ("flop_ms", roof.compute_ms(&demand, 16.0).unwrap()),
                 ] {
                     let theirs = expected[key].as_f64().unwrap();
                     let rounding = if key == "unique_experts" { 0.005 } else { 0.000_05 };
@@ -316,12 +339,24 @@ mod tests {
     }
 
     #[test]
+    fn narrow_weights_compute_at_their_own_peak_and_the_rest_at_that_of_16_bits() {
+        let load = Load { tokens: Some(3.0), logit_tokens: Some(2.0), pairs: Some(50.0), ..Load::default() };
+        let demand =
+            Demand::of(&small(r#", "quantization_config": {"quant_method": "fp8"}"#), load, Parallel::default());
+        // Two FLOPs a weight and token; four a pair, head and value of a head, in four layers.
+        assert_eq!((demand.narrow_flop, demand.half_flop), (Some(2.0 * 3.0 * 4.0 * 496.0), Some(2.0 * 2.0 * 800.0)));
+        assert_eq!(demand.attention_flop, Some(4.0 * 4.0 * 2.0 * 4.0 * 50.0));
+        let roof = Roof { memory_tb_per_s: 1.0, half_tflops: 1e-9, narrow_tflops: 2e-9 };
+        assert_eq!(roof.compute_ms(&demand, 16.0), Some(11_904.0 / 2.0 + 3_200.0 + 6_400.0));
+    }
+
+    #[test]
     fn what_is_unknown_of_a_step_stays_unknown() {
         let experts = r#", "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 4"#;
         let demand = Demand::of(&small(experts), Load::default(), Parallel::default());
         assert!(demand.least_weights.is_some());
         assert_eq!(
-            (demand.uniform_weights, demand.kv, demand.weight_flop, demand.attention_flop),
+            (demand.uniform_weights, demand.kv, demand.half_flop, demand.attention_flop),
             (None, None, None, None)
         );
         let unknown = Demand::of(

@@ -35,6 +35,7 @@ mod role_times;
 pub mod speculation;
 mod stage_by_kernels;
 pub(crate) mod stage_layers;
+pub mod step_floor;
 mod unfused_attention;
 pub mod unsuited_kernels;
 mod usual_order;

@@ -9,7 +9,8 @@ use std::sync::OnceLock;
 /// `patterns/model_config.json`.
 pub(super) const CATALOG_TEXT: &str = include_str!("../../../patterns/model_config.json");
 
-const HALF_BITS: f64 = 16.0;
+/// Bits of a weight that is not quantised.
+pub(super) const HALF_BITS: f64 = 16.0;
 
 /// Bits of weights and KV cache. Router, LM head and embedding have 16 bits, as all servers keep them.
 #[derive(Debug, Clone, PartialEq)]

@@ -240,6 +240,7 @@ impl<'a> Batch<'a> {
             Opened::Report(_) => refused("an earlier report, not a trace: use `gpuprism report` for it"),
             Opened::Rules(_) => refused("a rule file, not a trace"),
             Opened::Phases(_) => refused("a phase map, not a trace"),
+            Opened::ModelConfig(_) => refused("the config of a model, not a trace"),
             Opened::Server(_) => refused("server arguments, not a trace: use `--server-args` for it"),
         }
     }

@@ -34,8 +34,8 @@ mod tensors;
 use super::Detail;
 use crate::json::Json;
 use crate::trace::{
-    CODE_IS_BUILT, Collective, DeviceId, DeviceProperties, Format, GpuOp, Job, NameId, Names, Ns, OpKind, ProblemKind,
-    ProcessGroup, ProcessId, Span, ThreadId, Trace, TraceBuilder, is_plausible,
+    CODE_IS_BUILT, Collective, Device, DeviceId, DeviceProperties, Format, GpuOp, Job, NameId, Names, Ns, OpKind,
+    ProblemKind, ProcessGroup, ProcessId, Span, ThreadId, Trace, TraceBuilder, is_plausible,
 };
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Cursor, Step, Value, unescape};
@@ -135,6 +135,27 @@ impl DeviceEntry {
             multiprocessors: self.num_sms,
             memory_bytes: self.total_global_mem,
         }
+    }
+}
+
+/// Sets the names and figures of the devices. A program that sees one of several GPUs lists it as 0, and ROCm numbers the GPUs
+/// of ops after the CPUs, so that no number may agree with an entry; then the entries count if all GPUs are of one kind.
+fn name_devices(devices: &mut [Device], entries: &[DeviceEntry]) {
+    const AMD_WARP: u32 = 64;
+    let number = |device: &Device| device.id.rsplit(' ').next().and_then(|number| number.parse::<i64>().ok());
+    let with_number = |device: &Device| {
+        let number = number(device)?;
+        entries.iter().rfind(|entry| entry.id.as_i64() == Some(number))
+    };
+    let kind = |entry: &DeviceEntry| (entry.name.clone(), entry.properties(), entry.warp_size);
+    let is_only = devices.len() == 1 && entries.len() == 1;
+    let first = entries.first().filter(|first| is_only || first.warp_size == Some(AMD_WARP));
+    let common = first.filter(|first| entries.iter().all(|entry| kind(entry) == kind(first)));
+    let agree = devices.iter().any(|device| with_number(device).is_some());
+    for device in devices {
+        let entry = with_number(device).or(common.filter(|_| !agree && number(device).is_some()));
+        device.name = entry.map(|entry| entry.name.clone()).unwrap_or_default();
+        device.properties = entry.map(DeviceEntry::properties).unwrap_or_default();
     }
 }
 
@@ -552,15 +573,7 @@ impl TorchReader {
     }
 
     pub(super) fn finish(mut self) -> Trace {
-        // An op's device is the number in the machine, but a program that sees one GPU lists it as 0.
-        let is_only = self.device_entries.len() == 1 && self.builder.trace.devices.len() == 1;
-        for device in &mut self.builder.trace.devices {
-            let number = device.id.rsplit(' ').next().and_then(|number| number.parse().ok());
-            let is_same = |entry: &&DeviceEntry| is_only || number.is_some() && entry.id.as_i64() == number;
-            let entry = self.device_entries.iter().rfind(is_same);
-            device.name = entry.map(|entry| entry.name.clone()).unwrap_or_default();
-            device.properties = entry.map(DeviceEntry::properties).unwrap_or_default();
-        }
+        name_devices(&mut self.builder.trace.devices, &self.device_entries);
         self.builder.trace.blocking_sites = Arc::new(self.found_sites());
         self.builder.trace.shaped_ops = Arc::new(std::mem::take(&mut self.shapes).finish(&mut self.threads));
         self.builder.trace.late_code = Arc::new(std::mem::take(&mut self.late_code).finish());

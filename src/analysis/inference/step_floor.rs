@@ -1,0 +1,313 @@
+//! The floor of the steps of each stage: the least time that the GPU needs for the step with the median busy time, next to
+//! that time. From the measured steps, the model (config.json or the size of its weights) and the peaks of the GPU; no pass
+//! over the ops.
+//!
+//! If a step was faster than its floor, an assumption is wrong. Then the row says which could be, and has no floor.
+
+use super::floor::{Demand, Load, Parallel, Roof};
+use super::model_config::ModelConfig;
+use super::quantization::{Compute, HALF_BITS};
+use crate::analysis::context::Context;
+use crate::analysis::dashboard::{Preset, preset_of_devices};
+use crate::analysis::section::{Section, Value};
+use crate::analysis::structure::measured_steps::MeasuredStep;
+use crate::analysis::structure::stages::{Form, Stage, StepInfo, representative};
+use crate::analysis::structure::steps::{evidence, missing};
+use crate::digits::grouped;
+use crate::ordering;
+
+const TITLE: &str = "Floor of the steps";
+const COLUMNS: [&str; 13] = [
+    "stage",
+    "floor_ms",
+    "floor_uniform_ms",
+    "measured_ms",
+    "mbu_pct",
+    "mbu_uniform_pct",
+    "mfu_pct",
+    "ms_per_token",
+    "bound_by",
+    "weights_gb",
+    "kv_gb",
+    "basis",
+    "confidence",
+];
+const NO_MODEL: &str = "The floor of a step needs the model: its config.json (--config, or opened on the page together with the \
+     trace), or the weights that one GPU reads in a step (--weights-gb).";
+const MANY_GPUS: &str = "The trace shows several GPUs or ranks, and how they share the model is not known: give --tp, --ep, --pp \
+     and --dp.";
+/// The stages whose work follows from the model. Draft steps run another model.
+const STAGES: [Stage; 4] = [Stage::Prefill, Stage::Decode, Stage::Mixed, Stage::Verify];
+
+/// What the user says about the model that the traced server runs.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ServedModel {
+    /// Its dimensions.
+    pub config: Option<ModelConfig>,
+    /// The weights that one GPU reads in a step, in GB, instead of those that follow from the dimensions.
+    pub weights_gb: Option<f64>,
+    /// How it is divided over GPUs; `None` if not given.
+    pub parallel: Option<Parallel>,
+}
+
+/// One row per stage.
+pub(crate) fn step_floor(context: &Context) -> Section {
+    if context.measured_steps().steps.is_empty() {
+        return missing(context, TITLE, &COLUMNS);
+    }
+    let Some(model) = context.model.filter(|model| model.config.is_some() || model.weights_gb.is_some()) else {
+        return Section::missing(TITLE, &COLUMNS, NO_MODEL, "");
+    };
+    let Some(preset) = preset_of_devices(context.trace.devices.iter()) else {
+        let why =
+            "The memory bandwidth is not known, because the trace names no known GPU, several kinds, or a part of one.";
+        return Section::missing(TITLE, &COLUMNS, why, "");
+    };
+    let source = "the measured steps, the model, and the data sheet of the GPU";
+    let mut section = Section::new(TITLE, source, &COLUMNS)
+        .limit(
+            "The row is about the step with the median busy time. The floor is the larger of two times: to read the weights and \
+             the KV cache once at the full memory bandwidth, and to compute their products at the full rate. Activations, norms \
+             and writes are not counted.",
+        )
+        .limit(
+            "MBU and MFU are the parts of the measured busy time that reading and computing need at least. Of a mixture of \
+             experts, the floor reads the experts of one token; the uniform one those of uniform independent routing. Real \
+             routing is between the two.",
+        );
+    if let Some(config) = &model.config {
+        section.figure("weights_in_all", config.weights().total());
+        section.figure("kv_gb_per_1000_tokens", config.kv_gb_per_1000_tokens(model.parallel.unwrap_or_default()));
+    }
+    let stages = Stages::of(context, model, preset);
+    for stage in STAGES {
+        if let Some(row) = stages.row(stage, &context.measured_steps().steps) {
+            section.row(row);
+        }
+    }
+    if section.rows.is_empty() {
+        let why = "What the steps compute is not known: none is marked as prefill, decode, mixed or verify.";
+        return Section::missing(TITLE, &COLUMNS, why, "");
+    }
+    section
+}
+
+/// What all rows have in common.
+struct Stages<'a> {
+    model: &'a ServedModel,
+    preset: &'a Preset,
+    roof: Roof,
+    parallel: Parallel,
+    /// How the model is divided, as words; `None` if it is not known.
+    division: Option<String>,
+    is_one_rank: bool,
+}
+
+/// The work of one step, and the least times for it.
+#[derive(Debug, Clone, Copy, Default)]
+struct StepFloor {
+    load: Load,
+    weights_bytes: Option<f64>,
+    kv_bytes: Option<f64>,
+    read_ms: Option<f64>,
+    uniform_read_ms: Option<f64>,
+    compute_ms: Option<f64>,
+}
+
+impl StepFloor {
+    fn least_ms(&self) -> Option<f64> {
+        larger(self.read_ms, self.compute_ms)
+    }
+
+    fn uniform_ms(&self) -> Option<f64> {
+        larger(self.uniform_read_ms, self.compute_ms)
+    }
+}
+
+/// The larger of the time to read and the time to compute, if that is known.
+fn larger(read_ms: Option<f64>, compute_ms: Option<f64>) -> Option<f64> {
+    read_ms.map(|read| compute_ms.map_or(read, |compute| compute.max(read)))
+}
+
+impl<'a> Stages<'a> {
+    fn of(context: &Context, model: &'a ServedModel, preset: &'a Preset) -> Self {
+        let trace = context.trace;
+        let ranks = trace.job.as_ref().map(|job| job.world_size);
+        let has_many =
+            ranks.is_some_and(|ranks| ranks > 1) || trace.devices.len() > 1 || context.collectives().is_some();
+        let Parallel { tp, ep, pp, dp } = model.parallel.unwrap_or_default();
+        let division = match (model.parallel, ranks) {
+            (Some(_), _) => Some(format!("TP {tp}, EP {ep}, PP {pp}, DP {dp}")),
+            (None, _) if has_many => None,
+            (None, Some(_)) => Some("one rank".to_owned()),
+            (None, None) => Some("one GPU assumed".to_owned()),
+        };
+        let compute = model.config.as_ref().map_or(Compute::Half, |config| config.quantization.compute);
+        Self {
+            model,
+            preset,
+            roof: Roof::of(preset, compute),
+            parallel: model.parallel.unwrap_or_default(),
+            division,
+            is_one_rank: model.parallel.is_some() || ranks == Some(1) && !has_many,
+        }
+    }
+
+    /// The values of a stage; `None` without steps.
+    fn row(&self, stage: Stage, steps: &[MeasuredStep]) -> Option<[Value; COLUMNS.len()]> {
+        let is_of_stage = |step: &&MeasuredStep| step.step.info.stage == stage && step.step.device.is_some();
+        let of_stage: Vec<MeasuredStep> = steps.iter().filter(is_of_stage).copied().collect();
+        let mut counted: Vec<&MeasuredStep> = representative(&of_stage, |step| step.reaches_next).collect();
+        ordering::sort_by_key(&mut counted, |step| step.busy);
+        let median = counted.get(counted.len().checked_sub(1)? / 2)?;
+        let info = &median.step.info;
+        let measured_ms = median.busy.0 as f64 / 1e6;
+        let floor = self.floor(info);
+        let too_fast = counted.iter().find_map(|step| {
+            let (floor_ms, busy_ms) = (self.floor(&step.step.info).least_ms()?, step.busy.0 as f64 / 1e6);
+            (floor_ms > busy_ms).then_some((floor_ms, busy_ms))
+        });
+        let tokens = floor.load.tokens.filter(|tokens| *tokens > 0.0);
+        let ms_per_token = tokens.map(|tokens| measured_ms / tokens);
+        if let Some((floor_ms, busy_ms)) = too_fast {
+            let basis = self.contradiction(floor_ms, busy_ms);
+            return Some(without_floor(stage, measured_ms, ms_per_token, basis));
+        }
+        if floor.read_ms.is_none() {
+            return Some(without_floor(stage, measured_ms, ms_per_token, self.why_unknown()));
+        }
+        let share = |ms: Option<f64>| ms.filter(|_| measured_ms > 0.0).map(|ms| 100.0 * ms / measured_ms);
+        // Faster than uniform routing allows: routing is not uniform.
+        let uniform_ms = floor.uniform_ms().filter(|uniform| *uniform <= measured_ms);
+        let is_compute_bound = floor.compute_ms > floor.read_ms;
+        Some([
+            stage.label().into(),
+            floor.least_ms().into(),
+            uniform_ms.into(),
+            measured_ms.into(),
+            share(floor.read_ms).into(),
+            share(floor.uniform_read_ms.filter(|_| uniform_ms.is_some())).into(),
+            share(floor.compute_ms).into(),
+            ms_per_token.into(),
+            if is_compute_bound { "arithmetic" } else { "memory bandwidth" }.into(),
+            floor.weights_bytes.map(|bytes| bytes / 1e9).into(),
+            floor.kv_bytes.map(|bytes| bytes / 1e9).into(),
+            self.basis(info, &floor, measured_ms).into(),
+            self.confidence(info.form, &floor).into(),
+        ])
+    }
+
+    fn floor(&self, info: &StepInfo) -> StepFloor {
+        let load = load(info);
+        let given = self.model.weights_gb.map(|gb| gb * 1e9);
+        let known = self.model.config.as_ref().filter(|_| self.division.is_some());
+        let demand = known.map(|config| Demand::of(config, load, self.parallel)).unwrap_or_default();
+        let read_ms = |weights: Option<f64>| Some(self.roof.read_ms(weights? + demand.kv.unwrap_or(0.0)));
+        let kv_bits = known.map_or(HALF_BITS, |config| config.quantization.kv_bits);
+        StepFloor {
+            load,
+            weights_bytes: given.or(demand.least_weights),
+            kv_bytes: demand.kv,
+            read_ms: read_ms(given.or(demand.least_weights)),
+            uniform_read_ms: read_ms(given.or(demand.uniform_weights)),
+            compute_ms: self.roof.compute_ms(&demand, kv_bits),
+        }
+    }
+
+    /// The words for a floor above the measured time.
+    fn contradiction(&self, floor_ms: f64, busy_ms: f64) -> String {
+        let title = &self.preset.title;
+        let weights = match (&self.model.config, self.model.weights_gb) {
+            (_, Some(gb)) => format!("{gb} GB of weights"),
+            (Some(config), None) => format!("the model, its quantisation ({})", config.quantization.name),
+            (None, None) => "the model".to_owned(),
+        };
+        let division = self.division.as_deref().unwrap_or("one GPU assumed");
+        format!(
+            "no floor: a step took {busy_ms:.3} ms but would need {floor_ms:.3} ms, so one of these is wrong: {weights}, the \
+             division over GPUs ({division}), the GPU ({title})"
+        )
+    }
+
+    fn why_unknown(&self) -> String {
+        match (&self.division, &self.model.config) {
+            (None, _) => MANY_GPUS.to_owned(),
+            (_, Some(config)) => format!(
+                "The bits of the weights are not known from the quantisation `{}`: give --weights-gb.",
+                config.quantization.name
+            ),
+            (_, None) => NO_MODEL.to_owned(),
+        }
+    }
+
+    /// What the floor of a step rests on.
+    fn basis(&self, info: &StepInfo, floor: &StepFloor, measured_ms: f64) -> String {
+        let count = |number: f64| grouped(number as u64);
+        let weights = match (&self.model.config, self.model.weights_gb) {
+            (_, Some(gb)) => format!("{gb} GB of weights a GPU as given"),
+            (Some(config), None) => format!("weights by config.json in {}", config.quantization.name),
+            (None, None) => String::new(),
+        };
+        let division = self.division.clone().filter(|_| self.model.weights_gb.is_none());
+        let tokens = floor.load.tokens.map(|tokens| format!("{} tokens", count(tokens)));
+        let context = match (&self.model.config, floor.load.context) {
+            (None, _) => Some("weights alone".to_owned()),
+            (Some(_), None) => Some("KV cache not counted, because the length of the context is not known".to_owned()),
+            (Some(_), Some(context)) => Some(format!("context of {} tokens", count(context))),
+        };
+        let about = if self.preset.is_about { "about " } else { "" };
+        let Roof { memory_tb_per_s, half_tflops, narrow_tflops } = self.roof;
+        let narrow =
+            if narrow_tflops > half_tflops { format!(" ({narrow_tflops} for narrow weights)") } else { String::new() };
+        let title = &self.preset.title;
+        let roof = format!("{about}{memory_tb_per_s} TB/s and {half_tflops} TFLOP/s{narrow} of {title}");
+        let batch = info.batch_size.map(|batch| format!("batch {}", grouped(batch)));
+        let uniform = floor.uniform_ms().filter(|uniform| *uniform > measured_ms);
+        let uniform = uniform.map(|ms| format!("uniform routing would need {ms:.3} ms, so fewer experts were read"));
+        let parts = [Some(weights), division, batch, tokens, context, Some(roof), uniform];
+        parts.into_iter().flatten().collect::<Vec<String>>().join("; ")
+    }
+
+    /// Proven if no input is assumed.
+    fn confidence(&self, form: Form, floor: &StepFloor) -> &'static str {
+        let [_, steps] = evidence(form);
+        let is_whole = self.model.weights_gb.is_none() && floor.load.tokens.is_some() && floor.kv_bytes.is_some();
+        if is_whole && self.is_one_rank && !self.preset.is_about { steps } else { "inferred" }
+    }
+}
+
+fn without_floor(stage: Stage, measured_ms: f64, ms_per_token: Option<f64>, basis: String) -> [Value; COLUMNS.len()] {
+    let mut row = [const { Value::Null }; COLUMNS.len()];
+    let known = [
+        ("stage", stage.label().into()),
+        ("measured_ms", measured_ms.into()),
+        ("ms_per_token", ms_per_token.into()),
+        ("basis", basis.into()),
+    ];
+    for (column, value) in known {
+        if let Some(cell) = COLUMNS.iter().position(|name| *name == column).and_then(|index| row.get_mut(index)) {
+            *cell = value;
+        }
+    }
+    row
+}
+
+/// What a step computes, by its annotation.
+pub(super) fn load(info: &StepInfo) -> Load {
+    let (prefill, decode) = (info.context, info.generation);
+    let has_sums = prefill.is_some() || decode.is_some();
+    let (prefill, decode) = (prefill.unwrap_or_default(), decode.unwrap_or_default());
+    // Keys and values of the tokens of a prefill may be read before they leave the cache of the GPU.
+    let context = prefill.sk.saturating_sub(prefill.sq).saturating_add(decode.sk);
+    // Half of the pairs among the query tokens of a prefill are masked.
+    let pairs = prefill.sqsk.saturating_sub(prefill.sqsq / 2).saturating_add(decode.sqsk);
+    let known = |sum: u64| has_sums.then_some(sum as f64);
+    let (tokens, sequences) = (info.tokens.map(|count| count as f64), info.batch_size.map(|count| count as f64));
+    Load {
+        tokens,
+        sequences,
+        logit_tokens: if matches!(info.stage, Stage::Decode | Stage::Verify) { tokens } else { sequences },
+        context: known(context),
+        pairs: known(pairs),
+    }
+}
