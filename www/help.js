@@ -22,6 +22,7 @@ const FILES = [
   ['.csv', 'the table of nsys stats -r cuda_gpu_trace --format csv'],
   ['report', 'the JSON of gpuprism or of nsys-llm-explainer, with its nvlink_timeseries.csv'],
   ['rules, phases', 'JSON files of rules for categories, or a map of phases'],
+  ['config.json', 'the dimensions of a model from Hugging Face, for the floor of its steps, together with its traces'],
   ['server_args.json', 'the arguments of an SGLang server, together with its traces'],
   ['a folder', 'the traces in it'],
 ];

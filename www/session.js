@@ -66,6 +66,12 @@ export class Session {
     return entry ? asRuleFile(entry) : null;
   }
 
+  /** The config of a model that was opened last. */
+  get #modelConfig() {
+    const entry = this.entries.findLast(({ kind, status }) => kind === 'model' && status === 'open');
+    return entry ? asRuleFile(entry) : null;
+  }
+
   /** The server arguments in the trace's folder, else in the nearest folder above it. @param {Entry} entry */
   #serverArguments({ file }) {
     const folder = (/** @type {string} */ name) => name.slice(0, name.lastIndexOf('/') + 1);
@@ -328,6 +334,7 @@ export class Session {
       window: window || null,
       rules: this.ruleFiles,
       phase_map: this.#phaseMap,
+      model_config: { config: this.#modelConfig },
     };
   }
 
@@ -373,7 +380,7 @@ const rulesInUse = (entries) => entries
 const nameStems = (entries) => new Set(entries.map(({ file }) => file.name.replace(/\d+/g, '#')));
 
 /** @type {Set<FileKind | null>} */
-const AUXILIARY = new Set(['rules', 'phases', 'server']);
+const AUXILIARY = new Set(['rules', 'phases', 'model', 'server']);
 
 /** True if a file changes how traces are analyzed and has no results of its own. @param {Entry} entry */
 export const isAuxiliary = ({ kind }) => AUXILIARY.has(kind);

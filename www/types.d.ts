@@ -112,6 +112,7 @@ export interface Options {
   window: string | null;
   rules: RuleFile[];
   phase_map: RuleFile | null;
+  model_config: { config: RuleFile | null };
 }
 
 /** The overview strips; `chart` is null if the caller has the strips of this `turn`. */
@@ -298,7 +299,7 @@ export type SendRequest<O extends Operations> = <K extends keyof O & string>(
 
 // State of the page.
 
-export type FileKind = 'trace' | 'report' | 'rules' | 'phases' | 'server';
+export type FileKind = 'trace' | 'report' | 'rules' | 'phases' | 'model' | 'server';
 
 /** Why something failed; `memory` is the bytes of WebAssembly memory in the worker, if it was a worker. */
 export interface Problem {

@@ -8,7 +8,9 @@ use super::context::Context;
 use super::findings;
 use super::hardware::counters;
 use super::host::{barriers, idle, idle_blame, launch_latency};
-use super::inference::{graph_coverage, layers, op_costs, speculation, step_floor, unsuited_kernels};
+use super::inference::{
+    graph_coverage, layers, op_costs, speculation, step_floor, step_time_fit, unsuited_kernels,
+};
 use super::kernels::{copies, top_kernels};
 use super::section::{Section, Sections};
 use super::structure::{listed_steps, phases, ranges, steps};
@@ -37,6 +39,7 @@ pub fn explain(context: &Context) -> Sections {
         ("speculation", speculation::speculation),
         ("unsuited_kernels", unsuited_kernels::unsuited_kernels),
         ("step_floor", step_floor::step_floor),
+        ("step_time_fit", step_time_fit::step_time_fit),
         ("nccl_ops", collectives::nccl_ops),
         ("collective_costs", costs::collective_costs),
         ("nccl_rank_skew", collectives::nccl_rank_skew),

@@ -8,6 +8,7 @@ mod diff;
 mod example;
 mod explain;
 mod fixture;
+mod floor;
 mod graph;
 mod hostile;
 mod nsys;

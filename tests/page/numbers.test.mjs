@@ -105,6 +105,30 @@ test('a dropped phase map applies to every trace, like on the command line', asy
   await close();
 });
 
+test('a dropped config of a model applies to every trace, like on the command line', async () => {
+  const traceEvents = [
+    { ph: 'X', cat: 'user_annotation', name: 'step[DECODE bs=2 g_sq=2 g_sk=50]', pid: 1, tid: 1, ts: 0, dur: 10 },
+    { ph: 'X', cat: 'cuda_runtime', name: 'cudaLaunchKernel', pid: 1, tid: 1, ts: 1, dur: 1, args: { correlation: 1 } },
+    { ph: 'X', cat: 'kernel', name: 'k', pid: 0, tid: 7, ts: 20, dur: 400, args: { device: 0, stream: 7, correlation: 1 } },
+  ];
+  const deviceProperties = [{ id: 0, name: 'NVIDIA H100 80GB HBM3' }];
+  const trace = { name: 'decode.json', body: Buffer.from(JSON.stringify({ deviceProperties, traceEvents })) };
+  const dimensions = { hidden_size: 1024, num_hidden_layers: 10, num_attention_heads: 8, intermediate_size: 4096, vocab_size: 10000 };
+  const config = { name: 'config.json', body: Buffer.from(JSON.stringify(dimensions)) };
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, config);
+  await page.locator('.chip.rules').waitFor();
+  await h.drop(page, trace);
+  await h.settled(page);
+  const { body } = await h.exported(page, 'json');
+  const [row] = JSON.parse(body).runs[0].sections.step_floor.rows;
+  assert.equal(row.weights_gb, (10 * (4 * 1024 * 1024 + 3 * 1024 * 4096) + 10000 * 1024) * 2 / 1e9);
+  const native = await h.commandLine(['report', 'decode.json', '--config', 'config.json', '--format', 'json'], [trace, config]);
+  assert.equal(body.toString(), native.stdout.toString());
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 const HOSTILE = h.kineto('hostile "names" & <b>.json', [
   ['<img src=x onerror=alert(1)>', 0, 5_000],
   ['=cmd|\' /C calc\'!A0', 6_000, 5_000],

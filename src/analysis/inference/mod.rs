@@ -13,6 +13,7 @@
 //! - `op_model`: operations and bytes of a framework op; `op_work`: the kernels of each op; [`op_costs`]: their section.
 //! - [`model_config`]: the dimensions and weights of a model from its config.json.
 //! - [`floor`]: the least time of a step on its hardware; `step_floor`: its section.
+//! - `step_time_fit`: how the time of decode steps grows with batch and context.
 //!
 //! All of them read [`passes::Passes`], which [`super::context::Context`] computes once: one pass over the ops. Layers are
 //! folded from a bounded number of ops per stage, so windows of large traces stay fast.
@@ -36,6 +37,7 @@ pub mod speculation;
 mod stage_by_kernels;
 pub(crate) mod stage_layers;
 pub mod step_floor;
+pub(crate) mod step_time_fit;
 mod unfused_attention;
 pub mod unsuited_kernels;
 mod usual_order;

@@ -311,3 +311,103 @@ pub(super) fn load(info: &StepInfo) -> Load {
         pairs: known(pairs),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::Options;
+    use crate::analysis::section::Record;
+    use crate::analysis::testing::{read_json, torch};
+    use crate::rules::RuleBook;
+    use crate::trace::Trace;
+    use crate::trace::testing::TestTrace;
+
+    fn section(trace: &Trace, model: ServedModel) -> Section {
+        let options = Options { model, ..Options::default() };
+        let rules = RuleBook::gpuprism_default().unwrap();
+        crate::analysis::analyze(trace, rules, &options).sections.remove("step_floor").unwrap()
+    }
+
+    fn with_config(text: &str) -> ServedModel {
+        ServedModel { config: Some(ModelConfig::parse("config.json", text).unwrap()), ..ServedModel::default() }
+    }
+
+    /// Floors and MBU of an independent program on the same traces.
+    #[test]
+    fn floors_of_shared_traces_match_an_independent_program() {
+        let Some(oracle) = read_json("oracles/inference/floor.json") else { return };
+        let cases = oracle["cases"].as_array().unwrap().iter().filter(|case| case["trace"].is_string());
+        for case in cases {
+            let Some(trace) = torch(&format!("{}.trace.json.gz", case["trace"].as_str().unwrap())) else { return };
+            let mut config = oracle["models"][case["model"].as_str().unwrap()]["config"].clone();
+            if case["options"]["expert_bits"] == 4.25 {
+                config["quantization_config"] = serde_json::json!({"quant_method": "mxfp4"});
+            }
+            let section = section(&trace, with_config(&config.to_string()));
+            let [row] = &section.rows[..] else { panic!("{section:?}") };
+            let (least, uniform) = (&case["floor"]["least"], &case["floor"]["uniform"]);
+            for (column, theirs) in [
+                ("floor_ms", least["bytes_ms"].as_f64().unwrap()),
+                ("floor_uniform_ms", uniform["bytes_ms"].as_f64().unwrap()),
+                ("measured_ms", case["busy_ms"].as_f64().unwrap()),
+                ("mbu_pct", 100.0 * least["mbu_of_busy"].as_f64().unwrap()),
+                ("mbu_uniform_pct", 100.0 * uniform["mbu_of_busy"].as_f64().unwrap()),
+                ("weights_gb", least["weights_gb"].as_f64().unwrap()),
+                ("kv_gb", least["kv_gb"].as_f64().unwrap()),
+            ] {
+                // The shares are rounded to four digits.
+                let ours = row.number(column).unwrap();
+                assert!((ours - theirs).abs() <= 0.001 * theirs + 0.005, "{column}: {ours} is not {theirs} in {case}");
+            }
+        }
+    }
+
+    /// One decode step of `busy_us` on a GPU with 3.35 TB/s.
+    fn decode(name: &str, busy_us: i64) -> Trace {
+        let mut trace = TestTrace::new();
+        trace.in_us().named_device(0, "NVIDIA H100 80GB HBM3");
+        trace.range(name, 0..50).launch(1..2).launches("k", 100..100 + busy_us).finish()
+    }
+
+    fn row(section: &Section) -> &Record {
+        section.rows.first().unwrap_or_else(|| panic!("{section:?}"))
+    }
+
+    /// 4 layers of 256 experts with 3 x 1,024 x 1,024 weights, of which a token uses one: 6.3 MB an expert, 1.6 GB a layer.
+    const MOE: &str = r#"{"hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 8, "vocab_size": 1000,
+        "num_experts": 256, "num_experts_per_tok": 1, "moe_intermediate_size": 1024}"#;
+
+    #[test]
+    fn routing_that_is_not_uniform_has_no_uniform_floor() {
+        let slow = section(&decode("step[DECODE bs=64]", 2_000), with_config(MOE));
+        let uniform = row(&slow).number("floor_uniform_ms").unwrap();
+        assert!((1.0..2.0).contains(&uniform), "64 tokens use 57 experts of a layer: {uniform}");
+        assert_eq!(row(&slow).get("kv_gb"), Some(&Value::Null));
+        assert!(row(&slow).text("basis").contains("KV cache not counted"), "{slow:?}");
+        let fast = section(&decode("step[DECODE bs=64]", 1_000), with_config(MOE));
+        assert_eq!(row(&fast).get("floor_uniform_ms"), Some(&Value::Null));
+        assert_eq!(row(&fast).get("mbu_uniform_pct"), Some(&Value::Null));
+        assert!(row(&fast).number("floor_ms").is_some());
+        assert!(row(&fast).text("basis").contains("so fewer experts were read"), "{fast:?}");
+    }
+
+    #[test]
+    fn an_unknown_quantisation_asks_for_the_size_of_the_weights() {
+        let text = MOE.replacen('{', r#"{"quantization_config": {"quant_method": "tomorrow"}, "#, 1);
+        let unknown = section(&decode("step[DECODE bs=1]", 2_000), with_config(&text));
+        assert_eq!(row(&unknown).get("floor_ms"), Some(&Value::Null));
+        assert!(row(&unknown).text("basis").ends_with("give --weights-gb."), "{unknown:?}");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let why = |trace: &Trace, model: ServedModel| section(trace, model).missing.unwrap().why;
+        let weights = || ServedModel { weights_gb: Some(1.0), ..ServedModel::default() };
+        let decode = decode("step[DECODE bs=1]", 2_000);
+        assert!(why(&decode, ServedModel::default()).contains("--config"));
+        let unnamed = TestTrace::new().range("step[DECODE bs=1]", 0..50).launch(1..2).launches("k", 60..90).finish();
+        assert!(why(&unnamed, weights()).contains("bandwidth is not known"));
+        assert!(why(&self::decode("step[IDLE bs=0]", 9), weights()).contains("What the steps compute is not known"));
+        assert!(why(&TestTrace::new().kernel("k", 0..1).finish(), weights()).contains("no"));
+    }
+}
