@@ -190,7 +190,7 @@ fn link_us(kind: Kind, operation: &str, algorithm: Option<&Algorithm>, share: f6
     Some((kind.bytes? as f64 * factor / share / 1e3, algorithm.latency_us?))
 }
 
-/// The rate of the links of one GPU in one direction; `None` if it is not known.
+/// The rate of the links of one GPU in one direction; `None` because `patterns/hardware.json` does not list it.
 fn link_gb_per_s(_trace: &Trace) -> Option<f64> {
     None
 }

@@ -34,6 +34,24 @@ fn the_shortest_of_five_calls_of_one_size_is_the_transfer() {
 }
 
 #[test]
+fn over_a_link_a_transfer_takes_its_bytes_at_the_reachable_rate_and_the_latency() {
+    let us = |kernel: &str, bytes, ranks| {
+        let algorithm = algorithms::of_kernel(kernel);
+        let source = SizeSource::Recorded;
+        let kind = Kind { operation: NameId(0), algorithm, bytes: Some(bytes), source, ranks: Some(ranks) };
+        let (us_at_one_gb_per_s, latency_us) = link_us(kind, "allreduce", algorithm.and_then(algorithms::get), 0.7)?;
+        Some(us_at_one_gb_per_s / 450.0 + latency_us)
+    };
+    // 630 MB at 315 GB/s, twice 7 of 8 parts.
+    let nccl = us("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 630_000_000, 8).unwrap();
+    assert!((nccl - (1.75 * 2_000.0 + 10.0)).abs() < 1e-6, "{nccl}");
+    // One stage reads the messages of the seven others.
+    let one_stage = us("cross_device_reduce_1stage", 315_000, 8).unwrap();
+    assert!((one_stage - (7.0 + 5.0)).abs() < 1e-6, "{one_stage}");
+    assert_eq!(us("some_all_reduce", 1, 8), None, "an unknown algorithm");
+}
+
+#[test]
 fn the_bandwidth_is_that_of_the_median_call() {
     // 1 MB crosses the busiest link 2 * 7 / 8 times in 50 us.
     let section = calls("cross_device_reduce_2stage", 1_000_000, 8, &[40, 50, 90]).section(collective_costs);
