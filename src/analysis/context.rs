@@ -240,8 +240,7 @@ impl<'a> Context<'a> {
 
     /// The framework ops with known cost and their kernels.
     pub(crate) fn op_work(&self) -> &OpWork {
-        let devices = self.trace.devices.iter().map(|device| device.name.as_str());
-        self.op_work.get_or_init(|| OpWork::of(&self.classified, preset_of_devices(devices)))
+        self.op_work.get_or_init(|| OpWork::of(&self.classified, preset_of_devices(self.trace.devices.iter())))
     }
 
     /// The durations in graph replays that do not belong to their kernel names.

@@ -8,9 +8,7 @@ use super::context::Context;
 use super::findings;
 use super::hardware::counters;
 use super::host::{barriers, idle, idle_blame, launch_latency};
-use super::inference::{
-    graph_coverage, layers, op_costs, speculation, step_floor, step_time_fit, unsuited_kernels,
-};
+use super::inference::{graph_coverage, layers, op_costs, speculation, step_floor, step_time_fit, unsuited_kernels};
 use super::kernels::{copies, top_kernels};
 use super::section::{Section, Sections};
 use super::structure::{listed_steps, phases, ranges, steps};

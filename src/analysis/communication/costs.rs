@@ -6,6 +6,7 @@ use super::algorithms::{self, Algorithm};
 use super::operations::{Operations, bus_factor};
 use super::waiting::{CallWait, Evidence, Size};
 use crate::analysis::context::Context;
+use crate::analysis::dashboard::preset_of_devices;
 use crate::analysis::measure::percentiles::interpolate;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::time::activity::{ActivitySweep, Hidden};
@@ -190,9 +191,9 @@ fn link_us(kind: Kind, operation: &str, algorithm: Option<&Algorithm>, share: f6
     Some((kind.bytes? as f64 * factor / share / 1e3, algorithm.latency_us?))
 }
 
-/// The rate of the links of one GPU in one direction; `None` because `patterns/hardware.json` does not list it.
-fn link_gb_per_s(_trace: &Trace) -> Option<f64> {
-    None
+/// The rate of the links of one GPU in one direction; `None` if `patterns/hardware.json` does not list it.
+fn link_gb_per_s(trace: &Trace) -> Option<f64> {
+    preset_of_devices(trace.devices.iter())?.link_gb_per_s
 }
 
 /// Groups the communication kernels.
