@@ -49,7 +49,7 @@ use score::{Count, Score, score};
 use truth::Truth;
 
 /// The number of random seeds of each configuration.
-const SEEDS: u64 = 16;
+const SEEDS: u64 = 3;
 /// The least share of true rows, and of rows that are found.
 const MIN_RIGHT: f64 = 0.99;
 

@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn functions_of_the_engine_are_steps_if_no_annotation_marks_them() {
         let mut trace = TestTrace::new();
-        let attention = ["BatchPrefillWithPagedKVCacheKernel", "paged_attention", "paged_attention"];
+        let attention = ["BatchPrefillWithRaggedKVCacheKernel", "paged_attention", "paged_attention"];
         for (start, attention) in (0..).step_by(100).zip(attention) {
             trace.step_frame("x/scheduler.py(1): run_batch", start..start + 50);
             trace.step_frame("x/model_runner.py(2): forward", start + 10..start + 40);
