@@ -7,10 +7,10 @@
 
 use super::fold::{anchors, layer_end};
 use super::kernel_roles::{NameRole, NameRoles};
+use super::stage_by_kernels::AttentionStages;
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::measure::mode::mode;
 use crate::analysis::structure::stages::Stage;
-use crate::rules::signals::CallKind;
 use crate::trace::{GpuOp, NameId, OpKind, Trace};
 use std::ops::Range;
 
@@ -38,7 +38,8 @@ pub(crate) fn inferred_steps(classified: &ClassifiedTrace, roles: &NameRoles) ->
     if !names.any(|name| roles.get(name).is_attention()) {
         return Vec::new();
     }
-    let lane = |_| Lane { classified, trace, rows: Vec::new(), roles: Vec::new() };
+    let stages = AttentionStages::of(trace, roles);
+    let lane = |_| Lane { classified, trace, stages: &stages, rows: Vec::new(), roles: Vec::new() };
     let mut lanes: Vec<Lane> = trace.devices.iter().map(lane).collect();
     for (op, row) in trace.gpu_ops.iter().zip(0..) {
         let Some(lane) = lanes.get_mut(op.device.0 as usize) else { continue };
@@ -52,6 +53,7 @@ pub(crate) fn inferred_steps(classified: &ClassifiedTrace, roles: &NameRoles) ->
 struct Lane<'a> {
     classified: &'a ClassifiedTrace<'a>,
     trace: &'a Trace,
+    stages: &'a AttentionStages,
     rows: Vec<u32>,
     /// Parallel to `rows`.
     roles: Vec<NameRole>,
@@ -103,7 +105,8 @@ impl Lane<'_> {
     }
 
     fn step(&self, step: Range<usize>) -> InferredStep {
-        InferredStep { stage: self.stage(&step), rows: self.rows.get(step).unwrap_or_default().to_vec() }
+        let rows = self.rows.get(step).unwrap_or_default().to_vec();
+        InferredStep { stage: self.stages.of_step(self.classified, &rows), rows }
     }
 
     /// The indices at which a new step begins.
@@ -170,25 +173,6 @@ impl Lane<'_> {
         let head = (norm..gap.end).find(|index| self.role(*index) == NameRole::Gemm)?;
         let is_part = |index: &usize| matches!(self.role(*index), NameRole::SplitkReduce | NameRole::Comm);
         (head + 1..gap.end).take_while(is_part).last().or(Some(head))
-    }
-
-    /// The stage, by the names of the attention kernels. A kernel of both stages tells nothing in a graph replay, because
-    /// engines replay prefill kernels for decode.
-    fn stage(&self, step: &Range<usize>) -> Stage {
-        let is_replayed = |index: usize| {
-            let row = self.rows.get(index).copied().unwrap_or(u32::MAX) as usize;
-            let call = self.trace.gpu_ops.launch(row).and_then(|call| self.trace.calls.get(call.0 as usize));
-            call.is_some_and(|call| self.classified.call_kind(call.name) == CallKind::GraphLaunch)
-        };
-        let attention = || step.clone().filter(|index| self.role(*index).is_attention());
-        let name = |index: usize| self.op(index).map_or("", |op| self.trace.names.get(op.name));
-        let has = |is: fn(&str) -> bool| attention().any(|index| is(name(index)));
-        let is_replay = attention().next().is_some_and(is_replayed);
-        match (has(NameRoles::is_prefill_attention), has(NameRoles::is_decode_attention)) {
-            (true, false) if !is_replay => Stage::Prefill,
-            (false, true) => Stage::Decode,
-            _ => Stage::All,
-        }
     }
 }
 

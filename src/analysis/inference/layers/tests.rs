@@ -163,6 +163,19 @@ fn layers_of_shared_traces_match_an_independent_program() {
     }
 }
 
+/// Without the record of its attention, a layer joins the next one. Other steps show that it is there.
+#[test]
+fn a_single_step_that_lost_the_record_of_an_attention_kernel_has_no_layers() {
+    let short: Vec<(&str, i64)> = DENSE.into_iter().filter(|(name, _)| *name != "flash_fwd").collect();
+    let whole = vec![(&DENSE[..], 0); 8];
+    let mut lost = whole.clone();
+    lost[3] = (&short, 0);
+    let (found, _) = sections_of(&trace_of(std::slice::from_ref(&lost)));
+    assert!(found.missing.is_some(), "{:?}", found.rows);
+    let (found, _) = sections_of(&trace_of(&[lost, whole.clone(), whole]));
+    assert_eq!(found.summary.text("pattern"), "A8");
+}
+
 /// Times of the products with these shapes (8944 x 2816 x 1024 twice, 8944 x 1024 x 2816 once a layer), read from the file by
 /// an independent program: `tests/oracle`.
 #[test]
