@@ -18,10 +18,11 @@ fn folder(test: &str, ranks: u32) -> PathBuf {
                 "args": {"device": 0, "stream": 7, "correlation": id}}),
         ]
     };
+    let events = [step(0, 2_000), step(1, 1_000)].concat();
     let trace = json!({
         "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132}],
         "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": ranks},
-        "traceEvents": [step(0, 2_000), step(1, 1_000)].concat(),
+        "traceEvents": events,
     });
     write(&folder, "decode.json", &trace);
     write(&folder, "config.json", &config());

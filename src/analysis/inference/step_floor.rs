@@ -381,10 +381,11 @@ mod tests {
     fn routing_that_is_not_uniform_has_no_uniform_floor() {
         let slow = section(&decode("step[DECODE bs=64]", 2_000), with_config(MOE));
         let uniform = row(&slow).number("floor_uniform_ms").unwrap();
-        assert!((1.0..2.0).contains(&uniform), "64 tokens use 57 experts of a layer: {uniform}");
+        // 64 tokens use 57 of 256 experts of a layer.
+        assert!((0.42..0.45).contains(&uniform), "{uniform}");
         assert_eq!(row(&slow).get("kv_gb"), Some(&Value::Null));
         assert!(row(&slow).text("basis").contains("KV cache not counted"), "{slow:?}");
-        let fast = section(&decode("step[DECODE bs=64]", 1_000), with_config(MOE));
+        let fast = section(&decode("step[DECODE bs=64]", 300), with_config(MOE));
         assert_eq!(row(&fast).get("floor_uniform_ms"), Some(&Value::Null));
         assert_eq!(row(&fast).get("mbu_uniform_pct"), Some(&Value::Null));
         assert!(row(&fast).number("floor_ms").is_some());
