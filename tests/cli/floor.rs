@@ -10,7 +10,7 @@ fn folder(test: &str, ranks: u32) -> PathBuf {
     let step = |number: i64, duration: i64| {
         let (start, id) = (number * 5_000, number + 1);
         [
-            json!({"ph": "X", "cat": "user_annotation", "name": "step[DECODE bs=4 g_sq=4 g_sk=1000]", "pid": 1, "tid": 1,
+            json!({"ph": "X", "cat": "user_annotation", "name": "step[DECODE bs=4 g_sq=4 g_sk=1000 g_sqsk=1000]", "pid": 1, "tid": 1,
                 "ts": start, "dur": 50}),
             json!({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": start + 10,
                 "dur": 5, "args": {"correlation": id}}),
