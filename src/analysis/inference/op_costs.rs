@@ -52,8 +52,14 @@ pub(crate) fn op_costs(context: &Context) -> Section {
         .limit("A kernel belongs to the innermost op with known cost that was open on the launching thread. Kernels of graph replays belong to no op.")
         .limit("The time of an op is the union of its kernels, without memory copies and sets. Rates are for the median.")
         .limit("A multiplication and an addition are two operations. Bytes count each operand and the result once; what the cache keeps is not known.");
-    if work.limits().is_none() {
-        section = section.limit("The peak figures of the GPU are not known, so no share of the peak is given.");
+    match work.limits() {
+        None => {
+            section = section.limit("The peak figures of the GPU are not known, so no share of the peak is given.");
+        }
+        Some(preset) if preset.is_about => {
+            section = section.limit("The peak figures of the GPU are approximate: sources differ.");
+        }
+        Some(_) => {}
     }
     let left_out = context.trace.shaped_ops.left_out;
     if left_out > 0 {

@@ -87,6 +87,7 @@ pub(crate) fn peak_tflops(preset: &Preset, element: Element) -> Option<f64> {
         Element::Bf16 if !preset.precision.contains("BF16") => None,
         Element::Bf16 | Element::Fp16 => Some(preset.peak_tflops),
         Element::Fp8 => preset.fp8_tflops,
+        Element::PackedFp4 => preset.fp4_tflops,
         _ => None,
     }
 }

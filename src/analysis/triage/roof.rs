@@ -110,7 +110,11 @@ fn reached(work: &Work, preset: &Preset) -> Option<String> {
     let (share_pct, is_arithmetic) = work.of_peak().filter(|(share, _)| *share > 0.0 && *share <= 100.0)?;
     let limit = if is_arithmetic {
         let precision = work.precision?;
-        let name = if precision == Element::Fp8 { "dense FP8" } else { preset.precision.as_str() };
+        let name = match precision {
+            Element::Fp8 => "dense FP8",
+            Element::PackedFp4 => "dense FP4",
+            _ => preset.precision.as_str(),
+        };
         format!("{name} peak of {} ({:.0} TFLOP/s)", preset.title, peak_tflops(preset, precision)?)
     } else {
         format!("memory bandwidth of {} ({} TB/s)", preset.title, preset.memory_tb_per_s)

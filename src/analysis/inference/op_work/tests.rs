@@ -116,8 +116,8 @@ proptest! {
             trace.thread(*thread).launch(*at..at + 1).launches("k", start..start + 5);
         }
         let expected: Vec<String> = calls.iter().map(|(at, thread)| {
-            let open = nested.iter().filter(|op| op.2 == *thread && op.0 <= *at && *at < op.1);
-            open.last().map_or("-", |op| if op.3 { "8 x 4" } else { "80 x 4" }).to_owned()
+            let mut open = nested.iter().filter(|op| op.2 == *thread && op.0 <= *at && *at < op.1);
+            open.next_back().map_or("-", |op| if op.3 { "8 x 4" } else { "80 x 4" }).to_owned()
         }).collect();
         let whole = trace.finish();
         prop_assert_eq!(owners(&whole), expected.clone());
