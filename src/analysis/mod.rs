@@ -18,6 +18,7 @@ pub mod kernels;
 mod key_figures;
 pub mod labels;
 pub mod measure;
+pub mod model_lines;
 mod notices;
 pub mod pivot;
 pub mod recapture;

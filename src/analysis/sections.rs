@@ -32,6 +32,7 @@ pub fn explain(context: &Context) -> Sections {
         ("step_list", listed_steps::step_list),
         ("graph_coverage", graph_coverage::graph_coverage),
         ("layers", layers::layers),
+        ("layer_list", layers::layer_list),
         ("layer_roles", layers::layer_roles),
         ("op_costs", op_costs::op_costs),
         ("speculation", speculation::speculation),

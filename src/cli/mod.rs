@@ -10,6 +10,7 @@ mod explain;
 mod file_io;
 mod files;
 mod graph;
+mod model;
 mod nsys;
 mod pivot;
 mod ranks;
@@ -33,6 +34,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Report(report::Args),
+    Model(model::Args),
     Graph(graph::Args),
     Explain(explain::Args),
     Triage(triage::Args),
@@ -79,6 +81,7 @@ pub fn main() -> ExitCode {
     let done = |()| ExitCode::SUCCESS;
     let result = match Cli::parse().command {
         Command::Report(args) => report::run(&args).map(done),
+        Command::Model(args) => model::run(&args).map(done),
         Command::Graph(args) => graph::run(&args).map(done),
         Command::Explain(args) => explain::run(&args).map(done),
         Command::Triage(args) => triage::run(&args).map(done),

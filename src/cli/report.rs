@@ -49,7 +49,7 @@ enum Format {
     Html,
 }
 
-/// The analysis options that `report`, `pivot` and `rules` share.
+/// The analysis options that `report`, `model`, `pivot` and `rules` share.
 #[derive(Debug, clap::Args)]
 pub(super) struct ChoiceArgs {
     /// How to attribute the time in which several GPU ops run.
@@ -150,7 +150,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             "needs --format terminal, csv or markdown; json and html contain all tables",
         ));
     }
-    let report = redacted(report(args)?, args.redact);
+    let report = redacted(report(&args.files, &args.nsys_cmd, &args.choices)?, args.redact);
     print(&render(&report, args)?)
 }
 
@@ -179,22 +179,23 @@ pub(super) fn seconds(args: &ChoiceArgs, index: usize) -> Option<String> {
     args.seconds.get(index).or(args.seconds.first()).cloned()
 }
 
-fn report(args: &Args) -> Result<Report> {
-    let choices = choices(&args.choices)?;
-    let seconds = &args.choices.seconds;
-    if seconds.len() > 1 && seconds.len() != args.files.len() {
+/// Reads and analyzes the files.
+pub(super) fn report(files: &[PathBuf], nsys_cmd: &str, args: &ChoiceArgs) -> Result<Report> {
+    let choices = choices(args)?;
+    let seconds = &args.seconds;
+    if seconds.len() > 1 && seconds.len() != files.len() {
         let why = format!(
             "{} values for {} files: give one value for all files, or one value per file in the same order",
             seconds.len(),
-            args.files.len()
+            files.len()
         );
         return Err(Error::usage("--seconds", why));
     }
     seconds.iter().try_for_each(|seconds| session::wall(Some(seconds)).map(|_| ()))?;
     let mut runs = Vec::new();
-    for (index, path) in args.files.iter().enumerate() {
-        let wall_seconds = self::seconds(&args.choices, index);
-        let path = &nsys::exported(path, &args.nsys_cmd)?;
+    for (index, path) in files.iter().enumerate() {
+        let wall_seconds = self::seconds(args, index);
+        let path = &nsys::exported(path, nsys_cmd)?;
         match files::open_with_sites(path)? {
             Opened::Trace(trace) => runs.push(session::run(&trace, &Choices { wall_seconds, ..choices.clone() })?),
             Opened::Report(report) => {

@@ -1,6 +1,7 @@
 //! Writes reports as Markdown for issues, pull requests and chats. Everything from a trace passes [`escape`].
 
 use super::format::{clean, headings, shown, shown_totals};
+use super::model::markdown_lines;
 use super::table::Table;
 use super::text::{facts, figure_lines, notice_lines, verdict};
 use super::{Finding, Report, all_tables, findings, is_builtin_table, tables_of};
@@ -19,6 +20,10 @@ pub fn markdown(report: &Report) -> String {
         }
     }
     text.push('\n');
+    let model = markdown_lines(report);
+    if !model.is_empty() {
+        text += &format!("\n## Model\n\n{model}");
+    }
     let findings = findings(report);
     if !findings.is_empty() {
         text += "\n## What to do\n";

@@ -17,6 +17,7 @@ mod groups;
 pub mod html;
 pub mod link;
 mod markdown;
+pub mod model;
 pub mod palette;
 mod pivot;
 pub mod ranks;

@@ -1,4 +1,4 @@
-//! The sections on the layers of a step: one row per kind of layer, and one per role of a kernel in it.
+//! The sections on the layers of a step: one row per kind of layer, one per layer, and one per role of a kernel in a layer.
 
 use super::first_numbers;
 use super::fold::{label, pattern};
@@ -7,6 +7,7 @@ use super::stage_layers::{Kind, RoleTime, StageLayers, median};
 use crate::analysis::context::Context;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
+use crate::ordering;
 
 const LAYERS_TITLE: &str = "Layers of a step";
 const LAYER_COLUMNS: [&str; 13] = [
@@ -24,8 +25,12 @@ const LAYER_COLUMNS: [&str; 13] = [
     "total_ns",
     "share_of_step_pct",
 ];
+const LIST_TITLE: &str = "Layers over a step";
+const LIST_COLUMNS: [&str; 5] = ["stage", "layer", "kind", "time_us", "is_outlier"];
+/// The maximum number of rows of [`layer_list`]. Models have a few hundred layers at most.
+const MAX_LISTED: usize = 2_000;
 const ROLES_TITLE: &str = "Parts of a layer";
-const ROLE_COLUMNS: [&str; 11] = [
+const ROLE_COLUMNS: [&str; 12] = [
     "stage",
     "kind",
     "role",
@@ -37,6 +42,7 @@ const ROLE_COLUMNS: [&str; 11] = [
     "tflops",
     "tb_per_s",
     "of_peak_pct",
+    "position",
 ];
 /// The kind of parts that belong to no layer.
 const OUTSIDE: &str = "outside";
@@ -69,6 +75,33 @@ pub(crate) fn layers(context: &Context) -> Section {
         section.figure("folded_pct", main.folded * 100.0);
         section.figure("lm_head_us", main.median_of_outside("lm_head"));
     }
+    section
+}
+
+/// One row per stage and layer, in order of execution.
+pub(crate) fn layer_list(context: &Context) -> Section {
+    let found = context.layers();
+    if found.is_empty() {
+        return no_layers(context, LIST_TITLE, &LIST_COLUMNS);
+    }
+    let mut section = Section::new(LIST_TITLE, "the layers of a step, in order of execution", &LIST_COLUMNS)
+        .limit("The time of a layer is the median over the steps of the sum of the durations of its kernels on the busiest stream.")
+        .limit("An outlier differs by more than 20 % from the median of its kind. The first layer has number 0.");
+    for stage in found {
+        let mut layers: Vec<(&Kind, (usize, f64))> = Vec::new();
+        stage.kinds.iter().for_each(|kind| layers.extend(kind.layers.iter().map(|layer| (kind, *layer))));
+        ordering::sort_by_key(&mut layers, |(_, (number, _))| *number);
+        for (kind, (number, duration_ns)) in layers {
+            section.row([
+                stage.stage.label().into(),
+                number.into(),
+                label(kind.number).into(),
+                (duration_ns / 1e3).into(),
+                kind.outliers.binary_search(&number).is_ok().into(),
+            ]);
+        }
+    }
+    section.truncate(MAX_LISTED);
     section
 }
 
@@ -140,6 +173,7 @@ fn role_values(context: &Context, stage: &StageLayers, kind: &str, role: &RoleTi
         work.and_then(|work| work.tflops()).into(),
         work.and_then(|work| work.tb_per_s()).into(),
         work.and_then(|work| work.of_peak()).map(|(share, _)| share).into(),
+        role.position.into(),
     ]
 }
 

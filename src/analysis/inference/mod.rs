@@ -14,6 +14,7 @@
 //! - [`model_config`]: the dimensions and weights of a model from its config.json.
 //! - [`floor`]: the least time of a step on its hardware; `step_floor`: its section.
 //! - `step_time_fit`: how the time of decode steps grows with batch and context.
+//! - `model_words`: the words of roles in sentences and charts.
 //!
 //! All of them read [`passes::Passes`], which [`super::context::Context`] computes once: one pass over the ops. Layers are
 //! folded from a bounded number of ops per stage, so windows of large traces stay fast.
@@ -27,6 +28,7 @@ pub mod kernel_roles;
 pub mod layers;
 pub mod model_config;
 mod model_layers;
+pub(crate) mod model_words;
 pub(crate) mod op_costs;
 pub(crate) mod op_model;
 pub(crate) mod op_work;

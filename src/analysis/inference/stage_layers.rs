@@ -59,6 +59,8 @@ pub(crate) struct Kind {
     /// Sums of kernel durations of all layers, sorted.
     pub(crate) durations_ns: Vec<i64>,
     pub(crate) equal_layers: usize,
+    /// The number of each layer in the step, with the median of its duration over the steps.
+    pub(crate) layers: Vec<(usize, f64)>,
     pub(crate) outliers: Vec<usize>,
     pub(crate) roles: Vec<RoleTime>,
 }
@@ -67,6 +69,8 @@ pub(crate) struct Kind {
 #[derive(Debug)]
 pub(crate) struct RoleTime {
     pub(crate) role: String,
+    /// The place of its first kernel in the layer; `None` for idle time and for ops that most layers do not have.
+    pub(crate) position: Option<usize>,
     pub(crate) kernels: usize,
     /// The time in one layer: the sum of the medians of the role's kernels.
     pub(crate) median_us: Option<f64>,
@@ -188,6 +192,7 @@ impl Parts {
 
     fn outside(self) -> Vec<RoleTime> {
         let part = |(role, part): (String, OutsidePart)| RoleTime {
+            position: None,
             kernels: part.rows.len(),
             median_us: (role == "lm_head").then_some(part.longest.0 as f64 / 1e3),
             spread_pct: None,
@@ -224,14 +229,16 @@ impl Kind {
             }
         }
         durations_ns.sort_unstable();
+        let layers = medians(by_number);
         let (names, equal) = sequences.0.into_iter().max_by_key(|(_, layers)| layers.len())?;
         let raw: Vec<NameRole> = names.iter().map(|name| source.roles.get(*name)).collect();
         Some(Self {
             number,
-            count: by_number.0.len(),
+            count: layers.len(),
             kernels: names.len(),
             equal_layers: equal.len(),
-            outliers: outliers(by_number.0, median(&durations_ns)?),
+            outliers: outliers(&layers, median(&durations_ns)?),
+            layers,
             durations_ns,
             roles: role_times(&roles_in_layer(&raw), &equal, number, parts),
         })
@@ -242,14 +249,15 @@ impl Kind {
     }
 }
 
+fn medians(by_number: VecMap<usize, Vec<i64>>) -> Vec<(usize, f64)> {
+    let layer = |(number, durations): (usize, Vec<i64>)| Some((number, median(&sorted(durations.into_iter()))?));
+    by_number.0.into_iter().filter_map(layer).collect()
+}
+
 /// The numbers of the layers whose median over the steps differs much from the median of their kind.
-fn outliers(by_number: Vec<(usize, Vec<i64>)>, median_ns: f64) -> Vec<usize> {
-    let is_outlier = |(number, mut durations): (usize, Vec<i64>)| {
-        durations.sort_unstable();
-        let differs = (median(&durations)? - median_ns).abs() > OUTLIER * median_ns;
-        differs.then_some(number)
-    };
-    by_number.into_iter().filter_map(is_outlier).collect()
+fn outliers(layers: &[(usize, f64)], median_ns: f64) -> Vec<usize> {
+    let differs = |duration_ns: f64| (duration_ns - median_ns).abs() > OUTLIER * median_ns;
+    layers.iter().filter(|(_, duration_ns)| differs(*duration_ns)).map(|(number, _)| *number).collect()
 }
 
 /// The ops of one layer by position.
@@ -264,7 +272,7 @@ fn role_times(roles: &[String], layers: &[LayerOps], kind: usize, parts: &Parts)
     let mut times: Vec<RoleTime> = Vec::new();
     let positions_of = |role: &String| (0..roles.len()).filter(|at| roles.get(*at) == Some(role)).collect::<Vec<_>>();
     let is_first = |(at, role): &(usize, &String)| roles.iter().position(|other| other == *role) == Some(*at);
-    for (_, role) in roles.iter().enumerate().filter(is_first) {
+    for (first, role) in roles.iter().enumerate().filter(is_first) {
         let positions = positions_of(role);
         let column = |at: &usize| sorted(layers.iter().filter_map(|layer| layer.durations.get(*at).copied()));
         let median_us = positions.iter().filter_map(|at| median(&column(at))).sum::<f64>() / 1e3;
@@ -274,6 +282,7 @@ fn role_times(roles: &[String], layers: &[LayerOps], kind: usize, parts: &Parts)
             |layer: &LayerOps| positions.iter().filter_map(|at| layer.rows.get(*at).copied()).collect::<Vec<_>>();
         times.push(RoleTime {
             role: role.clone(),
+            position: Some(first),
             kernels: positions.len(),
             median_us: Some(median_us),
             spread_pct,
@@ -288,6 +297,7 @@ fn role_times(roles: &[String], layers: &[LayerOps], kind: usize, parts: &Parts)
     let others = parts.inside.0.iter().filter(is_other);
     let other = |((_, role), total): &((usize, String), Ns)| RoleTime {
         role: role.clone(),
+        position: None,
         kernels: 0,
         median_us: None,
         spread_pct: None,

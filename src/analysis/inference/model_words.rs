@@ -1,0 +1,80 @@
+//! The words and colours for the roles of kernels in a layer, and the thresholds of the sentences about a model
+//! (`patterns/model_words.json`).
+
+use crate::json::{self, embedded, from_json};
+use std::sync::LazyLock;
+
+/// The contents of `patterns/model_words.json`.
+#[derive(Debug)]
+pub(crate) struct ModelWords {
+    /// The number of parts of a layer that a sentence names.
+    pub(crate) max_parts: usize,
+    /// Smaller parts of a layer are summed.
+    pub(crate) min_part_pct: f64,
+    /// From this overlap of the kernels of a layer on, a sentence states it.
+    pub(crate) min_overlap_pct: f64,
+    /// From this share of the late time on, it is before the first layer.
+    pub(crate) min_head_idle_pct: f64,
+    /// From this share of turnaround in the idle time of the devices on, idle time between kernels is called turnaround.
+    pub(crate) turnaround_pct: f64,
+    roles: Vec<RoleWords>,
+}
+from_json!(ModelWords { max_parts, min_part_pct, min_overlap_pct, min_head_idle_pct, turnaround_pct, roles });
+
+#[derive(Debug)]
+struct RoleWords {
+    role: String,
+    words: String,
+    category: String,
+}
+from_json!(strict RoleWords { role, words, category });
+
+static WORDS: LazyLock<ModelWords> =
+    LazyLock::new(|| embedded(json::read(include_str!("../../../patterns/model_words.json"))));
+
+/// The end of the role of a reduction of a matrix product, after the role of the product.
+const SPLITK: &str = "+splitk";
+
+impl ModelWords {
+    /// The words of this build.
+    pub(crate) fn embedded() -> &'static Self {
+        &WORDS
+    }
+
+    /// All roles with words, for tests.
+    #[cfg(test)]
+    pub(crate) fn known_roles(&self) -> impl Iterator<Item = &str> {
+        self.roles.iter().map(|words| words.role.as_str())
+    }
+
+    fn find(&self, role: &str) -> Option<&RoleWords> {
+        self.roles.iter().find(|words| words.role == role)
+    }
+}
+
+/// The role in words: `gate/up` for `gate_up`. A role without words is its own word.
+pub(crate) fn role_words(role: &str) -> String {
+    let words = |role: &str| WORDS.find(role).map_or_else(|| role.to_owned(), |found| found.words.clone());
+    match role.strip_suffix(SPLITK) {
+        Some(product) => format!("{} {}", words(product), words("splitk")),
+        None => words(role),
+    }
+}
+
+/// The category whose colour a role has: `gemm` for `gate_up`.
+pub(crate) fn role_category(role: &str) -> &str {
+    let role = if role.ends_with(SPLITK) { "splitk" } else { role };
+    WORDS.find(role).map_or("misc", |found| found.category.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reduction_of_a_product_is_named_by_both() {
+        assert_eq!(role_words("o_proj+splitk"), "o split-K");
+        assert_eq!(role_category("o_proj+splitk"), "reduce");
+        assert_eq!((role_words("unheard_of"), role_category("unheard_of")), ("unheard_of".to_owned(), "misc"));
+    }
+}

@@ -1,0 +1,324 @@
+//! The sentences about the model that a server runs: what a step takes and how far it is from the hardware's limit, what a layer
+//! consists of, and what the host did while the GPU waited. Read from finished sections, so that they are also made for an
+//! earlier report; linear in the rows.
+//!
+//! A sentence is left out if its section has no rows or if the section only guesses.
+
+use super::inference::model_words::{ModelWords, role_words};
+use super::results::{Run, VerdictClause};
+use super::section::{Record, Section};
+use crate::digits::grouped;
+use crate::ordering;
+
+/// Stages with sentences.
+const MAX_STAGES: usize = 3;
+/// The role of idle time between the kernels of a layer.
+const IDLE: &str = "idle";
+/// The confidence of rows that only tables show.
+const GUESS: &str = "guess";
+
+/// One sentence per stage on its steps, one per kind of layer, and one on the host. Each names its section.
+pub fn model_lines(run: &Run) -> Vec<VerdictClause> {
+    let mut lines = Vec::new();
+    for (index, row) in sure_rows(run, "steps").take(MAX_STAGES) {
+        lines.push(line("steps", index, step_words(run, row)));
+    }
+    let layers: Vec<(usize, &Record)> = sure_rows(run, "layers").collect();
+    let is_one_stage =
+        layers.iter().all(|(_, row)| Some(row.text("stage")) == layers.first().map(|(_, row)| row.text("stage")));
+    for (index, row) in &layers {
+        let stage =
+            if is_one_stage { String::new() } else { format!("{}: ", capitalized(&stage_words(row.text("stage")))) };
+        lines.push(line("layers", *index, stage + &layer_words(run, row)));
+    }
+    if let Some(text) = host_words(run) {
+        lines.push(line("idle_blame", 0, text));
+    }
+    lines
+}
+
+fn line(section: &str, row: usize, text: String) -> VerdictClause {
+    VerdictClause { text, section: Some(section.to_owned()), row: Some(row as u64) }
+}
+
+fn section<'a>(run: &'a Run, name: &str) -> Option<&'a Section> {
+    run.sections.get(name).filter(|section| section.missing.is_none())
+}
+
+fn rows<'a>(run: &'a Run, name: &str) -> &'a [Record] {
+    section(run, name).map_or(&[], |section| &section.rows)
+}
+
+/// The rows of a section with their numbers, without guesses.
+fn sure_rows<'a>(run: &'a Run, name: &str) -> impl Iterator<Item = (usize, &'a Record)> {
+    rows(run, name).iter().enumerate().filter(|(_, row)| row.text("confidence") != GUESS)
+}
+
+/// `Decode: 9 steps, median 18.9 ms (16.6 busy, 1.5 host late, 0.8 turnaround), batch 1; floor ...`
+fn step_words(run: &Run, row: &Record) -> String {
+    let stage = stage_words(row.text("stage"));
+    let head = if stage.is_empty() { String::new() } else { format!("{}: ", capitalized(&stage)) };
+    let median = Unit::of(row.amount("median_ns"));
+    let count = row.amount("steps") as u64;
+    let length = if count == 1 { "1 step of ".to_owned() } else { format!("{} steps, median ", grouped(count)) };
+    let parts = step_parts(run, row, median);
+    let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+    let work = work_words(row);
+    let floor = floor_words(run, row).unwrap_or_default();
+    format!("{head}{length}{}{parts}{work}{floor}.", median.text(row.amount("median_ns")))
+}
+
+/// The parts of the median step in the unit of its length. Parts below 0.05 of the unit are left out.
+fn step_parts(run: &Run, row: &Record, unit: Unit) -> Vec<String> {
+    let Some(busy) = row.number("busy_median_ns") else { return Vec::new() };
+    let late = row.amount("host_late_median_ns");
+    // The rest is left out where the medians of the parts are those of different steps and exceed the median of the steps.
+    let rest = row.amount("median_ns") - busy - late;
+    let parts = [(busy, "busy"), (late, "host late"), (rest, idle_words(run, late_ms(run), "other idle"))];
+    let shown = parts.iter().filter(|(ns, _)| unit.of_ns(*ns) >= 0.05);
+    shown.map(|(ns, words)| format!("{:.1} {words}", unit.of_ns(*ns))).collect()
+}
+
+/// The name of the idle time between kernels: turnaround, if almost all idle time of the devices is, apart from `known_ms` that have
+/// another cause.
+fn idle_words(run: &Run, known_ms: f64, otherwise: &'static str) -> &'static str {
+    let idle = rows(run, "gpu_idle");
+    let sum = |column: &str| idle.iter().map(|row| row.amount(column)).sum::<f64>();
+    let others = ["host_late_ms", "drained_ms", "other_stream_ms", "unknown_ms"];
+    let other = (others.iter().map(|column| sum(column)).sum::<f64>() - known_ms).max(0.0);
+    let turnaround = sum("turnaround_ms");
+    let min = ModelWords::embedded().turnaround_pct;
+    if turnaround > 0.0 && 100.0 * turnaround >= min * (turnaround + other) { "turnaround" } else { otherwise }
+}
+
+/// Late launches and drains of all devices.
+fn late_ms(run: &Run) -> f64 {
+    rows(run, "gpu_idle").iter().map(|row| row.amount("host_late_ms") + row.amount("drained_ms")).sum()
+}
+
+/// Idle time before the first layer, in all steps of the stages with layers.
+fn head_idle_ms(run: &Run) -> f64 {
+    let heads = rows(run, "layer_roles").iter().filter(|row| row.text("role") == "head_idle");
+    let steps = |stage: &str| {
+        let row = rows(run, "steps").iter().find(|row| row.text("stage") == stage);
+        row.map_or(1.0, |row| row.amount("steps"))
+    };
+    heads.map(|row| row.amount("total_ns") / 1e6 * steps(row.text("stage"))).sum()
+}
+
+/// `, batch 32, 8,192 tokens`. In decode each request has one token, so that tokens are left out.
+fn work_words(row: &Record) -> String {
+    let amount =
+        |columns: [&str; 2]| columns.iter().find_map(|column| row.number(column)).filter(|amount| *amount > 0.0);
+    let exact = |amount: f64| if amount.fract() == 0.0 { grouped(amount as u64) } else { format!("{amount:.1}") };
+    let batch = amount(["batch", "mean_batch_size"]);
+    let tokens = amount(["tokens", "mean_tokens"]).filter(|tokens| batch != Some(*tokens));
+    let batch = batch.map(|batch| format!(", batch {}", exact(batch))).unwrap_or_default();
+    batch + &tokens.map(|tokens| format!(", {} tokens", exact(tokens))).unwrap_or_default()
+}
+
+/// `; floor 10.6 ms (35.3 GB of weights at 3.35 TB/s): 56 % of the hardware`. `None` without a floor, and for a floor above the
+/// measured time, which rests on a wrong assumption.
+fn floor_words(run: &Run, step: &Record) -> Option<String> {
+    let is_own = |row: &&Record| row.text("stage") == step.text("stage");
+    let is_sure = |row: &&Record| matches!(row.text("confidence"), "proven" | "inferred");
+    let row = rows(run, "step_floor").iter().filter(is_own).find(is_sure)?;
+    let floor = row.number("floor_ms")?;
+    let measured = row.number("measured_ms").unwrap_or(step.amount("median_ns") / 1e6);
+    if floor <= 0.0 || floor > measured {
+        return None;
+    }
+    let weights = row.number("weights_gb").zip(row.number("memory_tb_per_s"));
+    let weights = weights.map(|(gb, rate)| format!(" ({gb:.1} GB of weights at {} TB/s)", trimmed(rate)));
+    let floor_text = Unit::of(floor * 1e6).text(floor * 1e6);
+    Some(format!(
+        "; floor {floor_text}{}: {:.0} % of the hardware",
+        weights.unwrap_or_default(),
+        100.0 * floor / measured
+    ))
+}
+
+/// `80 layers of 198 us: gate/up 62, down 45, qkv 18, o 17, communication 2 x 5, turnaround 14.`
+fn layer_words(run: &Run, row: &Record) -> String {
+    let count = row.amount("count");
+    let kind = row.text("kind");
+    let is_only_kind =
+        sure_rows(run, "layers").filter(|(_, other)| other.text("stage") == row.text("stage")).count() == 1;
+    let kind_words = if is_only_kind { String::new() } else { format!(" of kind {kind}") };
+    let parts = layer_parts(run, row);
+    let idle = parts.iter().find(|part| part.role == IDLE).map_or(0.0, |part| part.us);
+    let layer_us = row.amount("median_us") + idle;
+    let noun = if count == 1.0 { "layer" } else { "layers" };
+    let unit = Unit::of_layer(layer_us * 1e3);
+    let overlap = overlapped_us(run, row, idle).map(|us| format!(", {} with overlap", unit.text(us * 1e3)));
+    let head = format!(
+        "{} {noun}{kind_words} of {}{}",
+        grouped(count as u64),
+        unit.text(layer_us * 1e3),
+        overlap.unwrap_or_default()
+    );
+    let idle_words = idle_words(run, head_idle_ms(run), "idle");
+    let words = part_words(parts, layer_us, unit, idle_words);
+    if words.is_empty() || has_shifted_durations(run) {
+        format!("{head}.")
+    } else {
+        format!("{head}: {}.", words.join(", "))
+    }
+}
+
+/// The median time of a role in one layer.
+struct LayerPart {
+    role: String,
+    us: f64,
+    kernels: u64,
+}
+
+/// The roles of a kind of layer, largest first.
+fn layer_parts(run: &Run, layer: &Record) -> Vec<LayerPart> {
+    let count = layer.amount("count").max(1.0);
+    let is_own = |row: &&Record| ["stage", "kind"].iter().all(|column| row.text(column) == layer.text(column));
+    let part = |row: &Record| LayerPart {
+        role: row.text("role").to_owned(),
+        // Idle time has no median: the mean over the layers of the step of median length.
+        us: row
+            .number("median_us")
+            .unwrap_or_else(|| if row.text("role") == IDLE { row.amount("total_ns") / 1e3 / count } else { 0.0 }),
+        kernels: row.amount("kernels") as u64,
+    };
+    let mut parts: Vec<LayerPart> = rows(run, "layer_roles").iter().filter(is_own).map(part).collect();
+    ordering::sort_by(&mut parts, |a, b| b.us.total_cmp(&a.us));
+    parts
+}
+
+/// The parts in words. Small parts and those after the first few are summed.
+fn part_words(parts: Vec<LayerPart>, layer_us: f64, unit: Unit, idle_words: &str) -> Vec<String> {
+    let words = ModelWords::embedded();
+    let (mut shown, mut other) = (Vec::new(), 0.0);
+    for part in parts {
+        let is_large = 100.0 * part.us >= words.min_part_pct * layer_us;
+        if !is_large || shown.len() >= words.max_parts {
+            other += part.us;
+            continue;
+        }
+        let amount = |us: f64| short(unit.of_ns(us * 1e3));
+        let name = if part.role == IDLE { idle_words.to_owned() } else { role_words(&part.role) };
+        shown.push(match part.kernels {
+            several @ 2.. if part.role == "comm" => format!("{name} {several} x {}", amount(part.us / several as f64)),
+            _ => format!("{name} {}", amount(part.us)),
+        });
+    }
+    let other_text = short(unit.of_ns(other * 1e3));
+    if !["0", "0.0"].contains(&other_text.as_str()) {
+        shown.push(format!("other {other_text}"));
+    }
+    shown
+}
+
+/// The mean time of a layer of this kind in the step of median length, if its kernels overlap so much that it is notably shorter
+/// than their sum.
+fn overlapped_us(run: &Run, layer: &Record, idle_us: f64) -> Option<f64> {
+    let is_own = |row: &&Record| ["stage", "kind"].iter().all(|column| row.text(column) == layer.text(column));
+    let list = section(run, "layer_list").filter(|section| section.rows.len() as u64 == section.rows_in_all)?;
+    let kernels_us: f64 = list.rows.iter().filter(is_own).map(|row| row.amount("time_us")).sum();
+    let total_us = layer.amount("total_ns") / 1e3;
+    let overlap_us = kernels_us - (total_us - idle_us * layer.amount("count"));
+    let is_notable = 100.0 * overlap_us >= ModelWords::embedded().min_overlap_pct * kernels_us.max(1.0);
+    is_notable.then(|| total_us / layer.amount("count").max(1.0))
+}
+
+fn has_shifted_durations(run: &Run) -> bool {
+    rows(run, "trust").iter().any(|row| row.text("id") == "durations-shifted")
+}
+
+/// `Host: 1.5 ms a step before the first layer, 0.45 of it in _prepare_inputs (gpu_model_runner.py).`
+fn host_words(run: &Run) -> Option<String> {
+    let blame = section(run, "idle_blame").filter(|section| !section.rows.is_empty())?;
+    let steps = blame.summary.amount("steps");
+    let (late_ms, per_step) = match blame.summary.amount("late_ms") {
+        late_ms if steps > 0.0 => (late_ms / steps, " a step"),
+        late_ms => (late_ms, ""),
+    };
+    let unit = Unit::of(late_ms * 1e6);
+    let place = if is_before_layers(run, late_ms) { "before the first layer" } else { "of late launches" };
+    let function = blame.rows.iter().find(|row| !row.text("file").is_empty()).map(|row| {
+        let ms = row.amount("total_ms") / steps.max(1.0);
+        let file = row.text("file").rsplit('/').next().unwrap_or_default();
+        format!(", {} of it in {} ({file})", short_part(unit.of_ns(ms * 1e6)), row.text("function"))
+    });
+    let stacks = rows(run, "trust").iter().any(|row| row.text("id") == "capture-overhead");
+    let stacks = if stacks { "; the profiler slows the host, so this is an upper bound" } else { "" };
+    Some(format!("Host: {}{per_step} {place}{}{stacks}.", unit.text(late_ms * 1e6), function.unwrap_or_default()))
+}
+
+/// Whether almost all of the late time of a step is before its first layer. Known only if the steps have one stage.
+fn is_before_layers(run: &Run, late_ms: f64) -> bool {
+    let one_stage = rows(run, "steps").len() == 1;
+    let head_idle = rows(run, "layer_roles").iter().find(|row| row.text("role") == "head_idle");
+    let head_ms = head_idle.map_or(0.0, |row| row.amount("total_ns") / 1e6);
+    one_stage && late_ms > 0.0 && 100.0 * head_ms.min(late_ms) >= ModelWords::embedded().min_head_idle_pct * late_ms
+}
+
+fn stage_words(stage: &str) -> String {
+    match stage {
+        "extend/prefill" => "prefill".to_owned(),
+        // `ProfilerStep#6` states no stage.
+        "all" => String::new(),
+        other => other.to_owned(),
+    }
+}
+
+/// The unit of a sentence. All its numbers have the unit of the first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Unit {
+    name: &'static str,
+    ns: f64,
+}
+
+impl Unit {
+    fn of(ns: f64) -> Self {
+        match ns {
+            ns if ns >= 1e9 => Self { name: "s", ns: 1e9 },
+            ns if ns >= 1e6 => Self { name: "ms", ns: 1e6 },
+            _ => Self { name: "us", ns: 1e3 },
+        }
+    }
+
+    /// Parts of a layer are short: microseconds up to 10 ms.
+    fn of_layer(ns: f64) -> Self {
+        if ns < 1e7 { Self { name: "us", ns: 1e3 } } else { Self::of(ns) }
+    }
+
+    fn of_ns(self, ns: f64) -> f64 {
+        ns / self.ns
+    }
+
+    fn text(self, ns: f64) -> String {
+        match self.name {
+            "us" => format!("{} us", short(self.of_ns(ns))),
+            name => format!("{:.1} {name}", self.of_ns(ns)),
+        }
+    }
+}
+
+/// A number with one decimal below 10, else without.
+fn short(value: f64) -> String {
+    if value < 9.95 { format!("{value:.1}") } else { grouped(value.round() as u64) }
+}
+
+/// A part of a time: two decimals below 1, else one.
+fn short_part(value: f64) -> String {
+    if value < 0.995 { format!("{value:.2}") } else { format!("{value:.1}") }
+}
+
+/// A number with at most two decimals, without trailing zeros: `3.35`, `8`.
+fn trimmed(value: f64) -> String {
+    format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests;

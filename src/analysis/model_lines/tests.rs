@@ -1,0 +1,158 @@
+use super::*;
+use crate::analysis::section::{Section, Value};
+use crate::analysis::testing::{analyze, torch};
+use crate::trace::testing::TestTrace;
+
+/// A section with these columns and rows.
+fn table(columns: &[&str], rows: &[&[Value]]) -> Section {
+    let mut section = Section::new("T", "a test", columns);
+    for row in rows {
+        let values = columns.iter().map(|column| (*column).to_owned()).zip(row.iter().cloned());
+        section.rows.push(Record(values.collect()));
+        section.rows_in_all += 1;
+    }
+    section
+}
+
+fn run_of(sections: &[(&str, Section)]) -> Run {
+    let mut run = TestTrace::new().run();
+    run.sections.clear();
+    run.sections.extend(sections.iter().map(|(name, section)| ((*name).to_owned(), section.clone())));
+    run
+}
+
+fn texts(run: &Run) -> Vec<String> {
+    model_lines(run).into_iter().map(|line| line.text).collect()
+}
+
+const STEPS: [&str; 7] =
+    ["stage", "steps", "median_ns", "busy_median_ns", "host_late_median_ns", "batch", "confidence"];
+
+fn steps(confidence: &str) -> (&'static str, Section) {
+    let row =
+        ["decode".into(), 9_i64.into(), 18.9e6.into(), 16.6e6.into(), 1.5e6.into(), 1_i64.into(), confidence.into()];
+    ("steps", table(&STEPS, &[&row]))
+}
+
+fn turnaround() -> (&'static str, Section) {
+    ("gpu_idle", table(&["turnaround_ms", "other_stream_ms"], &[&[7.2.into(), 0.1.into()]]))
+}
+
+fn floor(confidence: &str, floor_ms: f64) -> (&'static str, Section) {
+    let columns = ["stage", "floor_ms", "measured_ms", "weights_gb", "memory_tb_per_s", "confidence"];
+    let row = ["decode".into(), floor_ms.into(), 18.9.into(), 35.3.into(), 3.35.into(), confidence.into()];
+    ("step_floor", table(&columns, &[&row]))
+}
+
+const DECODE: &str = "Decode: 9 steps, median 18.9 ms (16.6 busy, 1.5 host late, 0.8 turnaround), batch 1";
+
+#[test]
+fn a_step_is_stated_with_its_parts_and_its_floor() {
+    let floor_words = "; floor 10.6 ms (35.3 GB of weights at 3.35 TB/s): 56 % of the hardware.";
+    for confidence in ["proven", "inferred"] {
+        let run = run_of(&[steps("proven"), turnaround(), floor(confidence, 10.6)]);
+        assert_eq!(texts(&run), [format!("{DECODE}{floor_words}")]);
+    }
+    let guessed = run_of(&[steps("proven"), turnaround(), floor("guess", 10.6)]);
+    assert_eq!(texts(&guessed), [format!("{DECODE}.")], "a guessed floor is not stated");
+    let impossible = run_of(&[steps("proven"), turnaround(), floor("proven", 19.0)]);
+    assert_eq!(texts(&impossible), [format!("{DECODE}.")], "no step is faster than its floor");
+}
+
+#[test]
+fn guessed_steps_are_not_stated_and_unexplained_idle_time_is_not_turnaround() {
+    assert!(texts(&run_of(&[steps("guess"), turnaround()])).is_empty());
+    let unknown = ("gpu_idle", table(&["turnaround_ms", "unknown_ms"], &[&[1.0.into(), 5.0.into()]]));
+    assert_eq!(
+        texts(&run_of(&[steps("proven"), unknown])),
+        [format!("{}.", DECODE.replace("turnaround", "other idle"))]
+    );
+}
+
+const LAYERS: [&str; 5] = ["stage", "kind", "count", "median_us", "total_ns"];
+const ROLES: [&str; 6] = ["stage", "kind", "role", "kernels", "median_us", "total_ns"];
+
+/// 80 layers of 184 us and 14 us of turnaround.
+fn dense_layers() -> [(&'static str, Section); 2] {
+    let layer: [Value; 5] = ["decode".into(), "A".into(), 80_i64.into(), 184.0.into(), (198_000 * 80_i64).into()];
+    let parts = [
+        ("gate_up", 1_i64, 62.0),
+        ("down", 1, 45.0),
+        ("qkv", 1, 18.0),
+        ("o_proj", 1, 17.0),
+        ("comm", 2, 10.0),
+        ("attention", 1, 12.0),
+        ("norm", 2, 10.0),
+        ("activation", 1, 5.9),
+        ("rope", 1, 4.1),
+    ];
+    let role = |(role, kernels, us): (&str, i64, f64)| {
+        ["decode".into(), "A".into(), role.into(), kernels.into(), us.into(), Value::from(us * 80_000.0)]
+    };
+    let mut rows: Vec<[Value; 6]> = parts.map(role).into();
+    let idle_ns = 14_000 * 80_i64;
+    rows.push(["decode".into(), "A".into(), "idle".into(), 0_i64.into(), Value::Null, idle_ns.into()]);
+    let rows: Vec<&[Value]> = rows.iter().map(|row| &row[..]).collect();
+    [("layers", table(&LAYERS, &[&layer])), ("layer_roles", table(&ROLES, &rows))]
+}
+
+#[test]
+fn a_layer_is_stated_with_its_largest_parts_and_the_sum_of_the_others() {
+    assert_eq!(
+        texts(&run_of(&[&dense_layers()[..], &[turnaround()]].concat())),
+        [
+            "80 layers of 198 us: gate/up 62, down 45, qkv 18, o 17, turnaround 14, attention 12, communication 2 x 5.0, \
+          norms 10, other 10."
+        ]
+    );
+    let idle = texts(&run_of(&dense_layers()));
+    assert!(idle[0].contains(", idle 14,"), "{idle:?}: without causes of idle time it is not called turnaround");
+    let trust = ("trust", table(&["id"], &[&["durations-shifted".into()]]));
+    let [layers, roles] = dense_layers();
+    assert_eq!(texts(&run_of(&[layers, roles, trust])), ["80 layers of 198 us."]);
+}
+
+#[test]
+fn each_kind_of_layer_has_a_sentence() {
+    let layer = |kind: &str, count: i64, us: f64| -> Vec<Value> {
+        vec!["decode".into(), kind.into(), count.into(), us.into(), (us * 1e3 * count as f64).into()]
+    };
+    let layers = table(&LAYERS, &[&layer("A", 58, 200.0), &layer("B", 3, 20_500.0)]);
+    assert_eq!(
+        texts(&run_of(&[("layers", layers)])),
+        ["58 layers of kind A of 200 us.", "3 layers of kind B of 20.5 ms."]
+    );
+}
+
+#[test]
+fn the_host_is_stated_with_the_function_that_took_most() {
+    let columns = ["function", "file", "total_ms"];
+    let rows: [&[Value]; 2] = [
+        &["(launch latency)".into(), "".into(), 5.0.into()],
+        &["_prepare_inputs".into(), "vllm/v1/worker/gpu_model_runner.py".into(), 4.05.into()],
+    ];
+    let mut blame = table(&columns, &rows);
+    blame.figure("late_ms", 13.5);
+    blame.figure("steps", 9_u64);
+    let head_idle: [Value; 6] =
+        ["decode".into(), "outside".into(), "head_idle".into(), 0_i64.into(), Value::Null, 1_400_000_i64.into()];
+    let roles = ("layer_roles", table(&ROLES, &[&head_idle]));
+    let run = run_of(&[steps("proven"), roles, ("idle_blame", blame.clone())]);
+    let text = "Host: 1.5 ms a step before the first layer, 0.45 of it in _prepare_inputs (gpu_model_runner.py).";
+    assert_eq!(texts(&run)[1], text);
+    // Without layers it is not known where in the step the host was late.
+    let run = run_of(&[("idle_blame", blame)]);
+    assert_eq!(texts(&run), [text.replace("before the first layer", "of late launches")]);
+}
+
+/// Numbers of an independent program over the same file: 48 layers, 122.4 us of kernels, experts 43.2 and 23.6 us, 2.11 ms late.
+#[test]
+fn the_sentences_on_a_shared_trace_have_the_numbers_of_an_independent_program() {
+    let Some(trace) = torch("sglang_qwen3_30b_b300_decode.trace.json.gz") else { return };
+    let lines = texts(&analyze(&trace));
+    assert!(lines[0].starts_with("Decode: 1 step of 7.5 ms") && lines[0].contains("batch 16"), "{lines:?}");
+    assert!(
+        lines[1].starts_with("48 layers of 122 us, 109 us with overlap: experts up 43, experts down 24"),
+        "{lines:?}"
+    );
+}

@@ -1,0 +1,120 @@
+//! The model that a server runs: the sentences of [`model_lines`], and the tables that `gpuprism model` prints. The page and the
+//! HTML and Markdown reports show the same sentences.
+
+use super::markdown::{escape, section as markdown_section};
+use super::sections::{displayed, table_id};
+use super::table::Table;
+use super::{Clause, Report, table};
+use crate::analysis::model_lines::model_lines;
+
+/// A choice of tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Kinds of layers, their parts, and each layer.
+    Layers,
+    /// Costs of ops, and kernels that do not suit the hardware.
+    Ops,
+    /// Host code while the GPU waited, and graph replays.
+    Idle,
+}
+
+/// The tables without a choice.
+const SHORT: [&str; 4] = ["steps", "step_floor", "layers", "layer_roles"];
+
+impl Part {
+    fn tables(self) -> &'static [&'static str] {
+        match self {
+            Self::Layers => &["layers", "layer_roles", "layer_list"],
+            Self::Ops => &["op_costs", "unsuited_kernels"],
+            Self::Idle => &["idle_blame", "graph_coverage"],
+        }
+    }
+
+    /// The table for outputs of one table.
+    fn main_table(self) -> &'static str {
+        match self {
+            Self::Layers => "layer_roles",
+            Self::Ops => "op_costs",
+            Self::Idle => "idle_blame",
+        }
+    }
+}
+
+/// The sentences on the model of each run, each with the id of the table with its numbers. With several runs, each starts with the
+/// label of its run.
+pub fn lines(report: &Report) -> Vec<Clause> {
+    let is_single = report.runs.len() == 1;
+    let mut lines = Vec::new();
+    for (label, run) in report.labels().iter().zip(&report.runs) {
+        lines.extend(model_lines(run).into_iter().map(|line| Clause {
+            text: if is_single { line.text } else { format!("{label}: {}", line.text) },
+            table: table_id(line.section.as_deref().unwrap_or_default()).to_owned(),
+        }));
+    }
+    lines
+}
+
+/// The sentences of the whole report as a Markdown list.
+pub(super) fn markdown_lines(report: &Report) -> String {
+    lines(report).iter().map(|line| format!("- {}\n", escape(&line.text))).collect()
+}
+
+/// The ids of the chosen tables; without a choice, those of the overview.
+fn ids(parts: &[Part]) -> Vec<&'static str> {
+    if parts.is_empty() { SHORT.to_vec() } else { parts.iter().flat_map(|part| part.tables()).copied().collect() }
+}
+
+/// The chosen tables that the runs have.
+fn tables(report: &Report, parts: &[Part]) -> Vec<Table> {
+    let tables = ids(parts).into_iter().filter_map(|id| table(report, id, None)).map(displayed);
+    if report.runs.len() == 1 { tables.map(Table::without_run).collect() } else { tables.collect() }
+}
+
+/// The sentences and the chosen tables as Markdown.
+pub fn markdown(report: &Report, parts: &[Part]) -> String {
+    let tables: String = tables(report, parts).iter().map(|table| markdown_section(table, usize::MAX)).collect();
+    format!("# Model\n\n{}{tables}", markdown_lines(report))
+}
+
+/// The table for outputs of one table. `None` if no run has it.
+pub fn main_table(report: &Report, parts: &[Part]) -> Option<Table> {
+    table(report, parts.first().copied().unwrap_or(Part::Layers).main_table(), None)
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+pub use files::{json, text};
+
+/// The output formats of the command line.
+#[cfg(not(target_arch = "wasm32"))]
+mod files {
+    use super::{Part, ids, lines, model_lines, tables};
+    use crate::report::Report;
+    use crate::report::table::Table;
+    use crate::report::terminal::{section, wrapped};
+    use serde_json::{Map, Value, json};
+
+    /// The version of the JSON schema.
+    const SCHEMA: &str = "gpuprism-model/1";
+
+    /// The sentences and the chosen tables as plain text, without the notes of the tables; at most `limit` rows of each, 0 for
+    /// all.
+    pub fn text(report: &Report, parts: &[Part], limit: usize) -> String {
+        let compact =
+            |table: Table| Table { note: String::new(), figures: Vec::new(), ..table }.without_empty_columns();
+        let lines: String = lines(report).iter().map(|line| wrapped("", "  ", &line.text)).collect();
+        let tables = tables(report, parts).into_iter().map(compact);
+        let text = lines + &tables.map(|table| section(&table, limit)).collect::<String>();
+        text.trim_start().to_owned()
+    }
+
+    /// The sentences and the sections of the chosen tables of each run; docs/json.md lists their fields.
+    pub fn json(report: &Report, parts: &[Part]) -> String {
+        let runs = report.labels().into_iter().zip(&report.runs).map(|(label, run)| {
+            let sections = ids(parts).into_iter().filter_map(|id| Some((id.to_owned(), json!(run.sections.get(id)?))));
+            let sections: Map<String, Value> = sections.collect();
+            json!({ "label": label, "lines": model_lines(run), "sections": sections })
+        });
+        let runs: Vec<Value> = runs.collect();
+        serde_json::to_string_pretty(&json!({ "schema": SCHEMA, "runs": runs })).unwrap_or_default() + "\n"
+    }
+}
