@@ -13,7 +13,7 @@ use crate::ordering;
 /// Stages with sentences.
 const MAX_STAGES: usize = 3;
 /// The role of idle time between the kernels of a layer.
-const IDLE: &str = "idle";
+pub(crate) const IDLE: &str = "idle";
 /// The confidence of rows that only tables show.
 const GUESS: &str = "guess";
 
@@ -72,8 +72,7 @@ fn step_words(run: &Run, row: &Record) -> String {
 fn step_parts(run: &Run, row: &Record, unit: Unit) -> Vec<String> {
     let Some(busy) = row.number("busy_median_ns") else { return Vec::new() };
     let late = row.amount("host_late_median_ns");
-    // The rest is left out where the medians of the parts are those of different steps and exceed the median of the steps.
-    let rest = row.amount("median_ns") - busy - late;
+    let rest = row.number("other_idle_median_ns").unwrap_or(row.amount("median_ns") - busy - late);
     let parts = [(busy, "busy"), (late, "host late"), (rest, idle_words(run, late_ms(run), "other idle"))];
     let shown = parts.iter().filter(|(ns, _)| unit.of_ns(*ns) >= 0.05);
     shown.map(|(ns, words)| format!("{:.1} {words}", unit.of_ns(*ns))).collect()
@@ -89,6 +88,11 @@ fn idle_words(run: &Run, known_ms: f64, otherwise: &'static str) -> &'static str
     let turnaround = sum("turnaround_ms");
     let min = ModelWords::embedded().turnaround_pct;
     if turnaround > 0.0 && 100.0 * turnaround >= min * (turnaround + other) { "turnaround" } else { otherwise }
+}
+
+/// The name of the idle time between the kernels of layers.
+pub(crate) fn idle_in_layers(run: &Run) -> &'static str {
+    idle_words(run, head_idle_ms(run), "idle")
 }
 
 /// Late launches and drains of all devices.
@@ -157,8 +161,7 @@ fn layer_words(run: &Run, row: &Record) -> String {
         unit.text(layer_us * 1e3),
         overlap.unwrap_or_default()
     );
-    let idle_words = idle_words(run, head_idle_ms(run), "idle");
-    let words = part_words(parts, layer_us, unit, idle_words);
+    let words = part_words(parts, row.amount("median_us"), unit, idle_in_layers(run));
     if words.is_empty() || has_shifted_durations(run) {
         format!("{head}.")
     } else {
@@ -167,14 +170,17 @@ fn layer_words(run: &Run, row: &Record) -> String {
 }
 
 /// The median time of a role in one layer.
-struct LayerPart {
-    role: String,
-    us: f64,
-    kernels: u64,
+#[derive(Debug)]
+pub(crate) struct LayerPart {
+    pub(crate) role: String,
+    pub(crate) us: f64,
+    pub(crate) kernels: u64,
+    /// The place of its first kernel in the layer, if known.
+    pub(crate) position: Option<u64>,
 }
 
 /// The roles of a kind of layer, largest first.
-fn layer_parts(run: &Run, layer: &Record) -> Vec<LayerPart> {
+pub(crate) fn layer_parts(run: &Run, layer: &Record) -> Vec<LayerPart> {
     let count = layer.amount("count").max(1.0);
     let is_own = |row: &&Record| ["stage", "kind"].iter().all(|column| row.text(column) == layer.text(column));
     let part = |row: &Record| LayerPart {
@@ -184,6 +190,7 @@ fn layer_parts(run: &Run, layer: &Record) -> Vec<LayerPart> {
             .number("median_us")
             .unwrap_or_else(|| if row.text("role") == IDLE { row.amount("total_ns") / 1e3 / count } else { 0.0 }),
         kernels: row.amount("kernels") as u64,
+        position: row.number("position").map(|position| position as u64),
     };
     let mut parts: Vec<LayerPart> = rows(run, "layer_roles").iter().filter(is_own).map(part).collect();
     ordering::sort_by(&mut parts, |a, b| b.us.total_cmp(&a.us));
@@ -191,11 +198,11 @@ fn layer_parts(run: &Run, layer: &Record) -> Vec<LayerPart> {
 }
 
 /// The parts in words. Small parts and those after the first few are summed.
-fn part_words(parts: Vec<LayerPart>, layer_us: f64, unit: Unit, idle_words: &str) -> Vec<String> {
+fn part_words(parts: Vec<LayerPart>, kernels_us: f64, unit: Unit, idle_words: &str) -> Vec<String> {
     let words = ModelWords::embedded();
     let (mut shown, mut other) = (Vec::new(), 0.0);
     for part in parts {
-        let is_large = 100.0 * part.us >= words.min_part_pct * layer_us;
+        let is_large = 100.0 * part.us >= words.min_part_pct * kernels_us;
         if !is_large || shown.len() >= words.max_parts {
             other += part.us;
             continue;

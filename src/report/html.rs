@@ -19,13 +19,13 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 ///
 /// Notices and findings are lists, so their tables are omitted. The file is readable without scripts; only sorting,
 /// filtering and the buttons of the legend need the script.
-pub fn html(report: &Report, tables: &[Table], charts: &[Chart], dashboard: &Dashboard, title: &str) -> String {
+pub fn html(report: &Report, tables: &[Table], charts: &[Chart], dashboards: &[Dashboard], title: &str) -> String {
     let mut page = head(title);
     page += &runs(report);
     page += &notices(report);
     page += &charts_with_legend(charts);
     page += &findings_list(report);
-    page += &panels(dashboard);
+    dashboards.iter().for_each(|dashboard| page += &panels(dashboard));
     for table in tables.iter().filter(|table| !["notices", "findings"].contains(&table.id.as_str())) {
         page += &section(table);
     }
@@ -35,21 +35,24 @@ pub fn html(report: &Report, tables: &[Table], charts: &[Chart], dashboard: &Das
     page
 }
 
-/// The dashboard of one run.
+/// Charts of one run under a heading.
 #[derive(Debug, Default)]
 pub struct Dashboard {
     /// The heading, with the labels of run and baseline if there are several runs.
     pub heading: String,
+    /// Sentences above the panels.
+    pub lines: Vec<String>,
     /// All panels, including those without data.
     pub panels: Vec<Panel>,
 }
 
 fn panels(dashboard: &Dashboard) -> String {
-    if dashboard.panels.is_empty() {
+    if dashboard.panels.is_empty() && dashboard.lines.is_empty() {
         return String::new();
     }
+    let lines: String = dashboard.lines.iter().map(|line| format!("<p>{}</p>\n", escape(line))).collect();
     let panels: String = dashboard.panels.iter().map(panel).collect();
-    format!("<section class=\"dashboard\">\n<h2>{}</h2>\n{panels}</section>\n", escape(&dashboard.heading))
+    format!("<section class=\"dashboard\">\n<h2>{}</h2>\n{lines}{panels}</section>\n", escape(&dashboard.heading))
 }
 
 fn panel(panel: &Panel) -> String {
@@ -353,8 +356,7 @@ mod tests {
     fn names_from_a_trace_are_escaped() {
         let long = HOSTILE.repeat(100);
         for name in [HOSTILE, &long] {
-            let page =
-                html(&report(name), &[table(name)], &[chart(name, &[name, "gemm"])], &Dashboard::default(), name);
+            let page = html(&report(name), &[table(name)], &[chart(name, &[name, "gemm"])], &[], name);
             assert!(!page.contains("<img") && !page.contains("onerror=\"") && !page.contains('\u{1}'));
             assert_eq!(page.matches("</script>").count(), 1);
             assert_eq!(page.matches("</style>").count(), 1);
@@ -363,7 +365,7 @@ mod tests {
 
     #[test]
     fn the_file_has_no_external_references() {
-        let page = html(&report("run"), &[table("name")], &[chart("run", &["gemm"])], &Dashboard::default(), "title");
+        let page = html(&report("run"), &[table("name")], &[chart("run", &["gemm"])], &[], "title");
         let page = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
         for reference in ["http:", "https:", "src=", "href=", "@import", "url(", "fetch(", "style=\""] {
             assert!(!page.contains(reference), "{reference}");
@@ -387,7 +389,7 @@ mod tests {
 
     #[test]
     fn number_cells_have_their_exact_value_for_sorting() {
-        let page = html(&report("run"), &[table("name")], &[], &Dashboard::default(), "title");
+        let page = html(&report("run"), &[table("name")], &[], &[], "title");
         assert!(page.contains("data-value=\"1234567\" title=\"1234567 ns\">1.23</td>"), "{page}");
     }
 }

@@ -132,7 +132,19 @@ pub fn html_page(report: &Report, title: &str) -> String {
     if !one_run && !report.runs.is_empty() {
         tables.splice(0..0, comparison(report));
     }
-    html::html(report, &tables, &[chart], &dashboard(report), title)
+    html::html(report, &tables, &[chart], &[model_dashboard(report), dashboard(report)], title)
+}
+
+/// The charts and sentences on the model of the run that the dashboard shows.
+fn model_dashboard(report: &Report) -> html::Dashboard {
+    let options = chart::dashboard::Options { width: PAGE_WIDTH, ..chart::dashboard::Options::default() };
+    let run = usize::from(report.runs.len() > 1);
+    let heading = match report.labels().get(run) {
+        Some(label) if report.runs.len() > 1 => format!("Model of {label}"),
+        _ => "Model".to_owned(),
+    };
+    let lines = model::lines(report).into_iter().map(|line| line.text).collect();
+    html::Dashboard { heading, lines, panels: chart::dashboard::model_charts(report, run, &options) }
 }
 
 /// The dashboard of a single run. With several runs: the second run with the first as baseline.
@@ -148,7 +160,7 @@ fn dashboard(report: &Report) -> html::Dashboard {
         ([first, second, ..], Some(_)) => format!("Dashboard of {second} with the baseline {first}"),
         _ => "Dashboard".to_owned(),
     };
-    html::Dashboard { heading, panels: chart::dashboard::dashboard(report, run, baseline, &options) }
+    html::Dashboard { heading, lines: Vec::new(), panels: chart::dashboard::dashboard(report, run, baseline, &options) }
 }
 
 /// The tables of a comparison of all runs with the first, as in `gpuprism diff`.

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 pub(crate) struct ModelWords {
     /// The number of parts of a layer that a sentence names.
     pub(crate) max_parts: usize,
-    /// Smaller parts of a layer are summed.
+    /// Parts with a smaller share of the kernel time of a layer are summed.
     pub(crate) min_part_pct: f64,
     /// From this overlap of the kernels of a layer on, a sentence states it.
     pub(crate) min_overlap_pct: f64,
@@ -17,9 +17,19 @@ pub(crate) struct ModelWords {
     pub(crate) min_head_idle_pct: f64,
     /// From this share of turnaround in the idle time of the devices on, idle time between kernels is called turnaround.
     pub(crate) turnaround_pct: f64,
+    /// A step that is longer than the median of its stage by more than this is marked.
+    pub(crate) slow_step_pct: f64,
     roles: Vec<RoleWords>,
 }
-from_json!(ModelWords { max_parts, min_part_pct, min_overlap_pct, min_head_idle_pct, turnaround_pct, roles });
+from_json!(ModelWords {
+    max_parts,
+    min_part_pct,
+    min_overlap_pct,
+    min_head_idle_pct,
+    turnaround_pct,
+    slow_step_pct,
+    roles
+});
 
 #[derive(Debug)]
 struct RoleWords {
@@ -62,7 +72,7 @@ pub(crate) fn role_words(role: &str) -> String {
 }
 
 /// The category whose colour a role has: `gemm` for `gate_up`.
-pub(crate) fn role_category(role: &str) -> &str {
+pub(crate) fn role_category(role: &str) -> &'static str {
     let role = if role.ends_with(SPLITK) { "splitk" } else { role };
     WORDS.find(role).map_or("misc", |found| found.category.as_str())
 }

@@ -13,6 +13,8 @@
 //! A panel states what it leaves out and which table has the same numbers. A panel without data states the reason and the
 //! command that captures it. Tooltips show exact values. Bars start at zero; a logarithmic axis is labelled as such.
 //!
+//! [`model_charts`] are the charts of the tab Model, drawn in the same way.
+//!
 //! The baseline is drawn as an outline around the bar with the same canonical name and device. Without communication,
 //! panels leave out communication kernels, shading, and their part of latencies and phases (columns
 //! `without_communication`). Values that are not in a section come from [`crate::analysis::dashboard`].
@@ -20,12 +22,15 @@
 mod collectives;
 mod kernels;
 mod latency;
+mod layer_list;
+mod layers;
 mod nvlink;
 mod phases;
 mod plot;
 mod roofline;
 mod rows;
 mod skew;
+mod step_list;
 mod streams;
 mod timeline;
 
@@ -106,14 +111,6 @@ type PanelSpec = (&'static str, &'static str, &'static str, fn(&View) -> PanelRe
 pub fn dashboard(report: &Report, run: usize, baseline: Option<usize>, options: &Options) -> Vec<Panel> {
     let baseline = baseline.filter(|baseline| *baseline != run).and_then(|baseline| report.runs.get(baseline));
     let Some(run) = report.runs.get(run) else { return Vec::new() };
-    let short_names = ShortNames::of(run);
-    let column_options = Options { width: options.column_width, ..options.clone() };
-    let view = |is_wide: bool| View {
-        run,
-        baseline,
-        options: if is_wide { options } else { &column_options },
-        short_names: &short_names,
-    };
     let panels: [PanelSpec; 9] = [
         ("kernels", "Kernels with the most time", "top_kernels", kernels::draw),
         ("timeline", "Longest events over time", "timeline_events", timeline::draw),
@@ -125,7 +122,33 @@ pub fn dashboard(report: &Report, run: usize, baseline: Option<usize>, options: 
         ("phases", "Phases", "phase_split", phases::draw),
         ("skew", "Ranks compared with the median rank", "nccl_rank_skew", skew::draw),
     ];
-    let panel = |(id, title, table, draw): PanelSpec| {
+    draw_panels(&panels, run, baseline, options)
+}
+
+/// The charts of the model that the run with this index executes: a layer with its parts, the layers of a step, the steps over
+/// time. Without those whose data are missing: the tables next to them say why.
+pub fn model_charts(report: &Report, run: usize, options: &Options) -> Vec<Panel> {
+    let Some(run) = report.runs.get(run) else { return Vec::new() };
+    let panels: [PanelSpec; 3] = [
+        ("layers", "Parts of a layer", "layer_roles", layers::draw),
+        ("layer_list", "Layers over a step", "layer_list", layer_list::draw),
+        ("step_list", "Steps over time", "step_list", step_list::draw),
+    ];
+    let mut panels = draw_panels(&panels, run, None, options);
+    panels.retain(|panel| panel.chart.is_some());
+    panels
+}
+
+fn draw_panels(panels: &[PanelSpec], run: &Run, baseline: Option<&Run>, options: &Options) -> Vec<Panel> {
+    let short_names = ShortNames::of(run);
+    let column_options = Options { width: options.column_width, ..options.clone() };
+    let view = |is_wide: bool| View {
+        run,
+        baseline,
+        options: if is_wide { options } else { &column_options },
+        short_names: &short_names,
+    };
+    let panel = |&(id, title, table, draw): &PanelSpec| {
         let is_wide = WIDE.contains(&id);
         let (note, chart, gap) = match draw(&view(is_wide)) {
             Ok((note, chart)) => (note, Some(chart), None),
@@ -133,7 +156,7 @@ pub fn dashboard(report: &Report, run: usize, baseline: Option<usize>, options: 
         };
         Panel { id, title, note, chart, gap, table, is_wide }
     };
-    panels.into_iter().map(panel).collect()
+    panels.iter().map(panel).collect()
 }
 
 /// A sentence about the hardware preset of the roofline, or how to choose one.
@@ -230,7 +253,7 @@ fn no_data(why: impl Into<String>) -> (String, String) {
 }
 
 /// Panels that need the full width for their names and lanes.
-const WIDE: [&str; 2] = ["kernels", "timeline"];
+const WIDE: [&str; 5] = ["kernels", "timeline", "layers", "layer_list", "step_list"];
 
 /// The classes of shapes without a category.
 const WORK: &str = "seg dash-work";

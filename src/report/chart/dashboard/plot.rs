@@ -244,6 +244,8 @@ pub(super) enum Shape {
     Hatch(i32),
     /// The rectangle between two corners.
     Box,
+    /// The hatching of the rectangle between two corners.
+    HatchBox,
     /// A line through all points.
     Path,
     /// A vertical line between two points, extended upwards by this length.
@@ -268,6 +270,10 @@ impl Shape {
             Self::Box => {
                 let (top, bottom) = (first.1.min(last.1), first.1.max(last.1));
                 ("rect", layout::rect((left, top), (right - left, bottom - top)))
+            }
+            Self::HatchBox => {
+                let (top, bottom) = (first.1.min(last.1), first.1.max(last.1));
+                ("path", vec![("d", hatch((left, top), (right, bottom)))])
             }
             Self::Path => {
                 let points: Vec<String> =
