@@ -1,10 +1,10 @@
 // The dashboard: charts of one run, next to a baseline if there is one, and their options. A worker lays out the charts; this
 // file arranges them. Loaded when its tab is first opened.
 
-import { chartSvg, saveMenu } from './chart.js';
-import { button, byId, copyButton, el, latest, loadStyleSheet, runOptions, targetWithin } from './dom.js';
+import { byId, el, latest, loadStyleSheet, runOptions, targetWithin } from './dom.js';
+import { loadChartStyle, panelFigure } from './panel.js';
 
-/** @import { DashboardPanel, DashboardView, Page, View } from './types.js' */
+/** @import { DashboardView, Page, View } from './types.js' */
 
 /** From this width on, in pixels, the smaller charts have two columns. */
 const TWO_COLUMNS_WIDTH = 1000;
@@ -25,8 +25,6 @@ export class Dashboard {
   #baseline = el('select', { name: 'base' });
   #baselineLabel = el('label', {}, 'Next to ', this.#baseline);
   #node;
-  /** @type {Promise<void> | null} */
-  #chartStyle = null;
 
   /** `openTable(id)` opens the table of a panel. @param {Page} page @param {(table: string) => void} openTable */
   constructor(page, openTable) {
@@ -71,7 +69,7 @@ export class Dashboard {
     async () => {
       const { store, requestTool } = this.#page;
       // The width of the panels depends on the style sheet.
-      await Promise.all([this.#styleSheet, this.#loadChartStyle()]);
+      await Promise.all([this.#styleSheet, loadChartStyle(requestTool)]);
       this.#width = this.#panels.clientWidth;
       const hasColumns = this.#width >= TWO_COLUMNS_WIDTH;
       const { view, run, baseline } = store;
@@ -84,24 +82,9 @@ export class Dashboard {
     ({ dashboard, hasColumns }) => {
       this.#showOptions(dashboard);
       this.#panels.classList.toggle('columns', hasColumns);
-      this.#panels.replaceChildren(...dashboard.panels.map((panel) => this.#panel(panel)));
+      this.#panels.replaceChildren(...dashboard.panels.map((panel) => panelFigure(panel, this.#openTable)));
     },
   );
-
-  /** Loads the style of the charts from the worker, once. */
-  #loadChartStyle() {
-    this.#chartStyle ??= this.#fetchChartStyle().catch((problem) => {
-      this.#chartStyle = null;
-      throw problem;
-    });
-    return this.#chartStyle;
-  }
-
-  async #fetchChartStyle() {
-    const sheet = new CSSStyleSheet();
-    sheet.replaceSync(await this.#page.requestTool('dashboardCss', {}));
-    document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
-  }
 
   /** @param {DashboardView} dashboard */
   #showOptions({ label, baseline, hardware, by_name: byName, threshold, threshold_ms: thresholdMs, highest_threshold_ms: maxThresholdMs }) {
@@ -119,18 +102,4 @@ export class Dashboard {
     const pair = baseline ? `${label}, next to ${baseline}` : `${label}, which is the baseline: choose another run to see both`;
     this.#status.textContent = runs.length < 2 ? '' : pair;
   }
-
-  /** @param {DashboardPanel} panel */
-  #panel({ id, title, note, chart, gap, table, is_wide: isWide }) {
-    const place = el('div', {}, chart && chartSvg(chart));
-    const toTable = button('Table', () => this.#openTable(table), { class: 'small', 'aria-label': `${title}: show the table` });
-    return el('figure', { 'data-panel': id, class: isWide ? 'wide' : '' },
-      el('figcaption', {}, el('span', {}, title), toTable, chart && saveMenu(() => place.querySelector('svg'), `gpuprism-${id}`)),
-      note && el('p', { class: 'note' }, note), gap && gapNote(...gap), place);
-  }
-}
-
-/** States why a chart is missing, and the command that captures its data. @param {string} why @param {string} recapture */
-function gapNote(why, recapture) {
-  return el('div', { class: 'gap' }, el('p', {}, why), recapture && el('code', {}, recapture), recapture && el('div', {}, copyButton(recapture, 'Copy command')));
 }

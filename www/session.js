@@ -109,6 +109,11 @@ export class Session {
     return Promise.all(chosen.map((entry) => (isLive(entry) ? kernel(entry) : null)));
   }
 
+  /** The trace of the report at this index, if its worker runs. @param {number} index */
+  liveTraceOf(index) {
+    return this.#reported.slice(index, index + 1).find(isLive);
+  }
+
   /** True if files of several ranks are open: they contain ranks, or their names differ in numbers only. */
   get hasRanks() {
     const shown = this.traces.filter(({ text }) => text !== null);

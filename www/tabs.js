@@ -1,4 +1,4 @@
-// The tabs and their tables. Most tabs are tables of the report; dashboard, comparison, ranks, triage, pivot and rules have a
+// The tabs and their tables. Most tabs are tables of the report; model, dashboard, comparison, ranks, triage, pivot and rules have a
 // script of their own, which is loaded when the tab is first opened.
 
 import { byId, latest, onDemand, prefetched, present, runOptions, save } from './dom.js';
@@ -13,8 +13,10 @@ import { ROWS_PER_REQUEST, pendingNote, showTables, showTabs } from './table.js'
 /** The part of the view that is reset when a tab is opened. */
 const TAB_DEFAULTS = { of: '', sort: '', dir: 'desc', filter: '', kernel: '' };
 
-const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels'] };
+const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels', 'compare_roles', 'compare_floor'] };
 const DASHBOARD = { id: 'dashboard', title: 'Dashboard', rows: '', tables: [] };
+/** A tab of the report with charts above its tables. */
+const MODEL = 'model';
 const RANKS = { id: 'ranks', title: 'Ranks', rows: '', tables: ['ranks', 'rank_collectives', 'rank_waits', 'rank_files'] };
 const RULES = { id: 'rules', title: 'Rules', rows: '', tables: ['rules_in_force', 'rules_misc'] };
 const TRIAGE = { id: 'triage', title: 'Triage', rows: '', tables: [] };
@@ -27,6 +29,7 @@ export class Tabs {
   #page;
   #comparison;
   #dashboard;
+  #model;
   #ranks;
   #triage;
   #pivot;
@@ -48,6 +51,7 @@ export class Tabs {
       markdown: () => page.exported('markdown', COMPARE.id),
     }));
     this.#dashboard = onDemand(async () => new (await import('./dashboard.js')).Dashboard(page, (table) => this.open(table)));
+    this.#model = onDemand(async () => new (await import('./model.js')).Model(page, (table) => this.open(table)));
     this.#ranks = onDemand(async () => new (await import('./ranks.js')).Ranks(session));
     this.#triage = onDemand(async () => {
       const { Triage } = await import('./triage.js');
@@ -109,6 +113,7 @@ export class Tabs {
       this.draw(tables),
       this.#toggle(this.#pivot, id === PIVOT),
       this.#toggle(this.#dashboard, id === DASHBOARD.id),
+      this.#toggle(this.#model, id === MODEL),
       this.#toggle(this.#ranks, id === RANKS.id),
       this.#toggle(this.#rules, id === RULES.id),
     ]);

@@ -37,6 +37,7 @@ const handlers = {
   chart: ({ baseline, width, hidden }) => tools.chart(baseline, width, hidden),
   table: ({ baseline, request }) => tools.table(baseline, request),
   dashboard: ({ request }) => tools.dashboard(JSON.stringify(request)),
+  model: ({ run, width }) => tools.model(run, width),
   dashboardCss: () => Tools.dashboard_css(),
   sharePreview: ({ request }) => tools.share_preview(JSON.stringify(request)),
   shareRedactions: () => tools.share_redactions(),

@@ -166,6 +166,14 @@ export interface DashboardView {
   highest_threshold_ms: number;
 }
 
+/** The tab Model: sentences on all runs, charts of one run. */
+export interface ModelView {
+  /** The label of the run; empty if it is the only one. */
+  label: string;
+  lines: string[];
+  panels: DashboardPanel[];
+}
+
 export type ShareRequest = { format: string; redact: string[]; slim: boolean };
 
 export type Redaction = { id: string; title: string; found: string; none: boolean };
@@ -255,6 +263,7 @@ export type ToolsOperations = {
   /** A table of the comparison. */
   table(args: { baseline: number; request: TableRequest }): Table | null;
   dashboard(args: { request: DashboardRequest }): DashboardView;
+  model(args: { run: number; width: number }): ModelView;
   dashboardCss(args: {}): string;
   sharePreview(args: { request: ShareRequest }): SharePreview;
   /** The ids of everything that can be replaced in what is shared. */

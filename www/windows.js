@@ -22,7 +22,7 @@ export class Windows {
       if (next.view.window.join() !== previous.view.window.join()) this.#apply({ all: true });
     });
     const attempt = (/** @type {() => unknown} */ step) => page.attempt('The window could not be picked', step);
-    const actions = { pick: this.#pick, preview: this.#preview, openInPerfetto: this.#openInPerfetto, attempt };
+    const actions = { pick: this.pick, preview: this.#preview, openInPerfetto: this.#openInPerfetto, attempt };
     this.#strips = onDemand(async () => new (await import('./strips.js')).Strips(actions));
   }
 
@@ -33,7 +33,7 @@ export class Windows {
   };
 
   /** @param {TraceEntry} entry @param {string} window */
-  #pick = (entry, window) => {
+  pick = (entry, window) => {
     const { look, attempt } = this.#page;
     this.#preview(entry, window);
     look({ window: this.#addressWindows });

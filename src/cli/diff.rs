@@ -32,9 +32,12 @@ pub(super) struct Args {
     /// code 4 if a run cannot be compared.
     #[arg(long, allow_negative_numbers = true, value_name = "PCT")]
     exit_on_regression: Option<f64>,
-    /// Output format; csv prints the table of all kernels.
+    /// Output format; csv prints one table, see --table.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// The table that csv prints: all kernels, or for example compare_roles, the parts of a layer.
+    #[arg(long, value_parser = words::TABLES, default_value = "compare_kernels", value_name = "NAME")]
+    table: String,
     /// Write the output to this file instead of standard output.
     #[arg(short, long = "out", value_name = "FILE")]
     out: Option<PathBuf>,
@@ -60,7 +63,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     }
     let runs: Vec<(&str, &Run)> = labels.iter().map(String::as_str).zip(&report.runs).collect();
     let comparison = compare(&runs, baseline(&args.baseline, &labels)?);
-    let text = render(&comparison, args.format);
+    let text = render(&comparison, args);
     match &args.out {
         Some(path) => files::write(path, &text)?,
         None => print(&text)?,
@@ -92,12 +95,12 @@ fn baseline(name: &str, labels: &[String]) -> Result<usize> {
     })
 }
 
-fn render(comparison: &Comparison, format: Format) -> String {
-    match format {
+fn render(comparison: &Comparison, args: &Args) -> String {
+    match args.format {
         Format::Text => printable(&words::text(comparison)),
         Format::Markdown => words::markdown(comparison),
         Format::Json => words::json(comparison),
-        Format::Csv => csv(&words::kernels(comparison)),
+        Format::Csv => csv(&words::full_table(comparison, &args.table).unwrap_or_default()),
     }
 }
 

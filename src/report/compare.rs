@@ -140,7 +140,11 @@ pub fn deltas(comparison: &Comparison) -> (Vec<Deltas>, String) {
 }
 
 /// The tables of a comparison.
-pub const TABLES: [&str; 3] = ["compare_summary", "compare_categories", "compare_kernels"];
+pub const TABLES: [&str; 5] =
+    ["compare_summary", "compare_categories", "compare_kernels", "compare_roles", "compare_floor"];
+
+/// Tables that do not need runs with a common unit of work.
+const WITHOUT_UNIT: [&str; 2] = ["compare_roles", "compare_floor"];
 
 /// One of the [`TABLES`] with all rows and columns, for exports.
 pub fn full_table(comparison: &Comparison, id: &str) -> Option<Table> {
@@ -148,20 +152,23 @@ pub fn full_table(comparison: &Comparison, id: &str) -> Option<Table> {
 }
 
 /// One of the [`TABLES`] for display: changes come first, and empty columns are left out. If the run with the index
-/// `run` was compared, only its rows are kept. `None` if no run could be compared. The column `remarks` is dropped,
+/// `run` was compared, only its rows are kept. `None` if no run could be compared, or if no layers or floors are known. The column `remarks` is dropped,
 /// because the page shows verdicts and warnings separately.
 pub fn table(comparison: &Comparison, id: &str, run: Option<usize>) -> Option<Table> {
     let mut table = full_table(comparison, id)?;
     if id == "compare_summary" {
         return Some(table.without("remarks").without_empty_columns());
     }
-    let compared = comparison.runs.iter().filter(|run| run.change.is_some()).count();
-    let chosen = run.and_then(|index| comparison.runs.get(index)).filter(|run| run.change.is_some());
+    let has_unit = !WITHOUT_UNIT.contains(&id);
+    let is_shown = |run: &&ComparedRun| if has_unit { run.change.is_some() } else { run.outcome != Outcome::Baseline };
+    let compared = comparison.runs.iter().filter(is_shown).count();
+    let chosen = run.and_then(|index| comparison.runs.get(index)).filter(is_shown);
     if let (Some(run), Some(column)) = (chosen, table.columns.iter().position(|column| column.key == "run")) {
         table.rows.retain(|row| row.get(column) == Some(&Cell::Text(run.label.clone())));
     }
     let table = if chosen.is_some() || compared == 1 { table.without("run") } else { table };
-    (compared > 0).then(|| change_first(table.without_empty_columns()))
+    let has_rows = has_unit || !table.rows.is_empty();
+    (compared > 0 && has_rows).then(|| change_first(table.without_empty_columns()))
 }
 
 /// Moves the columns with changes directly after the names.
@@ -233,18 +240,23 @@ const MAX_KERNELS: usize = 20;
 
 /// The tables for text and Markdown without unchanged rows, each with the number of rows that were cut off.
 fn tables(comparison: &Comparison) -> Vec<(Table, usize)> {
-    let several = comparison.runs.iter().filter(|run| run.change.is_some()).count() > 1;
     let mut tables = Vec::new();
-    let hidden_columns: [&[&str]; 3] = [
+    let hidden_columns: [&[&str]; TABLES.len()] = [
         &["remarks", "elapsed_ns"],
         &[],
         &["found", "ratio", "share_of_change_pct", "launches_delta_ns", "length_delta_ns"],
+        &[],
+        &[],
     ];
     for (id, hidden) in TABLES.into_iter().zip(hidden_columns) {
         let Some(mut table) = full_table(comparison, id) else { continue };
         let delta = table.columns.iter().position(|column| column.key == "delta_ns");
         if id != "compare_summary" {
             table.rows.retain(|row| delta.and_then(|index| row.get(index)) != Some(&Cell::Ns(0)));
+            let is_shown = |run: &&ComparedRun| {
+                run.change.is_some() || WITHOUT_UNIT.contains(&id) && run.outcome != Outcome::Baseline
+            };
+            let several = comparison.runs.iter().filter(is_shown).count() > 1;
             table = if several { table } else { table.without("run") };
             if table.rows.is_empty() {
                 continue;
@@ -260,15 +272,14 @@ fn tables(comparison: &Comparison) -> Vec<(Table, usize)> {
 }
 
 #[cfg(not(target_arch = "wasm32"))]
-pub use files::{json, kernels, text};
+pub use files::{json, text};
 
 /// The output formats of the command line.
 #[cfg(not(target_arch = "wasm32"))]
 mod files {
-    use super::{Change, Comparison, change, full_table, notes, tables, unit_sentence, verdict};
+    use super::{Change, Comparison, change, notes, tables, unit_sentence, verdict};
     use crate::analysis::compare::Basis;
     use crate::report::format::clean;
-    use crate::report::table::Table;
     use crate::report::terminal::{section, wrapped};
     use serde_json::json;
     use unicode_width::UnicodeWidthStr;
@@ -294,11 +305,6 @@ mod files {
             }
         }
         text
-    }
-
-    /// The table of all kernels.
-    pub fn kernels(comparison: &Comparison) -> Table {
-        full_table(comparison, "compare_kernels").unwrap_or_default()
     }
 
     /// The JSON for scripts; docs/json.md lists its fields.

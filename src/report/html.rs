@@ -51,6 +51,7 @@ fn panels(dashboard: &Dashboard) -> String {
         return String::new();
     }
     let lines: String = dashboard.lines.iter().map(|line| format!("<p>{}</p>\n", escape(line))).collect();
+    let lines = if lines.is_empty() { lines } else { format!("<div class=\"wide\">\n{lines}</div>\n") };
     let panels: String = dashboard.panels.iter().map(panel).collect();
     format!("<section class=\"dashboard\">\n<h2>{}</h2>\n{lines}{panels}</section>\n", escape(&dashboard.heading))
 }

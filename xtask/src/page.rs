@@ -193,6 +193,8 @@ const LATER_SCRIPTS: &[&str] = &[
     "compare.js",
     "dashboard.js",
     "dashboard.css",
+    "model.js",
+    "panel.js",
     "perfetto.js",
     "ping.js",
     "picture.js",

@@ -8,6 +8,7 @@
 //!   step is left out), a repeated range, or the common ratio of the launch counts of shared kernels (see `units`). Totals are
 //!   compared only if that ratio is 1. Without a certain unit there is no comparison.
 //! - Noise is a multiple of the standard error of the difference of the two mean step times. Without steps it is unknown.
+//! - Layers are compared by the role of their kernels (see `roles`), also if the pair is refused otherwise.
 //! - A pair is refused, with a reason and a remedy, if the captures measure different things (see `comparability`).
 //!
 //! Thresholds and sentences are in `patterns/compare.json`. `report::compare` writes a comparison as sentences, tables and
@@ -15,6 +16,7 @@
 
 mod breakdown;
 mod comparability;
+mod roles;
 mod rules;
 mod sections;
 mod steps;
@@ -102,7 +104,7 @@ pub struct Comparison {
     pub runs: Vec<ComparedRun>,
     /// What limits the trust in the numbers of the captures.
     pub trust: Vec<TrustRow>,
-    /// `compare_summary`, `compare_categories`, `compare_kernels`.
+    /// `compare_summary`, `compare_categories`, `compare_kernels`, `compare_roles`; `compare_floor` if floors are known.
     pub sections: Sections,
 }
 
@@ -274,6 +276,14 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
         sections: Sections::new(),
     };
     comparison.sections = sections::sections(&comparison, &candidates, &breakdowns, &pairs);
+    // Layers are compared by role also if the runs as a whole cannot be, for example because of different GPUs.
+    let others: Vec<&Candidate> =
+        candidates.iter().enumerate().filter(|(index, _)| *index != baseline).map(|(_, other)| other).collect();
+    comparison.sections.insert("compare_roles".to_owned(), roles::roles(first, &others));
+    let floors = roles::floors(first, &others);
+    if !floors.rows.is_empty() {
+        comparison.sections.insert("compare_floor".to_owned(), floors);
+    }
     comparison
 }
 

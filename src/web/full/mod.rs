@@ -3,6 +3,7 @@
 
 mod dashboard;
 mod database;
+mod model;
 mod pivot;
 mod ranks;
 mod rules;

@@ -112,13 +112,14 @@ fn title(segment: &LayerSegment, whole_ns: f64) -> String {
     format!("{name}: {time} in a layer, {share}{kernels}")
 }
 
-/// The longest label that fits: words and time, or only words.
+/// The longest label that fits: words and time, the time without its unit, or only words.
 fn segment_label(segment: &LayerSegment, class: &str, points: &[(f64, f64)], plot: &Plot) -> Option<Mark> {
     let (from, to) = (points.first()?, points.last()?);
     let x = |value: f64| plot.x.position(value, (0, plot.inner_width()));
     let width = x(to.0) - x(from.0);
     let time = duration((segment.us * 1e3).round() as i64);
-    let labels = [format!("{} {time}", segment.words), segment.words.clone()];
+    let number = time.split(' ').next().unwrap_or_default();
+    let labels = [format!("{} {time}", segment.words), format!("{} {number}", segment.words), segment.words.clone()];
     let text = labels.into_iter().find(|text| glyphs::width(text, SMALL) <= width - 6 * UNIT)?;
     let shape = Shape::Text { offset: (width / 2, baseline(BAR / 2, SMALL)), size: SMALL, anchor: "middle" };
     Some(Mark::new(shape, vec![*from], &format!("seg-label {class}"), "").with_text(text))

@@ -18,8 +18,8 @@ const MAX_STEPS: usize = 1_000;
 pub(super) fn draw(view: &View) -> PanelResult {
     let section = view.section("step_list")?;
     let (mut steps, on_others) = step_columns(section);
-    if steps.is_empty() {
-        return Err(no_data("The trace has no such data."));
+    if steps.len() < 2 {
+        return Err(no_data("A chart over time needs at least two steps."));
     }
     let left_out = steps.len().saturating_sub(MAX_STEPS);
     steps.truncate(MAX_STEPS);

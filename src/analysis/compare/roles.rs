@@ -1,0 +1,241 @@
+//! Compares the layers of runs by the role of their kernels, and steps with their floors. Kernels have different names on other
+//! engines and GPUs, but the same roles, so these tables need no common unit of work. From the sections `layers`,
+//! `layer_roles`, `steps` and `step_floor`; linear in their rows.
+
+use super::Candidate;
+use crate::analysis::model_lines::{IDLE, LayerPart, layer_parts};
+use crate::analysis::results::Run;
+use crate::analysis::section::{Record, Section, Value};
+use crate::ordering;
+
+const ROLES: [&str; 11] = [
+    "run",
+    "stage",
+    "kind",
+    "role",
+    "baseline_kernels",
+    "compared_kernels",
+    "baseline_us",
+    "compared_us",
+    "delta_us",
+    "layers",
+    "step_delta_ms",
+];
+const FLOOR: [&str; 8] = [
+    "run",
+    "stage",
+    "baseline_measured_ms",
+    "compared_measured_ms",
+    "baseline_floor_ms",
+    "compared_floor_ms",
+    "baseline_of_hardware_pct",
+    "compared_of_hardware_pct",
+];
+/// The role of the row with the whole layer, and the kind of parts outside of layers.
+const WHOLE: &str = "whole layer";
+const OUTSIDE: &str = "outside";
+
+/// One row per run, stage, kind of layer and role. A role that only one of the runs has is empty on the other side.
+pub(super) fn roles(baseline: &Candidate, others: &[&Candidate]) -> Section {
+    let derived_from = "the median time of each role of kernels in one layer";
+    let mut section = Section::new("Changes by role in a layer", derived_from, &ROLES)
+        .limit("Kinds of layers are matched in the order of their frequency, kernels by their role. A role that is empty on one side is done by another kernel there, for example by a fused one.")
+        .limit("The change of a step is the change of a layer times the number of layers. Rows outside of layers are times of a whole step.");
+    for other in others {
+        for before in rows(baseline.run, "layers") {
+            let is_same = |row: &&Record| ["stage", "kind"].iter().all(|key| row.text(key) == before.text(key));
+            if let Some(after) = rows(other.run, "layers").iter().find(is_same) {
+                let sides = Sides { label: other.label, before: (baseline.run, before), after: (other.run, after) };
+                sides.add_rows(&mut section);
+            }
+        }
+        for stage in stages(baseline.run) {
+            outside_rows(&mut section, other.label, stage, baseline.run, other.run);
+        }
+    }
+    section
+}
+
+/// The same kind of layer in two runs.
+struct Sides<'a> {
+    label: &'a str,
+    before: (&'a Run, &'a Record),
+    after: (&'a Run, &'a Record),
+}
+
+impl Sides<'_> {
+    fn add_rows(&self, section: &mut Section) {
+        let layers = self.layers(section);
+        let ((before_run, before), (after_run, after)) = (self.before, self.after);
+        self.row(section, WHOLE, Some(&whole(before)), Some(&whole(after)), layers);
+        // Durations that do not belong to their names say nothing on roles.
+        if has_shifted_durations(before_run) || has_shifted_durations(after_run) {
+            return;
+        }
+        let (before, after) = (layer_parts(before_run, before), layer_parts(after_run, after));
+        let find = |parts: &'_ [LayerPart], role: &str| parts.iter().position(|part| part.role == role);
+        let only_after = after.iter().filter(|part| find(&before, &part.role).is_none());
+        let mut order: Vec<&LayerPart> = before.iter().chain(only_after).collect();
+        ordering::sort_by_key(&mut order, |part| (part.role == IDLE, part.position.unwrap_or(u64::MAX)));
+        for part in order {
+            let side = |parts: &'_ [LayerPart]| find(parts, &part.role);
+            let before = side(&before).and_then(|index| before.get(index));
+            let after = side(&after).and_then(|index| after.get(index));
+            self.row(section, &part.role, before, after, layers);
+        }
+    }
+
+    /// The number of layers of this kind, if both runs have as many and the same batch; else says so in the section.
+    fn layers(&self, section: &mut Section) -> Option<f64> {
+        let ((before_run, before), (after_run, after)) = (self.before, self.after);
+        let stage = before.text("stage");
+        let counts = (before.amount("count"), after.amount("count"));
+        let batches = (batch(before_run, stage), batch(after_run, stage));
+        let mut reasons = Vec::new();
+        if counts.0 != counts.1 {
+            reasons.push(format!("{} and {} layers of kind {}", counts.0, counts.1, before.text("kind")));
+        }
+        if let (Some(one), Some(other)) = batches
+            && one != other
+        {
+            reasons.push(format!("batches of {one} and {other}"));
+        }
+        if reasons.is_empty() {
+            return Some(counts.0);
+        }
+        let limit = format!(
+            "The baseline and {} have {} in {stage}: times are per layer only.",
+            self.label,
+            reasons.join(" and ")
+        );
+        if !section.limits.contains(&limit) {
+            section.limits.push(limit);
+        }
+        None
+    }
+
+    fn row(
+        &self,
+        section: &mut Section,
+        role: &str,
+        before: Option<&LayerPart>,
+        after: Option<&LayerPart>,
+        layers: Option<f64>,
+    ) {
+        let us = |part: Option<&LayerPart>| part.map(|part| part.us);
+        let kernels = |part: Option<&LayerPart>| part.map(|part| part.kernels).filter(|kernels| *kernels > 0);
+        let delta_us = us(after).unwrap_or(0.0) - us(before).unwrap_or(0.0);
+        section.row([
+            self.label.into(),
+            self.before.1.text("stage").into(),
+            self.before.1.text("kind").into(),
+            role.into(),
+            kernels(before).into(),
+            kernels(after).into(),
+            us(before).into(),
+            us(after).into(),
+            delta_us.into(),
+            layers.map(|layers| layers as u64).into(),
+            layers.map(|layers| delta_us * layers / 1e3).into(),
+        ]);
+    }
+}
+
+/// A whole layer as one part: the median of the sums of its kernels.
+fn whole(layer: &Record) -> LayerPart {
+    let kernels = layer.amount("kernels") as u64;
+    LayerPart { role: WHOLE.to_owned(), us: layer.amount("median_us"), kernels, position: None }
+}
+
+/// The parts of a step outside of its layers, without idle time.
+fn outside_rows(section: &mut Section, label: &str, stage: &str, before: &Run, after: &Run) {
+    let parts = |run| {
+        let own = rows(run, "layer_roles")
+            .iter()
+            .filter(move |row| row.text("kind") == OUTSIDE && row.text("stage") == stage);
+        own.filter(|row| !row.text("role").ends_with("idle"))
+    };
+    if !stages(after).contains(&stage) {
+        return;
+    }
+    let mut names: Vec<&str> = parts(before).chain(parts(after)).map(|row| row.text("role")).collect();
+    ordering::sort_by(&mut names, Ord::cmp);
+    names.dedup();
+    for role in names {
+        let find = |run| parts(run).find(|row| row.text("role") == role);
+        let us = |row: Option<&Record>| row.map(|row| row.amount("total_ns") / 1e3);
+        let kernels = |row: Option<&Record>| row.map(|row| row.amount("kernels") as u64);
+        let (before, after) = (find(before), find(after));
+        let delta_us = us(after).unwrap_or(0.0) - us(before).unwrap_or(0.0);
+        section.row([
+            label.into(),
+            stage.into(),
+            OUTSIDE.into(),
+            role.into(),
+            kernels(before).into(),
+            kernels(after).into(),
+            us(before).into(),
+            us(after).into(),
+            delta_us.into(),
+            Value::Null,
+            (delta_us / 1e3).into(),
+        ]);
+    }
+}
+
+/// One row per run and stage of which both runs have a floor that is not guessed.
+pub(super) fn floors(baseline: &Candidate, others: &[&Candidate]) -> Section {
+    let mut section = Section::new("Steps against their floors", "measured steps and the least time that the hardware needs for them", &FLOOR)
+        .limit("The floor is the time that the hardware needs at least for the weights, the KV cache and the operations of a step.");
+    for other in others {
+        for before in sure_floors(baseline.run) {
+            let Some(after) = sure_floors(other.run).find(|row| row.text("stage") == before.text("stage")) else {
+                continue;
+            };
+            let of_hardware = |row: &Record| 100.0 * row.amount("floor_ms") / row.amount("measured_ms");
+            section.row([
+                other.label.into(),
+                before.text("stage").into(),
+                before.amount("measured_ms").into(),
+                after.amount("measured_ms").into(),
+                before.amount("floor_ms").into(),
+                after.amount("floor_ms").into(),
+                of_hardware(before).into(),
+                of_hardware(after).into(),
+            ]);
+        }
+    }
+    section
+}
+
+fn sure_floors(run: &Run) -> impl Iterator<Item = &Record> {
+    let is_sure = |row: &&Record| matches!(row.text("confidence"), "proven" | "inferred");
+    // A floor above the measured time rests on a wrong assumption.
+    let is_possible =
+        |row: &&Record| row.amount("floor_ms") > 0.0 && row.amount("floor_ms") <= row.amount("measured_ms");
+    rows(run, "step_floor").iter().filter(is_sure).filter(is_possible)
+}
+
+/// The stages with layers, in the order of their rows.
+fn stages(run: &Run) -> Vec<&str> {
+    let mut stages: Vec<&str> = rows(run, "layers").iter().map(|row| row.text("stage")).collect();
+    stages.dedup();
+    stages
+}
+
+/// The mean batch of the steps of a stage, if known.
+fn batch(run: &Run, stage: &str) -> Option<f64> {
+    let row = rows(run, "steps").iter().find(|row| row.text("stage") == stage)?;
+    row.number("batch").or_else(|| row.number("mean_batch_size"))
+}
+
+fn has_shifted_durations(run: &Run) -> bool {
+    rows(run, "trust").iter().any(|row| row.text("id") == "durations-shifted")
+}
+
+fn rows<'a>(run: &'a Run, name: &str) -> &'a [Record] {
+    run.sections.get(name).filter(|section| section.missing.is_none()).map_or(&[], |section| &section.rows)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+// The tab Model above its tables: sentences on steps, layers and host, and charts of one run. A worker lays out the charts. A click on a
+// step picks its window. Loaded when the tab is first opened.
+
+import { byId, el, latest, loadStyleSheet, targetWithin } from './dom.js';
+import { loadChartStyle, panelFigure } from './panel.js';
+
+/** @import { ModelView, Page } from './types.js' */
+
+export class Model {
+  #page;
+  #openTable;
+  #isOpen = false;
+  #styleSheet = loadStyleSheet('dashboard.css');
+  #width = 0;
+  #lines = el('div', { class: 'model-lines' });
+  #panels = el('div', { class: 'panels' });
+  #node;
+
+  /** `openTable(id)` scrolls to the table of a chart. @param {Page} page @param {(table: string) => void} openTable */
+  constructor(page, openTable) {
+    this.#page = page;
+    this.#openTable = openTable;
+    this.#node = el('section', { id: 'model', class: 'dashboard', 'aria-label': 'Model', hidden: true }, this.#lines, this.#panels);
+    this.#panels.addEventListener('click', (event) => this.#pickStep(event));
+    byId('blocks').before(this.#node);
+    new ResizeObserver(() => {
+      if (this.#isOpen && this.#panels.clientWidth !== this.#width && this.#width > 0) this.#draw();
+    }).observe(this.#panels);
+  }
+
+  /** @param {boolean} isOpen */
+  async show(isOpen) {
+    this.#isOpen = isOpen;
+    this.#node.hidden = !isOpen;
+    if (isOpen) await this.#draw();
+  }
+
+  /** The run of the charts. */
+  get #run() {
+    return this.#page.store.run ?? 0;
+  }
+
+  /** The trace of that run; undefined for a report without a trace. */
+  get #trace() {
+    return this.#page.session.liveTraceOf(this.#run);
+  }
+
+  #draw = latest(
+    async () => {
+      const { requestTool } = this.#page;
+      // The width of the panels depends on the style sheet.
+      await Promise.all([this.#styleSheet, loadChartStyle(requestTool)]);
+      this.#width = this.#panels.clientWidth;
+      return requestTool('model', { run: this.#run, width: this.#width });
+    },
+    (/** @type {ModelView} */ { label, lines, panels }) => {
+      this.#lines.replaceChildren(...lines.map((line) => el('p', {}, line)));
+      const heading = label && panels.length > 0 ? [el('p', { class: 'note' }, `Charts of ${label}`)] : [];
+      this.#panels.replaceChildren(...heading, ...panels.map((panel) => panelFigure(panel, this.#openTable)));
+      // Without the trace there is no window to pick.
+      if (!this.#trace) this.#panels.querySelectorAll('[data-window]').forEach((step) => step.removeAttribute('data-window'));
+    },
+  );
+
+  /** @param {MouseEvent} event */
+  #pickStep(event) {
+    const step = targetWithin(event, '[data-window]');
+    const window = step instanceof SVGElement && step.dataset.window;
+    const trace = this.#trace;
+    if (window && trace) this.#page.windows.pick(trace, window);
+  }
+}
