@@ -376,13 +376,8 @@ mod tests {
 
     #[test]
     fn the_legend_lists_exactly_the_categories_shown() {
-        let page = html(
-            &report("run"),
-            &[table("norm")],
-            &[chart("run", &["CPU (non-GPU)", "mine", "gemm"])],
-            &Dashboard::default(),
-            "title",
-        );
+        let page =
+            html(&report("run"), &[table("norm")], &[chart("run", &["CPU (non-GPU)", "mine", "gemm"])], &[], "title");
         let legend = page.split("class=\"legend\"").nth(1).and_then(|rest| rest.split("</div>").next()).unwrap();
         let keys: Vec<&str> = legend.split("data-key=\"").skip(1).filter_map(|part| part.split('"').next()).collect();
         assert_eq!(keys, ["gemm", "mine", "CPU (non-GPU)"]);

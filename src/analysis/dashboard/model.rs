@@ -15,6 +15,8 @@ pub struct LayerBar {
     pub kind: String,
     /// The number of layers in a step.
     pub count: u64,
+    /// The time of a layer: the median of the sums of its kernels, and the mean of its idle time.
+    pub us: f64,
     /// In order of execution, idle time last.
     pub segments: Vec<LayerSegment>,
 }
@@ -46,10 +48,11 @@ pub fn layer_stage(run: &Run) -> &str {
 pub fn layer_bars(run: &Run) -> Vec<LayerBar> {
     let stage = layer_stage(run);
     let kinds = rows(run, "layers").iter().filter(|row| row.text("stage") == stage);
-    let bar = |row: &Record| LayerBar {
-        kind: row.text("kind").to_owned(),
-        count: row.amount("count") as u64,
-        segments: segments(run, row),
+    let bar = |row: &Record| {
+        let segments = segments(run, row);
+        let idle = segments.iter().find(|segment| segment.is_idle).map_or(0.0, |segment| segment.us);
+        let (kind, count) = (row.text("kind").to_owned(), row.amount("count") as u64);
+        LayerBar { kind, count, us: row.amount("median_us") + idle, segments }
     };
     kinds.map(bar).collect()
 }
@@ -198,7 +201,7 @@ mod tests {
         // The median of the decode steps is 110: more than 132 is slow.
         assert_eq!(slow, [(0, false), (100, false), (300, false), (400, false), (600, false)]);
         assert_eq!(others, 1);
-        section.rows[3].0[3].1 = 140.into();
+        section.rows[3].0[3].1 = 140_i64.into();
         assert!(step_columns(&section).0[3].is_slow);
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let mut nodes = plot.draw(marks);
     for (row, bar) in (0..).zip(&bars) {
         let top = TOP + ROW * row;
-        let (label, note) = (label(bar, bars.len() > 1), duration(total_ns(bar) as i64));
+        let (label, note) = (label(bar, bars.len() > 1), duration((bar.us * 1e3).round() as i64));
         let shown = glyphs::shorten(&label, BOLD, names);
         nodes.push(short_text(&label, &shown, "chart-label", (0, baseline(top + ROW * 3 / 8, TEXT)), TEXT, "start"));
         nodes.push(layout::text(&note, "chart-note", (0, baseline(top + ROW * 3 / 4, SMALL)), SMALL, "start"));
@@ -44,6 +44,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
     Ok((note, plot.chart(format!("{}.", summary.join("; ")), nodes)))
 }
 
+/// The sum of the parts, which is close to the median of their sums.
 fn total_ns(bar: &LayerBar) -> f64 {
     bar.segments.iter().map(|segment| segment.us * 1e3).sum()
 }
@@ -129,5 +130,5 @@ fn summary(bar: &LayerBar, has_kinds: bool) -> String {
     let time = |segment: &LayerSegment| duration((segment.us * 1e3).round() as i64);
     let parts: Vec<String> =
         bar.segments.iter().map(|segment| format!("{} {}", segment.words, time(segment))).collect();
-    format!("{} of {}: {}", label(bar, has_kinds), duration(total_ns(bar) as i64), first_few(&parts, ", "))
+    format!("{} of {}: {}", label(bar, has_kinds), duration((bar.us * 1e3).round() as i64), first_few(&parts, ", "))
 }
