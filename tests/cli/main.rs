@@ -11,6 +11,7 @@ mod fixture;
 mod floor;
 mod graph;
 mod hostile;
+mod model;
 mod nsys;
 mod pivot;
 mod ranks;

@@ -259,4 +259,6 @@ const WIDE: [&str; 5] = ["kernels", "timeline", "layers", "layer_list", "step_li
 const WORK: &str = "seg dash-work";
 
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod tests;
