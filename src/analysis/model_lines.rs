@@ -127,19 +127,28 @@ fn floor_words(run: &Run, step: &Record) -> Option<String> {
     let is_own = |row: &&Record| row.text("stage") == step.text("stage");
     let is_sure = |row: &&Record| matches!(row.text("confidence"), "proven" | "inferred");
     let row = rows(run, "step_floor").iter().filter(is_own).find(is_sure)?;
-    let floor = row.number("floor_ms")?;
-    let measured = row.number("measured_ms").unwrap_or(step.amount("median_ns") / 1e6);
-    if floor <= 0.0 || floor > measured {
-        return None;
-    }
-    let weights = row.number("weights_gb").zip(row.number("memory_tb_per_s"));
-    let weights = weights.map(|(gb, rate)| format!(" ({gb:.1} GB of weights at {} TB/s)", trimmed(rate)));
-    let floor_text = Unit::of(floor * 1e6).text(floor * 1e6);
-    Some(format!(
-        "; floor {floor_text}{}: {:.0} % of the hardware",
-        weights.unwrap_or_default(),
-        100.0 * floor / measured
-    ))
+    let step_ms = step.amount("median_ns") / 1e6;
+    let floor = row.number("floor_ms").filter(|floor| *floor > 0.0 && *floor <= step_ms)?;
+    let share = |ms: f64| format!("{:.0}", 100.0 * ms / step_ms);
+    let text = |ms: f64| Unit::of(ms * 1e6).text(ms * 1e6);
+    // Which experts a step reads is not known: all those of uniform routing, or fewer.
+    let uniform =
+        row.number("floor_uniform_ms").filter(|uniform| share(*uniform) != share(floor) && *uniform <= step_ms);
+    let uniform_text = uniform.map(|uniform| format!(", {} with uniform routing", text(uniform))).unwrap_or_default();
+    let shares = uniform.map_or_else(|| share(floor), |uniform| format!("{} to {}", share(floor), share(uniform)));
+    let read = read_words(row, floor).unwrap_or_default();
+    Some(format!("; floor {}{read}{uniform_text}: {shares} % of the hardware", text(floor)))
+}
+
+/// ` (35.3 GB of weights at 3.35 TB/s)`: what a step reads at least, if that decides its floor.
+fn read_words(row: &Record, floor_ms: f64) -> Option<String> {
+    let weights = row.number("weights_gb")?;
+    let cache = row.amount("kv_gb");
+    let cache_text = if cache >= 0.05 { format!(" and {cache:.1} GB of KV cache") } else { String::new() };
+    // Gigabytes in a millisecond are terabytes in a second.
+    let rate = trimmed((weights + cache) / floor_ms);
+    let is_read = row.text("bound_by") == "memory bandwidth";
+    is_read.then(|| format!(" ({weights:.1} GB of weights{cache_text} at {rate} TB/s)"))
 }
 
 /// `80 layers of 198 us: gate/up 62, down 45, qkv 18, o 17, communication 2 x 5, turnaround 14.`

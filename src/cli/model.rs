@@ -21,7 +21,7 @@ pub(super) struct Args {
     /// Show only layers: their kinds, their parts, and each layer of a step.
     #[arg(long)]
     layers: bool,
-    /// Show only the costs of ops, and kernels that do not suit the hardware.
+    /// Show only the costs of ops and collectives, and kernels that do not suit the hardware.
     #[arg(long)]
     ops: bool,
     /// Show only the code of the host while the GPU waited, and what CUDA graphs replay.

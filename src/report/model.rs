@@ -12,7 +12,7 @@ use crate::analysis::model_lines::model_lines;
 pub enum Part {
     /// Kinds of layers, their parts, and each layer.
     Layers,
-    /// Costs of ops, and kernels that do not suit the hardware.
+    /// Costs of ops and collectives, and kernels that do not suit the hardware.
     Ops,
     /// Host code while the GPU waited, and graph replays.
     Idle,
@@ -25,7 +25,7 @@ impl Part {
     fn tables(self) -> &'static [&'static str] {
         match self {
             Self::Layers => &["layers", "layer_roles", "layer_list"],
-            Self::Ops => &["op_costs", "unsuited_kernels"],
+            Self::Ops => &["op_costs", "collective_costs", "unsuited_kernels"],
             Self::Idle => &["idle_blame", "graph_coverage"],
         }
     }

@@ -186,7 +186,7 @@ fn outside_rows(section: &mut Section, label: &str, stage: &str, before: &Run, a
 /// One row per run and stage of which both runs have a floor that is not guessed.
 pub(super) fn floors(baseline: &Candidate, others: &[&Candidate]) -> Section {
     let mut section = Section::new("Steps against their floors", "measured steps and the least time that the hardware needs for them", &FLOOR)
-        .limit("The floor is the time that the hardware needs at least for the weights, the KV cache and the operations of a step.");
+        .limit("The floor is the time that the hardware needs at least for the weights, the KV cache and the products of a step. Busy is the measured time in which the GPU works on it.");
     for other in others {
         for before in sure_floors(baseline.run) {
             let Some(after) = sure_floors(other.run).find(|row| row.text("stage") == before.text("stage")) else {

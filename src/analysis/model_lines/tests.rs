@@ -39,8 +39,9 @@ fn turnaround() -> (&'static str, Section) {
 }
 
 fn floor(confidence: &str, floor_ms: f64) -> (&'static str, Section) {
-    let columns = ["stage", "floor_ms", "measured_ms", "weights_gb", "memory_tb_per_s", "confidence"];
-    let row = ["decode".into(), floor_ms.into(), 18.9.into(), 35.3.into(), 3.35.into(), confidence.into()];
+    let columns = ["stage", "floor_ms", "weights_gb", "kv_gb", "bound_by", "confidence"];
+    let bound_by = "memory bandwidth".into();
+    let row = ["decode".into(), floor_ms.into(), 35.3.into(), Value::Null, bound_by, confidence.into()];
     ("step_floor", table(&columns, &[&row]))
 }
 
@@ -48,15 +49,24 @@ const DECODE: &str = "Decode: 9 steps, median 18.9 ms (16.6 busy, 1.5 host late,
 
 #[test]
 fn a_step_is_stated_with_its_parts_and_its_floor() {
-    let floor_words = "; floor 10.6 ms (35.3 GB of weights at 3.35 TB/s): 56 % of the hardware.";
+    let floor_words = "; floor 10.5 ms (35.3 GB of weights at 3.35 TB/s): 56 % of the hardware.";
     for confidence in ["proven", "inferred"] {
-        let run = run_of(&[steps("proven"), turnaround(), floor(confidence, 10.6)]);
+        let run = run_of(&[steps("proven"), turnaround(), floor(confidence, 35.3 / 3.35)]);
         assert_eq!(texts(&run), [format!("{DECODE}{floor_words}")]);
     }
     let guessed = run_of(&[steps("proven"), turnaround(), floor("guess", 10.6)]);
     assert_eq!(texts(&guessed), [format!("{DECODE}.")], "a guessed floor is not stated");
     let impossible = run_of(&[steps("proven"), turnaround(), floor("proven", 19.0)]);
     assert_eq!(texts(&impossible), [format!("{DECODE}.")], "no step is faster than its floor");
+}
+
+#[test]
+fn the_floor_of_a_model_with_experts_is_a_range() {
+    let columns = ["stage", "floor_ms", "floor_uniform_ms", "bound_by", "confidence"];
+    let row: [Value; 5] = ["decode".into(), 1.89.into(), 9.45.into(), "arithmetic".into(), "inferred".into()];
+    let run = run_of(&[steps("proven"), turnaround(), ("step_floor", table(&columns, &[&row]))]);
+    let floor = "; floor 1.9 ms, 9.4 ms with uniform routing: 10 to 50 % of the hardware.";
+    assert_eq!(texts(&run), [format!("{DECODE}{floor}")]);
 }
 
 #[test]
