@@ -56,7 +56,8 @@ fn the_sentences_are_followed_by_the_tables_behind_them() {
     let text = printed(&example("model_text"), ["model", "a.json"]);
     assert!(text.starts_with("Decode: 2 steps, median "), "{text}");
     // 178 us of kernels and 1 us of idle time before each of the 8.
-    let sentence = "8 layers of 186 us: gate/up 60, down 40, qkv 30, attention 20, o 15, norms 8.0, turnaround 8.0";
+    let sentence =
+        "8 layers of 186 us: gate/up 60, down 40, qkv 30, attention 20, o 15, norms 8.0, idle 8.0, other 5.0";
     assert!(text.replace("\n  ", " ").contains(sentence), "{text}");
     for title in ["Engine steps", "Layers of a step", "Parts of a layer"] {
         assert!(text.contains(&format!("\n{title}\n")), "{title} in {text}");

@@ -104,7 +104,7 @@ pub struct Comparison {
     pub runs: Vec<ComparedRun>,
     /// What limits the trust in the numbers of the captures.
     pub trust: Vec<TrustRow>,
-    /// `compare_summary`, `compare_categories`, `compare_kernels`, `compare_roles`; `compare_floor` if floors are known.
+    /// `compare_summary`, `compare_categories`, `compare_kernels`, and if layers or floors are known `compare_roles` and `compare_floor`.
     pub sections: Sections,
 }
 
@@ -279,10 +279,9 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
     // Layers are compared by role also if the runs as a whole cannot be, for example because of different GPUs.
     let others: Vec<&Candidate> =
         candidates.iter().enumerate().filter(|(index, _)| *index != baseline).map(|(_, other)| other).collect();
-    comparison.sections.insert("compare_roles".to_owned(), roles::roles(first, &others));
-    let floors = roles::floors(first, &others);
-    if !floors.rows.is_empty() {
-        comparison.sections.insert("compare_floor".to_owned(), floors);
+    let tables = [("compare_roles", roles::roles(first, &others)), ("compare_floor", roles::floors(first, &others))];
+    for (name, section) in tables.into_iter().filter(|(_, section)| !section.rows.is_empty()) {
+        comparison.sections.insert(name.to_owned(), section);
     }
     comparison
 }
