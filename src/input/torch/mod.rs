@@ -138,8 +138,8 @@ impl DeviceEntry {
     }
 }
 
-/// Sets the names and figures of the devices. A program that sees one of several GPUs lists it as 0, and ROCm numbers the GPUs
-/// of ops after the CPUs, so that no number may agree with an entry; then the entries count if all GPUs are of one kind.
+/// Sets the names and figures of the devices. ROCm numbers the GPUs of ops after the CPUs, so that no number may agree with an
+/// entry; then the entries count if all GPUs are of one kind.
 fn name_devices(devices: &mut [Device], entries: &[DeviceEntry]) {
     const AMD_WARP: u32 = 64;
     let number = |device: &Device| device.id.rsplit(' ').next().and_then(|number| number.parse::<i64>().ok());
@@ -148,8 +148,7 @@ fn name_devices(devices: &mut [Device], entries: &[DeviceEntry]) {
         entries.iter().rfind(|entry| entry.id.as_i64() == Some(number))
     };
     let kind = |entry: &DeviceEntry| (entry.name.clone(), entry.properties(), entry.warp_size);
-    let is_only = devices.len() == 1 && entries.len() == 1;
-    let first = entries.first().filter(|first| is_only || first.warp_size == Some(AMD_WARP));
+    let first = entries.first().filter(|first| first.warp_size == Some(AMD_WARP));
     let common = first.filter(|first| entries.iter().all(|entry| kind(entry) == kind(first)));
     let agree = devices.iter().any(|device| with_number(device).is_some());
     for device in devices {
