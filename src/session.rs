@@ -26,7 +26,7 @@ use crate::analysis::host::late_gaps::late_intervals;
 use crate::analysis::index::WindowSegments;
 use crate::analysis::inference::floor::Parallel;
 use crate::analysis::inference::model_config::{ModelConfig, looks_like_model_config};
-use crate::analysis::inference::step_floor::ServedModel;
+use crate::analysis::inference::served_model::ServedModel;
 use crate::analysis::kernels;
 use crate::analysis::kernels::one_kernel::{OneKernel, Sharing};
 use crate::analysis::pivot::cells;

@@ -10,7 +10,7 @@ use super::time::attribution::{OwnedTime, share_out_merged, unions};
 use super::time::busy::busy_on_any_device;
 use super::verdict::verdict;
 use super::{key_figures, notices};
-use crate::analysis::inference::step_floor::ServedModel;
+use crate::analysis::inference::served_model::ServedModel;
 use crate::analysis::kernels::groups::{Group, Groups};
 use crate::analysis::section::Sections;
 use crate::analysis::sections::explain;

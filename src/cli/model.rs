@@ -8,8 +8,7 @@ use crate::report::{Report, csv};
 use clap::ValueEnum;
 use std::path::PathBuf;
 
-/// Show the model that a server runs: what a step takes and how far it is from the limit of the hardware, which part of a layer
-/// costs most, and what the host did while the GPU waited.
+/// Show what a step and the layers of the model cost, how far they are from the hardware's limit, and what the host did.
 ///
 /// Without --layers, --ops and --idle: the sentences, the steps, the layers and their parts.
 #[derive(Debug, clap::Args)]

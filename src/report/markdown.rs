@@ -1,7 +1,7 @@
 //! Writes reports as Markdown for issues, pull requests and chats. Everything from a trace passes [`escape`].
 
 use super::format::{clean, headings, shown, shown_totals};
-use super::model::markdown_lines;
+use super::model_sentences;
 use super::table::Table;
 use super::text::{facts, figure_lines, notice_lines, verdict};
 use super::{Finding, Report, all_tables, findings, is_builtin_table, tables_of};
@@ -20,7 +20,7 @@ pub fn markdown(report: &Report) -> String {
         }
     }
     text.push('\n');
-    let model = markdown_lines(report);
+    let model = model_lines(report);
     if !model.is_empty() {
         text += &format!("\n## Model\n\n{model}");
     }
@@ -116,6 +116,11 @@ pub(super) fn escape(text: &str) -> String {
     }
     // Otherwise a URL would become a link.
     escaped.replace("://", ":&#47;&#47;")
+}
+
+/// The sentences on the models of the runs as a list.
+pub(super) fn model_lines(report: &Report) -> String {
+    model_sentences::lines(report).iter().map(|line| format!("- {}\n", escape(&line.text))).collect()
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub mod html;
 pub mod link;
 mod markdown;
 pub mod model;
+pub mod model_sentences;
 pub mod palette;
 mod pivot;
 pub mod ranks;
@@ -143,7 +144,7 @@ fn model_dashboard(report: &Report) -> html::Dashboard {
         Some(label) if report.runs.len() > 1 => format!("Model of {label}"),
         _ => "Model".to_owned(),
     };
-    let lines = model::lines(report).into_iter().map(|line| line.text).collect();
+    let lines = model_sentences::lines(report).into_iter().map(|line| line.text).collect();
     html::Dashboard { heading, lines, panels: chart::dashboard::model_charts(report, run, &options) }
 }
 

@@ -1,11 +1,11 @@
 //! The model that a server runs: the sentences of [`model_lines`], and the tables that `gpuprism model` prints. The page and the
 //! HTML and Markdown reports show the same sentences.
 
-use super::markdown::{escape, section as markdown_section};
-use super::sections::{displayed, table_id};
+use super::markdown::{model_lines as markdown_lines, section as markdown_section};
+use super::model_sentences::lines;
+use super::sections::displayed;
 use super::table::Table;
-use super::{Clause, Report, table};
-use crate::analysis::model_lines::model_lines;
+use super::{Report, table};
 
 /// A choice of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,25 +40,6 @@ impl Part {
     }
 }
 
-/// The sentences on the model of each run, each with the id of the table with its numbers. With several runs, each starts with the
-/// label of its run.
-pub fn lines(report: &Report) -> Vec<Clause> {
-    let is_single = report.runs.len() == 1;
-    let mut lines = Vec::new();
-    for (label, run) in report.labels().iter().zip(&report.runs) {
-        lines.extend(model_lines(run).into_iter().map(|line| Clause {
-            text: if is_single { line.text } else { format!("{label}: {}", line.text) },
-            table: table_id(line.section.as_deref().unwrap_or_default()).to_owned(),
-        }));
-    }
-    lines
-}
-
-/// The sentences of the whole report as a Markdown list.
-pub(super) fn markdown_lines(report: &Report) -> String {
-    lines(report).iter().map(|line| format!("- {}\n", escape(&line.text))).collect()
-}
-
 /// The ids of the chosen tables; without a choice, those of the overview.
 fn ids(parts: &[Part]) -> Vec<&'static str> {
     if parts.is_empty() { SHORT.to_vec() } else { parts.iter().flat_map(|part| part.tables()).copied().collect() }
@@ -87,7 +68,8 @@ pub use files::{json, text};
 /// The output formats of the command line.
 #[cfg(not(target_arch = "wasm32"))]
 mod files {
-    use super::{Part, ids, lines, model_lines, tables};
+    use super::{Part, ids, lines, tables};
+    use crate::analysis::model_lines::model_lines;
     use crate::report::Report;
     use crate::report::table::Table;
     use crate::report::terminal::{section, wrapped};

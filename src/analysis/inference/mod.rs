@@ -19,6 +19,7 @@
 //! All of them read [`passes::Passes`], which [`super::context::Context`] computes once: one pass over the ops. Layers are
 //! folded from a bounded number of ops per stage, so windows of large traces stay fast.
 
+mod config_fields;
 pub mod floor;
 mod fold;
 mod folded_pass;
@@ -35,6 +36,7 @@ pub(crate) mod op_work;
 pub(crate) mod passes;
 mod quantization;
 mod role_times;
+pub mod served_model;
 pub mod speculation;
 mod stage_by_kernels;
 pub(crate) mod stage_layers;

@@ -3,6 +3,7 @@
 //! A config that describes other layers than attention, MLP and mixture of experts is refused, because its weights would be
 //! counted wrongly. Norms and biases are not counted: they are less than 0.1 % of the weights.
 
+use super::config_fields::{Fields, Read, TEXT_CONFIGS};
 use super::model_layers::{self, Layers};
 use super::quantization::{self, Quantization};
 use crate::json::{self, Json, from_json};
@@ -11,10 +12,6 @@ use std::sync::OnceLock;
 
 /// Far above any config.json: lists of modules that are not quantised have some thousand entries.
 const MAX_FILE_BYTES: usize = 4 << 20;
-/// Larger numbers are no dimensions of a model. Products of six of them are finite, and sums of real models exact in `f64`.
-const MAX_NUMBER: f64 = 1e9;
-/// Members with the language model of a model that also reads images or sound.
-const TEXT_CONFIGS: [&str; 4] = ["text_config", "llm_config", "language_config", "thinker_config"];
 
 /// The dimensions of a model. Counts are whole numbers.
 #[derive(Debug, Clone, PartialEq)]
@@ -208,52 +205,7 @@ impl Attention {
     }
 }
 
-/// The members of a config.
-pub(super) struct Fields<'a> {
-    /// Those of the language model.
-    text: &'a Json,
-    /// Those of the whole model.
-    whole: &'a Json,
-}
-
-type Read<T> = std::result::Result<T, String>;
-
-impl<'a> Fields<'a> {
-    fn of(whole: &'a Json) -> Self {
-        let inner =
-            TEXT_CONFIGS.iter().find_map(|key| whole.get_path(&[key]).filter(|inner| inner.members().next().is_some()));
-        Self { text: inner.unwrap_or(whole), whole }
-    }
-
-    /// A member of the language model or of the whole model; `None` if it is null.
-    pub(super) fn get(&self, key: &str) -> Option<&'a Json> {
-        let of = |json: &'a Json| json.get_path(&[key]).filter(|value| **value != Json::Null);
-        of(self.text).or_else(|| of(self.whole))
-    }
-
-    pub(super) fn is_true(&self, key: &str) -> bool {
-        self.get(key) == Some(&Json::Bool(true))
-    }
-
-    /// A whole number; `None` if there is none of these members.
-    pub(super) fn count(&self, keys: &[&str]) -> Read<Option<f64>> {
-        let Some((key, value)) = keys.iter().find_map(|key| Some((key, self.get(key)?))) else { return Ok(None) };
-        match value.number() {
-            Some(number) if (0.0..=MAX_NUMBER).contains(&number) && number.fract() == 0.0 => Ok(Some(number)),
-            _ => Err(format!(
-                "`{key}` is no plausible whole number: give the model's own config.json, or the weights with --weights-gb"
-            )),
-        }
-    }
-
-    pub(super) fn required(&self, keys: &[&str]) -> Read<f64> {
-        let found = self.count(keys)?.filter(|number| *number > 0.0);
-        let name = keys.first().copied().unwrap_or_default();
-        found.ok_or_else(|| {
-            format!("the config misses `{name}`: give the complete config.json, or only the weights with --weights-gb")
-        })
-    }
-
+impl Fields<'_> {
     fn config(&self) -> Read<ModelConfig> {
         self.check_supported()?;
         let hidden_size = self.required(&["hidden_size"])?;

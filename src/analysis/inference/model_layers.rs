@@ -1,7 +1,7 @@
 //! How many layers of a model attend to all tokens, to a window or to a state of constant size, and how many have a mixture of
 //! experts. From its config.json; linear in the number of layers.
 
-use super::model_config::Fields;
+use super::config_fields::Fields;
 use crate::json::Json;
 
 /// No model has more layers; the limit keeps a hostile config from costing time.

@@ -1,7 +1,7 @@
 //! The bits of a model's weights and KV cache, from `quantization_config` of its config.json. Where several numbers are
 //! possible the smallest counts, because the floor of a step is a lower limit. Linear in the config.
 
-use super::model_config::Fields;
+use super::config_fields::Fields;
 use crate::json::{self, Json, from_json};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;

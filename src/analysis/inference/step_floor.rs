@@ -5,8 +5,8 @@
 //! If a step was faster than its floor, an assumption is wrong. Then the row says which could be, and has no floor.
 
 use super::floor::{Demand, Load, Parallel, Roof};
-use super::model_config::ModelConfig;
 use super::quantization::{Compute, HALF_BITS};
+use super::served_model::ServedModel;
 use crate::analysis::context::Context;
 use crate::analysis::dashboard::{Preset, preset_of_devices};
 use crate::analysis::section::{Section, Value};
@@ -38,17 +38,6 @@ const MANY_GPUS: &str = "The trace shows several GPUs or ranks, and how they sha
      and --dp.";
 /// The stages whose work follows from the model. Draft steps run another model.
 const STAGES: [Stage; 4] = [Stage::Prefill, Stage::Decode, Stage::Mixed, Stage::Verify];
-
-/// What the user says about the model that the traced server runs.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ServedModel {
-    /// Its dimensions.
-    pub config: Option<ModelConfig>,
-    /// The weights that one GPU reads in a step, in GB, instead of those that follow from the dimensions.
-    pub weights_gb: Option<f64>,
-    /// How it is divided over GPUs; `None` if not given.
-    pub parallel: Option<Parallel>,
-}
 
 /// One row per stage.
 pub(crate) fn step_floor(context: &Context) -> Section {
@@ -316,6 +305,7 @@ pub(super) fn load(info: &StepInfo) -> Load {
 mod tests {
     use super::*;
     use crate::analysis::Options;
+    use crate::analysis::inference::model_config::ModelConfig;
     use crate::analysis::section::Record;
     use crate::analysis::testing::{read_json, torch};
     use crate::rules::RuleBook;

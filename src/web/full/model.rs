@@ -2,7 +2,7 @@
 
 use super::Tools;
 use crate::report::chart::dashboard::{Options, Panel, model_charts};
-use crate::report::model::lines;
+use crate::report::model_sentences::lines;
 use crate::web::{JsResult, to_js};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;

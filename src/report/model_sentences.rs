@@ -1,0 +1,19 @@
+//! The sentences on the model that a server runs, of all runs of a report. See [`model_lines`].
+
+use super::sections::table_id;
+use super::{Clause, Report};
+use crate::analysis::model_lines::model_lines;
+
+/// The sentences on the model of each run, each with the id of the table with its numbers. With several runs, each starts with the
+/// label of its run.
+pub fn lines(report: &Report) -> Vec<Clause> {
+    let is_single = report.runs.len() == 1;
+    let mut lines = Vec::new();
+    for (label, run) in report.labels().iter().zip(&report.runs) {
+        lines.extend(model_lines(run).into_iter().map(|line| Clause {
+            text: if is_single { line.text } else { format!("{label}: {}", line.text) },
+            table: table_id(line.section.as_deref().unwrap_or_default()).to_owned(),
+        }));
+    }
+    lines
+}
