@@ -235,7 +235,8 @@ impl<'a> Context<'a> {
 
     /// The layers of the forward passes, by stage.
     pub(crate) fn layers(&self) -> &[StageLayers] {
-        self.layers.get_or_init(|| stage_layers(self.trace, self.passes(), self.name_roles()))
+        let idle = &self.survey().idle;
+        self.layers.get_or_init(|| stage_layers(self.trace, self.passes(), self.name_roles(), idle))
     }
 
     /// The framework ops with known cost and their kernels.

@@ -3,6 +3,7 @@
 use super::fold::{Folded, Kinds, fold};
 use super::kernel_roles::{NameRole, NameRoles, roles_in_layer};
 use super::passes::{Pass, Passes};
+use crate::analysis::structure::stages::time_between;
 use crate::ordering::VecMap;
 use crate::trace::{GpuOp, NameId, Ns, OpKind, Trace};
 use std::ops::Range;
@@ -16,6 +17,16 @@ pub(super) struct Source<'a> {
     pub(super) trace: &'a Trace,
     pub(super) passes: &'a Passes,
     pub(super) roles: &'a NameRoles,
+    /// By device: the intervals in which it executed work that the trace does not contain, sorted.
+    pub(super) unseen: &'a [Vec<(Ns, Ns)>],
+}
+
+impl Source<'_> {
+    /// The intervals of unseen work on the device of a pass.
+    pub(super) fn unseen_of(&self, ops: &[GpuOp]) -> &[(Ns, Ns)] {
+        let of_device = ops.first().and_then(|op| self.unseen.get(op.device.0 as usize));
+        of_device.map_or(&[], Vec::as_slice)
+    }
 }
 
 /// One pass with its layers.
@@ -29,6 +40,8 @@ pub(super) struct FoldedPass {
     pub(super) folded: Folded,
     /// The kind of each layer.
     pub(super) order: Vec<usize>,
+    /// The time from the first start to the last end, without unseen work.
+    pub(super) span: Ns,
 }
 
 impl FoldedPass {
@@ -42,7 +55,9 @@ impl FoldedPass {
         let folded = fold(&names, source.roles)?;
         let kind = |layer: &Range<usize>| kinds.kind_of(names.get(layer.clone())?, source.roles);
         let order: Option<Vec<usize>> = folded.layers.iter().map(kind).collect();
-        Some(Self { ops, rows, main, folded, order: order? })
+        let (start, end) = (ops.first()?.start, ops.iter().map(GpuOp::end).max()?);
+        let span = end.since(start).since(time_between(source.unseen_of(&ops), start, end));
+        Some(Self { ops, rows, main, folded, order: order?, span })
     }
 
     /// Whether the capture may have begun or ended inside of this pass: it has the first or the last op of its device, and
@@ -90,11 +105,6 @@ impl FoldedPass {
     pub(super) fn layers_of(&self, kind: usize) -> impl Iterator<Item = (usize, &Range<usize>)> {
         let layers = self.folded.layers.iter().zip(&self.order).enumerate();
         layers.filter(move |(_, (_, other))| **other == kind).map(|(number, (layer, _))| (number, layer))
-    }
-
-    pub(super) fn span(&self) -> Ns {
-        let end = self.ops.iter().map(GpuOp::end).max();
-        self.ops.first().zip(end).map_or(Ns::ZERO, |(first, end)| end.since(first.start))
     }
 
     /// Where each op belongs, parallel to `ops`: a layer, or before the first or after the last. Ops of other streams belong

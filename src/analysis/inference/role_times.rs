@@ -1,6 +1,8 @@
 //! Accounts for every nanosecond of one pass: each op gets the idle time before it and the time from there to its end in
-//! which no earlier op still runs. The sum over all ops is the time from the first start to the last end. O(ops).
+//! which no earlier op still runs. The sum over all ops is the time from the first start to the last end, without time in
+//! which the device executes work that the trace does not contain. O(ops).
 
+use crate::analysis::structure::stages::time_between;
 use crate::trace::{GpuOp, Ns};
 
 /// The part of a pass that one op accounts for.
@@ -12,11 +14,12 @@ pub(super) struct OpTime {
     pub(super) busy: Ns,
 }
 
-/// The times of ops that are sorted by start.
-pub(super) fn op_times(ops: &[GpuOp]) -> Vec<OpTime> {
+/// The times of ops that are sorted by start. `unseen` are the intervals of work that the trace does not contain, sorted.
+pub(super) fn op_times(ops: &[GpuOp], unseen: &[(Ns, Ns)]) -> Vec<OpTime> {
     let mut covered_until = ops.first().map_or(Ns::ZERO, |op| op.start);
     let time = |op: &GpuOp| {
-        let idle = op.start.since(covered_until).max(Ns::ZERO);
+        let gap = op.start.since(covered_until).max(Ns::ZERO);
+        let idle = if gap > Ns::ZERO { gap.since(time_between(unseen, covered_until, op.start)) } else { gap };
         let busy = op.end().since(covered_until.max(op.start)).max(Ns::ZERO);
         covered_until = covered_until.max(op.end());
         OpTime { idle, busy }
@@ -38,7 +41,7 @@ mod tests {
                 trace.kernel("k", *start..start + length);
             });
             let ops: Vec<GpuOp> = trace.finish().gpu_ops.iter().collect();
-            let sum: i64 = op_times(&ops).iter().map(|time| time.idle.0 + time.busy.0).sum();
+            let sum: i64 = op_times(&ops, &[]).iter().map(|time| time.idle.0 + time.busy.0).sum();
             let first = ops.iter().map(|op| op.start.0).min().unwrap();
             prop_assert_eq!(sum, ops.iter().map(|op| op.end().0).max().unwrap() - first);
         }

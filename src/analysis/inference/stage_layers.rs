@@ -11,6 +11,7 @@ use super::kernel_roles::{NameRole, NameRoles, roles_in_layer};
 use super::passes::Passes;
 use super::role_times::{OpTime, op_times};
 use super::usual_order::usual_passes;
+use crate::analysis::host::idle_cause::IdleTimes;
 use crate::analysis::measure::percentiles::interpolate;
 use crate::analysis::structure::stages::Stage;
 use crate::ordering::{self, VecMap};
@@ -26,12 +27,13 @@ const MIN_FOLDED: f64 = 0.9;
 /// A layer whose time differs by more than this from the median of its kind is an outlier.
 const OUTLIER: f64 = 0.2;
 
-/// The layers of all stages that fold.
-pub(crate) fn stage_layers(trace: &Trace, passes: &Passes, roles: &NameRoles) -> Vec<StageLayers> {
+/// The layers of all stages that fold. `idle` has the idle time of each device.
+pub(crate) fn stage_layers(trace: &Trace, passes: &Passes, roles: &NameRoles, idle: &[IdleTimes]) -> Vec<StageLayers> {
     if passes.is_empty() {
         return Vec::new();
     }
-    let source = Source { trace, passes, roles };
+    let unseen: Vec<Vec<(Ns, Ns)>> = idle.iter().map(|idle| idle.unseen.clone()).collect();
+    let source = Source { trace, passes, roles, unseen: &unseen };
     passes.stages().filter_map(|stage| StageLayers::of(&source, stage)).collect()
 }
 
@@ -99,7 +101,7 @@ impl StageLayers {
             }
         }
         let mut passes = usual_passes(folded, tried, &kinds);
-        ordering::sort_by_key(&mut passes, FoldedPass::span);
+        ordering::sort_by_key(&mut passes, |pass| pass.span);
         let median = passes.get(passes.len().saturating_sub(1) / 2)?;
         let folded = median.folded_share(source);
         if folded < MIN_FOLDED {
@@ -157,7 +159,7 @@ impl Parts {
     fn of(source: &Source, pass: &FoldedPass) -> Self {
         let mut parts = Self { inside: VecMap::new(), outside: VecMap::new() };
         let roles = pass.roles(source);
-        let ops = pass.ops.iter().zip(op_times(&pass.ops)).zip(&pass.rows);
+        let ops = pass.ops.iter().zip(op_times(&pass.ops, source.unseen_of(&pass.ops))).zip(&pass.rows);
         for (((op, row), place), role) in ops.map(|((op, time), row)| ((op, time), *row)).zip(pass.places()).zip(roles)
         {
             let (op, time) = op;

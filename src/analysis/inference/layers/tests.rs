@@ -112,6 +112,19 @@ fn without_steps_the_section_says_what_to_capture() {
     assert!(section.missing.is_some_and(|missing| missing.recapture.contains("record_function")));
 }
 
+/// Both captures begin while the GPU executes work that was launched before: 463 and 493 ms. The steps without it are those of
+/// the table of steps, whose times are tested on their own.
+#[test]
+fn work_that_the_trace_does_not_contain_is_no_part_of_the_layers() {
+    for (name, step_ms) in [("sglang_qwen3_8b_mi300_decode", 10.498), ("sglang_qwen3_8b_mi300_extend", 494.050)] {
+        let Some(trace) = torch(&format!("{name}.trace.json.gz")) else { return };
+        let (layers, roles) = sections_of(&trace);
+        assert!((layers.summary.amount("step_ns") / 1e6 - step_ms).abs() < 0.001, "{name} {:?}", layers.summary);
+        let share: f64 = roles.rows.iter().map(|row| row.amount("share_of_step_pct")).sum();
+        assert!((share - 100.0).abs() < 1e-9, "{name} {share}");
+    }
+}
+
 /// Numbers of an independent program over the same files: layers, kinds, kernels, equal layers, and the time of each role.
 #[test]
 fn layers_of_shared_traces_match_an_independent_program() {

@@ -49,7 +49,7 @@ pub(crate) fn timed<'a>(
 }
 
 /// Returns the time of disjoint sorted intervals between two times.
-fn time_between(intervals: &[(Ns, Ns)], start: Ns, end: Ns) -> Ns {
+pub(crate) fn time_between(intervals: &[(Ns, Ns)], start: Ns, end: Ns) -> Ns {
     let first = intervals.partition_point(|interval| interval.1 <= start);
     let intervals = intervals.iter().skip(first).take_while(|interval| interval.0 < end);
     intervals.fold(Ns::ZERO, |sum, interval| sum + interval.1.min(end).since(interval.0.max(start)))
