@@ -2,7 +2,6 @@
 //! HTML and Markdown reports show the same sentences.
 
 use super::markdown::{model_lines as markdown_lines, section as markdown_section};
-use super::model_sentences::lines;
 use super::sections::displayed;
 use super::table::Table;
 use super::{Report, table};
@@ -68,9 +67,10 @@ pub use files::{json, text};
 /// The output formats of the command line.
 #[cfg(not(target_arch = "wasm32"))]
 mod files {
-    use super::{Part, ids, lines, tables};
+    use super::{Part, ids, tables};
     use crate::analysis::model_lines::model_lines;
     use crate::report::Report;
+    use crate::report::model_sentences::lines;
     use crate::report::table::Table;
     use crate::report::terminal::{section, wrapped};
     use serde_json::{Map, Value, json};

@@ -7,7 +7,6 @@
 
 use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::interpolate;
-use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::measured_steps::MeasuredStep;
 use crate::analysis::structure::stages::{Stage, representative};
@@ -42,8 +41,7 @@ pub(crate) fn speculation(context: &Context) -> Section {
             let why = "The trace has no complete round: two verify steps with only draft steps between them.";
             return Section::missing(TITLE, &COLUMNS, why, "");
         }
-        let why = "No step is annotated as a verify step of speculative decoding.";
-        return context.missing(TITLE, &COLUMNS, why, MissingData::Ranges);
+        return Section::missing(TITLE, &COLUMNS, "No step is annotated as a verify step of speculative decoding.", "");
     }
     let mut section = Section::new(TITLE, "annotated draft, verify and decode steps", &COLUMNS)
         .limit("A round lasts from the start of a verify step to the start of the next one, with draft steps between. Times are medians over the rounds.")

@@ -63,7 +63,8 @@ pub(crate) fn step_floor(context: &Context) -> Section {
             "MBU and MFU are the parts of the measured busy time that reading and computing need at least. Of a mixture of \
              experts, the floor reads the experts of one token; the uniform one those of uniform independent routing. Real \
              routing is between the two.",
-        );
+        )
+        .limit("Steps of a draft model, without requests, or of unknown stage have no row.");
     if let Some(config) = &model.config {
         section.figure("weights_in_all", config.weights().total());
         section.figure("kv_gb_per_1000_tokens", config.kv_gb_per_1000_tokens(model.parallel.unwrap_or_default()));
