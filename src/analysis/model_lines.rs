@@ -246,18 +246,22 @@ fn has_shifted_durations(run: &Run) -> bool {
     rows(run, "trust").iter().any(|row| row.text("id") == "durations-shifted")
 }
 
+/// The minimum share of the late time that is inside of steps, for a time per step.
+const MIN_IN_STEPS: f64 = 0.9;
+
 /// `Host: 1.5 ms a step before the first layer, 0.45 of it in _prepare_inputs (gpu_model_runner.py).`
 fn host_words(run: &Run) -> Option<String> {
     let blame = section(run, "idle_blame").filter(|section| !section.rows.is_empty())?;
     let steps = blame.summary.amount("steps");
-    let (late_ms, per_step) = match blame.summary.amount("late_ms") {
-        late_ms if steps > 0.0 => (late_ms / steps, " a step"),
-        late_ms => (late_ms, ""),
-    };
+    let (all_ms, in_steps_ms) = (blame.summary.amount("late_ms"), blame.summary.amount("late_in_steps_ms"));
+    // If much of the late time is outside of the steps, a time per step would be too long.
+    let is_per_step = steps > 0.0 && in_steps_ms >= MIN_IN_STEPS * all_ms;
+    let (late_ms, per_step) = if is_per_step { (in_steps_ms / steps, " a step") } else { (all_ms, "") };
+    let divisor = if is_per_step { steps } else { 1.0 };
     let unit = Unit::of(late_ms * 1e6);
     let place = if is_before_layers(run, late_ms) { "before the first layer" } else { "of late launches" };
     let function = blame.rows.iter().find(|row| !row.text("file").is_empty()).map(|row| {
-        let ms = row.amount("total_ms") / steps.max(1.0);
+        let ms = row.amount("total_ms") / divisor;
         let file = row.text("file").rsplit('/').next().unwrap_or_default();
         format!(", {} of it in {} ({file})", short_part(unit.of_ns(ms * 1e6)), row.text("function"))
     });

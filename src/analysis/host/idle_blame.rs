@@ -33,9 +33,13 @@ pub(crate) fn idle_blame(context: &Context) -> Section {
     let mut section = Section::new(TITLE, "idle gaps before late launches, and the Python functions and CPU ops of the launching thread", &COLUMNS)
         .limit("A function has the time in which it was innermost. Built-in functions count for their caller. The CPU op is the one that took most of that time.")
         .limit("host_late: the host launched the next op too late. drained: it did so because it had waited until the GPU was empty.")
+        .limit("The time per step divides by the number of steps; late launches outside of the steps count, too.")
         .limit("Profiling slows Python, with stacks in particular: without the profiler these times are shorter. Compare with a capture without stacks before changing code.");
-    let steps = context.steps().len();
+    let measured = &context.measured_steps().steps;
+    let steps = measured.len();
+    let in_steps = measured.iter().fold(Ns::ZERO, |sum, step| sum + step.host_late);
     section.figure("late_ms", Value::ms(all));
+    section.figure("late_in_steps_ms", Value::ms(in_steps));
     section.figure("steps", steps);
     for (key, blame) in &rows {
         section.row(blame.values(*key, code, all, steps));

@@ -143,6 +143,7 @@ fn the_host_is_stated_with_the_function_that_took_most() {
     ];
     let mut blame = table(&columns, &rows);
     blame.figure("late_ms", 13.5);
+    blame.figure("late_in_steps_ms", 13.5);
     blame.figure("steps", 9_u64);
     let head_idle: [Value; 6] =
         ["decode".into(), "outside".into(), "head_idle".into(), 0_i64.into(), Value::Null, 1_400_000_i64.into()];
@@ -153,6 +154,13 @@ fn the_host_is_stated_with_the_function_that_took_most() {
     // Without layers it is not known where in the step the host was late.
     let run = run_of(&[("idle_blame", blame)]);
     assert_eq!(texts(&run), [text.replace("before the first layer", "of late launches")]);
+    // Much of the late time is outside of the steps, so there is no time per step.
+    let mut outside = table(&columns, &rows);
+    outside.figure("late_ms", 13.5);
+    outside.figure("late_in_steps_ms", 9.0);
+    outside.figure("steps", 9_u64);
+    let text = "Host: 13.5 ms of late launches, 4.0 of it in _prepare_inputs (gpu_model_runner.py).";
+    assert_eq!(texts(&run_of(&[("idle_blame", outside)])), [text]);
 }
 
 /// Numbers of an independent program over the same file: 48 layers, 122.4 us of kernels, experts 43.2 and 23.6 us, 2.11 ms late.
