@@ -41,7 +41,7 @@ pub struct OpModel {
     pub writes: Vec<usize>,
     /// The op also writes a result in the common shape of its tensors.
     pub broadcast: bool,
-    /// The second matrix is stored as [N,K].
+    /// The second matrix is stored as `[N, K]`.
     pub b_is_nk: bool,
     /// Each byte of the matrices has two values.
     pub packed_fp4: bool,
