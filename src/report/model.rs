@@ -1,5 +1,5 @@
-//! The model that a server runs: the sentences of [`super::model_sentences`], and the tables that `gpuprism model` prints. The page and the
-//! HTML and Markdown reports show the same sentences.
+//! The model that a server runs: the sentences of [`super::model_sentences`], and the tables that `gpuprism model` prints. The
+//! page and the HTML and Markdown reports show the same sentences.
 
 use super::markdown::{model_lines as markdown_lines, section as markdown_section};
 use super::sections::displayed;
