@@ -40,3 +40,18 @@ pub(crate) fn lane(trace: &Trace, head: &str, op: &GpuOp) -> String {
 pub(crate) fn stream(op: &GpuOp) -> Value {
     Value::from((op.stream >= 0).then_some(op.stream))
 }
+
+/// A stage in a sentence: `prefill`; empty if it is not known, such as that of `ProfilerStep#6`.
+pub(crate) fn stage_words(stage: &str) -> String {
+    match stage {
+        "extend/prefill" => "prefill".to_owned(),
+        "all" => String::new(),
+        other => other.to_owned(),
+    }
+}
+
+/// The text with a capital letter at its beginning.
+pub(crate) fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}

@@ -5,8 +5,9 @@
 //! A sentence is left out if its section has no rows or if the section only guesses.
 
 use super::inference::model_words::{ModelWords, role_words};
+use super::labels::{capitalized, stage_words};
 use super::results::{Run, VerdictClause};
-use super::section::{Record, Section};
+use super::section::Record;
 use crate::digits::grouped;
 use crate::ordering;
 
@@ -41,17 +42,9 @@ fn line(section: &str, row: usize, text: String) -> VerdictClause {
     VerdictClause { text, section: Some(section.to_owned()), row: Some(row as u64) }
 }
 
-fn section<'a>(run: &'a Run, name: &str) -> Option<&'a Section> {
-    run.sections.get(name).filter(|section| section.missing.is_none())
-}
-
-fn rows<'a>(run: &'a Run, name: &str) -> &'a [Record] {
-    section(run, name).map_or(&[], |section| &section.rows)
-}
-
 /// The rows of a section with their numbers, without guesses.
 fn sure_rows<'a>(run: &'a Run, name: &str) -> impl Iterator<Item = (usize, &'a Record)> {
-    rows(run, name).iter().enumerate().filter(|(_, row)| row.text("confidence") != GUESS)
+    run.rows(name).iter().enumerate().filter(|(_, row)| row.text("confidence") != GUESS)
 }
 
 /// `Decode: 9 steps, median 18.9 ms (16.6 busy, 1.5 host late, 0.8 turnaround), batch 1; floor ...`
@@ -81,7 +74,7 @@ fn step_parts(run: &Run, row: &Record, unit: Unit) -> Vec<String> {
 /// The name of the idle time between kernels: turnaround, if almost all idle time of the devices is, apart from `known_ms` that have
 /// another cause.
 fn idle_words(run: &Run, known_ms: f64, otherwise: &'static str) -> &'static str {
-    let idle = rows(run, "gpu_idle");
+    let idle = run.rows("gpu_idle");
     let sum = |column: &str| idle.iter().map(|row| row.amount(column)).sum::<f64>();
     let others = ["host_late_ms", "drained_ms", "other_stream_ms", "unknown_ms"];
     let other = (others.iter().map(|column| sum(column)).sum::<f64>() - known_ms).max(0.0);
@@ -97,14 +90,14 @@ pub(crate) fn idle_in_layers(run: &Run) -> &'static str {
 
 /// Late launches and drains of all devices.
 fn late_ms(run: &Run) -> f64 {
-    rows(run, "gpu_idle").iter().map(|row| row.amount("host_late_ms") + row.amount("drained_ms")).sum()
+    run.rows("gpu_idle").iter().map(|row| row.amount("host_late_ms") + row.amount("drained_ms")).sum()
 }
 
 /// Idle time before the first layer, in all steps of the stages with layers.
 fn head_idle_ms(run: &Run) -> f64 {
-    let heads = rows(run, "layer_roles").iter().filter(|row| row.text("role") == "head_idle");
+    let heads = run.rows("layer_roles").iter().filter(|row| row.text("role") == "head_idle");
     let steps = |stage: &str| {
-        let row = rows(run, "steps").iter().find(|row| row.text("stage") == stage);
+        let row = run.rows("steps").iter().find(|row| row.text("stage") == stage);
         row.map_or(1.0, |row| row.amount("steps"))
     };
     heads.map(|row| row.amount("total_ns") / 1e6 * steps(row.text("stage"))).sum()
@@ -112,11 +105,10 @@ fn head_idle_ms(run: &Run) -> f64 {
 
 /// `, batch 32, 8,192 tokens`. In decode each request has one token, so that tokens are left out.
 fn work_words(row: &Record) -> String {
-    let amount =
-        |columns: [&str; 2]| columns.iter().find_map(|column| row.number(column)).filter(|amount| *amount > 0.0);
+    let amount = |column: &str| row.number(column).filter(|amount| *amount > 0.0);
     let exact = |amount: f64| if amount.fract() == 0.0 { grouped(amount as u64) } else { format!("{amount:.1}") };
-    let batch = amount(["batch", "mean_batch_size"]);
-    let tokens = amount(["tokens", "mean_tokens"]).filter(|tokens| batch != Some(*tokens));
+    let batch = amount("batch");
+    let tokens = amount("tokens").filter(|tokens| batch != Some(*tokens));
     let batch = batch.map(|batch| format!(", batch {}", exact(batch))).unwrap_or_default();
     batch + &tokens.map(|tokens| format!(", {} tokens", exact(tokens))).unwrap_or_default()
 }
@@ -126,7 +118,7 @@ fn work_words(row: &Record) -> String {
 fn floor_words(run: &Run, step: &Record) -> Option<String> {
     let is_own = |row: &&Record| row.text("stage") == step.text("stage");
     let is_sure = |row: &&Record| matches!(row.text("confidence"), "proven" | "inferred");
-    let row = rows(run, "step_floor").iter().filter(is_own).find(is_sure)?;
+    let row = run.rows("step_floor").iter().filter(is_own).find(is_sure)?;
     let step_ms = step.amount("median_ns") / 1e6;
     let floor = row.number("floor_ms").filter(|floor| *floor > 0.0 && *floor <= step_ms)?;
     let share = |ms: f64| format!("{:.0}", 100.0 * ms / step_ms);
@@ -171,7 +163,7 @@ fn layer_words(run: &Run, row: &Record) -> String {
         overlap.unwrap_or_default()
     );
     let words = part_words(parts, row.amount("median_us"), unit, idle_in_layers(run));
-    if words.is_empty() || has_shifted_durations(run) {
+    if words.is_empty() || run.has_shifted_durations() {
         format!("{head}.")
     } else {
         format!("{head}: {}.", words.join(", "))
@@ -201,7 +193,7 @@ pub(crate) fn layer_parts(run: &Run, layer: &Record) -> Vec<LayerPart> {
         kernels: row.amount("kernels") as u64,
         position: row.number("position").map(|position| position as u64),
     };
-    let mut parts: Vec<LayerPart> = rows(run, "layer_roles").iter().filter(is_own).map(part).collect();
+    let mut parts: Vec<LayerPart> = run.rows("layer_roles").iter().filter(is_own).map(part).collect();
     ordering::sort_by(&mut parts, |a, b| b.us.total_cmp(&a.us));
     parts
 }
@@ -234,7 +226,7 @@ fn part_words(parts: Vec<LayerPart>, kernels_us: f64, unit: Unit, idle_words: &s
 /// than their sum.
 fn overlapped_us(run: &Run, layer: &Record, idle_us: f64) -> Option<f64> {
     let is_own = |row: &&Record| ["stage", "kind"].iter().all(|column| row.text(column) == layer.text(column));
-    let list = section(run, "layer_list").filter(|section| section.rows.len() as u64 == section.rows_in_all)?;
+    let list = run.filled("layer_list").filter(|section| section.rows.len() as u64 == section.rows_in_all)?;
     let kernels_us: f64 = list.rows.iter().filter(is_own).map(|row| row.amount("time_us")).sum();
     let total_us = layer.amount("total_ns") / 1e3;
     let overlap_us = kernels_us - (total_us - idle_us * layer.amount("count"));
@@ -242,20 +234,13 @@ fn overlapped_us(run: &Run, layer: &Record, idle_us: f64) -> Option<f64> {
     is_notable.then(|| total_us / layer.amount("count").max(1.0))
 }
 
-fn has_shifted_durations(run: &Run) -> bool {
-    rows(run, "trust").iter().any(|row| row.text("id") == "durations-shifted")
-}
-
-/// The minimum share of the late time that is inside of steps, for a time per step.
-const MIN_IN_STEPS: f64 = 0.9;
-
 /// `Host: 1.5 ms a step before the first layer, 0.45 of it in _prepare_inputs (gpu_model_runner.py).`
 fn host_words(run: &Run) -> Option<String> {
-    let blame = section(run, "idle_blame").filter(|section| !section.rows.is_empty())?;
+    let blame = run.filled("idle_blame").filter(|section| !section.rows.is_empty())?;
     let steps = blame.summary.amount("steps");
     let (all_ms, in_steps_ms) = (blame.summary.amount("late_ms"), blame.summary.amount("late_in_steps_ms"));
     // If much of the late time is outside of the steps, a time per step would be too long.
-    let is_per_step = steps > 0.0 && in_steps_ms >= MIN_IN_STEPS * all_ms;
+    let is_per_step = steps > 0.0 && 100.0 * in_steps_ms >= ModelWords::embedded().min_in_steps_pct * all_ms;
     let (late_ms, per_step) = if is_per_step { (in_steps_ms / steps, " a step") } else { (all_ms, "") };
     let divisor = if is_per_step { steps } else { 1.0 };
     let unit = Unit::of(late_ms * 1e6);
@@ -265,26 +250,17 @@ fn host_words(run: &Run) -> Option<String> {
         let file = row.text("file").rsplit('/').next().unwrap_or_default();
         format!(", {} of it in {} ({file})", short_part(unit.of_ns(ms * 1e6)), row.text("function"))
     });
-    let stacks = rows(run, "trust").iter().any(|row| row.text("id") == "capture-overhead");
+    let stacks = run.rows("trust").iter().any(|row| row.text("id") == "capture-overhead");
     let stacks = if stacks { "; the profiler slows the host, so this is an upper bound" } else { "" };
     Some(format!("Host: {}{per_step} {place}{}{stacks}.", unit.text(late_ms * 1e6), function.unwrap_or_default()))
 }
 
 /// Whether almost all of the late time of a step is before its first layer. Known only if the steps have one stage.
 fn is_before_layers(run: &Run, late_ms: f64) -> bool {
-    let one_stage = rows(run, "steps").len() == 1;
-    let head_idle = rows(run, "layer_roles").iter().find(|row| row.text("role") == "head_idle");
+    let one_stage = run.rows("steps").len() == 1;
+    let head_idle = run.rows("layer_roles").iter().find(|row| row.text("role") == "head_idle");
     let head_ms = head_idle.map_or(0.0, |row| row.amount("total_ns") / 1e6);
     one_stage && late_ms > 0.0 && 100.0 * head_ms.min(late_ms) >= ModelWords::embedded().min_head_idle_pct * late_ms
-}
-
-fn stage_words(stage: &str) -> String {
-    match stage {
-        "extend/prefill" => "prefill".to_owned(),
-        // `ProfilerStep#6` states no stage.
-        "all" => String::new(),
-        other => other.to_owned(),
-    }
 }
 
 /// The unit of a sentence. All its numbers have the unit of the first.
@@ -333,11 +309,6 @@ fn short_part(value: f64) -> String {
 /// A number with at most two decimals, without trailing zeros: `3.35`, `8`.
 fn trimmed(value: f64) -> String {
     format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 #[cfg(test)]

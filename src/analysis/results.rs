@@ -3,6 +3,7 @@
 //! Times are integer nanoseconds (`_ns`), shares are fractions from 0 to 1 (`_share`). All sums and shares are
 //! computed in `analysis`; renderers only format them. The doc comments of these types become `docs/json.md`.
 
+use super::section::{Record, Section};
 pub use crate::analysis::section::Sections;
 use crate::json::from_json;
 pub use crate::trace::{CategorySource, Format};
@@ -61,6 +62,23 @@ from_json!(Run {
     label, format, engine, rules, attribution, devices_merged, window, totals, wall, devices, categories,
     kernels, notices; verdict, sections
 });
+
+impl Run {
+    /// The section of this name, unless the trace lacks its data.
+    pub(crate) fn filled(&self, section: &str) -> Option<&Section> {
+        self.sections.get(section).filter(|section| section.missing.is_none())
+    }
+
+    /// The rows of the section of this name; none if the trace lacks its data.
+    pub(crate) fn rows(&self, section: &str) -> &[Record] {
+        self.filled(section).map_or(&[], |section| &section.rows)
+    }
+
+    /// Whether durations in graph replays may belong to other kernels.
+    pub(crate) fn has_shifted_durations(&self) -> bool {
+        self.rows("trust").iter().any(|row| row.text("id") == "durations-shifted")
+    }
+}
 
 /// The verdict on a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]

@@ -2,8 +2,9 @@
 //! results of a run, without another pass over the trace. At most two sentences.
 
 use super::findings::format_time;
+use super::labels::{capitalized, stage_words};
 use super::results::{Run, Verdict, VerdictClause, WallSource};
-use super::section::{Record, Section};
+use super::section::Record;
 use super::unit::Unit;
 use crate::digits::grouped;
 use crate::ordering;
@@ -80,9 +81,9 @@ struct Times {
 
 impl Times {
     fn of(run: &Run) -> Self {
-        let Some(idle) = section(run, "gpu_idle") else { return Self::default() };
+        let Some(idle) = run.filled("gpu_idle") else { return Self::default() };
         let sum = |column: &str| idle.rows.iter().fold(0.0, |sum, row| sum + row.amount(column));
-        let overlap = section(run, "stream_overlap");
+        let overlap = run.filled("stream_overlap");
         let row = |label: &str| overlap.and_then(|section| section.rows.iter().find(|row| row.text("label") == label));
         let overlapped = overlap.map_or(0.0, |section| section.summary.amount("compute_nccl_overlap_ms"));
         let compute = row("Compute").map_or(0.0, |row| row.amount("total_time_ms"));
@@ -92,7 +93,7 @@ impl Times {
             host_late: sum("host_late_ms"),
             drained: sum("drained_ms"),
             unknown: sum("unknown_ms"),
-            exposed: section(run, "nccl_ops").map_or(0.0, |section| section.summary.amount("exposed_ms")),
+            exposed: run.filled("nccl_ops").map_or(0.0, |section| section.summary.amount("exposed_ms")),
             overlapped,
             compute_alone: compute - overlapped,
             has_hidden_graphs: row("CUDA graph").is_some(),
@@ -105,21 +106,16 @@ impl Times {
     }
 }
 
-/// A section with rows or figures.
-fn section<'a>(run: &'a Run, name: &str) -> Option<&'a Section> {
-    run.sections.get(name).filter(|section| section.missing.is_none())
-}
-
 /// `Decode: 1 step of 10.4 ms, batch 32, GPU busy 93.5 %`.
 fn unit(run: &Run, times: &Times, text: &mut Sentences) {
-    let steps = section(run, "steps").map_or(&[][..], |section| &section.rows);
+    let steps = run.rows("steps");
     let mut rows: Vec<(usize, &Record)> = steps.iter().enumerate().collect();
     let total = |row: &Record| row.amount("steps") * row.amount("median_ns");
     ordering::sort_by(&mut rows, |a, b| total(b.1).total_cmp(&total(a.1)));
     rows.truncate(MAX_STAGES);
     ordering::sort_by_key(&mut rows, |(index, _)| *index);
     for (position, (index, row)) in rows.iter().enumerate() {
-        let stage = stage_words(row);
+        let stage = stage_words(row.text("stage"));
         let separator = if position == 0 { "" } else { "; " };
         let stage = if position == 0 { capitalized(&stage) } else { stage };
         let head = if stage.is_empty() { String::new() } else { format!("{stage}: ") };
@@ -144,15 +140,6 @@ fn unit(run: &Run, times: &Times, text: &mut Sentences) {
             let busy = format!(", GPU busy {}", percent(times.share(times.busy)));
             text.push(busy, Some(("gpu_idle", None)));
         }
-    }
-}
-
-fn stage_words(row: &Record) -> String {
-    match row.text("stage") {
-        "extend/prefill" => "prefill".to_owned(),
-        // `ProfilerStep#6` states no stage.
-        "all" => String::new(),
-        other => other.to_owned(),
     }
 }
 
@@ -203,14 +190,14 @@ impl Bound {
             return Self::Compute;
         }
         let is_given_wall = run.wall.source != WallSource::Window;
-        let has_steps = section(run, "steps").is_some();
+        let has_steps = run.filled("steps").is_some();
         if !has_steps && !is_given_wall && times.share(times.busy) < thresholds.min_busy_share {
             Self::Nothing
         } else if host > times.busy && !is_given_wall {
             Self::Host
         } else if times.unknown > times.busy && !is_given_wall {
             Self::UnknownIdle
-        } else if has_shifted_durations(run) {
+        } else if run.has_shifted_durations() {
             Self::ShiftedDurations
         } else if times.overlapped > thresholds.communication_overlap * times.busy {
             Self::Overlap
@@ -253,7 +240,8 @@ impl Bound {
             }
             Self::Communication => {
                 let exposed = percent(times.exposed / times.busy);
-                let waits = section(run, "findings")
+                let waits = run
+                    .filled("findings")
                     .is_some_and(|findings| findings.rows.iter().any(|row| row.text("id") == "communication-waits"));
                 let words = if waits {
                     format!("; communication runs alone for {exposed} of the busy time and may wait for other ranks")
@@ -288,13 +276,9 @@ impl Bound {
     }
 }
 
-fn has_shifted_durations(run: &Run) -> bool {
-    section(run, "trust").is_some_and(|trust| trust.rows.iter().any(|row| row.text("id") == "durations-shifted"))
-}
-
 /// True if the findings about the host are uncertain.
 fn is_inflated(run: &Run) -> bool {
-    let findings = section(run, "findings").map_or(&[][..], |section| &section.rows);
+    let findings = run.rows("findings");
     let is_low =
         |row: &Record| matches!(row.text("id"), "host-late" | "replay-preparation") && row.text("confidence") == "low";
     findings.iter().any(is_low)
@@ -315,7 +299,7 @@ fn time_word(run: &Run) -> &'static str {
 
 /// The second sentence: the finding with the largest cost that the bound does not include; else the next categories.
 fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
-    let rows = section(run, "findings").map_or(&[][..], |section| &section.rows);
+    let rows = run.rows("findings");
     let is_said = |row: &Record| match bound {
         Bound::Host => matches!(row.text("id"), "host-late" | "replay-preparation" | "sync-drain"),
         Bound::Communication => matches!(row.text("id"), "exposed-communication"),
@@ -343,7 +327,7 @@ fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
         text.push(words, Some(("gpu_idle", None)));
         return;
     }
-    if has_shifted_durations(run) {
+    if run.has_shifted_durations() {
         return;
     }
     // The bound names the first category only if compute is the bound.
@@ -364,11 +348,6 @@ fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
 /// A fraction in per cent with one decimal: `61.2 %`.
 fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
-}
-
-fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn uncapitalized(text: &str) -> String {

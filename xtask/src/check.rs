@@ -48,8 +48,7 @@ pub fn all() -> Result<()> {
     Ok(())
 }
 
-/// Tests the programs in Python whose results the tests of the analysis hold as second source. A machine without Python skips
-/// them.
+/// Tests the Python programs that compute steps, layers and idle blame a second time. A machine without Python skips them.
 fn oracle() -> Result<()> {
     match setup::find_program(Path::new("python3")) {
         Some(python) => Run::program(&python).args("-m unittest discover -q -s tests/oracle".split(' ')).run(),

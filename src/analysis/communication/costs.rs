@@ -7,7 +7,7 @@ use super::operations::{Operations, bus_factor};
 use super::waiting::{CallWait, Evidence, Size};
 use crate::analysis::context::Context;
 use crate::analysis::dashboard::preset_of_devices;
-use crate::analysis::measure::percentiles::interpolate;
+use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::time::activity::{ActivitySweep, Hidden};
 use crate::analysis::time::work::{Class, each_work};
@@ -116,7 +116,7 @@ fn has_ranks(context: &Context) -> bool {
 fn row(cost: &Cost, operation: &str, exposed: Hidden, transfer: &Transfer) -> [Value; COLUMNS.len()] {
     let kind = cost.kind;
     let algorithm = kind.algorithm.and_then(algorithms::get);
-    let percentile = |percent| interpolate(cost.durations.len(), percent, &|index| cost.durations.get(index).copied());
+    let percentile = |percent| of_sorted(&cost.durations, percent);
     let us = |ns: Option<f64>| Value::from(ns.map(|ns| ns / 1e3));
     let bus_bytes = kind.bytes.zip(bus_factor(operation, kind.ranks)).map(|(bytes, factor)| bytes as f64 * factor);
     let bandwidth = bus_bytes.zip(percentile(50)).map(|(bytes, ns)| bytes / ns);

@@ -13,11 +13,12 @@ pub mod operations;
 pub mod ranks;
 pub mod waiting;
 
+use super::measure::percentiles;
+
 /// The median of numbers; zero if there are none.
 fn median(mut values: Vec<i64>) -> f64 {
     values.sort_unstable();
-    let value = |index: usize| values.get(index).copied().unwrap_or(0) as f64;
-    (value(values.len().saturating_sub(1) / 2) + value(values.len() / 2)) / 2.0
+    percentiles::median(&values).unwrap_or(0.0)
 }
 
 /// `part` in percent of `whole`; zero if `whole` is not positive.

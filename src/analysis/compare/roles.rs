@@ -42,9 +42,9 @@ pub(super) fn roles(baseline: &Candidate, others: &[&Candidate]) -> Section {
         .limit("Kinds of layers are matched in the order of their frequency, kernels by their role. A role that is empty on one side is done by another kernel there, for example by a fused one.")
         .limit("The change of a step is the change of a layer times the number of layers. Rows outside of layers are times of a whole step.");
     for other in others {
-        for before in rows(baseline.run, "layers") {
+        for before in baseline.run.rows("layers") {
             let is_same = |row: &&Record| ["stage", "kind"].iter().all(|key| row.text(key) == before.text(key));
-            if let Some(after) = rows(other.run, "layers").iter().find(is_same) {
+            if let Some(after) = other.run.rows("layers").iter().find(is_same) {
                 let sides = Sides { label: other.label, before: (baseline.run, before), after: (other.run, after) };
                 sides.add_rows(&mut section);
             }
@@ -69,7 +69,7 @@ impl Sides<'_> {
         let ((before_run, before), (after_run, after)) = (self.before, self.after);
         self.row(section, WHOLE, Some(&whole(before)), Some(&whole(after)), layers);
         // Durations that do not belong to their names say nothing on roles.
-        if has_shifted_durations(before_run) || has_shifted_durations(after_run) {
+        if before_run.has_shifted_durations() || after_run.has_shifted_durations() {
             return;
         }
         let (before, after) = (layer_parts(before_run, before), layer_parts(after_run, after));
@@ -147,14 +147,17 @@ fn whole(layer: &Record) -> LayerPart {
     LayerPart { role: WHOLE.to_owned(), us: layer.amount("median_us"), kernels, position: None }
 }
 
-/// The parts of a step outside of its layers, without idle time.
-fn outside_rows(section: &mut Section, label: &str, stage: &str, before: &Run, after: &Run) {
-    let parts = |run| {
-        let own = rows(run, "layer_roles")
-            .iter()
-            .filter(move |row| row.text("kind") == OUTSIDE && row.text("stage") == stage);
-        own.filter(|row| !row.text("role").ends_with("idle"))
+/// The rows of the parts of a step outside of its layers, without idle time.
+fn parts_outside<'a>(run: &'a Run, stage: &str) -> impl Iterator<Item = &'a Record> {
+    let is_part = move |row: &&Record| {
+        row.text("kind") == OUTSIDE && row.text("stage") == stage && !row.text("role").ends_with("idle")
     };
+    run.rows("layer_roles").iter().filter(is_part)
+}
+
+/// One row per part of a step outside of its layers.
+fn outside_rows(section: &mut Section, label: &str, stage: &str, before: &Run, after: &Run) {
+    let parts = |run| parts_outside(run, stage);
     if !stages(after).contains(&stage) {
         return;
     }
@@ -213,28 +216,20 @@ fn sure_floors(run: &Run) -> impl Iterator<Item = &Record> {
     // A floor above the measured time rests on a wrong assumption.
     let is_possible =
         |row: &&Record| row.amount("floor_ms") > 0.0 && row.amount("floor_ms") <= row.amount("measured_ms");
-    rows(run, "step_floor").iter().filter(is_sure).filter(is_possible)
+    run.rows("step_floor").iter().filter(is_sure).filter(is_possible)
 }
 
 /// The stages with layers, in the order of their rows.
 fn stages(run: &Run) -> Vec<&str> {
-    let mut stages: Vec<&str> = rows(run, "layers").iter().map(|row| row.text("stage")).collect();
+    let mut stages: Vec<&str> = run.rows("layers").iter().map(|row| row.text("stage")).collect();
     stages.dedup();
     stages
 }
 
 /// The mean batch of the steps of a stage, if known.
 fn batch(run: &Run, stage: &str) -> Option<f64> {
-    let row = rows(run, "steps").iter().find(|row| row.text("stage") == stage)?;
-    row.number("batch").or_else(|| row.number("mean_batch_size"))
-}
-
-fn has_shifted_durations(run: &Run) -> bool {
-    rows(run, "trust").iter().any(|row| row.text("id") == "durations-shifted")
-}
-
-fn rows<'a>(run: &'a Run, name: &str) -> &'a [Record] {
-    run.sections.get(name).filter(|section| section.missing.is_none()).map_or(&[], |section| &section.rows)
+    let row = run.rows("steps").iter().find(|row| row.text("stage") == stage)?;
+    row.number("batch")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::number;
 use crate::analysis::inference::model_words::{ModelWords, role_category, role_words};
-use crate::analysis::measure::percentiles::interpolate;
+use crate::analysis::measure::percentiles::median;
 use crate::analysis::model_lines::{IDLE, LayerPart, idle_in_layers, layer_parts};
 use crate::analysis::results::Run;
 use crate::analysis::section::{FIRST_OP, Record, Section, Value};
@@ -40,14 +40,14 @@ pub struct LayerSegment {
 
 /// The stage whose layers are drawn: the one with most steps. Empty without layers.
 pub fn layer_stage(run: &Run) -> &str {
-    let rows = rows(run, "layers").iter().rev();
+    let rows = run.rows("layers").iter().rev();
     rows.max_by_key(|row| row.amount("steps") as u64).map_or("", |row| row.text("stage"))
 }
 
 /// One bar per kind of layer of [`layer_stage`].
 pub fn layer_bars(run: &Run) -> Vec<LayerBar> {
     let stage = layer_stage(run);
-    let kinds = rows(run, "layers").iter().filter(|row| row.text("stage") == stage);
+    let kinds = run.rows("layers").iter().filter(|row| row.text("stage") == stage);
     let bar = |row: &Record| {
         let segments = segments(run, row);
         let idle = segments.iter().find(|segment| segment.is_idle).map_or(0.0, |segment| segment.us);
@@ -87,7 +87,7 @@ pub struct LayerColumn<'a> {
 /// The layers of a step of [`layer_stage`], in order of execution.
 pub fn layer_columns(run: &Run) -> Vec<LayerColumn<'_>> {
     let stage = layer_stage(run);
-    let own = rows(run, "layer_list").iter().filter(|row| row.text("stage") == stage);
+    let own = run.rows("layer_list").iter().filter(|row| row.text("stage") == stage);
     own.filter_map(|row| {
         Some(LayerColumn {
             layer: number(row, "layer")?,
@@ -150,7 +150,7 @@ fn slow_from<'a>(rows: impl Iterator<Item = &'a Record>) -> Vec<(&'a str, f64)> 
     let factor = 1.0 + ModelWords::embedded().slow_step_pct / 100.0;
     let limit = |(stage, mut durations): (&'a str, Vec<i64>)| {
         durations.sort_unstable();
-        let median = interpolate(durations.len(), 50, &|index| durations.get(index).copied())?;
+        let median = median(&durations)?;
         (durations.len() > 2).then_some((stage, median * factor))
     };
     by_stage.into_iter().filter_map(limit).collect()
@@ -158,7 +158,7 @@ fn slow_from<'a>(rows: impl Iterator<Item = &'a Record>) -> Vec<(&'a str, f64)> 
 
 /// The floors of stages that are not guessed, in milliseconds.
 pub fn floors(run: &Run) -> Vec<(&str, f64)> {
-    let sure = rows(run, "step_floor").iter().filter(|row| matches!(row.text("confidence"), "proven" | "inferred"));
+    let sure = run.rows("step_floor").iter().filter(|row| matches!(row.text("confidence"), "proven" | "inferred"));
     sure.filter_map(|row| Some((row.text("stage"), number(row, "floor_ms").filter(|floor| *floor > 0.0)?))).collect()
 }
 
@@ -168,10 +168,6 @@ fn int(row: &Record, key: &str) -> Option<i64> {
         Value::Float(value) if value.is_finite() => Some(*value as i64),
         _ => None,
     }
-}
-
-fn rows<'a>(run: &'a Run, name: &str) -> &'a [Record] {
-    run.sections.get(name).filter(|section| section.missing.is_none()).map_or(&[], |section| &section.rows)
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use super::first_numbers;
 use super::fold::{label, pattern};
 use super::op_work::Work;
-use super::stage_layers::{Kind, RoleTime, StageLayers, median};
+use super::stage_layers::{Kind, RoleTime, StageLayers};
 use crate::analysis::context::Context;
+use crate::analysis::measure::percentiles::median;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::ordering;

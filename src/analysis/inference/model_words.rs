@@ -15,6 +15,8 @@ pub(crate) struct ModelWords {
     pub(crate) min_overlap_pct: f64,
     /// From this share of the late time on, it is before the first layer.
     pub(crate) min_head_idle_pct: f64,
+    /// From this share of the late time on inside of steps, it is stated per step.
+    pub(crate) min_in_steps_pct: f64,
     /// From this share of turnaround in the idle time of the devices on, idle time between kernels is called turnaround.
     pub(crate) turnaround_pct: f64,
     /// A step that is longer than the median of its stage by more than this is marked.
@@ -26,6 +28,7 @@ from_json!(ModelWords {
     min_part_pct,
     min_overlap_pct,
     min_head_idle_pct,
+    min_in_steps_pct,
     turnaround_pct,
     slow_step_pct,
     roles

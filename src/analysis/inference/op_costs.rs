@@ -3,8 +3,8 @@
 
 use super::op_model::OpCost;
 use super::op_work::{Execution, OpWork};
-use super::stage_layers::median;
 use crate::analysis::context::Context;
+use crate::analysis::measure::percentiles::median;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::ordering;

@@ -10,6 +10,7 @@ use crate::analysis::structure::stages::{
 };
 use crate::ordering::{self, VecMap};
 use crate::trace::{DeviceId, GpuOp, NONE, Trace};
+use std::borrow::Borrow;
 use std::ops::Range;
 
 /// The ops of one step on one device.
@@ -43,15 +44,24 @@ pub(crate) struct StepsOfOps {
 impl StepsOfOps {
     /// The steps of annotations, or else those that the order of the kernels shows. Empty if there are neither.
     pub(crate) fn of(classified: &ClassifiedTrace, roles: &NameRoles) -> Self {
-        let (steps, step_of_op) = steps_by_op(classified.trace);
-        if steps.is_empty() {
-            return Self::inferred(classified, roles);
+        Self::by_launch(classified.trace).completed(classified, || roles)
+    }
+
+    /// The steps of host ranges and Python functions.
+    fn by_launch(trace: &Trace) -> Self {
+        let (steps, step_of_op) = steps_by_op(trace);
+        Self { steps, step_of_op, is_inferred: false }
+    }
+
+    /// Adds what only the kernels show: all steps, or the stages of Python functions. Annotated steps need no roles.
+    fn completed<R: Borrow<NameRoles>>(mut self, classified: &ClassifiedTrace, roles: impl FnOnce() -> R) -> Self {
+        if self.steps.is_empty() {
+            return Self::inferred(classified, roles().borrow());
         }
-        let mut found = Self { steps, step_of_op, is_inferred: false };
-        if found.steps.iter().any(|step| step.form == Form::Frame) {
-            found.set_stages_by_kernels(classified, roles);
+        if self.steps.iter().any(|step| step.form == Form::Frame) {
+            self.set_stages_by_kernels(classified, roles().borrow());
         }
-        found
+        self
     }
 
     fn set_stages_by_kernels(&mut self, classified: &ClassifiedTrace, roles: &NameRoles) {
@@ -67,7 +77,7 @@ impl StepsOfOps {
 
     /// The same for a trace whose roles are not needed otherwise.
     pub(crate) fn of_trace(trace: &Trace) -> Self {
-        Self::of(&ClassifiedTrace::new(trace), &NameRoles::of(trace))
+        Self::by_launch(trace).completed(&ClassifiedTrace::new(trace), || NameRoles::of(trace))
     }
 
     fn inferred(classified: &ClassifiedTrace, roles: &NameRoles) -> Self {

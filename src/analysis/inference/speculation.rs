@@ -6,7 +6,7 @@
 //! the time of a round divided by that of a plain step of about the same batch.
 
 use crate::analysis::context::Context;
-use crate::analysis::measure::percentiles::interpolate;
+use crate::analysis::measure::percentiles::median;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::measured_steps::MeasuredStep;
 use crate::analysis::structure::stages::{Stage, representative};
@@ -108,11 +108,11 @@ fn plain(steps: &[MeasuredStep]) -> Plain {
     let decode: Vec<MeasuredStep> =
         steps.iter().filter(|step| step.step.info.stage == Stage::Decode).copied().collect();
     let times = representative(&decode, |step| step.reaches_next).map(|step| step.time.0);
-    Plain { time_ns: median(times), batch: mean(decode.iter().filter_map(|step| step.step.info.batch_size)) }
+    Plain { time_ns: median_of(times), batch: mean(decode.iter().filter_map(|step| step.step.info.batch_size)) }
 }
 
 fn values(rounds: &[Round], plain: &Plain) -> [Value; COLUMNS.len()] {
-    let of = |part: fn(&Round) -> Ns| median(rounds.iter().map(|round| part(round).0));
+    let of = |part: fn(&Round) -> Ns| median_of(rounds.iter().map(|round| part(round).0));
     let batch = mean(rounds.iter().filter_map(|round| round.batch));
     let tokens =
         rounds.iter().filter_map(|round| Some(round.tokens? as f64 / round.batch.filter(|batch| *batch > 0)? as f64));
@@ -147,10 +147,10 @@ fn basis(plain: &Plain, is_comparable: bool) -> &'static str {
     }
 }
 
-fn median(values: impl Iterator<Item = i64>) -> Option<f64> {
+fn median_of(values: impl Iterator<Item = i64>) -> Option<f64> {
     let mut values: Vec<i64> = values.collect();
     values.sort_unstable();
-    interpolate(values.len(), 50, &|index| values.get(index).copied())
+    median(&values)
 }
 
 fn mean(values: impl Iterator<Item = u64>) -> Option<f64> {

@@ -12,7 +12,7 @@ use super::passes::Passes;
 use super::role_times::{OpTime, op_times};
 use super::usual_order::usual_passes;
 use crate::analysis::host::idle_cause::IdleTimes;
-use crate::analysis::measure::percentiles::interpolate;
+use crate::analysis::measure::percentiles::{median, of_sorted};
 use crate::analysis::structure::stages::Stage;
 use crate::ordering::{self, VecMap};
 use crate::trace::{GpuOp, NameId, Ns, Trace};
@@ -318,17 +318,8 @@ fn sorted(values: impl Iterator<Item = i64>) -> Vec<i64> {
     values
 }
 
-/// The median of sorted values.
-pub(crate) fn median(sorted: &[i64]) -> Option<f64> {
-    percentile(sorted, 50)
-}
-
-fn percentile(sorted: &[i64], percent: u64) -> Option<f64> {
-    interpolate(sorted.len(), percent, &|index| sorted.get(index).copied())
-}
-
 fn spread_pct(sorted: &[i64]) -> Option<f64> {
     let middle = median(sorted).filter(|middle| *middle > 0.0)?;
     (sorted.len() > 1).then_some(())?;
-    Some(100.0 * (percentile(sorted, 90)? - percentile(sorted, 10)?) / middle)
+    Some(100.0 * (of_sorted(sorted, 90)? - of_sorted(sorted, 10)?) / middle)
 }

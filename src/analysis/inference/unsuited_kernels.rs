@@ -14,7 +14,7 @@ use crate::analysis::section::{Section, Value};
 use crate::json::{self, embedded, from_json};
 use crate::ordering::{self, VecMap};
 use crate::rules::names;
-use crate::trace::{Device, DeviceId, GpuOp, NameId, Ns, OpKind, Trace};
+use crate::trace::{Device, DeviceId, NameId, Ns, OpKind, Trace};
 use std::sync::LazyLock;
 
 const TITLE: &str = "Unsuited kernels";
@@ -153,6 +153,8 @@ struct Problem {
     confidence: &'static str,
     advice: &'static str,
     min_share_pct: f64,
+    /// Its ops, sorted, if they are not all ops of `names`.
+    rows: Option<Vec<u32>>,
     /// Mean over the steps; `None` without steps, and for steps of several stages.
     per_step: Option<Ns>,
 }
@@ -168,6 +170,7 @@ pub(crate) fn unsuited_kernels(context: &Context) -> Section {
     problems.extend(unfused_attention(context));
     let share = |problem: &Problem| 100.0 * problem.total.0 as f64 / kernel_time.0 as f64;
     problems.retain(|problem| share(problem) >= problem.min_share_pct);
+    add_times_per_step(context, &mut problems);
     ordering::sort_by_key(&mut problems, |problem| std::cmp::Reverse(problem.total));
     for problem in &problems {
         let example = problem.names.0.iter().max_by_key(|(_, total)| *total).map(|(name, _)| *name);
@@ -239,19 +242,55 @@ fn problems_by_name(context: &Context) -> Vec<Problem> {
                 confidence: &hit.test.confidence,
                 advice: &hit.test.advice,
                 min_share_pct: hit.test.min_share_pct,
+                rows: None,
                 per_step: None,
             }),
         }
     }
-    for problem in &mut problems {
-        let is_own = |_, op: &GpuOp| {
-            op.kind == OpKind::Kernel
-                && problem.names.get(&op.name).is_some()
-                && capability(context.trace, op.device) == problem.capability
-        };
-        problem.per_step = time_per_step(context, &is_own);
-    }
     problems
+}
+
+/// Sets the time per step and device of all problems, if the trace has steps of one stage: one pass over the ops of the steps.
+fn add_times_per_step(context: &Context, problems: &mut [Problem]) {
+    let (trace, passes) = (context.trace, context.passes());
+    let mut stages = passes.stages();
+    let (Some(stage), None) = (stages.next(), stages.next()) else { return };
+    if problems.is_empty() {
+        return;
+    }
+    // By device and name.
+    let mut times = vec![vec![Ns::ZERO; trace.names.len()]; trace.devices.len()];
+    let (mut steps, mut rows) = (0, Vec::new());
+    for pass in passes.of_stage(stage) {
+        steps += 1;
+        rows.extend_from_slice(passes.rows(pass));
+        for (_, op) in passes.ops(trace, pass).filter(|(_, op)| op.kind == OpKind::Kernel) {
+            let time = times.get_mut(op.device.0 as usize).and_then(|names| names.get_mut(op.name.0 as usize));
+            time.into_iter().for_each(|time| *time += op.duration);
+        }
+    }
+    rows.sort_unstable();
+    let time = |device: usize, name: NameId| times.get(device)?.get(name.0 as usize).copied();
+    for problem in problems {
+        let total = match &problem.rows {
+            // Only some of the ops of a name belong to the problem.
+            Some(own) => {
+                let inside = own.iter().filter(|row| rows.binary_search(row).is_ok());
+                sum(inside.filter_map(|row| trace.gpu_ops.get(*row as usize)).map(|op| op.duration))
+            }
+            None => {
+                let devices = (0..trace.devices.len())
+                    .filter(|device| capability(trace, DeviceId(*device as u32)) == problem.capability);
+                let of_device = |device| problem.names.0.iter().filter_map(move |(name, _)| time(device, *name));
+                sum(devices.flat_map(of_device))
+            }
+        };
+        problem.per_step = Some(Ns(total.0 / steps.max(1)));
+    }
+}
+
+fn sum(times: impl Iterator<Item = Ns>) -> Ns {
+    times.fold(Ns::ZERO, |sum, time| sum + time)
 }
 
 /// Attention in separate kernels; `None` if there is none.
@@ -262,33 +301,14 @@ fn unfused_attention(context: &Context) -> Option<Problem> {
         problem: &rule.problem,
         launches: found.count,
         total: found.total,
-        per_step: time_per_step(context, &|row, _| found.rows.binary_search(&row).is_ok()),
+        per_step: None,
+        rows: Some(found.rows),
         names: found.names,
         capability: None,
         confidence: &rule.confidence,
         advice: &rule.advice,
         min_share_pct: rule.min_share_pct,
     })
-}
-
-/// The time of some ops per step and device, if the trace has steps of one stage.
-fn time_per_step(context: &Context, is_own: &dyn Fn(u32, &GpuOp) -> bool) -> Option<Ns> {
-    let passes = context.passes();
-    let mut stages = passes.stages();
-    let stage = stages.next()?;
-    if stages.next().is_some() {
-        return None;
-    }
-    let (mut total, mut steps) = (Ns::ZERO, 0);
-    for pass in passes.of_stage(stage) {
-        steps += 1;
-        for (row, op) in passes.ops(context.trace, pass) {
-            if is_own(row as u32, &op) {
-                total += op.duration;
-            }
-        }
-    }
-    Some(Ns(total.0 / steps.max(1)))
 }
 
 #[cfg(test)]

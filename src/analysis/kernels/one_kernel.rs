@@ -6,7 +6,7 @@
 use crate::analysis::categories::Categories;
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::labels;
-use crate::analysis::measure::percentiles::interpolate;
+use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::recapture::{self, MissingData};
 use crate::analysis::results::Attribution;
 use crate::analysis::section::{Section, Value};
@@ -169,10 +169,6 @@ fn sorted(durations: impl Iterator<Item = Ns>) -> Vec<i64> {
     durations
 }
 
-fn percentile(sorted: &[i64], percent: u64) -> Option<f64> {
-    interpolate(sorted.len(), percent, &|index| sorted.get(index).copied())
-}
-
 fn sum(durations: &[i64]) -> Ns {
     Ns(durations.iter().fold(0, |sum: i64, duration| sum.saturating_add(*duration)))
 }
@@ -180,8 +176,8 @@ fn sum(durations: &[i64]) -> Ns {
 /// Mean, minimum, median, 90th and 99th percentile and maximum in microseconds.
 fn statistics_us(sorted: &[i64]) -> [Value; 6] {
     let mean_ns = sum(sorted).0 as f64 / sorted.len().max(1) as f64;
-    let [p50, p90, p99] = PERCENTILES.map(|percent| percentile(sorted, percent));
-    let (shortest, longest) = (percentile(sorted, 0), percentile(sorted, 100));
+    let [p50, p90, p99] = PERCENTILES.map(|percent| of_sorted(sorted, percent));
+    let (shortest, longest) = (of_sorted(sorted, 0), of_sorted(sorted, 100));
     [Some(mean_ns), shortest, p50, p90, p99, longest].map(|ns| Value::from(ns.map(|ns| ns / 1e3)))
 }
 
@@ -367,7 +363,7 @@ fn add_side(trace: &Trace, section: &mut Section, side: &str, mut groups: Values
     for ([name, ..], mut gaps) in groups.0.into_iter().take(MAX_ROWS) {
         gaps.sort_unstable();
         let name = (name != NONE).then_some(NameId(name));
-        let gap = name.and(percentile(&gaps, 50)).map(|gap| gap as i64);
+        let gap = name.and(of_sorted(&gaps, 50)).map(|gap| gap as i64);
         let name = name.map_or(Value::Null, |name| labels::kernel(trace, name));
         section.row([side.into(), name, gaps.len().into(), pct(gaps.len(), launches), gap.into()]);
     }
@@ -383,7 +379,7 @@ fn histogram(sorted: &[i64]) -> Histogram {
         let count = count_below(to) - count_below(from);
         Bin { from: Ns(from), to: Ns(to), count: count as u64, share: count as f64 / sorted.len() as f64 }
     });
-    let percentiles = PERCENTILES.iter().filter_map(|percent| Some((*percent, percentile(sorted, *percent)?)));
+    let percentiles = PERCENTILES.iter().filter_map(|percent| Some((*percent, of_sorted(sorted, *percent)?)));
     Histogram { bins: bins.collect(), is_logarithmic, percentiles: percentiles.collect() }
 }
 

@@ -36,6 +36,16 @@ pub(crate) fn interpolate(count: usize, percent: u64, value_at: &dyn Fn(usize) -
     Some(Rank::interpolate([low?, high?], rank.fraction))
 }
 
+/// A percentile of sorted values by linear interpolation; `None` if there are none.
+pub(crate) fn of_sorted(sorted: &[i64], percent: u64) -> Option<f64> {
+    interpolate(sorted.len(), percent, &|index| sorted.get(index).copied())
+}
+
+/// The median of sorted values; `None` if there are none.
+pub(crate) fn median(sorted: &[i64]) -> Option<f64> {
+    of_sorted(sorted, 50)
+}
+
 /// A multiset of numbers, mostly durations in nanoseconds. Takes four bytes per number; numbers of more than
 /// 32 bits (durations above 4.3 s) are stored separately.
 #[derive(Debug, Clone, Default)]

@@ -4,7 +4,7 @@
 
 use super::measured_steps::MeasuredStep;
 use crate::analysis::context::Context;
-use crate::analysis::measure::percentiles::interpolate;
+use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::ranges::no_ranges;
@@ -179,7 +179,7 @@ fn sorted(steps: &[MeasuredStep], part: fn(&MeasuredStep) -> Ns) -> Vec<i64> {
 }
 
 fn at(sorted: &[i64], percent: u64) -> Value {
-    interpolate(sorted.len(), percent, &|index| sorted.get(index).copied()).into()
+    of_sorted(sorted, percent).into()
 }
 
 /// Running mean and standard deviation (Welford's algorithm).

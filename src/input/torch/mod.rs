@@ -442,6 +442,19 @@ impl Fields<'_> {
     }
 }
 
+/// The name in an event, if it is the member that follows; `rest` is the text after the previous member.
+fn next_name(rest: &[u8]) -> Option<&[u8]> {
+    let skipped =
+        |text: &'static [u8]| move |rest: &'_ [u8]| rest.trim_ascii_start().strip_prefix(text).map(<[u8]>::len);
+    let mut rest = rest;
+    for text in [&b","[..], b"\"name\"", b":", b"\""] {
+        let left = skipped(text)(rest)?;
+        rest = rest.get(rest.len() - left..)?;
+    }
+    let end = memchr::memchr2(b'"', b'\\', rest)?;
+    rest.get(..end).filter(|_| rest.get(end) == Some(&b'"'))
+}
+
 fn is_stored_call(name: &[u8]) -> bool {
     STORED_CALLS.iter().any(|word| word.find(name).is_some())
 }
@@ -459,7 +472,7 @@ impl Sink for TorchReader {
                 return self.unreadable(at);
             }
             if class == Class::PythonFrame {
-                self.step_frame(text, read);
+                self.step_frame(text, None, read);
             }
             self.events += 1;
             return self.count(class);
@@ -501,14 +514,14 @@ impl Sink for TorchReader {
             Class::Operator => {}
             Class::PythonFrame if wants_hints => {
                 keep_hint(&mut engine_hints.python_frames, fields.name);
-                self.step_frame(text, 0);
+                self.step_frame(text, fields.name, read);
             }
             // Metadata: one event per process or thread, at the start of merged files, would fill the prefix table.
             _ if phase == b"M" => {}
             _ => {
                 self.skipped_prefixes.learn(text.get(..read).unwrap_or_default(), class);
                 if class == Class::PythonFrame {
-                    self.step_frame(text, 0);
+                    self.step_frame(text, fields.name, read);
                 }
             }
         }

@@ -5,7 +5,7 @@
 //! member. If the first [`PROBED_OPS`] ops of the catalog have no shapes, the file has none and the rest is not searched.
 //! Arguments with the same text are parsed once.
 
-use super::{MICROSECONDS, RawIds, RawKey, TorchReader, tensors};
+use super::{MICROSECONDS, RawIds, RawKey, TorchReader, next_name, tensors};
 use crate::rules::op_models::{Formula, op_model};
 use crate::trace::{Argument, MAX_SHAPES, Ns, OpShape, ShapedOp, ShapedOps, ThreadId, is_plausible};
 use foldhash::fast::RandomState;
@@ -166,19 +166,6 @@ fn arguments([lengths, strides, types, values]: [&[u8]; 4]) -> Vec<Argument> {
 fn elements(lengths: &[u64], strides: &[u64]) -> u64 {
     let is_stored = |dimension: &(usize, &u64)| strides.get(dimension.0) != Some(&0);
     lengths.iter().enumerate().filter(is_stored).fold(1, |product, (_, length)| product.saturating_mul(*length))
-}
-
-/// The name in an event, if it is the member that follows; `rest` is the text after the previous member.
-fn next_name(rest: &[u8]) -> Option<&[u8]> {
-    let skipped =
-        |text: &'static [u8]| move |rest: &'_ [u8]| rest.trim_ascii_start().strip_prefix(text).map(<[u8]>::len);
-    let mut rest = rest;
-    for text in [&b","[..], b"\"name\"", b":", b"\""] {
-        let left = skipped(text)(rest)?;
-        rest = rest.get(rest.len() - left..)?;
-    }
-    let end = memchr::memchr2(b'"', b'\\', rest)?;
-    rest.get(..end).filter(|_| rest.get(end) == Some(&b'"'))
 }
 
 impl TorchReader {

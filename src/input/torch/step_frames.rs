@@ -1,10 +1,9 @@
 //! Finds the Python frames in which a serving engine runs one step. Of the other frames only the name is looked at.
 
-use super::{Fields, TorchReader, Wanted};
+use super::{Fields, TorchReader, Wanted, next_name};
 use crate::rules::is_step_frame;
 use crate::trace::{HostInterval, TraceBuilder};
 use gpuprism_scan::json::unescape;
-use memchr::{memchr, memmem};
 
 /// Adds a frame if it runs a step. `name` is its raw JSON text.
 pub(super) fn add(builder: &mut TraceBuilder, name: &[u8], time: HostInterval) {
@@ -14,11 +13,11 @@ pub(super) fn add(builder: &mut TraceBuilder, name: &[u8], time: HostInterval) {
 }
 
 impl TorchReader {
-    /// Adds the frame of an event if it runs a step. The name is searched from `from` on. One without usable times is left
-    /// out, as everywhere.
-    pub(super) fn step_frame(&mut self, event: &[u8], from: usize) {
-        let name = event.get(from..).and_then(name_in);
-        if self.gpu_ops_only || !name.is_some_and(is_step_frame) {
+    /// Adds the frame of an event if it runs a step. `name` is its name, if it was parsed; `read` is the number of bytes that
+    /// were parsed. One without usable times is left out, as everywhere.
+    pub(super) fn step_frame(&mut self, event: &[u8], name: Option<&[u8]>, read: usize) {
+        let early_name = name.or_else(|| next_name(event.get(read..)?));
+        if self.gpu_ops_only || early_name.is_some_and(|name| !is_step_frame(name)) {
             return;
         }
         let wanted = Wanted { engine_hints: false, code: false, sites: true };
@@ -27,12 +26,4 @@ impl TorchReader {
         let time = HostInterval { thread: self.thread_of(&fields), start, end: start.after(duration) };
         add(&mut self.builder, name, time);
     }
-}
-
-/// The raw value of the first member `name`. Names of frames contain no quotes.
-fn name_in(event: &[u8]) -> Option<&[u8]> {
-    const KEY: &[u8] = b"\"name\"";
-    let after = event.get(memmem::find(event, KEY)? + KEY.len()..)?;
-    let value = after.get(memchr(b'"', after)? + 1..)?;
-    value.get(..memchr(b'"', value)?)
 }

@@ -6,6 +6,7 @@ use super::serving::ModelShape;
 use super::times::{BusyTime, percent};
 use super::view::View;
 use crate::analysis::inference::passes::steps_on_devices;
+use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::stages::{
     Basis, Form, Stage, Step, TimedStep, TokenSums, representative, steps, timed,
@@ -86,7 +87,7 @@ fn row(view: &View, stage: Stage, timed: &[&TimedStep], shape: Option<ModelShape
     let steps = || timed.iter().map(|timed| timed.step);
     let mut times: Vec<i64> = representative(timed, |timed| timed.reaches_next).map(|timed| timed.time.0).collect();
     times.sort_unstable();
-    let us = |percent| percentile(&times, percent).map(|ns| ns / 1e3);
+    let us = |percent| of_sorted(&times, percent).map(|ns| ns / 1e3);
     let (p10, median, p90) = (us(10), us(50), us(90));
     let spread = median.filter(|median| *median > 0.0).zip(p90.zip(p10));
     let spread = spread.map(|(median, (p90, p10))| 100.0 * (p90 - p10) / median);
@@ -115,14 +116,6 @@ fn range(values: impl Iterator<Item = u64> + Clone) -> Value {
         (Some(min), Some(max)) => format!("{min}-{max}").into(),
         _ => Value::Null,
     }
-}
-
-/// The percentile of sorted values, by linear interpolation at `percent/100 * (count - 1)`.
-fn percentile(sorted: &[i64], percent: usize) -> Option<f64> {
-    let position = percent * sorted.len().checked_sub(1)?;
-    let (below, part) = (*sorted.get(position / 100)?, (position % 100) as f64 / 100.0);
-    let above = sorted.get(position / 100 + 1).copied().unwrap_or(below);
-    Some(below as f64 + (above - below) as f64 * part)
 }
 
 /// GFLOP per step, and TFLOP/s over the time of the steps. Only steps whose annotations have sums count.
