@@ -19,10 +19,10 @@ pub use named_windows::{NamedWindow, WindowGroup, named_windows};
 pub use window::{strips, text as text_of_window, window, window_in, window_text};
 pub use window_cache::WindowCache;
 
+pub use crate::analysis::host::code_search::look_up_code;
+
 use crate::analysis::categories;
 use crate::analysis::context::Reused;
-use crate::analysis::host::drains::costly_drains;
-use crate::analysis::host::late_gaps::late_intervals;
 use crate::analysis::index::WindowSegments;
 use crate::analysis::inference::floor::Parallel;
 use crate::analysis::inference::model_config::{ModelConfig, looks_like_model_config};
@@ -37,20 +37,13 @@ use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::summary::Summary;
 use crate::analysis::triage::{self, ServerArgs, Stage};
 use crate::analysis::{self, Groups, add_sections, first_results};
-use crate::input::{CodeSearch, Imported, folder};
+use crate::input::{Imported, folder};
 use crate::json::from_json;
 use crate::ordering;
 use crate::report::{Report, foreign};
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phase_map, looks_like_rules};
 use crate::trace::{Ns, Trace, Window};
 use crate::{Error, Result};
-
-/// The times whose code a second reading of the file looks up: costly blocking calls, and intervals in which a launching
-/// thread was late. `None` if none of them costs much.
-pub fn code_search(trace: &Trace) -> Option<CodeSearch> {
-    let search = CodeSearch { blocking: costly_drains(trace), late: late_intervals(trace) };
-    (search != CodeSearch::default()).then_some(search)
-}
 
 /// The content of an imported file.
 #[derive(Debug)]
@@ -75,14 +68,18 @@ pub enum Opened {
 /// The name of the file with the server arguments that SGLang writes into the folder of its traces.
 pub const SERVER_ARGS: &str = "server_args.json";
 
-/// Detects whether a document is a report, a rule file, a phase map, the config of a model or server arguments.
+/// Looks up the code that a GPU waited for if it is a trace. Detects whether a document is a report, a rule file, a phase map,
+/// the config of a model or server arguments.
 ///
 /// # Errors
 /// The document is none of these, a report of another version or without runs, a phase map with an invalid
 /// pattern, or the config of a model that is not supported.
 pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     match imported {
-        Imported::Trace(trace) => Ok(Opened::Trace(trace)),
+        Imported::Trace(mut trace) => {
+            look_up_code(&mut trace);
+            Ok(Opened::Trace(trace))
+        }
         Imported::Document(text) if Report::is_report(&text) => match Report::read(label, &text)? {
             report if report.runs.is_empty() => {
                 Err(Error::refused(label, "a gpuprism report that contains no runs: create it again from the trace"))

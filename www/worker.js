@@ -32,7 +32,6 @@ const handlers = {
     const reader = gpuOnly ? wasm.TraceReader.gpu_ops_only(file.name) : new wasm.TraceReader(file.name);
     const read = await readWhole(/** @type {{ finish(): Imported } & typeof reader} */ (reader), file, progress);
     if (!read) return { kind: 'database' };
-    await addSites(read, file, progress);
     return opened(read);
   },
   /** Reads a file by offset, with the module that has SQLite. */
@@ -48,7 +47,6 @@ const handlers = {
     const wasm = await importFull();
     await start(wasm, module);
     const read = await readWithCode(file, progress);
-    await addSites(read, file, progress);
     imported = read;
     triage = new wasm.Triage();
     return { isCapture: wasm.is_capture(read) };
@@ -92,17 +90,6 @@ async function start({ default: init }, module) {
 
 function memoryBytes() {
   return [...instances].reduce((bytes, { memory }) => bytes + memory.buffer.byteLength, 0);
-}
-
-/**
- * Reads the file a second time for the code that a GPU waited for, if that costs much.
- * @param {Imported} read @param {File} file @param {(progress: Progress) => void} progress
- */
-async function addSites(read, file, progress) {
-  const reader = read.blocking_site_reader();
-  if (!reader) return;
-  const found = await readWhole(/** @type {{ finish(): any } & typeof reader} */ (reader), file, progress);
-  if (found) read.add_blocking_sites(found);
 }
 
 /** @param {File} file @param {(progress: Progress) => void} progress */

@@ -34,20 +34,6 @@ pub(super) fn open(path: &Path) -> Result<Opened> {
     session::open(&label, import(path, &label, Reader::new(&label))?)
 }
 
-/// Like [`open`], and looks up the code that a GPU waited for: around blocking calls and late launches, if they cost much. For
-/// that a file is read a second time; a pipe cannot be.
-pub(super) fn open_with_sites(path: &Path) -> Result<Opened> {
-    let mut opened = open(path)?;
-    if let Opened::Trace(trace) = &mut opened
-        && path.is_file()
-        && let Some(search) = session::code_search(trace)
-        && let Imported::Trace(found) = import(path, &label(path), Reader::for_code(trace, &search))?
-    {
-        (trace.blocking_sites, trace.late_code) = (found.blocking_sites, found.late_code);
-    }
-    Ok(opened)
-}
-
 /// A trace, which contains one run to analyze, or an earlier report, which contains analyzed runs.
 pub(super) enum RunSource {
     Trace(Box<Trace>),
@@ -72,7 +58,7 @@ fn run_source(path: &Path, open: fn(&Path) -> Result<Opened>) -> Result<RunSourc
 
 /// The runs of a trace or of an earlier report. The choices apply only to a trace.
 pub(super) fn runs(path: &Path, choices: &Choices) -> Result<Vec<Run>> {
-    match run_source(path, open_with_sites)? {
+    match run_source(path, open)? {
         RunSource::Trace(trace) => Ok(vec![session::run(&trace, choices)?]),
         RunSource::Report(report) => Ok(report.runs),
     }
@@ -80,7 +66,7 @@ pub(super) fn runs(path: &Path, choices: &Choices) -> Result<Vec<Run>> {
 
 /// Reads a trace. Any other file is an error.
 pub(super) fn open_trace(path: &Path) -> Result<Box<Trace>> {
-    match open_with_sites(path)? {
+    match open(path)? {
         Opened::Trace(trace) => Ok(trace),
         _ => Err(Error::refused(label(path), "not a trace: use `gpuprism report` for an earlier report")),
     }

@@ -196,7 +196,7 @@ pub(super) fn report(files: &[PathBuf], nsys_cmd: &str, args: &ChoiceArgs) -> Re
     for (index, path) in files.iter().enumerate() {
         let wall_seconds = self::seconds(args, index);
         let path = &nsys::exported(path, nsys_cmd)?;
-        match files::open_with_sites(path)? {
+        match files::open(path)? {
             Opened::Trace(trace) => runs.push(session::run(&trace, &Choices { wall_seconds, ..choices.clone() })?),
             Opened::Report(report) => {
                 if choices != Choices::default() || wall_seconds.is_some() {

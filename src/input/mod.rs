@@ -46,7 +46,7 @@ pub use gunzip::Unpacker;
 pub(crate) use sniff::too_large_to_gunzip;
 pub use sniff::{NVLINK_SERIES_HEADER, nsys_rep_error};
 
-use crate::trace::{HostInterval, ProblemKind, Process, Thread, Trace};
+use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
 use gpu_trace_csv::GpuTraceReader;
 use gpuprism_scan::split::{End, Sink, Splitter};
@@ -67,35 +67,16 @@ pub enum Imported {
 pub struct Reader {
     label: String,
     detail: Detail,
-    /// The calls whose code is looked up; `None` to read the trace.
-    site_search: Option<SiteSearch>,
     format: FormatReader,
 }
 
-/// The times whose code a second reading of the file looks up. See [`crate::session::code_search`].
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CodeSearch {
-    /// Blocking calls, sorted: [`Trace::blocking_sites`].
-    pub blocking: Vec<HostInterval>,
-    /// Intervals in which a launching thread was late, sorted; those of one thread do not overlap: [`Trace::late_code`].
-    pub late: Vec<HostInterval>,
-}
-
-/// The input of [`Reader::for_code`].
-#[derive(Debug)]
-struct SiteSearch {
-    code: CodeSearch,
-    processes: Vec<Process>,
-    threads: Vec<Thread>,
-}
-
-/// The tables to fill; each level includes those before it.
+/// The tables to fill; each level includes those before it but for the compressed code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Detail {
     GpuOps,
-    /// API calls and ranges of the host.
+    /// API calls and ranges of the host, and [`Trace::packed_code`].
     Host,
-    /// CPU ops, Python frames and external ids: [`crate::trace::HostCode`].
+    /// CPU ops, Python frames and external ids, instead of the compressed code: [`crate::trace::HostCode`].
     Code,
 }
 
@@ -112,12 +93,7 @@ enum FormatReader {
 impl Reader {
     /// Creates a reader. `label` is the base name of the file, for errors and reports.
     pub fn new(label: &str) -> Self {
-        Self {
-            label: label.to_owned(),
-            detail: Detail::Host,
-            site_search: None,
-            format: FormatReader::Unknown(Vec::new()),
-        }
+        Self { label: label.to_owned(), detail: Detail::Host, format: FormatReader::Unknown(Vec::new()) }
     }
 
     /// Creates a reader that also fills [`crate::trace::HostCode`], if the format records it.
@@ -128,14 +104,6 @@ impl Reader {
     /// Creates a reader that counts API calls and ranges but does not store them, to save memory.
     pub fn gpu_ops_only(label: &str) -> Self {
         Self { detail: Detail::GpuOps, ..Self::new(label) }
-    }
-
-    /// Creates a reader for the second reading of the file of `trace`: it returns a trace that has only
-    /// [`Trace::blocking_sites`] and [`Trace::late_code`], those of `code`.
-    pub fn for_code(trace: &Trace, code: &CodeSearch) -> Self {
-        let site_search =
-            SiteSearch { code: code.clone(), processes: trace.processes.clone(), threads: trace.threads.clone() };
-        Self { site_search: Some(site_search), ..Self::new(&trace.label) }
     }
 
     /// Takes the next uncompressed bytes.
@@ -205,10 +173,7 @@ impl Reader {
         let Some(guess) = sniff::guess(&self.label, first_bytes, is_complete)? else { return Ok(()) };
         let first_bytes = std::mem::take(first_bytes);
         self.format = match guess {
-            Guess::Json => {
-                let search = self.site_search.take();
-                FormatReader::Json(Box::new(JsonReader::new(&self.label, self.detail, search)))
-            }
+            Guess::Json => FormatReader::Json(Box::new(JsonReader::new(&self.label, self.detail))),
             Guess::NvlinkSeries => FormatReader::NvlinkSeries(Vec::new()),
             Guess::GpuTraceCsv => FormatReader::GpuTraceCsv(Box::new(GpuTraceReader::new(&self.label))),
         };
@@ -234,18 +199,14 @@ enum EventReader {
 }
 
 impl EventReader {
-    fn new(label: &str, detail: Detail, search: Option<SiteSearch>) -> Self {
+    fn new(label: &str, detail: Detail) -> Self {
         #[cfg(not(target_arch = "wasm32"))]
         if detail == Detail::Code
             && let Ok(reader) = reader_thread::ReaderThread::start(label, detail)
         {
             return Self::Threaded(reader);
         }
-        let mut reader = TorchReader::new(label, detail);
-        if let Some(search) = search {
-            reader.search_sites(search);
-        }
-        Self::Inline(Box::new(reader))
+        Self::Inline(Box::new(TorchReader::new(label, detail)))
     }
 
     fn sink(&mut self) -> &mut dyn Sink {
@@ -279,8 +240,8 @@ impl EventReader {
 const MAX_DOCUMENT_BYTES: usize = 256 << 20;
 
 impl JsonReader {
-    fn new(label: &str, detail: Detail, search: Option<SiteSearch>) -> Self {
-        let events = EventReader::new(label, detail, search);
+    fn new(label: &str, detail: Detail) -> Self {
+        let events = EventReader::new(label, detail);
         Self { splitter: Splitter::default(), events, text: Vec::new(), is_too_long: false }
     }
 
@@ -355,11 +316,6 @@ impl Importer {
     /// Like [`Reader::with_code`].
     pub fn with_code(label: &str) -> Self {
         Self { unpacker: Unpacker::default(), reader: Reader::with_code(label) }
-    }
-
-    /// Like [`Reader::for_code`].
-    pub fn for_code(trace: &Trace, code: &CodeSearch) -> Self {
-        Self { unpacker: Unpacker::default(), reader: Reader::for_code(trace, code) }
     }
 
     /// Like [`Reader::gpu_ops_only`].

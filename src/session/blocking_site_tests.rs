@@ -1,8 +1,9 @@
-//! Tests of the second reading of a file, which finds the code of blocking calls.
+//! Tests of the search for the code of blocking calls.
 
-use super::code_search;
+use super::look_up_code;
 use crate::analysis::context::Context;
 use crate::analysis::host::barriers;
+use crate::analysis::host::drains::costly_drains;
 use crate::analysis::testing::{import, rows_of};
 use crate::input::Importer;
 use crate::trace::{HostInterval, Ns, ThreadId, Trace, Window};
@@ -38,15 +39,15 @@ fn code(category: &str, name: &str, tid: u32, start: u32, end: u32) -> String {
     )
 }
 
-/// Reads the trace, and its file a second time. `split` is the end of the first chunk.
+/// Reads the trace and looks up its code. `split` is the end of the first chunk.
 fn located(text: &str, split: usize) -> Trace {
-    let mut trace = import(Importer::new("t.json"), text.as_bytes());
-    let search = code_search(&trace).unwrap();
-    assert_eq!(search.blocking, [HostInterval { thread: ThreadId(0), start: Ns(100_000), end: Ns(1_002_000) }]);
     let (first, second) = text.as_bytes().split_at(split);
-    let mut importer = Importer::for_code(&trace, &search);
+    let mut importer = Importer::new("t.json");
     importer.feed(first).unwrap();
-    trace.blocking_sites = import(importer, second).blocking_sites;
+    let mut trace = import(importer, second);
+    let call = HostInterval { thread: ThreadId(0), start: Ns(100_000), end: Ns(1_002_000) };
+    assert_eq!(costly_drains(&trace), [call]);
+    look_up_code(&mut trace);
     trace
 }
 

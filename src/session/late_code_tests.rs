@@ -1,6 +1,6 @@
-//! The section of host code while the GPU waited, after both readings of a file.
+//! The section of host code while the GPU waited.
 
-use super::code_search;
+use super::look_up_code;
 use crate::analysis::context::Context;
 use crate::analysis::host::idle_blame::idle_blame;
 use crate::analysis::testing::{import, read_json, rows_of, shared};
@@ -11,8 +11,7 @@ use std::collections::HashMap;
 
 fn with_code(bytes: &[u8]) -> Trace {
     let mut trace = import(Importer::new("t"), bytes);
-    let search = code_search(&trace).unwrap();
-    trace.late_code = import(Importer::for_code(&trace, &search), bytes).late_code;
+    look_up_code(&mut trace);
     trace
 }
 

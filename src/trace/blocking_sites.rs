@@ -1,10 +1,8 @@
 //! The code around blocking calls: which CPU op and Python frame made a call that drained a GPU.
 //!
-//! A torch trace has millions of CPU ops and frames and lists them before the calls, so one pass can neither keep them all nor
-//! know which ones it will need. Therefore the file is read a second time if blocking calls cost much GPU time: the first pass
-//! and `analysis::host::drains` find the calls, and `Reader::for_blocking_sites` keeps only the innermost op and frame around
-//! each of them. Memory does not grow with the file: there are at most [`MAX_LOCATED_CALLS`] calls. Windows of the trace share
-//! the result.
+//! If blocking calls cost much GPU time, `analysis::host::drains` finds the calls, and `analysis::host::code_search` the innermost
+//! op and frame around each of them in [`super::PackedCode`]. There are at most [`MAX_LOCATED_CALLS`] calls. Windows of the trace
+//! share the result.
 
 use super::{NONE, Ns, ThreadId};
 

@@ -1,7 +1,6 @@
 //! The code that ran on a launching thread while a GPU waited for its next launch.
 //!
-//! Like [`super::BlockingSites`] it is found in a second reading of the file, because a trace lists code before the GPU work.
-//! Memory is bounded by [`MAX_LATE_INTERVALS`]. Windows of the trace share the result.
+//! Like [`super::BlockingSites`] it is found in [`super::PackedCode`] when the file is read. Memory is bounded by [`MAX_LATE_INTERVALS`]. Windows of the trace share the result.
 
 use super::{HostInterval, NameId, Names, Ns};
 
@@ -31,6 +30,10 @@ pub struct LateCode {
 }
 
 impl LateCode {
+    pub(crate) fn new(functions: Names, ops: Names) -> Self {
+        Self { functions, ops, intervals: Vec::new() }
+    }
+
     /// Adds the code of an interval. Intervals must be added sorted.
     pub(crate) fn add(&mut self, interval: HostInterval, code: Vec<CodeTime>) {
         self.intervals.push((interval, code));

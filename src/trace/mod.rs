@@ -16,6 +16,7 @@ mod names;
 mod op_rows;
 mod ops;
 mod optional_tables;
+mod packed_code;
 mod shaped_ops;
 mod spans;
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub use names::{NameId, Names};
 pub use op_rows::{DeviceId, OpRows};
 pub use ops::{GpuOp, GpuOps, GroupedOp, OpKind, is_plausible};
 pub use optional_tables::{Collective, GraphReplay, HostWait, Job, MetricSeries, ProcessGroup};
+pub use packed_code::{CodeEvent, CodeKind, PackedCode};
 pub use shaped_ops::{Argument, Element, MAX_SHAPED_OPS, MAX_SHAPES, OpShape, ShapedOp, ShapedOps};
 pub use spans::{Span, Spans};
 pub(crate) use time::leading_integer;
@@ -173,6 +175,8 @@ pub struct Trace {
     pub job: Option<Box<Job>>,
     /// The code that launched the GPU work, if it was requested.
     pub code: Option<Box<HostCode>>,
+    /// All CPU ops and Python functions, compressed, until [`crate::session::look_up_code`] takes what it needs.
+    pub packed_code: Option<Box<PackedCode>>,
     /// The code around the blocking calls that drained a GPU, if it was looked up.
     pub blocking_sites: Arc<BlockingSites>,
     /// Python frames in which a serving engine runs one step, sorted by start. A window has those of the whole trace.

@@ -145,6 +145,7 @@ impl Trace {
             devices: self.devices.clone(),
             processes: self.processes.clone(),
             threads: self.threads.clone(),
+            packed_code: None,
             blocking_sites: self.blocking_sites.clone(),
             step_frames: self.step_frames.clone(),
             late_code: self.late_code.clone(),

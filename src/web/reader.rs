@@ -76,25 +76,6 @@ impl TraceReader {
     }
 }
 
-#[wasm_bindgen]
-impl Imported {
-    /// A reader for the second reading of the file, which looks up the code that a GPU waited for: around blocking calls and late
-    /// launches; undefined if they cost too little. Its result goes to `add_blocking_sites`.
-    pub fn blocking_site_reader(&self) -> Option<TraceReader> {
-        let trace = self.trace()?;
-        let search = session::code_search(trace)?;
-        let importer = Importer::for_code(trace, &search);
-        Some(TraceReader { label: trace.label.clone(), importer, buffer: Vec::new() })
-    }
-
-    /// Adds the result of `blocking_site_reader`. Call it before the first analysis.
-    pub fn add_blocking_sites(&mut self, found: Self) {
-        if let (Opened::Trace(trace), Opened::Trace(found)) = (&mut self.opened, found.opened) {
-            (trace.blocking_sites, trace.late_code) = (found.blocking_sites, found.late_code);
-        }
-    }
-}
-
 /// A file that has been read: a trace, which can be analyzed any number of times, or a file of another kind.
 #[wasm_bindgen]
 #[derive(Debug)]

@@ -62,9 +62,7 @@ fn import(mut importer: Importer, text: &str) -> Trace {
 /// Analyzes a file as the command line does.
 fn analyze(text: &str) -> Run {
     let mut trace = import(Importer::new("trace"), text);
-    if let Some(search) = session::code_search(&trace) {
-        trace.late_code = import(Importer::for_code(&trace, &search), text).late_code;
-    }
+    session::look_up_code(&mut trace);
     session::run(&trace, &Choices::default()).unwrap()
 }
 

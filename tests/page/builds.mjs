@@ -95,18 +95,8 @@ globalThis.FileReaderSync = class {
 function open(module, path, reader = new module.TraceReader(basename(path))) {
   const bytes = readFileSync(path);
   reader.feed(bytes);
-  if (!reader.is_database()) return withBlockingSites(reader.finish(), bytes);
+  if (!reader.is_database()) return reader.finish();
   return module.read_database?.(new MemoryFile(bytes), basename(path), false, () => {}) ?? null;
-}
-
-/** Reads the file a second time for the code of blocking calls, as the page's worker does. */
-function withBlockingSites(imported, bytes) {
-  const reader = imported.blocking_site_reader();
-  if (reader) {
-    reader.feed(bytes);
-    imported.add_blocking_sites(reader.finish());
-  }
-  return imported;
 }
 
 /**

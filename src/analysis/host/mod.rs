@@ -7,15 +7,19 @@
 //! - [`late_gaps`], [`idle_blame`]: what the launching thread did while a GPU waited for it.
 //! - [`launch_gaps`]: late gaps around graph replays and in eager work.
 //! - [`blocking_calls`], [`barriers`]: calls that block a thread, and the GPU idle time they cause.
-//! - [`drains`]: the calls whose code is worth a second reading of the file.
+//! - [`drains`]: the blocking calls whose code is worth a search.
+//! - [`code_search`]: the code that a GPU waited for, around those calls (`blocking_sites`) and in late gaps (`late_code`).
 
 pub mod barriers;
 pub mod blocking_calls;
+mod blocking_sites;
 pub mod calls;
+pub mod code_search;
 pub mod drains;
 pub mod idle;
 pub mod idle_blame;
 pub mod idle_cause;
+mod late_code;
 pub mod late_gaps;
 pub mod latencies;
 pub mod launch_gaps;

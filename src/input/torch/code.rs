@@ -1,7 +1,8 @@
 //! Reads [`crate::trace::HostCode`]: CPU ops, Python frames, annotations, external ids. Only if requested.
 
-use super::templates::{EventTemplates, Owner, TemplateEvent, folded_id};
-use super::{Class, Fields, NameId, TorchReader, intern_raw, keep_hint, number, step_frames};
+use super::templates::{Owner, TemplateEvent, folded_id};
+use super::{Class, Fields, NameId, TorchReader, intern_raw, keep_hint, number};
+use crate::rules::is_step_frame;
 use crate::trace::{Annotation, CODE_IS_BUILT, FrameIds, HostInterval, NONE, Span, is_plausible};
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Value, unescape};
@@ -13,7 +14,6 @@ pub(super) struct CodeNames {
     cpu_ops: HashMap<Box<[u8]>, NameId, RandomState>,
     frames: HashMap<Box<[u8]>, NameId, RandomState>,
     kernels: HashMap<Box<[u8]>, NameId, RandomState>,
-    pub(super) templates: EventTemplates,
 }
 
 /// The `args` that join events.
@@ -74,8 +74,8 @@ impl TorchReader {
 
     /// Adds a CPU op or Python frame if a template matches; otherwise returns false.
     pub(super) fn read_by_template(&mut self, text: &[u8]) -> bool {
-        let Some(parsed) = self.code.as_ref().and_then(|code| code.templates.read(text)) else { return false };
-        if parsed.class == Class::CpuOp && !self.shaped_op(text, Some(parsed.name), 0) {
+        let Some(parsed) = self.templates.read(text) else { return false };
+        if parsed.class == Class::CpuOp && !self.shaped_op(text, parsed.name) {
             return false;
         }
         self.events += 1;
@@ -107,15 +107,20 @@ impl TorchReader {
         if !is_plausible(start, duration) {
             return;
         }
+        if !self.keeps_code() {
+            return self.pack(event);
+        }
         let thread = match event.owner {
             Owner::Last(thread) => thread,
             Owner::Other { pid, tid, .. } | Owner::Parsed { pid, tid } => self.thread(pid, tid),
         };
+        self.templates.remember(event.owner, thread);
+        if event.class == Class::PythonFrame && is_step_frame(event.name) {
+            let time = HostInterval { thread, start, end: start.after(duration) };
+            self.builder.add_step_frame(&unescape(event.name), time);
+        }
         let (Some(known), Some(code)) = (&mut self.code, self.builder.code()) else { return };
-        known.templates.remember(event.owner, thread);
         if event.class == Class::PythonFrame {
-            step_frames::add(&mut self.builder, event.name, HostInterval { thread, start, end: start.after(duration) });
-            let (Some(known), Some(code)) = (&mut self.code, self.builder.code()) else { return };
             let name = intern_raw(&mut known.frames, &mut code.frames.names, event.name);
             self.builder.add_frame(Span { start, duration, name, thread }, FrameIds { id, parent });
         } else {

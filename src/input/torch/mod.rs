@@ -1,15 +1,15 @@
 //! Reader of torch.profiler (Kineto) JSON: builds a trace from the events that `gpuprism_scan::split` cuts out of the stream.
 //!
 //! It stores GPU ops, the API calls that launch or wait for them, and user annotations. CPU ops and Python frames are most of a
-//! trace; they are only counted, unless [`crate::trace::HostCode`] is requested (`code`) or the shapes of an op are of use
-//! (`shaped_ops`). All work is linear in the bytes.
+//! trace; they are stored compressed (`packing`), or whole if [`crate::trace::HostCode`] is requested (`code`). Shapes are stored
+//! if they are of use (`shaped_ops`). All work is linear in the bytes.
 //!
 //! Three techniques make it fast:
 //! - Prefix filter (`SkippedPrefixes`): a file has a handful of event beginnings such as `{"ph": "X", "cat": "cpu_op"`. An event
 //!   that begins like one that was skipped before is counted and not parsed.
 //! - Early exit: of other events, members are parsed only up to the last one needed. The category is near the front.
-//! - Event templates (`templates`): with `HostCode`, a million frames and CPU ops are written alike. The reader learns the text
-//!   between their values and parses only the values; an event that differs by one byte is parsed member by member.
+//! - Event templates (`templates`): a million frames and CPU ops are written alike. The reader learns the text between their
+//!   values and parses only the values; an event that differs by one byte is parsed member by member.
 //!
 //! Damage: an event that is not valid JSON, or that swallowed its neighbours (it is long or has two `"ph"`), is counted as
 //! unreadable, and splitting resumes at the next `}, {"`. That depends only on the bytes, not on chunk boundaries. A GPU op without
@@ -20,14 +20,13 @@
 //! Dialects: torch 1.x writes `Kernel` for `kernel`, and thread ids as strings. Times are numbers or strings. AMD uses the
 //! categories of NVIDIA. Files of merged ranks have pids such as `[TP00] 3`.
 
-mod blocking_sites;
 mod code;
 #[cfg(test)]
 mod code_tests;
-mod late_code;
+mod file_threads;
 mod messages;
+mod packing;
 mod shaped_ops;
-mod step_frames;
 mod templates;
 mod tensors;
 
@@ -44,6 +43,7 @@ use memchr::memmem::Finder;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
+use templates::{EventTemplates, Values};
 
 /// The unit of Kineto's times as a power of ten in ns.
 const MICROSECONDS: u32 = 3;
@@ -64,14 +64,15 @@ pub(super) struct TorchReader {
     call_names: HashMap<Box<[u8]>, NameId, RandomState>,
     devices: RawIds<(DeviceId, ProcessId)>,
     threads: RawIds<ThreadId>,
+    file_threads: file_threads::FileThreads,
     device_entries: Vec<DeviceEntry>,
     skipped_prefixes: SkippedPrefixes,
+    templates: EventTemplates,
+    /// Set unless host code is kept whole or not at all.
+    packer: Option<packing::CodePacker>,
     code: Option<code::CodeNames>,
     message_ranges: Vec<messages::MessageRange>,
     gpu_ops_only: bool,
-    /// Set in a second reading of the file, which only finds the code around some calls.
-    site_search: Option<blocking_sites::BlockingSiteSearch>,
-    late_code: late_code::LateCodeSearch,
     shapes: shaped_ops::ShapeReader,
     /// Number of list elements that have a `ph`. If there are none, the file is not a trace.
     pub(super) events: u64,
@@ -227,8 +228,8 @@ struct Wanted {
     engine_hints: bool,
     /// Data for [`crate::trace::HostCode`].
     code: bool,
-    /// Times of CPU ops and Python frames.
-    sites: bool,
+    /// Names and times of CPU ops and Python frames.
+    packed_code: bool,
 }
 
 /// The message of a collective, in the `args` of an NCCL kernel or of the annotation around its launch.
@@ -354,13 +355,11 @@ impl<'a> Fields<'a> {
         if phase != b"X" {
             return true;
         }
-        if wanted.sites {
-            return !blocking_sites::is_searched(class) || self.is_span_complete();
-        }
         if wanted.code && !self.is_code_complete(class) {
             return false;
         }
         match class {
+            Class::PythonFrame | Class::CpuOp | Class::Operator if wanted.packed_code => self.is_span_complete(),
             Class::Gpu(kind) => self.is_gpu_op_complete(kind),
             Class::Annotation { on_gpu: false } => self.is_span_complete() && self.has_message_or_needs_none(),
             Class::Call => match self.is_stored_call {
@@ -395,12 +394,12 @@ impl SkippedPrefixes {
     const TAIL_BYTES: usize = 8;
 
     #[inline]
-    fn class_of(&self, event: &[u8]) -> Option<(Class, usize)> {
+    fn class_of(&self, event: &[u8]) -> Option<Class> {
         let matches = |prefix: &&Prefix| {
             let head = event.get(..prefix.text.len());
             head.is_some_and(|head| head.last_chunk() == Some(&prefix.tail) && *head == *prefix.text)
         };
-        self.0.iter().find(matches).map(|prefix| (prefix.class, prefix.text.len()))
+        self.0.iter().find(matches).map(|prefix| prefix.class)
     }
 
     fn learn(&mut self, prefix: &[u8], class: Class) {
@@ -442,47 +441,28 @@ impl Fields<'_> {
     }
 }
 
-/// The name in an event, if it is the member that follows; `rest` is the text after the previous member.
-fn next_name(rest: &[u8]) -> Option<&[u8]> {
-    let skipped =
-        |text: &'static [u8]| move |rest: &'_ [u8]| rest.trim_ascii_start().strip_prefix(text).map(<[u8]>::len);
-    let mut rest = rest;
-    for text in [&b","[..], b"\"name\"", b":", b"\""] {
-        let left = skipped(text)(rest)?;
-        rest = rest.get(rest.len() - left..)?;
-    }
-    let end = memchr::memchr2(b'"', b'\\', rest)?;
-    rest.get(..end).filter(|_| rest.get(end) == Some(&b'"'))
-}
-
 fn is_stored_call(name: &[u8]) -> bool {
     STORED_CALLS.iter().any(|word| word.find(name).is_some())
 }
 
 impl Sink for TorchReader {
     fn event(&mut self, text: &[u8], at: u64) {
-        if self.site_search.is_some() {
-            return self.event_of_search(text);
-        }
-        if self.keeps_code() && self.read_by_template(text) {
+        if self.read_by_template(text) {
             return;
         }
-        if let Some((class, read)) = self.skipped_prefixes.class_of(text) {
-            if class == Class::CpuOp && !self.shaped_op(text, None, read) {
-                return self.unreadable(at);
-            }
-            if class == Class::PythonFrame {
-                self.step_frame(text, None, read);
-            }
+        if let Some(class) = self.skipped_prefixes.class_of(text) {
             self.events += 1;
             return self.count(class);
         }
         let wants_hints = self.wants_hints();
-        let wanted = Wanted { engine_hints: wants_hints, code: self.keeps_code(), sites: false };
+        let wanted = Wanted { engine_hints: wants_hints, code: self.keeps_code(), packed_code: self.packer.is_some() };
+        let stores_code = wanted.code || wanted.packed_code;
         let Some((fields, read)) = Fields::read(text, wanted) else { return self.unreadable(at) };
         let Some(phase) = fields.phase else { return self.unreadable(at) };
         let class = if phase == b"X" { fields.class.unwrap_or(Class::Other) } else { Class::Other };
-        if matches!(class, Class::CpuOp | Class::Operator) && !self.shaped_op(text, fields.name, read) {
+        if let (Class::CpuOp | Class::Operator, Some(name)) = (class, fields.name)
+            && !self.shaped_op(text, name)
+        {
             return self.unreadable(at);
         }
         self.events += 1;
@@ -503,27 +483,17 @@ impl Sink for TorchReader {
                     self.skipped_prefixes.learn(text.get(..read).unwrap_or_default(), class);
                 }
             }
-            Class::PythonFrame | Class::CpuOp if wanted.code => {
-                if let Some(code) = &mut self.code {
-                    code.templates.learn(text, &fields, class);
-                }
+            Class::PythonFrame | Class::CpuOp if stores_code => {
+                self.templates.learn(text, &fields, class);
                 return self.code_event(&fields);
             }
-            // The prefix table gets no such event, because step annotations begin in the same way.
-            Class::Operator if wanted.code => return self.code_event(&fields),
+            // Neither a template nor the prefix table gets such an event, because step annotations begin in the same way.
+            Class::Operator if stores_code => return self.code_event(&fields),
             Class::Operator => {}
-            Class::PythonFrame if wants_hints => {
-                keep_hint(&mut engine_hints.python_frames, fields.name);
-                self.step_frame(text, fields.name, read);
-            }
+            Class::PythonFrame if wants_hints => keep_hint(&mut engine_hints.python_frames, fields.name),
             // Metadata: one event per process or thread, at the start of merged files, would fill the prefix table.
             _ if phase == b"M" => {}
-            _ => {
-                self.skipped_prefixes.learn(text.get(..read).unwrap_or_default(), class);
-                if class == Class::PythonFrame {
-                    self.step_frame(text, fields.name, read);
-                }
-            }
+            _ => self.skipped_prefixes.learn(text.get(..read).unwrap_or_default(), class),
         }
         self.count(class);
     }
@@ -572,7 +542,9 @@ impl TorchReader {
         if code.is_some() {
             builder.keep_code();
         }
-        Self { builder, code, gpu_ops_only: detail == Detail::GpuOps, ..Self::default() }
+        let packer = (detail == Detail::Host).then(packing::CodePacker::default);
+        let templates = EventTemplates::new(if code.is_some() { Values::WithIds } else { Values::NameAndTime });
+        Self { builder, templates, packer, code, gpu_ops_only: detail == Detail::GpuOps, ..Self::default() }
     }
 
     /// Returns the number of GPU ops read so far.
@@ -586,9 +558,9 @@ impl TorchReader {
 
     pub(super) fn finish(mut self) -> Trace {
         name_devices(&mut self.builder.trace.devices, &self.device_entries);
-        self.builder.trace.blocking_sites = Arc::new(self.found_sites());
-        self.builder.trace.shaped_ops = Arc::new(std::mem::take(&mut self.shapes).finish(&mut self.threads));
-        self.builder.trace.late_code = Arc::new(std::mem::take(&mut self.late_code).finish());
+        let threads = self.file_threads.resolve(&mut self.threads);
+        self.builder.trace.shaped_ops = Arc::new(std::mem::take(&mut self.shapes).finish(&threads));
+        self.builder.trace.packed_code = self.packer.take().and_then(|packer| packer.finish(threads));
         let mut trace = self.builder.finish();
         if !self.message_ranges.is_empty() {
             messages::join(&mut trace, self.message_ranges);

@@ -1,11 +1,10 @@
 //! Reads [`crate::trace::ShapedOps`]: the CPU ops of the catalog `patterns/op_models.json`, with the shapes that torch writes
 //! with `record_shapes`.
 //!
-//! Cost: other CPU ops are skipped by their name, which mostly follows the category; those of the catalog are parsed member by
-//! member. If the first [`PROBED_OPS`] ops of the catalog have no shapes, the file has none and the rest is not searched.
+//! Cost: other CPU ops are skipped by their name; those of the catalog are parsed member by member. If the first [`PROBED_OPS`] ops of the catalog have no shapes, the file has none and the rest is not searched.
 //! Arguments with the same text are parsed once.
 
-use super::{MICROSECONDS, RawIds, RawKey, TorchReader, next_name, tensors};
+use super::{MICROSECONDS, TorchReader, tensors};
 use crate::rules::op_models::{Formula, op_model};
 use crate::trace::{Argument, MAX_SHAPES, Ns, OpShape, ShapedOp, ShapedOps, ThreadId, is_plausible};
 use foldhash::fast::RandomState;
@@ -25,10 +24,6 @@ pub(super) struct ShapeReader {
     known: HashMap<Box<[u8]>, u32, RandomState>,
     text: Vec<u8>,
     probed: u32,
-    /// The threads of the ops as the file writes them. [`ShapedOp::thread`] numbers them until the file is read, so that CPU
-    /// ops do not change the order of the threads of the trace.
-    threads: Vec<RawKey>,
-    thread_ids: RawIds<u32>,
 }
 
 /// The members of an op's event, as text.
@@ -122,21 +117,10 @@ impl ShapeReader {
         Some(index)
     }
 
-    /// The index of the thread among those seen here.
-    fn thread(&mut self, members: &Members) -> u32 {
-        let (pid, tid) = (members.pid.unwrap_or_default(), members.tid.unwrap_or_default());
-        self.thread_ids.find(pid, tid).unwrap_or_else(|| {
-            let index = self.threads.len() as u32;
-            self.threads.push((pid.into(), tid.into()));
-            self.thread_ids.insert(pid, tid, index);
-            index
-        })
-    }
-
-    /// The table, sorted. Ops of threads without a stored call or range are dropped, because they launched nothing.
-    pub(super) fn finish(mut self, known: &mut RawIds<ThreadId>) -> ShapedOps {
-        let ids: Vec<Option<ThreadId>> = self.threads.iter().map(|(pid, tid)| known.find(pid, tid)).collect();
-        let id = |thread: ThreadId| ids.get(thread.0 as usize).copied().flatten();
+    /// The table, sorted, with the threads of the trace. Ops of threads without a stored call or range are dropped, because
+    /// they launched nothing.
+    pub(super) fn finish(mut self, threads: &[Option<ThreadId>]) -> ShapedOps {
+        let id = |thread: ThreadId| threads.get(thread.0 as usize).copied().flatten();
         self.table.ops.retain_mut(|op| match id(op.thread) {
             Some(thread) => {
                 op.thread = thread;
@@ -169,21 +153,16 @@ fn elements(lengths: &[u64], strides: &[u64]) -> u64 {
 }
 
 impl TorchReader {
-    /// Adds a CPU op if it is in the catalog and has shapes; returns false if its event is damaged. `name` is its name, if it
-    /// was parsed; `read` is the number of bytes that were parsed.
-    pub(super) fn shaped_op(&mut self, event: &[u8], name: Option<&[u8]>, read: usize) -> bool {
-        if self.gpu_ops_only || !self.shapes.is_searching() {
-            return true;
-        }
-        let early_name = name.or_else(|| next_name(event.get(read..)?));
-        if early_name.is_some_and(|name| op_model(name).is_none()) {
+    /// Adds a CPU op if it is in the catalog and has shapes; returns false if its event is damaged.
+    pub(super) fn shaped_op(&mut self, event: &[u8], name: &[u8]) -> bool {
+        if self.gpu_ops_only || !self.shapes.is_searching() || op_model(name).is_none() {
             return true;
         }
         let Some(members) = Members::read(event) else { return false };
-        let Some(name) = members.name.filter(|name| op_model(name).is_some()) else { return true };
         self.shapes.probed = self.shapes.probed.saturating_add(1);
         if let (Some((start, duration)), Some(shape)) = (members.times(), self.shapes.shape(name, &members)) {
-            let thread = ThreadId(self.shapes.thread(&members));
+            let (pid, tid) = (members.pid.unwrap_or_default(), members.tid.unwrap_or_default());
+            let thread = ThreadId(self.file_threads.number(pid, tid));
             self.shapes.table.push(ShapedOp { start, duration, thread, shape });
         }
         true

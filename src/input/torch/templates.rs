@@ -10,7 +10,20 @@ use crate::trace::{NONE, Ns, ThreadId, leading_integer};
 
 /// The templates of a file.
 #[derive(Debug, Default)]
-pub(super) struct EventTemplates(Vec<EventTemplate>);
+pub(super) struct EventTemplates {
+    values: Values,
+    templates: Vec<EventTemplate>,
+}
+
+/// The values that a template parses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Values {
+    /// Name, thread, start and duration. Ids stay empty.
+    #[default]
+    NameAndTime,
+    /// Also the ids that join events.
+    WithIds,
+}
 
 /// The stored values of a CPU op or a Python frame.
 #[derive(Debug)]
@@ -29,7 +42,7 @@ pub(super) struct TemplateEvent<'a> {
 /// The thread of an event.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Owner<'a> {
-    /// The thread of the previous event of this template.
+    /// The thread of the previous event of this template, as passed to [`EventTemplates::remember`].
     Last(ThreadId),
     /// Another thread. The caller resolves it and passes it to [`EventTemplates::remember`]. `text` is the text from pid to tid.
     Other { pid: &'a [u8], tid: &'a [u8], text: &'a [u8], template: usize },
@@ -73,15 +86,19 @@ impl EventTemplates {
     /// One for CPU ops and one for frames, and two more for threads that are written differently.
     const MAX_TEMPLATES: usize = 4;
 
+    pub(super) fn new(values: Values) -> Self {
+        Self { values, templates: Vec::new() }
+    }
+
     /// Parses an event by a known template; `None` if no template matches.
     pub(super) fn read<'a>(&self, event: &'a [u8]) -> Option<TemplateEvent<'a>> {
-        self.0.iter().enumerate().find_map(|(index, template)| template.read(event, index))
+        self.templates.iter().enumerate().find_map(|(index, template)| template.read(event, index))
     }
 
     /// Stores the thread of the previous event.
     pub(super) fn remember(&mut self, owner: Owner<'_>, thread: ThreadId) {
         if let Owner::Other { text, template, .. } = owner
-            && let Some(template) = self.0.get_mut(template)
+            && let Some(template) = self.templates.get_mut(template)
         {
             template.last = Some((Text::of(text), thread));
         }
@@ -89,20 +106,21 @@ impl EventTemplates {
 
     /// Learns a template from an event that was parsed member by member.
     pub(super) fn learn(&mut self, event: &[u8], fields: &Fields<'_>, class: Class) {
-        if self.0.len() < Self::MAX_TEMPLATES
+        if self.templates.len() < Self::MAX_TEMPLATES
             && self.read(event).is_none()
-            && let Some(template) = EventTemplate::learn(event, fields, class)
+            && let Some(template) = EventTemplate::learn(event, fields, class, self.values)
         {
-            self.0.push(template);
+            self.templates.push(template);
         }
     }
 }
 
 impl EventTemplate {
     /// Cuts an event into values and the texts between them. `None` unless the event has all values, and tid directly after pid.
-    fn learn(event: &[u8], fields: &Fields<'_>, class: Class) -> Option<Self> {
+    fn learn(event: &[u8], fields: &Fields<'_>, class: Class, values: Values) -> Option<Self> {
         let code = &fields.code;
         let ids = match class {
+            _ if values == Values::NameAndTime => Vec::new(),
             Class::PythonFrame => vec![(Slot::Id, code.python_id?), (Slot::Parent, code.python_parent?)],
             _ => vec![(Slot::Id, code.external_id?)],
         };

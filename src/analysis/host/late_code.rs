@@ -1,13 +1,10 @@
-//! Finds the code that ran in intervals of host threads, in a second reading of the file: [`crate::trace::LateCode`].
+//! Finds the code that ran in intervals of host threads: [`crate::trace::LateCode`].
 //!
 //! An event is kept for each interval that it overlaps: O(log n) for an event and n intervals, plus O(1) for each overlap.
 //! At most [`MAX_EVENTS`] are kept; the code of an interval with a lost event is unknown.
 
-use super::Class;
 use crate::ordering;
-use crate::trace::{CodeTime, HostInterval, LateCode, NameId, Ns};
-use gpuprism_scan::json::unescape;
-use memchr::memmem;
+use crate::trace::{CodeEvent, CodeKind, CodeTime, HostInterval, LateCode, NameId, Names, Ns};
 
 /// The maximum number of events that are kept, at 24 bytes each.
 const MAX_EVENTS: usize = 1 << 20;
@@ -17,7 +14,6 @@ const MAX_EVENTS: usize = 1 << 20;
 pub(super) struct LateCodeSearch {
     /// Sorted by thread and start. Intervals of one thread do not overlap.
     intervals: Vec<Collected>,
-    found: LateCode,
     events: usize,
 }
 
@@ -48,14 +44,9 @@ impl LateCodeSearch {
         Self { intervals: intervals.iter().map(collected).collect(), ..Self::default() }
     }
 
-    /// Adds a CPU op or Python frame. `name` is its raw JSON text. A frame without a line, such as a built-in function, counts
-    /// for its caller.
-    pub(super) fn add(&mut self, time: HostInterval, class: Class, name: &[u8]) {
-        let is_frame = class == Class::PythonFrame;
-        if is_frame && memmem::find(name, b"): ").is_none() {
-            return;
-        }
-        let HostInterval { thread, start, end } = time;
+    /// Adds a CPU op or a Python function with a line.
+    pub(super) fn add(&mut self, event: CodeEvent) {
+        let HostInterval { thread, start, end } = event.time;
         let first =
             self.intervals.partition_point(|other| (other.interval.thread, other.interval.end) <= (thread, start));
         let later = self.intervals.iter_mut().skip(first);
@@ -65,21 +56,20 @@ impl LateCodeSearch {
                 continue;
             }
             self.events += 1;
-            let (names, events) = match is_frame {
-                true => (&mut self.found.functions, &mut other.functions),
-                false => (&mut self.found.ops, &mut other.ops),
-            };
-            events.push(Event { start, end, name: names.intern(&unescape(name)) });
+            let events = if event.kind == CodeKind::Function { &mut other.functions } else { &mut other.ops };
+            events.push(Event { start, end, name: event.name });
         }
     }
 
-    pub(super) fn finish(mut self) -> LateCode {
+    /// The code of all intervals. The names are those of the events.
+    pub(super) fn finish(self, functions: Names, ops: Names) -> LateCode {
+        let mut found = LateCode::new(functions, ops);
         for Collected { interval, functions, ops, is_incomplete } in self.intervals {
             let segments = |events| clipped(innermost(events), interval);
             let code = if is_incomplete { Vec::new() } else { code_times(&segments(functions), &segments(ops)) };
-            self.found.add(interval, code);
+            found.add(interval, code);
         }
-        self.found
+        found
     }
 }
 
@@ -149,15 +139,17 @@ fn code_times(functions: &[Event], ops: &[Event]) -> Vec<CodeTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Names, ThreadId};
+    use crate::trace::ThreadId;
 
-    fn found(events: &[(Class, &str, i64, i64)]) -> Vec<(String, String, i64)> {
+    fn found(events: &[(CodeKind, &str, i64, i64)]) -> Vec<(String, String, i64)> {
         let interval = |start: i64, end: i64| HostInterval { thread: ThreadId(0), start: Ns(start), end: Ns(end) };
         let mut search = LateCodeSearch::new(&[interval(100, 200)]);
-        for (class, name, start, end) in events {
-            search.add(interval(*start, *end), *class, name.as_bytes());
+        let (mut functions, mut ops) = (Names::default(), Names::default());
+        for (kind, name, start, end) in events {
+            let names = if *kind == CodeKind::Function { &mut functions } else { &mut ops };
+            search.add(CodeEvent { kind: *kind, name: names.intern(name), time: interval(*start, *end) });
         }
-        let code = search.finish();
+        let code = search.finish(functions, ops);
         let text = |names: &Names, name: Option<NameId>| name.map_or("-", |name| names.get(name)).to_owned();
         let time = |time: &CodeTime| (text(&code.functions, time.function), text(&code.ops, time.op), time.time.0);
         code.of(interval(100, 200)).unwrap().iter().map(time).collect()
@@ -166,12 +158,11 @@ mod tests {
     #[test]
     fn time_counts_for_the_innermost_function_and_op() {
         let mut events = vec![
-            (Class::PythonFrame, "a.py(3): loop", 0, 1_000),
-            (Class::PythonFrame, "a.py(1): main", 50, 900),
-            (Class::PythonFrame, "a.py(9): prepare", 110, 180),
-            (Class::PythonFrame, "<built-in method empty>", 120, 140),
-            (Class::CpuOp, "aten::empty", 125, 135),
-            (Class::PythonFrame, "b.py(2): later", 200, 300),
+            (CodeKind::Function, "a.py(3): loop", 0, 1_000),
+            (CodeKind::Function, "a.py(1): main", 50, 900),
+            (CodeKind::Function, "a.py(9): prepare", 110, 180),
+            (CodeKind::Op, "aten::empty", 125, 135),
+            (CodeKind::Function, "b.py(2): later", 200, 300),
         ];
         let expected =
             [("a.py(1): main", "-", 30), ("a.py(9): prepare", "-", 60), ("a.py(9): prepare", "aten::empty", 10)];
@@ -184,6 +175,6 @@ mod tests {
     #[test]
     fn time_without_code_is_left_out() {
         assert_eq!(found(&[]), []);
-        assert_eq!(found(&[(Class::CpuOp, "aten::mm", 150, 160)]), [("-".to_owned(), "aten::mm".to_owned(), 10)]);
+        assert_eq!(found(&[(CodeKind::Op, "aten::mm", 150, 160)]), [("-".to_owned(), "aten::mm".to_owned(), 10)]);
     }
 }

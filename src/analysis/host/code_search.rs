@@ -1,0 +1,63 @@
+//! Looks up the code that a GPU waited for: around the blocking calls that cost much, and on launching threads that were late.
+//!
+//! From all CPU ops and Python functions, compressed ([`crate::trace::PackedCode`]) or whole ([`crate::trace::HostCode`]). Cost: one
+//! pass over them, only if a GPU waited much. It runs once, when the file is read; windows share its result.
+
+use super::blocking_sites::BlockingSiteSearch;
+use super::drains::costly_drains;
+use super::late_code::LateCodeSearch;
+use super::late_gaps::late_intervals;
+use crate::trace::{CodeEvent, CodeKind, HostInterval, Names, PackedCode, Span, Spans, Trace};
+use std::sync::Arc;
+
+/// Fills [`Trace::blocking_sites`] and [`Trace::late_code`], and drops the compressed list.
+pub fn look_up_code(trace: &mut Trace) {
+    let packed = trace.packed_code.take();
+    if packed.is_none() && trace.code.is_none() {
+        return;
+    }
+    let (blocking, late) = (costly_drains(trace), late_intervals(trace));
+    if blocking.is_empty() && late.is_empty() {
+        return;
+    }
+    let (ops, functions) = names(trace, packed.as_deref());
+    let mut sites = BlockingSiteSearch::new(&blocking, &functions, &ops);
+    let mut late = LateCodeSearch::new(&late);
+    // A function without a line, such as a module, counts for its caller.
+    let has_line: Vec<bool> = functions.iter().map(|name| name.contains("): ")).collect();
+    each_event(trace, packed.as_deref(), &mut |event| {
+        sites.add(event);
+        if event.kind == CodeKind::Op || has_line.get(event.name.0 as usize) == Some(&true) {
+            late.add(event);
+        }
+    });
+    trace.blocking_sites = Arc::new(sites.finish(&functions, &ops));
+    trace.late_code = Arc::new(late.finish(functions, ops));
+}
+
+/// The names of CPU ops and of functions.
+fn names(trace: &Trace, packed: Option<&PackedCode>) -> (Names, Names) {
+    match (packed, trace.code.as_deref()) {
+        (Some(packed), _) => (packed.ops.clone(), packed.functions.clone()),
+        (None, Some(code)) => (code.cpu_ops.names.clone(), code.frames.names.clone()),
+        (None, None) => (Names::default(), Names::default()),
+    }
+}
+
+fn each_event(trace: &Trace, packed: Option<&PackedCode>, visit: &mut dyn FnMut(CodeEvent)) {
+    match (packed, trace.code.as_deref()) {
+        (Some(packed), _) => packed.each(visit),
+        (None, Some(code)) => {
+            each_span(&code.cpu_ops, CodeKind::Op, visit);
+            each_span(&code.frames, CodeKind::Function, visit);
+        }
+        (None, None) => {}
+    }
+}
+
+fn each_span(spans: &Spans, kind: CodeKind, visit: &mut dyn FnMut(CodeEvent)) {
+    for Span { start, duration, name, thread } in spans.iter() {
+        let time = HostInterval { thread, start, end: start.after(duration) };
+        visit(CodeEvent { kind, name, time });
+    }
+}

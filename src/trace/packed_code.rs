@@ -1,0 +1,190 @@
+//! CPU ops and Python functions as a compressed list: about 8 bytes each instead of 24.
+//!
+//! A torch trace has millions of them and lists them before the GPU work, so its reader cannot know which ones matter. It keeps
+//! this list until the file is read. Then [`crate::analysis::host::code_search`] takes the code around blocking calls and late
+//! launches, and the list is dropped.
+//!
+//! An event is four numbers of variable length: its name with two flags, the thread if it is another one than before, the
+//! distance of its start to that of the event before, and its duration.
+
+use super::{HostInterval, NameId, Names, Ns, ThreadId};
+
+/// The maximum size of the list. At 250 bytes of JSON an event, that is a file of 16 GB.
+const MAX_BYTES: usize = 512 << 20;
+/// The list grows by blocks, so that it is never copied.
+const BLOCK_BYTES: usize = 1 << 16;
+/// The longest event: three numbers of 64 bits and one of 32.
+const MAX_EVENT_BYTES: usize = 3 * 10 + 5;
+
+/// The kind of a [`CodeEvent`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodeKind {
+    /// A CPU op. Its name is in [`PackedCode::ops`].
+    Op,
+    /// A Python function. Its name is in [`PackedCode::functions`].
+    Function,
+}
+
+/// One call of a CPU op or a Python function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodeEvent {
+    /// CPU op or function.
+    pub kind: CodeKind,
+    /// Its name.
+    pub name: NameId,
+    /// Its thread, start and end.
+    pub time: HostInterval,
+}
+
+/// A compressed list of [`CodeEvent`]s, in the order of the file.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PackedCode {
+    /// Names of CPU ops: `aten::item`.
+    pub ops: Names,
+    /// Names of Python functions: `sglang/srt/managers/scheduler.py(812): event_loop_overlap`.
+    pub functions: Names,
+    blocks: Vec<Vec<u8>>,
+    last: Last,
+    /// By number of the reader; `None` for a thread that launched nothing.
+    threads: Vec<Option<ThreadId>>,
+    is_too_long: bool,
+}
+
+/// The event before.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Last {
+    start: i64,
+    thread: u32,
+}
+
+const IS_FUNCTION: u64 = 1;
+const IS_NEW_THREAD: u64 = 2;
+const FLAG_BITS: u32 = 2;
+
+impl PackedCode {
+    /// Adds an event. `thread` is a number that the reader gave the thread. If the list gets too long it is emptied, because
+    /// a part of the events would blame the wrong code.
+    pub(crate) fn push(&mut self, kind: CodeKind, name: NameId, thread: u32, start: Ns, duration: Ns) {
+        if self.is_too_long || self.blocks.len() * BLOCK_BYTES >= MAX_BYTES {
+            (self.blocks, self.is_too_long) = (Vec::new(), true);
+            return;
+        }
+        let has_room = |block: &&mut Vec<u8>| block.len() + MAX_EVENT_BYTES <= BLOCK_BYTES;
+        if self.blocks.last_mut().filter(has_room).is_none() {
+            self.blocks.push(Vec::with_capacity(BLOCK_BYTES));
+        }
+        let Some(block) = self.blocks.last_mut() else { return };
+        let is_new_thread = self.last.thread != thread;
+        let flags = if kind == CodeKind::Function { IS_FUNCTION } else { 0 };
+        let flags = flags | if is_new_thread { IS_NEW_THREAD } else { 0 };
+        write(block, u64::from(name.0) << FLAG_BITS | flags);
+        if is_new_thread {
+            write(block, u64::from(thread));
+        }
+        write(block, zigzag(start.0.wrapping_sub(self.last.start)));
+        write(block, duration.0.cast_unsigned());
+        self.last = Last { start: start.0, thread };
+    }
+
+    /// Sets the threads of the trace by the numbers that were given to [`PackedCode::push`].
+    pub(crate) fn set_threads(&mut self, threads: Vec<Option<ThreadId>>) {
+        self.threads = threads;
+    }
+
+    /// Whether there is no event.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Calls `visit` with each event of a thread that launched something.
+    pub fn each(&self, visit: &mut dyn FnMut(CodeEvent)) {
+        let mut last = Last::default();
+        for block in &self.blocks {
+            let mut rest = block.as_slice();
+            while !rest.is_empty() {
+                let Some((kind, name, duration)) = read_event(&mut rest, &mut last) else { return };
+                let start = Ns(last.start);
+                if let Some(Some(thread)) = self.threads.get(last.thread as usize) {
+                    let time = HostInterval { thread: *thread, start, end: start.after(duration) };
+                    visit(CodeEvent { kind, name, time });
+                }
+            }
+        }
+    }
+}
+
+/// Reads an event; its start and thread go to `last`. `None` never occurs in a list that [`PackedCode::push`] wrote.
+fn read_event(rest: &mut &[u8], last: &mut Last) -> Option<(CodeKind, NameId, Ns)> {
+    let head = read(rest)?;
+    let kind = if head & IS_FUNCTION != 0 { CodeKind::Function } else { CodeKind::Op };
+    if head & IS_NEW_THREAD != 0 {
+        last.thread = u32::try_from(read(rest)?).ok()?;
+    }
+    last.start = last.start.wrapping_add(unzigzag(read(rest)?));
+    let name = NameId(u32::try_from(head >> FLAG_BITS).ok()?);
+    Some((kind, name, Ns(read(rest)?.cast_signed())))
+}
+
+/// Seven bits a byte, the lowest first. The highest bit of a byte is set if another one follows.
+#[inline]
+fn write(block: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        block.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    block.push(number as u8);
+}
+
+#[inline]
+fn read(rest: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..u64::BITS).step_by(7) {
+        let (byte, after) = rest.split_first()?;
+        *rest = after;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// Maps numbers of small magnitude to small numbers: 0, -1, 1, -2 to 0, 1, 2, 3.
+fn zigzag(number: i64) -> u64 {
+    ((number << 1) ^ (number >> 63)).cast_unsigned()
+}
+
+fn unzigzag(number: u64) -> i64 {
+    (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn events_come_back_as_they_were_added(
+            events in prop::collection::vec((any::<bool>(), 0..1_u32 << 30, 0..3_u32, any::<i32>(), 0..i64::MAX >> 1), 0..3_000)
+        ) {
+            let mut code = PackedCode::default();
+            let kind = |is_function| if is_function { CodeKind::Function } else { CodeKind::Op };
+            for (is_function, name, thread, start, duration) in &events {
+                code.push(kind(*is_function), NameId(*name), *thread, Ns(i64::from(*start) << 20), Ns(*duration));
+            }
+            code.set_threads(vec![Some(ThreadId(7)), None, Some(ThreadId(5))]);
+            let mut found = Vec::new();
+            code.each(&mut |event| found.push(event));
+            let of_launching_threads = events.iter().filter(|(_, _, thread, ..)| *thread != 1);
+            let expected: Vec<CodeEvent> = of_launching_threads
+                .map(|(is_function, name, thread, start, duration)| {
+                    let (thread, start) = (ThreadId(if *thread == 0 { 7 } else { 5 }), Ns(i64::from(*start) << 20));
+                    let time = HostInterval { thread, start, end: start.after(Ns(*duration)) };
+                    CodeEvent { kind: kind(*is_function), name: NameId(*name), time }
+                })
+                .collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}
