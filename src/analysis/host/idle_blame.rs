@@ -53,7 +53,7 @@ fn missing(context: &Context) -> Section {
         let why = "This format does not record the code of the host.";
         return Section::missing(TITLE, &COLUMNS, why, "torch.profiler.profile(..., with_stack=True)");
     }
-    let why = "The GPU waited less than 5 % of the time for late launches, or the file was not read a second time for the code.";
+    let why = "The GPU waited less than 5 % of the time for late launches, or the file contains no host code.";
     Section::missing(TITLE, &COLUMNS, why, "")
 }
 
