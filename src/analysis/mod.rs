@@ -6,6 +6,8 @@ pub mod communication;
 pub mod compare;
 pub mod context;
 pub mod dashboard;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod doctor;
 mod engine;
 pub mod findings;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::host::{barriers, idle, idle_blame, launch_latency};
 use super::inference::{graph_coverage, layers, op_costs, speculation, step_floor, step_time_fit, unsuited_kernels};
 use super::kernels::{copies, top_kernels};
 use super::section::{Section, Sections};
-use super::structure::{listed_steps, phases, ranges, steps};
+use super::structure::{listed_steps, phases, ranges, step_budget, steps};
 use super::time::{longest_events, streams};
 use super::trust;
 
@@ -29,6 +29,7 @@ pub fn explain(context: &Context) -> Sections {
         ("nvtx_by_pid", ranges::nvtx_by_pid),
         ("phase_split", phases::phase_split),
         ("steps", steps::steps),
+        ("step_budget", step_budget::step_budget),
         ("step_list", listed_steps::step_list),
         ("graph_coverage", graph_coverage::graph_coverage),
         ("layers", layers::layers),

@@ -1,11 +1,13 @@
 //! The command line: flags, files and exit codes.
 //!
-//! Exit codes: 0 success, 1 a file that cannot be read, 2 wrong usage. `diff` also uses 3 and 4. An error is one sentence on
+//! Exit codes: 0 success, 1 a file that cannot be read, 2 wrong usage. `diff` also uses 3 and 4, `doctor` 5. An error is one sentence on
 //! standard error.
 
+mod brief;
 mod bundle;
 mod database;
 mod diff;
+mod doctor;
 mod explain;
 mod file_io;
 mod files;
@@ -43,6 +45,9 @@ enum Command {
     Ranks(ranks::Args),
     Rules(rules::Args),
     Bundle(bundle::Args),
+    Brief(brief::BriefArgs),
+    Show(brief::ShowArgs),
+    Doctor(doctor::Args),
 }
 
 /// The output formats of `diff`, `pivot` and `ranks`.
@@ -90,6 +95,9 @@ pub fn main() -> ExitCode {
         Command::Ranks(args) => ranks::run(&args).map(done),
         Command::Rules(args) => rules::run(&args).map(done),
         Command::Bundle(args) => bundle::run(&args).map(done),
+        Command::Brief(args) => brief::run_brief(&args).map(done),
+        Command::Show(args) => brief::run_show(&args).map(done),
+        Command::Doctor(args) => doctor::run(&args),
     };
     match result {
         Ok(status) => status,

@@ -5,6 +5,8 @@
 //! [`chart`] the charts, [`redact`], [`link`] and [`mod@zip`] are for sharing. This module formats: every number shown
 //! is a field of a result.
 
+#[cfg(not(target_arch = "wasm32"))]
+pub mod brief;
 pub mod chart;
 pub mod compare;
 mod csv;

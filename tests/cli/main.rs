@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod brief;
 mod diff;
 mod example;
 mod explain;

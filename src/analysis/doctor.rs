@@ -1,0 +1,349 @@
+//! What a capture can and cannot answer: one check for each kind of data, with the flag or command that changes the capture
+//! (`patterns/doctor.json`). Reads the trace's counts and finished sections.
+//!
+//! A problem makes the trace unfit for a report and a triage; a warning costs some results.
+
+use super::engine::engine;
+use super::results::Run;
+use crate::digits::grouped;
+use crate::json::{self, embedded, from_json};
+use crate::rules::signals::CallKind;
+use crate::trace::{Format, ProblemKind, Trace};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// How good the capture is in one respect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Nothing is missing.
+    Ok,
+    /// Some results are missing or less certain.
+    Warning,
+    /// The trace is of no use for a report or a triage.
+    Problem,
+}
+
+/// One check of a capture.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// Its name, for scripts: `gpu_work`, `stacks`, ...
+    pub id: &'static str,
+    /// Its result.
+    pub level: Level,
+    /// What was found, and what it means.
+    pub text: String,
+    /// The flag or command that changes the capture; empty if nothing is missing.
+    pub remedy: String,
+}
+
+/// The remedies of one check, by way of capture.
+#[derive(Debug)]
+struct Remedies {
+    id: String,
+    remedies: BTreeMap<String, String>,
+}
+from_json!(strict Remedies { id, remedies });
+
+#[derive(Debug)]
+struct Catalog {
+    checks: Vec<Remedies>,
+}
+from_json!(Catalog { checks });
+
+static CATALOG: LazyLock<Catalog> = LazyLock::new(|| embedded(json::read(include_str!("../../patterns/doctor.json"))));
+
+/// The name in the catalog of the way in which the trace was captured.
+fn way_of_capture(trace: &Trace) -> &'static str {
+    match (trace.format, engine(trace).as_deref()) {
+        (Format::NsysSqlite | Format::NsysGpuTraceCsv | Format::NsysLlmExplainer, _) => "nsys",
+        (Format::TorchProfiler, Some("SGLang")) => "sglang",
+        (Format::TorchProfiler, Some("vLLM")) => "vllm",
+        (Format::TorchProfiler, Some("TensorRT-LLM")) => "trtllm",
+        (Format::TorchProfiler, _) => "torch",
+    }
+}
+
+fn remedy(id: &str, way: &str) -> String {
+    let check = CATALOG.checks.iter().find(|check| check.id == id);
+    let remedy = check.and_then(|check| check.remedies.get(way).or_else(|| check.remedies.get("any")));
+    remedy.cloned().unwrap_or_default()
+}
+
+/// The results of one check: `None` if the question does not arise.
+type Outcome = Option<(Level, String)>;
+
+fn ok(text: impl Into<String>) -> Outcome {
+    Some((Level::Ok, text.into()))
+}
+
+fn warning(text: impl Into<String>) -> Outcome {
+    Some((Level::Warning, text.into()))
+}
+
+fn problem(text: impl Into<String>) -> Outcome {
+    Some((Level::Problem, text.into()))
+}
+
+/// All checks of a trace and its run, in the order of the questions.
+pub fn checks(trace: &Trace, run: &Run) -> Vec<Check> {
+    let way = way_of_capture(trace);
+    let outcomes = [
+        ("gpu_work", gpu_work(trace, run)),
+        ("complete_file", complete_file(trace)),
+        ("launches", launches(trace, run)),
+        ("steps", steps(run)),
+        ("step_count", step_count(run)),
+        ("start_of_capture", limit(run, "unseen-work")),
+        ("stacks", stacks(trace)),
+        ("shapes", shapes(trace)),
+        ("host_speed", limit(run, "capture-overhead")),
+        ("graph_nodes", graph_nodes(trace, run)),
+        ("code_of_kernels", code_of_kernels(trace, run)),
+        ("ranks", limit(run, "one-rank-of-many")),
+        ("single_rank_file", single_rank_file(trace)),
+        ("clocks", limit(run, "clock-skew")),
+        ("records", limit(run, "durations-shifted")),
+        ("model", model(run)),
+    ];
+    let check = |(id, outcome): (&'static str, Outcome)| {
+        let (level, text) = outcome?;
+        let remedy = if level == Level::Ok { String::new() } else { remedy(id, way) };
+        Some(Check { id, level, text, remedy })
+    };
+    outcomes.into_iter().filter_map(check).collect()
+}
+
+/// True unless a check found a problem.
+pub fn is_fit(checks: &[Check]) -> bool {
+    checks.iter().all(|check| check.level != Level::Problem)
+}
+
+/// A row of the section `trust` as a warning.
+fn limit(run: &Run, id: &str) -> Outcome {
+    let row = run.rows("trust").iter().find(|row| row.text("id") == id)?;
+    warning(row.text("text"))
+}
+
+fn gpu_work(trace: &Trace, run: &Run) -> Outcome {
+    let kernels = run.totals.kernels;
+    match (kernels, trace.events.cpu) {
+        (0, 0) if trace.graph_replays.is_empty() => problem("The file has no GPU kernels and no host events."),
+        (0, _) if trace.graph_replays.is_empty() => problem(format!(
+            "The file has no GPU kernels, only {} events of the host: it is of a process that runs no GPU work, such as the front \
+             end of a server, or the profiler did not record the GPU.",
+            grouped(trace.events.cpu)
+        )),
+        (0, _) => problem("The file has no GPU kernels: CUDA graphs were recorded as a whole."),
+        (kernels, _) => {
+            ok(format!("{} kernels of {} GPU{}.", grouped(kernels), trace.devices.len(), plural(trace.devices.len())))
+        }
+    }
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+fn complete_file(trace: &Trace) -> Outcome {
+    let is_cut = ProblemKind::CUT_SHORT.iter().any(|kind| trace.problems.has(*kind));
+    if is_cut {
+        return warning(
+            "The file is cut short or damaged; only the part before the damage was read, so sums are too small.",
+        );
+    }
+    match trace.problems.has(ProblemKind::UnreadableEvent) {
+        true => warning("Some events of the file are damaged and were left out."),
+        false => ok("The file is complete."),
+    }
+}
+
+fn launches(trace: &Trace, run: &Run) -> Outcome {
+    match (run.totals.kernels, trace.calls.len()) {
+        (0, _) => None,
+        (_, 0) => warning("No launch calls were recorded: the causes of idle time and launch latencies are unknown."),
+        (_, calls) => ok(format!("{} calls of the CUDA or HIP API.", grouped(calls as u64))),
+    }
+}
+
+/// The number of steps in the section `steps`; `None` without GPU work.
+fn count_of_steps(run: &Run) -> Option<f64> {
+    (run.totals.kernels > 0).then(|| run.rows("steps").iter().map(|row| row.amount("steps")).sum())
+}
+
+fn steps(run: &Run) -> Outcome {
+    let count = count_of_steps(run)?;
+    let is = |word: &str| run.rows("steps").iter().any(|row| row.text("found_by") == word);
+    match count {
+        0.0 => warning("No steps of a server were found: times are of the whole trace and not per step."),
+        _ if is("annotation") => {
+            ok(format!("{} step{} marked by annotations.", grouped(count as u64), plural(count as usize)))
+        }
+        _ => warning(format!(
+            "{} step{} inferred, because no annotation marks them; batch sizes are unknown.",
+            grouped(count as u64),
+            plural(count as usize)
+        )),
+    }
+}
+
+fn step_count(run: &Run) -> Outcome {
+    const ENOUGH: f64 = 3.0;
+    match count_of_steps(run)? {
+        0.0 => None,
+        count if count < ENOUGH => warning(format!(
+            "Only {count} step{}: neither the spread over steps nor a delay by the host can be proven.",
+            plural(count as usize)
+        )),
+        count => ok(format!("{} steps.", grouped(count as u64))),
+    }
+}
+
+fn stacks(trace: &Trace) -> Outcome {
+    match (trace.format, trace.events.python_frames) {
+        (Format::TorchProfiler, 0) => {
+            warning("No Python stacks: neither the triage nor idle time can be traced to code.")
+        }
+        (Format::TorchProfiler, frames) => ok(format!("{} Python frames.", grouped(frames))),
+        _ => None,
+    }
+}
+
+fn shapes(trace: &Trace) -> Outcome {
+    match (trace.format, trace.shaped_ops.ops.len()) {
+        (Format::TorchProfiler, 0) => warning(
+            "No shapes of ops: FLOPs and bytes of kernels, and their distance from the hardware's limit, are unknown.",
+        ),
+        (Format::TorchProfiler, ops) => ok(format!("{} ops with shapes.", grouped(ops as u64))),
+        _ => None,
+    }
+}
+
+fn graph_nodes(trace: &Trace, run: &Run) -> Outcome {
+    let whole = trace.graph_replays.len();
+    let text = || {
+        format!(
+            "{} replay{} of CUDA graphs recorded as a whole, without their kernels",
+            grouped(whole as u64),
+            plural(whole)
+        )
+    };
+    match whole {
+        0 => None,
+        _ if run.totals.kernels == 0 => problem(format!("{}.", text())),
+        _ => warning(format!("{}: their time is in no category.", text())),
+    }
+}
+
+fn code_of_kernels(trace: &Trace, run: &Run) -> Outcome {
+    /// Above this share of replayed kernel time, the triage of this trace alone names no code.
+    const MOST_PCT: f64 = 50.0;
+    if trace.format != Format::TorchProfiler || !launches_graphs(trace) {
+        return None;
+    }
+    let replayed = run.rows("graph_coverage").iter().map(|row| row.amount("replayed_time_pct")).fold(0.0, f64::max);
+    (replayed > MOST_PCT).then(|| {
+        let text = format!(
+            "Graphs replay {replayed:.0} % of the kernel time of a stage. Kernels in a graph have no stack: the triage needs a second \
+             trace without graphs to name their code."
+        );
+        (Level::Warning, text)
+    })
+}
+
+fn launches_graphs(trace: &Trace) -> bool {
+    let signals = crate::rules::signals::Signals::embedded();
+    trace.calls.names.iter().any(|name| signals.call(name) == CallKind::GraphLaunch)
+}
+
+fn single_rank_file(trace: &Trace) -> Outcome {
+    let ranks = trace.processes.iter().filter(|process| process.name.starts_with('[')).count();
+    (ranks > 1).then(|| {
+        (Level::Warning, format!("The file contains {ranks} merged ranks: a triage needs the file of a single rank."))
+    })
+}
+
+fn model(run: &Run) -> Outcome {
+    let is_missing = run.sections.get("step_floor").is_some_and(|section| section.missing.is_some());
+    (is_missing && count_of_steps(run)? > 0.0).then(|| {
+        (
+            Level::Warning,
+            "The model is unknown: the distance of a step from the hardware's limit cannot be computed.".to_owned(),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::testing::{analyze, import, shared};
+    use crate::input::Importer;
+    use crate::trace::testing::TestTrace;
+
+    fn found(trace: &Trace, level: Level) -> Vec<&'static str> {
+        let checks = checks(trace, &analyze(trace));
+        checks.iter().filter(|check| check.level == level).map(|check| check.id).collect()
+    }
+
+    #[test]
+    fn every_check_has_a_remedy_for_every_way_of_capture() {
+        for check in &CATALOG.checks {
+            assert!(check.remedies.contains_key("any"), "{}", check.id);
+            for way in check.remedies.keys() {
+                assert!(["sglang", "vllm", "trtllm", "torch", "nsys", "any"].contains(&way.as_str()), "{way}");
+            }
+        }
+        let trace = TestTrace::new().in_us().launch(0..2).launches("k", 5_000..5_010).finish();
+        for check in checks(&trace, &analyze(&trace)) {
+            assert_eq!(check.remedy.is_empty(), check.level == Level::Ok, "{check:?}");
+        }
+    }
+
+    #[test]
+    fn a_trace_without_kernels_is_a_problem() {
+        let mut trace = TestTrace::new();
+        trace.builder.trace.events.cpu = 7;
+        let trace = trace.finish();
+        assert_eq!(found(&trace, Level::Problem), ["gpu_work"]);
+        assert!(!is_fit(&checks(&trace, &analyze(&trace))));
+    }
+
+    #[test]
+    fn a_capture_with_all_data_has_no_warning_but_the_model() {
+        let mut trace = TestTrace::new();
+        for step in 0..3 {
+            let from = step * 1_000;
+            trace.in_us().range("step[DECODE bs=4]", from..from + 900).launch(from..from + 2);
+            trace.launches("k", from + 5..from + 998);
+        }
+        trace.builder.trace.events.python_frames = 9;
+        let trace = trace.finish();
+        assert_eq!(found(&trace, Level::Warning), ["shapes", "model"]);
+        assert_eq!(
+            found(&trace, Level::Ok),
+            ["gpu_work", "complete_file", "launches", "steps", "step_count", "stacks"]
+        );
+    }
+
+    /// What is known of these captures from their metadata.
+    #[test]
+    fn shared_captures_lack_what_their_files_lack() {
+        let expected: [(&str, &[&str]); 5] = [
+            ("cpu_only.pt", &["gpu_work"]),
+            ("sglang_qwen3_30b_b300_decode", &["step_count", "host_speed", "code_of_kernels", "model"]),
+            ("train_a100_rank3of8", &["ranks"]),
+            ("train_v100_216k_events", &["stacks", "shapes"]),
+            ("vllm_mi300_decode_full_graph", &["start_of_capture"]),
+        ];
+        for (name, lacks) in expected {
+            let Some(path) = shared(&format!("traces/torch/{name}.trace.json.gz")) else { return };
+            let trace = import(Importer::new(name), &std::fs::read(path).unwrap());
+            let lacking: Vec<&str> =
+                [Level::Problem, Level::Warning].into_iter().flat_map(|level| found(&trace, level)).collect();
+            for id in lacks {
+                assert!(lacking.contains(id), "{name}: {id} is not in {lacking:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `gpuprism brief` and `gpuprism show`: a report in few words, and one of its findings in full.
+
+use super::report::{ChoiceArgs, choices};
+use super::{files, print};
+use crate::analysis::doctor::{Check, checks};
+use crate::report::Report;
+use crate::report::brief::{self, DEFAULT_TOKENS, Subject};
+use crate::session::{self, Choices};
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// Say in few words where the time went, what to do, and what the capture cannot tell; for agents and chats.
+#[derive(Debug, clap::Args)]
+pub(super) struct BriefArgs {
+    /// Traces, exports or earlier reports.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The length of the text in tokens, counted as three bytes each.
+    #[arg(long, default_value_t = DEFAULT_TOKENS, value_name = "TOKENS")]
+    budget: usize,
+    #[command(flatten)]
+    choices: ChoiceArgs,
+}
+
+/// Show everything on one finding, limit or table of `gpuprism brief`, by its id.
+#[derive(Debug, clap::Args)]
+pub(super) struct ShowArgs {
+    /// A trace, export or earlier report.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The id of a finding (replay-preparation), of a check (stacks) or of a table (idle_blame).
+    #[arg(value_name = "ID")]
+    id: String,
+    #[command(flatten)]
+    choices: ChoiceArgs,
+}
+
+/// The results of one file.
+pub(super) struct Described {
+    pub(super) path: String,
+    pub(super) report: Report,
+    pub(super) checks: Vec<Check>,
+}
+
+impl Described {
+    pub(super) fn subject(&self) -> Subject<'_> {
+        Subject { path: &self.path, report: &self.report, checks: &self.checks }
+    }
+}
+
+/// Reads and analyzes a file. An earlier report has no checks.
+pub(super) fn describe(path: &Path, choices: &Choices) -> Result<Described> {
+    let source = files::read(path)?;
+    let (report, checks) = match source {
+        files::RunSource::Trace(trace) => {
+            let run = session::run(&trace, choices)?;
+            let checks = checks(&trace, &run);
+            (Report::new(vec![run]), checks)
+        }
+        files::RunSource::Report(report) => (report, Vec::new()),
+    };
+    Ok(Described { path: path.display().to_string(), report, checks })
+}
+
+pub(super) fn run_brief(args: &BriefArgs) -> Result<()> {
+    let choices = choices(&args.choices)?;
+    let described: Vec<Described> =
+        args.files.iter().map(|path| describe(path, &choices)).collect::<Result<Vec<_>>>()?;
+    let subjects: Vec<Subject> = described.iter().map(Described::subject).collect();
+    print(&brief::brief(&subjects, args.budget))
+}
+
+pub(super) fn run_show(args: &ShowArgs) -> Result<()> {
+    let described = describe(&args.file, &choices(&args.choices)?)?;
+    let subject = described.subject();
+    let text = brief::show(&subject, &args.id).ok_or_else(|| {
+        let known = brief::known_ids(&subject).join(", ");
+        Error::usage(&args.id, format!("no finding, check or table of this name; this file has: {known}"))
+    })?;
+    print(&text)
+}
