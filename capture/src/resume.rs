@@ -3,9 +3,9 @@
 use crate::capture::{Outcome, absolute, capture_part, copy_commands, recognise};
 use crate::collect::{Found, Search, SearchResult, Snapshot};
 use crate::http::Client;
-use crate::options::{Options, Traffic};
+use crate::options::{Options, Traffic, Workload};
 use crate::progress::{Phase, Progress, Reporter};
-use crate::record::{CaptureRecord, Part, StageCapture, State, TrafficKind};
+use crate::record::{CaptureRecord, Part, Stage, StageCapture, State, TrafficKind};
 use crate::stage::trace_files;
 use crate::{Cancel, Error, Result};
 use std::path::Path;
@@ -59,8 +59,28 @@ fn complete(record: CaptureRecord, options: &Options, reporter: &mut Reporter) -
             options.out.display()
         )));
     }
+    if let Some(stage) = missing_stage(&record) {
+        let stage = stage.name();
+        return Err(Error::failed(format!(
+            "{}: the capture ended before the {stage} stage: capture that to another folder with --workload {stage}",
+            options.out.display()
+        )));
+    }
     reporter.say(Phase::Done, format!("captured: {}", options.out.display()));
     Ok(Outcome { record, missing: None, next: Vec::new() })
+}
+
+/// A stage that an interrupted capture lacks.
+fn missing_stage(record: &CaptureRecord) -> Option<Stage> {
+    let wanted: &[Stage] = match record.settings.workload? {
+        Workload::Prefill => &[Stage::Prefill],
+        Workload::Decode => &[Stage::Decode],
+        Workload::Both => &[Stage::Prefill, Stage::Decode],
+    };
+    let parts = record.captures.iter().map(|capture| capture.part);
+    let mut pairs = parts.flat_map(|part| wanted.iter().map(move |stage| (part, *stage)));
+    let has = |part, stage| record.captures.iter().any(|c| c.part == part && c.stage == Some(stage));
+    pairs.find(|(part, stage)| !has(*part, *stage)).map(|(_, stage)| stage)
 }
 
 /// Takes the traces that are in the stage's folder. Returns a sentence if there are none.
@@ -109,11 +129,11 @@ fn with_settings(options: &Options, record: &CaptureRecord) -> Result<Options> {
     for capture in &record.captures {
         let Some(probe) = capture.probe else { continue };
         match capture.stage {
-            Some(crate::record::Stage::Prefill) => {
+            Some(Stage::Prefill) => {
                 options.probe.prefill_input_words = probe.input_words;
                 options.probe.prefill_output_tokens = probe.output_tokens;
             }
-            Some(crate::record::Stage::Decode) => {
+            Some(Stage::Decode) => {
                 options.probe.decode_input_words = probe.input_words;
                 options.probe.decode_output_tokens = Some(probe.output_tokens);
                 options.probe.requests = probe.requests;

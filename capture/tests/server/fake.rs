@@ -58,6 +58,8 @@ pub(crate) struct Behaviour {
     pub(crate) refuses: Vec<(&'static str, u16, &'static str)>,
     /// Paths that are answered only after 20 s.
     pub(crate) hangs: Vec<&'static str>,
+    /// Whether /generate hangs while the profiler runs.
+    pub(crate) hangs_while_profiling: bool,
     /// The server stops listening when it gets this number of POSTs to this path.
     pub(crate) dies: Option<(&'static str, u32)>,
     pub(crate) key: Option<&'static str>,
@@ -80,6 +82,7 @@ impl Behaviour {
             writes: Writes::Trace,
             refuses: Vec::new(),
             hangs: Vec::new(),
+            hangs_while_profiling: false,
             dies: None,
             key: None,
             settings: json!({}),
@@ -180,7 +183,8 @@ impl State {
             let _ = TcpStream::connect(stream.local_addr().unwrap());
             return;
         }
-        if self.behaviour.hangs.contains(&request.path.as_str()) {
+        let hangs_now = self.behaviour.hangs_while_profiling && self.is_profiling.load(Ordering::SeqCst);
+        if self.behaviour.hangs.contains(&request.path.as_str()) || (hangs_now && request.path == "/generate") {
             std::thread::sleep(Duration::from_secs(20));
         }
         let (status, body) =

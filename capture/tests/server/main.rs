@@ -2,4 +2,6 @@
 
 mod doctor;
 mod exchange;
+mod failures;
 mod fake;
+mod files;
