@@ -2,6 +2,7 @@
 //!
 //! - [`capture()`] recognises the server (SGLang, vLLM, TensorRT-LLM, TokenSpeed), sends load, starts and stops the server's
 //!   profiler, and copies the traces. [`resume`] goes on when traces were copied from another machine.
+//! - [`recipes()`] prints how to start servers with a profiler, on each kind of host.
 //! - [`doctor()`] lists what to change so that traces become better. It changes nothing.
 //!
 //! The servers never send a trace: they write it to a disk that this machine may or may not see. Therefore every capture ends
@@ -21,6 +22,7 @@ mod load;
 mod options;
 mod probe;
 mod progress;
+mod recipes;
 pub mod record;
 mod resume;
 mod server;
@@ -33,4 +35,5 @@ pub use doctor::{Level, Line, doctor};
 pub use error::{Error, Result};
 pub use options::{Options, Pacing, ProbeSize, Traffic, Workload};
 pub use progress::{Cancel, Phase, Progress};
+pub use recipes::recipes;
 pub use resume::resume;

@@ -1,23 +1,31 @@
-//! `gpuprism doctor`: what a capture cannot answer, and the flag or command that changes it.
+//! `gpuprism doctor`: what a capture or a running server lacks, and the flag or command that changes it.
 //!
-//! Exit code 5 if the trace is not fit for a report and a triage.
+//! Exit code 5 if the trace is not fit for a report and a triage, or if the server cannot be captured.
 
 use super::brief::describe;
-use super::print;
-use crate::Result;
+use super::{capture, print, printable};
 use crate::analysis::doctor::{Check, Level, is_fit};
-use crate::report::format::clean;
 use crate::session::Choices;
+use crate::{Error, Result};
 use clap::ValueEnum;
-use std::path::PathBuf;
+use gpuprism_capture::Line;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Say what a capture cannot answer, and which flag or command changes that. Exit code 5 if it is not fit for a report.
+/// Say what a capture cannot answer, or what to change on a running server before a capture, with the flag or command.
+///
+/// Nothing on the server changes. Exit code 5 if the trace is not fit for a report, or if the server cannot be captured.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// A trace or export.
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "server", conflicts_with = "server")]
+    file: Option<PathBuf>,
+    /// Check this running server instead: its URL, such as http://127.0.0.1:30000.
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    /// The key that the server asks for. Better: set GPUPRISM_API_KEY, which other users of the machine do not see.
+    #[arg(long, value_name = "KEY", requires = "server")]
+    api_key: Option<String>,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -29,31 +37,66 @@ enum Format {
     Json,
 }
 
-/// The exit code of a trace that is not fit for a report.
+/// The exit code of a trace that is not fit for a report, and of a server that cannot be captured.
 const NOT_FIT: u8 = 5;
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
-    let checks = describe(&args.file, &Choices::default())?.checks;
-    print(&match args.format {
-        Format::Text => text(&checks),
-        Format::Json => crate::json::write(&checks) + "\n",
-    })?;
-    Ok(if is_fit(&checks) { ExitCode::SUCCESS } else { ExitCode::from(NOT_FIT) })
+    match (&args.server, &args.file) {
+        (Some(server), _) => check_server(server, args),
+        (None, Some(file)) => check_file(file, args.format),
+        (None, None) => Err(Error::usage("doctor", "give a trace, or a server with --server")),
+    }
 }
 
-/// A line per check, and a line with its remedy.
-fn text(checks: &[Check]) -> String {
-    let mut text = String::new();
-    for check in checks {
-        let level = match check.level {
-            Level::Ok => "ok     ",
-            Level::Warning => "warning",
-            Level::Problem => "PROBLEM",
-        };
-        text += &format!("{level}  {}: {}\n", check.id, clean(&check.text));
-        if !check.remedy.is_empty() {
-            text += &format!("         -> {}\n", check.remedy);
+fn check_file(file: &Path, format: Format) -> Result<ExitCode> {
+    let checks = describe(file, &Choices::default())?.checks;
+    let is_fit = is_fit(&checks);
+    print(&match format {
+        Format::Text => {
+            let lines: String = checks.iter().map(check_lines).collect();
+            printable(&(lines + if is_fit { "Fit for a report.\n" } else { "Not fit for a report.\n" }))
         }
-    }
-    text + if is_fit(checks) { "Fit for a report.\n" } else { "Not fit for a report.\n" }
+        Format::Json => crate::json::write(&checks) + "\n",
+    })?;
+    Ok(exit_code(is_fit))
+}
+
+fn check_server(server: &str, args: &Args) -> Result<ExitCode> {
+    let key = capture::key(args.api_key.as_deref());
+    let lines = gpuprism_capture::doctor(server, key.as_deref(), &gpuprism_capture::Cancel::default())
+        .map_err(|error| capture::converted(&error))?;
+    let is_fit = lines.iter().all(|line| line.level != gpuprism_capture::Level::Problem);
+    print(&match args.format {
+        Format::Text => printable(&lines.iter().map(server_lines).collect::<String>()),
+        Format::Json => crate::json::write(&lines) + "\n",
+    })?;
+    Ok(exit_code(is_fit))
+}
+
+fn exit_code(is_fit: bool) -> ExitCode {
+    if is_fit { ExitCode::SUCCESS } else { ExitCode::from(NOT_FIT) }
+}
+
+fn check_lines(check: &Check) -> String {
+    let level = match check.level {
+        Level::Ok => "ok",
+        Level::Warning => "warning",
+        Level::Problem => "problem",
+    };
+    lines(level, &format!("{}: {}", check.id, check.text), &check.remedy)
+}
+
+fn server_lines(line: &Line) -> String {
+    let level = match line.level {
+        gpuprism_capture::Level::Ok => "ok",
+        gpuprism_capture::Level::Warning => "warning",
+        gpuprism_capture::Level::Problem => "problem",
+    };
+    lines(level, &line.text, line.remedy.as_deref().unwrap_or_default())
+}
+
+/// The level and what was found, and on a second line what to do.
+fn lines(level: &str, text: &str, remedy: &str) -> String {
+    let remedy = if remedy.is_empty() { String::new() } else { format!("         {remedy}\n") };
+    format!("{level:<8} {text}\n{remedy}")
 }

@@ -1,10 +1,11 @@
 //! The command line: flags, files and exit codes.
 //!
-//! Exit codes: 0 success, 1 a file that cannot be read, 2 wrong usage. `diff` also uses 3 and 4, `doctor` 5. An error is one sentence on
-//! standard error.
+//! Exit codes: 0 success, 1 a file that cannot be read, 2 wrong usage. `diff` also uses 3 and 4, `doctor` 5. An error is one
+//! sentence on standard error.
 
 mod brief;
 mod bundle;
+mod capture;
 mod database;
 mod diff;
 mod doctor;
@@ -47,6 +48,7 @@ enum Command {
     Bundle(bundle::Args),
     Brief(brief::BriefArgs),
     Show(brief::ShowArgs),
+    Capture(capture::Args),
     Doctor(doctor::Args),
 }
 
@@ -97,6 +99,7 @@ pub fn main() -> ExitCode {
         Command::Bundle(args) => bundle::run(&args).map(done),
         Command::Brief(args) => brief::run_brief(&args).map(done),
         Command::Show(args) => brief::run_show(&args).map(done),
+        Command::Capture(args) => capture::run(&args).map(done),
         Command::Doctor(args) => doctor::run(&args),
     };
     match result {

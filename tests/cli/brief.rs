@@ -92,7 +92,9 @@ fn show_prints_a_finding_with_its_table_and_knows_the_ids_of_a_file() {
     let folder = late_steps("show_finding");
     let text = printed(&folder, ["show", "a.json", "host-late"]);
     assert!(text.starts_with("# Late launches by the host (high") && text.contains("| Device |"), "{text}");
-    assert!(printed(&folder, ["show", "a.json", "stacks"]).contains(r#""with_stack": true in the body of /start_profile"#));
+    assert!(
+        printed(&folder, ["show", "a.json", "stacks"]).contains(r#""with_stack": true in the body of /start_profile"#)
+    );
     assert!(printed(&folder, ["show", "a.json", "gpu_idle"]).contains("## "));
     let unknown = gpuprism(&folder, ["show", "a.json", "nonsense"]);
     assert_eq!(unknown.status, 2);

@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
+mod brief;
+mod capture;
 #[path = "../common/mod.rs"]
 mod common;
-mod brief;
 mod diff;
 mod example;
 mod explain;

@@ -211,3 +211,30 @@ fn another_version_of_capture_json_is_refused_by_name() {
     assert!(error.contains("gpuprism-capture/2") && error.contains("gpuprism-capture/1"), "{error}");
     assert!(CaptureRecord::parse("{}").unwrap_err().contains("no `schema`"));
 }
+
+/// The names of all members, at any depth, except those within a request.
+fn names(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                found.push(name.clone());
+                if name != "start_request" {
+                    names(value, found);
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| names(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_book_describes_every_field_of_capture_json() {
+    let (_, record, _folder) = exchange("book", Kind::Sglang);
+    let book = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/capture.md")).unwrap();
+    let mut found = Vec::new();
+    names(&serde_json::to_value(&record).unwrap(), &mut found);
+    assert!(found.len() > 30, "{found:?}");
+    let missing: Vec<&String> = found.iter().filter(|name| !book.contains(&format!("`{name}`"))).collect();
+    assert!(missing.is_empty(), "not in docs/capture.md: {missing:?}");
+}

@@ -1,0 +1,94 @@
+//! `gpuprism capture` and `gpuprism doctor` against an imitated server. The cases are in the tests of the crate in `capture/`; here
+//! are the command's own: output, exit status, interruption.
+
+// The server has more behaviours than are needed here.
+#[allow(dead_code, reason = "shared with the tests of the crate")]
+#[path = "../../capture/tests/server/fake.rs"]
+mod fake;
+
+use crate::common::{directory, gpuprism};
+use fake::{Behaviour, Fake, Kind};
+use std::path::Path;
+
+#[test]
+fn a_capture_lists_its_traces_and_triage_reads_the_folder() {
+    let folder = directory("capture");
+    let fake = Fake::start(Behaviour::new(Kind::Sglang, &folder));
+    let arguments = ["capture", "--server", &fake.url, "--out", "out", "--workload", "decode", "--steps", "2"];
+    let output = gpuprism(&folder, arguments);
+    assert_eq!(output.status, 0, "{output:?}");
+    let trace = output.stdout.trim();
+    assert!(trace.starts_with("out/decode/") && folder.join(trace).is_file(), "{output:?}");
+    for phase in ["SGLang 0.5.23", "warm-up", "without the profiler", "starting", "stopping", "waiting", "captured"] {
+        assert!(output.stderr.contains(phase), "no `{phase}` in {output:?}");
+    }
+    let triage = gpuprism(&folder, ["triage", "out"]);
+    assert_eq!(triage.status, 0, "{triage:?}");
+    assert!(triage.stdout.contains("decode"), "{triage:?}");
+}
+
+#[test]
+fn wrong_flags_have_status_2_and_a_server_that_is_down_has_status_1() {
+    let folder = directory("capture-refusals");
+    for (arguments, status, words) in [
+        (&["capture"][..], 2, "--server"),
+        (&["capture", "--server", "http://127.0.0.1:1"], 2, "--out"),
+        (&["capture", "--server", "http://127.0.0.1:1", "--out", "o", "--steps", "0"], 2, "--steps 0"),
+        (&["capture", "--server", "http://127.0.0.1:1", "--out", "o"], 1, "connection refused"),
+        (&["capture", "--resume", "none"], 1, "none"),
+        (&["capture", "--recipe", "triton"], 2, "sglang, vllm, trtllm"),
+        (&["doctor"], 2, "--server"),
+    ] {
+        let output = gpuprism(&folder, arguments);
+        assert_eq!((output.status, output.stdout.as_str()), (status, ""), "{output:?}");
+        assert!(output.stderr.contains(words), "no `{words}` in {output:?}");
+    }
+}
+
+#[test]
+fn a_recipe_is_printed() {
+    let output = gpuprism(&directory("recipe"), ["capture", "--recipe", "trtllm"]);
+    assert_eq!((output.status, output.stderr.as_str()), (0, ""));
+    for words in
+        ["TLLM_PROFILE_START_STOP", "with_stack=True", "self.dist.rank == 0", "kubectl", "sbatch", "docker run"]
+    {
+        assert!(output.stdout.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn doctor_has_status_5_if_a_capture_would_not_work() {
+    let folder = directory("doctor");
+    let fake = Fake::start(Behaviour::new(Kind::Sglang, &folder));
+    let output = gpuprism(&folder, ["doctor", "--server", &fake.url]);
+    assert_eq!(output.status, 0, "{output:?}");
+    assert!(output.stdout.starts_with("ok ") && output.stdout.contains("\nwarning "), "{output:?}");
+    let output = gpuprism(&folder, ["doctor", "--server", "http://127.0.0.1:1"]);
+    assert!(output.status == 5 && output.stdout.starts_with("problem "), "{output:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_the_server_s_profiler_before_the_program_ends() {
+    use std::process::{Command, Stdio};
+    use std::sync::atomic::Ordering;
+    use std::time::{Duration, Instant};
+    let folder = directory("capture-interrupted");
+    let mut behaviour = Behaviour::new(Kind::Sglang, Path::new(&folder));
+    behaviour.hangs_while_profiling = true;
+    let fake = Fake::start(behaviour);
+    let mut program = Command::new(env!("CARGO_BIN_EXE_gpuprism"));
+    program.args(["capture", "--server", &fake.url, "--out", "out", "--workload", "prefill"]);
+    let mut child = program.current_dir(&folder).stderr(Stdio::null()).spawn().unwrap();
+    let begin = Instant::now();
+    while !fake.is_profiling.load(Ordering::SeqCst) {
+        assert!(begin.elapsed() < Duration::from_secs(20), "the profiler never started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Into the delay after the start, or into a request.
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(!fake.is_profiling.load(Ordering::SeqCst));
+    assert_eq!(fake.count("/stop_profile"), 1);
+}
