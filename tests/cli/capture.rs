@@ -37,7 +37,7 @@ fn wrong_flags_have_status_2_and_a_server_that_is_down_has_status_1() {
         (&["capture", "--server", "http://127.0.0.1:1", "--out", "o"], 1, "connection refused"),
         (&["capture", "--resume", "none"], 1, "none"),
         (&["capture", "--recipe", "triton"], 2, "sglang, vllm, trtllm"),
-        (&["doctor"], 2, "--server"),
+        (&["doctor"], 2, "FILE"),
     ] {
         let output = gpuprism(&folder, arguments);
         assert_eq!((output.status, output.stdout.as_str()), (status, ""), "{output:?}");
