@@ -10,6 +10,7 @@
 use super::model_config::{ModelConfig, Weights};
 use super::quantization::{Compute, HALF_BITS};
 use crate::analysis::dashboard::Preset;
+use crate::analysis::structure::stages::{Stage, StepInfo};
 
 /// The router and the LM head are not quantised.
 const HALF_BYTES: f64 = HALF_BITS / 8.0;
@@ -42,10 +43,35 @@ pub(crate) struct Load {
     pub(crate) sequences: Option<f64>,
     /// Tokens of which the LM head computes logits.
     pub(crate) logit_tokens: Option<f64>,
-    /// Tokens whose KV cache is read, in all requests.
+    /// Tokens whose KV cache is read, in all requests. Those of a prefill may be read before they leave the cache of the GPU, so
+    /// they do not count.
     pub(crate) context: Option<f64>,
+    /// Tokens whose keys and values attention reads, with those of a prefill.
+    pub(crate) keys: Option<f64>,
     /// Pairs of a query token and a token that it attends to.
     pub(crate) pairs: Option<f64>,
+}
+
+impl Load {
+    /// By the annotation of the step.
+    pub(crate) fn of(info: &StepInfo) -> Self {
+        let (prefill, decode) = (info.context, info.generation);
+        let has_sums = prefill.is_some() || decode.is_some();
+        let (prefill, decode) = (prefill.unwrap_or_default(), decode.unwrap_or_default());
+        let context = prefill.sk.saturating_sub(prefill.sq).saturating_add(decode.sk);
+        // Half of the pairs among the query tokens of a prefill are masked.
+        let pairs = prefill.sqsk.saturating_sub(prefill.sqsq / 2).saturating_add(decode.sqsk);
+        let known = |sum: u64| has_sums.then_some(sum as f64);
+        let (tokens, sequences) = (info.tokens.map(|count| count as f64), info.batch_size.map(|count| count as f64));
+        Self {
+            tokens,
+            sequences,
+            logit_tokens: if matches!(info.stage, Stage::Decode | Stage::Verify) { tokens } else { sequences },
+            context: known(context),
+            keys: known(prefill.sk.saturating_add(decode.sk)),
+            pairs: known(pairs),
+        }
+    }
 }
 
 /// The least work of one GPU in a step.
@@ -269,7 +295,7 @@ mod tests {
             let parallel = Parallel { tp: count("tp"), ep: count("ep"), pp: 1, dp: count("dp") };
             let (batch, context) = (case["batch"].as_f64(), case["sk"].as_f64());
             // The program does not count the FLOPs of attention.
-            let load = Load { tokens: batch, sequences: batch, logit_tokens: batch, context, pairs: None };
+            let load = Load { tokens: batch, sequences: batch, logit_tokens: batch, context, ..Load::default() };
             let demand = Demand::of(&config, load, parallel);
             let roof = Roof {
                 memory_tb_per_s: case["bandwidth_tb_per_s"].as_f64().unwrap(),

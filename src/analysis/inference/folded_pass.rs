@@ -1,5 +1,6 @@
 //! One forward pass divided into its layers: which op belongs to which layer, with which role. O(ops).
 
+use super::floor::Load;
 use super::fold::{Folded, Kinds, fold};
 use super::kernel_roles::{NameRole, NameRoles, roles_in_layer};
 use super::passes::{Pass, Passes};
@@ -42,6 +43,8 @@ pub(super) struct FoldedPass {
     pub(super) order: Vec<usize>,
     /// The time from the first start to the last end, without unseen work.
     pub(super) span: Ns,
+    /// What it computes, as far as its step states it.
+    pub(super) load: Load,
 }
 
 impl FoldedPass {
@@ -57,7 +60,8 @@ impl FoldedPass {
         let order: Option<Vec<usize>> = folded.layers.iter().map(kind).collect();
         let (start, end) = (ops.first()?.start, ops.iter().map(GpuOp::end).max()?);
         let span = end.since(start).since(time_between(source.unseen_of(&ops), start, end));
-        Some(Self { ops, rows, main, folded, order: order?, span })
+        let load = Load::of(&pass.step.info());
+        Some(Self { ops, rows, main, folded, order: order?, span, load })
     }
 
     /// Whether the capture may have begun or ended inside of this pass: it has the first or the last op of its device, and

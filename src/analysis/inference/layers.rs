@@ -2,7 +2,7 @@
 
 use super::first_numbers;
 use super::fold::{label, pattern};
-use super::op_work::Work;
+use super::role_rates::StageRates;
 use super::stage_layers::{Kind, RoleTime, StageLayers};
 use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::median;
@@ -31,7 +31,7 @@ const LIST_COLUMNS: [&str; 5] = ["stage", "layer", "kind", "time_us", "is_outlie
 /// The maximum number of rows of [`layer_list`]. Models have a few hundred layers at most.
 const MAX_LISTED: usize = 2_000;
 const ROLES_TITLE: &str = "Parts of a layer";
-const ROLE_COLUMNS: [&str; 12] = [
+const ROLE_COLUMNS: [&str; 13] = [
     "stage",
     "kind",
     "role",
@@ -43,6 +43,7 @@ const ROLE_COLUMNS: [&str; 12] = [
     "tflops",
     "tb_per_s",
     "of_peak_pct",
+    "basis",
     "position",
 ];
 /// The kind of parts that belong to no layer.
@@ -116,12 +117,17 @@ pub(crate) fn layer_roles(context: &Context) -> Section {
         .limit("Roles follow from names and order of kernels (patterns/layer_roles.json). They are inferred, not recorded.")
         .limit("The median is the time in one layer, over the layers with the most frequent sequence of kernels. The spread is (p90 - p10) / median.")
         .limit("The total is the time in the step of median length. All totals of a stage add up to that step; of overlapping kernels, the one that started first counts.")
-        .limit("Rates follow from the shapes of the ops that launched the kernels (section op_costs), over all layers with the most frequent sequence.");
+        .limit("Rates from traced shapes are those of the ops that launched the kernels (section op_costs), over all layers with the most frequent sequence.")
+        .limit("Rates from role and config are those of the work that the config of the model gives a role, with the tokens of the step, in the median time: two operations for each weight and token; weights, inputs and results once. Padding is not counted.");
+    if context.model.is_none_or(|model| model.config.is_none()) {
+        section = section.limit("Parts without traced shapes, as in replays of graphs, have rates only with the config.json of the model (--config).");
+    }
     for stage in found {
+        let rates = StageRates::of(context, stage);
         for kind in &stage.kinds {
-            kind.roles.iter().for_each(|role| section.row(role_values(context, stage, label(kind.number), role)));
+            kind.roles.iter().for_each(|role| section.row(role_values(&rates, stage, Some(kind), role)));
         }
-        stage.outside.iter().for_each(|role| section.row(role_values(context, stage, OUTSIDE, role)));
+        stage.outside.iter().for_each(|role| section.row(role_values(&rates, stage, None, role)));
     }
     section
 }
@@ -160,29 +166,28 @@ fn outlier_text(outliers: &[usize]) -> Value {
 }
 
 /// The values of a row of [`layer_roles`].
-fn role_values(context: &Context, stage: &StageLayers, kind: &str, role: &RoleTime) -> [Value; ROLE_COLUMNS.len()] {
-    let work = role_work(context, role);
+fn role_values(
+    rates: &StageRates,
+    stage: &StageLayers,
+    kind: Option<&Kind>,
+    role: &RoleTime,
+) -> [Value; ROLE_COLUMNS.len()] {
+    let rates = rates.rates(stage, kind, role);
     [
         stage.stage.label().into(),
-        kind.into(),
+        kind.map_or(OUTSIDE, |kind| label(kind.number)).into(),
         role.role.as_str().into(),
         role.kernels.into(),
         role.median_us.into(),
         role.spread_pct.into(),
         role.total.into(),
         Value::pct(role.total, stage.span()),
-        work.and_then(|work| work.tflops()).into(),
-        work.and_then(|work| work.tb_per_s()).into(),
-        work.and_then(|work| work.of_peak()).map(|(share, _)| share).into(),
+        rates.tflops.into(),
+        rates.tb_per_s.into(),
+        rates.of_peak_pct.into(),
+        rates.basis.into(),
         role.position.into(),
     ]
-}
-
-/// The work of the kernels of a role: from the ops with shapes that launched them. `None` if that is not known of at least
-/// 90 % of their time, as in replays of graphs.
-fn role_work(context: &Context, role: &RoleTime) -> Option<Work> {
-    let duration = |row: &u32| Some((*row, context.trace.gpu_ops.get(*row as usize)?.duration));
-    context.op_work().work_of(&mut role.rows.iter().filter_map(duration))
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@
 //! - [`unsuited_kernels`]: kernels that do not fit the GPU or the work; `unfused_attention`: attention in separate kernels.
 //! - `op_model`: operations and bytes of a framework op; `op_work`: the kernels of each op; [`op_costs`]: their section.
 //! - [`model_config`]: the dimensions and weights of a model from its config.json.
-//! - [`floor`]: the least time of a step on its hardware; `step_floor`: its section.
+//! - [`floor`]: the least time of a step on its hardware; `step_floor`: its section; `division`: how GPUs share the model.
+//! - `role_demand`: operations and bytes of one part of a layer from the dimensions of the model; `role_rates`: its rates.
 //! - `step_time_fit`: how the time of decode steps grows with batch and context.
 //! - `model_words`: the words of roles in sentences and charts.
 //!
@@ -20,6 +21,7 @@
 //! folded from a bounded number of ops per stage, so windows of large traces stay fast.
 
 mod config_fields;
+mod division;
 pub mod floor;
 mod fold;
 mod folded_pass;
@@ -35,6 +37,8 @@ pub(crate) mod op_model;
 pub(crate) mod op_work;
 pub(crate) mod passes;
 mod quantization;
+mod role_demand;
+mod role_rates;
 mod role_times;
 pub mod served_model;
 pub mod speculation;

@@ -4,7 +4,7 @@
 //! counted wrongly. Norms and biases are not counted: they are less than 0.1 % of the weights.
 
 use super::config_fields::{Fields, Read, TEXT_CONFIGS};
-use super::model_layers::{self, Layers};
+use super::model_layers::{self, LayerKind, Layers};
 use super::quantization::{self, Quantization};
 use crate::json::{self, Json, from_json};
 use crate::{Error, Result};
@@ -34,6 +34,8 @@ pub struct ModelConfig {
     pub(crate) experts: Option<Experts>,
     /// The number of layers of each kind.
     pub(crate) layers: Layers,
+    /// The kind of each layer, in order.
+    pub(crate) layer_kinds: Vec<LayerKind>,
     /// The bits of weights and KV cache.
     pub(crate) quantization: Quantization,
 }
@@ -138,8 +140,9 @@ impl ModelConfig {
     /// The number of weights by part.
     pub(crate) fn weights(&self) -> Weights {
         let Layers { full, sliding, linear, moe, dense, .. } = self.layers;
-        let attention = (full + sliding) * self.attention.weights(self.hidden_size) + linear * self.linear_weights;
-        let mlp = |size: f64| self.mlp_matrices * self.hidden_size * size;
+        let grouped = self.attention.projections(self.hidden_size).all();
+        let attention = (full + sliding) * grouped + linear * self.linear_weights;
+        let mlp = |size: f64| self.mlp_weights(size).iter().sum::<f64>();
         let vocabulary = self.vocab_size * self.hidden_size;
         let parts = Weights {
             attention,
@@ -159,6 +162,12 @@ impl ModelConfig {
         }
     }
 
+    /// The weights of an MLP of this inner size: into it (gate and up projections), and out of it (down projection).
+    pub(crate) fn mlp_weights(&self, size: f64) -> [f64; 2] {
+        let matrix = self.hidden_size * size;
+        [(self.mlp_matrices - 1.0) * matrix, matrix]
+    }
+
     /// The KV cache of one token in one full or sliding layer.
     pub(crate) fn kv_bytes_per_token_and_layer(&self) -> f64 {
         let values = match self.attention {
@@ -169,19 +178,41 @@ impl ModelConfig {
     }
 }
 
+/// The weights of the attention of one layer, by projection.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Projections {
+    /// Of the queries, with an output gate.
+    pub(crate) q: f64,
+    /// Of keys and values.
+    pub(crate) kv: f64,
+    /// Of the output.
+    pub(crate) output: f64,
+}
+
+impl Projections {
+    fn all(self) -> f64 {
+        self.q + self.kv + self.output
+    }
+}
+
 impl Attention {
-    /// Weights of one layer.
-    fn weights(&self, hidden_size: f64) -> f64 {
+    pub(crate) fn projections(&self, hidden_size: f64) -> Projections {
         match *self {
             Self::Grouped { heads, kv_heads, head_dim, has_output_gate } => {
-                let gate = if has_output_gate { heads } else { 0.0 };
-                hidden_size * head_dim * (2.0 * heads + 2.0 * kv_heads + gate)
+                let matrix = hidden_size * head_dim * heads;
+                Projections {
+                    q: if has_output_gate { 2.0 * matrix } else { matrix },
+                    kv: 2.0 * hidden_size * head_dim * kv_heads,
+                    output: matrix,
+                }
             }
             Self::Latent { heads, q_rank, kv_rank, nope_dim, rope_dim, value_dim } => {
                 let q_dim = heads * (nope_dim + rope_dim);
-                let q = if q_rank > 0.0 { hidden_size * q_rank + q_rank * q_dim } else { hidden_size * q_dim };
-                let kv = hidden_size * (kv_rank + rope_dim) + kv_rank * heads * (nope_dim + value_dim);
-                q + kv + heads * value_dim * hidden_size
+                Projections {
+                    q: if q_rank > 0.0 { hidden_size * q_rank + q_rank * q_dim } else { hidden_size * q_dim },
+                    kv: hidden_size * (kv_rank + rope_dim) + kv_rank * heads * (nope_dim + value_dim),
+                    output: heads * value_dim * hidden_size,
+                }
             }
         }
     }
@@ -210,7 +241,7 @@ impl Fields<'_> {
         self.check_supported()?;
         let hidden_size = self.required(&["hidden_size"])?;
         let experts = self.experts()?;
-        let layers = model_layers::layers(self, experts.is_some())?;
+        let (layer_kinds, layers) = model_layers::layers(self, experts.is_some())?;
         let is_ungated = self
             .get("model_type")
             .and_then(Json::text)
@@ -229,6 +260,7 @@ impl Fields<'_> {
             mlp_matrices: if is_ungated { 2.0 } else { 3.0 },
             experts,
             layers,
+            layer_kinds,
             quantization: quantization::quantization(self, layers.all())?,
         })
     }

@@ -26,22 +26,46 @@ pub(crate) struct Layers {
 }
 
 impl Layers {
+    fn of(list: &[LayerKind], window: f64) -> Self {
+        let count = |is: &dyn Fn(&&LayerKind) -> bool| list.iter().filter(is).count() as f64;
+        Self {
+            full: count(&|layer| layer.reach == Reach::Full),
+            sliding: count(&|layer| layer.reach == Reach::Sliding),
+            linear: count(&|layer| layer.reach == Reach::Linear),
+            window,
+            moe: count(&|layer| layer.has_experts),
+            dense: count(&|layer| !layer.has_experts),
+        }
+    }
+
     pub(crate) fn all(&self) -> f64 {
         self.moe + self.dense
     }
 }
 
+/// The tokens to which a layer attends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Reach {
+    /// All tokens.
     Full,
+    /// The last tokens, as many as the window has.
     Sliding,
+    /// A state of constant size.
     Linear,
+}
+
+/// One layer of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LayerKind {
+    pub(crate) reach: Reach,
+    /// Whether it has a mixture of experts.
+    pub(crate) has_experts: bool,
 }
 
 type Read<T> = Result<T, String>;
 
-/// The layers of a config.
-pub(super) fn layers(fields: &Fields, has_experts: bool) -> Read<Layers> {
+/// The layers of a config in order, and their numbers.
+pub(super) fn layers(fields: &Fields, has_experts: bool) -> Read<(Vec<LayerKind>, Layers)> {
     let count = fields.required(&["num_hidden_layers"])?;
     if count > MAX_LAYERS {
         return Err(
@@ -50,45 +74,42 @@ pub(super) fn layers(fields: &Fields, has_experts: bool) -> Read<Layers> {
     }
     let kinds = Kinds::of(fields, count as usize)?;
     let is_moe = if has_experts { Some(MoeLayers::of(fields)?) } else { None };
-    let mut layers = Layers { window: kinds.window, ..Layers::default() };
-    for index in 0..count as usize {
-        *match kinds.of_layer(index) {
-            Kind::Full => &mut layers.full,
-            Kind::Sliding => &mut layers.sliding,
-            Kind::Linear => &mut layers.linear,
-        } += 1.0;
-        let has_experts = is_moe.as_ref().is_some_and(|layers| layers.contains(index));
-        *if has_experts { &mut layers.moe } else { &mut layers.dense } += 1.0;
-    }
-    Ok(layers)
+    let layer = |index: usize| LayerKind {
+        reach: kinds.of_layer(index),
+        has_experts: is_moe.as_ref().is_some_and(|layers| layers.contains(index)),
+    };
+    let list: Vec<LayerKind> = (0..count as usize).map(layer).collect();
+    let layers = Layers::of(&list, kinds.window);
+    Ok((list, layers))
 }
 
 /// The attention of each layer.
 struct Kinds {
     /// By layer, if the config lists them.
-    listed: Vec<Kind>,
+    listed: Vec<Reach>,
     /// Every how many layers one attends to all tokens; zero if none does, one if all do.
     full_interval: usize,
     /// Layers before this one attend to all tokens.
     first_other: usize,
     /// The kind of the other layers.
-    other: Kind,
+    other: Reach,
     window: f64,
 }
 
 impl Kinds {
     fn of(fields: &Fields, count: usize) -> Read<Self> {
         let window = Self::window(fields)?;
-        let all_full = Self { listed: Vec::new(), full_interval: 1, first_other: 0, other: Kind::Sliding, window };
+        let all_full = Self { listed: Vec::new(), full_interval: 1, first_other: 0, other: Reach::Sliding, window };
         if let Some(types) = fields.get("layer_types") {
-            let listed = types.elements().iter().map(|kind| Self::listed(kind, window)).collect::<Read<Vec<Kind>>>()?;
+            let listed =
+                types.elements().iter().map(|kind| Self::listed(kind, window)).collect::<Read<Vec<Reach>>>()?;
             if listed.len() != count {
                 return Err("`layer_types` does not list every layer: give the model's own config.json".to_owned());
             }
             return Ok(Self { listed, ..all_full });
         }
         if let Some(interval) = fields.count(&["full_attention_interval"])?.filter(|interval| *interval > 0.0) {
-            return Ok(Self { full_interval: interval as usize, other: Kind::Linear, ..all_full });
+            return Ok(Self { full_interval: interval as usize, other: Reach::Linear, ..all_full });
         }
         if window == 0.0 {
             return Ok(all_full);
@@ -107,12 +128,12 @@ impl Kinds {
         Ok(fields.count(keys)?.unwrap_or(0.0))
     }
 
-    fn listed(kind: &Json, window: f64) -> Read<Kind> {
+    fn listed(kind: &Json, window: f64) -> Read<Reach> {
         match kind.text() {
-            Some("full_attention") => Ok(Kind::Full),
-            Some("linear_attention") => Ok(Kind::Linear),
+            Some("full_attention") => Ok(Reach::Full),
+            Some("linear_attention") => Ok(Reach::Linear),
             Some("sliding_attention" | "chunked_attention") => {
-                Ok(if window > 0.0 { Kind::Sliding } else { Kind::Full })
+                Ok(if window > 0.0 { Reach::Sliding } else { Reach::Full })
             }
             _ => Err("`layer_types` has a kind of layer whose weights gpuprism does not count: give the weights with \
                       --weights-gb instead"
@@ -120,12 +141,12 @@ impl Kinds {
         }
     }
 
-    fn of_layer(&self, index: usize) -> Kind {
+    fn of_layer(&self, index: usize) -> Reach {
         if let Some(kind) = self.listed.get(index) {
             return *kind;
         }
         let is_full = index < self.first_other || (index + 1).checked_rem(self.full_interval) == Some(0);
-        if is_full { Kind::Full } else { self.other }
+        if is_full { Reach::Full } else { self.other }
     }
 }
 

@@ -5,6 +5,7 @@
 //! step, the one with the median length: head, layers, tail and the idle time between their ops add up to that step, to
 //! the nanosecond.
 
+use super::floor::Load;
 use super::fold::Kinds;
 use super::folded_pass::{FoldedPass, Place, Source};
 use super::kernel_roles::{NameRole, NameRoles, roles_in_layer};
@@ -43,6 +44,8 @@ pub(crate) struct StageLayers {
     pub(crate) stage: Stage,
     /// The number of steps with this sequence of layers.
     pub(crate) steps: usize,
+    /// What each of them computes.
+    pub(crate) loads: Vec<Load>,
     /// The kind of each layer, numbered by frequency.
     pub(crate) order: Vec<usize>,
     pub(crate) kinds: Vec<Kind>,
@@ -111,7 +114,8 @@ impl StageLayers {
         let kind_count = median.order.iter().max()? + 1;
         let kinds = (0..kind_count).filter_map(|number| Kind::of(source, &passes, number, &parts)).collect();
         let outside = parts.outside();
-        Some(Self { stage, steps: passes.len(), order: median.order.clone(), kinds, outside, folded })
+        let loads = passes.iter().map(|pass| pass.load).collect();
+        Some(Self { stage, steps: passes.len(), loads, order: median.order.clone(), kinds, outside, folded })
     }
 
     pub(crate) fn span(&self) -> Ns {

@@ -4,7 +4,8 @@
 //!
 //! If a step was faster than its floor, an assumption is wrong. Then the row says which could be, and has no floor.
 
-use super::floor::{Demand, Load, Parallel, Roof};
+use super::division::Division;
+use super::floor::{Demand, Load, Roof};
 use super::quantization::{Compute, HALF_BITS};
 use super::served_model::ServedModel;
 use crate::analysis::context::Context;
@@ -34,8 +35,6 @@ const COLUMNS: [&str; 13] = [
 ];
 const NO_MODEL: &str = "The floor of a step needs the model: its config.json (--config, or opened on the page together with the \
      trace), or the weights that one GPU reads in a step (--weights-gb).";
-const MANY_GPUS: &str = "The trace shows several GPUs or ranks, and how they share the model is not known: give --tp, --ep, --pp \
-     and --dp.";
 /// The stages whose work follows from the model. Draft steps run another model.
 const STAGES: [Stage; 4] = [Stage::Prefill, Stage::Decode, Stage::Mixed, Stage::Verify];
 
@@ -87,10 +86,7 @@ struct Stages<'a> {
     model: &'a ServedModel,
     preset: &'a Preset,
     roof: Roof,
-    parallel: Parallel,
-    /// How the model is divided, as words; `None` if it is not known.
-    division: Option<String>,
-    is_one_rank: bool,
+    division: Division,
 }
 
 /// The work of one step, and the least times for it.
@@ -121,26 +117,8 @@ fn larger(read_ms: Option<f64>, compute_ms: Option<f64>) -> Option<f64> {
 
 impl<'a> Stages<'a> {
     fn of(context: &Context, model: &'a ServedModel, preset: &'a Preset) -> Self {
-        let trace = context.trace;
-        let ranks = trace.job.as_ref().map(|job| job.world_size);
-        let has_many =
-            ranks.is_some_and(|ranks| ranks > 1) || trace.devices.len() > 1 || context.collectives().is_some();
-        let Parallel { tp, ep, pp, dp } = model.parallel.unwrap_or_default();
-        let division = match (model.parallel, ranks) {
-            (Some(_), _) => Some(format!("TP {tp}, EP {ep}, PP {pp}, DP {dp}")),
-            (None, _) if has_many => None,
-            (None, Some(_)) => Some("one rank".to_owned()),
-            (None, None) => Some("one GPU assumed".to_owned()),
-        };
         let compute = model.config.as_ref().map_or(Compute::Half, |config| config.quantization.compute);
-        Self {
-            model,
-            preset,
-            roof: Roof::of(preset, compute),
-            parallel: model.parallel.unwrap_or_default(),
-            division,
-            is_one_rank: model.parallel.is_some() || ranks == Some(1) && !has_many,
-        }
+        Self { model, preset, roof: Roof::of(preset, compute), division: Division::of(context, model) }
     }
 
     /// The values of a stage; `None` without steps.
@@ -188,10 +166,10 @@ impl<'a> Stages<'a> {
     }
 
     fn floor(&self, info: &StepInfo) -> StepFloor {
-        let load = load(info);
+        let load = Load::of(info);
         let given = self.model.weights_gb.map(|gb| gb * 1e9);
-        let known = self.model.config.as_ref().filter(|_| self.division.is_some());
-        let demand = known.map(|config| Demand::of(config, load, self.parallel)).unwrap_or_default();
+        let known = self.model.config.as_ref().filter(|_| self.division.words.is_some());
+        let demand = known.map(|config| Demand::of(config, load, self.division.parallel)).unwrap_or_default();
         let read_ms = |weights: Option<f64>| Some(self.roof.read_ms(weights? + demand.kv.unwrap_or(0.0)));
         let kv_bits = known.map_or(HALF_BITS, |config| config.quantization.kv_bits);
         StepFloor {
@@ -212,7 +190,7 @@ impl<'a> Stages<'a> {
             (Some(config), None) => format!("the model, its quantisation ({})", config.quantization.name),
             (None, None) => "the model".to_owned(),
         };
-        let division = self.division.as_deref().unwrap_or("one GPU assumed");
+        let division = self.division.words.as_deref().unwrap_or("one GPU assumed");
         format!(
             "no floor: a step took {busy_ms:.3} ms but would need {floor_ms:.3} ms, so one of these is wrong: {weights}, the \
              division over GPUs ({division}), the GPU ({title})"
@@ -220,8 +198,8 @@ impl<'a> Stages<'a> {
     }
 
     fn why_unknown(&self) -> String {
-        match (&self.division, &self.model.config) {
-            (None, _) => MANY_GPUS.to_owned(),
+        match (&self.division.words, &self.model.config) {
+            (None, _) => Division::UNKNOWN.to_owned(),
             (_, Some(config)) => format!(
                 "The bits of the weights are not known from the quantisation `{}`: give --weights-gb.",
                 config.quantization.name
@@ -238,7 +216,7 @@ impl<'a> Stages<'a> {
             (Some(config), None) => format!("weights by config.json in {}", config.quantization.name),
             (None, None) => String::new(),
         };
-        let division = self.division.clone().filter(|_| self.model.weights_gb.is_none());
+        let division = self.division.words.clone().filter(|_| self.model.weights_gb.is_none());
         let tokens = floor.load.tokens.map(|tokens| format!("{} tokens", count(tokens)));
         let context = match (&self.model.config, floor.load.context) {
             (None, _) => Some("weights alone".to_owned()),
@@ -262,7 +240,7 @@ impl<'a> Stages<'a> {
     fn confidence(&self, form: Form, floor: &StepFloor) -> &'static str {
         let [_, steps] = evidence(form);
         let is_whole = self.model.weights_gb.is_none() && floor.load.tokens.is_some() && floor.kv_bytes.is_some();
-        if is_whole && self.is_one_rank && !self.preset.is_about { steps } else { "inferred" }
+        if is_whole && self.division.is_certain && !self.preset.is_about { steps } else { "inferred" }
     }
 }
 
@@ -280,26 +258,6 @@ fn without_floor(stage: Stage, measured_ms: f64, ms_per_token: Option<f64>, basi
         }
     }
     row
-}
-
-/// What a step computes, by its annotation.
-pub(super) fn load(info: &StepInfo) -> Load {
-    let (prefill, decode) = (info.context, info.generation);
-    let has_sums = prefill.is_some() || decode.is_some();
-    let (prefill, decode) = (prefill.unwrap_or_default(), decode.unwrap_or_default());
-    // Keys and values of the tokens of a prefill may be read before they leave the cache of the GPU.
-    let context = prefill.sk.saturating_sub(prefill.sq).saturating_add(decode.sk);
-    // Half of the pairs among the query tokens of a prefill are masked.
-    let pairs = prefill.sqsk.saturating_sub(prefill.sqsq / 2).saturating_add(decode.sqsk);
-    let known = |sum: u64| has_sums.then_some(sum as f64);
-    let (tokens, sequences) = (info.tokens.map(|count| count as f64), info.batch_size.map(|count| count as f64));
-    Load {
-        tokens,
-        sequences,
-        logit_tokens: if matches!(info.stage, Stage::Decode | Stage::Verify) { tokens } else { sequences },
-        context: known(context),
-        pairs: known(pairs),
-    }
 }
 
 #[cfg(test)]

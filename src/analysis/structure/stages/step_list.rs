@@ -168,6 +168,12 @@ pub struct HostStep {
 }
 
 impl HostStep {
+    /// What its range states.
+    pub(crate) fn info(&self) -> StepInfo {
+        let Self { stage, form, batch_size, unpadded_batch, tokens, context, generation, .. } = *self;
+        StepInfo { stage, form, batch_size, unpadded_batch, tokens, context, generation }
+    }
+
     /// A step that the order of the kernels shows: only its stage is known.
     pub(crate) fn inferred(number: u32, stage: Stage) -> Self {
         let (form, range_start) = (Form::Inferred, (ProcessId(0), Ns::ZERO));
