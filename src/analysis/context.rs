@@ -241,7 +241,9 @@ impl<'a> Context<'a> {
 
     /// The framework ops with known cost and their kernels.
     pub(crate) fn op_work(&self) -> &OpWork {
-        self.op_work.get_or_init(|| OpWork::of(&self.classified, preset_of_devices(self.trace.devices.iter())))
+        let config = self.model.and_then(|model| model.config.as_ref());
+        let is_full = config.is_some_and(|config| config.layers.sliding == 0.0);
+        self.op_work.get_or_init(|| OpWork::of(&self.classified, preset_of_devices(self.trace.devices.iter()), is_full))
     }
 
     /// The durations in graph replays that do not belong to their kernel names.

@@ -13,18 +13,27 @@ pub enum Formula {
     Product,
     /// Attention with separate queries, keys and values.
     Attention,
+    /// Attention of requests whose lengths the arguments do not show.
+    VarlenAttention,
     /// A convolution.
     Convolution,
     /// The feed-forward networks of a mixture of experts.
     Experts,
+    /// The same, with weights that are no arguments.
+    HiddenExperts,
+    /// Products of groups of rows with matrices of their own.
+    GroupedProduct,
     /// Memory traffic only.
     Bytes,
 }
 from_json!(Formula =
     "product" => Product,
     "attention" => Attention,
+    "varlen_attention" => VarlenAttention,
     "convolution" => Convolution,
     "experts" => Experts,
+    "hidden_experts" => HiddenExperts,
+    "grouped_product" => GroupedProduct,
     "bytes" => Bytes
 );
 
@@ -39,6 +48,8 @@ pub struct OpModel {
     pub values: Vec<usize>,
     /// Tensors that the op writes.
     pub writes: Vec<usize>,
+    /// Arguments with which the formula does not hold.
+    pub absent: Vec<usize>,
     /// The op also writes a result in the common shape of its tensors.
     pub broadcast: bool,
     /// The second matrix is stored as `[N, K]`.
@@ -49,7 +60,7 @@ pub struct OpModel {
     pub heads_first: bool,
     ops: Vec<String>,
 }
-from_json!(strict OpModel { model, ops, tensors; values, writes, broadcast, b_is_nk, packed_fp4, heads_first });
+from_json!(strict OpModel { model, ops, tensors; values, writes, absent, broadcast, b_is_nk, packed_fp4, heads_first });
 
 #[derive(Debug)]
 struct Catalog {
@@ -83,6 +94,8 @@ mod tests {
             let (tensors, values) = match model.model {
                 Formula::Product => (2..=2, 0..=0),
                 Formula::Attention => (3..=3, 1..=1),
+                Formula::VarlenAttention => (3..=3, 0..=3),
+                Formula::GroupedProduct | Formula::HiddenExperts => (2..=2, 0..=0),
                 Formula::Convolution => (2..=2, 4..=5),
                 Formula::Experts => (4..=4, 0..=0),
                 Formula::Bytes => (0..=3, 0..=0),

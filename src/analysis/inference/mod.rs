@@ -10,7 +10,8 @@
 //! - `usual_order`: the sequence of layers that the passes of a stage agree on.
 //! - `stage_layers`: the kinds of layers of a stage, and the time of each role; [`layers`]: their sections.
 //! - [`unsuited_kernels`]: kernels that do not fit the GPU or the work; `unfused_attention`: attention in separate kernels.
-//! - `op_model`: operations and bytes of a framework op; `op_work`: the kernels of each op; [`op_costs`]: their section.
+//! - `op_model`: operations and bytes of a framework op; `varlen_attention`: attention whose cost depends on the step;
+//!   `op_work`: the kernels of each op; [`op_costs`]: their section.
 //! - [`model_config`]: the dimensions and weights of a model from its config.json.
 //! - [`floor`]: the least time of a step on its hardware; `step_floor`: its section; `division`: how GPUs share the model.
 //! - `role_demand`: operations and bytes of one part of a layer from the dimensions of the model; `role_rates`: its rates.
@@ -49,6 +50,7 @@ pub(crate) mod step_time_fit;
 mod unfused_attention;
 pub mod unsuited_kernels;
 mod usual_order;
+mod varlen_attention;
 
 /// The first `max` of some numbers, and how many more there are; empty without numbers.
 fn first_numbers<T: ToString>(numbers: &[T], max: usize) -> String {

@@ -10,6 +10,7 @@ use crate::analysis::section::{Section, Value};
 use crate::ordering;
 use crate::rules::names;
 use crate::trace::Ns;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 const TITLE: &str = "Cost of ops";
@@ -36,7 +37,8 @@ const MAX_ROWS: usize = 100;
 /// The executions of one op with one shape.
 struct Row<'a> {
     op: &'a str,
-    cost: &'a OpCost,
+    /// The mean of those of its executions.
+    cost: Cow<'a, OpCost>,
     /// Sorted by time.
     executions: Vec<Execution>,
     total: Ns,
@@ -99,7 +101,7 @@ fn rows<'a>(context: &Context<'a>, work: &'a OpWork) -> Vec<Row<'a>> {
     };
     // Different arguments may have the same words, so that they are compared.
     let key = |shape: u32| {
-        let (op, cost) = described(&Execution { shape, time: Ns::ZERO, kernels: 0, longest: 0 })?;
+        let (op, cost) = described(&Execution { shape, cost: shape, time: Ns::ZERO, kernels: 0, longest: 0 })?;
         Some((op, cost.shape.as_str(), cost.types.as_str()))
     };
     let mut order: Vec<u32> = (0..shapes.len() as u32).filter(|shape| work.cost(*shape).is_some()).collect();
@@ -112,8 +114,13 @@ fn rows<'a>(context: &Context<'a>, work: &'a OpWork) -> Vec<Row<'a>> {
             row_of_shape.get_mut(*shape as usize).into_iter().for_each(|row| *row = rows.len());
         }
         let first = equal.first().copied().unwrap_or_default();
-        let execution = Execution { shape: first, time: Ns::ZERO, kernels: 0, longest: 0 };
-        rows.extend(described(&execution).map(|(op, cost)| Row { op, cost, executions: Vec::new(), total: Ns::ZERO }));
+        let execution = Execution { shape: first, cost: first, time: Ns::ZERO, kernels: 0, longest: 0 };
+        rows.extend(described(&execution).map(|(op, cost)| Row {
+            op,
+            cost: Cow::Borrowed(cost),
+            executions: Vec::new(),
+            total: Ns::ZERO,
+        }));
     }
     for execution in work.executions() {
         let row = row_of_shape.get(execution.shape as usize).and_then(|row| rows.get_mut(*row));
@@ -123,15 +130,27 @@ fn rows<'a>(context: &Context<'a>, work: &'a OpWork) -> Vec<Row<'a>> {
         }
     }
     rows.retain(|row| !row.executions.is_empty());
+    rows.iter_mut().filter(|row| row.cost.varlen.is_some()).for_each(|row| row.cost = Cow::Owned(mean_cost(work, row)));
     ordering::sort_by_key(&mut rows, |row| Reverse(row.total));
     rows
+}
+
+/// The mean cost of executions whose cost depends on their step. What is not known of one is not known of all.
+fn mean_cost(work: &OpWork, row: &Row) -> OpCost {
+    let costs = || row.executions.iter().filter_map(|execution| work.cost(execution.cost));
+    let mean = |of: fn(&OpCost) -> Option<f64>| {
+        let sum = costs().map(of).try_fold(0.0, |sum, value| Some(sum + value?))?;
+        Some(sum / costs().count() as f64)
+    };
+    let unknown = costs().find_map(|cost| cost.unknown);
+    OpCost { flop: mean(|cost| cost.flop), bytes: mean(|cost| cost.bytes), unknown, ..row.cost.clone().into_owned() }
 }
 
 fn values(context: &Context, work: &OpWork, row: &Row, busy: Ns) -> [Value; COLUMNS.len()] {
     let mut times: Vec<i64> = row.executions.iter().map(|execution| execution.time.0).collect();
     times.sort_unstable();
     let median_ns = median(&times).unwrap_or_default();
-    let median_work = work.work(row.cost, median_ns);
+    let median_work = work.work(&row.cost, median_ns);
     let of_peak = median_work.of_peak();
     [
         row.op.into(),
@@ -148,7 +167,7 @@ fn values(context: &Context, work: &OpWork, row: &Row, busy: Ns) -> [Value; COLU
         of_peak.map(|(share, _)| share).into(),
         of_peak.map(|(_, is_arithmetic)| if is_arithmetic { "arithmetic" } else { "memory" }).into(),
         kernel(context, row).into(),
-        basis(row.cost, of_peak.map(|(share, _)| share)).into(),
+        basis(&row.cost, of_peak.map(|(share, _)| share)).into(),
     ]
 }
 
@@ -162,6 +181,12 @@ fn kernel(context: &Context, row: &Row) -> Option<String> {
 /// What the figures of a row rest on.
 fn basis(cost: &OpCost, of_peak_pct: Option<f64>) -> String {
     let mb = |bytes: f64| (bytes / 1e6).round() as i64;
+    if let Some(why) = cost.unknown {
+        return format!("shapes; unknown: {why}");
+    }
+    if cost.varlen.is_some() && of_peak_pct.is_none_or(|share| share <= 100.0) {
+        return "shapes, and the lengths of the requests by the annotation of the step".to_owned();
+    }
     match (cost.bytes.zip(cost.most_bytes), of_peak_pct) {
         (Some((least, most)), _) => {
             format!("shapes; {} to {} MB, by the number of experts that the tokens use", mb(least), mb(most))

@@ -3,11 +3,12 @@
 //!
 //! A multiplication and an addition count as two operations. The bias of a product does not count.
 
+use super::varlen_attention::VarlenAttention;
 use crate::rules::op_models::{Formula, OpModel, op_model};
 use crate::trace::{Argument, Element, OpShape};
 
 /// The cost of one execution of an op. What the shapes do not show is `None`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct OpCost {
     /// The shape in words: `15360 x 24576 x 4096` for M x N x K.
     pub(crate) shape: String,
@@ -21,6 +22,19 @@ pub(crate) struct OpCost {
     pub(crate) most_bytes: Option<f64>,
     /// The type of both operands, which decides the peak; `None` if they differ.
     pub(crate) precision: Option<Element>,
+    /// The bytes of a matrix of weights; `None` for other ops.
+    pub(crate) weight_bytes: Option<f64>,
+    /// Attention whose cost depends on the lengths of the requests of its step.
+    pub(crate) varlen: Option<VarlenAttention>,
+    /// Why operations and bytes are not known.
+    pub(crate) unknown: Option<&'static str>,
+}
+
+impl OpCost {
+    /// Whether the op has floating-point operations, even if their number is not known.
+    pub(crate) fn computes(&self) -> bool {
+        self.flop.is_some() || self.varlen.is_some() || self.unknown.is_some()
+    }
 }
 
 /// The cost of an op; `None` if its arguments are not those that its formula needs.
@@ -35,6 +49,9 @@ pub(crate) fn cost(op: &OpShape) -> Option<OpCost> {
     match model.model {
         Formula::Product => product(model, &tensors),
         Formula::Attention => attention(model, op, &tensors),
+        Formula::VarlenAttention => varlen_attention(model, op, &tensors),
+        Formula::GroupedProduct => grouped_product(&tensors),
+        Formula::HiddenExperts => hidden_experts(&tensors),
         Formula::Convolution => convolution(model, op, &tensors),
         Formula::Experts => experts(&tensors),
         Formula::Bytes => traffic(model, op, &tensors),
@@ -72,8 +89,9 @@ fn product(model: &OpModel, tensors: &[&Argument]) -> Option<OpCost> {
         types: types(&[element(a), element(b)]),
         flop: Some(2.0 * batch * m * n * k_values),
         bytes: moved.map(|((wa, wb), wc)| batch * (m * k * wa + k * n * wb + m * n * wc)),
-        most_bytes: None,
         precision: (element(a) == element(b)).then_some(element(a)),
+        weight_bytes: bytes(b).filter(|_| batch == 1.0).map(|width| k * n * width),
+        ..OpCost::default()
     })
 }
 
@@ -109,8 +127,59 @@ fn attention(model: &OpModel, op: &OpShape, tensors: &[&Argument]) -> Option<OpC
         types: types(&[q.element, k.element]),
         flop: pairs.map(|pairs| 2.0 * batch * heads * pairs * (d + dv)),
         bytes: widths.map(|(wq, wk)| batch * (d + dv) * (wq * nq * heads + wk * nk * kv_heads)),
-        most_bytes: None,
         precision: (q.element == k.element).then_some(q.element),
+        ..OpCost::default()
+    })
+}
+
+/// Attention over requests whose lengths only the step states.
+fn varlen_attention(model: &OpModel, op: &OpShape, tensors: &[&Argument]) -> Option<OpCost> {
+    let attention = VarlenAttention::of(model, op, tensors)?;
+    let [q, k, _] = tensors else { return None };
+    Some(OpCost {
+        shape: attention.shape(),
+        types: types(&[q.element, k.element]),
+        precision: (q.element == k.element).then_some(q.element),
+        varlen: Some(attention),
+        ..OpCost::default()
+    })
+}
+
+/// Products of groups of rows with the matrix of their expert. How many matrices are read depends on the routing.
+fn grouped_product(tensors: &[&Argument]) -> Option<OpCost> {
+    let [a, b] = tensors else { return None };
+    let ([rows, k], [experts, b_rows, n]) = (&*a.lengths, &*b.lengths) else { return None };
+    if b_rows != k {
+        return None;
+    }
+    // The result of types with 8 bits or less has 16 bits.
+    let result = a.element.bytes().map(|bytes| bytes.max(2) as f64);
+    let [m, columns, inner] = [rows, n, k].map(|length| *length as f64);
+    let moved = a.bytes().zip(result).map(|(rows, width)| rows + m * columns * width);
+    let matrix = b.element.bytes().map(|width| inner * columns * width as f64);
+    let with = |count: u64| moved.zip(matrix).map(|(moved, matrix)| moved + count as f64 * matrix);
+    let most = (*experts).min(*rows);
+    Some(OpCost {
+        shape: format!("{rows} x {n} x {k}, {experts} experts"),
+        types: types(&[a.element, b.element]),
+        flop: Some(2.0 * m * columns * inner),
+        bytes: with(most.min(1)),
+        most_bytes: with(most),
+        precision: (a.element == b.element).then_some(a.element),
+        weight_bytes: matrix.map(|matrix| most.min(1) as f64 * matrix),
+        ..OpCost::default()
+    })
+}
+
+/// Experts whose weights are no arguments.
+fn hidden_experts(tensors: &[&Argument]) -> Option<OpCost> {
+    let [hidden, choices] = tensors else { return None };
+    let ([tokens, size], [_, experts]) = (&*hidden.lengths, &*choices.lengths) else { return None };
+    Some(OpCost {
+        shape: format!("{tokens} tokens of {size}, {experts} experts"),
+        types: types(&[hidden.element]),
+        unknown: Some("the weights of the experts are no arguments"),
+        ..OpCost::default()
     })
 }
 
@@ -147,8 +216,8 @@ fn convolution(model: &OpModel, op: &OpShape, tensors: &[&Argument]) -> Option<O
         types: types(&[input.element, weight.element]),
         flop: Some(2.0 * results * *group_channels as f64 * size(kernel)),
         bytes: moved.map(|((input, weight), width)| input + weight + results * width as f64),
-        most_bytes: None,
         precision: (input.element == weight.element).then_some(input.element),
+        ..OpCost::default()
     })
 }
 
@@ -176,6 +245,8 @@ fn experts(tensors: &[&Argument]) -> Option<OpCost> {
         bytes: of_experts((*top_k).min(*experts).min(choices)),
         most_bytes: of_experts(choices.min(*experts)),
         precision: (hidden.element == up.element).then_some(up.element),
+        weight_bytes: weights.map(|weights| (*top_k).min(*experts).min(choices) as f64 * weights),
+        ..OpCost::default()
     })
 }
 
@@ -196,10 +267,8 @@ fn traffic(model: &OpModel, op: &OpShape, tensors: &[&Argument]) -> Option<OpCos
     (!shape.is_empty()).then(|| OpCost {
         shape: joined(&shape),
         types: types(&elements),
-        flop: None,
         bytes: Some(bytes),
-        most_bytes: None,
-        precision: None,
+        ..OpCost::default()
     })
 }
 

@@ -9,13 +9,15 @@ use super::op_model::{OpCost, cost};
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::dashboard::Preset;
 use crate::analysis::measure::union::added_to_union;
+use crate::analysis::structure::stages::{HostStep, TokenSums, steps_by_op};
 use crate::rules::signals::CallKind;
 use crate::trace::{Element, GpuOp, NONE, Ns, OpKind, ShapedOp, Span, Trace};
+use std::collections::BTreeMap;
 
 /// The ops with known cost that launched kernels.
 #[derive(Debug, Default)]
 pub(crate) struct OpWork {
-    /// By index in [`crate::trace::ShapedOps::shapes`].
+    /// By index in [`crate::trace::ShapedOps::shapes`], then those that depend on the step.
     costs: Vec<Option<OpCost>>,
     /// In the order of their start on the host.
     executions: Vec<Execution>,
@@ -27,8 +29,10 @@ pub(crate) struct OpWork {
 /// One execution of an op and its kernels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Execution {
-    /// Index of its cost.
+    /// Index in [`crate::trace::ShapedOps::shapes`].
     pub(crate) shape: u32,
+    /// Index of its cost.
+    pub(crate) cost: u32,
     /// The union of its kernels.
     pub(crate) time: Ns,
     pub(crate) kernels: u32,
@@ -93,8 +97,9 @@ pub(crate) fn peak_tflops(preset: &Preset, element: Element) -> Option<f64> {
 }
 
 impl OpWork {
-    /// Joins the kernels of a trace with its ops. `limits` are the peak figures of the GPU, if they are known.
-    pub(crate) fn of(classified: &ClassifiedTrace, limits: Option<&'static Preset>) -> Self {
+    /// Joins the kernels of a trace with its ops. `limits` are the peak figures of the GPU, if they are known. `is_full` says that
+    /// all layers of the model are known to attend to all tokens.
+    pub(crate) fn of(classified: &ClassifiedTrace, limits: Option<&'static Preset>, is_full: bool) -> Self {
         let trace = classified.trace;
         if trace.shaped_ops.is_empty() {
             return Self::default();
@@ -115,7 +120,33 @@ impl OpWork {
             kernels.iter_mut().for_each(|(owner, row)| (*owner, *row) = (*row, index));
         }
         owners.sort_unstable();
-        Self { costs, executions, owners, limits }
+        let mut work = Self { costs, executions, owners, limits };
+        work.price_attention(trace, is_full);
+        work
+    }
+
+    /// Gives each execution of attention the cost that follows from the lengths of the requests in its step.
+    fn price_attention(&mut self, trace: &Trace, is_full: bool) {
+        let depends = |execution: &Execution| self.cost(execution.shape).is_some_and(|cost| cost.varlen.is_some());
+        if !self.executions.iter().any(depends) {
+            return;
+        }
+        let (steps, step_of_op) = steps_by_op(trace);
+        // By shape and the lengths of the step: the index of the cost.
+        let mut priced: BTreeMap<(u32, [Option<TokenSums>; 2]), u32> = BTreeMap::new();
+        for execution in &mut self.executions {
+            let Some(Some(cost)) = self.costs.get(execution.shape as usize) else { continue };
+            let Some(attention) = cost.varlen else { continue };
+            let step = step_of_op.get(execution.longest as usize).and_then(|step| steps.get(*step as usize));
+            let step = step.map(HostStep::info);
+            let sums = step.map_or([None; 2], |step| [step.context, step.generation]);
+            let next = self.costs.len() as u32;
+            execution.cost = *priced.entry((execution.shape, sums)).or_insert(next);
+            if execution.cost == next {
+                let cost = attention.priced(cost, step.as_ref(), is_full);
+                self.costs.push(Some(cost));
+            }
+        }
     }
 
     /// The ops that launched kernels.
@@ -123,9 +154,9 @@ impl OpWork {
         &self.executions
     }
 
-    /// The cost of the executions of a shape.
-    pub(crate) fn cost(&self, shape: u32) -> Option<&OpCost> {
-        self.costs.get(shape as usize)?.as_ref()
+    /// The cost with this index: of a shape, or of an execution.
+    pub(crate) fn cost(&self, index: u32) -> Option<&OpCost> {
+        self.costs.get(index as usize)?.as_ref()
     }
 
     /// The peak figures of the GPU; `None` if they are not known.
@@ -161,9 +192,13 @@ impl OpWork {
         for (row, duration) in kernels {
             all_ns += duration.0 as f64;
             let Some(execution) = self.owner(row) else { continue };
+            let cost = self.cost(execution.cost)?;
+            if cost.unknown.is_some() {
+                continue;
+            }
             owned_ns += duration.0 as f64;
             if execution.longest == row {
-                let work = self.work(self.cost(execution.shape)?, execution.time.0 as f64);
+                let work = self.work(cost, execution.time.0 as f64);
                 sum = Some(sum.map_or(work, |sum| sum.plus(work)));
             }
         }
@@ -234,7 +269,7 @@ impl<'a> PricedOps<'a> {
 
     /// Whether the op has floating-point operations.
     fn computes(&self, op: &ShapedOp) -> bool {
-        self.cost(op).is_some_and(|cost| cost.flop.is_some())
+        self.cost(op).is_some_and(OpCost::computes)
     }
 
     fn computes_at(&self, index: u32) -> bool {
@@ -274,7 +309,7 @@ fn execution(trace: &Trace, kernels: &[(u32, u32)]) -> Option<Execution> {
             longest = Some((*row, op.duration));
         }
     }
-    Some(Execution { shape, time, kernels: kernels.len() as u32, longest: longest?.0 })
+    Some(Execution { shape, cost: shape, time, kernels: kernels.len() as u32, longest: longest?.0 })
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ impl Roofs {
             return Self::default();
         }
         let (preset, vendor) = (preset(view), Deployment::new(view).vendor);
-        let ops = OpWork::of(&view.context, preset);
+        let ops = OpWork::of(&view.context, preset, false);
         let works = works(view, rows, &ops);
         let has_shapes = !ops.executions().is_empty();
         let roof = |(row, work): (&KernelRow, &Option<Work>)| {

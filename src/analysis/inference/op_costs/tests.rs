@@ -1,8 +1,10 @@
 use super::*;
+use crate::analysis::inference::model_config::ModelConfig;
+use crate::analysis::inference::served_model::ServedModel;
 use crate::analysis::section::Record;
 use crate::analysis::testing::{read_json, torch};
-use crate::trace::Element;
 use crate::trace::testing::TestTrace;
+use crate::trace::{Argument, Element, OpShape};
 
 /// Traces of the shared oracles whose ops have shapes.
 const TRACES: [&str; 8] = [
@@ -162,4 +164,76 @@ fn without_shapes_the_section_says_how_to_record_them() {
     replay.shaped_op("aten::mm", &operands, 0..10).call("cudaGraphLaunch", 1..2).launches("gemm", 20..30);
     let missing = replay.section(op_costs).missing.unwrap();
     assert!(missing.why.contains("record an eager step"), "{missing:?}");
+}
+
+/// The op costs of a shared trace, with a config without windows.
+fn costs_with_full_attention(name: &str) -> Option<Section> {
+    let trace = torch(&format!("{name}.trace.json.gz"))?;
+    let config = r#"{"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8, "vocab_size": 8}"#;
+    let config = Some(ModelConfig::parse("config.json", config).unwrap());
+    let model = ServedModel { config, ..ServedModel::default() };
+    Some(op_costs(&Context::new(&trace, 30).with_model(&model)))
+}
+
+/// TraceLens takes all layers for full attention, as the config here says.
+#[test]
+fn attention_over_requests_of_different_lengths_agrees_with_trace_lens() {
+    let Some(oracle) = read_json("oracles/inference/tracelens_ops.json") else { return };
+    for (name, op, shape) in [
+        ("sglang_qwen3_8b_mi300_extend", "aiter::mha_batch_prefill", "15360 queries, heads 32/8, size 128"),
+        ("vllm_mi300_piecewise_graph", "vllm::unified_attention_with_output", "8192 queries, heads 64/8, size 64"),
+    ] {
+        let Some(section) = costs_with_full_attention(name) else { return };
+        let expected = oracle[name].as_array().unwrap().iter().find(|row| row["op"] == op).unwrap();
+        let row = section.rows.iter().find(|row| row.text("op") == op).unwrap();
+        assert_eq!((row.text("shape"), row.amount("count")), (shape, expected["count"].as_f64().unwrap()));
+        let gflop = expected["gflop"].as_f64().unwrap();
+        assert!((row.amount("gflop") - gflop).abs() <= 1e-4, "{row:?}");
+        let mb = expected["mib"].as_f64().unwrap() * 1.048_576;
+        assert!((row.amount("mb") - mb).abs() <= 1e-3, "{row:?}");
+        assert!(row.text("basis").contains("lengths of the requests"), "{row:?}");
+    }
+}
+
+#[test]
+fn an_op_whose_cost_is_not_known_has_a_row_with_the_reason() {
+    for (name, op, why) in [
+        ("vllm_mi300_piecewise_graph", "vllm::unified_attention_with_output", "without --config"),
+        ("vllm_b200_eager_prefill", "vllm::moe_forward", "the weights of the experts are no arguments"),
+    ] {
+        let Some(trace) = torch(&format!("{name}.trace.json.gz")) else { return };
+        let section = op_costs(&Context::new(&trace, 30));
+        let row = section.rows.iter().find(|row| row.text("op") == op).unwrap_or_else(|| panic!("{name}"));
+        let unknown = ["gflop", "mb", "tflops", "tb_per_s", "of_peak_pct", "bound_by"];
+        assert!(unknown.iter().all(|column| row.get(column) == Some(&Value::Null)), "{row:?}");
+        assert!(row.text("basis").contains(why) && row.amount("median_us") > 0.0, "{row:?}");
+    }
+}
+
+/// Two decode steps of 4 requests on contexts of 100 and 300 tokens in all: 2 heads of 8 values, one KV head.
+#[test]
+fn attention_in_steps_of_different_lengths_is_one_row_with_the_mean() {
+    let mut trace = TestTrace::new();
+    trace.in_us().named_device(0, "NVIDIA H100 80GB HBM3");
+    for (keys, at) in [(100, 0), (300, 1_000)] {
+        let step = format!("step[DECODE bs=4 g_sq=4 g_sqsq=4 g_sqsk={keys} g_sk={keys}]");
+        let tensor = |lengths: &[u64]| Argument {
+            lengths: lengths.to_vec(),
+            elements: lengths.iter().product(),
+            element: Element::Bf16,
+            value: String::new(),
+        };
+        let mut arguments = vec![tensor(&[4, 2, 8]), tensor(&[64, 1, 8]), tensor(&[64, 1, 8])];
+        let value = |text: &str| Argument { value: text.to_owned(), ..Argument::default() };
+        arguments.extend((3..24).map(|_| Argument::default()));
+        arguments.extend([value("False"), value("-1"), value("-1"), value("0")]);
+        let op = OpShape { op: "sgl_kernel::fwd".to_owned(), arguments };
+        trace.range(&step, at..at + 50).op_with_arguments(op, at + 5..at + 40).launch(at + 6..at + 7);
+        trace.launches("flash_fwd", at + 100..at + 110);
+    }
+    let section = trace.section(op_costs);
+    let [row] = &section.rows[..] else { panic!("{section:?}") };
+    // 4 x 2 x 8 operations a pair; 200 keys and 4 queries and results of 2 heads, of 8 values and two bytes.
+    assert_eq!((row.text("shape"), row.amount("count")), ("4 queries, heads 2/1, size 8", 2.0));
+    assert_eq!((row.amount("gflop"), row.amount("mb")), (200.0 * 64.0 / 1e9, 2.0 * 16.0 * (200.0 + 8.0) / 1e6));
 }

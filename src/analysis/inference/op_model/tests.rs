@@ -182,3 +182,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn grouped_products_read_one_to_all_matrices_of_their_experts() {
+    // 6 rows, 4 x 2 weights of each of 3 experts: 96 operations, 48 + 24 bytes of rows, 16 bytes of each matrix.
+    let grouped = cost(&op("aten::_grouped_mm", &[(&[6, 4], Bf16), (&[3, 4, 2], Bf16), (&[3], Other)])).unwrap();
+    assert_eq!((grouped.shape.as_str(), grouped.flop), ("6 x 2 x 4, 3 experts", Some(96.0)));
+    assert_eq!((grouped.bytes, grouped.most_bytes), (Some(72.0 + 16.0), Some(72.0 + 48.0)));
+    assert_eq!(cost(&op("aten::_grouped_mm", &[(&[6, 4], Bf16), (&[3, 5, 2], Bf16)])), None, "lengths that do not fit");
+}
+
+#[test]
+fn the_weights_of_a_product_are_its_second_matrix() {
+    let weights = |op: &OpShape| cost(op).unwrap().weight_bytes;
+    assert_eq!(weights(&op("aten::mm", &[(&[8, 4], Bf16), (&[4, 2], Bf16)])), Some(16.0));
+    assert_eq!(weights(&op("aten::linear", &[(&[8, 4], Fp8), (&[2, 4], Fp8)])), Some(8.0));
+    assert_eq!(weights(&op("aten::bmm", &[(&[3, 8, 4], Bf16), (&[3, 4, 2], Bf16)])), None, "both are activations");
+}

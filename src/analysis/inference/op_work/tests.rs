@@ -10,7 +10,7 @@ const BROKEN: [(&[u64], Element); 2] = [(&[8, 4], Element::Bf16), (&[5, 2], Elem
 
 fn work_of(trace: &Trace) -> OpWork {
     let h100 = presets().iter().find(|preset| preset.id == "h100-sxm5");
-    OpWork::of(&ClassifiedTrace::new(trace), h100)
+    OpWork::of(&ClassifiedTrace::new(trace), h100, false)
 }
 
 /// The shape of the op that owns each GPU op, or `-`.

@@ -7,7 +7,7 @@ use crate::rules::needle::{Haystack, Needle};
 
 /// Sums over the requests of one group. N is the number of query tokens of a request, M the number of tokens that they
 /// attend to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct TokenSums {
     /// Sum of N.
     pub sq: u64,
