@@ -13,7 +13,8 @@
 //! - `op_model`: operations and bytes of a framework op; `varlen_attention`: attention whose cost depends on the step;
 //!   `op_work`: the kernels of each op; [`op_costs`]: their section.
 //! - [`model_config`]: the dimensions and weights of a model from its config.json.
-//! - [`floor`]: the least time of a step on its hardware; `step_floor`: its section; `division`: how GPUs share the model.
+//! - [`floor`]: the least time of a step on its hardware; `step_floor`: its section; `division`: how GPUs share the model;
+//!   `traced_weights`: the weights by the shapes of products.
 //! - `role_demand`: operations and bytes of one part of a layer from the dimensions of the model; `role_rates`: its rates.
 //! - `step_time_fit`: how the time of decode steps grows with batch and context.
 //! - `model_words`: the words of roles in sentences and charts.
@@ -47,6 +48,7 @@ mod stage_by_kernels;
 pub(crate) mod stage_layers;
 pub mod step_floor;
 pub(crate) mod step_time_fit;
+mod traced_weights;
 mod unfused_attention;
 pub mod unsuited_kernels;
 mod usual_order;

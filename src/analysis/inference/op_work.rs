@@ -204,6 +204,23 @@ impl OpWork {
         }
         sum.filter(|_| owned_ns >= MIN_OWNED * all_ns)
     }
+
+    /// The bytes of the weights that the ops of these kernels read, and the least time for their operations at the peak of the GPU if
+    /// that is known. `None` if a kernel belongs to no op with weights.
+    pub(crate) fn weights_of(&self, kernels: &mut dyn Iterator<Item = u32>) -> Option<(f64, Option<f64>)> {
+        let (mut bytes, mut arithmetic_ns) = (0.0, Some(0.0));
+        for row in kernels {
+            let execution = self.owner(row)?;
+            let cost = self.cost(execution.cost)?;
+            let weights = cost.weight_bytes?;
+            if execution.longest == row {
+                bytes += weights;
+                let time_ns = self.work(cost, 0.0).arithmetic_ns;
+                arithmetic_ns = arithmetic_ns.zip(time_ns).map(|(sum, time_ns)| sum + time_ns);
+            }
+        }
+        Some((bytes, arithmetic_ns))
+    }
 }
 
 /// The minimum part of the time of kernels that must belong to ops with known cost.

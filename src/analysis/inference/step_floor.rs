@@ -1,6 +1,6 @@
 //! The floor of the steps of each stage: the least time that the GPU needs for the step with the median busy time, next to
-//! that time. From the measured steps, the model (config.json or the size of its weights) and the peaks of the GPU; no pass
-//! over the ops.
+//! that time. From the measured steps, the model (config.json, the size of its weights, or the shapes of its products) and the
+//! peaks of the GPU; no pass over the ops.
 //!
 //! If a step was faster than its floor, an assumption is wrong. Then the row says which could be, and has no floor.
 
@@ -8,6 +8,8 @@ use super::division::Division;
 use super::floor::{Demand, Load, Roof};
 use super::quantization::{Compute, HALF_BITS};
 use super::served_model::ServedModel;
+use super::stage_layers::StageLayers;
+use super::traced_weights::TracedWeights;
 use crate::analysis::context::Context;
 use crate::analysis::dashboard::{Preset, preset_of_devices};
 use crate::analysis::section::{Section, Value};
@@ -34,7 +36,8 @@ const COLUMNS: [&str; 13] = [
     "confidence",
 ];
 const NO_MODEL: &str = "The floor of a step needs the model: its config.json (--config, or opened on the page together with the \
-     trace), or the weights that one GPU reads in a step (--weights-gb).";
+     trace), or the weights that one GPU reads in a step (--weights-gb). The shapes of the products do not give them, because not all \
+     products of a layer have shapes.";
 /// The stages whose work follows from the model. Draft steps run another model.
 const STAGES: [Stage; 4] = [Stage::Prefill, Stage::Decode, Stage::Mixed, Stage::Verify];
 
@@ -43,15 +46,18 @@ pub(crate) fn step_floor(context: &Context) -> Section {
     if context.measured_steps().steps.is_empty() {
         return missing(context, TITLE, &COLUMNS);
     }
-    let Some(model) = context.model.filter(|model| model.config.is_some() || model.weights_gb.is_some()) else {
+    let nothing = ServedModel::default();
+    let model = context.model.unwrap_or(&nothing);
+    let traced = traced_weights(context);
+    if model.config.is_none() && model.weights_gb.is_none() && traced.is_empty() {
         return Section::missing(TITLE, &COLUMNS, NO_MODEL, "");
-    };
+    }
     let Some(preset) = preset_of_devices(context.trace.devices.iter()) else {
         let why =
             "The memory bandwidth is not known, because the trace names no known GPU, several kinds, or a part of one.";
         return Section::missing(TITLE, &COLUMNS, why, "");
     };
-    let source = "the measured steps, the model, and the data sheet of the GPU";
+    let source = "the measured steps, the model or the shapes of its products, and the data sheet of the GPU";
     let mut section = Section::new(TITLE, source, &COLUMNS)
         .limit(
             "The row is about the step with the median busy time. The floor is the larger of two times: to read the weights and \
@@ -63,13 +69,14 @@ pub(crate) fn step_floor(context: &Context) -> Section {
              experts, the floor reads the experts of one token; the uniform one those of uniform independent routing. Real \
              routing is between the two.",
         )
-        .limit("Steps of a draft model, without requests, or of unknown stage have no row.");
+        .limit("Steps of a draft model, without requests, or of unknown stage have a row only if all products of their layers have shapes.")
+        .limit("Weights inferred from shapes are a lower bound: those of the products of all layers and of the LM head, without experts beyond those of one token. The KV cache is then not counted.");
     if let Some(config) = &model.config {
         section.figure("weights_in_all", config.weights().total());
         section.figure("kv_gb_per_1000_tokens", config.kv_gb_per_1000_tokens(model.parallel.unwrap_or_default()));
     }
-    let stages = Stages::of(context, model, preset);
-    for stage in STAGES {
+    let stages = Stages::of(context, model, preset, traced);
+    for stage in Stage::ALL {
         if let Some(row) = stages.row(stage, &context.measured_steps().steps) {
             section.row(row);
         }
@@ -87,6 +94,14 @@ struct Stages<'a> {
     preset: &'a Preset,
     roof: Roof,
     division: Division,
+    /// By stage, if all products of its layers have shapes.
+    traced: Vec<(Stage, TracedWeights)>,
+}
+
+/// The weights of the layers of each stage whose products have shapes.
+fn traced_weights(context: &Context) -> Vec<(Stage, TracedWeights)> {
+    let of_stage = |stage: &StageLayers| Some((stage.stage, TracedWeights::of(context.op_work(), stage)?));
+    context.layers().iter().filter_map(of_stage).collect()
 }
 
 /// The work of one step, and the least times for it.
@@ -98,6 +113,8 @@ struct StepFloor {
     read_ms: Option<f64>,
     uniform_read_ms: Option<f64>,
     compute_ms: Option<f64>,
+    /// The source of the weights, if neither the config nor the user gives them.
+    traced: Option<TracedWeights>,
 }
 
 impl StepFloor {
@@ -116,9 +133,9 @@ fn larger(read_ms: Option<f64>, compute_ms: Option<f64>) -> Option<f64> {
 }
 
 impl<'a> Stages<'a> {
-    fn of(context: &Context, model: &'a ServedModel, preset: &'a Preset) -> Self {
+    fn of(context: &Context, model: &'a ServedModel, preset: &'a Preset, traced: Vec<(Stage, TracedWeights)>) -> Self {
         let compute = model.config.as_ref().map_or(Compute::Half, |config| config.quantization.compute);
-        Self { model, preset, roof: Roof::of(preset, compute), division: Division::of(context, model) }
+        Self { model, preset, roof: Roof::of(preset, compute), division: Division::of(context, model), traced }
     }
 
     /// The values of a stage; `None` without steps.
@@ -130,15 +147,21 @@ impl<'a> Stages<'a> {
         let median = counted.get(counted.len().checked_sub(1)? / 2)?;
         let info = &median.step.info;
         let measured_ms = median.busy.0 as f64 / 1e6;
-        let floor = self.floor(info);
+        let is_single = counted.len() == 1;
+        let floor = self.floor(info, is_single);
+        let is_modelled = STAGES.contains(&stage) || floor.traced.is_some();
+        if !is_modelled {
+            return None;
+        }
         let too_fast = counted.iter().find_map(|step| {
-            let (floor_ms, busy_ms) = (self.floor(&step.step.info).least_ms()?, step.busy.0 as f64 / 1e6);
+            let floor = self.floor(&step.step.info, is_single);
+            let (floor_ms, busy_ms) = (floor.least_ms()?, step.busy.0 as f64 / 1e6);
             (floor_ms > busy_ms).then_some((floor_ms, busy_ms))
         });
         let tokens = floor.load.tokens.filter(|tokens| *tokens > 0.0);
         let ms_per_token = tokens.map(|tokens| measured_ms / tokens);
         if let Some((floor_ms, busy_ms)) = too_fast {
-            let basis = self.contradiction(floor_ms, busy_ms);
+            let basis = self.contradiction(&floor, floor_ms, busy_ms);
             return Some(without_floor(stage, measured_ms, ms_per_token, basis));
         }
         if floor.read_ms.is_none() {
@@ -165,26 +188,47 @@ impl<'a> Stages<'a> {
         ])
     }
 
-    fn floor(&self, info: &StepInfo) -> StepFloor {
+    /// `is_single` says that the stage has one step, which then has the products with shapes.
+    fn floor(&self, info: &StepInfo, is_single: bool) -> StepFloor {
         let load = Load::of(info);
-        let given = self.model.weights_gb.map(|gb| gb * 1e9);
-        let known = self.model.config.as_ref().filter(|_| self.division.words.is_some());
+        let is_modelled = STAGES.contains(&info.stage);
+        let given = self.model.weights_gb.filter(|_| is_modelled).map(|gb| gb * 1e9);
+        let known = self.model.config.as_ref().filter(|_| is_modelled && self.division.words.is_some());
         let demand = known.map(|config| Demand::of(config, load, self.division.parallel)).unwrap_or_default();
         let read_ms = |weights: Option<f64>| Some(self.roof.read_ms(weights? + demand.kv.unwrap_or(0.0)));
+        let of_model = given.or(demand.least_weights);
+        if let (None, Some((_, traced))) = (of_model, self.traced.iter().find(|(stage, _)| *stage == info.stage)) {
+            return StepFloor {
+                load,
+                weights_bytes: Some(traced.bytes()),
+                read_ms: Some(self.roof.read_ms(traced.bytes())),
+                compute_ms: traced.arithmetic_ms.filter(|_| is_single),
+                traced: Some(*traced),
+                ..StepFloor::default()
+            };
+        }
         let kv_bits = known.map_or(HALF_BITS, |config| config.quantization.kv_bits);
         StepFloor {
             load,
-            weights_bytes: given.or(demand.least_weights),
+            weights_bytes: of_model,
             kv_bytes: demand.kv,
-            read_ms: read_ms(given.or(demand.least_weights)),
+            read_ms: read_ms(of_model),
             uniform_read_ms: read_ms(given.or(demand.uniform_weights)),
             compute_ms: self.roof.compute_ms(&demand, kv_bits),
+            traced: None,
         }
     }
 
     /// The words for a floor above the measured time.
-    fn contradiction(&self, floor_ms: f64, busy_ms: f64) -> String {
+    fn contradiction(&self, floor: &StepFloor, floor_ms: f64, busy_ms: f64) -> String {
         let title = &self.preset.title;
+        if let Some(traced) = &floor.traced {
+            let words = traced.words();
+            return format!(
+                "no floor: a step took {busy_ms:.3} ms but would need {floor_ms:.3} ms, so one of these is wrong: {words}, the GPU \
+                 ({title})"
+            );
+        }
         let weights = match (&self.model.config, self.model.weights_gb) {
             (_, Some(gb)) => format!("{gb} GB of weights"),
             (Some(config), None) => format!("the model, its quantisation ({})", config.quantization.name),
@@ -211,14 +255,16 @@ impl<'a> Stages<'a> {
     /// What the floor of a step rests on.
     fn basis(&self, info: &StepInfo, floor: &StepFloor, measured_ms: f64) -> String {
         let count = |number: f64| grouped(number as u64);
-        let weights = match (&self.model.config, self.model.weights_gb) {
+        let config = self.model.config.as_ref().filter(|_| floor.traced.is_none());
+        let weights = match (config, self.model.weights_gb) {
+            _ if floor.traced.is_some() => floor.traced.map(|traced| traced.words()).unwrap_or_default(),
             (_, Some(gb)) => format!("{gb} GB of weights a GPU as given"),
             (Some(config), None) => format!("weights by config.json in {}", config.quantization.name),
             (None, None) => String::new(),
         };
-        let division = self.division.words.clone().filter(|_| self.model.weights_gb.is_none());
+        let division = self.division.words.clone().filter(|_| config.is_some() && self.model.weights_gb.is_none());
         let tokens = floor.load.tokens.map(|tokens| format!("{} tokens", count(tokens)));
-        let context = match (&self.model.config, floor.load.context) {
+        let context = match (config, floor.load.context) {
             (None, _) => Some("weights alone".to_owned()),
             (Some(_), None) => Some("KV cache not counted, because the length of the context is not known".to_owned()),
             (Some(_), Some(context)) => Some(format!("context of {} tokens", count(context))),
@@ -239,7 +285,10 @@ impl<'a> Stages<'a> {
     /// Proven if no input is assumed.
     fn confidence(&self, form: Form, floor: &StepFloor) -> &'static str {
         let [_, steps] = evidence(form);
-        let is_whole = self.model.weights_gb.is_none() && floor.load.tokens.is_some() && floor.kv_bytes.is_some();
+        let is_whole = self.model.weights_gb.is_none()
+            && floor.traced.is_none()
+            && floor.load.tokens.is_some()
+            && floor.kv_bytes.is_some();
         if is_whole && self.division.is_certain && !self.preset.is_about { steps } else { "inferred" }
     }
 }
@@ -359,5 +408,45 @@ mod tests {
         assert!(why(&unnamed, weights()).contains("bandwidth is not known"));
         assert!(why(&self::decode("step[IDLE bs=0]", 9), weights()).contains("What the steps compute is not known"));
         assert!(why(&TestTrace::new().kernel("k", 0..1).finish(), weights()).contains("no"));
+    }
+
+    /// 36 layers of 4,096 x 6,144 + 4,096^2 + 4,096 x 24,576 + 12,288 x 4,096 weights and an LM head of 4,096 x 151,936, of 15,360
+    /// and 15 tokens: 15.136 GB and 213,392.6 GFLOP at 1,307 TFLOP/s.
+    #[test]
+    fn shapes_of_all_products_give_the_floor_of_the_weights_without_a_config() {
+        let Some(trace) = torch("sglang_qwen3_8b_mi300_extend.trace.json.gz") else { return };
+        let section = section(&trace, ServedModel::default());
+        let [row] = &section.rows[..] else { panic!("{section:?}") };
+        assert_eq!((row.text("stage"), row.text("confidence")), ("extend/prefill", "inferred"));
+        let basis = row.text("basis");
+        assert!(basis.starts_with("weights of 36 layers and the LM head inferred from shapes; batch 15"), "{basis}");
+        assert!(basis.contains("weights alone"), "{basis}");
+        assert!((row.amount("weights_gb") - 15.136_2).abs() < 1e-4, "{row:?}");
+        let floor_ms = 213_392.6 / 1_307.0;
+        assert!((row.amount("floor_ms") - floor_ms).abs() < 0.001 * floor_ms, "{row:?}");
+        assert!((row.amount("mbu_pct") - 100.0 * 15.136_2 / 5.3 / row.amount("measured_ms")).abs() < 0.001, "{row:?}");
+        assert_eq!((row.get("kv_gb"), row.get("floor_uniform_ms")), (Some(&Value::Null), Some(&Value::Null)));
+    }
+
+    /// 24 layers of 4 x 1,024^2 + 3 x 1,024 x 2,816 weights, 16 x 559 tokens, on an H100.
+    #[test]
+    fn a_step_of_unknown_stage_has_a_floor_if_its_products_have_shapes() {
+        let Some(trace) = torch("hf_qwen1.5_0.5b_h100.trace.json.gz") else { return };
+        let section = section(&trace, ServedModel::default());
+        let [row] = &section.rows[..] else { panic!("{section:?}") };
+        let weights = 24.0 * (4.0 * 1_024.0 * 1_024.0 + 3.0 * 1_024.0 * 2_816.0);
+        assert_eq!((row.text("stage"), row.amount("weights_gb")), ("all", 2.0 * weights / 1e9));
+        let floor_ms = 2.0 * weights * 8_944.0 / 989e9;
+        assert!((row.amount("floor_ms") - floor_ms).abs() < 1e-6, "{row:?}");
+        assert!(row.text("basis").starts_with("weights of 24 layers inferred from shapes"), "{row:?}");
+    }
+
+    #[test]
+    fn products_without_shapes_give_no_floor() {
+        for name in ["vllm_b200_eager_prefill", "sglang_qwen3_8b_mi300_decode", "vllm_mi300_piecewise_graph"] {
+            let Some(trace) = torch(&format!("{name}.trace.json.gz")) else { return };
+            let why = section(&trace, ServedModel::default()).missing.unwrap().why;
+            assert!(why.contains("not all products of a layer have shapes"), "{name}: {why}");
+        }
     }
 }
