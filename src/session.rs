@@ -171,25 +171,31 @@ pub struct ModelChoice {
     pub pp: Option<u64>,
     /// Groups of GPUs with requests of their own.
     pub dp: Option<u64>,
+    /// The server arguments found next to the trace. They count if none of the four numbers is given.
+    pub server: Option<UserFile>,
 }
-from_json!(strict ModelChoice { ; config, weights_gb, tp, ep, pp, dp });
+from_json!(strict ModelChoice { ; config, weights_gb, tp, ep, pp, dp, server });
 
 /// Reads what the user says about the model.
 ///
 /// # Errors
 /// The config is not that of a supported model, the size of the weights is not a positive number, or a number of GPUs is zero.
 pub fn served_model(choice: &ModelChoice) -> Result<ServedModel> {
-    let ModelChoice { config, weights_gb, tp, ep, pp, dp } = choice;
+    let ModelChoice { config, weights_gb, tp, ep, pp, dp, server } = choice;
     let numbers = [tp, ep, pp, dp];
     if numbers.iter().any(|number| **number == Some(0)) {
         return Err(Error::usage("--tp, --ep, --pp, --dp", "0 GPUs cannot share a model: give 1 or more"));
     }
     let or_one = |number: &Option<u64>| number.unwrap_or(1);
-    let parallel = Parallel { tp: or_one(tp), ep: or_one(ep), pp: or_one(pp), dp: or_one(dp) };
+    let given = Parallel { tp: or_one(tp), ep: or_one(ep), pp: or_one(pp), dp: or_one(dp) };
+    let given = numbers.iter().any(|number| number.is_some()).then_some(given);
+    // The user did not name this file, so an error in it is none of the choices.
+    let by_server = server.as_ref().filter(|_| given.is_none()).and_then(|file| Parallel::of_server_args(&file.text));
     Ok(ServedModel {
         config: config.as_ref().map(|file| ModelConfig::parse(&file.file, &file.text)).transpose()?,
         weights_gb: weights_gb.as_deref().map(positive_gb).transpose()?,
-        parallel: numbers.iter().any(|number| number.is_some()).then_some(parallel),
+        parallel: given.or(by_server),
+        is_by_server: by_server.is_some(),
     })
 }
 

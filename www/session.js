@@ -72,13 +72,15 @@ export class Session {
     return entry ? asRuleFile(entry) : null;
   }
 
-  /** The server arguments in the trace's folder, else in the nearest folder above it. @param {Entry} entry */
+  /** The server arguments in the trace's folder, else in the nearest folder above it. @param {{ file?: File }} entry */
   #serverArguments({ file }) {
+    if (!file) return null;
     const folder = (/** @type {string} */ name) => name.slice(0, name.lastIndexOf('/') + 1);
     const depth = (/** @type {Entry} */ entry) => folder(entry.file.name).length;
     const candidates = this.entries.filter((entry) => entry.kind === 'server' && file.name.startsWith(folder(entry.file.name)));
     const nearest = Math.max(...candidates.map(depth));
-    return candidates.findLast((entry) => depth(entry) === nearest)?.text ?? null;
+    const found = candidates.findLast((entry) => depth(entry) === nearest);
+    return found ? asRuleFile(found) : null;
   }
 
   /** The texts of all reports, in the order in which the files were opened. */
@@ -278,12 +280,12 @@ export class Session {
 
   /** All that the result of a reader depends on, as text. @param {Entry} entry @param {Options} options */
   #inputs(entry, options) {
-    return JSON.stringify([options, this.#serverArguments(entry)]);
+    return JSON.stringify([options, this.#serverArguments(entry)?.text]);
   }
 
   /** @param {Entry} entry @param {Reader} reader @param {Options} options */
   #report(entry, reader, options, isPartialFirst = false) {
-    return reader.request('analyze', { options, isPartialFirst, server: this.#serverArguments(entry) });
+    return reader.request('analyze', { options, isPartialFirst, server: this.#serverArguments(entry)?.text ?? null });
   }
 
   /** After a refused analysis: completes the partial results of the previous one, which are on screen.
@@ -326,8 +328,8 @@ export class Session {
     return this.entries.some(({ isPartial, status }) => isPartial && status === 'analyzing');
   }
 
-  /** The options of a file's analysis. @param {{ wall: string, window: string }} entry @returns {Options} */
-  options({ wall, window }) {
+  /** The options of a file's analysis. @param {{ wall: string, window: string, file?: File }} entry @returns {Options} */
+  options({ wall, window, file }) {
     const { rules, attribution, devices } = this.#store.view;
     const cut = rules.indexOf('/');
     return {
@@ -339,7 +341,7 @@ export class Session {
       window: window || null,
       rules: this.ruleFiles,
       phase_map: this.#phaseMap,
-      model_config: { config: this.#modelConfig },
+      model_config: { config: this.#modelConfig, server: this.#serverArguments({ file }) },
     };
   }
 

@@ -112,7 +112,7 @@ export interface Options {
   window: string | null;
   rules: RuleFile[];
   phase_map: RuleFile | null;
-  model_config: { config: RuleFile | null };
+  model_config: { config: RuleFile | null; server: RuleFile | null };
 }
 
 /** The overview strips; `chart` is null if the caller has the strips of this `turn`. */

@@ -90,7 +90,8 @@ pub(super) struct ModelArgs {
     /// The weights that one GPU reads in a step, in GB (10^9 bytes), instead of those that follow from the config.
     #[arg(long, value_name = "N")]
     weights_gb: Option<String>,
-    /// Tensor parallelism: GPUs that share each matrix of the model.
+    /// Tensor parallelism: GPUs that share each matrix of the model. Without these four flags, a server_args.json of SGLang in the
+    /// folder of the trace or its parent tells how the model is divided.
     #[arg(long, value_name = "N")]
     tp: Option<u64>,
     /// Expert parallelism: GPUs that share the experts.
@@ -109,7 +110,7 @@ impl ModelArgs {
     pub(super) fn choice(&self) -> Result<ModelChoice> {
         let &Self { tp, ep, pp, dp, .. } = self;
         let config = self.config.as_ref().map(|path| files::read_text(path)).transpose()?;
-        let choice = ModelChoice { config, weights_gb: self.weights_gb.clone(), tp, ep, pp, dp };
+        let choice = ModelChoice { config, weights_gb: self.weights_gb.clone(), tp, ep, pp, dp, server: None };
         session::served_model(&choice)?;
         Ok(choice)
     }
@@ -197,7 +198,11 @@ pub(super) fn report(files: &[PathBuf], nsys_cmd: &str, args: &ChoiceArgs) -> Re
         let wall_seconds = self::seconds(args, index);
         let path = &nsys::exported(path, nsys_cmd)?;
         match files::open(path)? {
-            Opened::Trace(trace) => runs.push(session::run(&trace, &Choices { wall_seconds, ..choices.clone() })?),
+            Opened::Trace(trace) => {
+                let server = files::server_args_next_to(path);
+                let model_config = ModelChoice { server, ..choices.model_config.clone() };
+                runs.push(session::run(&trace, &Choices { wall_seconds, model_config, ..choices.clone() })?);
+            }
             Opened::Report(report) => {
                 if choices != Choices::default() || wall_seconds.is_some() {
                     let label = files::label(path);

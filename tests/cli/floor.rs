@@ -121,6 +121,29 @@ fn one_of_several_ranks_has_no_floor_until_the_division_is_given() {
     assert!(text.contains("missing") && text.contains("--config") && text.contains("--weights-gb"), "{text}");
 }
 
+/// SGLang writes its arguments next to the traces. The flags win over them.
+#[test]
+fn the_division_is_read_from_the_server_arguments_next_to_the_trace() {
+    let folder = folder("floor_server_args", 8);
+    write(&folder, "server_args.json", &json!({"model_path": "small", "tp_size": 8}));
+    let found = row(&folder, &["--config", "config.json"]);
+    assert_close(&found, "weights_gb", (LAYER_BYTES + LM_HEAD_BYTES) / 8e9);
+    assert!(found["basis"].as_str().unwrap().contains("TP 8, EP 1, PP 1 by server_args.json"), "{found}");
+    let given = row(&folder, &["--config", "config.json", "--tp", "2"]);
+    assert_close(&given, "weights_gb", (LAYER_BYTES + LM_HEAD_BYTES) / 2e9);
+    assert!(!given["basis"].as_str().unwrap().contains("server_args"), "{given}");
+    // Below the folder of the arguments, as with a folder for each stage.
+    std::fs::create_dir_all(folder.join("decode")).unwrap();
+    std::fs::copy(folder.join("decode.json"), folder.join("decode/decode.json")).unwrap();
+    let run = json_runs(&folder, &["decode/decode.json", "--config", "config.json"]).remove(0);
+    assert_eq!(run["sections"]["step_floor"]["rows"][0]["weights_gb"], found["weights_gb"]);
+    for text in ["not JSON", r#"{"tp_size": 8, "enable_dp_attention": true}"#] {
+        std::fs::write(folder.join("server_args.json"), text).unwrap();
+        let unknown = row(&folder, &["--config", "config.json"]);
+        assert!(unknown["basis"].as_str().unwrap().contains("give --tp"), "{unknown}");
+    }
+}
+
 #[test]
 fn a_wrong_model_is_refused_in_one_sentence() {
     let folder = folder("floor_refused", 1);

@@ -1,4 +1,4 @@
-//! How the traced model is divided over GPUs: as the user says, or one GPU if the trace shows no other. In constant time.
+//! How the traced model is divided over GPUs: as the user or the arguments of the server say, or one GPU if the trace shows no other. In constant time.
 
 use super::floor::Parallel;
 use super::served_model::ServedModel;
@@ -25,6 +25,7 @@ impl Division {
             ranks.is_some_and(|ranks| ranks > 1) || trace.devices.len() > 1 || context.collectives().is_some();
         let Parallel { tp, ep, pp, dp } = model.parallel.unwrap_or_default();
         let words = match (model.parallel, ranks) {
+            (Some(_), _) if model.is_by_server => Some(format!("TP {tp}, EP {ep}, PP {pp} by server_args.json")),
             (Some(_), _) => Some(format!("TP {tp}, EP {ep}, PP {pp}, DP {dp}")),
             (None, _) if has_many => None,
             (None, Some(_)) => Some("one rank".to_owned()),

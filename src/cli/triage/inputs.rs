@@ -120,11 +120,9 @@ impl Source {
 
     /// The server arguments from the selected entry, else from `server_args.json` in the folder or its parent.
     fn server_args(&self, chosen: Option<usize>) -> ServerArgs {
-        const NAME: &str = "server_args.json";
-        let same_folder = if self.is_file { self.root.with_file_name(NAME) } else { self.root.join(NAME) };
-        let parent = same_folder.with_file_name("..").join(NAME);
-        let selected = chosen.map(|entry| self.path(entry));
-        let Some(path) = selected.into_iter().chain([same_folder, parent]).find(|path| path.is_file()) else {
+        let folder = if self.is_file { self.root.parent().unwrap_or(Path::new("")) } else { &self.root };
+        let selected = chosen.map(|entry| self.path(entry)).filter(|path| path.is_file());
+        let Some(path) = selected.or_else(|| files::server_args_of(folder)) else {
             return ServerArgs::default();
         };
         // The person did not name this file, so an error in it is only a warning.
