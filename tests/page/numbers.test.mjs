@@ -125,6 +125,12 @@ test('a dropped config of a model applies to every trace, like on the command li
   assert.equal(row.weights_gb, (10 * (4 * 1024 * 1024 + 3 * 1024 * 4096) + 10000 * 1024) * 2 / 1e9);
   const native = await h.commandLine(['report', 'decode.json', '--config', 'config.json', '--format', 'json'], [trace, config]);
   assert.equal(body.toString(), native.stdout.toString());
+  const servers = { name: 'server_args.json', body: Buffer.from('{"model_path": "m", "tp_size": 2}') };
+  await h.drop(page, servers);
+  await page.locator('.chip.rules', { hasText: 'server_args.json' }).waitFor();
+  await h.settled(page);
+  const { body: divided } = await h.exported(page, 'json');
+  assert.equal(JSON.parse(divided).runs[0].sections.step_floor.rows[0].weights_gb, row.weights_gb / 2);
   assert.deepEqual(faults, []);
   await close();
 });
