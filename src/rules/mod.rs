@@ -15,6 +15,7 @@ pub mod category_words;
 mod editing;
 pub mod engines;
 mod file;
+pub(crate) mod inference;
 mod matcher;
 pub mod names;
 pub mod needle;

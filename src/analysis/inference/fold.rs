@@ -4,17 +4,13 @@
 //! Attention kernels mark the layers; several without a matrix product between them count once. A layer ends after the last
 //! matrix product of its MLP, before the next normalization, so it begins with its input norm, also where that norm is
 //! fused with the addition of the residual. Layers are of one kind if they have the same attention and expert kernels, and
-//! at least three quarters of all names in common.
+//! most of all names in common (`patterns/inference.json`).
 
 use super::kernel_roles::{NameRole, NameRoles};
 use crate::analysis::measure::mode::mode;
+use crate::rules::inference::thresholds;
 use crate::trace::NameId;
 use std::ops::Range;
-
-/// A model has at most this many kinds of layers. More mean that the pass is not a repetition of layers.
-pub(crate) const MAX_KINDS: usize = 3;
-/// Two layers of one kind have at least this share of their names in common (multiset Jaccard index).
-const MIN_SIMILARITY: f64 = 0.75;
 
 /// The layers of one pass, as ranges of its ops on the main stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +30,8 @@ pub(crate) fn fold(names: &[NameId], roles: &NameRoles) -> Option<Folded> {
     let next_anchor = |index: usize| anchors.get(index + 1).map_or(roles.len(), |next| next.start);
     let ends: Vec<Option<usize>> =
         anchors.iter().enumerate().map(|(index, anchor)| layer_end(&roles, anchor.end, next_anchor(index))).collect();
-    if ends.iter().flatten().count() * 2 < ends.len() {
+    let min_cut = thresholds().layers.min_cut_layers_share.value;
+    if (ends.iter().flatten().count() as f64) < min_cut * ends.len() as f64 {
         return None;
     }
     let lead = usual_lead(&anchors, &ends);
@@ -88,8 +85,6 @@ fn usual_lead(anchors: &[Range<usize>], ends: &[Option<usize>]) -> usize {
     mode(leads.collect()).unwrap_or_default() as usize
 }
 
-/// Two kinds of layers that differ by at most this number of ops may be one, of which the profiler lost records.
-const MAX_LOST: usize = 4;
 /// The number of kinds that are told apart. Lost records make layers of kinds that the model does not have.
 const MAX_SEEN: usize = 16;
 
@@ -113,7 +108,8 @@ impl Kinds {
         let is_mark = |name: &&NameId| roles.get(**name).is_attention() || roles.get(**name) == NameRole::Experts;
         let names = sorted(layer.iter());
         let marks = sorted(layer.iter().filter(is_mark));
-        let is_same = |kind: &KindKey| kind.marks == marks && similarity(&kind.names, &names) >= MIN_SIMILARITY;
+        let min_similarity = thresholds().layers.min_common_names_share.value;
+        let is_same = |kind: &KindKey| kind.marks == marks && similarity(&kind.names, &names) >= min_similarity;
         if let Some(index) = self.kinds.iter().position(is_same) {
             return Some(index);
         }
@@ -127,10 +123,11 @@ impl Kinds {
     /// Whether a layer of this kind is two layers of other kinds: the record of the attention between them is lost.
     pub(super) fn is_joined(&self, kind: usize, others: &[usize]) -> bool {
         let names = |kind: usize| self.kinds.get(kind).map_or(&[][..], |kind| &kind.names);
+        let min_similarity = thresholds().layers.min_common_names_share.value;
         let is_sum = |first: usize, second: usize| {
             let mut both = [names(first), names(second)].concat();
             both.sort_unstable();
-            similarity(names(kind), &both) >= MIN_SIMILARITY
+            similarity(names(kind), &both) >= min_similarity
         };
         others.iter().any(|first| others.iter().any(|second| is_sum(*first, *second)))
     }
@@ -139,7 +136,7 @@ impl Kinds {
     pub(super) fn is_near(&self, a: usize, b: usize) -> bool {
         let names = |kind: usize| self.kinds.get(kind).map_or(&[][..], |kind| &kind.names);
         let (a, b) = (names(a), names(b));
-        a.len() + b.len() - 2 * common(a, b) <= MAX_LOST
+        a.len() + b.len() - 2 * common(a, b) <= thresholds().layers.max_lost_ops.value
     }
 }
 
@@ -173,11 +170,10 @@ fn common(a: &[i64], b: &[i64]) -> usize {
     common
 }
 
-/// Writes a sequence of kinds as run lengths: `A48`, `A3M58`, and `(AB)12` if a block of at most eight layers repeats.
+/// Writes a sequence of kinds as run lengths: `A48`, `A3M58`, and `(AB)12` if a block of a few layers repeats.
 pub(crate) fn pattern(kinds: &[usize]) -> String {
-    const MAX_BLOCK: usize = 8;
     let repeats = |size: &usize| kinds.len() > *size && kinds.len().is_multiple_of(*size) && is_periodic(kinds, *size);
-    match (1..=MAX_BLOCK).find(repeats) {
+    match (1..=thresholds().layers.max_block_layers.value).find(repeats) {
         Some(1) | None => run_lengths(kinds),
         Some(size) => {
             format!("({}){}", run_lengths(kinds.get(..size).unwrap_or_default()), kinds.len() / size)

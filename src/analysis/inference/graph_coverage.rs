@@ -10,6 +10,7 @@ use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::stages::Stage;
 use crate::json::{self, embedded, from_json};
+use crate::rules::inference::thresholds;
 use crate::rules::signals::CallKind;
 use crate::trace::{GpuOp, Ns};
 use std::sync::LazyLock;
@@ -128,7 +129,8 @@ impl StageCoverage {
         if let Some((padded, unpadded)) = pass.step.batch_size.zip(pass.step.unpadded_batch) {
             self.padded = (self.padded.0.saturating_add(padded), self.padded.1.saturating_add(unpadded));
         }
-        self.full_steps += u64::from(of_launches.iter().any(|count| *count as u64 * 2 > ops));
+        let min_full = thresholds().work.min_full_graph_share.value;
+        self.full_steps += u64::from(of_launches.iter().any(|count| *count as f64 > min_full * ops as f64));
         if of_launches.is_empty() {
             self.eager_steps += 1;
             self.eager_batch_sizes.extend(pass.step.batch_size.map(|size| size as i64));

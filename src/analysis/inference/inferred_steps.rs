@@ -2,8 +2,8 @@
 //!
 //! Between two attention kernels of one step lies always the same: the rest of a layer and the start of the next. Between the
 //! last attention of a step and the first of the next step lie the LM head, sampling, a copy of the tokens to the host, and an
-//! embedding. Each of these is a sign. A step ends where two independent signs agree, and only if at least 80 % of the steps
-//! found so have the same number of layers. Otherwise nothing is found.
+//! embedding. Each of these is a sign. A step ends where two independent signs agree, and only if most of the steps
+//! found so (`patterns/inference.json`) have the same number of layers. Otherwise nothing is found.
 
 use super::fold::{anchors, layer_end};
 use super::kernel_roles::{NameRole, NameRoles};
@@ -11,17 +11,9 @@ use super::stage_by_kernels::AttentionStages;
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::measure::mode::mode;
 use crate::analysis::structure::stages::Stage;
+use crate::rules::inference::thresholds;
 use crate::trace::{GpuOp, NameId, OpKind, Trace};
 use std::ops::Range;
-
-/// The minimum number of layers of a step. A model of fewer layers could be a part of another model.
-const MIN_LAYERS: usize = 4;
-/// The minimum share of steps with the usual number of layers.
-const MIN_EQUAL: f64 = 0.8;
-/// The number of independent signs that must agree.
-const MIN_SIGNS: usize = 2;
-/// Ops after sampling among which the copy of the tokens to the host is searched.
-const MAX_OPS_TO_COPY: usize = 4;
 
 /// One step that was found, as a range of the ops of its device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,9 +107,11 @@ impl Lane<'_> {
             anchors.windows(2).filter_map(|pair| Some(*pair.first()?..*pair.last()?)).collect();
         let signs: Vec<Signs> = gaps.iter().map(|gap| self.signs(gap)).collect();
         let usual_products = mode(signs.iter().map(|signs| signs.products).collect()).unwrap_or_default();
-        // What happens in every second gap or more often happens in each layer.
+        let limits = &thresholds().steps_by_kernels;
+        // What happens in more of the gaps happens in each layer.
+        let max_gaps = limits.max_sign_gaps_share.value * signs.len() as f64;
         let is_rare =
-            |sign: &dyn Fn(&Signs) -> bool| signs.iter().filter(|signs| sign(signs)).count() * 2 < signs.len();
+            |sign: &dyn Fn(&Signs) -> bool| (signs.iter().filter(|signs| sign(signs)).count() as f64) < max_gaps;
         let (sampling, copy) = (is_rare(&|signs| signs.sampling), is_rare(&|signs| signs.copy));
         let embedding = is_rare(&|signs| signs.embedding);
         let is_boundary = |signs: &Signs| {
@@ -127,7 +121,7 @@ impl Lane<'_> {
                 embedding && signs.embedding,
                 signs.products > usual_products,
             ];
-            found.iter().filter(|found| **found).count() >= MIN_SIGNS
+            found.iter().filter(|found| **found).count() >= limits.min_signs.value
         };
         let ends = gaps.iter().zip(&signs).filter(|(_, signs)| is_boundary(signs));
         ends.map(|(gap, signs)| self.boundary(gap, signs.products > usual_products)).collect()
@@ -163,7 +157,8 @@ impl Lane<'_> {
             .or_else(|| self.lm_head(gap).filter(|_| has_more_products))
             .or_else(|| last(gap.start..embedding, &is_head))
             .map_or(gap.start, |index| index + 1);
-        let copy = (end..gap.end.min(end + MAX_OPS_TO_COPY)).find(|index| self.is_copy_to_host(*index));
+        let max_ops = thresholds().steps_by_kernels.max_ops_to_copy.value;
+        let copy = (end..gap.end.min(end + max_ops)).find(|index| self.is_copy_to_host(*index));
         copy.map_or(end, |copy| copy + 1)
     }
 
@@ -179,11 +174,12 @@ impl Lane<'_> {
 /// The number of layers that most steps have; `None` if too few have it or if it is too small.
 fn usual_layers(steps: &[(Range<usize>, usize)]) -> Option<usize> {
     let usual = mode(steps.iter().map(|step| step.1 as i64).collect())? as usize;
-    if usual < MIN_LAYERS {
+    let limits = &thresholds().steps_by_kernels;
+    if usual < limits.min_layers.value {
         return None;
     }
     let equal = steps.iter().filter(|step| step.1 == usual).count();
-    (equal as f64 >= MIN_EQUAL * steps.len() as f64).then_some(usual)
+    (equal as f64 >= limits.min_equal_steps_share.value * steps.len() as f64).then_some(usual)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::analysis::measure::percentiles::median;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::ordering;
+use crate::rules::inference::thresholds;
 
 const LAYERS_TITLE: &str = "Layers of a step";
 const LAYER_COLUMNS: [&str; 13] = [
@@ -60,7 +61,7 @@ pub(crate) fn layers(context: &Context) -> Section {
     }
     let mut section = Section::new(LAYERS_TITLE, "the repeated sequence of kernels in a step, by their names", &LAYER_COLUMNS)
         .limit("The time of a layer is the sum of the durations of its kernels on the busiest stream; the median is over all layers of a kind.")
-        .limit("Equal layers have the most frequent sequence of kernels. An outlier differs by more than 20 % from the median; the first layer has number 0.")
+        .limit(format!("Equal layers have the most frequent sequence of kernels. An outlier differs by more than {} % from the median; the first layer has number 0.", outlier_pct()))
         .limit("The total is the time of all layers of a kind in the step of median length, with the idle time before their kernels.");
     for stage in found {
         for kind in &stage.kinds {
@@ -88,7 +89,7 @@ pub(crate) fn layer_list(context: &Context) -> Section {
     }
     let mut section = Section::new(LIST_TITLE, "the layers of a step, in order of execution", &LIST_COLUMNS)
         .limit("The time of a layer is the median over the steps of the sum of the durations of its kernels on the busiest stream.")
-        .limit("An outlier differs by more than 20 % from the median of its kind. The first layer has number 0.");
+        .limit(format!("An outlier differs by more than {} % from the median of its kind. The first layer has number 0.", outlier_pct()));
     for stage in found {
         let mut layers: Vec<(&Kind, (usize, f64))> = Vec::new();
         stage.kinds.iter().for_each(|kind| layers.extend(kind.layers.iter().map(|layer| (kind, *layer))));
@@ -137,8 +138,13 @@ fn no_layers(context: &Context, title: &str, columns: &[&str]) -> Section {
         let why = "No GPU op was launched in an annotated step, and the order of the kernels shows no steps.";
         return context.missing(title, columns, why, MissingData::Ranges);
     }
-    let why = "Less than 90 % of a step consists of repeated layers with attention kernels.";
-    Section::missing(title, columns, why, "")
+    let min_folded = 100.0 * thresholds().layers.min_folded_share.value;
+    let why = format!("Less than {min_folded:.0} % of a step consists of repeated layers with attention kernels.");
+    Section::missing(title, columns, &why, "")
+}
+
+fn outlier_pct() -> f64 {
+    (100.0 * thresholds().layers.outlier_share.value).round()
 }
 
 /// The values of a row of [`layers`].

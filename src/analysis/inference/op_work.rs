@@ -10,6 +10,7 @@ use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::dashboard::Preset;
 use crate::analysis::measure::union::added_to_union;
 use crate::analysis::structure::stages::{HostStep, TokenSums, steps_by_op};
+use crate::rules::inference::thresholds;
 use crate::rules::signals::CallKind;
 use crate::trace::{Element, GpuOp, NONE, Ns, OpKind, ShapedOp, Span, Trace};
 use std::collections::BTreeMap;
@@ -202,7 +203,7 @@ impl OpWork {
                 sum = Some(sum.map_or(work, |sum| sum.plus(work)));
             }
         }
-        sum.filter(|_| owned_ns >= MIN_OWNED * all_ns)
+        sum.filter(|_| owned_ns >= thresholds().work.min_owned_time_share.value * all_ns)
     }
 
     /// The bytes of the weights that the ops of these kernels read, and the least time for their operations at the peak of the GPU if
@@ -222,9 +223,6 @@ impl OpWork {
         Some((bytes, arithmetic_ns))
     }
 }
-
-/// The minimum part of the time of kernels that must belong to ops with known cost.
-const MIN_OWNED: f64 = 0.9;
 
 /// By call: the index of the op that owns its kernels, or [`NONE`].
 fn owners_of_calls(classified: &ClassifiedTrace, costs: &[Option<OpCost>]) -> Vec<u32> {

@@ -14,12 +14,9 @@ use super::role_demand::{Demanded, ExpertRange, RoleDemand, RoleKernels, StepMod
 use super::stage_layers::{Kind, RoleTime, StageLayers};
 use crate::analysis::context::Context;
 use crate::analysis::dashboard::{Preset, preset_of_devices};
+use crate::rules::inference::thresholds;
 use crate::rules::names;
 
-/// Loads that differ by at most this fraction of their mean have the mean as their common load.
-const MAX_LOAD_SPREAD: f64 = 0.1;
-/// Bytes of which the most are at most this multiple of the least count as known.
-const MAX_KNOWN_RANGE: f64 = 1.1;
 /// Roles of products with weights.
 const PRODUCTS: [&str; 8] = ["qkv", "o_proj", "gate_up", "down", "router", "experts_up", "experts_down", "lm_head"];
 const FROM_SHAPES: &str = "traced shapes";
@@ -179,7 +176,7 @@ impl<'a> Model<'a> {
         // No more can be read in the time of the kernels.
         let readable = time_us * self.roof.memory_tb_per_s * 1e6;
         let most = if demand.is_communication { most } else { most.min(readable) };
-        let is_known = most <= MAX_KNOWN_RANGE * least;
+        let is_known = most <= thresholds().work.max_known_bytes_ratio.value * least;
         let (arithmetic_ns, _) = self.times_ns(demand);
         let is_arithmetic = arithmetic_ns >= self.roof.read_ms(most) * 1e6;
         let experts = demand.experts.map(|range| experts_words(&range, [least, most]));
@@ -232,10 +229,11 @@ fn layers(config: &ModelConfig, pp: u64, count: usize) -> Result<Vec<LayerKind>,
 
 /// The mean load of the steps, if they are about equal.
 fn common_load(loads: &[Load]) -> Result<Load, String> {
+    let max_spread = thresholds().work.max_load_spread_share.value;
     let mean = |of: fn(&Load) -> Option<f64>| {
         let values: Vec<f64> = loads.iter().filter_map(of).collect();
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-        let is_near = |value: &f64| (value - mean).abs() <= MAX_LOAD_SPREAD * mean;
+        let is_near = |value: &f64| (value - mean).abs() <= max_spread * mean;
         (!values.is_empty() && values.len() == loads.len()).then(|| values.iter().all(is_near).then_some(mean))
     };
     let differ = "the steps compute different numbers of tokens";

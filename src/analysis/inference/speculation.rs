@@ -11,6 +11,7 @@ use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::measured_steps::MeasuredStep;
 use crate::analysis::structure::stages::{Stage, representative};
 use crate::ordering::VecMap;
+use crate::rules::inference::thresholds;
 use crate::trace::{DeviceId, Ns};
 
 const TITLE: &str = "Speculative decoding";
@@ -28,8 +29,6 @@ const COLUMNS: [&str; 12] = [
     "break_even_tokens",
     "basis",
 ];
-/// A plain step is comparable if its mean batch differs by at most this factor.
-const MAX_BATCH_RATIO: f64 = 1.25;
 
 /// One row, for the rounds of all devices.
 pub(crate) fn speculation(context: &Context) -> Section {
@@ -120,8 +119,9 @@ fn values(rounds: &[Round], plain: &Plain) -> [Value; COLUMNS.len()] {
     let per_request = (!tokens.is_empty()).then(|| tokens.iter().sum::<f64>() / tokens.len() as f64);
     let drafts = rounds.iter().map(|round| round.draft_steps).sum::<u64>() as f64 / rounds.len().max(1) as f64;
     let round = of(|round| round.time);
+    let max_ratio = thresholds().speculation.max_batch_ratio.value;
     let is_comparable =
-        batch.zip(plain.batch).is_some_and(|(batch, plain)| batch.max(plain) <= MAX_BATCH_RATIO * batch.min(plain));
+        batch.zip(plain.batch).is_some_and(|(batch, plain)| batch.max(plain) <= max_ratio * batch.min(plain));
     let break_even = round.zip(plain.time_ns).filter(|_| is_comparable).map(|(round, plain)| round / plain);
     [
         rounds.len().into(),

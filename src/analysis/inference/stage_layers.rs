@@ -16,17 +16,13 @@ use crate::analysis::host::idle_cause::IdleTimes;
 use crate::analysis::measure::percentiles::{median, of_sorted};
 use crate::analysis::structure::stages::Stage;
 use crate::ordering::{self, VecMap};
+use crate::rules::inference::thresholds;
 use crate::trace::{GpuOp, NameId, Ns, Trace};
 
 /// The role of time in which no op of the step runs.
 const IDLE: &str = "idle";
 /// The number of ops of a stage that are folded, to limit time and memory.
 const MAX_FOLDED_OPS: usize = 65_536;
-/// The minimum share of a step that has to be in repeated layers. The LM head and sampling do not count, because a small
-/// model spends much time in them.
-const MIN_FOLDED: f64 = 0.9;
-/// A layer whose time differs by more than this from the median of its kind is an outlier.
-const OUTLIER: f64 = 0.2;
 
 /// The layers of all stages that fold. `idle` has the idle time of each device.
 pub(crate) fn stage_layers(trace: &Trace, passes: &Passes, roles: &NameRoles, idle: &[IdleTimes]) -> Vec<StageLayers> {
@@ -107,7 +103,7 @@ impl StageLayers {
         ordering::sort_by_key(&mut passes, |pass| pass.span);
         let median = passes.get(passes.len().saturating_sub(1) / 2)?;
         let folded = median.folded_share(source);
-        if folded < MIN_FOLDED {
+        if folded < thresholds().layers.min_folded_share.value {
             return None;
         }
         let parts = Parts::of(source, median);
@@ -262,7 +258,8 @@ fn medians(by_number: VecMap<usize, Vec<i64>>) -> Vec<(usize, f64)> {
 
 /// The numbers of the layers whose median over the steps differs much from the median of their kind.
 fn outliers(layers: &[(usize, f64)], median_ns: f64) -> Vec<usize> {
-    let differs = |duration_ns: f64| (duration_ns - median_ns).abs() > OUTLIER * median_ns;
+    let max_difference = thresholds().layers.outlier_share.value * median_ns;
+    let differs = |duration_ns: f64| (duration_ns - median_ns).abs() > max_difference;
     layers.iter().filter(|(_, duration_ns)| differs(*duration_ns)).map(|(number, _)| *number).collect()
 }
 

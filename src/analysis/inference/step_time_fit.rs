@@ -8,6 +8,7 @@ use crate::analysis::context::Context;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::stages::{Stage, representative};
 use crate::analysis::structure::steps::missing;
+use crate::rules::inference::thresholds;
 use crate::trace::Ns;
 
 const TITLE: &str = "Step time by batch and context";
@@ -21,11 +22,6 @@ const COLUMNS: [&str; 8] = [
     "residual_pct",
     "explained_pct",
 ];
-/// Two batch sizes always fit a line.
-const MIN_BATCH_SIZES: usize = 3;
-const MIN_STEPS: usize = 8;
-/// The share of the variance of the batch that the context must not explain: below it, both grow together.
-const MIN_INDEPENDENT: f64 = 0.01;
 
 /// One decode step.
 #[derive(Debug, Clone, Copy)]
@@ -64,9 +60,11 @@ pub(crate) fn step_time_fit(context: &Context) -> Section {
     let mut sizes: Vec<u64> = samples.iter().map(|sample| sample.batch as u64).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    if samples.len() < MIN_STEPS || sizes.len() < MIN_BATCH_SIZES {
+    let limits = &thresholds().step_time_line;
+    let (min_steps, min_sizes) = (limits.min_steps.value, limits.min_batch_sizes.value);
+    if samples.len() < min_steps || sizes.len() < min_sizes {
         let why = format!(
-            "A line through step times needs at least {MIN_STEPS} decode steps of {MIN_BATCH_SIZES} batch sizes whose \
+            "A line through step times needs at least {min_steps} decode steps of {min_sizes} batch sizes whose \
              annotations state the sum of the contexts; the trace has {} of {}.",
             samples.len(),
             sizes.len()
@@ -110,7 +108,7 @@ fn fit(samples: &[Sample]) -> Option<Fit> {
     let (bb, cc, bc) = (sum(&|b, _, _| b * b), sum(&|_, c, _| c * c), sum(&|b, c, _| b * c));
     let (bt, ct, tt) = (sum(&|b, _, t| b * t), sum(&|_, c, t| c * t), sum(&|_, _, t| t * t));
     let determinant = bb * cc - bc * bc;
-    if determinant <= MIN_INDEPENDENT * bb * cc {
+    if determinant <= thresholds().step_time_line.min_independent_share.value * bb * cc {
         return None;
     }
     let (per_sequence, per_token) = ((bt * cc - ct * bc) / determinant, (ct * bb - bt * bc) / determinant);

@@ -5,14 +5,10 @@
 //! look like another kind of layer. Several passes with the same sequence are evidence; a single pass has to have the
 //! sequence of a model: some first layers, then a repeated block.
 
-use super::fold::{Kinds, MAX_KINDS, is_periodic};
+use super::fold::{Kinds, is_periodic};
 use super::folded_pass::FoldedPass;
 use crate::ordering;
-
-/// In a single pass, a kind that lost records can explain has at least this number of layers.
-const MIN_NEAR: usize = 4;
-/// The maximum number of first layers that differ from the others, and of layers in a repeated block.
-const MAX_BLOCK: usize = 8;
+use crate::rules::inference::thresholds;
 
 /// The passes with the most frequent sequence of kinds, which are renumbered by frequency. Empty if the sequence is not certain.
 /// `tried` is the number of passes, with those that do not consist of layers.
@@ -35,24 +31,25 @@ pub(super) fn usual_passes(passes: Vec<FoldedPass>, tried: usize, kinds: &Kinds)
 
 /// Whether `equal` passes with this sequence prove it.
 fn is_certain(order: &[usize], equal: usize, kinds: &Kinds) -> bool {
-    let present = by_frequency(order);
-    if present.len() > MAX_KINDS {
+    let (present, limits) = (by_frequency(order), &thresholds().layers);
+    if present.len() > limits.max_kinds.value {
         return false;
     }
     let others = |kind: usize| present.iter().copied().filter(|other| *other != kind).collect::<Vec<_>>();
     if present.iter().any(|kind| kinds.is_joined(*kind, &others(*kind))) {
         return false;
     }
-    let is_rare = |kind: usize| order.iter().filter(|other| **other == kind).count() < MIN_NEAR;
+    let is_rare = |kind: usize| order.iter().filter(|other| **other == kind).count() < limits.min_near_layers.value;
     let is_lost = |kind: usize| is_rare(kind) && others(kind).into_iter().any(|other| kinds.is_near(kind, other));
     equal > 1 || is_regular(order) && !present.iter().any(|kind| is_lost(*kind))
 }
 
 /// Whether a block of layers occurs at least twice, perhaps after first layers of another kind.
 fn is_regular(order: &[usize]) -> bool {
-    let is_repeated = |rest: &[usize]| (1..=MAX_BLOCK).any(|size| rest.len() >= 2 * size && is_periodic(rest, size));
+    let max_block = thresholds().layers.max_block_layers.value;
+    let is_repeated = |rest: &[usize]| (1..=max_block).any(|size| rest.len() >= 2 * size && is_periodic(rest, size));
     let (first, rest) = order.split_at(order.chunk_by(|a, b| a == b).next().map_or(0, <[usize]>::len));
-    let has_first = first.len() <= MAX_BLOCK && first.iter().all(|kind| !rest.contains(kind));
+    let has_first = first.len() <= max_block && first.iter().all(|kind| !rest.contains(kind));
     is_repeated(order) || has_first && is_repeated(rest)
 }
 

@@ -1,16 +1,14 @@
 //! The range that marks the repeated unit of work of a program, such as one iteration or one request. One pass over the ranges.
 //!
-//! A unit is an outermost range among those whose name occurs at least [`MIN_REPEATS`] times. A name belongs to a unit if all
+//! A unit is an outermost range among those whose name occurs at least `min_repeats` times (`patterns/inference.json`). A name belongs to a unit if all
 //! of its ranges are inside ranges of that unit, so the kernel time of a unit is the sum over its names.
 //!
 //! A window has no repeated unit, because it cuts ranges: their number in it is no whole number of units.
 
 use super::open_ranges::{OpenRanges, OuterFirst};
 use crate::analysis::measure::tally::Tallies;
+use crate::rules::inference::thresholds;
 use crate::trace::{NameId, Ns, Trace};
-
-/// A range that occurs less often is no repeated unit.
-const MIN_REPEATS: u64 = 3;
 
 /// The label of a range that is in no unit.
 const NO_UNIT: u32 = u32::MAX;
@@ -43,11 +41,12 @@ pub(crate) fn repeated_unit(trace: &Trace, kernel_time: &Tallies) -> Option<Repe
     let names = trace.ranges.names.len();
     let mut occurrences = vec![0_u64; names];
     trace.ranges.iter().for_each(|range| add(&mut occurrences, range.name, 1));
-    if occurrences.iter().all(|count| *count < MIN_REPEATS) {
+    let min_repeats = thresholds().ranges.min_repeats.value;
+    if occurrences.iter().all(|count| *count < min_repeats) {
         return None;
     }
     let is_repeated =
-        |name: NameId| occurrences.get(name.0 as usize).is_some_and(|occurrences| *occurrences >= MIN_REPEATS);
+        |name: NameId| occurrences.get(name.0 as usize).is_some_and(|occurrences| *occurrences >= min_repeats);
     let mut open = OpenRanges::new(trace);
     let (mut units, mut counts) = (vec![UnitOfName::Unused; names], vec![0_u64; names]);
     for (_, range) in OuterFirst::new(&trace.ranges, &|_| true) {
@@ -72,7 +71,7 @@ pub(crate) fn repeated_unit(trace: &Trace, kernel_time: &Tallies) -> Option<Repe
         }
     }
     let units = (0..).map(NameId).zip(counts).zip(times);
-    let units = units.filter(|((_, count), time)| *count >= MIN_REPEATS && *time > 0);
+    let units = units.filter(|((_, count), time)| *count >= min_repeats && *time > 0);
     let ((name, count), time) = units.max_by_key(|(_, time)| *time)?;
     Some(RepeatedUnit { name, count, kernel_time: Ns(i64::try_from(time).unwrap_or(i64::MAX)) })
 }

@@ -8,6 +8,7 @@
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::ordering;
+use crate::rules::inference::thresholds;
 use crate::rules::signals::CallKind;
 use crate::trace::{CallId, NameId};
 use foldhash::fast::RandomState;
@@ -17,20 +18,6 @@ use std::collections::{BTreeMap, HashMap};
 const MAX_OPS: usize = 65_536;
 /// The maximum number of ops in a layer.
 const MAX_PERIOD: usize = 512;
-/// The minimum number of ops in a layer.
-const MIN_PERIOD: usize = 4;
-/// The minimum number of layers, so that the median of a position is that of intact layers.
-const MIN_LAYERS: usize = 6;
-/// The largest shift that is tried.
-const MAX_SHIFT: usize = 4;
-/// From this mean logarithm of the ratios of durations on, a layer differs from the median layer. Intact layers of
-/// recorded traces reach 0.23.
-const DIFFERENT: f64 = 0.4;
-/// A layer whose durations are shifted resembles the median layer at its shift: the distance there is at most this fraction
-/// of the distance without a shift.
-const SHIFTED_FRACTION: f64 = 0.5;
-/// The number of shifted layers from which on the durations are reported.
-const MIN_SHIFTED: usize = 3;
 
 /// The note of tables that leave out the shares of such kernels.
 pub(crate) const WITHHELD: &str = "The shares of some kernels are left out, because durations in graph replays do not \
@@ -41,7 +28,7 @@ pub(crate) const WITHHELD: &str = "The shares of some kernels are left out, beca
 pub(crate) struct ShiftedDurations {
     /// Layers that were compared with the median layer.
     pub(crate) layers: usize,
-    /// Layers with shifted durations; zero or at least [`MIN_SHIFTED`].
+    /// Layers with shifted durations; zero or at least `min_shifted_layers`.
     pub(crate) shifted: usize,
     /// The kernels of the replays with shifted layers, sorted.
     names: Vec<u32>,
@@ -78,7 +65,7 @@ pub(crate) fn shifted_durations(classified: &ClassifiedTrace) -> ShiftedDuration
             found.names.extend(names);
         }
     }
-    if found.shifted < MIN_SHIFTED {
+    if found.shifted < thresholds().shifted_durations.min_shifted_layers.value {
         return ShiftedDurations { layers: found.layers, ..ShiftedDurations::default() };
     }
     found.names.sort_unstable();
@@ -119,18 +106,22 @@ fn first_replays(classified: &ClassifiedTrace) -> Vec<Replay> {
     replays
 }
 
-/// The smallest distance at which at least 90 % of the names repeat, if it fits at least [`MIN_LAYERS`] times.
+/// The smallest distance at which most names repeat, if it fits at least `min_layers` times.
 fn period(names: &[u32]) -> Option<usize> {
-    (MIN_PERIOD..=(names.len() / MIN_LAYERS).min(MAX_PERIOD)).find(|&period| {
+    let limits = &thresholds().shifted_durations;
+    let most = (names.len() / limits.min_layers.value.max(1)).min(MAX_PERIOD);
+    (limits.min_layer_ops.value..=most).find(|&period| {
         let compared = names.len() - period;
         let equal = names.iter().zip(names.iter().skip(period)).filter(|(a, b)| a == b).count();
-        equal * 10 >= compared * 9
+        equal as f64 >= limits.min_repeated_share.value * compared as f64
     })
 }
 
 /// Compares each layer of replays with equal names with the median layer.
 fn compare_layers(names: &[u32], replays: &[&[f64]], period: usize) -> ShiftedDurations {
     let medians: Vec<f64> = (0..period).map(|position| median_at(replays, position, period)).collect();
+    let limits = &thresholds().shifted_durations;
+    let (min_different, max_shifted) = (limits.min_different_log_ratio.value, limits.max_shifted_distance_ratio.value);
     let mut found = ShiftedDurations::default();
     for replay in replays {
         for start in (0..=names.len() - period).step_by(period) {
@@ -142,10 +133,10 @@ fn compare_layers(names: &[u32], replays: &[&[f64]], period: usize) -> ShiftedDu
             };
             let Some(unshifted) = distance(0) else { continue };
             found.layers += 1;
-            let max_shift = MAX_SHIFT as isize;
+            let max_shift = limits.max_shift_ops.value as isize;
             let shifts = (-max_shift..=max_shift).filter(|shift| *shift != 0);
             let best = shifts.filter_map(distance).fold(f64::INFINITY, f64::min);
-            found.shifted += usize::from(unshifted > DIFFERENT && best <= unshifted * SHIFTED_FRACTION);
+            found.shifted += usize::from(unshifted > min_different && best <= unshifted * max_shifted);
         }
     }
     found

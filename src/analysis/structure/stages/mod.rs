@@ -13,6 +13,7 @@ pub use step_list::{Basis, HostStep, Step, count_stage_conflicts, steps, steps_b
 pub(crate) use step_time::{TimedStep, representative, time_between, timed};
 
 use crate::ordering;
+use crate::rules::inference::thresholds;
 use crate::trace::{Annotation, DeviceId, GpuOp, HostCode, NONE, Names, Ns, ProcessId, Trace};
 use timeline::{Segment, Timeline};
 
@@ -153,8 +154,6 @@ impl<'a> StageResolver<'a> {
     }
 
     fn stage(&self, index: usize, op: GpuOp) -> Stage {
-        /// An op this close to a step still belongs to it, such as copies before and after the step.
-        const MAX_DISTANCE: Ns = Ns(20_000_000);
         let launch = self.trace.gpu_ops.launch(index).and_then(|call| self.trace.calls.get(call.0 as usize));
         let launch_time = launch.map(|call| call.start);
         if let Some(stage) = self.stage_by_id(index, op, launch_time) {
@@ -167,7 +166,8 @@ impl<'a> StageResolver<'a> {
             (Some(device), Some(host)) => Some(if host.0 < device.0 { host } else { device }),
             (device, host) => device.or(host),
         };
-        let near = best.filter(|(distance, _)| *distance <= MAX_DISTANCE);
+        let max_distance = Ns(1_000_000 * thresholds().step_times.max_annotation_distance_ms.value as i64);
+        let near = best.filter(|(distance, _)| *distance <= max_distance);
         near.and_then(|(_, stage)| Stage::ALL.get(stage as usize).copied()).unwrap_or(Stage::All)
     }
 

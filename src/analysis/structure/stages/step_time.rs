@@ -2,10 +2,8 @@
 //! ops too. One pass over the steps, and a binary search per step for time of unseen work.
 
 use super::{Form, Step};
+use crate::rules::inference::thresholds;
 use crate::trace::Ns;
-
-/// With this number of steps that reach to the next step, the others do not count in a median.
-const MIN_STEPS_WITH_NEXT: usize = 2;
 
 /// A step with its time.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +55,7 @@ pub(crate) fn time_between(intervals: &[(Ns, Ns)], start: Ns, end: Ns) -> Ns {
 
 /// The steps that count in medians and percentiles: those that reach to the next step if there are at least two, else all.
 pub(crate) fn representative<T>(steps: &[T], reaches_next: fn(&T) -> bool) -> impl Iterator<Item = &T> {
-    let needs_next = steps.iter().filter(|step| reaches_next(step)).count() >= MIN_STEPS_WITH_NEXT;
+    let min_steps = thresholds().step_times.min_steps_with_next.value;
+    let needs_next = steps.iter().filter(|step| reaches_next(step)).count() >= min_steps;
     steps.iter().filter(move |step| reaches_next(step) || !needs_next)
 }

@@ -1,0 +1,208 @@
+//! The thresholds of the inference lens, from `patterns/inference.json`, which gives the reason for each. Read once.
+
+use crate::json::{self, FromJson, Json, JsonError, JsonResult, Members, embedded, from_json};
+use std::sync::LazyLock;
+
+/// A threshold.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Threshold<T> {
+    pub(crate) value: T,
+}
+
+impl<T: FromJson> FromJson for Threshold<T> {
+    fn from_json(json: Json) -> JsonResult<Self> {
+        let mut members = Members::of(json)?;
+        members.reject_unknown(&["value", "why"])?;
+        let why: String = members.take("why")?;
+        if why.is_empty() {
+            return Err(JsonError::new("a threshold without a reason"));
+        }
+        Ok(Self { value: members.take("value")? })
+    }
+}
+
+type Count = Threshold<usize>;
+type Number = Threshold<f64>;
+
+/// When ops are layers.
+#[derive(Debug)]
+pub(crate) struct LayerThresholds {
+    /// Kinds of layers of a model.
+    pub(crate) max_kinds: Count,
+    /// Names that two layers of one kind have in common (multiset Jaccard index).
+    pub(crate) min_common_names_share: Number,
+    /// Layers that end before a norm.
+    pub(crate) min_cut_layers_share: Number,
+    /// Layers in a repeated block, and first layers that differ from the others.
+    pub(crate) max_block_layers: Count,
+    /// Ops by which two kinds differ that may be one, of which the profiler lost records.
+    pub(crate) max_lost_ops: Count,
+    /// Layers of a kind in a single pass that lost records could explain.
+    pub(crate) min_near_layers: Count,
+    /// The part of a step in repeated layers, without LM head and sampling, in which a small model spends much time.
+    pub(crate) min_folded_share: Number,
+    /// A layer that differs by more from the median of its kind is an outlier.
+    pub(crate) outlier_share: Number,
+}
+from_json!(strict LayerThresholds {
+    max_kinds, min_common_names_share, min_cut_layers_share, max_block_layers, max_lost_ops, min_near_layers,
+    min_folded_share, outlier_share
+});
+
+/// When the order of kernels shows steps.
+#[derive(Debug)]
+pub(crate) struct InferredStepThresholds {
+    /// Layers of a step.
+    pub(crate) min_layers: Count,
+    /// Steps with the usual number of layers.
+    pub(crate) min_equal_steps_share: Number,
+    /// Independent signs that must agree.
+    pub(crate) min_signs: Count,
+    /// Gaps between layers in which a sign occurs.
+    pub(crate) max_sign_gaps_share: Number,
+    /// Ops after sampling among which the copy of the tokens to the host is searched.
+    pub(crate) max_ops_to_copy: Count,
+}
+from_json!(strict InferredStepThresholds {
+    min_layers, min_equal_steps_share, min_signs, max_sign_gaps_share, max_ops_to_copy
+});
+
+/// Which steps count, and what belongs to them.
+#[derive(Debug)]
+pub(crate) struct StepTimeThresholds {
+    /// With this number of steps that reach to the next step, the others do not count in a median.
+    pub(crate) min_steps_with_next: Count,
+    /// An op this close to a step still belongs to it.
+    pub(crate) max_annotation_distance_ms: Count,
+}
+from_json!(strict StepTimeThresholds { min_steps_with_next, max_annotation_distance_ms });
+
+/// When a line through step times is drawn.
+#[derive(Debug)]
+pub(crate) struct LineThresholds {
+    pub(crate) min_steps: Count,
+    pub(crate) min_batch_sizes: Count,
+    /// The part of the variance of batch and context that is not common to both.
+    pub(crate) min_independent_share: Number,
+}
+from_json!(strict LineThresholds { min_steps, min_batch_sizes, min_independent_share });
+
+/// Speculative decoding.
+#[derive(Debug)]
+pub(crate) struct SpeculationThresholds {
+    /// Batch sizes whose steps are compared.
+    pub(crate) max_batch_ratio: Number,
+}
+from_json!(strict SpeculationThresholds { max_batch_ratio });
+
+/// When the work of kernels counts as known.
+#[derive(Debug)]
+pub(crate) struct WorkThresholds {
+    /// Time of kernels that belongs to ops with known cost.
+    pub(crate) min_owned_time_share: Number,
+    /// Difference of the loads of steps from their mean.
+    pub(crate) max_load_spread_share: Number,
+    /// The most bytes over the least.
+    pub(crate) max_known_bytes_ratio: Number,
+    /// Ops of a step in one launch that is its whole graph.
+    pub(crate) min_full_graph_share: Number,
+}
+from_json!(strict WorkThresholds {
+    min_owned_time_share, max_load_spread_share, max_known_bytes_ratio, min_full_graph_share
+});
+
+/// When durations in replays belong to other kernels.
+#[derive(Debug)]
+pub(crate) struct ShiftThresholds {
+    /// Ops in a layer.
+    pub(crate) min_layer_ops: Count,
+    /// Layers of a replay.
+    pub(crate) min_layers: Count,
+    /// Names that repeat at the distance of a layer.
+    pub(crate) min_repeated_share: Number,
+    /// The largest shift that is tried.
+    pub(crate) max_shift_ops: Count,
+    /// The mean logarithm of the ratios of durations from which on a layer differs from the median layer.
+    pub(crate) min_different_log_ratio: Number,
+    /// The distance of a shifted layer at its shift over the distance without a shift.
+    pub(crate) max_shifted_distance_ratio: Number,
+    /// Shifted layers from which on the durations are reported.
+    pub(crate) min_shifted_layers: Count,
+}
+from_json!(strict ShiftThresholds {
+    min_layer_ops, min_layers, min_repeated_share, max_shift_ops, min_different_log_ratio, max_shifted_distance_ratio,
+    min_shifted_layers
+});
+
+/// When a range marks the repeated unit of work.
+#[derive(Debug)]
+pub(crate) struct RangeThresholds {
+    /// Ranges of one name.
+    pub(crate) min_repeats: Threshold<u64>,
+}
+from_json!(strict RangeThresholds { min_repeats });
+
+/// `patterns/inference.json`.
+#[derive(Debug)]
+pub(crate) struct Thresholds {
+    pub(crate) layers: LayerThresholds,
+    pub(crate) steps_by_kernels: InferredStepThresholds,
+    pub(crate) step_times: StepTimeThresholds,
+    pub(crate) step_time_line: LineThresholds,
+    pub(crate) speculation: SpeculationThresholds,
+    pub(crate) work: WorkThresholds,
+    pub(crate) shifted_durations: ShiftThresholds,
+    pub(crate) ranges: RangeThresholds,
+}
+from_json!(Thresholds {
+    layers,
+    steps_by_kernels,
+    step_times,
+    step_time_line,
+    speculation,
+    work,
+    shifted_durations,
+    ranges
+});
+
+static THRESHOLDS: LazyLock<Thresholds> = LazyLock::new(|| embedded(json::read(TEXT)));
+const TEXT: &str = include_str!("../../patterns/inference.json");
+
+/// The thresholds.
+pub(crate) fn thresholds() -> &'static Thresholds {
+    &THRESHOLDS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_threshold_has_a_unit_in_its_range_and_a_reason() {
+        let json = Json::parse(TEXT).unwrap();
+        assert_eq!(json.members().count(), 9, "an explanation, and the groups of the struct");
+        for (group, thresholds) in json.members().filter(|(group, _)| *group != "about") {
+            for (name, threshold) in thresholds.members() {
+                let value = threshold.get_path(&["value"]).and_then(Json::number).unwrap();
+                let why = threshold.get_path(&["why"]).and_then(Json::text).unwrap();
+                let is_plausible = match name.rsplit('_').next() {
+                    Some("share") => value > 0.0 && value < 1.0,
+                    Some("ratio") => value > 0.0 && value < 10.0,
+                    _ => value >= 1.0 && value.fract() == 0.0,
+                };
+                assert!(is_plausible, "{group} {name} {value}");
+                assert!(why.ends_with('.') && why.len() < 120, "{group} {name}: {why}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_threshold_without_a_reason_or_with_an_unknown_member_is_refused() {
+        let read = |text: &str| json::read::<Threshold<usize>>(text).map(|threshold| threshold.value).ok();
+        assert_eq!(read(r#"{"value": 3, "why": "Because."}"#), Some(3));
+        for text in [r#"{"value": 3}"#, r#"{"value": 3, "why": ""}"#, r#"{"value": 0.5, "why": "x"}"#] {
+            assert_eq!(read(text), None, "{text}");
+        }
+        assert_eq!(read(r#"{"value": 3, "why": "x", "unit": "layers"}"#), None);
+    }
+}
