@@ -1,0 +1,122 @@
+//! Accepts connections and gives them to a router: a limit on connections, a time limit for the head of a request, and a stop that
+//! lets requests finish.
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+
+/// A client that has not sent the head of a request after this time is disconnected.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// The most connections; further ones wait until one of them ends.
+const MAX_CONNECTIONS: usize = 512;
+
+/// A bound address and what answers there.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    router: Router,
+    grace: Duration,
+}
+
+/// Ends a server.
+#[derive(Debug)]
+pub struct Stop(watch::Receiver<bool>);
+
+impl Stop {
+    /// Ends the server when the process receives SIGTERM or Ctrl-C.
+    ///
+    /// # Errors
+    /// The signals cannot be received.
+    pub fn at_signal() -> io::Result<Self> {
+        let (sender, receiver) = watch::channel(false);
+        #[cfg(unix)]
+        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        tokio::spawn(async move {
+            #[cfg(unix)]
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            #[cfg(not(unix))]
+            let _ = tokio::signal::ctrl_c().await;
+            let _ = sender.send(true);
+        });
+        Ok(Self(receiver))
+    }
+
+    /// Ends the server when the returned sender sends or is dropped.
+    pub fn by_sender() -> (watch::Sender<bool>, Self) {
+        let (sender, receiver) = watch::channel(false);
+        (sender, Self(receiver))
+    }
+
+    async fn requested(&mut self) {
+        // An error means that the sender is gone.
+        let _ = self.0.wait_for(|stop| *stop).await;
+    }
+}
+
+impl Server {
+    /// Binds an address; port 0 lets the system choose one.
+    ///
+    /// # Errors
+    /// The address is in use or not of this machine.
+    pub(crate) async fn bind(address: (&str, u16), router: Router, grace: Duration) -> io::Result<Self> {
+        Ok(Self { listener: TcpListener::bind(address).await?, router, grace })
+    }
+
+    /// The address with the port that was chosen.
+    ///
+    /// # Errors
+    /// The system does not tell it.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers requests until `stop`. Then accepts no more, and waits for the requests in progress, at most for the grace period.
+    ///
+    /// # Errors
+    /// None today; an error would end the server.
+    pub async fn run(self, mut stop: Stop) -> io::Result<()> {
+        let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let graceful = GracefulShutdown::new();
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+        loop {
+            let accepted = async {
+                let permit = Arc::clone(&connections).acquire_owned().await;
+                (permit, self.listener.accept().await)
+            };
+            let (permit, accepted) = tokio::select! {
+                accepted = accepted => accepted,
+                () = stop.requested() => break,
+            };
+            let Ok((stream, _)) = accepted else {
+                // Without file descriptors every attempt fails at once: wait for some to be closed.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            let _ = stream.set_nodelay(true);
+            let service = TowerToHyperService::new(self.router.clone());
+            let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+            tokio::spawn(async move {
+                // A connection that breaks concerns only its client.
+                let _ = connection.await;
+                drop(permit);
+            });
+        }
+        drop(self.listener);
+        if tokio::time::timeout(self.grace, graceful.shutdown()).await.is_err() {
+            tracing::warn!("stopped before all requests were answered");
+        }
+        Ok(())
+    }
+}

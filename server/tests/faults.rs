@@ -1,0 +1,298 @@
+//! Broken, slow, hostile and too many requests: each gets one clear answer, the server goes on, and the spool is empty afterwards.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+
+mod client;
+
+use client::{Form, Reply, Running, limits, start, start_echo};
+use flate2::{Compression, write::GzEncoder};
+use gpuprism_server::api::Limits;
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+const JSON: &str = "/v1/analyze/json";
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// The head of a request with a form of this length.
+fn head(length: usize) -> String {
+    format!(
+        "POST {JSON} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: {}\r\nContent-Length: {length}\r\n\r\n",
+        Form::TYPE
+    )
+}
+
+fn assert_alive(server: &Running) {
+    server.assert_spool_becomes_empty();
+    assert_eq!(server.post(JSON, "", &Form::of("a.json", "{}")).status, 200);
+    server.assert_spool_becomes_empty();
+}
+
+#[test]
+fn a_cut_connection_leaves_nothing_in_the_spool() {
+    let server = start_echo();
+    let body = Form::of("a.sqlite", vec![7; 3 << 20]).bytes();
+    for sent in [10, 200, 1 << 20, body.len() - 3] {
+        let mut stream = server.connect();
+        stream.write_all(head(body.len()).as_bytes()).unwrap();
+        stream.write_all(&body[..sent]).unwrap();
+        drop(stream);
+    }
+    // Closed for writing only: the client still reads the answer.
+    let mut stream = server.connect();
+    stream.write_all(head(body.len()).as_bytes()).unwrap();
+    stream.write_all(&body[..1 << 20]).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    drop(stream);
+    assert_alive(&server);
+}
+
+#[test]
+fn a_client_that_leaves_during_its_analysis_leaves_nothing_in_the_spool() {
+    let (started, starts) = mpsc::channel();
+    let (go_on, may_end) = mpsc::channel::<()>();
+    let (started, may_end) = (Mutex::new(started), Mutex::new(may_end));
+    let server = start(
+        None,
+        limits(),
+        Box::new(move |job| {
+            started.lock().unwrap().send(()).unwrap();
+            let _ = may_end.lock().unwrap().recv();
+            client::echo(job)
+        }),
+    );
+    let mut stream = server.connect();
+    let body = Form::of("a.sqlite", "x").bytes();
+    stream.write_all(head(body.len()).as_bytes()).unwrap();
+    stream.write_all(&body).unwrap();
+    starts.recv().unwrap();
+    drop(stream);
+    drop(go_on);
+    assert_alive(&server);
+}
+
+#[test]
+fn a_body_that_pauses_or_never_ends_is_answered_with_408() {
+    let short = Limits { pause: Duration::from_millis(200), ..limits() };
+    let server = start(None, short, Box::new(client::echo));
+    let body = Form::of("a.sqlite", vec![7; 10_000]).bytes();
+    let mut stream = server.connect();
+    stream.write_all(head(body.len()).as_bytes()).unwrap();
+    stream.write_all(&body[..5000]).unwrap();
+    let reply = Reply::read(stream);
+    assert_eq!(reply.status, 408, "{}", reply.text());
+    assert!(reply.detail().contains("paused"), "{}", reply.text());
+    assert_alive(&server);
+
+    let short = Limits { upload: Duration::from_millis(300), ..limits() };
+    let server = start(None, short, Box::new(client::echo));
+    let mut stream = server.connect();
+    stream.write_all(head(1 << 20).as_bytes()).unwrap();
+    stream.write_all(&body[..5000]).unwrap();
+    let reply = Reply::read(stream);
+    assert_eq!(reply.status, 408, "{}", reply.text());
+    assert!(reply.detail().contains("did not finish"), "{}", reply.text());
+    assert_alive(&server);
+}
+
+#[test]
+fn an_analysis_that_takes_too_long_is_answered_with_504_and_cleans_up_when_it_ends() {
+    let (go_on, may_end) = mpsc::channel::<()>();
+    let may_end = Mutex::new(may_end);
+    let server = start(
+        None,
+        Limits { analysis: Duration::from_millis(100), ..limits() },
+        Box::new(move |job| {
+            let _ = may_end.lock().unwrap().recv();
+            client::echo(job)
+        }),
+    );
+    let reply = server.post(JSON, "", &Form::of("a.sqlite", "x"));
+    assert_eq!(reply.status, 504, "{}", reply.text());
+    assert!(server.spooled().1 > 0, "the analysis still needs its file");
+    drop(go_on);
+    assert_alive(&server);
+}
+
+#[test]
+fn broken_forms_are_refused() {
+    let server = start_echo();
+    let send = |content_type: &str, body: &[u8]| {
+        let head = format!(
+            "POST {JSON} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        server.send(&head, body)
+    };
+    let good = Form::of("a.json", "{}").bytes();
+    for (content_type, body, status) in [
+        ("application/json", good.as_slice(), 422),
+        ("multipart/form-data", &good, 422),
+        ("multipart/form-data; boundary=other", &good, 400),
+        (Form::TYPE, b"", 400),
+        (Form::TYPE, b"no form at all", 400),
+        (Form::TYPE, &good[..good.len() - 9], 400),
+        (Form::TYPE, b"--XyZ\r\nno header\r\n\r\nx\r\n--XyZ--\r\n", 400),
+        (Form::TYPE, b"--XyZ--\r\n", 422),
+    ] {
+        let reply = send(content_type, body);
+        assert_eq!(reply.status, status, "{content_type} {}: {}", String::from_utf8_lossy(body), reply.text());
+        assert!(reply.detail().ends_with('.'), "{}", reply.text());
+    }
+    assert_alive(&server);
+}
+
+#[test]
+fn endless_headers_of_a_field_do_not_fill_the_memory() {
+    let server = start_echo();
+    for start in ["--XyZ\r\nContent-Disposition: ", "", "--XyZ\r\n"] {
+        let mut body = start.as_bytes().to_vec();
+        body.resize(16 << 20, b'a');
+        let reply = server.send(&head(body.len()), &body);
+        assert_eq!(reply.status, 400, "{start}: {}", reply.text());
+    }
+    assert_alive(&server);
+}
+
+#[test]
+fn files_over_the_limits_are_refused_with_413() {
+    let small = Limits { upload_bytes: 1000, unpacked_bytes: 100_000, ..limits() };
+    let server = start(None, small, Box::new(client::echo));
+    assert_eq!(server.post(JSON, "", &Form::of("a.json", vec![b' '; 1000])).status, 200);
+    let reply = server.post(JSON, "", &Form::of("a.json", vec![b' '; 1001]));
+    assert_eq!(reply.status, 413, "{}", reply.text());
+    assert!(reply.detail().contains("limit of 1000 bytes"), "{}", reply.text());
+    // Known from the length alone.
+    let reply = server.send(&head(1 << 30), b"--XyZ\r\n");
+    assert_eq!(reply.status, 413, "{}", reply.text());
+    // A chunked body tells no length.
+    let mut body = format!(
+        "POST {JSON} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: {}\r\nTransfer-Encoding: chunked\r\n\r\n",
+        Form::TYPE
+    )
+    .into_bytes();
+    let form = Form::of("a.json", vec![b' '; 5000]).bytes();
+    body.extend(format!("{:x}\r\n", form.len()).bytes().chain(form).chain(*b"\r\n0\r\n\r\n"));
+    assert_eq!(server.send("", &body).status, 413);
+    assert_alive(&server);
+}
+
+#[test]
+fn gzipped_files_are_decompressed_and_gzip_bombs_are_refused() {
+    let small = Limits { unpacked_bytes: 1 << 20, ..limits() };
+    let server = start(None, small, Box::new(client::echo));
+    let reply = server.post(JSON, "", &Form::of("a.json.gz", gzip(&[b' '; 5000])));
+    assert_eq!(reply.text(), "a.json|5000|None|30|json true");
+    let bomb = gzip(&vec![b' '; 64 << 20]);
+    for name in ["a.json.gz", "a.json", "a.sqlite"] {
+        let reply = server.post(JSON, "", &Form::of(name, &bomb));
+        assert_eq!(reply.status, 413, "{name}: {}", reply.text());
+        assert!(reply.detail().contains("decompressed"), "{}", reply.text());
+    }
+    let nested = server.post(JSON, "", &Form::of("a.json.gz", gzip(&bomb)));
+    assert_eq!((nested.status, nested.detail().contains("twice")), (400, true), "{}", nested.text());
+    let cut = server.post(JSON, "", &Form::of("a.json.gz", &bomb[..20]));
+    assert_eq!((cut.status, cut.detail().contains("cut off")), (400, true), "{}", cut.text());
+    assert_alive(&server);
+}
+
+#[test]
+fn a_full_spool_answers_503_and_recovers() {
+    let server = start(None, Limits { spool_bytes: 4096, ..limits() }, Box::new(client::echo));
+    for form in [Form::of("a.sqlite", vec![7; 5000]), Form::of("a.json.gz", gzip(&[b' '; 5000]))] {
+        let reply = server.post(JSON, "", &form);
+        assert_eq!(reply.status, 503, "{}", reply.text());
+        assert!(reply.detail().contains("no room") && reply.head.contains("retry-after: "), "{reply:?}");
+    }
+    assert_alive(&server);
+}
+
+#[test]
+fn sixty_four_clients_at_once_all_get_their_own_answer() {
+    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&most);
+    let server = start(
+        None,
+        Limits { analyses: 3, ..limits() },
+        Box::new(move |job| {
+            most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(10));
+            running.fetch_sub(1, Ordering::SeqCst);
+            client::echo(job)
+        }),
+    );
+    std::thread::scope(|scope| {
+        for number in 0..64_usize {
+            let server = &server;
+            scope.spawn(move || {
+                let reply = server.post(JSON, "", &Form::of(&format!("{number}.sqlite"), vec![7; 10_000 + number]));
+                let want = format!("{number}.sqlite|{}|None|30|json true", 10_000 + number);
+                assert_eq!((reply.status, reply.text()), (200, want));
+            });
+        }
+    });
+    assert!(seen.load(Ordering::SeqCst) <= 3, "at most three analyses run at once");
+    assert_alive(&server);
+}
+
+#[test]
+fn more_requests_than_allowed_are_answered_with_503_while_health_still_answers() {
+    let (go_on, may_end) = mpsc::channel::<()>();
+    let (started, starts) = mpsc::channel();
+    let (started, may_end) = (Mutex::new(started), Mutex::new(may_end));
+    let server = start(
+        None,
+        Limits { analyses: 1, requests: 1, ..limits() },
+        Box::new(move |job| {
+            let _ = started.lock().unwrap().send(());
+            let _ = may_end.lock().unwrap().recv();
+            client::echo(job)
+        }),
+    );
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| server.post(JSON, "", &Form::of("a.json", "{}")).status);
+        starts.recv().unwrap();
+        let second = server.post(JSON, "", &Form::of("b.json", "{}"));
+        assert_eq!(second.status, 503, "{}", second.text());
+        assert!(second.head.contains("retry-after: "));
+        assert_eq!(server.get("/healthz", "").status, 200);
+        drop(go_on);
+        assert_eq!(first.join().unwrap(), 200);
+    });
+    assert_alive(&server);
+}
+
+#[test]
+fn a_stop_finishes_the_request_in_progress_and_accepts_no_other() {
+    let (started, starts) = mpsc::channel();
+    let (go_on, may_end) = mpsc::channel::<()>();
+    let (started, may_end) = (Mutex::new(started), Mutex::new(may_end));
+    let mut server = start(
+        None,
+        limits(),
+        Box::new(move |job| {
+            started.lock().unwrap().send(()).unwrap();
+            let _ = may_end.lock().unwrap().recv();
+            client::echo(job)
+        }),
+    );
+    let mut stream = server.connect();
+    let body = Form::of("a.sqlite", "x").bytes();
+    stream.write_all(head(body.len()).as_bytes()).unwrap();
+    stream.write_all(&body).unwrap();
+    starts.recv().unwrap();
+    server.stop();
+    while std::net::TcpStream::connect(server.address).is_ok() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(go_on);
+    assert_eq!(Reply::read(stream).status, 200);
+    server.join();
+    assert_eq!(std::fs::read_dir(server.spool_parent()).unwrap().count(), 0, "the spool is gone");
+}
