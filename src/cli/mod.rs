@@ -19,6 +19,7 @@ mod pivot;
 mod ranks;
 mod report;
 mod rules;
+mod serve;
 mod triage;
 
 use crate::Error;
@@ -50,6 +51,7 @@ enum Command {
     Show(brief::ShowArgs),
     Capture(capture::Args),
     Doctor(doctor::Args),
+    Serve(serve::Args),
 }
 
 /// The output formats of `diff`, `pivot` and `ranks`.
@@ -101,6 +103,7 @@ pub fn main() -> ExitCode {
         Command::Show(args) => brief::run_show(&args).map(done),
         Command::Capture(args) => capture::run(&args).map(done),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Serve(args) => serve::run(&args).map(done),
     };
     match result {
         Ok(status) => status,

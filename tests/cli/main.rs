@@ -21,4 +21,5 @@ mod redact;
 mod refusals;
 mod report;
 mod rules;
+mod serve;
 mod triage;

@@ -13,10 +13,12 @@
 
 mod auth;
 mod form;
+mod health;
 mod job;
 mod metrics;
 mod middleware;
 
+pub use health::check_health;
 pub use job::{Analyze, Answer, Failure, Job};
 
 use crate::listen::Server;

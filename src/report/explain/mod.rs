@@ -2,12 +2,14 @@
 //!
 //! All values are those of the run's sections. [`super::foreign`] maps sections to tables and reads the files back.
 
+mod answer;
 mod critical_path;
 mod json;
 mod markdown;
 mod summary;
 mod tables;
 
+pub use answer::answer;
 pub use json::json;
 pub use markdown::markdown;
 pub use summary::{schema, summary};
