@@ -65,12 +65,9 @@ impl Stop {
 }
 
 impl Server {
-    /// Binds an address; port 0 lets the system choose one.
-    ///
-    /// # Errors
-    /// The address is in use or not of this machine.
-    pub(crate) async fn bind(address: (&str, u16), router: Router, grace: Duration) -> io::Result<Self> {
-        Ok(Self { listener: TcpListener::bind(address).await?, router, grace })
+    /// Answers at a bound address.
+    pub(crate) fn new(listener: TcpListener, router: Router, grace: Duration) -> Self {
+        Self { listener, router, grace }
     }
 
     /// The address with the port that was chosen.

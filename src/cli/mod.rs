@@ -21,6 +21,7 @@ mod report;
 mod rules;
 mod serve;
 mod triage;
+mod view;
 
 use crate::Error;
 use clap::{Parser, Subcommand};
@@ -52,6 +53,7 @@ enum Command {
     Capture(capture::Args),
     Doctor(doctor::Args),
     Serve(serve::Args),
+    View(view::Args),
 }
 
 /// The output formats of `diff`, `pivot` and `ranks`.
@@ -104,6 +106,7 @@ pub fn main() -> ExitCode {
         Command::Capture(args) => capture::run(&args).map(done),
         Command::Doctor(args) => doctor::run(&args),
         Command::Serve(args) => serve::run(&args).map(done),
+        Command::View(args) => view::run(&args).map(done),
     };
     match result {
         Ok(status) => status,

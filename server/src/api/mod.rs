@@ -35,6 +35,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 const ENDPOINTS: [&str; 3] = ["/healthz", "/v1/analyze/json", "/v1/analyze/artifacts"];
@@ -119,7 +120,7 @@ pub async fn bind(address: (&str, u16), config: Config, analyze: Box<Analyze>) -
         analyze,
         config,
     };
-    Server::bind(address, router(Arc::new(app)), grace).await
+    Ok(Server::new(TcpListener::bind(address).await?, router(Arc::new(app)), grace))
 }
 
 fn router(app: Arc<App>) -> Router {

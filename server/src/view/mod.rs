@@ -1,1 +1,166 @@
-//! x
+//! The page and local files for a browser on this machine.
+//!
+//! | address | answer |
+//! |---|---|
+//! | `/TOKEN/` and names below it | the page |
+//! | `/TOKEN/api/files` | the list of files |
+//! | `/TOKEN/api/file/N` | the file with this number, also parts of it (`Range`) |
+//!
+//! Who does not know the random token gets nothing. Pages of other sites cannot use the server either: `Host` and `Origin` must be those
+//! of the server, so that neither a foreign name for 127.0.0.1 nor a foreign page reaches it.
+
+mod files;
+mod page;
+
+pub use page::Page;
+
+use crate::listen::Server;
+use crate::problem::Problem;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use files::Files;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use subtle::ConstantTimeEq;
+use tokio::net::TcpListener;
+use tower_http::services::ServeFile;
+
+const FILE_LIST: &str = "api/files";
+const FILE: &str = "api/file/";
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A bound server of the page.
+#[derive(Debug)]
+pub struct View {
+    /// The server to run.
+    pub server: Server,
+    /// The address of the page, with its token.
+    pub address: String,
+}
+
+/// What all requests share.
+struct Shared {
+    page: Page,
+    files: Files,
+    token: String,
+    /// The values of `Host` that name this server.
+    hosts: [String; 2],
+}
+
+/// Binds the page and these files and folders to a port of this machine; port 0 lets the system choose one.
+///
+/// # Errors
+/// A path cannot be read, the port cannot be bound, or the system has no random numbers.
+pub async fn bind(port: u16, page: Page, paths: &[PathBuf]) -> io::Result<View> {
+    let files = Files::new(paths)?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    let port = listener.local_addr()?.port();
+    let token = random_token()?;
+    let address = format!("http://127.0.0.1:{port}/{token}/");
+    let hosts = ["127.0.0.1", "localhost"].map(|host| format!("{host}:{port}"));
+    let shared = Arc::new(Shared { page, files, token, hosts });
+    let router = Router::new().fallback(any(answer)).with_state(shared);
+    Ok(View { server: Server::new(listener, router, GRACE), address })
+}
+
+/// Opens an address in the person's browser, without waiting for it.
+///
+/// # Errors
+/// There is no program that opens addresses.
+pub fn open_browser(address: &str) -> io::Result<()> {
+    open::that_detached(address)
+}
+
+/// 128 random bits.
+fn random_token() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
+}
+
+async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let mut response = shared.checked_answer(request).await.unwrap_or_else(Problem::into_response);
+    for (name, value) in [
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "SAMEORIGIN"),
+        // The address contains the token.
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+impl Shared {
+    async fn checked_answer(self: &Arc<Self>, request: Request) -> Result<Response, Problem> {
+        if !self.is_for_this_server(request.headers()) {
+            let detail = "The request is for another host or from another site.";
+            return Err(Problem::new(StatusCode::FORBIDDEN, detail));
+        }
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "The server only answers GET and HEAD."));
+        }
+        let path = request.uri().path().to_owned();
+        let name = self.name(&path).ok_or_else(not_found)?;
+        if name == FILE_LIST {
+            return self.list().await;
+        }
+        match name.strip_prefix(FILE) {
+            Some(id) => self.file(id.parse().map_err(|_| not_found())?, request).await,
+            None => self.page_file(name),
+        }
+    }
+
+    /// A browser sends the name that the address has, and the origin of the page that asks, if that is another one.
+    fn is_for_this_server(&self, headers: &HeaderMap) -> bool {
+        let is_ours = |host: &HeaderValue| self.hosts.iter().any(|ours| host.as_bytes() == ours.as_bytes());
+        let is_our_origin = |origin: &HeaderValue| {
+            let host = origin.as_bytes().strip_prefix(b"http://");
+            self.hosts.iter().any(|ours| host == Some(ours.as_bytes()))
+        };
+        headers.get(header::HOST).is_some_and(is_ours) && headers.get_all(header::ORIGIN).iter().all(is_our_origin)
+    }
+
+    /// The part of a path after the token.
+    fn name<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let (token, name) = path.strip_prefix('/')?.split_once('/')?;
+        bool::from(token.as_bytes().ct_eq(self.token.as_bytes())).then_some(name)
+    }
+
+    async fn list(self: &Arc<Self>) -> Result<Response, Problem> {
+        let shared = Arc::clone(self);
+        let list = tokio::task::spawn_blocking(move || shared.files.list()).await;
+        Ok(axum::Json(list.map_err(|_| Problem::internal("The files cannot be listed."))?).into_response())
+    }
+
+    /// The file, streamed from the disk. It is data, whatever its name says: the page of this origin could read all other files.
+    async fn file(&self, id: usize, request: Request) -> Result<Response, Problem> {
+        let path = self.files.path(id).ok_or_else(not_found)?;
+        let response = ServeFile::new(path).try_call(request).await.map_err(|_| not_found())?;
+        let mut response = response.map(Body::new);
+        let data = HeaderValue::from_static("application/octet-stream");
+        response.headers_mut().insert(header::CONTENT_TYPE, data);
+        Ok(response)
+    }
+
+    fn page_file(&self, name: &str) -> Result<Response, Problem> {
+        let mut asset = self.page.asset(name).ok_or_else(not_found)?;
+        if name.is_empty() || name == "index.html" {
+            asset = page::with_file_list(asset, FILE_LIST);
+        }
+        Ok(([(header::CONTENT_TYPE, asset.content_type)], asset.bytes).into_response())
+    }
+}
+
+fn not_found() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "There is nothing here. Open the address that gpuprism printed, with its token.")
+}

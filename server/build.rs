@@ -1,0 +1,59 @@
+//! With the feature `embed-page`, writes the built page (`dist/` of the workspace, made by `cargo xtask build`) as gzipped files that
+//! `src/view/page.rs` includes. Without it, the program has no page.
+
+#![allow(clippy::print_stdout, reason = "how a build script talks to cargo")]
+
+use flate2::{Compression, write::GzEncoder};
+use std::error::Error;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Files that the program does not serve: the service worker would keep an old page, the types are for checks.
+const LEFT_OUT: [&str; 2] = ["service-worker.js", ".d.ts"];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=build.rs");
+    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    let mut list = String::new();
+    if std::env::var_os("CARGO_FEATURE_EMBED_PAGE").is_some() {
+        let dist = Path::new(&std::env::var("CARGO_MANIFEST_DIR")?).join("../dist");
+        println!("cargo::rerun-if-changed={}", dist.display());
+        if !dist.join("index.html").is_file() {
+            return Err("the feature `embed-page` needs the page in dist/: build it with `cargo xtask build`".into());
+        }
+        for (number, path) in files_under(&dist)?.iter().enumerate() {
+            let name = path.strip_prefix(&dist)?.to_string_lossy().replace('\\', "/");
+            if LEFT_OUT.iter().any(|end| name.ends_with(end)) {
+                continue;
+            }
+            let packed = out.join(format!("{number}.gz"));
+            fs::write(&packed, gzip(&fs::read(path)?)?)?;
+            writeln!(list, "({name:?}, include_bytes!({:?})),", packed.display().to_string())?;
+        }
+    }
+    fs::write(out.join("page.rs"), format!("&[{list}]"))?;
+    Ok(())
+}
+
+fn gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+/// All files in a folder and its subfolders, sorted by path.
+fn files_under(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(files_under(&path)?);
+        } else {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,144 @@
+//! The files that the page may read: those that were named, and the traces below watched folders. Nothing else, whatever a request asks
+//! for: requests name a number that was listed before, and the path behind it is resolved again for every read.
+
+use serde::Serialize;
+use std::fs::Metadata;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::UNIX_EPOCH;
+
+/// Files in a watched folder that the page can read.
+const SUFFIXES: [&str; 4] = [".json", ".sqlite", ".db", ".csv"];
+/// Limits for a home folder that was named by mistake.
+const MAX_FILES: usize = 5000;
+const MAX_DEPTH: usize = 8;
+
+/// The named files and folders.
+#[derive(Debug)]
+pub(super) struct Files {
+    named: Vec<Named>,
+    folders: Vec<PathBuf>,
+    /// The paths behind the numbers of listed files.
+    listed: Mutex<Vec<PathBuf>>,
+}
+
+/// A file that was named: it keeps its name if it is a link.
+#[derive(Debug)]
+struct Named {
+    name: String,
+    path: PathBuf,
+}
+
+/// What the page gets.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub(super) struct List {
+    /// The name of the watched folder; null if files were named.
+    folder: Option<String>,
+    files: Vec<Listed>,
+    /// False if there are more files than are listed.
+    is_complete: bool,
+}
+
+#[derive(Debug, Serialize, PartialEq, Eq)]
+struct Listed {
+    id: usize,
+    name: String,
+    size: u64,
+    modified_ms: u64,
+    /// Whether the page opens it without being asked.
+    is_named: bool,
+}
+
+impl Files {
+    /// Resolves the paths once: a link that is changed later has no effect.
+    pub(super) fn new(paths: &[PathBuf]) -> io::Result<Self> {
+        let (mut named, mut folders) = (Vec::new(), Vec::new());
+        for given in paths {
+            let failed = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", given.display()));
+            let path = given.canonicalize().map_err(failed)?;
+            let name = file_name(given).or_else(|| file_name(&path)).unwrap_or_default();
+            match std::fs::metadata(&path).map_err(failed)? {
+                file if file.is_dir() => folders.push(path),
+                file if file.is_file() => named.push(Named { name, path }),
+                _ => return Err(failed(io::Error::other("neither a file nor a folder"))),
+            }
+        }
+        Ok(Self { named, folders, listed: Mutex::default() })
+    }
+
+    /// All files that can be read now. Cost: one look at each file below the watched folders.
+    pub(super) fn list(&self) -> List {
+        let mut list = List { folder: self.folders.first().and_then(|path| file_name(path)), files: Vec::new(), is_complete: true };
+        for Named { name, path } in &self.named {
+            // A file that was deleted, or replaced by a link, is no longer listed.
+            if let Some(Ok(metadata)) = resolved(path, path).map(std::fs::metadata) {
+                self.add(&mut list, name.clone(), path, &metadata, true);
+            }
+        }
+        for folder in &self.folders {
+            self.walk(folder, folder, 0, &mut list);
+        }
+        list
+    }
+
+    /// Adds the traces below `folder`. Links to files are followed inside the root, links to folders never.
+    fn walk(&self, root: &Path, folder: &Path, depth: usize, list: &mut List) {
+        let mut entries: Vec<PathBuf> =
+            std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        entries.sort();
+        for path in entries {
+            if list.files.len() >= MAX_FILES || depth > MAX_DEPTH {
+                list.is_complete = false;
+                return;
+            }
+            let Ok(metadata) = std::fs::symlink_metadata(&path) else { continue };
+            if metadata.is_dir() {
+                self.walk(root, &path, depth + 1, list);
+            } else if let Some(real) = resolved(&path, root)
+                && let Ok(metadata) = std::fs::metadata(&real)
+                && is_trace(&path)
+            {
+                let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+                self.add(list, name, &path, &metadata, false);
+            }
+        }
+    }
+
+    fn add(&self, list: &mut List, name: String, path: &Path, metadata: &Metadata, is_named: bool) {
+        let Ok(mut listed) = self.listed.lock() else { return };
+        let id = listed.iter().position(|known| known == path).unwrap_or_else(|| {
+            listed.push(path.to_owned());
+            listed.len() - 1
+        });
+        let since = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let modified_ms = since.and_then(|since| u64::try_from(since.as_millis()).ok()).unwrap_or(0);
+        list.files.push(Listed { id, name, size: metadata.len(), modified_ms, is_named });
+    }
+
+    /// The file with this number, if it may still be read.
+    pub(super) fn path(&self, id: usize) -> Option<PathBuf> {
+        let path = self.listed.lock().ok()?.get(id)?.clone();
+        if self.named.iter().any(|named| named.path == path) {
+            // Resolved when it was named. If somebody puts a link in its place, it no longer resolves to itself.
+            return resolved(&path, &path);
+        }
+        self.folders.iter().find_map(|root| resolved(&path, root))
+    }
+}
+
+/// The file behind a path, if it is a file inside `root`.
+fn resolved(path: &Path, root: &Path) -> Option<PathBuf> {
+    let real = path.canonicalize().ok()?;
+    (real.starts_with(root) && real.is_file()).then_some(real)
+}
+
+fn file_name(path: &Path) -> Option<String> {
+    path.file_name().map(|name| name.to_string_lossy().into_owned())
+}
+
+fn is_trace(path: &Path) -> bool {
+    let name = path.to_string_lossy().to_lowercase();
+    let plain = name.strip_suffix(".gz").unwrap_or(&name);
+    SUFFIXES.iter().any(|suffix| plain.ends_with(suffix))
+}
