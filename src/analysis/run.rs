@@ -13,7 +13,7 @@ use super::{key_figures, notices};
 use crate::analysis::inference::served_model::ServedModel;
 use crate::analysis::kernels::groups::{Group, Groups};
 use crate::analysis::section::Sections;
-use crate::analysis::sections::explain;
+use crate::analysis::sections;
 use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::signals::Signals;
@@ -107,12 +107,12 @@ pub fn first_results(
     (run, all_groups)
 }
 
-/// Adds the key figures to a run of this trace, and the explaining sections unless `options` leaves them out.
+/// Adds the key figures to a run of this trace, and the explaining sections unless `options` or the build leaves them out.
 pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, reused: Reused) {
-    if !options.without_sections {
+    if sections::ARE_COMPILED && !options.without_sections {
         let context = Context::with_reused(trace, options.kernel_limit.unwrap_or(30), reused);
         let context = context.with_phase_map(options.phase_map.as_ref()).with_model(&options.model);
-        run.sections = explain(&context);
+        run.sections = sections::explain(&context);
         withhold_shares(run, &context);
     }
     let key_figures = key_figures::key_figures(run);

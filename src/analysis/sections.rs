@@ -15,6 +15,10 @@ use super::structure::{listed_steps, phases, ranges, step_budget, steps};
 use super::time::{longest_events, streams};
 use super::trust;
 
+/// Whether this build computes sections. The page's first module shows only the first results, so that it stays small; the page
+/// reads the trace again with the second module, which has the sections.
+pub(crate) const ARE_COMPILED: bool = cfg!(any(not(target_arch = "wasm32"), feature = "full"));
+
 type Answer = fn(&Context) -> Section;
 
 /// Answers every question about one trace that its data allow.

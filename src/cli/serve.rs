@@ -108,7 +108,7 @@ fn analyzed(job: &Job) -> std::result::Result<Files, Failure> {
     };
     let phase_map = job.phase_map.as_deref().map(phase_map).transpose()?;
     let choices = Choices { kernel_limit: Some(job.kernel_limit), phase_map, ..Choices::default() };
-    match files::open_with_sites(&job.trace) {
+    match files::open(&job.trace) {
         Ok(Opened::Trace(trace)) => {
             let capture = database::describe(&job.trace).map_err(failed)?.unwrap_or_default();
             let report = Report::new(vec![session::run(&trace, &choices).map_err(failed)?]);

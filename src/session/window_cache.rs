@@ -9,6 +9,7 @@ use crate::Result;
 use crate::analysis::add_sections;
 use crate::analysis::context::Reused;
 use crate::analysis::index::{WindowIndex, WindowSegments};
+use crate::analysis::sections;
 use crate::analysis::structure::call_ranges::{CallRanges, CallRangesView};
 use crate::analysis::structure::phase_names::PhaseNames;
 use crate::analysis::summary::{Summary, window_index};
@@ -49,7 +50,7 @@ impl WindowCache {
         };
         let First { part, mut run, groups, .. } = first;
         let options = options(trace, choices)?;
-        let window = part.as_ref().filter(|_| !options.without_sections);
+        let window = part.as_ref().filter(|_| sections::ARE_COMPILED && !options.without_sections);
         let call_ranges = self.call_ranges(trace, window);
         let segments = self.segments(trace, window, call_ranges);
         let reused = Reused { groups: Some(&groups), call_ranges, segments: segments.as_ref() };
