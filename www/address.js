@@ -10,7 +10,7 @@ const NONE = [];
 /** The view if the address names nothing. */
 export const DEFAULTS = {
   tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', base: '', hide: NONE, window: NONE, pivot: NONE, kernel: '',
-  rules: '', attribution: 'fair', devices: 'each', gpu: '', above: '', comm: '',
+  rules: '', attribution: 'fair', devices: 'each', tp: '', ep: '', pp: '', dp: '', gpu: '', above: '', comm: '',
 };
 
 /** The encoded report in the address; empty without one. */

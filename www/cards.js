@@ -112,7 +112,7 @@ function problemCard(entry, problem, session) {
 export function problemText(problem) {
   if (problem.kind === 'refused') return problem.message;
   if (problem.kind === 'unreadable') return `The browser could not read the file: ${problem.message}`;
-  if (problem.kind === 'unloaded') return `The part of the page that reads this kind of file could not be loaded: ${problem.message}`;
+  if (problem.kind === 'unloaded') return `A part of the page that this file needs could not be loaded: ${problem.message}`;
   if (isOutOfMemory(problem)) return 'The trace needs more memory than a browser tab can give.';
   return `The reader stopped because of a defect in gpuprism: ${problem.message}`;
 }

@@ -1,6 +1,6 @@
 // Reads files, each in a worker of its own, a few at a time.
 
-import { WorkerLink, WorkerProblem, compiledModule } from './worker-link.js';
+import { WorkerLink, WorkerProblem, compiledModule, isModuleReady } from './worker-link.js';
 
 /** @import { Progress, SendRequest, TraceOperations } from './types.js' */
 
@@ -23,6 +23,8 @@ const cancelled = () => new WorkerProblem({ kind: 'cancelled', message: 'cancell
 /** The worker of one file. Closing it frees the memory of the trace. */
 export class Reader {
   isClosed = false;
+  /** True if its module, the second one, computes sections. */
+  hasSections = false;
   /** The subcommand of the command line that gives the same report. */
   command = 'report';
   /** @type {WorkerLink<TraceOperations> | null} */
@@ -43,6 +45,18 @@ export class Reader {
     this.isClosed = true;
     this.#link?.close();
   }
+
+  /** Closes the reader after it has answered its pending requests. */
+  closeWhenIdle() {
+    this.isClosed = true;
+    this.#link?.closeWhenIdle();
+  }
+}
+
+/** The second module if the first results of the file need not wait for it, or if the file is large; else null. @param {File} file */
+async function quickFullModule(file) {
+  if (!isLarge(file) && !isModuleReady('gpuprism_full')) return null;
+  return compiledModule('gpuprism_full').catch(() => null);
 }
 
 export class ReaderPool {
@@ -50,18 +64,22 @@ export class ReaderPool {
   #waiting = [];
   #running = 0;
 
-  /** Resolves when the reader has read the whole file, or its GPU events only. Databases need the full module.
-   * @param {Reader} reader @param {File} file @param {boolean} gpuOnly @param {(progress: Progress) => void} onProgress */
-  async open(reader, file, gpuOnly, onProgress) {
+  /** Resolves when the reader has read the whole file, or its GPU events only. Small files are read with the first module, unless the
+   * second has been loaded already or is needed. Databases need the second module.
+   * @param {Reader} reader @param {File} file @param {{ gpuOnly: boolean, needsSections?: boolean }} options
+   * @param {(progress: Progress) => void} [onProgress] */
+  async open(reader, file, { gpuOnly, needsSections = false }, onProgress) {
     if (this.#running >= MAX_READERS) await new Promise((resolve) => this.#waiting.push(() => resolve(null)));
     this.#running += 1;
     try {
       if (reader.isClosed) throw cancelled();
-      const fast = isLarge(file) ? await compiledModule('gpuprism_full').catch(() => null) : null;
-      const module = fast ?? await compiledModule('gpuprism');
+      const full = needsSections ? await compiledModule('gpuprism_full') : await quickFullModule(file);
+      const module = full ?? await compiledModule('gpuprism');
       reader.start();
-      const opened = await reader.request('open', { module, file, gpuOnly, isFast: fast !== null }, onProgress);
+      reader.hasSections = full !== null;
+      const opened = await reader.request('open', { module, file, gpuOnly, isFull: full !== null, isLarge: isLarge(file) }, onProgress);
       if (opened.kind !== 'database') return opened;
+      reader.hasSections = true;
       return await reader.request('openDatabase', { module: await compiledModule('gpuprism_full'), file, gpuOnly }, onProgress);
     } finally {
       this.#running -= 1;

@@ -3,7 +3,7 @@
 import { Reader, ReaderPool } from './reader-pool.js';
 import { asProblem } from './problem.js';
 
-/** @import { Analysis, Entry, FileKind, Kernel, Options, Problem, RuleFile, Settings, TraceEntry } from './types.js' */
+/** @import { Analysis, Entry, FileKind, Kernel, Opened, Options, Problem, RuleFile, Settings, TraceEntry } from './types.js' */
 /** @import { Renderer } from './renderer-client.js' */
 /** @import { Store } from './store.js' */
 
@@ -14,7 +14,7 @@ export const OWN_RULES_KEY = 'gpuprism:own-rules';
 
 /** The parts of the view that every analysis depends on.
  * @type {(keyof Settings)[]} */
-const SETTINGS = ['rules', 'attribution', 'devices'];
+const SETTINGS = ['rules', 'attribution', 'devices', 'tp', 'ep', 'pp', 'dp'];
 
 export class Session {
   #pool = new ReaderPool();
@@ -67,7 +67,7 @@ export class Session {
   }
 
   /** The config of a model that was opened last. */
-  get #modelConfig() {
+  get modelConfig() {
     const entry = this.entries.findLast(({ kind, status }) => kind === 'model' && status === 'open');
     return entry ? asRuleFile(entry) : null;
   }
@@ -173,7 +173,7 @@ export class Session {
 
   /** Closes a file; its worker ends and its memory is freed. @param {Entry} entry */
   remove(entry) {
-    entry.reader?.close();
+    closeReaders(entry);
     const isOpenAuxiliary = isAuxiliary(entry) && entry.status === 'open';
     this.#publish({
       entries: this.entries.filter((other) => other !== entry), hasNewReports: !isAuxiliary(entry) && entry.text !== null, hasNewRules: isOpenAuxiliary,
@@ -214,10 +214,11 @@ export class Session {
   async #read(entry) {
     entry.openedAt = performance.now();
     entry.progress = { read: 0, ops: 0, doing: 'waiting', since: null };
+    closeReaders(entry);
     const reader = new Reader();
     entry.reader = reader;
     try {
-      const { kind, torch, ranks, text, memory } = await this.#pool.open(reader, entry.file, entry.gpuOnly, (progress) => {
+      const { kind, torch, ranks, text, memory } = await this.#pool.open(reader, entry.file, entry, (progress) => {
         entry.progress = { ...progress, since: entry.progress?.since ?? performance.now() };
         this.#store.update({ progress: this.#store.state.progress + 1 });
       });
@@ -245,7 +246,7 @@ export class Session {
 
   /** Replaces the reader by one that has read the trace with its code. @param {Entry} entry @param {Reader} reader */
   replaceReader(entry, reader) {
-    entry.reader?.close();
+    closeReaders(entry);
     entry.reader = reader;
     return this.#analyze(entry);
   }
@@ -261,9 +262,9 @@ export class Session {
       return;
     }
     entry.status = 'analyzing';
-    // The sections of many ops take long, so a partial report is shown first while the worker goes on.
+    // The sections of many ops take long, and those of a small file need the second module, so a partial report is shown first.
     const first = this.#report(entry, reader, options, isPartialFirst || entry.text === null);
-    const complete = first.then((analysis) => (analysis.isPartial && id === entry.analysisId ? this.#report(entry, reader, options) : analysis));
+    const complete = first.then((analysis) => (analysis.isPartial && id === entry.analysisId ? this.#completeReport(entry, id, options) : analysis));
     complete.catch(() => {});
     this.#publish();
     try {
@@ -274,8 +275,43 @@ export class Session {
       if (id !== entry.analysisId) return;
       const problem = asProblem(thrown);
       const staysOpen = this.#fail(entry, problem);
-      if (staysOpen && entry.shownOptions && entry.isPartial) await this.#complete(entry, reader, id, entry.shownOptions, problem);
+      const canComplete = staysOpen && problem.kind === 'refused';
+      if (canComplete && entry.shownOptions && entry.isPartial) await this.#complete(entry, id, entry.shownOptions, problem);
     }
+  }
+
+  /** The report with its sections. @param {Entry} entry @param {number} id @param {Options} options */
+  async #completeReport(entry, id, options) {
+    return this.#report(entry, await this.#readerWithSections(entry, id), options);
+  }
+
+  /** Resolves with a reader that computes sections, for the analysis with this id. If the first module has read the file, the second
+   * reads it again; its reader replaces the first one.
+   * @param {Entry} entry @param {number} id */
+  async #readerWithSections(entry, id) {
+    const first = /** @type {Reader} */ (entry.reader);
+    if (first.hasSections) return first;
+    entry.second ??= this.#readAgain(entry);
+    const { reader, opened } = entry.second;
+    const { memory } = await opened;
+    // A newer analysis still waits for an answer of the first reader.
+    if (id === entry.analysisId && entry.reader === first) {
+      Object.assign(entry, { reader, memory, second: null });
+      first.closeWhenIdle();
+    }
+    return reader;
+  }
+
+  /** @param {Entry} entry */
+  #readAgain(entry) {
+    const reader = new Reader();
+    const opened = this.#pool.open(reader, entry.file, { gpuOnly: entry.gpuOnly, needsSections: true });
+    opened.catch(() => {
+      reader.close();
+      // The next analysis tries again.
+      if (entry.second?.reader === reader) entry.second = null;
+    });
+    return { reader, opened: /** @type {Promise<Opened>} */ (opened) };
   }
 
   /** All that the result of a reader depends on, as text. @param {Entry} entry @param {Options} options */
@@ -289,12 +325,12 @@ export class Session {
   }
 
   /** After a refused analysis: completes the partial results of the previous one, which are on screen.
-   * @param {Entry} entry @param {Reader} reader @param {number} id @param {Options} options @param {Problem} problem */
-  async #complete(entry, reader, id, options, problem) {
+   * @param {Entry} entry @param {number} id @param {Options} options @param {Problem} problem */
+  async #complete(entry, id, options, problem) {
     entry.status = 'analyzing';
     this.#publish();
     try {
-      const analysis = await this.#report(entry, reader, options);
+      const analysis = await this.#completeReport(entry, id, options);
       const isDismissed = entry.problem !== problem;
       this.#show(entry, id, options, analysis);
       if (id !== entry.analysisId || isDismissed) return;
@@ -318,9 +354,11 @@ export class Session {
     this.#publish({ hasNewReports: true });
   }
 
-  /** Resolves when no results are partial: saved, shared and compared reports must be complete. */
-  whenComplete() {
-    return this.#store.when(() => !this.isPartial);
+  /** Resolves when no results are partial: saved, shared and compared reports must be complete. Rejects if sections failed. */
+  async whenComplete() {
+    await this.#store.when(() => !this.isPartial);
+    const failed = this.entries.find(({ isPartial }) => isPartial);
+    if (failed) throw new Error(`the sections of ${failed.file.name} are missing`);
   }
 
   /** True while the sections of shown results are being computed. */
@@ -330,7 +368,8 @@ export class Session {
 
   /** The options of a file's analysis. @param {{ wall: string, window: string, file?: File }} entry @returns {Options} */
   options({ wall, window, file }) {
-    const { rules, attribution, devices } = this.#store.view;
+    const { rules, attribution, devices, tp, ep, pp, dp } = this.#store.view;
+    const config = this.modelConfig;
     const cut = rules.indexOf('/');
     return {
       attribution,
@@ -341,20 +380,25 @@ export class Session {
       window: window || null,
       rules: this.ruleFiles,
       phase_map: this.#phaseMap,
-      model_config: { config: this.#modelConfig, server: this.#serverArguments({ file }) },
+      model_config: {
+        config, server: this.#serverArguments({ file }), ...(config && { tp: count(tp), ep: count(ep), pp: count(pp), dp: count(dp) }),
+      },
     };
   }
 
-  /** Records a problem. A trace whose options were refused stays open with its last report; then returns true.
+  /** Records a problem. A trace whose options were refused, or that could not be read again for its sections, stays open with its
+   * last report; then returns true.
    * @param {Entry} entry @param {Problem} problem */
   #fail(entry, problem) {
     if (problem.kind === 'cancelled') return false;
     entry.problem = problem;
     entry.progress = null;
-    const staysOpen = problem.kind === 'refused' && entry.kind === 'trace';
+    const hasFirstResults = entry.isPartial && entry.reader?.hasSections === false;
+    const staysOpen = entry.kind === 'trace' && (problem.kind === 'refused' || hasFirstResults);
     entry.status = staysOpen ? 'open' : 'failed';
-    if (!staysOpen) entry.reader?.close();
-    this.#publish();
+    if (!staysOpen) closeReaders(entry);
+    // Draws the first results again, without marks that sections are being computed.
+    this.#publish({ hasNewReports: hasFirstResults });
     return staysOpen;
   }
 }
@@ -363,9 +407,19 @@ export class Session {
 function newEntry(id, file) {
   return {
     id, file, kind: null, status: 'reading', progress: null, problem: null, text: null, torch: false, ranks: 0, isOwnRules: false,
-    wall: '', window: '', reader: null, analysisId: 0, shownAnalysisId: 0, shownOptions: null, isPartial: false, wholeResult: null,
+    wall: '', window: '', reader: null, second: null, analysisId: 0, shownAnalysisId: 0, shownOptions: null, isPartial: false, wholeResult: null,
     openedAt: null, memory: 0, gpuOnly: false,
   };
+}
+
+/** A count in the address; an invalid one is refused by the analysis. @param {string} text */
+const count = (text) => (/^\d+$/.test(text) ? Number(text) : text || null);
+
+/** Frees the memory of a trace. @param {Entry} entry */
+function closeReaders(entry) {
+  entry.reader?.close();
+  entry.second?.reader.close();
+  entry.second = null;
 }
 
 /** @param {Entry} entry @returns {entry is TraceEntry} */

@@ -1,4 +1,4 @@
-// The settings of the analysis: rule set, owner of overlaps, devices, wall time of each run.
+// The settings of the analysis: rule set, owner of overlaps, devices, wall time of each run, how the server splits the model over GPUs.
 
 import { arrange, byId, el } from './dom.js';
 
@@ -7,11 +7,13 @@ import { arrange, byId, el } from './dom.js';
 
 const form = byId('settings');
 const selects = Object.fromEntries([...form.querySelectorAll('select')].map((select) => [select.name, select]));
+/** @type {NodeListOf<HTMLInputElement>} */
+const splits = byId('split').querySelectorAll('input');
 
 /** Calls `onChange` with the setting that the person changed. @param {(settings: Partial<Settings>) => void} onChange */
 export function wireSettings(onChange) {
   form.addEventListener('submit', (event) => event.preventDefault());
-  for (const [name, select] of Object.entries(selects)) select.addEventListener('change', () => onChange({ [name]: select.value }));
+  for (const field of [...Object.values(selects), ...splits]) field.addEventListener('change', () => onChange({ [field.name]: field.value }));
 }
 
 /** Fills the list of rule sets. It includes a chosen set that does not exist, which the analysis then refuses by name.
@@ -25,8 +27,12 @@ export function showRuleSets(engines, chosen) {
 }
 
 /** @param {View} view */
-export function showSettings({ rules, attribution, devices }) {
+export function showSettings({ rules, attribution, devices, tp, ep, pp, dp }) {
   for (const [name, value] of Object.entries({ rules, attribution, devices })) selects[name].value = value;
+  const counts = { tp, ep, pp, dp };
+  for (const field of splits) field.value = counts[/** @type {keyof typeof counts} */ (field.name)];
+  const known = Object.entries(counts).filter(([, count]) => count).map(([name, count]) => `${name.toUpperCase()} ${count}`);
+  byId('split-counts').textContent = known.join(', ') || 'Model on GPUs';
 }
 
 /** Enables the settings if a trace is open, because saved reports cannot be analyzed again. Shows a wall time for each
@@ -39,6 +45,7 @@ export function showTraceSettings(session) {
     select.title = isDisabled ? 'Needs the trace itself: a saved report cannot be analyzed again' : '';
     select.toggleAttribute('title', isDisabled);
   }
+  byId('split').hidden = isDisabled || session.modelConfig === null;
   const traces = session.traces.filter((entry) => entry.text !== null);
   byId('wall').hidden = traces.length === 0;
   arrange(byId('wall-runs'), traces, (entry) => wallRow(entry, session));

@@ -4,7 +4,6 @@ import { chartSvg, shapes } from './chart.js';
 import { arrange, button, byId, el, setAttributes, svg } from './dom.js';
 
 /** @import { Chart, Options, TraceEntry, WindowGroup } from './types.js' */
-/** @import { Reader } from './reader-pool.js' */
 
 /** A drag of fewer pixels is a click. */
 const MIN_DRAG_PX = 4;
@@ -48,12 +47,16 @@ export class Strips {
   /** @param {TraceEntry} entry @param {Options} options @param {boolean} hasName */
   async #draw(entry, options, hasName) {
     const figure = this.#figure(entry);
-    const key = JSON.stringify([options, this.#width, hasName]);
-    if (figure.reader === entry.reader && figure.key === key) return;
+    // The reader may be replaced by another one of the same file, which draws the same strips.
+    const chartKey = JSON.stringify([{ ...options, window: null }, this.#width, entry.gpuOnly]);
+    const key = JSON.stringify([options, chartKey, hasName]);
+    if (figure.key === key) return;
     figure.key = key;
-    // Requested before the strips: this resets the turn of the strips if the reader is new.
-    const groups = this.#loadGroups(entry, figure);
-    const [drawing] = await Promise.all([entry.reader.request('strips', { options, width: this.#width, known: figure.turn }), groups]);
+    const drawing = await this.#request(entry, figure, { options, width: this.#width, hasChart: figure.chartKey === chartKey }).catch((thrown) => {
+      // The next call tries again, for example with another reader.
+      if (figure.key === key) figure.key = '';
+      throw thrown;
+    });
     // Other strips were requested meanwhile, or the trace was closed.
     if (this.#figures.get(entry) !== figure || figure.key !== key) return;
     figure.node.hidden = drawing === null;
@@ -71,7 +74,7 @@ export class Strips {
       figure.plot = plot;
       figure.drawing.replaceChildren(chartSvg(drawing.chart), frameLayer(drawing.chart, plot));
     }
-    figure.turn = drawing.turn;
+    figure.chartKey = chartKey;
     figure.frame.forEach((node) => node.remove());
     figure.frame = frame;
     // The plot itself stays: a pointer may be captured by it.
@@ -85,15 +88,17 @@ export class Strips {
     return figure;
   }
 
-  /** Loads the windows that can be picked by name, once for each reader.
-   * @param {TraceEntry} entry @param {StripFigure} figure */
-  async #loadGroups(entry, figure) {
-    if (figure.reader === entry.reader) return;
-    figure.reader = entry.reader;
-    figure.turn = 0;
-    const groups = await entry.reader.request('namedWindows', {});
-    figure.parts.replaceChildren(new Option('all', ''), ...groups.map(optionGroup));
-    figure.partsLabel.hidden = groups.length === 0;
+  /** Resolves with the strips, and loads the windows that can be picked by name once.
+   * @param {TraceEntry} entry @param {StripFigure} figure @param {{ options: Options, width: number, hasChart: boolean }} args */
+  async #request({ reader }, figure, args) {
+    const groups = figure.hasGroups ? null : reader.request('namedWindows', {});
+    const [drawing, found] = await Promise.all([reader.request('strips', args), groups]);
+    if (found && !figure.hasGroups) {
+      figure.hasGroups = true;
+      figure.parts.replaceChildren(new Option('all', ''), ...found.map(optionGroup));
+      figure.partsLabel.hidden = found.length === 0;
+    }
+    return drawing;
   }
 }
 
@@ -119,12 +124,11 @@ function newFigure(entry, actions) {
     drawing);
   return {
     node, name, parts, partsLabel, window, all, drawing,
-    /** @type {Reader | null} The reader of the groups and strips. */
-    reader: null,
+    hasGroups: false,
     /** The options of the last request. */
     key: '',
-    /** The turn of the strips that are drawn. */
-    turn: 0,
+    /** The options of the strips that are drawn, without the window. */
+    chartKey: '',
     /** @type {SVGElement | null} The shape that takes the pointer. */
     plot: null,
     /** @type {SVGElement[]} The shapes that show the window. */

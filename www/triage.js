@@ -189,6 +189,7 @@ export class Triage {
 /** The worker of a trace that was read with its code. It replaces the trace's first reader. */
 class CodeReader extends Reader {
   command = 'triage --input';
+  hasSections = true;
   isOpened = false;
   /** True for a trace of graphs being captured. */
   isCapture = false;

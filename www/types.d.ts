@@ -112,11 +112,12 @@ export interface Options {
   window: string | null;
   rules: RuleFile[];
   phase_map: RuleFile | null;
-  model_config: { config: RuleFile | null; server: RuleFile | null };
+  /** `tp`, `ep`, `pp`, `dp`: over how many GPUs the server splits the model; a text if it is no number, null if unknown. */
+  model_config: { config: RuleFile | null; server: RuleFile | null } & { [split in 'tp' | 'ep' | 'pp' | 'dp']?: number | string | null };
 }
 
-/** The overview strips; `chart` is null if the caller has the strips of this `turn`. */
-export type Strips = { turn: number; chart: Chart | null; frame: ChartNode[] };
+/** The overview strips; `chart` is null if the caller has it. */
+export type Strips = { chart: Chart | null; frame: ChartNode[] };
 
 /** Windows that can be picked by name; `more` is how many are not in the list, or empty. */
 export type WindowGroup = { title: string; windows: { title: string; window: string }[]; more: string };
@@ -218,7 +219,7 @@ export type RenderOperations = {
   ruleSets(args: { rules: RuleFile[] }): RuleSets[];
 };
 
-export type OpenRequest = { module: WebAssembly.Module; file: File; gpuOnly: boolean; isFast: boolean };
+export type OpenRequest = { module: WebAssembly.Module; file: File; gpuOnly: boolean; isFull: boolean; isLarge: boolean };
 
 export type Opened = { kind: FileKind | 'foreign' | 'database'; torch: boolean; ranks: number; text: string | null; memory: number };
 
@@ -232,8 +233,8 @@ export type TraceOperations = {
   map(args: { files: File[] }): void;
   /** `server` are the arguments of the server that wrote the trace, which the triage uses. */
   analyze(args: { options: Options; isPartialFirst: boolean; server: string | null }): Analysis;
-  /** The overview strips; `chart` is null if `known` is their turn. Null if there is nothing to draw. */
-  strips(args: { options: Options; width: number; known: number }): Strips | null;
+  /** The overview strips; their chart, which does not depend on the window, is null if `hasChart`. Null if there is nothing to draw. */
+  strips(args: { options: Options; width: number; hasChart: boolean }): Strips | null;
   /** The window between two positions in the strips, 0 their begin and 1 their end. */
   window(args: { from: number; to: number }): string;
   /** Steps, stages and ranges whose windows can be picked. */
@@ -317,7 +318,7 @@ export interface Problem {
   memory?: number;
 }
 
-/** A report as JSON text. A partial one lacks the sections that take long. */
+/** A report as JSON text. A partial one lacks the sections. */
 export type Analysis = { text: string; isPartial: boolean; memory: number };
 
 /** One open file. */
@@ -343,6 +344,8 @@ export interface Entry {
   window: string;
   /** Null only for rules that were written in the page. */
   reader: Reader | null;
+  /** If `reader` has no sections: the one that reads the file again with the second module. */
+  second: { reader: Reader; opened: Promise<Opened> } | null;
   /** Number of the last analysis that was started. */
   analysisId: number;
   /** Number of the analysis that gave `text`. */
@@ -364,8 +367,9 @@ export interface Entry {
 /** A trace that was read, and whose worker runs. */
 export type TraceEntry = Entry & { reader: Reader };
 
-/** How to count: the rule set as `engine/model`, the owner of overlaps, devices `each` or `merged`. */
-export type Settings = { rules: string; attribution: string; devices: string };
+/** How to count: the rule set as `engine/model`, the owner of overlaps, devices `each` or `merged`; and over how many GPUs the server
+ * splits the model, empty if unknown. */
+export type Settings = { rules: string; attribution: string; devices: string; tp: string; ep: string; pp: string; dp: string };
 
 /** What the address names. */
 export type View = typeof DEFAULTS;

@@ -39,6 +39,7 @@ export class WorkerLink {
   /** @type {Map<number, Pending>} */
   #pending = new Map();
   #nextId = 1;
+  #closesWhenIdle = false;
   /** Messages that wait until the script listens; null afterwards. @type {unknown[] | null} */
   #unsent = [];
 
@@ -78,6 +79,12 @@ export class WorkerLink {
     this.#pending.clear();
   }
 
+  /** Ends the worker after it has answered its pending requests. */
+  closeWhenIdle() {
+    this.#closesWhenIdle = true;
+    if (this.#pending.size === 0) this.close();
+  }
+
   /** @param {unknown} message */
   #send(message) {
     if (this.#unsent) this.#unsent.push(message);
@@ -103,13 +110,11 @@ export class WorkerLink {
       return;
     }
     this.#pending.delete(id);
-    if (!error) {
-      pending.resolve(value);
-      return;
-    }
-    pending.reject(new WorkerProblem(error));
+    if (error) pending.reject(new WorkerProblem(error));
+    else pending.resolve(value);
     // A wasm instance must not be used after a trap.
-    if (error.kind === 'fault') this.close(error);
+    if (error?.kind === 'fault') this.close(error);
+    else if (this.#closesWhenIdle) this.closeWhenIdle();
   }
 
   /** @param {string} message */
@@ -120,6 +125,11 @@ export class WorkerLink {
 
 /** @type {Map<string, Promise<WebAssembly.Module>>} */
 const modules = new Map();
+/** The modules that can be used without waiting. @type {Set<string>} */
+const ready = new Set();
+
+/** @param {string} stem */
+export const isModuleReady = (stem) => ready.has(stem);
 
 /** The compiled module pkg/STEM_bg.wasm. It is fetched and compiled once, and all workers instantiate it. After a
  * failure the next call tries again.
@@ -128,7 +138,7 @@ export function compiledModule(stem) {
   const known = modules.get(stem);
   if (known) return known;
   const compiled = compile(new URL(`pkg/${stem}_bg.wasm`, import.meta.url));
-  compiled.catch(() => modules.delete(stem));
+  compiled.then(() => ready.add(stem), () => modules.delete(stem));
   modules.set(stem, compiled);
   return compiled;
 }

@@ -4,7 +4,8 @@
 const [{ readWhole }, { serve }] = await Promise.all([import('./reading.js'), import('./worker-serve.js')]);
 
 /** @typedef {import('./types.js').Progress} Progress */
-/** @typedef {import('./pkg/gpuprism.js').Imported | import('./pkg/gpuprism_full.js').Imported} Imported */
+/** @typedef {import('./pkg/gpuprism_full.js').Imported} FullImported */
+/** @typedef {import('./pkg/gpuprism.js').Imported | FullImported} Imported */
 
 /** @type {Set<{ memory: WebAssembly.Memory }>} */
 const instances = new Set();
@@ -12,6 +13,8 @@ const instances = new Set();
 let imported = null;
 /** Null if the trace was read without its code. @type {import('./pkg/gpuprism_full.js').Triage | null} */
 let triage = null;
+/** False if the module is the first one. */
+let hasSections = false;
 /** True for a large trace until `rehearse` has started. */
 let needsRehearsal = false;
 
@@ -25,9 +28,10 @@ const importFull = () => import('./pkg/gpuprism_full.js');
 /** @type {import('./types.js').Handlers<import('./types.js').TraceOperations>} */
 const handlers = {
   /** Resolves with the kind of the file; a database is not read yet. */
-  async open({ module, isFast, file, gpuOnly }, progress) {
-    needsRehearsal = isFast;
-    const wasm = isFast ? await importFull() : await import('./pkg/gpuprism.js');
+  async open({ module, isFull, isLarge, file, gpuOnly }, progress) {
+    hasSections = isFull;
+    needsRehearsal = isFull && isLarge;
+    const wasm = isFull ? await importFull() : await import('./pkg/gpuprism.js');
     await start(wasm, module);
     const reader = gpuOnly ? wasm.TraceReader.gpu_ops_only(file.name) : new wasm.TraceReader(file.name);
     const read = await readWhole(/** @type {{ finish(): Imported } & typeof reader} */ (reader), file, progress);
@@ -38,7 +42,7 @@ const handlers = {
   async openDatabase({ module, file, gpuOnly }, progress) {
     const wasm = await importFull();
     await start(wasm, module);
-    needsRehearsal = true;
+    hasSections = needsRehearsal = true;
     const onRows = (/** @type {number} */ rows) => progress({ rows, doing: 'reading' });
     onRows(0);
     return opened(wasm.read_database(file, file.name, gpuOnly, onRows));
@@ -46,6 +50,7 @@ const handlers = {
   async openWithCode({ module, file }, progress) {
     const wasm = await importFull();
     await start(wasm, module);
+    hasSections = true;
     const read = await readWithCode(file, progress);
     imported = read;
     triage = new wasm.Triage();
@@ -56,20 +61,20 @@ const handlers = {
     triage?.forget_mapping();
     for (const file of files) triage?.add_mapping(await readWithCode(file, progress));
   },
-  /** If `isPartialFirst`, the report of a trace with many ops lacks its sections. */
+  /** The report lacks its sections if the module cannot compute them, and if `isPartialFirst` and the trace has many ops. */
   analyze({ options, isPartialFirst, server }) {
     const choices = JSON.stringify(options);
     if (triage) {
-      const text = triage.report(/** @type {import('./pkg/gpuprism_full.js').Imported} */ (trace()), JSON.stringify({ server }), choices);
+      const text = triage.report(/** @type {FullImported} */ (trace()), JSON.stringify({ server }), choices);
       return { text, isPartial: false, memory: memoryBytes() };
     }
-    const isPartial = isPartialFirst && trace().takes_a_while(choices);
+    const isPartial = !hasSections || (isPartialFirst && trace().takes_a_while(choices));
     const text = trace().analyze(isPartial ? JSON.stringify({ ...options, without_sections: true }) : choices);
     if (needsRehearsal) rehearse(options);
     needsRehearsal = false;
     return { text, isPartial, memory: memoryBytes() };
   },
-  strips: ({ options, width, known }) => trace().strips(JSON.stringify(options), width, known),
+  strips: ({ options, width, hasChart }) => trace().strips(JSON.stringify(options), width, hasChart),
   window: ({ from, to }) => trace().window(from, to),
   namedWindows: () => trace().named_windows(),
   slice: ({ options }) => /** @type {Uint8Array<ArrayBuffer>} */ (trace().slice(JSON.stringify(options))),

@@ -79,10 +79,15 @@ fn the_page_names_its_file_list_and_has_no_service_worker() {
     assert!(index.head.contains("referrer-policy: no-referrer") && index.head.contains("nosniff"), "{}", index.head);
     assert!(!index.head.contains("content-security-policy"), "the page's own policy holds");
     assert_eq!(viewing.get("app.js", "").text(), "1;");
-    for name in ["service-worker.js", "other.js", "../index.html", "%2e%2e/secret", "/etc/passwd", "api/file/0", "api/file/-1"] {
+    for name in
+        ["service-worker.js", "other.js", "../index.html", "%2e%2e/secret", "/etc/passwd", "api/file/0", "api/file/-1"]
+    {
         assert_eq!(viewing.get(name, "").status, 404, "{name}");
     }
-    assert_eq!(viewing.send("POST", &format!("/{}/", viewing.token), &format!("Host: {}\r\n", viewing.host)).status, 405);
+    assert_eq!(
+        viewing.send("POST", &format!("/{}/", viewing.token), &format!("Host: {}\r\n", viewing.host)).status,
+        405
+    );
 }
 
 #[test]
@@ -93,7 +98,14 @@ fn without_the_token_or_from_elsewhere_there_is_no_answer() {
     assert_eq!(viewing.token.len(), 32);
     assert_ne!(viewing.token, start(&folder, &[]).token);
     let host = format!("Host: {}\r\n", viewing.host);
-    for path in ["/", "/api/files", "/index.html", "//api/files", &format!("/{}", viewing.token), &format!("/{}x/", viewing.token)] {
+    for path in [
+        "/",
+        "/api/files",
+        "/index.html",
+        "//api/files",
+        &format!("/{}", viewing.token),
+        &format!("/{}x/", viewing.token),
+    ] {
         assert_eq!(viewing.send("GET", path, &host).status, 404, "{path}");
     }
     let list = format!("/{}/api/files", viewing.token);
@@ -122,7 +134,11 @@ fn named_files_are_sent_in_the_ranges_that_are_asked_for() {
     assert_eq!(viewing.list(), [("a.html".to_owned(), 0)]);
     let whole = viewing.get("api/file/0", "");
     assert_eq!((whole.status, whole.body == bytes), (200, true));
-    assert!(whole.head.contains("content-type: application/octet-stream"), "a file never becomes a page: {}", whole.head);
+    assert!(
+        whole.head.contains("content-type: application/octet-stream"),
+        "a file never becomes a page: {}",
+        whole.head
+    );
     let part = viewing.get("api/file/0", "Range: bytes=1000-1999\r\n");
     assert_eq!((part.status, part.body == bytes[1000..2000]), (206, true));
     assert!(part.head.contains("content-range: bytes 1000-1999/400000"), "{}", part.head);

@@ -6,7 +6,7 @@
 use super::classified::ClassifiedTrace;
 use super::communication::operations::Collectives;
 use super::communication::waiting::{CallWait, WaitingTimes, call_waits};
-use super::dashboard::preset_of_devices;
+use super::dashboard::{Preset, preset_of_devices};
 use super::host::blocking_calls::BlockingCalls;
 use super::host::calls::HostCalls;
 use super::index::WindowSegments;
@@ -57,6 +57,7 @@ pub struct Context<'a> {
     range_times: OnceCell<Tallies>,
     steps: OnceCell<Vec<Step>>,
     measured_steps: OnceCell<MeasuredSteps>,
+    preset: OnceCell<Option<&'static Preset>>,
     name_roles: OnceCell<NameRoles>,
     passes: OnceCell<Passes>,
     layers: OnceCell<Vec<StageLayers>>,
@@ -110,6 +111,7 @@ impl<'a> Context<'a> {
             range_times: OnceCell::new(),
             steps: OnceCell::new(),
             measured_steps: OnceCell::new(),
+            preset: OnceCell::new(),
             name_roles: OnceCell::new(),
             passes: OnceCell::new(),
             layers: OnceCell::new(),
@@ -223,6 +225,11 @@ impl<'a> Context<'a> {
         self.measured_steps.get_or_init(|| MeasuredSteps::of(self, self.steps(), &self.survey().idle))
     }
 
+    /// The peak figures of the GPUs, if all have the same.
+    pub(crate) fn preset(&self) -> Option<&'static Preset> {
+        *self.preset.get_or_init(|| preset_of_devices(self.trace.devices.iter()))
+    }
+
     /// The role of each kernel name in a layer.
     pub(crate) fn name_roles(&self) -> &NameRoles {
         self.name_roles.get_or_init(|| NameRoles::of(self.trace))
@@ -243,7 +250,7 @@ impl<'a> Context<'a> {
     pub(crate) fn op_work(&self) -> &OpWork {
         let config = self.model.and_then(|model| model.config.as_ref());
         let is_full = config.is_some_and(|config| config.layers.sliding == 0.0);
-        self.op_work.get_or_init(|| OpWork::of(&self.classified, preset_of_devices(self.trace.devices.iter()), is_full))
+        self.op_work.get_or_init(|| OpWork::of(&self.classified, self.preset(), is_full))
     }
 
     /// The durations in graph replays that do not belong to their kernel names.

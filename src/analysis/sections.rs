@@ -40,7 +40,6 @@ pub fn explain(context: &Context) -> Sections {
         ("layer_list", layers::layer_list),
         ("layer_roles", layers::layer_roles),
         ("op_costs", op_costs::op_costs),
-        ("speculation", speculation::speculation),
         ("unsuited_kernels", unsuited_kernels::unsuited_kernels),
         ("step_floor", step_floor::step_floor),
         ("step_time_fit", step_time_fit::step_time_fit),
@@ -65,6 +64,9 @@ pub fn explain(context: &Context) -> Sections {
     }
     for (name, answer) in answers {
         sections.insert((*name).to_owned(), answer(context));
+    }
+    if let Some(speculation) = speculation::speculation(context) {
+        sections.insert("speculation".to_owned(), speculation);
     }
     if let Some(map) = context.phase_map {
         sections.insert("nvtx_phases".to_owned(), phases::nvtx_phases(context, map));

@@ -53,7 +53,8 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// True if this build can keep [`HostCode`]. The page's first WebAssembly module cannot, because it has to be small.
+/// True if this build keeps host code. The page's first WebAssembly module does not, because it has to be small and computes no
+/// sections.
 pub(crate) const CODE_IS_BUILT: bool = cfg!(any(not(target_arch = "wasm32"), feature = "full"));
 
 /// The file formats of a trace.

@@ -12,40 +12,31 @@ use wasm_bindgen::prelude::JsValue;
 
 /// A cache of the last strips: if only the window changes, only the frame over the strips is drawn again.
 #[derive(Debug, Default)]
-pub(super) struct Overview(RefCell<Cached>);
-
-#[derive(Debug, Default)]
-struct Cached {
-    drawn: Option<(Choices, u32, Option<Strips>)>,
-    /// Counts the strips drawn so far.
-    turn: u32,
-}
+pub(super) struct Overview(RefCell<Option<(Choices, u32, Option<Strips>)>>);
 
 /// The strips and the frame over them.
 #[derive(Debug, Serialize)]
 struct Drawing {
-    turn: u32,
-    /// Null if the page has the strips of this turn.
+    /// Null if the page has it.
     chart: Option<Chart>,
     frame: Vec<Node>,
 }
 
 impl Overview {
     /// Returns null for a trace without GPU ops.
-    pub(super) fn draw(&self, trace: &Trace, choices: &str, width: u32, known: u32) -> JsResult<JsValue> {
+    pub(super) fn draw(&self, trace: &Trace, choices: &str, width: u32, has_chart: bool) -> JsResult<JsValue> {
         let choices: Choices = json::read(choices).map_err(to_js_error)?;
         // An invalid window is an error of the analysis. The strips are shown without it, to pick a better one.
         let picked = session::window(trace, choices.window.as_deref().unwrap_or_default()).ok().flatten();
         // The strips do not depend on the window.
         let choices = Choices { window: None, ..choices };
-        let Cached { drawn, turn } = &mut *self.0.borrow_mut();
+        let drawn = &mut *self.0.borrow_mut();
         if !matches!(&*drawn, Some((cached, cached_width, _)) if (cached, *cached_width) == (&choices, width)) {
             let strips = session::strips(trace, &choices, chart::strip_columns(width)).map_err(to_js_error)?;
             *drawn = Some((choices, width, strips));
-            *turn += 1;
         }
         let Some((_, _, Some(strips))) = drawn else { return Ok(JsValue::NULL) };
-        let chart = (*turn != known).then(|| chart::overview(strips, width));
-        to_js(&Drawing { turn: *turn, chart, frame: chart::overview_frame(strips, picked, width) })
+        let chart = (!has_chart).then(|| chart::overview(strips, width));
+        to_js(&Drawing { chart, frame: chart::overview_frame(strips, picked, width) })
     }
 }

@@ -18,13 +18,13 @@ struct WindowGroupView {
 
 #[wasm_bindgen]
 impl Imported {
-    /// The overview strips under these choices, in this width in pixels: `{turn, chart, frame}`. `chart` is null if `known` is the
-    /// turn of these strips, because the page takes long to lay out their paths. Null if the file contains no trace.
+    /// The overview strips under these choices, in this width in pixels: `{chart, frame}`. `chart` is null if the page has it
+    /// already, because the page takes long to lay out its paths. Null if the file contains no trace.
     ///
     /// # Errors
     /// Those of [`Imported::analyze`].
-    pub fn strips(&self, choices: &str, width: u32, known: u32) -> JsResult<JsValue> {
-        self.trace().map_or(Ok(JsValue::NULL), |trace| self.overview.draw(trace, choices, width, known))
+    pub fn strips(&self, choices: &str, width: u32, has_chart: bool) -> JsResult<JsValue> {
+        self.trace().map_or(Ok(JsValue::NULL), |trace| self.overview.draw(trace, choices, width, has_chart))
     }
 
     /// The chosen window as a file for Perfetto. Empty if the file contains no trace.

@@ -147,10 +147,11 @@ export async function clear(page) {
   }
 }
 
-/** Waits until no file is being read or analyzed and the first table is drawn; if that does not happen, fails with what the page shows. */
+/** Waits until no file is being read or analyzed, and the first table and all findings are drawn; if that does not happen, fails with what the page shows. */
 export async function settled(page) {
   try {
     await page.waitForFunction(() => !document.querySelector('.card.reading')
+      && !document.querySelector('#todo').textContent.includes('Being computed')
       && document.querySelector('#results:not([hidden])[aria-busy=false] .block:first-child table'), null, { timeout: 60_000 });
   } catch (problem) {
     throw new Error(`${problem.message}\n${await page.evaluate(shown)}`, { cause: problem });

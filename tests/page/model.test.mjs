@@ -91,6 +91,36 @@ test('a click on a step picks its window', async () => {
   await close();
 });
 
+const CONFIG = { name: 'config.json', body: Buffer.from(JSON.stringify({
+  architectures: ['Qwen3ForCausalLM'], model_type: 'qwen3', hidden_size: 4096, intermediate_size: 12288, num_hidden_layers: LAYERS,
+  num_attention_heads: 32, num_key_value_heads: 8, head_dim: 128, vocab_size: 151936, torch_dtype: 'bfloat16', tie_word_embeddings: false,
+})) };
+
+test('with a config, the number of GPUs can be set by keyboard and is in the address; the report is that of the command line', async () => {
+  const { page, faults, close } = await opened(steps());
+  assert.ok(await page.locator('#split').isHidden(), 'without a config there is nothing to split');
+  await h.drop(page, CONFIG);
+  await page.locator('#split summary').focus();
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('Tab');
+  await page.keyboard.type('2');
+  await page.keyboard.press('Tab');
+  await page.waitForFunction(() => document.querySelector('#split summary').textContent === 'TP 2' && location.hash.includes('tp=2'));
+  await h.settled(page);
+  const { stdout } = await h.commandLine(['report', 'steps.json', '--config', 'config.json', '--tp', '2', '--format', 'json'], [steps(), CONFIG]);
+  const { body } = await h.exported(page, 'json');
+  assert.equal(body.toString(), stdout.toString());
+  assert.match(body.toString(), /TP 2, EP 1, PP 1, DP 1/);
+  await page.goBack();
+  await page.waitForFunction(() => document.querySelector('#split input[name=tp]').value === '');
+  await page.goForward();
+  await page.locator('#split input[name=tp]').fill('0');
+  await page.keyboard.press('Enter');
+  await page.locator('.card.error', { hasText: '0 GPUs cannot share a model' }).waitFor();
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('without steps and layers there are no charts, and the tables say why', async () => {
   const { page, faults, close } = await opened(h.kineto('plain.json', h.SERVER_OPS));
   await page.locator('.block[data-table~=layers] .gap').first().waitFor();

@@ -157,7 +157,7 @@ test('a file that is closed during a drag is removed without an error', async ()
   await close();
 });
 
-test('a replaced reader gets a request for its own strips', async () => {
+test('a replaced reader draws the frame of a window over the strips that are on screen', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, stepped('steps.json'));
   await h.settled(page);
@@ -165,9 +165,12 @@ test('a replaced reader gets a request for its own strips', async () => {
   await h.tapWorkers(page);
   // The triage reads the file again, in a worker that replaces the first reader.
   await page.locator('#tab-triage').click();
-  await page.waitForFunction(() => window.tap.requests.strips?.length > 0);
-  assert.equal(await page.evaluate(() => window.tap.requests.strips[0].args.known), 0, 'it knows no turn of the one before');
+  await page.locator('[class^="table-triage_"]').first().waitFor();
+  await page.evaluate(() => void (document.querySelector('#strips svg').stood = true));
+  await dragOver(page, 0.2, 0.5);
+  await page.locator('#strips .strip-window').waitFor({ state: 'attached' });
   await h.settled(page);
+  assert.equal(await page.evaluate(() => document.querySelector('#strips svg').stood), true, 'a pointer may be held down on the strips');
   assert.deepEqual(faults, []);
   await close();
 });

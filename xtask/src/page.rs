@@ -11,7 +11,7 @@ use crate::command::Run;
 use crate::{book, offline, project, setup, wasm};
 
 /// The limit for the gzipped size of the files that a first visit loads.
-pub const FIRST_LOAD_BUDGET_BYTES: u64 = 780_000;
+pub const FIRST_LOAD_BUDGET_BYTES: u64 = 622_000;
 
 const EXAMPLE: &str = "example.json.gz";
 
@@ -54,10 +54,10 @@ fn fresh_dist() -> Result<PathBuf> {
 fn list_for_offline(dist: &Path) -> Result<()> {
     let names = |files: Vec<(String, u64, u64)>| files.into_iter().map(|(name, ..)| name);
     let later = names(on_demand(dist)?).filter(|name| !OFFLINE_FILES.contains(&name.as_str()));
-    // Scripts are cached at once although they load later, so that a page that has opened no file yet works offline.
-    let (small, modules): (Vec<_>, Vec<_>) = later.partition(|name| LATER_SCRIPTS.contains(&name.as_str()));
-    let first: Vec<_> = names(first_load(dist)?).chain([OFFLINE_SCRIPT.to_owned()]).chain(small).collect();
-    offline::list_files(dist, &first, &modules)
+    // Scripts and modules are cached at once although they load later, so that a page that has opened no file yet works offline.
+    let (example, needed): (Vec<_>, Vec<_>) = later.partition(|name| name == EXAMPLE);
+    let first: Vec<_> = names(first_load(dist)?).chain([OFFLINE_SCRIPT.to_owned()]).chain(needed).collect();
+    offline::list_files(dist, &first, &example)
 }
 
 pub fn copy_directory(from: &Path, to: &Path) -> Result<()> {

@@ -4,13 +4,13 @@
 //!
 //! | module | cargo feature | contents | gzipped | loaded |
 //! |---|---|---|---|---|
-//! | `gpuprism` | none | reads traces and reports, computes and shows the results | 548 KB | when the page opens |
-//! | `gpuprism_full` | `full` | everything that the native build has: also SQLite, triage, comparison, exports | 1.7 MB | on demand |
+//! | `gpuprism` | none | reads traces and reports, computes the first results, shows all results | 575 KB | when the page opens |
+//! | `gpuprism_full` | `full` | everything that the native build has: also sections, SQLite, triage, comparison, exports | 1.9 MB | after the first results of a trace |
 //!
 //! | worker | module | instances | started by |
 //! |---|---|---|---|
 //! | `render-worker.js` | `gpuprism` | one | the page, when it opens |
-//! | `worker.js` | `gpuprism`; `gpuprism_full` for databases, large files and the triage | one per file; the triage replaces it | a file; the triage tab |
+//! | `worker.js` | `gpuprism` for the first results of a small file, `gpuprism_full` | one per file; one with sections, then one with the triage, replace it | a file; the triage tab |
 //! | `tools-worker.js` | `gpuprism_full` | up to three | exports, comparison, sharing, rules, reports of other tools, a dropped folder; the ranks tab; the pivot tab, if its axes are changed |
 //!
 //! `docs/decisions/016-page-weight.md` has the measurements.

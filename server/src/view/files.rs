@@ -69,7 +69,11 @@ impl Files {
 
     /// All files that can be read now. Cost: one look at each file below the watched folders.
     pub(super) fn list(&self) -> List {
-        let mut list = List { folder: self.folders.first().and_then(|path| file_name(path)), files: Vec::new(), is_complete: true };
+        let mut list = List {
+            folder: self.folders.first().and_then(|path| file_name(path)),
+            files: Vec::new(),
+            is_complete: true,
+        };
         for Named { name, path } in &self.named {
             // A file that was deleted, or replaced by a link, is no longer listed.
             if let Some(Ok(metadata)) = resolved(path, path).map(std::fs::metadata) {

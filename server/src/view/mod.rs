@@ -162,5 +162,8 @@ impl Shared {
 }
 
 fn not_found() -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "There is nothing here. Open the address that gpuprism printed, with its token.")
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "There is nothing here. Open the address that gpuprism printed, with its token.",
+    )
 }

@@ -6,7 +6,6 @@ use super::algorithms::{self, Algorithm};
 use super::operations::{Operations, bus_factor};
 use super::waiting::{CallWait, Evidence, Size};
 use crate::analysis::context::Context;
-use crate::analysis::dashboard::preset_of_devices;
 use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::time::activity::{ActivitySweep, Hidden};
@@ -75,13 +74,12 @@ pub(crate) fn collective_costs(context: &Context) -> Section {
     let Some(found) = context.collectives() else {
         return super::collectives::missing(context, TITLE, &COLUMNS);
     };
-    let trace = context.trace;
     let mut costs = costs(context);
     ordering::sort_by_key(&mut costs, |cost| Reverse(cost.total));
     let kinds = costs.len();
     costs.truncate(MAX_ROWS);
     let exposed = exposed(context, &costs);
-    let link_gb_per_s = link_gb_per_s(trace);
+    let link_gb_per_s = context.preset().and_then(|preset| preset.link_gb_per_s);
     let mut section = section(context);
     for (cost, exposed) in costs.iter().zip(exposed) {
         let transfer = Transfer::of(cost, found.operations.get(cost.kind.operation), link_gb_per_s, context);
@@ -189,11 +187,6 @@ fn link_us(kind: Kind, operation: &str, algorithm: Option<&Algorithm>, share: f6
     let ranks = kind.ranks?;
     let factor = if algorithm.reads_all { ranks.saturating_sub(1) as f64 } else { bus_factor(operation, Some(ranks))? };
     Some((kind.bytes? as f64 * factor / share / 1e3, algorithm.latency_us?))
-}
-
-/// The rate of the links of one GPU in one direction; `None` if `patterns/hardware.json` does not list it.
-fn link_gb_per_s(trace: &Trace) -> Option<f64> {
-    preset_of_devices(trace.devices.iter())?.link_gb_per_s
 }
 
 /// Groups the communication kernels.

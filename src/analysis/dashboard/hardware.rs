@@ -59,6 +59,9 @@ struct Presets {
 }
 from_json!(Presets { partitions, presets });
 
+/// The figure of the section `op_costs` with the title of the preset.
+pub(crate) const PEAK_FIGURES: &str = "peak_figures";
+
 /// A driver keeps some memory for itself.
 const MEMORY_TOLERANCE: f64 = 0.03;
 
@@ -108,10 +111,15 @@ pub fn presets() -> &'static [Preset] {
     &file().presets
 }
 
-/// The preset with this id. Without an id: the preset of the run's devices, if all have the same one.
+/// The preset with this id. Without an id: the one of the run's cost of ops, which also knows the sizes of the devices, or else the
+/// one of the names of its devices, if all have the same.
 pub fn preset(run: &Run, id: Option<&str>) -> Option<&'static Preset> {
     if let Some(id) = id {
         return presets().iter().find(|preset| preset.id == id);
+    }
+    let title = run.filled("op_costs").map_or("", |costs| costs.summary.text(PEAK_FIGURES));
+    if let Some(preset) = presets().iter().find(|preset| preset.title == title) {
+        return Some(preset);
     }
     // A report has the names of its devices only.
     common(run.devices.iter().map(|device| preset_of(&device.name, DeviceProperties::default())))
@@ -136,7 +144,7 @@ fn common(mut presets: impl Iterator<Item = Option<&'static Preset>>) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::run_of;
+    use super::super::testing::{run_of, section};
     use super::*;
     use std::collections::BTreeSet;
 
@@ -247,6 +255,17 @@ mod tests {
             let found = preset_of_devices([&device].into_iter()).map(|preset| preset.id.as_str());
             assert_eq!(found, id, "{device:?}");
         }
+    }
+
+    #[test]
+    fn a_run_on_a_gpu_without_a_name_has_the_peak_figures_of_its_cost_of_ops() {
+        let mut run = run_of(&[""]);
+        assert_eq!(preset(&run, None), None);
+        let mut costs = section(["op"], &[["aten::mm".into()]]);
+        costs.figure(PEAK_FIGURES, "MI300X");
+        run.sections.insert("op_costs".into(), costs);
+        assert_eq!(preset(&run, None).map(|preset| preset.id.as_str()), Some("mi300x"));
+        assert_eq!(preset(&run, Some("a100-sxm4-40")).map(|preset| preset.id.as_str()), Some("a100-sxm4-40"));
     }
 
     #[test]

@@ -10,14 +10,14 @@ mod links;
 mod model;
 mod roofline;
 
-pub(crate) use hardware::preset_of_devices;
+pub(crate) use hardware::{PEAK_FIGURES, preset_of_devices};
 pub use hardware::{Preset, preset, presets};
 pub use kernels::{BaselineRow, KernelBar, KernelSelection, select_kernels};
 pub use links::{CounterLines, HoverInterval, Line, counter_lines};
 pub use model::{
     LayerBar, LayerColumn, LayerSegment, StepColumn, floors, layer_bars, layer_columns, layer_stage, step_columns,
 };
-pub use roofline::{Limit, Point, points};
+pub use roofline::{Limit, Point, points, points_section};
 
 use super::results::Run;
 use super::section::{Record, Section};

@@ -3,7 +3,7 @@
 
 use super::{Categories, Preset, is_communication, matching_row, number};
 use crate::analysis::results::Run;
-use crate::analysis::section::{Record, Section};
+use crate::analysis::section::Record;
 
 /// The section with points from counters.
 const COUNTERS: &str = "roofline";
@@ -49,10 +49,10 @@ fn coordinates(row: &Record) -> Option<(f64, f64)> {
     (x > 0.0 && y > 0.0 && x.is_finite()).then_some((x, y))
 }
 
-/// The section of a run that has points: counters, or else shapes.
-fn source(run: &Run) -> Option<&Section> {
-    let with_points = |name: &str| run.sections.get(name).filter(|section| section.rows.iter().any(has_point));
-    with_points(COUNTERS).or_else(|| with_points(SHAPES))
+/// The section, and table, with the numbers of the points.
+pub fn points_section(run: &Run) -> &'static str {
+    let has_points = |name: &str| run.sections.get(name).is_some_and(|section| section.rows.iter().any(has_point));
+    if !has_points(COUNTERS) && has_points(SHAPES) { SHAPES } else { COUNTERS }
 }
 
 fn has_point(row: &Record) -> bool {
@@ -66,6 +66,7 @@ pub fn points<'a>(
     preset: Option<&Preset>,
     communication: bool,
 ) -> Vec<Point<'a>> {
+    let source = |run: &'a Run| run.sections.get(points_section(run));
     let Some(section) = source(run) else { return Vec::new() };
     let categories = Categories::of(run);
     let others = baseline.and_then(source);

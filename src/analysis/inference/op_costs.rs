@@ -4,6 +4,7 @@
 use super::op_model::OpCost;
 use super::op_work::{Execution, OpWork};
 use crate::analysis::context::Context;
+use crate::analysis::dashboard::PEAK_FIGURES;
 use crate::analysis::measure::percentiles::median;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
@@ -62,6 +63,9 @@ pub(crate) fn op_costs(context: &Context) -> Section {
             section = section.limit("The peak figures of the GPU are approximate: sources differ.");
         }
         Some(_) => {}
+    }
+    if let Some(preset) = work.limits() {
+        section.figure(PEAK_FIGURES, preset.title.as_str());
     }
     let left_out = context.trace.shaped_ops.left_out;
     if left_out > 0 {

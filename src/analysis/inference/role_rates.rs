@@ -13,7 +13,7 @@ use super::op_work::Work;
 use super::role_demand::{Demanded, ExpertRange, RoleDemand, RoleKernels, StepModel};
 use super::stage_layers::{Kind, RoleTime, StageLayers};
 use crate::analysis::context::Context;
-use crate::analysis::dashboard::{Preset, preset_of_devices};
+use crate::analysis::dashboard::Preset;
 use crate::rules::inference::thresholds;
 use crate::rules::names;
 
@@ -123,7 +123,7 @@ impl<'a> Model<'a> {
         let Some(served) = context.model else { return Err(String::new()) };
         let division = Division::of(context, served);
         let words = division.words.ok_or(Division::UNKNOWN)?;
-        let preset = preset_of_devices(context.trace.devices.iter()).ok_or("the figures of the GPU are not known")?;
+        let preset = context.preset().ok_or("the figures of the GPU are not known")?;
         let layers = layers(config, division.parallel.pp, stage.order.len())?;
         Ok(Self {
             step: StepModel { config, parallel: division.parallel, load: common_load(&stage.loads)? },

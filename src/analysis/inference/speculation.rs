@@ -30,23 +30,22 @@ const COLUMNS: [&str; 12] = [
     "basis",
 ];
 
-/// One row, for the rounds of all devices.
-pub(crate) fn speculation(context: &Context) -> Section {
+/// One row, for the rounds of all devices. `None` for a trace without draft and verify steps.
+pub(crate) fn speculation(context: &Context) -> Option<Section> {
     let steps = &context.measured_steps().steps;
+    if !steps.iter().any(|step| matches!(step.step.info.stage, Stage::Draft | Stage::Verify)) {
+        return None;
+    }
     let rounds = rounds(steps);
     if rounds.is_empty() {
-        let has_verify = steps.iter().any(|step| step.step.info.stage == Stage::Verify);
-        if has_verify {
-            let why = "The trace has no complete round: two verify steps with only draft steps between them.";
-            return Section::missing(TITLE, &COLUMNS, why, "");
-        }
-        return Section::missing(TITLE, &COLUMNS, "No step is annotated as a verify step of speculative decoding.", "");
+        let why = "The trace has no complete round: two verify steps with only draft steps between them.";
+        return Some(Section::missing(TITLE, &COLUMNS, why, ""));
     }
     let mut section = Section::new(TITLE, "annotated draft, verify and decode steps", &COLUMNS)
         .limit("A round lasts from the start of a verify step to the start of the next one, with draft steps between. Times are medians over the rounds.")
         .limit("Break-even is the number of tokens that a request has to get from a round, with the one of the target model, so that speculation is not slower than plain decode steps.");
     section.row(values(&rounds, &plain(steps)));
-    section
+    Some(section)
 }
 
 /// One round.
@@ -165,13 +164,13 @@ mod tests {
     use crate::trace::testing::TestTrace;
 
     /// Adds steps of one kernel each: name, start, end on the device.
-    fn found(steps: &[(&str, i64, i64)]) -> Section {
+    fn found(steps: &[(&str, i64, i64)]) -> Option<Section> {
         let mut trace = TestTrace::new();
         for (name, start, end) in steps {
             trace.range(name, start * 10..start * 10 + 5).launch(start * 10 + 1..start * 10 + 2);
             trace.launches("k", start * 10 + 5..end * 10);
         }
-        trace.section(speculation)
+        speculation(&Context::new(&trace.finish(), 30))
     }
 
     const VERIFY: &str = "step[VERIFY bs=4 g_sq=16]";
@@ -189,7 +188,8 @@ mod tests {
             (VERIFY, 50, 62),
             (DRAFT, 62, 70),
             (VERIFY, 70, 82),
-        ]);
+        ])
+        .unwrap();
         // Both rounds last 20 units of 10 ns, with 8 units of drafts after 12 of verification. Four tokens for each request.
         let columns = ["rounds", "batch", "round_ns", "draft_ns", "verify_ns", "other_ns", "draft_steps_per_round"];
         assert_eq!(rows_of(&section, &columns), ["2 4 200 80 120 0 1.5"]);
@@ -200,21 +200,25 @@ mod tests {
     #[test]
     fn without_comparable_plain_steps_there_is_no_break_even() {
         let rounds = [(VERIFY, 30, 42), (DRAFT, 42, 48), (VERIFY, 50, 62)];
-        let alone = found(&rounds);
+        let alone = found(&rounds).unwrap();
         assert_eq!(rows_of(&alone, &["rounds", "break_even_tokens"]), ["1 -"]);
         assert!(alone.rows[0].text("basis").contains("without speculation"));
         let other = [&[("step[DECODE bs=64]", 0, 10), ("step[DECODE bs=64]", 10, 20)][..], &rounds].concat();
-        assert_eq!(rows_of(&found(&other), &["rounds", "plain_batch", "break_even_tokens"]), ["1 64 -"]);
+        assert_eq!(rows_of(&found(&other).unwrap(), &["rounds", "plain_batch", "break_even_tokens"]), ["1 64 -"]);
     }
 
     #[test]
     fn other_stages_and_pauses_between_two_verify_steps_make_no_round() {
         for between in [("step[EXTEND bs=1 toks=99]", 44, 50), ("step[DECODE bs=4]", 44, 50)] {
             let section = found(&[(VERIFY, 30, 42), (DRAFT, 42, 44), between, (VERIFY, 50, 62)]);
-            assert!(section.missing.is_some(), "{between:?}");
+            assert!(section.unwrap().missing.is_some(), "{between:?}");
         }
-        assert!(found(&[(VERIFY, 30, 42), (DRAFT, 42, 48), (VERIFY, 500, 512)]).missing.is_some(), "a pause");
-        let plain = found(&[("step[DECODE bs=4]", 0, 10)]);
-        assert!(plain.missing.is_some_and(|missing| missing.why.contains("verify")));
+        assert!(found(&[(VERIFY, 30, 42), (DRAFT, 42, 48), (VERIFY, 500, 512)]).unwrap().missing.is_some(), "a pause");
+    }
+
+    #[test]
+    fn a_trace_without_draft_and_verify_steps_has_no_section() {
+        assert_eq!(found(&[("step[DECODE bs=4]", 0, 10)]), None);
+        assert!(found(&[(DRAFT, 0, 10)]).is_some_and(|section| section.missing.is_some()));
     }
 }

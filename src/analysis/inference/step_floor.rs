@@ -11,7 +11,7 @@ use super::served_model::ServedModel;
 use super::stage_layers::StageLayers;
 use super::traced_weights::TracedWeights;
 use crate::analysis::context::Context;
-use crate::analysis::dashboard::{Preset, preset_of_devices};
+use crate::analysis::dashboard::Preset;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::measured_steps::MeasuredStep;
 use crate::analysis::structure::stages::{Form, Stage, StepInfo, representative};
@@ -52,7 +52,7 @@ pub(crate) fn step_floor(context: &Context) -> Section {
     if model.config.is_none() && model.weights_gb.is_none() && traced.is_empty() {
         return Section::missing(TITLE, &COLUMNS, NO_MODEL, "");
     }
-    let Some(preset) = preset_of_devices(context.trace.devices.iter()) else {
+    let Some(preset) = context.preset() else {
         let why =
             "The memory bandwidth is not known, because the trace names no known GPU, several kinds, or a part of one.";
         return Section::missing(TITLE, &COLUMNS, why, "");

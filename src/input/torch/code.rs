@@ -74,6 +74,9 @@ impl TorchReader {
 
     /// Adds a CPU op or Python frame if a template matches; otherwise returns false.
     pub(super) fn read_by_template(&mut self, text: &[u8]) -> bool {
+        if !CODE_IS_BUILT {
+            return false;
+        }
         let Some(parsed) = self.templates.read(text) else { return false };
         if parsed.class == Class::CpuOp && !self.shaped_op(text, parsed.name) {
             return false;

@@ -542,7 +542,7 @@ impl TorchReader {
         if code.is_some() {
             builder.keep_code();
         }
-        let packer = (detail == Detail::Host).then(packing::CodePacker::default);
+        let packer = (detail == Detail::Host && CODE_IS_BUILT).then(packing::CodePacker::default);
         let templates = EventTemplates::new(if code.is_some() { Values::WithIds } else { Values::NameAndTime });
         Self { builder, templates, packer, code, gpu_ops_only: detail == Detail::GpuOps, ..Self::default() }
     }

@@ -36,7 +36,7 @@ mod timeline;
 
 use super::axis::Unit;
 use super::{Chart, glyphs};
-use crate::analysis::dashboard::{number, preset};
+use crate::analysis::dashboard::{number, points_section, preset};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Record, Section, Value};
 use crate::report::Report;
@@ -114,7 +114,7 @@ pub fn dashboard(report: &Report, run: usize, baseline: Option<usize>, options: 
     let panels: [PanelSpec; 9] = [
         ("kernels", "Kernels with the most time", "top_kernels", kernels::draw),
         ("timeline", "Longest events over time", "timeline_events", timeline::draw),
-        ("roofline", "Roofline", "roofline", roofline::draw),
+        ("roofline", "Roofline", points_section(run), roofline::draw),
         ("nvlink", "NVLink over time", "nvlink_timeseries", nvlink::draw),
         ("collectives", "Collectives", "nccl_ops", collectives::draw),
         ("streams", "Work at the same time", "stream_overlap", streams::draw),
