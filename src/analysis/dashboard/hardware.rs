@@ -262,7 +262,7 @@ mod tests {
         let mut run = run_of(&[""]);
         assert_eq!(preset(&run, None), None);
         let mut costs = section(["op"], &[["aten::mm".into()]]);
-        costs.figure(PEAK_FIGURES, "MI300X");
+        costs.figure(PEAK_FIGURES, "MI300X 192 GB");
         run.sections.insert("op_costs".into(), costs);
         assert_eq!(preset(&run, None).map(|preset| preset.id.as_str()), Some("mi300x"));
         assert_eq!(preset(&run, Some("a100-sxm4-40")).map(|preset| preset.id.as_str()), Some("a100-sxm4-40"));
