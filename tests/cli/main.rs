@@ -6,6 +6,7 @@ mod brief;
 mod capture;
 #[path = "../common/mod.rs"]
 mod common;
+mod deploy;
 mod diff;
 mod example;
 mod explain;
