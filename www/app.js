@@ -16,7 +16,7 @@ import { wireTheme } from './theme.js';
 import { Windows } from './windows.js';
 import { compiledModule } from './worker-link.js';
 
-/** @import { Page } from './types.js' */
+/** @import { Page, SourceFile } from './types.js' */
 
 const TITLE = 'gpuprism: where did the GPU time go';
 
@@ -68,9 +68,10 @@ wireKeys(toggleHelp);
 addEventListener('popstate', restoreView);
 start();
 externalFiles.takeFiles();
+externalFiles.takeServed();
 externalFiles.takeReport();
 
-/** @param {File[]} files */
+/** @param {SourceFile[]} files */
 function openFiles(files) {
   forbidFrames();
   // Loaded while the files are read.

@@ -30,6 +30,12 @@ export class ExternalFiles {
     if (opened !== null) attempt('The file could not be transferred', async () => (await import('./handover.js')).receive(opened, openFiles));
   }
 
+  /** Takes the files of `gpuprism view`, whose address the server writes into the page. */
+  takeServed() {
+    const list = document.querySelector('meta[name="gpuprism-files"]')?.getAttribute('content');
+    if (list) this.#page.attempt('The files of gpuprism view could not be opened', async () => (await import('./served.js')).openServed(this.#page, new URL(list, location.href).href));
+  }
+
   /** Opens the report that the address contains. */
   takeReport() {
     const text = reportInAddress();

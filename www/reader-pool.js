@@ -2,7 +2,7 @@
 
 import { WorkerLink, WorkerProblem, compiledModule, isModuleReady } from './worker-link.js';
 
-/** @import { Progress, SendRequest, TraceOperations } from './types.js' */
+/** @import { Progress, SendRequest, SourceFile, TraceOperations } from './types.js' */
 
 /** Gigabytes of memory, up to 8, in browsers that report it. */
 const DEVICE_MEMORY = /** @type {Navigator & { deviceMemory?: number }} */ (navigator).deviceMemory ?? 8;
@@ -15,7 +15,7 @@ const MAX_READERS = DEVICE_MEMORY < 8 ? 2 : Math.min(Math.max(navigator.hardware
 const LARGE_BYTES = 128 * 1024 * 1024;
 const LARGE_COMPRESSED_BYTES = 10 * 1024 * 1024;
 
-/** @param {File} file */
+/** @param {SourceFile} file */
 const isLarge = ({ name, size }) => size >= (name.endsWith('.gz') ? LARGE_COMPRESSED_BYTES : LARGE_BYTES);
 
 const cancelled = () => new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
@@ -66,7 +66,7 @@ export class ReaderPool {
 
   /** Resolves when the reader has read the whole file, or its GPU events only. Small files are read with the first module, unless the
    * second has been loaded already or is needed. Databases need the second module.
-   * @param {Reader} reader @param {File} file @param {{ gpuOnly: boolean, needsSections?: boolean }} options
+   * @param {Reader} reader @param {SourceFile} file @param {{ gpuOnly: boolean, needsSections?: boolean }} options
    * @param {(progress: Progress) => void} [onProgress] */
   async open(reader, file, { gpuOnly, needsSections = false }, onProgress) {
     if (this.#running >= MAX_READERS) await new Promise((resolve) => this.#waiting.push(() => resolve(null)));

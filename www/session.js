@@ -3,7 +3,7 @@
 import { Reader, ReaderPool } from './reader-pool.js';
 import { asProblem } from './problem.js';
 
-/** @import { Analysis, Entry, FileKind, Kernel, Opened, Options, Problem, RuleFile, Settings, TraceEntry } from './types.js' */
+/** @import { Analysis, Entry, FileKind, Kernel, Opened, Options, Problem, RuleFile, Settings, SourceFile, TraceEntry } from './types.js' */
 /** @import { Renderer } from './renderer-client.js' */
 /** @import { Store } from './store.js' */
 
@@ -131,7 +131,7 @@ export class Session {
     return areRanks || mayBeRanks;
   }
 
-  /** Resolves with the new entries when each has been read or has failed. @param {File[]} files */
+  /** Resolves with the new entries when each has been read or has failed. @param {SourceFile[]} files */
   async open(files) {
     const opened = files.map((file) => newEntry(this.#nextId++, file));
     const read = opened.map((entry) => this.#read(entry));
@@ -403,7 +403,7 @@ export class Session {
   }
 }
 
-/** @param {number} id @param {File} file @returns {Entry} */
+/** @param {number} id @param {SourceFile} file @returns {Entry} */
 function newEntry(id, file) {
   return {
     id, file, kind: null, status: 'reading', progress: null, problem: null, text: null, torch: false, ranks: 0, isOwnRules: false,

@@ -194,7 +194,7 @@ class CodeReader extends Reader {
   /** True for a trace of graphs being captured. */
   isCapture = false;
 
-  /** @param {File} file @param {(progress: Progress) => void} onProgress */
+  /** @param {import('./types.js').SourceFile} file @param {(progress: Progress) => void} onProgress */
   async open(file, onProgress) {
     onProgress({ doing: 'reading' });
     const module = await compiledModule('gpuprism_full');

@@ -219,18 +219,29 @@ export type RenderOperations = {
   ruleSets(args: { rules: RuleFile[] }): RuleSets[];
 };
 
-export type OpenRequest = { module: WebAssembly.Module; file: File; gpuOnly: boolean; isFull: boolean; isLarge: boolean };
+/** A file that the server of the page offers (`gpuprism view`); a worker reads it in parts. */
+export type ServedFile = { name: string; size: number; url: string };
+
+/** A file on this machine, or one on the server of the page. */
+export type SourceFile = File | ServedFile;
+
+export type ServedListItem = { id: number; name: string; size: number; modified_ms: number; is_named: boolean };
+
+/** What the server of the page offers: named files, and the traces of the folder that it watches, if there is one. */
+export type ServedList = { folder: string | null; files: ServedListItem[]; is_complete: boolean };
+
+export type OpenRequest = { module: WebAssembly.Module; file: SourceFile; gpuOnly: boolean; isFull: boolean; isLarge: boolean };
 
 export type Opened = { kind: FileKind | 'foreign' | 'database'; torch: boolean; ranks: number; text: string | null; memory: number };
 
 /** The operations of worker.js. All but the first three need a trace that it has read. */
 export type TraceOperations = {
   open(args: OpenRequest): Opened | { kind: 'database' };
-  openDatabase(args: { module: WebAssembly.Module; file: File; gpuOnly: boolean }): Opened;
+  openDatabase(args: { module: WebAssembly.Module; file: SourceFile; gpuOnly: boolean }): Opened;
   /** Reads a torch trace with the code that launched its work, so that all later analyses have a triage. */
-  openWithCode(args: { module: WebAssembly.Module; file: File }): { isCapture: boolean };
+  openWithCode(args: { module: WebAssembly.Module; file: SourceFile }): { isCapture: boolean };
   /** Takes the source lines of graph replays from these traces; without any, the trace's own are used. */
-  map(args: { files: File[] }): void;
+  map(args: { files: SourceFile[] }): void;
   /** `server` are the arguments of the server that wrote the trace, which the triage uses. */
   analyze(args: { options: Options; isPartialFirst: boolean; server: string | null }): Analysis;
   /** The overview strips; their chart, which does not depend on the window, is null if `hasChart`. Null if there is nothing to draw. */
@@ -324,7 +335,7 @@ export type Analysis = { text: string; isPartial: boolean; memory: number };
 /** One open file. */
 export interface Entry {
   id: number;
-  file: File;
+  file: SourceFile;
   /** Null until it has been read. */
   kind: FileKind | null;
   status: 'reading' | 'analyzing' | 'open' | 'failed';
@@ -396,7 +407,7 @@ export interface Page {
   windows: import('./windows.js').Windows;
   requestTool: SendRequest<ToolsOperations>;
   /** Resolves with the entries when they have been read. */
-  openFiles(files: File[]): Promise<Entry[]>;
+  openFiles(files: SourceFile[]): Promise<Entry[]>;
   /** Runs a step; if it fails, a card with this title shows why. */
   attempt(title: string, step: () => unknown): Promise<void>;
   /** Changes the view, and the address with it: as a new step in the history, or in place of the current one. */

@@ -6,6 +6,7 @@ const [{ readWhole }, { serve }] = await Promise.all([import('./reading.js'), im
 /** @typedef {import('./types.js').Progress} Progress */
 /** @typedef {import('./pkg/gpuprism_full.js').Imported} FullImported */
 /** @typedef {import('./pkg/gpuprism.js').Imported | FullImported} Imported */
+/** @typedef {import('./types.js').SourceFile} SourceFile */
 
 /** @type {Set<{ memory: WebAssembly.Memory }>} */
 const instances = new Set();
@@ -34,7 +35,7 @@ const handlers = {
     const wasm = isFull ? await importFull() : await import('./pkg/gpuprism.js');
     await start(wasm, module);
     const reader = gpuOnly ? wasm.TraceReader.gpu_ops_only(file.name) : new wasm.TraceReader(file.name);
-    const read = await readWhole(/** @type {{ finish(): Imported } & typeof reader} */ (reader), file, progress);
+    const read = await readWhole(/** @type {{ finish(): Imported } & typeof reader} */ (reader), await readable(file), progress);
     if (!read) return { kind: 'database' };
     return opened(read);
   },
@@ -45,7 +46,7 @@ const handlers = {
     hasSections = needsRehearsal = true;
     const onRows = (/** @type {number} */ rows) => progress({ rows, doing: 'reading' });
     onRows(0);
-    return opened(wasm.read_database(file, file.name, gpuOnly, onRows));
+    return opened(wasm.read_database(await readable(file), file.name, gpuOnly, onRows));
   },
   async openWithCode({ module, file }, progress) {
     const wasm = await importFull();
@@ -97,12 +98,19 @@ function memoryBytes() {
   return [...instances].reduce((bytes, { memory }) => bytes + memory.buffer.byteLength, 0);
 }
 
-/** @param {File} file @param {(progress: Progress) => void} progress */
+/** @param {SourceFile} file @param {(progress: Progress) => void} progress */
 async function readWithCode(file, progress) {
   const { TraceReader } = await importFull();
-  const read = await readWhole(TraceReader.with_code(file.name), file, progress);
+  const read = await readWhole(TraceReader.with_code(file.name), await readable(file), progress);
   if (!read) throw new Error(`${file.name} is a database`);
   return read;
+}
+
+/** The file itself, or one on the server in the form of a file. @param {SourceFile} file */
+async function readable(file) {
+  if (file instanceof File) return file;
+  const { RemoteBlob } = await import('./served-file.js');
+  return /** @type {File} */ (/** @type {unknown} */ (new RemoteBlob(file)));
 }
 
 /** @param {Imported} read @returns {import('./types.js').Opened} */

@@ -57,8 +57,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
     };
     let served = gpuprism_server::run(LAST_ANALYSES, async {
         let server = api::bind((&args.host, args.port), config, Box::new(analyze)).await?;
+        // Before the announcement: who reads it may stop the server at once.
+        let stop = Stop::at_signal()?;
         announce(&server, is_public)?;
-        server.run(Stop::at_signal()?).await
+        server.run(stop).await
     });
     served.map_err(failed)
 }

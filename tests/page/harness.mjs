@@ -196,14 +196,20 @@ export function readTable(page, block = '.block:first-child') {
 const program = process.env.GPUPRISM_BIN
   ?? ['target/release/gpuprism', 'target/debug/gpuprism'].map((path) => join(root, path)).find(existsSync);
 
+/** The path of the command line. */
+export function programPath() {
+  if (!program) throw new Error('no gpuprism in target/: build it, or name it in GPUPRISM_BIN');
+  return resolve(root, program);
+}
+
 /** Writes the files and runs the command line on them: {status, stdout: Buffer, stderr: string}. */
 export async function commandLine(args, files) {
-  if (!program) throw new Error('no gpuprism in target/: build it, or name it in GPUPRISM_BIN');
+  const path = programPath();
   const folder = await mkdtemp(join(tmpdir(), 'gpuprism-page-'));
   try {
     for (const { name, body } of files) await writeFile(join(folder, name), body);
     return await new Promise((done) => {
-      execFile(resolve(root, program), args, { cwd: folder, encoding: 'buffer', maxBuffer: 1 << 28, timeout: 60_000 }, (error, stdout, stderr) => {
+      execFile(path, args, { cwd: folder, encoding: 'buffer', maxBuffer: 1 << 28, timeout: 60_000 }, (error, stdout, stderr) => {
         done({ status: error ? error.code : 0, stdout, stderr: stderr.toString() });
       });
     });

@@ -220,6 +220,9 @@ const LATER_SCRIPTS: &[&str] = &[
     "embed.js",
     "trust.js",
     "embed.css",
+    "served.js",
+    "served-file.js",
+    "served.css",
 ];
 
 /// The script that registers the service worker once the page is idle. Cached like a file of the first load.
