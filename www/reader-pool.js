@@ -53,7 +53,7 @@ export class Reader {
   }
 }
 
-/** The second module if the first results of the file need not wait for it, or if the file is large; else null. @param {File} file */
+/** The second module if the first results of the file need not wait for it, or if the file is large; else null. @param {SourceFile} file */
 async function quickFullModule(file) {
   if (!isLarge(file) && !isModuleReady('gpuprism_full')) return null;
   return compiledModule('gpuprism_full').catch(() => null);

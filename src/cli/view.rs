@@ -35,12 +35,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let paths: Vec<PathBuf> = args.paths.iter().map(|path| nsys::exported(path, "nsys")).collect::<Result<_>>()?;
     let served = gpuprism_server::run(Duration::ZERO, async {
         let view = view::bind(args.port, page, &paths).await?;
+        // Before the announcement: who reads it may stop the server at once.
+        let stop = Stop::at_signal()?;
         let _ = print(&format!("{}\n", view.address));
         print_error("gpuprism: press Ctrl-C to stop; who knows the address can read the files");
         if !args.no_open && view::open_browser(&view.address).is_err() {
             print_error("gpuprism: no browser could be started: open the address yourself");
         }
-        view.server.run(Stop::at_signal()?).await
+        view.server.run(stop).await
     });
     served.map_err(|error| Error::refused("view", error.to_string()))
 }

@@ -28,6 +28,9 @@ const JSON_RUNS: usize = 7;
 const PAGE_RUNS: usize = 3;
 const EXPORT_RUNS: usize = 3;
 const TRIAGE_RUNS: usize = 5;
+/// Requests of one client after the other, and clients at the same time.
+const API_REQUESTS: u32 = 9;
+const API_CLIENTS: u32 = 64;
 
 // The targets.
 const TIME_OF_GUNZIP: f64 = 1.0;
@@ -40,6 +43,9 @@ const TIME_OF_PAGE_READING: f64 = 2.0;
 const PAGE_MEMORY_OF_JSON: f64 = 0.15;
 const PAGE_TIME_OF_NATIVE: f64 = 3.0;
 const PAGE_MEMORY_OF_EXPORT_BYTES: f64 = 400e6;
+const API_TIME_OF_EXPLAIN: f64 = 1.5;
+/// Two analyses run at the same time, plus what the server itself needs for 64 connections.
+const API_MEMORY_OF_EXPLAIN: f64 = 2.5;
 
 /// Runs all measurements and writes the report.
 pub fn all() -> Result<()> {
@@ -65,6 +71,7 @@ pub fn all() -> Result<()> {
     triage(&mut report, &program, "Python frames", &frames)?;
     page_import(&mut report, &json)?;
     nsys_export(&mut report, &program, &generated_export()?)?;
+    api(&mut report, &program)?;
     first_load(&mut report, page::first_load_gzipped(&project::dist())?);
     let path = root.join("benches/README.md");
     std::fs::create_dir_all(root.join("benches"))?;
@@ -244,6 +251,37 @@ fn measure_page(file: &Path, runs: usize) -> Result<Value> {
         .env("CHROMIUM", setup::chromium()?)
         .output()?;
     serde_json::from_str(&printed).context("xtask/bench/page.mjs did not print JSON")
+}
+
+/// `gpuprism serve` on this machine, with a client in Python.
+fn api(report: &mut Report, program: &Path) -> Result<()> {
+    let trace = project::root().join(TRACE);
+    let out = project::target_dir()?.join("bench/explain");
+    let explain = [&text(program), "explain", &text(&trace), "--out", &text(&out)];
+    let explain: Vec<Sample> = (0..API_REQUESTS).map(|_| measure(&explain)).collect::<Result<_>>()?;
+    let explain = Measured::of(&explain);
+    let printed = Run::new("python3 xtask/bench/load.py")
+        .arg(program)
+        .arg(&trace)
+        .args([API_REQUESTS.to_string(), API_CLIENTS.to_string()])
+        .output()?;
+    let load: Value = serde_json::from_str(&printed).context("xtask/bench/load.py did not print JSON")?;
+    let number = |key: &str| load[key].as_f64().with_context(|| format!("xtask/bench/load.py returned no {key}"));
+    report.heading(&format!(
+        "`gpuprism serve` on the gzipped trace: {API_REQUESTS} requests one after the other, then {API_CLIENTS} clients at once"
+    ));
+    report.fact("`gpuprism explain FILE --out DIR`", &explain.times());
+    report.fact("one request, median", &seconds(number("single_seconds")?));
+    let relative = number("single_seconds")? / explain.median_seconds;
+    report.at_most("time of one request, relative to `explain`", relative, API_TIME_OF_EXPLAIN, times);
+    report.fact("requests per second of all clients", &format!("{:.1}", number("requests_per_second")?));
+    report.fact("answer of a client, median", &seconds(number("median_seconds")?));
+    report.fact("answer of a client, 95th percentile", &seconds(number("p95_seconds")?));
+    report.fact("peak memory of `explain`", &megabytes(explain.peak_bytes));
+    report.fact("peak memory of the server", &megabytes(number("peak_bytes")?));
+    let relative = number("peak_bytes")? / explain.peak_bytes;
+    report.at_most("peak memory of the server, relative to `explain`", relative, API_MEMORY_OF_EXPLAIN, times);
+    Ok(())
 }
 
 fn first_load(report: &mut Report, gzipped_bytes: u64) {

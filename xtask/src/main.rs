@@ -8,6 +8,7 @@ mod fuzz;
 mod offline;
 mod page;
 mod project;
+mod release;
 mod serve;
 mod setup;
 mod space;
@@ -27,6 +28,7 @@ usage: cargo xtask COMMAND
   wasm [--out DIR]        build the page's wasm modules into DIR (dist/pkg)
   build [--out DIR]       build the page into DIR (dist) and check the size of its first load
   space [--out DIR]       build the page as a static Space for Hugging Face into DIR (target/space)
+  release                 build the page, and the command line with the page in it, for `gpuprism view`
   serve [--port N]        build the page and serve it on http://127.0.0.1:N (8080)
   book [--out DIR]        write the generated chapters of docs/, check all links, and render the book into DIR/docs
   test                    run all checks: format, lints, tests, docs, fuzzing, the page in a browser
@@ -59,6 +61,7 @@ fn run() -> Result<()> {
             wasm::build(&out)
         }
         ["build"] => page::build(arguments.out.as_deref()),
+        ["release"] => release::build(),
         ["space"] => space::build(arguments.out.as_deref()),
         ["serve"] => serve::serve(arguments.port),
         ["book"] => book::write(arguments.out.as_deref()),
