@@ -72,7 +72,7 @@ export class Session {
     return entry ? asRuleFile(entry) : null;
   }
 
-  /** The server arguments in the trace's folder, else in the nearest folder above it. @param {{ file?: File }} entry */
+  /** The server arguments in the trace's folder, else in the nearest folder above it. @param {{ file?: SourceFile }} entry */
   #serverArguments({ file }) {
     if (!file) return null;
     const folder = (/** @type {string} */ name) => name.slice(0, name.lastIndexOf('/') + 1);
@@ -366,7 +366,7 @@ export class Session {
     return this.entries.some(({ isPartial, status }) => isPartial && status === 'analyzing');
   }
 
-  /** The options of a file's analysis. @param {{ wall: string, window: string, file?: File }} entry @returns {Options} */
+  /** The options of a file's analysis. @param {{ wall: string, window: string, file?: SourceFile }} entry @returns {Options} */
   options({ wall, window, file }) {
     const { rules, attribution, devices, tp, ep, pp, dp } = this.#store.view;
     const config = this.modelConfig;
