@@ -5,7 +5,7 @@ use super::{files, print};
 use crate::analysis::doctor::{Check, checks};
 use crate::report::Report;
 use crate::report::brief::{self, DEFAULT_TOKENS, Subject};
-use crate::session::{self, Choices, ModelChoice};
+use crate::session::Choices;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -53,8 +53,7 @@ pub(super) fn describe(path: &Path, choices: &Choices) -> Result<Described> {
     let source = files::read(path)?;
     let (report, checks) = match source {
         files::RunSource::Trace(trace) => {
-            let model_config = ModelChoice { server: files::server_args_next_to(path), ..choices.model_config.clone() };
-            let run = session::run(&trace, &Choices { model_config, ..choices.clone() })?;
+            let run = files::run(path, &trace, choices)?;
             let checks = checks(&trace, &run);
             (Report::new(vec![run]), checks)
         }

@@ -6,6 +6,7 @@
 mod brief;
 mod bundle;
 mod capture;
+mod captured;
 mod database;
 mod diff;
 mod doctor;

@@ -199,9 +199,7 @@ pub(super) fn report(files: &[PathBuf], nsys_cmd: &str, args: &ChoiceArgs) -> Re
         let path = &nsys::exported(path, nsys_cmd)?;
         match files::open(path)? {
             Opened::Trace(trace) => {
-                let server = files::server_args_next_to(path);
-                let model_config = ModelChoice { server, ..choices.model_config.clone() };
-                runs.push(session::run(&trace, &Choices { wall_seconds, model_config, ..choices.clone() })?);
+                runs.push(files::run(path, &trace, &Choices { wall_seconds, ..choices.clone() })?);
             }
             Opened::Report(report) => {
                 if choices != Choices::default() || wall_seconds.is_some() {

@@ -92,3 +92,35 @@ fn ctrl_c_stops_the_server_s_profiler_before_the_program_ends() {
     assert!(!fake.is_profiling.load(Ordering::SeqCst));
     assert_eq!(fake.count("/stop_profile"), 1);
 }
+
+#[test]
+fn a_report_carries_the_record_of_its_capture_and_diff_says_when_set_ups_differ() {
+    let folder = directory("capture-record");
+    let mut behaviour = Behaviour::new(Kind::Sglang, &folder);
+    for (out, graphs) in [("a", "on"), ("b", "off")] {
+        let fake = Fake::start(behaviour);
+        let arguments = ["capture", "--server", &fake.url, "--out", out, "--workload", "decode", "--steps", "2"];
+        let output = gpuprism(&folder, arguments);
+        assert_eq!(output.status, 0, "{output:?}");
+        let trace = output.stdout.trim().to_owned();
+        // The imitated server always has the same settings.
+        let record = folder.join(out).join("capture.json");
+        let mut json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&record).unwrap()).unwrap();
+        json["captures"][0]["graphs"] = graphs.into();
+        std::fs::write(&record, json.to_string()).unwrap();
+        std::fs::copy(folder.join(&trace), folder.join(format!("{out}.json.gz"))).unwrap();
+        let report = gpuprism(&folder, ["report", "--format", "json", &trace]);
+        let report: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
+        let captured = &report["runs"][0]["sections"]["capture"]["summary"];
+        assert_eq!((captured["framework"].as_str(), captured["graphs"].as_str()), (Some("SGLang"), Some(graphs)));
+        assert!(captured["unprofiled_ms"].as_f64().is_some_and(|ms| ms > 0.0), "{captured}");
+        std::fs::write(folder.join(format!("{out}.path")), trace).unwrap();
+        behaviour = Behaviour::new(Kind::Sglang, &folder);
+    }
+    let path = |out: &str| std::fs::read_to_string(folder.join(format!("{out}.path"))).unwrap();
+    let diff = gpuprism(&folder, ["diff", &path("a"), &path("b")]);
+    let words = diff.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("different set-ups: CUDA graphs off against on"), "{diff:?}");
+    let alone = gpuprism(&folder, ["report", "--format", "json", "a.json.gz"]);
+    assert!(!alone.stdout.contains("\"capture\""), "a copy elsewhere is no trace of the capture");
+}

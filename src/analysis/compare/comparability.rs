@@ -77,6 +77,24 @@ pub(super) fn reasons(rules: &Rules, first: &Candidate, other: &Candidate) -> Ve
     found.sentences
 }
 
+/// What differs in the records of the captures, if both runs have one: the words, and the values of both.
+fn setup_differences(a: &Run, b: &Run) -> Vec<(&'static str, String, String)> {
+    const FACTS: [(&str, &str); 6] = [
+        ("framework", "the framework"),
+        ("framework_version", "the version"),
+        ("model", "the model"),
+        ("captured_stage", "the stage"),
+        ("graphs", "CUDA graphs"),
+        ("load", "the load"),
+    ];
+    let (Some(a), Some(b)) = (a.sections.get("capture"), b.sections.get("capture")) else { return Vec::new() };
+    let differs = |(key, words): &(&str, &'static str)| {
+        let (a, b) = (a.summary.text(key), b.summary.text(key));
+        (!a.is_empty() && !b.is_empty() && a != b).then(|| (*words, a.to_owned(), b.to_owned()))
+    };
+    FACTS.iter().filter_map(differs).collect()
+}
+
 /// Reasons against a comparison because the runs did different work.
 pub(super) fn workload_reasons(
     rules: &Rules,
@@ -197,6 +215,9 @@ pub(super) fn warnings(
         && model_a != model_b
     {
         found.warning("model", &[("a", model_a), ("b", model_b)]);
+    }
+    for (what, of_a, of_b) in setup_differences(a, b) {
+        found.warning("setup", &[("what", what), ("a", &of_a), ("b", &of_b)]);
     }
     if a.format != b.format {
         found.warning("format", &[]);
