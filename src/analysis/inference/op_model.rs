@@ -4,6 +4,7 @@
 //! A multiplication and an addition count as two operations. The bias of a product does not count.
 
 use super::varlen_attention::VarlenAttention;
+use crate::analysis::structure::stages::StepInfo;
 use crate::rules::op_models::{Formula, OpModel, op_model};
 use crate::trace::{Argument, Element, OpShape};
 
@@ -34,6 +35,15 @@ impl OpCost {
     /// Whether the op has floating-point operations, even if their number is not known.
     pub(crate) fn computes(&self) -> bool {
         self.flop.is_some() || self.varlen.is_some() || self.unknown.is_some()
+    }
+
+    /// The cost of attention in a step with these requests. `is_full` says that all layers of the model attend to all tokens.
+    pub(crate) fn in_step(&self, step: Option<&StepInfo>, is_full: bool) -> Self {
+        match self.varlen.map(|attention| attention.work(step, is_full)) {
+            Some(Ok((flop, bytes))) => Self { flop: Some(flop), bytes, ..self.clone() },
+            Some(Err(why)) => Self { unknown: Some(why), ..self.clone() },
+            None => self.clone(),
+        }
     }
 }
 

@@ -137,14 +137,16 @@ impl OpWork {
         let mut priced: BTreeMap<(u32, [Option<TokenSums>; 2]), u32> = BTreeMap::new();
         for execution in &mut self.executions {
             let Some(Some(cost)) = self.costs.get(execution.shape as usize) else { continue };
-            let Some(attention) = cost.varlen else { continue };
+            if cost.varlen.is_none() {
+                continue;
+            }
             let step = step_of_op.get(execution.longest as usize).and_then(|step| steps.get(*step as usize));
             let step = step.map(HostStep::info);
             let sums = step.map_or([None; 2], |step| [step.context, step.generation]);
             let next = self.costs.len() as u32;
             execution.cost = *priced.entry((execution.shape, sums)).or_insert(next);
             if execution.cost == next {
-                let cost = attention.priced(cost, step.as_ref(), is_full);
+                let cost = cost.in_step(step.as_ref(), is_full);
                 self.costs.push(Some(cost));
             }
         }

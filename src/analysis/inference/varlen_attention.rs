@@ -1,7 +1,6 @@
 //! The cost of attention over requests of different lengths. The shapes show heads and sizes; the lengths are the sums that the
 //! annotation of the step states. In constant time.
 
-use super::op_model::OpCost;
 use crate::analysis::structure::stages::{StepInfo, TokenSums};
 use crate::rules::op_models::OpModel;
 use crate::trace::{Argument, OpShape};
@@ -78,22 +77,14 @@ impl VarlenAttention {
         format!("{rows} queries, heads {heads}/{kv_heads}, size {size}")
     }
 
-    /// Adds to the cost of the op what follows from the lengths of the requests. `is_full` says that all layers of the model attend
-    /// to all tokens.
-    pub(super) fn priced(&self, cost: &OpCost, step: Option<&StepInfo>, is_full: bool) -> OpCost {
-        let found = self.lengths(step, is_full).map(|sums| {
-            let per_pair = 2.0 * self.heads * (self.size + self.value_size);
-            let sizes = self.size + self.value_size;
-            let moved = |width: f64, kv_width: f64| {
-                sizes * (width * sums.queries * self.heads + kv_width * sums.keys * self.kv_heads)
-            };
-            OpCost {
-                flop: Some(per_pair * sums.pairs),
-                bytes: self.width.zip(self.kv_width).map(|(width, kv_width)| moved(width, kv_width)),
-                ..cost.clone()
-            }
-        });
-        found.unwrap_or_else(|why| OpCost { unknown: Some(why), ..cost.clone() })
+    /// Operations and bytes, or why they are not known. `is_full` says that all layers of the model attend to all tokens.
+    pub(super) fn work(&self, step: Option<&StepInfo>, is_full: bool) -> Result<(f64, Option<f64>), &'static str> {
+        let sums = self.lengths(step, is_full)?;
+        let sizes = self.size + self.value_size;
+        let moved = |(width, kv_width): (f64, f64)| {
+            sizes * (width * sums.queries * self.heads + kv_width * sums.keys * self.kv_heads)
+        };
+        Ok((2.0 * self.heads * sizes * sums.pairs, self.width.zip(self.kv_width).map(moved)))
     }
 
     fn lengths(&self, step: Option<&StepInfo>, is_full: bool) -> Result<Lengths, &'static str> {
@@ -171,7 +162,7 @@ fn reach(model: &OpModel, op: &OpShape) -> OpReach {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::inference::op_model::cost;
+    use crate::analysis::inference::op_model::{OpCost, cost};
     use crate::trace::Element;
 
     fn tensor(lengths: &[u64]) -> Argument {
@@ -197,8 +188,7 @@ mod tests {
     }
 
     fn priced(op: &OpShape, step: &str, is_full: bool) -> OpCost {
-        let cost = cost(op).unwrap();
-        cost.varlen.unwrap().priced(&cost, StepInfo::parse(step).as_ref(), is_full)
+        cost(op).unwrap().in_step(StepInfo::parse(step).as_ref(), is_full)
     }
 
     /// Two requests of 3 tokens, one of them after 7 others; and 2 requests of decode with contexts of 5.
