@@ -24,3 +24,4 @@ mod report;
 mod rules;
 mod serve;
 mod triage;
+mod view;

@@ -1,4 +1,4 @@
-//! The files that the page may read: those that were named, and the traces below watched folders. Nothing else, whatever a request asks
+//! The files that the page may read: those that were named, and the traces below a watched folder. Nothing else, whatever a request asks
 //! for: requests name a number that was listed before, and the path behind it is resolved again for every read.
 
 use serde::Serialize;
@@ -14,11 +14,11 @@ const SUFFIXES: [&str; 4] = [".json", ".sqlite", ".db", ".csv"];
 const MAX_FILES: usize = 5000;
 const MAX_DEPTH: usize = 8;
 
-/// The named files and folders.
+/// The named files and the watched folder.
 #[derive(Debug)]
 pub(super) struct Files {
     named: Vec<Named>,
-    folders: Vec<PathBuf>,
+    folder: Option<PathBuf>,
     /// The paths behind the numbers of listed files.
     listed: Mutex<Vec<PathBuf>>,
 }
@@ -53,34 +53,32 @@ struct Listed {
 impl Files {
     /// Resolves the paths once: a link that is changed later has no effect.
     pub(super) fn new(paths: &[PathBuf]) -> io::Result<Self> {
-        let (mut named, mut folders) = (Vec::new(), Vec::new());
+        let (mut named, mut folder) = (Vec::new(), None);
         for given in paths {
             let failed = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", given.display()));
             let path = given.canonicalize().map_err(failed)?;
             let name = file_name(given).or_else(|| file_name(&path)).unwrap_or_default();
             match std::fs::metadata(&path).map_err(failed)? {
-                file if file.is_dir() => folders.push(path),
+                file if file.is_dir() && folder.is_none() => folder = Some(path),
+                file if file.is_dir() => return Err(failed(io::Error::other("only one folder can be watched"))),
                 file if file.is_file() => named.push(Named { name, path }),
                 _ => return Err(failed(io::Error::other("neither a file nor a folder"))),
             }
         }
-        Ok(Self { named, folders, listed: Mutex::default() })
+        Ok(Self { named, folder, listed: Mutex::default() })
     }
 
-    /// All files that can be read now. Cost: one look at each file below the watched folders.
+    /// All files that can be read now. Cost: one look at each file below the watched folder.
     pub(super) fn list(&self) -> List {
-        let mut list = List {
-            folder: self.folders.first().and_then(|path| file_name(path)),
-            files: Vec::new(),
-            is_complete: true,
-        };
+        let mut list =
+            List { folder: self.folder.as_deref().and_then(file_name), files: Vec::new(), is_complete: true };
         for Named { name, path } in &self.named {
             // A file that was deleted, or replaced by a link, is no longer listed.
             if let Some(Ok(metadata)) = resolved(path, path).map(std::fs::metadata) {
                 self.add(&mut list, name.clone(), path, &metadata, true);
             }
         }
-        for folder in &self.folders {
+        if let Some(folder) = &self.folder {
             self.walk(folder, folder, 0, &mut list);
         }
         list
@@ -127,7 +125,7 @@ impl Files {
             // Resolved when it was named. If somebody puts a link in its place, it no longer resolves to itself.
             return resolved(&path, &path);
         }
-        self.folders.iter().find_map(|root| resolved(&path, root))
+        resolved(&path, self.folder.as_deref()?)
     }
 }
 

@@ -54,10 +54,10 @@ struct Shared {
     hosts: [String; 2],
 }
 
-/// Binds the page and these files and folders to a port of this machine; port 0 lets the system choose one.
+/// Binds the page, these files and at most one folder to a port of this machine; port 0 lets the system choose one.
 ///
 /// # Errors
-/// A path cannot be read, the port cannot be bound, or the system has no random numbers.
+/// A path cannot be read, there are two folders, the port cannot be bound, or the system has no random numbers.
 pub async fn bind(port: u16, page: Page, paths: &[PathBuf]) -> io::Result<View> {
     let files = Files::new(paths)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
