@@ -155,7 +155,7 @@ fn a_watched_folder_lists_its_traces_and_new_ones() {
     for name in ["b.json.gz", "rank 1/a.SQLITE", "notes.txt", "run.nsys-rep"] {
         fs::write(traces.join(name), "1234").unwrap();
     }
-    let viewing = start(&folder, &[traces.clone()]);
+    let viewing = start(&folder, std::slice::from_ref(&traces));
     let list = viewing.get("api/files", "").json();
     assert_eq!((&list["folder"], &list["is_complete"]), (&"traces".into(), &true.into()));
     let first = &list["files"][0];
