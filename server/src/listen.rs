@@ -15,6 +15,8 @@ use tokio::sync::{Semaphore, watch};
 
 /// A client that has not sent the head of a request after this time is disconnected.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// The buffer of a connection. The default grows to 400 KB, which many slow uploads would take at the same time.
+const BUFFER_BYTES: usize = 64 * 1024;
 /// The most connections; further ones wait until one of them ends.
 const MAX_CONNECTIONS: usize = 512;
 
@@ -86,7 +88,7 @@ impl Server {
         let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let graceful = GracefulShutdown::new();
         let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+        http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(BUFFER_BYTES);
         loop {
             let accepted = async {
                 let permit = Arc::clone(&connections).acquire_owned().await;
