@@ -100,6 +100,7 @@ test('with a config, the number of GPUs can be set by keyboard and is in the add
   const { page, faults, close } = await opened(steps());
   assert.ok(await page.locator('#split').isHidden(), 'without a config there is nothing to split');
   await h.drop(page, CONFIG);
+  await page.locator('#split').waitFor();
   await page.locator('#split summary').focus();
   await page.keyboard.press('Enter');
   await page.keyboard.press('Tab');

@@ -39,11 +39,11 @@ test('the script is loaded with the tab, which starts with the report\'s own piv
   server.requests.length = 0;
   await h.drop(page, serving('a.json'));
   await h.settled(page);
-  assert.deepEqual(server.requests.filter((path) => /pivot|full/.test(path)), []);
+  assert.deepEqual(server.requests.filter((path) => /pivot/.test(path)), []);
   await page.locator('#tab-pivot').click();
   await page.locator('#pivot').waitFor();
   await titled(page, 'Pivot');
-  assert.deepEqual(server.requests.filter((path) => /pivot|full/.test(path)), ['/pivot.js']);
+  assert.deepEqual(server.requests.filter((path) => /pivot/.test(path)), ['/pivot.js']);
   assert.match(await page.locator(`${block} table`).textContent(), /CPU \(non-GPU\)/);
   await page.locator('#tab-kernels').click();
   await page.locator('#pivot').waitFor({ state: 'hidden' });
