@@ -33,7 +33,7 @@ function steps() {
     op('user_annotation', 'step[DECODE bs=4]', start - 400, 350, 9, {});
     now += 500;
   }
-  return { name: 'steps.json', body: Buffer.from(JSON.stringify({ schemaVersion: 1, deviceProperties: [{ id: 0, name: 'NVIDIA H100' }], traceEvents: events })) };
+  return { name: 'steps.json', body: Buffer.from(JSON.stringify({ schemaVersion: 1, deviceProperties: [{ id: 0, name: 'NVIDIA H100 80GB HBM3' }], traceEvents: events })) };
 }
 
 async function opened(file, fragment = '#tab=model') {
@@ -115,6 +115,7 @@ test('with a config, the number of GPUs can be set by keyboard and is in the add
   await page.goBack();
   await page.waitForFunction(() => document.querySelector('#split input[name=tp]').value === '');
   await page.goForward();
+  await page.locator('#split').evaluate((menu) => void (menu.open = true));
   await page.locator('#split input[name=tp]').fill('0');
   await page.keyboard.press('Enter');
   await page.locator('.card.error', { hasText: '0 GPUs cannot share a model' }).waitFor();

@@ -28,7 +28,6 @@ test('the module is fetched once, after the first results of the first trace; fi
   await page.locator('#todo', { hasText: 'Being computed' }).waitFor();
   assert.ok(await page.locator('.block:first-child table').isVisible(), 'the first results do not wait for it');
   assert.equal(await page.locator('#results').getAttribute('aria-busy'), 'true');
-  assert.equal(await page.locator('#tab-findings').count(), 0);
   release();
   await h.settled(page);
   await page.locator('#tab-findings').waitFor();
@@ -69,7 +68,7 @@ test('a module that cannot be loaded gives a card; first results stay, nothing p
   assert.ok(await page.locator('.block:first-child table').isVisible());
   await page.locator('#export summary').click();
   await page.locator('#export [data-format=json]').click();
-  await page.locator('.card.error', { hasText: 'The export failed: the sections of a.json are missing' }).waitFor();
+  await page.locator('.card.error', { hasText: 'the sections of a.json are missing' }).waitFor();
   await page.unroute('**/gpuprism_full_bg.wasm');
   await page.locator('.card.error button', { hasText: 'Try again' }).click();
   await page.locator('#tab-findings').waitFor();
