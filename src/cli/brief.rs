@@ -40,6 +40,8 @@ pub(super) struct Described {
     pub(super) path: String,
     pub(super) report: Report,
     pub(super) checks: Vec<Check>,
+    /// False for an earlier report.
+    pub(super) is_trace: bool,
 }
 
 impl Described {
@@ -51,6 +53,7 @@ impl Described {
 /// Reads and analyzes a file. An earlier report has no checks.
 pub(super) fn describe(path: &Path, choices: &Choices) -> Result<Described> {
     let source = files::read(path)?;
+    let is_trace = matches!(source, files::RunSource::Trace(_));
     let (report, checks) = match source {
         files::RunSource::Trace(trace) => {
             let run = files::run(path, &trace, choices)?;
@@ -59,7 +62,7 @@ pub(super) fn describe(path: &Path, choices: &Choices) -> Result<Described> {
         }
         files::RunSource::Report(report) => (report, Vec::new()),
     };
-    Ok(Described { path: path.display().to_string(), report, checks })
+    Ok(Described { path: path.display().to_string(), report, checks, is_trace })
 }
 
 pub(super) fn run_brief(args: &BriefArgs) -> Result<()> {

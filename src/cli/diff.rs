@@ -73,7 +73,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Several reports of one trace have the same label. Such a run is labeled with its file name instead, if it is the only run
 /// of the file.
-fn with_distinct_labels(runs_by_file: Vec<Vec<Run>>, paths: &[PathBuf]) -> Vec<Run> {
+pub(super) fn with_distinct_labels(runs_by_file: Vec<Vec<Run>>, paths: &[PathBuf]) -> Vec<Run> {
     let labels: Vec<String> = runs_by_file.iter().flatten().map(|run| run.label.clone()).collect();
     let is_unique = |label: &str| labels.iter().filter(|other| *other == label).count() == 1;
     let relabel = |(runs, path): (Vec<Run>, &PathBuf)| {

@@ -2,7 +2,7 @@
 //!
 //! Exit code 5 if the trace is not fit for a report and a triage, or if the server cannot be captured.
 
-use super::brief::describe;
+use super::brief::{Described, describe};
 use super::{capture, print, printable};
 use crate::analysis::doctor::{Check, Level, is_fit};
 use crate::session::Choices;
@@ -49,16 +49,31 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn check_file(file: &Path, format: Format) -> Result<ExitCode> {
-    let checks = describe(file, &Choices::default())?.checks;
-    let is_fit = is_fit(&checks);
+    let described = describe(file, &Choices::default())?;
+    let checks = checks(&described)?;
     print(&match format {
-        Format::Text => {
-            let lines: String = checks.iter().map(check_lines).collect();
-            printable(&(lines + if is_fit { "Fit for a report.\n" } else { "Not fit for a report.\n" }))
-        }
+        Format::Text => text(&described)?,
         Format::Json => crate::json::write(&checks) + "\n",
     })?;
-    Ok(exit_code(is_fit))
+    Ok(exit_code(is_fit(checks)))
+}
+
+/// The checks of a trace. An earlier report does not say how its trace was captured.
+fn checks(described: &Described) -> Result<&[Check]> {
+    match described.is_trace {
+        true => Ok(&described.checks),
+        false => Err(Error::refused(
+            &described.path,
+            "an earlier report, which does not contain the capture: give the trace",
+        )),
+    }
+}
+
+/// A line per check, and a line with its remedy.
+pub(super) fn text(described: &Described) -> Result<String> {
+    let checks = checks(described)?;
+    let lines: String = checks.iter().map(check_lines).collect();
+    Ok(printable(&(lines + if is_fit(checks) { "Fit for a report.\n" } else { "Not fit for a report.\n" })))
 }
 
 fn check_server(server: &str, args: &Args) -> Result<ExitCode> {

@@ -51,9 +51,10 @@ fn run_source(path: &Path, open: fn(&Path) -> Result<Opened>) -> Result<RunSourc
     match open(path)? {
         Opened::Trace(trace) => Ok(RunSource::Trace(trace)),
         Opened::Report(report) => Ok(RunSource::Report(report)),
-        Opened::Rules(_) | Opened::Phases(_) | Opened::ModelConfig(_) | Opened::Server(_) => {
-            Err(Error::refused(label(path), "neither a trace nor a gpuprism report"))
-        }
+        Opened::Rules(_) | Opened::Phases(_) | Opened::ModelConfig(_) | Opened::Server(_) => Err(Error::refused(
+            label(path),
+            "neither a trace nor a gpuprism report: give a torch.profiler JSON, an Nsight Systems export or a report",
+        )),
     }
 }
 

@@ -14,6 +14,7 @@ mod explain;
 mod file_io;
 mod files;
 mod graph;
+mod mcp;
 mod model;
 mod nsys;
 mod pivot;
@@ -55,6 +56,7 @@ enum Command {
     Doctor(doctor::Args),
     Serve(serve::Args),
     View(view::Args),
+    Mcp(mcp::Args),
 }
 
 /// The output formats of `diff`, `pivot` and `ranks`.
@@ -108,6 +110,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Serve(args) => serve::run(&args).map(done),
         Command::View(args) => view::run(&args).map(done),
+        Command::Mcp(args) => mcp::run(&args).map(done),
     };
     match result {
         Ok(status) => status,

@@ -51,10 +51,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         words::ungrouped(&ranks).iter().for_each(|sentence| files::warn(sentence));
     }
     if ranks.jobs.is_empty() {
-        return Err(Error::usage(
-            "ranks",
-            "these files do not contain two ranks of one job: add the traces of other ranks",
-        ));
+        return Err(no_jobs());
     }
     let text = match args.format {
         Format::Text => printable(&words::text(&ranks)),
@@ -68,9 +65,21 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
 }
 
+fn no_jobs() -> Error {
+    Error::usage("ranks", "these files do not contain two ranks of one job: add the traces of other ranks")
+}
+
+/// What `ranks` prints about whole traces.
+pub(super) fn text(files: &[InputFile]) -> Result<String> {
+    let logs = logs(files)?;
+    let inputs: Vec<RankInput> = logs.iter().map(|(_, log)| RankInput { log, window: None }).collect();
+    let ranks = ranks::ranks(&inputs);
+    if ranks.jobs.is_empty() { Err(no_jobs()) } else { Ok(printable(&words::text(&ranks))) }
+}
+
 /// An input file.
-struct InputFile {
-    path: PathBuf,
+pub(super) struct InputFile {
+    pub(super) path: PathBuf,
     /// The label in the report. For a file of a folder, its path in the folder, which may contain the rank; with several
     /// folders, also the folder.
     name: String,
@@ -78,7 +87,7 @@ struct InputFile {
     is_named: bool,
 }
 
-fn input_files(paths: &[PathBuf]) -> Result<Vec<InputFile>> {
+pub(super) fn input_files(paths: &[PathBuf]) -> Result<Vec<InputFile>> {
     let folders: Vec<&PathBuf> = paths.iter().filter(|path| path.is_dir()).collect();
     let mut inputs = Vec::new();
     for path in paths {

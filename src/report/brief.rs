@@ -20,6 +20,8 @@ pub const DEFAULT_TOKENS: usize = 2_000;
 const BYTES_PER_TOKEN: usize = 3;
 /// The maximum number of rows of a table in [`show`].
 pub const MAX_ROWS: usize = 50;
+/// The length of a table in [`show`], with some room below the 6,000 tokens of an answer.
+const MAX_TABLE_TOKENS: usize = 5_500;
 
 /// The columns that are quoted.
 const STEP_COLUMNS: [&str; 9] = [
@@ -243,11 +245,22 @@ pub fn evidence_table(report: &Report, id: &str) -> Option<String> {
     Some(limited_table(table))
 }
 
-/// The table as Markdown with at most [`MAX_ROWS`] rows, and the number of those that are left out.
+/// The table as Markdown with at most [`MAX_ROWS`] rows, fewer if they are long, and the number of those that are left out.
 pub fn limited_table(table: Table) -> String {
-    let mut table = table.without_run().without_empty_columns();
+    let table = table.without_run().without_empty_columns();
+    let mut count = MAX_ROWS;
+    loop {
+        let text = first_rows(table.clone(), count);
+        if text.len() <= MAX_TABLE_TOKENS * BYTES_PER_TOKEN || count <= 1 {
+            return text;
+        }
+        count /= 2;
+    }
+}
+
+fn first_rows(mut table: Table, count: usize) -> String {
     let all = table.rows.len();
-    table.rows.truncate(MAX_ROWS);
+    table.rows.truncate(count);
     let rest = all - table.rows.len();
     let note = match rest {
         0 => String::new(),

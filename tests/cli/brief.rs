@@ -5,7 +5,7 @@ use crate::example::write_events;
 use std::path::{Path, PathBuf};
 
 /// Three decode steps of 1 ms: a kernel of 400 us, and after it a launch that comes 500 us too late.
-fn write_late_steps(folder: &Path, name: &str, kernel: &str) {
+pub(crate) fn write_late_steps(folder: &Path, name: &str, kernel: &str) {
     let mut events = Vec::new();
     for step in 0..4 {
         let from = 10_000 + step * 1_000;

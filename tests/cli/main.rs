@@ -14,6 +14,7 @@ mod fixture;
 mod floor;
 mod graph;
 mod hostile;
+mod mcp;
 mod model;
 mod nsys;
 mod pivot;

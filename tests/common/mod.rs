@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test crate uses only some of the helpers")]
 
+pub(crate) mod mcp;
 pub(crate) mod nsys;
 
 use gpuprism::input::{Imported, Importer};

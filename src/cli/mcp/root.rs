@@ -1,0 +1,46 @@
+//! The folder that the server may read.
+
+use crate::cli::nsys;
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// A folder. No file outside it is read, also not through a symbolic link.
+pub(super) struct Root {
+    folder: PathBuf,
+}
+
+impl Root {
+    pub(super) fn new(folder: &Path) -> Result<Self> {
+        let failed = |error| Error::io(folder.display().to_string(), &error);
+        Ok(Self { folder: folder.canonicalize().map_err(failed)? })
+    }
+
+    /// The real path of an existing file or folder. A path outside the root and a missing file get the same answer, which so
+    /// tells nothing about other folders.
+    pub(super) fn resolve(&self, path: &str) -> Result<PathBuf> {
+        let real = self.folder.join(path).canonicalize().ok().filter(|real| real.starts_with(&self.folder));
+        real.ok_or_else(|| {
+            let why = "not found inside the root folder: give a path relative to it, or start `gpuprism mcp` with another --root";
+            Error::refused(path, why)
+        })
+    }
+
+    /// Like [`Root::resolve`], for a file to read. An `.nsys-rep` is refused, because its export would write a file.
+    pub(super) fn file(&self, path: &str) -> Result<PathBuf> {
+        let real = self.resolve(path)?;
+        if nsys::is_report(&real) {
+            let why =
+                "an .nsys-rep, which only nsys can read: run `nsys export --type sqlite` on it and give the .sqlite";
+            return Err(Error::refused(path, why));
+        }
+        if real.is_dir() {
+            return Err(Error::refused(path, "a folder: give a file in it; only the tool `ranks` takes folders"));
+        }
+        Ok(real)
+    }
+
+    /// The path as the user sees it, relative to the root.
+    pub(super) fn shown(&self, real: &Path) -> String {
+        real.strip_prefix(&self.folder).unwrap_or(real).display().to_string()
+    }
+}

@@ -1,0 +1,165 @@
+//! The files that the client asked about, and the text of each tool's answer.
+
+use super::root::Root;
+use crate::analysis::compare::compare;
+use crate::analysis::results::Run;
+use crate::cli::brief::{Described, describe};
+use crate::cli::{diff, doctor, printable, ranks};
+use crate::digits::grouped;
+use crate::report::brief::{self, Subject};
+use crate::report::format::clean;
+use crate::report::{Report, TableRequest, all_tables, compare as words, facts, findings, sort_and_filter, table};
+use crate::session::Choices;
+use crate::{Error, Result};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// The number of analyzed files that are kept for later questions.
+pub(super) const MAX_FILES: usize = 4;
+/// The longest answer, in bytes: about 6,000 tokens.
+const MAX_BYTES: usize = 18_000;
+
+/// An analyzed file. It is read again if its length or time of modification changes.
+struct Stored {
+    path: PathBuf,
+    version: (u64, Option<SystemTime>),
+    described: Arc<Described>,
+}
+
+/// The analyzed files, the latest last.
+pub(super) struct Session {
+    root: Root,
+    files: VecDeque<Stored>,
+}
+
+impl Session {
+    pub(super) fn new(root: Root) -> Self {
+        Self { root, files: VecDeque::new() }
+    }
+
+    /// The results of a file: those in memory if the file is unchanged.
+    fn described(&mut self, path: &str) -> Result<Arc<Described>> {
+        let real = self.root.file(path)?;
+        let metadata = std::fs::metadata(&real).map_err(|error| Error::io(path, &error))?;
+        let version = (metadata.len(), metadata.modified().ok());
+        let known = self.files.iter().position(|stored| stored.path == real && stored.version == version);
+        let stored = match known.and_then(|index| self.files.remove(index)) {
+            Some(stored) => stored,
+            None => {
+                let described = describe(&real, &Choices::default())?;
+                let described = Arc::new(Described { path: self.root.shown(&real), ..described });
+                Stored { path: real.clone(), version, described }
+            }
+        };
+        let described = Arc::clone(&stored.described);
+        self.files.retain(|other| other.path != real);
+        self.files.push_back(stored);
+        while self.files.len() > MAX_FILES {
+            self.files.pop_front();
+        }
+        Ok(described)
+    }
+
+    pub(super) fn open(&mut self, path: &str) -> Result<String> {
+        let described = self.described(path)?;
+        let bytes = std::fs::metadata(self.root.file(path)?).map_or(0, |metadata| metadata.len());
+        let kind = if described.is_trace { "trace" } else { "earlier report" };
+        let runs = &described.report.runs;
+        let mut text = format!("{}: {kind}, {} bytes\n", clean(&described.path), grouped(bytes));
+        for (label, run) in described.report.labels().iter().zip(runs) {
+            let names: Vec<&str> = run.devices.iter().map(|device| device.name.as_str()).collect();
+            text += &format!("- {}: {}; GPUs: {}\n", clean(label), clean(&facts(run)), clean(&names.join(", ")));
+        }
+        let ids: Vec<&str> = findings(&described.report).iter().map(|finding| finding.id).collect();
+        text += &format!("Findings: {}\n", if ids.is_empty() { "none".to_owned() } else { ids.join(", ") });
+        Ok(bounded(text, MAX_BYTES))
+    }
+
+    pub(super) fn brief(&mut self, paths: &[String], budget: usize) -> Result<String> {
+        if paths.is_empty() || paths.len() > MAX_FILES {
+            return Err(Error::usage("brief", format!("give 1 to {MAX_FILES} files")));
+        }
+        let budget = budget.clamp(MIN_BRIEF_TOKENS, brief::DEFAULT_TOKENS);
+        let described: Vec<Arc<Described>> = paths.iter().map(|path| self.described(path)).collect::<Result<_>>()?;
+        let subjects: Vec<Subject> = described.iter().map(|described| described.subject()).collect();
+        Ok(bounded(brief::brief(&subjects, budget), MAX_BYTES))
+    }
+
+    pub(super) fn show(&mut self, path: &str, id: &str) -> Result<String> {
+        let described = self.described(path)?;
+        let subject = described.subject();
+        let text = brief::show(&subject, id).ok_or_else(|| {
+            let known = brief::known_ids(&subject).join(", ");
+            Error::usage(id, format!("no finding, check or table of this name: give one of {known}, or a table's name"))
+        })?;
+        Ok(bounded(text, MAX_BYTES))
+    }
+
+    /// Some rows of a table, and the keys to sort it by.
+    pub(super) fn table(&mut self, path: &str, request: &TableRequest) -> Result<String> {
+        let described = self.described(path)?;
+        let report = &described.report;
+        let table = table(report, &request.id, None).ok_or_else(|| {
+            let known: Vec<String> = all_tables(report).into_iter().map(|table| table.id).collect();
+            Error::usage(&request.id, format!("this file has no such table: give one of {}", known.join(", ")))
+        })?;
+        let keys: Vec<String> = table.columns.iter().map(|column| column.key.clone()).collect();
+        if let Some(sort) = request.sort.as_ref().filter(|sort| !keys.contains(sort)) {
+            return Err(Error::usage(sort, format!("no column of this table: sort by one of {}", keys.join(", "))));
+        }
+        let text = brief::limited_table(sort_and_filter(table, request));
+        Ok(bounded(format!("{text}\nColumns to sort by: {}\n", keys.join(", ")), MAX_BYTES))
+    }
+
+    /// What `gpuprism diff` prints about the second file, with the first as baseline.
+    pub(super) fn diff(&mut self, before: &str, after: &str) -> Result<String> {
+        let described = [self.described(before)?, self.described(after)?];
+        let runs = described.iter().map(|described| described.report.runs.clone()).collect();
+        let paths: Vec<PathBuf> = described.iter().map(|described| PathBuf::from(&described.path)).collect();
+        let report = Report::new(diff::with_distinct_labels(runs, &paths));
+        let labels = report.labels();
+        let runs: Vec<(&str, &Run)> = labels.iter().map(String::as_str).zip(&report.runs).collect();
+        Ok(bounded(printable(&words::text(&compare(&runs, 0))), MAX_BYTES))
+    }
+
+    /// What `gpuprism ranks` prints. Every file of a folder must be inside the root.
+    pub(super) fn ranks(&mut self, paths: &[String]) -> Result<String> {
+        let paths: Vec<PathBuf> = paths.iter().map(|path| self.root.resolve(path)).collect::<Result<_>>()?;
+        let files = ranks::input_files(&paths)?;
+        for file in &files {
+            self.root.file(&file.path.display().to_string())?;
+        }
+        Ok(bounded(ranks::text(&files)?, MAX_BYTES))
+    }
+
+    pub(super) fn doctor(&mut self, path: &str) -> Result<String> {
+        let described = self.described(path)?;
+        Ok(bounded(doctor::text(&described)?, MAX_BYTES))
+    }
+}
+
+/// A shorter brief would not contain a verdict and the next commands.
+const MIN_BRIEF_TOKENS: usize = 300;
+
+/// The text up to the last whole line within `max_bytes`, with a line that says so.
+fn bounded(mut text: String, max_bytes: usize) -> String {
+    if text.len() <= max_bytes {
+        return text;
+    }
+    let end = text.get(..text.floor_char_boundary(max_bytes)).and_then(|start| start.rfind('\n')).unwrap_or(0);
+    let rest = text.len() - end;
+    text.truncate(end);
+    text + &format!("\nCut off: {} more bytes; ask for one table with a filter.\n", grouped(rest as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_long_answer_is_cut_at_a_line_and_says_so() {
+        let text = super::bounded("first\nsecond\nthird\n".to_owned(), 14);
+        assert_eq!(text, "first\nsecond\nCut off: 7 more bytes; ask for one table with a filter.\n");
+        assert_eq!(super::bounded("short\n".to_owned(), 14), "short\n");
+    }
+}
