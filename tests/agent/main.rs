@@ -4,6 +4,8 @@
 //! share no code with gpuprism (`source`: a file of `shared/oracles/` and its field). A question counts as answered from the
 //! brief if the brief of 2,000 tokens contains every fact; else the calls under `ask` are made. Prints the share of both.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
+
 #[path = "../common/mod.rs"]
 mod common;
 mod skill;
