@@ -2,7 +2,7 @@
 
 use crate::brief::write_late_steps;
 use crate::common::mcp::Server;
-use crate::common::{directory, printed};
+use crate::common::{directory, gpuprism, printed};
 use crate::example;
 use serde_json::json;
 use std::path::PathBuf;
@@ -155,4 +155,14 @@ fn names_from_a_trace_keep_no_control_characters() {
 fn closing_the_input_ends_the_process() {
     let server = Server::start(&traces("mcp_close"));
     assert_eq!(server.close(), 0);
+}
+
+#[test]
+fn a_root_that_is_no_folder_is_refused_at_the_start() {
+    let folder = traces("mcp_root");
+    for root in ["missing", "a.json"] {
+        let output = gpuprism(&folder, ["mcp", "--root", root]);
+        assert_eq!(output.status, 2);
+        assert!(output.stderr.contains("give the folder with the traces"), "{}", output.stderr);
+    }
 }

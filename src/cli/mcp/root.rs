@@ -11,8 +11,13 @@ pub(super) struct Root {
 
 impl Root {
     pub(super) fn new(folder: &Path) -> Result<Self> {
-        let failed = |error| Error::io(folder.display().to_string(), &error);
-        Ok(Self { folder: folder.canonicalize().map_err(failed)? })
+        match folder.canonicalize() {
+            Ok(folder) if folder.is_dir() => Ok(Self { folder }),
+            _ => Err(Error::usage(
+                format!("--root {}", folder.display()),
+                "no such folder: give the folder with the traces",
+            )),
+        }
     }
 
     /// The real path of an existing file or folder. A path outside the root and a missing file get the same answer, which so
