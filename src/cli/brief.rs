@@ -1,7 +1,7 @@
 //! `gpuprism brief` and `gpuprism show`: a report in few words, and one of its findings in full.
 
 use super::report::{ChoiceArgs, choices};
-use super::{files, print};
+use super::{analyze, files, print};
 use crate::analysis::doctor::{Check, checks};
 use crate::report::Report;
 use crate::report::brief::{self, DEFAULT_TOKENS, Subject};
@@ -56,7 +56,7 @@ pub(super) fn describe(path: &Path, choices: &Choices) -> Result<Described> {
     let is_trace = matches!(source, files::RunSource::Trace(_));
     let (report, checks) = match source {
         files::RunSource::Trace(trace) => {
-            let run = files::run(path, &trace, choices)?;
+            let run = analyze::run(path, &trace, choices)?;
             let checks = checks(&trace, &run);
             (Report::new(vec![run]), checks)
         }

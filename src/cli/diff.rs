@@ -1,6 +1,6 @@
 //! `gpuprism diff`: compares runs with a baseline, on a terminal or in CI. The exit code reports a regression.
 
-use super::{Format, files, print, printable};
+use super::{Format, analyze, files, print, printable};
 use crate::analysis::compare::{Comparison, compare};
 use crate::analysis::results::Run;
 use crate::report::{Report, compare as words, csv};
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(pct) = args.exit_on_regression.filter(|pct| !(pct.is_finite() && *pct >= 0.0)) {
         return Err(Error::usage(format!("--exit-on-regression {pct}"), "not a percentage: give a number, 0 or more"));
     }
-    let runs_by_file = args.files.iter().map(|path| files::runs(path, &Choices::default())).collect::<Result<_>>()?;
+    let runs_by_file = args.files.iter().map(|path| analyze::runs(path, &Choices::default())).collect::<Result<_>>()?;
     let report = Report::new(with_distinct_labels(runs_by_file, &args.files));
     let labels = report.labels();
     if args.format == Format::Csv {

@@ -3,7 +3,6 @@
 //! SQLite exports are read in place. Any other file is read by two threads: one reads and decompresses, the other parses. The
 //! channels between them are bounded, so the buffers need a few MiB for a file of any size.
 
-use super::captured::{self, captured};
 use super::database::{self, Database};
 pub(super) use super::file_io::label;
 use super::file_io::{CHUNK_BYTES, Progress, read_full};
@@ -13,7 +12,7 @@ use crate::digits::grouped;
 use crate::input::folder::Entry;
 use crate::input::{Imported, Reader, Unpacker};
 use crate::report::Report;
-use crate::session::{self, Choices, ModelChoice, Opened, UserFile};
+use crate::session::{self, Opened, UserFile};
 use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
 use std::collections::BTreeSet;
@@ -46,7 +45,7 @@ pub(super) fn read(path: &Path) -> Result<RunSource> {
     run_source(path, open)
 }
 
-fn run_source(path: &Path, open: fn(&Path) -> Result<Opened>) -> Result<RunSource> {
+pub(super) fn run_source(path: &Path, open: fn(&Path) -> Result<Opened>) -> Result<RunSource> {
     let path = &nsys::exported(path, "nsys")?;
     match open(path)? {
         Opened::Trace(trace) => Ok(RunSource::Trace(trace)),
@@ -55,29 +54,6 @@ fn run_source(path: &Path, open: fn(&Path) -> Result<Opened>) -> Result<RunSourc
             label(path),
             "neither a trace nor a gpuprism report: give a torch.profiler JSON, an Nsight Systems export or a report",
         )),
-    }
-}
-
-/// Analyzes a trace with what lies beside it: the arguments of the server, and the record of the capture with the model's config.
-pub(super) fn run(path: &Path, trace: &Trace, choices: &Choices) -> Result<Run> {
-    let captured = captured(path);
-    let mut model_config = ModelChoice { server: server_args_next_to(path), ..choices.model_config.clone() };
-    let is_given = model_config.config.is_some() || model_config.weights_gb.is_some();
-    if let (false, Some(config)) = (is_given, captured.as_ref().and_then(|captured| captured.config.clone())) {
-        model_config.config = Some(config);
-    }
-    let mut run = session::run(trace, &Choices { model_config, ..choices.clone() })?;
-    if let Some(captured) = captured {
-        run.sections.insert(captured::SECTION.to_owned(), captured.section);
-    }
-    Ok(run)
-}
-
-/// The runs of a trace or of an earlier report. The choices apply only to a trace.
-pub(super) fn runs(path: &Path, choices: &Choices) -> Result<Vec<Run>> {
-    match run_source(path, open)? {
-        RunSource::Trace(trace) => Ok(vec![run(path, &trace, choices)?]),
-        RunSource::Report(report) => Ok(report.runs),
     }
 }
 
@@ -169,7 +145,7 @@ pub(super) fn server_args_of(folder: &Path) -> Option<PathBuf> {
 }
 
 /// The server arguments next to a trace. A file that cannot be read is a warning, because the user did not name it.
-fn server_args_next_to(trace: &Path) -> Option<UserFile> {
+pub(super) fn server_args_next_to(trace: &Path) -> Option<UserFile> {
     let path = server_args_of(trace.parent()?)?;
     read_text(&path).inspect_err(|error| warn(&format!("{error}; the report continues without it"))).ok()
 }

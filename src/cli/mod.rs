@@ -3,6 +3,7 @@
 //! Exit codes: 0 success, 1 a file that cannot be read, 2 wrong usage. `diff` also uses 3 and 4, `doctor` 5. An error is one
 //! sentence on standard error.
 
+mod analyze;
 mod brief;
 mod bundle;
 mod capture;

@@ -1,7 +1,7 @@
 //! `gpuprism rules`: lists the kernels that each rule matches, shadowed rules, and the kernels in the category `misc`.
 
 use super::report::{ChoiceArgs, choices};
-use super::{files, print, printable};
+use super::{analyze, print, printable};
 use crate::Result;
 use crate::analysis::results::Run;
 use crate::analysis::rule_use;
@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let rules = session::pick_rules(&book, &choices)?;
     let mut runs = Vec::new();
     for path in &args.files {
-        runs.extend(files::runs(path, &choices)?);
+        runs.extend(analyze::runs(path, &choices)?);
     }
     let report = Report::new(runs);
     let sections = rule_use(&rules, &report.runs.iter().collect::<Vec<&Run>>());
