@@ -8,6 +8,7 @@ use client::{Form, Reply, Running, limits, start, start_echo};
 use flate2::{Compression, write::GzEncoder};
 use gpuprism_server::api::Limits;
 use std::io::Write;
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -26,6 +27,28 @@ fn head(length: usize) -> String {
         "POST {JSON} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: {}\r\nContent-Length: {length}\r\n\r\n",
         Form::TYPE
     )
+}
+
+/// A server in the middle of an analysis, the connection that asked for it, and what lets the analysis end when dropped.
+fn in_an_analysis() -> (Running, TcpStream, mpsc::Sender<()>) {
+    let (started, starts) = mpsc::channel();
+    let (go_on, may_end) = mpsc::channel::<()>();
+    let (started, may_end) = (Mutex::new(started), Mutex::new(may_end));
+    let server = start(
+        None,
+        limits(),
+        Box::new(move |job| {
+            started.lock().unwrap().send(()).unwrap();
+            let _ = may_end.lock().unwrap().recv();
+            client::echo(job)
+        }),
+    );
+    let mut stream = server.connect();
+    let body = Form::of("a.sqlite", "x").bytes();
+    stream.write_all(head(body.len()).as_bytes()).unwrap();
+    stream.write_all(&body).unwrap();
+    starts.recv().unwrap();
+    (server, stream, go_on)
 }
 
 fn assert_alive(server: &Running) {
@@ -55,23 +78,7 @@ fn a_cut_connection_leaves_nothing_in_the_spool() {
 
 #[test]
 fn a_client_that_leaves_during_its_analysis_leaves_nothing_in_the_spool() {
-    let (started, starts) = mpsc::channel();
-    let (go_on, may_end) = mpsc::channel::<()>();
-    let (started, may_end) = (Mutex::new(started), Mutex::new(may_end));
-    let server = start(
-        None,
-        limits(),
-        Box::new(move |job| {
-            started.lock().unwrap().send(()).unwrap();
-            let _ = may_end.lock().unwrap().recv();
-            client::echo(job)
-        }),
-    );
-    let mut stream = server.connect();
-    let body = Form::of("a.sqlite", "x").bytes();
-    stream.write_all(head(body.len()).as_bytes()).unwrap();
-    stream.write_all(&body).unwrap();
-    starts.recv().unwrap();
+    let (server, stream, go_on) = in_an_analysis();
     drop(stream);
     drop(go_on);
     assert_alive(&server);
@@ -270,25 +277,9 @@ fn more_requests_than_allowed_are_answered_with_503_while_health_still_answers()
 
 #[test]
 fn a_stop_finishes_the_request_in_progress_and_accepts_no_other() {
-    let (started, starts) = mpsc::channel();
-    let (go_on, may_end) = mpsc::channel::<()>();
-    let (started, may_end) = (Mutex::new(started), Mutex::new(may_end));
-    let mut server = start(
-        None,
-        limits(),
-        Box::new(move |job| {
-            started.lock().unwrap().send(()).unwrap();
-            let _ = may_end.lock().unwrap().recv();
-            client::echo(job)
-        }),
-    );
-    let mut stream = server.connect();
-    let body = Form::of("a.sqlite", "x").bytes();
-    stream.write_all(head(body.len()).as_bytes()).unwrap();
-    stream.write_all(&body).unwrap();
-    starts.recv().unwrap();
+    let (mut server, stream, go_on) = in_an_analysis();
     server.stop();
-    while std::net::TcpStream::connect(server.address).is_ok() {
+    while TcpStream::connect(server.address).is_ok() {
         std::thread::sleep(Duration::from_millis(10));
     }
     drop(go_on);

@@ -7,7 +7,6 @@ use super::engine::engine;
 use super::results::Run;
 use crate::digits::grouped;
 use crate::json::{self, embedded, from_json};
-use crate::rules::signals::CallKind;
 use crate::trace::{Format, ProblemKind, Trace};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -47,10 +46,18 @@ struct Remedies {
 from_json!(strict Remedies { id, remedies });
 
 #[derive(Debug)]
+struct Thresholds {
+    min_steps: f64,
+    min_replayed_time_pct: f64,
+}
+from_json!(strict Thresholds { min_steps, min_replayed_time_pct });
+
+#[derive(Debug)]
 struct Catalog {
+    thresholds: Thresholds,
     checks: Vec<Remedies>,
 }
-from_json!(Catalog { checks });
+from_json!(Catalog { thresholds, checks });
 
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| embedded(json::read(include_str!("../../patterns/doctor.json"))));
 
@@ -189,10 +196,9 @@ fn steps(run: &Run) -> Outcome {
 }
 
 fn step_count(run: &Run) -> Outcome {
-    const ENOUGH: f64 = 3.0;
     match count_of_steps(run)? {
         0.0 => None,
-        count if count < ENOUGH => warning(format!(
+        count if count < CATALOG.thresholds.min_steps => warning(format!(
             "Only {count} step{}: neither the spread over steps nor a delay by the host can be proven.",
             plural(count as usize)
         )),
@@ -237,24 +243,17 @@ fn graph_nodes(trace: &Trace, run: &Run) -> Outcome {
 }
 
 fn code_of_kernels(trace: &Trace, run: &Run) -> Outcome {
-    /// Above this share of replayed kernel time, the triage of this trace alone names no code.
-    const MOST_PCT: f64 = 50.0;
-    if trace.format != Format::TorchProfiler || !launches_graphs(trace) {
+    if trace.format != Format::TorchProfiler {
         return None;
     }
     let replayed = run.rows("graph_coverage").iter().map(|row| row.amount("replayed_time_pct")).fold(0.0, f64::max);
-    (replayed > MOST_PCT).then(|| {
+    (replayed > CATALOG.thresholds.min_replayed_time_pct).then(|| {
         let text = format!(
             "Graphs replay {replayed:.0} % of the kernel time of a stage. Kernels in a graph have no stack: the triage needs a second \
              trace without graphs to name their code."
         );
         (Level::Warning, text)
     })
-}
-
-fn launches_graphs(trace: &Trace) -> bool {
-    let signals = crate::rules::signals::Signals::embedded();
-    trace.calls.names.iter().any(|name| signals.call(name) == CallKind::GraphLaunch)
 }
 
 fn single_rank_file(trace: &Trace) -> Outcome {

@@ -1,5 +1,6 @@
 //! `gpuprism brief` and `gpuprism show`: a report in few words, and one of its findings in full.
 
+use super::neighbours::Neighbours;
 use super::report::{ChoiceArgs, choices};
 use super::{analyze, files, print};
 use crate::analysis::doctor::{Check, checks};
@@ -48,15 +49,24 @@ impl Described {
     pub(super) fn subject(&self) -> Subject<'_> {
         Subject { path: &self.path, report: &self.report, checks: &self.checks }
     }
+
+    /// Everything on one finding, check or table.
+    pub(super) fn show(&self, id: &str) -> Result<String> {
+        let subject = self.subject();
+        brief::show(&subject, id).ok_or_else(|| {
+            let known = brief::known_ids(&subject).join(", ");
+            Error::usage(id, format!("no finding, check or table of this name: give one of {known}, or a table's name"))
+        })
+    }
 }
 
-/// Reads and analyzes a file. An earlier report has no checks.
-pub(super) fn describe(path: &Path, choices: &Choices) -> Result<Described> {
+/// Reads and analyzes a file, with the files beside it; only those inside `root` if one is given. An earlier report has no checks.
+pub(super) fn describe(path: &Path, choices: &Choices, root: Option<&Path>) -> Result<Described> {
     let source = files::read(path)?;
     let is_trace = matches!(source, files::RunSource::Trace(_));
     let (report, checks) = match source {
         files::RunSource::Trace(trace) => {
-            let run = analyze::run(path, &trace, choices)?;
+            let run = analyze::run(&trace, choices, &Neighbours::of(path, root))?;
             let checks = checks(&trace, &run);
             (Report::new(vec![run]), checks)
         }
@@ -68,17 +78,11 @@ pub(super) fn describe(path: &Path, choices: &Choices) -> Result<Described> {
 pub(super) fn run_brief(args: &BriefArgs) -> Result<()> {
     let choices = choices(&args.choices)?;
     let described: Vec<Described> =
-        args.files.iter().map(|path| describe(path, &choices)).collect::<Result<Vec<_>>>()?;
+        args.files.iter().map(|path| describe(path, &choices, None)).collect::<Result<Vec<_>>>()?;
     let subjects: Vec<Subject> = described.iter().map(Described::subject).collect();
     print(&brief::brief(&subjects, args.budget))
 }
 
 pub(super) fn run_show(args: &ShowArgs) -> Result<()> {
-    let described = describe(&args.file, &choices(&args.choices)?)?;
-    let subject = described.subject();
-    let text = brief::show(&subject, &args.id).ok_or_else(|| {
-        let known = brief::known_ids(&subject).join(", ");
-        Error::usage(&args.id, format!("no finding, check or table of this name; this file has: {known}"))
-    })?;
-    print(&text)
+    print(&describe(&args.file, &choices(&args.choices)?, None)?.show(&args.id)?)
 }

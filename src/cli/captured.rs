@@ -1,38 +1,22 @@
-//! What `capture.json` beside a trace says about its capture: the section `capture` of its report, and the model's config.
+//! What `capture.json` beside a trace says about its capture: the section `capture` of its report.
 
-use super::files::{read_text, warn};
+use super::files::warn;
+use super::neighbours::{LEVELS_OF_CAPTURE, Neighbours};
 use crate::analysis::section::{Section, Value};
-use crate::session::UserFile;
 use gpuprism_capture::record::{CaptureRecord, FILE, Graphs, Part, Probe, ProbeTime, Stage, StageCapture};
-use std::path::Path;
 
 /// The name of the section.
 pub(super) const SECTION: &str = "capture";
-/// A trace lies in the folder of its stage, of its part, or of the capture.
-const MAX_LEVELS: usize = 3;
-
-/// What is known about the capture of one trace.
-pub(super) struct Captured {
-    pub(super) section: Section,
-    /// The `config.json` that was copied with the traces.
-    pub(super) config: Option<UserFile>,
-}
-
-/// The capture that lists this trace, in the nearest `capture.json` of its folder and the folders above it.
-pub(super) fn captured(trace: &Path) -> Option<Captured> {
-    let folder = trace.parent()?.ancestors().take(MAX_LEVELS).find(|folder| folder.join(FILE).is_file())?;
-    let record = match CaptureRecord::read(folder) {
-        Ok(record) => record,
-        Err(error) => {
-            warn(&format!("{error}; the report continues without it"));
-            return None;
-        }
-    };
-    let name = trace.strip_prefix(folder).ok()?.to_str()?.replace('\\', "/");
+/// The section of the capture that lists this trace, in the nearest `capture.json`.
+pub(super) fn captured(beside: &Neighbours) -> Option<Section> {
+    let file = beside.find(FILE, LEVELS_OF_CAPTURE)?;
+    let folder = file.parent()?;
+    let record = CaptureRecord::read(folder)
+        .inspect_err(|error| warn(&format!("{error}; the report continues without it")))
+        .ok()?;
+    let name = beside.trace().strip_prefix(folder).ok()?.to_str()?.replace('\\', "/");
     let stage = record.captures.iter().find(|stage| stage.files.iter().any(|file| file.path == name))?;
-    let config = folder.join("config.json");
-    let config = config.is_file().then(|| read_text(&config).ok()).flatten();
-    Some(Captured { section: section(&record, stage), config })
+    Some(section(&record, stage))
 }
 
 fn section(record: &CaptureRecord, stage: &StageCapture) -> Section {

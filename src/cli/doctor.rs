@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn check_file(file: &Path, format: Format) -> Result<ExitCode> {
-    let described = describe(file, &Choices::default())?;
+    let described = describe(file, &Choices::default(), None)?;
     let checks = checks(&described)?;
     print(&match format {
         Format::Text => text(&described)?,

@@ -137,19 +137,6 @@ pub(super) fn rules(paths: &[PathBuf]) -> Result<Vec<UserFile>> {
     paths.iter().map(|path| read_text(path)).collect()
 }
 
-/// The server arguments in a folder of traces, else in its parent.
-pub(super) fn server_args_of(folder: &Path) -> Option<PathBuf> {
-    let own = folder.join(session::SERVER_ARGS);
-    let of_parent = folder.join("..").join(session::SERVER_ARGS);
-    [own, of_parent].into_iter().find(|path| path.is_file())
-}
-
-/// The server arguments next to a trace. A file that cannot be read is a warning, because the user did not name it.
-pub(super) fn server_args_next_to(trace: &Path) -> Option<UserFile> {
-    let path = server_args_of(trace.parent()?)?;
-    read_text(&path).inspect_err(|error| warn(&format!("{error}; the report continues without it"))).ok()
-}
-
 /// Reads a rule file, phase map, log or `server_args.json` as text.
 pub(super) fn read_text(path: &Path) -> Result<UserFile> {
     let file = path.display().to_string();

@@ -17,6 +17,7 @@ mod files;
 mod graph;
 mod mcp;
 mod model;
+mod neighbours;
 mod nsys;
 mod pivot;
 mod ranks;

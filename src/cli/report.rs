@@ -1,5 +1,6 @@
 //! `gpuprism report`: the same numbers as the page, on a terminal or as JSON, CSV, Markdown or HTML.
 
+use super::neighbours::Neighbours;
 use super::{analyze, files, nsys, print, redacted};
 use crate::analysis::results::Attribution;
 use crate::report::{self, Report, csv, html_page, is_known_table, known_tables, markdown, terminal};
@@ -199,7 +200,8 @@ pub(super) fn report(files: &[PathBuf], nsys_cmd: &str, args: &ChoiceArgs) -> Re
         let path = &nsys::exported(path, nsys_cmd)?;
         match files::open(path)? {
             Opened::Trace(trace) => {
-                runs.push(analyze::run(path, &trace, &Choices { wall_seconds, ..choices.clone() })?);
+                let choices = Choices { wall_seconds, ..choices.clone() };
+                runs.push(analyze::run(&trace, &choices, &Neighbours::of(path, None))?);
             }
             Opened::Report(report) => {
                 if choices != Choices::default() || wall_seconds.is_some() {

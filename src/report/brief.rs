@@ -23,18 +23,7 @@ pub const MAX_ROWS: usize = 50;
 /// The length of a table in [`show`], with some room below the 6,000 tokens of an answer.
 const MAX_TABLE_TOKENS: usize = 5_500;
 
-/// The columns that are quoted.
-const STEP_COLUMNS: [&str; 9] = [
-    "stage",
-    "steps",
-    "mean_ms",
-    "busy_ms",
-    "host_late_ms",
-    "other_idle_ms",
-    "busy_pct",
-    "host_late_pct",
-    "other_idle_pct",
-];
+/// The columns of the table of categories that are quoted.
 const CATEGORY_COLUMNS: [&str; 3] = ["category", "elapsed_ns", "elapsed_share"];
 
 /// One file to describe.
@@ -120,7 +109,7 @@ fn results(report: &Report, push: &mut dyn FnMut(&'static str, String)) {
     if let Some(budget) = table(report, "step_budget", None).filter(|table| !table.rows.is_empty()) {
         push(
             "tables",
-            format!("\n## Time of a step (mean; the parts add up)\n\n{}", compact_rows(&budget, &STEP_COLUMNS, 6)),
+            format!("\n## Time of a step (mean; the parts add up)\n\n{}", compact_rows(budget.without_run(), 6)),
         );
     }
     let findings = findings(report);
@@ -141,7 +130,10 @@ fn results(report: &Report, push: &mut dyn FnMut(&'static str, String)) {
         push("model sentences", format!("\n## Model\n\n{lines}"));
     }
     if let Some(categories) = table(report, "categories", None).filter(|table| !table.rows.is_empty()) {
-        push("tables", format!("\n## Busy time by category\n\n{}", compact_rows(&categories, &CATEGORY_COLUMNS, 8)));
+        push(
+            "tables",
+            format!("\n## Busy time by category\n\n{}", compact_rows(only(categories, &CATEGORY_COLUMNS), 8)),
+        );
     }
 }
 
@@ -164,10 +156,14 @@ fn check_line(check: &Check) -> String {
     format!("- `{}`: {}{remedy}\n", check.id, clean(&check.text))
 }
 
-/// The first rows of some columns of a table, one per line, as `title value` of each cell that is not empty.
-fn compact_rows(table: &Table, keys: &[&str], max_rows: usize) -> String {
-    let others = table.columns.iter().map(|column| column.key.clone()).filter(|key| !keys.contains(&key.as_str()));
-    let table = others.fold(table.clone(), |table, key| table.without(&key));
+/// The table with these columns alone.
+fn only(table: Table, keys: &[&str]) -> Table {
+    let all: Vec<String> = table.columns.iter().map(|column| column.key.clone()).collect();
+    all.iter().filter(|key| !keys.contains(&key.as_str())).fold(table, |table, key| table.without(key))
+}
+
+/// The first rows of a table, one per line, as `title value` of each cell that is not empty.
+fn compact_rows(table: Table, max_rows: usize) -> String {
     let mut text = String::new();
     for row in table.rows.iter().take(max_rows) {
         let cells = table.columns.iter().zip(row).filter(|(_, cell)| !cell.is_empty());

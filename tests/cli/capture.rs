@@ -124,3 +124,37 @@ fn a_report_carries_the_record_of_its_capture_and_diff_says_when_set_ups_differ(
     let alone = gpuprism(&folder, ["report", "--format", "json", "a.json.gz"]);
     assert!(!alone.stdout.contains("\"capture\""), "a copy elsewhere is no trace of the capture");
 }
+
+/// A pair has the config in the folder of each half, between the traces and `capture.json`.
+#[test]
+fn the_config_of_a_pair_gives_its_reports_a_floor_and_a_broken_one_only_a_warning() {
+    let folder = directory("capture-pair-config");
+    let config = r#"{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 64, "intermediate_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 100,
+        "torch_dtype": "bfloat16", "tie_word_embeddings": false}"#;
+    std::fs::write(folder.join("model.json"), config).unwrap();
+    let fake = Fake::start(Behaviour::new(Kind::Sglang, &folder));
+    let arguments = ["capture", "--server", &fake.url, "--out", "out", "--workload", "decode", "--steps", "2"];
+    let output =
+        gpuprism(&folder, [&arguments[..], &["--mapping", "--graphs", "on", "--config", "model.json"]].concat());
+    assert_eq!(output.status, 0, "{output:?}");
+    let trace = output.stdout.lines().next().unwrap().trim().to_owned();
+    assert!(trace.starts_with("out/formal/decode/"), "{output:?}");
+    let used = |output: &crate::common::Output| {
+        let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        let sections = &report["runs"][0]["sections"];
+        assert_eq!(sections["capture"]["summary"]["part"].as_str(), Some("with graphs, of a pair"), "{output:?}");
+        sections["layer_roles"].to_string() + &sections["step_floor"].to_string()
+    };
+    let with_config = gpuprism(&folder, ["report", "--format", "json", &trace]);
+    assert_eq!((with_config.status, with_config.stderr.as_str()), (0, ""), "{with_config:?}");
+    let given = gpuprism(&folder, ["report", "--format", "json", "--config", "model.json", &trace]);
+    assert_eq!(used(&with_config), used(&given));
+    // In the folder of the stage, the program finds the same files.
+    let stage = folder.join(&trace).parent().unwrap().to_owned();
+    let name = trace.rsplit('/').next().unwrap();
+    assert_eq!(gpuprism(&stage, ["report", "--format", "json", name]).stdout, with_config.stdout);
+    std::fs::write(folder.join("out/formal/config.json"), "{\"hidden_size\": 1}").unwrap();
+    let broken = gpuprism(&folder, ["report", "--format", "json", &trace]);
+    assert!(broken.status == 0 && broken.stderr.contains("the report continues without it"), "{broken:?}");
+}

@@ -166,3 +166,29 @@ fn a_root_that_is_no_folder_is_refused_at_the_start() {
         assert!(output.stderr.contains("give the folder with the traces"), "{}", output.stderr);
     }
 }
+
+#[test]
+fn files_beside_a_trace_count_only_inside_the_root() {
+    let folder = traces("mcp_beside");
+    let stage = folder.join("decode");
+    std::fs::create_dir_all(&stage).unwrap();
+    std::fs::rename(folder.join("a.json"), stage.join("a.json")).unwrap();
+    let record = json!({
+        "schema": "gpuprism-capture/1", "gpuprism_version": "0.1.0", "server": "http://127.0.0.1:1", "framework": "sglang",
+        "framework_version": null, "model": null, "started_unix_ms": 0, "notes": [],
+        "settings": {
+            "traffic": "own", "workload": null, "command": null, "steps": 1, "warmup_steps": 0, "max_seconds": 1, "max_bytes": 1,
+            "mapping": false,
+        },
+        "captures": [{
+            "part": "single", "stage": "decode", "graphs": "on", "state": "complete", "folder": "decode", "server_folder": "/t",
+            "file_word": null, "started_unix_ms": 0, "start_request": null, "probe": null, "unprofiled": null, "profiled": null,
+            "files": [{"path": "decode/a.json", "bytes": 1, "has_kernels": true}],
+        }],
+    });
+    std::fs::write(folder.join("capture.json"), record.to_string()).unwrap();
+    let shown = Server::start(&folder).call("table", json!({"file": "decode/a.json", "name": "capture"})).unwrap();
+    assert!(shown.contains("own traffic"), "{shown}");
+    let hidden = Server::start(&stage).call("table", json!({"file": "a.json", "name": "capture"})).unwrap_err();
+    assert!(hidden.contains("no such table"), "{hidden}");
+}

@@ -12,6 +12,14 @@ use super::quantization::HALF_BITS;
 /// Bytes of a value of the hidden state.
 const VALUE_BYTES: f64 = HALF_BITS / 8.0;
 
+/// Roles of products with weights in a layer.
+const PRODUCTS: [&str; 7] = ["qkv", "o_proj", "gate_up", "down", "router", "experts_up", "experts_down"];
+
+/// Whether a role is a product with the weights of a layer.
+pub(super) fn is_product_of_layer(role: &str) -> bool {
+    PRODUCTS.contains(&role)
+}
+
 /// The work of a role in one layer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct RoleDemand {

@@ -10,15 +10,15 @@ use super::floor::{Load, Roof};
 use super::model_config::ModelConfig;
 use super::model_layers::LayerKind;
 use super::op_work::Work;
-use super::role_demand::{Demanded, ExpertRange, RoleDemand, RoleKernels, StepModel};
+use super::role_demand::{Demanded, ExpertRange, RoleDemand, RoleKernels, StepModel, is_product_of_layer};
 use super::stage_layers::{Kind, RoleTime, StageLayers};
 use crate::analysis::context::Context;
 use crate::analysis::dashboard::Preset;
 use crate::rules::inference::thresholds;
 use crate::rules::names;
 
-/// Roles of products with weights.
-const PRODUCTS: [&str; 8] = ["qkv", "o_proj", "gate_up", "down", "router", "experts_up", "experts_down", "lm_head"];
+/// The role of the product with the weights of the LM head.
+const LM_HEAD: &str = "lm_head";
 const FROM_SHAPES: &str = "traced shapes";
 const FROM_ROLE: &str = "role and config";
 
@@ -69,7 +69,6 @@ impl<'a> StageRates<'a> {
 
     /// The words for a product with weights that would be faster than the GPU.
     fn contradiction(&self, stage: &StageLayers, model: &Model) -> Option<String> {
-        let is_product = |role: &RoleTime| PRODUCTS.contains(&role.role.as_str());
         let all = stage.kinds.iter().flat_map(|kind| kind.roles.iter().map(move |role| (Some(kind), role)));
         let all = all.chain(stage.outside.iter().map(|role| (None, role)));
         let mut products = all.filter(|(_, role)| is_product(role) && self.traced(role).is_none());
@@ -87,7 +86,7 @@ impl<'a> StageRates<'a> {
         }
         match &self.model {
             None => Rates::default(),
-            Some(Err(why)) if role.role == "attention" || PRODUCTS.contains(&role.role.as_str()) => Rates::none(why),
+            Some(Err(why)) if role.role == "attention" || is_product(role) => Rates::none(why),
             Some(Err(_)) => Rates::default(),
             Some(Ok(model)) => match model.demand(self.context, stage, kind, role) {
                 None => Rates::default(),
@@ -103,6 +102,11 @@ impl<'a> StageRates<'a> {
         let duration = |row: &u32| Some((*row, self.context.trace.gpu_ops.get(*row as usize)?.duration));
         self.context.op_work().work_of(&mut role.rows.iter().filter_map(duration))
     }
+}
+
+/// Whether a role is a product with weights.
+fn is_product(role: &RoleTime) -> bool {
+    role.role == LM_HEAD || is_product_of_layer(&role.role)
 }
 
 fn of_work(work: &Work) -> Rates {
@@ -137,7 +141,7 @@ impl<'a> Model<'a> {
     /// The work of a role; `None` for roles without a model of it.
     fn demand(&self, context: &Context, stage: &StageLayers, kind: Option<&Kind>, role: &RoleTime) -> Option<Demanded> {
         role.median_us.filter(|median| *median > 0.0)?;
-        let Some(kind) = kind else { return (role.role == "lm_head").then(|| self.step.lm_head()) };
+        let Some(kind) = kind else { return (role.role == LM_HEAD).then(|| self.step.lm_head()) };
         let name = |row: &u32| {
             let op = context.trace.gpu_ops.get(*row as usize)?;
             Some(names::demangle(context.trace.names.get(op.name)).into_owned())

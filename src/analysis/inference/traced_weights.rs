@@ -2,10 +2,8 @@
 //! every product of every layer has shapes. O(kernels of the layers).
 
 use super::op_work::OpWork;
+use super::role_demand::is_product_of_layer;
 use super::stage_layers::{Kind, RoleTime, StageLayers};
-
-/// Roles of products with weights.
-const PRODUCTS: [&str; 7] = ["qkv", "o_proj", "gate_up", "down", "router", "experts_up", "experts_down"];
 
 /// The weights of the layers of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,7 +62,7 @@ impl Products {
 }
 
 fn of_kind(work: &OpWork, kind: &Kind) -> Option<Products> {
-    let products = kind.roles.iter().filter(|role| PRODUCTS.contains(&role.role.as_str()));
+    let products = kind.roles.iter().filter(|role| is_product_of_layer(&role.role));
     let mut sum = Products { bytes: 0.0, arithmetic_ns: Some(0.0) };
     for role in products {
         let products = Products::of(work, role, kind.count)?;

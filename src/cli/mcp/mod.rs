@@ -173,9 +173,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
             json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
         Tool { name, description, input_schema: schema.as_object().cloned().unwrap_or_default() }
     };
+    let answers = catalog().map(|(name, .., answer)| (name, answer));
     let call = move |name: &str, arguments| {
-        let answers = catalog().into_iter().find(|(known, ..)| *known == name).map(|(.., answer)| answer);
-        let answer = answers.ok_or_else(|| format!("{name}: no such tool"))?;
+        let answer = answers.iter().find(|(known, _)| *known == name).map(|(_, answer)| answer);
+        let answer = answer.ok_or_else(|| format!("{name}: no such tool"))?;
         answer(&mut session, arguments).map_err(|error| clean(&error.to_string()))
     };
     let tools: Vec<Tool> = catalog().into_iter().map(tool).collect();

@@ -20,6 +20,11 @@ impl Root {
         }
     }
 
+    /// Its real path.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The real path of an existing file or folder. A path outside the root and a missing file get the same answer, which so
     /// tells nothing about other folders.
     pub(super) fn resolve(&self, path: &str) -> Result<PathBuf> {

@@ -48,7 +48,7 @@ impl Session {
         let stored = match known.and_then(|index| self.files.remove(index)) {
             Some(stored) => stored,
             None => {
-                let described = describe(&real, &Choices::default())?;
+                let described = describe(&real, &Choices::default(), Some(self.root.folder()))?;
                 let described = Arc::new(Described { path: self.root.shown(&real), ..described });
                 Stored { path: real.clone(), version, described }
             }
@@ -88,13 +88,7 @@ impl Session {
     }
 
     pub(super) fn show(&mut self, path: &str, id: &str) -> Result<String> {
-        let described = self.described(path)?;
-        let subject = described.subject();
-        let text = brief::show(&subject, id).ok_or_else(|| {
-            let known = brief::known_ids(&subject).join(", ");
-            Error::usage(id, format!("no finding, check or table of this name: give one of {known}, or a table's name"))
-        })?;
-        Ok(bounded(text, MAX_BYTES))
+        Ok(bounded(self.described(path)?.show(id)?, MAX_BYTES))
     }
 
     /// Some rows of a table, and the keys to sort it by.

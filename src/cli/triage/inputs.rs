@@ -5,12 +5,13 @@
 //! traces stay in memory.
 
 use super::super::files;
+use super::super::neighbours::Neighbours;
 use crate::analysis::results::{Notice, Run, Severity};
 use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::{Framework, Options, Request, ServerArgs, Stage};
 use crate::input::folder::{self, Chosen, Content, Entry, Selection, Skipped};
 use crate::ordering::VecMap;
-use crate::session::{self, Choices, Opened};
+use crate::session::{self, Choices, Opened, SERVER_ARGS};
 use crate::trace::{Format, Trace};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -118,18 +119,15 @@ impl Source {
         session::stage_with_index(self.entries.get(entry).and_then(|entry| entry.stage))
     }
 
-    /// The server arguments from the selected entry, else from `server_args.json` in the folder or its parent.
+    /// The server arguments from the selected entry, else from `server_args.json` beside the traces.
     fn server_args(&self, chosen: Option<usize>) -> ServerArgs {
-        let folder = if self.is_file { self.root.parent().unwrap_or(Path::new("")) } else { &self.root };
-        let selected = chosen.map(|entry| self.path(entry)).filter(|path| path.is_file());
-        let Some(path) = selected.or_else(|| files::server_args_of(folder)) else {
-            return ServerArgs::default();
+        let near = match chosen.map(|entry| self.path(entry)).filter(|path| path.is_file()) {
+            Some(selected) => selected,
+            None if self.is_file => self.root.clone(),
+            None => self.root.join(SERVER_ARGS),
         };
-        // The person did not name this file, so an error in it is only a warning.
-        files::read_text(&path).and_then(|file| session::server_args(&file)).unwrap_or_else(|error| {
-            files::warn(&format!("{error}; triage continues without it"));
-            ServerArgs::default()
-        })
+        let file = Neighbours::of(&near, None).server_args();
+        file.and_then(|file| session::server_args(&file).ok()).unwrap_or_default()
     }
 }
 

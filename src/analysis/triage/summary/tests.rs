@@ -159,7 +159,7 @@ fn graph_replays_are_a_warning_with_advice_for_each_framework() {
     let trace = trace.finish();
     let site = CallSite { resolution: Resolution::Replay, ..CallSite::default() };
     for (framework, how) in [
-        (Framework::Sglang, "--disable-cuda-graph --disable-piecewise-cuda-graph"),
+        (Framework::Sglang, "--disable-cuda-graph (older releases: also --disable-piecewise-cuda-graph)"),
         (Framework::Vllm, "--enforce-eager"),
         (Framework::TrtLlm, "cuda_graph_config: null"),
         (Framework::Plain, "CUDA graphs turned off"),
