@@ -1,7 +1,7 @@
 //! Panel: all layers of a step, a column each, with the median of their kind. Outliers have a ring.
 
 use super::super::layout::{self, UNIT};
-use super::plot::{Mark, Plot, Scale, Shape};
+use super::plot::{Mark, Plot, Scale, Shape, gap_class};
 use super::{PanelResult, View, WORK, no_data};
 use crate::analysis::dashboard::{LayerColumn, layer_columns};
 use crate::analysis::section::Record;
@@ -9,8 +9,6 @@ use crate::report::format::duration;
 
 const HEIGHT: i32 = 150 * UNIT;
 const RING: i32 = 3 * UNIT;
-/// Narrower columns have no gap between them; in hundredths of a pixel.
-const MIN_GAP_WIDTH: i32 = 5 * UNIT;
 
 pub(super) fn draw(view: &View) -> PanelResult {
     view.section("layer_list")?;
@@ -62,8 +60,7 @@ fn plot(columns: &[LayerColumn], width: u32) -> Plot {
 }
 
 fn bar(column: &LayerColumn, columns: usize, plot: &Plot) -> Mark {
-    let has_gap = plot.inner_width() / i32::try_from(columns.max(1)).unwrap_or(i32::MAX) >= MIN_GAP_WIDTH;
-    let gap = if has_gap { " dash-column" } else { "" };
+    let gap = gap_class(plot.inner_width() / i32::try_from(columns.max(1)).unwrap_or(i32::MAX));
     let other = if column.kind == "A" { "" } else { " dash-pale" };
     let outlier = if column.is_outlier { ", an outlier" } else { "" };
     let time = duration((column.us * 1e3).round() as i64);

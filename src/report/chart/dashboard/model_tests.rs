@@ -118,6 +118,23 @@ fn a_single_step_and_a_run_without_layers_have_no_charts() {
 }
 
 #[test]
+fn gaps_do_not_hide_hundreds_of_narrow_steps() {
+    let with_gaps = |report: &Report| charts(report)[2].nodes.iter().any(|node| node.class.contains("dash-column"));
+    let mut report = report("gate_up");
+    assert!(with_gaps(&report));
+    let steps = &mut report.runs[0].sections.get_mut("step_list").unwrap().rows;
+    let first = steps[0].clone();
+    for number in 3..500_i64 {
+        let mut step = first.clone();
+        step.0[2].1 = (5_000_000 + 100_000 * number).into();
+        steps.push(step);
+    }
+    assert_eq!(charts(&report)[2].nodes.iter().filter(|node| node.class.starts_with("seg cat-")).count(), 500);
+    // The third step is longer than the others, but still narrow.
+    assert!(!with_gaps(&report));
+}
+
+#[test]
 fn names_and_numbers_from_strangers_are_drawn_within_the_chart() {
     let mut report = report("</svg><script>alert(1)</script>");
     for (section, key, value) in [

@@ -177,6 +177,14 @@ pub(super) struct Plot {
     pub(super) y_name: String,
 }
 
+/// Narrower columns have no gap between them; in hundredths of a pixel.
+const MIN_GAP_WIDTH: i32 = 5 * UNIT;
+
+/// The class, after a blank, that separates columns of this width. The gap would hide narrow ones.
+pub(super) fn gap_class(width: i32) -> &'static str {
+    if width >= MIN_GAP_WIDTH { " dash-column" } else { "" }
+}
+
 impl Plot {
     /// The width between the margins.
     pub(super) fn inner_width(&self) -> i32 {

@@ -3,7 +3,7 @@
 
 use super::super::axis::Unit;
 use super::super::layout::{self, SMALL, UNIT};
-use super::plot::{Mark, Plot, Scale, Shape};
+use super::plot::{Mark, Plot, Scale, Shape, gap_class};
 use super::{PanelResult, View, no_data};
 use crate::analysis::dashboard::{StepColumn, floors, step_columns};
 use crate::digits::grouped;
@@ -31,7 +31,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
     }
     let floors: Vec<(&str, f64)> = floors(view.run).into_iter().filter(|(stage, _)| stages.contains(stage)).collect();
     let plot = plot(&steps, view.options.width);
-    let mut marks: Vec<Mark> = steps.iter().flat_map(|step| column(step)).collect();
+    let mut marks: Vec<Mark> = steps.iter().flat_map(|step| column(step, &plot)).collect();
     let last = steps.iter().map(end).fold(0.0, f64::max);
     marks.extend(floors.iter().flat_map(|(stage, ms)| floor(stage, ms * 1e6, last)));
     marks.extend(steps.iter().map(target));
@@ -83,14 +83,16 @@ fn plot(steps: &[StepColumn], width: u32) -> Plot {
 }
 
 /// The parts of a step: its whole length, the busy part, and the part in which the host is late.
-fn column(step: &StepColumn) -> Vec<Mark> {
+fn column(step: &StepColumn, plot: &Plot) -> Vec<Mark> {
     let class = palette::class(step.row.text("stage"));
     let from = step.start_ns as f64;
     let part = |low: i64, high: i64| vec![(from, high as f64), (end(step), low as f64)];
     let busy = step.busy_ns;
     let late = busy.saturating_add(step.host_late_ns).min(step.duration_ns);
-    let mut marks = vec![Mark::new(Shape::Box, part(0, step.duration_ns), "strip-idle dash-column", "")];
-    marks.push(Mark::new(Shape::Box, part(0, busy), &format!("seg {class} dash-column"), ""));
+    let position = |ns: f64| plot.x.position(ns, (0, plot.inner_width()));
+    let gap = gap_class(position(end(step)) - position(from));
+    let mut marks = vec![Mark::new(Shape::Box, part(0, step.duration_ns), &format!("strip-idle{gap}"), "")];
+    marks.push(Mark::new(Shape::Box, part(0, busy), &format!("seg {class}{gap}"), ""));
     if late > busy {
         marks.push(Mark::new(
             Shape::HatchBox,
