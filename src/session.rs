@@ -9,6 +9,7 @@ mod chrome_trace;
 #[cfg(test)]
 mod late_code_tests;
 mod named_windows;
+mod timeline;
 mod window;
 mod window_cache;
 #[cfg(test)]
@@ -16,6 +17,7 @@ mod window_cache_tests;
 
 pub use chrome_trace::chrome_trace;
 pub use named_windows::{NamedWindow, WindowGroup, named_windows};
+pub use timeline::OpenTimeline;
 pub use window::{strips, text as text_of_window, window, window_in, window_text};
 pub use window_cache::WindowCache;
 

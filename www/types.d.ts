@@ -122,6 +122,39 @@ export type Strips = { chart: Chart | null; frame: ChartNode[] };
 /** Windows that can be picked by name; `more` is how many are not in the list, or empty. */
 export type WindowGroup = { title: string; windows: { title: string; window: string }[]; more: string };
 
+/** `hatch` is the angle of the hatching in degrees; null for a filled bar. */
+export type TimelineStyle = { class: string; title: string; hatch: number | null };
+
+export type TimelineLane = { title: string; group: string; depth: number; layer: 'device' | 'host' | 'derived' };
+
+/** Times are nanoseconds since the first GPU op. */
+export interface TimelineView {
+  lanes: TimelineLane[];
+  styles: TimelineStyle[];
+  threads_left_out: number;
+  from: number;
+  to: number;
+  gpu_to: number;
+  window: [from: number, to: number] | null;
+}
+
+/** Eight numbers a bar: start, end, depth, style, row, count, filled (0 to 255), label (an index or -1). Start and end are in units of the
+ * tile. `ends` has for each lane the number of bars up to its last one. */
+export type Tile = { bars: Int32Array; ends: Uint32Array; labels: string[]; ticks: { unit: number; text: string }[] };
+
+export type Place = { lane: number; row: number; from: number; to: number };
+
+export interface Moment {
+  place: Place;
+  name: string;
+  is_op: boolean;
+  spoken: string;
+  table: Table;
+  before: Place | null;
+  after: Place | null;
+  launch: Place | null;
+}
+
 export type Kernel = { name: string; found: boolean; charts: Chart[]; tables: Table[] };
 
 export interface ComparedRun {
@@ -250,6 +283,12 @@ export type TraceOperations = {
   window(args: { from: number; to: number }): string;
   /** Steps, stages and ranges whose windows can be picked. */
   namedWindows(args: {}): WindowGroup[];
+  /** Opens the timeline, for the two requests below. Null without GPU ops, and before the second module has read the trace. */
+  timeline(args: { options: Options }): TimelineView | null;
+  /** The bars of a layer in a part of the timeline. */
+  tile(args: { layer: string; level: number; index: number }): Tile | null;
+  /** One bar in detail. */
+  moment(args: { lane: number; row: number }): Moment | null;
   /** The chosen window as the bytes of a file that Perfetto opens. */
   slice(args: { options: Options }): Uint8Array<ArrayBuffer>;
   kernel(args: { options: Options; name: string; width: number }): Kernel | null;

@@ -9,6 +9,7 @@ import { isLive } from './session.js';
 export class Windows {
   #page;
   #strips;
+  #timelines;
   /** Counts picks: the last one sets the windows of the other ranks. */
   #picks = new CallCounter();
   /** The traces that have the window that the address names for them. @type {Entry[]} */
@@ -24,6 +25,9 @@ export class Windows {
     const attempt = (/** @type {() => unknown} */ step) => page.attempt('The window could not be picked', step);
     const actions = { pick: this.pick, preview: this.#preview, openInPerfetto: this.#openInPerfetto, attempt };
     this.#strips = onDemand(async () => new (await import('./strips.js')).Strips(actions));
+    const openKernel = (/** @type {string} */ kernel) => page.look({ kernel });
+    const attemptStep = (/** @type {() => unknown} */ step) => page.attempt('The timeline could not answer', step);
+    this.#timelines = onDemand(async () => new (await import('./timeline.js')).Timelines({ pick: this.pick, openKernel, attempt: attemptStep }));
   }
 
   /** Shows a window. A refused one is tried again, to show the problem again.
@@ -72,7 +76,9 @@ export class Windows {
       const { session } = this.#page;
       const traces = session.traces.filter(({ text, status }) => text !== null && status !== 'failed').filter(isLive);
       const strips = await (traces.length > 0 ? this.#strips() : this.#strips.loaded());
-      return strips?.show(traces, (entry) => session.options(entry), Boolean(isResized));
+      await strips?.show(traces, (entry) => session.options(entry), Boolean(isResized));
+      const timelines = await (traces.length > 0 ? this.#timelines() : this.#timelines.loaded());
+      await timelines?.show(traces, (entry) => session.options(entry));
     },
     () => {},
   );

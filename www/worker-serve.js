@@ -11,12 +11,19 @@ export function serve(handlers, memoryBytes) {
     const progress = (/** @type {Progress} */ value) => self.postMessage({ id, progress: value });
     try {
       const handler = /** @type {(args: unknown, progress: (progress: Progress) => void) => unknown} */ (handlers[op]);
-      self.postMessage({ id, value: await handler(args, progress) });
+      const value = await handler(args, progress);
+      self.postMessage({ id, value }, { transfer: arraysIn(value) });
     } catch (thrown) {
       self.postMessage({ id, error: describe(thrown, memoryBytes()) });
     }
   };
   self.postMessage({ ready: true });
+}
+
+/** The memory of the typed arrays in a result. It moves to the page without a copy. @param {unknown} value */
+function arraysIn(value) {
+  const members = value && typeof value === 'object' ? Object.values(value) : [];
+  return members.filter((member) => ArrayBuffer.isView(member)).map(({ buffer }) => buffer);
 }
 
 let lastPanic = '';

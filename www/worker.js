@@ -24,6 +24,9 @@ function trace() {
   return imported;
 }
 
+/** The trace, read with the second module. */
+const fullTrace = () => /** @type {FullImported} */ (trace());
+
 const importFull = () => import('./pkg/gpuprism_full.js');
 
 /** @type {import('./types.js').Handlers<import('./types.js').TraceOperations>} */
@@ -78,6 +81,9 @@ const handlers = {
   strips: ({ options, width, hasChart }) => trace().strips(JSON.stringify(options), width, hasChart),
   window: ({ from, to }) => trace().window(from, to),
   namedWindows: () => trace().named_windows(),
+  timeline: ({ options }) => fullTrace().timeline(JSON.stringify(options)),
+  tile: ({ layer, level, index }) => fullTrace().timeline_tile(layer, level, index),
+  moment: ({ lane, row }) => fullTrace().timeline_moment(lane, row),
   slice: ({ options }) => /** @type {Uint8Array<ArrayBuffer>} */ (trace().slice(JSON.stringify(options))),
   kernel: ({ options, name, width }) => trace().kernel(JSON.stringify(options), name, width),
   pivotCells: ({ options, axes }) => trace().pivot_cells(JSON.stringify(options), JSON.stringify(axes)),

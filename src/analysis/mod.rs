@@ -35,6 +35,7 @@ pub mod summary;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod time;
+pub mod timeline;
 pub mod triage;
 mod trust;
 mod unit;

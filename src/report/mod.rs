@@ -33,6 +33,7 @@ mod tables;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod terminal;
 mod text;
+pub mod timeline;
 pub mod triage;
 pub mod zip;
 

@@ -1,6 +1,6 @@
 //! The column table of host spans: API calls, marked ranges (NVTX, user annotations), CPU ops and Python frames.
 
-use super::columns::{Durations, KeptRows, index, order_by_start, renumber, reorder, reorder_times};
+use super::columns::{Durations, KeptRows, first_reaching, index, order_by_start, renumber, reorder, reorder_times};
 use super::names::NameRemap;
 use super::{NameId, Names, Ns, ThreadId, Window};
 
@@ -91,6 +91,11 @@ impl Spans {
     /// Returns the number of spans that start before `time`: also the row of the first span that does not.
     pub fn count_starting_before(&self, time: Ns) -> usize {
         self.start.partition_point(|start| *start < time)
+    }
+
+    /// Returns a row such that all earlier spans end before `time`. Not always the last such row.
+    pub fn first_reaching(&self, time: Ns) -> usize {
+        first_reaching(&self.start, self.duration.longest, time)
     }
 
     /// Iterates over all spans in order.

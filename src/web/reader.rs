@@ -83,11 +83,19 @@ pub struct Imported {
     pub(super) opened: Opened,
     pub(super) overview: Overview,
     pub(super) window_cache: RefCell<session::WindowCache>,
+    #[cfg(feature = "full")]
+    pub(super) timeline_cache: super::full::timeline::TimelineCache,
 }
 
 impl Imported {
     pub(super) fn of(opened: Opened) -> Self {
-        Self { opened, overview: Overview::default(), window_cache: RefCell::default() }
+        Self {
+            opened,
+            overview: Overview::default(),
+            window_cache: RefCell::default(),
+            #[cfg(feature = "full")]
+            timeline_cache: super::full::timeline::TimelineCache::default(),
+        }
     }
 
     pub(super) fn trace(&self) -> Option<&Trace> {

@@ -282,8 +282,8 @@ fn other_device_ran(trace: &Trace, gap: &Gap, from: Ns) -> bool {
     ops.any(|op| op.device.0 as usize != gap.device && op.end() > from)
 }
 
-/// Visits the gaps of all devices in the order of their ends, with their causes.
-pub(crate) fn each_gap(classified: &ClassifiedTrace, visit: &mut dyn FnMut(Gap, GapParts)) {
+/// Visits the gaps of all devices in the order of their ends, with their causes. Returns the sums by device.
+pub(crate) fn each_gap(classified: &ClassifiedTrace, visit: &mut dyn FnMut(Gap, GapParts)) -> Vec<IdleTimes> {
     let blocking = BlockingCalls::of(classified);
     let rules = CauseRules::new(classified, &blocking);
     let mut sweep = GapSweep::new(classified.trace);
@@ -296,6 +296,7 @@ pub(crate) fn each_gap(classified: &ClassifiedTrace, visit: &mut dyn FnMut(Gap, 
             visit(gap, parts);
         }
     });
+    idle
 }
 
 /// The ops after a drain.

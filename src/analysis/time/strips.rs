@@ -97,7 +97,7 @@ pub fn strips(trace: &Trace, rules: &RuleSet, columns: usize) -> Option<Strips> 
 }
 
 /// Returns the distinct categories, and for each op name the index of its category.
-fn categories(trace: &Trace, rules: &RuleSet) -> (Vec<String>, Vec<usize>) {
+pub(crate) fn categories(trace: &Trace, rules: &RuleSet) -> (Vec<String>, Vec<usize>) {
     let mut categories: Vec<String> = Vec::new();
     let by_rules = Categories::new(trace, rules);
     let mut category_index = |name: &str| {

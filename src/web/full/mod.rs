@@ -8,6 +8,7 @@ mod pivot;
 mod ranks;
 mod rules;
 mod share;
+pub(super) mod timeline;
 mod tools;
 mod triage;
 

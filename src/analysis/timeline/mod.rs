@@ -1,0 +1,330 @@
+//! The timeline: what ran when, as lanes of bars. A lane is a stream, a host thread, the steps or the idle time of a device.
+//!
+//! [`Timeline::of`] finds the lanes of a trace once. After that a [`Tile`] has the bars of a part of it: [`TILE_UNITS`] units of
+//! 2^level ns. The page asks for the tiles in view, at the level at which a unit is about one pixel. A tile therefore has a bounded
+//! number of bars, whatever the trace: shorter ops of one unit become one bar that says how many they are and how much of it they
+//! fill. Cost of a tile: the ops that overlap it, and a binary search. The steps, the idle gaps and the nesting depths
+//! are computed when a tile first needs them, each in one pass over the trace.
+
+mod bars;
+mod moment;
+mod tile;
+
+pub use bars::{Bar, TILE_UNITS, TileRange};
+pub use moment::{Moment, Neighbours, Place};
+pub use tile::Tile;
+
+use super::classified::ClassifiedTrace;
+use super::host::idle_cause::{GapParts, IdleCause, each_gap};
+use super::inference::passes::steps_on_devices;
+use super::structure::stages::{Basis, Stage, timed};
+use super::time::strips::categories;
+use crate::ordering;
+use crate::ordering::VecMap;
+use crate::rules::RuleSet;
+use crate::trace::{DeviceId, Ns, Spans, ThreadId, Trace, Window};
+use std::cell::OnceCell;
+
+/// More host threads are left out: those with the fewest spans.
+const MAX_THREADS: usize = 48;
+
+/// The kind of a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaneKind {
+    /// The steps of the serving engine on a device.
+    Steps(Option<DeviceId>),
+    /// The time in which a device was idle, by cause, without the usual delay between two ops.
+    Idle(DeviceId),
+    /// The ops of a stream of a device.
+    Stream(DeviceId, i64),
+    /// CUDA graphs that were traced as a whole.
+    Graphs(DeviceId),
+    /// Ranges that the program marked on a host thread.
+    Ranges(ThreadId),
+    /// Calls of the CUDA or HIP API on a host thread.
+    Calls(ThreadId),
+}
+
+/// The tiles of a lane come in layers, because their data costs differently much to compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layer {
+    /// Streams and graphs.
+    Device,
+    /// Calls and ranges.
+    Host,
+    /// Steps and idle time.
+    Derived,
+}
+
+impl Layer {
+    /// All layers, in the order in which the page should ask for them.
+    pub const ALL: [Self; 3] = [Self::Device, Self::Host, Self::Derived];
+
+    /// Its name: `device`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Host => "host",
+            Self::Derived => "derived",
+        }
+    }
+}
+
+impl LaneKind {
+    /// The layer that has its bars.
+    pub fn layer(self) -> Layer {
+        match self {
+            Self::Stream(..) | Self::Graphs(_) => Layer::Device,
+            Self::Ranges(_) | Self::Calls(_) => Layer::Host,
+            Self::Steps(_) | Self::Idle(_) => Layer::Derived,
+        }
+    }
+}
+
+/// One lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lane {
+    /// What it shows.
+    pub kind: LaneKind,
+    /// The number of nested rows.
+    pub depth: usize,
+}
+
+/// What the colour of a bar stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// An index in [`Timeline::categories`].
+    Category(usize),
+    /// A CUDA graph.
+    Graph,
+    /// A step of this stage.
+    Stage(Stage),
+    /// Idle time with this cause.
+    Idle(GapCause),
+    /// A marked range.
+    Range,
+    /// A call that launches work.
+    Launch,
+    /// A call that waits for the GPU.
+    Wait,
+    /// Any other call.
+    Call,
+}
+
+impl Style {
+    /// All styles but the categories.
+    pub fn others() -> Vec<Self> {
+        let stages = Stage::ALL.into_iter().map(Self::Stage);
+        let causes = IdleCause::ALL.into_iter().map(|cause| Self::Idle(GapCause(cause)));
+        let others = [Self::Graph, Self::Range, Self::Launch, Self::Wait, Self::Call];
+        others.into_iter().chain(stages).chain(causes).collect()
+    }
+}
+
+/// Why a device was idle; see the section `gpu_idle`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GapCause(pub(crate) IdleCause);
+
+impl GapCause {
+    /// The word of the reports: `host_late`.
+    pub fn word(self) -> &'static str {
+        self.0.word()
+    }
+}
+
+/// A step as a bar.
+#[derive(Debug, Clone, Copy)]
+struct StepBar {
+    start: Ns,
+    until: Ns,
+    stage: Stage,
+    device: Option<DeviceId>,
+}
+
+/// An idle gap as a bar.
+#[derive(Debug, Clone, Copy)]
+struct IdleBar {
+    start: Ns,
+    end: Ns,
+    cause: IdleCause,
+    device: DeviceId,
+    /// The part before the launch of the next work returned, if the host was late.
+    late_until: Option<Ns>,
+    /// Rows of the work before and after it; those of graph replays follow those of the ops.
+    previous_row: Option<usize>,
+    next_row: usize,
+}
+
+/// The lanes of a trace, and what their bars are computed from.
+#[derive(Debug)]
+pub struct Timeline {
+    /// Time zero: the start of the first GPU op, as in all reports.
+    pub zero: Ns,
+    /// From the first event to the last, of device and host.
+    pub extent: Window,
+    /// From the first GPU op to the last.
+    pub gpu: Window,
+    /// The lanes, from top to bottom.
+    pub lanes: Vec<Lane>,
+    /// Host threads without lanes.
+    pub threads_left_out: usize,
+    /// The categories of the ops.
+    pub categories: Vec<String>,
+    category_of_name: Vec<usize>,
+    call_depths: Vec<u8>,
+    range_depths: Vec<u8>,
+    steps: OnceCell<Vec<StepBar>>,
+    gaps: OnceCell<Vec<IdleBar>>,
+}
+
+impl Timeline {
+    /// Finds the lanes of a trace; `None` without GPU ops.
+    pub fn of(trace: &Trace, rules: &RuleSet) -> Option<Self> {
+        let gpu = trace.span()?;
+        let (categories, category_of_name) = categories(trace, rules);
+        let (call_depths, calls) = depths(&trace.calls, trace.threads.len());
+        let (range_depths, ranges) = depths(&trace.ranges, trace.threads.len());
+        let (threads, threads_left_out) = threads(trace);
+        let mut lanes = device_lanes(trace);
+        for thread in threads {
+            let depth = |depths: &[usize]| depths.get(thread.0 as usize).copied().unwrap_or(0);
+            let kinds =
+                [(LaneKind::Ranges(thread), depth(&ranges)), (LaneKind::Calls(thread), depth(&calls))].into_iter();
+            lanes.extend(kinds.filter(|(_, depth)| *depth > 0).map(|(kind, depth)| Lane { kind, depth }));
+        }
+        Some(Self {
+            zero: gpu.start,
+            extent: extent(trace, gpu),
+            gpu,
+            lanes,
+            threads_left_out,
+            categories,
+            category_of_name,
+            call_depths,
+            range_depths,
+            steps: OnceCell::new(),
+            gaps: OnceCell::new(),
+        })
+    }
+
+    /// Sorted by start.
+    fn steps(&self, trace: &Trace) -> &[StepBar] {
+        self.steps.get_or_init(|| {
+            let mut steps = steps_on_devices(trace);
+            // As in the list of steps: if others launched work, a step without work was cut short by the end of the profile.
+            if steps.iter().any(|step| step.basis != Basis::Host) {
+                steps.retain(|step| step.basis != Basis::Host);
+            }
+            let no_unseen_work = vec![Vec::new(); trace.devices.len()];
+            let bars = timed(steps.iter(), &no_unseen_work).into_iter().map(|timed| StepBar {
+                start: timed.step.start,
+                until: timed.until,
+                stage: timed.step.info.stage,
+                device: timed.step.device,
+            });
+            let mut bars: Vec<StepBar> = bars.collect();
+            ordering::sort_by_key(&mut bars, |bar| bar.start);
+            bars
+        })
+    }
+
+    /// Sorted by start for each device. Without the usual delays between ops, which would be most gaps.
+    fn gaps(&self, trace: &Trace) -> &[IdleBar] {
+        self.gaps.get_or_init(|| {
+            let mut bars = Vec::new();
+            let idle = each_gap(&ClassifiedTrace::new(trace), &mut |gap, parts| {
+                let GapParts([(first_cause, before_launch), _]) = parts;
+                let is_late = matches!(first_cause, IdleCause::HostLate | IdleCause::Drained);
+                let cause = parts.main();
+                if cause != IdleCause::Turnaround {
+                    bars.push(IdleBar {
+                        start: gap.start,
+                        end: gap.end,
+                        cause,
+                        device: DeviceId(u32::try_from(gap.device).unwrap_or(u32::MAX)),
+                        late_until: is_late.then(|| gap.start.after(before_launch)),
+                        previous_row: gap.previous_row,
+                        next_row: gap.next_row,
+                    });
+                }
+            });
+            // A host that is never ahead is late, with or without the blocking calls.
+            let is_never_ahead =
+                |device: DeviceId| idle.get(device.0 as usize).is_some_and(|idle| !idle.is_host_ever_ahead());
+            for bar in bars.iter_mut().filter(|bar| bar.cause == IdleCause::Drained) {
+                bar.cause = if is_never_ahead(bar.device) { IdleCause::HostLate } else { IdleCause::Drained };
+            }
+            ordering::sort_by_key(&mut bars, |bar| bar.start);
+            bars
+        })
+    }
+}
+
+/// The time of all events.
+fn extent(trace: &Trace, gpu: Window) -> Window {
+    let starts = [trace.calls.start(0), trace.ranges.start(0)];
+    let start = starts.into_iter().flatten().fold(gpu.start, Ns::min);
+    let end = |spans: &Spans| spans.iter().map(|span| span.end()).max();
+    let end = [end(&trace.calls), end(&trace.ranges)].into_iter().flatten().fold(gpu.end, Ns::max);
+    Window { start, end }
+}
+
+/// For each device its steps, idle time, streams and graphs.
+fn device_lanes(trace: &Trace) -> Vec<Lane> {
+    let mut streams: VecMap<(DeviceId, i64), ()> = VecMap::new();
+    for op in trace.gpu_ops.iter() {
+        streams.update((op.device, op.stream), (), |()| ());
+    }
+    let mut streams: Vec<(DeviceId, i64)> = streams.0.into_iter().map(|(stream, ())| stream).collect();
+    ordering::sort_by_key(&mut streams, |stream| *stream);
+    let mut kinds = Vec::new();
+    for device in (0..).map(DeviceId).take(trace.devices.len()) {
+        let has_graphs = trace.graph_replays.iter().any(|replay| replay.device == device);
+        let own: Vec<i64> = streams.iter().filter(|stream| stream.0 == device).map(|stream| stream.1).collect();
+        if own.is_empty() && !has_graphs {
+            continue;
+        }
+        kinds.extend([LaneKind::Steps(Some(device)), LaneKind::Idle(device)]);
+        kinds.extend(own.into_iter().map(|stream| LaneKind::Stream(device, stream)));
+        kinds.extend(has_graphs.then_some(LaneKind::Graphs(device)));
+    }
+    kinds.into_iter().map(|kind| Lane { kind, depth: 1 }).collect()
+}
+
+/// The threads with lanes, in the order of the trace, and the number of those left out.
+fn threads(trace: &Trace) -> (Vec<ThreadId>, usize) {
+    let mut counts = vec![0_usize; trace.threads.len()];
+    for span in trace.calls.iter().chain(trace.ranges.iter()) {
+        counts.get_mut(span.thread.0 as usize).into_iter().for_each(|count| *count += 1);
+    }
+    let mut threads: Vec<(usize, ThreadId)> = counts.into_iter().zip((0..).map(ThreadId)).collect();
+    threads.retain(|(count, _)| *count > 0);
+    ordering::sort_by_key(&mut threads, |(count, _)| std::cmp::Reverse(*count));
+    let left_out = threads.len().saturating_sub(MAX_THREADS);
+    threads.truncate(MAX_THREADS);
+    (threads.into_iter().map(|(_, thread)| thread).collect(), left_out)
+}
+
+/// The nesting depth of each span among those of its thread, and the number of rows by thread. O(n).
+fn depths(spans: &Spans, threads: usize) -> (Vec<u8>, Vec<usize>) {
+    let mut open: Vec<Vec<Ns>> = vec![Vec::new(); threads];
+    let mut rows = vec![0; threads];
+    let depths = spans.iter().map(|span| {
+        let thread = span.thread.0 as usize;
+        let (Some(open), Some(rows)) = (open.get_mut(thread), rows.get_mut(thread)) else { return 0 };
+        while open.pop_if(|end| *end <= span.start).is_some() {}
+        // Deeper ones share the last row.
+        let depth = open.len().min(MAX_DEPTH - 1);
+        open.push(span.end());
+        *rows = usize::max(*rows, depth + 1);
+        u8::try_from(depth).unwrap_or(u8::MAX)
+    });
+    let depths = depths.collect();
+    (depths, rows)
+}
+
+/// The most rows of a lane.
+const MAX_DEPTH: usize = 12;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+//! One bar of the timeline in detail: what it is, what came before and after it in its lane, and the call or op at the other end of
+//! its launch. Cost: a pass over the names of all ops for the median of an op, otherwise a search for its neighbours.
+
+use super::{IdleBar, LaneKind, StepBar, Timeline};
+use crate::analysis::categories::Categories;
+use crate::analysis::labels;
+use crate::analysis::measure::percentiles::of_sorted;
+use crate::analysis::section::{Section, Value};
+use crate::ordering;
+use crate::rules::RuleSet;
+use crate::rules::names::demangle;
+use crate::trace::{CallId, CodeTime, GpuOp, HostInterval, NameId, Names, Ns, Span, ThreadId, Trace};
+
+/// A bar of one item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The index of its lane.
+    pub lane: usize,
+    /// Its row in the table of the lane.
+    pub row: usize,
+    /// Its start.
+    pub start: Ns,
+    /// Its end.
+    pub end: Ns,
+}
+
+/// A bar in detail.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moment {
+    /// Where it is.
+    pub place: Place,
+    /// Its full name.
+    pub name: String,
+    /// Whether `name` is that of a GPU op.
+    pub is_op: bool,
+    /// Figures, and for a late host the code that ran meanwhile.
+    pub section: Section,
+    /// The bars before and after it in its lane, at its nesting depth.
+    pub neighbours: Neighbours,
+    /// The call that launched the op; the first op that the call launched; the op after the gap.
+    pub launch: Option<Place>,
+}
+
+/// The bars before and after a bar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Neighbours {
+    /// The one before.
+    pub before: Option<Place>,
+    /// The one after.
+    pub after: Option<Place>,
+}
+
+const CODE_COLUMNS: [&str; 3] = ["function", "cpu_op", "self_time_ns"];
+/// Functions of a gap.
+const MAX_CODE_ROWS: usize = 12;
+
+impl Timeline {
+    /// The bar in this row of a lane; `None` if there is no such bar.
+    pub fn moment(&self, trace: &Trace, rules: &RuleSet, lane: usize, row: usize) -> Option<Moment> {
+        let place = self.place(trace, lane, row)?;
+        let mut moment = Moment {
+            place,
+            name: String::new(),
+            is_op: false,
+            section: Section::new("", "", &[]),
+            neighbours: Neighbours {
+                before: self.neighbour(trace, place, false),
+                after: self.neighbour(trace, place, true),
+            },
+            launch: None,
+        };
+        moment.section.figure("starts_after_first_op_ns", place.start.since(self.zero));
+        moment.section.figure("duration_ns", place.end.since(place.start));
+        match self.lanes.get(lane)?.kind {
+            LaneKind::Stream(..) => self.describe_op(trace, rules, trace.gpu_ops.get(row)?, &mut moment),
+            LaneKind::Graphs(_) => "CUDA graph, traced as a whole".clone_into(&mut moment.name),
+            LaneKind::Calls(_) => self.describe_call(trace, trace.calls.get(row)?, &mut moment),
+            LaneKind::Ranges(_) => {
+                let range = trace.ranges.get(row)?;
+                trace.ranges.names.get(range.name).clone_into(&mut moment.name);
+                describe_thread(trace, range.thread, &mut moment.section);
+            }
+            LaneKind::Steps(_) => describe_step(self.steps(trace).get(row)?, row, &mut moment),
+            LaneKind::Idle(_) => self.describe_gap(trace, self.gaps(trace).get(row)?, &mut moment),
+        }
+        Some(moment)
+    }
+
+    /// Where a bar is; `None` if the lane has no such row.
+    pub fn place(&self, trace: &Trace, lane: usize, row: usize) -> Option<Place> {
+        let of_span = |span: Span, thread: ThreadId| (span.thread == thread).then(|| (span.start, span.end()));
+        let (start, end) = match self.lanes.get(lane)?.kind {
+            LaneKind::Stream(device, stream) => {
+                let op = trace.gpu_ops.get(row).filter(|op| (op.device, op.stream) == (device, stream))?;
+                (op.start, op.end())
+            }
+            LaneKind::Graphs(device) => {
+                let replay = trace.graph_replays.get(row).filter(|replay| replay.device == device)?;
+                (replay.start, replay.start + replay.duration)
+            }
+            LaneKind::Calls(thread) => of_span(trace.calls.get(row)?, thread)?,
+            LaneKind::Ranges(thread) => of_span(trace.ranges.get(row)?, thread)?,
+            LaneKind::Steps(device) => {
+                let step = self.steps(trace).get(row).filter(|step| step.device == device)?;
+                (step.start, step.until)
+            }
+            LaneKind::Idle(device) => {
+                let gap = self.gaps(trace).get(row).filter(|gap| gap.device == device)?;
+                (gap.start, gap.end)
+            }
+        };
+        Some(Place { lane, row, start, end })
+    }
+
+    /// The next bar in the lane at the same depth, or the one before.
+    fn neighbour(&self, trace: &Trace, place: Place, is_after: bool) -> Option<Place> {
+        let depth = |row: usize| match self.lanes.get(place.lane).map(|lane| lane.kind) {
+            Some(LaneKind::Calls(_)) => self.call_depths.get(row).copied(),
+            Some(LaneKind::Ranges(_)) => self.range_depths.get(row).copied(),
+            _ => Some(0),
+        };
+        let own = depth(place.row);
+        let rows = self.rows_of(trace, place.lane);
+        let mut others: Box<dyn Iterator<Item = usize>> =
+            if is_after { Box::new(place.row + 1..rows) } else { Box::new((0..place.row).rev()) };
+        others.find_map(|row| self.place(trace, place.lane, row).filter(|_| depth(row) == own))
+    }
+
+    /// The length of the table that has the items of a lane.
+    fn rows_of(&self, trace: &Trace, lane: usize) -> usize {
+        match self.lanes.get(lane).map(|lane| lane.kind) {
+            Some(LaneKind::Stream(..)) => trace.gpu_ops.len(),
+            Some(LaneKind::Graphs(_)) => trace.graph_replays.len(),
+            Some(LaneKind::Calls(_)) => trace.calls.len(),
+            Some(LaneKind::Ranges(_)) => trace.ranges.len(),
+            Some(LaneKind::Steps(_)) => self.steps(trace).len(),
+            Some(LaneKind::Idle(_)) => self.gaps(trace).len(),
+            None => 0,
+        }
+    }
+
+    fn describe_op(&self, trace: &Trace, rules: &RuleSet, op: GpuOp, moment: &mut Moment) {
+        let raw = trace.names.get(op.name);
+        let full = demangle(raw).into_owned();
+        let (category, source) = Categories::new(trace, rules).of(raw, &full);
+        let section = &mut moment.section;
+        let durations = durations_of(trace, op.name);
+        section.figure("median_ns", of_sorted(&durations, 50).map_or(Value::Null, |ns| Ns(ns as i64).into()));
+        section.figure("launches", durations.len());
+        section.figure("category", category);
+        section.figure("category_source", source.word());
+        section.figure("device_id", labels::device(trace, op.device));
+        section.figure("stream_id", labels::stream(&op));
+        if let Some(CallId(call)) = trace.gpu_ops.launch(moment.place.row)
+            && let Some(span) = trace.calls.get(call as usize)
+        {
+            section.figure("launch_call", trace.calls.names.get(span.name));
+            section.figure("launch_to_start_ns", op.start.since(span.start));
+            let lane = self.lane(LaneKind::Calls(span.thread));
+            moment.launch = lane.and_then(|lane| self.place(trace, lane, call as usize));
+        }
+        (moment.name, moment.is_op) = (full, true);
+    }
+
+    fn describe_call(&self, trace: &Trace, call: Span, moment: &mut Moment) {
+        trace.calls.names.get(call.name).clone_into(&mut moment.name);
+        describe_thread(trace, call.thread, &mut moment.section);
+        let own = CallId(u32::try_from(moment.place.row).unwrap_or(u32::MAX));
+        let launched = trace.gpu_ops.launches().enumerate().filter(|(_, call)| *call == Some(own));
+        let rows: Vec<usize> = launched.map(|(row, _)| row).collect();
+        moment.section.figure("launched_ops", rows.len());
+        if let Some(op) = rows.first().and_then(|row| trace.gpu_ops.get(*row)) {
+            moment.section.figure("first_op_starts_after_ns", op.start.since(call.start));
+            let lane = self.lane(LaneKind::Stream(op.device, op.stream));
+            moment.launch = lane.zip(rows.first()).and_then(|(lane, row)| self.place(trace, lane, *row));
+        }
+    }
+
+    fn describe_gap(&self, trace: &Trace, gap: &IdleBar, moment: &mut Moment) {
+        moment.name = format!("idle: {}", gap.cause.word().replace('_', " "));
+        let mut section = Section::new("", "", &CODE_COLUMNS);
+        section.summary = std::mem::take(&mut moment.section.summary);
+        section.figure("device_id", labels::device(trace, gap.device));
+        let of_op = |row: Option<usize>| {
+            let op = row.and_then(|row| trace.gpu_ops.get(row));
+            op.map_or(Value::Null, |op| labels::kernel(trace, op.name))
+        };
+        section.figure("op_before", of_op(gap.previous_row));
+        section.figure("op_after", of_op(Some(gap.next_row)));
+        let same = self.gaps(trace).iter().filter(|other| (other.device, other.cause) == (gap.device, gap.cause));
+        let (count, total) =
+            same.fold((0_usize, Ns::ZERO), |(count, total), other| (count + 1, total + other.end.since(other.start)));
+        section.figure("gaps_of_this_cause", count);
+        section.figure("total_of_this_cause_ns", total);
+        section.figure("share_of_the_trace_pct", Value::pct(total, self.gpu.length()));
+        if let Some(op) = trace.gpu_ops.get(gap.next_row) {
+            let lane = self.lane(LaneKind::Stream(op.device, op.stream));
+            moment.launch = lane.and_then(|lane| self.place(trace, lane, gap.next_row));
+        }
+        let call = trace.gpu_ops.launch(gap.next_row).and_then(|call| trace.calls.get(call.0 as usize));
+        if let Some(call) = call {
+            section.figure("launch_call", trace.calls.names.get(call.name));
+            section.figure("launched_after_ns", call.end().since(gap.start).max(Ns::ZERO));
+        }
+        let late = call.zip(gap.late_until);
+        let late = late.map(|(call, end)| HostInterval { thread: call.thread, start: gap.start, end });
+        let mut times = late.and_then(|interval| trace.late_code.of(interval)).unwrap_or_default().to_vec();
+        ordering::sort_by_key(&mut times, |code| std::cmp::Reverse(code.time));
+        for CodeTime { function, op, time } in times.into_iter().take(MAX_CODE_ROWS) {
+            let name = |name: Option<NameId>, names: &Names| name.map_or(Value::Null, |name| names.get(name).into());
+            section.row([name(function, &trace.late_code.functions), name(op, &trace.late_code.ops), time.into()]);
+        }
+        moment.section = section;
+    }
+}
+
+/// Sorted, in nanoseconds.
+fn durations_of(trace: &Trace, name: NameId) -> Vec<i64> {
+    let mut durations: Vec<i64> = trace.gpu_ops.iter().filter(|op| op.name == name).map(|op| op.duration.0).collect();
+    durations.sort_unstable();
+    durations
+}
+
+fn describe_step(step: &StepBar, row: usize, moment: &mut Moment) {
+    moment.name = format!("{} step", labels::capitalized(step.stage.label()));
+    moment.section.figure("step", row + 1);
+    moment.section.figure("stage", step.stage.label());
+}
+
+fn describe_thread(trace: &Trace, thread: ThreadId, section: &mut Section) {
+    let Some(thread) = trace.threads.get(thread.0 as usize) else { return };
+    section.figure("pid", labels::pid(trace, thread.process));
+    section.figure("tid", Value::from((thread.tid >= 0).then_some(thread.tid)));
+}

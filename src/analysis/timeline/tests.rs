@@ -1,0 +1,230 @@
+//! Promises of the timeline: nothing is lost at any zoom, a tile is small, bars say what they are.
+
+use super::*;
+use crate::analysis::section::Value;
+use crate::rules::RuleBook;
+use crate::trace::testing::TestTrace;
+use proptest::prelude::*;
+
+fn rules() -> &'static RuleSet {
+    RuleBook::gpuprism_default().unwrap()
+}
+
+fn timeline(trace: &Trace) -> Timeline {
+    Timeline::of(trace, rules()).unwrap()
+}
+
+/// Two steps: each a launch in a range, then a kernel; the host is late for the second.
+fn stepped() -> Trace {
+    let mut trace = TestTrace::new();
+    trace.in_us();
+    trace.range("step[DECODE bs=4]", 90..130).launch(100..105).launches("gemm_kernel", 110..140);
+    trace.range("step[DECODE bs=4]", 190..230).launch(200..205).launches("gemm_kernel", 210..240);
+    trace.finish()
+}
+
+fn lane_of(timeline: &Timeline, is_wanted: impl Fn(LaneKind) -> bool) -> usize {
+    timeline.lanes.iter().position(|lane| is_wanted(lane.kind)).unwrap()
+}
+
+fn bars(timeline: &Timeline, trace: &Trace, lane: usize, level: u32) -> Vec<Bar<Style>> {
+    let layer = timeline.lanes[lane].kind.layer();
+    let range = TileRange::new(timeline.zero, level, 0).unwrap();
+    timeline.tile(trace, layer, range).bars.swap_remove(lane)
+}
+
+#[test]
+fn a_device_has_steps_idle_time_and_streams_and_a_thread_its_ranges_and_calls() {
+    let (trace, timeline) = (stepped(), timeline(&stepped()));
+    let kinds: Vec<LaneKind> = timeline.lanes.iter().map(|lane| lane.kind).collect();
+    let (device, thread) = (DeviceId(0), ThreadId(0));
+    let stream = trace.gpu_ops.get(0).unwrap().stream;
+    assert_eq!(
+        kinds,
+        [
+            LaneKind::Steps(Some(device)),
+            LaneKind::Idle(device),
+            LaneKind::Stream(device, stream),
+            LaneKind::Ranges(thread),
+            LaneKind::Calls(thread),
+        ]
+    );
+    let (zero, us) = (timeline.zero, |us: i64| Ns(us * 1_000));
+    assert_eq!((timeline.gpu.start, timeline.gpu.end), (zero, zero + us(130)));
+    assert_eq!((timeline.extent.start, timeline.extent.end), (zero - us(20), zero + us(130)));
+}
+
+#[test]
+fn bars_are_where_ops_steps_and_gaps_are() {
+    let (trace, timeline) = (stepped(), timeline(&stepped()));
+    // Units of 1,024 ns.
+    let units = |is_wanted: fn(LaneKind) -> bool| {
+        let bars = bars(&timeline, &trace, lane_of(&timeline, is_wanted), 10);
+        bars.iter().map(|bar| (bar.start, bar.end, bar.style)).collect::<Vec<_>>()
+    };
+    let gemm = Style::Category(0);
+    assert_eq!(timeline.categories, ["gemm"]);
+    assert_eq!(units(|kind| matches!(kind, LaneKind::Stream(..))), [(0, 29, gemm), (97, 126, gemm)]);
+    let decode = Style::Stage(Stage::Decode);
+    // The engine paused for longer than the first step, so it ends with its op.
+    assert_eq!(units(|kind| matches!(kind, LaneKind::Steps(_))), [(0, 29, decode), (97, 126, decode)]);
+    let late = Style::Idle(GapCause(IdleCause::HostLate));
+    assert_eq!(units(|kind| matches!(kind, LaneKind::Idle(_))), [(29, 97, late)]);
+    assert_eq!(
+        units(|kind| matches!(kind, LaneKind::Calls(_))),
+        [(87, 92, Style::Launch)],
+        "the first is in the tile before"
+    );
+}
+
+#[test]
+fn short_ops_in_one_unit_are_one_bar_that_says_how_many_and_how_full() {
+    let mut trace = TestTrace::new();
+    trace.kernel("gemm", 0..100).kernel("softmax", 200..350).kernel("gemm", 400..410).kernel("gemm", 4_096..9_000);
+    let trace = trace.finish();
+    let timeline = timeline(&trace);
+    let found = bars(&timeline, &trace, lane_of(&timeline, |kind| matches!(kind, LaneKind::Stream(..))), 10);
+    let softmax = timeline.categories.iter().position(|name| name == "softmax").unwrap();
+    let of = |bar: &Bar<Style>| (bar.start, bar.end, bar.count, bar.row, bar.filled);
+    // 260 of 1,024 ns are filled: 260 * 255 / 1024 = 64. The longest op gives row and colour.
+    assert_eq!(found.iter().map(of).collect::<Vec<_>>(), [(0, 1, 3, 1, 64), (4, 8, 1, 3, 255)]);
+    assert_eq!(found[0].style, Style::Category(softmax));
+}
+
+#[test]
+fn nested_calls_are_in_rows_below_each_other() {
+    let mut trace = TestTrace::new();
+    trace.kernel("gemm", 0..10).range("outer", 0..100).range("inner", 10..20).range("innermost", 12..15);
+    let trace = trace.range("later", 30..40).range("next", 100..110).finish();
+    let timeline = timeline(&trace);
+    let lane = lane_of(&timeline, |kind| matches!(kind, LaneKind::Ranges(_)));
+    let mut rows: Vec<_> = bars(&timeline, &trace, lane, 0).iter().map(|bar| (bar.row, bar.depth)).collect();
+    rows.sort_unstable();
+    let depths: Vec<u8> = rows.iter().map(|(_, depth)| *depth).collect();
+    assert_eq!((depths, timeline.lanes[lane].depth), (vec![0, 1, 2, 1, 0], 3));
+}
+
+fn figure<'a>(moment: &'a Moment, name: &str) -> &'a Value {
+    moment.section.summary.get(name).unwrap_or(&Value::Null)
+}
+
+#[test]
+fn an_op_states_its_times_its_category_and_leads_to_its_launch_and_its_neighbours() {
+    let (trace, timeline) = (stepped(), timeline(&stepped()));
+    let stream = lane_of(&timeline, |kind| matches!(kind, LaneKind::Stream(..)));
+    let calls = lane_of(&timeline, |kind| matches!(kind, LaneKind::Calls(_)));
+    let moment = timeline.moment(&trace, rules(), stream, 1).unwrap();
+    assert_eq!((moment.name.as_str(), moment.is_op), ("gemm_kernel", true));
+    assert_eq!(
+        (figure(&moment, "duration_ns"), figure(&moment, "median_ns")),
+        (&Value::Int(30_000), &Value::Int(30_000))
+    );
+    assert_eq!(
+        (figure(&moment, "launches"), figure(&moment, "launch_to_start_ns")),
+        (&Value::Int(2), &Value::Int(10_000))
+    );
+    let place = |place: Option<Place>| place.map(|place| (place.lane, place.row));
+    assert_eq!(place(moment.neighbours.before), Some((stream, 0)));
+    assert_eq!((moment.neighbours.after, place(moment.launch)), (None, Some((calls, 1))));
+    let call = timeline.moment(&trace, rules(), calls, 1).unwrap();
+    assert_eq!((figure(&call, "launched_ops"), place(call.launch)), (&Value::Int(1), Some((stream, 1))));
+}
+
+#[test]
+fn an_idle_gap_states_what_ended_what_came_and_how_often_that_happens() {
+    let (trace, timeline) = (stepped(), timeline(&stepped()));
+    let idle = lane_of(&timeline, |kind| matches!(kind, LaneKind::Idle(_)));
+    let moment = timeline.moment(&trace, rules(), idle, 0).unwrap();
+    assert_eq!(moment.name, "idle: host late");
+    assert_eq!(figure(&moment, "duration_ns"), &Value::Int(70_000));
+    assert_eq!(figure(&moment, "launched_after_ns"), &Value::Int(65_000));
+    assert_eq!(
+        (figure(&moment, "gaps_of_this_cause"), figure(&moment, "total_of_this_cause_ns")),
+        (&Value::Int(1), &Value::Int(70_000))
+    );
+    assert_eq!(figure(&moment, "op_after"), &Value::Text("gemm_kernel".to_owned()));
+}
+
+#[test]
+fn rows_and_lanes_that_do_not_exist_have_no_moment() {
+    let (trace, timeline) = (stepped(), timeline(&stepped()));
+    for lane in 0..7 {
+        for row in [2, usize::MAX] {
+            let is_range = timeline.lanes.get(lane).is_some_and(|lane| matches!(lane.kind, LaneKind::Ranges(_)));
+            assert!(is_range || timeline.moment(&trace, rules(), lane, row).is_none(), "{lane} {row}");
+        }
+    }
+    let tile = |level, index| TileRange::new(timeline.zero, level, index).map(|range| range.start());
+    assert_eq!((tile(51, 0), tile(50, i64::MAX), tile(0, i64::MIN)), (None, None, None));
+}
+
+proptest! {
+    /// Ops of a stream do not overlap, as on hardware.
+    #[test]
+    fn at_any_zoom_every_op_is_in_one_bar_bars_do_not_overlap_and_a_tile_is_small(
+        ops in prop::collection::vec((0_i64..3, 0_i64..5_000, 0_i64..9_000), 1..400),
+        level in 0_u32..24,
+        index in 0_i64..3,
+    ) {
+        let mut trace = TestTrace::new();
+        let mut ends = [0_i64; 3];
+        for (stream, pause, duration) in &ops {
+            let start = ends[*stream as usize] + pause;
+            ends[*stream as usize] = start + duration;
+            trace.stream(*stream).kernel("gemm", start..start + duration);
+        }
+        let trace = trace.finish();
+        let timeline = timeline(&trace);
+        let range = TileRange::new(timeline.zero, level, index).unwrap();
+        let tile = timeline.tile(&trace, Layer::Device, range);
+        for (lane, bars) in timeline.lanes.iter().zip(&tile.bars) {
+            let LaneKind::Stream(device, stream) = lane.kind else { continue };
+            let own = trace.gpu_ops.iter().filter(|op| (op.device, op.stream) == (device, stream));
+            let inside: Vec<_> = own
+                .filter(|op| op.start < range.end() && op.end().max(op.start + Ns(1)) > range.start())
+                .collect();
+            let counted: u32 = bars.iter().map(|bar| bar.count).sum();
+            prop_assert_eq!(counted as usize, inside.len());
+            prop_assert!(bars.len() <= 2 * TILE_UNITS as usize + 1);
+            // A bar of short ops may reach one unit into the next long one.
+            prop_assert!(bars.windows(2).all(|pair| pair[0].start <= pair[1].start && pair[0].end <= pair[1].start + 2));
+            // Bars of one op have its times; those of several fill what their ops fill.
+            let unit = range.unit_ns();
+            for bar in bars.iter().filter(|bar| bar.count == 1) {
+                let op = trace.gpu_ops.get(bar.row).unwrap();
+                prop_assert_eq!(bar.start, range.unit_of(op.start));
+                prop_assert!((bar.end - range.unit_of(op.end())).abs() <= 1);
+            }
+            let filled: f64 = bars.iter().map(|bar| {
+                let length = i64::from(bar.end - bar.start) * unit;
+                if bar.count == 1 && bar.filled == u8::MAX { trace.gpu_ops.get(bar.row).unwrap().duration.0 as f64 }
+                else { f64::from(bar.filled) / 255.0 * length as f64 }
+            }).sum();
+            let busy: f64 = inside.iter().map(|op| op.duration.0 as f64).sum();
+            // The end of a bar is rounded down, so its ops may be up to a unit longer than it.
+            let full = bars.iter().filter(|bar| bar.count > 1 && bar.filled == u8::MAX).count();
+            let rounding = (bars.len() as f64 * 3.0 / 255.0 + full as f64) * unit as f64;
+            prop_assert!((filled - busy).abs() <= rounding + 1.0, "{} {}", filled, busy);
+        }
+    }
+
+    /// What a tile shows does not depend on which tiles were asked for before, and neighbouring tiles agree on the bars between them.
+    #[test]
+    fn an_op_that_two_tiles_share_is_the_same_bar_in_both(start in 0_i64..100_000, length in 8_192_i64..200_000) {
+        let mut trace = TestTrace::new();
+        let trace = trace.kernel("gemm", 0..1).kernel("softmax", start + 1..start + 1 + length).finish();
+        let timeline = timeline(&trace);
+        let level = 4;
+        let mut found = Vec::new();
+        for index in 0..24 {
+            let range = TileRange::new(timeline.zero, level, index).unwrap();
+            let tile = timeline.tile(&trace, Layer::Device, range);
+            let long = tile.bars.into_iter().flatten().filter(|bar| bar.row == 1);
+            found.extend(long.map(|bar| (i64::from(bar.start) + index * TILE_UNITS, i64::from(bar.end) + index * TILE_UNITS)));
+        }
+        found.dedup();
+        prop_assert_eq!(found.len(), 1);
+        let touched = (start + 1 + length - 1) / (TILE_UNITS << level) - (start + 1) / (TILE_UNITS << level) + 1;
+        prop_assert!(touched >= 1);
+    }
+}

@@ -1,0 +1,151 @@
+//! The bars of one tile.
+
+use super::bars::{Bar, Item, Merger, TileRange};
+use super::{GapCause, Lane, LaneKind, Layer, Style, Timeline};
+use crate::ordering;
+use crate::rules::signals::{CallKind, Signals};
+use crate::trace::{Ns, Spans, Trace};
+
+/// The bars of all lanes of a layer in a range of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tile {
+    /// The time range.
+    pub range: TileRange,
+    /// By lane: its bars, sorted by start. Empty for lanes of other layers.
+    pub bars: Vec<Vec<Bar<Style>>>,
+}
+
+impl Timeline {
+    /// The bars of the lanes of a layer.
+    pub fn tile(&self, trace: &Trace, layer: Layer, range: TileRange) -> Tile {
+        let mut builder = TileBuilder::new(&self.lanes, range);
+        match layer {
+            Layer::Device => self.add_ops(trace, &mut builder),
+            Layer::Host => self.add_spans(trace, &mut builder),
+            Layer::Derived => self.add_derived(trace, &mut builder),
+        }
+        builder.finish()
+    }
+
+    fn add_ops(&self, trace: &Trace, builder: &mut TileBuilder) {
+        let (start, end) = (builder.range.start(), builder.range.end());
+        let mut last = None;
+        for row in trace.gpu_ops.first_reaching(start)..trace.gpu_ops.count_starting_before(end) {
+            let Some(op) = trace.gpu_ops.get(row) else { break };
+            // Consecutive ops are often on the same stream.
+            let key = (op.device, op.stream);
+            let lane = match last {
+                Some((last_key, lane)) if last_key == key => lane,
+                _ => self.lane(LaneKind::Stream(op.device, op.stream)),
+            };
+            last = Some((key, lane));
+            let category = self.category_of_name.get(op.name.0 as usize).copied().unwrap_or(0);
+            builder.add(lane, Item { start: op.start, end: op.end(), depth: 0, style: Style::Category(category), row });
+        }
+        for (row, replay) in trace.graph_replays.iter().enumerate() {
+            let end = replay.start + replay.duration;
+            let lane = self.lane(LaneKind::Graphs(replay.device));
+            builder.add(lane, Item { start: replay.start, end, depth: 0, style: Style::Graph, row });
+        }
+    }
+
+    fn add_spans(&self, trace: &Trace, builder: &mut TileBuilder) {
+        let signals = Signals::embedded();
+        let styles: Vec<Style> = trace.calls.names.iter().map(|name| style_of_call(signals.call(name))).collect();
+        let of_call = |name: usize| styles.get(name).copied().unwrap_or(Style::Call);
+        self.add_each(&trace.ranges, &self.range_depths, LaneKind::Ranges, &|_| Style::Range, builder);
+        self.add_each(&trace.calls, &self.call_depths, LaneKind::Calls, &of_call, builder);
+    }
+
+    fn add_each(
+        &self,
+        spans: &Spans,
+        depths: &[u8],
+        kind: fn(crate::trace::ThreadId) -> LaneKind,
+        style: &dyn Fn(usize) -> Style,
+        builder: &mut TileBuilder,
+    ) {
+        let (start, end) = (builder.range.start(), builder.range.end());
+        let mut last = None;
+        for row in spans.first_reaching(start)..spans.count_starting_before(end) {
+            let (Some(span), Some(depth)) = (spans.get(row), depths.get(row)) else { break };
+            let lane = match last {
+                Some((thread, lane)) if thread == span.thread => lane,
+                _ => self.lane(kind(span.thread)),
+            };
+            last = Some((span.thread, lane));
+            let style = style(span.name.0 as usize);
+            builder.add(lane, Item { start: span.start, end: span.end(), depth: *depth, style, row });
+        }
+    }
+
+    fn add_derived(&self, trace: &Trace, builder: &mut TileBuilder) {
+        let end = builder.range.end();
+        // Steps and long gaps are few, so all before the end are visited.
+        for (row, step) in self.steps(trace).iter().enumerate().take_while(|(_, step)| step.start < end) {
+            let lane = self.lane(LaneKind::Steps(step.device));
+            let item = Item { start: step.start, end: step.until, depth: 0, style: Style::Stage(step.stage), row };
+            builder.add(lane, item);
+        }
+        for (row, gap) in self.gaps(trace).iter().enumerate().take_while(|(_, gap)| gap.start < end) {
+            let lane = self.lane(LaneKind::Idle(gap.device));
+            let style = Style::Idle(GapCause(gap.cause));
+            builder.add(lane, Item { start: gap.start, end: gap.end, depth: 0, style, row });
+        }
+    }
+
+    pub(super) fn lane(&self, kind: LaneKind) -> Option<usize> {
+        self.lanes.iter().position(|lane| lane.kind == kind)
+    }
+}
+
+fn style_of_call(kind: CallKind) -> Style {
+    match kind {
+        CallKind::Launch | CallKind::GraphLaunch | CallKind::CopyAsync | CallKind::Set => Style::Launch,
+        CallKind::Synchronize | CallKind::CopyBlocking => Style::Wait,
+        CallKind::DoesNotBlock | CallKind::Allocation | CallKind::Other => Style::Call,
+    }
+}
+
+/// Sorts items into lanes and nesting depths.
+struct TileBuilder {
+    range: TileRange,
+    lanes: Vec<LaneBuilder>,
+}
+
+#[derive(Default)]
+struct LaneBuilder {
+    /// By nesting depth.
+    mergers: Vec<Merger<Style>>,
+    bars: Vec<Bar<Style>>,
+}
+
+impl TileBuilder {
+    fn new(lanes: &[Lane], range: TileRange) -> Self {
+        let lane = |lane: &Lane| LaneBuilder {
+            mergers: (0..lane.depth).map(|_| Merger::default()).collect(),
+            bars: Vec::new(),
+        };
+        Self { range, lanes: lanes.iter().map(lane).collect() }
+    }
+
+    /// Adds an item if it overlaps the tile. An item without a length counts where it starts.
+    fn add(&mut self, lane: Option<usize>, item: Item<Style>) {
+        let is_inside = item.start < self.range.end() && item.end.max(item.start + Ns(1)) > self.range.start();
+        let lane = lane.filter(|_| is_inside).and_then(|lane| self.lanes.get_mut(lane));
+        let Some(LaneBuilder { mergers, bars }) = lane else { return };
+        if let Some(merger) = mergers.get_mut(usize::from(item.depth)) {
+            merger.add(self.range, &item, bars);
+        }
+    }
+
+    fn finish(self) -> Tile {
+        let range = self.range;
+        let bars = self.lanes.into_iter().map(|LaneBuilder { mut mergers, mut bars }| {
+            mergers.iter_mut().for_each(|merger| merger.close(range, &mut bars));
+            ordering::sort_by_key(&mut bars, |bar| (bar.start, bar.depth));
+            bars
+        });
+        Tile { range, bars: bars.collect() }
+    }
+}

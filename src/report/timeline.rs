@@ -1,0 +1,255 @@
+//! The texts of the timeline: titles of lanes, styles, labels of bars, and the ticks of its axis.
+
+use super::palette;
+use crate::analysis::timeline::{Bar, Lane, LaneKind, Style, TILE_UNITS, TileRange, Timeline};
+use crate::digits::grouped;
+use crate::report::format::clean;
+use crate::rules::names;
+use crate::trace::{DeviceId, Ns, ThreadId, Trace};
+use serde::Serialize;
+
+/// Ticks of the axis are at least this many units apart.
+const MIN_TICK_UNITS: i64 = 256;
+/// A bar gets a label from this length on.
+const MIN_LABEL_UNITS: i32 = 20;
+
+/// A lane as the page shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LaneText {
+    /// Its title: `stream 7`.
+    pub title: String,
+    /// The device or thread that it belongs to; lanes of one group follow each other.
+    pub group: String,
+    /// The number of nested rows.
+    pub depth: usize,
+    /// `device`, `host` or `derived`: the layer that has its bars.
+    pub layer: &'static str,
+}
+
+/// What a style looks like.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StyleText {
+    /// The class that has its colours.
+    pub class: String,
+    /// What it stands for.
+    pub title: String,
+    /// The angle of its hatching in degrees; `None` for a filled bar.
+    pub hatch: Option<u32>,
+}
+
+/// Names that are computed once for a trace.
+#[derive(Debug)]
+pub struct TimelineTexts {
+    short_names: Vec<String>,
+}
+
+impl TimelineTexts {
+    /// The short names of all ops.
+    pub fn of(trace: &Trace) -> Self {
+        let demangled: Vec<_> = trace.names.iter().map(names::demangle).collect();
+        Self { short_names: names::distinct(&demangled) }
+    }
+
+    /// The label of a bar; empty if it has no room for one or is several items.
+    pub fn label(&self, trace: &Trace, lane: &Lane, bar: &Bar<Style>) -> String {
+        if bar.count > 1 || bar.end - bar.start < MIN_LABEL_UNITS {
+            return String::new();
+        }
+        let text = match lane.kind {
+            LaneKind::Stream(..) => {
+                let name = trace.gpu_ops.get(bar.row).map(|op| op.name.0 as usize);
+                return name.and_then(|name| self.short_names.get(name)).map(|name| clean(name)).unwrap_or_default();
+            }
+            LaneKind::Graphs(_) => "CUDA graph",
+            LaneKind::Ranges(_) => trace.ranges.name(bar.row).map_or("", |name| trace.ranges.names.get(name)),
+            LaneKind::Calls(_) => trace.calls.name(bar.row).map_or("", |name| trace.calls.names.get(name)),
+            LaneKind::Steps(_) | LaneKind::Idle(_) => return style(bar.style).title,
+        };
+        clean(text)
+    }
+}
+
+/// The lanes of a timeline.
+pub fn lanes(trace: &Trace, timeline: &Timeline) -> Vec<LaneText> {
+    timeline.lanes.iter().map(|lane| lane_text(trace, lane)).collect()
+}
+
+fn lane_text(trace: &Trace, lane: &Lane) -> LaneText {
+    let (title, group) = match lane.kind {
+        LaneKind::Steps(device) => ("steps".to_owned(), device.map_or_else(String::new, |id| device_title(trace, id))),
+        LaneKind::Idle(device) => ("idle".to_owned(), device_title(trace, device)),
+        LaneKind::Stream(device, stream) if stream >= 0 => (format!("stream {stream}"), device_title(trace, device)),
+        LaneKind::Stream(device, _) => ("ops".to_owned(), device_title(trace, device)),
+        LaneKind::Graphs(device) => ("graphs".to_owned(), device_title(trace, device)),
+        LaneKind::Ranges(thread) => ("ranges".to_owned(), thread_title(trace, thread)),
+        LaneKind::Calls(thread) => ("API calls".to_owned(), thread_title(trace, thread)),
+    };
+    let layer = lane.kind.layer().word();
+    LaneText { title, group, depth: lane.depth, layer }
+}
+
+fn device_title(trace: &Trace, id: DeviceId) -> String {
+    let device = trace.devices.get(id.0 as usize);
+    device.map(|device| clean(format!("GPU {} {}", device.id, device.name).trim_end())).unwrap_or_default()
+}
+
+fn thread_title(trace: &Trace, id: ThreadId) -> String {
+    let Some(thread) = trace.threads.get(id.0 as usize) else { return String::new() };
+    let process = trace.processes.get(thread.process.0 as usize);
+    let name = process.map(|process| clean(&process.name)).unwrap_or_default();
+    match (thread.tid >= 0, name.is_empty()) {
+        (true, true) => format!("thread {}", thread.tid),
+        (true, false) => format!("thread {} {name}", thread.tid),
+        (false, true) => "host".to_owned(),
+        (false, false) => name,
+    }
+}
+
+/// What a style looks like.
+fn style(style: Style) -> StyleText {
+    let filled = |class: &str, title: &str| StyleText { class: class.to_owned(), title: title.to_owned(), hatch: None };
+    match style {
+        // Categories are in front of these; see `styles`.
+        Style::Category(_) | Style::Graph => filled(&palette::class("memory"), "CUDA graph"),
+        Style::Stage(stage) => filled(&palette::class(stage.label()), stage.label()),
+        Style::Idle(cause) => StyleText {
+            class: palette::class("idle"),
+            title: format!("idle: {}", cause.word().replace('_', " ")),
+            hatch: Some(match cause.word() {
+                "host_late" => 45,
+                "drained" => 135,
+                "other_stream" => 90,
+                _ => 0,
+            }),
+        },
+        Style::Range => filled("tl-range", "marked range"),
+        Style::Launch => filled("tl-launch", "launches GPU work"),
+        Style::Wait => filled("tl-wait", "waits for the GPU"),
+        Style::Call => filled("tl-call", "other API call"),
+    }
+}
+
+/// All styles of a timeline. [`style_index`] is the index of a style.
+pub fn styles(timeline: &Timeline) -> Vec<StyleText> {
+    let category = |name: &String| StyleText { class: palette::class(name), title: clean(name), hatch: None };
+    let categories = timeline.categories.iter().map(category);
+    categories.chain(Style::others().into_iter().map(style)).collect()
+}
+
+/// The index of a style in [`styles`].
+pub fn style_index(timeline: &Timeline, style: Style) -> usize {
+    match style {
+        Style::Category(index) => index,
+        other => {
+            let position = Style::others().iter().position(|known| *known == other);
+            timeline.categories.len() + position.unwrap_or(0)
+        }
+    }
+}
+
+/// A tick of the axis.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Tick {
+    /// Its unit in the tile.
+    pub unit: i32,
+    /// The time since the first GPU op: `1,250 us`.
+    pub text: String,
+}
+
+/// The ticks in a tile. Tiles of one level have ticks at the same distance.
+pub fn ticks(timeline: &Timeline, range: TileRange) -> Vec<Tick> {
+    let step = tick_step_ns(range);
+    let first = range.start().since(timeline.zero).0;
+    let mut at = first.div_euclid(step).saturating_mul(step);
+    let mut ticks = Vec::new();
+    while let Some(time) = timeline.zero.0.checked_add(at).map(Ns).filter(|time| *time < range.end()) {
+        if at >= first {
+            ticks.push(Tick { unit: range.unit_of(time), text: time_text(at, step) });
+        }
+        let Some(next) = at.checked_add(step) else { break };
+        at = next;
+    }
+    ticks
+}
+
+/// 1, 2 or 5 times a power of ten.
+fn tick_step_ns(range: TileRange) -> i64 {
+    let least = range.unit_ns().saturating_mul(MIN_TICK_UNITS).min(range.unit_ns().saturating_mul(TILE_UNITS));
+    let mut power: i64 = 1;
+    loop {
+        if let Some(step) =
+            [1, 2, 5].into_iter().filter_map(|digit| power.checked_mul(digit)).find(|step| *step >= least)
+        {
+            return step;
+        }
+        match power.checked_mul(10) {
+            Some(next) => power = next,
+            None => return i64::MAX,
+        }
+    }
+}
+
+/// A time in the largest unit that divides the step.
+fn time_text(ns: i64, step_ns: i64) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
+    let (unit_ns, unit) = units.into_iter().find(|(unit_ns, _)| step_ns % unit_ns == 0).unwrap_or((1, "ns"));
+    let sign = if ns < 0 { "-" } else { "" };
+    format!("{sign}{} {unit}", grouped((ns / unit_ns).unsigned_abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::RuleBook;
+    use crate::trace::testing::TestTrace;
+
+    fn timeline(trace: &Trace) -> Timeline {
+        Timeline::of(trace, RuleBook::gpuprism_default().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn ticks_are_round_times_since_the_first_op_and_never_closer_than_a_label_is_wide() {
+        let trace = TestTrace::new().kernel("gemm", 1_000_003..3_000_003).finish();
+        let timeline = timeline(&trace);
+        // Units of 1,024 ns: the step is 500 us, 488 units; the tile is 1.05 ms long.
+        let texts = |index: i64| {
+            let range = TileRange::new(timeline.zero, 10, index).unwrap();
+            ticks(&timeline, range).into_iter().map(|tick| (tick.unit, tick.text)).collect::<Vec<_>>()
+        };
+        let tick = |unit: i32, text: &str| (unit, text.to_owned());
+        assert_eq!(texts(0), [tick(0, "0 us"), tick(488, "500 us"), tick(976, "1,000 us")]);
+        assert_eq!(texts(1), [tick(440, "1,500 us"), tick(929, "2,000 us")]);
+        assert_eq!(texts(-1), [tick(47, "-1,000 us"), tick(535, "-500 us")]);
+        for level in 0..=50 {
+            let Some(range) = TileRange::new(timeline.zero, level, 3) else { continue };
+            let ticks = ticks(&timeline, range);
+            assert!(ticks.is_sorted_by(|a, b| b.unit - a.unit >= 255), "level {level}: {ticks:?}");
+        }
+    }
+
+    #[test]
+    fn every_style_has_one_place_in_the_list() {
+        let trace = TestTrace::new().kernel("gemm", 0..10).kernel("softmax", 10..20).finish();
+        let timeline = timeline(&trace);
+        let all = styles(&timeline);
+        assert_eq!(all[style_index(&timeline, Style::Category(1))].class, "cat-softmax");
+        for style in Style::others() {
+            assert_eq!(all[style_index(&timeline, style)], super::style(style));
+        }
+    }
+
+    #[test]
+    fn labels_are_for_single_bars_with_room() {
+        let trace = TestTrace::new().kernel("void at::native::gemm_kernel<float>(int)", 0..10).finish();
+        let (timeline, texts) = (timeline(&trace), TimelineTexts::of(&trace));
+        let lane = timeline.lanes.iter().find(|lane| matches!(lane.kind, LaneKind::Stream(..))).unwrap();
+        let label = |end: i32, count: u32| {
+            let bar = Bar { start: 0, end, depth: 0, style: Style::Category(0), row: 0, count, filled: 255 };
+            texts.label(&trace, lane, &bar)
+        };
+        assert_eq!(
+            (label(20, 1), label(19, 1), label(20, 2)),
+            ("gemm_kernel".to_owned(), String::new(), String::new())
+        );
+    }
+}

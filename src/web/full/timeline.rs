@@ -1,0 +1,175 @@
+//! The timeline: its lanes as an object, its tiles as typed arrays. Times are nanoseconds since the first GPU op, which a number of
+//! JavaScript has exactly: no trace lasts 104 days.
+
+use super::super::view::{PagedTable, TableView};
+use super::super::{Imported, JsResult, to_js, to_js_error};
+use crate::analysis::timeline::{Layer, Neighbours, Place, Tile};
+use crate::json;
+use crate::report::timeline::{LaneText, StyleText, Tick, lanes, style_index, styles, ticks};
+use crate::report::{TableRequest, section_table};
+use crate::session::{Choices, OpenTimeline, window};
+use crate::trace::{Ns, Trace};
+use js_sys::{Int32Array, Object, Reflect, Uint32Array};
+use serde::Serialize;
+use std::cell::{Ref, RefCell};
+use wasm_bindgen::prelude::*;
+
+/// The timeline of the last choices.
+#[derive(Debug, Default)]
+pub(in super::super) struct TimelineCache(RefCell<Option<(Choices, Option<OpenTimeline>)>>);
+
+impl TimelineCache {
+    /// Opens the timeline under these choices unless it is open.
+    fn open(&self, trace: &Trace, choices: &Choices) -> JsResult<Ref<'_, Option<OpenTimeline>>> {
+        let choices = Choices { window: None, without_sections: false, ..choices.clone() };
+        if !matches!(&*self.0.borrow(), Some((known, _)) if *known == choices) {
+            let opened = OpenTimeline::of(trace, &choices).map_err(to_js_error)?;
+            *self.0.borrow_mut() = Some((choices, opened));
+        }
+        Ok(self.last())
+    }
+
+    /// The timeline that was opened last.
+    fn last(&self) -> Ref<'_, Option<OpenTimeline>> {
+        Ref::map(self.0.borrow(), |cached| cached.as_ref().map_or(&None, |(_, timeline)| timeline))
+    }
+}
+
+/// What the page needs to draw a timeline, besides its tiles.
+#[derive(Debug, Serialize)]
+struct TimelineView {
+    lanes: Vec<LaneText>,
+    styles: Vec<StyleText>,
+    /// Host threads without a lane.
+    threads_left_out: usize,
+    /// First and last event.
+    from: f64,
+    to: f64,
+    /// The last GPU op.
+    gpu_to: f64,
+    /// The chosen window, if there is one.
+    window: Option<[f64; 2]>,
+}
+
+/// A bar and its neighbours.
+#[derive(Debug, Serialize)]
+struct MomentView {
+    place: PlaceView,
+    name: String,
+    is_op: bool,
+    /// The text for screen readers.
+    spoken: String,
+    table: TableView,
+    before: Option<PlaceView>,
+    after: Option<PlaceView>,
+    launch: Option<PlaceView>,
+}
+
+#[derive(Debug, Serialize)]
+struct PlaceView {
+    lane: usize,
+    row: usize,
+    from: f64,
+    to: f64,
+}
+
+#[wasm_bindgen]
+impl Imported {
+    /// Opens the timeline under these choices. Null if the trace has no GPU ops.
+    ///
+    /// # Errors
+    /// Those of [`Imported::analyze`].
+    pub fn timeline(&self, choices: &str) -> JsResult<JsValue> {
+        let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
+        let choices: Choices = json::read(choices).map_err(to_js_error)?;
+        let opened = self.timeline_cache.open(trace, &choices)?;
+        let Some(OpenTimeline { timeline, .. }) = &*opened else { return Ok(JsValue::NULL) };
+        let since_zero = |time: Ns| time.since(timeline.zero).0 as f64;
+        // An invalid window is an error of the analysis.
+        let picked = window(trace, choices.window.as_deref().unwrap_or_default()).ok().flatten();
+        to_js(&TimelineView {
+            lanes: lanes(trace, timeline),
+            styles: styles(timeline),
+            threads_left_out: timeline.threads_left_out,
+            from: since_zero(timeline.extent.start),
+            to: since_zero(timeline.extent.end),
+            gpu_to: since_zero(timeline.gpu.end),
+            window: picked.map(|window| [since_zero(window.start), since_zero(window.end)]),
+        })
+    }
+
+    /// The bars of a layer in one tile of the timeline that was opened last:
+    /// `{bars: Int32Array, ends: Uint32Array, labels: string[], ticks: {unit, text}[]}`. A bar is eight numbers: start, end, depth,
+    /// style, row, count, filled, label. `ends` has for each lane the number of bars up to its last one. A label is an index
+    /// in `labels`, or -1. Null if there is no such tile.
+    pub fn timeline_tile(&self, layer: &str, level: u32, index: f64) -> JsResult<JsValue> {
+        let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
+        let opened = self.timeline_cache.last();
+        let Some(open) = &*opened else { return Ok(JsValue::NULL) };
+        let Some(layer) = Layer::ALL.into_iter().find(|known| known.word() == layer) else { return Ok(JsValue::NULL) };
+        let tile = open.tile(trace, layer, level, index as i64);
+        tile.map_or(Ok(JsValue::NULL), |tile| tile_view(trace, open, &tile))
+    }
+
+    /// One bar of the timeline that was opened last. Null if there is none in this row of the lane.
+    pub fn timeline_moment(&self, lane: usize, row: usize) -> JsResult<JsValue> {
+        let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
+        let opened = self.timeline_cache.last();
+        let Some(open) = &*opened else { return Ok(JsValue::NULL) };
+        let Some(moment) = open.moment(trace, lane, row) else { return Ok(JsValue::NULL) };
+        let view = |place: Place| PlaceView {
+            lane: place.lane,
+            row: place.row,
+            from: place.start.since(open.timeline.zero).0 as f64,
+            to: place.end.since(open.timeline.zero).0 as f64,
+        };
+        let request = TableRequest::default();
+        let Neighbours { before, after } = moment.neighbours;
+        let table = PagedTable::new(section_table("timeline_moment", &moment.section), &request, true).view(&request);
+        let lane_title = lanes(trace, &open.timeline).into_iter().nth(lane).map(|lane| lane.title).unwrap_or_default();
+        to_js(&MomentView {
+            spoken: format!(
+                "{}, {}, {lane_title}",
+                moment.name,
+                crate::report::format::duration(moment.place.end.since(moment.place.start).0)
+            ),
+            place: view(moment.place),
+            name: moment.name,
+            is_op: moment.is_op,
+            table,
+            before: before.map(view),
+            after: after.map(view),
+            launch: moment.launch.map(view),
+        })
+    }
+}
+
+fn tile_view(trace: &Trace, open: &OpenTimeline, tile: &Tile) -> JsResult<JsValue> {
+    let (mut numbers, mut ends, mut labels): (Vec<i32>, Vec<u32>, Vec<String>) = Default::default();
+    let mut bars = 0;
+    for (lane, lane_bars) in open.timeline.lanes.iter().zip(&tile.bars) {
+        for bar in lane_bars {
+            let text = open.texts.label(trace, lane, bar);
+            let label = if text.is_empty() { -1 } else { whole(labels.len()) };
+            labels.extend((label >= 0).then_some(text));
+            let (style, row) = (style_index(&open.timeline, bar.style), bar.row);
+            let [depth, filled] = [bar.depth, bar.filled].map(i32::from);
+            let count = i32::try_from(bar.count).unwrap_or(i32::MAX);
+            numbers.extend([bar.start, bar.end, depth, whole(style), whole(row), count, filled, label]);
+        }
+        bars += lane_bars.len() as u32;
+        ends.push(bars);
+    }
+    let object = Object::new();
+    let set = |name: &str, value: &JsValue| Reflect::set(&object, &JsValue::from_str(name), value).map(|_| ());
+    set("bars", &Int32Array::from(numbers.as_slice()))?;
+    set("ends", &Uint32Array::from(ends.as_slice()))?;
+    set("labels", &to_js(&labels)?)?;
+    let ticks: Vec<Tick> = ticks(&open.timeline, tile.range);
+    set("ticks", &to_js(&ticks)?)?;
+    Ok(object.into())
+}
+
+fn whole(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,189 @@
+// The timeline: bars are where the trace has them, every gesture works by pointer and by keys, and details are the trace's own figures.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as h from './harness.mjs';
+
+const { browser, server } = await h.lend();
+
+/** Two kernels of 20 and 30 us, 50 us apart, each launched 9 us before it starts by a call of 2 us. Time zero is the first kernel. */
+function twoKernels(name = 'two.json') {
+  const event = (cat, text, ts, dur, args, tid) => ({ ph: 'X', cat, name: text, pid: cat === 'kernel' ? 0 : 9, tid, ts, dur, args });
+  const pair = (at, kernel, dur, id) => [
+    event('cuda_runtime', 'cudaLaunchKernel', at - 9, 2, { correlation: id }, 9),
+    event('kernel', kernel, at, dur, { device: 0, stream: 7, correlation: id }, 7),
+  ];
+  return { name, body: Buffer.from(JSON.stringify({ traceEvents: [...pair(1_000, 'ampere_gemm', 20, 1), ...pair(1_070, 'flash_fwd_kernel', 30, 2)] })) };
+}
+
+const LENGTH_US = 100;
+const timeline = (page) => page.locator('.timeline').first();
+const canvas = (page) => timeline(page).locator('canvas');
+
+async function drawn(page) {
+  await page.locator('.timeline[data-state=drawn]').first().waitFor();
+}
+
+async function opened(file, viewport) {
+  const opened = await h.openPage(browser, server.origin);
+  if (viewport) await opened.page.setViewportSize(viewport);
+  await h.drop(opened.page, file);
+  await drawn(opened.page);
+  await canvas(opened.page).scrollIntoViewIfNeeded();
+  return opened;
+}
+
+/** A point on the canvas: at a time, in the lane whose title the page's own layout has at this index. The whole trace is in view. */
+async function point(page, us, lane) {
+  const { x, y, width } = await canvas(page).boundingBox();
+  const gutter = 76;
+  const share = (us + 0.005 * LENGTH_US) / (1.01 * LENGTH_US);
+  // Axis 20, heading 17; steps and idle 15 each, the stream 20, with 3 between; then the heading of the thread.
+  const tops = { steps: 37, idle: 55, stream: 73, calls: 113 };
+  // Below the label.
+  return { x: x + gutter + share * (width - gutter), y: y + tops[lane] + (lane === 'stream' ? 17 : 8) };
+}
+
+/** The colour of a pixel as [r, g, b]. */
+const pixel = async (page, { x, y }) => {
+  const { x: left, y: top } = await canvas(page).boundingBox();
+  return canvas(page).evaluate((node, [px, py]) => {
+    const ratio = node.width / node.clientWidth;
+    return [...node.getContext('2d').getImageData(Math.round(px * ratio), Math.round(py * ratio), 1, 1).data].slice(0, 3);
+  }, [x - left, y - top]);
+};
+
+const fill = (page, name) => page.evaluate((text) => {
+  const probe = document.createElement('span');
+  probe.className = text;
+  probe.style.color = 'var(--fill)';
+  document.body.append(probe);
+  const [r, g, b] = getComputedStyle(probe).color.match(/\d+/g).map(Number);
+  probe.remove();
+  return [r, g, b];
+}, name);
+
+const window = (page) => new URLSearchParams(new URL(page.url()).hash.slice(1)).get('window');
+
+test('a kernel has the colour of its category from its start to its end, and idle time has none', async () => {
+  const { page, faults, close } = await opened(twoKernels());
+  const [gemm, attention] = [await fill(page, 'cat-gemm'), await fill(page, 'cat-attention')];
+  assert.deepEqual(await pixel(page, await point(page, 2, 'stream')), gemm);
+  assert.deepEqual(await pixel(page, await point(page, 18, 'stream')), gemm);
+  assert.deepEqual(await pixel(page, await point(page, 98, 'stream')), attention);
+  const idle = await pixel(page, await point(page, 45, 'stream'));
+  assert.notDeepEqual(idle, gemm);
+  assert.notDeepEqual(idle, attention);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a click shows the figures of a kernel, its launch and its neighbours lead on, and Escape closes them', async () => {
+  const { page, faults, close } = await opened(twoKernels());
+  const { x, y } = await point(page, 85, 'stream');
+  await page.mouse.click(x, y);
+  const moment = page.locator('.moment');
+  await moment.locator('h3', { hasText: 'flash_fwd_kernel' }).waitFor();
+  const text = await moment.innerText();
+  for (const fact of ['30.0 us', '70.0 us', 'attention', 'cudaLaunchKernel', '9.00 us']) assert.ok(text.includes(fact), `${fact} in ${text}`);
+  await moment.getByRole('button', { name: 'Its launch' }).click();
+  await moment.locator('h3', { hasText: 'cudaLaunchKernel' }).waitFor();
+  await moment.getByRole('button', { name: 'What it launched' }).click();
+  await moment.getByRole('button', { name: '← Previous' }).click();
+  await moment.locator('h3', { hasText: 'ampere_gemm' }).waitFor();
+  await canvas(page).focus();
+  await page.keyboard.press('Escape');
+  await moment.waitFor({ state: 'detached' });
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a click on an idle gap says why the GPU was idle, what came before and what after', async () => {
+  const { page, close } = await opened(twoKernels());
+  const { x, y } = await point(page, 45, 'idle');
+  await page.mouse.click(x, y);
+  await page.locator('.moment h3', { hasText: 'idle: host late' }).waitFor();
+  const text = await page.locator('.moment').innerText();
+  for (const fact of ['50.0 us', 'ampere_gemm', 'flash_fwd_kernel', 'cudaLaunchKernel']) assert.ok(text.includes(fact), `${fact} in ${text}`);
+  await close();
+});
+
+test('the keys alone reach every bar, say its name, zoom and go back', async () => {
+  const { page, faults, close } = await opened(twoKernels());
+  const said = (text) => page.locator('.timeline [role=status]', { hasText: text }).waitFor();
+  await canvas(page).focus();
+  await page.keyboard.press('ArrowRight');
+  await said('ampere_gemm');
+  await page.keyboard.press('ArrowRight');
+  await said('flash_fwd_kernel, 30.0 us, stream 7');
+  await page.keyboard.press('ArrowDown');
+  await said('cudaLaunchKernel, 2.00 us');
+  await page.keyboard.press('ArrowUp');
+  await said('kernel');
+  const before = await canvas(page).screenshot();
+  await page.keyboard.press('f');
+  await drawn(page);
+  await page.waitForTimeout(200);
+  const fitted = await canvas(page).screenshot();
+  assert.ok(!before.equals(fitted), 'f zooms to the selected bar');
+  for (const key of ['w', 'd', 'a', 's', 'm']) await page.keyboard.press(key);
+  await page.keyboard.press('Escape');
+  await page.locator('.moment').waitFor({ state: 'detached' });
+  await page.keyboard.press('Escape');
+  await page.waitForTimeout(200);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('the wheel zooms at the pointer: what is under it stays there', async () => {
+  const { page, close } = await opened(twoKernels());
+  const at = await point(page, 19, 'stream');
+  await page.mouse.move(at.x, at.y);
+  for (let turn = 0; turn < 6; turn += 1) await page.mouse.wheel(0, -200);
+  await page.waitForTimeout(300);
+  await drawn(page);
+  assert.deepEqual(await pixel(page, at), await fill(page, 'cat-gemm'), 'the end of the kernel is still under the pointer');
+  const { x, y, width } = await canvas(page).boundingBox();
+  assert.notDeepEqual(await pixel(page, { x: x + width - 20, y: at.y }), await fill(page, 'cat-attention'), 'the second kernel is out of view');
+  assert.ok(y > 0);
+  await close();
+});
+
+test('Shift and a drag pick a window for all tables, and Escape goes back to the whole trace', async () => {
+  const { page, faults, close } = await opened(twoKernels());
+  const [from, to] = [await point(page, 10, 'stream'), await point(page, 90, 'stream')];
+  await page.keyboard.down('Shift');
+  await page.mouse.move(from.x, from.y);
+  await page.mouse.down();
+  await page.mouse.move(to.x, to.y, { steps: 4 });
+  await page.mouse.up();
+  await page.keyboard.up('Shift');
+  await page.waitForFunction(() => location.hash.includes('window='));
+  const [start, end] = window(page).slice(2).split('-').map(Number);
+  assert.ok(Math.abs(start * 1e6 - 10) < 0.3 && Math.abs(end * 1e6 - 90) < 0.3, window(page));
+  await canvas(page).focus();
+  await page.keyboard.press('Escape');
+  await page.waitForFunction(() => !location.hash.includes('window='));
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('two fingers zoom and one pans on a touch screen', async () => {
+  const { page, close } = await opened(twoKernels(), { width: 390, height: 844 });
+  const before = await canvas(page).screenshot();
+  const { x, y } = await point(page, 50, 'stream');
+  const touch = (type, id, at) => canvas(page).dispatchEvent(type, { pointerId: id, pointerType: 'touch', button: 0, clientX: at, clientY: y, bubbles: true });
+  // A synthetic pointer cannot be captured.
+  await canvas(page).evaluate((node) => void (node.setPointerCapture = () => {}));
+  await touch('pointerdown', 11, x - 20);
+  await touch('pointerdown', 12, x + 20);
+  await touch('pointermove', 11, x - 80);
+  await touch('pointermove', 12, x + 80);
+  await touch('pointerup', 11, x - 80);
+  await touch('pointerup', 12, x + 80);
+  await page.waitForTimeout(300);
+  await drawn(page);
+  assert.ok(!before.equals(await canvas(page).screenshot()));
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false, 'nothing runs off the page');
+  await close();
+});

@@ -1,0 +1,397 @@
+// Draws a timeline on a canvas: the axis, the lanes with their titles, the bars of the tiles in view, the selection, the chosen window and
+// the launch of the selected op. Remembers where the bars are, to find the one under the pointer.
+
+import { TILE_UNITS, unitNs } from './timeline-tiles.js';
+
+/** @import { Moment, Place, TimelineStyle, TimelineView } from './types.js' */
+/** @import { PlacedTile } from './timeline-tiles.js' */
+/** @import { View } from './timeline-view.js' */
+
+const AXIS_HEIGHT = 20;
+/** The width of the titles of the lanes, left of the bars. */
+const GUTTER = 76;
+const GROUP_HEIGHT = 17;
+const ROW_HEIGHT = { device: 20, derived: 15, host: 14 };
+const LANE_GAP = 3;
+const NUMBERS = 8;
+/** The least height of a bar of several short items, as a share of the row. */
+const MIN_FILLED = 0.2;
+const LABEL_FONT = '11px ui-monospace, "Cascadia Mono", Menlo, Consolas, monospace';
+const TITLE_FONT = '11px system-ui, sans-serif';
+const LABEL_CHAR_PX = 6.7;
+
+/** A lane on the canvas: its top and the height of each of its rows. @typedef {{ top: number, rowHeight: number, depth: number, title: string }} LaneBox */
+/** A bar under the pointer. @typedef {{ lane: number, row: number, count: number, from: number, to: number, style: number, label: string }} Hit */
+/** What a frame shows. @typedef {{
+ *   view: View, width: number, height: number, scrollTop: number, tiles: PlacedTile[], selected: Moment | null, hovered: Hit | null,
+ *   window: [number, number] | null, marks: number[], picking: [number, number] | null,
+ * }} Frame */
+
+/** The lanes from top to bottom, a heading for each group, and the height of all. @param {TimelineView} timeline */
+export function layOut({ lanes }) {
+  /** @type {LaneBox[]} */
+  const boxes = [];
+  /** @type {{ top: number, text: string }[]} */
+  const headings = [];
+  let top = AXIS_HEIGHT;
+  lanes.forEach((lane, index) => {
+    if (index === 0 || lanes[index - 1].group !== lane.group) {
+      headings.push({ top, text: lane.group });
+      top += GROUP_HEIGHT;
+    }
+    const rowHeight = ROW_HEIGHT[lane.layer];
+    boxes.push({ top, rowHeight, depth: lane.depth, title: lane.title });
+    top += rowHeight * lane.depth + LANE_GAP;
+  });
+  return { boxes, headings, height: top };
+}
+
+/** The colours of a theme. @typedef {{ fills: string[], inks: string[], hatches: (CanvasPattern | null)[], text: string, muted: string, line: string, surface: string, raised: string, accent: string }} Colours */
+
+/** Reads the colours of all styles from the style sheet. @param {HTMLElement} parent @param {CanvasRenderingContext2D} context
+ * @param {TimelineStyle[]} styles @returns {Colours} */
+export function colours(parent, context, styles) {
+  const probe = document.createElement('span');
+  probe.hidden = true;
+  parent.append(probe);
+  const read = (/** @type {string} */ value) => {
+    probe.style.color = value;
+    return getComputedStyle(probe).color;
+  };
+  const pairs = styles.map((style) => {
+    probe.className = style.class;
+    return { fill: read('var(--fill)'), ink: read('var(--ink)') };
+  });
+  probe.className = '';
+  const [text, muted, line, surface, raised, accent] = ['text', 'muted', 'line', 'surface', 'raised', 'accent'].map((name) => read(`var(--${name})`));
+  probe.remove();
+  const hatches = styles.map(({ hatch }, index) => (hatch === null ? null : hatching(context, pairs[index].fill, hatch)));
+  return { fills: pairs.map(({ fill }) => fill), inks: pairs.map(({ ink }) => ink), hatches, text, muted, line, surface, raised, accent };
+}
+
+/** @param {CanvasRenderingContext2D} context @param {string} colour @param {number} degrees */
+function hatching(context, colour, degrees) {
+  const size = 6;
+  const patch = new OffscreenCanvas(size, size);
+  const lines = patch.getContext('2d');
+  if (!lines) return null;
+  lines.strokeStyle = colour;
+  lines.beginPath();
+  if (degrees % 90 === 0) {
+    const [x, y] = degrees === 90 ? [0, 1] : [1, 0];
+    lines.moveTo((y * size) / 2, (x * size) / 2);
+    lines.lineTo((y * size) / 2 + x * size, (x * size) / 2 + y * size);
+  } else {
+    const isRising = degrees === 45;
+    for (const shift of [-size, 0, size]) {
+      lines.moveTo(shift, isRising ? size : 0);
+      lines.lineTo(shift + size, isRising ? 0 : size);
+    }
+  }
+  lines.stroke();
+  return context.createPattern(patch, 'repeat');
+}
+
+export class Painter {
+  #context;
+  #timeline;
+  #colours;
+  #layout;
+
+  /** @param {CanvasRenderingContext2D} context @param {TimelineView} timeline @param {Colours} palette */
+  constructor(context, timeline, palette) {
+    this.#context = context;
+    this.#timeline = timeline;
+    this.#colours = palette;
+    this.#layout = layOut(timeline);
+  }
+
+  /** The height of all lanes. */
+  get height() {
+    return this.#layout.height;
+  }
+
+  /** @param {Frame} frame */
+  draw(frame) {
+    const { width, height } = frame;
+    const context = this.#context;
+    const ratio = devicePixelRatio || 1;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.fillStyle = this.#colours.surface;
+    context.fillRect(0, 0, width, height);
+    this.#drawLanes(frame);
+    this.#drawShade(frame);
+    for (const placed of frame.tiles) this.#drawTile(frame, placed);
+    this.#drawLabels(frame);
+    this.#drawSelection(frame);
+    this.#drawAxis(frame);
+    this.#drawTitles(frame);
+  }
+
+  /** Where a time is on the canvas. @param {Frame} frame @param {number} ns */
+  xAt({ view, width }, ns) {
+    return GUTTER + ((ns - view.from) / view.length) * plotWidth(width);
+  }
+
+  /** @param {Frame} frame */
+  #drawLanes({ width, scrollTop }) {
+    this.#context.fillStyle = this.#colours.raised;
+    for (const { top, rowHeight, depth } of this.#layout.boxes) this.#context.fillRect(0, top - scrollTop, width, rowHeight * depth);
+  }
+
+  /** The time outside of the chosen window. @param {Frame} frame */
+  #drawShade(frame) {
+    if (!frame.window) return;
+    const [from, to] = frame.window.map((ns) => this.xAt(frame, ns));
+    this.#context.fillStyle = this.#colours.line;
+    this.#context.globalAlpha = 0.55;
+    if (from > GUTTER) this.#context.fillRect(GUTTER, AXIS_HEIGHT, Math.min(from, frame.width) - GUTTER, frame.height);
+    if (to < frame.width) this.#context.fillRect(Math.max(to, GUTTER), AXIS_HEIGHT, frame.width, frame.height);
+    this.#context.globalAlpha = 1;
+  }
+
+  /** The bars of a tile, each clipped to the part of the tile that is drawn. @param {Frame} frame @param {PlacedTile} placed */
+  #drawTile(frame, placed) {
+    const context = this.#context;
+    const { fills, hatches } = this.#colours;
+    // Whole pixels, so that a bar in two tiles shows no seam.
+    const least = Math.max(Math.round(this.xAt(frame, placed.from)), GUTTER);
+    const most = Math.min(Math.round(this.xAt(frame, placed.to)), frame.width);
+    const { origin, unit } = this.#scale(frame, placed);
+    const { bars, ends } = placed.tile;
+    let style = -1;
+    for (let lane = 0, bar = 0; lane < ends.length; lane += 1) {
+      const { top, rowHeight } = this.#layout.boxes[lane];
+      const y = top - frame.scrollTop;
+      for (; bar < ends[lane]; bar += 1) {
+        const at = bar * NUMBERS;
+        const left = Math.max(origin + bars[at] * unit, least);
+        const end = origin + bars[at + 1] * unit;
+        const right = Math.min(end, most);
+        if (right <= left) continue;
+        if (bars[at + 3] !== style) {
+          style = bars[at + 3];
+          context.fillStyle = hatches[style] ?? fills[style];
+        }
+        const full = rowHeight - 1;
+        const height = bars[at + 5] > 1 || bars[at + 6] < 255 ? full * Math.max(bars[at + 6] / 255, MIN_FILLED) : full;
+        // A gap of a pixel between bars that are wide enough for it.
+        const room = right === end && right - left > 4 ? 1 : 0;
+        context.fillRect(left, y + bars[at + 2] * rowHeight + full - height, right - left - room, height);
+      }
+    }
+  }
+
+  /** Where unit 0 of a tile is, and how wide a unit is. @param {Frame} frame @param {PlacedTile} placed */
+  #scale(frame, { level, index }) {
+    const ns = unitNs(level);
+    return { origin: this.xAt(frame, index * TILE_UNITS * ns), unit: (ns / frame.view.length) * plotWidth(frame.width) };
+  }
+
+  /** @param {Frame} frame */
+  #drawLabels(frame) {
+    const context = this.#context;
+    context.font = LABEL_FONT;
+    context.textBaseline = 'middle';
+    context.textAlign = 'left';
+    /** A bar in two tiles has one label. @type {Set<string>} */
+    const drawn = new Set();
+    for (const placed of frame.tiles) {
+      const { bars, ends, labels } = placed.tile;
+      if (labels.length === 0) continue;
+      const { origin, unit } = this.#scale(frame, placed);
+      for (let lane = 0, bar = 0; lane < ends.length; lane += 1) {
+        const { top, rowHeight } = this.#layout.boxes[lane];
+        for (; bar < ends[lane]; bar += 1) {
+          const at = bar * NUMBERS;
+          if (bars[at + 7] < 0) continue;
+          const left = Math.max(origin + bars[at] * unit, GUTTER);
+          const right = Math.min(origin + bars[at + 1] * unit, frame.width);
+          const key = `${lane} ${bars[at + 4]}`;
+          const text = fitted(labels[bars[at + 7]], right - left - 6);
+          if (!text || drawn.has(key)) continue;
+          drawn.add(key);
+          const style = bars[at + 3];
+          const y = top - frame.scrollTop + bars[at + 2] * rowHeight + rowHeight / 2;
+          if (this.#colours.hatches[style]) this.#backdrop(left + 2, y, text.length * LABEL_CHAR_PX + 2, rowHeight - 4);
+          context.fillStyle = this.#colours.inks[style];
+          context.fillText(text, left + 3, y);
+        }
+      }
+    }
+  }
+
+  /** Makes text on hatching readable. @param {number} left @param {number} middle @param {number} width @param {number} height */
+  #backdrop(left, middle, width, height) {
+    this.#context.fillStyle = this.#colours.surface;
+    this.#context.fillRect(left, middle - height / 2, width, height);
+  }
+
+  /** Titles of groups and lanes. @param {Frame} frame */
+  #drawTitles({ width, height, scrollTop }) {
+    const context = this.#context;
+    context.save();
+    context.beginPath();
+    context.rect(0, AXIS_HEIGHT, width, height);
+    context.clip();
+    context.font = TITLE_FONT;
+    context.textBaseline = 'middle';
+    context.fillStyle = this.#colours.surface;
+    context.fillRect(0, 0, GUTTER, height);
+    for (const { top, text } of this.#layout.headings) {
+      context.fillStyle = this.#colours.muted;
+      context.fillText(fitted(text, width - 12), 4, top - scrollTop + GROUP_HEIGHT / 2);
+    }
+    context.fillStyle = this.#colours.text;
+    for (const { top, title, rowHeight } of this.#layout.boxes) context.fillText(fitted(title, GUTTER), 4, top - scrollTop + rowHeight / 2);
+    context.restore();
+  }
+
+  /** The hovered and the selected bar, and the line between an op and its launch. @param {Frame} frame */
+  #drawSelection(frame) {
+    const { selected, hovered, marks, picking } = frame;
+    const context = this.#context;
+    context.strokeStyle = this.#colours.accent;
+    if (hovered) this.#outline(frame, hovered, 1);
+    if (selected) {
+      this.#outline(frame, selected.place, 2);
+      if (selected.launch) {
+        this.#outline(frame, selected.launch, 1);
+        this.#connect(frame, selected.place, selected.launch);
+      }
+    }
+    context.fillStyle = this.#colours.accent;
+    for (const mark of marks) context.fillRect(Math.round(this.xAt(frame, mark)), 0, 1, frame.height);
+    if (!picking) return;
+    const [from, to] = picking.map((ns) => this.xAt(frame, ns));
+    context.globalAlpha = 0.2;
+    context.fillRect(Math.min(from, to), AXIS_HEIGHT, Math.abs(to - from), frame.height);
+    context.globalAlpha = 1;
+  }
+
+  /** @param {Frame} frame @param {Place | Hit} place @param {number} lineWidth */
+  #outline(frame, place, lineWidth) {
+    const { left, right, top, height } = this.#boxOf(frame, place);
+    if (right < GUTTER || left > frame.width) return;
+    const from = Math.max(left, GUTTER);
+    this.#context.lineWidth = lineWidth;
+    this.#context.strokeRect(from, top, Math.max(Math.min(right, frame.width + 4) - from, 3), height);
+  }
+
+  /** @param {Frame} frame @param {Place | Hit} place */
+  #boxOf(frame, place) {
+    const { top, rowHeight, depth } = this.#layout.boxes[place.lane];
+    // The depth of a bar is known from a tile that has it.
+    const row = depth > 1 ? this.#depthOf(frame, place) : 0;
+    return { left: this.xAt(frame, place.from), right: this.xAt(frame, place.to), top: top - frame.scrollTop + row * rowHeight, height: rowHeight - 1 };
+  }
+
+  /** @param {Frame} frame @param {Place | Hit} place */
+  #depthOf({ tiles }, { lane, row }) {
+    for (const { tile: { bars, ends } } of tiles) {
+      for (let bar = lane > 0 ? ends[lane - 1] : 0; bar < (ends[lane] ?? 0); bar += 1) {
+        if (bars[bar * NUMBERS + 4] === row) return bars[bar * NUMBERS + 2];
+      }
+    }
+    return 0;
+  }
+
+  /** @param {Frame} frame @param {Place} from @param {Place} to */
+  #connect(frame, from, to) {
+    const [a, b] = [this.#boxOf(frame, from), this.#boxOf(frame, to)];
+    const context = this.#context;
+    context.lineWidth = 1;
+    context.beginPath();
+    context.moveTo(a.left, a.top + a.height / 2);
+    const middle = (a.left + b.left) / 2;
+    context.bezierCurveTo(middle, a.top + a.height / 2, middle, b.top + b.height / 2, b.left, b.top + b.height / 2);
+    context.stroke();
+  }
+
+  /** @param {Frame} frame */
+  #drawAxis(frame) {
+    const context = this.#context;
+    context.fillStyle = this.#colours.surface;
+    context.fillRect(0, 0, frame.width, AXIS_HEIGHT);
+    context.fillStyle = this.#colours.line;
+    context.fillRect(0, AXIS_HEIGHT - 1, frame.width, 1);
+    context.font = TITLE_FONT;
+    context.textBaseline = 'middle';
+    // All layers have the same ticks, and a substitute has those of another level.
+    const tiles = frame.tiles.filter(({ layer }) => layer === 'device');
+    const finest = Math.min(...tiles.map(({ level }) => level));
+    let free = -Infinity;
+    for (const placed of tiles.filter(({ level }) => level === finest)) {
+      const { origin, unit } = this.#scale(frame, placed);
+      for (const tick of placed.tile.ticks) {
+        const x = Math.round(origin + tick.unit * unit);
+        if (x < Math.max(free, GUTTER) || x > frame.width) continue;
+        context.fillStyle = this.#colours.line;
+        context.fillRect(x, AXIS_HEIGHT - 6, 1, 6);
+        context.fillStyle = this.#colours.muted;
+        context.fillText(tick.text, x + 4, AXIS_HEIGHT / 2 - 1);
+        free = x + 12 + context.measureText(tick.text).width;
+      }
+    }
+  }
+
+  /** The bar at a point of the canvas; of nested ones the one of this row. @param {Frame} frame @param {number} x @param {number} y @returns {Hit | null} */
+  hit(frame, x, y) {
+    const lane = this.#layout.boxes.findIndex(({ top, rowHeight, depth }) => {
+      const begin = top - frame.scrollTop;
+      return y >= begin && y < begin + rowHeight * depth;
+    });
+    if (lane < 0 || y < AXIS_HEIGHT) return null;
+    const { top, rowHeight } = this.#layout.boxes[lane];
+    return this.barAt(frame, lane, x, Math.floor((y - top + frame.scrollTop) / rowHeight));
+  }
+
+  /** The nearest bar of a row of a lane. @param {Frame} frame @param {number} lane @param {number} x @param {number} depth
+   * @param {number} [maxDistance] in pixels @returns {Hit | null} */
+  barAt(frame, lane, x, depth, maxDistance = 2) {
+    /** @type {{ distance: number, hit: Hit } | null} */
+    let best = null;
+    for (const placed of frame.tiles) {
+      const { bars, ends, labels } = placed.tile;
+      const { origin, unit } = this.#scale(frame, placed);
+      const start = placed.index * TILE_UNITS * unitNs(placed.level);
+      for (let bar = lane > 0 ? ends[lane - 1] : 0; bar < (ends[lane] ?? 0); bar += 1) {
+        const at = bar * NUMBERS;
+        if (bars[at + 2] !== depth) continue;
+        const [left, right] = [origin + bars[at] * unit, origin + bars[at + 1] * unit];
+        const distance = Math.max(left - x, x - right, 0);
+        if (distance > maxDistance || (best && distance >= best.distance)) continue;
+        const ns = unitNs(placed.level);
+        best = { distance, hit: {
+          lane, row: bars[at + 4], count: bars[at + 5], from: start + bars[at] * ns, to: start + bars[at + 1] * ns,
+          style: bars[at + 3], label: bars[at + 7] < 0 ? '' : labels[bars[at + 7]],
+        } };
+      }
+    }
+    return best?.hit ?? null;
+  }
+
+  /** The middle of a lane, to scroll to it. @param {number} lane */
+  topOf(lane) {
+    return this.#layout.boxes[lane]?.top ?? 0;
+  }
+
+  get lanes() {
+    return this.#timeline.lanes;
+  }
+}
+
+/** The width of the bars' part of a canvas. @param {number} width */
+export const plotWidth = (width) => Math.max(width - GUTTER, 1);
+
+/** The position on the canvas as a share of the view, 0 at its begin. @param {number} x @param {number} width */
+export const shareAt = (x, width) => (x - GUTTER) / plotWidth(width);
+
+/** The text if it fits, else its begin and end: names differ at both. Empty if there is no room. @param {string} text @param {number} width */
+function fitted(text, width) {
+  const room = Math.floor(width / LABEL_CHAR_PX);
+  if (text.length <= room) return text;
+  if (room < 4) return '';
+  const tail = room > 12 ? Math.floor((room - 1) / 3) : 0;
+  return `${text.slice(0, room - 1 - tail)}…${tail ? text.slice(-tail) : ''}`;
+}

@@ -1,0 +1,115 @@
+// The tiles of a timeline: which are needed for a view, which are at hand, and their requests to the worker. A tile has the bars of a
+// layer in 1,024 units of 2^level ns.
+
+/** @import { Tile, TraceEntry } from './types.js' */
+
+export const TILE_UNITS = 1024;
+export const LAYERS = ['device', 'derived', 'host'];
+
+/** Tiles that are kept; about 50 KB each. */
+const MAX_TILES = 300;
+/** Requests that the worker has at once, so that a new view does not wait behind an old one. */
+const MAX_REQUESTS = 2;
+/** Coarser levels that may stand in for a tile that is not there yet. */
+const COARSER_LEVELS = 12;
+
+/** @typedef {{ layer: string, level: number, index: number }} TileId */
+/** A tile and where to draw it: only its part between two times. @typedef {TileId & { tile: Tile, from: number, to: number }} PlacedTile */
+
+/** @param {number} level */
+export const unitNs = (level) => 2 ** level;
+/** @param {TileId} id */
+const keyOf = ({ layer, level, index }) => `${layer} ${level} ${index}`;
+
+export class Tiles {
+  #entry;
+  #onTile;
+  /** In the order of their last use. @type {Map<string, Tile | null>} */
+  #tiles = new Map();
+  /** @type {Map<string, TileId>} */
+  #wanted = new Map();
+  /** @type {Set<string>} */
+  #requested = new Set();
+
+  /** `onTile` is called when a tile has come. @param {TraceEntry} entry @param {() => void} onTile */
+  constructor(entry, onTile) {
+    this.#entry = entry;
+    this.#onTile = onTile;
+  }
+
+  /** True while tiles of the last view are missing. */
+  get isLoading() {
+    return this.#wanted.size > 0 || this.#requested.size > 0;
+  }
+
+  /** What to draw for a view that is `width` pixels wide, and requests what is missing.
+   * @param {{ from: number, to: number, length: number }} view @param {number} width @returns {PlacedTile[]} */
+  inView(view, width) {
+    const level = Math.max(0, Math.floor(Math.log2(view.length / Math.max(width, 1))));
+    const tileNs = TILE_UNITS * unitNs(level);
+    /** @type {PlacedTile[]} */
+    const placed = [];
+    this.#wanted.clear();
+    for (const layer of LAYERS) {
+      for (let index = Math.floor(view.from / tileNs); index * tileNs < view.to; index += 1) {
+        const id = { layer, level, index };
+        const tile = this.#use(id);
+        if (tile) placed.push({ ...id, tile, from: index * tileNs, to: (index + 1) * tileNs });
+        if (tile !== undefined) continue;
+        this.#wanted.set(keyOf(id), id);
+        placed.push(...this.#substitutes(id));
+      }
+    }
+    this.#request();
+    return placed;
+  }
+
+  /** Tiles of another level that cover the time of a missing one. @param {TileId} missing @returns {PlacedTile[]} */
+  #substitutes({ layer, level, index }) {
+    const tileNs = TILE_UNITS * unitNs(level);
+    const range = { from: index * tileNs, to: (index + 1) * tileNs };
+    for (let up = 1; up <= COARSER_LEVELS; up += 1) {
+      const id = { layer, level: level + up, index: Math.floor(index / 2 ** up) };
+      const tile = this.#tiles.get(keyOf(id));
+      if (tile) return [{ ...id, tile, ...range }];
+    }
+    const finer = [2 * index, 2 * index + 1].map((half) => ({ layer, level: level - 1, index: half }));
+    return finer.flatMap((id) => {
+      const tile = this.#tiles.get(keyOf(id));
+      return tile ? [{ ...id, tile, from: (id.index * tileNs) / 2, to: ((id.index + 1) * tileNs) / 2 }] : [];
+    });
+  }
+
+  /** @param {TileId} id */
+  #use(id) {
+    const key = keyOf(id);
+    const tile = this.#tiles.get(key);
+    if (tile === undefined) return undefined;
+    this.#tiles.delete(key);
+    this.#tiles.set(key, tile);
+    return tile;
+  }
+
+  /** Asks for the wanted tiles, a few at a time. */
+  #request() {
+    for (const [key, id] of this.#wanted) {
+      if (this.#requested.size >= MAX_REQUESTS) return;
+      if (this.#requested.has(key)) continue;
+      this.#requested.add(key);
+      this.#entry.reader.request('tile', id).then((tile) => this.#keep(key, tile), () => this.#requested.delete(key));
+    }
+  }
+
+  /** @param {string} key @param {Tile | null} tile */
+  #keep(key, tile) {
+    this.#requested.delete(key);
+    this.#wanted.delete(key);
+    this.#tiles.set(key, tile);
+    for (const oldest of this.#tiles.keys()) {
+      if (this.#tiles.size <= MAX_TILES) break;
+      this.#tiles.delete(oldest);
+    }
+    this.#onTile();
+    this.#request();
+  }
+}

@@ -1,0 +1,346 @@
+// The timeline below the overview strips: every op, call, range, step and idle gap of a trace at any zoom. A worker computes the bars of
+// what is in view; this draws them and takes pointer and keys. Loaded with the first trace.
+
+import { arrange, button, byId, el, loadStyleSheet } from './dom.js';
+import { momentPanel } from './timeline-moment.js';
+import { Painter, colours, plotWidth, shareAt } from './timeline-paint.js';
+import { Tiles } from './timeline-tiles.js';
+import { TimelineInput } from './timeline-input.js';
+import { View } from './timeline-view.js';
+
+/** @import { Moment, Options, Place, TimelineView, TraceEntry } from './types.js' */
+/** @import { Frame, Hit } from './timeline-paint.js' */
+/** @import { Reader } from './reader-pool.js' */
+
+/** @typedef {{
+ *   pick(entry: TraceEntry, window: string): void,
+ *   openKernel(name: string): void,
+ *   attempt(step: () => unknown): void,
+ * }} Actions */
+
+/** Each timeline takes room, so only the first runs have one. */
+const MAX_TIMELINES = 4;
+
+export class Timelines {
+  #actions;
+  /** @type {Map<TraceEntry, Timeline>} */
+  #timelines = new Map();
+  #styleSheet = loadStyleSheet('timeline.css');
+
+  /** @param {Actions} actions */
+  constructor(actions) {
+    this.#actions = actions;
+    const repaint = () => this.#timelines.forEach((timeline) => timeline.readColours());
+    new MutationObserver(repaint).observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', repaint);
+  }
+
+  /** Shows the timelines of these traces. @param {TraceEntry[]} entries @param {(entry: TraceEntry) => Options} options */
+  async show(entries, options) {
+    await this.#styleSheet;
+    const shown = entries.slice(0, MAX_TIMELINES);
+    for (const [entry, timeline] of this.#timelines) {
+      if (shown.includes(entry)) continue;
+      timeline.close();
+      this.#timelines.delete(entry);
+    }
+    arrange(byId('timelines'), shown, (entry) => this.#timeline(entry).node);
+    byId('timelines').hidden = shown.length === 0;
+    await Promise.all(shown.map((entry) => this.#timeline(entry).open(options(entry), shown.length > 1)));
+  }
+
+  /** @param {TraceEntry} entry */
+  #timeline(entry) {
+    const timeline = this.#timelines.get(entry) ?? new Timeline(entry, this.#actions);
+    this.#timelines.set(entry, timeline);
+    return timeline;
+  }
+}
+
+/** The timeline of one trace. */
+export class Timeline {
+  #entry;
+  #actions;
+  /** The options of the open timeline. */
+  #key = '';
+  /** @type {Reader | null} */
+  #reader = null;
+  #name = el('span', { class: 'run-label' });
+  #canvas = el('canvas', { class: 'timeline-canvas', tabindex: '0', role: 'application' });
+  #room = el('div');
+  #scroll;
+  #spoken = el('p', { class: 'visually-hidden', role: 'status' });
+  #card = el('div', { class: 'timeline-card', hidden: true });
+  #panel = el('div');
+  #context = /** @type {CanvasRenderingContext2D} */ (this.#canvas.getContext('2d', { alpha: false }));
+  /** @type {TimelineView | null} */
+  #data = null;
+  /** @type {Painter | null} */
+  #painter = null;
+  /** @type {Tiles | null} */
+  #tiles = null;
+  /** @type {Frame | null} What is on the canvas. */
+  #frame = null;
+  #isScheduled = false;
+  #resized = new ResizeObserver(() => this.draw());
+  /** @type {Hit | null} */
+  #hovered = null;
+  /** @type {Moment | null} */
+  #selected = null;
+  /** @type {number[]} */
+  #marks = [];
+  /** The bounds of a drag that picks a window. @type {[number, number] | null} */
+  picking = null;
+  view = new View({ from: 0, to: 1 });
+
+  /** @param {TraceEntry} entry @param {Actions} actions */
+  constructor(entry, actions) {
+    this.#entry = entry;
+    this.#actions = actions;
+    this.#scroll = el('div', { class: 'timeline-scroll' }, this.#canvas, this.#room);
+    const tools = el('span', { class: 'timeline-tools' },
+      button('Whole trace', () => this.showAll(), { class: 'small' }),
+      button('−', () => this.zoom(2), { class: 'small', 'aria-label': 'Zoom out', title: 'Zoom out (s)' }),
+      button('+', () => this.zoom(0.5), { class: 'small', 'aria-label': 'Zoom in', title: 'Zoom in (w)' }));
+    this.#canvas.setAttribute('aria-label',
+      `Timeline of ${entry.file.name}. W and S zoom, A and D pan, arrows go from bar to bar, F fits the selected bar, M marks it, Escape goes back.`);
+    this.node = el('figure', { class: 'timeline' },
+      el('figcaption', {}, 'Timeline ', this.#name,
+        el('span', { class: 'note' }, 'Wheel: zoom · drag: pan · Shift + drag: pick a window · click: details'), tools),
+      this.#scroll, this.#spoken, this.#panel, this.#card);
+    new TimelineInput(this, this.#canvas, this.#scroll);
+    this.#scroll.addEventListener('scroll', () => this.draw());
+    this.#resized.observe(this.#scroll);
+  }
+
+  close() {
+    this.#resized.disconnect();
+    this.node.remove();
+  }
+
+  /** Opens the timeline of the entry's reader unless it is open with these options. @param {Options} options @param {boolean} hasName */
+  async open(options, hasName) {
+    this.#name.textContent = hasName ? this.#entry.file.name : '';
+    const { reader } = this.#entry;
+    const key = JSON.stringify(options);
+    if (!reader.hasSections || (key === this.#key && reader === this.#reader)) return;
+    [this.#key, this.#reader] = [key, reader];
+    const data = await reader.request('timeline', { options }).catch((thrown) => {
+      // The next call tries again.
+      if (this.#key === key) this.#key = '';
+      throw thrown;
+    });
+    if (this.#key !== key || this.#reader !== reader) return;
+    this.node.hidden = data === null;
+    if (data) this.#show(data);
+  }
+
+  /** @param {TimelineView} data */
+  #show(data) {
+    const isNew = this.#data === null;
+    this.#data = data;
+    this.#tiles = new Tiles(this.#entry, () => this.draw());
+    if (isNew) {
+      this.view = new View(data);
+      this.showAll();
+    }
+    this.readColours();
+  }
+
+  /** Reads the colours of the theme and draws. */
+  readColours() {
+    if (!this.#data) return;
+    this.#painter = new Painter(this.#context, this.#data, colours(this.node, this.#context, this.#data.styles));
+    this.draw();
+  }
+
+  /** The ops of the trace, with a little room. */
+  showAll() {
+    const to = this.#data?.gpu_to ?? 1;
+    this.view.show(-to * 0.005, to * 1.005);
+    this.draw();
+  }
+
+  /** @param {number} factor */
+  zoom(factor) {
+    const { place } = this.#selected ?? {};
+    const middle = (this.view.from + this.view.to) / 2;
+    const isInView = place && place.from >= this.view.from && place.to <= this.view.to;
+    this.view.zoom(factor, isInView ? (place.from + place.to) / 2 : middle);
+    this.draw();
+  }
+
+  /** Draws with the next frame of the browser. */
+  draw() {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    requestAnimationFrame(() => {
+      this.#isScheduled = false;
+      this.#paint();
+    });
+  }
+
+  #paint() {
+    if (!this.#painter || !this.#tiles || !this.#data) return;
+    const [width, height] = [this.#scroll.clientWidth, this.#scroll.clientHeight];
+    if (width === 0) return;
+    const ratio = devicePixelRatio || 1;
+    const [pixels, lines] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (this.#canvas.width !== pixels || this.#canvas.height !== lines) {
+      Object.assign(this.#canvas, { width: pixels, height: lines });
+      Object.assign(this.#canvas.style, { width: `${width}px`, height: `${height}px` });
+    }
+    this.#room.style.height = `${Math.max(this.#painter.height - height, 0)}px`;
+    this.#frame = {
+      view: this.view, width, height, scrollTop: this.#scroll.scrollTop, tiles: this.#tiles.inView(this.view, plotWidth(width)),
+      selected: this.#selected, hovered: this.#hovered, window: this.#data.window, marks: this.#marks, picking: this.picking,
+    };
+    this.#painter.draw(this.#frame);
+    this.node.dataset.state = this.#tiles.isLoading ? 'loading' : 'drawn';
+  }
+
+  /** Moves the view by this many pixels. @param {number} pixels */
+  panBy(pixels) {
+    this.view.pan((pixels * this.view.length) / plotWidth(this.#scroll.clientWidth));
+    this.draw();
+  }
+
+  /** The time at a horizontal position on the canvas. @param {number} x */
+  timeAt(x) {
+    return this.view.from + shareAt(x, this.#scroll.clientWidth) * this.view.length;
+  }
+
+  /** The bar at a point. @param {number} x @param {number} y */
+  hit(x, y) {
+    return this.#frame && this.#painter ? this.#painter.hit(this.#frame, x, y) : null;
+  }
+
+  /** Outlines a bar and shows its card. @param {Hit | null} hit @param {{ clientX: number, clientY: number }} point */
+  hover(hit, { clientX, clientY }) {
+    const isSame = hit?.lane === this.#hovered?.lane && hit?.row === this.#hovered?.row;
+    this.#hovered = hit;
+    if (!isSame) this.draw();
+    if (!hit) {
+      this.#card.hidden = true;
+      return;
+    }
+    if (!isSame) this.#fillCard(hit);
+    Object.assign(this.#card.style, { left: `${Math.min(clientX + 14, innerWidth - 300)}px`, top: `${clientY + 18}px` });
+  }
+
+  /** @param {Hit} hit */
+  #fillCard(hit) {
+    const style = this.#data?.styles[hit.style].title ?? '';
+    this.#actions.attempt(async () => {
+      const moment = await this.#moment(hit);
+      if (this.#hovered !== hit && (this.#hovered?.lane !== hit.lane || this.#hovered?.row !== hit.row)) return;
+      if (!moment) return;
+      const figure = (/** @type {string} */ title) => moment.table.figures[0]?.figures.find((one) => one.title === title);
+      const facts = ['Starts after first op', 'Duration', 'Median'].map(figure).filter((one) => one !== undefined);
+      const several = hit.count > 1 ? [el('div', {}, 'Several bars are too short to be drawn here. The longest:')] : [];
+      this.#card.replaceChildren(...several, el('strong', {}, moment.name), el('div', { class: 'note' }, style),
+        el('div', {}, facts.map(({ title, text }) => `${title} ${text}`).join(' · ')));
+      this.#card.hidden = false;
+    });
+  }
+
+  /** @param {{ lane: number, row: number }} place @returns {Promise<Moment | null>} */
+  #moment({ lane, row }) {
+    return this.#entry.reader.request('moment', { lane, row });
+  }
+
+  /** Selects a bar: outlines it, shows its details below and says its name. @param {{ lane: number, row: number } | null} place @param {{ reveals?: boolean, fits?: boolean }} [options] */
+  select(place, { reveals = false, fits = false } = {}) {
+    if (!place) {
+      this.#selected = null;
+      this.#panel.replaceChildren();
+      this.draw();
+      return;
+    }
+    this.#actions.attempt(async () => {
+      const moment = await this.#moment(place);
+      if (!moment) return;
+      this.#selected = moment;
+      if (fits) this.view.fit(moment.place);
+      else if (reveals) this.view.reveal(moment.place);
+      if (reveals || fits) this.#scrollTo(moment.place.lane);
+      this.#spoken.textContent = moment.spoken;
+      this.#panel.replaceChildren(momentPanel(moment, {
+        select: (other) => this.select(other, { reveals: true }),
+        fit: (other) => this.select(other, { fits: true }),
+        openKernel: this.#actions.openKernel,
+        close: () => this.select(null),
+      }));
+      this.draw();
+    });
+  }
+
+  /** @param {number} lane */
+  #scrollTo(lane) {
+    const top = this.#painter?.topOf(lane) ?? 0;
+    const { scrollTop, clientHeight } = this.#scroll;
+    if (top < scrollTop + 30 || top > scrollTop + clientHeight - 30) this.#scroll.scrollTop = top - clientHeight / 2;
+  }
+
+  get selected() {
+    return this.#selected;
+  }
+
+  /** Selects the bar before or after the selected one, or the first op in view. @param {'before' | 'after'} side */
+  step(side) {
+    const { selected } = this;
+    if (selected?.[side]) this.select(selected[side], { reveals: true });
+    else if (!selected) this.#selectInView(this.#data?.lanes.findIndex(({ layer }) => layer === 'device') ?? 0, 1, this.view.from);
+  }
+
+  /** Selects the bar at the same time in the next lane that has one. @param {-1 | 1} direction */
+  changeLane(direction) {
+    const { from, to } = this.#selected?.place ?? this.view;
+    const time = (Math.max(from, this.view.from) + Math.min(to, this.view.to)) / 2;
+    this.#selectInView((this.#selected?.place.lane ?? -1) + direction, direction, time);
+  }
+
+  /** Selects the bar nearest to a time in the first lane that has one. @param {number} first @param {-1 | 1} direction @param {number} time */
+  #selectInView(first, direction, time) {
+    if (!this.#frame || !this.#painter) return;
+    const x = this.#painter.xAt(this.#frame, time);
+    for (let lane = first; lane >= 0 && lane < this.#painter.lanes.length; lane += direction) {
+      for (let depth = 0; depth < this.#painter.lanes[lane].depth; depth += 1) {
+        const hit = this.#painter.barAt(this.#frame, lane, x, depth, Infinity);
+        if (hit) {
+          this.select(hit, { reveals: true });
+          return;
+        }
+      }
+    }
+  }
+
+  fitSelected() {
+    if (!this.#selected) return;
+    this.view.fit(this.#selected.place);
+    this.draw();
+  }
+
+  /** Marks the begin of the selected bar, or the time; again removes the mark. @param {number} time */
+  mark(time) {
+    const at = this.#selected?.place.from ?? time;
+    this.#marks = this.#marks.includes(at) ? this.#marks.filter((mark) => mark !== at) : [...this.#marks, at];
+    this.draw();
+  }
+
+  /** Picks the window between two times. @param {number} from @param {number} to */
+  pick(from, to) {
+    const length = this.#data?.gpu_to ?? 1;
+    this.#actions.attempt(async () => {
+      const window = await this.#entry.reader.request('window', { from: from / length, to: to / length });
+      this.#actions.pick(this.#entry, window);
+    });
+  }
+
+  /** Goes back a step: from the selection, then from the window, then to the whole trace. */
+  back() {
+    if (this.#selected) this.select(null);
+    else if (this.#entry.window) this.#actions.pick(this.#entry, '');
+    else this.showAll();
+  }
+}
