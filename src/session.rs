@@ -80,6 +80,10 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     match imported {
         Imported::Trace(mut trace) => {
             look_up_code(&mut trace);
+            // Only the page has a timeline, which draws all code.
+            if cfg!(not(target_arch = "wasm32")) {
+                trace.packed_code = None;
+            }
             Ok(Opened::Trace(trace))
         }
         Imported::Document(text) if Report::is_report(&text) => match Report::read(label, &text)? {

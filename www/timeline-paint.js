@@ -11,7 +11,7 @@ const AXIS_HEIGHT = 20;
 /** The width of the titles of the lanes, left of the bars. */
 const GUTTER = 76;
 const GROUP_HEIGHT = 17;
-const ROW_HEIGHT = { device: 20, derived: 15, host: 14 };
+const ROW_HEIGHT = { device: 20, derived: 15, host: 14, code: 13 };
 const LANE_GAP = 3;
 const NUMBERS = 8;
 /** The least height of a bar of several short items, as a share of the row. */

@@ -4,7 +4,7 @@
 /** @import { Tile, TraceEntry } from './types.js' */
 
 export const TILE_UNITS = 1024;
-export const LAYERS = ['device', 'derived', 'host'];
+const LAYERS = ['device', 'derived', 'host', 'code'];
 
 /** Tiles that are kept; about 50 KB each. */
 const MAX_TILES = 300;

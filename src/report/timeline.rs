@@ -1,7 +1,7 @@
 //! The texts of the timeline: titles of lanes, styles, labels of bars, and the ticks of its axis.
 
 use super::palette;
-use crate::analysis::timeline::{Bar, Lane, LaneKind, Style, TILE_UNITS, TileRange, Timeline};
+use crate::analysis::timeline::{Bar, Lane, LaneKind, Style, TILE_UNITS, TileRange, Timeline, code_name};
 use crate::digits::grouped;
 use crate::report::format::clean;
 use crate::rules::names;
@@ -63,6 +63,7 @@ impl TimelineTexts {
             LaneKind::Graphs(_) => "CUDA graph",
             LaneKind::Ranges(_) => trace.ranges.name(bar.row).map_or("", |name| trace.ranges.names.get(name)),
             LaneKind::Calls(_) => trace.calls.name(bar.row).map_or("", |name| trace.calls.names.get(name)),
+            LaneKind::Code(_) => return clean(&code_label(code_name(trace, bar.row))),
             LaneKind::Steps(_) | LaneKind::Idle(_) => return style(bar.style).title,
         };
         clean(text)
@@ -83,9 +84,18 @@ fn lane_text(trace: &Trace, lane: &Lane) -> LaneText {
         LaneKind::Graphs(device) => ("graphs".to_owned(), device_title(trace, device)),
         LaneKind::Ranges(thread) => ("ranges".to_owned(), thread_title(trace, thread)),
         LaneKind::Calls(thread) => ("API calls".to_owned(), thread_title(trace, thread)),
+        LaneKind::Code(thread) => ("code".to_owned(), thread_title(trace, thread)),
     };
     let layer = lane.kind.layer().word();
     LaneText { title, group, depth: lane.depth, layer }
+}
+
+/// `event_loop (scheduler.py:812)` for `sglang/srt/managers/scheduler.py(812): event_loop`: the function, then the place.
+fn code_label(name: &str) -> String {
+    let Some((place, function)) = name.split_once("): ") else { return name.to_owned() };
+    let Some((file, line)) = place.rsplit_once('(') else { return name.to_owned() };
+    let file = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    format!("{function} ({file}:{line})")
 }
 
 fn device_title(trace: &Trace, id: DeviceId) -> String {
@@ -126,6 +136,8 @@ fn style(style: Style) -> StyleText {
         Style::Launch => filled("tl-launch", "launches GPU work"),
         Style::Wait => filled("tl-wait", "waits for the GPU"),
         Style::Call => filled("tl-call", "other API call"),
+        Style::Function => filled("tl-function", "Python function"),
+        Style::CpuOp => filled("tl-op", "CPU op"),
     }
 }
 
@@ -236,6 +248,12 @@ mod tests {
         for style in Style::others() {
             assert_eq!(all[style_index(&timeline, style)], super::style(style));
         }
+    }
+
+    #[test]
+    fn labels_of_code_begin_with_the_function() {
+        assert_eq!(code_label("sglang/srt/scheduler.py(812): event_loop"), "event_loop (scheduler.py:812)");
+        assert_eq!(code_label("<built-in method run of Runner>"), "<built-in method run of Runner>");
     }
 
     #[test]

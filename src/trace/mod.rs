@@ -176,7 +176,8 @@ pub struct Trace {
     pub job: Option<Box<Job>>,
     /// The code that launched the GPU work, if it was requested.
     pub code: Option<Box<HostCode>>,
-    /// All CPU ops and Python functions, compressed, until [`crate::session::look_up_code`] takes what it needs.
+    /// All CPU ops and Python functions, compressed, until [`crate::session::open`] has taken what reports need; in the page, as
+    /// long as the trace.
     pub packed_code: Option<Box<PackedCode>>,
     /// The code around the blocking calls that drained a GPU, if it was looked up.
     pub blocking_sites: Arc<BlockingSites>,

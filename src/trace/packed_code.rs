@@ -2,7 +2,7 @@
 //!
 //! A torch trace has millions of them and lists them before the GPU work, so its reader cannot know which ones matter. It keeps
 //! this list until the file is read. Then [`crate::analysis::host::code_search`] takes the code around blocking calls and late
-//! launches, and the list is dropped.
+//! launches. The command line drops the list; the page draws it in its timeline.
 //!
 //! An event is four numbers of variable length: its name with two flags, the thread if it is another one than before, the
 //! distance of its start to that of the event before, and its duration.
@@ -43,11 +43,22 @@ pub struct PackedCode {
     pub ops: Names,
     /// Names of Python functions: `sglang/srt/managers/scheduler.py(812): event_loop_overlap`.
     pub functions: Names,
-    blocks: Vec<Vec<u8>>,
+    blocks: Vec<Block>,
     last: Last,
     /// By number of the reader; `None` for a thread that launched nothing.
     threads: Vec<Option<ThreadId>>,
     is_too_long: bool,
+}
+
+/// A part of the list that can be read alone.
+#[derive(Debug, Clone, PartialEq)]
+struct Block {
+    bytes: Vec<u8>,
+    /// The event before its first one.
+    before: Last,
+    /// The earliest start and the latest end of its events.
+    from: i64,
+    to: i64,
 }
 
 /// The event before.
@@ -69,11 +80,13 @@ impl PackedCode {
             (self.blocks, self.is_too_long) = (Vec::new(), true);
             return;
         }
-        let has_room = |block: &&mut Vec<u8>| block.len() + MAX_EVENT_BYTES <= BLOCK_BYTES;
+        let has_room = |block: &&mut Block| block.bytes.len() + MAX_EVENT_BYTES <= BLOCK_BYTES;
         if self.blocks.last_mut().filter(has_room).is_none() {
-            self.blocks.push(Vec::with_capacity(BLOCK_BYTES));
+            let bytes = Vec::with_capacity(BLOCK_BYTES);
+            self.blocks.push(Block { bytes, before: self.last, from: i64::MAX, to: i64::MIN });
         }
-        let Some(block) = self.blocks.last_mut() else { return };
+        let Some(Block { bytes: block, from, to, .. }) = self.blocks.last_mut() else { return };
+        (*from, *to) = ((*from).min(start.0), (*to).max(start.after(duration).0));
         let is_new_thread = self.last.thread != thread;
         let flags = if kind == CodeKind::Function { IS_FUNCTION } else { 0 };
         let flags = flags | if is_new_thread { IS_NEW_THREAD } else { 0 };
@@ -98,17 +111,51 @@ impl PackedCode {
 
     /// Calls `visit` with each event of a thread that launched something.
     pub fn each(&self, visit: &mut dyn FnMut(CodeEvent)) {
-        let mut last = Last::default();
-        for block in &self.blocks {
-            let mut rest = block.as_slice();
-            while !rest.is_empty() {
-                let Some((kind, name, duration)) = read_event(&mut rest, &mut last) else { return };
-                let start = Ns(last.start);
-                if let Some(Some(thread)) = self.threads.get(last.thread as usize) {
-                    let time = HostInterval { thread: *thread, start, end: start.after(duration) };
-                    visit(CodeEvent { kind, name, time });
-                }
+        self.each_in(Ns(i64::MIN), Ns(i64::MAX), &mut |_, event| visit(event));
+    }
+
+    /// Calls `visit` with the position and the value of each event that overlaps a time range, and of some others near them. Costs
+    /// as much as the blocks that overlap the range are long.
+    pub fn each_in(&self, from: Ns, to: Ns, visit: &mut dyn FnMut(usize, CodeEvent)) {
+        for (index, block) in self.blocks.iter().enumerate() {
+            if block.from <= to.0 && block.to >= from.0 {
+                block.each(&mut |offset, event, thread| {
+                    if let Some(event) = self.on_thread(event, thread) {
+                        visit(index * BLOCK_BYTES + offset, event);
+                    }
+                });
             }
+        }
+    }
+
+    /// The event at this position. O(1): reads a block.
+    pub fn get(&self, position: usize) -> Option<CodeEvent> {
+        let mut found = None;
+        self.blocks.get(position / BLOCK_BYTES)?.each(&mut |offset, event, thread| {
+            if offset == position % BLOCK_BYTES {
+                found = self.on_thread(event, thread);
+            }
+        });
+        found
+    }
+
+    /// `None` for a thread that launched nothing.
+    fn on_thread(&self, event: CodeEvent, thread: u32) -> Option<CodeEvent> {
+        let thread = self.threads.get(thread as usize).copied().flatten()?;
+        Some(CodeEvent { time: HostInterval { thread, ..event.time }, ..event })
+    }
+}
+
+impl Block {
+    /// Calls `visit` with offset, event and the reader's number of its thread.
+    fn each(&self, visit: &mut dyn FnMut(usize, CodeEvent, u32)) {
+        let (mut rest, mut last) = (self.bytes.as_slice(), self.before);
+        while !rest.is_empty() {
+            let offset = self.bytes.len() - rest.len();
+            let Some((kind, name, duration)) = read_event(&mut rest, &mut last) else { return };
+            let start = Ns(last.start);
+            let time = HostInterval { thread: ThreadId::default(), start, end: start.after(duration) };
+            visit(offset, CodeEvent { kind, name, time }, last.thread);
         }
     }
 }
@@ -184,7 +231,21 @@ mod tests {
                     CodeEvent { kind: kind(*is_function), name: NameId(*name), time }
                 })
                 .collect();
-            prop_assert_eq!(found, expected);
+            prop_assert_eq!(&found, &expected);
+            // A part of the list has the same events at positions that lead to them.
+            let (from, to) = (Ns(-(1 << 50)), Ns(1 << 49));
+            let overlaps = |event: &CodeEvent| event.time.start <= to && event.time.end >= from;
+            let mut part = Vec::new();
+            let mut are_found = true;
+            code.each_in(from, to, &mut |position, event| {
+                if part.len() % 500 == 0 {
+                    are_found &= code.get(position) == Some(event);
+                }
+                part.push(event);
+            });
+            part.retain(overlaps);
+            prop_assert!(are_found);
+            prop_assert_eq!(part, found.into_iter().filter(overlaps).collect::<Vec<_>>());
         }
     }
 }

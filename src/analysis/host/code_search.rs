@@ -10,9 +10,15 @@ use super::late_gaps::late_intervals;
 use crate::trace::{CodeEvent, CodeKind, HostInterval, Names, PackedCode, Span, Spans, Trace};
 use std::sync::Arc;
 
-/// Fills [`Trace::blocking_sites`] and [`Trace::late_code`], and drops the compressed list.
+/// Fills [`Trace::blocking_sites`] and [`Trace::late_code`].
 pub fn look_up_code(trace: &mut Trace) {
+    // Taken so that the search can read it while it fills the trace.
     let packed = trace.packed_code.take();
+    search(trace, packed.as_deref());
+    trace.packed_code = packed;
+}
+
+fn search(trace: &mut Trace, packed: Option<&PackedCode>) {
     if packed.is_none() && trace.code.is_none() {
         return;
     }
@@ -20,12 +26,12 @@ pub fn look_up_code(trace: &mut Trace) {
     if blocking.is_empty() && late.is_empty() {
         return;
     }
-    let (ops, functions) = names(trace, packed.as_deref());
+    let (ops, functions) = names(trace, packed);
     let mut sites = BlockingSiteSearch::new(&blocking, &functions, &ops);
     let mut late = LateCodeSearch::new(&late);
     // A function without a line, such as a module, counts for its caller.
     let has_line: Vec<bool> = functions.iter().map(|name| name.contains("): ")).collect();
-    each_event(trace, packed.as_deref(), &mut |event| {
+    each_event(trace, packed, &mut |event| {
         sites.add(event);
         if event.kind == CodeKind::Op || has_line.get(event.name.0 as usize) == Some(&true) {
             late.add(event);

@@ -7,12 +7,16 @@
 //! are computed when a tile first needs them, each in one pass over the trace.
 
 mod bars;
+mod code;
 mod moment;
 mod tile;
 
 pub use bars::{Bar, TILE_UNITS, TileRange};
+pub use code::code_name;
 pub use moment::{Moment, Neighbours, Place};
 pub use tile::Tile;
+
+use code::CodeBars;
 
 use super::classified::ClassifiedTrace;
 use super::host::idle_cause::{GapParts, IdleCause, each_gap};
@@ -43,6 +47,8 @@ pub enum LaneKind {
     Ranges(ThreadId),
     /// Calls of the CUDA or HIP API on a host thread.
     Calls(ThreadId),
+    /// Python functions and CPU ops on a host thread.
+    Code(ThreadId),
 }
 
 /// The tiles of a lane come in layers, because their data costs differently much to compute.
@@ -54,11 +60,13 @@ pub enum Layer {
     Host,
     /// Steps and idle time.
     Derived,
+    /// Python functions and CPU ops.
+    Code,
 }
 
 impl Layer {
     /// All layers, in the order in which the page should ask for them.
-    pub const ALL: [Self; 3] = [Self::Device, Self::Host, Self::Derived];
+    pub const ALL: [Self; 4] = [Self::Device, Self::Host, Self::Derived, Self::Code];
 
     /// Its name: `device`.
     pub fn word(self) -> &'static str {
@@ -66,6 +74,7 @@ impl Layer {
             Self::Device => "device",
             Self::Host => "host",
             Self::Derived => "derived",
+            Self::Code => "code",
         }
     }
 }
@@ -77,6 +86,7 @@ impl LaneKind {
             Self::Stream(..) | Self::Graphs(_) => Layer::Device,
             Self::Ranges(_) | Self::Calls(_) => Layer::Host,
             Self::Steps(_) | Self::Idle(_) => Layer::Derived,
+            Self::Code(_) => Layer::Code,
         }
     }
 }
@@ -109,6 +119,10 @@ pub enum Style {
     Wait,
     /// Any other call.
     Call,
+    /// A Python function.
+    Function,
+    /// A CPU op.
+    CpuOp,
 }
 
 impl Style {
@@ -116,7 +130,7 @@ impl Style {
     pub fn others() -> Vec<Self> {
         let stages = Stage::ALL.into_iter().map(Self::Stage);
         let causes = IdleCause::ALL.into_iter().map(|cause| Self::Idle(GapCause(cause)));
-        let others = [Self::Graph, Self::Range, Self::Launch, Self::Wait, Self::Call];
+        let others = [Self::Graph, Self::Range, Self::Launch, Self::Wait, Self::Call, Self::Function, Self::CpuOp];
         others.into_iter().chain(stages).chain(causes).collect()
     }
 }
@@ -175,6 +189,7 @@ pub struct Timeline {
     range_depths: Vec<u8>,
     steps: OnceCell<Vec<StepBar>>,
     gaps: OnceCell<Vec<IdleBar>>,
+    code: CodeBars,
 }
 
 impl Timeline {
@@ -184,12 +199,17 @@ impl Timeline {
         let (categories, category_of_name) = categories(trace, rules);
         let (call_depths, calls) = depths(&trace.calls, trace.threads.len());
         let (range_depths, ranges) = depths(&trace.ranges, trace.threads.len());
+        let code = CodeBars::of(trace);
         let (threads, threads_left_out) = threads(trace);
         let mut lanes = device_lanes(trace);
         for thread in threads {
             let depth = |depths: &[usize]| depths.get(thread.0 as usize).copied().unwrap_or(0);
-            let kinds =
-                [(LaneKind::Ranges(thread), depth(&ranges)), (LaneKind::Calls(thread), depth(&calls))].into_iter();
+            let kinds = [
+                (LaneKind::Ranges(thread), depth(&ranges)),
+                (LaneKind::Calls(thread), depth(&calls)),
+                (LaneKind::Code(thread), code.depth(thread)),
+            ];
+            let kinds = kinds.into_iter();
             lanes.extend(kinds.filter(|(_, depth)| *depth > 0).map(|(kind, depth)| Lane { kind, depth }));
         }
         Some(Self {
@@ -204,6 +224,7 @@ impl Timeline {
             range_depths,
             steps: OnceCell::new(),
             gaps: OnceCell::new(),
+            code,
         })
     }
 
@@ -312,10 +333,8 @@ fn depths(spans: &Spans, threads: usize) -> (Vec<u8>, Vec<usize>) {
     let depths = spans.iter().map(|span| {
         let thread = span.thread.0 as usize;
         let (Some(open), Some(rows)) = (open.get_mut(thread), rows.get_mut(thread)) else { return 0 };
-        while open.pop_if(|end| *end <= span.start).is_some() {}
         // Deeper ones share the last row.
-        let depth = open.len().min(MAX_DEPTH - 1);
-        open.push(span.end());
+        let depth = nest(open, span.start, span.end()).min(MAX_DEPTH - 1);
         *rows = usize::max(*rows, depth + 1);
         u8::try_from(depth).unwrap_or(u8::MAX)
     });
@@ -323,7 +342,14 @@ fn depths(spans: &Spans, threads: usize) -> (Vec<u8>, Vec<usize>) {
     (depths, rows)
 }
 
-/// The most rows of a lane.
+/// The number of open intervals around the next one, which becomes open. `open` has their ends.
+fn nest(open: &mut Vec<Ns>, start: Ns, end: Ns) -> usize {
+    while open.pop_if(|end| *end <= start).is_some() {}
+    open.push(end);
+    open.len() - 1
+}
+
+/// The most rows of a lane of calls or ranges.
 const MAX_DEPTH: usize = 12;
 
 #[cfg(test)]

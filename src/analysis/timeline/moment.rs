@@ -1,7 +1,7 @@
 //! One bar of the timeline in detail: what it is, what came before and after it in its lane, and the call or op at the other end of
 //! its launch. Cost: a pass over the names of all ops for the median of an op, otherwise a search for its neighbours.
 
-use super::{IdleBar, LaneKind, StepBar, Timeline};
+use super::{IdleBar, LaneKind, StepBar, Timeline, code};
 use crate::analysis::categories::Categories;
 use crate::analysis::labels;
 use crate::analysis::measure::percentiles::of_sorted;
@@ -51,6 +51,8 @@ pub struct Neighbours {
 }
 
 const CODE_COLUMNS: [&str; 3] = ["function", "cpu_op", "self_time_ns"];
+/// Innermost functions and ops around a launch.
+const MAX_STACK_ROWS: usize = 24;
 /// Functions of a gap.
 const MAX_CODE_ROWS: usize = 12;
 
@@ -80,6 +82,17 @@ impl Timeline {
                 trace.ranges.names.get(range.name).clone_into(&mut moment.name);
                 describe_thread(trace, range.thread, &mut moment.section);
             }
+            LaneKind::Code(thread) => {
+                let event = code::event(trace, row)?;
+                code::name(trace, event).clone_into(&mut moment.name);
+                describe_thread(trace, thread, &mut moment.section);
+                let caller = code::stack(trace, thread, event.time.start).into_iter().filter(|around| {
+                    (around.time.start, around.time.end) != (event.time.start, event.time.end)
+                        && around.time.end >= event.time.end
+                });
+                let caller = caller.last().map_or(Value::Null, |caller| code::name(trace, caller).into());
+                moment.section.figure("called_by", caller);
+            }
             LaneKind::Steps(_) => describe_step(self.steps(trace).get(row)?, row, &mut moment),
             LaneKind::Idle(_) => self.describe_gap(trace, self.gaps(trace).get(row)?, &mut moment),
         }
@@ -100,6 +113,10 @@ impl Timeline {
             }
             LaneKind::Calls(thread) => of_span(trace.calls.get(row)?, thread)?,
             LaneKind::Ranges(thread) => of_span(trace.ranges.get(row)?, thread)?,
+            LaneKind::Code(thread) => {
+                let event = code::event(trace, row).filter(|event| event.time.thread == thread)?;
+                (event.time.start, event.time.end)
+            }
             LaneKind::Steps(device) => {
                 let step = self.steps(trace).get(row).filter(|step| step.device == device)?;
                 (step.start, step.until)
@@ -114,6 +131,10 @@ impl Timeline {
 
     /// The next bar in the lane at the same depth, or the one before.
     fn neighbour(&self, trace: &Trace, place: Place, is_after: bool) -> Option<Place> {
+        if let Some(LaneKind::Code(thread)) = self.lanes.get(place.lane).map(|lane| lane.kind) {
+            let (row, time) = self.code.neighbour(trace, thread, place.row, is_after)?;
+            return Some(Place { lane: place.lane, row, start: time.start, end: time.end });
+        }
         let depth = |row: usize| match self.lanes.get(place.lane).map(|lane| lane.kind) {
             Some(LaneKind::Calls(_)) => self.call_depths.get(row).copied(),
             Some(LaneKind::Ranges(_)) => self.range_depths.get(row).copied(),
@@ -135,7 +156,7 @@ impl Timeline {
             Some(LaneKind::Ranges(_)) => trace.ranges.len(),
             Some(LaneKind::Steps(_)) => self.steps(trace).len(),
             Some(LaneKind::Idle(_)) => self.gaps(trace).len(),
-            None => 0,
+            Some(LaneKind::Code(_)) | None => 0,
         }
     }
 
@@ -158,6 +179,16 @@ impl Timeline {
             section.figure("launch_to_start_ns", op.start.since(span.start));
             let lane = self.lane(LaneKind::Calls(span.thread));
             moment.launch = lane.and_then(|lane| self.place(trace, lane, call as usize));
+            let stack = code::stack(trace, span.thread, span.start);
+            if !stack.is_empty() {
+                let mut section = Section::new("Code that launched it, innermost last", "", &["code"]);
+                section.summary = std::mem::take(&mut moment.section.summary);
+                for event in stack.iter().skip(stack.len().saturating_sub(MAX_STACK_ROWS)) {
+                    section.row([code::name(trace, *event).into()]);
+                }
+                section.rows_in_all = stack.len() as u64;
+                moment.section = section;
+            }
         }
         (moment.name, moment.is_op) = (full, true);
     }

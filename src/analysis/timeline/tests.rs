@@ -146,6 +146,33 @@ fn an_idle_gap_states_what_ended_what_came_and_how_often_that_happens() {
 }
 
 #[test]
+fn an_op_states_the_code_that_launched_it() {
+    let mut trace = TestTrace::coded();
+    trace.frame("engine.py(10): run", 0..100).frame("model.py(20): forward", 10..90).cpu_op("aten::mm", 20..60, 1);
+    trace.frame("other.py(1): later", 100..120);
+    let trace = trace.launch(30..35).launches("gemm_kernel", 200..230).finish();
+    let timeline = timeline(&trace);
+    let stream = lane_of(&timeline, |kind| matches!(kind, LaneKind::Stream(..)));
+    let moment = timeline.moment(&trace, rules(), stream, 0).unwrap();
+    let code: Vec<&str> = moment.section.rows.iter().map(|row| row.text("code")).collect();
+    assert_eq!(code, ["engine.py(10): run", "model.py(20): forward", "aten::mm"]);
+    // The lane of the code has them below each other.
+    let lane = lane_of(&timeline, |kind| matches!(kind, LaneKind::Code(_)));
+    assert_eq!(timeline.lanes[lane].depth, 3);
+    let code = timeline.tile(&trace, Layer::Code, TileRange::new(timeline.zero, 0, -1).unwrap()).bars.swap_remove(lane);
+    let found = code.iter().map(|bar| (bar.start - 1_024, bar.end - 1_024, bar.depth));
+    assert_eq!(found.collect::<Vec<_>>(), [(-200, -100, 0), (-190, -110, 1), (-180, -140, 2), (-100, -80, 0)]);
+    let inner = code.iter().find(|bar| bar.depth == 2).unwrap();
+    let moment = timeline.moment(&trace, rules(), lane, inner.row).unwrap();
+    assert_eq!(
+        (moment.name.as_str(), figure(&moment, "called_by")),
+        ("aten::mm", &Value::Text("model.py(20): forward".to_owned()))
+    );
+    let outer = timeline.moment(&trace, rules(), lane, code[0].row).unwrap();
+    assert_eq!(outer.neighbours.after.map(|place| place.start), Some(timeline.zero - Ns(100)));
+}
+
+#[test]
 fn rows_and_lanes_that_do_not_exist_have_no_moment() {
     let (trace, timeline) = (stepped(), timeline(&stepped()));
     for lane in 0..7 {

@@ -4,7 +4,7 @@ use super::bars::{Bar, Item, Merger, TileRange};
 use super::{GapCause, Lane, LaneKind, Layer, Style, Timeline};
 use crate::ordering;
 use crate::rules::signals::{CallKind, Signals};
-use crate::trace::{Ns, Spans, Trace};
+use crate::trace::{CodeKind, Ns, Spans, ThreadId, Trace};
 
 /// The bars of all lanes of a layer in a range of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,7 @@ impl Timeline {
             Layer::Device => self.add_ops(trace, &mut builder),
             Layer::Host => self.add_spans(trace, &mut builder),
             Layer::Derived => self.add_derived(trace, &mut builder),
+            Layer::Code => self.add_code(trace, &mut builder),
         }
         builder.finish()
     }
@@ -61,7 +62,7 @@ impl Timeline {
         &self,
         spans: &Spans,
         depths: &[u8],
-        kind: fn(crate::trace::ThreadId) -> LaneKind,
+        kind: fn(ThreadId) -> LaneKind,
         style: &dyn Fn(usize) -> Style,
         builder: &mut TileBuilder,
     ) {
@@ -92,6 +93,20 @@ impl Timeline {
             let style = Style::Idle(GapCause(gap.cause));
             builder.add(lane, Item { start: gap.start, end: gap.end, depth: 0, style, row });
         }
+    }
+
+    fn add_code(&self, trace: &Trace, builder: &mut TileBuilder) {
+        let mut last = None;
+        self.code.each(trace, builder.range, &mut |bar| {
+            let lane = match last {
+                Some((thread, lane)) if thread == bar.time.thread => lane,
+                _ => self.lane(LaneKind::Code(bar.time.thread)),
+            };
+            last = Some((bar.time.thread, lane));
+            let style = if bar.kind == CodeKind::Function { Style::Function } else { Style::CpuOp };
+            let (start, end) = (bar.time.start, bar.time.end);
+            builder.add(lane, Item { start, end, depth: bar.depth, style, row: bar.row });
+        });
     }
 
     pub(super) fn lane(&self, kind: LaneKind) -> Option<usize> {
