@@ -86,11 +86,11 @@ impl Timeline {
                 let event = code::event(trace, row)?;
                 code::name(trace, event).clone_into(&mut moment.name);
                 describe_thread(trace, thread, &mut moment.section);
-                let caller = code::stack(trace, thread, event.time.start).into_iter().filter(|around| {
+                let mut caller = code::stack(trace, thread, event.time.start).into_iter().filter(|around| {
                     (around.time.start, around.time.end) != (event.time.start, event.time.end)
                         && around.time.end >= event.time.end
                 });
-                let caller = caller.last().map_or(Value::Null, |caller| code::name(trace, caller).into());
+                let caller = caller.next_back().map_or(Value::Null, |caller| code::name(trace, caller).into());
                 moment.section.figure("called_by", caller);
             }
             LaneKind::Steps(_) => describe_step(self.steps(trace).get(row)?, row, &mut moment),
