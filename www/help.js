@@ -16,6 +16,17 @@ const KEYS = [
   ['Esc', 'close a menu or this help, leave a field'],
 ];
 
+const TIMELINE_KEYS = [
+  ['w s', 'zoom in and out'],
+  ['a d', 'pan'],
+  ['← → ↑ ↓', 'other bars of the lane, other lanes'],
+  ['n N', 'the next launch of the same kernel, the one before'],
+  ['f', 'zoom to the selected bar'],
+  ['m', 'mark its start'],
+  ['Shift and a drag', 'pick a window for all tables'],
+  ['Esc', 'close the selection, then the window'],
+];
+
 const FILES = [
   ['.json, .json.gz', 'a trace of torch.profiler from SGLang, vLLM, TensorRT-LLM or PyTorch'],
   ['.sqlite', 'the export of an Nsight Systems report: nsys export --type sqlite'],
@@ -42,6 +53,7 @@ function build() {
   dialog.append(
     el('header', {}, el('h2', { id: 'help-title' }, 'Keys and files'), button('Close', () => dialog.close(), { autofocus: true })),
     el('h3', {}, 'Keys'), pairs(KEYS, 'kbd'),
+    el('h3', {}, 'Keys of the timeline, while it has the focus'), pairs(TIMELINE_KEYS, 'kbd'),
     el('h3', {}, 'Files, dropped anywhere, several at once'), pairs(FILES, 'span'),
     note('Everything is read in this tab; nothing is sent anywhere.'),
     el('p', { class: 'note' }, el('a', { href: 'docs/index.html', target: '_blank', rel: 'noopener' }, 'Documentation')));

@@ -23,8 +23,9 @@ export class KernelPanel {
   #width = 0;
 
   /** `request` resolves with the kernel in each run, null for a run without a trace. `open('')` closes the panel.
-   * @param {(name: string, width: number) => Promise<RunKernel[]>} request @param {(name: string) => void} open */
-  constructor(request, open) {
+   * @param {(name: string, width: number) => Promise<RunKernel[]>} request @param {(name: string) => void} open
+   * @param {(name: string) => void} showInTimeline */
+  constructor(request, open, showInTimeline) {
     this.#request = request;
     const close = () => open('');
     this.#runs = el('div', { class: 'blocks', click: (event) => {
@@ -32,7 +33,7 @@ export class KernelPanel {
       if (neighbour) open(neighbour);
     } });
     this.#panel = el('section', { id: 'kernel', 'aria-labelledby': 'kernel-title', hidden: true },
-      el('header', {}, this.#title, this.#copy, button('Close', close, { class: 'small', title: 'Close (Esc)' })),
+      el('header', {}, this.#title, this.#copy, button('In the timeline', () => showInTimeline(this.#name), { class: 'small' }), button('Close', close, { class: 'small', title: 'Close (Esc)' })),
       this.#runs);
     byId('tabs').before(this.#panel);
     // In the capture phase, before the Escape of keys.js, which would take the focus away from the row that gets it back.

@@ -29,7 +29,8 @@ export class Results {
   constructor(page) {
     this.#page = page;
     this.#tabs = new Tabs(page, this.#pickCategory);
-    this.#kernelPanel = onDemand(async () => new (await import('./kernel.js')).KernelPanel(this.#kernels, (kernel) => page.look({ kernel })));
+    this.#kernelPanel = onDemand(async () => new (await import('./kernel.js')).KernelPanel(
+      this.#kernels, (kernel) => page.look({ kernel }), (kernel) => page.windows.showKernel(kernel)));
     this.#subscribe();
     this.#listen();
   }

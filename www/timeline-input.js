@@ -146,6 +146,8 @@ export class TimelineInput {
       d: () => pan(0.2),
       f: () => timeline.fitSelected(),
       m: () => timeline.mark(timeline.timeAt(this.#pointerX)),
+      n: () => timeline.step('same_after'),
+      N: () => timeline.step('same_before'),
       ArrowLeft: () => timeline.step('before'),
       ArrowRight: () => timeline.step('after'),
       ArrowUp: () => timeline.changeLane(-1),

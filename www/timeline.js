@@ -49,6 +49,11 @@ export class Timelines {
     await Promise.all(shown.map((entry) => this.#timeline(entry).open(options(entry), shown.length > 1)));
   }
 
+  /** Shows a launch of a kernel in the first timeline that has one. @param {string} name */
+  async showKernel(name) {
+    for (const timeline of this.#timelines.values()) if (await timeline.showKernel(name)) return;
+  }
+
   /** @param {TraceEntry} entry */
   #timeline(entry) {
     const timeline = this.#timelines.get(entry) ?? new Timeline(entry, this.#actions);
@@ -275,6 +280,17 @@ export class Timeline {
     });
   }
 
+  /** Selects the first launch of a kernel in view, or another one. Resolves with false if there is none. @param {string} name */
+  async showKernel(name) {
+    if (!this.#data) return false;
+    const place = await this.#entry.reader.request('launchOf', { name, from: Math.round(this.view.from) });
+    if (!place) return false;
+    this.select(place, { reveals: true });
+    this.node.scrollIntoView({ block: 'start' });
+    this.#canvas.focus({ preventScroll: true });
+    return true;
+  }
+
   /** @param {number} lane */
   #scrollTo(lane) {
     const top = this.#painter?.topOf(lane) ?? 0;
@@ -286,7 +302,7 @@ export class Timeline {
     return this.#selected;
   }
 
-  /** Selects the bar before or after the selected one, or the first op in view. @param {'before' | 'after'} side */
+  /** Selects the bar before or after the selected one, or the first op in view. @param {'before' | 'after' | 'same_before' | 'same_after'} side */
   step(side) {
     const { selected } = this;
     if (selected?.[side]) this.select(selected[side], { reveals: true });

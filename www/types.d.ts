@@ -153,6 +153,8 @@ export interface Moment {
   before: Place | null;
   after: Place | null;
   launch: Place | null;
+  same_before: Place | null;
+  same_after: Place | null;
 }
 
 export type Kernel = { name: string; found: boolean; charts: Chart[]; tables: Table[] };
@@ -287,6 +289,8 @@ export type TraceOperations = {
   timeline(args: { options: Options }): TimelineView | null;
   /** The bars of a layer in a part of the timeline. */
   tile(args: { layer: string; level: number; index: number }): Tile | null;
+  /** The first launch of a kernel from a time on, or else before it. */
+  launchOf(args: { name: string; from: number }): Place | null;
   /** One bar in detail. */
   moment(args: { lane: number; row: number }): Moment | null;
   /** The chosen window as the bytes of a file that Perfetto opens. */

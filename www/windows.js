@@ -65,6 +65,11 @@ export class Windows {
     if (others.length > 0) this.#page.look({ window: this.#addressWindows }, { isStep: false });
   }
 
+  /** Shows a launch of a kernel in the timeline. @param {string} name */
+  showKernel(name) {
+    this.#page.attempt('The kernel could not be shown in the timeline', async () => (await this.#timelines.loaded())?.showKernel(name));
+  }
+
   /** Loads the strips' script while the first trace is read. */
   preload() {
     this.#strips().catch(() => {});

@@ -86,7 +86,7 @@ test('a click shows the figures of a kernel, its launch and its neighbours lead 
   await moment.locator('h3', { hasText: 'flash_fwd_kernel' }).waitFor();
   const text = await moment.innerText();
   for (const fact of ['30.0 us', '70.0 us', 'attention', 'cudaLaunchKernel', '9.00 us']) assert.ok(text.includes(fact), `${fact} in ${text}`);
-  await moment.getByRole('button', { name: 'Its launch' }).click();
+  await moment.getByRole('button', { name: 'Its launch', exact: true }).click();
   await moment.locator('h3', { hasText: 'cudaLaunchKernel' }).waitFor();
   await moment.getByRole('button', { name: 'What it launched' }).click();
   await moment.getByRole('button', { name: '← Previous' }).click();
@@ -131,6 +131,24 @@ test('the keys alone reach every bar, say its name, zoom and go back', async () 
   await page.locator('.moment').waitFor({ state: 'detached' });
   await page.keyboard.press('Escape');
   await page.waitForTimeout(200);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('from a kernel of the table to its third launch: its name, its panel, the next launches', async () => {
+  const event = (ts, text) => ({ ph: 'X', cat: 'kernel', name: text, pid: 0, tid: 7, ts, dur: 5, args: { device: 0, stream: 7 } });
+  const events = [0, 20, 40, 60].flatMap((ts) => [event(1_000 + ts, 'ampere_gemm'), event(1_010 + ts, 'softmax_kernel')]);
+  const { page, faults, close } = await opened({ name: 'four.json', body: Buffer.from(JSON.stringify({ traceEvents: events })) });
+  await page.locator('#blocks button.kernel', { hasText: 'softmax_kernel' }).first().click();
+  await page.getByRole('button', { name: 'In the timeline' }).click();
+  const moment = page.locator('.moment');
+  await moment.locator('h3', { hasText: 'softmax_kernel' }).waitFor();
+  const start = (text) => moment.locator('.figures, dl, div', { hasText: text }).first().waitFor();
+  await start('10.0 us');
+  await page.keyboard.press('n');
+  await start('30.0 us');
+  await moment.getByRole('button', { name: 'Same kernel →' }).click();
+  await start('50.0 us');
   assert.deepEqual(faults, []);
   await close();
 });

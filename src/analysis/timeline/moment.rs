@@ -39,6 +39,8 @@ pub struct Moment {
     pub neighbours: Neighbours,
     /// The call that launched the op; the first op that the call launched; the op after the gap.
     pub launch: Option<Place>,
+    /// The launches of the same kernel before and after it, on any stream.
+    pub same_name: Neighbours,
 }
 
 /// The bars before and after a bar.
@@ -70,6 +72,7 @@ impl Timeline {
                 after: self.neighbour(trace, place, true),
             },
             launch: None,
+            same_name: Neighbours::default(),
         };
         moment.section.figure("starts_after_first_op_ns", place.start.since(self.zero));
         moment.section.figure("duration_ns", place.end.since(place.start));
@@ -191,6 +194,29 @@ impl Timeline {
             }
         }
         (moment.name, moment.is_op) = (full, true);
+        let row = moment.place.row;
+        let is_same = |row: &usize| trace.gpu_ops.get(*row).is_some_and(|other| other.name == op.name);
+        moment.same_name = Neighbours {
+            before: (0..row).rev().find(is_same).and_then(|row| self.place_of_op(trace, row)),
+            after: (row + 1..trace.gpu_ops.len()).find(is_same).and_then(|row| self.place_of_op(trace, row)),
+        };
+    }
+
+    /// The first launch of a kernel from `from` on, or else before it; `None` if the trace has no kernel of this name. The name may be demangled.
+    pub fn launch_of(&self, trace: &Trace, name: &str, from: Ns) -> Option<Place> {
+        let is_name: Vec<bool> = trace.names.iter().map(|raw| raw == name || demangle(raw) == name).collect();
+        let is_same = |row: &usize| {
+            let op = trace.gpu_ops.get(*row);
+            op.and_then(|op| is_name.get(op.name.0 as usize)).copied().unwrap_or(false)
+        };
+        let first = trace.gpu_ops.count_starting_before(from);
+        let row = (first..trace.gpu_ops.len()).find(is_same).or_else(|| (0..first).find(is_same))?;
+        self.place_of_op(trace, row)
+    }
+
+    fn place_of_op(&self, trace: &Trace, row: usize) -> Option<Place> {
+        let op = trace.gpu_ops.get(row)?;
+        self.place(trace, self.lane(LaneKind::Stream(op.device, op.stream))?, row)
     }
 
     fn describe_call(&self, trace: &Trace, call: Span, moment: &mut Moment) {
@@ -202,8 +228,7 @@ impl Timeline {
         moment.section.figure("launched_ops", rows.len());
         if let Some(op) = rows.first().and_then(|row| trace.gpu_ops.get(*row)) {
             moment.section.figure("first_op_starts_after_ns", op.start.since(call.start));
-            let lane = self.lane(LaneKind::Stream(op.device, op.stream));
-            moment.launch = lane.zip(rows.first()).and_then(|(lane, row)| self.place(trace, lane, *row));
+            moment.launch = rows.first().and_then(|row| self.place_of_op(trace, *row));
         }
     }
 
@@ -224,10 +249,7 @@ impl Timeline {
         section.figure("gaps_of_this_cause", count);
         section.figure("total_of_this_cause_ns", total);
         section.figure("share_of_the_trace_pct", Value::pct(total, self.gpu.length()));
-        if let Some(op) = trace.gpu_ops.get(gap.next_row) {
-            let lane = self.lane(LaneKind::Stream(op.device, op.stream));
-            moment.launch = lane.and_then(|lane| self.place(trace, lane, gap.next_row));
-        }
+        moment.launch = self.place_of_op(trace, gap.next_row);
         let call = trace.gpu_ops.launch(gap.next_row).and_then(|call| trace.calls.get(call.0 as usize));
         if let Some(call) = call {
             section.figure("launch_call", trace.calls.names.get(call.name));

@@ -126,6 +126,13 @@ fn an_op_states_its_times_its_category_and_leads_to_its_launch_and_its_neighbour
     let place = |place: Option<Place>| place.map(|place| (place.lane, place.row));
     assert_eq!(place(moment.neighbours.before), Some((stream, 0)));
     assert_eq!((moment.neighbours.after, place(moment.launch)), (None, Some((calls, 1))));
+    assert_eq!((place(moment.same_name.before), moment.same_name.after), (Some((stream, 0)), None));
+    let launch_from = |us: i64| place(timeline.launch_of(&trace, "gemm_kernel", timeline.zero + Ns(us * 1_000)));
+    assert_eq!(
+        (launch_from(0), launch_from(1), launch_from(200)),
+        (Some((stream, 0)), Some((stream, 1)), Some((stream, 0)))
+    );
+    assert_eq!(timeline.launch_of(&trace, "another", timeline.zero), None);
     let call = timeline.moment(&trace, rules(), calls, 1).unwrap();
     assert_eq!((figure(&call, "launched_ops"), place(call.launch)), (&Value::Int(1), Some((stream, 1))));
 }

@@ -3,7 +3,7 @@
 
 use super::super::view::{PagedTable, TableView};
 use super::super::{Imported, JsResult, to_js, to_js_error};
-use crate::analysis::timeline::{Layer, Neighbours, Place, Tile};
+use crate::analysis::timeline::{Layer, Neighbours, Place, Tile, Timeline};
 use crate::json;
 use crate::report::timeline::{LaneText, StyleText, Tick, lanes, style_index, styles, ticks};
 use crate::report::{TableRequest, section_table};
@@ -63,6 +63,8 @@ struct MomentView {
     before: Option<PlaceView>,
     after: Option<PlaceView>,
     launch: Option<PlaceView>,
+    same_before: Option<PlaceView>,
+    same_after: Option<PlaceView>,
 }
 
 #[derive(Debug, Serialize)]
@@ -111,18 +113,22 @@ impl Imported {
         tile.map_or(Ok(JsValue::NULL), |tile| tile_view(trace, open, &tile))
     }
 
+    /// The first launch of a kernel from a time on, or else before it, in the timeline that was opened last. Null if there is none.
+    pub fn timeline_kernel(&self, name: &str, from: f64) -> JsResult<JsValue> {
+        let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
+        let opened = self.timeline_cache.last();
+        let Some(OpenTimeline { timeline, .. }) = &*opened else { return Ok(JsValue::NULL) };
+        let place = timeline.launch_of(trace, name, timeline.zero + Ns(from as i64));
+        place.map_or(Ok(JsValue::NULL), |place| to_js(&place_view(timeline, place)))
+    }
+
     /// One bar of the timeline that was opened last. Null if there is none in this row of the lane.
     pub fn timeline_moment(&self, lane: usize, row: usize) -> JsResult<JsValue> {
         let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
         let opened = self.timeline_cache.last();
         let Some(open) = &*opened else { return Ok(JsValue::NULL) };
         let Some(moment) = open.moment(trace, lane, row) else { return Ok(JsValue::NULL) };
-        let view = |place: Place| PlaceView {
-            lane: place.lane,
-            row: place.row,
-            from: place.start.since(open.timeline.zero).0 as f64,
-            to: place.end.since(open.timeline.zero).0 as f64,
-        };
+        let view = |place: Place| place_view(&open.timeline, place);
         let request = TableRequest::default();
         let Neighbours { before, after } = moment.neighbours;
         let table = PagedTable::new(section_table("timeline_moment", &moment.section), &request, true).view(&request);
@@ -140,7 +146,18 @@ impl Imported {
             before: before.map(view),
             after: after.map(view),
             launch: moment.launch.map(view),
+            same_before: moment.same_name.before.map(view),
+            same_after: moment.same_name.after.map(view),
         })
+    }
+}
+
+fn place_view(timeline: &Timeline, place: Place) -> PlaceView {
+    PlaceView {
+        lane: place.lane,
+        row: place.row,
+        from: place.start.since(timeline.zero).0 as f64,
+        to: place.end.since(timeline.zero).0 as f64,
     }
 }
 
