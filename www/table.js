@@ -13,6 +13,7 @@ import { arrange, button, byId, commandLine, el, figureItem, note, present, swat
  *   sort(table: string, key: string, isDescending: boolean): void,
  *   save(table: string): void,
  *   openKernel(name: string): void,
+ *   showTime(table: string, row: HTMLTableRowElement, time: number): void,
  *   requestRows(table: string, from: number): Promise<Cell[][]>,
  * }} TableActions */
 /** @typedef {Tab & { isPending?: boolean }} ShownTab */
@@ -37,6 +38,9 @@ export function showTables(key, tables, actions) {
   parent.onclick = ({ target }) => {
     const kernel = target instanceof Element ? target.closest('button.kernel')?.parentElement?.title : '';
     if (kernel) actions.openKernel(kernel);
+    const time = target instanceof Element ? target.closest('button.moment-link') : null;
+    const [row, block] = [time?.closest('tr'), time && blockOf(time)];
+    if (time instanceof HTMLElement && row && block) actions.showTime(block.dataset.table ?? '', row, Number(time.dataset.time));
   };
   restoreFocus();
 }
@@ -210,9 +214,16 @@ const tableRow = (cells, columns) => el('tr', {}, ...cells.map((cell, index) => 
 function tableCell(cell, kind) {
   if (kind === 'place') return sourceLines(cell);
   if (kind === 'action') return el('td', { class: kind }, el('button', { type: 'button', class: 'small', 'data-rule': cell.title, 'data-of': cell.class }, cell.text));
+  if (cell.since_first_op_ns !== undefined) return timeCell(cell, kind);
   if (kind !== 'kernel') return plainCell(cell, kind);
   return el('td', { class: kind, title: cell.title || cell.text },
     el('button', { type: 'button', class: 'kernel' }, ...kernelName(cell.text)));
+}
+
+/** A point in time, which leads to the timeline. @param {Cell} cell @param {ColumnKind} kind */
+function timeCell({ text, title, since_first_op_ns: time }, kind) {
+  return el('td', { class: kind, title },
+    el('button', { type: 'button', class: 'moment-link', 'data-time': time, title: `${title}: show it in the timeline` }, text));
 }
 
 /** @param {Cell} cell @param {ColumnKind} kind */

@@ -142,6 +142,7 @@ export class Tabs {
         sort: (of, sort, isDescending) => look({ of, sort, dir: isDescending ? 'desc' : 'asc' }),
         save: (table) => this.#save(table),
         openKernel: (kernel) => look({ kernel }),
+        showTime: (table, row, time) => this.#showTime(table, row, time),
         requestRows: this.#moreRows(),
       });
       this.#scrollToTarget();
@@ -150,6 +151,14 @@ export class Tabs {
       return this.#showTriage(this.#chosen);
     },
   );
+
+  /** Shows a time in the timeline of the run of its row. @param {string} table @param {HTMLTableRowElement} row @param {number} time */
+  #showTime(table, row, time) {
+    const { session, store, windows } = this.#page;
+    const named = store.runs.findIndex(({ label }) => row.cells[0]?.textContent === label);
+    const trace = session.liveTraceOf(store.run ?? Math.max(named, 0));
+    if (trace) windows.showTime(trace, table, time);
+  }
 
   #scrollToTarget() {
     const id = this.#scrollTarget;

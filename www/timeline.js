@@ -54,6 +54,11 @@ export class Timelines {
     for (const timeline of this.#timelines.values()) if (await timeline.showKernel(name)) return;
   }
 
+  /** Shows a time of a row of a table in the timeline of a trace. @param {TraceEntry} entry @param {string} table @param {number} time */
+  async showTime(entry, table, time) {
+    await this.#timelines.get(entry)?.showTime(table, time);
+  }
+
   /** @param {TraceEntry} entry */
   #timeline(entry) {
     const timeline = this.#timelines.get(entry) ?? new Timeline(entry, this.#actions);
@@ -286,9 +291,25 @@ export class Timeline {
     const place = await this.#entry.reader.request('launchOf', { name, from: Math.round(this.view.from) });
     if (!place) return false;
     this.select(place, { reveals: true });
+    this.#comeIntoView();
+    return true;
+  }
+
+  /** Selects what starts at a time. @param {string} table whose row has the time @param {number} time */
+  async showTime(table, time) {
+    if (!this.#data) return;
+    const place = await this.#entry.reader.request('startingAt', { table, time });
+    if (place) this.select(place, { fits: true });
+    else {
+      this.view.reveal({ from: time, to: time });
+      this.draw();
+    }
+    this.#comeIntoView();
+  }
+
+  #comeIntoView() {
     this.node.scrollIntoView({ block: 'start' });
     this.#canvas.focus({ preventScroll: true });
-    return true;
   }
 
   /** @param {number} lane */

@@ -21,7 +21,8 @@ export type Chart = { width: number; height: number; summary: string; nodes: Cha
 
 export type Figure = { title: string; text: string; exact: string };
 
-export type Cell = { text: string; title: string; class: string };
+/** `since_first_op_ns` is a point in time that leads to the timeline. */
+export type Cell = { text: string; title: string; class: string; since_first_op_ns?: number };
 
 export type ColumnKind = 'text' | 'kernel' | 'category' | 'place' | 'count' | 'time' | 'share' | 'action';
 
@@ -291,6 +292,8 @@ export type TraceOperations = {
   tile(args: { layer: string; level: number; index: number }): Tile | null;
   /** The first launch of a kernel from a time on, or else before it. */
   launchOf(args: { name: string; from: number }): Place | null;
+  /** What starts at a time, for a row of a table. */
+  startingAt(args: { table: string; time: number }): Place | null;
   /** One bar in detail. */
   moment(args: { lane: number; row: number }): Moment | null;
   /** The chosen window as the bytes of a file that Perfetto opens. */

@@ -70,6 +70,11 @@ export class Windows {
     this.#page.attempt('The kernel could not be shown in the timeline', async () => (await this.#timelines.loaded())?.showKernel(name));
   }
 
+  /** Shows a time of a row of a table in the timeline of a trace. @param {TraceEntry} entry @param {string} table @param {number} time */
+  showTime(entry, table, time) {
+    this.#page.attempt('The time could not be shown in the timeline', async () => (await this.#timelines.loaded())?.showTime(entry, table, time));
+  }
+
   /** Loads the strips' script while the first trace is read. */
   preload() {
     this.#strips().catch(() => {});

@@ -84,6 +84,7 @@ const handlers = {
   timeline: ({ options }) => fullTrace().timeline(JSON.stringify(options)),
   tile: ({ layer, level, index }) => fullTrace().timeline_tile(layer, level, index),
   launchOf: ({ name, from }) => fullTrace().timeline_kernel(name, from),
+  startingAt: ({ table, time }) => fullTrace().timeline_start(table, time),
   moment: ({ lane, row }) => fullTrace().timeline_moment(lane, row),
   slice: ({ options }) => /** @type {Uint8Array<ArrayBuffer>} */ (trace().slice(JSON.stringify(options))),
   kernel: ({ options, name, width }) => trace().kernel(JSON.stringify(options), name, width),

@@ -163,6 +163,9 @@ struct CellView {
     text: String,
     title: String,
     class: String,
+    /// A point in time as nanoseconds since the first GPU op, which leads to the timeline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since_first_op_ns: Option<f64>,
 }
 
 /// Browsers limit the height of an element to about 17 million pixels. The CSV has all rows.
@@ -211,8 +214,12 @@ impl PagedTable {
         let mut rows: Vec<Vec<CellView>> = shown_in(table, units, part).into_iter().map(cells).collect();
         // The page shows lists with one line per item.
         for (view, cell) in rows.iter_mut().flatten().zip(part.iter().flatten()) {
-            if let Cell::Text(text) = cell {
-                view.text.clone_from(text);
+            match cell {
+                Cell::Text(text) => view.text.clone_from(text),
+                Cell::Timestamp { clock_ns, first_op_ns } => {
+                    view.since_first_op_ns = Some(clock_ns.saturating_sub(*first_op_ns) as f64);
+                }
+                _ => {}
             }
         }
         TableView {
@@ -268,5 +275,5 @@ fn columns(table: &Table, units: &[Unit], request: &TableRequest) -> Vec<ColumnV
 fn cell_view(cell: Shown, kind: Kind) -> CellView {
     let class =
         if kind == Kind::Category && !cell.text.is_empty() { palette::class(&cell.text) } else { String::new() };
-    CellView { text: cell.text, title: cell.title, class }
+    CellView { text: cell.text, title: cell.title, class, since_first_op_ns: None }
 }

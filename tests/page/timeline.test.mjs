@@ -153,6 +153,15 @@ test('from a kernel of the table to its third launch: its name, its panel, the n
   await close();
 });
 
+test('the time of an idle gap in its table leads to the gap', async () => {
+  const { page, faults, close } = await opened(twoKernels());
+  await page.getByRole('tab', { name: /^Idle/ }).click();
+  await page.locator('.table-gpu_idle_gaps button.moment-link').first().click();
+  await page.locator('.moment h3', { hasText: 'idle: host late' }).waitFor();
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('the wheel zooms at the pointer: what is under it stays there', async () => {
   const { page, close } = await opened(twoKernels());
   const at = await point(page, 19, 'stream');

@@ -9,7 +9,7 @@ use crate::analysis::section::{Section, Value};
 use crate::ordering;
 use crate::rules::RuleSet;
 use crate::rules::names::demangle;
-use crate::trace::{CallId, CodeTime, GpuOp, HostInterval, NameId, Names, Ns, Span, ThreadId, Trace};
+use crate::trace::{CallId, CodeTime, GpuOp, HostInterval, NameId, Names, Ns, Span, Spans, ThreadId, Trace};
 
 /// A bar of one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,6 +212,34 @@ impl Timeline {
         let first = trace.gpu_ops.count_starting_before(from);
         let row = (first..trace.gpu_ops.len()).find(is_same).or_else(|| (0..first).find(is_same))?;
         self.place_of_op(trace, row)
+    }
+
+    /// The item that starts at a time, for a row of a table of a report: of the gaps and steps for their tables, else of the ops, calls and
+    /// ranges; `None` if nothing starts then, as where a window cut it.
+    pub fn starting_at(&self, trace: &Trace, table: &str, time: Ns) -> Option<Place> {
+        let in_lane = |kind: LaneKind, row: usize| self.place(trace, self.lane(kind)?, row);
+        match table {
+            "gpu_idle_gaps" => {
+                let row = self.gaps(trace).iter().position(|gap| gap.start == time)?;
+                in_lane(LaneKind::Idle(self.gaps(trace).get(row)?.device), row)
+            }
+            "step_list" => {
+                let row = self.steps(trace).iter().position(|step| step.start == time)?;
+                in_lane(LaneKind::Steps(self.steps(trace).get(row)?.device), row)
+            }
+            _ => {
+                let row = trace.gpu_ops.count_starting_before(time);
+                let op = trace.gpu_ops.get(row).filter(|op| op.start == time);
+                let of_spans = |spans: &Spans, kind: fn(ThreadId) -> LaneKind| {
+                    let row = spans.count_starting_before(time);
+                    let span = spans.get(row).filter(|span| span.start == time)?;
+                    in_lane(kind(span.thread), row)
+                };
+                op.and_then(|_| self.place_of_op(trace, row))
+                    .or_else(|| of_spans(&trace.calls, LaneKind::Calls))
+                    .or_else(|| of_spans(&trace.ranges, LaneKind::Ranges))
+            }
+        }
     }
 
     fn place_of_op(&self, trace: &Trace, row: usize) -> Option<Place> {

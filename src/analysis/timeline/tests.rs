@@ -180,6 +180,22 @@ fn an_op_states_the_code_that_launched_it() {
 }
 
 #[test]
+fn the_time_of_a_row_of_a_table_leads_to_the_gap_the_step_the_op_or_the_call_that_starts_then() {
+    let (trace, timeline) = (stepped(), timeline(&stepped()));
+    let at = |table: &str, us: i64| {
+        let place = timeline.starting_at(&trace, table, timeline.zero + Ns(us * 1_000))?;
+        Some((timeline.lanes[place.lane].kind, place.row))
+    };
+    let (device, thread) = (DeviceId(0), ThreadId(0));
+    assert_eq!(at("gpu_idle_gaps", 30), Some((LaneKind::Idle(device), 0)));
+    assert_eq!(at("step_list", 100), Some((LaneKind::Steps(Some(device)), 1)));
+    assert_eq!(at("timeline_events", 100), Some((LaneKind::Stream(device, 7), 1)));
+    assert_eq!(at("timeline_events", 90), Some((LaneKind::Calls(thread), 1)));
+    assert_eq!(at("timeline_events", 80), Some((LaneKind::Ranges(thread), 1)));
+    assert_eq!((at("timeline_events", 81), at("gpu_idle_gaps", 31)), (None, None));
+}
+
+#[test]
 fn rows_and_lanes_that_do_not_exist_have_no_moment() {
     let (trace, timeline) = (stepped(), timeline(&stepped()));
     for lane in 0..7 {

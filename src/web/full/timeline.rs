@@ -122,6 +122,15 @@ impl Imported {
         place.map_or(Ok(JsValue::NULL), |place| to_js(&place_view(timeline, place)))
     }
 
+    /// What starts at a time, for a row of a table, in the timeline that was opened last. Null if nothing does.
+    pub fn timeline_start(&self, table: &str, time: f64) -> JsResult<JsValue> {
+        let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
+        let opened = self.timeline_cache.last();
+        let Some(OpenTimeline { timeline, .. }) = &*opened else { return Ok(JsValue::NULL) };
+        let place = timeline.starting_at(trace, table, timeline.zero + Ns(time as i64));
+        place.map_or(Ok(JsValue::NULL), |place| to_js(&place_view(timeline, place)))
+    }
+
     /// One bar of the timeline that was opened last. Null if there is none in this row of the lane.
     pub fn timeline_moment(&self, lane: usize, row: usize) -> JsResult<JsValue> {
         let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
