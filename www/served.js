@@ -13,6 +13,7 @@ export async function openServed(page, address) {
   const list = await load(address);
   const named = list.files.filter(({ is_named: isNamed }) => isNamed);
   if (named.length > 0) page.openFiles(named.map((item) => servedFile(item, address)));
+  if (list.can_capture) await (await import('./capture.js')).showCapture(page, new URL('capture', address).href, (item) => servedFile(item, address));
   if (list.folder === null) return;
   await loadStyleSheet('served.css');
   watch(page, address, list);

@@ -264,7 +264,29 @@ export type SourceFile = File | ServedFile;
 export type ServedListItem = { id: number; name: string; size: number; modified_ms: number; is_named: boolean };
 
 /** What the server of the page offers: named files, and the traces of the folder that it watches, if there is one. */
-export type ServedList = { folder: string | null; files: ServedListItem[]; is_complete: boolean };
+export type ServedList = { folder: string | null; files: ServedListItem[]; is_complete: boolean; can_capture: boolean };
+
+/** The state of the latest capture from a running server. */
+export type CaptureStatus = {
+  server: string;
+  folder: string;
+  steps: number;
+  max_steps: number;
+  state: 'none' | 'running' | 'complete' | 'awaiting_files' | 'failed' | 'cancelled';
+  title: string;
+  progress: { phase: string; text: string }[];
+  problem: string | null;
+  /** Commands that copy the traces, if they are elsewhere. */
+  commands: string[];
+  /** The name of the latest complete capture, and its files. */
+  complete: string | null;
+  files: ServedListItem[];
+  /** Traces of the capture before, then those of the latest. */
+  comparisons: { title: string; files: ServedListItem[] }[];
+};
+
+/** What was found on a server that can be captured, and what to change. */
+export type ServerCheck = { level: string; text: string; remedy: string | null };
 
 export type OpenRequest = { module: WebAssembly.Module; file: SourceFile; gpuOnly: boolean; isFull: boolean; isLarge: boolean };
 

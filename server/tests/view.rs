@@ -32,9 +32,9 @@ fn start(folder: &Path, paths: &[PathBuf]) -> Viewing {
     let paths = paths.to_vec();
     std::thread::spawn(move || {
         run(Duration::ZERO, async {
-            let view = view::bind(0, Page::Folder(page), &paths).await?;
-            tell.send(view.address).unwrap();
-            view.server.run(stop).await
+            let view = view::bind(0, Page::Folder(page), &paths, None).await?;
+            tell.send(view.address.clone()).unwrap();
+            view.run(stop).await
         })
     });
     let address = told.recv_timeout(Duration::from_secs(10)).unwrap();

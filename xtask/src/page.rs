@@ -230,6 +230,8 @@ const LATER_SCRIPTS: &[&str] = &[
     "served.js",
     "served-file.js",
     "served.css",
+    "capture.js",
+    "capture.css",
 ];
 
 /// The script that registers the service worker once the page is idle. Cached like a file of the first load.

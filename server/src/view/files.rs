@@ -1,5 +1,5 @@
-//! The files that the page may read: those that were named, and the traces below a watched folder. Nothing else, whatever a request asks
-//! for: requests name a number that was listed before, and the path behind it is resolved again for every read.
+//! The files that the page may read: those that were named, the traces below a watched folder, and what a capture wrote. Nothing else,
+//! whatever a request asks for: requests name a number that was listed before, and the path behind it is resolved again for every read.
 
 use serde::Serialize;
 use std::fs::Metadata;
@@ -14,13 +14,20 @@ const SUFFIXES: [&str; 4] = [".json", ".sqlite", ".db", ".csv"];
 const MAX_FILES: usize = 5000;
 const MAX_DEPTH: usize = 8;
 
-/// The named files and the watched folder.
+/// The named files, the watched folder, and the files of captures.
 #[derive(Debug)]
 pub(super) struct Files {
     named: Vec<Named>,
     folder: Option<PathBuf>,
     /// The paths behind the numbers of listed files.
-    listed: Mutex<Vec<PathBuf>>,
+    listed: Mutex<Vec<Allowed>>,
+}
+
+/// A path that may be read as long as it is a file inside `root`, which is the file itself if it was named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Allowed {
+    path: PathBuf,
+    root: PathBuf,
 }
 
 /// A file that was named: it keeps its name if it is a link.
@@ -38,10 +45,12 @@ pub(super) struct List {
     files: Vec<Listed>,
     /// False if there are more files than are listed.
     is_complete: bool,
+    /// Whether the page can start captures.
+    pub(super) can_capture: bool,
 }
 
-#[derive(Debug, Serialize, PartialEq, Eq)]
-struct Listed {
+#[derive(Debug, Clone, Serialize, PartialEq, Eq)]
+pub(super) struct Listed {
     id: usize,
     name: String,
     size: u64,
@@ -70,12 +79,12 @@ impl Files {
 
     /// All files that can be read now. Cost: one look at each file below the watched folder.
     pub(super) fn list(&self) -> List {
-        let mut list =
-            List { folder: self.folder.as_deref().and_then(file_name), files: Vec::new(), is_complete: true };
+        let folder = self.folder.as_deref().and_then(file_name);
+        let mut list = List { folder, files: Vec::new(), is_complete: true, can_capture: false };
         for Named { name, path } in &self.named {
             // A file that was deleted, or replaced by a link, is no longer listed.
             if let Some(Ok(metadata)) = resolved(path, path).map(std::fs::metadata) {
-                self.add(&mut list, name.clone(), path, &metadata, true);
+                list.files.extend(self.add(name.clone(), path, path, &metadata, true));
             }
         }
         if let Some(folder) = &self.folder {
@@ -102,30 +111,36 @@ impl Files {
                 && is_trace(&path)
             {
                 let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-                self.add(list, name, &path, &metadata, false);
+                list.files.extend(self.add(name, &path, root, &metadata, false));
             }
         }
     }
 
-    fn add(&self, list: &mut List, name: String, path: &Path, metadata: &Metadata, is_named: bool) {
-        let Ok(mut listed) = self.listed.lock() else { return };
-        let id = listed.iter().position(|known| known == path).unwrap_or_else(|| {
-            listed.push(path.to_owned());
+    /// Allows the page to read a file that a capture wrote below `folder`. `None` if there is no such file inside that folder.
+    pub(super) fn add_captured(&self, name: String, folder: &Path, path: &str) -> Option<Listed> {
+        let root = folder.canonicalize().ok()?;
+        let path = root.join(path);
+        let metadata = std::fs::metadata(resolved(&path, &root)?).ok()?;
+        self.add(name, &path, &root, &metadata, false)
+    }
+
+    fn add(&self, name: String, path: &Path, root: &Path, metadata: &Metadata, is_named: bool) -> Option<Listed> {
+        let allowed = Allowed { path: path.to_owned(), root: root.to_owned() };
+        let mut listed = self.listed.lock().ok()?;
+        let id = listed.iter().position(|known| *known == allowed).unwrap_or_else(|| {
+            listed.push(allowed);
             listed.len() - 1
         });
         let since = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let modified_ms = since.and_then(|since| u64::try_from(since.as_millis()).ok()).unwrap_or(0);
-        list.files.push(Listed { id, name, size: metadata.len(), modified_ms, is_named });
+        Some(Listed { id, name, size: metadata.len(), modified_ms, is_named })
     }
 
-    /// The file with this number, if it may still be read.
+    /// The file with this number, if it may still be read. If somebody puts a link in the place of a named file, it no longer resolves
+    /// to itself.
     pub(super) fn path(&self, id: usize) -> Option<PathBuf> {
-        let path = self.listed.lock().ok()?.get(id)?.clone();
-        if self.named.iter().any(|named| named.path == path) {
-            // Resolved when it was named. If somebody puts a link in its place, it no longer resolves to itself.
-            return resolved(&path, &path);
-        }
-        resolved(&path, self.folder.as_deref()?)
+        let Allowed { path, root } = self.listed.lock().ok()?.get(id)?.clone();
+        resolved(&path, &root)
     }
 }
 

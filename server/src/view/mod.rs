@@ -5,16 +5,19 @@
 //! | `/TOKEN/` and names below it | the page |
 //! | `/TOKEN/api/files` | the list of files |
 //! | `/TOKEN/api/file/N` | the file with this number, also parts of it (`Range`) |
+//! | `/TOKEN/api/capture` and below it | captures from the server that was named, if one was |
 //!
 //! Who does not know the random token gets nothing. Pages of other sites cannot use the server either: `Host` and `Origin` must be those
-//! of the server, so that neither a foreign name for 127.0.0.1 nor a foreign page reaches it.
+//! of the server, so that neither a foreign name for 127.0.0.1 nor a foreign page reaches it. What starts or ends a capture is a POST,
+//! which must have an `Origin`: browsers send it with every POST.
 
+mod capture;
 mod files;
 mod page;
 
 pub use page::Page;
 
-use crate::listen::Server;
+use crate::listen::{Server, Stop};
 use crate::problem::Problem;
 use axum::Router;
 use axum::body::Body;
@@ -22,7 +25,9 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use capture::{Captures, Start};
 use files::Files;
+use gpuprism_capture::Options;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -34,40 +39,59 @@ use tower_http::services::ServeFile;
 
 const FILE_LIST: &str = "api/files";
 const FILE: &str = "api/file/";
+const CAPTURE: &str = "api/capture";
 const GRACE: Duration = Duration::from_secs(1);
+/// The body of a POST has a few words.
+const MAX_BODY_BYTES: usize = 4096;
 
 /// A bound server of the page.
-#[derive(Debug)]
 pub struct View {
-    /// The server to run.
-    pub server: Server,
+    server: Server,
+    captures: Option<Arc<Captures>>,
     /// The address of the page, with its token.
     pub address: String,
+}
+
+impl View {
+    /// Answers requests until `stop`. Ends a running capture, with the profiler of its server stopped, before it returns.
+    ///
+    /// # Errors
+    /// As [`Server::run`].
+    pub async fn run(self, stop: Stop) -> io::Result<()> {
+        let result = self.server.run(stop).await;
+        if let Some(captures) = self.captures {
+            captures.end().await;
+        }
+        result
+    }
 }
 
 /// What all requests share.
 struct Shared {
     page: Page,
-    files: Files,
+    files: Arc<Files>,
+    captures: Option<Arc<Captures>>,
     token: String,
     /// The values of `Host` that name this server.
     hosts: [String; 2],
 }
 
-/// Binds the page, these files and at most one folder to a port of this machine; port 0 lets the system choose one.
+/// Binds the page, these files and at most one folder to a port of this machine; port 0 lets the system choose one. With `capture`,
+/// the page can capture traces from that server into folders below `capture.out`.
 ///
 /// # Errors
 /// A path cannot be read, there are two folders, the port cannot be bound, or the system has no random numbers.
-pub async fn bind(port: u16, page: Page, paths: &[PathBuf]) -> io::Result<View> {
-    let files = Files::new(paths)?;
+pub async fn bind(port: u16, page: Page, paths: &[PathBuf], capture: Option<Options>) -> io::Result<View> {
+    let files = Arc::new(Files::new(paths)?);
+    let captures = capture.map(Captures::new).transpose()?.map(Arc::new);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
     let port = listener.local_addr()?.port();
     let token = random_token()?;
     let address = format!("http://127.0.0.1:{port}/{token}/");
     let hosts = ["127.0.0.1", "localhost"].map(|host| format!("{host}:{port}"));
-    let shared = Arc::new(Shared { page, files, token, hosts });
+    let shared = Arc::new(Shared { page, files, captures: captures.clone(), token, hosts });
     let router = Router::new().fallback(any(answer)).with_state(shared);
-    Ok(View { server: Server::new(listener, router, GRACE), address })
+    Ok(View { server: Server::new(listener, router, GRACE), captures, address })
 }
 
 /// Opens an address in the person's browser, without waiting for it.
@@ -106,11 +130,14 @@ impl Shared {
             let detail = "The request is for another host or from another site.";
             return Err(Problem::new(StatusCode::FORBIDDEN, detail));
         }
-        if request.method() != Method::GET && request.method() != Method::HEAD {
-            return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "The server only answers GET and HEAD."));
-        }
         let path = request.uri().path().to_owned();
         let name = self.name(&path).ok_or_else(not_found)?;
+        if let Some(action) = name.strip_prefix(CAPTURE) {
+            return self.capture(action.trim_start_matches('/'), request).await;
+        }
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            return Err(method_not_allowed());
+        }
         if name == FILE_LIST {
             return self.list().await;
         }
@@ -139,7 +166,27 @@ impl Shared {
     async fn list(self: &Arc<Self>) -> Result<Response, Problem> {
         let shared = Arc::clone(self);
         let list = tokio::task::spawn_blocking(move || shared.files.list()).await;
-        Ok(axum::Json(list.map_err(|_| Problem::internal("The files cannot be listed."))?).into_response())
+        let mut list = list.map_err(|_| Problem::internal("The files cannot be listed."))?;
+        list.can_capture = self.captures.is_some();
+        Ok(axum::Json(list).into_response())
+    }
+
+    /// The state of captures, or a change of it. The answer to a change is the new state.
+    async fn capture(&self, action: &str, request: Request) -> Result<Response, Problem> {
+        let captures = self.captures.as_ref().ok_or_else(not_found)?;
+        match (request.method(), action) {
+            (&Method::GET, "server") => return Ok(axum::Json(captures.check_server().await?).into_response()),
+            (&Method::GET, "") => {}
+            (&Method::POST, "start" | "cancel" | "resume") if !request.headers().contains_key(header::ORIGIN) => {
+                return Err(Problem::new(StatusCode::FORBIDDEN, "The request does not come from the page."));
+            }
+            (&Method::POST, "start") => captures.start(&start(request).await?, &self.files)?,
+            (&Method::POST, "cancel") => captures.cancel()?,
+            (&Method::POST, "resume") => captures.resume(&self.files)?,
+            (_, "" | "server" | "start" | "cancel" | "resume") => return Err(method_not_allowed()),
+            _ => return Err(not_found()),
+        }
+        Ok(axum::Json(captures.status()).into_response())
     }
 
     /// The file, streamed from the disk. It is data, whatever its name says: the page of this origin could read all other files.
@@ -159,6 +206,17 @@ impl Shared {
         }
         Ok(([(header::CONTENT_TYPE, asset.content_type)], asset.bytes).into_response())
     }
+}
+
+async fn start(request: Request) -> Result<Start, Problem> {
+    let body = axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES).await;
+    let body = body.map_err(|_| Problem::bad_request("The request is too large or was cut off."))?;
+    serde_json::from_slice(&body)
+        .map_err(|error| Problem::bad_request(format!("Give the load and the steps: {error}.")))
+}
+
+fn method_not_allowed() -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "This address does not take that method.")
 }
 
 fn not_found() -> Problem {
