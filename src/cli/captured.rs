@@ -30,9 +30,18 @@ fn section(record: &CaptureRecord, stage: &StageCapture) -> Section {
     section.figure("part", part_words(stage.part));
     section.figure("graphs", stage.graphs.map_or(Value::Null, |graphs| graph_words(graphs).into()));
     section.figure("load", load_words(record, stage));
-    section.figure("unprofiled_ms", probe_time(stage, stage.unprofiled));
-    section.figure("profiled_ms", probe_time(stage, stage.profiled));
+    let (unprofiled, profiled) = (probe_ms(stage, stage.unprofiled), probe_ms(stage, stage.profiled));
+    let value = |number: Option<f64>| number.map_or(Value::Null, Value::Float);
+    section.figure("unprofiled_ms", value(unprofiled));
+    section.figure("profiled_ms", value(profiled));
+    section.figure("profiler_overhead_factor", value(overhead(unprofiled, profiled)));
     section
+}
+
+/// How many times as long the same requests took with the profiler.
+fn overhead(unprofiled_ms: Option<f64>, profiled_ms: Option<f64>) -> Option<f64> {
+    let unprofiled_ms = unprofiled_ms.filter(|ms| *ms > 0.0)?;
+    profiled_ms.map(|ms| ms / unprofiled_ms)
 }
 
 fn part_words(part: Part) -> &'static str {
@@ -64,12 +73,22 @@ fn load_words(record: &CaptureRecord, stage: &StageCapture) -> Value {
 }
 
 /// The time of a token of a decode probe, or of a request of a prefill probe.
-fn probe_time(stage: &StageCapture, time: Option<ProbeTime>) -> Value {
-    let Some(time) = time else { return Value::Null };
-    let ms = match stage.stage {
-        Some(Stage::Decode) => time.ms_per_output_token,
-        Some(Stage::Prefill) => Some(time.ms_per_request),
-        None => None,
-    };
-    ms.map_or(Value::Null, Value::Float)
+fn probe_ms(stage: &StageCapture, time: Option<ProbeTime>) -> Option<f64> {
+    match stage.stage? {
+        Stage::Decode => time?.ms_per_output_token,
+        Stage::Prefill => Some(time?.ms_per_request),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::overhead;
+
+    #[test]
+    fn the_overhead_is_the_ratio_of_two_measured_times_and_unknown_without_one_of_them() {
+        assert_eq!(overhead(Some(8.0), Some(12.0)), Some(1.5));
+        assert_eq!(overhead(Some(0.0), Some(12.0)), None);
+        assert_eq!(overhead(None, Some(12.0)), None);
+        assert_eq!(overhead(Some(8.0), None), None);
+    }
 }

@@ -125,6 +125,25 @@ fn a_report_carries_the_record_of_its_capture_and_diff_says_when_set_ups_differ(
     assert!(!alone.stdout.contains("\"capture\""), "a copy elsewhere is no trace of the capture");
 }
 
+#[test]
+fn triage_says_how_a_trace_was_captured() {
+    let folder = directory("capture-triage");
+    let fake = Fake::start(Behaviour::new(Kind::Sglang, &folder));
+    let arguments = ["capture", "--server", &fake.url, "--out", "out", "--workload", "decode", "--steps", "2"];
+    assert_eq!(gpuprism(&folder, arguments).status, 0);
+    for format in ["terminal", "text", "markdown"] {
+        let output = gpuprism(&folder, ["triage", "--format", format, "out"]);
+        let words = output.stdout.split_whitespace().collect::<Vec<_>>().join(" ").replace('\\', "");
+        for fact in ["SGLang", "0.5.23", "served-model", "decode", "Graphs: on", "probe of 1 requests"] {
+            assert!(words.contains(fact), "{format}: no `{fact}` in {output:?}");
+        }
+    }
+    let json = gpuprism(&folder, ["triage", "--format", "json", "out"]);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let captured = &json["runs"][0]["sections"]["capture"]["summary"];
+    assert_eq!(captured["framework_version"].as_str(), Some("0.5.23"));
+}
+
 /// A pair has the config in the folder of each half, between the traces and `capture.json`.
 #[test]
 fn the_config_of_a_pair_gives_its_reports_a_floor_and_a_broken_one_only_a_warning() {

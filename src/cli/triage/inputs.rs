@@ -4,6 +4,7 @@
 //! is computed again after every file until all selected files are read. A trace is dropped after its triage; only mapping
 //! traces stay in memory.
 
+use super::super::captured::{self, captured};
 use super::super::files;
 use super::super::neighbours::Neighbours;
 use crate::analysis::results::{Notice, Run, Severity};
@@ -296,10 +297,12 @@ impl<'a> Batch<'a> {
             framework: self.settings.framework,
             options: &self.settings.options,
         };
-        session::triage(
-            &request,
-            &Choices { without_sections: true, window: self.settings.window.clone(), ..Choices::default() },
-        )
+        let choices = Choices { without_sections: true, window: self.settings.window.clone(), ..Choices::default() };
+        let mut run = session::triage(&request, &choices)?;
+        if let Some(section) = captured(&Neighbours::of(&source.path(file.entry), None)) {
+            run.sections.insert(captured::SECTION.to_owned(), section);
+        }
+        Ok(run)
     }
 
     /// The mapping traces of this stage and of all stages; all mapping traces if there are none of these.

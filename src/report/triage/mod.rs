@@ -101,6 +101,11 @@ impl View<'_> {
         for (id, title) in [("triage_summary", "Summary"), ("triage_steps", ""), ("triage_catalog", "")] {
             text += &self.own_table(id, title);
         }
+        let captured = self.captured();
+        if !captured.is_empty() {
+            text += &self.style.heading("Capture");
+            text.extend(captured.iter().map(|line| self.style.item(line)));
+        }
         text += &self.notes();
         text.trim_start().to_owned()
     }
@@ -206,6 +211,16 @@ impl View<'_> {
             text += &self.rows(&table);
         }
         if text.len() == before { String::new() } else { text }
+    }
+
+    /// How the traces were captured: what `capture.json` beside them says.
+    fn captured(&self) -> Vec<String> {
+        let Some(mut table) = table(self.report, "capture", None) else { return Vec::new() };
+        if self.report.runs.len() == 1 {
+            table = table.without_run();
+        }
+        table.figures.retain(|figure| !figure.cell.is_empty());
+        self.figure_lines(&table.figures)
     }
 
     /// The figures of the summary that the facts do not show.

@@ -32,6 +32,7 @@ pub fn terminal(report: &Report, width: usize, explain: bool) -> String {
         }
         parts.push(part);
     }
+    parts.push(list("Capture", view.captured(), width));
     let (notes, definitions) = view.sentences();
     parts.push(list("Notes", notes, width));
     if explain {
