@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// A tool that only reads.
+/// A tool.
 #[derive(Debug, Clone)]
 pub struct Tool {
     /// Its name.
@@ -23,6 +23,8 @@ pub struct Tool {
     pub description: &'static str,
     /// The JSON schema of its arguments, an object.
     pub input_schema: Map<String, Value>,
+    /// Whether it only reads files. Other tools write files and talk to other machines; clients may ask before they call them.
+    pub is_read_only: bool,
 }
 
 /// Runs the tool with this name. The error is one sentence for the caller.
@@ -117,7 +119,7 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         let described = |tool: &Tool| {
             rmcp::model::Tool::new(tool.name, tool.description, Arc::new(tool.input_schema.clone()))
-                .with_annotations(ToolAnnotations::new().read_only(true).open_world(false))
+                .with_annotations(ToolAnnotations::new().read_only(tool.is_read_only).open_world(!tool.is_read_only))
         };
         Ok(ListToolsResult::with_all_items(self.tools.iter().map(described).collect()))
     }

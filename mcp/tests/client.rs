@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 /// A tool that repeats its argument, and one that panics.
 fn server() -> Server {
-    let tool = |name| Tool { name, description: "For tests.", input_schema: Map::new() };
+    let tool = |name| Tool { name, description: "For tests.", input_schema: Map::new(), is_read_only: true };
     let call = |name: &str, arguments: Map<String, Value>| match name {
         "echo" => match arguments.get("text").and_then(Value::as_str) {
             Some(text) => Ok(text.to_owned()),

@@ -144,6 +144,41 @@ fn triage_says_how_a_trace_was_captured() {
     assert_eq!(captured["framework_version"].as_str(), Some("0.5.23"));
 }
 
+#[test]
+fn the_tool_capture_exists_only_if_it_is_allowed_and_answers_with_files_and_the_first_brief() {
+    use crate::common::mcp::Server;
+    use serde_json::json;
+    let folder = directory("capture-mcp");
+    let fake = Fake::start(Behaviour::new(Kind::Sglang, &folder));
+    let arguments = json!({"server": fake.url, "workload": "decode", "steps": 2});
+    let mut closed = Server::start(&folder);
+    assert!(!closed.request("tools/list", &json!({})).to_string().contains("\"capture\""));
+    assert!(closed.call("capture", arguments.clone()).unwrap_err().contains("no tool of this server"));
+    assert_eq!(fake.paths(), Vec::<String>::new(), "nothing was sent");
+
+    let mut server = Server::start_with(&folder, &["--allow-capture"]);
+    let tools = server.request("tools/list", &json!({}))["tools"].clone();
+    let tool = tools.as_array().unwrap().iter().find(|tool| tool["name"] == "capture").unwrap().clone();
+    assert_eq!(tool["annotations"]["readOnlyHint"], false, "a client can ask before the call");
+    let answer = server.call("capture", arguments).unwrap();
+    let line = answer.lines().find(|line| line.starts_with("- captures/capture-1/decode/")).unwrap();
+    let trace = line.trim_start_matches("- ").split(',').next().unwrap();
+    assert!(folder.join(trace).is_file(), "{answer}");
+    let brief = server.call("brief", json!({"files": [trace]})).unwrap();
+    assert!(answer.ends_with(&brief), "{answer}");
+    for (arguments, words) in [
+        (json!({"server": "http://127.0.0.1:1"}), "connection refused"),
+        (json!({"server": fake.url, "steps": 0}), "at least one step"),
+        (json!({"server": fake.url, "steps": 100_000}), "at most 1000"),
+        (json!({"server": fake.url, "out": "/tmp"}), "the tool's schema lists"),
+    ] {
+        let error = server.call("capture", arguments).unwrap_err();
+        assert!(error.contains(words) && !error.contains('\n'), "{error}");
+    }
+    assert!(!folder.join("captures/capture-2").exists(), "failed captures leave no folder");
+    assert_eq!(server.close(), 0);
+}
+
 /// A pair has the config in the folder of each half, between the traces and `capture.json`.
 #[test]
 fn the_config_of_a_pair_gives_its_reports_a_floor_and_a_broken_one_only_a_warning() {

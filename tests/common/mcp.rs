@@ -16,9 +16,15 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the server for the files of a folder and greets it.
     pub(crate) fn start(root: &Path) -> Self {
+        Self::start_with(root, &[])
+    }
+
+    /// The same with more flags.
+    pub(crate) fn start_with(root: &Path, flags: &[&str]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_gpuprism"))
             .args(["mcp", "--root"])
             .arg(root)
+            .args(flags)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -1,5 +1,6 @@
 //! The files that the client asked about, and the text of each tool's answer.
 
+use super::capture::{self, Captures};
 use super::root::Root;
 use crate::analysis::compare::compare;
 use crate::analysis::results::Run;
@@ -31,12 +32,13 @@ struct Stored {
 /// The analyzed files, the latest last.
 pub(super) struct Session {
     root: Root,
+    captures: Captures,
     files: VecDeque<Stored>,
 }
 
 impl Session {
-    pub(super) fn new(root: Root) -> Self {
-        Self { root, files: VecDeque::new() }
+    pub(super) fn new(root: Root, captures: Captures) -> Self {
+        Self { root, captures, files: VecDeque::new() }
     }
 
     /// The results of a file: those in memory if the file is unchanged.
@@ -131,6 +133,13 @@ impl Session {
     pub(super) fn doctor(&mut self, path: &str) -> Result<String> {
         let described = self.described(path)?;
         Ok(bounded(doctor::text(&described)?, MAX_BYTES))
+    }
+
+    /// The files of a new capture, and the brief of the first.
+    pub(super) fn capture(&mut self, request: &capture::Request) -> Result<String> {
+        let (text, first) = self.captures.run(&self.root, request)?;
+        let brief = self.brief(&[first], brief::DEFAULT_TOKENS)?;
+        Ok(bounded(format!("{text}\n{brief}"), MAX_BYTES))
     }
 }
 
