@@ -16,8 +16,8 @@ const LOADS = [
   ['own', 'No probe: the requests that the server gets anyway'],
 ];
 
-/** @type {Record<string, 'info' | 'warning' | 'error'>} */
-const SEVERITIES = { ok: 'info', warning: 'warning', problem: 'error' };
+/** @type {Record<string, 'warning' | 'error'>} */
+const SEVERITIES = { warning: 'warning', problem: 'error' };
 
 /** Adds the panel to the page. @param {Page} page @param {string} address of the captures @param {(item: ServedListItem) => ServedFile} asFile */
 export async function showCapture(page, address, asFile) {
@@ -39,7 +39,7 @@ class CapturePanel {
   #folder = el('p', { class: 'note' });
   #progress = el('ol', { class: 'progress', 'aria-label': 'Progress', 'aria-live': 'polite' });
   #problem = el('p', { class: 'message' });
-  #commands = el('div', {});
+  #commands = el('div', { class: 'commands' });
   #resumeButton = button('The files are there: go on', () => this.#change('resume'), { class: 'primary' });
   #results = el('p', { class: 'actions' });
   #details;
@@ -60,7 +60,7 @@ class CapturePanel {
     const again = button('Check again', () => this.#check(), { class: 'small' });
     this.#details = el('details', { open: true },
       el('summary', {}, el('h2', {}, 'Capture'), this.#title),
-      form, this.#folder, this.#problem, this.#commands, el('p', { class: 'actions' }, this.#resumeButton), this.#progress,
+      form, this.#folder, this.#problem, this.#commands, this.#resumeButton, this.#progress,
       el('div', { class: 'checks' }, el('h3', {}, 'The server'), again, this.#checks));
     byId('cards').before(el('section', { id: 'capture', 'aria-label': 'Capture from a server' }, this.#details, this.#results));
   }
@@ -165,7 +165,10 @@ class CapturePanel {
 }
 
 /** @param {ServerCheck} check */
-const checkItem = ({ level, text, remedy }) => noticeItem(SEVERITIES[level] ?? 'warning', ...words(text), remedy && el('span', { class: 'remedy' }, ...words(remedy)));
+function checkItem({ level, text, remedy }) {
+  if (level === 'ok') return el('li', { class: 'notice' }, el('span', { class: 'severity info' }, '✓ OK'), el('span', { class: 'notice-text' }, ...words(text)));
+  return noticeItem(SEVERITIES[level] ?? 'warning', ...words(text), remedy && el('span', { class: 'remedy' }, ...words(remedy)));
+}
 
 /** @param {string} url @param {RequestInit} [init] */
 async function request(url, init) {
