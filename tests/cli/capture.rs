@@ -179,6 +179,29 @@ fn the_tool_capture_exists_only_if_it_is_allowed_and_answers_with_files_and_the_
     assert_eq!(server.close(), 0);
 }
 
+#[test]
+fn a_client_that_leaves_during_a_capture_leaves_no_profiler_running() {
+    use crate::common::mcp::Server;
+    use serde_json::json;
+    use std::sync::atomic::Ordering;
+    use std::time::{Duration, Instant};
+    let folder = directory("capture-mcp-left");
+    let mut behaviour = Behaviour::new(Kind::Sglang, &folder);
+    behaviour.hangs_while_profiling = true;
+    let fake = Fake::start(behaviour);
+    let mut server = Server::start_with(&folder, &["--allow-capture"]);
+    let call = json!({"name": "capture", "arguments": {"server": fake.url, "workload": "prefill"}});
+    server.send(&json!({"jsonrpc": "2.0", "id": 100, "method": "tools/call", "params": call}));
+    let begin = Instant::now();
+    while !fake.is_profiling.load(Ordering::SeqCst) {
+        assert!(begin.elapsed() < Duration::from_secs(20), "the profiler never started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(server.close(), 0);
+    assert!(!fake.is_profiling.load(Ordering::SeqCst));
+    assert_eq!(fake.count("/stop_profile"), 1);
+}
+
 /// A pair has the config in the folder of each half, between the traces and `capture.json`.
 #[test]
 fn the_config_of_a_pair_gives_its_reports_a_floor_and_a_broken_one_only_a_warning() {

@@ -38,7 +38,8 @@ impl Server {
         server
     }
 
-    fn send(&mut self, message: &Value) {
+    /// Sends a message and waits for nothing.
+    pub(crate) fn send(&mut self, message: &Value) {
         writeln!(self.input.as_ref().unwrap(), "{message}").unwrap();
     }
 
