@@ -80,7 +80,7 @@ export class ReaderPool {
       const opened = await reader.request('open', { module, file, gpuOnly, isFull: full !== null, isLarge: isLarge(file) }, onProgress);
       if (opened.kind !== 'database') return opened;
       reader.hasSections = true;
-      return await reader.request('openDatabase', { module: await compiledModule('gpuprism_full'), file, gpuOnly }, onProgress);
+      return await reader.request('openWithFull', { module: await compiledModule('gpuprism_full'), file, gpuOnly }, onProgress);
     } finally {
       this.#running -= 1;
       this.#waiting.shift()?.();

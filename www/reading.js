@@ -4,16 +4,16 @@
 
 const PROGRESS_EVERY_BYTES = 8 * 1024 * 1024;
 
-/** Feeds the whole file to the reader. Resolves with its result; null for a database, which needs another reader.
+/** Feeds the whole file to the reader. Resolves with its result; null if another reader has to read it.
  * @template Imported
- * @param {{ feed(chunk: Uint8Array): void, is_database(): boolean, free(): void, gpu_ops(): number, finish(): Imported }} reader
+ * @param {{ feed(chunk: Uint8Array): void, needs_another_reader(): boolean, free(): void, gpu_ops(): number, finish(): Imported }} reader
  * @param {File} file @param {(progress: Progress) => void} onProgress */
 export async function readWhole(reader, file, onProgress) {
   let read = 0;
   let reported = 0;
   for await (const bytes of chunks(file)) {
     reader.feed(bytes);
-    if (reader.is_database()) {
+    if (reader.needs_another_reader()) {
       reader.free();
       return null;
     }

@@ -295,7 +295,7 @@ export type Opened = { kind: FileKind | 'foreign' | 'database'; torch: boolean; 
 /** The operations of worker.js. All but the first three need a trace that it has read. */
 export type TraceOperations = {
   open(args: OpenRequest): Opened | { kind: 'database' };
-  openDatabase(args: { module: WebAssembly.Module; file: SourceFile; gpuOnly: boolean }): Opened;
+  openWithFull(args: { module: WebAssembly.Module; file: SourceFile; gpuOnly: boolean }): Opened;
   /** Reads a torch trace with the code that launched its work, so that all later analyses have a triage. */
   openWithCode(args: { module: WebAssembly.Module; file: SourceFile }): { isCapture: boolean };
   /** Takes the source lines of graph replays from these traces; without any, the trace's own are used. */

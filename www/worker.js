@@ -31,7 +31,7 @@ const importFull = () => import('./pkg/gpuprism_full.js');
 
 /** @type {import('./types.js').Handlers<import('./types.js').TraceOperations>} */
 const handlers = {
-  /** Resolves with the kind of the file; a database is not read yet. */
+  /** Resolves with the kind of the file; `database` is one that only `openWithFull` reads. */
   async open({ module, isFull, isLarge, file, gpuOnly }, progress) {
     hasSections = isFull;
     needsRehearsal = isFull && isLarge;
@@ -42,11 +42,14 @@ const handlers = {
     if (!read) return { kind: 'database' };
     return opened(read);
   },
-  /** Reads a file by offset, with the module that has SQLite. */
-  async openDatabase({ module, file, gpuOnly }, progress) {
+  /** Reads a file with the module that has all readers; a database by offset. */
+  async openWithFull({ module, file, gpuOnly }, progress) {
     const wasm = await importFull();
     await start(wasm, module);
     hasSections = needsRehearsal = true;
+    const reader = gpuOnly ? wasm.TraceReader.gpu_ops_only(file.name) : new wasm.TraceReader(file.name);
+    const read = await readWhole(/** @type {{ finish(): Imported } & typeof reader} */ (reader), await readable(file), progress);
+    if (read) return opened(read);
     const onRows = (/** @type {number} */ rows) => progress({ rows, doing: 'reading' });
     onRows(0);
     return opened(wasm.read_database(await readable(file), file.name, gpuOnly, onRows));

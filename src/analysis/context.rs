@@ -132,7 +132,7 @@ impl<'a> Context<'a> {
 
     /// A section that the trace cannot fill, with the command that captures the data it lacks.
     pub(crate) fn missing(&self, title: &str, columns: &[&str], why: &str, data: MissingData) -> Section {
-        Section::missing(title, columns, why, &recapture::command(self.trace.format, data))
+        Section::missing(title, columns, why, &recapture::command(self.trace, data))
     }
 
     /// Counts and sums of all GPU ops by name, stream, process and kind.

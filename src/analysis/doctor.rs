@@ -7,7 +7,7 @@ use super::engine::engine;
 use super::results::Run;
 use crate::digits::grouped;
 use crate::json::{self, embedded, from_json};
-use crate::trace::{Format, ProblemKind, Trace};
+use crate::trace::{Format, ProblemKind, Trace, Profiler, Vendor};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -63,12 +63,17 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| embedded(json::read(include
 
 /// The name in the catalog of the way in which the trace was captured.
 fn way_of_capture(trace: &Trace) -> &'static str {
-    match (trace.format, engine(trace).as_deref()) {
-        (Format::NsysSqlite | Format::NsysGpuTraceCsv | Format::NsysLlmExplainer, _) => "nsys",
-        (Format::TorchProfiler, Some("SGLang")) => "sglang",
-        (Format::TorchProfiler, Some("vLLM")) => "vllm",
-        (Format::TorchProfiler, Some("TensorRT-LLM")) => "trtllm",
-        (Format::TorchProfiler, _) => "torch",
+    match (trace.format.profiler(), engine(trace).as_deref()) {
+        (Profiler::Nsys, _) => "nsys",
+        (Profiler::Rocprof, _) => "rocprof",
+        (Profiler::Rpd, _) => "rpd",
+        (Profiler::Ascend, _) => "ascend",
+        (Profiler::Proton, _) => "proton",
+        (Profiler::Torch, _) if trace.vendor() == Vendor::Intel => "xpu",
+        (Profiler::Torch, Some("SGLang")) => "sglang",
+        (Profiler::Torch, Some("vLLM")) => "vllm",
+        (Profiler::Torch, Some("TensorRT-LLM")) => "trtllm",
+        (Profiler::Torch, _) => "torch",
     }
 }
 
@@ -170,7 +175,7 @@ fn launches(trace: &Trace, run: &Run) -> Outcome {
     match (run.totals.kernels, trace.calls.len()) {
         (0, _) => None,
         (_, 0) => warning("No launch calls were recorded: the causes of idle time and launch latencies are unknown."),
-        (_, calls) => ok(format!("{} calls of the CUDA or HIP API.", grouped(calls as u64))),
+        (_, calls) => ok(format!("{} calls of the GPU API.", grouped(calls as u64))),
     }
 }
 

@@ -4,7 +4,7 @@ use super::results::{Notice, Severity, Wall, WallSource};
 use crate::analysis::kernels::groups::{Group, Groups};
 use crate::digits::grouped;
 use crate::ordering;
-use crate::trace::{Cut, Format, ImportProblem, Ns, ProblemKind, ProcessId, Trace};
+use crate::trace::{Cut, Format, ImportProblem, Ns, ProblemKind, ProcessId, Trace, Profiler, Vendor};
 
 /// All notices of a trace, most severe first.
 pub(super) fn notices(trace: &Trace, groups: &Groups, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
@@ -27,12 +27,25 @@ fn notice(severity: Severity, code: &str, count: u64, message: String, advice: &
 }
 
 fn no_gpu_events(trace: &Trace) -> Option<Notice> {
-    let advice = match trace.format {
-        Format::TorchProfiler => {
+    let advice = match (trace.format.profiler(), trace.vendor()) {
+        (Profiler::Torch, Vendor::Intel) => {
+            "Open the trace of a worker rank, captured with ProfilerActivity.XPU while requests ran."
+        }
+        (Profiler::Torch, _) => {
             "Open the trace of a worker rank, captured with ProfilerActivity.CUDA while requests ran. The trace of a front end or \
              of graph capture has no GPU events."
         }
-        Format::NsysGpuTraceCsv | Format::NsysSqlite | Format::NsysLlmExplainer => {
+        (Profiler::Rocprof, _) => {
+            "Open the file of the kernels (`*_kernel_trace.csv`) together with the others, or capture again with `rocprofv3 \
+             --kernel-trace`."
+        }
+        (Profiler::Rpd, _) => "Capture while requests run; the database has no op that ran on a GPU.",
+        (Profiler::Ascend, _) => {
+            "Capture with torch_npu.profiler.ProfilerActivity.NPU while requests run, and analyse the `*_ascend_pt` folder \
+             before opening its trace_view.json."
+        }
+        (Profiler::Proton, _) => "Capture while requests run; the file has no kernel.",
+        (Profiler::Nsys, _) => {
             "Capture with `--trace=cuda` while requests run. If there are several processes, capture all of them with \
              `--cuda-trace-scope=process-tree`."
         }
@@ -74,7 +87,7 @@ fn whole_graphs(trace: &Trace) -> Option<Notice> {
 fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: ImportProblem) -> Notice {
     let first_at = grouped(first_at);
     let ops_before = format!("{} GPU ops were read before that", grouped(trace.gpu_ops.len() as u64));
-    let unit = if trace.format == Format::TorchProfiler { "byte" } else { "row" };
+    let unit = if trace.format.is_json() { "byte" } else { "row" };
     let severity = match kind {
         ProblemKind::NoTimes => Severity::Error,
         ProblemKind::Unclosed | ProblemKind::OpenLastRow => Severity::Info,

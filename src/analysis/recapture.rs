@@ -1,6 +1,6 @@
 //! The profiler command that captures the data missing from a trace, by trace format.
 
-use crate::trace::Format;
+use crate::trace::{Format, Profiler, Trace, Vendor};
 
 /// Data that a section needs and that may be missing from a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,34 +28,76 @@ const PROFILE_METRICS: &str = "nsys profile --gpu-metrics-set=help; sudo nsys pr
 const EXPORT: &str =
     "nsys export --type sqlite --output trace.sqlite --force-overwrite=true --lazy=false trace.nsys-rep";
 
-/// Returns the command or code that records the missing data in a new trace of this format.
-pub(crate) fn command(format: Format, data: MissingData) -> String {
-    match (format, data) {
-        (Format::TorchProfiler, MissingData::Kernels | MissingData::Calls) => {
-            "torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])".to_owned()
-        }
-        (Format::TorchProfiler, MissingData::Ranges) => {
+const ROCPROF: &str = "rocprofv3 --kernel-trace --memory-copy-trace --hip-runtime-trace --marker-trace --rccl-trace -d out -- CMD";
+const NPU_PROFILER: &str = "torch_npu.profiler.profile(activities=[torch_npu.profiler.ProfilerActivity.CPU, \
+     torch_npu.profiler.ProfilerActivity.NPU], on_trace_ready=torch_npu.profiler.tensorboard_trace_handler(\"out\"))";
+
+/// Returns the command or code that records the missing data in a new trace like this one.
+pub(crate) fn command(trace: &Trace, data: MissingData) -> String {
+    match trace.format.profiler() {
+        Profiler::Nsys => of_nsys(trace.format, data),
+        Profiler::Torch | Profiler::Proton => of_torch(trace.vendor(), data),
+        Profiler::Rocprof | Profiler::Rpd => of_rocm(data),
+        Profiler::Ascend => of_ascend(data),
+    }
+}
+
+fn of_torch(vendor: Vendor, data: MissingData) -> String {
+    // PyTorch for ROCm calls the activity CUDA, too.
+    let activity = if vendor == Vendor::Intel { "XPU" } else { "CUDA" };
+    let profile = format!("torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.{activity}]");
+    match data {
+        MissingData::Kernels | MissingData::Calls => format!("{profile})"),
+        MissingData::Ranges => {
             "with torch.profiler.record_function(\"prefill\"): ... around the phases of the program".to_owned()
         }
-        // The report that the CSV table was exported from has the calls and ranges.
-        (Format::NsysGpuTraceCsv, MissingData::Calls | MissingData::Ranges) => EXPORT.to_owned(),
-        (
-            Format::NsysGpuTraceCsv | Format::NsysSqlite | Format::NsysLlmExplainer,
-            MissingData::Kernels | MissingData::Calls,
-        ) => {
-            format!("{PROFILE} && {EXPORT}")
+        MissingData::Shapes => {
+            let graphs = if vendor == Vendor::Intel { "" } else { " that runs without CUDA graphs" };
+            format!("{profile}, record_shapes=True) around a step{graphs}")
         }
-        (Format::NsysSqlite | Format::NsysLlmExplainer, MissingData::Ranges) => {
+        MissingData::LinkCounters if vendor == Vendor::Nvidia => format!("{PROFILE_METRICS} && {EXPORT}"),
+        MissingData::WorkCounters if vendor == Vendor::Nvidia => NCU.to_owned(),
+        MissingData::WorkCounters if vendor == Vendor::Amd => ROCPROF_COMPUTE.to_owned(),
+        MissingData::LinkCounters | MissingData::WorkCounters => String::new(),
+    }
+}
+
+fn of_rocm(data: MissingData) -> String {
+    match data {
+        MissingData::Kernels | MissingData::Calls => ROCPROF.to_owned(),
+        MissingData::Ranges => format!("roctxRangePush(\"prefill\") ... roctxRangePop() in the program, then {ROCPROF}"),
+        MissingData::Shapes => of_torch(Vendor::Amd, data).replace("CUDA graphs", "HIP graphs"),
+        MissingData::WorkCounters => ROCPROF_COMPUTE.to_owned(),
+        MissingData::LinkCounters => String::new(),
+    }
+}
+
+fn of_ascend(data: MissingData) -> String {
+    match data {
+        MissingData::Kernels | MissingData::Calls => NPU_PROFILER.to_owned(),
+        MissingData::Ranges => "with torch_npu.npu.mstx.range(\"prefill\"): ... in the program, and mstx=True in the \
+             experimental_config of torch_npu.profiler.profile"
+            .to_owned(),
+        MissingData::Shapes => NPU_PROFILER.replacen("(activities", "(record_shapes=True, activities", 1),
+        MissingData::LinkCounters | MissingData::WorkCounters => String::new(),
+    }
+}
+
+fn of_nsys(format: Format, data: MissingData) -> String {
+    match (format, data) {
+        // The report that the table was exported from has the calls and ranges.
+        (Format::NsysGpuTraceCsv | Format::NsysChromeJson, MissingData::Calls | MissingData::Ranges) => EXPORT.to_owned(),
+        (_, MissingData::Kernels | MissingData::Calls) => format!("{PROFILE} && {EXPORT}"),
+        (_, MissingData::Ranges) => {
             format!(
                 "torch.cuda.nvtx.range_push(\"prefill\") ... range_pop() in the program, then {PROFILE} && {EXPORT}"
             )
         }
         (_, MissingData::LinkCounters) => format!("{PROFILE_METRICS} && {EXPORT}"),
-        (_, MissingData::Shapes) => {
-            "torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True) around a \
-             step that runs without CUDA graphs"
-                .to_owned()
-        }
-        (_, MissingData::WorkCounters) => "ncu --set roofline -o kernels CMD".to_owned(),
+        (_, MissingData::Shapes) => of_torch(Vendor::Nvidia, data),
+        (_, MissingData::WorkCounters) => NCU.to_owned(),
     }
 }
+
+const NCU: &str = "ncu --set roofline -o kernels CMD";
+const ROCPROF_COMPUTE: &str = "rocprof-compute profile -n kernels -- CMD";

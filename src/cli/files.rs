@@ -10,7 +10,7 @@ use super::{nsys, print_error};
 use crate::analysis::results::{Run, Severity};
 use crate::digits::grouped;
 use crate::input::folder::Entry;
-use crate::input::{Imported, Reader, Unpacker};
+use crate::input::{Imported, Reader, Unpacker, file_sets};
 use crate::report::Report;
 use crate::session::{self, Opened, UserFile};
 use crate::trace::{ProblemKind, Trace};
@@ -27,11 +27,59 @@ const MAX_WAITING_BUFFERS: usize = 4;
 pub(super) fn open(path: &Path) -> Result<Opened> {
     let label = label(path);
     if path.is_dir() {
-        let why =
-            "a folder, not a file: give the trace in it (only `gpuprism ranks` and `gpuprism triage` accept folders)";
-        return Err(Error::refused(label, why));
+        return open_folder(path, &label);
     }
     session::open(&label, import(path, &label, Reader::new(&label))?)
+}
+
+/// Reads the one run in a folder: the tables of rocprofv3, or the trace of torch_npu.
+fn open_folder(path: &Path, label: &str) -> Result<Opened> {
+    let entries = entries(path)?;
+    let names: Vec<String> = entries.iter().map(|entry| entry.path.clone()).collect();
+    match file_sets::in_folder(&names) {
+        Some(set) => open_set(&set.iter().filter_map(|index| names.get(*index)).map(|name| path.join(name)).collect::<Vec<_>>()),
+        None => {
+            let why = "a folder without a single run of rocprofv3 or torch_npu: give the trace in it (`gpuprism ranks` and `gpuprism \
+                       triage` accept other folders)";
+            Err(Error::refused(label, why))
+        }
+    }
+}
+
+/// Reads the files of one run as one trace.
+pub(super) fn open_set(paths: &[PathBuf]) -> Result<Opened> {
+    let Some(first) = paths.first() else { return Err(Error::usage("FILE", "no file given")) };
+    if paths.len() == 1 {
+        return open(first);
+    }
+    let label = label(first);
+    session::open(&label, import_set(paths, &label)?)
+}
+
+/// Reads the tables one after the other. A line end after each ends a table that was cut.
+fn import_set(paths: &[PathBuf], label: &str) -> Result<Imported> {
+    let mut reader = Reader::new(label);
+    for path in paths {
+        let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
+        let mut file = File::open(path).map_err(failed)?;
+        let mut buffer = vec![0; CHUNK_BYTES];
+        loop {
+            let read = read_full(&mut file, &mut buffer).map_err(failed)?;
+            if read == 0 {
+                break;
+            }
+            reader.feed(buffer.get(..read).unwrap_or_default())?;
+        }
+        reader.feed(b"\n")?;
+    }
+    reader.finish(None)
+}
+
+/// Returns the files of each run, in the order of their first files.
+pub(super) fn by_run(paths: &[PathBuf]) -> Vec<Vec<PathBuf>> {
+    let names: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    let set = |indices: Vec<usize>| indices.into_iter().filter_map(|index| paths.get(index).cloned()).collect();
+    file_sets::by_run(&names).into_iter().map(set).collect()
 }
 
 /// A trace, which contains one run to analyze, or an earlier report, which contains analyzed runs.

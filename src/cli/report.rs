@@ -185,6 +185,7 @@ pub(super) fn seconds(args: &ChoiceArgs, index: usize) -> Option<String> {
 pub(super) fn report(files: &[PathBuf], nsys_cmd: &str, args: &ChoiceArgs) -> Result<Report> {
     let choices = choices(args)?;
     let seconds = &args.seconds;
+    let files = &files::by_run(files);
     if seconds.len() > 1 && seconds.len() != files.len() {
         let why = format!(
             "{} values for {} files: give one value for all files, or one value per file in the same order",
@@ -195,10 +196,14 @@ pub(super) fn report(files: &[PathBuf], nsys_cmd: &str, args: &ChoiceArgs) -> Re
     }
     seconds.iter().try_for_each(|seconds| session::wall(Some(seconds)).map(|_| ()))?;
     let mut runs = Vec::new();
-    for (index, path) in files.iter().enumerate() {
+    for (index, set) in files.iter().enumerate() {
         let wall_seconds = self::seconds(args, index);
-        let path = &nsys::exported(path, nsys_cmd)?;
-        match files::open(path)? {
+        let mut set = set.clone();
+        for path in &mut set {
+            *path = nsys::exported(path, nsys_cmd)?;
+        }
+        let Some(path) = set.first() else { continue };
+        match files::open_set(&set)? {
             Opened::Trace(trace) => {
                 let choices = Choices { wall_seconds, ..choices.clone() };
                 runs.push(analyze::run(&trace, &choices, &Neighbours::of(path, None))?);

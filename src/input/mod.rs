@@ -9,7 +9,7 @@
 //! - `torch`: torch.profiler JSON. The crate `gpuprism-scan` splits the stream into events and parses their members.
 //! - `gpu_trace_csv`: the CSV of `nsys stats -r cuda_gpu_trace`.
 //! - `nsys`: the SQLite export of an Nsight Systems report. A database is read by offset and not as a stream: in the page
-//!   through `block_vfs`, natively from the file. Callers check [`Reader::is_database`].
+//!   through `block_vfs`, natively from the file. Callers check [`Reader::needs_another_reader`].
 //! - Any other JSON object, and a CSV file of nsys-llm-explainer, is returned as [`Imported::Document`]: the caller decides
 //!   whether it is a rule file or a report.
 //! - All other files are refused with an error that says what they are.
@@ -31,6 +31,15 @@
 
 #[cfg(any(test, all(target_arch = "wasm32", feature = "full")))]
 pub(crate) mod block_vfs;
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+mod ascend_csv;
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+mod chrome;
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+mod csv_lines;
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+mod elements;
+pub mod file_sets;
 pub mod folder;
 mod gpu_trace_csv;
 mod gunzip;
@@ -38,7 +47,10 @@ mod gunzip;
 pub mod nsys;
 #[cfg(not(target_arch = "wasm32"))]
 mod reader_thread;
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+mod rocm;
 mod sniff;
+mod streams;
 mod torch;
 
 pub use gunzip::Unpacker;
@@ -88,6 +100,12 @@ enum FormatReader {
     GpuTraceCsv(Box<GpuTraceReader>),
     /// A CSV of NVLink counters by nsys-llm-explainer; has its text so far.
     NvlinkSeries(Vec<u8>),
+    /// One of [`streams::FORMATS`].
+    #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+    Stream(Box<dyn streams::StreamReader>),
+    /// One of [`streams::FORMATS`], in a build without their readers.
+    #[cfg(all(target_arch = "wasm32", not(feature = "full")))]
+    NeedsFullModule,
 }
 
 impl Reader {
@@ -121,6 +139,10 @@ impl Reader {
                 Ok(())
             }
             FormatReader::GpuTraceCsv(table) => table.feed(bytes),
+            #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+            FormatReader::Stream(reader) => reader.feed(bytes),
+            #[cfg(all(target_arch = "wasm32", not(feature = "full")))]
+            FormatReader::NeedsFullModule => Ok(()),
             FormatReader::NvlinkSeries(text) if text.len() > MAX_DOCUMENT_BYTES => {
                 let limit_mib = MAX_DOCUMENT_BYTES >> 20;
                 Err(Error::refused(&self.label, format!("a table of NVLink counters of more than {limit_mib} MiB")))
@@ -138,12 +160,22 @@ impl Reader {
             FormatReader::Unknown(_) | FormatReader::NvlinkSeries(_) => 0,
             FormatReader::Json(json) => json.events.gpu_ops(),
             FormatReader::GpuTraceCsv(table) => table.gpu_ops(),
+            #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+            FormatReader::Stream(reader) => reader.gpu_ops(),
+            #[cfg(all(target_arch = "wasm32", not(feature = "full")))]
+            FormatReader::NeedsFullModule => 0,
         }
     }
 
-    /// Returns true if the file starts like an SQLite database, which has to be read by offset: use [`nsys`] instead.
-    pub fn is_database(&self) -> bool {
-        matches!(&self.format, FormatReader::Unknown(first_bytes) if first_bytes.starts_with(sniff::SQLITE))
+    /// Returns true if the file starts like an SQLite database, which has to be read by offset: use [`nsys`] instead. In a build
+    /// without the readers of [`streams`], also true for their formats: the full build reads them.
+    pub fn needs_another_reader(&self) -> bool {
+        match &self.format {
+            FormatReader::Unknown(first_bytes) => first_bytes.starts_with(sniff::SQLITE),
+            #[cfg(all(target_arch = "wasm32", not(feature = "full")))]
+            FormatReader::NeedsFullModule => true,
+            _ => false,
+        }
     }
 
     /// Ends the file. `gzip_problem` is the result of [`Unpacker::finish`].
@@ -164,6 +196,18 @@ impl Reader {
                 }
                 Ok(Imported::Trace(Box::new(table.finish()?)))
             }
+            #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+            FormatReader::Stream(reader) => {
+                let mut trace = reader.finish()?;
+                if let Some((kind, at)) = gzip_problem
+                    && !trace.problems.has(kind)
+                {
+                    trace.problems.add(kind, 1, at);
+                }
+                Ok(Imported::Trace(Box::new(trace)))
+            }
+            #[cfg(all(target_arch = "wasm32", not(feature = "full")))]
+            FormatReader::NeedsFullModule => Err(Error::refused(&self.label, "read by the other module")),
         }
     }
 
@@ -176,6 +220,10 @@ impl Reader {
             Guess::Json => FormatReader::Json(Box::new(JsonReader::new(&self.label, self.detail))),
             Guess::NvlinkSeries => FormatReader::NvlinkSeries(Vec::new()),
             Guess::GpuTraceCsv => FormatReader::GpuTraceCsv(Box::new(GpuTraceReader::new(&self.label))),
+            #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+            Guess::Stream(format) => FormatReader::Stream((format.reader)(&self.label, self.detail)),
+            #[cfg(all(target_arch = "wasm32", not(feature = "full")))]
+            Guess::Stream(_) => FormatReader::NeedsFullModule,
         };
         self.feed(&first_bytes)
     }
@@ -337,9 +385,9 @@ impl Importer {
         self.reader.gpu_ops()
     }
 
-    /// Returns true if the uncompressed file is a database; see [`Reader::is_database`].
-    pub fn is_database(&self) -> bool {
-        self.reader.is_database()
+    /// See [`Reader::needs_another_reader`].
+    pub fn needs_another_reader(&self) -> bool {
+        self.reader.needs_another_reader()
     }
 
     /// Ends the file.

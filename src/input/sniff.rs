@@ -1,16 +1,20 @@
 //! Detects the format of a file from its first bytes. The name counts only for binary files without a magic number.
 
+use super::streams::{self, StreamFormat};
 use crate::{Error, Result};
 use memchr::memmem;
 use std::path::Path;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(test, derive(PartialEq))]
 pub(super) enum Guess {
     Json,
     /// Lines of text: the CSV of `nsys stats -r cuda_gpu_trace`, perhaps after console output.
     GpuTraceCsv,
     /// The `nvlink_timeseries.csv` of nsys-llm-explainer.
     NvlinkSeries,
+    /// Another format that is read as a stream.
+    Stream(&'static StreamFormat),
 }
 
 /// The first bytes of the `nvlink_timeseries.csv` of nsys-llm-explainer.
@@ -55,6 +59,17 @@ pub(super) fn guess(label: &str, bytes: &[u8], is_complete: bool) -> Result<Opti
     if let Some((_, why)) = REFUSED.iter().find(|(magic, _)| bytes.starts_with(magic)) {
         return Err(Error::refused(label, *why));
     }
+    let is_json = matches!(text.first(), Some(b'{' | b'['));
+    if let (true, Some(head)) = (is_json, text.get(..JSON_HEAD_BYTES).or(is_complete.then_some(text))) {
+        if let Some(why) = streams::refusal(head) {
+            return Err(Error::refused(label, why));
+        }
+        if let Some(format) = streams::of_json(head) {
+            return Ok(Some(Guess::Stream(format)));
+        }
+    } else if is_json {
+        return Ok(None);
+    }
     match text.split_first() {
         Some((b'{', _)) => return Ok(Some(Guess::Json)),
         Some((b'[', rest)) => match rest.trim_ascii_start().first() {
@@ -77,9 +92,14 @@ pub(super) fn guess(label: &str, bytes: &[u8], is_complete: bool) -> Result<Opti
     if head.contains(&0) || control > head.len() / TEXT_BYTES_PER_CONTROL_BYTE {
         return Err(binary_error(label, head));
     }
+    if let Some(format) = streams::of_text(text.get(..HEAD_BYTES).unwrap_or(text)) {
+        return Ok(Some(Guess::Stream(format)));
+    }
     Ok(Some(if bytes.starts_with(NVLINK_SERIES_HEADER.as_bytes()) { Guess::NvlinkSeries } else { Guess::GpuTraceCsv }))
 }
 
+/// The dialect of JSON is recognized by this many bytes: long enough for some events with long names.
+const JSON_HEAD_BYTES: usize = 16 << 10;
 /// Text and binary files are distinguished by this many bytes.
 const HEAD_BYTES: usize = 4096;
 /// Text may have one control byte per this many bytes: names in tables can contain some.

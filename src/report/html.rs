@@ -6,7 +6,7 @@
 use super::chart::dashboard::Panel;
 use super::chart::{Chart, escape};
 use super::table::{Cell, Column, Kind, Table};
-use super::text::{figure_lines, format_name};
+use super::text::figure_lines;
 use super::{Finding, Report, chart, findings, format, is_builtin_table, palette};
 use crate::analysis::results::{Notice, Run, Severity};
 use std::fmt::Write;
@@ -93,7 +93,7 @@ fn runs(report: &Report) -> String {
 }
 
 fn run_details(run: &Run) -> String {
-    let format = format_name(run.format);
+    let format = run.format.title();
     let plural = |count: usize| if count == 1 { "" } else { "s" };
     let devices = run.devices.len();
     let ops = run.totals.gpu_ops;

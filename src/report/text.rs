@@ -5,7 +5,7 @@ use super::format::{self, counted, duration, percent};
 use super::sections::table_id;
 use super::table::Table;
 use super::tables::severity;
-use crate::analysis::results::{self, Format, Run, WallSource};
+use crate::analysis::results::{self, Run, WallSource};
 use crate::digits::grouped;
 use serde::Serialize;
 
@@ -97,7 +97,7 @@ pub fn facts(run: &Run) -> String {
         1 => "1 device".to_owned(),
         several => format!("{several} devices"),
     };
-    let format = format_name(run.format);
+    let format = run.format.title();
     let source = run.engine.as_ref().map_or(format.to_owned(), |engine| format!("{format}, {engine}"));
     let part = run.window.map_or(String::new(), |window| {
         let [from, to, whole] = [window.start_ns, window.end_ns, window.whole_ns].map(duration);
@@ -126,14 +126,4 @@ pub(super) fn figure_lines(table: &Table) -> impl Iterator<Item = (&str, String)
         let run = figures.first().map_or("", |figure| figure.run.as_str());
         (run, words.collect::<Vec<_>>().join(" · "))
     })
-}
-
-/// The displayed name of a trace format.
-pub(super) fn format_name(format: Format) -> &'static str {
-    match format {
-        Format::TorchProfiler => "torch.profiler",
-        Format::NsysGpuTraceCsv => "nsys cuda_gpu_trace",
-        Format::NsysSqlite => "Nsight Systems export",
-        Format::NsysLlmExplainer => "nsys-llm-explainer report",
-    }
 }

@@ -10,6 +10,7 @@ mod code;
 mod columns;
 mod correlation;
 mod database_info;
+mod format;
 mod import_problems;
 mod late_code;
 mod names;
@@ -29,6 +30,7 @@ pub use blocking_sites::{BlockingSite, BlockingSites, HostInterval, MAX_LOCATED_
 pub use category_evidence::{CategoryEvidence, CategorySource, EvidenceByName};
 pub use code::{Annotation, FrameIds, HostCode, NONE};
 pub use database_info::{DatabaseInfo, TableInfo};
+pub use format::{Format, Profiler, Vendor};
 pub use import_problems::{ImportProblem, ImportProblems, ProblemKind};
 pub use late_code::{CodeTime, LateCode, MAX_LATE_INTERVALS};
 pub use names::{NameId, Names};
@@ -42,41 +44,18 @@ pub(crate) use time::leading_integer;
 pub use time::{Ns, Window};
 pub use window::{Cut, Kept};
 
-use crate::json::from_json;
 use crate::ordering;
 use code::CodeBuilder;
 use columns::{index, reorder};
 use correlation::CallsByCorrelation;
 use foldhash::fast::RandomState;
 use ops::UNLINKED;
-use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// True if this build keeps host code. The page's first WebAssembly module does not, because it has to be small and computes no
 /// sections.
 pub(crate) const CODE_IS_BUILT: bool = cfg!(any(not(target_arch = "wasm32"), feature = "full"));
-
-/// The file formats of a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
-#[serde(rename_all = "snake_case")]
-pub enum Format {
-    /// torch.profiler (Kineto) JSON.
-    #[default]
-    TorchProfiler,
-    /// The CSV of `nsys stats -r cuda_gpu_trace`.
-    NsysGpuTraceCsv,
-    /// The SQLite export of an Nsight Systems report.
-    NsysSqlite,
-    /// The report of nsys-llm-explainer, which has tables but no trace.
-    NsysLlmExplainer,
-}
-from_json!(Format =
-    "torch_profiler" => TorchProfiler,
-    "nsys_gpu_trace_csv" => NsysGpuTraceCsv,
-    "nsys_sqlite" => NsysSqlite,
-    "nsys_llm_explainer" => NsysLlmExplainer
-);
 
 /// The index of a process in [`Trace::processes`]. If a trace does not record processes, all rows belong to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -46,7 +46,7 @@ impl TraceReader {
             self.buffer.resize(part.length() as usize, 0);
             part.copy_to(&mut self.buffer);
             let result = self.importer.feed(&self.buffer);
-            if self.importer.is_database() {
+            if self.importer.needs_another_reader() {
                 return Ok(());
             }
             result.map_err(to_js_error)?;
@@ -55,9 +55,9 @@ impl TraceReader {
         Ok(())
     }
 
-    /// True if the file is a database, which only `read_database` of the full module can read.
-    pub fn is_database(&self) -> bool {
-        self.importer.is_database()
+    /// True if another reader has to read the file: the full module, and for a database its `read_database`.
+    pub fn needs_another_reader(&self) -> bool {
+        self.importer.needs_another_reader()
     }
 
     /// The number of GPU ops read so far.

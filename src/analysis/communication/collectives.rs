@@ -246,7 +246,7 @@ pub(super) fn missing(context: &Context, title: &str, columns: &[&str]) -> Secti
         (_, false) => "No communication kernel was traced. CUDA graphs that were traced as a whole may contain some.",
         (false, true) => "No communication kernel ran.",
     };
-    let recapture = if may_be_hidden { recapture::command(trace.format, MissingData::Kernels) } else { String::new() };
+    let recapture = if may_be_hidden { recapture::command(trace, MissingData::Kernels) } else { String::new() };
     Section::missing(title, columns, why, &recapture)
 }
 

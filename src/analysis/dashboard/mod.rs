@@ -23,7 +23,7 @@ use super::results::Run;
 use super::section::{Record, Section};
 use crate::ordering;
 use crate::rules::{RuleBook, names};
-use crate::trace::Format;
+use crate::trace::{Format, Profiler};
 use std::collections::BTreeMap;
 
 /// The number with this key, if it is finite.
@@ -72,9 +72,12 @@ pub fn has_ranks(section: &Section) -> bool {
 
 /// How to capture several ranks.
 pub fn capture_ranks(format: Format) -> &'static str {
-    match format {
-        Format::TorchProfiler => "Run torch.profiler on every rank and open the traces together",
-        Format::NsysSqlite | Format::NsysGpuTraceCsv | Format::NsysLlmExplainer => {
+    match format.profiler() {
+        Profiler::Torch => "Run torch.profiler on every rank and open the traces together",
+        Profiler::Rocprof | Profiler::Rpd | Profiler::Ascend | Profiler::Proton => {
+            "Run the profiler on every rank and open the traces together"
+        }
+        Profiler::Nsys => {
             "nsys profile --trace=cuda,nvtx --cuda-trace-scope=process-tree -o trace torchrun --nproc-per-node=N CMD"
         }
     }

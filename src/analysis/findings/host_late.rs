@@ -1,7 +1,8 @@
 //! `host-late`: the GPU idles because eager launches come too late.
 
 use super::finding::{Confidence, Finding};
-use super::situation::{Framework, Situation, Vendor, counted, format_time};
+use super::situation::{Framework, Situation, counted, format_time};
+use crate::trace::Vendor;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, cost_ms) =
@@ -55,8 +56,8 @@ fn action(situation: &Situation) -> String {
     };
     let action = match situation.framework {
         Framework::SgLang => format!(
-            "Check that {graphs} are on for this stage: remove `--disable-cuda-graph`, and set `--cuda-graph-max-bs` to \
-             the largest batch. For prefill, use larger chunks (`--chunked-prefill-size`)."
+            "Check that {graphs} are on for this stage: {}For prefill, use larger chunks (`--chunked-prefill-size`).",
+            graph_flags(situation.vendor)
         ),
         Framework::Vllm => format!(
             "Remove `--enforce-eager`, so that {graphs} replay the step, and include this batch size in \
@@ -82,11 +83,22 @@ fn action(situation: &Situation) -> String {
     format!("{first}{action}")
 }
 
+/// SGLang calls its flags for graphs the same on NVIDIA, AMD and Ascend. It has none on Intel.
+fn graph_flags(vendor: Vendor) -> &'static str {
+    match vendor {
+        Vendor::Nvidia | Vendor::Amd | Vendor::Huawei => {
+            "remove `--disable-cuda-graph`, and set `--cuda-graph-max-bs` to the largest batch. "
+        }
+        Vendor::Intel => "",
+    }
+}
+
 fn compile_mode(situation: &Situation) -> &'static str {
     match situation.vendor {
         // `reduce-overhead` uses CUDA or HIP graphs.
         Vendor::Nvidia | Vendor::Amd => "`torch.compile(mode=\"reduce-overhead\")`",
         Vendor::Intel => "`torch.compile`",
+        Vendor::Huawei => "`torch.compile` with the backend of torchair",
     }
 }
 

@@ -1,7 +1,8 @@
 //! `pageable-copies`: copies from or to pageable host memory, which block the host and cannot overlap.
 
 use super::finding::{Confidence, Finding};
-use super::situation::{Framework, Situation, Vendor, counted};
+use super::situation::{Framework, Situation, counted};
+use crate::trace::Vendor;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     // Copies that run together with other work cost no GPU time.
@@ -33,6 +34,9 @@ fn action(framework: Framework, vendor: Vendor) -> &'static str {
         }
         (Framework::Program, Vendor::Intel) => {
             "Allocate the host memory as pinned memory (`sycl::malloc_host`) and copy on a queue of its own."
+        }
+        (Framework::Program, Vendor::Huawei) => {
+            "Allocate the host memory with `aclrtMallocHost` and copy with `aclrtMemcpyAsync` on a stream of its own."
         }
         _ => {
             "Pin the host memory (`pin_memory=True` in the DataLoader, `tensor.pin_memory()`) and copy with \

@@ -13,7 +13,7 @@ use crate::analysis::time::activity::Activity;
 use crate::analysis::unit::Unit;
 use crate::digits::grouped;
 use crate::ordering;
-use crate::trace::{BlockingSite, DeviceId, Format, OpKind, Trace};
+use crate::trace::{BlockingSite, DeviceId, Format, OpKind, Trace, Vendor};
 
 /// The framework that launches the GPU work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,14 +29,6 @@ pub(super) enum Framework {
     Torch,
     /// A program without PyTorch.
     Program,
-}
-
-/// The maker of the GPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Vendor {
-    Nvidia,
-    Amd,
-    Intel,
 }
 
 /// The time of one device in milliseconds, and its idle time by the launch after it.
@@ -116,7 +108,7 @@ impl<'a> Situation<'a> {
         Self {
             context,
             framework,
-            vendor: vendor(trace),
+            vendor: trace.vendor(),
             steps: unit.steps,
             unit,
             has_stacks: trace.events.python_frames > 0,
@@ -201,6 +193,7 @@ impl<'a> Situation<'a> {
             Vendor::Nvidia => "CUDA graphs",
             Vendor::Amd => "HIP graphs",
             Vendor::Intel => "SYCL graphs",
+            Vendor::Huawei => "NPU graphs",
         }
     }
 }
@@ -243,19 +236,6 @@ fn framework(trace: &Trace) -> Framework {
         Some(_) => Framework::OtherEngine,
         None if uses_torch() => Framework::Torch,
         None => Framework::Program,
-    }
-}
-
-fn vendor(trace: &Trace) -> Vendor {
-    let has_device =
-        |words: &[&str]| trace.devices.iter().any(|device| words.iter().any(|word| device.name.contains(word)));
-    let has_call = |prefix: &str| trace.calls.names.iter().any(|name| name.starts_with(prefix));
-    if has_device(&["AMD", "MI2", "MI3", "gfx", "Radeon"]) || has_call("hip") {
-        Vendor::Amd
-    } else if has_device(&["Intel"]) || has_call("ze") || has_call("ur") {
-        Vendor::Intel
-    } else {
-        Vendor::Nvidia
     }
 }
 

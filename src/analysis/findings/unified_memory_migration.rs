@@ -1,7 +1,8 @@
 //! `unified-memory-migration`: pages of unified memory move between host and GPU when a kernel touches them.
 
 use super::finding::{Confidence, Finding};
-use super::situation::{Situation, Vendor, counted};
+use super::situation::{Situation, counted};
+use crate::trace::Vendor;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, cost_ms) = situation.worst(|device| device.copies.migration.total_ms)?;
@@ -9,6 +10,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         Vendor::Nvidia => "`cudaMemPrefetchAsync`",
         Vendor::Amd => "`hipMemPrefetchAsync`",
         Vendor::Intel => "`queue.prefetch`",
+        Vendor::Huawei => "a copy to the device",
     };
     let advise =
         if situation.vendor == Vendor::Nvidia { " Set `cudaMemAdvise` for data that one side only reads." } else { "" };

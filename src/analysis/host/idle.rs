@@ -107,7 +107,7 @@ fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
     if context.trace.calls.is_empty() {
         return section.limit(format!(
             "The trace contains no API calls, so the causes are unknown. To capture them: {}",
-            recapture::command(context.trace.format, MissingData::Calls)
+            recapture::command(context.trace, MissingData::Calls)
         ));
     }
     section

@@ -270,7 +270,7 @@ fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Section {
     let linked = ops.iter().filter(|(row, _)| trace.gpu_ops.launch(*row).is_some()).count();
     if linked == 0 {
         let why = "The trace contains no call that launched this kernel.";
-        return Section::missing(TITLE, columns, why, &recapture::command(trace.format, MissingData::Calls));
+        return Section::missing(TITLE, columns, why, &recapture::command(trace, MissingData::Calls));
     }
     let mut section = Section::new(TITLE, "calls with the correlation ids of the launches", columns)
         .limit("The range is the innermost range of the launching thread that contains the call.");

@@ -441,7 +441,7 @@ impl Fields<'_> {
     }
 }
 
-fn is_stored_call(name: &[u8]) -> bool {
+pub(super) fn is_stored_call(name: &[u8]) -> bool {
     STORED_CALLS.iter().any(|word| word.find(name).is_some())
 }
 

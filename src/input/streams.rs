@@ -1,0 +1,130 @@
+//! The formats that are read as a stream of bytes, besides torch.profiler JSON and the CSV of nsys: how each is recognized
+//! and which reader it has. The readers are not in the page's first module, because it has to be small; recognizing is.
+//!
+//! A new format is one line in the list below and one module with a [`StreamReader`].
+
+use crate::trace::Format;
+use memchr::memmem::find;
+
+/// Reads the uncompressed bytes of one format, in chunks of any size.
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+pub(super) trait StreamReader: std::fmt::Debug + Send {
+    /// Takes the next bytes.
+    fn feed(&mut self, bytes: &[u8]) -> crate::Result<()>;
+    /// Returns the number of GPU ops read so far.
+    fn gpu_ops(&self) -> usize;
+    /// Ends the file.
+    fn finish(self: Box<Self>) -> crate::Result<crate::trace::Trace>;
+}
+
+/// One format.
+#[derive(Debug)]
+pub(super) struct StreamFormat {
+    /// The format of the trace that the reader returns.
+    #[cfg_attr(not(test), allow(dead_code, reason = "a test checks that each format is listed once"))]
+    pub(super) format: Format,
+    /// True if a file that starts with these bytes, of which white space is skipped, has this format.
+    recognizes: fn(&[u8]) -> bool,
+    #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+    pub(super) reader: fn(&str, super::Detail) -> Box<dyn StreamReader>,
+}
+
+#[cfg(test)]
+impl PartialEq for StreamFormat {
+    fn eq(&self, other: &Self) -> bool {
+        self.format == other.format
+    }
+}
+
+macro_rules! formats {
+    ($list:ident: $($format:ident if $recognizes:ident => $reader:path;)*) => {
+        static $list: &[StreamFormat] = &[$(StreamFormat {
+            format: Format::$format,
+            recognizes: $recognizes,
+            #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+            reader: |label, detail| Box::new($reader(label, detail)),
+        }),*];
+    };
+}
+
+formats! { JSON:
+    RocprofJson if is_rocprof_json => super::rocm::json::RocprofJson::new;
+    RpdChromeJson if is_rpd_chrome => super::chrome::rpd::reader;
+    ProtonTrace if is_proton_trace => super::chrome::proton::reader;
+    NsysChromeJson if is_nsys_chrome => super::chrome::nsys::reader;
+    AscendTraceView if is_ascend_trace_view => super::chrome::ascend::reader;
+}
+
+formats! { TEXT:
+    RocprofCsv if is_rocprof_csv => super::rocm::csv::RocprofCsv::new;
+    AscendKernelDetails if is_ascend_csv => super::ascend_csv::AscendCsv::new;
+}
+
+/// Returns the format of a JSON file with this beginning, if it is one of these.
+pub(super) fn of_json(head: &[u8]) -> Option<&'static StreamFormat> {
+    JSON.iter().find(|format| (format.recognizes)(head))
+}
+
+/// Returns the format of a text with this beginning, if it is one of these.
+pub(super) fn of_text(head: &[u8]) -> Option<&'static StreamFormat> {
+    TEXT.iter().find(|format| (format.recognizes)(head))
+}
+
+/// Returns why a JSON file with this beginning is not read, although a profiler wrote it.
+pub(super) fn refusal(head: &[u8]) -> Option<&'static str> {
+    let is_tree = head.starts_with(b"[") && has(head, "\"frame\"") && !has(head, "\"ph\"");
+    (is_tree && (has(head, "\"metrics\"") || has(head, "\"children\""))).then_some(
+        "a Proton tree, which has totals of kernels and no times, so there is no timeline to analyze: record a Proton \
+         trace, with `proton_data: trace` in --profiler-config of vLLM or proton.start(data=\"trace\")",
+    )
+}
+
+fn has(head: &[u8], word: &str) -> bool {
+    find(head, word.as_bytes()).is_some()
+}
+
+/// The first bytes without white space.
+fn starts_with(head: &[u8], start: &str) -> bool {
+    head.iter().filter(|byte| !byte.is_ascii_whitespace()).take(start.len()).eq(start.as_bytes())
+}
+
+fn is_rocprof_json(head: &[u8]) -> bool {
+    starts_with(head, "{\"rocprofiler-sdk-tool\":")
+}
+
+/// The script of rocmProfileData starts the list with an empty object, to write a comma before each event.
+fn is_rpd_chrome(head: &[u8]) -> bool {
+    starts_with(head, "[{}") || starts_with(head, "{\"traceEvents\":[{}")
+}
+
+/// Proton sorts the members of each event: `args`, which starts with `call_stack`, is the first.
+fn is_proton_trace(head: &[u8]) -> bool {
+    let has_stack = |start: &[u8]| has(start, "\"call_stack\"");
+    head.get(..512).map_or(has_stack(head), has_stack) && has(head, "\"traceEvents\"")
+}
+
+fn is_nsys_chrome(head: &[u8]) -> bool {
+    let category = |name: &str| has(head, &format!("\"cat\": \"{name}")) || has(head, &format!("\"cat\":\"{name}"));
+    category("cuda\"") || category("nvtx\"") || category("nvtx-kernel\"") || category("cuda_api\"")
+}
+
+/// Kineto writes an object. torch_npu writes a list, with times as text.
+fn is_ascend_trace_view(head: &[u8]) -> bool {
+    let has_text_time = has(head, "\"ts\": \"") || has(head, "\"ts\":\"");
+    let has_process = ["\"Ascend Hardware\"", "\"CANN\"", "\"Overlap Analysis\""].iter().any(|name| has(head, name));
+    head.starts_with(b"[") && (has_text_time || has_process)
+}
+
+fn is_rocprof_csv(head: &[u8]) -> bool {
+    let line = first_line(head);
+    has(line, "Start_Timestamp") && has(line, "End_Timestamp") || has(line, "Node_Id") && has(line, "Agent_Type")
+}
+
+fn is_ascend_csv(head: &[u8]) -> bool {
+    let line = first_line(head);
+    has(line, "Start Time(us)") && has(line, "Duration(us)")
+}
+
+fn first_line(head: &[u8]) -> &[u8] {
+    head.split(|byte| *byte == b'\n').next().unwrap_or_default()
+}

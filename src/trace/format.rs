@@ -1,0 +1,188 @@
+//! The file formats of traces and the makers of the GPUs in them.
+//!
+//! `patterns/formats.json` describes each format for people: who writes it, what it lacks, how to capture it.
+
+use crate::json::from_json;
+use serde::Serialize;
+
+/// The file formats of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// torch.profiler (Kineto) JSON.
+    #[default]
+    TorchProfiler,
+    /// The CSV of `nsys stats -r cuda_gpu_trace`.
+    NsysGpuTraceCsv,
+    /// The SQLite export of an Nsight Systems report.
+    NsysSqlite,
+    /// An Nsight Systems export that nsys2json or a similar script turned into Chrome JSON.
+    NsysChromeJson,
+    /// The report of nsys-llm-explainer, which has tables but no trace.
+    NsysLlmExplainer,
+    /// The CSV files of one run of rocprofv3.
+    RocprofCsv,
+    /// The JSON of rocprofv3.
+    RocprofJson,
+    /// The SQLite database of rocprofv3 (ROCm 7).
+    Rocpd,
+    /// The SQLite database of rocmProfileData.
+    Rpd,
+    /// The Chrome JSON of rocmProfileData.
+    RpdChromeJson,
+    /// The `trace_view.json` of torch_npu.
+    AscendTraceView,
+    /// The `kernel_details.csv` of torch_npu, or the `op_summary.csv` of msprof.
+    AscendKernelDetails,
+    /// The timeline of Proton, the profiler of Triton.
+    ProtonTrace,
+    /// The call tree of Proton: totals without times.
+    ProtonTree,
+}
+from_json!(Format =
+    "torch_profiler" => TorchProfiler,
+    "nsys_gpu_trace_csv" => NsysGpuTraceCsv,
+    "nsys_sqlite" => NsysSqlite,
+    "nsys_chrome_json" => NsysChromeJson,
+    "nsys_llm_explainer" => NsysLlmExplainer,
+    "rocprof_csv" => RocprofCsv,
+    "rocprof_json" => RocprofJson,
+    "rocpd" => Rocpd,
+    "rpd" => Rpd,
+    "rpd_chrome_json" => RpdChromeJson,
+    "ascend_trace_view" => AscendTraceView,
+    "ascend_kernel_details" => AscendKernelDetails,
+    "proton_trace" => ProtonTrace,
+    "proton_tree" => ProtonTree
+);
+
+/// The profiler that wrote a trace. Advice about a new capture depends on it, and on the [`Vendor`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profiler {
+    /// torch.profiler.
+    Torch,
+    /// Nsight Systems.
+    Nsys,
+    /// rocprofv3.
+    Rocprof,
+    /// rocmProfileData.
+    Rpd,
+    /// torch_npu or msprof.
+    Ascend,
+    /// Proton.
+    Proton,
+}
+
+/// The maker of a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vendor {
+    /// NVIDIA: CUDA.
+    Nvidia,
+    /// AMD: ROCm and HIP.
+    Amd,
+    /// Intel: SYCL, called XPU in PyTorch.
+    Intel,
+    /// Huawei: Ascend, called NPU in PyTorch.
+    Huawei,
+}
+
+impl Format {
+    /// All formats, in the order of `patterns/formats.json`.
+    pub const ALL: [Self; 14] = [
+        Self::TorchProfiler,
+        Self::NsysSqlite,
+        Self::NsysGpuTraceCsv,
+        Self::NsysChromeJson,
+        Self::RocprofCsv,
+        Self::RocprofJson,
+        Self::Rocpd,
+        Self::Rpd,
+        Self::RpdChromeJson,
+        Self::AscendTraceView,
+        Self::AscendKernelDetails,
+        Self::ProtonTrace,
+        Self::ProtonTree,
+        Self::NsysLlmExplainer,
+    ];
+
+    /// The name for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::TorchProfiler => "torch.profiler",
+            Self::NsysGpuTraceCsv => "nsys cuda_gpu_trace",
+            Self::NsysSqlite => "Nsight Systems export",
+            Self::NsysChromeJson => "Chrome JSON of an Nsight Systems export",
+            Self::NsysLlmExplainer => "nsys-llm-explainer report",
+            Self::RocprofCsv => "rocprofv3 CSV",
+            Self::RocprofJson => "rocprofv3 JSON",
+            Self::Rocpd => "rocpd database",
+            Self::Rpd => "RPD database",
+            Self::RpdChromeJson => "RPD Chrome JSON",
+            Self::AscendTraceView => "Ascend trace_view.json",
+            Self::AscendKernelDetails => "Ascend kernel_details.csv",
+            Self::ProtonTrace => "Proton trace",
+            Self::ProtonTree => "Proton tree",
+        }
+    }
+
+    /// The profiler that writes it.
+    pub fn profiler(self) -> Profiler {
+        match self {
+            Self::TorchProfiler => Profiler::Torch,
+            Self::NsysGpuTraceCsv | Self::NsysSqlite | Self::NsysChromeJson | Self::NsysLlmExplainer => Profiler::Nsys,
+            Self::RocprofCsv | Self::RocprofJson | Self::Rocpd => Profiler::Rocprof,
+            Self::Rpd | Self::RpdChromeJson => Profiler::Rpd,
+            Self::AscendTraceView | Self::AscendKernelDetails => Profiler::Ascend,
+            Self::ProtonTrace | Self::ProtonTree => Profiler::Proton,
+        }
+    }
+
+    /// True if places in the file are byte offsets, and not rows of a table.
+    pub fn is_json(self) -> bool {
+        matches!(
+            self,
+            Self::TorchProfiler
+                | Self::NsysChromeJson
+                | Self::RocprofJson
+                | Self::RpdChromeJson
+                | Self::AscendTraceView
+                | Self::ProtonTrace
+                | Self::ProtonTree
+        )
+    }
+
+    /// The maker of the GPUs, if the format has only GPUs of one maker.
+    pub fn vendor(self) -> Option<Vendor> {
+        match self.profiler() {
+            Profiler::Nsys => Some(Vendor::Nvidia),
+            Profiler::Rocprof | Profiler::Rpd => Some(Vendor::Amd),
+            Profiler::Ascend => Some(Vendor::Huawei),
+            Profiler::Torch | Profiler::Proton => None,
+        }
+    }
+}
+
+impl super::Trace {
+    /// The maker of the GPUs: known from the format, the devices, the API calls or the kernels; NVIDIA if nothing tells.
+    pub fn vendor(&self) -> Vendor {
+        if let Some(vendor) = self.format.vendor() {
+            return vendor;
+        }
+        let has = |words: &[&str], name: &str| words.iter().any(|word| name.contains(word));
+        let has_device = |words: &[&str]| self.devices.iter().any(|device| has(words, &device.name));
+        let has_call = |prefixes: &[&str]| {
+            let mut names = self.calls.names.iter();
+            names.any(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+        };
+        if has_device(&["AMD", "MI2", "MI3", "gfx", "Radeon"]) || has_call(&["hip"]) {
+            Vendor::Amd
+        } else if has_device(&["Intel"])
+            || has_call(&["ze", "ur"])
+            || self.names.iter().any(|name| has(&["at::native::xpu::", "jit:gemm", "sycl::"], name))
+        {
+            Vendor::Intel
+        } else {
+            Vendor::Nvidia
+        }
+    }
+}
