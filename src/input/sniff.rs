@@ -135,7 +135,10 @@ pub fn nsys_rep_error(label: &str) -> Error {
     Error::refused(label, why)
 }
 
-pub(super) const ROCM_RPD: &str = "a ROCm .rpd database, which gpuprism does not read: use torch.profiler's JSON";
+pub(super) const ROCM_WITHOUT_OPS: &str = "a database of a ROCm profiler without a table of GPU ops (rocpd_op or rocpd_kernel_dispatch_UUID): \
+     was the profiler stopped before it wrote them? Capture it again";
+const ROCM_STREAM: &str =
+    "a database of a ROCm profiler, which cannot be read as a stream: save it as a file and give its path to `gpuprism report`";
 pub(super) const NVPROF: &str =
     "an nvprof .nvvp database, which gpuprism does not read: capture again with Nsight Systems";
 pub(super) const OTHER_DATABASE: &str = "an SQLite database that is not an Nsight Systems export";
@@ -144,7 +147,7 @@ pub(super) const OTHER_DATABASE: &str = "an SQLite database that is not an Nsigh
 fn database_error(label: &str, bytes: &[u8]) -> Error {
     let has = |needle: &str| memmem::find(bytes, needle.as_bytes()).is_some();
     let why = if has("rocpd_") {
-        ROCM_RPD
+        ROCM_STREAM
     } else if has("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL") || (has("CUPTI_ACTIVITY_KIND_") && has("_id_ INTEGER")) {
         NVPROF
     } else if has("CUPTI_ACTIVITY_KIND_") || has("TARGET_INFO_") || has("StringIds") {
@@ -198,7 +201,7 @@ mod tests {
             ("x.nsys-rep", b"\x00\x01\x02binary".to_vec(), "nsys stats -r cuda_gpu_trace"),
             ("x.nsys-rep", b"\0".to_vec(), "`nsys export --type sqlite --output x.sqlite --force-overwrite=true"),
             ("it's.nsys-rep", b"\0".to_vec(), r" --lazy=false 'it'\''s.nsys-rep'`"),
-            ("x.json", database("CREATE TABLE rocpd_op"), "ROCm .rpd"),
+            ("x.json", database("CREATE TABLE rocpd_op"), "ROCm profiler"),
             ("x", database("CREATE TABLE CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL (_id_ INTEGER"), "nvprof .nvvp"),
             ("x", database("CREATE TABLE StringIds"), "cannot be read as a stream"),
             ("x", database("CREATE TABLE songs"), "not an Nsight Systems export"),

@@ -36,8 +36,8 @@ mod nccl;
 #[cfg(not(target_arch = "wasm32"))]
 mod open;
 mod packed_ids;
-mod scanner;
-mod schema;
+pub(in crate::input) mod scanner;
+pub(in crate::input) mod schema;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use open::{describe, open, open_with};
@@ -80,6 +80,9 @@ pub fn read_gpu_ops(connection: &Connection, label: &str, progress: &mut dyn FnM
 fn read_in(detail: Detail, connection: &Connection, label: &str, progress: &mut dyn FnMut(u64)) -> Result<Trace> {
     harden(connection).map_err(|error| schema::unreadable(label, &error))?;
     let mut schema = Schema::probe(connection, label)?;
+    if let Some(read) = super::rocm::database_reader(&schema) {
+        return read(detail, connection, &schema, label, progress);
+    }
     schema.check_origin(label)?;
     let mut scanner = Scanner::new(connection, schema.file_bytes, progress);
     let left_out = if detail == Detail::GpuOps { schema.take_all_but_gpu() } else { Vec::new() };

@@ -12,7 +12,7 @@ const MIN_RESERVED_ROW_BYTES: u64 = 8;
 /// earlier pages, and the scan would not end.
 const MIN_ROW_BYTES: u64 = 4;
 
-pub(super) struct Scanner<'a> {
+pub(in crate::input) struct Scanner<'a> {
     connection: &'a Connection,
     progress: &'a mut dyn FnMut(u64),
     rows: u64,
@@ -20,25 +20,25 @@ pub(super) struct Scanner<'a> {
 }
 
 /// The values of one row, in the order of the requested columns.
-pub(super) struct Cells<'a> {
+pub(in crate::input) struct Cells<'a> {
     row: &'a Row<'a>,
     /// Number of the row in the table, from one.
-    pub(super) at: u64,
+    pub(in crate::input) at: u64,
 }
 
 /// A table is damaged after this many rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Damaged {
-    pub(super) after_rows: u64,
+pub(in crate::input) struct Damaged {
+    pub(in crate::input) after_rows: u64,
 }
 
 impl<'a> Scanner<'a> {
-    pub(super) fn new(connection: &'a Connection, file_bytes: u64, progress: &'a mut dyn FnMut(u64)) -> Self {
+    pub(in crate::input) fn new(connection: &'a Connection, file_bytes: u64, progress: &'a mut dyn FnMut(u64)) -> Self {
         Self { connection, progress, rows: 0, file_bytes }
     }
 
     /// Returns an upper bound of the number of rows, from the largest rowid, without reading the table.
-    pub(super) fn max_rows(&self, table: Option<&Table>) -> usize {
+    pub(in crate::input) fn max_rows(&self, table: Option<&Table>) -> usize {
         let Some(table) = table else { return 0 };
         let query = format!("SELECT max(rowid) FROM main.{} NOT INDEXED", quoted(&table.name));
         let last = self.connection.query_row(&query, [], |row| row.get::<_, i64>(0));
@@ -47,7 +47,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Calls `each` for every row. Each of `columns` is a list of candidate names; a column that the table lacks is NULL.
-    pub(super) fn scan(
+    pub(in crate::input) fn scan(
         &mut self,
         table: &Table,
         columns: &[&[&str]],
@@ -83,28 +83,28 @@ impl<'a> Scanner<'a> {
     }
 
     /// Prepares a lookup of texts by key; `None` if the query cannot be prepared.
-    pub(super) fn lookup(&self, table: &Table, key: &str, value: &str) -> Option<Lookup<'a>> {
+    pub(in crate::input) fn lookup(&self, table: &Table, key: &str, value: &str) -> Option<Lookup<'a>> {
         let query = format!("SELECT {} FROM main.{} WHERE {} = ?1", quoted(value), quoted(&table.name), quoted(key));
         self.connection.prepare(&query).ok().map(Lookup)
     }
 }
 
 /// Looks up texts by key. Other tables can be read meanwhile.
-pub(super) struct Lookup<'a>(Statement<'a>);
+pub(in crate::input) struct Lookup<'a>(Statement<'a>);
 
 impl Lookup<'_> {
-    pub(super) fn text(&mut self, id: i64) -> Option<String> {
+    pub(in crate::input) fn text(&mut self, id: i64) -> Option<String> {
         self.0.query_row([id], |row| Ok(text(row.get_ref(0)?).map(Cow::into_owned))).ok()?
     }
 }
 
 impl Cells<'_> {
-    pub(super) fn value(&self, column: usize) -> ValueRef<'_> {
+    pub(in crate::input) fn value(&self, column: usize) -> ValueRef<'_> {
         self.row.get_ref(column).unwrap_or(ValueRef::Null)
     }
 
     /// Returns the integer in this column; `None` for any other type.
-    pub(super) fn int(&self, column: usize) -> Option<i64> {
+    pub(in crate::input) fn int(&self, column: usize) -> Option<i64> {
         match self.value(column) {
             ValueRef::Integer(value) => Some(value),
             _ => None,
@@ -112,7 +112,7 @@ impl Cells<'_> {
     }
 
     /// Returns the integer or finite real number in this column.
-    pub(super) fn number(&self, column: usize) -> Option<f64> {
+    pub(in crate::input) fn number(&self, column: usize) -> Option<f64> {
         match self.value(column) {
             ValueRef::Integer(value) => Some(value as f64),
             ValueRef::Real(value) if value.is_finite() => Some(value),
@@ -121,7 +121,7 @@ impl Cells<'_> {
     }
 
     /// Returns the text in this column; invalid UTF-8 becomes replacement characters.
-    pub(super) fn text(&self, column: usize) -> Option<Cow<'_, str>> {
+    pub(in crate::input) fn text(&self, column: usize) -> Option<Cow<'_, str>> {
         text(self.value(column))
     }
 }
@@ -134,6 +134,6 @@ fn text(value: ValueRef<'_>) -> Option<Cow<'_, str>> {
 }
 
 /// Converts bytes to text. Checks for valid UTF-8 first, which is faster than `from_utf8_lossy`.
-pub(super) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+pub(in crate::input) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }

@@ -6,33 +6,33 @@ use rusqlite::Connection;
 
 /// One real table: not a view, not virtual.
 #[derive(Debug, Clone)]
-pub(super) struct Table {
-    pub(super) name: String,
-    pub(super) columns: Vec<Column>,
+pub(in crate::input) struct Table {
+    pub(in crate::input) name: String,
+    pub(in crate::input) columns: Vec<Column>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Column {
-    pub(super) name: String,
+pub(in crate::input) struct Column {
+    pub(in crate::input) name: String,
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "only `describe` reads it, which the page lacks"))]
-    pub(super) declared_type: String,
+    pub(in crate::input) declared_type: String,
     is_key: bool,
 }
 
 /// The tables of a database, sorted by name.
 #[derive(Debug, Clone)]
-pub(super) struct Schema {
-    pub(super) tables: Vec<Table>,
+pub(in crate::input) struct Schema {
+    pub(in crate::input) tables: Vec<Table>,
     /// Names of views, which are never read: they could run SQL of the file.
     views: Vec<String>,
     /// Size of the pages that exist, in bytes.
-    pub(super) file_bytes: u64,
+    pub(in crate::input) file_bytes: u64,
     /// True if SQLite refused the file because it is shorter than its header says.
-    pub(super) is_cut: bool,
+    pub(in crate::input) is_cut: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Role {
+pub(in crate::input) struct Role {
     names: &'static [&'static str],
     /// If there is no such table, the first one whose name contains one of these (in capitals) is used.
     contains: &'static [&'static str],
@@ -40,54 +40,54 @@ pub(super) struct Role {
 }
 
 /// The string table, to which other tables refer by id.
-pub(super) const STRINGS: Role =
+pub(in crate::input) const STRINGS: Role =
     Role { names: &["StringIds", "Strings", "StringIdsV2", "StringTable"], contains: &[], needs: &["id", "value"] };
-pub(super) const KERNELS: Role = Role {
+pub(in crate::input) const KERNELS: Role = Role {
     names: &["CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "CUDA_GPU_KERNEL", "GPU_KERNEL"],
     contains: &["KERNEL"],
     needs: &["start", "end"],
 };
-pub(super) const COPIES: Role = Role {
+pub(in crate::input) const COPIES: Role = Role {
     names: &["CUPTI_ACTIVITY_KIND_MEMCPY", "CUDA_GPU_MEMCPY", "GPU_MEMCPY"],
     contains: &["MEMCPY"],
     needs: &["start", "end"],
 };
-pub(super) const SETS: Role = Role {
+pub(in crate::input) const SETS: Role = Role {
     names: &["CUPTI_ACTIVITY_KIND_MEMSET", "CUDA_GPU_MEMSET", "GPU_MEMSET"],
     contains: &["MEMSET"],
     needs: &["start", "end"],
 };
 /// CUDA graphs that were traced as a whole.
-pub(super) const GRAPHS: Role = Role {
+pub(in crate::input) const GRAPHS: Role = Role {
     names: &["CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "CUDA_GPU_GRAPH"],
     contains: &["GRAPH_TRACE"],
     needs: &["start", "end"],
 };
 /// Calls of the CUDA runtime; in some releases also of the driver.
-pub(super) const RUNTIME: Role = Role {
+pub(in crate::input) const RUNTIME: Role = Role {
     names: &["CUPTI_ACTIVITY_KIND_RUNTIME", "CUDA_API_RUNTIME", "CUDA_RUNTIME"],
     contains: &["RUNTIME", "CUDA_API"],
     needs: &["start", "end"],
 };
 /// Calls of the CUDA driver, if they have their own table.
-pub(super) const DRIVER: Role =
+pub(in crate::input) const DRIVER: Role =
     Role { names: &["CUPTI_ACTIVITY_KIND_DRIVER"], contains: &["DRIVER"], needs: &["start", "end"] };
-pub(super) const NVTX: Role =
+pub(in crate::input) const NVTX: Role =
     Role { names: &["NVTX_EVENTS", "NVTX_EVENTS_V2", "NVTX"], contains: &["NVTX"], needs: &["start"] };
-pub(super) const OS_RUNTIME: Role = Role { names: &["OSRT_API"], contains: &["OSRT"], needs: &["start", "end"] };
-pub(super) const METRICS: Role =
+pub(in crate::input) const OS_RUNTIME: Role = Role { names: &["OSRT_API"], contains: &["OSRT"], needs: &["start", "end"] };
+pub(in crate::input) const METRICS: Role =
     Role { names: &["GPU_METRICS"], contains: &["GPU_METRICS"], needs: &["timestamp", "metricId", "value"] };
-pub(super) const METRIC_NAMES: Role =
+pub(in crate::input) const METRIC_NAMES: Role =
     Role { names: &["TARGET_INFO_GPU_METRICS"], contains: &["GPU_METRICS"], needs: &["metricId", "metricName"] };
-pub(super) const PROCESSES: Role = Role { names: &["PROCESSES"], contains: &[], needs: &["name"] };
-pub(super) const GPUS: Role = Role { names: &["TARGET_INFO_GPU"], contains: &[], needs: &["name"] };
+pub(in crate::input) const PROCESSES: Role = Role { names: &["PROCESSES"], contains: &[], needs: &["name"] };
+pub(in crate::input) const GPUS: Role = Role { names: &["TARGET_INFO_GPU"], contains: &[], needs: &["name"] };
 /// GPUs by CUDA device number, in old exports.
-pub(super) const CUDA_GPUS: Role =
+pub(in crate::input) const CUDA_GPUS: Role =
     Role { names: &["TARGET_INFO_CUDA_GPU"], contains: &[], needs: &["name", "deviceId"] };
 /// The GPU of each CUDA device number, per process.
-pub(super) const CUDA_DEVICES: Role =
+pub(in crate::input) const CUDA_DEVICES: Role =
     Role { names: &["TARGET_INFO_CUDA_DEVICE"], contains: &[], needs: &["gpuId", "cudaId", "pid"] };
-pub(super) const COPY_KINDS: Role = Role { names: &["ENUM_CUDA_MEMCPY_OPER"], contains: &[], needs: &["id", "label"] };
+pub(in crate::input) const COPY_KINDS: Role = Role { names: &["ENUM_CUDA_MEMCPY_OPER"], contains: &[], needs: &["id", "label"] };
 
 /// Prefixes of table names that only nsys writes.
 const NSYS_PREFIXES: &[&str] =
@@ -95,13 +95,13 @@ const NSYS_PREFIXES: &[&str] =
 
 impl Table {
     /// Returns the first of these columns that the table has, as the table spells it.
-    pub(super) fn column(&self, names: &[&str]) -> Option<&str> {
+    pub(in crate::input) fn column(&self, names: &[&str]) -> Option<&str> {
         let find = |name: &&str| self.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name));
         names.iter().find_map(find).map(|column| column.name.as_str())
     }
 
     /// Returns true if this column is the primary key, so that a row is found without a full scan.
-    pub(super) fn is_key(&self, name: &str) -> bool {
+    pub(in crate::input) fn is_key(&self, name: &str) -> bool {
         let mut keys = self.columns.iter().filter(|column| column.is_key);
         keys.next().is_some_and(|key| key.name.eq_ignore_ascii_case(name)) && keys.next().is_none()
     }
@@ -112,7 +112,7 @@ impl Table {
 }
 
 impl Schema {
-    pub(super) fn probe(connection: &Connection, label: &str) -> Result<Self> {
+    pub(in crate::input) fn probe(connection: &Connection, label: &str) -> Result<Self> {
         let (tables, is_cut) = match tables(connection) {
             Ok(tables) => (tables, false),
             // SQLite refuses a database that is shorter than its header says, unless `writable_schema` is on.
@@ -135,10 +135,10 @@ impl Schema {
     ///
     /// # Errors
     /// If it is not; the error says what the file is.
-    pub(super) fn check_origin(&self, label: &str) -> Result<()> {
+    pub(in crate::input) fn check_origin(&self, label: &str) -> Result<()> {
         let any = |test: &dyn Fn(&Table) -> bool| self.tables.iter().any(test);
         if any(&|table| table.name.starts_with("rocpd_")) {
-            return Err(Error::refused(label, sniff::ROCM_RPD));
+            return Err(Error::refused(label, sniff::ROCM_WITHOUT_OPS));
         }
         if any(&|table| table.name.starts_with("CUPTI_ACTIVITY_KIND_") && table.column(&["_id_"]).is_some()) {
             return Err(Error::refused(label, sniff::NVPROF));
@@ -163,7 +163,7 @@ impl Schema {
     }
 
     /// Removes and returns the tables of host events and counters.
-    pub(super) fn take_all_but_gpu(&mut self) -> Vec<Table> {
+    pub(in crate::input) fn take_all_but_gpu(&mut self) -> Vec<Table> {
         let mut taken = Vec::new();
         for role in [RUNTIME, DRIVER, NVTX, OS_RUNTIME, METRICS] {
             while let Some(at) =
@@ -175,7 +175,7 @@ impl Schema {
         taken
     }
 
-    pub(super) fn find(&self, role: &Role) -> Option<&Table> {
+    pub(in crate::input) fn find(&self, role: &Role) -> Option<&Table> {
         let named = |name: &&str| self.tables.iter().find(|table| table.name == *name && table.has(role.needs));
         let is_substitute = |table: &&Table| {
             let upper = table.name.to_ascii_uppercase();
@@ -185,12 +185,12 @@ impl Schema {
     }
 
     /// Returns the tables that have a name of this role but lack a needed column.
-    pub(super) fn incomplete_tables(&self, role: &'static Role) -> impl Iterator<Item = &Table> {
+    pub(in crate::input) fn incomplete_tables(&self, role: &'static Role) -> impl Iterator<Item = &Table> {
         self.tables.iter().filter(|table| role.names.contains(&table.name.as_str()) && !table.has(role.needs))
     }
 }
 
-pub(super) fn unreadable(label: &str, error: &rusqlite::Error) -> Error {
+pub(in crate::input) fn unreadable(label: &str, error: &rusqlite::Error) -> Error {
     let why = format!(
         "an SQLite database that cannot be read ({error}): was the copy or the export interrupted? Copy it again, or \
          export again with `nsys export --type sqlite`"
@@ -225,6 +225,6 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Column>
 }
 
 /// Quotes a name from the file as an SQL identifier.
-pub(super) fn quoted(name: &str) -> String {
+pub(in crate::input) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -1,0 +1,242 @@
+//! Reader of the SQLite database of rocprofv3 (ROCm 7). The names of its tables end in the UUID of a process; a database of
+//! several processes has each table several times. The views that unite them are not read: they would run SQL of the file.
+//!
+//! A kernel and the call that launched it have events with the same `stack_id`. One pass per table in rowid order; 16 bytes
+//! per event for the join.
+
+use super::{Domain, Import, TextNames, copy_name, row_times};
+use crate::Result;
+use crate::input::Detail;
+use crate::input::nsys::scanner::Cells;
+use crate::input::nsys::schema::{Schema, Table};
+use crate::input::torch::is_stored_call;
+use crate::json::Json;
+use crate::trace::{DeviceProperties, Format, GpuOp, OpKind, ProblemKind, ProcessId, Span, Trace, TraceBuilder};
+use rusqlite::Connection;
+use std::collections::BTreeMap;
+
+pub(super) const KERNELS: &str = "rocpd_kernel_dispatch";
+
+/// What the small tables of one UUID say.
+#[derive(Default)]
+struct Infos {
+    /// Pids and tids by the id of their row.
+    pids: BTreeMap<i64, i64>,
+    tids: BTreeMap<i64, i64>,
+    agents: BTreeMap<i64, Agent>,
+    /// Event, its stack id and its category; sorted by event.
+    events: Vec<(i64, u32, i32)>,
+}
+
+struct Agent {
+    is_gpu: bool,
+    device: String,
+    name: String,
+    compute_units: Option<u32>,
+}
+
+impl Infos {
+    fn event(&self, id: Option<i64>) -> Option<(u32, i32)> {
+        let found = self.events.binary_search_by_key(&id?, |event| event.0).ok()?;
+        self.events.get(found).map(|event| (event.1, event.2))
+    }
+
+    fn correlation(&self, event: Option<i64>) -> Option<u32> {
+        self.event(event).map(|event| event.0).filter(|stack| *stack != 0)
+    }
+
+    fn process(&self, builder: &mut TraceBuilder, id: Option<i64>) -> ProcessId {
+        builder.process(id.and_then(|id| self.pids.get(&id)).copied().unwrap_or(-1), "")
+    }
+
+    fn device(&self, builder: &mut TraceBuilder, id: i64) -> crate::trace::DeviceId {
+        let Some(agent) = self.agents.get(&id) else { return builder.device(&id.to_string(), "") };
+        let device = builder.device(&agent.device, &agent.name);
+        let properties = DeviceProperties { multiprocessors: agent.compute_units, ..DeviceProperties::default() };
+        builder.set_properties(device, properties);
+        device
+    }
+}
+
+/// Reads the database.
+pub(super) fn read(
+    detail: Detail,
+    connection: &Connection,
+    schema: &Schema,
+    label: &str,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Trace> {
+    let mut import = Import::new((detail, Format::Rocpd), connection, schema, label, progress);
+    let suffixes = schema.tables.iter().filter_map(|table| table.name.strip_prefix(KERNELS));
+    let mut missing = 0;
+    for suffix in suffixes {
+        let table = |name: &str| schema.tables.iter().find(|table| table.name.strip_prefix(name) == Some(suffix));
+        missing += read_process(&mut import, &table);
+    }
+    if missing > 0 {
+        import.builder.trace.problems.add(ProblemKind::MissingName, missing, 0);
+    }
+    Ok(import.builder.finish())
+}
+
+/// Reads the tables with one UUID. Returns the number of names without a text.
+fn read_process<'s>(import: &mut Import<'_>, table: &dyn Fn(&str) -> Option<&'s Table>) -> u64 {
+    let infos = read_infos(import, table);
+    let mut kernels = TextNames::new(
+        &import.scanner,
+        table("rocpd_info_kernel_symbol"),
+        &["display_name", "formatted_kernel_name", "kernel_name"],
+    );
+    if let Some(kernel_table) = table(KERNELS) {
+        read_kernels(import, kernel_table, &infos, &mut kernels);
+    }
+    let mut texts = TextNames::new(&import.scanner, table("rocpd_string"), &["string"]);
+    if let Some(copies) = table("rocpd_memory_copy") {
+        read_copies(import, copies, &infos, &mut texts);
+    }
+    if let Some(regions) = table("rocpd_region") {
+        read_regions(import, regions, &infos, &mut texts);
+    }
+    kernels.missing + texts.missing
+}
+
+fn read_infos<'s>(import: &mut Import<'_>, table: &dyn Fn(&str) -> Option<&'s Table>) -> Infos {
+    let mut infos = Infos::default();
+    for (name, column, ids) in
+        [("rocpd_info_process", "pid", &mut infos.pids), ("rocpd_info_thread", "tid", &mut infos.tids)]
+    {
+        let Some(table) = table(name) else { continue };
+        import.scan(table, &[&["id"], &[column]], &mut |_, cells| {
+            if let (Some(id), Some(number)) = (cells.int(0), cells.int(1)) {
+                ids.insert(id, number);
+            }
+        });
+    }
+    if let Some(table) = table("rocpd_info_agent") {
+        let columns: &[&[&str]] =
+            &[&["id"], &["type"], &["absolute_index"], &["product_name"], &["name"], &["extdata"]];
+        import.scan(table, columns, &mut |_, cells| {
+            let Some(id) = cells.int(0) else { return };
+            infos.agents.insert(id, agent(id, cells));
+        });
+    }
+    if let Some(table) = table("rocpd_event") {
+        import.scan(table, &[&["id"], &["stack_id"], &["category_id"]], &mut |_, cells| {
+            let Some(id) = cells.int(0) else { return };
+            let stack = cells.int(1).and_then(|stack| u32::try_from(stack).ok()).unwrap_or_default();
+            let category = cells.int(2).and_then(|category| i32::try_from(category).ok()).unwrap_or_default();
+            infos.events.push((id, stack, category));
+        });
+        infos.events.sort_unstable();
+    }
+    infos
+}
+
+fn agent(id: i64, cells: &Cells<'_>) -> Agent {
+    let name = cells.text(3).filter(|name| !name.is_empty()).or_else(|| cells.text(4)).unwrap_or_default();
+    let details = cells.text(5).and_then(|text| Json::parse(&text).ok());
+    let compute_units = details.and_then(|json| json.get_path(&["cu_count"]).and_then(Json::number));
+    Agent {
+        is_gpu: cells.text(1).is_none_or(|kind| kind == "GPU"),
+        device: cells.int(2).unwrap_or(id).to_string(),
+        name: name.into_owned(),
+        compute_units: compute_units.map(|count| count as u32).filter(|count| *count > 0),
+    }
+}
+
+fn read_kernels(import: &mut Import<'_>, table: &Table, infos: &Infos, names: &mut TextNames<'_>) {
+    let rows = import.scanner.max_rows(Some(table));
+    import.builder.trace.gpu_ops.reserve(rows);
+    let columns: &[&[&str]] = &[
+        &["start"],
+        &["end"],
+        &["pid"],
+        &["agent_id"],
+        &["stream_id", "queue_id"],
+        &["kernel_id"],
+        &["event_id"],
+    ];
+    import.scan(table, columns, &mut |builder, cells| {
+        let Some((start, duration)) = row_times(builder, cells, true) else { return };
+        let op = GpuOp {
+            start,
+            duration,
+            name: names.name(&mut builder.trace.names, cells.int(5).unwrap_or_default()),
+            device: infos.device(builder, cells.int(3).unwrap_or_default()),
+            stream: cells.int(4).unwrap_or(-1),
+            process: infos.process(builder, cells.int(2)),
+            kind: OpKind::Kernel,
+        };
+        builder.trace.gpu_ops.push(op, infos.correlation(cells.int(6)));
+    });
+}
+
+fn read_copies(import: &mut Import<'_>, table: &Table, infos: &Infos, texts: &mut TextNames<'_>) {
+    let mut names: BTreeMap<i64, String> = BTreeMap::new();
+    let columns: &[&[&str]] = &[
+        &["start"],
+        &["end"],
+        &["pid"],
+        &["dst_agent_id"],
+        &["src_agent_id"],
+        &["stream_id", "queue_id"],
+        &["name_id"],
+        &["event_id"],
+        &["size"],
+    ];
+    import.scan(table, columns, &mut |builder, cells| {
+        let Some((start, duration)) = row_times(builder, cells, true) else { return };
+        let name_id = cells.int(6).unwrap_or_default();
+        let direction = names.entry(name_id).or_insert_with(|| texts.text(name_id).unwrap_or_default());
+        let is_gpu = |id: &i64| infos.agents.get(id).is_none_or(|agent| agent.is_gpu);
+        let agent = cells.int(3).filter(is_gpu).or_else(|| cells.int(4)).unwrap_or_default();
+        let op = GpuOp {
+            start,
+            duration,
+            name: builder.trace.names.intern(&copy_name(direction)),
+            device: infos.device(builder, agent),
+            stream: cells.int(5).unwrap_or(-1),
+            process: infos.process(builder, cells.int(2)),
+            kind: OpKind::Copy,
+        };
+        builder.trace.gpu_ops.push(op, infos.correlation(cells.int(7)));
+        if let Some(size) = cells.int(8).and_then(|size| u64::try_from(size).ok()) {
+            builder.set_bytes_of_last_op(size);
+        }
+    });
+}
+
+/// Regions are API calls and markers, told apart by the category of their event.
+fn read_regions(import: &mut Import<'_>, table: &Table, infos: &Infos, texts: &mut TextNames<'_>) {
+    let is_gpu_only = import.is_gpu_only;
+    let mut strings: BTreeMap<i64, String> = BTreeMap::new();
+    let columns: &[&[&str]] = &[&["start"], &["end"], &["pid"], &["tid"], &["name_id"], &["event_id"], &["extdata"]];
+    import.scan(table, columns, &mut |builder, cells| {
+        builder.trace.events.cpu += 1;
+        let event = infos.event(cells.int(5));
+        let mut string = |id: i64| strings.entry(id).or_insert_with(|| texts.text(id).unwrap_or_default()).clone();
+        let domain = Domain::of(&event.map(|event| string(i64::from(event.1))).unwrap_or_default());
+        let name = string(cells.int(4).unwrap_or_default());
+        if domain == Domain::Inner || domain == Domain::Call && !is_stored_call(name.as_bytes()) {
+            return;
+        }
+        if is_gpu_only {
+            return builder.trace.problems.add(ProblemKind::LeftOut, 1, cells.at);
+        }
+        let Some((start, duration)) = row_times(builder, cells, false) else { return };
+        let process = infos.process(builder, cells.int(2));
+        let tid = cells.int(3).and_then(|id| infos.tids.get(&id)).copied().unwrap_or(-1);
+        let thread = builder.thread(process, tid);
+        if domain == Domain::Marker {
+            let message = cells.text(6).and_then(|text| Json::parse(&text).ok());
+            let message = message.and_then(|json| Some(json.get_path(&["message"])?.text()?.to_owned()));
+            let text = message.filter(|text| !text.is_empty()).unwrap_or(name);
+            builder.trace.engine_hints.annotations.intern(&text);
+            let name = builder.trace.ranges.names.intern(&text);
+            return builder.trace.ranges.push(Span { start, duration, name, thread });
+        }
+        let name = builder.trace.calls.names.intern(&name);
+        let correlation = event.map(|event| event.0).filter(|stack| *stack != 0);
+        builder.add_call(Span { start, duration, name, thread }, correlation);
+    });
+}
