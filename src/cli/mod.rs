@@ -14,6 +14,7 @@ mod doctor;
 mod explain;
 mod file_io;
 mod files;
+mod formats;
 mod graph;
 mod mcp;
 mod model;
@@ -56,6 +57,7 @@ enum Command {
     Show(brief::ShowArgs),
     Capture(capture::Args),
     Doctor(doctor::Args),
+    Formats(formats::Args),
     Serve(serve::Args),
     View(view::Args),
     Mcp(mcp::Args),
@@ -110,6 +112,7 @@ pub fn main() -> ExitCode {
         Command::Show(args) => brief::run_show(&args).map(done),
         Command::Capture(args) => capture::run(&args).map(done),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Formats(args) => formats::run(&args).map(done),
         Command::Serve(args) => serve::run(&args).map(done),
         Command::View(args) => view::run(&args).map(done),
         Command::Mcp(args) => mcp::run(&args).map(done),

@@ -32,7 +32,7 @@ const SYNC_ROWS: usize = 200;
 const BARRIER_ROWS: usize = 50;
 
 fn no_calls(context: &Context, title: &str, columns: &[&str]) -> Section {
-    context.missing(title, columns, "The trace contains no CUDA or HIP API calls.", MissingData::Calls)
+    context.missing(title, columns, "The trace contains no GPU API calls.", MissingData::Calls)
 }
 
 /// Synchronizing calls that block their thread, by name.

@@ -261,7 +261,7 @@ fn launch_storm(
         .collect();
     let mut section =
         Section::new(TITLE, "all kernels from the first start to the last end, and launch calls", &TINY_KERNELS)
-            .limit("Launches count kernels, also those inside CUDA graphs. Host launches count calls, one per graph.")
+            .limit("Launches count kernels, also those inside graphs. Host launches count calls, one per graph.")
             .limit(format!("A launch storm is at least {}.", storms.join(", or at least ")));
     let [under_5us, under_10us, under_20us] = rate.pct_under();
     section.figure("total_launches", rate.kernels);

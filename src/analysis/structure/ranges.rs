@@ -50,7 +50,7 @@ pub(crate) fn unless_attributable(context: &Context, title: &str, columns: &[&st
     } else if context.kernels().sums.is_empty() {
         ("The trace contains no GPU kernels.", MissingData::Kernels)
     } else if trace.calls.is_empty() {
-        ("The trace contains no CUDA or HIP API calls, so the launch of a kernel is unknown.", MissingData::Calls)
+        ("The trace contains no GPU API calls, so the launch of a kernel is unknown.", MissingData::Calls)
     } else {
         return None;
     };

@@ -1,0 +1,452 @@
+//! Traces of other profilers than torch.profiler and Nsight Systems: rocprofv3, rocmProfileData, torch_npu, Proton.
+//!
+//! Facts of the samples in `../shared` come from `tests/oracle/formats.py`, which reads the raw files by itself. Small files
+//! are written here and their results worked out by hand.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
+
+mod common;
+
+use common::{directory, gpuprism, json_runs, printed, shared};
+use gpuprism::input::{Imported, Importer, nsys};
+use gpuprism::trace::{Format, Ns, ProblemKind, Trace};
+use rusqlite::Connection;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+fn read(label: &str, bytes: &[u8]) -> gpuprism::Result<Trace> {
+    read_in_chunks(label, bytes, usize::MAX)
+}
+
+fn read_in_chunks(label: &str, bytes: &[u8], chunk: usize) -> gpuprism::Result<Trace> {
+    let mut importer = Importer::new(label);
+    for part in bytes.chunks(chunk.min(bytes.len().max(1))) {
+        importer.feed(part)?;
+    }
+    match importer.finish()? {
+        Imported::Trace(trace) => Ok(*trace),
+        Imported::Document(text) => panic!("a document: {text}"),
+    }
+}
+
+/// Each op as `device/stream name start+duration <- call`.
+fn ops(trace: &Trace) -> Vec<String> {
+    let line = |(row, op): (usize, gpuprism::trace::GpuOp)| {
+        let (device, name) = (&trace.devices[op.device.0 as usize].id, trace.names.get(op.name));
+        let call = trace.gpu_ops.launch(row).map(|call| trace.calls.iter().nth(call.0 as usize).unwrap());
+        let call = call.map_or(String::new(), |call| format!(" <- {}", trace.calls.names.get(call.name)));
+        format!("{device}/{} {name} {}+{}{call}", op.stream, op.start.0, op.duration.0)
+    };
+    trace.gpu_ops.iter().enumerate().map(line).collect()
+}
+
+fn ranges(trace: &Trace) -> Vec<&str> {
+    trace.ranges.iter().map(|range| trace.ranges.names.get(range.name)).collect()
+}
+
+const KERNELS: &str = r#""Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp"
+"KERNEL_DISPATCH","Agent 2","1","3","7","1","9","void f<int, ""x"">(int)",11,1704161511420000100,1704161511420000150
+"KERNEL_DISPATCH","Agent 2","1","3","7","2","9","g","11","1704161511420000160","1704161511420000200"
+"#;
+const CALLS: &str = r#""Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"
+"HIP_RUNTIME_API_EXT","hipGraphLaunch","50","7","11","1704161511420000000","1704161511420000020"
+"HIP_RUNTIME_API_EXT","hipGetDevice","50","7","12","1704161511420000030","1704161511420000031"
+"MARKER_CORE_RANGE_API","decode","50","7","13","1704161511420000000","1704161511420000090"
+"#;
+const COPIES: &str = r#""Kind","Direction","Source_Agent_Id","Destination_Agent_Id","Correlation_Id","Start_Timestamp","End_Timestamp"
+"MEMORY_COPY","MEMORY_COPY_HOST_TO_DEVICE","Agent 0","Agent 2","14","1704161511420000300","1704161511420000310"
+"#;
+const AGENTS: &str = r#""Node_Id","Logical_Node_Id","Agent_Type","Cpu_Cores_Count","Cu_Count","Name","Vendor_Name","Product_Name"
+0,0,"CPU",64,64,"EPYC","CPU","EPYC"
+2,1,"GPU",0,304,"gfx942","AMD","AMD Instinct MI300X"
+"#;
+
+#[test]
+fn the_tables_of_a_rocprofv3_run_are_one_trace() {
+    let folder = directory("rocprof_set");
+    for (name, text) in [("kernel_trace", KERNELS), ("hip_api_trace", CALLS), ("memory_copy_trace", COPIES), ("agent_info", AGENTS)] {
+        std::fs::write(folder.join(format!("7_{name}.csv")), text.trim_end()).unwrap();
+    }
+    let files = ["7_agent_info.csv", "7_hip_api_trace.csv", "7_kernel_trace.csv", "7_memory_copy_trace.csv"];
+    let of_files = json_runs(&folder, &files);
+    let of_folder = json_runs(&folder, &["."]);
+    assert_eq!((of_files.len(), &of_files), (1, &of_folder));
+    let whole = read("x.csv", [KERNELS, CALLS, COPIES, AGENTS].concat().as_bytes()).unwrap();
+    assert_eq!(
+        ops(&whole),
+        [
+            "2/3 void f<int, \"x\">(int) 1704161511420000100+50 <- hipGraphLaunch",
+            "2/3 g 1704161511420000160+40 <- hipGraphLaunch",
+            "2/-1 Memcpy HtoD 1704161511420000300+10",
+        ]
+    );
+    assert_eq!((ranges(&whole), whole.calls.len(), whole.events.cpu), (vec!["decode"], 1, 3));
+    assert_eq!((whole.devices[0].name.as_str(), whole.devices[0].properties.multiprocessors), ("AMD Instinct MI300X", Some(304)));
+    assert_eq!((whole.processes.len(), whole.processes[0].pid), (1, 50));
+    let alone = read("x.csv", KERNELS.as_bytes()).unwrap();
+    assert_eq!((alone.gpu_ops.len(), alone.calls.len(), alone.format), (2, 0, Format::RocprofCsv));
+}
+
+#[test]
+fn rows_of_a_table_with_other_columns_line_ends_or_damage_are_read_as_far_as_possible() {
+    let windows = [KERNELS, CALLS].concat().replace('\n', "\r\n");
+    assert_eq!(ops(&read("x.csv", windows.as_bytes()).unwrap()).len(), 2);
+    let foreign = KERNELS.replace("\"Stream_Id\",", "").replace("\"1\",\"3\",", "\"1\",").replace("\"Kind\"", "\"Kind\",\"Color\"");
+    let foreign = foreign.replace("KERNEL_DISPATCH\"", "KERNEL_DISPATCH\",\"red\"");
+    assert_eq!(ops(&read("x.csv", foreign.as_bytes()).unwrap())[1], "2/1 g 1704161511420000160+40");
+    let damaged = KERNELS.replacen("\"KERNEL_DISPATCH\",\"Agent 2\"", "\"KERNEL_DISPATCH\",\"Agent 2", 1)
+        + "\"KERNEL_DISPATCH\",\"Agent 2\",\"1\",\"3\",\"7\",\"2\",\"9\",\"late\",\"11\",\"99999999999999999999\",\"5\"\n";
+    let trace = read("x.csv", damaged.as_bytes()).unwrap();
+    assert_eq!(ops(&trace).len(), 1);
+    assert!(trace.problems.has(ProblemKind::UnreadableRow) && trace.problems.has(ProblemKind::OpWithoutTime));
+}
+
+#[test]
+fn tables_of_counters_give_each_kernel_once() {
+    let row = |dispatch: u8, counter: &str| {
+        format!("\"1\",\"{dispatch}\",\"Agent 1\",\"1\",\"k\",\"{counter}\",\"1.5\",\"{dispatch}00\",\"{dispatch}50\"\n")
+    };
+    let header = "\"Correlation_Id\",\"Dispatch_Id\",\"Agent_Id\",\"Queue_Id\",\"Kernel_Name\",\"Counter_Name\",\
+                  \"Counter_Value\",\"Start_Timestamp\",\"End_Timestamp\"\n";
+    let table = [header, &row(1, "A"), &row(1, "B"), &row(2, "A")].concat();
+    assert_eq!(ops(&read("c.csv", table.as_bytes()).unwrap()), ["1/1 k 100+50", "1/1 k 200+50"]);
+    let with_kernels = [KERNELS, &table].concat();
+    assert_eq!(ops(&read("c.csv", with_kernels.as_bytes()).unwrap()).len(), 2);
+}
+
+const ROCPROF_JSON: &str = r#"{"rocprofiler-sdk-tool": [{"metadata": {"pid": 50},
+"agents": [{"id": {"handle": 900}, "type": 2, "node_id": 4, "cu_count": 256, "product_name": "AMD Instinct MI350X"}],
+"buffer_records": {"kernel_dispatch": [
+ {"thread_id": 7, "correlation_id": {"internal": 5, "external": 0}, "start_timestamp": 1704161511420000100, "end_timestamp": 1704161511420000150, "dispatch_info": {"agent_id": {"handle": 900}, "queue_id": {"handle": 1}, "kernel_id": 8}, "stream_id": {"handle": 2}},
+ {"correlation_id": {"internal": 6}, "start_timestamp": 20, "end_timestamp": 10, "dispatch_info": {"agent_id": {"handle": 900}, "kernel_id": 8}}],
+"hip_api": [{"kind": 1, "operation": 1, "thread_id": 7, "correlation_id": {"internal": 5}, "start_timestamp": 1704161511420000000, "end_timestamp": 1704161511420000010}],
+"memory_copy": [{"kind": 2, "operation": 0, "correlation_id": {"internal": 9}, "start_timestamp": 1704161511420000200, "end_timestamp": 1704161511420000230, "src_agent_id": {"handle": 1}, "dst_agent_id": {"handle": 900}, "bytes": 64}],
+"marker_api": [{"kind": 3, "operation": 0, "thread_id": 7, "correlation_id": {"internal": 12}, "start_timestamp": 1704161511420000000, "end_timestamp": 1704161511420000090}]},
+"strings": {"buffer_records": [{"kind": "NONE", "operations": []}, {"kind": "HIP_RUNTIME_API", "operations": ["hipFree", "hipLaunchKernel"]}, {"kind": "MEMORY_COPY", "operations": ["MEMORY_COPY_HOST_TO_DEVICE"]}, {"kind": "MARKER_CORE_API", "operations": ["roctxRange"]}], "marker_api": [{"key": 12, "value": "pre\"fill"}]},
+"kernel_symbols": [{"kernel_id": 8, "kernel_name": "_Zk.kd", "formatted_kernel_name": "k(int)"}]
+}]}"#;
+
+#[test]
+fn names_in_rocprofv3_json_may_come_after_the_records() {
+    let trace = read("r.json", ROCPROF_JSON.as_bytes()).unwrap();
+    assert_eq!(
+        ops(&trace),
+        ["4/2 k(int) 1704161511420000100+50 <- hipLaunchKernel", "4/-1 Memcpy HtoD 1704161511420000200+30"]
+    );
+    assert_eq!((ranges(&trace), &trace.bytes), (vec!["pre\"fill"], &vec![(1, 64)]));
+    assert_eq!((trace.devices[0].name.as_str(), trace.processes[0].pid), ("AMD Instinct MI350X", 50));
+    assert!(trace.problems.has(ProblemKind::ImpossibleDuration) && !trace.problems.has(ProblemKind::MissingName));
+}
+
+/// Tables of rocprofiler-sdk's schema 3 for one process, with the columns that matter and two that do not.
+fn add_rocpd_process(base: &Connection, uuid: &str, pid: i64, offset: i64) {
+    let sql = format!(
+        r#"
+        CREATE TABLE "rocpd_string_U" (id INTEGER PRIMARY KEY, guid TEXT, string TEXT NOT NULL);
+        INSERT INTO "rocpd_string_U" VALUES (1, '', 'HIP_RUNTIME_API'), (2, '', 'hipGraphLaunch'), (3, '', 'MARKER_CORE_API'),
+            (4, '', 'roctxRangePush'), (5, '', 'MEMORY_COPY_DEVICE_TO_HOST'), (6, '', 'HSA_CORE_API'), (7, '', 'hsa_signal_wait_Synchronize');
+        CREATE TABLE "rocpd_info_process_U" (id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, pid INTEGER);
+        INSERT INTO "rocpd_info_process_U" VALUES (1, '', 1, {pid});
+        CREATE TABLE "rocpd_info_thread_U" (id INTEGER PRIMARY KEY, guid TEXT, pid INTEGER, tid INTEGER);
+        INSERT INTO "rocpd_info_thread_U" VALUES (1, '', 1, {pid});
+        CREATE TABLE "rocpd_info_agent_U" (id INTEGER PRIMARY KEY, type TEXT, absolute_index INTEGER, name TEXT, product_name TEXT, extdata TEXT);
+        INSERT INTO "rocpd_info_agent_U" VALUES (1, 'CPU', 0, 'EPYC', 'EPYC', '{{}}'),
+            (2, 'GPU', {pid}, 'gfx942', 'AMD Instinct MI300X', '{{"cu_count": 304}}');
+        CREATE TABLE "rocpd_info_kernel_symbol_U" (id INTEGER PRIMARY KEY, kernel_name TEXT, display_name TEXT);
+        INSERT INTO "rocpd_info_kernel_symbol_U" VALUES (3, '_Zk.kd', 'k(int)');
+        CREATE TABLE "rocpd_event_U" (id INTEGER PRIMARY KEY, category_id INTEGER, stack_id INTEGER, correlation_id INTEGER);
+        INSERT INTO "rocpd_event_U" VALUES (1, 1, 77, 0), (2, 1, 77, 0), (3, 3, 78, 0), (4, 1, 79, 0), (5, 6, 80, 0);
+        CREATE TABLE "rocpd_kernel_dispatch_U" (id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, agent_id INTEGER, kernel_id INTEGER,
+            queue_id INTEGER, stream_id INTEGER, start BIGINT, "end" BIGINT, event_id INTEGER);
+        INSERT INTO "rocpd_kernel_dispatch_U" VALUES (1, 1, 1, 2, 3, 1, 6, {start}, {end}, 2), (2, 1, 1, 2, 9, 1, 6, {end}, {end}, 2);
+        CREATE TABLE "rocpd_memory_copy_U" (id INTEGER PRIMARY KEY, pid INTEGER, start BIGINT, "end" BIGINT, name_id INTEGER,
+            dst_agent_id INTEGER, src_agent_id INTEGER, size INTEGER, queue_id INTEGER, stream_id INTEGER, event_id INTEGER);
+        INSERT INTO "rocpd_memory_copy_U" VALUES (1, 1, {end}, {end} + 5, 5, 1, 2, 4096, 1, 6, 4);
+        CREATE TABLE "rocpd_region_U" (id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, start BIGINT, "end" BIGINT, name_id INTEGER,
+            event_id INTEGER, extdata TEXT);
+        INSERT INTO "rocpd_region_U" VALUES (1, 1, 1, {start} - 50, {start} - 40, 2, 1, '{{}}'),
+            (2, 1, 1, {start} - 60, {end}, 4, 3, '{{"message": "decode"}}'), (3, 1, 1, {start} - 45, {start} - 44, 7, 5, '{{}}');
+        "#,
+        start = 1_704_161_511_420_000_100 + offset,
+        end = 1_704_161_511_420_000_150 + offset,
+    );
+    base.execute_batch(&sql.replace("_U\"", &format!("_{uuid}\""))).unwrap();
+}
+
+#[test]
+fn all_processes_of_a_rocpd_database_are_read_without_its_views() {
+    let base = Connection::open_in_memory().unwrap();
+    add_rocpd_process(&base, "00001-a", 4, 0);
+    add_rocpd_process(&base, "00002-b", 5, 1_000);
+    base.execute_batch("CREATE VIEW rocpd_kernel_dispatch AS SELECT 1 / 0 AS start").unwrap();
+    let trace = nsys::read(&base, "r.db", &mut |_| {}).unwrap();
+    let expected: Vec<String> = [(4, 0), (5, 1_000)]
+        .iter()
+        .flat_map(|(device, offset)| {
+            let (start, end) = (1_704_161_511_420_000_100_i64 + offset, 1_704_161_511_420_000_150_i64 + offset);
+            [
+                format!("{device}/6 k(int) {start}+50 <- hipGraphLaunch"),
+                format!("{device}/6 (name 9 is missing) {end}+0 <- hipGraphLaunch"),
+                format!("{device}/6 Memcpy DtoH {end}+5"),
+            ]
+        })
+        .collect();
+    assert_eq!(ops(&trace), expected);
+    assert_eq!((ranges(&trace), trace.calls.len(), trace.events.cpu), (vec!["decode", "decode"], 2, 6));
+    assert_eq!((trace.devices[0].name.as_str(), trace.devices[0].properties.multiprocessors), ("AMD Instinct MI300X", Some(304)));
+    assert_eq!((trace.bytes.clone(), trace.problems.has(ProblemKind::MissingName)), (vec![(2, 4096), (5, 4096)], true));
+}
+
+const RPD_JSON: &str = r#"[ {}
+,{"name": "process_name", "ph": "M", "pid":"2","args":{"name":"GPU2"}}
+,{"pid":"2","tid":"1","name":"k","ts":"8306017670485","dur":"9","ph":"X","args":{"desc":"KernelExecution"}}
+,{"pid":"2","tid":"1","name":"CopyHostToDevice","ts":"8306017670500","dur":"2","ph":"X","args":{"desc":"CopyHostToDevice"}}
+,{"pid":"7","tid":"7","name":"hipLaunchKernel","ts":"8306017670400","dur":"4","ph":"X","args":{"desc":""}}
+,{"pid":"7","tid":"7","name":"UserMarker","ts":"8306017670390","dur":"40","ph":"X","args":{"desc":"prefill"}}
+,{"pid":"7","tid":"7","cat":"api_op","name":"api_op","ts":"8306017670400","id":"3","ph":"s"}
+,{"pid":"2","tid":"1","cat":"api_op","name":"api_op","ts":"8306017670485","id":"3","ph":"f"}
+,{"pid":"0","name":"sclk","ph":"C","ts":8306020596759,"args":{"sclk":1700}}
+]"#;
+
+#[test]
+fn rpd_chrome_json_has_the_ops_of_the_processes_named_gpu() {
+    let trace = read("rpd.json", RPD_JSON.as_bytes()).unwrap();
+    let expected = ["2/1 k 8306017670485000+9000 <- hipLaunchKernel", "2/1 CopyHostToDevice 8306017670500000+2000"];
+    assert_eq!((ops(&trace), ranges(&trace)), (expected.map(str::to_owned).to_vec(), vec!["prefill"]));
+    assert!(!trace.problems.has(ProblemKind::UnreadableEvent) && trace.format == Format::RpdChromeJson);
+}
+
+const ASCEND_JSON: &str = r#"[{"ph":"M","name":"process_name","pid":1,"args":{"name":"Python"}},
+{"ph":"M","name":"process_name","pid":2,"args":{"name":"Ascend Hardware"}},
+{"ph":"M","name":"process_name","pid":3,"args":{"name":"Communication"}},
+{"ph":"M","name":"process_name","pid":4,"args":{"name":"CANN"}},
+{"ph":"M","name":"process_name","pid":5,"args":{"name":"Overlap Analysis"}},
+{"ph":"X","name":"execute_model","pid":1,"tid":1,"ts":"1704161511420000.000","dur":320,"cat":"cpu_op","args":{}},
+{"ph":"X","name":"aten::mm","pid":1,"tid":1,"ts":"1704161511420001.000","dur":5.25,"cat":"cpu_op","args":{}},
+{"ph":"X","name":"Node@launch","pid":4,"tid":9,"ts":"1704161511420002.500","dur":"1.000","args":{"connection_id":"8"}},
+{"ph":"s","id":"34359738368","name":"HostToDevice8","cat":"HostToDevice","pid":4,"tid":9,"ts":"1704161511420002.500"},
+{"ph":"f","bp":"e","id":"34359738368","name":"HostToDevice8","cat":"HostToDevice","pid":2,"tid":6,"ts":"1704161511420010.125"},
+{"ph":"X","name":"aclnnMatmul_MatMulV3","pid":2,"tid":6,"ts":"1704161511420010.125","dur":20.5,"args":{"Model Id":1,"Task Type":"KERNEL_AICORE","Physic Stream Id":6,"Task Id":3}},
+{"ph":"X","name":"EVENT_WAIT","pid":2,"tid":6,"ts":"1704161511420031","dur":3,"args":{"Task Type":"EVENT_WAIT","Physic Stream Id":6}},
+{"ph":"X","name":"MEMCPY_ASYNC","pid":2,"tid":6,"ts":"1704161511420040","dur":2,"args":{"Task Type":"MEMCPY_ASYNC","Stream Id":6}},
+{"ph":"X","name":"hcom_allReduce__123_4_1","pid":3,"tid":0,"ts":"1704161511420050","dur":30,"args":{"alg_type":"MESH-RING","count":1024,"data_type":"BFP16"}},
+{"ph":"X","name":"Notify_Wait","pid":3,"tid":1,"ts":"1704161511420051","dur":3,"args":{"task type":"Notify Wait"}},
+{"ph":"X","name":"Computing","pid":5,"tid":0,"ts":"1704161511420010.125","dur":20.5,"args":{}}]"#;
+
+#[test]
+fn ascend_trace_view_has_tasks_that_work_and_collectives() {
+    let trace = read("trace_view.json", ASCEND_JSON.as_bytes()).unwrap();
+    assert_eq!(
+        ops(&trace),
+        [
+            "0/6 aclnnMatmul_MatMulV3 1704161511420010125+20500 <- Node@launch",
+            "0/6 MEMCPY_ASYNC 1704161511420040000+2000",
+            "0/-1 hcom_allReduce 1704161511420050000+30000",
+        ]
+    );
+    assert_eq!((ranges(&trace), trace.collectives[0].1.bytes_in), (vec!["execute_model"], Some(2048)));
+    assert_eq!((trace.format, trace.problems.iter().count()), (Format::AscendTraceView, 0));
+}
+
+const KERNEL_DETAILS: &str = "Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Stream ID\n\
+    1,aclnnMatmul_MatMulV3,MatMulV3,AI_CORE,\"1736413971558972.912\t\",10.34,5\n\
+    1,layers.0/attn,FlashAttentionScore,MIX_AIC,\"1736413971558990.001\t\",7,5\n\
+    1,hcom_allReduce__1,hcom_allReduce_,HCCL,N/A,7,5\n";
+
+#[test]
+fn kernel_details_have_decimal_microseconds_and_name_the_op() {
+    let trace = read("kernel_details.csv", KERNEL_DETAILS.as_bytes()).unwrap();
+    assert_eq!(
+        ops(&trace),
+        [
+            "0/5 aclnnMatmul_MatMulV3 1736413971558972912+10340",
+            "0/5 FlashAttentionScore (layers.0/attn) 1736413971558990001+7000"
+        ]
+    );
+    assert!(trace.problems.has(ProblemKind::OpWithoutTime));
+}
+
+const PROTON: &str = concat!(
+    r#"{"displayTimeUnit":"us","traceEvents":[{"args":{"call_stack":["ROOT","fwd","k"]},"cat":"kernel","dur":1.5,"name":"k","ph":"X","tid":7,"ts":0.0}]}"#,
+    "\n",
+    r#"{"displayTimeUnit":"us","traceEvents":[{"args":{"call_stack":["ROOT","g"]},"cat":"kernel","dur":2.0,"name":"g","ph":"X","tid":8,"ts":1e3},{"args":{"call_stack":["ROOT","g"]},"cat":"kernel","dur":2.0,"name":"g","ph":"X","tid":8,"ts":1.25}]}"#,
+    "\n"
+);
+
+#[test]
+fn each_line_of_a_proton_trace_is_a_stream() {
+    let trace = read("p.json", PROTON.as_bytes()).unwrap();
+    assert_eq!(ops(&trace), ["0/7 k 0+1500", "0/8 g 1250+2000", "0/8 g 1000000+2000"]);
+    assert_eq!(trace.problems.iter().count(), 0);
+}
+
+const NSYS_CHROME: &str = r#"{"traceEvents": [{"name": "k", "ph": "X", "cat": "cuda", "ts": 10.5, "dur": 4.0, "tid": "Stream 7", "pid": "Device 1", "args": {}},
+{"name": "decode", "ph": "X", "cat": "nvtx", "ts": 8.0, "dur": 9.0, "tid": "NVTX Thread 3", "pid": "Device 1", "args": {}},
+{"name": "decode", "ph": "X", "cat": "nvtx-kernel", "ts": 10.5, "dur": 4.0, "tid": "NVTX Kernel Thread 3", "pid": "Device 1", "args": {}}]}"#;
+
+#[test]
+fn chrome_json_of_an_nsight_export_has_its_kernels_and_ranges() {
+    let trace = read("n.json", NSYS_CHROME.as_bytes()).unwrap();
+    assert_eq!((ops(&trace), ranges(&trace)), (vec!["1/7 k 10500+4000".to_owned()], vec!["decode"]));
+}
+
+#[test]
+fn an_xpu_trace_is_read_and_gets_no_advice_about_cuda() {
+    let folder = directory("xpu");
+    let kernels: String = (0..40)
+        .map(|index| {
+            let (start, launch) = (index * 1_000 + 900, index * 1_000);
+            format!(
+                r#"{{"ph":"X","cat":"xpu_runtime","name":"urEnqueueKernelLaunch","pid":5,"tid":5,"ts":{launch},"dur":5,"args":{{"correlation":{index}}}}},
+                {{"ph":"X","cat":"kernel","name":"gemm_kernel","pid":0,"tid":0,"ts":{start},"dur":50,"args":{{"device":0,"stream":0,"sycl queue":1,"correlation":{index}}}}},"#
+            )
+        })
+        .collect();
+    let text = format!(r#"{{"deviceProperties": [], "traceEvents": [{}]}}"#, kernels.trim_end_matches(','));
+    std::fs::write(folder.join("xpu.json"), text).unwrap();
+    let report = printed(&folder, ["report", "xpu.json", "--all"]);
+    let doctor = gpuprism(&folder, ["doctor", "xpu.json"]).stdout;
+    assert!(report.contains("40 GPU ops") && !doctor.is_empty());
+    for text in [report, doctor] {
+        let lines: Vec<&str> = text.lines().filter(|line| line.to_lowercase().contains("cuda")).collect();
+        assert!(lines.is_empty(), "{lines:#?}");
+    }
+}
+
+#[test]
+fn reports_of_amd_and_ascend_traces_give_no_advice_about_cuda() {
+    let folder = directory("vendors");
+    for (name, text) in [("kernel_trace.csv", KERNELS), ("trace_view.json", ASCEND_JSON), ("kernel_details.csv", KERNEL_DETAILS)] {
+        std::fs::write(folder.join(name), text).unwrap();
+        for command in ["report", "doctor"] {
+            let flags: &[&str] = if command == "report" { &["--all"] } else { &[] };
+            let output = gpuprism(&folder, [&[command, name], flags].concat()).stdout;
+            let lines: Vec<&str> =
+                output.lines().filter(|line| ["CUDA", "nsys", "cuda-"].iter().any(|word| line.contains(word))).collect();
+            assert!(!output.is_empty() && lines.is_empty(), "{command} {name}: {lines:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_proton_tree_is_refused_by_its_name_with_the_remedy() {
+    let folder = directory("proton_tree");
+    let tree = r#"[{"frame": {"name": "ROOT"}, "metrics": {"time (ns)": 3}, "children": []}, {"CUDA": {}}]"#;
+    std::fs::write(folder.join("p.hatchet"), tree).unwrap();
+    let output = gpuprism(&folder, ["report", "p.hatchet"]);
+    assert!(output.status == 1 && output.stderr.contains("Proton tree") && output.stderr.contains("proton_data: trace"), "{output:?}");
+}
+
+const FILES: [(&str, &str); 7] = [
+    ("kernel_trace.csv", KERNELS),
+    ("r.json", ROCPROF_JSON),
+    ("rpd.json", RPD_JSON),
+    ("trace_view.json", ASCEND_JSON),
+    ("kernel_details.csv", KERNEL_DETAILS),
+    ("p.json", PROTON),
+    ("n.json", NSYS_CHROME),
+];
+
+#[test]
+fn chunk_boundaries_do_not_change_the_trace() {
+    for (name, text) in FILES {
+        let whole = read(name, text.as_bytes()).unwrap();
+        for chunk in [1, 2, 7, 64] {
+            assert_eq!(read_in_chunks(name, text.as_bytes(), chunk).unwrap(), whole, "{name} in chunks of {chunk}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_at_any_byte_is_read_up_to_there_or_refused_by_name() {
+    for (name, text) in FILES {
+        let all = read(name, text.as_bytes()).unwrap().gpu_ops.len();
+        for length in 0..text.len() {
+            let Some(part) = text.get(..length) else { continue };
+            let mut importer = Importer::new(name);
+            match importer.feed(part.as_bytes()).and_then(|()| importer.finish()) {
+                Ok(Imported::Trace(trace)) => {
+                    assert!(trace.gpu_ops.len() <= all && trace.gpu_ops.iter().all(|op| op.duration >= Ns(0)), "{name} {length}");
+                }
+                Ok(Imported::Document(_)) => panic!("{name} cut at {length} is a document"),
+                Err(error) => assert!(error.to_string().starts_with(name), "{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn samples_have_the_facts_that_a_separate_program_finds() {
+    let Some(folder) = shared("traces/rocm") else { return };
+    for files in [
+        &["rocprofv3_prefill_kernel_trace.csv", "rocprofv3_prefill_hip_api_trace.csv"][..],
+        &["rocprofv3_mi350x_results.json.gz"],
+        &["rpd_matmul.rpd"],
+        &["rpd_matmul_chrome.json.gz"],
+    ] {
+        let paths: Vec<String> = files.iter().map(|file| folder.join(file).display().to_string()).collect();
+        let facts = facts(&paths);
+        let run = &json_runs(&directory("rocm_facts"), &[&["--attribution", "fair"], &paths.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat())[0];
+        assert_eq!(run["totals"]["kernels"], facts["kernels"], "{files:?}");
+        let busy: i64 = run["devices"].as_array().unwrap().iter().map(|device| device["union_ns"].as_i64().unwrap()).sum();
+        assert_eq!(busy, facts["union_ns"].as_i64().unwrap(), "{files:?}");
+        let trace = if paths[0].ends_with(".rpd") {
+            nsys::open(Path::new(&paths[0]), "x").unwrap()
+        } else {
+            common::import(Path::new(&paths[0]))
+        };
+        let mut names: BTreeMap<String, (i64, i64)> = BTreeMap::new();
+        for op in trace.gpu_ops.iter() {
+            let entry = names.entry(trace.names.get(op.name).to_owned()).or_default();
+            *entry = (entry.0 + 1, entry.1 + op.duration.0);
+        }
+        let expected: BTreeMap<String, (i64, i64)> = facts["by_name"].as_object().unwrap().iter()
+            .map(|(name, pair)| (name.clone(), (pair[0].as_i64().unwrap(), pair[1].as_i64().unwrap())))
+            .collect();
+        assert_eq!(names, expected, "{files:?}");
+        assert_eq!(trace.problems.iter().count(), 0, "{files:?}");
+    }
+}
+
+#[test]
+fn kernels_of_a_real_graph_replay_are_joined_with_its_launch() {
+    let Some(folder) = shared("traces/rocm") else { return };
+    let read_text = |name: &str| std::fs::read_to_string(folder.join(format!("rocprofv3_prefill_{name}.csv"))).unwrap();
+    let trace = read("x.csv", [read_text("kernel_trace"), read_text("hip_api_trace")].concat().as_bytes()).unwrap();
+    // Column 2 of the calls counted from the end, column 14 of the kernels: names of kernels have commas.
+    let column = |name: &str, from_end: usize| -> Vec<String> {
+        let text = read_text(name);
+        text.lines().skip(1).map(|line| line.rsplit("\",\"").nth(from_end).unwrap().to_owned()).collect()
+    };
+    let launches = column("hip_api_trace", 2);
+    let launched = column("kernel_trace", 13).iter().filter(|id| launches.contains(id)).count();
+    assert_eq!((trace.gpu_ops.launches().flatten().count(), launched > 100), (launched, true));
+}
+
+/// The facts of the files by `tests/oracle/formats.py`.
+fn facts(paths: &[String]) -> Value {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/formats.py");
+    let output = Command::new("python3").arg(script).args(paths).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn the_help_of_the_page_lists_the_formats() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let help = std::fs::read_to_string(root.join("www/help.js")).unwrap();
+    let described: Value = serde_json::from_str(&std::fs::read_to_string(root.join("patterns/formats.json")).unwrap()).unwrap();
+    for format in described["formats"].as_array().unwrap().iter().filter(|format| format["id"] != "proton_tree") {
+        let [title, from] = ["title", "from"].map(|key| format[key].as_str().unwrap().replace('`', ""));
+        assert!(help.contains(&format!("['{title}', '{from}']")), "www/help.js lacks {title}, {from}");
+    }
+}
+
+#[test]
+fn the_readme_has_the_table_of_formats() {
+    let table = printed(Path::new("."), ["formats", "--markdown"]);
+    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    assert!(readme.contains(&table), "replace the table of formats in README.md by the output of `gpuprism formats --markdown`");
+}
