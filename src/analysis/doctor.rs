@@ -290,12 +290,15 @@ mod tests {
         checks.iter().filter(|check| check.level == level).map(|check| check.id).collect()
     }
 
+    const WAYS: [&str; 11] =
+        ["sglang", "vllm", "trtllm", "torch", "xpu", "nsys", "rocprof", "rpd", "ascend", "proton", "any"];
+
     #[test]
     fn every_check_has_a_remedy_for_every_way_of_capture() {
         for check in &CATALOG.checks {
             assert!(check.remedies.contains_key("any"), "{}", check.id);
             for way in check.remedies.keys() {
-                assert!(["sglang", "vllm", "trtllm", "torch", "nsys", "any"].contains(&way.as_str()), "{way}");
+                assert!(WAYS.contains(&way.as_str()), "{way}");
             }
         }
         let trace = TestTrace::new().in_us().launch(0..2).launches("k", 5_000..5_010).finish();

@@ -108,11 +108,12 @@ fn is_nsys_chrome(head: &[u8]) -> bool {
     category("cuda\"") || category("nvtx\"") || category("nvtx-kernel\"") || category("cuda_api\"")
 }
 
-/// Kineto writes an object. torch_npu writes a list, with times as text.
+/// torch_npu writes a list, with times as text. Old releases of torch also did, with categories of their own.
 fn is_ascend_trace_view(head: &[u8]) -> bool {
     let has_text_time = has(head, "\"ts\": \"") || has(head, "\"ts\":\"");
+    let is_kineto = ["\"kernel\"", "\"Kernel\"", "\"cuda_runtime\"", "\"Operator\""].iter().any(|name| has(head, name));
     let has_process = ["\"Ascend Hardware\"", "\"CANN\"", "\"Overlap Analysis\""].iter().any(|name| has(head, name));
-    head.starts_with(b"[") && (has_text_time || has_process)
+    head.starts_with(b"[") && (has_text_time && !is_kineto || has_process)
 }
 
 fn is_rocprof_csv(head: &[u8]) -> bool {

@@ -528,7 +528,7 @@ fn errors_for_folders_and_tables_name_the_alternative() {
     let folder = example("report_wrong");
     let output = gpuprism(&folder, ["report", "."]);
     assert!(
-        output.status == 1 && output.stderr.contains("only `gpuprism ranks` and `gpuprism triage` accept folders"),
+        output.status == 1 && output.stderr.contains("`gpuprism ranks` and `gpuprism triage` accept other folders"),
         "{output:?}"
     );
     let output = gpuprism(&folder, ["report", "five.json", "--table", "kernels", "--format", "json"]);

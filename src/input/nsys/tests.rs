@@ -417,7 +417,7 @@ fn indexes_do_not_change_the_row_order() {
 #[test]
 fn errors_name_other_databases() {
     for (name, columns, word) in [
-        ("rocpd_op", "id, start, end", "ROCm .rpd"),
+        ("rocpd_op", "id", "ROCm profiler"),
         ("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "_id_ INTEGER, start, end, name", "nvprof"),
         ("songs", "id, title", "not an Nsight Systems export"),
         ("KERNELS_OF_LINUX", "start, end, name", "not an Nsight Systems export"),

@@ -20,7 +20,8 @@ type ReadDatabase = fn(Detail, &Connection, &Schema, &str, &mut dyn FnMut(u64)) 
 
 /// Returns the reader of a database with these tables, if a ROCm profiler wrote it.
 pub(super) fn database_reader(schema: &Schema) -> Option<ReadDatabase> {
-    let has = |test: &dyn Fn(&str) -> bool| schema.tables.iter().any(|table| test(&table.name));
+    let has_times = |table: &&Table| table.column(&["start"]).is_some() && table.column(&["end"]).is_some();
+    let has = |test: &dyn Fn(&str) -> bool| schema.tables.iter().filter(has_times).any(|table| test(&table.name));
     if has(&|name| name.starts_with(rocpd::KERNELS)) {
         Some(rocpd::read)
     } else if has(&|name| name == rpd::OPS) {
