@@ -66,7 +66,9 @@ const AGENTS: &str = r#""Node_Id","Logical_Node_Id","Agent_Type","Cpu_Cores_Coun
 #[test]
 fn the_tables_of_a_rocprofv3_run_are_one_trace() {
     let folder = directory("rocprof_set");
-    for (name, text) in [("kernel_trace", KERNELS), ("hip_api_trace", CALLS), ("memory_copy_trace", COPIES), ("agent_info", AGENTS)] {
+    for (name, text) in
+        [("kernel_trace", KERNELS), ("hip_api_trace", CALLS), ("memory_copy_trace", COPIES), ("agent_info", AGENTS)]
+    {
         std::fs::write(folder.join(format!("7_{name}.csv")), text.trim_end()).unwrap();
     }
     let files = ["7_agent_info.csv", "7_hip_api_trace.csv", "7_kernel_trace.csv", "7_memory_copy_trace.csv"];
@@ -83,7 +85,10 @@ fn the_tables_of_a_rocprofv3_run_are_one_trace() {
         ]
     );
     assert_eq!((ranges(&whole), whole.calls.len(), whole.events.cpu), (vec!["decode"], 1, 3));
-    assert_eq!((whole.devices[0].name.as_str(), whole.devices[0].properties.multiprocessors), ("AMD Instinct MI300X", Some(304)));
+    assert_eq!(
+        (whole.devices[0].name.as_str(), whole.devices[0].properties.multiprocessors),
+        ("AMD Instinct MI300X", Some(304))
+    );
     assert_eq!((whole.processes.len(), whole.processes[0].pid), (1, 50));
     let alone = read("x.csv", KERNELS.as_bytes()).unwrap();
     assert_eq!((alone.gpu_ops.len(), alone.calls.len(), alone.format), (2, 0, Format::RocprofCsv));
@@ -93,7 +98,10 @@ fn the_tables_of_a_rocprofv3_run_are_one_trace() {
 fn rows_of_a_table_with_other_columns_line_ends_or_damage_are_read_as_far_as_possible() {
     let windows = [KERNELS, CALLS].concat().replace('\n', "\r\n");
     assert_eq!(ops(&read("x.csv", windows.as_bytes()).unwrap()).len(), 2);
-    let foreign = KERNELS.replace("\"Stream_Id\",", "").replace("\"1\",\"3\",", "\"1\",").replace("\"Kind\"", "\"Kind\",\"Color\"");
+    let foreign = KERNELS
+        .replace("\"Stream_Id\",", "")
+        .replace("\"1\",\"3\",", "\"1\",")
+        .replace("\"Kind\"", "\"Kind\",\"Color\"");
     let foreign = foreign.replace("KERNEL_DISPATCH\"", "KERNEL_DISPATCH\",\"red\"");
     assert_eq!(ops(&read("x.csv", foreign.as_bytes()).unwrap())[1], "2/1 g 1704161511420000160+40");
     let damaged = KERNELS.replacen("\"KERNEL_DISPATCH\",\"Agent 2\"", "\"KERNEL_DISPATCH\",\"Agent 2", 1)
@@ -106,7 +114,9 @@ fn rows_of_a_table_with_other_columns_line_ends_or_damage_are_read_as_far_as_pos
 #[test]
 fn tables_of_counters_give_each_kernel_once() {
     let row = |dispatch: u8, counter: &str| {
-        format!("\"1\",\"{dispatch}\",\"Agent 1\",\"1\",\"k\",\"{counter}\",\"1.5\",\"{dispatch}00\",\"{dispatch}50\"\n")
+        format!(
+            "\"1\",\"{dispatch}\",\"Agent 1\",\"1\",\"k\",\"{counter}\",\"1.5\",\"{dispatch}00\",\"{dispatch}50\"\n"
+        )
     };
     let header = "\"Correlation_Id\",\"Dispatch_Id\",\"Agent_Id\",\"Queue_Id\",\"Kernel_Name\",\"Counter_Name\",\
                   \"Counter_Value\",\"Start_Timestamp\",\"End_Timestamp\"\n";
@@ -195,7 +205,10 @@ fn all_processes_of_a_rocpd_database_are_read_without_its_views() {
         .collect();
     assert_eq!(ops(&trace), expected);
     assert_eq!((ranges(&trace), trace.calls.len(), trace.events.cpu), (vec!["decode", "decode"], 2, 6));
-    assert_eq!((trace.devices[0].name.as_str(), trace.devices[0].properties.multiprocessors), ("AMD Instinct MI300X", Some(304)));
+    assert_eq!(
+        (trace.devices[0].name.as_str(), trace.devices[0].properties.multiprocessors),
+        ("AMD Instinct MI300X", Some(304))
+    );
     assert_eq!((trace.bytes.clone(), trace.problems.has(ProblemKind::MissingName)), (vec![(2, 4096), (5, 4096)], true));
 }
 
@@ -318,16 +331,36 @@ fn an_xpu_trace_is_read_and_gets_no_advice_about_cuda() {
 #[test]
 fn reports_of_amd_and_ascend_traces_give_no_advice_about_cuda() {
     let folder = directory("vendors");
-    for (name, text) in [("kernel_trace.csv", KERNELS), ("trace_view.json", ASCEND_JSON), ("kernel_details.csv", KERNEL_DETAILS)] {
+    for (name, text) in
+        [("kernel_trace.csv", KERNELS), ("trace_view.json", ASCEND_JSON), ("kernel_details.csv", KERNEL_DETAILS)]
+    {
         std::fs::write(folder.join(name), text).unwrap();
         for command in ["report", "doctor"] {
             let flags: &[&str] = if command == "report" { &["--all"] } else { &[] };
             let output = gpuprism(&folder, [&[command, name], flags].concat()).stdout;
-            let lines: Vec<&str> =
-                output.lines().filter(|line| ["CUDA", "nsys", "cuda-"].iter().any(|word| line.contains(word))).collect();
+            let lines: Vec<&str> = output
+                .lines()
+                .filter(|line| ["CUDA", "nsys", "cuda-"].iter().any(|word| line.contains(word)))
+                .collect();
             assert!(!output.is_empty() && lines.is_empty(), "{command} {name}: {lines:#?}");
         }
     }
+}
+
+#[test]
+fn host_and_event_nodes_of_graphs_are_counted_and_reported() {
+    let node = |category: &str, ts: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"n","pid":0,"tid":7,"ts":{ts},"dur":2,"args":{{"device":0,"stream":7}}}}"#
+        )
+    };
+    let events =
+        [node("kernel", 1), node("graph_host_node", 4), node("graph_event_node", 7), node("graph_host_node", 9)];
+    let folder = directory("graph_nodes");
+    std::fs::write(folder.join("t.json"), format!(r#"{{"traceEvents":[{}]}}"#, events.join(","))).unwrap();
+    let run = &json_runs(&folder, &["t.json"])[0];
+    let notice = run["notices"].as_array().unwrap().iter().find(|notice| notice["code"] == "graph_nodes").unwrap();
+    assert_eq!((&run["totals"]["kernels"], &notice["count"]), (&Value::from(1), &Value::from(3)));
 }
 
 #[test]
@@ -336,7 +369,10 @@ fn a_proton_tree_is_refused_by_its_name_with_the_remedy() {
     let tree = r#"[{"frame": {"name": "ROOT"}, "metrics": {"time (ns)": 3}, "children": []}, {"CUDA": {}}]"#;
     std::fs::write(folder.join("p.hatchet"), tree).unwrap();
     let output = gpuprism(&folder, ["report", "p.hatchet"]);
-    assert!(output.status == 1 && output.stderr.contains("Proton tree") && output.stderr.contains("proton_data: trace"), "{output:?}");
+    assert!(
+        output.status == 1 && output.stderr.contains("Proton tree") && output.stderr.contains("proton_data: trace"),
+        "{output:?}"
+    );
 }
 
 const FILES: [(&str, &str); 7] = [
@@ -368,7 +404,10 @@ fn a_file_that_is_cut_at_any_byte_is_read_up_to_there_or_refused_by_name() {
             let mut importer = Importer::new(name);
             match importer.feed(part.as_bytes()).and_then(|()| importer.finish()) {
                 Ok(Imported::Trace(trace)) => {
-                    assert!(trace.gpu_ops.len() <= all && trace.gpu_ops.iter().all(|op| op.duration >= Ns(0)), "{name} {length}");
+                    assert!(
+                        trace.gpu_ops.len() <= all && trace.gpu_ops.iter().all(|op| op.duration >= Ns(0)),
+                        "{name} {length}"
+                    );
                 }
                 Ok(Imported::Document(_)) => panic!("{name} cut at {length} is a document"),
                 Err(error) => assert!(error.to_string().starts_with(name), "{error}"),
@@ -388,9 +427,13 @@ fn samples_have_the_facts_that_a_separate_program_finds() {
     ] {
         let paths: Vec<String> = files.iter().map(|file| folder.join(file).display().to_string()).collect();
         let facts = facts(&paths);
-        let run = &json_runs(&directory("rocm_facts"), &[&["--attribution", "fair"], &paths.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat())[0];
+        let run = &json_runs(
+            &directory("rocm_facts"),
+            &[&["--attribution", "fair"], &paths.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat(),
+        )[0];
         assert_eq!(run["totals"]["kernels"], facts["kernels"], "{files:?}");
-        let busy: i64 = run["devices"].as_array().unwrap().iter().map(|device| device["union_ns"].as_i64().unwrap()).sum();
+        let busy: i64 =
+            run["devices"].as_array().unwrap().iter().map(|device| device["union_ns"].as_i64().unwrap()).sum();
         assert_eq!(busy, facts["union_ns"].as_i64().unwrap(), "{files:?}");
         let trace = if paths[0].ends_with(".rpd") {
             nsys::open(Path::new(&paths[0]), "x").unwrap()
@@ -402,7 +445,10 @@ fn samples_have_the_facts_that_a_separate_program_finds() {
             let entry = names.entry(trace.names.get(op.name).to_owned()).or_default();
             *entry = (entry.0 + 1, entry.1 + op.duration.0);
         }
-        let expected: BTreeMap<String, (i64, i64)> = facts["by_name"].as_object().unwrap().iter()
+        let expected: BTreeMap<String, (i64, i64)> = facts["by_name"]
+            .as_object()
+            .unwrap()
+            .iter()
             .map(|(name, pair)| (name.clone(), (pair[0].as_i64().unwrap(), pair[1].as_i64().unwrap())))
             .collect();
         assert_eq!(names, expected, "{files:?}");
@@ -434,10 +480,23 @@ fn facts(paths: &[String]) -> Value {
 }
 
 #[test]
+fn the_page_joins_the_same_tables_as_the_command_line() {
+    let read = |path: &str| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let list = |path: &str, quote: char| -> Vec<String> {
+        let text = read(path);
+        let list = text.split("TABLES").nth(1).unwrap().split_once('=').unwrap().1.split(']').next().unwrap();
+        list.split(quote).skip(1).step_by(2).map(|name| name.trim_end_matches(".csv").to_owned()).collect()
+    };
+    let native = list("src/input/file_sets.rs", '"');
+    assert_eq!((list("www/file-sets.js", '\''), native.len()), (native, 11));
+}
+
+#[test]
 fn the_help_of_the_page_lists_the_formats() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let help = std::fs::read_to_string(root.join("www/help.js")).unwrap();
-    let described: Value = serde_json::from_str(&std::fs::read_to_string(root.join("patterns/formats.json")).unwrap()).unwrap();
+    let described: Value =
+        serde_json::from_str(&std::fs::read_to_string(root.join("patterns/formats.json")).unwrap()).unwrap();
     for format in described["formats"].as_array().unwrap().iter().filter(|format| format["id"] != "proton_tree") {
         let [title, from] = ["title", "from"].map(|key| format[key].as_str().unwrap().replace('`', ""));
         assert!(help.contains(&format!("['{title}', '{from}']")), "www/help.js lacks {title}, {from}");
@@ -448,5 +507,8 @@ fn the_help_of_the_page_lists_the_formats() {
 fn the_readme_has_the_table_of_formats() {
     let table = printed(Path::new("."), ["formats", "--markdown"]);
     let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
-    assert!(readme.contains(&table), "replace the table of formats in README.md by the output of `gpuprism formats --markdown`");
+    assert!(
+        readme.contains(&table),
+        "replace the table of formats in README.md by the output of `gpuprism formats --markdown`"
+    );
 }

@@ -4,6 +4,7 @@ import { readAddress, writeAddress } from './address.js';
 import { showCards, showChips, showPageProblem } from './cards.js';
 import { byId, forbidFrames, onDemand } from './dom.js';
 import { ExternalFiles } from './external-files.js';
+import { joinRuns } from './file-sets.js';
 import { wireExports } from './exports.js';
 import { wireIntake } from './intake.js';
 import { wireKeys } from './keys.js';
@@ -77,7 +78,7 @@ function openFiles(files) {
   // Loaded while the files are read.
   openResults().catch(() => {});
   windows.preload();
-  return session.open(files);
+  return session.open(joinRuns(files));
 }
 
 async function start() {

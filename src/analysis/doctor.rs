@@ -7,7 +7,7 @@ use super::engine::engine;
 use super::results::Run;
 use crate::digits::grouped;
 use crate::json::{self, embedded, from_json};
-use crate::trace::{Format, ProblemKind, Trace, Profiler, Vendor};
+use crate::trace::{Format, ProblemKind, Profiler, Trace, Vendor};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -4,7 +4,7 @@ use super::results::{Notice, Severity, Wall, WallSource};
 use crate::analysis::kernels::groups::{Group, Groups};
 use crate::digits::grouped;
 use crate::ordering;
-use crate::trace::{Cut, Format, ImportProblem, Ns, ProblemKind, ProcessId, Trace, Profiler, Vendor};
+use crate::trace::{Cut, Format, ImportProblem, Ns, ProblemKind, ProcessId, Profiler, Trace, Vendor};
 
 /// All notices of a trace, most severe first.
 pub(super) fn notices(trace: &Trace, groups: &Groups, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
@@ -90,7 +90,7 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
     let unit = if trace.format.is_json() { "byte" } else { "row" };
     let severity = match kind {
         ProblemKind::NoTimes => Severity::Error,
-        ProblemKind::Unclosed | ProblemKind::OpenLastRow => Severity::Info,
+        ProblemKind::Unclosed | ProblemKind::OpenLastRow | ProblemKind::GraphNode => Severity::Info,
         _ => Severity::Warning,
     };
     let (message, advice) = match kind {
@@ -164,6 +164,10 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
         ProblemKind::MissingName => (
             format!("the file has no text for {}", counted(count, "name", "names")),
             "They are listed by number. Export again with `nsys export --type sqlite --lazy=false`.",
+        ),
+        ProblemKind::GraphNode => (
+            format!("{} of CUDA graphs that run on the host or only signal", counted(count, "node", "nodes")),
+            "They are no GPU work and in no number; a host function may be why the GPU waits within a graph.",
         ),
         ProblemKind::LeftOut => (
             format!("only GPU events were read: {} excluded", counted(count, "host event is", "host events are")),

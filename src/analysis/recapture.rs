@@ -28,7 +28,8 @@ const PROFILE_METRICS: &str = "nsys profile --gpu-metrics-set=help; sudo nsys pr
 const EXPORT: &str =
     "nsys export --type sqlite --output trace.sqlite --force-overwrite=true --lazy=false trace.nsys-rep";
 
-const ROCPROF: &str = "rocprofv3 --kernel-trace --memory-copy-trace --hip-runtime-trace --marker-trace --rccl-trace -d out -- CMD";
+const ROCPROF: &str =
+    "rocprofv3 --kernel-trace --memory-copy-trace --hip-runtime-trace --marker-trace --rccl-trace -d out -- CMD";
 const NPU_PROFILER: &str = "torch_npu.profiler.profile(activities=[torch_npu.profiler.ProfilerActivity.CPU, \
      torch_npu.profiler.ProfilerActivity.NPU], on_trace_ready=torch_npu.profiler.tensorboard_trace_handler(\"out\"))";
 
@@ -65,7 +66,9 @@ fn of_torch(vendor: Vendor, data: MissingData) -> String {
 fn of_rocm(data: MissingData) -> String {
     match data {
         MissingData::Kernels | MissingData::Calls => ROCPROF.to_owned(),
-        MissingData::Ranges => format!("roctxRangePush(\"prefill\") ... roctxRangePop() in the program, then {ROCPROF}"),
+        MissingData::Ranges => {
+            format!("roctxRangePush(\"prefill\") ... roctxRangePop() in the program, then {ROCPROF}")
+        }
         MissingData::Shapes => of_torch(Vendor::Amd, data).replace("CUDA graphs", "HIP graphs"),
         MissingData::WorkCounters => ROCPROF_COMPUTE.to_owned(),
         MissingData::LinkCounters => String::new(),
@@ -86,7 +89,9 @@ fn of_ascend(data: MissingData) -> String {
 fn of_nsys(format: Format, data: MissingData) -> String {
     match (format, data) {
         // The report that the table was exported from has the calls and ranges.
-        (Format::NsysGpuTraceCsv | Format::NsysChromeJson, MissingData::Calls | MissingData::Ranges) => EXPORT.to_owned(),
+        (Format::NsysGpuTraceCsv | Format::NsysChromeJson, MissingData::Calls | MissingData::Ranges) => {
+            EXPORT.to_owned()
+        }
         (_, MissingData::Kernels | MissingData::Calls) => format!("{PROFILE} && {EXPORT}"),
         (_, MissingData::Ranges) => {
             format!(

@@ -37,7 +37,9 @@ fn open_folder(path: &Path, label: &str) -> Result<Opened> {
     let entries = entries(path)?;
     let names: Vec<String> = entries.iter().map(|entry| entry.path.clone()).collect();
     match file_sets::in_folder(&names) {
-        Some(set) => open_set(&set.iter().filter_map(|index| names.get(*index)).map(|name| path.join(name)).collect::<Vec<_>>()),
+        Some(set) => {
+            open_set(&set.iter().filter_map(|index| names.get(*index)).map(|name| path.join(name)).collect::<Vec<_>>())
+        }
         None => {
             let why = "a folder without a single run of rocprofv3 or torch_npu: give the trace in it (`gpuprism ranks` and `gpuprism \
                        triage` accept other folders)";

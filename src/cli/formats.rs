@@ -1,8 +1,8 @@
 //! `gpuprism formats`: the formats that can be read, from `patterns/formats.json`.
 
 use super::{print, printable};
-use crate::json::{self, embedded, from_json};
 use crate::Result;
+use crate::json::{self, embedded, from_json};
 
 /// List the formats of traces that gpuprism reads: who writes them, what they lack, how to record one.
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
 fn text(formats: &[Described]) -> String {
     let entry = |format: &Described| {
         let Described { title, files, from, lacks, capture, .. } = format;
-        format!("{title}\n  files    {files}\n  from     {from}\n  lacks    {lacks}\n  capture  {capture}\n\n").replace('`', "")
+        format!("{title}\n  files    {files}\n  from     {from}\n  lacks    {lacks}\n  capture  {capture}\n\n")
+            .replace('`', "")
     };
     formats.iter().map(entry).collect()
 }

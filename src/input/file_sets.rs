@@ -68,14 +68,19 @@ mod tests {
 
     #[test]
     fn tables_with_the_same_beginning_are_one_run_with_the_kernels_first() {
-        let paths = ["d/1_hip_api_trace.csv", "x.json", "d/2_kernel_trace.csv", "d/1_kernel_trace.csv", "e/1_agent_info.csv"];
+        let paths =
+            ["d/1_hip_api_trace.csv", "x.json", "d/2_kernel_trace.csv", "d/1_kernel_trace.csv", "e/1_agent_info.csv"];
         let paths: Vec<String> = paths.map(str::to_owned).to_vec();
         assert_eq!(by_run(&paths), [vec![3, 0], vec![1], vec![2], vec![4]]);
     }
     #[test]
     fn a_folder_of_one_run_is_that_run() {
         let indices = |paths: &[&str]| in_folder(&paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>());
-        let ascend = ["PROF_1/device_0/x.csv", "ASCEND_PROFILER_OUTPUT/kernel_details.csv", "ASCEND_PROFILER_OUTPUT/trace_view.json"];
+        let ascend = [
+            "PROF_1/device_0/x.csv",
+            "ASCEND_PROFILER_OUTPUT/kernel_details.csv",
+            "ASCEND_PROFILER_OUTPUT/trace_view.json",
+        ];
         assert_eq!(indices(&ascend), Some(vec![2]));
         assert_eq!(indices(&["h/1_hip_api_trace.csv", "h/1_kernel_trace.csv"]), Some(vec![1, 0]));
         assert_eq!(indices(&["h/1_kernel_trace.csv", "h/2_kernel_trace.csv"]), None);

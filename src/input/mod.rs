@@ -29,10 +29,10 @@
 //! 5. If it needs new kinds of problems: `src/trace/import_problems.rs`, and their sentences in `src/analysis/notices.rs`.
 //! 6. Test intact, cut and damaged files (`tests.rs`), and add a seed to `fuzz/seeds/chunks_agree`.
 
-#[cfg(any(test, all(target_arch = "wasm32", feature = "full")))]
-pub(crate) mod block_vfs;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod ascend_csv;
+#[cfg(any(test, all(target_arch = "wasm32", feature = "full")))]
+pub(crate) mod block_vfs;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod chrome;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]

@@ -137,8 +137,7 @@ pub fn nsys_rep_error(label: &str) -> Error {
 
 pub(super) const ROCM_WITHOUT_OPS: &str = "a database of a ROCm profiler without a table of GPU ops (rocpd_op or rocpd_kernel_dispatch_UUID): \
      was the profiler stopped before it wrote them? Capture it again";
-const ROCM_STREAM: &str =
-    "a database of a ROCm profiler, which cannot be read as a stream: save it as a file and give its path to `gpuprism report`";
+const ROCM_STREAM: &str = "a database of a ROCm profiler, which cannot be read as a stream: save it as a file and give its path to `gpuprism report`";
 pub(super) const NVPROF: &str =
     "an nvprof .nvvp database, which gpuprism does not read: capture again with Nsight Systems";
 pub(super) const OTHER_DATABASE: &str = "an SQLite database that is not an Nsight Systems export";

@@ -33,6 +33,8 @@ pub enum ProblemKind {
     MissingName,
     /// Bytes after the end of the trace.
     TrailingData,
+    /// A node of a CUDA graph that is a host function or an event, not GPU work.
+    GraphNode,
     /// A call or range that was skipped because only GPU events were requested.
     LeftOut,
 }
@@ -59,6 +61,7 @@ impl ProblemKind {
             Self::NoDevices => "no_devices",
             Self::MissingName => "missing_names",
             Self::TrailingData => "trailing_data",
+            Self::GraphNode => "graph_nodes",
             Self::LeftOut => "left_out",
         }
     }

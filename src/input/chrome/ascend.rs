@@ -17,7 +17,8 @@ pub(crate) fn reader(label: &str, detail: Detail) -> ChromeReader<Ascend> {
 }
 
 /// Task types that compute, and those that copy.
-const KERNEL_TASKS: &[&str] = &["AICORE", "AI_CORE", "AIVEC", "AI_VECTOR", "MIX_AIC", "MIX_AIV", "AICPU", "AI_CPU", "DSA"];
+const KERNEL_TASKS: &[&str] =
+    &["AICORE", "AI_CORE", "AIVEC", "AI_VECTOR", "MIX_AIC", "MIX_AIV", "AICPU", "AI_CPU", "DSA"];
 const COPY_TASKS: &[&str] = &["MEMCPY", "PCIE_DMA"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,7 +144,8 @@ impl Ascend {
             return;
         }
         let element = event.arg("data_type").unwrap_or_default();
-        let bytes = event.int_arg("count").and_then(|count| u64::try_from(count).ok()?.checked_mul(element_bytes(&element)?));
+        let bytes =
+            event.int_arg("count").and_then(|count| u64::try_from(count).ok()?.checked_mul(element_bytes(&element)?));
         let operation = name.trim_start_matches("hcom_").split('_').next().unwrap_or_default().to_owned();
         let collective = Collective {
             operation,
@@ -205,7 +207,10 @@ impl Ascend {
             return self.host_call(out, event, &name);
         }
         let is_range = event.category == b"user_annotation"
-            || event.category == b"cpu_op" && !name.contains("::") && !name.starts_with("acl") && !name.contains("Backward");
+            || event.category == b"cpu_op"
+                && !name.contains("::")
+                && !name.starts_with("acl")
+                && !name.contains("Backward");
         if is_range && let Some(times) = out.host_times(event) {
             out.range(event, &name, times);
         }
@@ -229,4 +234,3 @@ fn element_bytes(element: &str) -> Option<u64> {
         _ => None,
     }
 }
-

@@ -74,7 +74,8 @@ pub(in crate::input) const DRIVER: Role =
     Role { names: &["CUPTI_ACTIVITY_KIND_DRIVER"], contains: &["DRIVER"], needs: &["start", "end"] };
 pub(in crate::input) const NVTX: Role =
     Role { names: &["NVTX_EVENTS", "NVTX_EVENTS_V2", "NVTX"], contains: &["NVTX"], needs: &["start"] };
-pub(in crate::input) const OS_RUNTIME: Role = Role { names: &["OSRT_API"], contains: &["OSRT"], needs: &["start", "end"] };
+pub(in crate::input) const OS_RUNTIME: Role =
+    Role { names: &["OSRT_API"], contains: &["OSRT"], needs: &["start", "end"] };
 pub(in crate::input) const METRICS: Role =
     Role { names: &["GPU_METRICS"], contains: &["GPU_METRICS"], needs: &["timestamp", "metricId", "value"] };
 pub(in crate::input) const METRIC_NAMES: Role =
@@ -87,7 +88,8 @@ pub(in crate::input) const CUDA_GPUS: Role =
 /// The GPU of each CUDA device number, per process.
 pub(in crate::input) const CUDA_DEVICES: Role =
     Role { names: &["TARGET_INFO_CUDA_DEVICE"], contains: &[], needs: &["gpuId", "cudaId", "pid"] };
-pub(in crate::input) const COPY_KINDS: Role = Role { names: &["ENUM_CUDA_MEMCPY_OPER"], contains: &[], needs: &["id", "label"] };
+pub(in crate::input) const COPY_KINDS: Role =
+    Role { names: &["ENUM_CUDA_MEMCPY_OPER"], contains: &[], needs: &["id", "label"] };
 
 /// Prefixes of table names that only nsys writes.
 const NSYS_PREFIXES: &[&str] =

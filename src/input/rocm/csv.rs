@@ -12,7 +12,9 @@ use crate::input::Detail;
 use crate::input::csv_lines::{Lines, field_text, split};
 use crate::input::streams::StreamReader;
 use crate::input::torch::is_stored_call;
-use crate::trace::{DeviceProperties, Format, GpuOp, NameId, Names, Ns, OpKind, ProblemKind, ProcessId, Span, Trace, TraceBuilder};
+use crate::trace::{
+    DeviceProperties, Format, GpuOp, NameId, Names, Ns, OpKind, ProblemKind, ProcessId, Span, Trace, TraceBuilder,
+};
 use crate::{Error, Result};
 use foldhash::fast::RandomState;
 use memchr::memmem;
@@ -112,7 +114,8 @@ impl Table {
     fn of_header(line: &[u8], fields: &[(usize, usize)]) -> Option<Self> {
         let first = line.strip_prefix(b"\"").unwrap_or(line);
         let is_title = matches!(first, [b'A'..=b'Z', b'a'..=b'z', ..]);
-        let is_header = is_title && (memmem::find(line, b"Timestamp").is_some() || memmem::find(line, b"_Id").is_some());
+        let is_header =
+            is_title && (memmem::find(line, b"Timestamp").is_some() || memmem::find(line, b"_Id").is_some());
         if !is_header {
             return None;
         }
@@ -341,7 +344,8 @@ impl RocprofCsv {
         for device in &mut self.builder.trace.devices {
             let Some(agent) = self.agents.get(&device.id).filter(|agent| agent.is_gpu) else { continue };
             device.name.clone_from(&agent.name);
-            device.properties = DeviceProperties { multiprocessors: agent.compute_units, ..DeviceProperties::default() };
+            device.properties =
+                DeviceProperties { multiprocessors: agent.compute_units, ..DeviceProperties::default() };
         }
     }
 }

@@ -9,7 +9,9 @@ use crate::input::elements::{Action, ElementSplitter, Key};
 use crate::input::streams::StreamReader;
 use crate::input::torch::is_stored_call;
 use crate::json::Json;
-use crate::trace::{DeviceProperties, Format, GpuOp, NameId, Names, Ns, OpKind, ProblemKind, ProcessId, Span, Trace, TraceBuilder};
+use crate::trace::{
+    DeviceProperties, Format, GpuOp, NameId, Names, Ns, OpKind, ProblemKind, ProcessId, Span, Trace, TraceBuilder,
+};
 use crate::{Error, Result};
 use gpuprism_scan::json::{Cursor, Step, Value, unescape};
 use std::collections::BTreeMap;
@@ -107,7 +109,11 @@ fn action(path: &[Key]) -> Action {
             _ => Action::Skip,
         },
         4 if key(2) == Some(b"buffer_records") => {
-            if LISTS.iter().any(|list| key(3) == Some(*list)) { Action::Enter } else { Action::Skip }
+            if LISTS.iter().any(|list| key(3) == Some(*list)) {
+                Action::Enter
+            } else {
+                Action::Skip
+            }
         }
         4 | 5 => Action::Take,
         _ => Action::Skip,
@@ -401,7 +407,8 @@ impl Records {
 
     fn finish(mut self) -> Result<Trace> {
         let events = self.builder.trace.events;
-        if self.builder.trace.gpu_ops.is_empty() && events.cpu == 0 && self.kernels.is_empty() && self.agents.is_empty() {
+        if self.builder.trace.gpu_ops.is_empty() && events.cpu == 0 && self.kernels.is_empty() && self.agents.is_empty()
+        {
             let why = "JSON of rocprofv3 that is cut short before its first record; copy or capture it again";
             return Err(Error::refused(&self.label, why));
         }
@@ -444,7 +451,8 @@ impl Records {
                 device.id = node.to_string();
             }
             device.name.clone_from(&agent.name);
-            device.properties = DeviceProperties { multiprocessors: agent.compute_units, ..DeviceProperties::default() };
+            device.properties =
+                DeviceProperties { multiprocessors: agent.compute_units, ..DeviceProperties::default() };
         }
         Ok(self.builder.finish())
     }

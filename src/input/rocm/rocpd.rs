@@ -147,15 +147,8 @@ fn agent(id: i64, cells: &Cells<'_>) -> Agent {
 fn read_kernels(import: &mut Import<'_>, table: &Table, infos: &Infos, names: &mut TextNames<'_>) {
     let rows = import.scanner.max_rows(Some(table));
     import.builder.trace.gpu_ops.reserve(rows);
-    let columns: &[&[&str]] = &[
-        &["start"],
-        &["end"],
-        &["pid"],
-        &["agent_id"],
-        &["stream_id", "queue_id"],
-        &["kernel_id"],
-        &["event_id"],
-    ];
+    let columns: &[&[&str]] =
+        &[&["start"], &["end"], &["pid"], &["agent_id"], &["stream_id", "queue_id"], &["kernel_id"], &["event_id"]];
     import.scan(table, columns, &mut |builder, cells| {
         let Some((start, duration)) = row_times(builder, cells, true) else { return };
         let op = GpuOp {

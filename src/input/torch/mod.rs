@@ -175,6 +175,8 @@ enum Class {
     /// Torch 1.9 and earlier write CPU ops and user annotations with this one category.
     Operator,
     OtherCpu,
+    /// A node of a CUDA graph that is no GPU work: a host function or an event.
+    GraphNode,
     Other,
 }
 
@@ -192,6 +194,7 @@ impl Class {
             b"gpu_user_annotation" => Self::Annotation { on_gpu: true },
             b"ac2g" | b"fwdbwd" | b"async_cpu_to_gpu" | b"async" | b"Trace" => Self::Other,
             b"cpu_instant_event" | b"overhead" => Self::OtherCpu,
+            b"graph_host_node" | b"graph_event_node" => Self::GraphNode,
             other if other.ends_with(b"_runtime") || other.ends_with(b"_driver") => Self::Call,
             other if other.eq_ignore_ascii_case(b"kernel") => Self::Gpu(OpKind::Kernel),
             other if other.eq_ignore_ascii_case(b"memcpy") => Self::Gpu(OpKind::Copy),
@@ -581,6 +584,10 @@ impl TorchReader {
             }
             Class::Call | Class::CpuOp | Class::Operator | Class::OtherCpu | Class::Annotation { on_gpu: false } => {
                 events.cpu += 1
+            }
+            Class::GraphNode => {
+                events.other += 1;
+                self.builder.trace.problems.add(ProblemKind::GraphNode, 1, 0);
             }
             Class::Gpu(_) | Class::Annotation { on_gpu: true } | Class::Other => events.other += 1,
         }

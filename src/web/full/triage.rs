@@ -6,6 +6,7 @@
 use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::{self, Options, ServerArgs};
 use crate::input::Importer;
+use crate::input::file_sets;
 use crate::input::folder::{self, Content};
 use crate::json;
 use crate::report::Report;
@@ -137,6 +138,13 @@ fn other_ranks(skipped: &[folder::Skipped], listed: &[ListedFile]) -> Vec<usize>
 #[wasm_bindgen]
 pub fn choose_files(listed: &str) -> JsResult<String> {
     let listed: Vec<ListedFile> = serde_json::from_str(listed).map_err(to_js_error)?;
+    let names: Vec<String> = listed.iter().map(|file| file.path.clone()).collect();
+    if let Some(open) = file_sets::in_folder(&names) {
+        let others = (0..names.len()).filter(|index| !open.contains(index));
+        let aside =
+            others.filter_map(|index| Some(format!("{} (not needed for the trace)", names.get(index)?))).collect();
+        return serde_json::to_string(&FileChoice { open, aside }).map_err(to_js_error);
+    }
     let entry = |file: &ListedFile| session::folder_entry(&file.path, file.bytes, file.modified);
     let entries: Vec<folder::Entry> = listed.iter().map(entry).collect();
     let selection = folder::select(&entries, &[]);
