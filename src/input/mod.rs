@@ -9,7 +9,9 @@
 //! - `torch`: torch.profiler JSON. The crate `gpuprism-scan` splits the stream into events and parses their members.
 //! - `gpu_trace_csv`: the CSV of `nsys stats -r cuda_gpu_trace`.
 //! - `nsys`: the SQLite export of an Nsight Systems report. A database is read by offset and not as a stream: in the page
-//!   through `block_vfs`, natively from the file. Callers check [`Reader::needs_another_reader`].
+//!   through `block_vfs`, natively from the file. The databases of ROCm's profilers (`rocm`) come the same way. Callers check [`Reader::needs_another_reader`].
+//! - `streams` lists all other formats that are read as a stream: those of rocprofv3 and rocmProfileData (`rocm`), of
+//!   torch_npu (`ascend_csv`), and Chrome traces of other profilers (`chrome`). The page's first module only recognizes them.
 //! - Any other JSON object, and a CSV file of nsys-llm-explainer, is returned as [`Imported::Document`]: the caller decides
 //!   whether it is a rule file or a report.
 //! - All other files are refused with an error that says what they are.
@@ -19,15 +21,18 @@
 //!
 //! # Adding a format
 //!
-//! 1. Add a variant to [`crate::trace::Format`], with its name in JSON (`docs/json.md`) and for people (`src/report/text.rs`).
-//!    The compiler then lists the places that give advice by format: `src/analysis/recapture.rs`, `notices.rs`, `dashboard`.
-//! 2. Add a module here with a reader that fills a [`crate::trace::TraceBuilder`]. Convert times to integer nanoseconds
-//!    ([`crate::trace::Ns::from_decimal`]), check them ([`crate::trace::is_plausible`]), and count unusable rows in
-//!    `builder.trace.problems`. Leave tables empty that the format does not record: the sections say what is missing.
-//! 3. Add a variant to `sniff::Guess` and detect it in `sniff::guess`, by content within the first MiB.
-//! 4. Add the reader to `FormatReader` below: in `feed`, `gpu_ops`, `finish` and `detect_format`.
-//! 5. If it needs new kinds of problems: `src/trace/import_problems.rs`, and their sentences in `src/analysis/notices.rs`.
-//! 6. Test intact, cut and damaged files (`tests.rs`), and add a seed to `fuzz/seeds/chunks_agree`.
+//! 1. Add a variant to [`crate::trace::Format`], with its name in JSON, title and profiler (`src/trace/format.rs`), and an entry
+//!    in `patterns/formats.json`: the README, `gpuprism formats` and the page's help come from it (tests say what to update).
+//! 2. Add a module with a `streams::StreamReader` that fills a [`crate::trace::TraceBuilder`], and one line in the list of
+//!    `streams` with a function that recognizes the first bytes. A Chrome trace needs only a `chrome::Dialect`; a database
+//!    one line in `rocm::database_reader`. Convert times to integer nanoseconds ([`crate::trace::Ns::from_decimal`]), check
+//!    them ([`crate::trace::is_plausible`]), and count unusable rows in `builder.trace.problems`. Leave tables empty that the
+//!    format does not record: the sections say what is missing.
+//! 3. A new profiler also needs its advice: `src/analysis/recapture.rs`, `notices.rs` and `patterns/doctor.json`. Files that
+//!    belong together: `file_sets`.
+//! 4. If it needs new kinds of problems: `src/trace/import_problems.rs`, and their sentences in `src/analysis/notices.rs`.
+//! 5. Test intact, cut and damaged files (`tests/formats.rs`), with facts from a separate program
+//!    (`tests/oracle/formats.py`), and add seeds to `fuzz/seeds/dialects_never_panic`.
 
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod ascend_csv;
