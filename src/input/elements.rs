@@ -28,6 +28,9 @@ impl Key {
     }
 }
 
+/// Gets the path of an element, its text and its byte offset.
+type Each<'a> = &'a mut dyn FnMut(&[Key], &[u8], u64);
+
 /// Longer elements are skipped and counted.
 const MAX_ELEMENT_BYTES: usize = 64 << 20;
 /// A longer key cannot be one that a reader looks for.
@@ -87,7 +90,7 @@ impl ElementSplitter {
     }
 
     /// Takes the next bytes. `each` gets the path of an element, its text and its byte offset.
-    pub(crate) fn feed(&mut self, bytes: &[u8], each: &mut dyn FnMut(&[Key], &[u8], u64)) {
+    pub(crate) fn feed(&mut self, bytes: &[u8], each: Each<'_>) {
         let mut rest = bytes;
         while let Some((&byte, after)) = rest.split_first() {
             if self.is_closed {
@@ -176,7 +179,7 @@ impl ElementSplitter {
         &mut self,
         bytes: &[u8],
         (mut depth, is_taken, mut is_text, mut is_escaped): (u32, bool, bool, bool),
-        each: &mut dyn FnMut(&[Key], &[u8], u64),
+        each: Each<'_>,
     ) -> usize {
         let mut read = bytes.len();
         for (index, byte) in bytes.iter().enumerate() {

@@ -70,7 +70,12 @@ pub(super) fn read(
     let suffixes = schema.tables.iter().filter_map(|table| table.name.strip_prefix(KERNELS));
     let mut missing = 0;
     for suffix in suffixes {
-        let table = |name: &str| schema.tables.iter().find(|table| table.name.strip_prefix(name) == Some(suffix));
+        // The tables are sorted by name; there may be many.
+        let table = |name: &str| {
+            let name = format!("{name}{suffix}");
+            let found = schema.tables.binary_search_by(|table| table.name.cmp(&name)).ok()?;
+            schema.tables.get(found)
+        };
         missing += read_process(&mut import, &table);
     }
     if missing > 0 {
