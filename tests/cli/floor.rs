@@ -137,11 +137,14 @@ fn the_division_is_read_from_the_server_arguments_next_to_the_trace() {
     std::fs::copy(folder.join("decode.json"), folder.join("decode/decode.json")).unwrap();
     let run = json_runs(&folder, &["decode/decode.json", "--config", "config.json"]).remove(0);
     assert_eq!(run["sections"]["step_floor"]["rows"][0]["weights_gb"], found["weights_gb"]);
-    for text in ["not JSON", r#"{"tp_size": 8, "enable_dp_attention": true}"#] {
-        std::fs::write(folder.join("server_args.json"), text).unwrap();
-        let unknown = row(&folder, &["--config", "config.json"]);
-        assert!(unknown["basis"].as_str().unwrap().contains("give --tp"), "{unknown}");
-    }
+    write(&folder, "server_args.json", &json!({"tp_size": 8, "enable_dp_attention": true}));
+    let unknown = row(&folder, &["--config", "config.json"]);
+    assert!(unknown["basis"].as_str().unwrap().contains("give --tp"), "{unknown}");
+    // The user did not name the file, so one that cannot be read is a warning.
+    std::fs::write(folder.join("server_args.json"), "not JSON").unwrap();
+    let output = gpuprism(&folder, &["report", "decode.json", "--config", "config.json", "--format", "json"]);
+    assert!(output.status == 0 && output.stdout.contains("give --tp"), "{}", output.stderr);
+    assert!(output.stderr.contains("server_args.json: not server arguments"), "{}", output.stderr);
 }
 
 #[test]
