@@ -3,7 +3,7 @@
 
 use super::Detail;
 use super::csv_lines::{Lines, field_text, split};
-use super::streams::StreamReader;
+use super::stream_reader::StreamReader;
 use crate::trace::{Format, GpuOp, Ns, OpKind, ProblemKind, Trace, TraceBuilder, is_plausible};
 use crate::{Error, Result};
 use std::borrow::Cow;

@@ -23,7 +23,7 @@
 //!
 //! 1. Add a variant to [`crate::trace::Format`], with its name in JSON, title and profiler (`src/trace/format.rs`), and an entry
 //!    in `patterns/formats.json`: the README, `gpuprism formats` and the page's help come from it (tests say what to update).
-//! 2. Add a module with a `streams::StreamReader` that fills a [`crate::trace::TraceBuilder`], and one line in the list of
+//! 2. Add a module with a `stream_reader::StreamReader` that fills a [`crate::trace::TraceBuilder`], and one line in the list of
 //!    `streams` with a function that recognizes the first bytes. A Chrome trace needs only a `chrome::Dialect`; a database
 //!    one line in `rocm::database_reader`. Convert times to integer nanoseconds ([`crate::trace::Ns::from_decimal`]), check
 //!    them ([`crate::trace::is_plausible`]), and count unusable rows in `builder.trace.problems`. Leave tables empty that the
@@ -52,9 +52,12 @@ mod gunzip;
 pub mod nsys;
 #[cfg(not(target_arch = "wasm32"))]
 mod reader_thread;
+mod refused_databases;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod rocm;
 mod sniff;
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+mod stream_reader;
 mod streams;
 mod torch;
 
@@ -107,7 +110,7 @@ enum FormatReader {
     NvlinkSeries(Vec<u8>),
     /// One of [`streams::FORMATS`].
     #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
-    Stream(Box<dyn streams::StreamReader>),
+    Stream(Box<dyn stream_reader::StreamReader>),
     /// One of [`streams::FORMATS`], in a build without their readers.
     #[cfg(all(target_arch = "wasm32", not(feature = "full")))]
     NeedsFullModule,

@@ -1,5 +1,6 @@
 //! Detects the format of a file from its first bytes. The name counts only for binary files without a magic number.
 
+use super::refused_databases::{NVPROF, OTHER_DATABASE};
 use super::streams::{self, StreamFormat};
 use crate::{Error, Result};
 use memchr::memmem;
@@ -14,6 +15,10 @@ pub(super) enum Guess {
     /// The `nvlink_timeseries.csv` of nsys-llm-explainer.
     NvlinkSeries,
     /// Another format that is read as a stream.
+    #[cfg_attr(
+        all(target_arch = "wasm32", not(feature = "full")),
+        allow(dead_code, reason = "the page's first module recognizes these formats and does not read them")
+    )]
     Stream(&'static StreamFormat),
 }
 
@@ -135,12 +140,7 @@ pub fn nsys_rep_error(label: &str) -> Error {
     Error::refused(label, why)
 }
 
-pub(super) const ROCM_WITHOUT_OPS: &str = "a database of a ROCm profiler without a table of GPU ops (rocpd_op or rocpd_kernel_dispatch_UUID): \
-     was the profiler stopped before it wrote them? Capture it again";
 const ROCM_STREAM: &str = "a database of a ROCm profiler, which cannot be read as a stream: save it as a file and give its path to `gpuprism report`";
-pub(super) const NVPROF: &str =
-    "an nvprof .nvvp database, which gpuprism does not read: capture again with Nsight Systems";
-pub(super) const OTHER_DATABASE: &str = "an SQLite database that is not an Nsight Systems export";
 
 /// The error for a database that came as a stream. The table names in its first bytes identify the tool.
 fn database_error(label: &str, bytes: &[u8]) -> Error {

@@ -3,19 +3,10 @@
 //!
 //! A new format is one line in the list below and one module with a [`StreamReader`].
 
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+use super::stream_reader::StreamReader;
 use crate::trace::Format;
 use memchr::memmem::find;
-
-/// Reads the uncompressed bytes of one format, in chunks of any size.
-#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
-pub(super) trait StreamReader: std::fmt::Debug + Send {
-    /// Takes the next bytes.
-    fn feed(&mut self, bytes: &[u8]) -> crate::Result<()>;
-    /// Returns the number of GPU ops read so far.
-    fn gpu_ops(&self) -> usize;
-    /// Ends the file.
-    fn finish(self: Box<Self>) -> crate::Result<crate::trace::Trace>;
-}
 
 /// One format.
 #[derive(Debug)]

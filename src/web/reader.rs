@@ -84,7 +84,7 @@ pub struct Imported {
     pub(super) overview: Overview,
     pub(super) window_cache: RefCell<session::WindowCache>,
     #[cfg(feature = "full")]
-    pub(super) timeline_cache: super::full::timeline::TimelineCache,
+    pub(super) timeline_cache: super::full::timeline_cache::TimelineCache,
 }
 
 impl Imported {
@@ -94,7 +94,7 @@ impl Imported {
             overview: Overview::default(),
             window_cache: RefCell::default(),
             #[cfg(feature = "full")]
-            timeline_cache: super::full::timeline::TimelineCache::default(),
+            timeline_cache: super::full::timeline_cache::TimelineCache::default(),
         }
     }
 

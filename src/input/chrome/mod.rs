@@ -9,7 +9,7 @@ pub(super) mod proton;
 pub(super) mod rpd;
 
 use super::Detail;
-use super::streams::StreamReader;
+use super::stream_reader::StreamReader;
 use crate::trace::{Format, Ns, ProblemKind, Span, Trace, TraceBuilder, is_plausible};
 use crate::{Error, Result};
 use gpuprism_scan::json::{Cursor, Step, Value, unescape};

@@ -10,7 +10,7 @@
 use super::{Domain, copy_name, times};
 use crate::input::Detail;
 use crate::input::csv_lines::{Lines, field_text, split};
-use crate::input::streams::StreamReader;
+use crate::input::stream_reader::StreamReader;
 use crate::input::torch::is_stored_call;
 use crate::trace::{
     DeviceProperties, Format, GpuOp, NameId, Names, Ns, OpKind, ProblemKind, ProcessId, Span, Trace, TraceBuilder,

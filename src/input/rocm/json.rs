@@ -6,7 +6,7 @@
 use super::{Domain, copy_name, times};
 use crate::input::Detail;
 use crate::input::elements::{Action, ElementSplitter, Key};
-use crate::input::streams::StreamReader;
+use crate::input::stream_reader::StreamReader;
 use crate::input::torch::is_stored_call;
 use crate::json::Json;
 use crate::trace::{

@@ -8,7 +8,8 @@ mod pivot;
 mod ranks;
 mod rules;
 mod share;
-pub(super) mod timeline;
+mod timeline;
+pub(super) mod timeline_cache;
 mod tools;
 mod triage;
 

@@ -11,29 +11,7 @@ use crate::session::{Choices, OpenTimeline, window};
 use crate::trace::{Ns, Trace};
 use js_sys::{Int32Array, Object, Reflect, Uint32Array};
 use serde::Serialize;
-use std::cell::{Ref, RefCell};
 use wasm_bindgen::prelude::*;
-
-/// The timeline of the last choices.
-#[derive(Debug, Default)]
-pub(in super::super) struct TimelineCache(RefCell<Option<(Choices, Option<OpenTimeline>)>>);
-
-impl TimelineCache {
-    /// Opens the timeline under these choices unless it is open.
-    fn open(&self, trace: &Trace, choices: &Choices) -> JsResult<Ref<'_, Option<OpenTimeline>>> {
-        let choices = Choices { window: None, without_sections: false, ..choices.clone() };
-        if !matches!(&*self.0.borrow(), Some((known, _)) if *known == choices) {
-            let opened = OpenTimeline::of(trace, &choices).map_err(to_js_error)?;
-            *self.0.borrow_mut() = Some((choices, opened));
-        }
-        Ok(self.last())
-    }
-
-    /// The timeline that was opened last.
-    fn last(&self) -> Ref<'_, Option<OpenTimeline>> {
-        Ref::map(self.0.borrow(), |cached| cached.as_ref().map_or(&None, |(_, timeline)| timeline))
-    }
-}
 
 /// What the page needs to draw a timeline, besides its tiles.
 #[derive(Debug, Serialize)]
