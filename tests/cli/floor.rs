@@ -142,7 +142,7 @@ fn the_division_is_read_from_the_server_arguments_next_to_the_trace() {
     assert!(unknown["basis"].as_str().unwrap().contains("give --tp"), "{unknown}");
     // The user did not name the file, so one that cannot be read is a warning.
     std::fs::write(folder.join("server_args.json"), "not JSON").unwrap();
-    let output = gpuprism(&folder, &["report", "decode.json", "--config", "config.json", "--format", "json"]);
+    let output = gpuprism(&folder, ["report", "decode.json", "--config", "config.json", "--format", "json"]);
     assert!(output.status == 0 && output.stdout.contains("give --tp"), "{}", output.stderr);
     assert!(output.stderr.contains("server_args.json: not server arguments"), "{}", output.stderr);
 }
