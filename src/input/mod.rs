@@ -3,8 +3,9 @@
 //! Time is linear in the file size, memory linear in the stored rows. The bytes of a stream are not kept, except an event (or a
 //! CSV row) that a chunk boundary cuts. The result does not depend on the chunk boundaries; fuzzing checks that.
 //!
-//! [`Unpacker`] decompresses gzip. [`Reader`] detects the format from the content (`sniff`) and reads it. [`Importer`] runs both
-//! on one thread; the command line runs them on two threads instead. The formats:
+//! [`Unpacker`] decompresses gzip. [`Reader`] detects the format from the content (`sniff`) and reads it; natively it parses the
+//! events of a torch trace on a thread of its own (`reader_thread`). [`Importer`] runs both in turn; the command line runs them on
+//! two threads instead. The formats:
 //!
 //! - `torch`: torch.profiler JSON. The crate `gpuprism-scan` splits the stream into events and parses their members.
 //! - `gpu_trace_csv`: the CSV of `nsys stats -r cuda_gpu_trace`.
@@ -257,7 +258,7 @@ enum EventReader {
 impl EventReader {
     fn new(label: &str, detail: Detail) -> Self {
         #[cfg(not(target_arch = "wasm32"))]
-        if detail == Detail::Code
+        if detail != Detail::GpuOps
             && let Ok(reader) = reader_thread::ReaderThread::start(label, detail)
         {
             return Self::Threaded(reader);
@@ -356,7 +357,7 @@ impl JsonReader {
     }
 }
 
-/// Reads the bytes of one file, gzipped or not, on one thread.
+/// Reads the bytes of one file, gzipped or not.
 #[derive(Debug)]
 pub struct Importer {
     unpacker: Unpacker,
