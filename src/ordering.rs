@@ -24,6 +24,13 @@ pub(crate) fn sort_by_key<T, K: Ord>(items: &mut Vec<T>, key: impl Fn(&T) -> K) 
     sort_by(items, |a, b| key(a).cmp(&key(b)));
 }
 
+/// Like [`slice::partition_point`], in O(1) if `guess` is the result: for searches whose result is mostly that of the search before.
+pub(crate) fn partition_point_near<T>(items: &[T], guess: usize, is_before: impl Fn(&T) -> bool) -> usize {
+    let is_after_others = guess.checked_sub(1).is_none_or(|last| items.get(last).is_some_and(&is_before));
+    let is_result = is_after_others && items.get(guess).is_none_or(|next| !is_before(next));
+    if is_result { guess } else { items.partition_point(is_before) }
+}
+
 /// An ordered map as a sorted vector of pairs: lookups take O(log n), inserting a new key O(n). For maps with few keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VecMap<K, V>(pub(crate) Vec<(K, V)>);
@@ -71,6 +78,15 @@ mod tests {
             sort_by_key(&mut ours, |(_, key): &(usize, u8)| *key);
             theirs.sort_by_key(|(_, key): &(usize, u8)| *key);
             prop_assert_eq!(ours, theirs, "equal items keep their order");
+        }
+
+        #[test]
+        fn a_search_with_any_guess_finds_the_partition_point(
+            mut items in prop::collection::vec(0_u8..9, 0..20), limit in 0_u8..10, guess in 0_usize..25,
+        ) {
+            items.sort_unstable();
+            let expected = items.partition_point(|item| *item < limit);
+            prop_assert_eq!(partition_point_near(&items, guess, |item| *item < limit), expected);
         }
 
         #[test]

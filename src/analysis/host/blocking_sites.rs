@@ -1,7 +1,9 @@
 //! Finds the code around blocking calls: [`crate::trace::BlockingSites`].
 //!
-//! Cost: O(log n) for each CPU op and Python frame, with n calls, plus O(1) for each call that it contains.
+//! Cost: O(log n) for each CPU op and Python frame, with n calls, O(1) if it begins near the event before it, plus O(1) for each
+//! call that it contains.
 
+use crate::ordering::partition_point_near;
 use crate::trace::{BlockingSite, BlockingSites, CodeEvent, CodeKind, HostInterval, NameId, Names, Ns};
 
 /// Finds the innermost CPU op and Python frame around each of some calls. Events may arrive in any order.
@@ -11,6 +13,8 @@ pub(super) struct BlockingSiteSearch {
     calls: Vec<Found>,
     op_roles: Vec<Option<Role>>,
     function_roles: Vec<Option<Role>>,
+    /// The first call that the event before could contain. Events mostly arrive in the order of time.
+    first: usize,
 }
 
 /// What an op or frame around a call is.
@@ -77,6 +81,7 @@ impl BlockingSiteSearch {
             calls: calls.iter().map(Found::of).collect(),
             op_roles: ops.iter().map(|name| Some(Role::of_op(name))).collect(),
             function_roles: functions.iter().map(Role::of_function).collect(),
+            first: 0,
         }
     }
 
@@ -86,8 +91,10 @@ impl BlockingSiteSearch {
         let roles = if event.kind == CodeKind::Op { &self.op_roles } else { &self.function_roles };
         let Some(Some(role)) = roles.get(event.name.0 as usize).copied() else { return };
         let HostInterval { thread, start, end } = event.time;
-        let first = self.calls.partition_point(|found| (found.call.thread, found.call.start) < (thread, start));
-        let calls = self.calls.iter_mut().skip(first);
+        self.first = partition_point_near(&self.calls, self.first, |found| {
+            (found.call.thread, found.call.start) < (thread, start)
+        });
+        let calls = self.calls.iter_mut().skip(self.first);
         for found in calls.take_while(|found| found.call.thread == thread && found.call.start < end) {
             let slot = found.slot(role);
             if slot.is_none_or(|known| (start, known.end) >= (known.start, end)) {

@@ -1,9 +1,10 @@
 //! Finds the code that ran in intervals of host threads: [`crate::trace::LateCode`].
 //!
-//! An event is kept for each interval that it overlaps: O(log n) for an event and n intervals, plus O(1) for each overlap.
+//! An event is kept for each interval that it overlaps: O(log n) for an event and n intervals, O(1) if it begins near the event before
+//! it, plus O(1) for each overlap.
 //! At most [`MAX_EVENTS`] are kept; the code of an interval with a lost event is unknown.
 
-use crate::ordering;
+use crate::ordering::{self, partition_point_near};
 use crate::trace::{CodeEvent, CodeKind, CodeTime, HostInterval, LateCode, NameId, Names, Ns};
 
 /// The maximum number of events that are kept, at 24 bytes each.
@@ -15,6 +16,8 @@ pub(super) struct LateCodeSearch {
     /// Sorted by thread and start. Intervals of one thread do not overlap.
     intervals: Vec<Collected>,
     events: usize,
+    /// The first interval that the event before could overlap. Events mostly arrive in the order of time.
+    first: usize,
 }
 
 #[derive(Debug)]
@@ -47,9 +50,10 @@ impl LateCodeSearch {
     /// Adds a CPU op or a Python function with a line.
     pub(super) fn add(&mut self, event: CodeEvent) {
         let HostInterval { thread, start, end } = event.time;
-        let first =
-            self.intervals.partition_point(|other| (other.interval.thread, other.interval.end) <= (thread, start));
-        let later = self.intervals.iter_mut().skip(first);
+        self.first = partition_point_near(&self.intervals, self.first, |other| {
+            (other.interval.thread, other.interval.end) <= (thread, start)
+        });
+        let later = self.intervals.iter_mut().skip(self.first);
         for other in later.take_while(|other| other.interval.thread == thread && other.interval.start < end) {
             if self.events == MAX_EVENTS {
                 other.is_incomplete = true;
