@@ -10,7 +10,7 @@
 use super::timeline::{Segment, Timeline};
 use super::{Form, Stage, StepInfo, TokenSums, parse_steps};
 use crate::ordering::{self, VecMap};
-use crate::trace::{Annotation, CallId, DeviceId, GpuOp, HostCode, NONE, NameId, Ns, ProcessId, Span, ThreadId, Trace};
+use crate::trace::{Annotation, DeviceId, HostCode, NONE, NameId, Ns, ProcessId, Span, ThreadId, Trace};
 use std::cmp::Reverse;
 
 /// The profiler writes annotations and ops with different rounding.
@@ -196,9 +196,9 @@ impl HostStep {
 pub fn steps_by_op(trace: &Trace) -> (Vec<HostStep>, Vec<u32>) {
     let nodes = range_nodes(trace);
     let timelines = timelines_by_process(trace, &nodes);
-    let ops = trace.gpu_ops.iter().zip(trace.gpu_ops.launches());
-    let node_at_launch = |(op, launch)| label_at_launch(trace, &timelines, op, launch).unwrap_or(NONE);
-    let mut by_op: Vec<u32> = ops.map(node_at_launch).collect();
+    let mut labels = LaunchLabels::new(trace, &timelines);
+    let ops = trace.gpu_ops.iter().enumerate();
+    let mut by_op: Vec<u32> = ops.map(|(row, op)| labels.of_op(row, op.process).unwrap_or(NONE)).collect();
     // The index of each node among the steps that launched ops, or `NONE`.
     let mut step_of_node = vec![NONE; nodes.len()];
     for node in &by_op {
@@ -396,10 +396,31 @@ fn timelines_by_process(trace: &Trace, nodes: &[StepNode]) -> Vec<Timeline> {
     (0..).map(ProcessId).take(trace.processes.len()).map(timeline).collect()
 }
 
-/// The label at the launch of an op.
-fn label_at_launch(trace: &Trace, timelines: &[Timeline], op: GpuOp, launch: Option<CallId>) -> Option<u32> {
-    let call = launch.and_then(|call| trace.calls.get(call.0 as usize))?;
-    timelines.get(op.process.0 as usize)?.label_at(call.start)
+/// Finds the labels at the launches of ops.
+struct LaunchLabels<'a> {
+    trace: &'a Trace,
+    /// One timeline per process.
+    timelines: &'a [Timeline],
+    /// By process: the segment of its last launch, which mostly contains the next launch too.
+    last_segment: Vec<Segment>,
+}
+
+impl<'a> LaunchLabels<'a> {
+    fn new(trace: &'a Trace, timelines: &'a [Timeline]) -> Self {
+        Self { trace, timelines, last_segment: vec![Segment::default(); timelines.len()] }
+    }
+
+    /// The label at the launch of the op in this row, in its process.
+    fn of_op(&mut self, row: usize, process: ProcessId) -> Option<u32> {
+        let launch = self.trace.gpu_ops.launch(row)?;
+        let time = self.trace.calls.start(launch.0 as usize)?;
+        let timeline = self.timelines.get(process.0 as usize)?;
+        let last = self.last_segment.get_mut(process.0 as usize)?;
+        if !(last.start..last.end).contains(&time) {
+            *last = timeline.segment_at(time).unwrap_or_default();
+        }
+        if (last.start..last.end).contains(&time) { Some(last.label) } else { timeline.label_at(time) }
+    }
 }
 
 /// The keys of all device annotations, sorted by device before id.
@@ -448,12 +469,8 @@ fn launched_extents(trace: &Trace, timelines: &[Timeline]) -> Vec<Extent> {
     if timelines.iter().all(Timeline::is_empty) {
         return Vec::new();
     }
-    let mut collector = ExtentCollector {
-        extents: Vec::new(),
-        current: vec![usize::MAX; trace.devices.len()],
-        last_segment: vec![Segment::default(); timelines.len()],
-    };
-    collector.add_ops(trace, timelines);
+    let mut collector = ExtentCollector { extents: Vec::new(), current: vec![usize::MAX; trace.devices.len()] };
+    collector.add_ops(trace, &mut LaunchLabels::new(trace, timelines));
     let mut extents = collector.extents;
     ordering::sort_by_key(&mut extents, |extent| (extent.label, extent.device));
     extents.dedup_by(|next, kept| {
@@ -471,21 +488,12 @@ struct ExtentCollector {
     extents: Vec<Extent>,
     /// By device: the index of its last extent, because consecutive ops of a device mostly belong to one step.
     current: Vec<usize>,
-    /// By process: the segment of its last launch, which mostly contains the next launch too.
-    last_segment: Vec<Segment>,
 }
 
 impl ExtentCollector {
-    fn add_ops(&mut self, trace: &Trace, timelines: &[Timeline]) {
-        for (index, op) in trace.gpu_ops.iter().enumerate() {
-            let call = trace.gpu_ops.launch(index).and_then(|call| trace.calls.start(call.0 as usize));
-            let (Some(time), Some(timeline)) = (call, timelines.get(op.process.0 as usize)) else { continue };
-            let Some(last) = self.last_segment.get_mut(op.process.0 as usize) else { continue };
-            if !(last.start..last.end).contains(&time) {
-                *last = timeline.segment_at(time).unwrap_or_default();
-            }
-            let is_in_last = (last.start..last.end).contains(&time);
-            let label = if is_in_last { Some(last.label) } else { timeline.label_at(time) };
+    fn add_ops(&mut self, trace: &Trace, labels: &mut LaunchLabels) {
+        for (row, op) in trace.gpu_ops.iter().enumerate() {
+            let label = labels.of_op(row, op.process);
             label.into_iter().for_each(|label| self.extend(label, op.device, (op.start, op.end())));
         }
     }
