@@ -214,7 +214,7 @@ fn costs(context: &Context) -> Vec<Cost> {
         let ranks = message.and_then(|message| message.ranks).or(world_size);
         calls.push((Kind { operation: call.operation(), algorithm, bytes, source, ranks }, call));
     }
-    ordering::sort_by_key(&mut calls, |(kind, call)| (*kind, call.row));
+    calls.sort_unstable_by_key(|(kind, call)| (*kind, call.row));
     let has_ranks = has_ranks(context);
     calls.chunk_by(|a, b| a.0 == b.0).filter_map(|calls| Cost::of(calls, has_ranks)).collect()
 }

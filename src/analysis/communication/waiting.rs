@@ -14,7 +14,6 @@
 use super::operations::{Call, Collectives, Operations, bus_factor, each_call};
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::structure::stages::Step;
-use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::signals::WaitingRules;
 use crate::trace::{DeviceId, NameId, Names, Ns};
@@ -235,7 +234,7 @@ fn evidence(calls: &[CallWait]) -> Option<Evidence> {
 pub(crate) fn call_waits(classified: &ClassifiedTrace, steps: &[Step]) -> Vec<CallWait> {
     let rules = &classified.signals.waiting;
     let mut calls = collected(classified, steps);
-    ordering::sort_by_key(&mut calls, |call| (call.group, call.size));
+    calls.sort_unstable_by_key(|call| (call.group, call.size, call.row));
     for group in calls.chunk_by_mut(|a, b| a.group == b.group) {
         compare(group, rules);
     }
