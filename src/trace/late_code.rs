@@ -3,6 +3,7 @@
 //! Like [`super::BlockingSites`] it is found in [`super::PackedCode`] when the file is read. Memory is bounded by [`MAX_LATE_INTERVALS`]. Windows of the trace share the result.
 
 use super::{HostInterval, NameId, Names, Ns};
+use crate::ordering::partition_point_near;
 
 /// The maximum number of intervals whose code is looked up.
 pub const MAX_LATE_INTERVALS: usize = 6_000;
@@ -46,7 +47,14 @@ impl LateCode {
 
     /// The code of an interval that was looked up.
     pub fn of(&self, interval: HostInterval) -> Option<&[CodeTime]> {
-        let found = self.intervals.binary_search_by_key(&interval, |(known, _)| *known).ok()?;
-        self.intervals.get(found).map(|(_, code)| code.as_slice())
+        self.of_next(interval, &mut 0)
+    }
+
+    /// The same in O(1) if the intervals are asked for in their order. `next` is a place in the list, at first 0.
+    pub(crate) fn of_next(&self, interval: HostInterval, next: &mut usize) -> Option<&[CodeTime]> {
+        let index = partition_point_near(&self.intervals, *next, |(known, _)| *known < interval);
+        let found = self.intervals.get(index).filter(|(known, _)| *known == interval);
+        *next = index + usize::from(found.is_some());
+        found.map(|(_, code)| code.as_slice())
     }
 }

@@ -24,9 +24,12 @@ pub(crate) fn idle_blame(context: &Context) -> Section {
     if code.is_empty() {
         return missing(context);
     }
-    let (gaps, _) = late_gaps(context);
-    let mut sums = Sums::default();
-    gaps.iter().for_each(|gap| sums.add(gap, code));
+    let (gaps, _) = late_gaps(context, context.blocking());
+    let (mut sums, mut next) = (Sums::default(), 0);
+    for gap in &gaps {
+        let found = gap.interval.and_then(|interval| code.of_next(interval, &mut next));
+        sums.add(gap, found.unwrap_or_default());
+    }
     let mut rows: Vec<(Key, Blame)> = sums.0.0;
     let all = rows.iter().fold(Ns::ZERO, |sum, (_, blame)| sum + blame.time);
     ordering::sort_by_key(&mut rows, |(key, blame)| (std::cmp::Reverse(blame.time), *key));
@@ -85,12 +88,12 @@ struct Blame {
 struct Sums(VecMap<Key, Blame>);
 
 impl Sums {
-    fn add(&mut self, gap: &LateGap, code: &LateCode) {
+    /// Adds a gap with the code of its interval.
+    fn add(&mut self, gap: &LateGap, times: &[CodeTime]) {
         let is_drained = gap.cause == IdleCause::Drained;
         self.add_time(Key { code: CodeKey::AfterLaunch, is_drained }, gap.latency);
         let Some(interval) = gap.interval else { return };
         let mut rest = interval.end.since(interval.start);
-        let times = code.of(interval).unwrap_or_default();
         let mut functions: Vec<Key> = Vec::new();
         for CodeTime { function, op, time } in times {
             let code = match (function, op) {

@@ -158,8 +158,7 @@ impl<'a> CauseRules<'a> {
     fn timing(&self, gap: &Gap) -> LaunchTiming {
         let (previous_row, idle_from) = (gap.previous_row, gap.start);
         let Some((id, call, kind)) = self.call_of(gap.next_row) else { return LaunchTiming::NotRecorded };
-        let previous = previous_row.and_then(|row| self.call_of(row));
-        if previous.is_some_and(|(previous, ..)| previous == id) {
+        if previous_row.and_then(|row| self.classified.trace.gpu_ops.launch(row)) == Some(id) {
             return LaunchTiming::SameLaunch;
         }
         // Another call, such as a copy, may wait for the device. If it runs longer than the gap, only its start counts.
@@ -174,7 +173,7 @@ impl<'a> CauseRules<'a> {
         if call.start < idle_from || gap.end <= idle_from {
             return LaunchTiming::Late;
         }
-        match self.drain(gap, call, previous) {
+        match self.drain(gap, call, previous_row.and_then(|row| self.call_of(row))) {
             Some(blocked) => LaunchTiming::AfterDrain(blocked),
             None => LaunchTiming::Late,
         }

@@ -122,13 +122,9 @@ fn code_times(functions: &[Event], ops: &[Event]) -> Vec<CodeTime> {
     let mut bounds: Vec<i64> = functions.iter().chain(ops).flat_map(|event| [event.start.0, event.end.0]).collect();
     bounds.sort_unstable();
     bounds.dedup();
-    let at = |segments: &[Event], time: Ns| {
-        let next = segments.partition_point(|segment| segment.start <= time);
-        let last = next.checked_sub(1).and_then(|index| segments.get(index));
-        last.filter(|segment| time < segment.end).map(|segment| segment.name)
-    };
+    let (mut functions, mut ops) = (Cursor(functions), Cursor(ops));
     for (start, end) in bounds.iter().zip(bounds.iter().skip(1)) {
-        let (function, op, time) = (at(functions, Ns(*start)), at(ops, Ns(*start)), Ns(end - start));
+        let (function, op, time) = (functions.name_at(Ns(*start)), ops.name_at(Ns(*start)), Ns(end - start));
         if function.is_none() && op.is_none() {
             continue;
         }
@@ -138,6 +134,21 @@ fn code_times(functions: &[Event], ops: &[Event]) -> Vec<CodeTime> {
         }
     }
     times
+}
+
+/// The sorted, disjoint segments that do not end before the time asked for last.
+struct Cursor<'a>(&'a [Event]);
+
+impl Cursor<'_> {
+    /// The name of the segment at a time, which must not be earlier than the one before.
+    fn name_at(&mut self, time: Ns) -> Option<NameId> {
+        while let Some((first, rest)) = self.0.split_first()
+            && first.end <= time
+        {
+            self.0 = rest;
+        }
+        self.0.first().filter(|segment| segment.start <= time).map(|segment| segment.name)
+    }
 }
 
 #[cfg(test)]

@@ -26,10 +26,9 @@ pub(crate) struct LateGap {
 }
 
 /// All gaps in which the host was late, and the time from the first to the last op of all devices together.
-pub(crate) fn late_gaps(classified: &ClassifiedTrace) -> (Vec<LateGap>, Ns) {
+pub(crate) fn late_gaps(classified: &ClassifiedTrace, blocking: &BlockingCalls) -> (Vec<LateGap>, Ns) {
     let trace = classified.trace;
-    let blocking = BlockingCalls::of(classified);
-    let rules = CauseRules::new(classified, &blocking);
+    let rules = CauseRules::new(classified, blocking);
     let mut sweep = GapSweep::new(trace);
     let mut idle = vec![IdleTimes::new(); trace.devices.len()];
     let mut gaps: Vec<LateGap> = Vec::new();
@@ -62,7 +61,8 @@ pub fn late_intervals(trace: &Trace) -> Vec<HostInterval> {
     if trace.format != Format::TorchProfiler || trace.calls.is_empty() {
         return Vec::new();
     }
-    let (gaps, span) = late_gaps(&ClassifiedTrace::new(trace));
+    let classified = ClassifiedTrace::new(trace);
+    let (gaps, span) = late_gaps(&classified, &BlockingCalls::of(&classified));
     let intervals: Vec<HostInterval> = gaps.iter().filter_map(|gap| gap.interval).collect();
     let length = |interval: &HostInterval| interval.end.since(interval.start);
     let late = intervals.iter().map(length).fold(Ns::ZERO, |sum, length| sum + length);

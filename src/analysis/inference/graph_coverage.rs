@@ -148,8 +148,8 @@ impl StageCoverage {
             self.ops += 1;
             self.time += op.duration;
             let launch = trace.gpu_ops.launch(row);
-            let call = launch.and_then(|launch| trace.calls.get(launch.0 as usize));
-            if call.is_some_and(|call| context.call_kind(call.name) == CallKind::GraphLaunch) {
+            let call = launch.and_then(|launch| trace.calls.name(launch.0 as usize));
+            if call.is_some_and(|name| context.call_kind(name) == CallKind::GraphLaunch) {
                 self.replayed_ops += 1;
                 self.replayed_time += op.duration;
                 launches.extend(launch.map(|call| i64::from(call.0)));
