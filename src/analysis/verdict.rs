@@ -71,7 +71,7 @@ struct Times {
     host_late: f64,
     drained: f64,
     unknown: f64,
-    /// Time in which only communication runs, together with compute, and compute without communication.
+    /// Time in which communication runs without compute, together with compute, and compute without communication.
     exposed: f64,
     overlapped: f64,
     compute_alone: f64,
@@ -169,7 +169,7 @@ fn steps_words(row: &Record) -> String {
 enum Bound {
     /// The GPU waits for launches or for blocking calls.
     Host,
-    /// Only communication runs.
+    /// Communication runs without compute.
     Communication,
     /// Communication and compute overlap too much for shares of categories.
     Overlap,

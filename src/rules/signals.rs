@@ -156,7 +156,7 @@ pub struct Thresholds {
     pub min_drained_ms: f64,
     /// Minimum share of the captured time in which only copies between host and device run, for a finding.
     pub min_copy_share: f64,
-    /// Minimum share of the captured time in which only communication runs, for a finding.
+    /// Minimum share of the captured time in which communication runs without compute, for a finding.
     pub exposed_communication: f64,
     /// Minimum share of the busy time in which communication and compute overlap, from which the verdict states compute
     /// alone, exposed communication and both together.

@@ -1,4 +1,4 @@
-//! `exposed-communication`: only communication runs for a part of the time, and it is not mostly waiting.
+//! `exposed-communication`: communication runs without compute for a part of the time, and it is not mostly waiting.
 
 use super::communication_waits::exposed_waiting_ms;
 use super::finding::{Confidence, Finding};
@@ -33,7 +33,10 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         confidence: if knows_waiting(device) { Confidence::High } else { Confidence::Medium },
         title: "Communication without compute",
         cost_ms,
-        evidence: format!("{}: only communication runs{waiting}{unknown}", situation.amount(device, cost_ms)),
+        evidence: format!(
+            "{}: communication runs without compute{waiting}{unknown}",
+            situation.amount(device, cost_ms)
+        ),
         action: action(situation, device),
         section: "nccl_ops",
     })

@@ -39,7 +39,7 @@ pub(super) struct DeviceTimes {
     pub(super) host_late_ms: f64,
     /// The drained time by call site of the blocking calls, longest first.
     pub(super) drained_by: Vec<(DrainSite, f64)>,
-    /// Time in which only communication ran.
+    /// Time in which communication ran and no other kernel.
     pub(super) exposed_communication_ms: f64,
     /// Time in which only copies ran.
     pub(super) exposed_copies_ms: f64,

@@ -17,11 +17,11 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Numbers per rank in [`RankLog::times`], in nanoseconds: wall time (first start to last end), busy, compute, compute and
-/// communication at the same time, only communication, and the sum of the durations of communication kernels.
+/// communication at the same time, communication without other kernels, and the sum of the durations of communication kernels.
 pub const TIME_COLUMNS: usize = 6;
 
 /// Numbers per call in [`RankLog::calls`]: rank, operation, group, bytes (-1 if unknown), start on the trace's clock, duration,
-/// and the part of the duration in which only communication runs.
+/// and the part of the duration in which no other kernel runs.
 pub const CALL_COLUMNS: usize = 7;
 
 /// Numbers per call in [`RankLog::before`], in nanoseconds: how the GPU spent the time since the previous communication call.
@@ -113,7 +113,7 @@ pub struct RankWindow {
     pub to_ns: i64,
     /// As in [`RankLog::times`]; the wall time is the length of the window.
     pub times: Vec<i64>,
-    /// For each call of the log, the time within the window in which only communication runs.
+    /// For each call of the log, the time within the window in which no other kernel runs.
     pub exposed: Vec<i64>,
 }
 from_json!(RankWindow { from_ns, to_ns, times, exposed });

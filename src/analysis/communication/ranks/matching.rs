@@ -24,7 +24,7 @@ pub(super) struct Call {
     bytes: i64,
     pub(super) start_ns: i64,
     pub(super) duration_ns: i64,
-    /// The part of the visible time in which only communication runs.
+    /// The part of the visible time in which it runs and no kernel computes.
     pub(super) exposed_ns: i64,
     /// How the rank's GPU spent the time since the previous communication call.
     pub(super) before: Preparation,

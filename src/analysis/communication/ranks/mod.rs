@@ -192,13 +192,13 @@ pub struct TimeParts {
     pub compute_ns: i64,
     /// Compute kernels and communication run at the same time.
     pub hidden_ns: i64,
-    /// Copies, sets or graphs traced as a whole run, but no compute kernel.
+    /// Copies or sets run without kernels, or graphs traced as a whole.
     pub other_ns: i64,
-    /// Only communication runs: transfer.
+    /// Communication runs and no other kernel: transfer.
     pub transfer_ns: i64,
-    /// Only communication runs: waiting for the last rank.
+    /// Communication runs and no other kernel: waiting for the last rank.
     pub wait_ns: i64,
-    /// Only communication runs: not matched with other ranks.
+    /// Communication runs and no other kernel: not matched with other ranks.
     pub unmatched_ns: i64,
     /// Nothing runs.
     pub idle_ns: i64,

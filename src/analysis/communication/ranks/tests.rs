@@ -508,7 +508,7 @@ fn a_real_job_of_eight_ranks_matches_an_independent_program() {
     assert_eq!(us(|rank| rank.compute_ns), [1_034, 1_246, 1_068, 1_240, 1_126, 1_041, 1_051, 1_059]);
     assert_eq!(us(|rank| rank.parts.hidden_ns), [261, 280, 275, 324, 37, 40, 269, 166]);
     let exposed = |rank: &Rank| rank.parts.wait_ns + rank.parts.transfer_ns + rank.parts.unmatched_ns;
-    assert_eq!(us(exposed), [5_537, 11_056, 3_217, 9_440, 6_550, 6_211, 3_289, 1_580]);
+    assert_eq!(us(exposed), [5_537, 11_056, 3_217, 9_450, 6_550, 6_211, 3_289, 1_580]);
     assert_eq!(us(|rank| rank.communication_ns), [5_798, 11_336, 3_492, 9_774, 6_587, 6_251, 3_558, 1_746]);
     assert_eq!(us(|rank| rank.wait_ns), [5_581, 11_119, 3_275, 9_557, 6_370, 6_034, 3_341, 1_529]);
     assert_eq!(us(|rank| rank.transfer_ns), [217; 8]);

@@ -20,7 +20,7 @@ struct Sums {
     collectives: u64,
     times_last: u64,
     delay: Delay,
-    /// Exposed time, in which only communication runs: waiting, transfer, and unmatched calls.
+    /// Exposed time, in which communication runs and no other kernel: waiting, transfer, and unmatched calls.
     exposed_ns: [i64; 3],
 }
 
