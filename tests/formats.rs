@@ -498,8 +498,9 @@ fn the_help_of_the_page_lists_the_formats() {
     let described: Value =
         serde_json::from_str(&std::fs::read_to_string(root.join("patterns/formats.json")).unwrap()).unwrap();
     for format in described["formats"].as_array().unwrap().iter().filter(|format| format["id"] != "proton_tree") {
-        let [title, from] = ["title", "from"].map(|key| format[key].as_str().unwrap().replace('`', ""));
-        assert!(help.contains(&format!("['{title}', '{from}']")), "www/help.js lacks {title}, {from}");
+        let [title, files, from] = ["title", "files", "from"].map(|key| format[key].as_str().unwrap().replace('`', ""));
+        let line = format!("['{title}', '{files} from {from}']");
+        assert!(help.contains(&line), "www/help.js lacks {line}");
     }
 }
 

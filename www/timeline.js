@@ -109,7 +109,7 @@ export class Timeline {
     this.#actions = actions;
     this.#scroll = el('div', { class: 'timeline-scroll' }, this.#canvas, this.#room);
     const tools = el('span', { class: 'timeline-tools' },
-      button('Whole trace', () => this.showAll(), { class: 'small' }),
+      button('Show all', () => this.showAll(), { class: 'small', title: 'Show the whole trace' }),
       button('−', () => this.zoom(2), { class: 'small', 'aria-label': 'Zoom out', title: 'Zoom out (s)' }),
       button('+', () => this.zoom(0.5), { class: 'small', 'aria-label': 'Zoom in', title: 'Zoom in (w)' }));
     this.#canvas.setAttribute('aria-label',
