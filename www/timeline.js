@@ -1,7 +1,7 @@
 // The timeline below the overview strips: every op, call, range, step and idle gap of a trace at any zoom. A worker computes the bars of
 // what is in view; this draws them and takes pointer and keys. Loaded with the first trace.
 
-import { arrange, button, byId, el, loadStyleSheet } from './dom.js';
+import { arrange, button, byId, el, loadStyleSheet, setAttributes, svg } from './dom.js';
 import { momentPanel } from './timeline-moment.js';
 import { Painter, colours, plotWidth, shareAt } from './timeline-paint.js';
 import { Tiles } from './timeline-tiles.js';
@@ -77,7 +77,8 @@ export class Timeline {
   #reader = null;
   #name = el('span', { class: 'run-label' });
   #canvas = el('canvas', { class: 'timeline-canvas', tabindex: '0', role: 'application' });
-  #room = el('div');
+  /** Lets the lanes scroll below the canvas. Its height is an attribute, because the page has no inline styles. */
+  #room = svg('svg', [['width', 1], ['height', 0], ['class', 'timeline-room'], ['aria-hidden', 'true']]);
   #scroll;
   #spoken = el('p', { class: 'visually-hidden', role: 'status' });
   #card = el('div', { class: 'timeline-card', hidden: true });
@@ -196,11 +197,8 @@ export class Timeline {
     if (width === 0) return;
     const ratio = devicePixelRatio || 1;
     const [pixels, lines] = [Math.round(width * ratio), Math.round(height * ratio)];
-    if (this.#canvas.width !== pixels || this.#canvas.height !== lines) {
-      Object.assign(this.#canvas, { width: pixels, height: lines });
-      Object.assign(this.#canvas.style, { width: `${width}px`, height: `${height}px` });
-    }
-    this.#room.style.height = `${Math.max(this.#painter.height - height, 0)}px`;
+    if (this.#canvas.width !== pixels || this.#canvas.height !== lines) Object.assign(this.#canvas, { width: pixels, height: lines });
+    setAttributes(this.#room, [['height', Math.max(this.#painter.height - height, 0)]]);
     this.#frame = {
       view: this.view, width, height, scrollTop: this.#scroll.scrollTop, tiles: this.#tiles.inView(this.view, plotWidth(width)),
       selected: this.#selected, hovered: this.#hovered, window: this.#data.window, marks: this.#marks, picking: this.picking,
