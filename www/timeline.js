@@ -73,6 +73,8 @@ export class Timeline {
   #actions;
   /** The options of the open timeline. */
   #key = '';
+  /** The options of the tiles at hand, which do not depend on the window. */
+  #tilesKey = '';
   /** @type {Reader | null} */
   #reader = null;
   #name = el('span', { class: 'run-label' });
@@ -134,23 +136,25 @@ export class Timeline {
     this.#name.textContent = hasName ? this.#entry.file.name : '';
     const { reader } = this.#entry;
     const key = JSON.stringify(options);
+    const tilesKey = JSON.stringify({ ...options, window: null });
     if (!reader.hasSections || (key === this.#key && reader === this.#reader)) return;
-    [this.#key, this.#reader] = [key, reader];
+    const hasTiles = this.#tiles !== null && tilesKey === this.#tilesKey && reader === this.#reader;
+    [this.#key, this.#tilesKey, this.#reader] = [key, tilesKey, reader];
     const data = await reader.request('timeline', { options }).catch((thrown) => {
       // The next call tries again.
-      if (this.#key === key) this.#key = '';
+      if (this.#key === key) [this.#key, this.#tilesKey] = ['', ''];
       throw thrown;
     });
     if (this.#key !== key || this.#reader !== reader) return;
     this.node.hidden = data === null;
-    if (data) this.#show(data);
+    if (data) this.#show(data, hasTiles);
   }
 
-  /** @param {TimelineView} data */
-  #show(data) {
+  /** @param {TimelineView} data @param {boolean} hasTiles */
+  #show(data, hasTiles) {
     const isNew = this.#data === null;
     this.#data = data;
-    this.#tiles = new Tiles(this.#entry, () => this.draw());
+    if (!hasTiles) this.#tiles = new Tiles(this.#entry, () => this.draw());
     if (isNew) {
       this.view = new View(data);
       this.showAll();
