@@ -95,7 +95,7 @@ globalThis.FileReaderSync = class {
 function open(module, path, reader = new module.TraceReader(basename(path))) {
   const bytes = readFileSync(path);
   reader.feed(bytes);
-  if (!reader.is_database()) return reader.finish();
+  if (!reader.needs_another_reader()) return reader.finish();
   return module.read_database?.(new MemoryFile(bytes), basename(path), false, () => {}) ?? null;
 }
 
