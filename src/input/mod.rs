@@ -180,7 +180,12 @@ impl Reader {
     /// without the readers of [`streams`], also true for their formats: the full build reads them.
     pub fn needs_another_reader(&self) -> bool {
         match &self.format {
-            FormatReader::Unknown(first_bytes) => first_bytes.starts_with(sniff::SQLITE),
+            FormatReader::Unknown(first_bytes) if first_bytes.starts_with(sniff::SQLITE) => true,
+            // A short file is recognized at its end only, so it is asked for as if it ended here.
+            #[cfg(all(target_arch = "wasm32", not(feature = "full")))]
+            FormatReader::Unknown(first_bytes) => {
+                matches!(sniff::guess(&self.label, first_bytes, true), Ok(Some(sniff::Guess::Stream(_))))
+            }
             #[cfg(all(target_arch = "wasm32", not(feature = "full")))]
             FormatReader::NeedsFullModule => true,
             _ => false,
