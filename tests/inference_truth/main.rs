@@ -3,9 +3,9 @@
 //! Real traces of LLM servers have no known truth, and there are few of them. So a small model of a server (`server`) runs the
 //! kernels of real engines (`engines.json`) and knows what it did (`truth`): the steps with their stage, the layers of each step
 //! with their kinds, the role of each kernel, and the Python function that the host was in while the GPU waited. A capture of
-//! it (`capture`) is analyzed as on the command line, and the sections `step_list`, `layers`, `layer_roles` and `idle_blame` are
-//! compared with the truth (`score`). Names and usual durations of kernels are facts from real traces; the rest is a model:
-//! one host thread, one GPU, two streams.
+//! it (`capture`) is analyzed as on the command line, and the sections `step_list`, `layers`, `layer_roles`, `idle_blame`,
+//! `graph_coverage` and `speculation` are compared with the truth (`score`). Names and usual durations of kernels are facts
+//! from real traces; the rest is a model: one host thread, one GPU, two streams.
 //!
 //! | group | engines | launches | captures | what varies |
 //! |---|---|---|---|---|
@@ -77,7 +77,10 @@ fn measure(config: &Config, seed: u64) -> Score {
 /// Prints a line for each configuration and the sums, and returns the sums.
 fn measure_all(configs: &[Config]) -> Score {
     let mut sum = Score::default();
-    println!("{:14} {:26} {:9} {:9}  steps        stages       layers       roles        blame", "engine", "", "", "");
+    println!(
+        "{:14} {:26} {:9} {:9}  steps        stages       layers       roles        blame        graphs       rounds",
+        "engine", "", "", ""
+    );
     for config in configs {
         let mut of_config = Score::default();
         for seed in 0..SEEDS {
@@ -93,8 +96,9 @@ fn measure_all(configs: &[Config]) -> Score {
 }
 
 impl Score {
-    fn counts(&mut self) -> [&mut Count; 5] {
-        [&mut self.steps, &mut self.stages, &mut self.layers, &mut self.roles, &mut self.blame]
+    fn counts(&mut self) -> [&mut Count; 7] {
+        let Self { steps, stages, layers, roles, blame, graphs, rounds, .. } = self;
+        [steps, stages, layers, roles, blame, graphs, rounds]
     }
 
     fn add(&mut self, mut other: Self) {
@@ -110,7 +114,8 @@ impl Score {
             Count { truth: 0, found: 0, .. } => format!("{:11}", "-"),
             count => format!("{:5.1} {:5.1}", 100.0 * count.precision(), 100.0 * count.recall()),
         };
-        [&self.steps, &self.stages, &self.layers, &self.roles, &self.blame].map(text).join("  ")
+        let Self { steps, stages, layers, roles, blame, graphs, rounds, .. } = self;
+        [steps, stages, layers, roles, blame, graphs, rounds].map(text).join("  ")
     }
 }
 
@@ -120,6 +125,9 @@ fn check(sum: &Score, min_recall: f64) {
     for (what, count) in [("steps", sum.steps), ("layers", sum.layers), ("roles", sum.roles), ("blame", sum.blame)] {
         assert!(count.precision() >= MIN_RIGHT, "{what}: {count:?}");
         assert!(what == "blame" || count.recall() >= min_recall, "{what}: {count:?}");
+    }
+    for (what, count) in [("graphs", sum.graphs), ("rounds", sum.rounds)] {
+        assert!(count.precision().min(count.recall()) >= MIN_RIGHT, "{what}: {count:?}");
     }
 }
 

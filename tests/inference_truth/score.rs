@@ -1,8 +1,8 @@
 //! Compares the sections of a report with the truth.
 
-use super::config::{Capture, Config};
+use super::config::{Capture, Config, Launch};
 use super::engine::Stage;
-use super::truth::{Layers, Roles, Step, Truth};
+use super::truth::{Layers, Roles, Round, Step, Truth};
 use gpuprism::analysis::section::{Record, Section, Sections};
 use std::collections::BTreeMap;
 
@@ -40,6 +40,10 @@ pub(crate) struct Score {
     pub(crate) roles: Count,
     /// In microseconds.
     pub(crate) blame: Count,
+    /// Figures of graph replays.
+    pub(crate) graphs: Count,
+    /// Figures of speculation.
+    pub(crate) rounds: Count,
     /// False statements with a confidence of inferred or proven.
     pub(crate) lies: Vec<String>,
 }
@@ -50,6 +54,8 @@ pub(crate) fn score(config: &Config, truth: &Truth, sections: &Sections) -> Scor
     score.add_steps(config, truth, &sections["step_list"]);
     score.add_layers(config, truth, &sections["layers"], &sections["layer_roles"]);
     score.add_blame(truth, &sections["idle_blame"]);
+    score.add_graphs(config, truth, &sections["graph_coverage"]);
+    score.add_rounds(config, truth, sections.get("speculation"));
     score
 }
 
@@ -152,6 +158,76 @@ impl Score {
             }
         }
     }
+
+    fn add_graphs(&mut self, config: &Config, truth: &Truth, section: &Section) {
+        for (stage, graphs) in &truth.graphs {
+            let row = section.rows.iter().find(|row| row.text("stage") == stage.label());
+            let is_mode = row.is_some_and(|row| row.text("mode") == mode(config, *stage));
+            self.graphs.add(Count { truth: 1, found: 1, right: u64::from(is_mode) });
+            let figures = [
+                ("steps", graphs.steps as f64),
+                ("replayed_ops_pct", graphs.replayed_ops_pct()),
+                ("replayed_time_pct", graphs.replayed_time_pct()),
+                ("graph_launches_per_step", graphs.launches_per_step() as f64),
+            ];
+            let of_row = |key: &str| row.map(|row| row.amount(key));
+            let count = compared(&figures, &of_row, &mut self.lies);
+            self.graphs.add(count);
+            // The annotations of these engines do not state the size that a graph was captured for.
+            if row.is_some_and(|row| !row.words("padding_pct").is_empty()) {
+                self.lies.push(format!("padding of {}", stage.label()));
+            }
+        }
+    }
+
+    fn add_rounds(&mut self, config: &Config, truth: &Truth, section: Option<&Section>) {
+        if truth.rounds.is_empty() {
+            return;
+        }
+        let of = |part: fn(&Round) -> i64| median(truth.rounds.iter().map(part).collect());
+        let figures = [
+            ("rounds", truth.rounds.len() as f64),
+            ("batch", config.batch as f64),
+            ("round_ns", of(|round| round.time)),
+            ("verify_ns", of(|round| round.verify)),
+            ("draft_ns", of(|round| round.draft)),
+            ("draft_steps_per_round", of(|round| round.drafts as i64)),
+        ];
+        let row = section.and_then(|section| section.rows.first());
+        let count = compared(&figures, &|key| row.map(|row| row.amount(key)), &mut self.lies);
+        self.rounds.add(count);
+    }
+}
+
+/// Counts the figures that a row states, and those that are right to 0.1 %.
+fn compared(figures: &[(&str, f64)], of_row: &dyn Fn(&str) -> Option<f64>, lies: &mut Vec<String>) -> Count {
+    let mut count = Count { truth: figures.len() as u64, ..Count::default() };
+    for (key, expected) in figures {
+        let Some(found) = of_row(key) else { continue };
+        let is_right = (found - expected).abs() <= expected * 1e-3;
+        count.found += 1;
+        count.right += u64::from(is_right);
+        if !is_right {
+            lies.push(format!("{key}: {found} instead of {expected}"));
+        }
+    }
+    count
+}
+
+/// How the launches of a stage are called in the report.
+fn mode(config: &Config, stage: Stage) -> &'static str {
+    match config.launch_of(stage) {
+        Launch::Full => "full",
+        Launch::Piecewise => "piecewise",
+        Launch::Eager => "eager",
+    }
+}
+
+/// The mean of the two middle values if their number is even.
+fn median(mut values: Vec<i64>) -> f64 {
+    values.sort_unstable();
+    let middle = (values.len() - 1) / 2;
+    (values[middle] + values[values.len() / 2]) as f64 / 2.0
 }
 
 /// The kinds of the layers that a pattern describes: `A48`, `A3B58`, `(AB)12`.

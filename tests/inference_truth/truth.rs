@@ -5,7 +5,7 @@ use super::capture::Captured;
 use super::config::{Capture, Config};
 use super::engine::Stage;
 use super::server::{GpuOp, MAIN_STREAM, Place, Recording};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Counts of roles.
 pub(crate) type Roles = BTreeMap<String, usize>;
@@ -19,6 +19,47 @@ pub(crate) struct Truth {
     pub(crate) layers: BTreeMap<Stage, Layers>,
     /// Nanoseconds in which the GPU waited for the host, by innermost Python function.
     pub(crate) blame: BTreeMap<String, i64>,
+    /// The graph replays of each stage, if the capture has annotations and all ops.
+    pub(crate) graphs: BTreeMap<Stage, Graphs>,
+    /// The complete rounds of draft and verify steps, under the same condition.
+    pub(crate) rounds: Vec<Round>,
+}
+
+/// How the steps of a stage were launched.
+#[derive(Debug, Default)]
+pub(crate) struct Graphs {
+    pub(crate) steps: u64,
+    ops: u64,
+    replayed_ops: u64,
+    time: i64,
+    replayed_time: i64,
+    /// By step.
+    launches: Vec<u64>,
+}
+
+impl Graphs {
+    pub(crate) fn replayed_ops_pct(&self) -> f64 {
+        100.0 * self.replayed_ops as f64 / self.ops as f64
+    }
+
+    pub(crate) fn replayed_time_pct(&self) -> f64 {
+        100.0 * self.replayed_time as f64 / self.time as f64
+    }
+
+    /// The number of graph launches, which is the same in all steps of a stage.
+    pub(crate) fn launches_per_step(&self) -> u64 {
+        assert!(self.launches.iter().all(|launches| *launches == self.launches[0]), "{self:?}");
+        self.launches[0]
+    }
+}
+
+/// From the first op of a verify step to the first op of the next one. In nanoseconds.
+#[derive(Debug)]
+pub(crate) struct Round {
+    pub(crate) time: i64,
+    pub(crate) verify: i64,
+    pub(crate) draft: i64,
+    pub(crate) drafts: u64,
 }
 
 #[derive(Debug)]
@@ -58,8 +99,43 @@ impl Truth {
         }
         layers.retain(|_, layers| layers.steps > 0);
         let blame = if config.capture == Capture::Frames { blame(recording) } else { BTreeMap::new() };
-        Self { steps, layers, blame }
+        let is_known = config.capture == Capture::Annotated && captured.has_op.iter().all(|has| *has);
+        let graphs = if is_known { graphs(recording) } else { BTreeMap::new() };
+        let rounds = if is_known { rounds(&steps) } else { Vec::new() };
+        Self { steps, layers, blame, graphs, rounds }
     }
+}
+
+/// Ops of a graph are those whose call launched one.
+fn graphs(recording: &Recording) -> BTreeMap<Stage, Graphs> {
+    let mut graphs: BTreeMap<Stage, Graphs> = BTreeMap::new();
+    for (number, step) in recording.steps.iter().enumerate() {
+        let of_stage = graphs.entry(step.stage).or_default();
+        let mut calls = BTreeSet::new();
+        for op in recording.ops.iter().filter(|op| op.step == number) {
+            let is_replayed = recording.calls[op.correlation].name.ends_with("GraphLaunch");
+            calls.extend(is_replayed.then_some(op.correlation));
+            of_stage.ops += 1;
+            of_stage.replayed_ops += u64::from(is_replayed);
+            of_stage.time += op.duration;
+            of_stage.replayed_time += if is_replayed { op.duration } else { 0 };
+        }
+        of_stage.steps += 1;
+        of_stage.launches.push(calls.len() as u64);
+    }
+    graphs
+}
+
+/// Steps are sorted by start. The last round has no end.
+fn rounds(steps: &[Step]) -> Vec<Round> {
+    let verify: Vec<usize> = (0..steps.len()).filter(|number| steps[*number].stage == Stage::Verify).collect();
+    let round = |pair: &[usize]| {
+        let [first, last] = [&steps[pair[0]], &steps[pair[1]]];
+        let draft = &steps[pair[0] + 1];
+        let [time, verify] = [last, draft].map(|step| step.first_start - first.first_start);
+        Round { time, verify, draft: time - verify, drafts: (pair[1] - pair[0] - 1) as u64 }
+    };
+    verify.windows(2).map(round).collect()
 }
 
 fn steps(config: &Config, recording: &Recording, captured: &Captured) -> Vec<Step> {
