@@ -15,6 +15,7 @@ use super::inference::op_work::OpWork;
 use super::inference::passes::Passes;
 use super::inference::served_model::ServedModel;
 use super::inference::stage_layers::{StageLayers, stage_layers};
+use super::inference::step_tokens::add_tokens;
 use super::kernels::durations::KernelDurations;
 use super::kernels::groups::Groups;
 use super::kernels::kernel_sums::KernelSums;
@@ -222,7 +223,13 @@ impl<'a> Context<'a> {
 
     /// The whole steps with their times.
     pub(crate) fn measured_steps(&self) -> &MeasuredSteps {
-        self.measured_steps.get_or_init(|| MeasuredSteps::of(self, self.steps(), &self.survey().idle))
+        self.measured_steps.get_or_init(|| {
+            let mut measured = MeasuredSteps::of(self, self.steps(), &self.survey().idle);
+            if measured.steps.iter().any(|measured| measured.step.info.tokens.is_none()) {
+                measured.has_tokens_by_shapes = add_tokens(&mut measured.steps, self.op_work(), self.trace);
+            }
+            measured
+        })
     }
 
     /// The peak figures of the GPUs, if all have the same.

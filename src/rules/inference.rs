@@ -106,9 +106,14 @@ pub(crate) struct WorkThresholds {
     pub(crate) max_known_bytes_ratio: Number,
     /// Ops of a step in one launch that is its whole graph.
     pub(crate) min_full_graph_share: Number,
+    /// Products of a step with the same number of rows, of all.
+    pub(crate) min_equal_rows_share: Number,
+    /// The same as a number.
+    pub(crate) min_products: Count,
 }
 from_json!(strict WorkThresholds {
-    min_owned_time_share, max_load_spread_share, max_known_bytes_ratio, min_full_graph_share
+    min_owned_time_share, max_load_spread_share, max_known_bytes_ratio, min_full_graph_share,
+    min_equal_rows_share, min_products
 });
 
 /// When durations in replays belong to other kernels.

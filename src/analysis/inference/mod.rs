@@ -16,6 +16,7 @@
 //! - [`floor`]: the least time of a step on its hardware; `step_floor`: its section; `division`: how GPUs share the model;
 //!   `traced_weights`: the weights by the shapes of products.
 //! - `role_demand`: operations and bytes of one part of a layer from the dimensions of the model; `role_rates`: its rates.
+//! - `step_tokens`: the tokens of a step without an annotation, from the shapes of its products.
 //! - `step_time_fit`: how the time of decode steps grows with batch and context.
 //! - `model_words`: the words of roles in sentences and charts.
 //!
@@ -48,6 +49,7 @@ mod stage_by_kernels;
 pub(crate) mod stage_layers;
 pub mod step_floor;
 pub(crate) mod step_time_fit;
+pub(crate) mod step_tokens;
 mod traced_weights;
 mod unfused_attention;
 pub mod unsuited_kernels;

@@ -27,6 +27,10 @@ pub(crate) struct OpCost {
     pub(crate) weight_bytes: Option<f64>,
     /// Attention whose cost depends on the lengths of the requests of its step.
     pub(crate) varlen: Option<VarlenAttention>,
+    /// The rows of the first matrix of a single product with weights.
+    pub(crate) rows: Option<u64>,
+    /// Whether the op is attention.
+    pub(crate) is_attention: bool,
     /// Why operations and bytes are not known.
     pub(crate) unknown: Option<&'static str>,
 }
@@ -91,6 +95,7 @@ fn product(model: &OpModel, tensors: &[&Argument]) -> Option<OpCost> {
     let k_values = if is_fp4 { k.saturating_mul(2) } else { k };
     let shape = format!("{m} x {n} x {k_values}");
     let shape = if batch > 1 { format!("{batch} x ({shape})") } else { shape };
+    let rows = Some(m).filter(|_| batch == 1);
     let [batch, m, n, k, k_values] = [batch, m, n, k, k_values].map(|length| length as f64);
     let bytes = |tensor: &Argument| tensor.element.bytes().map(|bytes| bytes as f64);
     let moved = bytes(a).zip(bytes(b)).zip(result);
@@ -101,6 +106,7 @@ fn product(model: &OpModel, tensors: &[&Argument]) -> Option<OpCost> {
         bytes: moved.map(|((wa, wb), wc)| batch * (m * k * wa + k * n * wb + m * n * wc)),
         precision: (element(a) == element(b)).then_some(element(a)),
         weight_bytes: bytes(b).filter(|_| batch == 1.0).map(|width| k * n * width),
+        rows,
         ..OpCost::default()
     })
 }
@@ -137,6 +143,7 @@ fn attention(model: &OpModel, op: &OpShape, tensors: &[&Argument]) -> Option<OpC
         types: types(&[q.element, k.element]),
         flop: pairs.map(|pairs| 2.0 * batch * heads * pairs * (d + dv)),
         bytes: widths.map(|(wq, wk)| batch * (d + dv) * (wq * nq * heads + wk * nk * kv_heads)),
+        is_attention: true,
         precision: (q.element == k.element).then_some(q.element),
         ..OpCost::default()
     })
@@ -151,6 +158,7 @@ fn varlen_attention(model: &OpModel, op: &OpShape, tensors: &[&Argument]) -> Opt
         types: types(&[q.element, k.element]),
         precision: (q.element == k.element).then_some(q.element),
         varlen: Some(attention),
+        is_attention: true,
         ..OpCost::default()
     })
 }

@@ -46,6 +46,8 @@ pub(crate) struct MeasuredSteps {
     pub(crate) steps: Vec<MeasuredStep>,
     /// Steps that the window cut. They are not in `steps`.
     pub(crate) cut: usize,
+    /// Whether the shapes of matrix products told the tokens of a step.
+    pub(crate) has_tokens_by_shapes: bool,
 }
 
 impl MeasuredSteps {
@@ -60,7 +62,7 @@ impl MeasuredSteps {
         steps.retain(|step| is_whole(step, classified.trace));
         let cut = found - steps.len();
         if steps.is_empty() {
-            return Self { steps: Vec::new(), cut };
+            return Self { cut, ..Self::default() };
         }
         let unseen: Vec<Vec<(Ns, Ns)>> = idle.iter().map(|idle| idle.unseen.clone()).collect();
         let late: Vec<PrefixSums> = idle.iter().map(|idle| PrefixSums::of(&idle.late)).collect();
@@ -79,7 +81,7 @@ impl MeasuredSteps {
                 graph_launches: work.graph_launches,
             }
         });
-        Self { steps: measured.collect(), cut }
+        Self { steps: measured.collect(), cut, has_tokens_by_shapes: false }
     }
 }
 

@@ -54,6 +54,12 @@ pub(crate) fn steps(context: &Context) -> Section {
     if first.step.basis == Basis::Host {
         section = section.limit("The trace does not link steps to GPU ops. Step times are those of the host ranges.");
     }
+    if measured.has_tokens_by_shapes {
+        section = section.limit(
+            "Tokens that no annotation states are the rows of the matrix products, of which at least 80 % in the step agree. \
+             Padding counts.",
+        );
+    }
     if let Some(limit) = limit_of(form) {
         section = section.limit(limit);
     }
