@@ -3,24 +3,33 @@
 import { button, byId, el, figureItem, noticeItem, severityMark, words } from './dom.js';
 import { pendingNote } from './table.js';
 
-/** @import { Finding, Notice, Overview, Run, Severity } from './types.js' */
+/** @import { ExampleLink, Finding, Notice, Overview, Run, Severity } from './types.js' */
 
 /** @typedef {(table: string) => void} OnTable */
+/** Shows a case of a clause or finding of a run in the timeline. A run of a report without a trace has none.
+ * @typedef {{ canShow(run: number): boolean, show(run: number, example: ExampleLink, options: { scrolls: boolean }): void }} Examples */
 
 const FINDINGS_SHOWN = 3;
 /** With more runs, figures are in the tables only. */
 const MAX_RUNS_WITH_FIGURES = 3;
 const LONG_VERDICT_CHARACTERS = 180;
 
-/** If `isPartial`, findings are still being computed. A click on a clause or a finding calls `onTable` with its table.
- * @param {Overview} overview @param {boolean} isPartial @param {OnTable} onTable */
-export function showOverview({ verdict, runs, findings }, isPartial, onTable) {
+/** If `isPartial`, findings are still being computed. A click on a clause or a finding calls `onTable` with its table and shows its case.
+ * @param {Overview} overview @param {boolean} isPartial @param {OnTable} onTable @param {Examples} examples */
+export function showOverview({ verdict, runs, findings }, isPartial, onTable, examples) {
   const length = verdict.reduce((sum, { text }) => sum + text.length, 0);
-  byId('verdict').replaceChildren(...verdict.map(({ text, table }) => (table ? tableLink(text, table, onTable) : text)));
+  byId('verdict').replaceChildren(...verdict.map(({ text, table, example }) => {
+    /** @type {OnTable} */
+    const open = (of) => {
+      onTable(of);
+      if (example && examples.canShow(0)) examples.show(0, example, { scrolls: false });
+    };
+    return table ? tableLink(text, table, open) : text;
+  }));
   byId('verdict').classList.toggle('long', length > LONG_VERDICT_CHARACTERS);
   byId('runs').replaceChildren(...runs.map((run) => runLine(run, runs.length <= MAX_RUNS_WITH_FIGURES)));
   if (isPartial) showPendingFindings();
-  else showFindings(findings, onTable);
+  else showFindings(findings, onTable, examples);
   showNotices(runs);
 }
 
@@ -41,21 +50,22 @@ function tableLink(text, table, onTable) {
   return el('a', { href: `#tab=${table}`, class: 'table-link', click: open }, text);
 }
 
-/** @param {Finding[]} findings @param {OnTable} onTable */
-function showFindings(findings, onTable) {
+/** @param {Finding[]} findings @param {OnTable} onTable @param {Examples} examples */
+function showFindings(findings, onTable, examples) {
   byId('todo').hidden = findings.length === 0;
   byId('todo').replaceChildren(el('h2', {}, 'What to do'),
-    el('ol', { class: 'findings' }, ...findings.slice(0, FINDINGS_SHOWN).map((finding) => findingItem(finding, onTable))),
+    el('ol', { class: 'findings' }, ...findings.slice(0, FINDINGS_SHOWN).map((finding) => findingItem(finding, onTable, examples))),
     button(findings.length > FINDINGS_SHOWN ? 'All findings' : 'Findings as a table', () => onTable('findings'), { class: 'small' }));
 }
 
-/** @param {Finding} finding @param {OnTable} onTable */
-function findingItem({ run, severity, confidence, title, cost, evidence, action, table }, onTable) {
+/** @param {Finding} finding @param {OnTable} onTable @param {Examples} examples */
+function findingItem({ run, severity, confidence, title, cost, evidence, action, table, run_index: runIndex, example }, onTable, examples) {
   return el('li', {}, el('h3', {}, severityMark(severity), table ? tableLink(title, table, onTable) : title, cost && el('span', { class: 'cost' }, cost)),
     confidence && el('p', { class: 'note' }, `Confidence: ${confidence}`),
     run && el('p', { class: 'note' }, run),
     el('ul', { class: 'note' }, ...evidence.map((line) => el('li', {}, ...words(line)))),
-    ...action.map((line) => el('p', {}, ...words(line))));
+    ...action.map((line) => el('p', {}, ...words(line))),
+    example && examples.canShow(runIndex) && button(example.text, () => examples.show(runIndex, example, { scrolls: true }), { class: 'small' }));
 }
 
 /** @param {Run} run @param {boolean} hasFigures */

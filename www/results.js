@@ -75,11 +75,20 @@ export class Results {
         this.#shownChartKey = '';
         return;
       }
-      showOverview(overview, session.isPartial, (table) => this.#tabs.open(table));
+      showOverview(overview, session.isPartial, (table) => this.#tabs.open(table), this.#examples);
       await this.#drawAll(ahead);
       session.measureImports();
     },
   );
+
+  /** @type {import('./overview.js').Examples} */
+  #examples = {
+    canShow: (run) => Boolean(this.#page.session.liveTraceOf(run)),
+    show: (run, { of }, options) => {
+      const trace = this.#page.session.liveTraceOf(run);
+      if (trace) this.#page.windows.showExample(trace, of, options);
+    },
+  };
 
   /** Updates the comparison of the runs. */
   #compare = () => this.#page.attempt('The runs could not be compared', () => this.#tabs.showComparison());

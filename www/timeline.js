@@ -56,7 +56,19 @@ export class Timelines {
 
   /** Shows a time of a row of a table in the timeline of a trace. @param {TraceEntry} entry @param {string} table @param {number} time */
   async showTime(entry, table, time) {
-    await this.#timelines.get(entry)?.showTime(table, time);
+    await this.#open(entry).showTime(table, time);
+  }
+
+  /** Shows a case of a clause or finding. @param {TraceEntry} entry @param {string} example @param {{ scrolls: boolean }} options */
+  async showExample(entry, example, options) {
+    await this.#open(entry).showExample(example, options);
+  }
+
+  /** @param {TraceEntry} entry */
+  #open(entry) {
+    const timeline = this.#timelines.get(entry);
+    if (!timeline) throw new Error(`Only the first ${MAX_TIMELINES} traces have a timeline: remove others to see this one.`);
+    return timeline;
   }
 
   /** @param {TraceEntry} entry */
@@ -307,6 +319,16 @@ export class Timeline {
       this.draw();
     }
     this.#comeIntoView();
+  }
+
+  /** Selects a case of a clause or finding, in the chosen window if there is one.
+   * @param {string} of @param {{ scrolls: boolean }} options */
+  async showExample(of, { scrolls }) {
+    if (!this.#data) return;
+    const [from, to] = this.#data.window ?? [this.#data.from, this.#data.to];
+    const place = await this.#entry.reader.request('example', { of, from, to });
+    if (place) this.select(place, { fits: true });
+    if (scrolls) this.#comeIntoView();
   }
 
   #comeIntoView() {

@@ -84,14 +84,20 @@ export interface Finding {
   action: string[];
   /** The table that has the numbers; may be empty. */
   table: string;
+  /** The number of its run. */
+  run_index: number;
+  example: ExampleLink | null;
 }
+
+/** A case of a clause or finding in the timeline. */
+export type ExampleLink = { of: string; text: string };
 
 export type Category = { name: string; class: string };
 
 export type Tab = { id: string; title: string; rows: string; tables: string[] };
 
 export interface Overview {
-  verdict: { text: string; table: string }[];
+  verdict: { text: string; table: string; example: ExampleLink | null }[];
   runs: Run[];
   findings: Finding[];
   categories: Category[];
@@ -316,6 +322,8 @@ export type TraceOperations = {
   launchOf(args: { name: string; from: number }): Place | null;
   /** What starts at a time, for a row of a table. */
   startingAt(args: { table: string; time: number }): Place | null;
+  /** A case of a clause or finding that starts between two times. */
+  example(args: { of: string; from: number; to: number }): Place | null;
   /** One bar in detail. */
   moment(args: { lane: number; row: number }): Moment | null;
   /** The chosen window as the bytes of a file that Perfetto opens. */

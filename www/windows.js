@@ -75,6 +75,12 @@ export class Windows {
     this.#page.attempt('The time could not be shown in the timeline', async () => (await this.#timelines.loaded())?.showTime(entry, table, time));
   }
 
+  /** Shows a case of a clause or finding in the timeline of a trace.
+   * @param {TraceEntry} entry @param {string} example @param {{ scrolls: boolean }} options */
+  showExample(entry, example, options) {
+    this.#page.attempt('The case could not be shown in the timeline', async () => (await this.#timelines.loaded())?.showExample(entry, example, options));
+  }
+
   /** Loads the strips' script while the first trace is read. */
   preload() {
     this.#strips().catch(() => {});

@@ -88,6 +88,7 @@ const handlers = {
   tile: ({ layer, level, index }) => fullTrace().timeline_tile(layer, level, index),
   launchOf: ({ name, from }) => fullTrace().timeline_kernel(name, from),
   startingAt: ({ table, time }) => fullTrace().timeline_start(table, time),
+  example: ({ of, from, to }) => fullTrace().timeline_example(of, from, to),
   moment: ({ lane, row }) => fullTrace().timeline_moment(lane, row),
   slice: ({ options }) => /** @type {Uint8Array<ArrayBuffer>} */ (trace().slice(JSON.stringify(options))),
   kernel: ({ options, name, width }) => trace().kernel(JSON.stringify(options), name, width),

@@ -2,6 +2,7 @@
 
 use super::Report;
 use super::chart::Unit;
+use super::examples::{ExampleLink, example_of_finding};
 use super::format::figure;
 use super::sections::table_id;
 use super::table::Cell;
@@ -15,6 +16,8 @@ use serde::Serialize;
 pub struct Finding<'a> {
     /// The label of its run; empty in a report of one run.
     pub run: String,
+    /// The number of its run in the report, from 0.
+    pub run_index: usize,
     /// Identifier of the rule, for scripts; empty in reports of other tools.
     pub id: &'a str,
     /// `high`, `medium` or `low`.
@@ -31,6 +34,8 @@ pub struct Finding<'a> {
     pub action: Vec<&'a str>,
     /// Id of the table with the supporting rows; may be empty.
     pub table: &'a str,
+    /// One case of it in the timeline.
+    pub example: Option<ExampleLink>,
 }
 
 impl Finding<'_> {
@@ -47,9 +52,9 @@ impl Finding<'_> {
 pub fn findings(report: &Report) -> Vec<Finding<'_>> {
     let labels = report.labels();
     let mut with_costs: Vec<(f64, Finding)> = Vec::new();
-    for (label, run) in labels.iter().zip(&report.runs) {
+    for (run_index, (label, run)) in labels.iter().zip(&report.runs).enumerate() {
         let run_name = if labels.len() > 1 { label.as_str() } else { "" };
-        let named = of_run(run).map(|finding| Finding { run: run_name.to_owned(), ..finding });
+        let named = of_run(run).map(|finding| Finding { run: run_name.to_owned(), run_index, ..finding });
         with_costs.extend(rows(run).iter().map(cost_ms).zip(named));
     }
     if labels.len() > 1 {
@@ -84,7 +89,7 @@ pub fn merged_findings(report: &Report) -> Vec<Finding<'_>> {
 
 /// The findings of one run in the order of its section.
 pub(super) fn of_run(run: &Run) -> impl Iterator<Item = Finding<'_>> {
-    rows(run).iter().map(finding)
+    rows(run).iter().map(|row| finding(run, row))
 }
 
 fn rows(run: &Run) -> &[Record] {
@@ -95,11 +100,12 @@ fn cost_ms(row: &Record) -> f64 {
     row.get("cost_ms").and_then(Value::number).unwrap_or_default()
 }
 
-fn finding(row: &Record) -> Finding<'_> {
+fn finding<'a>(run: &'a Run, row: &'a Record) -> Finding<'a> {
     let text = |key: &str| row.get(key).and_then(Value::text).unwrap_or_default();
     let cost = Unit::split_suffix("cost_ms").filter(|_| cost_ms(row) > 0.0);
     Finding {
         run: String::new(),
+        run_index: 0,
         id: text("id"),
         severity: text("severity"),
         confidence: text("confidence"),
@@ -108,6 +114,7 @@ fn finding(row: &Record) -> Finding<'_> {
         evidence: lines(text("evidence")),
         action: lines(text("action")),
         table: table_id(text("section")),
+        example: example_of_finding(run, row),
     }
 }
 

@@ -10,6 +10,7 @@ pub mod brief;
 pub mod chart;
 pub mod compare;
 mod csv;
+mod examples;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod explain;
 mod findings;
@@ -38,6 +39,7 @@ pub mod triage;
 pub mod zip;
 
 pub use csv::{csv, field as csv_field};
+pub use examples::ExampleLink;
 pub use findings::{Finding, findings, merged_findings};
 pub use groups::{all_tables, groups, groups_by_stage, is_known_table, known_tables, tables_of};
 pub use markdown::{group as markdown_group, markdown, table as markdown_table};

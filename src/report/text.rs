@@ -1,6 +1,7 @@
 //! The sentences of a report: the verdict, one line of facts per run, notices. They quote results and compute nothing.
 
 use super::Report;
+use super::examples::{ExampleLink, example_of_clause};
 use super::format::{self, counted, duration, percent};
 use super::sections::table_id;
 use super::table::Table;
@@ -15,12 +16,14 @@ const MAX_VERDICT_RUNS: usize = 3;
 const MAX_VERDICT_CATEGORIES: usize = 3;
 
 /// A part of the verdict.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Clause {
     /// The words. The concatenation of all clauses is the verdict.
     pub text: String,
     /// Id of the table with the numbers; empty for connecting words.
     pub table: String,
+    /// One case of it in the timeline.
+    pub example: Option<ExampleLink>,
 }
 
 /// States in plain words where the time went.
@@ -47,13 +50,14 @@ pub fn clauses(report: &Report) -> Vec<Clause> {
 }
 
 fn plain(text: impl Into<String>) -> Clause {
-    Clause { text: text.into(), table: String::new() }
+    Clause { text: text.into(), ..Clause::default() }
 }
 
 fn run_verdict(run: &Run) -> Vec<Clause> {
     let clause = |clause: &results::VerdictClause| Clause {
         text: clause.text.clone(),
         table: table_id(clause.section.as_deref().unwrap_or_default()).to_owned(),
+        example: example_of_clause(run, clause),
     };
     // Reports of other tools and of earlier versions have no verdict.
     if run.verdict.clauses.is_empty() { short_verdict(run) } else { run.verdict.clauses.iter().map(clause).collect() }
@@ -64,10 +68,19 @@ fn short_verdict(run: &Run) -> Vec<Clause> {
     if run.totals.gpu_ops == 0 {
         return vec![plain("no GPU work.")];
     }
-    let busy = Clause { text: format!("busy {}", percent(run.wall.busy_share)), table: "devices".to_owned() };
+    let busy = Clause {
+        text: format!("busy {}", percent(run.wall.busy_share)),
+        table: "devices".to_owned(),
+        ..Clause::default()
+    };
     match top_categories(run) {
         top if top.is_empty() => vec![busy, plain(".")],
-        top => vec![busy, plain("; "), Clause { text: top, table: "categories".to_owned() }, plain(".")],
+        top => vec![
+            busy,
+            plain("; "),
+            Clause { text: top, table: "categories".to_owned(), ..Clause::default() },
+            plain("."),
+        ],
     }
 }
 

@@ -162,6 +162,23 @@ test('the time of an idle gap in its table leads to the gap', async () => {
   await close();
 });
 
+test('a finding shows its longest case in the timeline, and a clause of the verdict the longest kernel of its category', async () => {
+  const copy = 'Memcpy HtoD (Pageable -> Device)';
+  const op = (cat, name, ts, dur) => ({ ph: 'X', cat, name, pid: 0, tid: 7, ts, dur, args: { device: 0, stream: 7 } });
+  const ops = [op('kernel', 'ampere_gemm', 1_000, 20), op('gpu_memcpy', copy, 1_020, 15), op('gpu_memcpy', copy, 1_040, 25), op('kernel', 'ampere_gemm', 1_070, 30)];
+  const { page, faults, close } = await opened({ name: 'copies.json', body: Buffer.from(JSON.stringify({ traceEvents: ops })) });
+  const moment = page.locator('.moment');
+  await page.getByRole('button', { name: 'Show the longest such copy' }).click();
+  await moment.locator('h3', { hasText: copy }).waitFor();
+  // The longer copy starts 40 us after the first op.
+  await moment.locator('.figures, dl, div', { hasText: '40.0 us' }).first().waitFor();
+  await page.locator('#verdict a', { hasText: 'gemm' }).click();
+  await moment.locator('h3', { hasText: 'ampere_gemm' }).waitFor();
+  await moment.locator('.figures, dl, div', { hasText: '70.0 us' }).first().waitFor();
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('the wheel zooms at the pointer: what is under it stays there', async () => {
   const { page, close } = await opened(twoKernels());
   const at = await point(page, 19, 'stream');

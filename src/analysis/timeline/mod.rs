@@ -8,11 +8,13 @@
 
 mod bars;
 mod code;
+mod example;
 mod moment;
 mod tile;
 
 pub use bars::{Bar, TILE_UNITS, TileRange};
 pub use code::code_name;
+pub use example::Example;
 pub use moment::{Moment, Neighbours, Place};
 pub use tile::Tile;
 

@@ -242,7 +242,7 @@ impl Timeline {
         }
     }
 
-    fn place_of_op(&self, trace: &Trace, row: usize) -> Option<Place> {
+    pub(super) fn place_of_op(&self, trace: &Trace, row: usize) -> Option<Place> {
         let op = trace.gpu_ops.get(row)?;
         self.place(trace, self.lane(LaneKind::Stream(op.device, op.stream))?, row)
     }

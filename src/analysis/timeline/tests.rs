@@ -278,3 +278,37 @@ proptest! {
         prop_assert!(touched >= 1);
     }
 }
+
+#[test]
+fn the_example_of_a_statement_is_its_longest_case_or_its_median_step_in_the_window() {
+    let mut trace = TestTrace::new();
+    trace.in_us();
+    for (start, length) in [(0, 30), (100, 10), (200, 20)] {
+        trace.range("step[DECODE bs=4]", start..start + 40).launch(start + 5..start + 10);
+        trace.launches("gemm_kernel", start + 20..start + 20 + length);
+    }
+    trace
+        .kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 300..305)
+        .kernel("Memcpy HtoD (Pageable -> Device)", 310..311);
+    let trace = trace.finish();
+    let timeline = timeline(&trace);
+    let at = |text: &str, within: Window| {
+        let place = timeline.example(&trace, &Example::parse(text).unwrap(), within)?;
+        Some((timeline.lanes[place.lane].kind, place.start.since(timeline.zero).0 / 1_000))
+    };
+    let all = timeline.gpu;
+    let (device, stream) = (DeviceId(0), LaneKind::Stream(DeviceId(0), trace.gpu_ops.get(0).unwrap().stream));
+    // Times count from the first op, at 20 us.
+    assert_eq!(at("kernel gemm_kernel", all), Some((stream, 0)));
+    assert_eq!(at("category gemm", all), at("kernel gemm_kernel", all));
+    assert_eq!(at("communication ", all), Some((stream, 280)));
+    assert_eq!(at("copy pageable", all), Some((stream, 290)));
+    // The gaps last from 50 to 120 us and from 130 to 220 us.
+    assert_eq!(at("idle host_late drained", all), Some((LaneKind::Idle(device), 110)));
+    assert_eq!((at("idle drained", all), at("category attention", all), at("step prefill", all)), (None, None, None));
+    let later = Window { start: timeline.zero + Ns(100_000), end: timeline.zero + Ns(250_000) };
+    assert_eq!(at("kernel gemm_kernel", later), Some((stream, 200)));
+    // Steps take 30, 10 and 20 us, because the pauses between them are longer.
+    assert_eq!(at("step decode", all), Some((LaneKind::Steps(Some(device)), 200)));
+    assert_eq!(at("step ", all), at("step decode", all));
+}

@@ -3,12 +3,12 @@
 
 use super::super::view::{PagedTable, TableView};
 use super::super::{Imported, JsResult, to_js, to_js_error};
-use crate::analysis::timeline::{Layer, Neighbours, Place, Tile, Timeline};
+use crate::analysis::timeline::{Example, Layer, Neighbours, Place, Tile, Timeline};
 use crate::json;
 use crate::report::timeline::{LaneText, StyleText, Tick, lanes, style_index, styles, ticks};
 use crate::report::{TableRequest, section_table};
 use crate::session::{Choices, OpenTimeline, window};
-use crate::trace::{Ns, Trace};
+use crate::trace::{Ns, Trace, Window};
 use js_sys::{Int32Array, Object, Reflect, Uint32Array};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
@@ -106,6 +106,18 @@ impl Imported {
         let opened = self.timeline_cache.last();
         let Some(OpenTimeline { timeline, .. }) = &*opened else { return Ok(JsValue::NULL) };
         let place = timeline.starting_at(trace, table, timeline.zero + Ns(time as i64));
+        place.map_or(Ok(JsValue::NULL), |place| to_js(&place_view(timeline, place)))
+    }
+
+    /// One case of a clause or finding that starts between two times, in the timeline that was opened last; see
+    /// [`Example`]. Null if there is none.
+    pub fn timeline_example(&self, example: &str, from: f64, to: f64) -> JsResult<JsValue> {
+        let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
+        let opened = self.timeline_cache.last();
+        let Some(OpenTimeline { timeline, .. }) = &*opened else { return Ok(JsValue::NULL) };
+        let at = |time: f64| timeline.zero + Ns(time as i64);
+        let within = Window { start: at(from), end: at(to) };
+        let place = Example::parse(example).and_then(|example| timeline.example(trace, &example, within));
         place.map_or(Ok(JsValue::NULL), |place| to_js(&place_view(timeline, place)))
     }
 

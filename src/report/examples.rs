@@ -1,0 +1,119 @@
+//! Which case of a statement the timeline shows: the example of a clause of the verdict or of a finding, from its section and row.
+
+use crate::analysis::results::{Run, VerdictClause};
+use crate::analysis::section::Record;
+use crate::analysis::timeline::Example;
+use serde::Serialize;
+
+/// The causes of idle time that the verdict may be about, with their columns in the section `gpu_idle`.
+const CAUSES: [&str; 4] = ["host_late", "drained", "other_stream", "unknown"];
+
+/// A link to the timeline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExampleLink {
+    /// The text of an [`Example`].
+    pub of: String,
+    /// The words of the link.
+    pub text: &'static str,
+}
+
+impl ExampleLink {
+    fn to(example: &Example) -> Self {
+        let text = match example {
+            Example::Idle(_) => "Show the longest such gap",
+            Example::Step(_) => "Show a step of median length",
+            Example::Copy(_) => "Show the longest such copy",
+            Example::Category(_) | Example::Kernel(_) | Example::Communication => "Show the longest such kernel",
+        };
+        Self { of: example.text(), text }
+    }
+}
+
+/// The link of a clause; `None` for words without one.
+pub(super) fn example_of_clause(run: &Run, clause: &VerdictClause) -> Option<ExampleLink> {
+    of_clause(run, clause).as_ref().map(ExampleLink::to)
+}
+
+/// The link of a row of the findings; `None` for those of other tools.
+pub(super) fn example_of_finding(run: &Run, row: &Record) -> Option<ExampleLink> {
+    of_finding(run, row).as_ref().map(ExampleLink::to)
+}
+
+fn of_clause(run: &Run, clause: &VerdictClause) -> Option<Example> {
+    let section = clause.section.as_deref()?;
+    let row = clause.row.and_then(|row| usize::try_from(row).ok());
+    match section {
+        "steps" => Some(Example::Step(run.rows(section).get(row?)?.text("stage").to_owned())),
+        "categories" => Some(Example::Category(run.categories.get(row?)?.category.clone())),
+        "findings" => of_finding(run, run.rows(section).get(row?)?),
+        "gpu_idle" => Some(Example::Idle(vec![main_cause(run)?.to_owned()])),
+        "nccl_ops" | "stream_overlap" => Some(Example::Communication),
+        _ => None,
+    }
+}
+
+/// The cause of most of the idle time.
+fn main_cause(run: &Run) -> Option<&'static str> {
+    let total = |cause: &str| run.rows("gpu_idle").iter().map(|row| row.amount(&format!("{cause}_ms"))).sum::<f64>();
+    let totals = CAUSES.into_iter().map(|cause| (cause, total(cause)));
+    let (cause, _) = totals.filter(|(_, ms)| *ms > 0.0).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(cause)
+}
+
+fn of_finding(run: &Run, row: &Record) -> Option<Example> {
+    let idle = |cause: &str| Some(Example::Idle(vec![cause.to_owned()]));
+    let copies = |words: &[&str]| Some(Example::Copy(words.iter().map(|word| (*word).to_owned()).collect()));
+    match row.text("id") {
+        "host-late" | "replay-preparation" => idle("host_late"),
+        "sync-drain" => idle("drained"),
+        "pageable-copies" => copies(&["pageable"]),
+        "unified-memory-migration" => copies(&["unified"]),
+        "host-copies" => copies(&["htod", "dtoh", "host-to-device", "device-to-host", "hosttodevice", "devicetohost"]),
+        "exposed-communication" | "communication-waits" => Some(Example::Communication),
+        "short-kernels" => Some(Example::Step(String::new())),
+        "unsuited-kernels" => {
+            let problem = row.text("title");
+            let unsuited = run.rows("unsuited_kernels").iter().find(|row| row.text("problem") == problem)?;
+            Some(Example::Kernel(unsuited.text("example_kernel").to_owned()))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::testing::torch;
+    use crate::analysis::timeline::Timeline;
+    use crate::report::{Report, clauses, findings};
+    use crate::rules::RuleBook;
+    use crate::session::{Choices, run};
+
+    /// The cause with the largest part of the idle time need not have the longest gap, but it has one.
+    #[test]
+    fn statements_on_shared_traces_have_a_case_in_the_timeline() {
+        let mut shown = 0;
+        for file in [
+            "sglang_qwen3_30b_b300_decode.trace.json.gz",
+            "sglang_qwen3_8b_mi300_decode.trace.json.gz",
+            "vllm_b200_eager_prefill.trace.json.gz",
+            "nccl_metadata_a100.trace.json.gz",
+            "train_a100_rank3of8.trace.json.gz",
+            "hf_qwen1.5_0.5b_h100.trace.json.gz",
+        ] {
+            let Some(trace) = torch(file) else { continue };
+            let report = Report::new(vec![run(&trace, &Choices::default()).unwrap()]);
+            let timeline = Timeline::of(&trace, RuleBook::gpuprism_default().unwrap()).unwrap();
+            let of_clauses = clauses(&report).into_iter().map(|clause| clause.example);
+            let of_findings = findings(&report).into_iter().map(|finding| finding.example);
+            let (of_clauses, of_findings): (Vec<_>, Vec<_>) = (of_clauses.flatten().collect(), of_findings.collect());
+            assert!(!of_clauses.is_empty() && of_findings.iter().all(Option::is_some), "{file}");
+            for ExampleLink { of: example, .. } in of_clauses.iter().chain(of_findings.iter().flatten()) {
+                let place = timeline.example(&trace, &Example::parse(example).unwrap(), timeline.gpu);
+                assert!(place.is_some(), "{file}: {example}");
+                shown += 1;
+            }
+        }
+        println!("{shown} statements have a case");
+    }
+}
