@@ -97,6 +97,7 @@ export class Timeline {
   #spoken = el('p', { class: 'visually-hidden', role: 'status' });
   #card = el('div', { class: 'timeline-card', hidden: true });
   #panel = el('div');
+  #notes = el('p', { class: 'note', hidden: true });
   #context = /** @type {CanvasRenderingContext2D} */ (this.#canvas.getContext('2d', { alpha: false }));
   /** @type {TimelineView | null} */
   #data = null;
@@ -132,7 +133,7 @@ export class Timeline {
     this.node = el('figure', { class: 'timeline' },
       el('figcaption', {}, 'Timeline ', this.#name,
         el('span', { class: 'note' }, 'Wheel: zoom · drag: pan · Shift + drag: pick a window · click: details'), tools),
-      this.#scroll, this.#spoken, this.#panel, this.#card);
+      this.#scroll, this.#notes, this.#spoken, this.#panel, this.#card);
     new TimelineInput(this, this.#canvas, this.#scroll);
     this.#scroll.addEventListener('scroll', () => this.draw());
     this.#resized.observe(this.#scroll);
@@ -166,6 +167,8 @@ export class Timeline {
   #show(data, hasTiles) {
     const isNew = this.#data === null;
     this.#data = data;
+    this.#notes.textContent = data.notes.join(' ');
+    this.#notes.hidden = data.notes.length === 0;
     if (!hasTiles) this.#tiles = new Tiles(this.#entry, () => this.draw());
     if (isNew) {
       this.view = new View(data);

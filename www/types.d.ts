@@ -138,7 +138,8 @@ export type TimelineLane = { title: string; group: string; depth: number; layer:
 export interface TimelineView {
   lanes: TimelineLane[];
   styles: TimelineStyle[];
-  threads_left_out: number;
+  /** What is left out. */
+  notes: string[];
   from: number;
   to: number;
   gpu_to: number;

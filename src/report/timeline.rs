@@ -51,7 +51,7 @@ impl TimelineTexts {
     }
 
     /// The label of a bar; empty if it has no room for one or is several items.
-    pub fn label(&self, trace: &Trace, lane: &Lane, bar: &Bar<Style>) -> String {
+    pub fn label(&self, trace: &Trace, timeline: &Timeline, lane: &Lane, bar: &Bar<Style>) -> String {
         if bar.count > 1 || bar.end - bar.start < MIN_LABEL_UNITS {
             return String::new();
         }
@@ -64,10 +64,24 @@ impl TimelineTexts {
             LaneKind::Ranges(_) => trace.ranges.name(bar.row).map_or("", |name| trace.ranges.names.get(name)),
             LaneKind::Calls(_) => trace.calls.name(bar.row).map_or("", |name| trace.calls.names.get(name)),
             LaneKind::Code(_) => return clean(&code_label(code_name(trace, bar.row))),
+            LaneKind::Layers(_) => timeline.layer_label(bar.row),
             LaneKind::Steps(_) | LaneKind::Idle(_) => return style(bar.style).title,
         };
         clean(text)
     }
+}
+
+/// What the timeline leaves out, in sentences.
+pub fn notes(timeline: &Timeline) -> Vec<String> {
+    let threads = match timeline.threads_left_out {
+        0 => None,
+        1 => Some("1 host thread with the fewest calls has no lane.".to_owned()),
+        several => Some(format!("{} host threads with the fewest calls have no lanes.", grouped(several as u64))),
+    };
+    let layers = timeline.layers_left_out.then(|| {
+        "The layers have no lane, because the trace has too many GPU ops. The tables of the model have them.".to_owned()
+    });
+    threads.into_iter().chain(layers).collect()
 }
 
 /// The lanes of a timeline.
@@ -78,6 +92,7 @@ pub fn lanes(trace: &Trace, timeline: &Timeline) -> Vec<LaneText> {
 fn lane_text(trace: &Trace, lane: &Lane) -> LaneText {
     let (title, group) = match lane.kind {
         LaneKind::Steps(device) => ("steps".to_owned(), device.map_or_else(String::new, |id| device_title(trace, id))),
+        LaneKind::Layers(device) => ("layers".to_owned(), device_title(trace, device)),
         LaneKind::Idle(device) => ("idle".to_owned(), device_title(trace, device)),
         LaneKind::Stream(device, stream) if stream >= 0 => (format!("stream {stream}"), device_title(trace, device)),
         LaneKind::Stream(device, _) => ("ops".to_owned(), device_title(trace, device)),
@@ -132,6 +147,7 @@ fn style(style: Style) -> StyleText {
                 _ => 0,
             }),
         },
+        Style::Layer => filled("tl-layer", "layer of the model"),
         Style::Range => filled("tl-range", "marked range"),
         Style::Launch => filled("tl-launch", "launches GPU work"),
         Style::Wait => filled("tl-wait", "waits for the GPU"),
@@ -263,7 +279,7 @@ mod tests {
         let lane = timeline.lanes.iter().find(|lane| matches!(lane.kind, LaneKind::Stream(..))).unwrap();
         let label = |end: i32, count: u32| {
             let bar = Bar { start: 0, end, depth: 0, style: Style::Category(0), row: 0, count, filled: 255 };
-            texts.label(&trace, lane, &bar)
+            texts.label(&trace, &timeline, lane, &bar)
         };
         assert_eq!(
             (label(20, 1), label(19, 1), label(20, 2)),

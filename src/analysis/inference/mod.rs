@@ -9,6 +9,7 @@
 //! - `fold`, `folded_pass`: divide a pass into its repeated layers.
 //! - `usual_order`: the sequence of layers that the passes of a stage agree on.
 //! - `stage_layers`: the kinds of layers of a stage, and the time of each role; [`layers`]: their sections.
+//! - `layer_spans`: when each layer ran, for the timeline.
 //! - [`unsuited_kernels`]: kernels that do not fit the GPU or the work; `unfused_attention`: attention in separate kernels.
 //! - `op_model`: operations and bytes of a framework op; `varlen_attention`: attention whose cost depends on the step;
 //!   `op_work`: the kernels of each op; [`op_costs`]: their section.
@@ -31,6 +32,7 @@ mod folded_pass;
 pub mod graph_coverage;
 mod inferred_steps;
 pub mod kernel_roles;
+pub(crate) mod layer_spans;
 pub mod layers;
 pub mod model_config;
 mod model_layers;

@@ -1,4 +1,5 @@
-//! The timeline: what ran when, as lanes of bars. A lane is a stream, a host thread, the steps or the idle time of a device.
+//! The timeline: what ran when, as lanes of bars. A lane is a stream, a host thread, or the steps, the layers of the model or the
+//! idle time of a device.
 //!
 //! [`Timeline::of`] finds the lanes of a trace once. After that a [`Tile`] has the bars of a part of it: [`TILE_UNITS`] units of
 //! 2^level ns. The page asks for the tiles in view, at the level at which a unit is about one pixel. A tile therefore has a bounded
@@ -9,6 +10,7 @@
 mod bars;
 mod code;
 mod example;
+mod layers;
 mod moment;
 mod tile;
 
@@ -19,6 +21,7 @@ pub use moment::{Moment, Neighbours, Place};
 pub use tile::Tile;
 
 use code::CodeBars;
+use layers::{LayerBar, layer_bars};
 
 use super::classified::ClassifiedTrace;
 use super::host::idle_cause::{GapParts, IdleCause, each_gap};
@@ -39,6 +42,8 @@ const MAX_THREADS: usize = 48;
 pub enum LaneKind {
     /// The steps of the serving engine on a device.
     Steps(Option<DeviceId>),
+    /// The layers of the model on a device, and the roles of the kernels in them.
+    Layers(DeviceId),
     /// The time in which a device was idle, by cause, without the usual delay between two ops.
     Idle(DeviceId),
     /// The ops of a stream of a device.
@@ -60,7 +65,7 @@ pub enum Layer {
     Device,
     /// Calls and ranges.
     Host,
-    /// Steps and idle time.
+    /// Steps, layers and idle time.
     Derived,
     /// Python functions and CPU ops.
     Code,
@@ -87,7 +92,7 @@ impl LaneKind {
         match self {
             Self::Stream(..) | Self::Graphs(_) => Layer::Device,
             Self::Ranges(_) | Self::Calls(_) => Layer::Host,
-            Self::Steps(_) | Self::Idle(_) => Layer::Derived,
+            Self::Steps(_) | Self::Layers(_) | Self::Idle(_) => Layer::Derived,
             Self::Code(_) => Layer::Code,
         }
     }
@@ -111,6 +116,8 @@ pub enum Style {
     Graph,
     /// A step of this stage.
     Stage(Stage),
+    /// A layer of the model.
+    Layer,
     /// Idle time with this cause.
     Idle(GapCause),
     /// A marked range.
@@ -132,7 +139,8 @@ impl Style {
     pub fn others() -> Vec<Self> {
         let stages = Stage::ALL.into_iter().map(Self::Stage);
         let causes = IdleCause::ALL.into_iter().map(|cause| Self::Idle(GapCause(cause)));
-        let others = [Self::Graph, Self::Range, Self::Launch, Self::Wait, Self::Call, Self::Function, Self::CpuOp];
+        let others =
+            [Self::Graph, Self::Layer, Self::Range, Self::Launch, Self::Wait, Self::Call, Self::Function, Self::CpuOp];
         others.into_iter().chain(stages).chain(causes).collect()
     }
 }
@@ -184,11 +192,14 @@ pub struct Timeline {
     pub lanes: Vec<Lane>,
     /// Host threads without lanes.
     pub threads_left_out: usize,
+    /// Whether the trace has too many ops to search for layers.
+    pub layers_left_out: bool,
     /// The categories of the ops.
     pub categories: Vec<String>,
     category_of_name: Vec<usize>,
     call_depths: Vec<u8>,
     range_depths: Vec<u8>,
+    layers: Vec<LayerBar>,
     steps: OnceCell<Vec<StepBar>>,
     gaps: OnceCell<Vec<IdleBar>>,
     code: CodeBars,
@@ -203,7 +214,8 @@ impl Timeline {
         let (range_depths, ranges) = depths(&trace.ranges, trace.threads.len());
         let code = CodeBars::of(trace);
         let (threads, threads_left_out) = threads(trace);
-        let mut lanes = device_lanes(trace);
+        let (layers, layers_left_out) = layer_bars(trace, &categories);
+        let mut lanes = device_lanes(trace, &layers);
         for thread in threads {
             let depth = |depths: &[usize]| depths.get(thread.0 as usize).copied().unwrap_or(0);
             let kinds = [
@@ -220,10 +232,12 @@ impl Timeline {
             gpu,
             lanes,
             threads_left_out,
+            layers_left_out,
             categories,
             category_of_name,
             call_depths,
             range_depths,
+            layers,
             steps: OnceCell::new(),
             gaps: OnceCell::new(),
             code,
@@ -292,8 +306,8 @@ fn extent(trace: &Trace, gpu: Window) -> Window {
     Window { start, end }
 }
 
-/// For each device its steps, idle time, streams and graphs.
-fn device_lanes(trace: &Trace) -> Vec<Lane> {
+/// For each device its steps, layers, idle time, streams and graphs.
+fn device_lanes(trace: &Trace, layers: &[LayerBar]) -> Vec<Lane> {
     let mut streams: VecMap<(DeviceId, i64), ()> = VecMap::new();
     for op in trace.gpu_ops.iter() {
         streams.update((op.device, op.stream), (), |()| ());
@@ -307,11 +321,14 @@ fn device_lanes(trace: &Trace) -> Vec<Lane> {
         if own.is_empty() && !has_graphs {
             continue;
         }
-        kinds.extend([LaneKind::Steps(Some(device)), LaneKind::Idle(device)]);
+        kinds.push(LaneKind::Steps(Some(device)));
+        kinds.extend(layers.iter().any(|bar| bar.device == device).then_some(LaneKind::Layers(device)));
+        kinds.push(LaneKind::Idle(device));
         kinds.extend(own.into_iter().map(|stream| LaneKind::Stream(device, stream)));
         kinds.extend(has_graphs.then_some(LaneKind::Graphs(device)));
     }
-    kinds.into_iter().map(|kind| Lane { kind, depth: 1 }).collect()
+    let depth = |kind: LaneKind| if matches!(kind, LaneKind::Layers(_)) { 2 } else { 1 };
+    kinds.into_iter().map(|kind| Lane { kind, depth: depth(kind) }).collect()
 }
 
 /// The threads with lanes, in the order of the trace, and the number of those left out.

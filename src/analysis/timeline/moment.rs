@@ -1,6 +1,7 @@
 //! One bar of the timeline in detail: what it is, what came before and after it in its lane, and the call or op at the other end of
 //! its launch. Cost: a pass over the names of all ops for the median of an op, otherwise a search for its neighbours.
 
+use super::layers::LayerBar;
 use super::{IdleBar, LaneKind, StepBar, Timeline, code};
 use crate::analysis::categories::Categories;
 use crate::analysis::labels;
@@ -96,6 +97,7 @@ impl Timeline {
                 let caller = caller.next_back().map_or(Value::Null, |caller| code::name(trace, caller).into());
                 moment.section.figure("called_by", caller);
             }
+            LaneKind::Layers(_) => self.describe_layer(self.layers.get(row)?, &mut moment),
             LaneKind::Steps(_) => describe_step(self.steps(trace).get(row)?, row, &mut moment),
             LaneKind::Idle(_) => self.describe_gap(trace, self.gaps(trace).get(row)?, &mut moment),
         }
@@ -124,6 +126,10 @@ impl Timeline {
                 let step = self.steps(trace).get(row).filter(|step| step.device == device)?;
                 (step.start, step.until)
             }
+            LaneKind::Layers(device) => {
+                let layer = self.layers.get(row).filter(|layer| layer.device == device)?;
+                (layer.start, layer.end)
+            }
             LaneKind::Idle(device) => {
                 let gap = self.gaps(trace).get(row).filter(|gap| gap.device == device)?;
                 (gap.start, gap.end)
@@ -141,6 +147,7 @@ impl Timeline {
         let depth = |row: usize| match self.lanes.get(place.lane).map(|lane| lane.kind) {
             Some(LaneKind::Calls(_)) => self.call_depths.get(row).copied(),
             Some(LaneKind::Ranges(_)) => self.range_depths.get(row).copied(),
+            Some(LaneKind::Layers(_)) => self.layers.get(row).map(|layer| layer.depth),
             _ => Some(0),
         };
         let own = depth(place.row);
@@ -157,6 +164,7 @@ impl Timeline {
             Some(LaneKind::Graphs(_)) => trace.graph_replays.len(),
             Some(LaneKind::Calls(_)) => trace.calls.len(),
             Some(LaneKind::Ranges(_)) => trace.ranges.len(),
+            Some(LaneKind::Layers(_)) => self.layers.len(),
             Some(LaneKind::Steps(_)) => self.steps(trace).len(),
             Some(LaneKind::Idle(_)) => self.gaps(trace).len(),
             Some(LaneKind::Code(_)) | None => 0,
@@ -184,9 +192,9 @@ impl Timeline {
             moment.launch = lane.and_then(|lane| self.place(trace, lane, call as usize));
             let stack = code::stack(trace, span.thread, span.start);
             if !stack.is_empty() {
-                let mut section = Section::new("Code that launched it, innermost last", "", &["code"]);
+                let mut section = Section::new("Code that launched it, innermost first", "", &["code"]);
                 section.summary = std::mem::take(&mut moment.section.summary);
-                for event in stack.iter().skip(stack.len().saturating_sub(MAX_STACK_ROWS)) {
+                for event in stack.iter().rev().take(MAX_STACK_ROWS) {
                     section.row([code::name(trace, *event).into()]);
                 }
                 section.rows_in_all = stack.len() as u64;
@@ -245,6 +253,14 @@ impl Timeline {
     pub(super) fn place_of_op(&self, trace: &Trace, row: usize) -> Option<Place> {
         let op = trace.gpu_ops.get(row)?;
         self.place(trace, self.lane(LaneKind::Stream(op.device, op.stream))?, row)
+    }
+
+    fn describe_layer(&self, layer: &LayerBar, moment: &mut Moment) {
+        moment.name = labels::capitalized(&layer.name);
+        let (median, alike) = self.median_of_layers(layer);
+        moment.section.figure("median_ns", median.map_or(Value::Null, Value::from));
+        moment.section.figure("equal_parts", alike);
+        moment.section.figure("kernels", layer.kernels);
     }
 
     fn describe_call(&self, trace: &Trace, call: Span, moment: &mut Moment) {

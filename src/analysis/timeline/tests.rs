@@ -162,7 +162,7 @@ fn an_op_states_the_code_that_launched_it() {
     let stream = lane_of(&timeline, |kind| matches!(kind, LaneKind::Stream(..)));
     let moment = timeline.moment(&trace, rules(), stream, 0).unwrap();
     let code: Vec<&str> = moment.section.rows.iter().map(|row| row.text("code")).collect();
-    assert_eq!(code, ["engine.py(10): run", "model.py(20): forward", "aten::mm"]);
+    assert_eq!(code, ["aten::mm", "model.py(20): forward", "engine.py(10): run"]);
     // The lane of the code has them below each other.
     let lane = lane_of(&timeline, |kind| matches!(kind, LaneKind::Code(_)));
     assert_eq!(timeline.lanes[lane].depth, 3);
@@ -311,4 +311,39 @@ fn the_example_of_a_statement_is_its_longest_case_or_its_median_step_in_the_wind
     // Steps take 30, 10 and 20 us, because the pauses between them are longer.
     assert_eq!(at("step decode", all), Some((LaneKind::Steps(Some(device)), 200)));
     assert_eq!(at("step ", all), at("step decode", all));
+}
+
+/// Qwen3-30B-A3B has 48 layers, gpt-oss-120b 36 of two kinds, by their configs.
+#[test]
+fn each_layer_of_a_step_has_a_bar_and_below_it_the_roles_of_its_kernels() {
+    for (file, layers, kinds) in
+        [("sglang_qwen3_30b_b300_decode", 48, "layer 48 of 48"), ("vllm_b200_eager_prefill", 36, "kind B")]
+    {
+        let Some(trace) = crate::analysis::testing::torch(&format!("{file}.trace.json.gz")) else { continue };
+        let timeline = timeline(&trace);
+        let lane = lane_of(&timeline, |kind| matches!(kind, LaneKind::Layers(_)));
+        let (roles, outer): (Vec<_>, Vec<_>) = timeline.layers.iter().partition(|bar| bar.depth == 1);
+        assert_eq!((outer.len(), timeline.lanes[lane].depth), (layers, 2), "{file}");
+        assert!(outer.iter().any(|bar| bar.name.contains(kinds)), "{file}: {:?}", outer.last());
+        assert!(outer.windows(2).all(|pair| pair[0].end <= pair[1].start), "{file}: layers do not overlap");
+        for layer in &outer {
+            let inside = |bar: &&&LayerBar| layer.start <= bar.start && bar.end <= layer.end;
+            let kernels: usize = roles.iter().filter(inside).map(|bar| bar.kernels).sum();
+            assert_eq!(kernels, layer.kernels, "{file}: {layer:?}");
+        }
+        assert!(roles.iter().any(|bar| bar.label == "attention"), "{file}");
+        let row = timeline.layers.iter().position(|bar| bar.depth == 0).unwrap();
+        let moment = timeline.moment(&trace, rules(), lane, row).unwrap();
+        let alike = figure(&moment, "equal_parts").number().unwrap();
+        assert!(moment.name.starts_with("Layer 1 of ") && alike >= 1.0, "{}", moment.name);
+        let next = moment.neighbours.after.unwrap();
+        assert!(timeline.moment(&trace, rules(), lane, next.row).unwrap().name.starts_with("Layer 2 of "));
+    }
+}
+
+#[test]
+fn a_trace_without_layers_has_no_lane_for_them() {
+    let timeline = timeline(&stepped());
+    assert!(!timeline.lanes.iter().any(|lane| matches!(lane.kind, LaneKind::Layers(_))));
+    assert!(!timeline.layers_left_out);
 }

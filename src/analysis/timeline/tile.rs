@@ -88,6 +88,12 @@ impl Timeline {
             let item = Item { start: step.start, end: step.until, depth: 0, style: Style::Stage(step.stage), row };
             builder.add(lane, item);
         }
+        let layers = self.layers.iter().enumerate().take_while(|(_, layer)| layer.start < end);
+        for (row, layer) in layers {
+            let lane = self.lane(LaneKind::Layers(layer.device));
+            let (start, end, depth, style) = (layer.start, layer.end, layer.depth, layer.style);
+            builder.add(lane, Item { start, end, depth, style, row });
+        }
         for (row, gap) in self.gaps(trace).iter().enumerate().take_while(|(_, gap)| gap.start < end) {
             let lane = self.lane(LaneKind::Idle(gap.device));
             let style = Style::Idle(GapCause(gap.cause));

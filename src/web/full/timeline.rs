@@ -5,7 +5,7 @@ use super::super::view::{PagedTable, TableView};
 use super::super::{Imported, JsResult, to_js, to_js_error};
 use crate::analysis::timeline::{Example, Layer, Neighbours, Place, Tile, Timeline};
 use crate::json;
-use crate::report::timeline::{LaneText, StyleText, Tick, lanes, style_index, styles, ticks};
+use crate::report::timeline::{LaneText, StyleText, Tick, lanes, notes, style_index, styles, ticks};
 use crate::report::{TableRequest, section_table};
 use crate::session::{Choices, OpenTimeline, window};
 use crate::trace::{Ns, Trace, Window};
@@ -18,8 +18,8 @@ use wasm_bindgen::prelude::*;
 struct TimelineView {
     lanes: Vec<LaneText>,
     styles: Vec<StyleText>,
-    /// Host threads without a lane.
-    threads_left_out: usize,
+    /// What is left out.
+    notes: Vec<String>,
     /// First and last event.
     from: f64,
     to: f64,
@@ -70,7 +70,7 @@ impl Imported {
         to_js(&TimelineView {
             lanes: lanes(trace, timeline),
             styles: styles(timeline),
-            threads_left_out: timeline.threads_left_out,
+            notes: notes(timeline),
             from: since_zero(timeline.extent.start),
             to: since_zero(timeline.extent.end),
             gpu_to: since_zero(timeline.gpu.end),
@@ -165,7 +165,7 @@ fn tile_view(trace: &Trace, open: &OpenTimeline, tile: &Tile) -> JsResult<JsValu
     let mut bars = 0;
     for (lane, lane_bars) in open.timeline.lanes.iter().zip(&tile.bars) {
         for bar in lane_bars {
-            let text = open.texts.label(trace, lane, bar);
+            let text = open.texts.label(trace, &open.timeline, lane, bar);
             let label = if text.is_empty() { -1 } else { whole(labels.len()) };
             labels.extend((label >= 0).then_some(text));
             let (style, row) = (style_index(&open.timeline, bar.style), bar.row);
