@@ -7,7 +7,7 @@ use super::chart::dashboard::Panel;
 use super::chart::{Chart, escape};
 use super::table::{Cell, Column, Kind, Table};
 use super::text::figure_lines;
-use super::{Finding, Report, chart, findings, format, is_builtin_table, palette};
+use super::{Finding, Report, chart, findings, format, is_builtin_table, palette, verdict};
 use crate::analysis::results::{Notice, Run, Severity};
 use std::fmt::Write;
 
@@ -15,16 +15,18 @@ const STYLE: &str = include_str!("html/report.css");
 const SCRIPT: &str = include_str!("html/report.js");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
-/// The whole report as HTML: notices, charts with their legend, findings, dashboard, tables.
+/// The whole report as HTML: verdict, charts with their legend, the longest events over time, findings, notices, dashboard, tables.
 ///
 /// Notices and findings are lists, so their tables are omitted. The file is readable without scripts; only sorting,
 /// filtering and the buttons of the legend need the script.
 pub fn html(report: &Report, tables: &[Table], charts: &[Chart], dashboards: &[Dashboard], title: &str) -> String {
     let mut page = head(title);
+    page += &format!("<p class=\"verdict\">{}</p>\n", escape(&verdict(report)));
     page += &runs(report);
-    page += &notices(report);
     page += &charts_with_legend(charts);
+    page += &over_time(dashboards);
     page += &findings_list(report);
+    page += &notices(report);
     dashboards.iter().for_each(|dashboard| page += &panels(dashboard));
     for table in tables.iter().filter(|table| !["notices", "findings"].contains(&table.id.as_str())) {
         page += &section(table);
@@ -46,13 +48,23 @@ pub struct Dashboard {
     pub panels: Vec<Panel>,
 }
 
+/// The panel that stands above the findings.
+const OVER_TIME: &str = "timeline";
+
+fn over_time(dashboards: &[Dashboard]) -> String {
+    let shown = dashboards.iter().flat_map(|dashboard| &dashboard.panels);
+    let panels: String = shown.filter(|panel| panel.id == OVER_TIME && panel.chart.is_some()).map(panel).collect();
+    if panels.is_empty() { panels } else { format!("<section>\n{panels}</section>\n") }
+}
+
 fn panels(dashboard: &Dashboard) -> String {
     if dashboard.panels.is_empty() && dashboard.lines.is_empty() {
         return String::new();
     }
     let lines: String = dashboard.lines.iter().map(|line| format!("<p>{}</p>\n", escape(line))).collect();
     let lines = if lines.is_empty() { lines } else { format!("<div class=\"wide\">\n{lines}</div>\n") };
-    let panels: String = dashboard.panels.iter().map(panel).collect();
+    let panels: String =
+        dashboard.panels.iter().filter(|panel| panel.id != OVER_TIME || panel.chart.is_none()).map(panel).collect();
     format!("<section class=\"dashboard\">\n<h2>{}</h2>\n{lines}{panels}</section>\n", escape(&dashboard.heading))
 }
 
