@@ -1,9 +1,10 @@
 //! `gpuprism brief` and `gpuprism show`: a report in few words, and one of its findings in full.
 
-use super::neighbours::Neighbours;
+use super::files::StandardError;
 use super::report::{ChoiceArgs, choices};
 use super::{analyze, files, print};
 use crate::analysis::doctor::{Check, checks};
+use crate::files::Neighbours;
 use crate::report::Report;
 use crate::report::brief::{self, DEFAULT_TOKENS, Subject};
 use crate::session::Choices;
@@ -66,7 +67,7 @@ pub(super) fn describe(path: &Path, choices: &Choices, root: Option<&Path>) -> R
     let is_trace = matches!(source, files::RunSource::Trace(_));
     let (report, checks) = match source {
         files::RunSource::Trace(trace) => {
-            let run = analyze::run(&trace, choices, &Neighbours::of(path, root))?;
+            let run = analyze::run(&trace, choices, &Neighbours::of(path, root, &StandardError))?;
             let checks = checks(&trace, &run);
             (Report::new(vec![run]), checks)
         }

@@ -1,5 +1,6 @@
 //! `gpuprism diff`: compares runs with a baseline, on a terminal or in CI. The exit code reports a regression.
 
+use super::files::StandardError;
 use super::{Format, analyze, files, print, printable};
 use crate::analysis::compare::{Comparison, compare};
 use crate::analysis::results::Run;
@@ -52,8 +53,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(pct) = args.exit_on_regression.filter(|pct| !(pct.is_finite() && *pct >= 0.0)) {
         return Err(Error::usage(format!("--exit-on-regression {pct}"), "not a percentage: give a number, 0 or more"));
     }
-    let runs_by_file = args.files.iter().map(|path| analyze::runs(path, &Choices::default())).collect::<Result<_>>()?;
-    let report = Report::new(with_distinct_labels(runs_by_file, &args.files));
+    let runs_by_file = args.files.iter().map(|path| analyze::runs(path, &Choices::default(), &StandardError));
+    let runs_by_file = runs_by_file.collect::<Result<_>>()?;
+    let report = Report::new(analyze::with_distinct_labels(runs_by_file, &args.files));
     let labels = report.labels();
     if args.format == Format::Csv {
         files::print_warnings(&report.runs);
@@ -69,21 +71,6 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         None => print(&text)?,
     }
     Ok(status(&comparison, args))
-}
-
-/// Several reports of one trace have the same label. Such a run is labeled with its file name instead, if it is the only run
-/// of the file.
-pub(super) fn with_distinct_labels(runs_by_file: Vec<Vec<Run>>, paths: &[PathBuf]) -> Vec<Run> {
-    let labels: Vec<String> = runs_by_file.iter().flatten().map(|run| run.label.clone()).collect();
-    let is_unique = |label: &str| labels.iter().filter(|other| *other == label).count() == 1;
-    let relabel = |(runs, path): (Vec<Run>, &PathBuf)| {
-        let is_single = runs.len() == 1;
-        let relabel_run = move |run: Run| {
-            if is_single && !is_unique(&run.label) { Run { label: files::label(path), ..run } } else { run }
-        };
-        runs.into_iter().map(relabel_run).collect::<Vec<_>>()
-    };
-    runs_by_file.into_iter().zip(paths).flat_map(relabel).collect()
 }
 
 /// The index of the baseline run. A label takes precedence over a number.

@@ -3,23 +3,17 @@
 //! Exit codes: 0 success, 1 a file that cannot be read, 2 wrong usage. `diff` also uses 3 and 4, `doctor` 5. An error is one
 //! sentence on standard error.
 
-mod analyze;
 mod brief;
 mod bundle;
 mod capture;
-mod captured;
-mod database;
 mod diff;
 mod doctor;
 mod explain;
-mod file_io;
 mod files;
 mod formats;
 mod graph;
 mod mcp;
 mod model;
-mod neighbours;
-mod nsys;
 mod pivot;
 mod ranks;
 mod report;
@@ -29,6 +23,7 @@ mod triage;
 mod view;
 
 use crate::Error;
+use crate::files::{analyze, database, nsys};
 use clap::{Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;

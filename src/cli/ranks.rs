@@ -1,12 +1,12 @@
 //! `gpuprism ranks`: compares the ranks of a job, from a folder of traces or from one export with several GPUs.
 
-use super::files::{self, RunSource};
+use super::files::{self, RunSource, StandardError};
 use super::{Format, nsys, print, printable};
 use crate::analysis::communication::ranks;
-use crate::analysis::communication::ranks::{RankInput, RankLog, RankWindow};
+use crate::analysis::communication::ranks::RankLog;
+use crate::files::ranks::compare_ranks;
 use crate::input::folder;
 use crate::report::{csv, ranks as words};
-use crate::session::window_in;
 use crate::trace::{Trace, Window};
 use crate::{Error, Result};
 use std::collections::BTreeSet;
@@ -40,18 +40,17 @@ const MAX_PARALLEL_FILES: usize = 8;
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let files = input_files(&args.files)?;
-    let logs = logs(&files)?;
-    let windows = match &args.window {
-        Some(window) => rank_windows(&logs, window)?,
-        None => vec![None; logs.len()],
+    let (sources, logs) = logs(&files)?;
+    let window_logs = |windows: &[(usize, Window)]| {
+        let of_file = |(index, window): &(usize, Window)| match sources.get(*index) {
+            Some(file) => read_trace(file).map(|trace| ranks::window_log(&trace, *window)),
+            None => Err(Error::usage("--window", "no such file")),
+        };
+        map_in_parallel(windows, &of_file)
     };
-    let inputs = logs.iter().zip(&windows).map(|((_, log), window)| RankInput { log, window: window.as_ref() });
-    let ranks = ranks::ranks(&inputs.collect::<Vec<_>>());
-    if ranks.jobs.is_empty() || args.format == Format::Csv {
+    let ranks = compare_ranks(&logs, args.window.as_deref(), &window_logs, &StandardError)?;
+    if args.format == Format::Csv {
         words::ungrouped(&ranks).iter().for_each(|sentence| files::warn(sentence));
-    }
-    if ranks.jobs.is_empty() {
-        return Err(no_jobs());
     }
     let text = match args.format {
         Format::Text => printable(&words::text(&ranks)),
@@ -65,16 +64,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
 }
 
-fn no_jobs() -> Error {
-    Error::usage("ranks", "these files do not contain two ranks of one job: add the traces of other ranks")
-}
-
 /// What `ranks` prints about whole traces.
 pub(super) fn text(files: &[InputFile]) -> Result<String> {
-    let logs = logs(files)?;
-    let inputs: Vec<RankInput> = logs.iter().map(|(_, log)| RankInput { log, window: None }).collect();
-    let ranks = ranks::ranks(&inputs);
-    if ranks.jobs.is_empty() { Err(no_jobs()) } else { Ok(printable(&words::text(&ranks))) }
+    let (_, logs) = logs(files)?;
+    let ranks = compare_ranks(&logs, None, &|_| Vec::new(), &StandardError)?;
+    Ok(printable(&words::text(&ranks)))
 }
 
 /// An input file.
@@ -125,61 +119,23 @@ fn without_duplicate_exports(entries: Vec<folder::Entry>) -> Vec<folder::Entry> 
     entries.into_iter().filter(|entry| !exports.contains(Path::new(&entry.path))).collect()
 }
 
-/// The rank logs of all readable files, in input order. A file of a folder that cannot be read is skipped with a warning.
-fn logs(inputs: &[InputFile]) -> Result<Vec<(&InputFile, RankLog)>> {
+/// All readable files in input order, and their rank logs. A file of a folder that cannot be read is skipped with a warning.
+fn logs(inputs: &[InputFile]) -> Result<(Vec<&InputFile>, Vec<RankLog>)> {
     let results = map_in_parallel(inputs, &|file: &InputFile| {
         read_trace(file).map(|trace| RankLog { file: file.name.clone(), ..ranks::log(&trace) })
     });
-    let mut logs = Vec::new();
+    let (mut files, mut logs) = (Vec::new(), Vec::new());
     for (file, log) in inputs.iter().zip(results) {
         match log {
-            Ok(log) => logs.push((file, log)),
+            Ok(log) => {
+                files.push(file);
+                logs.push(log);
+            }
             Err(error) if file.is_named => return Err(error),
             Err(error) => files::warn(&format!("{error}; file skipped")),
         }
     }
-    Ok(logs)
-}
-
-/// For each file the results of its ranks in the chosen window. The window is given in the time of the first rank of a job and
-/// is converted to the time of the other ranks. `None` if that is not possible.
-fn rank_windows(files_and_logs: &[(&InputFile, RankLog)], text: &str) -> Result<Vec<Option<RankWindow>>> {
-    let logs: Vec<&RankLog> = files_and_logs.iter().map(|(_, log)| log).collect();
-    let mut windows: Vec<Option<Window>> = vec![None; logs.len()];
-    let mut window_error = None;
-    let jobs = ranks::JobClocks::new(&logs);
-    for first in jobs.first_logs() {
-        let Some(log) = logs.get(first) else { continue };
-        let window = match window_in(log.span(), text) {
-            Ok(Some(window)) => window,
-            Ok(None) => continue,
-            Err(error) => {
-                files::warn(&format!("{}: {error}", log.file));
-                window_error = Some(error);
-                continue;
-            }
-        };
-        for (index, found) in jobs.windows(first, window) {
-            if found.is_none() {
-                let file = logs.get(index).map_or("", |log| log.file.as_str());
-                files::warn(&format!(
-                    "{file}: the window of {} cannot be converted to the time of this trace, or the trace has no work in it: \
-                     whole traces of the job are compared",
-                    log.file
-                ));
-            }
-            windows.get_mut(index).into_iter().for_each(|slot| *slot = found);
-        }
-    }
-    if let Some(error) = window_error.filter(|_| windows.iter().all(Option::is_none)) {
-        return Err(error);
-    }
-    let with_window = files_and_logs.iter().zip(&windows);
-    let with_window: Vec<(&InputFile, Window)> =
-        with_window.filter_map(|((file, _), window)| Some((*file, (*window)?))).collect();
-    let results = map_in_parallel(&with_window, &|(file, window)| Ok(ranks::window_log(&*read_trace(file)?, *window)));
-    let mut results = results.into_iter();
-    windows.into_iter().map(|window| window.and_then(|_| results.next()).transpose()).collect()
+    Ok((files, logs))
 }
 
 /// Applies `map` to all items, one thread per core, and returns the results in the order of the items.

@@ -1,10 +1,11 @@
 //! `gpuprism report`: the same numbers as the page, on a terminal or as JSON, CSV, Markdown or HTML.
 
-use super::neighbours::Neighbours;
-use super::{analyze, files, nsys, print, redacted};
+use super::files::StandardError;
+use super::{analyze, files, print, redacted};
 use crate::analysis::results::Attribution;
+use crate::files::read_run;
 use crate::report::{self, Report, csv, html_page, is_known_table, known_tables, markdown, terminal};
-use crate::session::{self, Choices, ModelChoice, Opened};
+use crate::session::{self, Choices, ModelChoice};
 use crate::{Error, Result};
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -184,54 +185,14 @@ pub(super) fn seconds(args: &ChoiceArgs, index: usize) -> Option<String> {
 /// Reads and analyzes the files.
 pub(super) fn report(files: &[PathBuf], nsys_cmd: &str, args: &ChoiceArgs) -> Result<Report> {
     let choices = choices(args)?;
-    let seconds = &args.seconds;
-    let files = &files::by_run(files);
-    if seconds.len() > 1 && seconds.len() != files.len() {
-        let why = format!(
-            "{} values for {} files: give one value for all files, or one value per file in the same order",
-            seconds.len(),
-            files.len()
-        );
-        return Err(Error::usage("--seconds", why));
-    }
-    seconds.iter().try_for_each(|seconds| session::wall(Some(seconds)).map(|_| ()))?;
+    let files = files::by_run(files);
+    let wall_seconds = analyze::wall_seconds(&args.seconds, files.len())?;
     let mut runs = Vec::new();
-    for (index, set) in files.iter().enumerate() {
-        let wall_seconds = self::seconds(args, index);
-        let mut set = set.clone();
-        for path in &mut set {
-            *path = nsys::exported(path, nsys_cmd)?;
-        }
+    for (set, wall_seconds) in files.iter().zip(wall_seconds) {
         let Some(path) = set.first() else { continue };
-        match files::open_set(&set)? {
-            Opened::Trace(trace) => {
-                let choices = Choices { wall_seconds, ..choices.clone() };
-                runs.push(analyze::run(&trace, &choices, &Neighbours::of(path, None))?);
-            }
-            Opened::Report(report) => {
-                if choices != Choices::default() || wall_seconds.is_some() {
-                    let label = files::label(path);
-                    files::warn(&format!(
-                        "{label}: an earlier report; the analysis options apply only to traces and are ignored for it"
-                    ));
-                }
-                runs.extend(report.runs);
-                runs.extend(files::nvlink_samples_of_report(path));
-            }
-            Opened::Rules(_) => {
-                return Err(Error::refused(files::label(path), "a rule file, not a trace: use `--rules` for it"));
-            }
-            Opened::Server(_) => {
-                return Err(Error::refused(files::label(path), "server arguments, not a trace"));
-            }
-            Opened::ModelConfig(_) => {
-                let why = "the config of a model, not a trace: use `--config` for it";
-                return Err(Error::refused(files::label(path), why));
-            }
-            Opened::Phases(_) => {
-                return Err(Error::refused(files::label(path), "a phase map, not a trace: use `--phase-map` for it"));
-            }
-        }
+        let choices = Choices { wall_seconds, ..choices.clone() };
+        let source = read_run(set, nsys_cmd, &StandardError)?;
+        runs.extend(analyze::runs_of(&source, path, &choices, &StandardError)?);
     }
     report::foreign::attach_series(&mut runs);
     Ok(Report::new(runs))

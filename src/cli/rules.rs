@@ -1,5 +1,6 @@
 //! `gpuprism rules`: lists the kernels that each rule matches, shadowed rules, and the kernels in the category `misc`.
 
+use super::files::StandardError;
 use super::report::{ChoiceArgs, choices};
 use super::{analyze, print, printable};
 use crate::Result;
@@ -37,7 +38,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let rules = session::pick_rules(&book, &choices)?;
     let mut runs = Vec::new();
     for path in &args.files {
-        runs.extend(analyze::runs(path, &choices)?);
+        runs.extend(analyze::runs(path, &choices, &StandardError)?);
     }
     let report = Report::new(runs);
     let sections = rule_use(&rules, &report.runs.iter().collect::<Vec<&Run>>());

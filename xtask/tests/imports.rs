@@ -22,7 +22,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("analysis", &["trace", "rules"]),
     ("report", &["trace", "rules", "input", "analysis"]),
     ("session", &["trace", "rules", "input", "analysis", "report"]),
-    ("cli", &["trace", "rules", "input", "analysis", "report", "session"]),
+    ("files", &["trace", "rules", "input", "analysis", "report", "session"]),
+    ("cli", &["trace", "rules", "input", "analysis", "report", "session", "files"]),
     ("web", &["trace", "rules", "input", "analysis", "report", "session"]),
     ("main", &["cli"]),
 ];

@@ -5,8 +5,9 @@ use super::root::Root;
 use crate::analysis::compare::compare;
 use crate::analysis::results::Run;
 use crate::cli::brief::{Described, describe};
-use crate::cli::{diff, doctor, printable, ranks};
+use crate::cli::{doctor, printable, ranks};
 use crate::digits::grouped;
+use crate::files::analyze;
 use crate::report::brief::{self, Subject};
 use crate::report::format::clean;
 use crate::report::{Report, TableRequest, all_tables, compare as words, facts, findings, sort_and_filter, table};
@@ -114,7 +115,7 @@ impl Session {
         let described = [self.described(before)?, self.described(after)?];
         let runs = described.iter().map(|described| described.report.runs.clone()).collect();
         let paths: Vec<PathBuf> = described.iter().map(|described| PathBuf::from(&described.path)).collect();
-        let report = Report::new(diff::with_distinct_labels(runs, &paths));
+        let report = Report::new(analyze::with_distinct_labels(runs, &paths));
         let labels = report.labels();
         let runs: Vec<(&str, &Run)> = labels.iter().map(String::as_str).zip(&report.runs).collect();
         Ok(bounded(printable(&words::text(&compare(&runs, 0))), MAX_BYTES))

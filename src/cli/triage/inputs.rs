@@ -4,12 +4,12 @@
 //! is computed again after every file until all selected files are read. A trace is dropped after its triage; only mapping
 //! traces stay in memory.
 
-use super::super::captured::{self, captured};
-use super::super::files;
-use super::super::neighbours::Neighbours;
+use super::super::files::{self, StandardError};
 use crate::analysis::results::{Notice, Run, Severity};
 use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::{Framework, Options, Request, ServerArgs, Stage};
+use crate::files::Neighbours;
+use crate::files::captured::{self, captured};
 use crate::input::folder::{self, Chosen, Content, Entry, Selection, Skipped};
 use crate::ordering::VecMap;
 use crate::session::{self, Choices, Opened, SERVER_ARGS};
@@ -127,7 +127,7 @@ impl Source {
             None if self.is_file => self.root.clone(),
             None => self.root.join(SERVER_ARGS),
         };
-        let file = Neighbours::of(&near, None).server_args();
+        let file = Neighbours::of(&near, None, &StandardError).server_args();
         file.and_then(|file| session::server_args(&file).ok()).unwrap_or_default()
     }
 }
@@ -299,7 +299,7 @@ impl<'a> Batch<'a> {
         };
         let choices = Choices { without_sections: true, window: self.settings.window.clone(), ..Choices::default() };
         let mut run = session::triage(&request, &choices)?;
-        if let Some(section) = captured(&Neighbours::of(&source.path(file.entry), None)) {
+        if let Some(section) = captured(&Neighbours::of(&source.path(file.entry), None, &StandardError)) {
             run.sections.insert(captured::SECTION.to_owned(), section);
         }
         Ok(run)

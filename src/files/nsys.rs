@@ -1,6 +1,6 @@
 //! Runs the installed `nsys` program on an `.nsys-rep` file, which only nsys can read.
 
-use super::file_io::label;
+use super::io::label;
 use crate::input::nsys_rep_error;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use std::process::Command;
 use std::time::SystemTime;
 
 /// Returns true if the file name ends in `.nsys-rep`.
-pub(super) fn is_report(path: &Path) -> bool {
+pub(crate) fn is_report(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "nsys-rep")
 }
 
 /// The modification time of a file, if it exists.
-pub(super) fn modified(path: &Path) -> Option<SystemTime> {
+pub(crate) fn modified(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|file| file.modified()).ok()
 }
 
 /// Returns the SQLite export of an `.nsys-rep`: the existing one in the same folder if it is newer than the report, else a
 /// new one made by nsys. Any other path is returned unchanged.
-pub(super) fn exported(path: &Path, nsys: &str) -> Result<PathBuf> {
+pub(crate) fn exported(path: &Path, nsys: &str) -> Result<PathBuf> {
     if !is_report(path) {
         return Ok(path.to_owned());
     }
@@ -38,7 +38,7 @@ pub(super) fn exported(path: &Path, nsys: &str) -> Result<PathBuf> {
 }
 
 /// Runs an nsys command on `path` and returns `result`, the file that it writes. `is_written` checks that nsys wrote it.
-pub(super) fn run(
+pub(crate) fn run(
     mut command: Command,
     nsys: &str,
     path: &Path,

@@ -1,7 +1,8 @@
 //! Opens SQLite exports. SQLite needs random access, so a gzipped export is first decompressed to a temporary file, which is
 //! deleted after reading.
 
-use super::file_io::{Progress, label, read_full};
+use super::io::{label, read_full};
+use super::watch::{Done, Progress, Watch};
 use crate::input::{Unpacker, nsys};
 use crate::trace::{DatabaseInfo, ProblemKind, Trace};
 use crate::{Error, Result};
@@ -47,15 +48,16 @@ pub(super) fn detect(file: &mut File) -> std::io::Result<Database> {
 }
 
 /// Reads the export at `path`.
-pub(super) fn read(path: &Path, label: &str) -> Result<Box<Trace>> {
-    let progress = Progress::new(label, std::fs::metadata(path).map_or(0, |file| file.len()));
-    let trace = nsys::open_with(path, label, &mut |rows| progress.show_rows(rows));
-    progress.clear();
+pub(super) fn read(path: &Path, label: &str, watch: &dyn Watch) -> Result<Box<Trace>> {
+    let length = std::fs::metadata(path).map_or(0, |file| file.len());
+    let show = |done: Done| watch.progress(&Progress { label, length, done });
+    let trace = nsys::open_with(path, label, &mut |rows| show(Done::Rows(rows)));
+    show(Done::All);
     trace.map(Box::new)
 }
 
 /// Lists the tables of the export at `path`. `None` if the file is not an uncompressed database.
-pub(super) fn describe(path: &Path) -> Result<Option<DatabaseInfo>> {
+pub(crate) fn describe(path: &Path) -> Result<Option<DatabaseInfo>> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let mut file = File::open(path).map_err(failed)?;
     if detect(&mut file).map_err(failed)? != Database::Plain {
@@ -65,13 +67,13 @@ pub(super) fn describe(path: &Path) -> Result<Option<DatabaseInfo>> {
 }
 
 /// Decompresses the export to a temporary file and reads that file.
-pub(super) fn unpack_and_read(file: File, path: &Path, label: &str) -> Result<Box<Trace>> {
+pub(super) fn unpack_and_read(file: File, path: &Path, label: &str, watch: &dyn Watch) -> Result<Box<Trace>> {
     let mut temporary = TemporaryFile::new().map_err(|error| Error::io("the folder for temporary files", &error))?;
     let failed = |error: std::io::Error| {
         Error::io(format!("{}, decompressed to {}", path.display(), temporary.path.display()), &error)
     };
     let damage = unpack(file, &mut temporary.file).map_err(failed)?;
-    let mut trace = read(&temporary.path, label)?;
+    let mut trace = read(&temporary.path, label, watch)?;
     if let Some((kind, offset)) = damage
         && !trace.problems.has(kind)
     {

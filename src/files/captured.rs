@@ -1,18 +1,18 @@
 //! What `capture.json` beside a trace says about its capture: the section `capture` of its report.
 
-use super::files::warn;
 use super::neighbours::{LEVELS_OF_CAPTURE, Neighbours};
 use crate::analysis::section::{Section, Value};
 use gpuprism_capture::record::{CaptureRecord, FILE, Graphs, Part, Probe, ProbeTime, Stage, StageCapture};
 
 /// The name of the section.
-pub(super) const SECTION: &str = "capture";
+pub(crate) const SECTION: &str = "capture";
+
 /// The section of the capture that lists this trace, in the nearest `capture.json`.
-pub(super) fn captured(beside: &Neighbours) -> Option<Section> {
+pub(crate) fn captured(beside: &Neighbours) -> Option<Section> {
     let file = beside.find(FILE, LEVELS_OF_CAPTURE)?;
     let folder = file.parent()?;
     let record = CaptureRecord::read(folder)
-        .inspect_err(|error| warn(&format!("{error}; the report continues without it")))
+        .inspect_err(|error| beside.warn(&format!("{error}; the report continues without it")))
         .ok()?;
     let name = beside.trace().strip_prefix(folder).ok()?.to_str()?.replace('\\', "/");
     let stage = record.captures.iter().find(|stage| stage.files.iter().any(|file| file.path == name))?;

@@ -1,41 +1,48 @@
 //! Files beside a trace that the user did not name: in its folder and in the folders above it.
 
-use super::files::{read_text, warn};
+use super::read_text;
+use super::watch::Watch;
 use crate::Result;
 use crate::session::{self, SERVER_ARGS, UserFile};
 use gpuprism_capture::record;
 use std::path::{Path, PathBuf};
 
 /// A trace of a capture lies in the folder that the server made, of its stage, of its part, or of the capture.
-pub(super) const LEVELS_OF_CAPTURE: usize = 4;
+pub(crate) const LEVELS_OF_CAPTURE: usize = 4;
 /// SGLang writes its arguments into the folder of the traces or into the one above it.
 const LEVELS_OF_ARGUMENTS: usize = 2;
 
 /// The files beside one trace.
-pub(super) struct Neighbours<'a> {
+pub struct Neighbours<'a> {
     trace: PathBuf,
     root: Option<&'a Path>,
+    watch: &'a dyn Watch,
 }
 
 impl<'a> Neighbours<'a> {
     /// Those of a trace, which need not exist; only files inside `root`, a real path, if one is given.
-    pub(super) fn of(trace: &Path, root: Option<&'a Path>) -> Self {
-        Self { trace: std::path::absolute(trace).unwrap_or_else(|_| trace.to_owned()), root }
+    pub fn of(trace: &Path, root: Option<&'a Path>, watch: &'a dyn Watch) -> Self {
+        Self { trace: std::path::absolute(trace).unwrap_or_else(|_| trace.to_owned()), root, watch }
+    }
+
+    /// Takes a problem that does not stop the work.
+    pub(super) fn warn(&self, sentence: &str) {
+        self.watch.warn(sentence);
     }
 
     /// The trace without links to the working folder.
-    pub(super) fn trace(&self) -> &Path {
+    pub(crate) fn trace(&self) -> &Path {
         &self.trace
     }
 
     /// The nearest file with this name: in the folder of the trace, or in one of the folders above it. `levels` counts them all.
-    pub(super) fn find(&self, name: &str, levels: usize) -> Option<PathBuf> {
+    pub(crate) fn find(&self, name: &str, levels: usize) -> Option<PathBuf> {
         let folders = self.trace.parent()?.ancestors().take(levels);
         folders.map(|folder| folder.join(name)).find(|path| path.is_file() && self.is_inside(path))
     }
 
     /// The arguments of the server: near the trace, or anywhere in the folder of its capture.
-    pub(super) fn server_args(&self) -> Option<UserFile> {
+    pub(crate) fn server_args(&self) -> Option<UserFile> {
         let is_captured = self.find(record::FILE, LEVELS_OF_CAPTURE).is_some();
         let levels = if is_captured { LEVELS_OF_CAPTURE } else { LEVELS_OF_ARGUMENTS };
         self.read(SERVER_ARGS, levels, |file| session::server_args(file).map(|_| ()))
@@ -47,8 +54,8 @@ impl<'a> Neighbours<'a> {
     }
 
     /// The text of such a file if `check` accepts it. One that cannot be used is a warning, because the user did not name it.
-    pub(super) fn read(&self, name: &str, levels: usize, check: impl Fn(&UserFile) -> Result<()>) -> Option<UserFile> {
+    pub(crate) fn read(&self, name: &str, levels: usize, check: impl Fn(&UserFile) -> Result<()>) -> Option<UserFile> {
         let file = read_text(&self.find(name, levels)?).and_then(|file| check(&file).map(|()| file));
-        file.inspect_err(|error| warn(&format!("{error}; the report continues without it"))).ok()
+        file.inspect_err(|error| self.warn(&format!("{error}; the report continues without it"))).ok()
     }
 }

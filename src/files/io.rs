@@ -1,0 +1,27 @@
+//! Small helpers to read files: labels and chunks.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// The size of a chunk: large enough that passing chunks between threads costs nothing, small compared with a trace.
+pub(crate) const CHUNK_BYTES: usize = 1 << 18;
+
+/// The file name without folders: reports contain no paths.
+pub fn label(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Reads until the chunk is full or the file ends; returns the number of bytes read.
+pub(super) fn read_full(file: &mut File, chunk: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = chunk.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read(rest) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

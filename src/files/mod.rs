@@ -1,0 +1,19 @@
+//! Files on disk: reads traces, reports and what lies beside them, and analyzes them. For the command line and the Python
+//! package; the page gets its bytes from the browser.
+
+pub mod analyze;
+pub(crate) mod captured;
+pub(crate) mod database;
+mod io;
+pub(crate) mod neighbours;
+pub(crate) mod nsys;
+mod open;
+pub mod ranks;
+mod watch;
+
+pub(crate) use io::CHUNK_BYTES;
+pub use io::label;
+pub use neighbours::Neighbours;
+pub use open::{RunSource, by_run, read_run, read_text, rules};
+pub(crate) use open::{entries, open, open_trace, open_with_code, read};
+pub use watch::{Done, Progress, Watch};

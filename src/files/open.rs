@@ -1,0 +1,302 @@
+//! Reads input files: a trace, an earlier report, or the files of one run together.
+//!
+//! SQLite exports are read in place. Any other file is read by two threads: one reads and decompresses, the other parses. The
+//! channels between them are bounded, so the buffers need a few MiB for a file of any size.
+
+use super::database::{self, Database};
+use super::io::{CHUNK_BYTES, label, read_full};
+use super::nsys;
+use super::watch::{self, Done, Progress, Watch};
+use crate::analysis::results::Run;
+use crate::input::folder::Entry;
+use crate::input::{Imported, Reader, Unpacker, file_sets};
+use crate::report::Report;
+use crate::session::{self, Opened, UserFile};
+use crate::trace::{ProblemKind, Trace};
+use crate::{Error, Result};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// The maximum number of full buffers that wait for the parser.
+const MAX_WAITING_BUFFERS: usize = 4;
+
+/// Reads one file and detects what it contains. A folder is an error.
+pub(crate) fn open(path: &Path, watch: &dyn Watch) -> Result<Opened> {
+    let label = label(path);
+    if path.is_dir() {
+        return open_folder(path, &label, watch);
+    }
+    session::open(&label, import(path, &label, Reader::new(&label), watch)?)
+}
+
+/// Reads the one run in a folder: the tables of rocprofv3, or the trace of torch_npu.
+fn open_folder(path: &Path, label: &str, watch: &dyn Watch) -> Result<Opened> {
+    let entries = entries(path)?;
+    let names: Vec<String> = entries.iter().map(|entry| entry.path.clone()).collect();
+    match file_sets::in_folder(&names) {
+        Some(set) => {
+            let files = set.iter().filter_map(|index| names.get(*index)).map(|name| path.join(name));
+            open_set(&files.collect::<Vec<_>>(), watch)
+        }
+        None => {
+            let why = "a folder without a single run of rocprofv3 or torch_npu: give the trace in it (`gpuprism ranks` and `gpuprism \
+                       triage` accept other folders)";
+            Err(Error::refused(label, why))
+        }
+    }
+}
+
+/// Reads the files of one run as one trace.
+pub(crate) fn open_set(paths: &[PathBuf], watch: &dyn Watch) -> Result<Opened> {
+    let Some(first) = paths.first() else { return Err(Error::usage("FILE", "no file given")) };
+    if paths.len() == 1 {
+        return open(first, watch);
+    }
+    let label = label(first);
+    session::open(&label, import_set(paths, &label, watch)?)
+}
+
+/// Reads the tables one after the other. A line end after each ends a table that was cut.
+fn import_set(paths: &[PathBuf], label: &str, watch: &dyn Watch) -> Result<Imported> {
+    let mut reader = Reader::new(label);
+    for path in paths {
+        let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
+        let mut file = File::open(path).map_err(failed)?;
+        let mut buffer = vec![0; CHUNK_BYTES];
+        loop {
+            let read = read_full(&mut file, &mut buffer).map_err(failed)?;
+            if read == 0 {
+                break;
+            }
+            watch::check(watch, label)?;
+            reader.feed(buffer.get(..read).unwrap_or_default())?;
+        }
+        reader.feed(b"\n")?;
+    }
+    reader.finish(None)
+}
+
+/// Returns the files of each run, in the order of their first files.
+pub fn by_run(paths: &[PathBuf]) -> Vec<Vec<PathBuf>> {
+    let names: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    let set = |indices: Vec<usize>| indices.into_iter().filter_map(|index| paths.get(index).cloned()).collect();
+    file_sets::by_run(&names).into_iter().map(set).collect()
+}
+
+/// A trace, which contains one run to analyze, or an earlier report, which contains analyzed runs.
+#[derive(Debug)]
+pub enum RunSource {
+    /// A trace.
+    Trace(Box<Trace>),
+    /// An earlier report.
+    Report(Report),
+}
+
+/// Reads a trace or a report. An `.nsys-rep` is exported with `nsys` first. Any other file is an error.
+pub(crate) fn read(path: &Path, watch: &dyn Watch) -> Result<RunSource> {
+    let path = &nsys::exported(path, "nsys")?;
+    match open(path, watch)? {
+        Opened::Trace(trace) => Ok(RunSource::Trace(trace)),
+        Opened::Report(report) => Ok(RunSource::Report(report)),
+        Opened::Rules(_) | Opened::Phases(_) | Opened::ModelConfig(_) | Opened::Server(_) => Err(Error::refused(
+            label(path),
+            "neither a trace nor a gpuprism report: give a torch.profiler JSON, an Nsight Systems export or a report",
+        )),
+    }
+}
+
+/// Reads the files of one run, as [`by_run`] groups them. An `.nsys-rep` is exported with the program `nsys` first.
+///
+/// # Errors
+/// A file cannot be read, or is neither a trace nor a report.
+pub fn read_run(paths: &[PathBuf], nsys: &str, watch: &dyn Watch) -> Result<RunSource> {
+    let paths: Vec<PathBuf> = paths.iter().map(|path| nsys::exported(path, nsys)).collect::<Result<_>>()?;
+    let why = match open_set(&paths, watch)? {
+        Opened::Trace(trace) => return Ok(RunSource::Trace(trace)),
+        Opened::Report(report) => return Ok(RunSource::Report(report)),
+        Opened::Rules(_) => "a rule file, not a trace: use `--rules` for it",
+        Opened::Server(_) => "server arguments, not a trace",
+        Opened::ModelConfig(_) => "the config of a model, not a trace: use `--config` for it",
+        Opened::Phases(_) => "a phase map, not a trace: use `--phase-map` for it",
+    };
+    Err(Error::refused(paths.first().map(|path| label(path)).unwrap_or_default(), why))
+}
+
+/// Reads a trace. Any other file is an error.
+pub(crate) fn open_trace(path: &Path, watch: &dyn Watch) -> Result<Box<Trace>> {
+    match open(path, watch)? {
+        Opened::Trace(trace) => Ok(trace),
+        _ => Err(Error::refused(label(path), "not a trace: use `gpuprism report` for an earlier report")),
+    }
+}
+
+/// Reads one file for the triage. Unlike [`open`], it keeps the CPU ops and Python frames of a trace.
+pub(crate) fn open_with_code(path: &Path, label: &str, watch: &dyn Watch) -> Result<Opened> {
+    session::open(label, import(path, label, Reader::with_code(label), watch)?)
+}
+
+/// Reads the table of NVLink samples that nsys-llm-explainer writes next to its `report.json`. `None` if `path` is another file
+/// or there is no such table; an unreadable table is a warning.
+pub(super) fn nvlink_samples_of_report(path: &Path, watch: &dyn Watch) -> Option<Run> {
+    let file = path.with_file_name("tables").join("nvlink_timeseries.csv");
+    if label(path) != "report.json" || !file.is_file() {
+        return None;
+    }
+    match open(&file, watch) {
+        Ok(Opened::Report(report)) => report.runs.into_iter().next(),
+        Ok(_) => None,
+        Err(error) => {
+            watch.warn(&error.to_string());
+            None
+        }
+    }
+}
+
+/// Lists all files of a folder and its subfolders, sorted by path.
+pub(crate) fn entries(root: &Path) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    let mut visited = BTreeSet::new();
+    walk(root, "", &mut visited, &mut entries)?;
+    entries.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(entries)
+}
+
+/// Adds the files of `folder` to `entries`. `path` is its path relative to the root. Visits every folder once, even if links form
+/// a cycle.
+fn walk(folder: &Path, path: &str, visited: &mut BTreeSet<PathBuf>, entries: &mut Vec<Entry>) -> Result<()> {
+    // A profile folder has hundreds of files; the user probably named the wrong folder if there are far more.
+    const MAX_FILES: usize = 100_000;
+    let failed = |error: std::io::Error| Error::io(folder.display().to_string(), &error);
+    if !visited.insert(folder.canonicalize().map_err(failed)?) {
+        return Ok(());
+    }
+    for file in std::fs::read_dir(folder).map_err(failed)? {
+        let file = file.map_err(failed)?;
+        let name = file.file_name().to_string_lossy().into_owned();
+        let relative = if path.is_empty() { name } else { format!("{path}/{name}") };
+        // Broken links are skipped.
+        let Ok(metadata) = std::fs::metadata(file.path()) else { continue };
+        if metadata.is_dir() {
+            walk(&file.path(), &relative, visited, entries)?;
+        } else {
+            entries.push(session::folder_entry(&relative, metadata.len(), modified_ms(&metadata)));
+        }
+        if entries.len() > MAX_FILES {
+            return Err(Error::refused(
+                folder.display().to_string(),
+                "more than 100,000 files: give the folder of the profile itself",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The modification time in milliseconds since 1970, 0 if unknown.
+fn modified_ms(metadata: &std::fs::Metadata) -> i64 {
+    let since = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    since.and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(0)
+}
+
+/// Reads rule files with [`read_text`].
+///
+/// # Errors
+/// Those of [`read_text`].
+pub fn rules(paths: &[PathBuf]) -> Result<Vec<UserFile>> {
+    paths.iter().map(|path| read_text(path)).collect()
+}
+
+/// Reads a rule file, phase map, log or `server_args.json` as text.
+///
+/// # Errors
+/// The file cannot be read or is not UTF-8.
+pub fn read_text(path: &Path) -> Result<UserFile> {
+    let file = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| Error::io(&file, &error))?;
+    Ok(UserFile { file, text })
+}
+
+fn import(path: &Path, label: &str, reader: Reader, watch: &dyn Watch) -> Result<Imported> {
+    let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
+    let mut file = File::open(path).map_err(failed)?;
+    match database::detect(&mut file).map_err(failed)? {
+        Database::None => stream(file, path, label, reader, watch),
+        Database::Plain => database::read(path, label, watch).map(Imported::Trace),
+        Database::Gzipped => database::unpack_and_read(file, path, label, watch).map(Imported::Trace),
+    }
+}
+
+/// Decompresses the file in one thread and parses it in another.
+fn stream(file: File, path: &Path, label: &str, reader: Reader, watch: &dyn Watch) -> Result<Imported> {
+    let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
+    let length = file.metadata().map_err(failed)?.len();
+    std::thread::scope(|scope| {
+        let (full_sender, full_buffers) = sync_channel(MAX_WAITING_BUFFERS);
+        // One more buffer is being filled, and one is being parsed.
+        let (empty_sender, empty_buffers) = sync_channel(MAX_WAITING_BUFFERS + 2);
+        let show = move |done: Done| watch.progress(&Progress { label, length, done });
+        let unpacker = scope.spawn(move || unpack(file, &full_sender, &empty_buffers, &show));
+        let check = || watch::check(watch, label);
+        let parsed = parse(reader, &full_buffers, &empty_sender, &check);
+        // Closing the channel stops the unpacker after a parse error.
+        drop(full_buffers);
+        let unpacking = unpacker.join().unwrap_or_else(|_| Err(std::io::Error::other("the reading thread failed")));
+        parsed?.finish(unpacking.map_err(failed)?)
+    })
+}
+
+fn parse(
+    mut reader: Reader,
+    full_buffers: &Receiver<Vec<u8>>,
+    empty_sender: &SyncSender<Vec<u8>>,
+    check: &dyn Fn() -> Result<()>,
+) -> Result<Reader> {
+    for buffer in full_buffers {
+        check()?;
+        reader.feed(&buffer)?;
+        // The buffer is reused, or freed if the unpacker has ended.
+        let _ = empty_sender.try_send(buffer);
+    }
+    Ok(reader)
+}
+
+/// The error of sending a buffer after the parser failed and closed the channel.
+#[derive(Debug)]
+struct ParserFailed;
+
+/// Sends the decompressed file to the parser. Returns the result of [`Unpacker::finish`], or `None` if the parser failed.
+fn unpack(
+    mut file: File,
+    full_sender: &SyncSender<Vec<u8>>,
+    empty_buffers: &Receiver<Vec<u8>>,
+    show: &dyn Fn(Done),
+) -> std::io::Result<Option<(ProblemKind, u64)>> {
+    let mut unpacker = Unpacker::default();
+    let mut read_bytes = 0;
+    let send = |buffer: Vec<u8>| full_sender.send(buffer).map_err(|_| ParserFailed);
+    let mut send_copy = |plain: &[u8]| {
+        let mut buffer = empty_buffers.try_recv().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(plain);
+        send(buffer)
+    };
+    loop {
+        let mut buffer = empty_buffers.try_recv().unwrap_or_default();
+        buffer.resize(CHUNK_BYTES, 0);
+        let read = read_full(&mut file, &mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        buffer.truncate(read);
+        read_bytes += read as u64;
+        show(Done::Bytes(read_bytes));
+        // Uncompressed data is sent without a copy.
+        let sent = if unpacker.is_plain() { send(buffer) } else { unpacker.push(&buffer, &mut send_copy) };
+        if sent.is_err() {
+            return Ok(None);
+        }
+    }
+    show(Done::All);
+    Ok(unpacker.finish(&mut send_copy).unwrap_or(None))
+}

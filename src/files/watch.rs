@@ -1,0 +1,47 @@
+//! What a program learns while its files are read: problems that do not stop the work, progress, and whether to stop.
+
+use crate::{Error, Result};
+
+/// A program that reads files: the command line or the Python package.
+pub trait Watch: Sync {
+    /// Takes a problem that does not stop the work, as a sentence.
+    fn warn(&self, sentence: &str);
+
+    /// Takes how much of a file has been read.
+    fn progress(&self, progress: &Progress) {
+        let _ = progress;
+    }
+
+    /// Whether to stop. Asked several times per second while a file is streamed; a database is read to its end.
+    fn is_stopped(&self) -> bool {
+        false
+    }
+}
+
+/// How much of a file has been read.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress<'a> {
+    /// The label of the file.
+    pub label: &'a str,
+    /// The size of the file in bytes.
+    pub length: u64,
+    /// What has been read.
+    pub done: Done,
+}
+
+/// What has been read of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Done {
+    /// So many bytes.
+    Bytes(u64),
+    /// So many rows of a database.
+    Rows(u64),
+    /// Everything.
+    All,
+}
+
+/// # Errors
+/// The program wants to stop.
+pub(super) fn check(watch: &dyn Watch, label: &str) -> Result<()> {
+    if watch.is_stopped() { Err(Error::refused(label, "reading was stopped")) } else { Ok(()) }
+}
