@@ -37,6 +37,19 @@ pub fn html(report: &Report, tables: &[Table], charts: &[Chart], dashboards: &[D
     page
 }
 
+/// A short page for a notebook: sentences, charts with their legend, and the first rows of tables.
+#[cfg(not(target_arch = "wasm32"))]
+pub fn excerpt(title: &str, sentences: &[String], charts: &[Chart], tables: &[Table]) -> String {
+    let mut page = head(title);
+    for sentence in sentences {
+        let _ = writeln!(page, "<p>{}</p>", escape(sentence));
+    }
+    page += &charts_with_legend(charts);
+    tables.iter().for_each(|table| page += &section(table));
+    let _ = write!(page, "</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
+    page
+}
+
 /// Charts of one run under a heading.
 #[derive(Debug, Default)]
 pub struct Dashboard {

@@ -25,6 +25,8 @@ pub mod model_sentences;
 pub mod palette;
 mod pivot;
 pub mod ranks;
+#[cfg(not(target_arch = "wasm32"))]
+mod records;
 pub mod redact;
 mod sections;
 mod short_names;
@@ -46,6 +48,8 @@ pub use markdown::{group as markdown_group, markdown, table as markdown_table};
 #[cfg(not(target_arch = "wasm32"))]
 pub use pivot::pivot_json;
 pub use pivot::{pivot_table, with_totals_row};
+#[cfg(not(target_arch = "wasm32"))]
+pub use records::{record_tables, records};
 pub use sections::{Group, displayed, section_table};
 pub use sort_filter::{TableRequest, sort_and_filter};
 pub use tables::{bars, is_builtin_table, legend, severity, table};
