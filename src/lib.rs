@@ -11,7 +11,7 @@
 //! - [`analysis`] computes results from a trace.
 //! - [`report`] collects the results and renders them.
 //! - [`session`] runs an analysis with the options that a person chose.
-//! - `files` (native) reads files from disk.
+//! - `files` (native) reads files from disk; `facts` (native) writes the results of many runs as Parquet files.
 //! - `cli` (native) and `web` (wasm32) are thin shells around these modules.
 
 pub mod analysis;
@@ -27,6 +27,8 @@ pub mod trace;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub mod cli;
+#[cfg(all(not(target_arch = "wasm32"), feature = "facts"))]
+mod facts;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod files;
 #[cfg(target_arch = "wasm32")]

@@ -9,6 +9,8 @@ mod capture;
 mod diff;
 mod doctor;
 mod explain;
+#[cfg(feature = "facts")]
+mod facts;
 mod files;
 mod formats;
 mod graph;
@@ -52,6 +54,8 @@ enum Command {
     Show(brief::ShowArgs),
     Capture(capture::Args),
     Doctor(doctor::Args),
+    #[cfg(feature = "facts")]
+    Facts(facts::Args),
     Formats(formats::Args),
     Serve(serve::Args),
     View(view::Args),
@@ -107,6 +111,8 @@ pub fn main() -> ExitCode {
         Command::Show(args) => brief::run_show(&args).map(done),
         Command::Capture(args) => capture::run(&args).map(done),
         Command::Doctor(args) => doctor::run(&args),
+        #[cfg(feature = "facts")]
+        Command::Facts(args) => facts::run(&args).map(done),
         Command::Formats(args) => formats::run(&args).map(done),
         Command::Serve(args) => serve::run(&args).map(done),
         Command::View(args) => view::run(&args).map(done),

@@ -254,7 +254,8 @@ fn html_begins_with_the_verdict_the_bar_and_the_events_over_time() {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(first_sentence.len() > 10 && words(&terminal).contains(&words(first_sentence)), "{verdict}");
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
-    let order = ["class=\"verdict\"", "Where the time went", "Longest events over time", "What to do", "id=\"kernels\""];
+    let order =
+        ["class=\"verdict\"", "Where the time went", "Longest events over time", "What to do", "id=\"kernels\""];
     assert!(order.map(at).is_sorted(), "{:?}", order.map(at));
     assert_eq!(page.matches("Longest events over time").count(), 1);
 }

@@ -1,0 +1,81 @@
+//! `gpuprism facts`: the facts of many runs as Parquet files. See [`crate::facts`].
+
+use super::files::StandardError;
+use super::{print, printable};
+use crate::facts::{FactsFolder, Outcome};
+use crate::files::{by_run, entries, label};
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// Write the results of many traces as Parquet files, for DuckDB, Spark or pandas.
+///
+/// A run that the folder already has is left out, so that the command can be stopped and run again. A run that cannot be read is a row of
+/// the table `runs` with the reason.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Traces, exports, earlier reports, or folders of them.
+    #[arg(required = true, value_name = "FILE|DIR")]
+    inputs: Vec<PathBuf>,
+
+    /// The folder of the Parquet files: table=NAME/run=ID/facts.parquet.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+
+    /// The number of traces that are read at the same time [default: the number of processors].
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+
+    /// A fact about all these runs, such as commit=1a2b3c, in the column `tags`. May be given several times.
+    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
+    tags: Vec<(String, String)>,
+}
+
+fn tag(text: &str) -> std::result::Result<(String, String), &'static str> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("give KEY=VALUE, for example commit=1a2b3c"),
+    }
+}
+
+/// Files beside traces that are no traces.
+const NEIGHBOURS: [&str; 4] = ["capture.json", "server_args.json", "config.json", "facts.json"];
+/// The ends of the names of traces.
+const TRACES: [&str; 9] = [".json", ".json.gz", ".gz", ".sqlite", ".sqlite3", ".db", ".rpd", ".csv", ".nsys-rep"];
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let folder = FactsFolder::open(&args.out, &args.tags)?;
+    let runs = by_run(&files(&args.inputs)?);
+    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let report = |path: &Path, outcome: &Outcome, seconds: f64| {
+        let words = match outcome {
+            Outcome::Written => format!("written in {seconds:.2} s"),
+            Outcome::Present => "already there".to_owned(),
+            Outcome::Failed(reason) => format!("failed: {reason}"),
+        };
+        super::print_error(&format!("{}: {words}", label(path)));
+    };
+    let counts = folder.add_all(&runs, jobs, &StandardError, &report)?;
+    print(&printable(&format!("{}\n", counts.text())))
+}
+
+/// The files that are named, and all traces in the folders that are named.
+fn files(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for input in inputs {
+        if !input.is_dir() {
+            files.push(input.clone());
+            continue;
+        }
+        let before = files.len();
+        let is_trace = |path: &str| {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            !NEIGHBOURS.contains(&name) && TRACES.iter().any(|end| name.ends_with(end))
+        };
+        let found = entries(input)?.into_iter().map(|entry| entry.path).filter(|path| is_trace(path));
+        files.extend(found.map(|path| input.join(path)));
+        if files.len() == before {
+            return Err(Error::refused(input.display().to_string(), "no trace in this folder"));
+        }
+    }
+    Ok(files)
+}

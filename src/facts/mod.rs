@@ -1,0 +1,230 @@
+//! The facts of many runs as Parquet files: what `gpuprism facts` writes. One trace is in memory at a time for each worker.
+//!
+//! The files are `table=NAME/run=ID/facts.parquet` in one folder. Engines such as DuckDB and Spark read these names as the
+//! columns `table` and `run` (Hive partitions). ID follows from the bytes of the run's files, so that a run is written once,
+//! wherever its files lie. The row of the run in the table `runs` is written last: a run without it is not finished and is written again.
+//! A run that cannot be read is a row of `runs`, too, with its reason, in `failed.parquet`; it is tried again each time.
+
+mod run_row;
+mod tables;
+
+use crate::digits::grouped;
+use crate::files::{RunSource, Watch, analyze, label, read_run};
+use crate::report::Report;
+use crate::session::Choices;
+use crate::{Error, Result};
+use gpuprism_facts::Column;
+use run_row::Described;
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// The file with the number of the schema.
+const SCHEMA_FILE: &str = "facts.json";
+const FACTS: &str = "facts.parquet";
+const FAILED: &str = "failed.parquet";
+const RUNS: &str = "runs";
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// A folder of facts, and what is said of all runs that are added.
+#[derive(Debug)]
+pub(crate) struct FactsFolder {
+    folder: PathBuf,
+    /// A JSON object of texts.
+    tags: String,
+}
+
+/// What became of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Written,
+    /// The folder has the run, perhaps from another place.
+    Present,
+    /// The sentence that the row has, too.
+    Failed(String),
+}
+
+/// How many runs had each outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counts {
+    pub(crate) written: usize,
+    pub(crate) present: usize,
+    pub(crate) failed: usize,
+}
+
+impl FactsFolder {
+    /// Opens a folder of facts or creates it.
+    ///
+    /// # Errors
+    /// The folder cannot be created, or another version wrote it with other columns.
+    pub(crate) fn open(folder: &Path, tags: &[(String, String)]) -> Result<Self> {
+        let failed = |error: std::io::Error| Error::io(folder.display().to_string(), &error);
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        let (file, own) = (folder.join(SCHEMA_FILE), format!("{{\"schema\":{}}}\n", tables::schema()));
+        match std::fs::read_to_string(&file) {
+            Ok(text) if text == own => {}
+            Ok(_) => {
+                let why = "facts of another version with other columns: give another folder";
+                return Err(Error::refused(folder.display().to_string(), why));
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => std::fs::write(&file, own).map_err(failed)?,
+            Err(error) => return Err(failed(error)),
+        }
+        let tags: serde_json::Map<String, serde_json::Value> =
+            tags.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect();
+        Ok(Self { folder: folder.to_owned(), tags: serde_json::Value::Object(tags).to_string() })
+    }
+
+    /// Adds runs with several workers. `report` takes what became of each.
+    ///
+    /// # Errors
+    /// A file in the folder cannot be written; the other workers finish their runs.
+    pub(crate) fn add_all(
+        &self,
+        runs: &[Vec<PathBuf>],
+        jobs: usize,
+        watch: &dyn Watch,
+        report: &(dyn Fn(&Path, &Outcome, f64) + Sync),
+    ) -> Result<Counts> {
+        let next = AtomicUsize::new(0);
+        let worker = || -> Result<Counts> {
+            let mut counts = Counts::default();
+            while let Some(files) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let started = Instant::now();
+                let outcome = self.add(files, watch)?;
+                match outcome {
+                    Outcome::Written => counts.written += 1,
+                    Outcome::Present => counts.present += 1,
+                    Outcome::Failed(_) => counts.failed += 1,
+                }
+                let first = files.first().map_or(Path::new(""), PathBuf::as_path);
+                report(first, &outcome, started.elapsed().as_secs_f64());
+            }
+            Ok(counts)
+        };
+        let all = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..jobs.clamp(1, runs.len().max(1))).map(|_| scope.spawn(worker)).collect();
+            let join = |worker: std::thread::ScopedJoinHandle<'_, Result<Counts>>| {
+                worker
+                    .join()
+                    .unwrap_or_else(|_| Err(Error::refused("a worker", "stopped unexpectedly: run the command again")))
+            };
+            workers.into_iter().map(join).collect::<Vec<_>>()
+        });
+        all.into_iter().try_fold(Counts::default(), |sum, counts| {
+            let counts = counts?;
+            Ok(Counts {
+                written: sum.written + counts.written,
+                present: sum.present + counts.present,
+                failed: sum.failed + counts.failed,
+            })
+        })
+    }
+
+    /// Adds the run of these files.
+    fn add(&self, files: &[PathBuf], watch: &dyn Watch) -> Result<Outcome> {
+        let Some(first) = files.first() else { return Ok(Outcome::Present) };
+        let described = |bytes| Described { path: first, bytes, tags: &self.tags };
+        let (id, bytes) = match identity(files) {
+            Ok(found) => found,
+            // Without its bytes the run is known by its path alone.
+            Err(error) => return self.fail(&text_id(&first.to_string_lossy()), &described(0), &error.to_string()),
+        };
+        if self.partition(RUNS, &id).join(FACTS).is_file() {
+            return Ok(Outcome::Present);
+        }
+        let runs = read_run(files, "nsys", watch).and_then(|source| match source {
+            RunSource::Trace(_) => analyze::runs_of(&source, first, &Choices::default(), watch),
+            RunSource::Report(Report { runs, .. }) => Ok(runs),
+        });
+        match runs {
+            Ok(runs) => {
+                // The first run is written last, because its row says that all are written.
+                for (index, run) in runs.iter().enumerate().rev() {
+                    let id = if index == 0 { id.clone() } else { format!("{id}-{index}") };
+                    for (table, columns) in tables::of_run(run) {
+                        self.write(table, &id, FACTS, columns)?;
+                    }
+                    self.write(RUNS, &id, FACTS, described(bytes).of_run(run))?;
+                }
+                // The row of an earlier attempt, if there was one.
+                let _ = std::fs::remove_file(self.partition(RUNS, &id).join(FAILED));
+                if runs.is_empty() {
+                    self.fail(&id, &described(bytes), "a report without runs")
+                } else {
+                    Ok(Outcome::Written)
+                }
+            }
+            Err(error) => self.fail(&id, &described(bytes), &error.to_string()),
+        }
+    }
+
+    fn fail(&self, id: &str, described: &Described, reason: &str) -> Result<Outcome> {
+        self.write(RUNS, id, FAILED, described.of_failure(reason))?;
+        Ok(Outcome::Failed(reason.to_owned()))
+    }
+
+    fn partition(&self, table: &str, id: &str) -> PathBuf {
+        self.folder.join(format!("table={table}")).join(format!("run={id}"))
+    }
+
+    fn write(&self, table: &str, id: &str, file: &str, columns: Vec<Column>) -> Result<()> {
+        let folder = self.partition(table, id);
+        std::fs::create_dir_all(&folder).map_err(|error| Error::io(folder.display().to_string(), &error))?;
+        gpuprism_facts::write(&folder.join(file), columns).map_err(|error| Error::refused(label(&self.folder), &error))
+    }
+}
+
+impl Counts {
+    /// `300 runs: 290 written, 8 already there, 2 failed`.
+    pub(crate) fn text(&self) -> String {
+        let all = self.written + self.present + self.failed;
+        let number = |count: usize| grouped(count as u64);
+        let runs = if all == 1 { "run" } else { "runs" };
+        format!(
+            "{} {runs}: {} written, {} already there, {} failed",
+            number(all),
+            number(self.written),
+            number(self.present),
+            number(self.failed)
+        )
+    }
+}
+
+/// The id of the run, and the number of its bytes.
+fn identity(files: &[PathBuf]) -> Result<(String, u64)> {
+    let (mut hash, mut bytes) = (Sha256::new(), 0_u64);
+    let mut buffer = vec![0; BUFFER_BYTES];
+    for path in files {
+        let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
+        let mut file = std::fs::File::open(path).map_err(failed)?;
+        loop {
+            let read = file.read(&mut buffer).map_err(failed)?;
+            if read == 0 {
+                break;
+            }
+            hash.update(buffer.get(..read).unwrap_or_default());
+            bytes += read as u64;
+        }
+    }
+    Ok((id_of(hash), bytes))
+}
+
+fn text_id(text: &str) -> String {
+    id_of(Sha256::new_with_prefix(text))
+}
+
+/// A letter and 16 hexadecimal digits: without the letter, engines take some ids for numbers.
+fn id_of(hash: Sha256) -> String {
+    const DIGEST_BYTES: usize = 8;
+    hash.finalize().iter().take(DIGEST_BYTES).fold("r".to_owned(), |mut id, byte| {
+        let _ = write!(id, "{byte:02x}");
+        id
+    })
+}
+
+#[cfg(test)]
+mod tests;
