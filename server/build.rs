@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use walkdir::WalkDir;
 
 /// Files that the program does not serve: the service worker would keep an old page, the types are for checks.
 const LEFT_OUT: [&str; 2] = ["service-worker.js", ".d.ts"];
@@ -23,9 +24,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         if !dist.join("index.html").is_file() {
             return Err("the feature `embed-page` needs the page in dist/: build it with `cargo xtask build`".into());
         }
-        for (number, path) in files_under(&dist)?.iter().enumerate() {
+        for (number, file) in WalkDir::new(&dist).sort_by_file_name().into_iter().enumerate() {
+            let file = file?;
+            let path = file.path();
             let name = path.strip_prefix(&dist)?.to_string_lossy().replace('\\', "/");
-            if LEFT_OUT.iter().any(|end| name.ends_with(end)) {
+            if file.file_type().is_dir() || LEFT_OUT.iter().any(|end| name.ends_with(end)) {
                 continue;
             }
             let packed = out.join(format!("{number}.gz"));
@@ -41,19 +44,4 @@ fn gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes)?;
     encoder.finish()
-}
-
-/// All files in a folder and its subfolders, sorted by path.
-fn files_under(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            files.extend(files_under(&path)?);
-        } else {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }
