@@ -15,16 +15,27 @@ use std::path::Path;
 /// The origin of the page that `cargo xtask serve` serves.
 const PAGE_ORIGIN: &str = "http://127.0.0.1:8080";
 
-/// How a check ended.
+/// How a check of a server or of a trace ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// Nothing to do.
     Ok,
-    /// A capture works, but the trace tells less, or something could not be checked.
+    /// Some results are missing or less certain, or something could not be checked.
     Warning,
-    /// A capture does not work.
+    /// The server cannot be captured, or the trace is of no use for a report or a triage.
     Problem,
+}
+
+impl Level {
+    /// The word for people, as in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Problem => "problem",
+        }
+    }
 }
 
 /// The result of one check.

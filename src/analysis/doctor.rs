@@ -8,21 +8,10 @@ use super::results::Run;
 use crate::digits::grouped;
 use crate::json::{self, embedded, from_json};
 use crate::trace::{Format, ProblemKind, Profiler, Trace, Vendor};
+pub use gpuprism_capture::Level;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-
-/// How good the capture is in one respect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    /// Nothing is missing.
-    Ok,
-    /// Some results are missing or less certain.
-    Warning,
-    /// The trace is of no use for a report or a triage.
-    Problem,
-}
 
 /// One check of a capture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

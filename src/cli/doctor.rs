@@ -80,7 +80,7 @@ fn check_server(server: &str, args: &Args) -> Result<ExitCode> {
     let key = capture::key(args.api_key.as_deref());
     let lines = gpuprism_capture::doctor(server, key.as_deref(), &gpuprism_capture::Cancel::default())
         .map_err(|error| capture::converted(&error))?;
-    let is_fit = lines.iter().all(|line| line.level != gpuprism_capture::Level::Problem);
+    let is_fit = lines.iter().all(|line| line.level != Level::Problem);
     print(&match args.format {
         Format::Text => printable(&lines.iter().map(server_lines).collect::<String>()),
         Format::Json => crate::json::write(&lines) + "\n",
@@ -93,25 +93,15 @@ fn exit_code(is_fit: bool) -> ExitCode {
 }
 
 fn check_lines(check: &Check) -> String {
-    let level = match check.level {
-        Level::Ok => "ok",
-        Level::Warning => "warning",
-        Level::Problem => "problem",
-    };
-    lines(level, &format!("{}: {}", check.id, check.text), &check.remedy)
+    lines(check.level, &format!("{}: {}", check.id, check.text), &check.remedy)
 }
 
 fn server_lines(line: &Line) -> String {
-    let level = match line.level {
-        gpuprism_capture::Level::Ok => "ok",
-        gpuprism_capture::Level::Warning => "warning",
-        gpuprism_capture::Level::Problem => "problem",
-    };
-    lines(level, &line.text, line.remedy.as_deref().unwrap_or_default())
+    lines(line.level, &line.text, line.remedy.as_deref().unwrap_or_default())
 }
 
 /// The level and what was found, and on a second line what to do.
-fn lines(level: &str, text: &str, remedy: &str) -> String {
+fn lines(level: Level, text: &str, remedy: &str) -> String {
     let remedy = if remedy.is_empty() { String::new() } else { format!("         {remedy}\n") };
-    format!("{level:<8} {text}\n{remedy}")
+    format!("{:<8} {text}\n{remedy}", level.word())
 }
