@@ -41,12 +41,12 @@ pub enum Phase {
     Done,
 }
 
-/// Ends a capture from another thread or a signal handler. Copies share one flag.
+/// Ends a capture or other long work from another thread or a signal handler. Copies share one flag.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Asks the capture to stop the server's profiler and return.
+    /// Asks the work to end. A capture stops the server's profiler before it returns.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::SeqCst);
     }

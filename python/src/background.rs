@@ -1,11 +1,10 @@
 //! Runs long work without the GIL and answers Ctrl-C while it runs.
 
 use crate::errors::raised;
-use gpuprism::files::Watch;
+use gpuprism::files::{Cancel, Watch};
 use pyo3::exceptions::{PyRuntimeError, PyUserWarning};
 use pyo3::{PyErr, PyResult, Python};
 use std::ffi::CString;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,7 +18,7 @@ const STACK_BYTES: usize = 8 << 20;
 #[derive(Default)]
 pub(crate) struct Watcher {
     warnings: Mutex<Vec<String>>,
-    is_stopped: AtomicBool,
+    cancel: Cancel,
 }
 
 impl Watch for Watcher {
@@ -27,8 +26,8 @@ impl Watch for Watcher {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(sentence.to_owned());
     }
 
-    fn is_stopped(&self) -> bool {
-        self.is_stopped.load(Ordering::Relaxed)
+    fn cancel(&self) -> Cancel {
+        self.cancel.clone()
     }
 }
 
@@ -50,7 +49,7 @@ pub(crate) fn run<T: Send + 'static>(
         match received {
             Ok(result) => break result,
             Err(RecvTimeoutError::Timeout) => {
-                py.check_signals().inspect_err(|_| watcher.is_stopped.store(true, Ordering::Relaxed))?;
+                py.check_signals().inspect_err(|_| watcher.cancel.cancel())?;
             }
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(PyRuntimeError::new_err("gpuprism failed; its message is on standard error"));

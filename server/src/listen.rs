@@ -1,5 +1,5 @@
-//! Accepts connections and gives them to a router: a limit on connections, a time limit for the head of a request, and a stop that
-//! lets requests finish.
+//! Accepts connections and gives them to a router: a limit on connections, time limits for the head of a request and for a client that
+//! takes no bytes of its answer, and a stop that lets requests finish.
 
 use axum::Router;
 use hyper::server::conn::http1;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tokio_io_timeout::TimeoutStream;
 
 /// A client that has not sent the head of a request after this time is disconnected.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
@@ -25,6 +26,7 @@ const MAX_CONNECTIONS: usize = 512;
 pub struct Server {
     listener: TcpListener,
     router: Router,
+    write_timeout: Duration,
     grace: Duration,
 }
 
@@ -67,9 +69,9 @@ impl Stop {
 }
 
 impl Server {
-    /// Answers at a bound address.
-    pub(crate) fn new(listener: TcpListener, router: Router, grace: Duration) -> Self {
-        Self { listener, router, grace }
+    /// Answers at a bound address. A client that takes no byte of its answer for `write_timeout` is disconnected.
+    pub(crate) fn new(listener: TcpListener, router: Router, write_timeout: Duration, grace: Duration) -> Self {
+        Self { listener, router, write_timeout, grace }
     }
 
     /// The address with the port that was chosen.
@@ -104,8 +106,10 @@ impl Server {
                 continue;
             };
             let _ = stream.set_nodelay(true);
+            let mut stream = TimeoutStream::new(stream);
+            stream.set_write_timeout(Some(self.write_timeout));
             let service = TowerToHyperService::new(self.router.clone());
-            let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+            let connection = graceful.watch(http.serve_connection(TokioIo::new(Box::pin(stream)), service));
             tokio::spawn(async move {
                 // A connection that breaks concerns only its client.
                 let _ = connection.await;

@@ -2,6 +2,7 @@
 
 use crate::spool::{Folder, SpoolFull};
 use flate2::bufread::MultiGzDecoder;
+use gpuprism_capture::Cancel;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
@@ -22,6 +23,8 @@ pub(crate) enum Failure {
     Full,
     /// The plain file could not be written.
     Write(io::Error),
+    /// Nobody needs the file any more.
+    Cancelled,
 }
 
 impl From<SpoolFull> for Failure {
@@ -41,13 +44,22 @@ pub(crate) fn is_gzip(file: &Path) -> io::Result<bool> {
 }
 
 /// Decompresses `packed` to `plain`; both are files of `folder`.
-pub(crate) fn unpack(folder: &mut Folder, packed: &Path, plain: &Path, max_bytes: u64) -> Result<(), Failure> {
+pub(crate) fn unpack(
+    folder: &mut Folder,
+    packed: &Path,
+    plain: &Path,
+    max_bytes: u64,
+    cancel: &Cancel,
+) -> Result<(), Failure> {
     let input = File::open(packed).map_err(Failure::Write)?;
     let mut decoder = MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, input));
     let mut output = File::create_new(plain).map_err(Failure::Write)?;
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut written = 0;
     loop {
+        if cancel.is_cancelled() {
+            return Err(Failure::Cancelled);
+        }
         let bytes = match decoder.read(&mut buffer) {
             Ok(read) => buffer.get(..read).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -88,7 +100,7 @@ mod tests {
         let mut folder = spool.folder().unwrap();
         let (from, to) = (folder.path("a.gz"), folder.path("a"));
         std::fs::write(&from, packed).unwrap();
-        let result = unpack(&mut folder, &from, &to, max_bytes);
+        let result = unpack(&mut folder, &from, &to, max_bytes, &Cancel::default());
         (result, std::fs::read(to).unwrap_or_default())
     }
 

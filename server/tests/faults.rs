@@ -6,12 +6,12 @@ mod client;
 
 use client::{Form, Reply, Running, limits, start, start_echo};
 use flate2::{Compression, write::GzEncoder};
-use gpuprism_server::api::Limits;
-use std::io::Write;
+use gpuprism_server::api::{Failure, Job, Limits};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const JSON: &str = "/v1/analyze/json";
 
@@ -109,23 +109,84 @@ fn a_body_that_pauses_or_never_ends_is_answered_with_408() {
     assert_alive(&server);
 }
 
+/// Reads a trace that never ends, as long as somebody waits for the result. Other names are analyzed at once.
+fn endless(job: &Job) -> Result<Vec<u8>, Failure> {
+    if job.trace.ends_with("endless.sqlite") {
+        while !job.cancel.is_cancelled() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        return Err(Failure::Analysis("cancelled".to_owned()));
+    }
+    client::echo(job)
+}
+
 #[test]
-fn an_analysis_that_takes_too_long_is_answered_with_504_and_cleans_up_when_it_ends() {
-    let (go_on, may_end) = mpsc::channel::<()>();
-    let may_end = Mutex::new(may_end);
-    let server = start(
-        None,
-        Limits { analysis: Duration::from_millis(100), ..limits() },
-        Box::new(move |job| {
-            let _ = may_end.lock().unwrap().recv();
-            client::echo(job)
-        }),
-    );
-    let reply = server.post(JSON, "", &Form::of("a.sqlite", "x"));
-    assert_eq!(reply.status, 504, "{}", reply.text());
-    assert!(server.spooled().1 > 0, "the analysis still needs its file");
-    drop(go_on);
-    assert_alive(&server);
+fn an_analysis_that_takes_too_long_is_answered_with_504_and_its_place_is_free_again() {
+    let one = Limits { analyses: 1, requests: 1, analysis: Duration::from_millis(500), ..limits() };
+    let server = start(None, one, Box::new(endless));
+    for _ in 0..3 {
+        let reply = server.post(JSON, "", &Form::of("endless.sqlite", vec![7; 1 << 20]));
+        assert_eq!(reply.status, 504, "{}", reply.text());
+        assert_alive(&server);
+    }
+    assert!(server.get("/metrics", "").text().contains("gpuprism_analyses_running 0\n"));
+}
+
+#[test]
+fn an_analysis_ends_when_its_client_leaves() {
+    let one = Limits { analyses: 1, ..limits() };
+    let server = start(None, one, Box::new(endless));
+    let body = Form::of("endless.sqlite", vec![7; 1 << 20]).bytes();
+    for _ in 0..3 {
+        let mut stream = server.connect();
+        stream.write_all(head(body.len()).as_bytes()).unwrap();
+        stream.write_all(&body).unwrap();
+        while !server.get("/metrics", "").text().contains("gpuprism_analyses_running 1\n") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        drop(stream);
+        assert_alive(&server);
+    }
+}
+
+#[test]
+fn a_client_that_does_not_take_its_answer_is_disconnected_and_its_place_is_free_again() {
+    const ANSWER_BYTES: usize = 64 << 20;
+    let short = Limits { requests: 1, pause: Duration::from_millis(500), ..limits() };
+    let large = |_: &Job| Ok(vec![b'a'; ANSWER_BYTES]);
+    let server = start(None, short, Box::new(large));
+    let body = Form::of("a.sqlite", "x").bytes();
+    let ask = || {
+        let mut stream = server.connect();
+        stream.write_all(head(body.len()).as_bytes()).unwrap();
+        stream.write_all(&body).unwrap();
+        // The answer has begun.
+        stream.peek(&mut [0]).unwrap();
+        stream
+    };
+    let waiting = ask();
+    assert_eq!(server.post(JSON, "", &Form::of("b.json", "{}")).status, 503, "the answer still takes memory");
+    let start = Instant::now();
+    while server.post(JSON, "", &Form::of("b.json", "{}")).status != 200 {
+        assert!(start.elapsed() < Duration::from_secs(20), "the place of the first request is never free");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let received = Reply::read(waiting).body.len();
+    assert!(received < ANSWER_BYTES, "the rest of the answer was not kept");
+
+    // Slow, but never for half a second without a byte.
+    let mut slow = ask();
+    let mut part = vec![0; 1 << 20];
+    let mut received = 0;
+    loop {
+        let read = slow.read(&mut part).unwrap();
+        if read == 0 {
+            break;
+        }
+        received += read;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(received > ANSWER_BYTES, "head and body");
 }
 
 #[test]

@@ -44,11 +44,6 @@ impl Watch for StandardError {
     }
 }
 
-/// Reads one file and detects what it contains. A folder is an error.
-pub(super) fn open(path: &Path) -> Result<Opened> {
-    files::open(path, &StandardError)
-}
-
 /// Reads a trace or a report. An `.nsys-rep` is exported with `nsys` first. Any other file is an error.
 pub(super) fn read(path: &Path) -> Result<RunSource> {
     files::read(path, &StandardError)

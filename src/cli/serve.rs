@@ -1,6 +1,7 @@
 //! `gpuprism serve`: the HTTP API of nsys-llm-explainer. The crate `gpuprism-server` receives the uploads; this file analyzes them.
 
 use super::{database, files, print_error};
+use crate::files::{Cancel, Watch};
 use crate::report::zip::{self, Entry};
 use crate::report::{Report, explain};
 use crate::session::{self, Choices, Opened, UserFile};
@@ -101,6 +102,19 @@ fn archive(files: Files) -> Vec<u8> {
     zip::zip(&report.chain(markdown).chain(tables).map(entry).collect::<Vec<Entry>>())
 }
 
+/// Ends the reading of a job that nobody waits for.
+struct UntilCancelled<'a>(&'a Cancel);
+
+impl Watch for UntilCancelled<'_> {
+    fn warn(&self, sentence: &str) {
+        files::warn(sentence);
+    }
+
+    fn cancel(&self) -> Cancel {
+        self.0.clone()
+    }
+}
+
 /// Analyzes a trace. A report of nsys-llm-explainer is returned as it is, as its own server does.
 fn analyzed(job: &Job) -> std::result::Result<Files, Failure> {
     let is_json = job.trace.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
@@ -110,7 +124,7 @@ fn analyzed(job: &Job) -> std::result::Result<Files, Failure> {
     };
     let phase_map = job.phase_map.as_deref().map(phase_map).transpose()?;
     let choices = Choices { kernel_limit: Some(job.kernel_limit), phase_map, ..Choices::default() };
-    match files::open(&job.trace) {
+    match crate::files::open(&job.trace, &UntilCancelled(&job.cancel)) {
         Ok(Opened::Trace(trace)) => {
             let capture = database::describe(&job.trace).map_err(failed)?.unwrap_or_default();
             let report = Report::new(vec![session::run(&trace, &choices).map_err(failed)?]);
@@ -123,6 +137,7 @@ fn analyzed(job: &Job) -> std::result::Result<Files, Failure> {
             files.ok_or_else(|| Failure::Input("the report contains no run".to_owned()))
         }
         Ok(_) => Err(failed(Error::refused(files::label(&job.trace), "neither a trace nor a report"))),
+        Err(error) if job.cancel.is_cancelled() => Err(failed(error)),
         Err(error) => match original_report(&job.trace) {
             Some(json) => Ok(Files { json, markdown: None, tables: Vec::new() }),
             None => Err(failed(error)),
@@ -155,4 +170,44 @@ fn original_report(path: &Path) -> Option<String> {
     let has_outline =
         is_object("tool") && is_object("metrics") && json.get("findings").is_some_and(|list| list.is_array());
     has_outline.then_some(text)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use std::io::Write;
+    use std::process::Command;
+
+    /// A pipe in place of a file: its writer sees how much is read.
+    #[test]
+    fn reading_a_trace_that_never_ends_stops_when_it_is_cancelled() {
+        const BYTES_BEFORE_CANCEL: usize = 4 << 20;
+        const MAX_BYTES: usize = 64 << 20;
+        let trace = std::env::temp_dir().join(format!("gpuprism-test-{}-endless.json", std::process::id()));
+        let _ = std::fs::remove_file(&trace);
+        assert!(Command::new("mkfifo").arg(&trace).status().unwrap().success());
+        let cancel = Cancel::default();
+        let answer = Answer::Json { with_markdown: true };
+        let job = Job { trace: trace.clone(), phase_map: None, kernel_limit: 30, answer, cancel: cancel.clone() };
+        let written = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut pipe = std::fs::File::options().write(true).open(&trace).unwrap();
+                let event = br#"{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":1,"dur":1},"#.repeat(1000);
+                let mut written = pipe.write(br#"{"traceEvents":["#).unwrap();
+                while written < MAX_BYTES && pipe.write_all(&event).is_ok() {
+                    written += event.len();
+                    if written > BYTES_BEFORE_CANCEL {
+                        cancel.cancel();
+                    }
+                }
+                written
+            });
+            let failure = analyze(&job).unwrap_err();
+            assert!(matches!(&failure, Failure::Input(why) if why.contains("cancelled")), "{failure:?}");
+            writer.join().unwrap()
+        });
+        std::fs::remove_file(trace).unwrap();
+        assert!((BYTES_BEFORE_CANCEL..MAX_BYTES / 4).contains(&written), "{written}");
+    }
 }

@@ -47,11 +47,12 @@ pub(super) fn detect(file: &mut File) -> std::io::Result<Database> {
     })
 }
 
-/// Reads the export at `path`.
+/// Reads the export at `path`, until it is cancelled.
 pub(super) fn read(path: &Path, label: &str, watch: &dyn Watch) -> Result<Box<Trace>> {
     let length = std::fs::metadata(path).map_or(0, |file| file.len());
     let show = |done: Done| watch.progress(&Progress { label, length, done });
-    let trace = nsys::open_with(path, label, &mut |rows| show(Done::Rows(rows)));
+    let cancel = watch.cancel();
+    let trace = nsys::open_with(path, label, &mut |rows| show(Done::Rows(rows)), move || cancel.is_cancelled());
     show(Done::All);
     trace.map(Box::new)
 }
@@ -66,13 +67,13 @@ pub(crate) fn describe(path: &Path) -> Result<Option<DatabaseInfo>> {
     nsys::describe(path, &label(path)).map(Some)
 }
 
-/// Decompresses the export to a temporary file and reads that file.
+/// Decompresses the export to a temporary file and reads that file, until it is cancelled.
 pub(super) fn unpack_and_read(file: File, path: &Path, label: &str, watch: &dyn Watch) -> Result<Box<Trace>> {
     let mut temporary = TemporaryFile::new().map_err(|error| Error::io("the folder for temporary files", &error))?;
     let failed = |error: std::io::Error| {
         Error::io(format!("{}, decompressed to {}", path.display(), temporary.path.display()), &error)
     };
-    let damage = unpack(file, &mut temporary.file).map_err(failed)?;
+    let damage = unpack(file, &mut temporary.file, watch).map_err(failed)?;
     let mut trace = read(&temporary.path, label, watch)?;
     if let Some((kind, offset)) = damage
         && !trace.problems.has(kind)
@@ -82,12 +83,15 @@ pub(super) fn unpack_and_read(file: File, path: &Path, label: &str, watch: &dyn 
     Ok(trace)
 }
 
-fn unpack(mut packed: File, out: &mut Option<File>) -> std::io::Result<Option<(ProblemKind, u64)>> {
+fn unpack(mut packed: File, out: &mut Option<File>, watch: &dyn Watch) -> std::io::Result<Option<(ProblemKind, u64)>> {
     let Some(mut out) = out.take() else { return Ok(None) };
     let mut unpacker = Unpacker::default();
     let mut write = |bytes: &[u8]| out.write_all(bytes);
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
+        if watch.cancel().is_cancelled() {
+            return Err(std::io::Error::other("reading was cancelled"));
+        }
         let read = read_full(&mut packed, &mut buffer)?;
         if read == 0 {
             return unpacker.finish(&mut write);

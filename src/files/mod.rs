@@ -16,4 +16,4 @@ pub use io::label;
 pub use neighbours::Neighbours;
 pub use open::{RunSource, by_run, read_run, read_text, rules};
 pub(crate) use open::{entries, open, open_trace, open_with_code, read};
-pub use watch::{Done, Progress, Watch};
+pub use watch::{Cancel, Done, Progress, Watch};

@@ -1,6 +1,7 @@
 //! What a program learns while its files are read: problems that do not stop the work, progress, and whether to stop.
 
 use crate::{Error, Result};
+pub use gpuprism_capture::Cancel;
 
 /// A program that reads files: the command line or the Python package.
 pub trait Watch: Sync {
@@ -12,9 +13,9 @@ pub trait Watch: Sync {
         let _ = progress;
     }
 
-    /// Whether to stop. Asked several times per second while a file is streamed; a database is read to its end.
-    fn is_stopped(&self) -> bool {
-        false
+    /// Ends the reading when it is cancelled: of a file that is streamed at the next chunk, of a database within milliseconds.
+    fn cancel(&self) -> Cancel {
+        Cancel::default()
     }
 }
 
@@ -43,5 +44,5 @@ pub enum Done {
 /// # Errors
 /// The program wants to stop.
 pub(super) fn check(watch: &dyn Watch, label: &str) -> Result<()> {
-    if watch.is_stopped() { Err(Error::refused(label, "reading was stopped")) } else { Ok(()) }
+    if watch.cancel().is_cancelled() { Err(Error::refused(label, "reading was cancelled")) } else { Ok(()) }
 }

@@ -5,11 +5,17 @@ use super::{App, form};
 use crate::problem::Problem;
 use crate::spool::Folder;
 use crate::unpack;
+use axum::body::Body;
 use axum::extract::Request;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use gpuprism_capture::Cancel;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// What a client reads if the analysis panics.
 pub(super) const DEFECT: &str = "The analysis stopped because of a defect in the server; its log has the details.";
@@ -25,6 +31,17 @@ pub struct Job {
     pub kernel_limit: usize,
     /// The form of the result.
     pub answer: Answer,
+    /// Set when nobody waits for the result any more: the client has left, or the time is over.
+    pub cancel: Cancel,
+}
+
+/// Cancels an analysis when the request that waits for it ends.
+struct CancelOnDrop(Cancel);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 /// The form of a result.
@@ -48,18 +65,37 @@ pub enum Failure {
     Analysis(String),
 }
 
-/// The analysis: from a job to the bytes of the answer. It may block and panic, and must leave no files.
+/// The analysis: from a job to the bytes of the answer. It may block and panic, must leave no files, and should end early once the
+/// job is cancelled.
 pub type Analyze = dyn Fn(&Job) -> Result<Vec<u8>, Failure> + Send + Sync;
 
-/// Receives the upload of a request and analyzes it. Everything in the spool is removed when this future ends or is dropped, or, if the
-/// client leaves during the analysis, when the analysis ends.
+/// The bytes of an answer, which count as a request in progress until the client has taken them.
+pub(super) struct JobResult {
+    bytes: Bytes,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl IntoResponse for JobResult {
+    fn into_response(self) -> Response {
+        const PART_BYTES: usize = 64 * 1024;
+        let length = self.bytes.len();
+        let parts = stream::unfold(self, |mut rest| async {
+            let part = rest.bytes.split_to(rest.bytes.len().min(PART_BYTES));
+            (!part.is_empty()).then_some((Ok::<_, std::convert::Infallible>(part), rest))
+        });
+        ([(header::CONTENT_LENGTH, length)], Body::from_stream(parts)).into_response()
+    }
+}
+
+/// Receives the upload of a request and analyzes it. Everything in the spool is removed when this future ends or is dropped; if that
+/// happens during the analysis, the analysis is cancelled and its files are removed when it ends.
 pub(super) async fn analysis(
     app: &Arc<App>,
     request: Request,
     answer: impl FnOnce(bool) -> Answer,
-) -> Result<Vec<u8>, Problem> {
+) -> Result<JobResult, Problem> {
     let body = request.into_parts();
-    let Ok(_slot) = app.requests.try_acquire() else {
+    let Ok(slot) = Arc::clone(&app.requests).try_acquire_owned() else {
         form::discard(body.1).await;
         return Err(Problem::busy("The server has too many requests; try again later."));
     };
@@ -74,12 +110,14 @@ pub(super) async fn analysis(
         phase_map: upload.phase_map,
         kernel_limit: upload.kernel_limit,
         answer: answer(upload.with_markdown),
+        cancel: Cancel::default(),
     };
     let result = tokio::time::timeout(limits.analysis, when_possible(app, upload.folder, job)).await;
-    result.map_err(|_| {
+    let bytes = result.map_err(|_| {
         let detail = format!("The analysis did not finish in {} s.", limits.analysis.as_secs());
         Problem::new(StatusCode::GATEWAY_TIMEOUT, detail)
-    })?
+    })??;
+    Ok(JobResult { bytes: bytes.into(), _slot: slot })
 }
 
 /// Waits for other analyses, and runs this one on a thread of its own.
@@ -87,6 +125,7 @@ async fn when_possible(app: &Arc<App>, mut folder: Folder, mut job: Job) -> Resu
     let waiting = Counted::new(&app.metrics.waiting);
     let permit = Arc::clone(&app.analyses).acquire_owned().await.map_err(|_| Problem::internal(DEFECT))?;
     drop(waiting);
+    let _waits_for_result = CancelOnDrop(job.cancel.clone());
     let (running, app) = (Counted::new(&app.metrics.running), Arc::clone(app));
     let span = tracing::Span::current();
     let task = tokio::task::spawn_blocking(move || {
@@ -116,7 +155,7 @@ fn unpacked(app: &App, folder: &mut Folder, job: &mut Job) -> Result<(), Problem
     }
     let plain = folder.path("plain").join(plain_name(&job.trace));
     std::fs::create_dir(folder.path("plain")).map_err(|error| unreadable(&error))?;
-    unpack::unpack(folder, &job.trace, &plain, app.config.limits.unpacked_bytes).map_err(not_unpacked)?;
+    unpack::unpack(folder, &job.trace, &plain, app.config.limits.unpacked_bytes, &job.cancel).map_err(not_unpacked)?;
     folder.remove(&job.trace).map_err(|error| unreadable(&error))?;
     job.trace = plain;
     Ok(())
@@ -140,6 +179,8 @@ fn not_unpacked(failure: unpack::Failure) -> Problem {
             Problem::bad_request(format!("The gzip data is damaged or cut off after {bytes} bytes of plain data."))
         }
         Failure::Full => form::spool_full(),
+        // Nobody reads this answer.
+        Failure::Cancelled => Problem::internal("The analysis was cancelled."),
         Failure::Write(error) => unreadable(&error),
     }
 }

@@ -18,6 +18,7 @@ mod job;
 mod metrics;
 mod middleware;
 
+pub use gpuprism_capture::Cancel;
 pub use health::check_health;
 pub use job::{Analyze, Answer, Failure, Job};
 
@@ -66,13 +67,14 @@ pub struct Limits {
     pub spool_bytes: u64,
     /// Analyses at the same time.
     pub analyses: usize,
-    /// Requests for an analysis at the same time, also those that upload or wait; further ones are answered with 503.
+    /// Requests for an analysis at the same time, also those that upload, wait, or receive their answer; further ones are answered with
+    /// 503.
     pub requests: usize,
-    /// The time between two parts of an upload.
+    /// The time between two parts of an upload, and in which a client takes no byte of its answer.
     pub pause: Duration,
     /// The time of a whole upload.
     pub upload: Duration,
-    /// The time from the end of the upload to the result.
+    /// The time from the end of the upload to the result. Then the analysis is cancelled.
     pub analysis: Duration,
     /// The time that requests have to finish when the server stops.
     pub grace: Duration,
@@ -102,7 +104,7 @@ struct App {
     analyze: Box<Analyze>,
     spool: Spool,
     metrics: Metrics,
-    requests: Semaphore,
+    requests: Arc<Semaphore>,
     analyses: Arc<Semaphore>,
 }
 
@@ -111,16 +113,16 @@ struct App {
 /// # Errors
 /// The address cannot be bound, or the spool cannot be created.
 pub async fn bind(address: (&str, u16), config: Config, analyze: Box<Analyze>) -> io::Result<Server> {
-    let grace = config.limits.grace;
+    let Limits { pause, grace, .. } = config.limits;
     let app = App {
         spool: Spool::new(&config.spool_parent, config.limits.spool_bytes)?,
         metrics: Metrics::new(),
-        requests: Semaphore::new(config.limits.requests),
+        requests: Arc::new(Semaphore::new(config.limits.requests)),
         analyses: Arc::new(Semaphore::new(config.limits.analyses)),
         analyze,
         config,
     };
-    Ok(Server::new(TcpListener::bind(address).await?, router(Arc::new(app)), grace))
+    Ok(Server::new(TcpListener::bind(address).await?, router(Arc::new(app)), pause, grace))
 }
 
 fn router(app: Arc<App>) -> Router {
@@ -165,15 +167,15 @@ async fn wrong_method() -> Problem {
 
 async fn analyze_json(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
     let answer = |with_markdown| Answer::Json { with_markdown };
-    let bytes = job::analysis(&app, request, answer).await?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], bytes).into_response())
+    let result = job::analysis(&app, request, answer).await?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], result).into_response())
 }
 
 async fn analyze_artifacts(State(app): State<Arc<App>>, request: Request) -> Result<Response, Problem> {
-    let bytes = job::analysis(&app, request, |_| Answer::Artifacts).await?;
+    let result = job::analysis(&app, request, |_| Answer::Artifacts).await?;
     let headers = [
         (header::CONTENT_TYPE, "application/zip"),
         (header::CONTENT_DISPOSITION, "attachment; filename=\"nsys_llm_artifacts.zip\""),
     ];
-    Ok((headers, bytes).into_response())
+    Ok((headers, result).into_response())
 }

@@ -41,6 +41,8 @@ const FILE_LIST: &str = "api/files";
 const FILE: &str = "api/file/";
 const CAPTURE: &str = "api/capture";
 const GRACE: Duration = Duration::from_secs(1);
+/// The page takes its answers as they come; a tab that stops reading for this time is gone.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The body of a POST has a few words.
 const MAX_BODY_BYTES: usize = 4096;
 
@@ -91,7 +93,7 @@ pub async fn bind(port: u16, page: Page, paths: &[PathBuf], capture: Option<Opti
     let hosts = ["127.0.0.1", "localhost"].map(|host| format!("{host}:{port}"));
     let shared = Arc::new(Shared { page, files, captures: captures.clone(), token, hosts });
     let router = Router::new().fallback(any(answer)).with_state(shared);
-    Ok(View { server: Server::new(listener, router, GRACE), captures, address })
+    Ok(View { server: Server::new(listener, router, WRITE_TIMEOUT, GRACE), captures, address })
 }
 
 /// Opens an address in the person's browser, without waiting for it.

@@ -18,16 +18,28 @@ const WAL_VERSION: u8 = 2;
 /// # Errors
 /// If the file cannot be read, if a part of it is still in its write-ahead log, and those of [`read`].
 pub fn open(path: &Path, label: &str) -> Result<Trace> {
-    open_with(path, label, &mut |_| {})
+    open_with(path, label, &mut |_| {}, || false)
 }
 
-/// Reads the export at `path`. `progress` is called from time to time with the number of rows read so far.
+/// Reads the export at `path`. `progress` is called from time to time with the number of rows read so far. Reading ends early once
+/// `is_cancelled` returns true.
 ///
 /// # Errors
-/// Those of [`open`].
-pub fn open_with(path: &Path, label: &str, progress: &mut dyn FnMut(u64)) -> Result<Trace> {
-    let (connection, header, bytes) = connect(path, label)?;
-    let mut trace = read(&connection, label, progress)?;
+/// Those of [`open`], and if reading was cancelled.
+pub fn open_with(
+    path: &Path,
+    label: &str,
+    progress: &mut dyn FnMut(u64),
+    is_cancelled: impl Fn() -> bool + Clone + Send + 'static,
+) -> Result<Trace> {
+    let (mut connection, header, bytes) = connect(path, label)?;
+    end_when(&mut connection, is_cancelled.clone()).map_err(|error| schema::unreadable(label, &error))?;
+    let read = read(&connection, label, progress);
+    // To the reader, the rest of a cancelled database looks damaged.
+    if is_cancelled() {
+        return Err(Error::refused(label, "reading was cancelled"));
+    }
+    let mut trace = read?;
     if is_cut(&header, bytes) && !trace.problems.has(ProblemKind::Truncated) {
         trace.problems.add(ProblemKind::Truncated, 1, bytes);
     }
@@ -40,6 +52,13 @@ pub fn open_with(path: &Path, label: &str, progress: &mut dyn FnMut(u64)) -> Res
 /// Those of [`open`].
 pub fn describe(path: &Path, label: &str) -> Result<DatabaseInfo> {
     database_info(&connect(path, label)?.0, label)
+}
+
+/// Lets every statement fail once `is_cancelled` returns true.
+fn end_when(connection: &mut Connection, is_cancelled: impl FnMut() -> bool + Send + 'static) -> rusqlite::Result<()> {
+    /// SQLite runs this many instructions in a few milliseconds.
+    const INSTRUCTIONS_PER_CHECK: i32 = 200_000;
+    connection.progress_handler(INSTRUCTIONS_PER_CHECK, Some(is_cancelled))
 }
 
 /// Opens a database. Also returns the first bytes of the file and its size in bytes.

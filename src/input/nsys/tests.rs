@@ -3,11 +3,13 @@
 use super::fixture::{
     GEMM, GENERATIONS, Generation, LOOP_PIDS, TYPE_IDS, database, decode_loop, global_pid, global_tid, golden, integers,
 };
-use super::{open, read, read_gpu_ops};
+use super::{open, open_with, read, read_gpu_ops};
 use crate::input::tests::problems;
 use crate::trace::{Collective, DeviceProperties, ImportProblems, OpKind, ProblemKind, Trace};
 use rusqlite::Connection;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(super) fn trace(connection: &Connection) -> Trace {
     read(connection, "x.sqlite", &mut |_| {}).unwrap()
@@ -438,6 +440,27 @@ fn progress_is_reported() {
     let mut reported = Vec::new();
     let trace = read(&connection, "x.sqlite", &mut |rows| reported.push(rows)).unwrap();
     assert_eq!((trace.gpu_ops.len(), reported), (150_000, vec![1 << 16, 2 << 16]));
+}
+
+#[test]
+fn reading_a_file_ends_early_when_it_is_cancelled() {
+    const ROWS: u64 = 1_000_000;
+    let connection = export(&format!(
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER);
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})
+         INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT i, i + 1 FROM n"
+    ));
+    let (path, _) = file(&connection, "cancelled");
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let (flag, mut rows_read) = (Arc::clone(&cancelled), 0);
+    let mut progress = |rows| {
+        cancelled.store(true, Ordering::Relaxed);
+        rows_read = rows;
+    };
+    let error = open_with(&path, "x", &mut progress, move || flag.load(Ordering::Relaxed)).unwrap_err();
+    std::fs::remove_file(path).unwrap();
+    assert_eq!(error.to_string(), "x: reading was cancelled");
+    assert!((1..ROWS / 2).contains(&rows_read), "{rows_read}");
 }
 
 /// Writes the decode loop fixture to a file with small pages.
