@@ -1,4 +1,5 @@
-//! The files of `deploy/` fit the program: the build command, the paths, the flags, the limits. No container engine is needed.
+//! The files of `deploy/` fit the program: the build command, the paths, the flags, the limits. No container engine is needed;
+//! `image.rs` runs the steps of the Dockerfile.
 
 use crate::common::{directory, gpuprism};
 use std::path::{Path, PathBuf};

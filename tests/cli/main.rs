@@ -14,6 +14,8 @@ mod fixture;
 mod floor;
 mod graph;
 mod hostile;
+#[cfg(unix)]
+mod image;
 mod mcp;
 mod model;
 mod nsys;

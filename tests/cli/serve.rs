@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A running `gpuprism serve`, whose folder for temporary files is in `folder`.
-struct Serve {
-    child: Child,
+pub(crate) struct Serve {
+    pub(crate) child: Child,
     address: String,
-    spool: PathBuf,
+    pub(crate) spool: PathBuf,
 }
 
 impl Serve {
@@ -25,6 +25,11 @@ impl Serve {
         if let Some(key) = key {
             command.env("NSYS_API_KEY", key);
         }
+        Self::of(&mut command, spool)
+    }
+
+    /// The server that this command starts, with this folder for temporary files.
+    pub(crate) fn of(command: &mut Command, spool: PathBuf) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
@@ -61,12 +66,12 @@ impl Serve {
         (status, reply.split_off(end))
     }
 
-    fn json(&self, fields: &[(&str, &str, &[u8])]) -> (u16, Value) {
+    pub(crate) fn json(&self, fields: &[(&str, &str, &[u8])]) -> (u16, Value) {
         let (status, body) = self.post("/v1/analyze/json", fields);
         (status, serde_json::from_slice(&body).unwrap())
     }
 
-    fn files_in_spool(&self) -> usize {
+    pub(crate) fn files_in_spool(&self) -> usize {
         let entries = std::fs::read_dir(&self.spool).unwrap().flatten();
         entries.flat_map(|entry| std::fs::read_dir(entry.path()).into_iter().flatten().flatten()).count()
     }
@@ -177,23 +182,28 @@ fn wrong_files_are_refused_with_one_sentence() {
     assert_eq!(server.files_in_spool(), 1, "the lock alone");
 }
 
+/// Sends SIGTERM and waits for the end of the process.
+#[cfg(unix)]
+pub(crate) fn ended(child: &mut Child) -> ExitStatus {
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "the server still runs");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn sigterm_ends_the_server_and_its_spool() {
     let folder = directory("serve_stop");
     let mut server = Serve::start(&folder, None);
     assert!(std::fs::read_dir(&server.spool).unwrap().count() == 1);
-    let killed = Command::new("kill").args(["-TERM", &server.child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    let start = Instant::now();
-    let status = loop {
-        if let Some(status) = server.child.try_wait().unwrap() {
-            break status;
-        }
-        assert!(start.elapsed() < Duration::from_secs(20), "the server still runs");
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    assert_eq!(status.code(), Some(0));
+    assert_eq!(ended(&mut server.child).code(), Some(0));
     assert_eq!(std::fs::read_dir(&server.spool).unwrap().count(), 0);
 }
 
