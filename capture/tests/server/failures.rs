@@ -95,6 +95,13 @@ fn a_profiler_that_runs_already_is_left_running() {
     let error = capture(&options).unwrap_err();
     says(&error, &["refused /start_profile", "already runs", "curl -X POST http://127.0.0.1", "SGLANG_PROFILE_V2"]);
     assert!(!is_idle(&fake) && fake.count("/stop_profile") == 0);
+
+    let folder = Folder::new("already-vllm");
+    let fake = Fake::start(Behaviour::new(Kind::Vllm, &folder.0));
+    fake.is_profiling.store(true, Ordering::SeqCst);
+    let error = capture(&super::fake::options(&fake, folder.join("out"))).unwrap_err();
+    says(&error, &["refused /start_profile", "409", "already active", "already runs", "curl -X POST http://127.0.0.1"]);
+    assert!(!is_idle(&fake) && fake.count("/stop_profile") == 0);
 }
 
 #[test]

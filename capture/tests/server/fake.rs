@@ -1,7 +1,10 @@
 //! Servers that answer as SGLang 0.5.23, vLLM 0.33, TensorRT-LLM and TokenSpeed do, and write a trace when their profiler stops.
 //!
-//! They record every request. What the real servers answer is read from their sources: `/v1/models` with `owned_by`, the settings,
-//! status 500 without a reason if a profiler runs already (SGLang), 404 without a profiler (vLLM).
+//! They record every request. `real.rs` compares the answers of SGLang 0.5.23 and vLLM 0.33.0 with those of the packages. If a profiler
+//! runs already, SGLang answers 500 without a reason and vLLM 409; without one, SGLang answers 500 to a stop, and vLLM 200. A vLLM that
+//! is started without a profiler does not have the paths. TensorRT-LLM cannot be compared: its package on PyPI only fetches a wheel from
+//! another host. Its `/v1/models` and `/version` are those of `tensorrt_llm/serve/openai_server.py` (`get_model`, `version`), the
+//! profiler's paths and members those of the change that added them.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -240,15 +243,27 @@ impl State {
 
     fn start_profiler(&self, request: &Request) -> (u16, String) {
         if self.is_profiling.swap(true, Ordering::SeqCst) {
-            return (500, "Internal Server Error".to_owned());
+            return match self.behaviour.kind {
+                Kind::Vllm => {
+                    let message =
+                        "A profiling session is already active. Call /stop_profile before starting another session.";
+                    let error = json!({"message": message, "type": "Conflict", "param": null, "code": 409});
+                    (409, json!({"error": error}).to_string())
+                }
+                _ => (500, "Internal Server Error".to_owned()),
+            };
         }
         *self.start_body.lock().unwrap() = request.body.clone();
-        (200, "Start profiling.\n".to_owned())
+        match self.behaviour.kind {
+            Kind::Vllm | Kind::OldVllm => (200, String::new()),
+            _ => (200, "Start profiling.\n".to_owned()),
+        }
     }
 
     fn stop_profiler(&self) -> (u16, String) {
+        let is_vllm = matches!(self.behaviour.kind, Kind::Vllm | Kind::OldVllm);
         if !self.is_profiling.swap(false, Ordering::SeqCst) {
-            return (500, "Internal Server Error".to_owned());
+            return if is_vllm { (200, String::new()) } else { (500, "Internal Server Error".to_owned()) };
         }
         let body = self.start_body.lock().unwrap().clone();
         let number = self.stops.fetch_add(1, Ordering::SeqCst);
@@ -265,7 +280,7 @@ impl State {
             };
             write_later(folder.join(name), self.behaviour.writes, rank);
         }
-        (200, "Stop profiling. This will take some time.\n".to_owned())
+        (200, if is_vllm { String::new() } else { "Stop profiling. This will take some time.\n".to_owned() })
     }
 }
 
@@ -403,6 +418,11 @@ impl Drop for Folder {
 
 /// The options of the recorded exchange, with short waits: 2 steps, 3 warm-up steps, prompts of 6 words, 32 tokens.
 pub(crate) fn options(fake: &Fake, out: PathBuf) -> Options {
+    options_for(&fake.url, out)
+}
+
+/// The same for the server at this URL.
+pub(crate) fn options_for(url: &str, out: PathBuf) -> Options {
     let milliseconds = Duration::from_millis;
     Options {
         steps: 2,
@@ -424,7 +444,7 @@ pub(crate) fn options(fake: &Fake, out: PathBuf) -> Options {
             load_lead: milliseconds(200),
             probe_request: Duration::from_secs(10),
         },
-        ..Options::new(&fake.url, out)
+        ..Options::new(url, out)
     }
 }
 

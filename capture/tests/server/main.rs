@@ -14,3 +14,4 @@ mod exchange;
 mod failures;
 mod fake;
 mod files;
+mod real;
