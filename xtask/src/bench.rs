@@ -47,6 +47,7 @@ const API_TIME_OF_EXPLAIN: f64 = 1.5;
 /// Besides the analyses that run at the same time.
 const API_MEMORY_PER_CLIENT_BYTES: f64 = 2e6;
 const API_ANALYSES: f64 = 2.0;
+const API_GROWTH_BYTES: f64 = 10e6;
 
 /// Runs all measurements and writes the report.
 pub fn all() -> Result<()> {
@@ -74,6 +75,8 @@ pub fn all() -> Result<()> {
     nsys_export(&mut report, &program, &generated_export()?)?;
     api(&mut report, &program)?;
     first_load(&mut report, page::first_load_gzipped(&project::dist())?);
+    report.heading("The command-line program");
+    report.fact("size of its one file, without the page", &megabytes(program.metadata()?.len() as f64));
     let path = root.join("benches/README.md");
     std::fs::create_dir_all(root.join("benches"))?;
     std::fs::write(&path, &report.text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -282,6 +285,28 @@ fn api(report: &mut Report, program: &Path) -> Result<()> {
     report.fact("peak memory of the server", &megabytes(number("peak_bytes")?));
     let per_client = (number("peak_bytes")? - API_ANALYSES * explain.peak_bytes) / f64::from(API_CLIENTS);
     report.at_most("memory besides two `explain`, per client", per_client, API_MEMORY_PER_CLIENT_BYTES, megabytes);
+    api_faults(report, &number)
+}
+
+/// What broken, slow, hostile and forbidden requests, eight rounds of as many clients, do to the good ones and leave behind.
+fn api_faults(report: &mut Report, number: &dyn Fn(&str) -> Result<f64>) -> Result<()> {
+    report.heading(&format!(
+        "`gpuprism serve`, {API_CLIENTS} clients at once, eight times, seven of eight with slow, cut, wrong, damaged, too large or forbidden requests \
+         or without reading the answer; then a gzip bomb"
+    ));
+    report.fact("requests with faults, each answered as it should be", &number("faulty_requests")?.to_string());
+    report.fact("answer of a good request meanwhile, median", &seconds(number("good_seconds")?));
+    report.fact(
+        "until no analysis runs and the spool is empty, after the last answer",
+        &seconds(number("idle_seconds")?),
+    );
+    report.fact("peak memory of the server", &megabytes(number("peak_bytes_with_faults")?));
+    let growth = (number("last_resident_bytes")? - number("half_resident_bytes")?).max(0.0);
+    report.at_most("more memory after eight rounds than after four", growth, API_GROWTH_BYTES, megabytes);
+    let count = |count: f64| count.to_string();
+    report.at_most("more open files than before", number("new_open_files")?, 0.0, count);
+    report.at_most("files in the spool afterwards", number("spooled_files")?, 0.0, count);
+    report.at_most("files that the stopped server leaves", number("left_files")?, 0.0, count);
     Ok(())
 }
 
