@@ -11,7 +11,7 @@ use common::{directory, gpuprism, json_runs, printed, shared};
 use gpuprism::input::{Imported, Importer, nsys};
 use gpuprism::trace::{Format, Ns, ProblemKind, Trace};
 use rusqlite::Connection;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -111,6 +111,83 @@ fn rows_of_a_table_with_other_columns_line_ends_or_damage_are_read_as_far_as_pos
     assert!(trace.problems.has(ProblemKind::UnreadableRow) && trace.problems.has(ProblemKind::OpWithoutTime));
 }
 
+/// Two kernels, the first with both counters, the second with reads and a counter of something else.
+const COUNTERS: &str = r#""Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id","Process_Id","Kernel_Name","Counter_Name","Counter_Value","Start_Timestamp","End_Timestamp"
+"11","1","Agent 2","1","50","void f<int, ""x"">(int)","FETCH_SIZE","10.625000","1704161511420000100","1704161511420000150"
+"11","1","Agent 2","1","50","void f<int, ""x"">(int)","WRITE_SIZE","0.500000","1704161511420000100","1704161511420000150"
+"11","2","Agent 2","1","50","g","SQ_WAVES","77","1704161511420000160","1704161511420000200"
+"11","2","Agent 2","1","50","g","FETCH_SIZE","2","1704161511420000160","1704161511420000200"
+"#;
+
+/// Row of the op, bytes read, bytes written.
+fn traffic(trace: &Trace) -> Vec<(u32, Option<u64>, Option<u64>)> {
+    trace.memory_traffic.iter().map(|(row, traffic)| (*row, traffic.read, traffic.written)).collect()
+}
+
+#[test]
+fn bytes_by_counters_belong_to_the_kernels_of_the_same_run_only() {
+    // A counted kilobyte has 1024 bytes.
+    let expected = [(0, Some(10_880), Some(512)), (1, Some(2_048), None)];
+    let alone = read("c.csv", COUNTERS.as_bytes()).unwrap();
+    assert_eq!((alone.gpu_ops.len(), traffic(&alone)), (2, expected.to_vec()));
+    let same_run = read("c.csv", [KERNELS, COUNTERS, CALLS].concat().as_bytes()).unwrap();
+    assert_eq!((ops(&same_run).len(), traffic(&same_run)), (2, expected.to_vec()));
+    assert_eq!(same_run.problems.iter().count(), 0);
+    // Another run has the same ids and names, but other times.
+    let other_run = read("c.csv", [KERNELS, &COUNTERS.replace("0150\"", "0151\"")].concat().as_bytes()).unwrap();
+    assert_eq!((other_run.gpu_ops.len(), traffic(&other_run)), (2, expected[1..].to_vec()));
+    let problems: Vec<_> = other_run.problems.iter().map(|problem| (problem.kind, problem.count)).collect();
+    assert_eq!(problems, [(ProblemKind::CounterOfOtherRun, 1)]);
+    let damaged =
+        read("c.csv", COUNTERS.replace("10.625000", "-1").replace("\"2\",\"1704", "\"nan\",\"1704").as_bytes());
+    let damaged = damaged.unwrap();
+    assert_eq!(traffic(&damaged), [(0, None, Some(512))]);
+    assert!(damaged.problems.has(ProblemKind::UnreadableRow));
+}
+
+#[test]
+fn the_report_has_the_bytes_of_the_counters() {
+    let folder = directory("rocprof_counters");
+    std::fs::write(folder.join("7_counter_collection.csv"), COUNTERS).unwrap();
+    let run = &json_runs(&folder, &["7_counter_collection.csv"])[0];
+    let rows = run["sections"]["roofline"]["rows"].as_array().unwrap();
+    let row = |name: &str| rows.iter().find(|row| row["kernel_name"] == name).unwrap();
+    let f = row("void f<int, \"x\">(int)");
+    // 10880 and 512 bytes in 50 ns; 2048 bytes in 40 ns.
+    assert_eq!([&f["bytes"], &f["read_mb"], &f["basis"]], [&json!(11_392), &json!(0.01088), &json!("counters")]);
+    assert!((f["tb_per_s"].as_f64().unwrap() - 0.22784).abs() < 1e-9, "{f}");
+    let g = row("g");
+    assert!((g["read_tb_per_s"].as_f64().unwrap() - 0.0512).abs() < 1e-9 && g["tb_per_s"].is_null(), "{g}");
+}
+
+#[test]
+fn bytes_of_a_real_counter_file_are_those_that_a_separate_program_finds() {
+    let Some(folder) = shared("traces/rocm") else { return };
+    let path = folder.join("rocprofv3_prefill_fetch_counter_collection.csv").display().to_string();
+    let facts = facts(std::slice::from_ref(&path));
+    let expected: BTreeMap<&str, u64> = facts["read_bytes"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(name, bytes)| (name.as_str(), bytes.as_u64().unwrap()))
+        .collect();
+    let trace = common::import(Path::new(&path));
+    let mut read: BTreeMap<&str, u64> = BTreeMap::new();
+    for (row, traffic) in &trace.memory_traffic {
+        assert_eq!(traffic.written, None);
+        let name = trace.names.get(trace.gpu_ops.get(*row as usize).unwrap().name);
+        *read.entry(name).or_default() += traffic.read.unwrap();
+    }
+    assert_eq!((read, trace.gpu_ops.len() as u64), (expected, facts["kernels"].as_u64().unwrap()));
+    // The kernels of the trace beside it ran in another run: nothing of one belongs to the other.
+    let kernels = folder.join("rocprofv3_prefill_kernel_trace.csv");
+    let both = [std::fs::read_to_string(kernels).unwrap(), std::fs::read_to_string(path).unwrap()].concat();
+    let both = self::read("x.csv", both.as_bytes()).unwrap();
+    assert_eq!(both.memory_traffic, []);
+    let problems: Vec<_> = both.problems.iter().map(|problem| (problem.kind, problem.count)).collect();
+    assert_eq!(problems, [(ProblemKind::CounterOfOtherRun, 54)]);
+}
+
 #[test]
 fn tables_of_counters_give_each_kernel_once() {
     let row = |dispatch: u8, counter: &str| {
@@ -122,6 +199,7 @@ fn tables_of_counters_give_each_kernel_once() {
                   \"Counter_Value\",\"Start_Timestamp\",\"End_Timestamp\"\n";
     let table = [header, &row(1, "A"), &row(1, "B"), &row(2, "A")].concat();
     assert_eq!(ops(&read("c.csv", table.as_bytes()).unwrap()), ["1/1 k 100+50", "1/1 k 200+50"]);
+    // The counted kernels are of another run than the table of kernels.
     let with_kernels = [KERNELS, &table].concat();
     assert_eq!(ops(&read("c.csv", with_kernels.as_bytes()).unwrap()).len(), 2);
 }
@@ -137,6 +215,33 @@ const ROCPROF_JSON: &str = r#"{"rocprofiler-sdk-tool": [{"metadata": {"pid": 50}
 "strings": {"buffer_records": [{"kind": "NONE", "operations": []}, {"kind": "HIP_RUNTIME_API", "operations": ["hipFree", "hipLaunchKernel"]}, {"kind": "MEMORY_COPY", "operations": ["MEMORY_COPY_HOST_TO_DEVICE"]}, {"kind": "MARKER_CORE_API", "operations": ["roctxRange"]}], "marker_api": [{"key": 12, "value": "pre\"fill"}]},
 "kernel_symbols": [{"kernel_id": 8, "kernel_name": "_Zk.kd", "formatted_kernel_name": "k(int)"}]
 }]}"#;
+
+/// The counters of [`ROCPROF_JSON`]'s kernel, whose FETCH_SIZE has two instances.
+const JSON_COUNTERS: &str = r#""counters": [{"id": {"handle": 576460752303423489}, "name": "FETCH_SIZE"},
+ {"id": {"handle": 576460752303423490}, "name": "WRITE_SIZE"}, {"id": {"handle": 3}, "name": "SQ_WAVES"}],
+"callback_records": {"counter_collection": [{"thread_id": 7, "dispatch_data": {"correlation_id": {"internal": 5, "external": 0},
+ "start_timestamp": 1704161511420000100, "end_timestamp": 1704161511420000150, "dispatch_info": {"agent_id": {"handle": 900},
+ "queue_id": {"handle": 1}, "kernel_id": 8, "dispatch_id": 1}}, "records": [
+ {"counter_id": {"handle": 576460752303423489}, "value": 1.5}, {"counter_id": {"handle": 576460752303423489}, "value": 0.5},
+ {"counter_id": {"handle": 576460752303423490}, "value": 3.0}, {"counter_id": {"handle": 3}, "value": 9.0}],
+ "stream_id": {"handle": 2}}]},
+"#;
+
+fn json_with_counters() -> String {
+    ROCPROF_JSON.replacen("\"buffer_records\"", &format!("{JSON_COUNTERS}\"buffer_records\""), 1)
+}
+
+#[test]
+fn rocprofv3_json_has_the_bytes_of_the_counters() {
+    let text = json_with_counters();
+    let with_kernels = read("r.json", text.as_bytes()).unwrap();
+    let without = read("r.json", ROCPROF_JSON.as_bytes()).unwrap();
+    assert_eq!((ops(&with_kernels), traffic(&with_kernels)), (ops(&without), vec![(0, Some(2_048), Some(3_072))]));
+    let counters_only = text.replacen("\"kernel_dispatch\"", "\"nothing\"", 1);
+    let trace = read("r.json", counters_only.as_bytes()).unwrap();
+    assert_eq!((ops(&trace)[0].as_str(), traffic(&trace)), (ops(&without)[0].as_str(), traffic(&with_kernels)));
+    assert_eq!(trace.problems.iter().count(), 0);
+}
 
 #[test]
 fn names_in_rocprofv3_json_may_come_after_the_records() {
@@ -183,6 +288,33 @@ fn add_rocpd_process(base: &Connection, uuid: &str, pid: i64, offset: i64) {
         end = 1_704_161_511_420_000_150 + offset,
     );
     base.execute_batch(&sql.replace("_U\"", &format!("_{uuid}\""))).unwrap();
+}
+
+#[test]
+fn a_rocpd_database_has_the_bytes_of_the_counters() {
+    let base = Connection::open_in_memory().unwrap();
+    add_rocpd_process(&base, "00001-a", 4, 0);
+    let sql = r#"
+        CREATE TABLE "rocpd_info_pmc_00001-a" (id INTEGER PRIMARY KEY, agent_id INTEGER, name TEXT, symbol TEXT);
+        INSERT INTO "rocpd_info_pmc_00001-a" VALUES (1, 2, 'FETCH_SIZE', 'FETCH_SIZE'), (2, 2, 'WRITE_SIZE', 'WRITE_SIZE'),
+            (3, 2, 'SQ_WAVES', 'SQ_WAVES');
+        CREATE TABLE "rocpd_pmc_event_00001-a" (id INTEGER PRIMARY KEY, event_id INTEGER, pmc_id INTEGER, value REAL);
+        INSERT INTO "rocpd_pmc_event_00001-a" VALUES (1, 9, 1, 1.5), (2, 9, 1, 0.5), (3, 9, 2, 3), (4, 9, 3, 8), (5, 2, 1, 1), (6, 70, 1, 1);
+        UPDATE "rocpd_kernel_dispatch_00001-a" SET event_id = 9 WHERE id = 1;
+        INSERT INTO "rocpd_kernel_dispatch_00001-a" SELECT 3, pid, tid, agent_id, kernel_id, queue_id, stream_id, start, "end", 2
+            FROM "rocpd_kernel_dispatch_00001-a" WHERE id = 2;"#;
+    base.execute_batch(sql).unwrap();
+    let trace = nsys::read(&base, "r.db", &mut |_| {}).unwrap();
+    assert_eq!(traffic(&trace), [(0, Some(2_048), Some(3_072))], "two kernels share event 2, and none has event 70");
+    assert_eq!(
+        trace
+            .problems
+            .iter()
+            .filter(|problem| problem.kind == ProblemKind::UnknownCounter)
+            .map(|problem| problem.count)
+            .sum::<u64>(),
+        2
+    );
 }
 
 #[test]
@@ -375,8 +507,9 @@ fn a_proton_tree_is_refused_by_its_name_with_the_remedy() {
     );
 }
 
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("kernel_trace.csv", KERNELS),
+    ("counter_collection.csv", COUNTERS),
     ("r.json", ROCPROF_JSON),
     ("rpd.json", RPD_JSON),
     ("trace_view.json", ASCEND_JSON),
@@ -387,7 +520,8 @@ const FILES: [(&str, &str); 7] = [
 
 #[test]
 fn chunk_boundaries_do_not_change_the_trace() {
-    for (name, text) in FILES {
+    let counters = json_with_counters();
+    for (name, text) in FILES.into_iter().chain([("c.json", counters.as_str())]) {
         let whole = read(name, text.as_bytes()).unwrap();
         for chunk in [1, 2, 7, 64] {
             assert_eq!(read_in_chunks(name, text.as_bytes(), chunk).unwrap(), whole, "{name} in chunks of {chunk}");
@@ -397,7 +531,8 @@ fn chunk_boundaries_do_not_change_the_trace() {
 
 #[test]
 fn a_file_that_is_cut_at_any_byte_is_read_up_to_there_or_refused_by_name() {
-    for (name, text) in FILES {
+    let counters = json_with_counters();
+    for (name, text) in FILES.into_iter().chain([("c.json", counters.as_str())]) {
         let all = read(name, text.as_bytes()).unwrap().gpu_ops.len();
         for length in 0..text.len() {
             let Some(part) = text.get(..length) else { continue };

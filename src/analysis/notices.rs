@@ -141,7 +141,20 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
                 "{} of counters without a known name or GPU, the first at row {first_at} of its table",
                 counted(count, "sample", "samples")
             ),
-            "They are excluded from the sections about counters. Export again with `nsys export --type sqlite --lazy=false`.",
+            if trace.format == Format::NsysSqlite {
+                "They are excluded from the sections about counters. Export again with `nsys export --type sqlite --lazy=false`."
+            } else {
+                "They are excluded from the sections about counters."
+            },
+        ),
+        ProblemKind::CounterOfOtherRun => (
+            format!(
+                "{} with hardware counters {} not in the table of kernels",
+                counted(count, "kernel", "kernels"),
+                if count == 1 { "is" } else { "are" }
+            ),
+            "No kernel has their name and times: they were counted in another run, or the table is cut. They are excluded from all \
+             numbers. Open the table of counters alone: it has its own kernels with their times.",
         ),
         ProblemKind::DamagedTable => (
             format!("{} could be read only partly, the first up to row {first_at}", counted(count, "table", "tables")),

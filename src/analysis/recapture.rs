@@ -58,7 +58,7 @@ fn of_torch(vendor: Vendor, data: MissingData) -> String {
         }
         MissingData::LinkCounters if vendor == Vendor::Nvidia => format!("{PROFILE_METRICS} && {EXPORT}"),
         MissingData::WorkCounters if vendor == Vendor::Nvidia => NCU.to_owned(),
-        MissingData::WorkCounters if vendor == Vendor::Amd => ROCPROF_COMPUTE.to_owned(),
+        MissingData::WorkCounters if vendor == Vendor::Amd => ROCPROF_COUNTERS.to_owned(),
         MissingData::LinkCounters | MissingData::WorkCounters => String::new(),
     }
 }
@@ -70,7 +70,7 @@ fn of_rocm(data: MissingData) -> String {
             format!("roctxRangePush(\"prefill\") ... roctxRangePop() in the program, then {ROCPROF}")
         }
         MissingData::Shapes => of_torch(Vendor::Amd, data).replace("CUDA graphs", "HIP graphs"),
-        MissingData::WorkCounters => ROCPROF_COMPUTE.to_owned(),
+        MissingData::WorkCounters => ROCPROF_COUNTERS.to_owned(),
         MissingData::LinkCounters => String::new(),
     }
 }
@@ -105,4 +105,5 @@ fn of_nsys(format: Format, data: MissingData) -> String {
 }
 
 const NCU: &str = "ncu --set roofline -o kernels CMD";
-const ROCPROF_COMPUTE: &str = "rocprof-compute profile -n kernels -- CMD";
+/// Both counters fit into one run.
+const ROCPROF_COUNTERS: &str = "rocprofv3 --pmc FETCH_SIZE WRITE_SIZE --output-format csv -d out -- CMD";

@@ -23,6 +23,8 @@ pub enum ProblemKind {
     HostRowWithoutTime,
     /// A sample of a counter without a name, or of an unknown GPU.
     UnknownCounter,
+    /// A kernel with hardware counters that the table of kernels of the same files does not have.
+    CounterOfOtherRun,
     /// A database table could not be read to its end.
     DamagedTable,
     /// A row of a GPU table that lacks the start or end column.
@@ -56,6 +58,7 @@ impl ProblemKind {
             Self::OpenLastRow => "open_last_row",
             Self::HostRowWithoutTime => "host_row_without_time",
             Self::UnknownCounter => "unknown_counters",
+            Self::CounterOfOtherRun => "counters_of_other_run",
             Self::DamagedTable => "damaged_table",
             Self::NoTimes => "no_times",
             Self::NoDevices => "no_devices",

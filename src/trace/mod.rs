@@ -36,7 +36,7 @@ pub use late_code::{CodeTime, LateCode, MAX_LATE_INTERVALS};
 pub use names::{NameId, Names};
 pub use op_rows::{DeviceId, OpRows};
 pub use ops::{GpuOp, GpuOps, GroupedOp, OpKind, is_plausible};
-pub use optional_tables::{Collective, GraphReplay, HostWait, Job, MetricSeries, ProcessGroup};
+pub use optional_tables::{Collective, GraphReplay, HostWait, Job, MemoryTraffic, MetricSeries, ProcessGroup};
 pub use packed_code::{CodeEvent, CodeKind, PackedCode};
 pub use shaped_ops::{Argument, Element, MAX_SHAPED_OPS, MAX_SHAPES, OpShape, ShapedOp, ShapedOps};
 pub use spans::{Span, Spans};
@@ -145,6 +145,8 @@ pub struct Trace {
     pub bytes: Vec<(u32, u64)>,
     /// Messages of collectives, if recorded: row of the op and its message, sorted by row.
     pub collectives: Vec<(u32, Collective)>,
+    /// Memory traffic of kernels, if it was counted for each: row of the op and traffic, sorted by row.
+    pub memory_traffic: Vec<(u32, MemoryTraffic)>,
     /// CUDA graphs that were traced as a whole, without their kernels; sorted by start.
     pub graph_replays: Vec<GraphReplay>,
     /// Waits in the operating system, summed by process and call.
@@ -362,16 +364,15 @@ impl TraceBuilder {
         if let Some(code) = &mut self.code {
             reorder(&mut code.code.op_ids, &order);
         }
-        if self.trace.bytes.is_empty() && self.trace.collectives.is_empty() {
+        let trace = &mut self.trace;
+        if trace.bytes.is_empty() && trace.collectives.is_empty() && trace.memory_traffic.is_empty() {
             return;
         }
         let new_rows = inverse(&order);
         drop(order);
-        let new_row = |old: u32| new_rows.get(old as usize).copied().unwrap_or(old);
-        self.trace.bytes.iter_mut().for_each(|entry| entry.0 = new_row(entry.0));
-        ordering::sort_by_key(&mut self.trace.bytes, |entry| entry.0);
-        self.trace.collectives.iter_mut().for_each(|entry| entry.0 = new_row(entry.0));
-        ordering::sort_by_key(&mut self.trace.collectives, |entry| entry.0);
+        renumber_rows(&mut trace.bytes, &new_rows);
+        renumber_rows(&mut trace.collectives, &new_rows);
+        renumber_rows(&mut trace.memory_traffic, &new_rows);
     }
 
     fn sort_devices(&mut self) {
@@ -387,6 +388,12 @@ impl TraceBuilder {
         let annotations = self.trace.code.iter_mut().flat_map(|code| &mut code.annotations);
         annotations.for_each(|annotation| annotation.device = annotation.device.map(renumbered));
     }
+}
+
+/// Gives the entries of a table by row their new rows, and sorts them.
+fn renumber_rows<T>(table: &mut Vec<(u32, T)>, new_rows: &[u32]) {
+    table.iter_mut().for_each(|(row, _)| *row = new_rows.get(*row as usize).copied().unwrap_or(*row));
+    ordering::sort_by_key(table, |(row, _)| *row);
 }
 
 /// Returns the new index of each old one: `order[new]` is the old index.

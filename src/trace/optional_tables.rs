@@ -43,6 +43,15 @@ pub struct Collective {
     pub element: String,
 }
 
+/// Bytes that a kernel moved between the GPU and its memory, by hardware counters. What was not counted is `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryTraffic {
+    /// Bytes read.
+    pub read: Option<u64>,
+    /// Bytes written.
+    pub written: Option<u64>,
+}
+
 /// One launch of a CUDA graph that was traced as a whole, without its kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraphReplay {

@@ -15,8 +15,8 @@
 
 use super::{
     Annotation, Argument, Collective, DeviceId, DeviceProperties, Element, Format, FrameIds, GpuOp, GraphReplay,
-    HostInterval, MetricSeries, NONE, NameId, Ns, OpKind, OpShape, ProcessId, ShapedOp, Span, ThreadId, Trace,
-    TraceBuilder, Window,
+    HostInterval, MemoryTraffic, MetricSeries, NONE, NameId, Ns, OpKind, OpShape, ProcessId, ShapedOp, Span, ThreadId,
+    Trace, TraceBuilder, Window,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -135,6 +135,13 @@ impl TestTrace {
     /// Sets the number of bytes of the last GPU op, which is a copy or set.
     pub(crate) fn bytes(&mut self, bytes: u64) -> &mut Self {
         self.builder.set_bytes_of_last_op(bytes);
+        self
+    }
+
+    /// Sets the memory traffic of the last GPU op by hardware counters.
+    pub(crate) fn traffic(&mut self, read: Option<u64>, written: Option<u64>) -> &mut Self {
+        let row = self.builder.trace.gpu_ops.len() as u32 - 1;
+        self.builder.trace.memory_traffic.push((row, MemoryTraffic { read, written }));
         self
     }
 

@@ -111,6 +111,11 @@ impl Trace {
         let (op_names, op_links) = gpu_ops.names_and_links();
         op_names.iter_mut().for_each(|name| *name = remap.new_id(*name));
         op_links.iter_mut().for_each(|link| *link = calls.new_index(*link).unwrap_or(*link));
+        // What a kernel moved in a part of its time is not known.
+        let is_whole = |row: u32| {
+            let op = self.gpu_ops.get(row as usize);
+            op.is_some_and(|op| window.clip(op.start, op.end()) == Some((op.start, op.duration)))
+        };
         let graph_replay = |replay: &GraphReplay| {
             let (start, duration) = window.clip(replay.start, replay.start + replay.duration)?;
             Some(GraphReplay { start, duration, ..*replay })
@@ -122,6 +127,12 @@ impl Trace {
         Self {
             names: remap.names,
             bytes: self.bytes.iter().filter_map(|(op, bytes)| Some((kept.new_index(*op)?, *bytes))).collect(),
+            memory_traffic: self
+                .memory_traffic
+                .iter()
+                .filter(|(op, _)| is_whole(*op))
+                .filter_map(|(op, traffic)| Some((kept.new_index(*op)?, *traffic)))
+                .collect(),
             collectives: self
                 .collectives
                 .iter()

@@ -2,8 +2,8 @@
 
 usage: python3 formats.py FILE...   (the files of one run)
 
-Prints one JSON object: kernels, gpu_ops, union_ns (time with at least one op running, per device, summed), and by_name
-(count and total of each name, in ns). Slow and obvious; shares no code with the program. Times never pass through floats.
+Prints one JSON object: kernels, gpu_ops, union_ns (time with at least one op running, per device, summed), by_name (count
+and total of each name, in ns), and read_bytes (by name, of the counter FETCH_SIZE of rocprofv3, in KB of 1024 bytes). Slow and obvious; shares no code with the program. Times never pass through floats.
 """
 import csv
 import gzip
@@ -40,6 +40,18 @@ def rocprof_json(trace):
             info = record["dispatch_info"]
             name = names[info["kernel_id"]]
             yield info["agent_id"]["handle"], record["start_timestamp"], record["end_timestamp"], name, True
+
+
+def read_bytes(paths):
+    """Bytes read by name of the kernel; every value is a whole number of bytes."""
+    names = defaultdict(Decimal)
+    for path in paths:
+        if path.endswith("_counter_collection.csv"):
+            with open(path, newline="") as file:
+                for row in csv.DictReader(file):
+                    if row["Counter_Name"] == "FETCH_SIZE":
+                        names[row["Kernel_Name"]] += Decimal(row["Counter_Value"]) * 1024
+    return {name: int(total) for name, total in names.items()}
 
 
 def rpd(path):
@@ -87,4 +99,4 @@ def facts(rows):
 
 
 if __name__ == "__main__":
-    print(json.dumps(facts(ops(sys.argv[1:]))))
+    print(json.dumps({**facts(ops(sys.argv[1:])), "read_bytes": read_bytes(sys.argv[1:])}))

@@ -5,6 +5,7 @@
 //! Each counter is a separate series, so received and sent bytes are never mixed. A series of one GPU is compared
 //! with the collectives and kernels of that GPU only.
 
+use super::memory_traffic;
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::context::Context;
 use crate::analysis::labels;
@@ -14,11 +15,11 @@ use crate::analysis::time::work::{Class, Intervals, add_interval, each_work};
 use crate::digits::grouped;
 use crate::ordering;
 use crate::ordering::VecMap;
-use crate::trace::{DeviceId, GpuOp, MetricSeries, NameId, Ns, OpKind};
+use crate::trace::{DeviceId, GpuOp, MetricSeries, NameId, Ns, OpKind, Vendor};
 
 const NVLINK_TITLE: &str = "NVLink during collectives";
 const SERIES_TITLE: &str = "NVLink over time";
-const ROOFLINE_TITLE: &str = "Roofline";
+pub(super) const ROOFLINE_TITLE: &str = "Roofline";
 const NVLINK_COLUMNS: [&str; 9] = [
     "metric_source_id",
     "metric_names",
@@ -32,11 +33,23 @@ const NVLINK_COLUMNS: [&str; 9] = [
 ];
 const SERIES_COLUMNS: [&str; 6] =
     ["metric_source_id", "metric_name", "timestamp_ns", "timestamp_ms", "metric_value", "nccl_active"];
-const ROOFLINE_COLUMNS: [&str; 7] =
-    ["kernel_name", "total_time_ms", "call_count", "flops", "bytes", "arithmetic_intensity", "achieved_tflops"];
+pub(super) const ROOFLINE_COLUMNS: [&str; 12] = [
+    "kernel_name",
+    "total_time_ms",
+    "call_count",
+    "flops",
+    "bytes",
+    "arithmetic_intensity",
+    "achieved_tflops",
+    "read_mb",
+    "written_mb",
+    "read_tb_per_s",
+    "tb_per_s",
+    "basis",
+];
 /// Maximum number of points of all series together.
 const MAX_POINTS: usize = 20_000;
-const MAX_ROOFLINE_ROWS: usize = 40;
+pub(super) const MAX_ROOFLINE_ROWS: usize = 40;
 
 /// Whether the name contains one of these lowercase words.
 fn contains_any(name: &str, words: &[String]) -> bool {
@@ -259,13 +272,19 @@ struct KernelWork {
     bytes: f64,
 }
 
-/// Lists floating point operations and bytes of each kernel, if the trace has counters of both.
+/// Lists floating point operations and bytes of each kernel, if the trace has samples of both, or bytes if they were counted for
+/// each kernel.
 pub(crate) fn roofline(context: &Context) -> Section {
+    if !context.trace.memory_traffic.is_empty() {
+        return memory_traffic::roofline(context);
+    }
     let signals = &context.signals;
     let (flops, has_flops_pct) = counters(context, &signals.flops);
     let (bytes, has_bytes_pct) = counters(context, &signals.dram_bytes);
     if flops.is_empty() || bytes.is_empty() {
-        let why = if has_flops_pct || has_bytes_pct {
+        let why = if context.trace.vendor() == Vendor::Amd {
+            "The trace contains no counters of device memory bytes. rocprofv3 counts them for each kernel, in a run of its own."
+        } else if has_flops_pct || has_bytes_pct {
             "The trace contains only sampled throughput in percent, which cannot be converted to operations or bytes. \
              Nsight Compute counts both and draws the roofline itself; gpuprism does not read its reports."
         } else {
@@ -406,6 +425,11 @@ fn roofline_rows(context: &Context, work_by_name: &[KernelWork]) -> Section {
             work.bytes.into(),
             (work.flops / work.bytes).into(),
             (work.flops / work.time.0 as f64 / 1e3).into(),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            (work.bytes / work.time.0 as f64 / 1e3).into(),
+            "samples of counters".into(),
         ]);
     }
     section

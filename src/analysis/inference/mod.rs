@@ -25,6 +25,7 @@
 //! folded from a bounded number of ops per stage, so windows of large traces stay fast.
 
 mod config_fields;
+mod counted_rates;
 mod division;
 pub mod floor;
 mod fold;

@@ -5,6 +5,7 @@
 //! A rate above the limit of the GPU proves a wrong assumption. Then the basis says so, and there is no rate; if it is that of a
 //! product with weights, no role of the stage has a rate from the dimensions.
 
+use super::counted_rates::with_counters;
 use super::division::Division;
 use super::floor::{Load, Roof};
 use super::model_config::ModelConfig;
@@ -81,6 +82,10 @@ impl<'a> StageRates<'a> {
 
     /// The rates of a role in a kind of layer, or outside of the layers.
     pub(super) fn rates(&self, stage: &StageLayers, kind: Option<&Kind>, role: &RoleTime) -> Rates {
+        with_counters(self.context, role, self.modelled_rates(stage, kind, role))
+    }
+
+    fn modelled_rates(&self, stage: &StageLayers, kind: Option<&Kind>, role: &RoleTime) -> Rates {
         if let Some(work) = self.traced(role) {
             return of_work(&work);
         }

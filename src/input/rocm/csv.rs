@@ -4,9 +4,10 @@
 //! have no line ends, so a lost quote damages one row only. Columns are found by title; unknown tables are counted. One pass,
 //! no allocation per row.
 //!
-//! Kernels of a graph replay have the correlation id of its `hipGraphLaunch`. Counters have a row per counter and kernel:
-//! they give the kernels if there is no table of kernels.
+//! Kernels of a graph replay have the correlation id of its `hipGraphLaunch`. Counters have a row per counter and kernel; see
+//! `counted`.
 
+use super::counted::{CountedKernels, Counter, bytes};
 use super::{Domain, copy_name, times};
 use crate::input::Detail;
 use crate::input::csv_lines::{Lines, field_text, split};
@@ -19,7 +20,7 @@ use crate::{Error, Result};
 use foldhash::fast::RandomState;
 use memchr::memmem;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 /// Reads the tables chunk by chunk.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub(crate) struct RocprofCsv {
     /// The process of ops, whose tables have no column for it: that of the first call.
     process: ProcessId,
     has_kernel_table: bool,
-    counted_dispatches: HashSet<Box<[u8]>, RandomState>,
+    counted: CountedKernels,
     fields: Vec<(usize, usize)>,
 }
 
@@ -65,7 +66,7 @@ struct Table {
 }
 
 /// Titles of the columns that are read.
-const TITLES: [&str; 19] = [
+const TITLES: [&str; 21] = [
     "Start_Timestamp",
     "End_Timestamp",
     "Kernel_Name",
@@ -85,6 +86,8 @@ const TITLES: [&str; 19] = [
     "Agent_Type",
     "Cu_Count",
     "Product_Name",
+    "Counter_Name",
+    "Counter_Value",
 ];
 
 /// Indices in [`TITLES`].
@@ -107,6 +110,8 @@ const NODE_ID: usize = 15;
 const AGENT_TYPE: usize = 16;
 const CU_COUNT: usize = 17;
 const PRODUCT_NAME: usize = 18;
+const COUNTER_NAME: usize = 19;
+const COUNTER_VALUE: usize = 20;
 
 impl Table {
     /// Returns the table of a header; `None` if the line is a row. A header starts with a capital and a small letter
@@ -130,9 +135,8 @@ impl Table {
         let mut table = Self { kind: TableKind::Other, columns, count: fields.len() };
         let has = |column: usize| table.column(column).is_some();
         let has_times = has(START_TIMESTAMP) && has(END_TIMESTAMP);
-        let has_counter = memmem::find(line, b"Counter_Name").is_some();
         table.kind = match has_times {
-            true if has(KERNEL_NAME) && has_counter => TableKind::Counters,
+            true if has(KERNEL_NAME) && has(COUNTER_NAME) => TableKind::Counters,
             true if has(KERNEL_NAME) => TableKind::Kernels,
             true if has(DIRECTION) => TableKind::Copies,
             true if has(FUNCTION) => TableKind::Calls,
@@ -195,7 +199,7 @@ impl RocprofCsv {
             agents: BTreeMap::new(),
             process,
             has_kernel_table: false,
-            counted_dispatches: HashSet::default(),
+            counted: CountedKernels::default(),
             fields: Vec::new(),
         }
     }
@@ -238,10 +242,7 @@ impl RocprofCsv {
                 self.builder.trace.events.other += 1;
                 return;
             }
-            TableKind::Counters if !self.is_new_dispatch(row) => {
-                self.builder.trace.events.other += 1;
-                return;
-            }
+            TableKind::Counters => self.builder.trace.events.other += 1,
             _ => {}
         }
         let is_call = row.table.kind == TableKind::Calls;
@@ -255,21 +256,36 @@ impl RocprofCsv {
         match row.table.kind {
             TableKind::Calls => self.call(row, time),
             TableKind::Copies => self.copy(row, time),
+            TableKind::Counters => self.counter(row, time),
             _ => self.kernel(row, time),
         }
     }
 
-    /// True for the first row of a dispatch in a table of counters, unless there is a table of kernels.
-    fn is_new_dispatch(&mut self, row: &Row<'_>) -> bool {
-        let dispatch = row.raw(DISPATCH_ID).unwrap_or_default();
-        !self.has_kernel_table && self.counted_dispatches.insert(dispatch.as_ref().into())
+    /// Adds a counter of a kernel.
+    fn counter(&mut self, row: &Row<'_>, time: (Ns, Ns)) {
+        let counter = row.raw(COUNTER_NAME).and_then(|name| Counter::named(&name));
+        let value =
+            row.raw(COUNTER_VALUE).and_then(|value| bytes(std::str::from_utf8(&value).ok()?.trim().parse().ok()?));
+        let Some(op) = self.kernel_of(row, time).filter(|_| counter.is_none() || value.is_some()) else {
+            return self.problem(ProblemKind::UnreadableRow);
+        };
+        let dispatch = row.int(DISPATCH_ID).and_then(|id| u64::try_from(id).ok()).unwrap_or_default();
+        let traffic = self.counted.traffic(dispatch, op, row.correlation());
+        if let (Some(counter), Some(bytes)) = (counter, value) {
+            counter.add(bytes, traffic);
+        }
     }
 
-    fn kernel(&mut self, row: &Row<'_>, (start, duration): (Ns, Ns)) {
-        let Some(name) = row.raw(KERNEL_NAME) else { return self.problem(ProblemKind::UnreadableRow) };
+    fn kernel(&mut self, row: &Row<'_>, time: (Ns, Ns)) {
+        let Some(op) = self.kernel_of(row, time) else { return self.problem(ProblemKind::UnreadableRow) };
+        self.builder.trace.gpu_ops.push(op, row.correlation());
+    }
+
+    fn kernel_of(&mut self, row: &Row<'_>, (start, duration): (Ns, Ns)) -> Option<GpuOp> {
+        let name = row.raw(KERNEL_NAME)?;
         let name = intern(&mut self.names, &mut self.builder.trace.names, &name);
         let device = row.raw(AGENT_ID).unwrap_or_default();
-        let op = GpuOp {
+        Some(GpuOp {
             start,
             duration,
             name,
@@ -277,8 +293,7 @@ impl RocprofCsv {
             stream: row.int(STREAM_ID).or_else(|| row.int(QUEUE_ID)).unwrap_or(-1),
             process: self.process,
             kind: OpKind::Kernel,
-        };
-        self.builder.trace.gpu_ops.push(op, row.correlation());
+        })
     }
 
     fn copy(&mut self, row: &Row<'_>, (start, duration): (Ns, Ns)) {
@@ -359,7 +374,7 @@ impl StreamReader for RocprofCsv {
     }
 
     fn gpu_ops(&self) -> usize {
-        self.builder.trace.gpu_ops.len()
+        self.builder.trace.gpu_ops.len() + self.counted.len()
     }
 
     fn finish(mut self: Box<Self>) -> Result<Trace> {
@@ -367,6 +382,7 @@ impl StreamReader for RocprofCsv {
         if lines.finish(&mut |line| self.line(line)) {
             self.builder.trace.problems.add(ProblemKind::OpenLastRow, 1, self.row);
         }
+        std::mem::take(&mut self.counted).finish(self.has_kernel_table, &mut self.builder);
         let events = self.builder.trace.events;
         if self.builder.trace.gpu_ops.is_empty() && events.cpu == 0 && events.other == 0 {
             let why = if self.agents.is_empty() {

@@ -3,6 +3,7 @@
 //! The file is streamed: only the record being read is kept, and the tables of names (kernels, agents, operations). Names may
 //! come after the records that use them, so records get the name of their number until the end. One pass.
 
+use super::counted::{CountedKernels, Counter, bytes};
 use super::{Domain, copy_name, times};
 use crate::input::Detail;
 use crate::input::elements::{Action, ElementSplitter, Key};
@@ -36,6 +37,10 @@ struct Records {
     operations: BTreeMap<(u64, u64, u64), (String, String)>,
     markers: BTreeMap<(u64, u64), String>,
     agents: BTreeMap<String, Agent>,
+    /// Counters of bytes by process of the file and handle.
+    counters: BTreeMap<(u64, u64), Option<Counter>>,
+    counted: CountedKernels,
+    has_kernel_list: bool,
     /// Placeholders of names, in the order of their ids.
     op_names: Pending,
     call_names: Pending,
@@ -105,11 +110,20 @@ fn action(path: &[Key]) -> Action {
         2 => Action::Enter,
         3 => match key(2) {
             Some(b"metadata" | b"strings") => Action::Take,
-            Some(b"agents" | b"kernel_symbols" | b"buffer_records") => Action::Enter,
+            Some(b"agents" | b"kernel_symbols" | b"counters" | b"buffer_records" | b"callback_records") => {
+                Action::Enter
+            }
             _ => Action::Skip,
         },
         4 if key(2) == Some(b"buffer_records") => {
             if LISTS.iter().any(|list| key(3) == Some(*list)) {
+                Action::Enter
+            } else {
+                Action::Skip
+            }
+        }
+        4 if key(2) == Some(b"callback_records") => {
+            if key(3) == Some(b"counter_collection") {
                 Action::Enter
             } else {
                 Action::Skip
@@ -134,6 +148,9 @@ impl RocprofJson {
             operations: BTreeMap::new(),
             markers: BTreeMap::new(),
             agents: BTreeMap::new(),
+            counters: BTreeMap::new(),
+            counted: CountedKernels::default(),
+            has_kernel_list: false,
             op_names: Pending::default(),
             call_names: Pending::default(),
             range_names: Pending::default(),
@@ -150,7 +167,7 @@ impl StreamReader for RocprofJson {
     }
 
     fn gpu_ops(&self) -> usize {
-        self.records.builder.trace.gpu_ops.len()
+        self.records.builder.trace.gpu_ops.len() + self.records.counted.len()
     }
 
     fn finish(mut self: Box<Self>) -> Result<Trace> {
@@ -178,6 +195,7 @@ struct Record {
     queue: Option<u64>,
     stream: Option<u64>,
     kernel: Option<u64>,
+    dispatch: Option<u64>,
     source: Option<u64>,
     destination: Option<u64>,
     bytes: Option<u64>,
@@ -218,6 +236,22 @@ fn member<'a>(value: Value<'a>, name: &[u8]) -> Option<u64> {
     found
 }
 
+/// Adds the handle and value of each counter in a list; `None` if the list is damaged.
+fn counter_values(list: &[u8], values: &mut Vec<(u64, f64)>) -> Option<()> {
+    let mut cursor = Cursor::new(list.strip_prefix(b"[")?.strip_suffix(b"]")?);
+    while !cursor.at_end() {
+        let Value::Container(object) = cursor.value()? else { return None };
+        let (mut handle, mut number) = (None, None);
+        members(object, &mut |key, value| match key {
+            b"counter_id" => handle = member(value, b"handle"),
+            b"value" => number = value.scalar().and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()),
+            _ => {}
+        })?;
+        values.push((handle?, number?));
+    }
+    Some(())
+}
+
 impl Record {
     fn read(text: &[u8]) -> Option<Self> {
         let mut record = Self::default();
@@ -238,6 +272,7 @@ impl Record {
                     b"agent_id" => record.agent = member(value, b"handle"),
                     b"queue_id" => record.queue = member(value, b"handle"),
                     b"kernel_id" => record.kernel = unsigned(value),
+                    b"dispatch_id" => record.dispatch = unsigned(value),
                     _ => {}
                 });
             }
@@ -264,6 +299,8 @@ impl Records {
             (3, b"strings") => self.strings(element),
             (4, b"agents") => self.agent(element),
             (4, b"kernel_symbols") => self.kernel_symbol(element),
+            (4, b"counters") => self.counter(element),
+            (5, b"callback_records") => self.counted_dispatch(element, at),
             (5, _) => self.record(key(3), element, at),
             _ => {}
         }
@@ -330,6 +367,48 @@ impl Records {
         }
     }
 
+    /// The list of counters comes before their values.
+    fn counter(&mut self, text: &[u8]) {
+        let (mut handle, mut counter) = (None, None);
+        members(text, &mut |key, value| match key {
+            b"id" => handle = member(value, b"handle"),
+            b"name" => counter = value.scalar().and_then(Counter::named),
+            _ => {}
+        });
+        if let Some(handle) = handle {
+            self.counters.insert((self.tool, handle), counter);
+        }
+    }
+
+    /// A kernel with the values of its counters, which may have several instances each.
+    fn counted_dispatch(&mut self, text: &[u8], at: u64) {
+        self.builder.trace.events.other += 1;
+        let (mut record, mut values, mut stream, mut is_intact) = (None, Vec::new(), None, true);
+        let read = members(text, &mut |key, value| match (key, value) {
+            (b"dispatch_data", Value::Container(data)) => record = Record::read(data),
+            (b"stream_id", value) => stream = member(value, b"handle"),
+            (b"records", Value::Container(list)) => is_intact = counter_values(list, &mut values).is_some(),
+            _ => {}
+        });
+        let problems = &mut self.builder.trace.problems;
+        let Some(record) = record.filter(|_| read.is_some() && is_intact) else {
+            return problems.add(ProblemKind::UnreadableEvent, 1, at);
+        };
+        let Some(time) = record.start.zip(record.end).and_then(|(start, end)| times(start, end)) else {
+            return problems.add(ProblemKind::ImpossibleDuration, 1, at);
+        };
+        let record = Record { stream: record.stream.or(stream), ..record };
+        let op = self.kernel_of(&record, time);
+        let traffic = self.counted.traffic(record.dispatch.unwrap_or_default(), op, record.correlation());
+        for (handle, value) in values {
+            match (self.counters.get(&(self.tool, handle)), bytes(value)) {
+                (Some(Some(counter)), Some(bytes)) => counter.add(bytes, traffic),
+                (Some(None), _) => {}
+                (None, _) | (_, None) => self.builder.trace.problems.add(ProblemKind::UnknownCounter, 1, at),
+            }
+        }
+    }
+
     fn record(&mut self, list: &[u8], text: &[u8], at: u64) {
         let is_op = matches!(list, b"kernel_dispatch" | b"memory_copy");
         let problems = &mut self.builder.trace.problems;
@@ -350,10 +429,16 @@ impl Records {
         }
     }
 
-    fn kernel(&mut self, record: &Record, (start, duration): (Ns, Ns)) {
+    fn kernel(&mut self, record: &Record, time: (Ns, Ns)) {
+        self.has_kernel_list = true;
+        let op = self.kernel_of(record, time);
+        self.builder.trace.gpu_ops.push(op, record.correlation());
+    }
+
+    fn kernel_of(&mut self, record: &Record, (start, duration): (Ns, Ns)) -> GpuOp {
         let (tool, kernel) = (self.tool, record.kernel.unwrap_or(u64::MAX));
         let stream = record.stream.or(record.queue).and_then(|stream| i64::try_from(stream).ok());
-        let op = GpuOp {
+        GpuOp {
             start,
             duration,
             name: self.op_names.id(Placeholder::Kernel { tool, kernel }),
@@ -361,8 +446,7 @@ impl Records {
             stream: stream.unwrap_or(-1),
             process: self.process,
             kind: OpKind::Kernel,
-        };
-        self.builder.trace.gpu_ops.push(op, record.correlation());
+        }
     }
 
     fn copy(&mut self, record: &Record, (start, duration): (Ns, Ns)) {
@@ -406,6 +490,7 @@ impl Records {
     }
 
     fn finish(mut self) -> Result<Trace> {
+        self.counted.finish(self.has_kernel_list, &mut self.builder);
         let events = self.builder.trace.events;
         if self.builder.trace.gpu_ops.is_empty() && events.cpu == 0 && self.kernels.is_empty() && self.agents.is_empty()
         {

@@ -1,6 +1,7 @@
 //! Readers of AMD's own profilers: rocprofv3 (`csv`, `json`, `rocpd`) and rocmProfileData (`rpd`; its Chrome JSON is in
 //! `input::chrome::rpd`).
 
+mod counted;
 pub(super) mod csv;
 pub(super) mod json;
 mod rocpd;

@@ -4,6 +4,7 @@
 //! A kernel and the call that launched it have events with the same `stack_id`. One pass per table in rowid order; 16 bytes
 //! per event for the join.
 
+use super::counted::{Counter, bytes};
 use super::{Domain, Import, TextNames, copy_name, row_times};
 use crate::Result;
 use crate::input::Detail;
@@ -11,7 +12,9 @@ use crate::input::nsys::scanner::Cells;
 use crate::input::nsys::schema::{Schema, Table};
 use crate::input::torch::is_stored_call;
 use crate::json::Json;
-use crate::trace::{DeviceProperties, Format, GpuOp, OpKind, ProblemKind, ProcessId, Span, Trace, TraceBuilder};
+use crate::trace::{
+    DeviceProperties, Format, GpuOp, MemoryTraffic, OpKind, ProblemKind, ProcessId, Span, Trace, TraceBuilder,
+};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 
@@ -26,6 +29,8 @@ struct Infos {
     agents: BTreeMap<i64, Agent>,
     /// Event, its stack id and its category; sorted by event.
     events: Vec<(i64, u32, i32)>,
+    /// The counters of bytes by the id of their row; there is one per GPU.
+    counters: BTreeMap<i64, Counter>,
 }
 
 struct Agent {
@@ -93,7 +98,10 @@ fn read_process<'s>(import: &mut Import<'_>, table: &dyn Fn(&str) -> Option<&'s 
         &["display_name", "formatted_kernel_name", "kernel_name"],
     );
     if let Some(kernel_table) = table(KERNELS) {
-        read_kernels(import, kernel_table, &infos, &mut kernels);
+        let rows = read_kernels(import, kernel_table, &infos, &mut kernels);
+        if let Some(values) = table("rocpd_pmc_event").filter(|_| !infos.counters.is_empty()) {
+            read_counters(import, values, &infos, rows);
+        }
     }
     let mut texts = TextNames::new(&import.scanner, table("rocpd_string"), &["string"]);
     if let Some(copies) = table("rocpd_memory_copy") {
@@ -125,6 +133,12 @@ fn read_infos<'s>(import: &mut Import<'_>, table: &dyn Fn(&str) -> Option<&'s Ta
             infos.agents.insert(id, agent(id, cells));
         });
     }
+    if let Some(table) = table("rocpd_info_pmc") {
+        import.scan(table, &[&["id"], &["name"]], &mut |_, cells| {
+            let counter = cells.text(1).and_then(|name| Counter::named(name.as_bytes()));
+            infos.counters.extend(cells.int(0).zip(counter));
+        });
+    }
     if let Some(table) = table("rocpd_event") {
         import.scan(table, &[&["id"], &["stack_id"], &["category_id"]], &mut |_, cells| {
             let Some(id) = cells.int(0) else { return };
@@ -149,7 +163,10 @@ fn agent(id: i64, cells: &Cells<'_>) -> Agent {
     }
 }
 
-fn read_kernels(import: &mut Import<'_>, table: &Table, infos: &Infos, names: &mut TextNames<'_>) {
+/// Reads the kernels. If there are counters, returns the event and the row of each kernel that has an event of its
+/// own, sorted.
+fn read_kernels(import: &mut Import<'_>, table: &Table, infos: &Infos, names: &mut TextNames<'_>) -> Vec<(i64, u32)> {
+    let mut row_of_event = Vec::new();
     let rows = import.scanner.max_rows(Some(table));
     import.builder.trace.gpu_ops.reserve(rows);
     let columns: &[&[&str]] =
@@ -165,8 +182,36 @@ fn read_kernels(import: &mut Import<'_>, table: &Table, infos: &Infos, names: &m
             process: infos.process(builder, cells.int(2)),
             kind: OpKind::Kernel,
         };
+        if let Some(event) = cells.int(6).filter(|_| !infos.counters.is_empty()) {
+            row_of_event.push((event, builder.trace.gpu_ops.len() as u32));
+        }
         builder.trace.gpu_ops.push(op, infos.correlation(cells.int(6)));
     });
+    row_of_event.sort_unstable();
+    // Which of several kernels with one event was counted is not known.
+    row_of_event
+        .chunk_by(|a, b| a.0 == b.0)
+        .filter_map(|same| if let [only] = same { Some(*only) } else { None })
+        .collect()
+}
+
+/// Gives the kernels the bytes of their counters, which have the same event. A counter may have a row per instance.
+fn read_counters(import: &mut Import<'_>, table: &Table, infos: &Infos, row_of_event: Vec<(i64, u32)>) {
+    let mut traffic: BTreeMap<u32, MemoryTraffic> = BTreeMap::new();
+    import.scan(table, &[&["event_id"], &["pmc_id"], &["value"]], &mut |builder, cells| {
+        let Some(counter) = cells.int(1).and_then(|id| infos.counters.get(&id)) else {
+            builder.trace.events.other += 1;
+            return;
+        };
+        let event = cells.int(0);
+        let found = row_of_event.binary_search_by_key(&event, |(event, _)| Some(*event)).ok();
+        let row = found.and_then(|found| row_of_event.get(found)).map(|(_, row)| *row);
+        match (row, cells.number(2).and_then(bytes)) {
+            (Some(row), Some(bytes)) => counter.add(bytes, traffic.entry(row).or_default()),
+            _ => builder.trace.problems.add(ProblemKind::UnknownCounter, 1, cells.at),
+        }
+    });
+    import.builder.trace.memory_traffic.extend(traffic);
 }
 
 fn read_copies(import: &mut Import<'_>, table: &Table, infos: &Infos, texts: &mut TextNames<'_>) {
