@@ -46,6 +46,57 @@ fn the_time_of_a_late_launch_is_blamed_on_the_innermost_function() {
 }
 
 #[test]
+fn functions_that_an_engine_can_overlap_are_told_from_those_that_must_stay() {
+    let function = |name: &str, start: i64, duration: i64| event("python_function", name, 9, start, duration, 0);
+    let events = [
+        event("cuda_runtime", "cudaLaunchKernel", 9, 0, 5, 1),
+        event("kernel", "gemm", 7, 10, 90, 1),
+        function("/x/sglang/srt/managers/scheduler.py(812): process_batch_result", 100, 300),
+        function("/x/sglang/srt/model_executor/forward_batch_info.py(443): init_new", 400, 200),
+        function("/usr/lib/python3.12/logging/__init__.py(1010): emit", 600, 50),
+        function("my_server.py(3): think", 650, 40),
+        event("cuda_runtime", "cudaLaunchKernel", 9, 690, 10, 2),
+        event("kernel", "gemm", 7, 705, 80, 2),
+    ];
+    let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+    let section = idle_blame(&Context::new(&with_code(text.as_bytes()), 30));
+    assert_eq!(
+        rows_of(&section, &["function", "placement", "total_ms"]),
+        [
+            "process_batch_result can overlap 0.3",
+            "init_new must stay 0.2",
+            "emit can move 0.05",
+            "think - 0.04",
+            "(no code found) - 0.01",
+            "(launch latency) - 0.005",
+        ]
+    );
+    let change = section.rows[0].text("change");
+    assert!(change.contains("--disable-overlap-schedule"), "{change}");
+}
+
+#[test]
+fn a_function_in_a_drained_gap_has_only_modes_that_wait_elsewhere() {
+    let function = |name: &str, start: i64, duration: i64| event("python_function", name, 9, start, duration, 0);
+    let mut events = Vec::new();
+    // The host is ahead for 20 kernels, then waits until the GPU is empty.
+    for index in 0..20_u32 {
+        events.push(event("cuda_runtime", "cudaLaunchKernel", 9, index.into(), 1, index + 1));
+        events.push(event("kernel", "gemm", 7, 30 + 100 * i64::from(index), 100, index + 1));
+    }
+    events.push(event("cuda_runtime", "cudaStreamSynchronize", 9, 25, 2_005, 90));
+    events.push(function("vllm/v1/core/sched/scheduler.py(900): update_from_output", 2_031, 300));
+    events.push(function("vllm/v1/worker/gpu_model_runner.py(88): _prepare_inputs", 2_331, 300));
+    events.push(event("cuda_runtime", "cudaLaunchKernel", 9, 2_640, 10, 50));
+    events.push(event("kernel", "gemm", 7, 2_655, 80, 50));
+    let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+    let section = idle_blame(&Context::new(&with_code(text.as_bytes()), 30));
+    let rows = rows_of(&section, &["function", "class", "placement"]);
+    assert!(rows.contains(&"update_from_output drained can overlap".to_owned()), "{rows:?}");
+    assert!(rows.contains(&"_prepare_inputs drained -".to_owned()), "{rows:?}");
+}
+
+#[test]
 fn a_trace_without_code_says_so() {
     let section = idle_blame(&Context::new(&TestTrace::nsys().kernel("k", 0..1).finish(), 30));
     assert!(section.missing.unwrap().recapture.contains("with_stack"));

@@ -2,6 +2,7 @@
 //! most of it. From the late gaps and [`crate::trace::LateCode`]; one sweep over the GPU ops.
 
 use super::idle_cause::IdleCause;
+use super::idle_code_rules::{Kind, rule};
 use super::late_gaps::{LateGap, late_gaps};
 use crate::analysis::context::Context;
 use crate::analysis::section::{Section, Value};
@@ -9,8 +10,19 @@ use crate::ordering::{self, VecMap};
 use crate::trace::{CodeTime, Format, LateCode, NameId, Ns, without_install_folder};
 
 const TITLE: &str = "Host code while the GPU waited";
-const COLUMNS: [&str; 9] =
-    ["function", "file", "line", "cpu_op", "class", "total_ms", "ms_per_step", "share_pct", "gaps"];
+const COLUMNS: [&str; 11] = [
+    "function",
+    "file",
+    "line",
+    "cpu_op",
+    "class",
+    "total_ms",
+    "ms_per_step",
+    "share_pct",
+    "gaps",
+    "placement",
+    "change",
+];
 /// The number of rows that are shown.
 const MAX_ROWS: usize = 200;
 /// The function of the time after the launch call returned.
@@ -36,6 +48,7 @@ pub(crate) fn idle_blame(context: &Context) -> Section {
     let mut section = Section::new(TITLE, "idle gaps before late launches, and the Python functions and CPU ops of the launching thread", &COLUMNS)
         .limit("A function has the time in which it was innermost. Built-in functions count for their caller. The CPU op is the one that took most of that time.")
         .limit("host_late: the host launched the next op too late. drained: it did so because it had waited until the GPU was empty.")
+        .limit("Placement: the engine can overlap the function with work of the GPU, another thread can do it, or it must stay before the launch; blank where that is not known. Waiting until the GPU was empty is no work of a function: drained rows name only a mode of the engine that waits elsewhere.")
         .limit("The time per step divides by the number of steps; late launches outside of the steps count, too.")
         .limit("Profiling slows Python, with stacks in particular: without the profiler these times are shorter. Compare with a capture without stacks before changing code.");
     let measured = &context.measured_steps().steps;
@@ -135,6 +148,8 @@ impl Blame {
             CodeKey::Unknown => Place { function: UNKNOWN, ..Place::default() },
             CodeKey::Op(_) => Place::default(),
         };
+        // Before a drained gap the host waited for the GPU, so that no function held up the launch by itself.
+        let rule = rule(place.file, place.function).filter(|rule| !key.is_drained || rule.kind == Kind::Overlaps);
         let op = self.ops.iter().max_by_key(|(_, time)| *time).map(|(op, _)| code.ops.get(*op));
         let per_step = (steps > 0).then(|| self.time.0 as f64 / 1e6 / steps as f64);
         [
@@ -147,6 +162,8 @@ impl Blame {
             per_step.into(),
             Value::pct(self.time, all),
             self.gaps.into(),
+            rule.map_or(Value::Null, |rule| rule.kind.word().into()),
+            rule.map_or(Value::Null, |rule| rule.change.as_str().into()),
         ]
     }
 }

@@ -19,6 +19,7 @@ pub mod drains;
 pub mod idle;
 pub mod idle_blame;
 pub mod idle_cause;
+mod idle_code_rules;
 mod late_code;
 pub mod late_gaps;
 pub mod latencies;

@@ -1,0 +1,99 @@
+//! What can be done about a Python function for which a GPU waits (`patterns/idle_code.json`): whether the engine can run it
+//! while the GPU works, whether it must stay before the launch, or whether another thread can do it.
+
+use crate::json::{self, embedded, from_json};
+use std::sync::LazyLock;
+
+/// What can be done about a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Overlaps,
+    Stays,
+    Moves,
+}
+
+impl Kind {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Overlaps => "can overlap",
+            Self::Stays => "must stay",
+            Self::Moves => "can move",
+        }
+    }
+}
+
+/// One entry of the list.
+#[derive(Debug)]
+pub(super) struct Rule {
+    /// The end of a path; a folder if it ends in a slash.
+    file: String,
+    /// All functions of the file if empty.
+    functions: Vec<String>,
+    pub(super) kind: Kind,
+    /// The mode of the engine, or what makes the function shorter.
+    pub(super) change: String,
+    #[cfg_attr(not(test), allow(dead_code, reason = "for readers of the file; a test requires it"))]
+    source: String,
+}
+from_json!(strict Rule { file, functions, kind, change, source });
+
+from_json!(Kind = "overlaps" => Overlaps, "stays" => Stays, "moves" => Moves);
+
+#[derive(Debug)]
+struct Rules {
+    rules: Vec<Rule>,
+}
+from_json!(Rules { rules });
+
+static RULES: LazyLock<Rules> =
+    LazyLock::new(|| embedded(json::read(include_str!("../../../patterns/idle_code.json"))));
+
+impl Rule {
+    fn matches(&self, file: &str, function: &str) -> bool {
+        let is_file = if self.file.ends_with('/') {
+            file.find(&self.file).is_some_and(|at| is_start_of_name(file, at))
+        } else {
+            file.strip_suffix(&self.file).is_some_and(|folder| is_start_of_name(file, folder.len()))
+        };
+        is_file && (self.functions.is_empty() || self.functions.iter().any(|known| known == function))
+    }
+}
+
+/// Whether a name of a folder or file begins at this byte of a path.
+fn is_start_of_name(path: &str, at: usize) -> bool {
+    path.get(..at).is_some_and(|before| before.is_empty() || before.ends_with(['/', '\\']))
+}
+
+/// The first rule that matches; `None` if nothing is known of the function. O(rules).
+pub(super) fn rule(file: &str, function: &str) -> Option<&'static Rule> {
+    RULES.rules.iter().find(|rule| rule.matches(file, function))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_names_a_change_and_a_source_and_can_be_reached() {
+        for (index, rule) in RULES.rules.iter().enumerate() {
+            assert!(rule.change.ends_with('.') && rule.source.len() > 20, "{rule:?}");
+            let file = if rule.file.ends_with('/') { format!("{}x.py", rule.file) } else { rule.file.clone() };
+            let function = rule.functions.first().map_or("anything", String::as_str);
+            let first = RULES.rules.iter().position(|other| other.matches(&file, function));
+            assert_eq!(first, Some(index), "an earlier rule hides {rule:?}");
+        }
+    }
+
+    #[test]
+    fn files_match_by_whole_names() {
+        let kind = |file: &str, function: &str| rule(file, function).map(|rule| rule.kind);
+        assert_eq!(kind("python/sglang/srt/managers/scheduler.py", "get_next_batch_to_run"), Some(Kind::Overlaps));
+        assert_eq!(kind("my_sglang/srt/managers/scheduler.py", "get_next_batch_to_run"), None);
+        assert_eq!(kind("sglang/srt/managers/scheduler.py", "handle_a_new_thing"), None);
+        assert_eq!(kind("vllm/v1/core/sched/scheduler.py", "schedule"), Some(Kind::Overlaps));
+        assert_eq!(kind("myvllm/v1/core/sched/scheduler.py", "schedule"), None);
+        let backend = "sglang/srt/layers/attention/aiter_backend.py";
+        assert!(rule(backend, "init_forward_metadata").unwrap().change.contains("--attention-backend"));
+        assert!(rule(backend, "forward").unwrap().change.contains("CUDA graph"));
+    }
+}
