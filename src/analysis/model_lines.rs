@@ -178,6 +178,8 @@ pub(crate) struct LayerPart {
     pub(crate) kernels: u64,
     /// The place of its first kernel in the layer, if known.
     pub(crate) position: Option<u64>,
+    /// The least time at the limit of the GPU, if the work of the role is known.
+    pub(crate) floor_us: Option<f64>,
 }
 
 /// The roles of a kind of layer, largest first.
@@ -192,6 +194,7 @@ pub(crate) fn layer_parts(run: &Run, layer: &Record) -> Vec<LayerPart> {
             .unwrap_or_else(|| if row.text("role") == IDLE { row.amount("total_ns") / 1e3 / count } else { 0.0 }),
         kernels: row.amount("kernels") as u64,
         position: row.number("position").map(|position| position as u64),
+        floor_us: row.number("median_us").zip(row.number("of_peak_pct")).map(|(us, share)| us * share / 100.0),
     };
     let mut parts: Vec<LayerPart> = run.rows("layer_roles").iter().filter(is_own).map(part).collect();
     ordering::sort_by(&mut parts, |a, b| b.us.total_cmp(&a.us));

@@ -144,7 +144,7 @@ impl Sides<'_> {
 /// A whole layer as one part: the median of the sums of its kernels.
 fn whole(layer: &Record) -> LayerPart {
     let kernels = layer.amount("kernels") as u64;
-    LayerPart { role: WHOLE.to_owned(), us: layer.amount("median_us"), kernels, position: None }
+    LayerPart { role: WHOLE.to_owned(), us: layer.amount("median_us"), kernels, position: None, floor_us: None }
 }
 
 /// The rows of the parts of a step outside of its layers, without idle time.

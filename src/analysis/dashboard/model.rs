@@ -36,6 +36,8 @@ pub struct LayerSegment {
     pub us: f64,
     /// The number of kernels.
     pub kernels: u64,
+    /// The least time at the limit of the GPU, if the work of the role is known.
+    pub floor_us: Option<f64>,
 }
 
 /// The stage whose layers are drawn: the one with most steps. Empty without layers.
@@ -66,6 +68,7 @@ fn segments(run: &Run, layer: &Record) -> Vec<LayerSegment> {
         category: role_category(&part.role),
         us: part.us,
         kernels: part.kernels,
+        floor_us: part.floor_us.filter(|floor| *floor > 0.0 && *floor <= part.us),
         role: part.role,
     };
     parts.into_iter().map(segment).collect()

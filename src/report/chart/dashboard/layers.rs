@@ -10,6 +10,8 @@ use crate::report::palette;
 
 const ROW: i32 = 44 * UNIT;
 const BAR: i32 = 30 * UNIT;
+/// The gap between a segment and the line of its floor.
+const FLOOR_GAP: i32 = 3 * UNIT;
 /// The gap between segments, so that neighbours of one colour stay apart.
 const GAP_NS_PER_PLOT: f64 = 0.0015;
 
@@ -38,10 +40,19 @@ pub(super) fn draw(view: &View) -> PanelResult {
     };
     let note = format!(
         "One layer{in_stage}: each part is a role of kernels, in order of its first kernel; its length is the median of their time in \
-         one layer. Kernels that overlap are drawn one after the other. Hatched: idle time between kernels.{}",
+         one layer. Kernels that overlap are drawn one after the other. Hatched: idle time between kernels.{}{}",
+        if bars.iter().any(has_floor) {
+            " Line under a part: its floor, the least time at the limit of the GPU."
+        } else {
+            ""
+        },
         if roles.limits.is_empty() { "" } else { " Roles are inferred from names and order of kernels." }
     );
     Ok((note, plot.chart(format!("{}.", summary.join("; ")), nodes)))
+}
+
+fn has_floor(bar: &LayerBar) -> bool {
+    bar.segments.iter().any(|segment| segment.floor_us.is_some())
 }
 
 /// The sum of the parts, which is close to the median of their sums.
@@ -93,6 +104,15 @@ fn draw_bar(bar: &LayerBar, row: i32, longest_ns: f64, plot: &Plot, marks: &mut 
             marks.push(Mark::new(Shape::Hatch(BAR), points.clone(), &format!("hatch {class}"), ""));
         }
         marks.extend(segment_label(segment, &class, &points, plot));
+        marks.extend(segment.floor_us.map(|floor| {
+            let under = top + f64::from(BAR + FLOOR_GAP);
+            Mark::new(
+                Shape::Path,
+                vec![(from, under), (from + floor * 1e3, under)],
+                "dash-roof",
+                &floor_words(segment, floor),
+            )
+        }));
         from = to;
     }
 }
@@ -111,6 +131,12 @@ fn title(segment: &LayerSegment, whole_ns: f64) -> String {
         count => format!(", {}", counted(&count.to_string(), "kernel", "kernels")),
     };
     format!("{name}: {time} in a layer, {share}{kernels}")
+}
+
+/// `floor of gate/up: 40.1 us, 64.6 % of its time`.
+fn floor_words(segment: &LayerSegment, floor_us: f64) -> String {
+    let time = duration((floor_us * 1e3).round() as i64);
+    format!("floor of {}: {time}, {} of its time", segment.words, percent(floor_us / segment.us))
 }
 
 /// The longest label that fits: words and time, the time without its unit, or only words.

@@ -79,6 +79,29 @@ fn a_layer_is_a_bar_of_its_roles_in_order_of_execution() {
 }
 
 #[test]
+fn a_part_of_a_layer_with_known_work_has_a_line_of_its_floor_under_it() {
+    let mut report = report("gate_up");
+    assert!(charts(&report)[0].nodes.iter().all(|node| node.class != "dash-roof"), "nothing is known of the work");
+    let roles = report.runs[0].sections.get_mut("layer_roles").unwrap();
+    roles.columns.push("of_peak_pct".to_owned());
+    roles.rows[0].0.push(("of_peak_pct".to_owned(), 25.0.into()));
+    let panel = &model_charts(&report, 0, &Options::default())[0];
+    let chart = panel.chart.as_ref().unwrap();
+    // A quarter of the product's 40 us.
+    assert_eq!(titles(chart, "floor"), ["floor of gate/up: 10.0 us, 25.0 % of its time"]);
+    assert!(panel.note.contains("Line under a part: its floor"), "{}", panel.note);
+    let line = chart.nodes.iter().find(|node| node.class == "dash-roof").unwrap();
+    let points = &line.attrs.iter().find(|(name, _)| *name == "points").unwrap().1;
+    let points: Vec<f64> = points.split([' ', ',']).map(|number| number.parse().unwrap()).collect();
+    let bars: Vec<&Node> = chart.nodes.iter().filter(|node| node.class.starts_with("seg cat-")).collect();
+    let (from, length) = (points[0], points[2] - points[0]);
+    assert!(
+        (from - bars[1].number("x")).abs() < 1.0 && (length - bars[1].number("width") / 4.0).abs() < 1.5,
+        "{points:?}"
+    );
+}
+
+#[test]
 fn an_outlier_among_the_layers_has_a_ring() {
     let report = report("gate_up");
     let chart = &charts(&report)[1];
