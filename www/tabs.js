@@ -13,7 +13,7 @@ import { ROWS_PER_REQUEST, pendingNote, showTables, showTabs } from './table.js'
 /** The part of the view that is reset when a tab is opened. */
 const TAB_DEFAULTS = { of: '', sort: '', dir: 'desc', filter: '', kernel: '' };
 
-const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels', 'compare_roles', 'compare_floor'] };
+const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels', 'compare_roles', 'compare_floor', 'compare_step_times'] };
 const DASHBOARD = { id: 'dashboard', title: 'Dashboard', rows: '', tables: [] };
 /** A tab of the report with charts above its tables. */
 const MODEL = 'model';

@@ -4,7 +4,10 @@
 use super::markdown::{model_lines as markdown_lines, section as markdown_section};
 use super::sections::displayed;
 use super::table::Table;
-use super::{Report, table};
+use super::{Report, section_table, table};
+use crate::analysis::compare::step_times;
+use crate::analysis::results::Run;
+use crate::analysis::section::Section;
 
 /// A choice of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +20,9 @@ pub enum Part {
     Idle,
 }
 
-/// The tables without a choice.
+/// The table over all runs.
+const STEP_TIMES: &str = "compare_step_times";
+/// The tables of each run without a choice.
 const SHORT: [&str; 4] = ["steps", "step_floor", "layers", "layer_roles"];
 
 impl Part {
@@ -47,7 +52,15 @@ fn ids(parts: &[Part]) -> Vec<&'static str> {
 /// The chosen tables that the runs have.
 fn tables(report: &Report, parts: &[Part]) -> Vec<Table> {
     let tables = ids(parts).into_iter().filter_map(|id| table(report, id, None)).map(displayed);
-    if report.runs.len() == 1 { tables.map(Table::without_run).collect() } else { tables.collect() }
+    let of_all = step_times_of_all_runs(report, parts).map(|section| section_table(STEP_TIMES, &section));
+    if report.runs.len() == 1 { tables.map(Table::without_run).collect() } else { tables.chain(of_all).collect() }
+}
+
+/// The line through the decode steps of all runs; `None` for one run, for a choice of tables, or if it is not known.
+fn step_times_of_all_runs(report: &Report, parts: &[Part]) -> Option<Section> {
+    let labels = report.labels();
+    let runs: Vec<(&str, &Run)> = labels.iter().map(String::as_str).zip(&report.runs).collect();
+    if parts.is_empty() { step_times(&runs) } else { None }
 }
 
 /// The sentences and the chosen tables as Markdown.
@@ -67,7 +80,7 @@ pub use files::{json, text};
 /// The output formats of the command line.
 #[cfg(not(target_arch = "wasm32"))]
 mod files {
-    use super::{Part, ids, tables};
+    use super::{Part, STEP_TIMES, ids, step_times_of_all_runs, tables};
     use crate::analysis::model_lines::model_lines;
     use crate::report::Report;
     use crate::report::model_sentences::lines;
@@ -97,6 +110,8 @@ mod files {
             json!({ "label": label, "lines": model_lines(run), "sections": sections })
         });
         let runs: Vec<Value> = runs.collect();
-        serde_json::to_string_pretty(&json!({ "schema": SCHEMA, "runs": runs })).unwrap_or_default() + "\n"
+        let mut output = Map::from_iter([("schema".to_owned(), json!(SCHEMA)), ("runs".to_owned(), json!(runs))]);
+        output.extend(step_times_of_all_runs(report, parts).map(|section| (STEP_TIMES.to_owned(), json!(section))));
+        serde_json::to_string_pretty(&output).unwrap_or_default() + "\n"
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{directory, gpuprism, printed};
 use crate::example::write_events;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 const LAYER: [(&str, u32); 8] = [
@@ -106,4 +106,58 @@ fn diff_compares_the_parts_of_a_layer_by_role() {
     assert!(text.contains("8 and 6 layers of kind A in decode: times are per layer only."), "{text}");
     let refused = gpuprism(&folder, ["diff", "a.json", "b.json", "--table", "kernels"]);
     assert_eq!(refused.status, 2, "{refused:?}");
+}
+
+/// A trace of decode steps with one batch size. A step takes 2 ms, 30 us for each sequence and 2 us for each token of context.
+fn write_batch(folder: &Path, name: &str, gpu: &str, batch: i64, contexts: [i64; 4]) {
+    let mut events = Vec::new();
+    for (context, number) in contexts.iter().zip(0..) {
+        let at = number * 10_000;
+        let busy = 2_000 + 30 * batch + 2 * context;
+        let annotation = format!("step[DECODE bs={batch} g_sq={batch} g_sk={context}]");
+        for (class, name, start, duration) in [
+            ("user_annotation", annotation.as_str(), at, 50),
+            ("cuda_runtime", "cudaLaunchKernel", at + 1, 1),
+            ("kernel", "k", at + 100, busy),
+        ] {
+            let (pid, tid) = if class == "kernel" { (0, 7) } else { (1, 1) };
+            events.push(
+                json!({"ph": "X", "cat": class, "name": name, "pid": pid, "tid": tid, "ts": start, "dur": duration,
+                "args": {"device": 0, "stream": 7, "correlation": number + 1}}),
+            );
+        }
+    }
+    let trace = json!({"deviceProperties": [{"id": 0, "name": gpu}], "traceEvents": events});
+    std::fs::write(folder.join(name), trace.to_string()).unwrap();
+}
+
+#[test]
+fn a_line_goes_through_the_steps_of_several_traces_of_one_batch_size_each() {
+    let folder = directory("model_step_times");
+    write_batch(&folder, "a.json", "NVIDIA H100 80GB HBM3", 1, [100, 400, 700, 9]);
+    write_batch(&folder, "b.json", "NVIDIA H100 80GB HBM3", 4, [100, 900, 300, 9]);
+    write_batch(&folder, "c.json", "NVIDIA H100 80GB HBM3", 8, [800, 100, 500, 9]);
+    write_batch(&folder, "other.json", "NVIDIA A100-SXM4-80GB", 8, [800, 100, 500, 9]);
+    let row = |files: &[&str]| -> Value {
+        let output = printed(&folder, [&["model"], files, &["--format", "json"]].concat());
+        let output: Value = serde_json::from_str(&output).unwrap();
+        output["compare_step_times"]["rows"][0].clone()
+    };
+    let line = row(&["a.json", "b.json", "c.json"]);
+    let figures = ["fixed_ms", "per_sequence_us", "per_context_token_ns", "residual_pct"];
+    let found = figures.map(|key| line[key].as_f64().unwrap());
+    assert!(found.iter().zip([2.0, 30.0, 2_000.0, 0.0]).all(|(a, b)| (a - b).abs() < 1e-6), "{line}");
+    assert_eq!((&line["steps"], &line["batch_sizes"]), (&json!(9), &json!(3)));
+    let refused = row(&["a.json", "b.json", "other.json"]);
+    assert!(refused["fixed_ms"].is_null(), "{refused}");
+    let why = refused["basis"].as_str().unwrap();
+    assert!(why.starts_with("no line: the GPU differs: NVIDIA H100 80GB HBM3 in a.json, NVIDIA A100"), "{why}");
+    assert!(row(&["a.json"]).is_null(), "one trace has its own line");
+    // Other batch sizes are another load, so that diff compares nothing else.
+    for command in ["model", "diff"] {
+        let text = gpuprism(&folder, [command, "a.json", "b.json", "c.json"]).stdout;
+        assert!(text.contains("Step time by batch and context over all runs"), "{text}");
+    }
+    let page = printed(&folder, ["report", "a.json", "b.json", "c.json", "--format", "html"]);
+    assert!(page.contains("Step time by batch and context over all runs"));
 }

@@ -78,7 +78,7 @@ pub(super) fn reasons(rules: &Rules, first: &Candidate, other: &Candidate) -> Ve
 }
 
 /// What differs in the records of the captures, if both runs have one: the words, and the values of both.
-fn setup_differences(a: &Run, b: &Run) -> Vec<(&'static str, String, String)> {
+pub(super) fn setup_differences(a: &Run, b: &Run) -> Vec<(&'static str, String, String)> {
     const FACTS: [(&str, &str); 6] = [
         ("framework", "the framework"),
         ("framework_version", "the version"),
@@ -289,12 +289,12 @@ fn attribution(run: &Run) -> &'static str {
 }
 
 /// The number of devices that ran GPU ops.
-fn working_devices(run: &Run) -> usize {
+pub(super) fn working_devices(run: &Run) -> usize {
     run.devices.iter().filter(|device| device.gpu_ops > 0).count()
 }
 
 /// The distinct product names of the devices that ran GPU ops; empty if one of them has no name.
-fn gpu_names(run: &Run) -> Vec<String> {
+pub(super) fn gpu_names(run: &Run) -> Vec<String> {
     let names = run.devices.iter().filter(|device| device.gpu_ops > 0).map(|device| device.name.trim().to_owned());
     let mut names: Vec<String> = names.collect();
     ordering::sort_by(&mut names, Ord::cmp);

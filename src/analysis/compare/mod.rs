@@ -19,12 +19,14 @@ mod comparability;
 mod roles;
 mod rules;
 mod sections;
+mod step_times;
 mod steps;
 #[cfg(test)]
 mod tests;
 mod units;
 
 pub use breakdown::CategoryChange;
+pub use step_times::step_times;
 
 use super::results::Run;
 use crate::analysis::section::Sections;
@@ -104,7 +106,8 @@ pub struct Comparison {
     pub runs: Vec<ComparedRun>,
     /// What limits the trust in the numbers of the captures.
     pub trust: Vec<TrustRow>,
-    /// `compare_summary`, `compare_categories`, `compare_kernels`, and if layers or floors are known `compare_roles` and `compare_floor`.
+    /// `compare_summary`, `compare_categories`, `compare_kernels`, if layers or floors are known `compare_roles` and
+    /// `compare_floor`, and if several runs have decode steps with a batch and a context `compare_step_times`.
     pub sections: Sections,
 }
 
@@ -280,7 +283,8 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
     let others: Vec<&Candidate> =
         candidates.iter().enumerate().filter(|(index, _)| *index != baseline).map(|(_, other)| other).collect();
     let tables = [("compare_roles", roles::roles(first, &others)), ("compare_floor", roles::floors(first, &others))];
-    for (name, section) in tables.into_iter().filter(|(_, section)| !section.rows.is_empty()) {
+    let tables = tables.into_iter().filter(|(_, section)| !section.rows.is_empty());
+    for (name, section) in tables.chain(step_times(runs).map(|section| ("compare_step_times", section))) {
         comparison.sections.insert(name.to_owned(), section);
     }
     comparison

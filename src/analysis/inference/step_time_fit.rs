@@ -1,5 +1,6 @@
 //! How the busy time of decode steps grows with the batch and the context: a fixed time, a time per sequence and a time per
-//! token of context, by least squares over the steps of one trace. One pass over the steps.
+//! token of context, by least squares over the steps of one trace. One pass over the steps. `compare::step_times` draws the line through the steps of
+//! several traces.
 //!
 //! The sums are taken of differences from the mean, so that similar contexts lose no digits. If batch and context grow
 //! together, their parts cannot be told apart and there is no row.
@@ -25,15 +26,16 @@ const COLUMNS: [&str; 8] = [
 
 /// One decode step.
 #[derive(Debug, Clone, Copy)]
-struct Sample {
-    batch: f64,
-    context: f64,
-    busy_ns: f64,
+pub(crate) struct Sample {
+    pub(crate) batch: f64,
+    /// Tokens in the KV cache, of all sequences together.
+    pub(crate) context: f64,
+    pub(crate) busy_ns: f64,
 }
 
 /// The coefficients in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Fit {
+pub(crate) struct Fit {
     fixed: f64,
     per_sequence: f64,
     per_token: f64,
@@ -80,25 +82,27 @@ pub(crate) fn step_time_fit(context: &Context) -> Section {
         "The busy time of a step is about the fixed time, plus the time per sequence, plus the time per token of context. The \
          residual is the root of the mean squared difference, in per cent of the mean.",
     );
-    section.row(values(&fit, samples.len(), sizes.len()));
+    let [fixed, per_sequence, per_token, residual, explained] = fit.values();
+    let (steps, sizes) = (samples.len().into(), sizes.len().into());
+    section.row([Stage::Decode.label().into(), steps, sizes, fixed, per_sequence, per_token, residual, explained]);
     section
 }
 
-fn values(fit: &Fit, steps: usize, sizes: usize) -> [Value; COLUMNS.len()] {
-    [
-        Stage::Decode.label().into(),
-        steps.into(),
-        sizes.into(),
-        (fit.fixed / 1e6).into(),
-        (fit.per_sequence / 1e3).into(),
-        fit.per_token.into(),
-        (100.0 * fit.residual / fit.mean).into(),
-        (100.0 * fit.explained).into(),
-    ]
+impl Fit {
+    /// The figures of a row: fixed time in ms, per sequence in us, per token in ns, residual and explained part in per cent.
+    pub(crate) fn values(&self) -> [Value; 5] {
+        [
+            (self.fixed / 1e6).into(),
+            (self.per_sequence / 1e3).into(),
+            self.per_token.into(),
+            (100.0 * self.residual / self.mean).into(),
+            (100.0 * self.explained).into(),
+        ]
+    }
 }
 
 /// The plane of least squares; `None` if batch and context are not independent.
-fn fit(samples: &[Sample]) -> Option<Fit> {
+pub(crate) fn fit(samples: &[Sample]) -> Option<Fit> {
     let count = samples.len() as f64;
     let mean = |of: fn(&Sample) -> f64| samples.iter().map(of).sum::<f64>() / count;
     let (batch, context, time) = (mean(|at| at.batch), mean(|at| at.context), mean(|at| at.busy_ns));

@@ -8,7 +8,7 @@ use crate::analysis::labels;
 use crate::analysis::section::{Section, Value};
 
 const TITLE: &str = "Steps over time";
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 14] = [
     "step",
     "stage",
     "device_id",
@@ -18,6 +18,7 @@ const COLUMNS: [&str; 13] = [
     "host_late_ns",
     "batch",
     "tokens",
+    "context",
     "kernels",
     "graph_launches",
     "found_by",
@@ -34,6 +35,7 @@ pub(crate) fn step_list(context: &Context) -> Section {
     }
     let mut section = Section::new(TITLE, "the steps of the serving engine and the GPU ops in them", &COLUMNS)
         .limit("A step lasts from its first GPU op to the first op of the next step on its device.")
+        .limit("Context: the tokens in the KV cache of all sequences that generate, where the annotation of the step states their sum.")
         .from_first_op(context.trace);
     for (step, number) in steps.iter().take(MAX_ROWS).zip(1_usize..) {
         section.row(values(context, step, number));
@@ -56,6 +58,7 @@ fn values(context: &Context, measured: &MeasuredStep, number: usize) -> [Value; 
         on_device(measured.host_late.into()),
         step.info.batch_size.into(),
         step.info.tokens.into(),
+        step.info.generation.map(|sums| sums.sk).into(),
         on_device(measured.kernels.into()),
         on_device(measured.graph_launches.into()),
         found_by.into(),
