@@ -5,7 +5,7 @@
 //! Each counter is a separate series, so received and sent bytes are never mixed. A series of one GPU is compared
 //! with the collectives and kernels of that GPU only.
 
-use super::memory_traffic;
+use super::memory_traffic::{self, MAX_ROOFLINE_ROWS, ROOFLINE_COLUMNS, ROOFLINE_TITLE};
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::context::Context;
 use crate::analysis::labels;
@@ -19,7 +19,6 @@ use crate::trace::{DeviceId, GpuOp, MetricSeries, NameId, Ns, OpKind, Vendor};
 
 const NVLINK_TITLE: &str = "NVLink during collectives";
 const SERIES_TITLE: &str = "NVLink over time";
-pub(super) const ROOFLINE_TITLE: &str = "Roofline";
 const NVLINK_COLUMNS: [&str; 9] = [
     "metric_source_id",
     "metric_names",
@@ -33,23 +32,8 @@ const NVLINK_COLUMNS: [&str; 9] = [
 ];
 const SERIES_COLUMNS: [&str; 6] =
     ["metric_source_id", "metric_name", "timestamp_ns", "timestamp_ms", "metric_value", "nccl_active"];
-pub(super) const ROOFLINE_COLUMNS: [&str; 12] = [
-    "kernel_name",
-    "total_time_ms",
-    "call_count",
-    "flops",
-    "bytes",
-    "arithmetic_intensity",
-    "achieved_tflops",
-    "read_mb",
-    "written_mb",
-    "read_tb_per_s",
-    "tb_per_s",
-    "basis",
-];
 /// Maximum number of points of all series together.
 const MAX_POINTS: usize = 20_000;
-pub(super) const MAX_ROOFLINE_ROWS: usize = 40;
 
 /// Whether the name contains one of these lowercase words.
 fn contains_any(name: &str, words: &[String]) -> bool {

@@ -3,13 +3,31 @@
 //!
 //! A sum is known only if all kernels in it were counted. Reads alone are no total.
 
-use super::counters::{MAX_ROOFLINE_ROWS, ROOFLINE_COLUMNS, ROOFLINE_TITLE};
 use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::section::{Section, Value};
 use crate::ordering;
 use crate::trace::{MemoryTraffic, NameId, Ns, Trace};
 use std::collections::BTreeMap;
+
+/// The section of operations and bytes, from counters of each kernel or from samples.
+pub(super) const ROOFLINE_TITLE: &str = "Roofline";
+pub(super) const ROOFLINE_COLUMNS: [&str; 12] = [
+    "kernel_name",
+    "total_time_ms",
+    "call_count",
+    "flops",
+    "bytes",
+    "arithmetic_intensity",
+    "achieved_tflops",
+    "read_mb",
+    "written_mb",
+    "read_tb_per_s",
+    "tb_per_s",
+    "basis",
+];
+/// The maximum number of rows of the section.
+pub(super) const MAX_ROOFLINE_ROWS: usize = 40;
 
 /// The bytes of some kernels and their time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +52,9 @@ impl CountedBytes {
 
     /// The counted kernels in these rows; `None` if there are none.
     pub(crate) fn of_rows(trace: &Trace, rows: &[u32]) -> Option<Self> {
+        if trace.memory_traffic.is_empty() {
+            return None;
+        }
         let mut sum = Self::NONE;
         for row in rows {
             let found = trace.memory_traffic.binary_search_by_key(row, |(row, _)| *row).ok();

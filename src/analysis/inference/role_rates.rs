@@ -5,7 +5,7 @@
 //! A rate above the limit of the GPU proves a wrong assumption. Then the basis says so, and there is no rate; if it is that of a
 //! product with weights, no role of the stage has a rate from the dimensions.
 
-use super::counted_rates::with_counters;
+use super::counted_rates::CountedRates;
 use super::division::Division;
 use super::floor::{Load, Roof};
 use super::model_config::ModelConfig;
@@ -36,6 +36,19 @@ pub(super) struct Rates {
 impl Rates {
     fn none(why: impl Into<String>) -> Self {
         Self { basis: Some(why.into()), ..Self::default() }
+    }
+
+    /// Puts the bytes by counters in the place of those by a model of the work.
+    fn with_counters(self, counted: CountedRates) -> Self {
+        // A cache between the L2 cache and the memory may answer, so that more than the memory delivers is no contradiction.
+        let of_memory_pct = counted.of_memory_pct.filter(|share| *share <= 100.0).unwrap_or_default();
+        let words = counted.words;
+        Self {
+            tflops: self.tflops,
+            tb_per_s: counted.tb_per_s.or(self.tb_per_s),
+            of_peak_pct: self.of_peak_pct.map(|share| share.max(of_memory_pct)),
+            basis: Some(self.basis.map_or(words.clone(), |basis| format!("{basis}; {words}"))),
+        }
     }
 }
 
@@ -82,7 +95,11 @@ impl<'a> StageRates<'a> {
 
     /// The rates of a role in a kind of layer, or outside of the layers.
     pub(super) fn rates(&self, stage: &StageLayers, kind: Option<&Kind>, role: &RoleTime) -> Rates {
-        with_counters(self.context, role, self.modelled_rates(stage, kind, role))
+        let rates = self.modelled_rates(stage, kind, role);
+        match CountedRates::of(self.context, role) {
+            Some(counted) => rates.with_counters(counted),
+            None => rates,
+        }
     }
 
     fn modelled_rates(&self, stage: &StageLayers, kind: Option<&Kind>, role: &RoleTime) -> Rates {

@@ -87,14 +87,14 @@ impl CountedKernels {
     /// Gives the bytes to the kernels of the trace, or adds the dispatches as kernels if the files have no table of kernels.
     pub(super) fn finish(self, has_kernel_table: bool, builder: &mut TraceBuilder) {
         let trace = &mut builder.trace;
-        if has_kernel_table {
-            let joined =
-                self.join(&trace.gpu_ops, &mut |count| trace.problems.add(ProblemKind::CounterOfOtherRun, count, 0));
-            return trace.memory_traffic.extend(joined);
-        }
-        let mut dispatches: Vec<_> = self.dispatches.into_iter().collect();
+        let mut dispatches: Vec<Counted> = self.dispatches.into_iter().collect();
         dispatches
             .sort_unstable_by_key(|(dispatch, (op, ..))| (op.start, dispatch.id, op.device, op.name, op.duration));
+        if has_kernel_table {
+            let other_run = &mut |count| trace.problems.add(ProblemKind::CounterOfOtherRun, count, 0);
+            trace.memory_traffic = join(&dispatches, &trace.gpu_ops, other_run);
+            return;
+        }
         for (_, (op, correlation, traffic)) in dispatches {
             if traffic != MemoryTraffic::default() {
                 trace.memory_traffic.push((trace.gpu_ops.len() as u32, traffic));
@@ -102,30 +102,33 @@ impl CountedKernels {
             trace.gpu_ops.push(op, correlation);
         }
     }
+}
 
-    /// The bytes by row, sorted. `other_run` gets the number of counted dispatches that are not, or not alone, one kernel.
-    fn join(self, kernels: &GpuOps, other_run: &mut dyn FnMut(u64)) -> Vec<(u32, MemoryTraffic)> {
-        let mut counted: HashMap<Kernel, Join, RandomState> = HashMap::default();
-        for (dispatch, (.., traffic)) in self.dispatches {
-            counted.entry(dispatch.kernel).and_modify(|join| *join = Join::Ambiguous).or_insert(Join::Counted(traffic));
-        }
-        for (op, row) in kernels.iter().zip(0_u32..).filter(|(op, _)| op.kind == OpKind::Kernel) {
-            let Some(join) = counted.get_mut(&Kernel::of(&op)) else { continue };
-            *join = match *join {
-                Join::Counted(traffic) => Join::Kernel(row, traffic),
-                Join::Kernel(..) | Join::Ambiguous => Join::Ambiguous,
-            };
-        }
-        let all = counted.len();
-        let kernel = |join| if let Join::Kernel(row, traffic) = join { Some((row, traffic)) } else { None };
-        let mut joined: Vec<(u32, MemoryTraffic)> = counted.into_values().filter_map(kernel).collect();
-        if joined.len() < all {
-            other_run((all - joined.len()) as u64);
-        }
-        joined.retain(|(_, traffic)| *traffic != MemoryTraffic::default());
-        joined.sort_unstable_by_key(|(row, _)| *row);
-        joined
+/// A dispatch with its kernel, the correlation id of the call that launched it, and its bytes.
+type Counted = (Dispatch, (GpuOp, Option<u32>, MemoryTraffic));
+
+/// The bytes by row, sorted. `other_run` gets the number of counted dispatches that are not, or not alone, one kernel.
+fn join(dispatches: &[Counted], kernels: &GpuOps, other_run: &mut dyn FnMut(u64)) -> Vec<(u32, MemoryTraffic)> {
+    let mut counted: HashMap<Kernel, Join, RandomState> = HashMap::default();
+    for (dispatch, (.., traffic)) in dispatches {
+        counted.entry(dispatch.kernel).and_modify(|join| *join = Join::Ambiguous).or_insert(Join::Counted(*traffic));
     }
+    for (op, row) in kernels.iter().zip(0_u32..).filter(|(op, _)| op.kind == OpKind::Kernel) {
+        let Some(join) = counted.get_mut(&Kernel::of(&op)) else { continue };
+        *join = match *join {
+            Join::Counted(traffic) => Join::Kernel(row, traffic),
+            Join::Kernel(..) | Join::Ambiguous => Join::Ambiguous,
+        };
+    }
+    let all = counted.len();
+    let kernel = |join| if let Join::Kernel(row, traffic) = join { Some((row, traffic)) } else { None };
+    let mut joined: Vec<(u32, MemoryTraffic)> = counted.into_values().filter_map(kernel).collect();
+    if joined.len() < all {
+        other_run((all - joined.len()) as u64);
+    }
+    joined.retain(|(_, traffic)| *traffic != MemoryTraffic::default());
+    joined.sort_unstable_by_key(|(row, _)| *row);
+    joined
 }
 
 /// What is known of a counted dispatch.

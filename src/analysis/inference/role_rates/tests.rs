@@ -5,8 +5,8 @@ use crate::analysis::inference::served_model::ServedModel;
 use crate::analysis::section::{Record, Section, Value};
 use crate::analysis::testing::{read_json, torch};
 use crate::rules::RuleBook;
-use crate::trace::Trace;
 use crate::trace::testing::TestTrace;
+use crate::trace::{MemoryTraffic, Trace};
 
 fn roles(trace: &Trace, config: &str, parallel: Option<Parallel>) -> Section {
     let config = Some(ModelConfig::parse("config.json", config).unwrap());
@@ -174,4 +174,29 @@ fn without_a_config_there_are_no_rates_and_no_reasons() {
     let section = &sections["layer_roles"];
     assert!(section.rows.iter().all(|row| row.get("basis") == Some(&Value::Null)));
     assert!(section.limits.iter().any(|limit| limit.contains("--config")), "{:?}", section.limits);
+}
+
+/// Sets the bytes that the counters of each kernel of this name counted.
+fn count(trace: &mut Trace, name: &str, read: Option<u64>, written: Option<u64>) {
+    let is_named = |op: &crate::trace::GpuOp| trace.names.get(op.name) == name;
+    let rows = trace.gpu_ops.iter().zip(0_u32..).filter(|(op, _)| is_named(op)).map(|(_, row)| row);
+    let counted: Vec<_> = rows.map(|row| (row, MemoryTraffic { read, written })).collect();
+    trace.memory_traffic.extend(counted);
+    trace.memory_traffic.sort_unstable_by_key(|(row, _)| *row);
+}
+
+#[test]
+fn bytes_by_counters_win_over_those_by_a_model_of_the_work() {
+    let mut trace = steps(["step[DECODE bs=4]"; 2], 100);
+    count(&mut trace, "gemm_qkv", Some(150_000_000), Some(17_500_000));
+    count(&mut trace, "rope", Some(1_000_000), None);
+    let section = roles(&trace, SMALL, None);
+    // 167.5 MB in 100 us are 1.675 TB/s, half of what an H100 reads.
+    let qkv = row(&section, "A", "qkv");
+    assert!((qkv.amount("tb_per_s") - 1.675).abs() < 1e-9, "{qkv:?}");
+    assert!((qkv.amount("of_peak_pct") - 50.0).abs() < 1e-9, "{qkv:?}");
+    assert_eq!(qkv.text("basis"), "role and config; bytes by counters");
+    let rope = section.rows.iter().find(|row| row.text("basis").contains("counters 0.01 TB/s are read")).unwrap();
+    assert_eq!(rope.get("tb_per_s"), Some(&Value::Null), "reads alone are no total");
+    assert_eq!(row(&section, "A", "down").text("basis"), "role and config");
 }
