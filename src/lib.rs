@@ -12,7 +12,10 @@
 //! - [`report`] collects the results and renders them.
 //! - [`session`] runs an analysis with the options that a person chose.
 //! - `files` (native) reads files from disk; `facts` (native) writes the results of many runs as Parquet files.
-//! - `cli` (native) and `web` (wasm32) are thin shells around these modules.
+//! - `cli` (native), `web` (wasm32) and the Python package (`python/`) are thin shells around these modules.
+//!
+//! Programs that use the library start with `files::read_run` (native) or [`input::Reader`] (bytes), `files::analyze::run` and
+//! [`report::table`]; `examples/library.rs` is such a program.
 
 pub mod analysis;
 pub mod digits;

@@ -98,7 +98,10 @@ impl Trace {
         let strips = session::strips(trace, &input.choices, chart::strip_columns(notebook::WIDTH)).ok()??;
         let window = session::picked(trace, &input.choices).ok()?;
         let mut drawn = chart::overview(&strips, notebook::WIDTH);
-        drawn.nodes.extend(chart::overview_frame(&strips, window, notebook::WIDTH));
+        let mut frame = chart::overview_frame(&strips, window, notebook::WIDTH);
+        // Its last node receives the pointer.
+        frame.pop();
+        drawn.nodes.extend(frame);
         Some(drawn)
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::command::Run;
-use crate::{book, fuzz, page, project, setup, wasm};
+use crate::{book, fuzz, page, project, python, setup, wasm};
 
 type Check = (&'static str, fn() -> Result<()>);
 
@@ -33,7 +33,8 @@ const CHECKS: &[Check] = &[
     // After the page is built: its scripts import the types of `dist/pkg`.
     ("types and lints of the page", page_types_and_lints),
     ("SIMD in the page's modules", || wasm::assert_simd(&project::dist())),
-    ("command line", || Run::new("cargo build --release --bin gpuprism --examples").run()),
+    ("command line", command_line),
+    ("Python package", python::test),
     ("same results of all builds", same_results),
     ("generated chapters and links of the book", book::check),
     ("page in the browser", page_tests),
@@ -47,6 +48,16 @@ pub fn all() -> Result<()> {
     }
     println!("\nall {} checks passed", CHECKS.len());
     Ok(())
+}
+
+fn command_line() -> Result<()> {
+    Run::new("cargo build --release --bin gpuprism --examples").run()
+}
+
+/// Tests the Python package alone, with the command line that it is compared with.
+pub fn python() -> Result<()> {
+    command_line()?;
+    python::test()
 }
 
 /// Tests the Python programs that compute steps, layers and idle blame a second time. A machine without Python skips them.

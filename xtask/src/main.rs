@@ -8,6 +8,7 @@ mod fuzz;
 mod offline;
 mod page;
 mod project;
+mod python;
 mod release;
 mod serve;
 mod setup;
@@ -32,6 +33,7 @@ usage: cargo xtask COMMAND
   serve [--port N]        build the page and serve it on http://127.0.0.1:N (8080)
   book [--out DIR]        write the generated chapters of docs/, check all links, and render the book into DIR/docs
   test                    run all checks: format, lints, tests, docs, fuzzing, the page in a browser
+  python                  build the Python package into target/wheels and test it; needs Python 3.11
   fuzz [--seconds N]      run each fuzz target on new inputs for N seconds (60)
   bench                   measure reading speed and memory, and write benches/README.md
 ";
@@ -65,6 +67,7 @@ fn run() -> Result<()> {
         ["space"] => space::build(arguments.out.as_deref()),
         ["serve"] => serve::serve(arguments.port),
         ["book"] => book::write(arguments.out.as_deref()),
+        ["python"] => check::python(),
         ["test"] => check::all(),
         ["fuzz"] => fuzz::all(fuzz::Effort::Hunt { seconds: arguments.seconds }),
         ["bench"] => bench::all(),

@@ -1,0 +1,144 @@
+"""Windows, options, comparisons and ranks have the results of the command line, and errors its sentences."""
+
+import json
+import warnings
+
+import pytest
+from conftest import shared
+
+import gpuprism
+
+
+def report(command_line, *arguments):
+    return command_line("report", "--format", "json", *arguments)
+
+
+def test_a_window_is_that_of_the_command_line(example, command_line):
+    trace = gpuprism.open(example)
+    expected = report(command_line, example, "--window", "0.02-0.04")
+    windows = [
+        trace.window(0.02, 0.04),
+        trace.window("0.02-0.04"),
+        trace.window("0.02", "0.04"),
+        trace.window(0.01, 0.05).window(0.02, 0.04),
+        gpuprism.open(example, window="0.02-0.04"),
+        gpuprism.open(example, window=(0.02, 0.04)),
+    ]
+    assert [window.to_json() for window in windows] == [expected] * len(windows)
+    assert trace.window(start=0.02).to_json() == report(command_line, example, "--window", "0.02-")
+    assert trace.window(end=0.02).to_json() == report(command_line, example, "--window", "-0.02")
+    assert trace.to_json() == report(command_line, example), "the trace itself does not change"
+
+
+def test_options_are_those_of_the_command_line(example, tmp_path, command_line):
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps({"mine": {"m": {"nvjet": "my_gemm"}}}))
+    phases = tmp_path / "phases.json"
+    phases.write_text(json.dumps({"decoding": "DECODE"}))
+    for options, flags in [
+        ({"seconds": 0.75}, ["--seconds", "0.75"]),
+        ({"attribution": "exclusive"}, ["--attribution", "exclusive"]),
+        ({"merge_devices": True}, ["--merge-devices"]),
+        ({"rules": rules}, ["--rules", rules]),
+        ({"rules": [rules], "engine": "gpuprism", "model": "default"}, ["--rules", rules, "--engine", "gpuprism", "--model", "default"]),
+        ({"phase_map": phases}, ["--phase-map", phases]),
+        ({"weights_gb": 8.03, "tp": 2}, ["--weights-gb", "8.03", "--tp", "2"]),
+    ]:
+        assert gpuprism.open(example, **options).to_json() == report(command_line, example, *flags), options
+    plain = gpuprism.open(example).to_json()
+    assert gpuprism.open(example, seconds=0.75).to_json() != plain, "the options do something"
+    assert gpuprism.open(example, weights_gb=8.03).to_json() != plain
+
+
+def test_a_comparison_is_that_of_the_command_line(example, tmp_path, command_line):
+    trace = gpuprism.open(example)
+    early, late = trace.window(0.034, 0.07), trace.window(0.07, 0.1)
+    files = [tmp_path / "early.json", tmp_path / "late.json"]
+    early.to_json(files[0])
+    late.to_json(files[1])
+    saved = gpuprism.diff(*map(gpuprism.open, files))
+    assert saved.comparable
+    assert saved.to_json() == command_line("diff", *files, "--format", "json")
+    assert str(saved) == command_line("diff", *files)
+    for name, section in json.loads(saved.to_json())["sections"].items():
+        assert saved[name].rows() == section["rows"], name
+    of_traces = gpuprism.diff(early, late)
+    assert of_traces["compare_kernels"].columns == saved["compare_kernels"].columns
+    changes = [[row["delta_ns"] for row in results["compare_kernels"].rows()] for results in (of_traces, saved)]
+    assert changes[0] == changes[1], "windows of an open trace are compared like saved reports"
+
+
+def test_runs_without_common_work_are_not_comparable(example, tmp_path, command_line):
+    trace = gpuprism.open(example)
+    saved = tmp_path / "decode.json"
+    trace.window(start=0.034).to_json(saved)
+    comparison = gpuprism.diff(trace, gpuprism.open(saved))
+    assert not comparison.comparable and "cannot be compared" in comparison.verdict
+    # The text is the same; the program also prints the reasons and exits with 4.
+    assert "cannot be compared" in command_line("diff", example, saved, status=4)
+
+
+def test_ranks_are_those_of_the_command_line(rank_files, command_line):
+    ranks = gpuprism.open(rank_files).ranks()
+    assert ranks.to_json() == command_line("ranks", *rank_files, "--format", "json")
+    assert str(ranks) == command_line("ranks", *rank_files)
+    # By hand: rank 0 waits from 30 us to 90 us of its 70 us in the all-reduce.
+    assert ranks.stragglers == ["rank 1"]
+    assert [row["wait_ns"] for row in ranks["rank_waits"].rows()] == [60_000, 0]
+    in_window = gpuprism.open(rank_files, window="0.00004-0.00008").ranks()
+    assert in_window.to_json() == command_line("ranks", *rank_files, "--window", "0.00004-0.00008", "--format", "json")
+
+
+def test_ranks_of_a_recorded_job_are_those_of_the_command_line(command_line):
+    folder = shared("torch/dlrm_v100_8ranks")
+    files = sorted(folder.glob("*.gz"))
+    assert gpuprism.open(files).ranks().to_json() == command_line("ranks", *files, "--format", "json")
+
+
+def test_errors_have_the_sentences_of_the_command_line(example, tmp_path, command_line):
+    broken, rules = tmp_path / "broken.json", tmp_path / "rules.json"
+    broken.write_text('{"something": 1}')
+    rules.write_text('{"mine": {"m": {"nvjet": "my_gemm"}}}')
+    for kind, files, options, flags in [
+        (gpuprism.Error, "/missing/trace.json", {}, []),
+        (gpuprism.Error, broken, {}, []),
+        (gpuprism.Error, rules, {}, []),
+        (gpuprism.Error, tmp_path, {}, []),
+        (gpuprism.Error, example, {"rules": broken}, ["--rules", broken]),
+        (gpuprism.UsageError, example, {"window": "7-8"}, ["--window", "7-8"]),
+        (gpuprism.UsageError, example, {"window": "nonsense"}, ["--window", "nonsense"]),
+        (gpuprism.UsageError, example, {"seconds": "-1"}, ["--seconds", "-1"]),
+        (gpuprism.UsageError, [example, example], {"seconds": [1, 2, 3]}, ["--seconds", "1", "--seconds", "2", "--seconds", "3"]),
+        (gpuprism.UsageError, example, {"engine": "sglang", "model": "x"}, ["--engine", "sglang", "--model", "x"]),
+        (gpuprism.UsageError, example, {"weights_gb": 0}, ["--weights-gb", "0"]),
+    ]:
+        with pytest.raises(kind) as raised:
+            gpuprism.open(files, **options)
+        assert type(raised.value) is kind and isinstance(raised.value, gpuprism.Error)
+        files = files if isinstance(files, list) else [files]
+        status = 2 if kind is gpuprism.UsageError else 1
+        assert f"gpuprism: {raised.value}\n" == command_line("report", *files, *flags, status=status)
+    with pytest.raises(gpuprism.UsageError) as raised:
+        gpuprism.open(example).ranks()
+    assert f"gpuprism: {raised.value}\n" in command_line("ranks", example, status=2)
+    with pytest.raises(gpuprism.UsageError, match="no file given"):
+        gpuprism.open([])
+
+
+def test_a_saved_report_opens_again_and_has_no_windows(example, tmp_path):
+    trace = gpuprism.open(example)
+    saved = tmp_path / "saved.json"
+    trace.to_json(saved)
+    again = gpuprism.open(saved)
+    assert again.to_json() == trace.to_json() == saved.read_text(encoding="utf-8")
+    with pytest.warns(UserWarning, match="saved.json: an earlier report; the analysis options apply only to traces"):
+        assert again.window(0.02, 0.04).to_json() == trace.to_json()
+    with pytest.raises(gpuprism.Error, match="a report, which contains no individual collective calls"):
+        again.ranks()
+
+
+def test_reading_a_trace_prints_nothing_and_warns_of_nothing(example, capfd):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gpuprism.open(example)
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,84 @@
+//! Builds the Python package into a wheel, installs it into a virtual environment, and runs its tests there. Everything is below
+//! `target`: a machine without Python needs none of it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::Run;
+use crate::{project, setup};
+
+/// What the tests need, with hashes.
+const REQUIREMENTS: &str = "python/requirements-test.txt";
+/// Prints why this Python cannot run the tests, or nothing. The locked packages need 3.11.
+const PROBE: &str = "\
+import importlib.util, sys
+if sys.version_info < (3, 11): print('Python 3.11 or newer is needed')
+elif not importlib.util.find_spec('ensurepip'): print('its modules venv and ensurepip are missing')
+";
+
+/// The Python that can run the tests, or the reason why there is none.
+fn python() -> Result<std::result::Result<PathBuf, String>> {
+    let Some(python) = setup::find_program(Path::new("python3")) else {
+        return Ok(Err("no Python".to_owned()));
+    };
+    let problem = Run::program(&python).args(["-c", PROBE]).output()?;
+    Ok(match problem.trim() {
+        "" => Ok(python),
+        problem => Err(format!("{}: {problem}", python.display())),
+    })
+}
+
+/// Builds the wheel and tests it. `gpuprism` and the examples must be built in release. Without Python, prints why nothing is tested.
+pub fn test() -> Result<()> {
+    let python = match python()? {
+        Ok(python) => python,
+        Err(why) => {
+            println!("skipped: {why}");
+            return Ok(());
+        }
+    };
+    let target = project::target_dir()?;
+    let python = environment(&python, &target.join("python"))?;
+    let wheel = wheel(&python, &target.join("wheels"))?;
+    pip(&python).args(["install", "--quiet", "--no-index", "--no-deps", "--force-reinstall"]).arg(wheel).run()?;
+    Run::program(&python)
+        .args("-m pytest -q -p no:cacheprovider python/tests".split(' '))
+        .env("GPUPRISM_BIN", target.join("release").join(format!("gpuprism{}", std::env::consts::EXE_SUFFIX)))
+        .env("GPUPRISM_EXAMPLES", target.join("release/examples"))
+        .run()
+}
+
+/// The Python of a virtual environment with the locked packages. It is kept until they change.
+fn environment(python: &Path, folder: &Path) -> Result<PathBuf> {
+    let inside = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    let locked = std::fs::read_to_string(project::root().join(REQUIREMENTS))
+        .with_context(|| format!("cannot read {REQUIREMENTS}"))?;
+    let installed = folder.join("installed-requirements.txt");
+    if inside.is_file() && std::fs::read_to_string(&installed).is_ok_and(|text| text == locked) {
+        return Ok(inside);
+    }
+    println!("setup: installing the Python packages of {REQUIREMENTS}");
+    Run::program(python).args(["-m", "venv", "--clear"]).arg(folder).run()?;
+    pip(&inside).args(["install", "--quiet", "--require-hashes", "--no-deps", "--requirement", REQUIREMENTS]).run()?;
+    std::fs::write(&installed, locked)?;
+    Ok(inside)
+}
+
+fn pip(python: &Path) -> Run {
+    Run::program(python).args(["-m", "pip", "--disable-pip-version-check"])
+}
+
+/// Builds the wheel into an empty folder, so that there is only one.
+fn wheel(python: &Path, folder: &Path) -> Result<PathBuf> {
+    if folder.exists() {
+        std::fs::remove_dir_all(folder)?;
+    }
+    Run::program(python)
+        .args("-m maturin build --quiet --release --locked --manifest-path python/Cargo.toml --out".split(' '))
+        .arg(folder)
+        .run()?;
+    let built = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<PathBuf>>>()?;
+    let [wheel] = built.as_slice() else { bail!("maturin wrote {} files to {}", built.len(), folder.display()) };
+    Ok(wheel.clone())
+}
