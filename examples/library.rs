@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release --example library -- TRACE`
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a program")]
+
 use gpuprism::files::{Neighbours, RunSource, Watch, analyze, read_run};
 use gpuprism::report::{Report, csv, table, verdict};
 use gpuprism::session::Choices;

@@ -8,8 +8,9 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal, Optional, Union
+from typing import Literal, Optional, Union, final
 
+__all__ = ["Comparison", "Error", "Ranks", "Results", "Table", "Trace", "UsageError", "__version__", "diff", "open"]
 __version__: str
 
 _Path = Union[str, os.PathLike[str]]
@@ -22,6 +23,7 @@ class Error(Exception):
 class UsageError(Error):
     """A wrong argument: the call must change, not the file."""
 
+@final
 class Table:
     """A table with the keys and values of the JSON report.
 
@@ -67,6 +69,7 @@ class Table:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
     def __arrow_c_schema__(self) -> object: ...
 
+@final
 class Trace:
     """The results of the opened files: one run for each trace, and the runs of earlier reports.
 
@@ -108,8 +111,8 @@ class Trace:
     def table(self, name: str) -> Table:
         """The table of this name, as `gpuprism report --table` names it; KeyError if there is none."""
 
-    def __getitem__(self, name: str) -> Table: ...
-    def __contains__(self, name: str) -> bool: ...
+    def __getitem__(self, name: str, /) -> Table: ...
+    def __contains__(self, name: str, /) -> bool: ...
     def window(self, start: Optional[_Seconds] = None, end: Optional[_Seconds] = None) -> Trace:
         """The same traces in a time range, in seconds from the first GPU op.
 
@@ -138,18 +141,20 @@ class Results:
         """The names of all tables."""
 
     def table(self, name: str) -> Table: ...
-    def __getitem__(self, name: str) -> Table: ...
-    def __contains__(self, name: str) -> bool: ...
+    def __getitem__(self, name: str, /) -> Table: ...
+    def __contains__(self, name: str, /) -> bool: ...
     def to_json(self) -> str:
         """What the command line prints with `--format json`."""
 
     def _repr_html_(self) -> str: ...
 
+@final
 class Comparison(Results):
     @property
     def comparable(self) -> bool:
         """Whether at least one run could be compared with the first one."""
 
+@final
 class Ranks(Results):
     @property
     def stragglers(self) -> list[str]:

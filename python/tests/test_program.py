@@ -107,7 +107,8 @@ def test_a_notebook_shows_verdict_bar_and_strips(example):
     text = page(trace)
     assert html.escape(trace.verdict, quote=False).replace("'", "&#39;") in text
     assert text.count("<svg ") == 2 and 'class="strip ' in text and 'class="seg ' in text
-    assert "strip-window" not in text and "strip-window" in page(trace.window(0.02, 0.04))
+    window = 'class="strip-window"'
+    assert window not in text and window in page(trace.window(0.02, 0.04))
     assert not re.search(r"(src|href)=", text.replace('xmlns="http://www.w3.org/2000/svg"', "")), "nothing is loaded"
     two = page(gpuprism.open([example, example]))
     assert two.count("<svg ") == 1, "strips are those of one trace"
@@ -123,8 +124,8 @@ def test_a_notebook_shows_the_first_rows_of_a_table(example):
 
 def test_a_notebook_shows_comparison_and_ranks(example, rank_files):
     trace = gpuprism.open(example)
-    comparison = gpuprism.diff(trace, trace.window(0.1))
-    assert "compare_kernels" in page(comparison) and "<svg " in page(comparison)
+    same = page(gpuprism.diff(trace, trace))
+    assert "takes exactly as long as" in same and 'id="compare_kernels"' in same
     ranks = gpuprism.open(rank_files).ranks()
     assert "Rank 1 delays the others" in page(ranks) and "<svg " in page(ranks)
 
@@ -182,9 +183,11 @@ def test_the_package_has_types(tmp_path):
     assert wrong.returncode == 1 and "Incompatible types" in wrong.stdout
 
 
-def test_the_types_name_everything_that_the_package_has():
-    check = [sys.executable, "-m", "mypy.stubtest", "gpuprism", "--ignore-missing-stub"]
-    done = subprocess.run(check, capture_output=True, text=True, cwd=pathlib.Path(gpuprism.__file__).parents[1])
+def test_the_types_name_everything_that_the_package_has(tmp_path):
+    # The extension module inside the package has no types of its own; mypy does not know how classes of Rust are laid out.
+    (tmp_path / "allowed").write_text("gpuprism.gpuprism\n")
+    check = [sys.executable, "-m", "mypy.stubtest", "gpuprism", "--allowlist", "allowed", "--ignore-disjoint-bases"]
+    done = subprocess.run(check, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
 
 
