@@ -202,3 +202,7 @@ def test_the_examples_of_the_documentation_run(example, tmp_path, monkeypatch):
         blocks = re.findall(r"^```python\n(.*?)^```", (root / document).read_text(encoding="utf-8"), re.M | re.S)
         assert blocks, document
         exec(compile("\n".join(blocks), document, "exec"), {})
+    section = (root / "README.md").read_text(encoding="utf-8").split("## From Python\n")[1].split("\n## ")[0]
+    lines = [line[4:] for line in section.splitlines() if line.startswith("    ") and not line.startswith("    pip ")]
+    assert lines
+    exec(compile("\n".join(lines), "README.md", "exec"), {})
