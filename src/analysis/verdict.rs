@@ -305,7 +305,9 @@ fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
         Bound::Communication => matches!(row.text("id"), "exposed-communication"),
         Bound::Overlap | Bound::UnknownIdle | Bound::Nothing | Bound::ShiftedDurations | Bound::Compute => false,
     };
-    let next = rows.iter().enumerate().find(|(_, row)| !is_said(row));
+    // Rows come by severity. Of equal costs the first counts.
+    let others = rows.iter().enumerate().filter(|(_, row)| !is_said(row));
+    let next = others.rev().max_by(|(_, a), (_, b)| a.amount("cost_ms").total_cmp(&b.amount("cost_ms")));
     let unit = Unit::of(&run.sections);
     if let Some((index, row)) = next {
         let cost = row.amount("cost_ms");

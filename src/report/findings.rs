@@ -48,7 +48,7 @@ impl Finding<'_> {
     }
 }
 
-/// All findings; those of several runs are sorted by cost.
+/// All findings, sorted by severity and then by cost.
 pub fn findings(report: &Report) -> Vec<Finding<'_>> {
     let labels = report.labels();
     let mut with_costs: Vec<(f64, Finding)> = Vec::new();
@@ -57,22 +57,29 @@ pub fn findings(report: &Report) -> Vec<Finding<'_>> {
         let named = of_run(run).map(|finding| Finding { run: run_name.to_owned(), run_index, ..finding });
         with_costs.extend(rows(run).iter().map(cost_ms).zip(named));
     }
-    if labels.len() > 1 {
-        ordering::sort_by(&mut with_costs, |a, b| b.0.total_cmp(&a.0));
-    }
+    ordering::sort_by(&mut with_costs, |(cost, finding), (other_cost, other)| {
+        severity_rank(other.severity).cmp(&severity_rank(finding.severity)).then(other_cost.total_cmp(cost))
+    });
     with_costs.into_iter().map(|(_, finding)| finding).collect()
 }
 
-/// The findings with equal ones of several runs merged. The run with the largest cost is shown with the number of other
-/// runs. A finding is not merged into one of lower severity.
+/// Higher for more severe findings; unknown words, which reports of other tools can contain, come last.
+fn severity_rank(severity: &str) -> u8 {
+    match severity {
+        "high" => 3,
+        "medium" => 2,
+        "low" => 1,
+        _ => 0,
+    }
+}
+
+/// The findings with equal ones of several runs merged. The run where it is most severe, and of these the one with the
+/// largest cost, is shown with the number of other runs.
 pub fn merged_findings(report: &Report) -> Vec<Finding<'_>> {
     let mut merged: Vec<(Finding, Vec<String>)> = Vec::new();
     for finding in findings(report) {
-        let can_absorb = |kept: &Finding| {
-            let is_as_severe =
-                kept.severity == finding.severity || kept.severity == "high" || finding.severity == "low";
-            kept.run != finding.run && kept.title == finding.title && is_as_severe
-        };
+        // Findings come by severity, so the one that is kept is at least as severe.
+        let can_absorb = |kept: &Finding| kept.run != finding.run && kept.title == finding.title;
         match merged.iter_mut().find(|(kept, _)| can_absorb(kept)) {
             Some((_, others)) if others.contains(&finding.run) => {}
             Some((_, others)) => others.push(finding.run),
@@ -139,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_findings_are_merged_into_the_run_with_the_largest_cost() {
+    fn findings_are_sorted_by_severity_then_cost_and_equal_ones_of_several_runs_are_merged() {
         let runs = vec![
             run("a", &[("high", "Idle", 2.0), ("low", "Copies", 9.0)]),
             run("b", &[("high", "Idle", 5.0)]),
@@ -149,12 +156,9 @@ mod tests {
         let texts =
             |finding: &Finding| [finding.severity, finding.title, &finding.run, &finding.cost].map(str::to_owned);
         let merged: Vec<[String; 4]> = merged_findings(&report).iter().map(texts).collect();
-        let wanted = [
-            ["low", "Copies", "a", "9.00 ms"],
-            ["high", "Idle", "b and 2 other runs", "5.00 ms"],
-            ["high", "Copies", "c", "1.00 ms"],
-        ];
-        assert_eq!(merged, wanted, "a finding is not merged into one of lower severity");
+        let wanted =
+            [["high", "Idle", "b and 2 other runs", "5.00 ms"], ["high", "Copies", "c and 1 other run", "1.00 ms"]];
+        assert_eq!(merged, wanted);
         assert_eq!(findings(&report).len(), 5, "the full list keeps all");
         let twice = Report::new(vec![run("a", &[("low", "Copies", 2.0), ("low", "Copies", 1.0)])]);
         assert_eq!(merged_findings(&twice).len(), 2, "findings of one run are not merged");

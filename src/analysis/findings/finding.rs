@@ -1,4 +1,4 @@
-//! One finding and its certainty.
+//! One finding, its certainty and its severity.
 
 /// How certain a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,6 +12,24 @@ pub(super) enum Confidence {
 }
 
 impl Confidence {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// How much of the time a finding costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Severity {
+    Low,
+    Medium,
+    High,
+}
+
+impl Severity {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Low => "low",

@@ -25,8 +25,9 @@ pub(crate) use situation::format_time;
 use crate::analysis::context::Context;
 use crate::analysis::section::{Section, Sections};
 use crate::ordering;
-use finding::{Confidence, Finding};
+use finding::{Confidence, Finding, Severity};
 use situation::Situation;
+use std::cmp::Reverse;
 
 /// All findings. A function returns `None` if the trace does not prove its finding.
 const FINDINGS: [fn(&Situation) -> Option<Finding>; 10] = [
@@ -47,7 +48,7 @@ const MAX_FINDINGS: usize = 5;
 
 const COLUMNS: &[&str] = &["id", "severity", "confidence", "title", "cost_ms", "evidence", "action", "section"];
 
-/// Lists at most [`MAX_FINDINGS`] findings by cost.
+/// Lists the [`MAX_FINDINGS`] findings with the largest costs, by severity and then by cost.
 pub(crate) fn findings(context: &Context, sections: &Sections) -> Section {
     let mut section = Section::new("Findings", "all other sections", COLUMNS).limit(
         "The cost is the time that could be saved on the device where it is largest. Two findings can include the same \
@@ -59,17 +60,18 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Section {
     let mut findings: Vec<Finding> = FINDINGS.iter().filter_map(|find| find(&situation)).filter(is_large).collect();
     ordering::sort_by(&mut findings, |a, b| b.cost_ms.total_cmp(&a.cost_ms));
     findings.truncate(MAX_FINDINGS);
+    // An uncertain cause is never of high severity, however large its cost.
+    let severity = |finding: &Finding| match situation.share(finding.cost_ms) {
+        share if share >= thresholds.high_severity_share && finding.confidence > Confidence::Low => Severity::High,
+        share if share >= thresholds.medium_severity_share => Severity::Medium,
+        _ => Severity::Low,
+    };
+    // Stable, so that findings of one severity stay sorted by cost.
+    ordering::sort_by_key(&mut findings, |finding| Reverse(severity(finding)));
     for finding in findings {
-        let share = situation.share(finding.cost_ms);
-        // An uncertain cause is never of high severity, however large its cost.
-        let severity = match share {
-            share if share >= thresholds.high_severity_share && finding.confidence > Confidence::Low => "high",
-            share if share >= thresholds.medium_severity_share => "medium",
-            _ => "low",
-        };
         section.row([
             finding.id.into(),
-            severity.into(),
+            severity(&finding).word().into(),
             finding.confidence.word().into(),
             finding.title.into(),
             finding.cost_ms.into(),
@@ -87,7 +89,7 @@ mod tests {
     use crate::analysis::testing::{number, rows_of, words};
 
     #[test]
-    fn findings_are_sorted_by_cost_and_small_ones_are_left_out() {
+    fn findings_of_one_severity_are_sorted_by_cost_and_small_ones_are_left_out() {
         // 2 ms of unified-memory migration, 6 ms of late launches, 20 us of pageable copies.
         let mut trace = torch_loop(10, 600, 400);
         trace.kernel("[CUDA memcpy Unified Host-to-Device]", 20_000..22_000);
