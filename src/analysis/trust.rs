@@ -147,7 +147,7 @@ fn capture_overhead(context: &Context, sections: &Sections) -> Option<Row> {
     let reason = if frames > 0 {
         format!("Python stacks were recorded ({} frames)", grouped(frames))
     } else {
-        format!("A launch call takes {:.0} us on average", slow_launch(context)?.0 as f64 / 1e3)
+        format!("A launch call takes {} us on average", grouped((slow_launch(context)?.0 as f64 / 1e3).round() as u64))
     };
     let text = format!(
         "{reason}, which slows the host down. Idle time caused by the host is an upper bound; capture again without \

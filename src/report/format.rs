@@ -160,7 +160,7 @@ fn shown_cell(cell: &Cell, unit: Unit) -> Shown {
         Cell::Share(share) => Shown { text: digits(share * 100.0), title: format!("{} %", share * 100.0) },
         Cell::Percent(value) => Shown { text: digits(*value), title: with_unit(cell) },
         Cell::Int(value) => plain(value.to_string()),
-        Cell::Number(value) => Shown { text: measure(*value), title: exact(cell) },
+        Cell::Number(value) => Shown { text: digits(*value), title: exact(cell) },
     }
 }
 
@@ -206,7 +206,7 @@ pub fn exact(cell: &Cell) -> String {
 /// use gpuprism::report::format::duration;
 /// assert_eq!(duration(31_905_483), "31.9 ms");
 /// assert_eq!(duration(0), "0 ns");
-/// assert_eq!(duration(7_200_000_000_000), "7200 s");
+/// assert_eq!(duration(7_200_000_000_000), "7,200 s");
 /// ```
 pub fn duration(ns: i64) -> String {
     let unit = unit(ns as f64);
@@ -238,26 +238,18 @@ pub fn percent(share: f64) -> String {
     format!("{} %", digits(share * 100.0))
 }
 
-/// Three significant digits, at most three decimals, all integer digits: `1234`, `12.3`, `0.012`, `<0.001`.
-fn digits(value: f64) -> String {
+/// Three significant digits, at most three decimals, all integer digits in groups of three: `1,234`, `12.3`, `0.012`,
+/// `<0.001`.
+pub(in crate::report) fn digits(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         size if size < 0.0005 => "<0.001".to_owned(),
         size if size < 0.9995 => format!("{value:.3}"),
         size if size < 9.995 => format!("{value:.2}"),
         size if size < 99.95 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
+        size if size < 999.5 => format!("{value:.0}"),
+        size => format!("{}{}", if value < 0.0 { "-" } else { "" }, grouped(size.round() as u64)),
     }
-}
-
-/// Three significant digits, or all integer digits in groups of three.
-pub(in crate::report) fn measure(value: f64) -> String {
-    let size = value.abs();
-    if size < 999.5 {
-        return digits(value);
-    }
-    let sign = if value < 0.0 { "-" } else { "" };
-    format!("{sign}{}", grouped(size.round() as u64))
 }
 
 /// A formatted count and its noun: `1 launch`, `2,000 launches`.
@@ -282,7 +274,8 @@ mod tests {
             (12.34, "12.3"),
             (99.96, "100"),
             (123.4, "123"),
-            (98_765.4, "98765"),
+            (98_765.4, "98,765"),
+            (-1234.0, "-1,234"),
             (-12.34, "-12.3"),
         ] {
             assert_eq!(digits(value), want, "{value}");

@@ -53,11 +53,13 @@ impl Unit {
     }
 }
 
-/// `value` divided by ten to the power of `decimals`.
+/// `value` divided by ten to the power of `decimals`, with its digits in groups: `-1,234.5`.
 fn decimal(value: i64, decimals: usize) -> String {
-    let digits = format!("{value:0>width$}", width = decimals + 1);
-    let (whole, part) = digits.split_at(digits.len() - decimals);
-    if part.is_empty() { whole.to_owned() } else { format!("{whole}.{part}") }
+    let sign = if value < 0 { "-" } else { "" };
+    let scale = u32::try_from(decimals).ok().and_then(|decimals| 10_u64.checked_pow(decimals)).unwrap_or(u64::MAX);
+    let (whole, part) = (value.unsigned_abs() / scale, value.unsigned_abs() % scale);
+    let part = if decimals == 0 { String::new() } else { format!(".{part:0>decimals$}") };
+    format!("{sign}{}{part}", crate::digits::grouped(whole))
 }
 
 /// The smallest 1, 2 or 5 times a power of ten that divides `max_ns` into at most `max_steps` parts.

@@ -10,6 +10,7 @@ use super::verdicts::Verdict;
 use super::waiting::State;
 use crate::analysis::host::idle_cause::IdleCause;
 use crate::analysis::structure::stages::Stage;
+use crate::digits::grouped;
 use crate::rules::names;
 use crate::rules::signals::CallKind;
 use crate::trace::Ns;
@@ -114,8 +115,8 @@ impl Table<'_> {
         let pauses = self.sum_idle(|idle| idle.pauses_ns);
         if pauses > 0 {
             limits.push(format!(
-                "The devices paused for {:.0} ms in total: gaps of at least {} ms count only as wall time.",
-                pauses as f64 / 1e6,
+                "The devices paused for {} ms in total: gaps of at least {} ms count only as wall time.",
+                grouped((pauses as f64 / 1e6).round() as u64),
                 thresholds.pause_us / 1e3
             ));
         }

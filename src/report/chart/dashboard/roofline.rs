@@ -8,7 +8,7 @@ use super::super::{first_few, glyphs};
 use super::plot::{Mark, Plot, Scale, Shape};
 use super::{PanelResult, View, ceilings, exact, no_data, short};
 use crate::analysis::dashboard::{Limit, Point, Preset, points, preset};
-use crate::report::format::{counted, measure};
+use crate::report::format::{counted, digits};
 use crate::report::palette;
 
 const HEIGHT: i32 = 340 * UNIT;
@@ -40,8 +40,8 @@ pub(super) fn draw(view: &View) -> PanelResult {
             format!(
                 "{} {} FLOP per byte, {} TFLOP/s",
                 short(&name(view, point)),
-                measure(point.flop_per_byte),
-                measure(point.tflops)
+                digits(point.flop_per_byte),
+                digits(point.tflops)
             )
         })
         .collect();
@@ -150,8 +150,8 @@ fn tooltip(point: &Point) -> String {
             "{} {}: {} FLOP per byte, {} TFLOP/s, {} ms in {}{limit}",
             full_name(point),
             row.text("dtype"),
-            measure(point.flop_per_byte),
-            measure(point.tflops),
+            digits(point.flop_per_byte),
+            digits(point.tflops),
             exact(row, "total_ms"),
             counted(&exact(row, "count"), "op", "ops"),
         );
