@@ -320,6 +320,17 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_says_nothing_alone_keeps_its_namespace() {
+        assert_eq!(
+            short("void deep_ep::internode_ll::dispatch<true, false, 7168>(void*, float*)"),
+            "internode_ll::dispatch"
+        );
+        assert_eq!(short("void deep_ep::intranode::combine<__nv_bfloat16, 8, 768>(int)"), "intranode::combine");
+        assert_eq!(short("void vllm::moe::topk_softmax<8>(float*)"), "topk_softmax");
+        assert_eq!(short("dispatch"), "dispatch");
+    }
+
+    #[test]
     fn a_short_name_has_no_return_type_namespace_template_or_parameters() {
         check_short_names(
             "
