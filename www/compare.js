@@ -46,7 +46,7 @@ export class Comparison {
     this.#figure = el('figure', {}, el('figcaption', {}, 'What changed'), saveMenu(() => this.#chart.querySelector('svg'), 'gpuprism-changes'), this.#chart);
     this.#panel = el('section', { id: 'compare', 'aria-label': 'Comparison', hidden: true },
       el('label', {}, 'Compared with ', this.#baseline), copyButton(actions.markdown, 'Copy comparison as Markdown'), this.#verdicts, this.#figure);
-    byId('panel').prepend(this.#panel);
+    byId('blocks').before(this.#panel);
     new ResizeObserver(() => {
       const isVisible = this.#chart.firstChild && !this.#panel.hidden;
       if (this.#shown && isVisible && this.#chart.clientWidth !== this.#width) this.draw(this.#shown);

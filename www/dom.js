@@ -57,11 +57,16 @@ export function arrange(parent, keys, make) {
   wanted.forEach((node, index) => parent.children[index] !== node && parent.insertBefore(node, parent.children[index]));
 }
 
-/** A sentence as nodes; text between backticks becomes code. @param {string} text */
+/** A sentence as nodes: text between backticks becomes code, and no line ends between a figure and its unit. @param {string} text */
 export function words(text) {
   const parts = text.split('`');
-  return parts.length % 2 ? parts.map((part, index) => (index % 2 ? el('code', {}, part) : part)) : [text];
+  return parts.length % 2 ? parts.flatMap((part, index) => (index % 2 ? [el('code', {}, part)] : figures(part))) : figures(text);
 }
+
+const FIGURE = /(\d[\d.,]* (?:%|[mun]?s|[KMGT]i?B(?:\/s)?|GPUs?|W)(?![A-Za-z]))/;
+
+/** @param {string} text */
+const figures = (text) => text.split(FIGURE).map((part, index) => (index % 2 ? el('span', { class: 'figure' }, part) : part));
 
 /** Elements of index.html whose type matters.
  * @typedef {{
@@ -169,7 +174,7 @@ export const areFramesForbidden = () => document.querySelector(`meta[content="${
 export const runOptions = (labels, chosen) => labels.map((label, index) => new Option(label, String(index), false, index === chosen));
 
 /** One figure of a list of figures; its exact value is the tooltip. @param {Figure} figure */
-export const figureItem = ({ title, text, exact }) => el('div', {}, el('dt', {}, title), el('dd', { title: exact }, text));
+export const figureItem = ({ title, text, exact }) => el('div', {}, el('dt', {}, title), el('dd', { title: exact }, ...words(text)));
 
 /** Numbers calls, to find out whether an answer is outdated. */
 export class CallCounter {

@@ -35,7 +35,7 @@ export class KernelPanel {
     this.#panel = el('section', { id: 'kernel', 'aria-labelledby': 'kernel-title', hidden: true },
       el('header', {}, this.#title, this.#copy, button('In the timeline', () => showInTimeline(this.#name), { class: 'small' }), button('Close', close, { class: 'small', title: 'Close (Esc)' })),
       this.#runs);
-    byId('tabs').before(this.#panel);
+    byId('panel').before(this.#panel);
     // In the capture phase, before the Escape of keys.js, which would take the focus away from the row that gets it back.
     addEventListener('keydown', (event) => {
       const belongsElsewhere = document.querySelector('dialog[open], details.menu[open]') || targetWithin(event, 'input, select, textarea');

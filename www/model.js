@@ -1,7 +1,7 @@
-// The tab Model above its tables: sentences on steps, layers and host, and charts of one run. A worker lays out the charts. A click on a
-// step picks its window. Loaded when the tab is first opened.
+// Above the tables of steps, layers and model: sentences, and charts of one run. A worker lays out the charts. A click on a
+// step picks its window. Loaded when these tables are first shown.
 
-import { byId, el, latest, loadStyleSheet, targetWithin } from './dom.js';
+import { el, latest, loadStyleSheet, targetWithin } from './dom.js';
 import { loadChartStyle, panelFigure } from './panel.js';
 
 /** @import { ModelView, Page } from './types.js' */
@@ -14,25 +14,25 @@ export class Model {
   #width = 0;
   #lines = el('div', { class: 'model-lines' });
   #panels = el('div', { class: 'panels' });
-  #node;
+  node;
 
   /** `openTable(id)` scrolls to the table of a chart. @param {Page} page @param {(table: string) => void} openTable */
   constructor(page, openTable) {
     this.#page = page;
     this.#openTable = openTable;
-    this.#node = el('section', { id: 'model', class: 'dashboard', 'aria-label': 'Model', hidden: true }, this.#lines, this.#panels);
+    this.node = el('section', { id: 'model', class: 'dashboard', 'aria-label': 'Steps, layers and model' }, this.#lines, this.#panels);
     this.#panels.addEventListener('click', (event) => this.#pickStep(event));
-    byId('blocks').before(this.#node);
     new ResizeObserver(() => {
-      if (this.#isOpen && this.#panels.clientWidth !== this.#width && this.#width > 0) this.#draw();
+      const width = this.#panels.clientWidth;
+      if (this.#isOpen && width > 0 && width !== this.#width) this.#draw();
     }).observe(this.#panels);
   }
 
   /** @param {boolean} isOpen */
   async show(isOpen) {
     this.#isOpen = isOpen;
-    this.#node.hidden = !isOpen;
-    if (isOpen) await this.#draw();
+    // A node that is not in the page yet has no width; it is drawn when it gets one.
+    if (isOpen && this.node.isConnected) await this.#draw();
   }
 
   /** The run of the charts. */

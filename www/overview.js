@@ -18,13 +18,13 @@ const LONG_VERDICT_CHARACTERS = 180;
  * @param {Overview} overview @param {boolean} isPartial @param {OnTable} onTable @param {Examples} examples */
 export function showOverview({ verdict, runs, findings }, isPartial, onTable, examples) {
   const length = verdict.reduce((sum, { text }) => sum + text.length, 0);
-  byId('verdict').replaceChildren(...verdict.map(({ text, table, example }) => {
+  byId('verdict').replaceChildren(...verdict.flatMap(({ text, table, example }) => {
     /** @type {OnTable} */
     const open = (of) => {
       onTable(of);
       if (example && examples.canShow(0)) examples.show(0, example, { scrolls: false });
     };
-    return table ? tableLink(text, table, open) : text;
+    return table ? [tableLink(text, table, open)] : words(text);
   }));
   byId('verdict').classList.toggle('long', length > LONG_VERDICT_CHARACTERS);
   byId('runs').replaceChildren(...runs.map((run) => runLine(run, runs.length <= MAX_RUNS_WITH_FIGURES)));
@@ -35,6 +35,7 @@ export function showOverview({ verdict, runs, findings }, isPartial, onTable, ex
 
 /** Removes the findings of the previous results and keeps their space. */
 function showPendingFindings() {
+  byId('todo').hidden = false;
   byId('todo').replaceChildren(el('h2', {}, 'What to do'), pendingNote());
   if (byId('comparison').firstChild) byId('comparison').replaceChildren(pendingNote());
 }
@@ -47,7 +48,7 @@ function tableLink(text, table, onTable) {
     event.preventDefault();
     onTable(table);
   };
-  return el('a', { href: `#tab=${table}`, class: 'table-link', click: open }, text);
+  return el('a', { href: `#tab=${table}`, class: 'table-link', click: open }, ...words(text));
 }
 
 /** @param {Finding[]} findings @param {OnTable} onTable @param {Examples} examples */
@@ -70,8 +71,8 @@ function findingItem({ run, severity, confidence, title, cost, evidence, action,
 
 /** @param {Run} run @param {boolean} hasFigures */
 function runLine({ label, facts, figures }, hasFigures) {
-  return el('li', {}, el('span', { class: 'run-label', title: label }, label), el('span', { class: 'run-facts' }, facts),
-    hasFigures && figures.length > 0 && el('dl', { class: 'figures' }, ...figures.filter(({ text }) => text).map(figureItem)));
+  return el('li', {}, el('span', { class: 'run-label', title: label }, label), el('span', { class: 'run-facts' }, ...words(facts)),
+    hasFigures && el('dl', { class: 'figures' }, ...figures.filter(({ text }) => text).map(figureItem)));
 }
 
 /** Errors and warnings are open, errors first; notes are folded. @param {Run[]} runs */

@@ -1,7 +1,7 @@
-// The pivot tab: a form above its table. The workers of the traces compute aggregates, and a tools worker makes the table.
-// Loaded when a person first opens the tab.
+// The pivot: a form above its table. The workers of the traces compute aggregates, and a tools worker makes the table.
+// Loaded when its tab is first opened.
 
-import { byId, el } from './dom.js';
+import { el } from './dom.js';
 import { ToolsWorker } from './tools.js';
 
 /** @import { Page, TableRequest } from './types.js' */
@@ -25,7 +25,7 @@ export class Pivot {
   #values = select('values', VALUES);
   #percent = select('percent', PERCENTAGES);
   #top = select('top', ROW_LIMITS.map((top) => [top, top ? `the largest ${top}` : 'all']));
-  #form;
+  node;
   #worker = new ToolsWorker();
 
   /** @param {Page} page */
@@ -41,9 +41,8 @@ export class Pivot {
       page.look({ pivot: isDefault ? [] : layout, of: '', sort: '' });
     };
     const labels = ['Rows', 'Columns', 'Values', 'Show', 'Rows shown'];
-    this.#form = el('form', { id: 'pivot', class: 'settings', 'aria-label': 'Pivot', change, submit: (event) => event.preventDefault() },
+    this.node = el('form', { id: 'pivot', class: 'settings', 'aria-label': 'Pivot', change, submit: (event) => event.preventDefault() },
       ...this.#selects.map((node, index) => el('label', {}, `${labels[index]} `, node)));
-    byId('blocks').before(this.#form);
   }
 
   get #layout() {
@@ -57,7 +56,7 @@ export class Pivot {
 
   /** @param {boolean} isOpen */
   show(isOpen) {
-    this.#form.hidden = !isOpen;
+    if (!isOpen) return;
     const layout = this.#layout;
     this.#selects.forEach((node, index) => void (node.value = layout[index]));
     const [rows, columns, values, percent] = layout;

@@ -30,7 +30,7 @@ export class Results {
     this.#page = page;
     this.#tabs = new Tabs(page, this.#pickCategory);
     this.#kernelPanel = onDemand(async () => new (await import('./kernel.js')).KernelPanel(
-      this.#kernels, (kernel) => page.look({ kernel }), (kernel) => page.windows.showKernel(kernel)));
+      this.#kernels, (kernel) => page.look({ kernel }), this.#showInTimeline));
     this.#subscribe();
     this.#listen();
   }
@@ -73,10 +73,20 @@ export class Results {
       if (!overview) {
         this.#width = 0;
         this.#shownChartKey = '';
+        byId('results').classList.add('drawing');
         return;
       }
+      // They come later; their room is kept.
+      const hasNoTrace = session.liveTraces.length === 0;
+      if (byId('strips').hidden) byId('strips').hidden = hasNoTrace;
+      if (byId('timelines').hidden) byId('timelines').hidden = hasNoTrace;
       showOverview(overview, session.isPartial, (table) => this.#tabs.open(table), this.#examples);
-      await this.#drawAll(ahead);
+      try {
+        await this.#drawAll(ahead);
+      } finally {
+        // Shown only once it is drawn, so that nothing moves.
+        byId('results').classList.remove('drawing');
+      }
       session.measureImports();
     },
   );
@@ -144,6 +154,12 @@ export class Results {
     });
   }
 
+  /** @param {string} kernel */
+  #showInTimeline = (kernel) => {
+    this.#tabs.openTimeline();
+    this.#page.windows.showKernel(kernel);
+  };
+
   /** One kernel in the chosen run, or in all of them. @param {string} name @param {number} width */
   #kernels = async (name, width) => {
     const { session, store } = this.#page;
@@ -172,7 +188,8 @@ export class Results {
     filter.addEventListener('input', () => look({ filter: filter.value }, { isStep: false }));
     run.addEventListener('change', () => look({ run: run.value }));
     new ResizeObserver(() => {
-      if (!store.overview || chartWidth() === this.#width) return;
+      // Without a width it is in a tab that is not shown.
+      if (!store.overview || byId('chart').clientWidth === 0 || chartWidth() === this.#width) return;
       this.#width = chartWidth();
       attempt('The chart could not be drawn', () => Promise.all([windows.draw(true), this.#drawChart()]));
     }).observe(byId('chart'));

@@ -13,6 +13,7 @@ import { arrange, button, byId, commandLine, el, figureItem, note, present, swat
  *   sort(table: string, key: string, isDescending: boolean): void,
  *   save(table: string): void,
  *   openKernel(name: string): void,
+ *   openTable(table: string): void,
  *   showTime(table: string, row: HTMLTableRowElement, time: number): void,
  *   requestRows(table: string, from: number): Promise<Cell[][]>,
  * }} TableActions */
@@ -27,13 +28,23 @@ const TALL_TABLES = /^(triage_.*|notices|findings|trust)$/;
 /** @type {Set<ColumnKind>} */
 const NUMERIC = new Set(['count', 'time', 'share']);
 
-/** Shows these tables, one below the other. The nodes of a table stay if `key` and the table are as before.
- * @param {string} key @param {Table[]} tables @param {TableActions} actions */
-export function showTables(key, tables, actions) {
+/** Shows these tables and other nodes, one below the other. The nodes of a table stay if `key` and the table are as before. What tables
+ * lack is listed at the end.
+ * @param {string} key @param {(Table | HTMLElement)[]} parts @param {TableActions} actions */
+export function showTables(key, parts, actions) {
   const parent = byId('blocks');
   const restoreFocus = rememberFocus(parent);
-  const merged = mergeEmptyTables(tables);
-  arrange(parent, merged.map((table) => key + JSON.stringify(table)), (_, index) => tableBlock(merged[index], actions));
+  /** @type {Table[]} */
+  const missing = [];
+  /** @type {Map<unknown, () => HTMLElement>} */
+  const nodes = new Map();
+  for (const part of parts) {
+    if (part instanceof HTMLElement) nodes.set(part, () => part);
+    else if (isMissing(part)) missing.push(part);
+    else nodes.set(key + JSON.stringify(part), () => tableBlock(part, actions));
+  }
+  if (missing.length > 0) nodes.set(JSON.stringify(missing), () => missingBlock(missing, missing.length === parts.length));
+  arrange(parent, [...nodes.keys()], (node) => /** @type {() => HTMLElement} */ (nodes.get(node))());
   printable = printable.filter(({ body }) => body.isConnected);
   parent.onclick = ({ target }) => {
     const kernel = target instanceof Element ? target.closest('button.kernel')?.parentElement?.title : '';
@@ -70,30 +81,49 @@ function rememberFocus(parent) {
 /** The block of the table that a node is in. @param {Element} node @returns {HTMLElement | null} */
 export const blockOf = (node) => node.closest('.block');
 
-/** Merges neighbouring tables without rows whose notes and gaps are the same. @param {Table[]} tables */
-function mergeEmptyTables(tables) {
-  /** @param {Table} table */
-  const message = ({ grid, note: text, figures, gaps }) => !grid && JSON.stringify([text, figures, gaps]);
-  /** @type {Table[]} */
-  const merged = [];
+/** Whether there is nothing to show of a table but what it lacks. @param {Table} table */
+const isMissing = ({ grid, figures, gaps }) => !grid && gaps.length > 0 && figures.every((run) => run.figures.length === 0);
+
+/** One line that names the tables that the trace has nothing for, with the reasons and commands behind it, or below if nothing else is shown.
+ * @param {Table[]} tables @param {boolean} isOpen */
+function missingBlock(tables, isOpen) {
+  const titles = (/** @type {Table[]} */ list) => list.map(({ title }) => title).join(', ');
+  /** @type {Map<string, Table[]>} */
+  const reasons = new Map();
   for (const table of tables) {
-    const last = merged.at(-1);
-    if (last && message(table) && message(table) === message(last)) {
-      merged.splice(-1, 1, { ...last, id: `${last.id} ${table.id}`, title: `${last.title} · ${table.title}` });
-    } else merged.push(table);
+    const key = JSON.stringify(table.gaps);
+    reasons.set(key, [...reasons.get(key) ?? [], table]);
   }
-  return merged;
+  return el('details', { class: 'block missing', open: isOpen || reasons.size === 1, 'data-table': tables.map(({ id }) => id).join(' ') },
+    el('summary', {}, el('span', {}, 'Not in this trace: '), titles(tables)),
+    ...[...reasons.values()].flatMap((same) => [reasons.size > 1 && el('h3', {}, titles(same)), ...same[0].gaps.map(gapLine)]));
+}
+
+/** What is explained, by id: an explanation stays open when its table is drawn again. @type {Set<string>} */
+const explained = new Set();
+
+/** A button that shows an explanation, and the explanation. @param {string} id @param {string} title @param {string} text */
+export function explanation(id, title, text) {
+  const body = el('p', { class: 'note explanation', id: `about-${id}`, hidden: !explained.has(id) }, ...words(text));
+  const mark = button('?', () => {
+    body.hidden = !body.hidden;
+    mark.setAttribute('aria-expanded', String(!body.hidden));
+    explained[body.hidden ? 'delete' : 'add'](id);
+  }, { class: 'explain', 'aria-expanded': String(!body.hidden), 'aria-controls': body.id, 'aria-label': `About ${title}`, title: 'What this shows' });
+  return [mark, body];
 }
 
 /** A table with its title, notes, figures and gaps. Without actions it must have all its rows.
  * @param {Table} table @param {TableActions} [actions] */
 export function tableBlock(table, actions) {
-  const { id, title, shown, figures, gaps, grid: hasGrid } = table;
-  const titleId = `title-${id.split(' ')[0]}`;
-  return el('section', { class: 'block', 'data-table': id, 'aria-labelledby': titleId },
-    el('header', {}, el('h2', { id: titleId }, title), hasGrid && el('span', { class: 'note shown', role: 'status' }, shown),
+  const { id, title, shown, figures, gaps, grid: hasGrid, is_short: isShort } = table;
+  const titleId = `title-${id}`;
+  const [mark, body] = table.note ? explanation(id, title, table.note) : [];
+  return el('section', { class: isShort ? 'block short' : 'block', 'data-table': id, 'aria-labelledby': titleId },
+    el('header', {}, el('h2', { id: titleId }, title), mark, hasGrid && el('span', { class: 'note shown', role: 'status' }, shown),
+      actions && isShort && button(`All ${title.toLowerCase()}`, () => actions.openTable(id), { class: 'small' }),
       actions && hasGrid && button('CSV', () => actions.save(id), { class: 'small quiet', 'data-format': 'csv', 'aria-label': `Save ${title} as CSV` })),
-    table.note && el('p', { class: 'note' }, ...words(table.note)), ...figures.map(figureList), ...gaps.map(gapLine),
+    body, ...figures.map(figureList), ...gaps.map(gapLine),
     ...(hasGrid ? grid(table, actions) : []));
 }
 
@@ -251,21 +281,38 @@ function kernelName(name) {
 /** A note in place of sections that are being computed. */
 export const pendingNote = () => note('Being computed');
 
-/** Shows the row of tabs by the ARIA pattern: it is one tab stop, and arrow keys choose a tab.
+/** Shows the row of tabs by the ARIA pattern: it is one tab stop, and arrow keys choose a tab. The tabs of the menu "More" are in it; of
+ * these only the chosen one is in the row.
  * @param {ShownTab[]} tabs @param {string} chosen @param {(tab: string) => void} onChoose */
 export function showTabs(tabs, chosen, onChoose) {
   const strip = byId('tabs');
   const hadFocus = strip.contains(document.activeElement);
   const isNew = document.getElementById(`tab-${chosen}`)?.ariaSelected !== 'true';
-  const buttons = tabs.map(({ id, title, rows }) => el('button', {
-    type: 'button', role: 'tab', id: `tab-${id}`, 'aria-controls': 'panel', 'aria-selected': String(id === chosen), tabindex: id === chosen ? '0' : '-1',
-    click: () => onChoose(id), keydown: (/** @type {KeyboardEvent} */ event) => moveByKey(event, tabs, id, onChoose),
-  }, title, rows && el('span', { class: 'tab-rows' }, rows)));
+  const inRow = tabs.filter(({ id, is_more: isMore }) => !isMore || id === chosen);
+  const rowCount = (/** @type {ShownTab} */ { rows }) => rows && el('span', { class: 'tab-rows' }, rows);
+  const buttons = inRow.map((tab) => el('button', {
+    type: 'button', role: 'tab', id: `tab-${tab.id}`, 'aria-controls': 'panel', 'aria-selected': String(tab.id === chosen), tabindex: tab.id === chosen ? '0' : '-1',
+    click: () => onChoose(tab.id), keydown: (/** @type {KeyboardEvent} */ event) => moveByKey(event, inRow, tab.id, onChoose),
+  }, tab.title, rowCount(tab)));
   strip.replaceChildren(...buttons);
+  showMore(tabs.filter(({ is_more: isMore }) => isMore), chosen, onChoose, rowCount);
   byId('panel').setAttribute('aria-labelledby', `tab-${chosen}`);
   const chosenTab = document.getElementById(`tab-${chosen}`);
   if (isNew && chosenTab) scrollSideways(strip, chosenTab);
   if (hadFocus) chosenTab?.focus();
+}
+
+/** The menu of the tabs that are not in the row. The keys are those of the items, so an open menu keeps the focus.
+ * @param {ShownTab[]} tabs @param {string} chosen @param {(tab: string) => void} onChoose @param {(tab: ShownTab) => HTMLElement | ''} rowCount */
+function showMore(tabs, chosen, onChoose, rowCount) {
+  const menu = byId('more');
+  const keys = tabs.map(({ id, title, rows }) => JSON.stringify([id, title, rows, id === chosen]));
+  arrange(/** @type {Element} */ (menu.lastElementChild), keys, (_, index) => el('button', {
+    type: 'button', id: `more-${tabs[index].id}`, 'aria-current': tabs[index].id === chosen && 'true', click: () => {
+      menu.removeAttribute('open');
+      onChoose(tabs[index].id);
+    },
+  }, tabs[index].title, rowCount(tabs[index])));
 }
 
 /** Scrolls only the strip, unlike `scrollIntoView`. @param {HTMLElement} strip @param {HTMLElement} tab */

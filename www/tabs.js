@@ -1,29 +1,37 @@
-// The tabs and their tables. Most tabs are tables of the report; model, dashboard, comparison, ranks, triage, pivot and rules have a
-// script of their own, which is loaded when the tab is first opened.
+// The tabs and their tables. The report says which tables are in which tab. Comparison, ranks, dashboard, model, triage, pivot and rules
+// have a script of their own, which is loaded when it is first shown.
 
-import { byId, latest, onDemand, prefetched, present, runOptions, save } from './dom.js';
+import { button, byId, el, latest, onDemand, prefetched, present, runOptions, save } from './dom.js';
 import { ROWS_PER_REQUEST, pendingNote, showTables, showTabs } from './table.js';
 
 /** @import { OnDemand } from './dom.js' */
 /** @import { Page, Tab, Table, TableRequest, TraceEntry, View } from './types.js' */
 
-/** @typedef {Tab & { isPending?: boolean, allTables?: string[] }} AnyTab */
+/** `isPending` is true for a tab that waits for all its tables; `allTables` are those that it has once they are computed.
+ * @typedef {Tab & { isPending?: boolean, allTables?: string[] }} AnyTab */
 /** @typedef {Map<string, { key: string, answer: Promise<Table | null> }>} PrefetchedTables */
 
 /** The part of the view that is reset when a tab is opened. */
 const TAB_DEFAULTS = { of: '', sort: '', dir: 'desc', filter: '', kernel: '' };
 
-const COMPARE = { id: 'compare', title: 'Compare', rows: '', tables: ['compare_summary', 'compare_categories', 'compare_kernels', 'compare_roles', 'compare_floor', 'compare_step_times'] };
-const DASHBOARD = { id: 'dashboard', title: 'Dashboard', rows: '', tables: [] };
-/** A tab of the report with charts above its tables. */
-const MODEL = 'model';
-const RANKS = { id: 'ranks', title: 'Ranks', rows: '', tables: ['ranks', 'rank_collectives', 'rank_waits', 'rank_files'] };
-const RULES = { id: 'rules', title: 'Rules', rows: '', tables: ['rules_in_force', 'rules_misc'] };
-const TRIAGE = { id: 'triage', title: 'Triage', rows: '', tables: [] };
+/** Tabs and groups that have more than tables of the report, by the names in patterns/sections.json. */
+const TIMELINE = 'timeline';
+const KERNELS = 'kernels';
+const COMPARE = 'compare';
+const RANKS = 'ranks';
+const TRIAGE = 'triage';
+const DASHBOARD = 'dashboard';
+const RULES = 'rules';
 /** The default pivot is a table of the report. A tools worker computes other layouts. */
 const PIVOT = 'pivot';
 /** A layout in the address: rows, columns, values, percentage, number of rows. */
 const LAYOUT_LENGTH = 5;
+/** Rows of the short form of a table. */
+const SHORT_ROWS = 10;
+
+const isCompared = (/** @type {string} */ table) => table.startsWith('compare_');
+const isOfRanks = (/** @type {string} */ table) => table === RANKS || table.startsWith('rank_');
+const isOfRules = (/** @type {string} */ table) => table.startsWith('rules_');
 
 export class Tabs {
   #page;
@@ -35,27 +43,34 @@ export class Tabs {
   #pivot;
   #rules;
   /** The table that was opened by name: it is scrolled to once it is drawn. */
-  #scrollTarget = '';
+  #scrollTarget;
   /** The report's tabs when it was last complete. @type {Tab[]} */
   #completeTabs = [];
+
+  #unfold = button('', () => this.open(this.#isUnfolded ? TIMELINE : this.#chosen.folded?.id ?? ''), { class: 'unfold' });
+  #nothingToCompare = el('p', {}, 'Open another trace to see what changed. ', button('Add files', () => byId('files').click()));
+  /** @type {HTMLSelectElement} */
+  #alternatives = el('select', { change: () => this.open(this.#alternatives.value) });
+  #alternativesLabel = el('label', {}, 'Rows by ', this.#alternatives);
 
   /** @param {Page} page @param {(category: string) => void} pickCategory */
   constructor(page, pickCategory) {
     this.#page = page;
+    this.#scrollTarget = page.store.view.tab;
     const { store, session, requestTool, look } = page;
     this.#comparison = onDemand(async () => new (await import('./compare.js')).Comparison(requestTool, {
       baseline: (base) => look({ base }),
-      open: () => this.open(COMPARE.id),
-      openRanks: () => this.open(RANKS.id),
+      open: () => this.open(COMPARE),
+      openRanks: () => this.open(RANKS),
       pick: pickCategory,
-      markdown: () => page.exported('markdown', COMPARE.id),
+      markdown: () => page.exported('markdown', COMPARE),
     }));
     this.#dashboard = onDemand(async () => new (await import('./dashboard.js')).Dashboard(page, (table) => this.open(table)));
     this.#model = onDemand(async () => new (await import('./model.js')).Model(page, (table) => this.open(table)));
     this.#ranks = onDemand(async () => new (await import('./ranks.js')).Ranks(session));
     this.#triage = onDemand(async () => {
       const { Triage } = await import('./triage.js');
-      return new Triage(store, session, () => page.exported('markdown', TRIAGE.id), (name) => this.open('kernels', { filter: name }));
+      return new Triage(store, session, () => page.exported('markdown', TRIAGE), (name) => this.open(KERNELS, { filter: name }));
     });
     this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(page));
     this.#rules = onDemand(async () => {
@@ -74,13 +89,13 @@ export class Tabs {
     if (store.view === view) attempt('The view could not be drawn', () => this.show());
   }
 
-  /** Every torch trace has a triage tab, even before its tables are computed. @returns {AnyTab[]} */
+  /** Every torch trace has a triage, even before its tables are computed. @returns {AnyTab[]} */
   get #all() {
     const { store, session } = this.#page;
-    const tabs = this.#reportTabs;
-    const triage = tabs.find(({ id }) => id === TRIAGE.id) ?? (session.traces.some(({ torch }) => torch) && TRIAGE);
-    const more = present([store.runs.length > 1 && COMPARE, session.hasRanks && RANKS, triage, DASHBOARD]);
-    return [...tabs.filter((tab) => tab !== triage).toSpliced(1, 0, ...more), RULES];
+    const hasCode = session.traces.some(({ torch }) => torch);
+    const isOffered = (/** @type {string} */ table) => (!isCompared(table) || store.runs.length > 1) && (!isOfRanks(table) || session.hasRanks);
+    return this.#reportTabs.filter(({ id, tables }) => id !== TRIAGE || tables.length > 0 || hasCode)
+      .map((tab) => ({ ...tab, tables: tab.tables.filter(isOffered), allTables: tab.allTables?.filter(isOffered) }));
   }
 
   /** While sections are being computed, their tabs stay and are marked as pending. @returns {AnyTab[]} */
@@ -93,36 +108,71 @@ export class Tabs {
     }
     const known = this.#completeTabs.map((tab) => {
       const now = tabs.find(({ id }) => id === tab.id);
-      return now ? { ...now, allTables: tab.tables } : { ...tab, rows: '', isPending: true };
+      return now ? { ...now, allTables: tab.tables, folded: tab.folded } : { ...tab, rows: '', isPending: true };
     });
     return [...known, ...tabs.filter(({ id }) => !known.some((tab) => tab.id === id))];
   }
 
-  /** The tab that the address names, by its name or by that of one of its tables. @returns {AnyTab} */
+  /** The tab that the address names, by its name or by that of a group or a table in it. @returns {AnyTab} */
   get #chosen() {
     const { tab } = this.#page.store.view;
     const all = this.#all;
-    return all.find(({ id, tables, allTables = tables }) => id === tab || allTables.includes(tab)) ?? all[0];
+    return all.find(({ id }) => id === tab)
+      ?? all.find(({ names, tables, allTables = tables, folded }) => names.includes(tab) || allTables.includes(tab) || (folded && isIn(folded, tab)))
+      ?? all[0];
+  }
+
+  /** Whether the address names the folded tables of the chosen tab, or one of them. */
+  get #isUnfolded() {
+    const { folded } = this.#chosen;
+    return folded !== null && isIn(folded, this.#page.store.view.tab);
+  }
+
+  /** The tables that are shown now, in order. */
+  get #shown() {
+    return this.#tablesToShow(this.#chosen.tables);
+  }
+
+  /** Of tables that are alternatives, the one that the address names is shown, or else the first.
+   * @param {string[]} tables those of the chosen tab */
+  #tablesToShow(tables) {
+    const { in_short: inShort, one_of: oneOf, folded } = this.#chosen;
+    const { tab } = this.#page.store.view;
+    const alternatives = oneOf.map(({ table }) => table);
+    const [first] = alternatives;
+    const chosen = alternatives.includes(tab) ? tab : first;
+    const shown = tables.filter((id) => id === chosen || !alternatives.includes(id));
+    return present([inShort, ...shown, ...(folded && this.#isUnfolded ? folded.tables : [])]);
   }
 
   /** Draws the row of tabs, and the chosen tab with its tables. @param {PrefetchedTables} [tables] */
   show(tables) {
-    const { id } = this.#chosen;
+    const { id, names, one_of: oneOf } = this.#chosen;
+    byId('panel').dataset.tab = id;
     showTabs(this.#all, id, (chosen) => this.open(chosen));
+    this.#showAlternatives(oneOf);
     return Promise.all([
       this.draw(tables),
-      this.#toggle(this.#pivot, id === PIVOT),
-      this.#toggle(this.#dashboard, id === DASHBOARD.id),
-      this.#toggle(this.#model, id === MODEL),
-      this.#toggle(this.#ranks, id === RANKS.id),
-      this.#toggle(this.#rules, id === RULES.id),
+      this.#toggle(this.#pivot, names.includes(PIVOT)),
+      this.#toggle(this.#dashboard, id === DASHBOARD),
+      this.#toggle(this.#model, this.#isUnfolded),
+      this.#toggle(this.#ranks, names.includes(RANKS) && this.#page.session.hasRanks),
+      this.#toggle(this.#rules, id === RULES),
     ]);
+  }
+
+  /** The choice between tables of which one is shown at a time. @param {Tab['one_of']} oneOf */
+  #showAlternatives(oneOf) {
+    const [shown] = this.#shown;
+    this.#alternatives.replaceChildren(...oneOf.map(({ table, title }) => new Option(title, table, false, table === shown)));
+    if (!this.#alternativesLabel.isConnected) byId('run-label').before(this.#alternativesLabel);
+    this.#alternativesLabel.hidden = oneOf.length < 2;
   }
 
   /** Requests the tables from the renderer, which has just got the reports. @returns {PrefetchedTables} */
   prefetch() {
     const { tables, allTables = tables } = this.#chosen;
-    return new Map(allTables.filter((id) => this.#isOfReport(id)).map((id) => {
+    return new Map(this.#tablesToShow(allTables).filter((id) => this.#isOfReport(id)).map((id) => {
       const request = this.#request(id);
       return [id, prefetched(JSON.stringify(request), this.#page.renderer.table(request))];
     }));
@@ -130,18 +180,20 @@ export class Tabs {
 
   /** Draws the tables of the chosen tab, some of which may be prefetched. A run without the section gives no table. */
   draw = latest(
-    (/** @type {PrefetchedTables | void} */ tables) => Promise.all(this.#chosen.tables.map((id) => {
+    (/** @type {PrefetchedTables | void} */ tables) => Promise.all(this.#shown.map((id) => {
       const request = this.#request(id);
       const table = tables?.get(id);
       // Sorting or filtering in the meantime changes the request.
       return table?.key === JSON.stringify(request) ? table.answer : this.#table(request);
     })),
-    (tables) => {
+    async (tables) => {
       const { look, session } = this.#page;
-      showTables(JSON.stringify([session.reportsKey, this.#request('')]), present(tables), {
+      const panels = await this.#panels(present(tables));
+      showTables(JSON.stringify([session.reportsKey, this.#request('')]), panels, {
         sort: (of, sort, isDescending) => look({ of, sort, dir: isDescending ? 'desc' : 'asc' }),
         save: (table) => this.#save(table),
         openKernel: (kernel) => look({ kernel }),
+        openTable: (table) => this.open(table),
         showTime: (table, row, time) => this.#showTime(table, row, time),
         requestRows: this.#moreRows(),
       });
@@ -152,18 +204,46 @@ export class Tabs {
     },
   );
 
+  /** The tables, with what is shown between them: the form of the pivot, the button that unfolds tables, and the charts above those.
+   * @param {Table[]} tables @returns {Promise<(Table | HTMLElement)[]>} */
+  async #panels(tables) {
+    const { id: tab, folded, in_short: inShort } = this.#chosen;
+    if (tab === COMPARE && this.#page.store.runs.length < 2) return [this.#nothingToCompare];
+    /** @type {(Table | HTMLElement)[]} */
+    const parts = [...tables];
+    const pivot = tables.findIndex(({ id }) => id === PIVOT);
+    if (pivot >= 0) parts.splice(pivot, 0, (await this.#pivot()).node);
+    if (!folded) return parts;
+    const isUnfolded = this.#isUnfolded;
+    this.#unfold.textContent = folded.title;
+    this.#unfold.setAttribute('aria-expanded', String(isUnfolded));
+    const above = inShort ? 1 : 0;
+    parts.splice(above, 0, this.#unfold, ...(isUnfolded ? [(await this.#model()).node] : []));
+    return parts;
+  }
+
+  /** Opens the tab of the timeline, for a moment or a kernel to show there. */
+  openTimeline() {
+    if (this.#chosen.id !== TIMELINE) this.open(TIMELINE, { kernel: this.#page.store.view.kernel });
+  }
+
   /** Shows a time in the timeline of the run of its row. @param {string} table @param {HTMLTableRowElement} row @param {number} time */
   #showTime(table, row, time) {
     const { session, store, windows } = this.#page;
     const named = store.runs.findIndex(({ label }) => row.cells[0]?.textContent === label);
     const trace = session.liveTraceOf(store.run ?? Math.max(named, 0));
-    if (trace) windows.showTime(trace, table, time);
+    if (!trace) return;
+    this.openTimeline();
+    windows.showTime(trace, table, time);
   }
 
+  /** Scrolls to the table that was opened by name, once it is drawn. */
   #scrollToTarget() {
     const id = this.#scrollTarget;
-    this.#scrollTarget = '';
-    if (id) document.querySelector(`.block[data-table~="${CSS.escape(id)}"]`)?.scrollIntoView({ block: 'nearest' });
+    const block = id && document.querySelector(`.block[data-table~="${CSS.escape(id)}"]`);
+    if (block instanceof HTMLDetailsElement) block.open = true;
+    if (block) block.scrollIntoView({ block: 'nearest' });
+    if (block || !this.#page.session.isPartial) this.#scrollTarget = '';
   }
 
   /** Resolves with the windows that show the same time range in the other traces of a job.
@@ -186,7 +266,7 @@ export class Tabs {
     async ({ progress, jobVerdict }) => {
       const { store } = this.#page;
       if (progress === 'none') (await this.#comparison.loaded())?.hide();
-      if (progress === 'ready') await (await this.#comparison()).draw({ baseline: store.baseline, isOpen: this.#chosen === COMPARE, hidden: store.view.hide, jobVerdict });
+      if (progress === 'ready') await (await this.#comparison()).draw({ baseline: store.baseline, isOpen: this.#chosen.id === COMPARE, hidden: store.view.hide, jobVerdict });
     },
   );
 
@@ -199,7 +279,7 @@ export class Tabs {
 
   /** @param {AnyTab} tab */
   async #showTriage({ id, tables }) {
-    const isOpen = id === TRIAGE.id;
+    const isOpen = id === TRIAGE;
     (await (isOpen ? this.#triage() : this.#triage.loaded()))?.show(isOpen, tables.length > 0);
   }
 
@@ -213,14 +293,14 @@ export class Tabs {
   #hasLayout = (id) => id === PIVOT && this.#page.store.view.pivot.length === LAYOUT_LENGTH;
 
   /** @param {string} id */
-  #isOfReport = (id) => !this.#hasLayout(id) && ![RULES, COMPARE, RANKS].some(({ tables }) => tables.includes(id));
+  #isOfReport = (id) => !this.#hasLayout(id) && !isOfRules(id) && !isCompared(id) && !isOfRanks(id);
 
   /** The part of the page that makes this table; null for a table of the report or of the comparison.
    * @param {string} id */
   #partOf(id) {
     if (this.#hasLayout(id)) return this.#pivot();
-    if (RANKS.tables.includes(id)) return this.#ranks();
-    return RULES.tables.includes(id) ? this.#rules() : null;
+    if (isOfRanks(id)) return this.#ranks();
+    return isOfRules(id) ? this.#rules() : null;
   }
 
   /** @param {TableRequest} request @returns {Promise<Table | null>} */
@@ -228,7 +308,7 @@ export class Tabs {
     const { store, renderer, requestTool } = this.#page;
     const part = await this.#partOf(request.id);
     if (part) return part.table(request);
-    if (COMPARE.tables.includes(request.id)) return requestTool('table', { baseline: store.baseline, request });
+    if (isCompared(request.id)) return requestTool('table', { baseline: store.baseline, request });
     return renderer.table(request);
   }
 
@@ -246,7 +326,9 @@ export class Tabs {
   /** @param {string} id @returns {TableRequest} */
   #request(id) {
     const { view, run } = this.#page.store;
-    const isSorted = id === (view.of || this.#chosen.tables[0]);
+    const [first] = this.#shown;
+    const isSorted = id === (view.of || first);
+    const isShort = id !== '' && id === this.#chosen.in_short;
     return {
       id,
       run,
@@ -255,19 +337,23 @@ export class Tabs {
       filter: view.filter,
       hidden_categories: view.hide,
       from: 0,
-      count: ROWS_PER_REQUEST,
+      count: isShort ? SHORT_ROWS : ROWS_PER_REQUEST,
+      short: isShort,
     };
   }
 
   /** Returns a function that requests further rows in the current order, even if the tables are sorted again later. */
   #moreRows() {
-    const requests = new Map(this.#chosen.tables.map((id) => [id, this.#request(id)]));
+    const requests = new Map(this.#shown.map((id) => [id, this.#request(id)]));
     return async (/** @type {string} */ id, /** @type {number} */ from) => {
       const request = requests.get(id);
       return (request && await this.#table({ ...request, from }))?.rows ?? [];
     };
   }
 }
+
+/** Whether a name is that of a group or of one of its tables. @param {{ id: string, tables: string[] }} group @param {string} name */
+const isIn = ({ id, tables }, name) => id === name || tables.includes(name);
 
 /** Shows the choice of the run, if there are several. @param {string[]} labels @param {number | null} chosen */
 export function showRunChoice(labels, chosen) {

@@ -38,6 +38,8 @@ export interface Table {
   gaps: Gap[];
   /** False for a section without rows. */
   grid: boolean;
+  /** Whether it has only the main columns and the first rows. */
+  is_short: boolean;
   /** How many rows pass the filter, as a sentence. */
   shown: string;
   row_count: number;
@@ -56,6 +58,8 @@ export interface TableRequest {
   hidden_categories: string[];
   from: number;
   count: number;
+  /** Only the main columns. */
+  short: boolean;
 }
 
 export type Severity = 'info' | 'warning' | 'error';
@@ -94,7 +98,23 @@ export type ExampleLink = { of: string; text: string };
 
 export type Category = { name: string; class: string };
 
-export type Tab = { id: string; title: string; rows: string; tables: string[] };
+/** A tab. `names` are the groups of its tables, which the address can name too. */
+export interface Tab {
+  id: string;
+  title: string;
+  /** The number of rows of its first table; empty for a tab of different tables. */
+  rows: string;
+  names: string[];
+  tables: string[];
+  /** The table whose main columns and first rows come first; may be empty. */
+  in_short: string;
+  /** Tables that are shown on demand. */
+  folded: { id: string; title: string; tables: string[] } | null;
+  /** Tables of which one is shown at a time. */
+  one_of: { table: string; title: string }[];
+  /** Whether it is behind the menu "More". */
+  is_more: boolean;
+}
 
 export interface Overview {
   verdict: { text: string; table: string; example: ExampleLink | null }[];

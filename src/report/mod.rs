@@ -43,14 +43,14 @@ pub mod zip;
 pub use csv::{csv, field as csv_field};
 pub use examples::ExampleLink;
 pub use findings::{Finding, findings, merged_findings};
-pub use groups::{all_tables, groups, groups_by_stage, is_known_table, known_tables, tables_of};
+pub use groups::{Tab, all_tables, groups, is_known_table, known_tables, tables_of, tabs};
 pub use markdown::{group as markdown_group, markdown, table as markdown_table};
 #[cfg(not(target_arch = "wasm32"))]
 pub use pivot::pivot_json;
 pub use pivot::{pivot_table, with_totals_row};
 #[cfg(not(target_arch = "wasm32"))]
 pub use records::{record_tables, records};
-pub use sections::{Group, displayed, section_table};
+pub use sections::{Group, TableChoice, displayed, section_table, shortened};
 pub use sort_filter::{TableRequest, sort_and_filter};
 pub use tables::{bars, is_builtin_table, legend, severity, table};
 pub use text::{Clause, clauses, facts, verdict};

@@ -18,6 +18,7 @@ use crate::digits::grouped;
 use crate::json::{self, embedded, from_json};
 use crate::ordering;
 use crate::rules::names;
+use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -26,6 +27,14 @@ use std::sync::LazyLock;
 pub(super) struct Config {
     /// The groups of tables, in display order.
     pub(super) groups: Vec<Group>,
+    /// The tabs of the page that are always shown.
+    pub(super) tabs: Vec<TabConfig>,
+    /// The groups that are each a tab behind the menu "More", in order.
+    pub(super) more: Vec<String>,
+    /// Groups whose tables the page requests from elsewhere than the report.
+    pub(super) page_groups: Vec<Group>,
+    /// The columns of the short form of a table.
+    pub(super) short_tables: BTreeMap<String, Vec<String>>,
     /// Column titles, by key with or without its unit.
     columns: BTreeMap<String, String>,
     /// Spelling of single words in titles that `columns` does not list.
@@ -39,7 +48,19 @@ pub(super) struct Config {
     /// Figures that duplicate another one, with the key of that one.
     duplicates: BTreeMap<String, String>,
 }
-from_json!(Config { groups, columns, words, names, timestamps, exports_only, duplicates });
+from_json!(Config {
+    groups,
+    tabs,
+    more,
+    page_groups,
+    short_tables,
+    columns,
+    words,
+    names,
+    timestamps,
+    exports_only,
+    duplicates
+});
 
 /// A group of tables that are shown in one tab.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +73,31 @@ pub struct Group {
     pub tables: Vec<String>,
 }
 from_json!(Group { id, title, tables });
+
+/// A tab of the page.
+pub(super) struct TabConfig {
+    pub(super) id: String,
+    pub(super) title: String,
+    /// The groups whose tables it shows.
+    pub(super) groups: Vec<String>,
+    /// The table whose short form comes first; may be empty.
+    pub(super) in_short: String,
+    /// The group whose tables are shown on demand below the others; may be empty.
+    pub(super) folded: String,
+    /// Tables of which one is shown at a time.
+    pub(super) one_of: Vec<TableChoice>,
+}
+from_json!(TabConfig { id, title, groups; in_short, folded, one_of });
+
+/// A table that can be chosen in place of another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TableChoice {
+    /// The id of the table.
+    pub table: String,
+    /// What one of its rows stands for.
+    pub title: String,
+}
+from_json!(TableChoice { table, title });
 
 pub(super) static CONFIG: LazyLock<Config> =
     LazyLock::new(|| embedded(json::read(include_str!("../../patterns/sections.json"))));
@@ -129,6 +175,21 @@ pub fn displayed(table: Table) -> Table {
     let (section, _) = split_stage(&table.id);
     let hidden = CONFIG.exports_only.get(section).map_or(&[][..], Vec::as_slice);
     hidden.iter().fold(table, |table, key| table.without(key))
+}
+
+/// The short form of a table: its main columns. All columns if it has no short form.
+pub fn shortened(mut table: Table) -> Table {
+    let Some(kept) = CONFIG.short_tables.get(&table.id) else { return table };
+    let is_kept: Vec<bool> =
+        table.columns.iter().map(|column| column.key == "run" || kept.contains(&column.key)).collect();
+    let keep = |cells: &mut Vec<Cell>| {
+        let mut kept = is_kept.iter();
+        cells.retain(|_| kept.next().copied().unwrap_or_default());
+    };
+    table.rows.iter_mut().chain(&mut table.totals).for_each(keep);
+    let mut kept = is_kept.iter();
+    table.columns.retain(|_| kept.next().copied().unwrap_or_default());
+    table
 }
 
 /// The table of one section that belongs to no run, such as those of a comparison.

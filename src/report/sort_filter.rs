@@ -27,8 +27,10 @@ pub struct TableRequest {
     pub from: usize,
     /// The maximum number of rows to show; `None` for all.
     pub count: Option<usize>,
+    /// Only the main columns.
+    pub short: bool,
 }
-from_json!(TableRequest { ; id, run, sort, descending, filter, hidden_categories, from, count });
+from_json!(TableRequest { ; id, run, sort, descending, filter, hidden_categories, from, count, short });
 
 impl TableRequest {
     /// Whether both requests select the same sorted and filtered table. The range of rows may differ.

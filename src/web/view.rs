@@ -7,8 +7,8 @@ use crate::report::format::figure;
 use crate::report::format::{Shown, headings_in, shown_in, units};
 use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{
-    Clause, Finding, Report, TableRequest, clauses, displayed, facts, groups_by_stage, is_builtin_table, legend,
-    merged_findings, palette, severity, sort_and_filter, table as find_table,
+    Clause, Finding, Report, Tab, TableChoice, TableRequest, clauses, displayed, facts, is_builtin_table, legend,
+    merged_findings, palette, severity, shortened, sort_and_filter, table as find_table, tabs,
 };
 use serde::Serialize;
 
@@ -52,7 +52,21 @@ struct CategoryView {
 struct TabView {
     id: String,
     title: String,
+    /// The number of rows of its first table; empty for a tab of different tables.
     rows: String,
+    names: Vec<String>,
+    tables: Vec<String>,
+    in_short: String,
+    folded: Option<FoldedView>,
+    one_of: Vec<TableChoice>,
+    is_more: bool,
+}
+
+/// Tables that are shown on demand.
+#[derive(Debug, Serialize)]
+struct FoldedView {
+    id: String,
+    title: String,
     tables: Vec<String>,
 }
 
@@ -65,11 +79,7 @@ pub(super) fn overview(report: &Report) -> Overview<'_> {
         facts: facts(run),
         notices: notices(run),
     });
-    let tabs = groups_by_stage(report).into_iter().map(|group| {
-        let first = group.tables.first().and_then(|id| find_table(report, id, None));
-        let rows = first.filter(|table| table.gaps.is_empty()).map(|table| grouped(table.rows.len() as u64));
-        TabView { id: group.id, title: group.title, rows: rows.unwrap_or_default(), tables: group.tables }
-    });
+    let tabs = tabs(report).into_iter().map(|tab| tab_view(report, tab));
     Overview {
         verdict: clauses(report),
         runs: runs.collect(),
@@ -79,6 +89,23 @@ pub(super) fn overview(report: &Report) -> Overview<'_> {
             .map(|name| CategoryView { class: palette::class(&name), name })
             .collect(),
         tabs: tabs.collect(),
+    }
+}
+
+fn tab_view(report: &Report, tab: Tab) -> TabView {
+    let is_one_table = tab.is_more || !tab.one_of.is_empty();
+    let first = tab.tables.first().filter(|_| is_one_table).and_then(|id| find_table(report, id, None));
+    let rows = first.filter(|table| table.gaps.is_empty()).map(|table| grouped(table.rows.len() as u64));
+    TabView {
+        id: tab.id,
+        title: tab.title,
+        rows: rows.unwrap_or_default(),
+        names: tab.names,
+        tables: tab.tables,
+        in_short: tab.in_short,
+        folded: tab.folded.map(|group| FoldedView { id: group.id, title: group.title, tables: group.tables }),
+        one_of: tab.one_of,
+        is_more: tab.is_more,
     }
 }
 
@@ -128,6 +155,7 @@ pub(super) struct TableView {
     gaps: Vec<Gap>,
     /// False for a section that has figures but never rows.
     grid: bool,
+    is_short: bool,
     shown: String,
     /// The number of rows that can be requested.
     row_count: usize,
@@ -195,6 +223,9 @@ impl PagedTable {
         if one_run {
             table = table.without_run();
         }
+        if request.short {
+            table = shortened(table);
+        }
         Self { request: request.clone(), all, units: units(&table), table }
     }
 
@@ -229,8 +260,9 @@ impl PagedTable {
             figures: table.figures_by_run().map(figures).collect(),
             gaps: table.gaps.clone(),
             grid: *all > 0 || is_builtin_table(&table.id),
-            shown: rows_of(table.rows.len(), *all),
-            row_count: table.rows.len(),
+            is_short: request.short,
+            shown: if request.short { first_of(rows.len(), *all) } else { rows_of(table.rows.len(), *all) },
+            row_count: if request.short { rows.len() } else { table.rows.len() },
             columns: columns(table, units, request),
             rows,
             totals: shown_in(table, units, table.totals.as_slice()).pop().map(cells),
@@ -244,6 +276,13 @@ fn rows_of(kept: usize, all: usize) -> String {
         kept if kept == all => format!("{} rows", grouped(all as u64)),
         kept => format!("{} of {} rows", grouped(kept as u64), grouped(all as u64)),
     }
+}
+
+fn first_of(shown: usize, all: usize) -> String {
+    if shown == all {
+        return rows_of(shown, all);
+    }
+    format!("{} of {}", grouped(shown as u64), grouped(all as u64))
 }
 
 fn figures(figures: &[Figure]) -> FiguresView {

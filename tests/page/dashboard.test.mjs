@@ -141,7 +141,7 @@ test('a kernel\'s bar opens the kernel, and every panel opens its table', async 
   await page.waitForFunction((name) => document.querySelector('#kernel-title')?.textContent === name, GEMM);
   await page.keyboard.press('Escape');
   for (const [id, table] of [['kernels', 'top_kernels'], ['skew', 'nccl_rank_skew'], ['roofline', 'roofline']]) {
-    await page.locator('#tab-dashboard').click();
+    await h.openTab(page, 'dashboard');
     await drawn(page);
     await figure(page, id).getByRole('button', { name: /show the table/ }).click();
     await page.locator(`.block[data-table=${table}]`).waitFor();

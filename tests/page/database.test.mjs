@@ -69,6 +69,7 @@ test('later settings apply to an export, and a trace is compared with it', async
   await h.drop(page, { name: 'run.sqlite', body: small }, h.kineto('b.json', h.SERVER_OPS));
   await h.settled(page);
   await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 2);
+  await h.openSettings(page);
   await page.locator('[name=attribution]').selectOption('exclusive');
   await h.settled(page);
   const { runs } = JSON.parse((await h.exported(page, 'json')).body);

@@ -254,3 +254,15 @@ export const SERVER_OPS = [
   ['Memcpy HtoD (Pinned -> Device)', 31_000, 1_100],
   ['void vllm::rms_norm_kernel<c10::BFloat16>(c10::BFloat16*, int)', 33_000, 650],
 ];
+
+/** Opens a tab, in the row or in the menu "More". */
+export async function openTab(page, id) {
+  if (await page.locator(`#tab-${id}`).count() === 0) await page.locator('#more > summary').click();
+  await page.locator(`#tab-${id}, #more[open] #more-${id}`).first().click();
+  await page.waitForFunction((id) => document.querySelector(`#tab-${id}`)?.getAttribute('aria-selected') === 'true', id);
+}
+
+/** Opens the menu of the settings, unless it is open. */
+export async function openSettings(page) {
+  if (await page.locator('#choices[open]').count() === 0) await page.locator('#choices > summary').click();
+}

@@ -40,7 +40,7 @@ async function opened(file, fragment = '#tab=model') {
   const view = await h.openPage(browser, server.origin, fragment);
   await h.drop(view.page, file);
   await view.page.locator('#results[aria-busy=false]').waitFor({ timeout: 60_000 });
-  await view.page.locator('#model:not([hidden])').waitFor();
+  await view.page.locator('#model').waitFor();
   return view;
 }
 
@@ -100,6 +100,7 @@ test('with a config, the number of GPUs can be set by keyboard and is in the add
   const { page, faults, close } = await opened(steps());
   assert.ok(await page.locator('#split').isHidden(), 'without a config there is nothing to split');
   await h.drop(page, CONFIG);
+  await h.openSettings(page);
   await page.locator('#split').waitFor();
   await page.locator('#split summary').focus();
   await page.keyboard.press('Enter');
@@ -115,6 +116,7 @@ test('with a config, the number of GPUs can be set by keyboard and is in the add
   await page.goBack();
   await page.waitForFunction(() => document.querySelector('#split input[name=tp]').value === '');
   await page.goForward();
+  await h.openSettings(page);
   await page.locator('#split').evaluate((menu) => void (menu.open = true));
   await page.locator('#split input[name=tp]').fill('0');
   await page.keyboard.press('Enter');
@@ -125,10 +127,11 @@ test('with a config, the number of GPUs can be set by keyboard and is in the add
 
 test('without steps and layers there are no charts, and the tables say why', async () => {
   const { page, faults, close } = await opened(h.kineto('plain.json', h.SERVER_OPS));
-  await page.locator('.block[data-table~=layers] .gap').first().waitFor();
+  await page.locator('.missing[data-table~=layers] summary').click();
+  await page.locator('.missing[data-table~=layers] .gap').first().waitFor();
   assert.equal(await page.locator('#model figure').count(), 0);
   await page.locator('#tabs').getByRole('tab').first().click();
-  assert.ok(await page.locator('#model').isHidden(), 'only its own tab shows it');
+  assert.ok(await page.locator('#model').isHidden(), 'it is shown on demand');
   assert.deepEqual(faults, []);
   await close();
 });

@@ -45,7 +45,7 @@ test('the kernel table of a generated trace has the command line\'s values, whic
   const report = JSON.parse(await h.jsonReport(file));
   // The all-reduce has the time after the first kernel's end: 14,250 - 10,500 ns. The other ops do not overlap.
   assert.equal(report.runs[0].totals.elapsed_ns, 9_500 + 3_750 + 4_321 + 3_003 + 700 + 1_100 + 650);
-  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=kernels');
   await h.drop(page, file);
   await h.settled(page);
   await assertKernelTable(page, report);
@@ -55,7 +55,7 @@ test('the kernel table of a generated trace has the command line\'s values, whic
 
 test('one click on the example gives the command line\'s numbers', async () => {
   const file = { name: 'example.json.gz', body: await readFile(join(h.dist, 'example.json.gz')) };
-  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=kernels');
   await page.locator('#example').click();
   await h.settled(page);
   await assertKernelTable(page, JSON.parse(await h.jsonReport(file)));
@@ -70,7 +70,7 @@ test('mangled names are demangled like on the command line', async () => {
     ['_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdIfEEJEEEvv', 6_000, 3_000],
     ['_Zbroken', 10_000, 1_000],
   ]);
-  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=kernels');
   await h.drop(page, mangled);
   await h.settled(page);
   const { body } = await h.exported(page, 'json');
@@ -90,7 +90,7 @@ test('a dropped phase map applies to every trace, like on the command line', asy
   const traceEvents = [range('alpha', 0, 10), ...kernel(1, 1), range('beta', 20, 10), ...kernel(21, 2)];
   const trace = { name: 'phases.json', body: Buffer.from(JSON.stringify({ traceEvents })) };
   const map = { name: 'map.json', body: Buffer.from('{"first": "alpha", "second": ["re:^be"]}') };
-  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=kernels');
   await h.drop(page, trace);
   await h.settled(page);
   await h.drop(page, map);
@@ -115,7 +115,7 @@ test('a dropped config of a model applies to every trace, like on the command li
   const trace = { name: 'decode.json', body: Buffer.from(JSON.stringify({ deviceProperties, traceEvents })) };
   const dimensions = { hidden_size: 1024, num_hidden_layers: 10, num_attention_heads: 8, intermediate_size: 4096, vocab_size: 10000 };
   const config = { name: 'config.json', body: Buffer.from(JSON.stringify(dimensions)) };
-  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=kernels');
   await h.drop(page, config);
   await page.locator('.chip.rules').waitFor();
   await h.drop(page, trace);
@@ -152,7 +152,7 @@ const EXPORTS = [
 for (const [what, make] of EXPORTS) {
   test(`the exported JSON is the command line's, byte for byte: ${what}`, async () => {
     const files = make();
-    const { page, faults, close } = await h.openPage(browser, server.origin);
+    const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=kernels');
     await h.drop(page, ...files);
     await h.settled(page);
     await page.waitForFunction((count) => document.querySelectorAll('#runs > li').length === count, files.length);
@@ -166,7 +166,7 @@ for (const [what, make] of EXPORTS) {
 
 test('an exported report opens again and exports the same bytes', async () => {
   const first = await h.jsonReport(h.kineto('server.json', h.SERVER_OPS));
-  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=kernels');
   await h.drop(page, { name: 'gpuprism-report.json', body: first });
   await h.settled(page);
   await assertKernelTable(page, JSON.parse(first));
@@ -176,9 +176,10 @@ test('an exported report opens again and exports the same bytes', async () => {
 });
 
 test('settings apply to the report', async () => {
-  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=kernels');
   await h.drop(page, h.kineto('server.json', h.SERVER_OPS));
   await h.settled(page);
+  await h.openSettings(page);
   await page.locator('[name=attribution]').selectOption('first_come');
   await page.locator('[name=devices]').selectOption('merged');
   await page.locator('#wall summary').click();
@@ -190,6 +191,7 @@ test('settings apply to the report', async () => {
   assert.equal(run.devices_merged, true);
   assert.equal(run.wall.source, 'given');
   assert.equal(run.wall.wall_ns, 1_500_000_000);
+  await h.openSettings(page);
   await page.locator('#wall summary').click();
   await page.locator('#wall input').fill('soon');
   await page.locator('#wall input').press('Enter');
@@ -206,7 +208,7 @@ const REAL = [
   'cupti_range_profiler_no_kernels.trace.json.gz',
 ];
 test('the page shows the command line\'s numbers for real traces', async (t) => {
-  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=kernels');
   for (const name of REAL) {
     const path = join(h.traces, name);
     const skip = !existsSync(path) && `${name} is not on this machine`;

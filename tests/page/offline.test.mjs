@@ -90,7 +90,7 @@ test('everything but the example is cached at once, so that all results are ther
   const offline = await visit(`${server.origin}/`);
   await h.drop(offline, h.kineto('b.json', h.SERVER_OPS));
   await h.settled(offline);
-  await offline.locator('#tab-triage').click();
+  await h.openTab(offline, 'triage');
   await offline.waitForFunction(() => document.querySelector('[class^="table-triage_"]'));
   await close();
 });

@@ -78,7 +78,7 @@ test('no request reaches another host before the person agrees, and then only th
   const { cookie, referer } = remote.requests[0].headers;
   assert.deepEqual([cookie, referer], [undefined, undefined], 'neither cookies nor referrer go along');
   assert.deepEqual(await page.locator('#chips .chip-name').allTextContents(), ['a run.json.gz']);
-  assert.equal(await page.locator('#tab-pivot').getAttribute('aria-selected'), 'true', 'the view in the address holds');
+  assert.equal(await page.locator('#tab-kernels').getAttribute('aria-selected'), 'true', 'the view in the address holds');
   assert.deepEqual(faults, []);
   await close();
 });

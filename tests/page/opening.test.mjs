@@ -148,9 +148,9 @@ test('a renderer that fails is replaced, and the table is drawn', async () => {
   await h.settled(page);
   await renderer.evaluate(() => void setTimeout(() => { throw new Error('dead'); }));
   await page.waitForTimeout(200);
-  await page.locator('#tab-pivot').click();
+  await h.openTab(page, 'kernels');
   await page.waitForFunction(() => document.querySelector('.block[data-table=categories] thead [data-key=elapsed_ns]'));
-  assert.equal(await page.locator('#tab-pivot').getAttribute('aria-selected'), 'true');
+  assert.equal(await page.locator('#tab-kernels').getAttribute('aria-selected'), 'true');
   assert.equal(await page.locator('.card').count(), 0);
   assert.deepEqual(faults, []);
   await close();

@@ -40,12 +40,12 @@ test('the script is loaded with the tab, which starts with the report\'s own piv
   await h.drop(page, serving('a.json'));
   await h.settled(page);
   assert.deepEqual(server.requests.filter((path) => /pivot/.test(path)), []);
-  await page.locator('#tab-pivot').click();
+  await h.openTab(page, 'kernels');
   await page.locator('#pivot').waitFor();
   await titled(page, 'Pivot');
   assert.deepEqual(server.requests.filter((path) => /pivot/.test(path)), ['/pivot.js']);
   assert.match(await page.locator(`${block} table`).textContent(), /CPU \(non-GPU\)/);
-  await page.locator('#tab-kernels').click();
+  await h.openTab(page, 'timeline');
   await page.locator('#pivot').waitFor({ state: 'hidden' });
   assert.deepEqual(faults, []);
   await close();
@@ -129,13 +129,14 @@ test('settings apply to the pivot, and a triaged trace keeps its pivot', async (
   await choose(page, { rows: 'device', columns: 'none' });
   await titled(page, 'Elapsed time by device');
   assert.deepEqual(await exact(page), [['GPU 0', '23024']]);
+  await h.openSettings(page);
   await page.locator('#settings select[name=attribution]').selectOption('exclusive');
   await page.waitForFunction((of) => document.querySelector(`${of} tbody td:last-child`).title !== '23024 ns', block);
   // 1,000-10,500 and 8,000-14,250 share 2,500 ns.
   assert.deepEqual(await exact(page), [['GPU 0', '20524']]);
-  await page.locator('#tab-triage').click();
+  await h.openTab(page, 'triage');
   await page.locator('.block[data-table^=triage_]').first().waitFor();
-  await page.locator('#tab-pivot').click();
+  await h.openTab(page, 'kernels');
   await titled(page, 'Elapsed time by device');
   await choose(page, { rows: 'stream' });
   await titled(page, 'Elapsed time by stream');

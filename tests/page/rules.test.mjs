@@ -24,7 +24,7 @@ const apply = (page) => page.locator('#rules button', { hasText: 'Apply' }).clic
 
 /** Full kernel name to category, from the table of all names. */
 async function categories(page) {
-  await page.locator('#tab-kernels').click();
+  await h.openTab(page, 'kernels');
   await page.locator('.block[data-table=kernels] table').waitFor();
   await h.settled(page);
   const { keys, rows } = await h.readTable(page, '.block[data-table=kernels]');
@@ -32,7 +32,7 @@ async function categories(page) {
 }
 
 async function categoryIs(page, category) {
-  await page.locator('#tab-kernels').click();
+  await h.openTab(page, 'kernels');
   await page.waitForFunction(([name, wanted]) => [...document.querySelectorAll('.block[data-table=kernels] tbody tr')]
     .some((row) => row.querySelector('td.kernel')?.title === name && row.querySelector('td.category').textContent === wanted), [ODD, category]);
 }

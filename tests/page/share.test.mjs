@@ -137,13 +137,13 @@ test('a link opens in a new page with the same numbers and everything private re
   const piece = fragment.slice(40, 80);
   assert.ok([...server.requests, ...asked].every((request) => !request.includes(piece)), 'no request holds the report');
   // The view is in the address too: it changes, survives a reload, and Back works.
-  await fresh.page.locator('#tab-findings').click();
+  await h.openTab(fresh.page, 'findings');
   await fresh.page.waitForFunction(() => location.hash.includes('tab=findings') && location.hash.includes('report='));
   await fresh.page.reload();
   await h.settled(fresh.page).catch(() => {});
   await fresh.page.locator('#tab-findings[aria-selected=true]').waitFor();
   await fresh.page.goBack();
-  await fresh.page.locator('#tab-kernels[aria-selected=true]').waitFor();
+  await fresh.page.locator('#tab-timeline[aria-selected=true]').waitFor();
   assert.equal(await fresh.page.locator('#chips .chip').count(), 1, 'opened once');
   // Closing the report removes it from the address.
   await fresh.page.locator('#chips .chip button').click();

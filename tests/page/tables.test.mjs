@@ -23,7 +23,7 @@ async function longReport() {
 }
 
 async function opened() {
-  const opening = await h.openPage(browser, server.origin);
+  const opening = await h.openPage(browser, server.origin, '#tab=kernels');
   await opening.page.locator('#files').setInputFiles(report);
   await h.settled(opening.page);
   await opening.page.locator('.long tbody tr').first().waitFor();

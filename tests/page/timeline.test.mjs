@@ -155,7 +155,7 @@ test('from a kernel of the table to its third launch: its name, its panel, the n
 
 test('the time of an idle gap in its table leads to the gap', async () => {
   const { page, faults, close } = await opened(twoKernels());
-  await page.getByRole('tab', { name: /^Idle/ }).click();
+  await h.openTab(page, 'host');
   await page.locator('.table-gpu_idle_gaps button.moment-link').first().click();
   await page.locator('.moment h3', { hasText: 'idle: host late' }).waitFor();
   assert.deepEqual(faults, []);

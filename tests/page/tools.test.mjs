@@ -30,7 +30,7 @@ test('the module is fetched once, after the first results of the first trace; fi
   assert.equal(await page.locator('#results').getAttribute('aria-busy'), 'true');
   release();
   await h.settled(page);
-  await page.locator('#tab-findings').waitFor();
+  await page.locator('#more-findings').waitFor({ state: 'attached' });
   assert.deepEqual(await labels(page), ['a.json']);
   await h.exported(page, 'csv');
   await h.exported(page, 'html');
@@ -71,7 +71,7 @@ test('a module that cannot be loaded gives a card; first results stay, nothing p
   await page.locator('.card.error', { hasText: 'the sections of a.json are missing' }).waitFor();
   await page.unroute('**/gpuprism_full_bg.wasm');
   await page.locator('.card.error button', { hasText: 'Try again' }).click();
-  await page.locator('#tab-findings').waitFor();
+  await page.locator('#more-findings').waitFor({ state: 'attached' });
   await h.settled(page);
   assert.deepEqual(await labels(page), ['a.json']);
   await close();

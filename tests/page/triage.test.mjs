@@ -33,7 +33,7 @@ function coded(name, { kernel = 'void cutlass::Kernel<cutlass_80_tensorop_bf16_s
 const fetched = (pattern) => server.requests.filter((path) => pattern.test(path)).length;
 
 async function openTriage(page) {
-  await page.locator('#tab-triage').click();
+  await h.openTab(page, 'triage');
   await triaged(page);
 }
 
@@ -42,19 +42,19 @@ const triaged = (page) => page.waitForFunction(() => document.querySelector('.bl
 
 const report = async (page) => JSON.parse((await h.exported(page, 'json')).body);
 
-test('torch traces have the tab, second in line before and after it is opened; other files have none', async () => {
+test('torch traces have a triage in the menu before and after it is opened; other files have none', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, coded('run.json'));
   await h.settled(page);
-  const inLine = () => page.locator('[role=tab]').evaluateAll((tabs) => tabs.map(({ id }) => id));
-  const before = await inLine();
-  assert.deepEqual(before.slice(0, 2), ['tab-kernels', 'tab-triage']);
+  const menu = () => page.locator('#more button').evaluateAll((items) => items.map(({ id }) => id));
+  const before = await menu();
+  assert.ok(before.includes('more-triage'), String(before));
   await openTriage(page);
-  assert.deepEqual(await inLine(), before);
+  assert.deepEqual(await menu(), before);
   await h.clear(page);
   const csv = 'Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),Bytes (MB),Throughput (MBps),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name\n1000,500,1,1,1,1,32,1,1,16,0,0,,,,,NVIDIA H100 (0),1,,7,k\n';
   await h.drop(page, { name: 'run.csv', body: Buffer.from(csv) });
-  await page.waitForFunction(() => document.querySelector('#tab-kernels') && !document.querySelector('#tab-triage'));
+  await page.waitForFunction(() => document.querySelector('#more-rules') && !document.querySelector('#more-triage'));
   assert.deepEqual(faults, []);
   await close();
 });
@@ -129,6 +129,7 @@ test('later settings keep the triage, and the address restores the tab', async (
   await h.settled(page);
   await openTriage(page);
   assert.match(page.url(), /tab=triage/);
+  await h.openSettings(page);
   await page.locator('[name=attribution]').selectOption('exclusive');
   await h.drop(page, { name: 'mine.json', body: Buffer.from(JSON.stringify({ gpuprism: { default: { rms: 'my_norm' } } })) });
   await page.locator('#legend button', { hasText: 'my_norm' }).waitFor();
@@ -321,14 +322,14 @@ test('a triage that cannot be loaded is reported in its tab with the command; th
   await page.route('**/gpuprism_full_bg.wasm', (route) => route.fulfill({ status: 503 }));
   await h.drop(page, coded('run.json'));
   await h.settled(page);
-  await page.locator('#tab-triage').click();
+  await h.openTab(page, 'triage');
   const card = page.locator('#triage .card.error');
   await card.waitFor();
   assert.match(await card.textContent(), /gpuprism triage --input run\.json/);
-  await page.locator('#tab-kernels').click();
+  await h.openTab(page, 'kernels');
   await page.locator('.table-kernels').waitFor();
   await page.unroute('**/gpuprism_full_bg.wasm');
-  await page.locator('#tab-triage').click();
+  await h.openTab(page, 'triage');
   await card.locator('button', { hasText: 'Try again' }).click();
   await triaged(page);
   assert.equal(await card.count(), 0);

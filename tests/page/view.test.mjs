@@ -45,6 +45,7 @@ test('a rule file can come before the trace, and its engine and model can be cho
   await page.locator('.chip.rules').waitFor();
   await h.drop(page, trace());
   await h.settled(page);
+  await h.openSettings(page);
   await page.locator('[name=rules]').selectOption('lab/tiny');
   await waitForCategory(page, 'nvjet', 'lab_gemm');
   assert.match(page.url(), /rules=lab%2Ftiny/);
@@ -116,11 +117,10 @@ test('sorting and filtering change order, rows and the announced count', async (
 test('the address restores tab, sort and filter for the same file; Back returns', async () => {
   const { page, faults, close } = await opened('#tab=kernels&sort=duration_ns&dir=asc&filter=rms');
   assert.equal(await page.locator('#filter').inputValue(), 'rms');
-  assert.equal(await page.locator('th:has([data-key=duration_ns])').getAttribute('aria-sort'), 'ascending');
+  assert.equal(await page.locator('.block:first-child th:has([data-key=duration_ns])').getAttribute('aria-sort'), 'ascending');
   assert.equal(await page.locator('.block:first-child tbody tr').count(), 1);
-  await page.locator('#tab-pivot').click();
-  await page.waitForFunction(() => document.querySelector('#tab-pivot')?.getAttribute('aria-selected') === 'true');
-  assert.match(page.url(), /#tab=pivot$/);
+  await h.openTab(page, 'host');
+  assert.match(page.url(), /#tab=host$/);
   await page.goBack();
   await page.waitForFunction(() => document.querySelector('#filter').value === 'rms' && document.querySelectorAll('.block:first-child tbody tr').length === 1);
   const address = page.url();
@@ -198,10 +198,10 @@ test('the chosen tab is visible at any width, and no menu entry is cut off', asy
     await page.keyboard.press('Escape');
   }
   await page.keyboard.press('[');
-  await isSeen('tab-rules');
+  await isSeen('tab-compare');
   await page.keyboard.press('1');
-  await isSeen('tab-kernels');
-  await page.locator('#tab-notices').evaluate((tab) => tab.click());
+  await isSeen('tab-timeline');
+  await h.openTab(page, 'notices');
   await isSeen('tab-notices');
   assert.deepEqual(faults, []);
   await close();
@@ -228,15 +228,15 @@ test('the keyboard reaches choosing, tabs, filter, headings and rows', async () 
   const file = trace();
   await chooser.setFiles({ name: file.name, mimeType: 'application/json', buffer: file.body });
   await h.settled(page);
-  await tabTo(page, '#legend button');
   await tabTo(page, '[role=tab]');
   const tabs = await page.locator('[role=tab]').count();
   await page.keyboard.press('ArrowRight');
   await page.waitForFunction(() => document.activeElement.getAttribute('role') === 'tab' && document.activeElement.previousElementSibling?.getAttribute('aria-selected') === 'false');
   await page.keyboard.press('Home');
-  await page.waitForFunction(() => document.activeElement.id === 'tab-kernels' && document.querySelector('button.kernel'));
+  await page.waitForFunction(() => document.activeElement.id === 'tab-timeline' && document.querySelector('button.kernel'));
   assert.equal(await page.locator('[role=tab][tabindex="0"]').count(), 1, `one tab stop for ${tabs} tabs`);
   await tabTo(page, '#filter');
+  await tabTo(page, '#legend button');
   await tabTo(page, '.block:first-child .scroll');
   await tabTo(page, '.block:first-child thead [data-key=count]');
   await page.keyboard.press('Enter');
@@ -330,11 +330,15 @@ test('a section shows figures, notes and rows; a missing one shows why and the c
   }));
   await h.settled(page);
   assert.equal(await page.locator('#tab-communication').getAttribute('aria-selected'), 'true');
-  const [block, missing] = [page.locator('.block[data-table=nccl_ops]'), page.locator('.block[data-table=nvlink_during_nccl]')];
+  const [block, missing] = [page.locator('.block[data-table=nccl_ops]'), page.locator('.missing[data-table=nvlink_during_nccl]')];
+  const about = block.getByRole('button', { name: 'About Collectives' });
+  assert.equal(await about.getAttribute('aria-expanded'), 'false');
+  await about.press('Enter');
+  assert.equal(await about.getAttribute('aria-expanded'), 'true');
   const words = await block.innerText();
   for (const part of ['Collectives', 'communication kernels', 'Ranks are not compared.', 'Exposed', '392 ms', '2 rows']) assert.ok(words.includes(part), `${part} in ${words}`);
   const gap = await missing.innerText();
-  for (const part of ['No counters were sampled.', 'nsys profile --gpu-metrics-devices=all CMD', 'Copy']) assert.ok(gap.includes(part), `${part} in ${gap}`);
+  for (const part of ['Not in this trace: NVLink', 'No counters were sampled.', 'nsys profile --gpu-metrics-devices=all CMD', 'Copy']) assert.ok(gap.includes(part), `${part} in ${gap}`);
   assert.equal(await missing.locator('table').count(), 0);
   await block.locator('[data-key=count]').click();
   await page.waitForFunction(() => document.querySelector('.table-nccl_ops tbody td').textContent === 'broadcast');
@@ -346,7 +350,7 @@ test('a section shows figures, notes and rows; a missing one shows why and the c
   await close();
 });
 
-test('what several tables of a tab lack is shown once under all titles, and a link to one of them finds it', async () => {
+test('what tables of a tab lack is one line, with each reason once, and a link to one of them opens it', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const none = (title) => ({ title, missing: { why: 'No communication kernel ran.', recapture: '' } });
   const findings = { title: 'Findings', rows: [{ ...finding('high', 'Without a section', 1), section: 'nccl_by_pid' }] };
@@ -355,11 +359,11 @@ test('what several tables of a tab lack is shown once under all titles, and a li
   await page.evaluate(() => { Element.prototype.scrollIntoView = function () { window.broughtUp = this.textContent; }; });
   await page.locator('#todo a', { hasText: 'Without a section' }).click();
   await page.locator('#blocks .gap').first().waitFor();
-  assert.deepEqual(await page.locator('#blocks h2').allTextContents(), ['Collectives · By process', 'NVLink']);
+  assert.deepEqual(await page.locator('#blocks summary').allTextContents(), ['Not in this trace: Collectives, By process, NVLink']);
+  assert.deepEqual(await page.locator('#blocks h3').allTextContents(), ['Collectives, By process', 'NVLink']);
   assert.deepEqual(await page.locator('#blocks .gap').allTextContents(), ['No communication kernel ran.', 'No counters were sampled.']);
-  assert.match(await page.evaluate(() => window.broughtUp), /^Collectives · By process/);
-  const block = page.locator('#blocks .block').first();
-  assert.equal(await block.getAttribute('aria-labelledby'), await block.locator('h2').getAttribute('id'));
+  assert.match(await page.evaluate(() => window.broughtUp), /^Not in this trace/);
+  assert.ok(await page.locator('#blocks .gap').first().isVisible());
   assert.equal(await page.locator('#blocks button[data-format=csv]').count(), 0, 'nothing to save');
   assert.deepEqual(faults, []);
   await close();

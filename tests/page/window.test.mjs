@@ -164,7 +164,7 @@ test('a replaced reader draws the frame of a window over the strips that are on 
   await drawn(page).waitFor();
   await h.tapWorkers(page);
   // The triage reads the file again, in a worker that replaces the first reader.
-  await page.locator('#tab-triage').click();
+  await h.openTab(page, 'triage');
   await page.locator('[class^="table-triage_"]').first().waitFor();
   await page.evaluate(() => void (document.querySelector('#strips svg').stood = true));
   await dragOver(page, 0.2, 0.5);
@@ -197,6 +197,7 @@ test('leaving a window shows the whole trace at once, with the current settings'
   assert.equal(await report(), reported);
   await dragOver(page, 0.3, 0.7);
   await page.waitForFunction((text) => document.querySelector('.run-facts').innerText !== text, whole);
+  await h.openSettings(page);
   await page.selectOption('[name=attribution]', 'exclusive');
   assert.equal(await analysesOf(() => page.getByRole('button', { name: 'Whole trace' }).click()) > 0, true);
   assert.equal(JSON.parse(await report()).runs[0].attribution, 'exclusive');
@@ -335,7 +336,7 @@ test('a large trace shows partial results of a window at once and marks what is 
   assert.deepEqual(await names(), before, 'tabs stay where they are');
   assert.equal((await page.locator('[role=tab][aria-selected=true]').innerText()).split('\n')[0], tab.split('\n')[0]);
   // Bars and tables that the sections do not change keep their nodes: they may be scrolled or focused.
-  await page.locator('#tab-kernels').click();
+  await h.openTab(page, 'kernels');
   await page.locator('.block[data-table=top_kernels]').waitFor();
   await dragOver(page, 0.4, 0.95);
   await page.waitForFunction(() => document.querySelector('#blocks').textContent.endsWith('Being computed'));

@@ -1,0 +1,129 @@
+// Where things are: five tabs and a menu, what is on the first screen, and that nothing moves after it was shown.
+
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import { join } from 'node:path';
+import * as h from './harness.mjs';
+
+const { browser, server } = await h.lend();
+
+const DECODE = 'sglang_qwen3_30b_b300_decode.trace.json.gz';
+/** Above this sum of layout shifts a person notices that something moved. */
+const MAX_SHIFT = 0.02;
+
+/** Fifteen kernels with names of different length, with a pause. */
+const generated = () => h.kineto('fifteen.json', Array.from({ length: 15 }, (_, at) => [`void serving::kernel_${'long_'.repeat(at % 4)}${at}<float, ${at}>(float*)`, 20_000 * at, 15_000 - 700 * at]));
+
+/** The generated trace, and a recorded one if it is there. */
+async function traces() {
+  const path = join(h.traces, DECODE);
+  return existsSync(path) ? [generated(), { name: DECODE, body: await readFile(path) }] : [generated()];
+}
+
+async function opened(file, { width, height, fragment = '' }) {
+  const opening = await h.openPage(browser, server.origin, fragment);
+  await opening.page.setViewportSize({ width, height });
+  await opening.page.evaluate(() => {
+    window.shifts = [];
+    const describe = ({ node, previousRect, currentRect }) => `${node?.id || node?.className || node?.nodeName} from ${previousRect.y} to ${currentRect.y}`;
+    // Before there are results, the empty page makes room for the file that was dropped.
+    const hasResults = () => !document.querySelector('#results').matches('[hidden], .drawing');
+    new PerformanceObserver((list) => list.getEntries().forEach(({ value, sources }) => hasResults() && window.shifts.push({ value, sources: sources.map(describe) })))
+      .observe({ type: 'layout-shift', buffered: false });
+  });
+  await h.drop(opening.page, file);
+  await h.settled(opening.page);
+  return opening;
+}
+
+const timelineDrawn = (page) => page.locator('.timeline[data-state=drawn]').waitFor({ timeout: 60_000 });
+
+/** The edges of an element in the window, rounded. */
+const box = (page, selector, index = 0) => page.locator(selector).nth(index).evaluate((node) => {
+  const { top, bottom, left, right, height } = node.getBoundingClientRect();
+  return Object.fromEntries(Object.entries({ top, bottom, left, right, height }).map(([name, value]) => [name, Math.round(value)]));
+});
+
+/** Asserts that little moved since the last call. */
+async function assertStill(page, when) {
+  await page.waitForTimeout(500);
+  const shifts = await page.evaluate(() => window.shifts.splice(0));
+  const sum = shifts.reduce((total, { value }) => total + value, 0);
+  assert.ok(sum < MAX_SHIFT, `${when}: ${sum.toFixed(4)} ${JSON.stringify(shifts)}`);
+}
+
+test('every trace has the same five tabs, and everything else is in one menu', async () => {
+  for (const file of await traces()) {
+    const { page, faults, close } = await opened(file, { width: 1440, height: 900 });
+    assert.deepEqual(await page.locator('[role=tab]').evaluateAll((tabs) => tabs.map(({ id }) => id)), ['tab-timeline', 'tab-kernels', 'tab-host', 'tab-communication', 'tab-compare']);
+    await h.openTab(page, 'notices');
+    assert.deepEqual(await page.locator('[role=tab]').evaluateAll((tabs) => tabs.map(({ id }) => id).slice(5)), ['tab-notices'], 'the chosen one of the menu is in the row');
+    assert.match(await page.locator('#more [aria-current]').textContent(), /^Notices/);
+    await h.openTab(page, 'timeline');
+    assert.equal(await page.locator('[role=tab]').count(), 5);
+    assert.deepEqual(faults, []);
+    await close();
+  }
+});
+
+test('on a screen of 1440 x 900 the timeline and the first ten kernels are in sight', async () => {
+  for (const file of await traces()) {
+    const { page, faults, close } = await opened(file, { width: 1440, height: 900 });
+    await timelineDrawn(page);
+    const [canvas, table, tenth] = [await box(page, '.timeline-canvas'), await box(page, '.block.short table'), await box(page, '.block.short tbody tr', 9)];
+    assert.ok(canvas.height >= 180 && canvas.top > 0 && canvas.bottom < table.top, JSON.stringify({ canvas, table }));
+    assert.ok(tenth.bottom <= 900, JSON.stringify(tenth));
+    assert.ok((await box(page, '#chart rect[data-key]')).bottom <= 900);
+    assert.deepEqual(faults, []);
+    await close();
+  }
+});
+
+test('on a phone the verdict and the bar are on the first screen and the numbers of ten kernels on the first two, without sideways scrolling', async () => {
+  for (const file of await traces()) {
+    const { page, faults, close } = await opened(file, { width: 390, height: 844 });
+    await timelineDrawn(page);
+    assert.ok((await box(page, '#verdict')).top < 844 && (await box(page, '#chart svg')).bottom <= 844, JSON.stringify(await box(page, '#chart svg')));
+    const tenth = await box(page, '.block.short tbody tr', 9);
+    assert.ok(tenth.bottom <= 2 * 844, JSON.stringify(tenth));
+    const numbers = await page.locator('.block.short tbody tr').first().locator('td:is(.time, .share)').evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().right));
+    assert.ok(numbers.length === 2 && numbers.every((right) => right <= 390), String(numbers));
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
+    assert.deepEqual(faults, []);
+    await close();
+  }
+});
+
+test('nothing moves after it was shown, on load and when a window is picked', async () => {
+  for (const file of await traces()) {
+    for (const size of [{ width: 1440, height: 900 }, { width: 390, height: 844 }]) {
+      const { page, faults, close } = await opened(file, size);
+      await timelineDrawn(page);
+      await assertStill(page, `loading ${file.name} at ${size.width}`);
+      const facts = await page.locator('.run-facts').innerText();
+      await page.evaluate(() => {
+        const field = document.querySelector('[aria-label^="Window of"]');
+        field.value = '0.00004-0.0002';
+        field.dispatchEvent(new Event('change', { bubbles: true }));
+      });
+      await page.waitForFunction((before) => document.querySelector('.run-facts').innerText !== before, facts);
+      await h.settled(page);
+      await assertStill(page, `a window of ${file.name} at ${size.width}`);
+      assert.deepEqual(faults, []);
+      await close();
+    }
+  }
+});
+
+test('the head with verdict, figures, tabs and filter stays in sight, and leaves room for the rows', async () => {
+  const { page, faults, close } = await opened(generated(), { width: 1440, height: 900, fragment: '#tab=host' });
+  await page.evaluate(() => scrollTo(0, 600));
+  await page.waitForTimeout(200);
+  const head = await box(page, '.head');
+  assert.ok(head.top === 0 && head.height <= 170, JSON.stringify(head));
+  for (const part of ['#verdict', '.run-facts', '#tabs', '#filter']) assert.ok((await box(page, part)).bottom <= head.bottom, part);
+  assert.deepEqual(faults, []);
+  await close();
+});
