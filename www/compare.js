@@ -95,7 +95,7 @@ export class Comparison {
 
   /** @param {ComparedRun[]} runs @param {ComparedRun[]} others */
   #showRuns(runs, others) {
-    const lines = others.slice(0, RUNS_IN_LINE).map(({ verdict, outcome }) => el('p', {}, arrow(outcome), verdict));
+    const lines = others.slice(0, RUNS_IN_LINE).map(({ verdict, outcome }) => el('p', {}, arrow(outcome), ...words(verdict)));
     const more = others.length > RUNS_IN_LINE ? `All ${runs.length} runs compared` : 'Comparison in full';
     this.#line.replaceChildren(...lines, button(more, this.#actions.open, { class: 'small' }));
     [...byId('runs').children].forEach((item, index) => markRun(item, runs[index]));
@@ -104,7 +104,7 @@ export class Comparison {
   /** Ranks of one job share its work: the useful comparison is which rank waits for which. @param {string[]} verdict */
   #showJob(verdict) {
     unmarkRuns();
-    this.#line.replaceChildren(...verdict.map((text) => el('p', { class: 'job-verdict' }, text)), button('Ranks in full', this.#actions.openRanks, { class: 'small' }));
+    this.#line.replaceChildren(...verdict.map((text) => el('p', { class: 'job-verdict' }, ...words(text))), button('Ranks in full', this.#actions.openRanks, { class: 'small' }));
   }
 
   /** Removes the comparison: there is nothing to compare, or not yet. */

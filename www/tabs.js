@@ -199,7 +199,7 @@ export class Tabs {
       });
       this.#scrollToTarget();
       const { isPending, tables: now, allTables = now } = this.#chosen;
-      if (isPending || allTables.length > now.length) byId('blocks').append(pendingNote());
+      if (isPending || this.#tablesToShow(allTables).length > this.#tablesToShow(now).length) byId('blocks').append(pendingNote());
       return this.#showTriage(this.#chosen);
     },
   );

@@ -199,6 +199,7 @@ test('leaving a window shows the whole trace at once, with the current settings'
   await page.waitForFunction((text) => document.querySelector('.run-facts').innerText !== text, whole);
   await h.openSettings(page);
   await page.selectOption('[name=attribution]', 'exclusive');
+  await page.keyboard.press('Escape');
   assert.equal(await analysesOf(() => page.getByRole('button', { name: 'Whole trace' }).click()) > 0, true);
   assert.equal(JSON.parse(await report()).runs[0].attribution, 'exclusive');
   assert.deepEqual(faults, []);
@@ -336,14 +337,14 @@ test('a large trace shows partial results of a window at once and marks what is 
   assert.deepEqual(await names(), before, 'tabs stay where they are');
   assert.equal((await page.locator('[role=tab][aria-selected=true]').innerText()).split('\n')[0], tab.split('\n')[0]);
   // Bars and tables that the sections do not change keep their nodes: they may be scrolled or focused.
-  await h.openTab(page, 'kernels');
-  await page.locator('.block[data-table=top_kernels]').waitFor();
+  await h.openTab(page, 'host');
+  await page.locator('.block[data-table=gpu_idle]').waitFor();
   await dragOver(page, 0.4, 0.95);
   await page.waitForFunction(() => document.querySelector('#blocks').textContent.endsWith('Being computed'));
-  const standing = () => page.evaluate(() => ['#chart svg', '.block[data-table=kernels]'].map((place) => document.querySelector(place).stood));
-  await page.evaluate(() => ['#chart svg', '.block[data-table=kernels]'].forEach((place) => void (document.querySelector(place).stood = true)));
+  const standing = () => page.evaluate(() => ['#chart svg', '.block[data-table=devices]'].map((place) => document.querySelector(place).stood));
+  await page.evaluate(() => ['#chart svg', '.block[data-table=devices]'].forEach((place) => void (document.querySelector(place).stood = true)));
   await page.evaluate(() => window.tap.release());
-  await page.locator('.block[data-table=top_kernels]').waitFor();
+  await page.locator('.block[data-table=gpu_idle]').waitFor();
   await h.settled(page);
   assert.deepEqual(await standing(), [true, true]);
   assert.equal(await page.evaluate(() => window.drawings), 1, 'the strips stay too, which the pointer may be held down on');
