@@ -281,7 +281,8 @@ test('a chart fits its place after the page is quickly narrowed and widened', as
 
 test('a chart is saved as a self-contained SVG and as a PNG of twice its size', async () => {
   const { page, faults, close } = await opened('#tab=compare', stepped('a.json'), stepped('b.json', { gemm: 800, attention: 230 }));
-  for (const [place, name] of [['#compare', 'gpuprism-changes'], ['.chart-and-findings', 'gpuprism-bars']]) {
+  for (const [tab, place, name] of [['compare', '#compare', 'gpuprism-changes'], ['timeline', '.chart-and-findings', 'gpuprism-bars']]) {
+    await h.openTab(page, tab);
     await page.locator(`${place} svg.chart`).waitFor();
     const vector = await picture(page, place, 'SVG');
     assert.equal(vector.name, `${name}.svg`);

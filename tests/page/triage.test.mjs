@@ -132,7 +132,7 @@ test('later settings keep the triage, and the address restores the tab', async (
   await h.openSettings(page);
   await page.locator('[name=attribution]').selectOption('exclusive');
   await h.drop(page, { name: 'mine.json', body: Buffer.from(JSON.stringify({ gpuprism: { default: { rms: 'my_norm' } } })) });
-  await page.locator('#legend button', { hasText: 'my_norm' }).waitFor();
+  await page.locator('#legend button', { hasText: 'my_norm' }).waitFor({ state: 'attached' });
   await triaged(page);
   const [run] = (await report(page)).runs;
   assert.equal(run.attribution, 'exclusive');
