@@ -148,7 +148,7 @@ test('nothing is wider than a small phone, and touch targets are large enough', 
   assert.equal(await width(), 360, 'empty');
   await h.drop(page, everything(`${'a-long-name-of-a-trace-'.repeat(6)}.json`), h.kineto('second.json', h.SERVER_OPS));
   await h.settled(page);
-  for (const id of await page.locator('[role=tab]').evaluateAll((all) => all.map(({ id }) => id.slice('tab-'.length)))) {
+  for (const id of await page.locator('[role=tab], #more button').evaluateAll((all) => all.map(({ id }) => id.replace(/^(tab|more)-/, '')))) {
     await choose(page, id);
     assert.equal(await width(), 360, id);
   }
