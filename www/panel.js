@@ -2,8 +2,7 @@
 // them.
 
 import { chartSvg, saveMenu } from './chart.js';
-import { button, copyButton, el, words } from './dom.js';
-import { explanation } from './table.js';
+import { button, copyButton, el } from './dom.js';
 
 /** @import { DashboardPanel, Page } from './types.js' */
 
@@ -30,13 +29,12 @@ async function fetchChartStyle(requestTool) {
 export function panelFigure({ id, title, note, chart, gap, table, is_wide: isWide }, openTable) {
   const place = el('div', {}, chart && chartSvg(chart));
   const toTable = button('Table', () => openTable(table), { class: 'small', 'aria-label': `${title}: show the table` });
-  const [mark, body] = note ? explanation(`panel-${id}`, title, note) : [];
   return el('figure', { 'data-panel': id, class: isWide ? 'wide' : '' },
-    el('figcaption', {}, el('span', {}, title), mark, toTable, chart && saveMenu(() => place.querySelector('svg'), `gpuprism-${id}`)),
-    body, gap && gapNote(...gap), place);
+    el('figcaption', {}, el('span', {}, title), toTable, chart && saveMenu(() => place.querySelector('svg'), `gpuprism-${id}`)),
+    note && el('p', { class: 'note' }, note), gap && gapNote(...gap), place);
 }
 
 /** States why a chart is missing, and the command that captures its data. @param {string} why @param {string} recapture */
 function gapNote(why, recapture) {
-  return el('div', { class: 'gap' }, el('p', {}, ...words(why)), recapture && el('code', {}, recapture), recapture && el('div', {}, copyButton(recapture, 'Copy command')));
+  return el('div', { class: 'gap' }, el('p', {}, why), recapture && el('code', {}, recapture), recapture && el('div', {}, copyButton(recapture, 'Copy command')));
 }
