@@ -95,7 +95,7 @@ export class Comparison {
 
   /** @param {ComparedRun[]} runs @param {ComparedRun[]} others */
   #showRuns(runs, others) {
-    const lines = others.slice(0, RUNS_IN_LINE).map(({ verdict, outcome }) => el('p', {}, arrow(outcome), ...words(verdict)));
+    const lines = others.slice(0, RUNS_IN_LINE).map(({ verdict, outcome }) => el('p', {}, arrow(outcome), el('span', {}, ...words(verdict))));
     const more = others.length > RUNS_IN_LINE ? `All ${runs.length} runs compared` : 'Comparison in full';
     this.#line.replaceChildren(...lines, button(more, this.#actions.open, { class: 'small' }));
     [...byId('runs').children].forEach((item, index) => markRun(item, runs[index]));
