@@ -23,7 +23,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("report", &["trace", "rules", "input", "analysis"]),
     ("session", &["trace", "rules", "input", "analysis", "report"]),
     ("files", &["trace", "rules", "input", "analysis", "report", "session"]),
-    ("cli", &["trace", "rules", "input", "analysis", "report", "session", "files"]),
+    ("facts", &["trace", "rules", "input", "analysis", "report", "session", "files"]),
+    ("cli", &["trace", "rules", "input", "analysis", "report", "session", "files", "facts"]),
     ("web", &["trace", "rules", "input", "analysis", "report", "session"]),
     ("main", &["cli"]),
 ];
