@@ -172,7 +172,10 @@ test('a finding shows its longest case in the timeline, and a clause of the verd
   await moment.locator('h3', { hasText: copy }).waitFor();
   // The longer copy starts 40 us after the first op.
   await moment.locator('.figures, dl, div', { hasText: '40.0 us' }).first().waitFor();
+  // The table of the categories opens; the timeline stands at the longest kernel of the category.
   await page.locator('#verdict a', { hasText: 'gemm' }).click();
+  await page.locator('.block[data-table=categories]').waitFor();
+  await page.getByRole('tab', { name: 'Timeline' }).click();
   await moment.locator('h3', { hasText: 'ampere_gemm' }).waitFor();
   await moment.locator('.figures, dl, div', { hasText: '70.0 us' }).first().waitFor();
   assert.deepEqual(faults, []);
