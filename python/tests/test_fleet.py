@@ -1,0 +1,94 @@
+"""`gpuprism facts` and the DuckDB queries of `examples/fleet/`: each query runs, and finds what generated runs contain."""
+
+import json
+import os
+import pathlib
+
+import duckdb
+import pytest
+
+from conftest import ROOT
+
+FLEET = ROOT / "examples" / "fleet"
+QUERIES = sorted(path.name for path in FLEET.glob("*.sql") if path.name != "views.sql")
+
+
+def server(path: pathlib.Path, gemm_us: float) -> pathlib.Path:
+    """Four decode steps of eight layers. The host is late before each step. One GEMM has a given duration."""
+    events, now, call = [], 1000.0, 1
+    for _ in range(4):
+        start = now
+        for name, duration in [("nvjet_tst_64x16", gemm_us), ("flash_fwd_splitkv_kernel", 9.0), ("fused_add_rmsnorm", 3.0)] * 8:
+            launch = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9, "ts": now - 5, "dur": 2}
+            kernel = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": now, "dur": duration}
+            arguments = {"correlation": call}
+            events += [launch | {"args": arguments}, kernel | {"args": arguments | {"device": 0, "stream": 7}}]
+            now, call = now + duration + 1, call + 1
+        step = {"ph": "X", "cat": "user_annotation", "name": "step[DECODE bs=8]", "pid": 9, "tid": 9}
+        events.append(step | {"ts": start - 8, "dur": now - start})
+        now += 40.0
+    device = {"id": 0, "name": "NVIDIA H100 80GB HBM3"}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"deviceProperties": [device], "traceEvents": events}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory, command_line):
+    """Three runs of a commit, three of the next one with a slower GEMM, a job with a slow rank, and a file that is no trace."""
+    folder = tmp_path_factory.mktemp("fleet")
+    out = folder / "facts"
+    for number, (commit, gemm_us) in enumerate([("old", 10.0), ("new", 12.0)]):
+        for run in range(3):
+            trace = server(folder / commit / f"{run}.json", gemm_us + run / 100)
+            os.utime(trace, (1_750_000_000 + 86_400 * number,) * 2)
+        command_line("facts", folder / commit, "--out", out, "--tag", f"commit={commit}", "--tag", "host=h1")
+    for rank in range(4):
+        server(folder / "job" / f"rank{rank}.json", 13.0 if rank == 2 else 10.5 + rank / 1000)
+    command_line("facts", folder / "job", "--out", out)
+    (folder / "broken.json").write_text("no trace")
+    printed = command_line("facts", folder / "broken.json", folder / "job", "--out", out)
+    assert printed.strip() == "5 runs: 0 written, 4 already there, 1 failed"
+    return out
+
+
+@pytest.fixture
+def answer(facts, monkeypatch):
+    """The rows of a query, as dictionaries."""
+    monkeypatch.chdir(facts)
+    database = duckdb.connect()
+    database.execute((FLEET / "views.sql").read_text())
+
+    def rows(query: str):
+        found = database.sql((FLEET / query).read_text())
+        return [dict(zip(found.columns, row)) for row in found.fetchall()]
+
+    return rows
+
+
+@pytest.mark.parametrize("query", [query for query in QUERIES if query != "bandwidth_use.sql"])
+def test_every_query_answers(answer, query):
+    assert answer(query), query
+
+
+def test_a_kernel_that_became_slower_is_found_with_its_cost(answer):
+    (row,) = answer("kernel_regression.sql")
+    assert (row["kernel"], row["before"], row["after"]) == ("nvjet_tst_64x16", "old", "new")
+    # 10.01 us became 12.01 us, in 32 launches of each of three runs.
+    assert (row["before_us"], row["after_us"], row["slower_pct"]) == (10.01, 12.01, 20.0)
+    assert (float(row["cost_ms"]), row["runs"]) == (0.19, 3)
+
+
+def test_the_slow_rank_of_a_job_is_found(answer):
+    (row,) = answer("slow_ranks.sql")
+    assert (row["label"], row["ranks"]) == ("rank2.json", 4)
+
+
+def test_a_failed_run_is_listed_with_its_reason(answer):
+    (row,) = answer("failures.sql")
+    assert row["runs"] == 1 and row["example"].endswith("broken.json") and "broken.json" in row["reason"]
+
+
+def test_times_of_steps_have_a_day_each(answer):
+    days = [row for row in answer("step_time.sql") if str(row["day"]).startswith("2025-06")]
+    assert [row["runs"] for row in days] == [3, 3] and days[0]["step_ms"] < days[1]["step_ms"]
