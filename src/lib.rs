@@ -15,7 +15,7 @@
 //! - `cli` (native), `web` (wasm32) and the Python package (`python/`) are thin shells around these modules.
 //!
 //! Programs that use the library start with `files::read_run` (native) or [`input::Reader`] (bytes), `files::analyze::run` and
-//! [`report::table`]; `examples/library.rs` is such a program.
+//! [`report::table()`]; `examples/library.rs` is such a program.
 
 pub mod analysis;
 pub mod digits;
