@@ -150,8 +150,10 @@ impl FactsFolder {
                     }
                     self.write(RUNS, &id, FACTS, described(bytes).of_run(run))?;
                 }
-                // The row of an earlier attempt, if there was one.
-                let _ = std::fs::remove_file(self.partition(RUNS, &id).join(FAILED));
+                // The rows of earlier attempts, if there were any: with these bytes, or when the file had none.
+                for id in [&id, &text_id(&first.to_string_lossy())] {
+                    let _ = std::fs::remove_file(self.partition(RUNS, id).join(FAILED));
+                }
                 if runs.is_empty() {
                     self.fail(&id, &described(bytes), "a report without runs")
                 } else {

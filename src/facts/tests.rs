@@ -81,6 +81,7 @@ fn a_run_that_cannot_be_read_is_a_row_with_its_reason_and_is_tried_again() {
     // The file arrives, and its row of failure goes.
     trace(&folder, "absent.json", 9);
     assert_eq!(add(&out, &[vec![absent.clone()]], 1), Counts { written: 1, present: 0, failed: 0 });
+    assert!(!rows(&out, "runs").iter().any(|run| run["path"] == absent.to_string_lossy() && run["status"] == "failed"));
     assert_eq!(add(&out, &runs, 1), Counts { written: 0, present: 2, failed: 1 }, "failures are tried again");
 }
 
