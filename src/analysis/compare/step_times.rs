@@ -5,7 +5,7 @@
 //! is no line.
 
 use super::comparability::{gpu_names, setup_differences, working_devices};
-use crate::analysis::inference::step_time_fit::{Sample, fit};
+use crate::analysis::inference::step_time_fit::{Sample, batch_sizes, fit};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Record, Section, Value};
 use crate::analysis::structure::stages::Stage;
@@ -60,13 +60,6 @@ impl<'a> Steps<'a> {
         };
         format!("{} ({} steps, {sizes})", self.label, self.samples.len())
     }
-}
-
-fn batch_sizes(samples: &[Sample]) -> Vec<u64> {
-    let mut sizes: Vec<u64> = samples.iter().map(|sample| sample.batch as u64).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    sizes
 }
 
 /// One row with the line through the decode steps of all runs, or why there is none. `None` if fewer than two runs have steps

@@ -59,9 +59,7 @@ pub(crate) fn step_time_fit(context: &Context) -> Section {
         Some(Sample { batch: info.batch_size? as f64, context: context as f64, busy_ns: step.busy.0 as f64 })
     });
     let samples: Vec<Sample> = samples.collect();
-    let mut sizes: Vec<u64> = samples.iter().map(|sample| sample.batch as u64).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
+    let sizes = batch_sizes(&samples);
     let limits = &thresholds().step_time_line;
     let (min_steps, min_sizes) = (limits.min_steps.value, limits.min_batch_sizes.value);
     if samples.len() < min_steps || sizes.len() < min_sizes {
@@ -99,6 +97,14 @@ impl Fit {
             (100.0 * self.explained).into(),
         ]
     }
+}
+
+/// The different batch sizes of some steps, in order.
+pub(crate) fn batch_sizes(samples: &[Sample]) -> Vec<u64> {
+    let mut sizes: Vec<u64> = samples.iter().map(|sample| sample.batch as u64).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
 }
 
 /// The plane of least squares; `None` if batch and context are not independent.
