@@ -75,6 +75,29 @@ fn functions_that_an_engine_can_overlap_are_told_from_those_that_must_stay() {
     assert!(change.contains("--disable-overlap-schedule"), "{change}");
 }
 
+/// Two processes run the same loop: launch, synchronize, next launch. Each gap takes 900 us. The first waits 50 us for its GPU,
+/// so that it was ahead; the second only 48 us, so that it is late with or without the synchronization.
+#[test]
+fn each_gpu_decides_whether_its_host_was_late_or_drained_it() {
+    let mut events: Vec<String> = Vec::new();
+    for (device, tid, wait) in [(0, 9, 50), (1, 8, 48)] {
+        events.push(event("python_function", "my_server.py(3): loop", tid, 0, 20_000, 0));
+        for index in 0..20 {
+            let (start, id) = (index * 1_000, 1 + 100 * device + u32::try_from(index).unwrap());
+            events.push(event("cuda_runtime", "cudaLaunchKernel", tid, start, 0, id));
+            let kernel = event("kernel", "gemm", 7, start, 100, id);
+            events.push(kernel.replace(r#""device":0"#, &format!(r#""device":{device}"#)));
+            events.push(event("cuda_runtime", "cudaStreamSynchronize", tid, start + 100 - wait, wait + 1, 0));
+        }
+    }
+    let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+    let section = idle_blame(&Context::new(&with_code(text.as_bytes()), 30));
+    assert_eq!(
+        rows_of(&section, &["function", "class", "total_ms", "gaps"]),
+        ["loop host_late 17.1 19", "loop drained 17.1 19"]
+    );
+}
+
 #[test]
 fn a_function_in_a_drained_gap_has_only_modes_that_wait_elsewhere() {
     let function = |name: &str, start: i64, duration: i64| event("python_function", name, 9, start, duration, 0);

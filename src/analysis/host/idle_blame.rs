@@ -3,7 +3,7 @@
 
 use super::idle_cause::IdleCause;
 use super::idle_code_rules::{Kind, rule};
-use super::late_gaps::{LateGap, late_gaps};
+use super::late_gaps::{LateGap, LateTotals, each_late_gap};
 use crate::analysis::context::Context;
 use crate::analysis::section::{Section, Value};
 use crate::ordering::{self, VecMap};
@@ -36,13 +36,12 @@ pub(crate) fn idle_blame(context: &Context) -> Section {
     if code.is_empty() {
         return missing(context);
     }
-    let (gaps, _) = late_gaps(context, context.blocking());
-    let (mut sums, mut next) = (Sums::default(), 0);
-    for gap in &gaps {
+    let (mut sums, mut next) = (DeviceSums::default(), 0);
+    let totals = each_late_gap(context, context.blocking(), &mut |gap| {
         let found = gap.interval.and_then(|interval| code.of_next(interval, &mut next));
-        sums.add(gap, found.unwrap_or_default());
-    }
-    let mut rows: Vec<(Key, Blame)> = sums.0.0;
+        sums.add(&gap, found.unwrap_or_default());
+    });
+    let mut rows = sums.over_devices(&totals);
     let all = rows.iter().fold(Ns::ZERO, |sum, (_, blame)| sum + blame.time);
     ordering::sort_by_key(&mut rows, |(key, blame)| (std::cmp::Reverse(blame.time), *key));
     let mut section = Section::new(TITLE, "idle gaps before late launches, and the Python functions and CPU ops of the launching thread", &COLUMNS)
@@ -97,14 +96,15 @@ struct Blame {
     ops: Vec<(NameId, Ns)>,
 }
 
+/// Sums by index of the device: the cause of a gap is final only after the last gap of its device.
 #[derive(Debug, Default)]
-struct Sums(VecMap<Key, Blame>);
+struct DeviceSums(VecMap<(usize, Key), Blame>);
 
-impl Sums {
+impl DeviceSums {
     /// Adds a gap with the code of its interval.
     fn add(&mut self, gap: &LateGap, times: &[CodeTime]) {
-        let is_drained = gap.cause == IdleCause::Drained;
-        self.add_time(Key { code: CodeKey::AfterLaunch, is_drained }, gap.latency);
+        let (device, is_drained) = (gap.device, gap.cause == IdleCause::Drained);
+        self.add_time((device, Key { code: CodeKey::AfterLaunch, is_drained }), gap.latency);
         let Some(interval) = gap.interval else { return };
         let mut rest = interval.end.since(interval.start);
         let mut functions: Vec<Key> = Vec::new();
@@ -116,17 +116,27 @@ impl Sums {
             };
             let key = Key { code, is_drained };
             let is_new = !functions.contains(&key);
-            self.0.update(key, Blame::default(), |blame| blame.add(*time, is_new, *op));
+            self.0.update((device, key), Blame::default(), |blame| blame.add(*time, is_new, *op));
             functions.push(key);
             rest = rest.since(*time);
         }
-        self.add_time(Key { code: CodeKey::Unknown, is_drained }, rest);
+        self.add_time((device, Key { code: CodeKey::Unknown, is_drained }), rest);
     }
 
-    fn add_time(&mut self, key: Key, time: Ns) {
+    fn add_time(&mut self, key: (usize, Key), time: Ns) {
         if time > Ns::ZERO {
             self.0.update(key, Blame::default(), |blame| blame.add(time, true, None));
         }
+    }
+
+    /// The sums over all devices with the final causes of the gaps.
+    fn over_devices(self, totals: &LateTotals) -> Vec<(Key, Blame)> {
+        let mut sums: VecMap<Key, Blame> = VecMap::new();
+        for ((device, key), blame) in self.0.0 {
+            let is_drained = key.is_drained && totals.is_host_ever_ahead(device);
+            sums.update(Key { is_drained, ..key }, Blame::default(), |sum| sum.merge(&blame));
+        }
+        sums.0
     }
 }
 
@@ -134,10 +144,23 @@ impl Blame {
     fn add(&mut self, time: Ns, is_new_gap: bool, op: Option<NameId>) {
         self.time += time;
         self.gaps += u64::from(is_new_gap);
-        let Some(op) = op else { return };
+        if let Some(op) = op {
+            self.add_op(op, time);
+        }
+    }
+
+    fn add_op(&mut self, op: NameId, time: Ns) {
         match self.ops.iter_mut().find(|(known, _)| *known == op) {
             Some((_, sum)) => *sum += time,
             None => self.ops.push((op, time)),
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.time += other.time;
+        self.gaps += other.gaps;
+        for (op, time) in &other.ops {
+            self.add_op(*op, *time);
         }
     }
 

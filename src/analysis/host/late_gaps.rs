@@ -17,7 +17,7 @@ const MIN_SHARE: f64 = 0.05;
 pub(crate) struct LateGap {
     /// The index of the device.
     pub(crate) device: usize,
-    /// [`IdleCause::HostLate`] or [`IdleCause::Drained`].
+    /// [`IdleCause::HostLate`] or [`IdleCause::Drained`]; see [`LateTotals::is_host_ever_ahead`].
     pub(crate) cause: IdleCause,
     /// The part of the gap before the launch call returned, on its thread; `None` if it is empty.
     pub(crate) interval: Option<HostInterval>,
@@ -25,13 +25,32 @@ pub(crate) struct LateGap {
     pub(crate) latency: Ns,
 }
 
-/// All gaps in which the host was late, and the time from the first to the last op of all devices together.
-pub(crate) fn late_gaps(classified: &ClassifiedTrace, blocking: &BlockingCalls) -> (Vec<LateGap>, Ns) {
+/// What is known after the last late gap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LateTotals {
+    /// By index of the device.
+    is_host_ever_ahead: Vec<bool>,
+    /// The time from the first to the last op of all devices together.
+    pub(crate) span: Ns,
+}
+
+impl LateTotals {
+    /// If false, drained gaps of the device are late gaps: such a host is late with or without the blocking calls.
+    pub(crate) fn is_host_ever_ahead(&self, device: usize) -> bool {
+        self.is_host_ever_ahead.get(device) != Some(&false)
+    }
+}
+
+/// Visits all gaps in which the host was late, in the order of the ops. Stores none of them: a trace has up to one per op.
+pub(crate) fn each_late_gap(
+    classified: &ClassifiedTrace,
+    blocking: &BlockingCalls,
+    visit: &mut dyn FnMut(LateGap),
+) -> LateTotals {
     let trace = classified.trace;
     let rules = CauseRules::new(classified, blocking);
     let mut sweep = GapSweep::new(trace);
     let mut idle = vec![IdleTimes::new(); trace.devices.len()];
-    let mut gaps: Vec<LateGap> = Vec::new();
     each_work(classified, &mut |work| {
         let Some(gap) = sweep.add(&work) else { return };
         let Some(parts) = idle.get_mut(gap.device).and_then(|idle| idle.add(&rules, &gap)) else { return };
@@ -43,16 +62,13 @@ pub(crate) fn late_gaps(classified: &ClassifiedTrace, blocking: &BlockingCalls) 
         let (start, end) = (gap.start, gap.start.after(before));
         let interval = call.filter(|_| end > start).map(|call| HostInterval { thread: call.thread, start, end });
         let latency = if after_cause == cause { after } else { Ns::ZERO };
-        gaps.push(LateGap { device: gap.device, cause, interval, latency });
+        visit(LateGap { device: gap.device, cause, interval, latency });
     });
-    for gap in &mut gaps {
-        // A host that is never ahead is late, with or without the blocking calls.
-        if idle.get(gap.device).is_some_and(|idle| !idle.is_host_ever_ahead()) {
-            gap.cause = IdleCause::HostLate;
-        }
-    }
     let spans = sweep.devices.iter().flatten().map(|device| device.last.since(device.first));
-    (gaps, spans.fold(Ns::ZERO, |sum, span| sum + span))
+    LateTotals {
+        is_host_ever_ahead: idle.iter().map(IdleTimes::is_host_ever_ahead).collect(),
+        span: spans.fold(Ns::ZERO, |sum, span| sum + span),
+    }
 }
 
 /// The intervals whose code is to be looked up, sorted; the longest if there are more than [`MAX_LATE_INTERVALS`]. Intervals of
@@ -62,11 +78,11 @@ pub fn late_intervals(trace: &Trace) -> Vec<HostInterval> {
         return Vec::new();
     }
     let classified = ClassifiedTrace::new(trace);
-    let (gaps, span) = late_gaps(&classified, &BlockingCalls::of(&classified));
-    let intervals: Vec<HostInterval> = gaps.iter().filter_map(|gap| gap.interval).collect();
+    let mut intervals: Vec<HostInterval> = Vec::new();
+    let totals = each_late_gap(&classified, &BlockingCalls::of(&classified), &mut |gap| intervals.extend(gap.interval));
     let length = |interval: &HostInterval| interval.end.since(interval.start);
     let late = intervals.iter().map(length).fold(Ns::ZERO, |sum, length| sum + length);
-    if (late.0 as f64) < MIN_SHARE * span.0 as f64 {
+    if (late.0 as f64) < MIN_SHARE * totals.span.0 as f64 {
         return Vec::new();
     }
     let rank = |index: usize| intervals.get(index).map(|interval| std::cmp::Reverse(length(interval)));
