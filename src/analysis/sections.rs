@@ -11,7 +11,7 @@ use super::host::{barriers, idle, idle_blame, launch_latency};
 use super::inference::{graph_coverage, layers, op_costs, speculation, step_floor, step_time_fit, unsuited_kernels};
 use super::kernels::{copies, top_kernels};
 use super::section::{Section, Sections};
-use super::structure::{listed_steps, phases, ranges, step_budget, steps};
+use super::structure::{listed_steps, phases, ranges, slowest_step, step_budget, steps};
 use super::time::{longest_events, streams};
 use super::trust;
 
@@ -34,6 +34,7 @@ pub fn explain(context: &Context) -> Sections {
         ("phase_split", phases::phase_split),
         ("steps", steps::steps),
         ("step_budget", step_budget::step_budget),
+        ("slowest_step", slowest_step::slowest_step),
         ("step_list", listed_steps::step_list),
         ("graph_coverage", graph_coverage::graph_coverage),
         ("layers", layers::layers),

@@ -17,6 +17,8 @@ use crate::trace::{Ns, OpKind, Trace};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MeasuredStep {
     pub(crate) step: Step,
+    /// See [`TimedStep::until`].
+    pub(crate) until: Ns,
     /// See [`TimedStep::reaches_next`].
     pub(crate) reaches_next: bool,
     /// See [`TimedStep::time`].
@@ -72,6 +74,7 @@ impl MeasuredSteps {
             let late = timed.step.device.and_then(|device| late.get(device.0 as usize));
             MeasuredStep {
                 step: *timed.step,
+                until: timed.until,
                 reaches_next: timed.reaches_next,
                 time: timed.time,
                 interval: timed.interval,

@@ -7,7 +7,7 @@
 //! - [`phases`], [`phase_names`]: prefill, decode and sampling, from words in range names.
 //! - [`shifted_durations`]: durations in graph replays that do not belong to their kernel names.
 //! - [`stages`]: steps of the serving engine and their stages, from annotations.
-//! - `measured_steps`: the time, busy time and late launches of each step; [`listed_steps`]: a row for each; [`step_budget`]: their mean by stage.
+//! - `measured_steps`: the time, busy time and late launches of each step; [`listed_steps`]: a row for each; [`step_budget`]: their mean by stage; [`slowest_step`]: the slowest against the median.
 //! - [`steps`]: length and interval of steps, by stage.
 
 pub mod call_ranges;
@@ -21,6 +21,7 @@ pub mod range_times;
 pub mod ranges;
 mod repeats;
 pub(crate) mod shifted_durations;
+pub mod slowest_step;
 pub mod stages;
 pub mod step_budget;
 pub mod steps;
