@@ -8,6 +8,8 @@ import { tableBlock } from './table.js';
 /** @import { Chart, Kernel } from './types.js' */
 
 /** @typedef {{ label: string, kernel: Kernel | null }} RunKernel */
+/** Shows a launch of a run, by the run's label and the time since its first op, in the timeline.
+ * @typedef {(runLabel: string, sinceFirstOpNs: number) => void} ShowLaunch */
 
 const CHARTS = [['Durations of its launches', 'gpuprism-kernel-durations'], ['Its launches over time', 'gpuprism-kernel-launches']];
 const MIN_WIDTH = 280;
@@ -15,6 +17,7 @@ const MAX_WIDTH = 960;
 
 export class KernelPanel {
   #request;
+  #showLaunch;
   #panel;
   #title = el('h2', { id: 'kernel-title', tabindex: '-1' });
   #copy = el('span');
@@ -24,9 +27,10 @@ export class KernelPanel {
 
   /** `request` resolves with the kernel in each run, null for a run without a trace. `open('')` closes the panel.
    * @param {(name: string, width: number) => Promise<RunKernel[]>} request @param {(name: string) => void} open
-   * @param {(name: string) => void} showInTimeline */
-  constructor(request, open, showInTimeline) {
+   * @param {(name: string) => void} showInTimeline @param {ShowLaunch} showLaunch */
+  constructor(request, open, showInTimeline, showLaunch) {
     this.#request = request;
+    this.#showLaunch = showLaunch;
     const close = () => open('');
     this.#runs = el('div', { class: 'blocks', click: (event) => {
       const neighbour = targetWithin(event, 'button.kernel')?.parentElement?.title;
@@ -62,7 +66,7 @@ export class KernelPanel {
       this.#width = this.#chartWidth();
       return this.#request(name, this.#width);
     },
-    (runs) => this.#runs.replaceChildren(...runs.flatMap((run) => runNodes(run, runs.length > 1))),
+    (runs) => this.#runs.replaceChildren(...runs.flatMap((run) => runNodes(run, runs.length > 1, this.#showLaunch))),
   );
 
   /** @param {string} name */
@@ -82,8 +86,8 @@ export class KernelPanel {
   }
 }
 
-/** @param {RunKernel} run @param {boolean} hasHeading */
-function runNodes({ label, kernel }, hasHeading) {
+/** @param {RunKernel} run @param {boolean} hasHeading @param {ShowLaunch} showLaunch */
+function runNodes({ label, kernel }, hasHeading, showLaunch) {
   const heading = hasHeading && el('h3', { class: 'run-label' }, label);
   if (!kernel) {
     const why = 'This run is a saved report, which contains no individual launches. Open its trace to see the kernel in detail.';
@@ -91,6 +95,12 @@ function runNodes({ label, kernel }, hasHeading) {
   }
   const [lanes, ...others] = kernel.tables;
   const details = kernel.found ? [...kernel.charts.map(figure), ...others.map((table) => tableBlock(table))] : [];
+  for (const block of details) {
+    block.addEventListener('click', (event) => {
+      const launch = targetWithin(event, 'button.moment-link');
+      if (launch) showLaunch(label, Number(launch.dataset.time));
+    });
+  }
   return present([heading, tableBlock(lanes), ...details]);
 }
 

@@ -30,7 +30,8 @@ export class Results {
     this.#page = page;
     this.#tabs = new Tabs(page, this.#pickCategory);
     this.#kernelPanel = onDemand(async () => new (await import('./kernel.js')).KernelPanel(
-      this.#kernels, (kernel) => page.look({ kernel }), this.#showInTimeline));
+      this.#kernels, (kernel) => page.look({ kernel }), this.#showInTimeline,
+      (label, time) => this.#tabs.showTime('kernel_launches', label, time)));
     this.#subscribe();
     this.#listen();
   }

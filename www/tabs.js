@@ -194,7 +194,7 @@ export class Tabs {
         save: (table) => this.#save(table),
         openKernel: (kernel) => look({ kernel }),
         openTable: (table) => this.open(table),
-        showTime: (table, row, time) => this.#showTime(table, row, time),
+        showTime: (table, row, time) => this.showTime(table, row.cells[0]?.textContent ?? '', time),
         requestRows: this.#moreRows(),
       });
       this.#scrollToTarget();
@@ -227,10 +227,11 @@ export class Tabs {
     if (this.#chosen.id !== TIMELINE) this.open(TIMELINE, { kernel: this.#page.store.view.kernel });
   }
 
-  /** Shows a time in the timeline of the run of its row. @param {string} table @param {HTMLTableRowElement} row @param {number} time */
-  #showTime(table, row, time) {
+  /** Shows a time of a table in the timeline of the chosen run, else of the run with this label.
+   * @param {string} table @param {string} runLabel @param {number} time */
+  showTime(table, runLabel, time) {
     const { session, store, windows } = this.#page;
-    const named = store.runs.findIndex(({ label }) => row.cells[0]?.textContent === label);
+    const named = store.runs.findIndex(({ label }) => label === runLabel);
     const trace = session.liveTraceOf(store.run ?? Math.max(named, 0));
     if (!trace) return;
     this.openTimeline();

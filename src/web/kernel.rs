@@ -11,7 +11,7 @@ use crate::trace::Trace;
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
-/// The panel of one kernel: its charts and its three tables.
+/// The panel of one kernel: its charts and its four tables.
 #[derive(Debug, Serialize)]
 struct KernelView {
     /// The full name.
@@ -20,7 +20,7 @@ struct KernelView {
     found: bool,
     /// The histogram of durations, and the launches over time.
     charts: [Chart; 2],
-    tables: [TableView; 3],
+    tables: [TableView; 4],
 }
 
 fn kernel(trace: &Trace, choices: &str, name: &str, width: u32) -> JsResult<JsValue> {
@@ -31,6 +31,7 @@ fn kernel(trace: &Trace, choices: &str, name: &str, width: u32) -> JsResult<JsVa
         charts: [chart::durations(&found, width), chart::launches(&found, width)],
         tables: [
             table("kernel_lanes", &found.detail),
+            table("kernel_launches", &found.launches),
             table("kernel_callers", &found.callers),
             table("kernel_neighbours", &found.neighbours),
         ],

@@ -30,6 +30,8 @@ pub struct OneKernel {
     pub category: String,
     /// Figures for all launches, and one row per device and stream.
     pub detail: Section,
+    /// Its first launches in the order of time.
+    pub launches: Section,
     /// The calls, ranges and code that launch it.
     pub callers: Section,
     /// The ops before and after it on its stream.
@@ -107,12 +109,15 @@ const DETAIL: [&str; 10] = [
     "p99_duration_us",
     "max_duration_us",
 ];
+const LAUNCHES: [&str; 5] = ["launch", "start_ns", "duration_ns", "device_id", "stream_id"];
 const CALLERS: [&str; 5] = ["api_name", "range_name", "call_count", "pct_of_launches", "total_time_ns"];
 const CALLERS_IN_CODE: [&str; 7] =
     ["api_name", "range_name", "cpu_op", "python_location", "call_count", "pct_of_launches", "total_time_ns"];
 const NEIGHBOURS: [&str; 5] = ["side", "kernel_name", "call_count", "pct_of_launches", "median_gap_ns"];
 /// Maximum number of callers, and of neighbours on each side.
 const MAX_ROWS: usize = 10;
+/// Maximum number of launches that are listed.
+const MAX_LAUNCHES: usize = 100;
 /// Maximum number of bins of equal width.
 const MAX_EVEN_BINS: i64 = 40;
 /// Minimum ratio of longest to shortest duration for logarithmic bins. Bins of equal width would put all short
@@ -136,6 +141,7 @@ pub fn one_kernel(trace: &Trace, rules: &RuleSet, sharing: Sharing, name: &str, 
     let durations = sorted(ops.iter().map(|(_, op)| op.duration));
     OneKernel {
         detail: detail(trace, sharing, &matching, &ops, &durations, (&category, source)),
+        launches: launches(trace, &ops),
         callers: callers(trace, &ops),
         neighbours: neighbours(trace, &matching, ops.len()),
         histogram: histogram(&durations),
@@ -227,6 +233,19 @@ fn detail(
         let (count, total) = (durations.len().into(), sum(&durations).into());
         section.row([device, stream, count, total, mean, shortest, p50, p90, p99, longest]);
     }
+    section
+}
+
+fn launches(trace: &Trace, ops: &[(usize, GpuOp)]) -> Section {
+    let mut section = Section::new("First launches", "start and end of every launch", &LAUNCHES)
+        .limit("At most 100 launches, in the order of time. The timeline leads from each to the next.")
+        .from_first_op(trace);
+    for ((_, op), number) in ops.iter().take(MAX_LAUNCHES).zip(1_usize..) {
+        let stream = Value::from(Some(stream(lane(op, 0))).filter(|stream| *stream >= 0));
+        let device = labels::device(trace, op.device);
+        section.row([number.into(), op.start.into(), op.duration.into(), device, stream]);
+    }
+    section.rows_in_all = ops.len() as u64;
     section
 }
 
@@ -451,6 +470,7 @@ mod tests {
         let figures = ["launches", "total_time_ns", "elapsed_share_pct", "p50_duration_us", "p90_duration_us"];
         // Busy: 40 of the 52 nanoseconds.
         assert_eq!(figures.map(|name| number(&found.detail.summary, name)), [2.0, 40.0, 4_000.0 / 52.0, 0.02, 0.028]);
+        assert_eq!(rows_of(&found.launches, &["launch", "start_ns", "duration_ns"]), ["1 0 10", "2 20 30"]);
         let callers = rows_of(&found.callers, &["api_name", "range_name", "call_count", "total_time_ns"]);
         assert_eq!(callers, ["cudaLaunchKernel one 1 10", "cudaLaunchKernel two 1 30"]);
         let neighbours = rows_of(&found.neighbours, &["side", "kernel_name", "call_count", "median_gap_ns"]);
