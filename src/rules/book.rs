@@ -403,7 +403,10 @@ mod tests {
         let mut book = RuleBook::default();
         book.add("a.json", r#"{"e": {"m": {"a": "one"}}}"#).unwrap();
         let error = book.add("b.json", r#"{"e": {"m": {"a": "two"}, "n": {"(": "x"}}}"#).unwrap_err();
-        assert!(error.to_string().starts_with("b.json: e / n / (: unusable regex: unclosed group"), "{error}");
+        assert!(
+            error.to_string().starts_with("b.json: e / n / (: unusable regex: found open group without closing ')'"),
+            "{error}"
+        );
         assert_eq!(category(&book, "e", "a"), "one");
         assert_eq!(book.sets().count(), 1);
     }
