@@ -52,6 +52,5 @@ pub(crate) fn stage_words(stage: &str) -> String {
 
 /// The text with a capital letter at its beginning.
 pub(crate) fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    crate::capitalize(text.to_owned())
 }

@@ -3,6 +3,7 @@
 use super::finding::{Confidence, Finding};
 use super::situation::{DeviceTimes, Situation, format_bytes, format_time};
 use crate::analysis::communication::waiting::{DeviceWaiting, Evidence, Size};
+use crate::capitalize;
 use crate::trace::Ns;
 
 /// The waiting of a device that no other work hides.
@@ -18,11 +19,6 @@ fn ms(time: Ns) -> f64 {
 
 fn time(time: Ns) -> String {
     format_time(ms(time))
-}
-
-fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
@@ -100,7 +96,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             situation.amount(device, cost_ms),
             time(waits.waiting),
             time(waits.total),
-            capitalized(&reason),
+            capitalize(reason),
         ),
         action:
             "Compare the traces of all ranks with `gpuprism ranks`: it names the ranks that arrive last. Fix the cause \
