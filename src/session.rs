@@ -35,6 +35,7 @@ use crate::analysis::pivot::cells;
 use crate::analysis::pivot::cells::{Axis, PivotCells};
 use crate::analysis::results::{Attribution, Notice, Run, Severity, Verdict};
 use crate::analysis::section::Section;
+use crate::analysis::sections;
 use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::summary::Summary;
 use crate::analysis::triage::{self, ServerArgs, Stage};
@@ -44,7 +45,7 @@ use crate::json::from_json;
 use crate::ordering;
 use crate::report::{Report, foreign};
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phase_map, looks_like_rules};
-use crate::trace::{Ns, Trace, Window};
+use crate::trace::{CODE_IS_BUILT, Ns, Trace, Window};
 use crate::{Error, Result};
 
 /// The content of an imported file.
@@ -79,7 +80,9 @@ pub const SERVER_ARGS: &str = "server_args.json";
 pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     match imported {
         Imported::Trace(mut trace) => {
-            look_up_code(&mut trace);
+            if CODE_IS_BUILT {
+                look_up_code(&mut trace);
+            }
             // Only the page has a timeline, which draws all code.
             if cfg!(not(target_arch = "wasm32")) {
                 trace.packed_code = None;
@@ -94,7 +97,11 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
         },
         Imported::Document(text) if label.ends_with(SERVER_ARGS) => Ok(Opened::Server(text)),
         Imported::Document(text) if looks_like_model_config(&text) => {
-            ModelConfig::parse(label, &text).map(|_| Opened::ModelConfig(text))
+            // The page's first module leaves it to the second one, which reads the file again.
+            if sections::ARE_COMPILED {
+                ModelConfig::parse(label, &text)?;
+            }
+            Ok(Opened::ModelConfig(text))
         }
         Imported::Document(text) if looks_like_rules(&text) => Ok(Opened::Rules(text)),
         Imported::Document(text) if looks_like_phase_map(&text) => {
@@ -384,7 +391,7 @@ fn options(trace: &Trace, choices: &Choices) -> Result<analysis::Options> {
         kernel_limit: choices.kernel_limit,
         without_sections: choices.without_sections,
         phase_map: choices.phase_map.as_ref().map(|map| PhaseMap::parse(&map.file, &map.text)).transpose()?,
-        model: served_model(&choices.model_config)?,
+        model: if sections::ARE_COMPILED { served_model(&choices.model_config)? } else { ServedModel::default() },
     })
 }
 

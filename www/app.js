@@ -50,7 +50,7 @@ const page = {
 
 store.subscribe(['entries', 'progress'], () => showCards(session.entries, session));
 store.subscribe(['entries'], () => {
-  showChips(session.entries, session);
+  showChips(page);
   showTraceSettings(session);
   showState();
 });

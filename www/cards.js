@@ -1,24 +1,34 @@
 // Shows the open files: a chip for each, and a card for each that is being read or has a problem.
 
-import { arrange, button, byId, commandLine, el, note, present, severityMark, words } from './dom.js';
+import { arrange, button, byId, commandLine, copyCommands, el, note, present, severityMark, words } from './dom.js';
 import { isAuxiliary } from './session.js';
 
-/** @import { Entry, Problem, Progress, Severity } from './types.js' */
+/** @import { Entry, Page, Problem, Progress, Severity } from './types.js' */
 /** @import { Session } from './session.js' */
 
-/** @param {Entry[]} entries @param {Session} session */
-export function showChips(entries, session) {
-  const open = entries.filter((entry) => entry.kind && (entry.text !== null || isAuxiliary(entry)));
-  arrange(byId('chips'), open, (entry) => chip(entry, session));
+/** @param {Page} page */
+export function showChips(page) {
+  // A file that is being read has its chip, so that its results move nothing.
+  const open = page.session.entries.filter((entry) => entry.text !== null || isAuxiliary(entry) || ['reading', 'analyzing'].includes(entry.status));
+  arrange(byId('chips'), open.map((entry) => `${entry.id} ${isAuxiliary(entry)}`), (_, index) => chip(open[index], page));
 }
 
-/** @param {Entry} entry @param {Session} session */
-function chip(entry, session) {
+/** @param {Entry} entry @param {Page} page */
+function chip(entry, page) {
   const { name } = entry.file;
   return el('li', { class: isAuxiliary(entry) ? 'chip rules' : 'chip', title: name },
     isAuxiliary(entry) && el('span', { class: 'chip-kind' }, entry.kind),
     el('span', { class: 'chip-name' }, name),
-    button('×', () => session.remove(entry), { 'aria-label': `Close ${name}`, title: entry.isOwnRules && 'Removes your own rules and forgets them in this browser' }));
+    button('×', () => close(entry, page), { 'aria-label': `Close ${name}`, title: entry.isOwnRules && 'Removes your own rules and forgets them in this browser' }));
+}
+
+/** Closes a file and offers to open it again. @param {Entry} entry @param {Page} page */
+async function close(entry, page) {
+  const place = page.session.remove(entry);
+  // The person's own rules have an offer of their own. Without an offer the file is closed all the same.
+  if (entry.isOwnRules) return;
+  const { offerUndo } = await import('./undo.js').catch(() => ({ offerUndo: null }));
+  offerUndo?.(entry, place, page);
 }
 
 /** @typedef {{ node: HTMLElement, problem: Problem | null, update: () => void }} Card */
@@ -103,7 +113,7 @@ function problemCard(entry, problem, session) {
   const dismiss = button('Dismiss', () => (entry.status === 'open' ? session.dismiss(entry) : session.remove(entry)));
   return el('article', { class: 'card error', role: 'alert' },
     el('h2', { class: 'file' }, severityMark('error'), file.name),
-    el('p', { class: 'message' }, ...words(problemText(problem))),
+    el('p', { class: 'message' }, ...words(problemText(problem)), ...copyCommands(problemText(problem))),
     ...(reader ? advice(problem, `gpuprism ${reader.command} ${shellQuoted(file.name)}`, canReadLess) : []),
     actions(readLess, retry, dismiss));
 }

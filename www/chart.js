@@ -65,9 +65,9 @@ function shape({ tag, attrs, class: className, title, key, text }) {
  * @param {Category[]} categories @param {string[]} hidden @param {(category: string) => void} onToggle
  * @param {() => void} onShowAll */
 export function showLegend(categories, hidden, onToggle, onShowAll) {
-  const buttons = categories.map(({ name, class: className }) => el('button', {
+  const buttons = categories.map(({ name, title, class: className }) => el('button', {
     type: 'button', 'aria-pressed': String(!hidden.includes(name)), click: () => onToggle(name),
-  }, swatch(className), name));
+  }, swatch(className), title));
   if (hidden.length > 0) buttons.push(button('Show all', onShowAll, { class: 'all' }));
   replaceKeepingFocus(byId('legend'), buttons);
 }

@@ -2,7 +2,7 @@
 // tables. Loaded when a second run is open.
 
 import { clickableChart, saveMenu } from './chart.js';
-import { button, byId, copyButton, el, latest, note, noticeItem, runOptions, words } from './dom.js';
+import { button, byId, copyButton, el, latest, note, noticeItem, present, runOptions, words } from './dom.js';
 import { asProblem } from './problem.js';
 
 /** @import { Chart, ComparedRun, Comparison as Compared, Page } from './types.js' */
@@ -95,7 +95,7 @@ export class Comparison {
 
   /** @param {ComparedRun[]} runs @param {ComparedRun[]} others */
   #showRuns(runs, others) {
-    const lines = others.slice(0, RUNS_IN_LINE).map(({ verdict, outcome }) => el('p', {}, arrow(outcome), el('span', {}, ...words(verdict))));
+    const lines = others.slice(0, RUNS_IN_LINE).map(({ verdict, outcome }) => el('p', { title: verdict }, arrow(outcome), el('span', {}, ...words(verdict))));
     const more = others.length > RUNS_IN_LINE ? `All ${runs.length} runs compared` : 'Comparison in full';
     this.#line.replaceChildren(...lines, button(more, this.#actions.open, { class: 'small' }));
     [...byId('runs').children].forEach((item, index) => markRun(item, runs[index]));
@@ -104,7 +104,7 @@ export class Comparison {
   /** Ranks of one job share its work: the useful comparison is which rank waits for which. @param {string[]} verdict */
   #showJob(verdict) {
     unmarkRuns();
-    this.#line.replaceChildren(...verdict.map((text) => el('p', { class: 'job-verdict' }, ...words(text))), button('Ranks in full', this.#actions.openRanks, { class: 'small' }));
+    this.#line.replaceChildren(el('p', { class: 'job-verdict', title: verdict.join(' ') }, ...verdict.flatMap((text) => [...words(text), ' '])), button('Ranks in full', this.#actions.openRanks, { class: 'small' }));
   }
 
   /** Removes the comparison: there is nothing to compare, or not yet. */
@@ -129,10 +129,10 @@ function verdictItems({ label, outcome, verdict, warnings }, hasLabel) {
 
 /** @param {Element} item @param {ComparedRun | undefined} run */
 function markRun(item, run) {
-  item.querySelector('.run-change')?.remove();
-  if (run) item.firstElementChild?.after(el('span', { class: 'run-change' }, arrow(run.outcome), run.in_short));
+  item.querySelector('.run-change')?.replaceChildren(...present(run ? [arrow(run.outcome), run.in_short] : []));
+  item.querySelector('.run-change')?.setAttribute('title', run?.in_short ?? '');
 }
 
 function unmarkRuns() {
-  byId('runs').querySelectorAll('.run-change').forEach((mark) => mark.remove());
+  byId('runs').querySelectorAll('.run-change').forEach((mark) => mark.replaceChildren());
 }

@@ -1,6 +1,6 @@
 // The top of the results: the verdict, one line of facts for each run, what to do, and the notices.
 
-import { button, byId, el, figureItem, noticeItem, severityMark, words } from './dom.js';
+import { button, byId, copyCommands, el, figureItem, noticeItem, severityMark, words } from './dom.js';
 import { pendingNote } from './table.js';
 
 /** @import { ExampleLink, Finding, Notice, Overview, Run, Severity } from './types.js' */
@@ -15,8 +15,9 @@ const MAX_RUNS_WITH_FIGURES = 3;
 const LONG_VERDICT_CHARACTERS = 180;
 
 /** If `isPartial`, findings are still being computed. A click on a clause or a finding calls `onTable` with its table and shows its case.
- * @param {Overview} overview @param {boolean} isPartial @param {OnTable} onTable @param {Examples} examples */
-export function showOverview({ verdict, runs, findings }, isPartial, onTable, examples) {
+ * @param {Overview} overview @param {boolean} isPartial @param {string[]} beingRead names of files whose results come later
+ * @param {OnTable} onTable @param {Examples} examples */
+export function showOverview({ verdict, runs, findings }, isPartial, beingRead, onTable, examples) {
   const length = verdict.reduce((sum, { text }) => sum + text.length, 0);
   byId('verdict').replaceChildren(...verdict.flatMap(({ text, table, example }) => {
     /** @type {OnTable} */
@@ -27,10 +28,19 @@ export function showOverview({ verdict, runs, findings }, isPartial, onTable, ex
     return table ? [tableLink(text, table, open)] : words(text);
   }));
   byId('verdict').classList.toggle('long', length > LONG_VERDICT_CHARACTERS);
-  byId('runs').replaceChildren(...runs.map((run) => runLine(run, runs.length <= MAX_RUNS_WITH_FIGURES)));
+  showRuns(runs, beingRead);
   if (isPartial) showPendingFindings();
   else showFindings(findings, onTable, examples);
   showNotices(runs);
+}
+
+/** A line for each run, and for each file that is being read, so that its results move nothing.
+ * @param {Run[]} runs @param {string[]} beingRead */
+export function showRuns(runs, beingRead) {
+  const count = runs.length + beingRead.length;
+  const hasFigures = count <= MAX_RUNS_WITH_FIGURES;
+  byId('results').style.setProperty('--runs', String(count));
+  byId('runs').replaceChildren(...runs.map((run) => runLine(run, hasFigures, count > 1)), ...beingRead.map((label) => runLine({ label, facts: 'being read', figures: [] }, hasFigures, true)));
 }
 
 /** Removes the findings of the previous results and keeps their space. */
@@ -65,13 +75,13 @@ function findingItem({ run, severity, confidence, title, cost, evidence, action,
     confidence && el('p', { class: 'note' }, `Confidence: ${confidence}`),
     run && el('p', { class: 'note' }, run),
     el('ul', { class: 'note' }, ...evidence.map((line) => el('li', {}, ...words(line)))),
-    ...action.map((line) => el('p', {}, ...words(line))),
+    ...action.map((line) => el('p', {}, ...words(line), ...copyCommands(line))),
     example && examples.canShow(runIndex) && button(example.text, () => examples.show(runIndex, example, { scrolls: true }), { class: 'small' }));
 }
 
-/** @param {Run} run @param {boolean} hasFigures */
-function runLine({ label, facts, figures }, hasFigures) {
-  return el('li', {}, el('span', { class: 'run-label', title: label }, label), el('span', { class: 'run-facts' }, ...words(facts)),
+/** @param {Pick<Run, 'label' | 'facts' | 'figures'>} run @param {boolean} hasFigures @param {boolean} isCompared it has room for its comparison */
+function runLine({ label, facts, figures }, hasFigures, isCompared) {
+  return el('li', {}, el('span', { class: 'run-label', title: label }, label), isCompared && el('span', { class: 'run-change' }), el('span', { class: 'run-facts', title: isCompared && facts }, ...words(facts)),
     hasFigures && el('dl', { class: 'figures' }, ...figures.filter(({ text }) => text).map(figureItem)));
 }
 
@@ -92,5 +102,5 @@ function showNotices(runs) {
 function runNotice({ severity, message, count, advice }, run) {
   return noticeItem(severity, run && el('span', { class: 'run-label' }, run), ...words(message),
     count !== '1' && !message.includes(count) && el('span', { class: 'notice-count' }, `× ${count}`),
-    advice && el('span', { class: 'advice' }, ...words(advice)));
+    advice && el('span', { class: 'advice' }, ...words(advice), ...copyCommands(advice)));
 }

@@ -20,11 +20,16 @@ const isLarge = ({ name, size }) => size >= (name.endsWith('.gz') ? LARGE_COMPRE
 
 const cancelled = () => new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
 
+/** What only the second module answers. @type {Set<keyof TraceOperations>} */
+const OF_SECOND_MODULE = new Set(['kernel', 'namedWindows', 'pivotCells', 'ranksLog', 'ranksPart', 'slice']);
+
 /** The worker of one file. Closing it frees the memory of the trace. */
 export class Reader {
   isClosed = false;
   /** True if its module, the second one, computes sections. */
   hasSections = false;
+  /** Resolves with the reader of the second module that replaces this one. @type {(() => Promise<Reader>) | null} */
+  successor = null;
   /** The subcommand of the command line that gives the same report. */
   command = 'report';
   /** @type {WorkerLink<TraceOperations> | null} */
@@ -37,6 +42,7 @@ export class Reader {
 
   /** @type {SendRequest<TraceOperations>} */
   async request(op, args, onProgress) {
+    if (!this.hasSections && this.successor && OF_SECOND_MODULE.has(op)) return (await this.successor()).request(op, args, onProgress);
     if (!this.#link) throw cancelled();
     return this.#link.request(op, args, onProgress);
   }

@@ -2,7 +2,7 @@
 
 import { showChart, showLegend } from './chart.js';
 import { byId, latest, onDemand, prefetched } from './dom.js';
-import { showOverview } from './overview.js';
+import { showOverview, showRuns } from './overview.js';
 import { Tabs, showRunChoice } from './tabs.js';
 
 /** @import { PrefetchedTables } from './tabs.js' */
@@ -11,6 +11,8 @@ import { Tabs, showRunChoice } from './tabs.js';
 /** @typedef {{ chart?: { key: string, answer: Promise<Chart> } | null, tables?: PrefetchedTables }} Prefetched */
 
 const MIN_CHART_WIDTH = 280;
+/** Runs with a timeline: see timeline.js. */
+const MAX_TIMELINES = 4;
 
 /** The parts of the view that change the drawn results. Windows and settings change the reports instead.
  * @type {(keyof View)[]} */
@@ -22,6 +24,8 @@ export class Results {
   #kernelPanel;
   /** The width of the chart, cached because reading it forces a layout. Zero if it must be read again. */
   #width = 0;
+  /** The files that have a line for their results. */
+  #beingRead = '';
   /** The key of the chart that is on screen. */
   #shownChartKey = '';
 
@@ -42,7 +46,12 @@ export class Results {
     store.subscribe(['reports'], refresh);
     store.subscribe(['entries'], (next, previous) => {
       // New reports are compared once they are drawn.
-      if (next.reports === previous.reports) this.#compare();
+      if (next.reports !== previous.reports) return;
+      this.#compare();
+      const { session, store: { overview } } = this.#page;
+      if (!overview || this.#beingRead === session.beingRead.join()) return;
+      this.#beingRead = session.beingRead.join();
+      showRuns(overview.runs, session.beingRead);
     });
     store.subscribe(['view'], (next, previous) => this.#onView(next.view, previous.view));
     if (store.state.reports.length > 0) refresh();
@@ -78,10 +87,14 @@ export class Results {
         return;
       }
       // They come later; their room is kept.
-      const hasNoTrace = session.liveTraces.length === 0;
-      if (byId('strips').hidden) byId('strips').hidden = hasNoTrace;
-      if (byId('timelines').hidden) byId('timelines').hidden = hasNoTrace;
-      showOverview(overview, session.isPartial, (table) => this.#tabs.open(table), this.#examples);
+      this.#beingRead = session.beingRead.join();
+      const traces = session.liveTraces.length + session.beingRead.length;
+      for (const part of [byId('strips'), byId('timelines')]) {
+        if (part.hidden) part.hidden = traces === 0;
+        part.dataset.several = String(traces > 1);
+      }
+      byId('timelines').style.setProperty('--timelines', String(Math.min(traces, MAX_TIMELINES)));
+      showOverview(overview, session.isPartial, session.beingRead, (table) => this.#tabs.open(table), this.#examples);
       try {
         await this.#drawAll(ahead);
       } finally {
@@ -111,10 +124,10 @@ export class Results {
 
   /** @param {Prefetched} [ahead] */
   #drawAll({ chart, tables } = {}) {
-    const { store, look, attempt, windows } = this.#page;
+    const { store, session, look, attempt, windows } = this.#page;
     this.#showKernel();
     showLegend(store.overview?.categories ?? [], store.view.hide, this.#toggleCategory, () => look({ hide: [] }));
-    showRunChoice(store.runs.map(({ label }) => label), store.run);
+    showRunChoice(store.runs.map(({ label }) => label), store.run, session.beingRead.length);
     const filter = byId('filter');
     if (filter.value !== store.view.filter) filter.value = store.view.filter;
     this.#compare();

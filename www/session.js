@@ -56,6 +56,12 @@ export class Session {
     return this.traces.filter((entry) => entry.text !== null).filter(isLive);
   }
 
+  /** The names of files whose first results are to come. */
+  get beingRead() {
+    const isToCome = (/** @type {Entry} */ { text, status, kind }) => text === null && (status === 'reading' || status === 'analyzing') && (kind === null || kind === 'trace');
+    return this.entries.filter(isToCome).map(({ file }) => file.name);
+  }
+
   get ruleFiles() {
     return this.#store.state.ruleFiles;
   }
@@ -171,14 +177,25 @@ export class Session {
     }
   }
 
-  /** Closes a file; its worker ends and its memory is freed. @param {Entry} entry */
+  /** Closes a file; its worker ends and its memory is freed. Returns its place among the files. @param {Entry} entry */
   remove(entry) {
+    const place = this.entries.indexOf(entry);
     closeReaders(entry);
     const isOpenAuxiliary = isAuxiliary(entry) && entry.status === 'open';
     this.#publish({
       entries: this.entries.filter((other) => other !== entry), hasNewReports: !isAuxiliary(entry) && entry.text !== null, hasNewRules: isOpenAuxiliary,
     });
     if (isOpenAuxiliary) this.#analyzeAll();
+    return place;
+  }
+
+  /** Opens a closed file again at its place. A trace is read again. Resolves with the new entry. @param {Entry} closed @param {number} place */
+  async reopen(closed, place) {
+    const entry = { ...newEntry(this.#nextId++, closed.file), wall: closed.wall, gpuOnly: closed.gpuOnly };
+    const read = closed.kind === 'trace' ? this.#read(entry) : null;
+    this.#publish({ entries: this.entries.toSpliced(place, 0, entry) });
+    await (read ?? this.#openText(entry, closed.kind ?? 'report', closed.text ?? ''));
+    return entry;
   }
 
   /** @param {Entry} entry */
@@ -216,6 +233,7 @@ export class Session {
     entry.progress = { read: 0, ops: 0, doing: 'waiting', since: null };
     closeReaders(entry);
     const reader = new Reader();
+    reader.successor = () => this.#readerWithSections(entry, reader, entry.analysisId);
     entry.reader = reader;
     try {
       const { kind, torch, ranks, text, memory } = await this.#pool.open(reader, entry.file, entry, (progress) => {
@@ -282,14 +300,15 @@ export class Session {
 
   /** The report with its sections. @param {Entry} entry @param {number} id @param {Options} options */
   async #completeReport(entry, id, options) {
-    return this.#report(entry, await this.#readerWithSections(entry, id), options);
+    return this.#report(entry, await this.#readerWithSections(entry, /** @type {Reader} */ (entry.reader), id), options);
   }
 
   /** Resolves with a reader that computes sections, for the analysis with this id. If the first module has read the file, the second
    * reads it again; its reader replaces the first one.
-   * @param {Entry} entry @param {number} id */
-  async #readerWithSections(entry, id) {
-    const first = /** @type {Reader} */ (entry.reader);
+   * @param {Entry} entry @param {Reader} first @param {number} id */
+  async #readerWithSections(entry, first, id) {
+    // Another request has replaced it.
+    if (entry.reader && entry.reader !== first) return entry.reader;
     if (first.hasSections) return first;
     entry.second ??= this.#readAgain(entry);
     const { reader, opened } = entry.second;

@@ -1,7 +1,7 @@
 // The overview strips: the activity of each device and stream of a trace over time, and in them the window of the results.
 
 import { chartSvg, shapes } from './chart.js';
-import { arrange, button, byId, el, setAttributes, svg } from './dom.js';
+import { arrange, button, byId, el, present, setAttributes, svg } from './dom.js';
 
 /** @import { Chart, Options, TraceEntry, WindowGroup } from './types.js' */
 
@@ -10,10 +10,17 @@ const MIN_DRAG_PX = 4;
 /** A pointer that rests this long during a drag shows a preview of the window. */
 const PREVIEW_AFTER_MS = 80;
 const MIN_WIDTH = 240;
+/** The last windows of the trail that are shown, besides the whole trace. */
+const MAX_STEPS = 3;
+/** A frame of a very short part stays visible and can be dragged. */
+const MIN_VIEW_PX = 6;
+const MAX_FRAMED_SHARE = 0.97;
 
-/** `preview` shows a window that may be picked next. An empty window is the whole trace.
+/** `preview` shows a window that may be picked next. An empty window is the whole trace. `panTo` moves the timeline, so that it begins at a
+ * share of the trace.
  * @typedef {{
  *   pick(entry: TraceEntry, window: string): void,
+ *   panTo(entry: TraceEntry, share: number): void,
  *   preview(entry: TraceEntry, window: string): void,
  *   openInPerfetto(entry: TraceEntry): void,
  *   attempt(step: () => unknown): void,
@@ -52,7 +59,8 @@ export class Strips {
     const key = JSON.stringify([options, chartKey, hasName]);
     if (figure.key === key) return;
     figure.key = key;
-    const drawing = await this.#request(entry, figure, { options, width: this.#width, hasChart: figure.chartKey === chartKey }).catch((thrown) => {
+    const { window } = entry;
+    const drawing = await entry.reader.request('strips', { options, width: this.#width, hasChart: figure.chartKey === chartKey }).catch((thrown) => {
       // The next call tries again, for example with another reader.
       if (figure.key === key) figure.key = '';
       throw thrown;
@@ -62,23 +70,36 @@ export class Strips {
     figure.node.hidden = drawing === null;
     if (drawing === null) return;
     figure.name.textContent = hasName ? entry.file.name : '';
+    this.#actions.attempt(() => this.#showParts(entry, figure));
     if (document.activeElement !== figure.window) figure.window.value = entry.window;
-    figure.parts.value = entry.window;
-    if (figure.parts.selectedIndex < 0) figure.parts.value = '';
-    figure.all.hidden = entry.window === '';
+    showChosenPart(figure, entry.window);
+    figure.trail.show(window, drawing.caption);
     const frame = shapes(drawing.frame);
     /** @type {SVGElement | undefined} */
     const plot = frame.pop();
-    if (drawing.chart && plot) {
-      plot.addEventListener('pointerdown', (event) => event.button === 0 && new Drag(entry, plot, event, this.#actions));
+    if (drawing.chart && drawing.axis && plot) {
+      plot.addEventListener('pointerdown', (event) => event.button === 0 && new Drag(entry, plot, event, figure.trail, this.#actions));
       figure.plot = plot;
-      figure.drawing.replaceChildren(chartSvg(drawing.chart), frameLayer(drawing.chart, plot));
+      figure.view.draw(plot);
+      figure.axis.replaceChildren(chartSvg(drawing.axis));
+      figure.drawing.replaceChildren(chartSvg(drawing.chart), frameLayer(drawing.chart, plot, figure.view.shape));
     }
     figure.chartKey = chartKey;
     figure.frame.forEach((node) => node.remove());
     figure.frame = frame;
     // The plot itself stays: a pointer may be captured by it.
     figure.plot?.before(...frame);
+  }
+
+  /** Frames the part of the trace that the timeline shows: 0 is the begin of the strips, 1 their end.
+   * @param {TraceEntry} entry @param {number} from @param {number} to */
+  showView(entry, from, to) {
+    this.#figures.get(entry)?.view.show(from, to);
+  }
+
+  /** The window that was picked before the one on screen. @param {TraceEntry} entry */
+  windowBefore(entry) {
+    return this.#figures.get(entry)?.trail.before ?? '';
   }
 
   /** @param {TraceEntry} entry */
@@ -88,18 +109,27 @@ export class Strips {
     return figure;
   }
 
-  /** Resolves with the strips, and loads the windows that can be picked by name once.
-   * @param {TraceEntry} entry @param {StripFigure} figure @param {{ options: Options, width: number, hasChart: boolean }} args */
-  async #request({ reader }, figure, args) {
-    const groups = figure.hasGroups ? null : reader.request('namedWindows', {});
-    const [drawing, found] = await Promise.all([reader.request('strips', args), groups]);
-    if (found && !figure.hasGroups) {
-      figure.hasGroups = true;
-      figure.parts.replaceChildren(new Option('all', ''), ...found.map(optionGroup));
-      figure.partsLabel.hidden = found.length === 0;
+  /** Loads the windows that can be picked by name, once. @param {TraceEntry} entry @param {StripFigure} figure */
+  async #showParts(entry, figure) {
+    if (figure.hasGroups) return;
+    figure.hasGroups = true;
+    try {
+      const groups = await entry.reader.request('namedWindows', {});
+      figure.parts.replaceChildren(new Option('all', ''), ...groups.map(optionGroup));
+      figure.parts.disabled = groups.length === 0;
+      showChosenPart(figure, entry.window);
+    } catch (problem) {
+      figure.hasGroups = false;
+      // That the second module could not be loaded is said where its results are missing.
+      if (entry.reader.hasSections) throw problem;
     }
-    return drawing;
   }
+}
+
+/** @param {StripFigure} figure @param {string} window */
+function showChosenPart({ parts }, window) {
+  parts.value = window;
+  if (parts.selectedIndex < 0) parts.value = '';
 }
 
 /** The figure of a trace, without strips. @param {TraceEntry} entry @param {Actions} actions */
@@ -107,23 +137,24 @@ function newFigure(entry, actions) {
   const pick = (/** @type {string} */ window) => actions.pick(entry, window);
   const label = `of ${entry.file.name}`;
   const name = el('span', { class: 'run-label' });
-  const parts = el('select', { 'aria-label': `Part ${label}` });
+  const parts = el('select', { 'aria-label': `Part ${label}`, disabled: true }, new Option('all', ''));
   const window = el('input', {
     type: 'text', size: 22, placeholder: 'from-to', 'aria-label': `Window ${label}, from-to in seconds`, autocomplete: 'off', spellcheck: 'false',
   });
   parts.addEventListener('change', () => pick(parts.value));
   window.addEventListener('change', () => pick(window.value.trim()));
-  const all = button('Whole trace', () => pick(''), { class: 'small' });
+  const trail = new Trail(pick);
   const perfetto = button('Open in Perfetto', () => actions.openInPerfetto(entry), {
     class: 'small', title: 'Opens the window at ui.perfetto.dev in a new tab, which reads it in your browser',
   });
-  const partsLabel = el('label', { hidden: true }, 'Part ', parts);
   const drawing = el('div', { class: 'strip-drawing' });
+  const axis = el('div', { class: 'strip-axis', 'aria-hidden': 'true' });
   const node = el('figure', {},
-    el('figcaption', {}, 'Over time ', name, el('span', { class: 'strip-tools' }, partsLabel, el('label', {}, 'Window (s) ', window), all, perfetto)),
-    drawing);
+    el('figcaption', {}, 'Over time ', name, trail.node, el('span', { class: 'strip-tools' }, el('label', {}, 'Part ', parts), el('label', {}, 'Window (s) ', window), perfetto)),
+    drawing, axis);
   return {
-    node, name, parts, partsLabel, window, all, drawing,
+    node, name, parts, window, trail, drawing, axis,
+    view: new ViewFrame((share) => actions.panTo(entry, share)),
     hasGroups: false,
     /** The options of the last request. */
     key: '',
@@ -137,10 +168,110 @@ function newFigure(entry, actions) {
 }
 
 /** A separate layer for moving shapes, so that the browser does not repaint the strips with each move.
- * @param {Chart} chart @param {SVGElement} plot */
-const frameLayer = ({ width, height }, plot) => svg('svg', [
+ * @param {Chart} chart @param {SVGElement[]} shapes */
+const frameLayer = ({ width, height }, ...shapes) => svg('svg', [
   ['class', 'chart strip-frame'], ['viewBox', `0 0 ${width} ${height}`], ['width', width], ['height', height], ['aria-hidden', 'true'],
-], plot);
+], ...shapes);
+
+/** The windows that were picked, from the whole trace to the one on screen. A click goes back to one. */
+class Trail {
+  #pick;
+  /** @type {{ window: string, caption: string }[]} */
+  #steps = [];
+  /** True during a drag: the windows that it previews are not in the trail. */
+  isPreview = false;
+  node = el('nav', { class: 'trail', 'aria-label': 'Windows' });
+
+  /** @param {(window: string) => void} pick */
+  constructor(pick) {
+    this.#pick = pick;
+  }
+
+  /** @param {string} window the one on screen @param {string} caption */
+  show(window, caption) {
+    const known = this.#steps.findIndex((step) => step.window === window);
+    const before = known < 0 ? this.#steps : this.#steps.slice(0, known);
+    const picked = window ? [...before, { window, caption: caption || window }] : [];
+    // A window without a caption was refused.
+    if (!this.isPreview && (caption || !window)) this.#steps = picked;
+    const steps = picked.length > 0 ? [{ window: '', caption: 'Whole trace' }, ...picked] : [];
+    const left = Math.max(steps.length - MAX_STEPS, 1);
+    const shown = steps.filter((_, index) => index === 0 || index >= left);
+    this.node.replaceChildren(...shown.flatMap((step, index) => present([
+      index > 0 && el('span', { 'aria-hidden': 'true' }, index === 1 && left > 1 ? '› … ›' : '›'),
+      index < shown.length - 1
+        ? button(step.caption, () => this.#pick(step.window), { class: 'small', title: `Back to ${step.window || 'the whole trace'}` })
+        : el('span', { class: 'note', 'aria-current': 'step' }, step.caption),
+    ])));
+  }
+
+  /** The window before the one on screen; empty for the whole trace. */
+  get before() {
+    return this.#steps.at(-2)?.window ?? '';
+  }
+}
+
+/** The frame of what the timeline shows. A drag of it pans the timeline. It is hidden while the timeline shows nearly all. */
+class ViewFrame {
+  #panTo;
+  #from = 0;
+  #to = 1;
+  /** @type {SVGElement | null} */
+  #plot = null;
+  /** The pointer that drags it, and the share of the trace between pointer and begin. @type {{ id: number, ahead: number } | null} */
+  #drag = null;
+  shape = svg('rect', [['class', 'strip-view']]);
+
+  /** @param {(share: number) => void} panTo */
+  constructor(panTo) {
+    this.#panTo = panTo;
+    this.shape.append(svg('title', [], 'What the timeline shows: drag to pan'));
+    this.shape.addEventListener('pointerdown', (event) => this.#grab(event));
+    this.shape.addEventListener('pointermove', (event) => this.#move(event));
+    for (const end of /** @type {const} */ (['pointerup', 'pointercancel'])) this.shape.addEventListener(end, () => (this.#drag = null));
+  }
+
+  /** @param {number} from @param {number} to */
+  show(from, to) {
+    this.#from = Math.max(from, 0);
+    this.#to = Math.min(to, 1);
+    this.draw(this.#plot);
+  }
+
+  /** @param {SVGElement | null} plot the area of the strips */
+  draw(plot) {
+    this.#plot = plot;
+    if (!plot) return;
+    const [left, top, width, height] = ['x', 'y', 'width', 'height'].map((name) => Number(plot.getAttribute(name)));
+    const room = this.#to - this.#from;
+    const shown = Math.max(room * width, MIN_VIEW_PX);
+    const start = Math.min(left + this.#from * width - (shown - room * width) / 2, left + width - shown);
+    setAttributes(this.shape, [['x', Math.max(start, left)], ['y', top], ['width', shown], ['height', height],
+      ['visibility', room > 0 && room < MAX_FRAMED_SHARE ? 'visible' : 'hidden']]);
+  }
+
+  /** The share of the trace at a horizontal position. @param {number} clientX */
+  #shareAt(clientX) {
+    const { left, width } = /** @type {SVGElement} */ (this.#plot).getBoundingClientRect();
+    return (clientX - left) / width;
+  }
+
+  /** With Shift, a window is picked inside of the frame. @param {PointerEvent} event */
+  #grab(event) {
+    if (event.button !== 0 || !this.#plot) return;
+    if (event.shiftKey) {
+      this.#plot.dispatchEvent(new PointerEvent('pointerdown', event));
+      return;
+    }
+    this.shape.setPointerCapture(event.pointerId);
+    this.#drag = { id: event.pointerId, ahead: this.#shareAt(event.clientX) - this.#from };
+  }
+
+  /** @param {PointerEvent} event */
+  #move({ pointerId, clientX }) {
+    if (this.#drag?.id === pointerId) this.#panTo(this.#shareAt(clientX) - this.#drag.ahead);
+  }
+}
 
 /** A drag over the strips: draws a frame, previews the window while the pointer rests, picks it when the pointer is released. */
 class Drag {
@@ -151,6 +282,7 @@ class Drag {
   #start;
   #end;
   #actions;
+  #trail;
   #frame;
   #windowBefore;
   #previewTimer = 0;
@@ -159,8 +291,8 @@ class Drag {
   #request = null;
   #finished = new AbortController();
 
-  /** @param {TraceEntry} entry @param {SVGElement} plot @param {PointerEvent} event @param {Actions} actions */
-  constructor(entry, plot, { pointerId, clientX }, actions) {
+  /** @param {TraceEntry} entry @param {SVGElement} plot @param {PointerEvent} event @param {Trail} trail @param {Actions} actions */
+  constructor(entry, plot, { pointerId, clientX }, trail, actions) {
     const { left, width } = plot.getBoundingClientRect();
     this.#entry = entry;
     this.#windowBefore = entry.window;
@@ -168,6 +300,8 @@ class Drag {
     this.#left = left;
     this.#width = width;
     this.#actions = actions;
+    this.#trail = trail;
+    trail.isPreview = true;
     this.#start = this.#end = this.#position(clientX);
     this.#frame = svg('rect', [['class', 'strip-window strip-drag'], ['y', plot.getAttribute('y') ?? 0], ['height', plot.getAttribute('height') ?? 0]]);
     plot.before(this.#frame);
@@ -219,6 +353,7 @@ class Drag {
   /** @param {PointerEvent} event */
   async #finish({ type, clientX }) {
     clearTimeout(this.#previewTimer);
+    this.#trail.isPreview = false;
     this.#finished.abort();
     this.#frame.remove();
     this.#plot.parentElement?.classList.remove('dragged');

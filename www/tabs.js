@@ -28,6 +28,10 @@ const PIVOT = 'pivot';
 const LAYOUT_LENGTH = 5;
 /** Rows of the short form of a table. */
 const SHORT_ROWS = 10;
+/** How many characters of a kernel's name have room in the tables of the triage, and in all on a phone: see `td.kernel` in style.css. */
+const TRIAGE_NAME_CHARS = 40;
+const PHONE_NAME_CHARS = 30;
+const PHONE = matchMedia('(max-width: 560px)');
 
 const isCompared = (/** @type {string} */ table) => table.startsWith('compare_');
 const isOfRanks = (/** @type {string} */ table) => table === RANKS || table.startsWith('rank_');
@@ -72,6 +76,7 @@ export class Tabs {
       const { Triage } = await import('./triage.js');
       return new Triage(store, session, () => page.exported('markdown', TRIAGE), (name) => this.open(KERNELS, { filter: name }));
     });
+    PHONE.addEventListener('change', () => store.overview && page.attempt('The tables could not be drawn', () => this.show()));
     this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(page));
     this.#rules = onDemand(async () => {
       const { Rules } = await import('./rules.js');
@@ -340,6 +345,7 @@ export class Tabs {
       from: 0,
       count: isShort ? SHORT_ROWS : ROWS_PER_REQUEST,
       short: isShort,
+      name_chars: nameChars(id),
     };
   }
 
@@ -353,11 +359,17 @@ export class Tabs {
   }
 }
 
+/** @param {string} table */
+function nameChars(table) {
+  if (PHONE.matches) return PHONE_NAME_CHARS;
+  return table.startsWith('triage_') ? TRIAGE_NAME_CHARS : null;
+}
+
 /** Whether a name is that of a group or of one of its tables. @param {{ id: string, tables: string[] }} group @param {string} name */
 const isIn = ({ id, tables }, name) => id === name || tables.includes(name);
 
-/** Shows the choice of the run, if there are several. @param {string[]} labels @param {number | null} chosen */
-export function showRunChoice(labels, chosen) {
+/** Shows the choice of the run, if there are several or will be. @param {string[]} labels @param {number | null} chosen @param {number} toCome */
+export function showRunChoice(labels, chosen, toCome) {
   byId('run').replaceChildren(new Option('all runs', ''), ...runOptions(labels, chosen));
-  byId('run-label').hidden = labels.length < 2;
+  byId('run-label').hidden = labels.length + toCome < 2;
 }

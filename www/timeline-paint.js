@@ -3,7 +3,7 @@
 
 import { TILE_UNITS, unitNs } from './timeline-tiles.js';
 
-/** @import { Moment, Place, TimelineStyle, TimelineView } from './types.js' */
+/** @import { Mark, Moment, Place, TimelineStyle, TimelineView } from './types.js' */
 /** @import { PlacedTile } from './timeline-tiles.js' */
 /** @import { View } from './timeline-view.js' */
 
@@ -24,7 +24,7 @@ const LABEL_CHAR_PX = 6.7;
 /** A bar under the pointer. @typedef {{ lane: number, row: number, count: number, from: number, to: number, style: number, label: string }} Hit */
 /** What a frame shows. @typedef {{
  *   view: View, width: number, height: number, scrollTop: number, tiles: PlacedTile[], selected: Moment | null, hovered: Hit | null,
- *   window: [number, number] | null, marks: number[], picking: [number, number] | null,
+ *   window: [number, number] | null, marks: Mark[], picking: [number, number] | null,
  * }} Frame */
 
 /** The lanes from top to bottom, a heading for each group, and the height of all. @param {TimelineView} timeline */
@@ -126,6 +126,7 @@ export class Painter {
     this.#drawSelection(frame);
     this.#drawAxis(frame);
     this.#drawTitles(frame);
+    this.#drawMarks(frame);
   }
 
   /** Where a time is on the canvas. @param {Frame} frame @param {number} ns */
@@ -249,7 +250,7 @@ export class Painter {
 
   /** The hovered and the selected bar, and the line between an op and its launch. @param {Frame} frame */
   #drawSelection(frame) {
-    const { selected, hovered, marks, picking } = frame;
+    const { selected, hovered, picking } = frame;
     const context = this.#context;
     context.strokeStyle = this.#colours.accent;
     if (hovered) this.#outline(frame, hovered, 1);
@@ -261,12 +262,45 @@ export class Painter {
       }
     }
     context.fillStyle = this.#colours.accent;
-    for (const mark of marks) context.fillRect(Math.round(this.xAt(frame, mark)), 0, 1, frame.height);
     if (!picking) return;
     const [from, to] = picking.map((ns) => this.xAt(frame, ns));
     context.globalAlpha = 0.2;
     context.fillRect(Math.min(from, to), AXIS_HEIGHT, Math.abs(to - from), frame.height);
     context.globalAlpha = 1;
+  }
+
+  /** A line for each mark with its number, and between two of them their distance, where it has room. @param {Frame} frame */
+  #drawMarks(frame) {
+    const context = this.#context;
+    const { accent, surface } = this.#colours;
+    context.font = TITLE_FONT;
+    context.textBaseline = 'middle';
+    context.textAlign = 'center';
+    let before = -Infinity;
+    for (const { at, name, distance } of frame.marks) {
+      const x = Math.round(this.xAt(frame, at));
+      if (x >= GUTTER && x <= frame.width) {
+        const half = context.measureText(name).width / 2 + 4;
+        context.fillStyle = accent;
+        context.fillRect(x, 0, 1, frame.height);
+        context.fillRect(x - half, 0, 2 * half, AXIS_HEIGHT - 5);
+        context.fillStyle = surface;
+        context.fillText(name, x, (AXIS_HEIGHT - 5) / 2 + 0.5);
+      }
+      const [left, right] = [Math.max(before, GUTTER), Math.min(x, frame.width)];
+      const half = context.measureText(distance).width / 2 + 4;
+      if (distance && right - left > 2 * half + 16) {
+        const [middle, y] = [(left + right) / 2, frame.height - 10];
+        context.fillStyle = accent;
+        context.fillRect(left, y, right - left, 1);
+        context.fillStyle = surface;
+        context.fillRect(middle - half, y - 8, 2 * half, 16);
+        context.fillStyle = accent;
+        context.fillText(distance, middle, y);
+      }
+      before = x;
+    }
+    context.textAlign = 'left';
   }
 
   /** @param {Frame} frame @param {Place | Hit} place @param {number} lineWidth */

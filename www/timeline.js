@@ -1,19 +1,22 @@
 // The timeline below the overview strips: every op, call, range, step and idle gap of a trace at any zoom. A worker computes the bars of
 // what is in view; this draws them and takes pointer and keys. Loaded with the first trace.
 
-import { arrange, button, byId, el, loadStyleSheet, setAttributes, svg } from './dom.js';
+import { arrange, button, byId, el, loadStyleSheet, present, setAttributes, svg } from './dom.js';
 import { momentPanel } from './timeline-moment.js';
 import { Painter, colours, plotWidth, shareAt } from './timeline-paint.js';
 import { Tiles } from './timeline-tiles.js';
 import { TimelineInput } from './timeline-input.js';
 import { View } from './timeline-view.js';
 
-/** @import { Moment, Options, Place, TimelineView, TraceEntry } from './types.js' */
+/** @import { Mark, Moment, Options, Place, TimelineView, TraceEntry } from './types.js' */
 /** @import { Frame, Hit } from './timeline-paint.js' */
 /** @import { Reader } from './reader-pool.js' */
 
-/** @typedef {{
+/** `onView` is told which part of the trace is in view: 0 is its first GPU op, 1 the end of its last. `goBack` shows the window before.
+ * @typedef {{
  *   pick(entry: TraceEntry, window: string): void,
+ *   goBack(entry: TraceEntry): void,
+ *   onView(entry: TraceEntry, from: number, to: number): void,
  *   openKernel(name: string): void,
  *   attempt(step: () => unknown): void,
  * }} Actions */
@@ -62,6 +65,11 @@ export class Timelines {
   /** Shows a case of a clause or finding. @param {TraceEntry} entry @param {string} example @param {{ scrolls: boolean }} options */
   async showExample(entry, example, options) {
     await this.#open(entry).showExample(example, options);
+  }
+
+  /** Moves the timeline of a trace, if it has one, without zooming. @param {TraceEntry} entry @param {number} share of the trace where it begins */
+  panTo(entry, share) {
+    this.#timelines.get(entry)?.panTo(share);
   }
 
   /** @param {TraceEntry} entry */
@@ -113,8 +121,13 @@ export class Timeline {
   #hovered = null;
   /** @type {Moment | null} */
   #selected = null;
-  /** @type {number[]} */
+  /** @type {Mark[]} */
   #marks = [];
+  /** Their times, also of those whose texts are being computed. @type {number[]} */
+  #markTimes = [];
+  /** In place of the hint, so that nothing moves. */
+  #markList = el('ol', { class: 'timeline-marks', 'aria-label': 'Marks', hidden: true });
+  #hint = el('span', { class: 'note' }, 'Wheel: zoom · drag: pan · Shift + drag: pick a window · click: details');
   /** The bounds of a drag that picks a window. @type {[number, number] | null} */
   picking = null;
   view = new View({ from: 0, to: 1 });
@@ -132,7 +145,7 @@ export class Timeline {
       `Timeline of ${entry.file.name}. W and S zoom, A and D pan, arrows go from bar to bar, F fits the selected bar, M marks it, Escape goes back.`);
     this.node = el('figure', { class: 'timeline' },
       el('figcaption', {}, 'Timeline ', this.#name,
-        el('span', { class: 'note' }, 'Wheel: zoom · drag: pan · Shift + drag: pick a window · click: details'), tools),
+        this.#hint, this.#markList, tools),
       this.#scroll, this.#notes, this.#spoken, this.#panel, this.#card);
     new TimelineInput(this, this.#canvas, this.#scroll);
     this.#scroll.addEventListener('scroll', () => this.draw());
@@ -184,10 +197,20 @@ export class Timeline {
     this.draw();
   }
 
+  /** The end of the last GPU op. */
+  get gpuTo() {
+    return Math.max(this.#data?.gpu_to ?? 1, 1);
+  }
+
   /** The ops of the trace, with a little room. */
   showAll() {
-    const to = this.#data?.gpu_to ?? 1;
-    this.view.show(-to * 0.005, to * 1.005);
+    this.view.show(-this.gpuTo * 0.005, this.gpuTo * 1.005);
+    this.draw();
+  }
+
+  /** Moves the view without zooming, so that it begins at this share of the trace. @param {number} share */
+  panTo(share) {
+    this.view.pan(share * this.gpuTo - this.view.from);
     this.draw();
   }
 
@@ -223,6 +246,8 @@ export class Timeline {
       selected: this.#selected, hovered: this.#hovered, window: this.#data.window, marks: this.#marks, picking: this.picking,
     };
     this.#painter.draw(this.#frame);
+    const { view, gpuTo } = this;
+    this.#actions.onView(this.#entry, view.from / gpuTo, view.to / gpuTo);
     this.node.dataset.state = this.#tiles.isLoading ? 'loading' : 'drawn';
   }
 
@@ -387,24 +412,53 @@ export class Timeline {
 
   /** Marks the begin of the selected bar, or the time; again removes the mark. @param {number} time */
   mark(time) {
-    const at = this.#selected?.place.from ?? time;
-    this.#marks = this.#marks.includes(at) ? this.#marks.filter((mark) => mark !== at) : [...this.#marks, at];
+    const at = Math.round(this.#selected?.place.from ?? time);
+    const others = this.#markTimes.filter((other) => other !== at);
+    this.#setMarks(others.length < this.#markTimes.length ? others : [...others, at], at);
+  }
+
+  /** @param {number[]} times @param {number} [added] the one to be spoken */
+  #setMarks(times, added) {
+    this.#markTimes = times;
+    this.#actions.attempt(async () => {
+      const marks = await this.#entry.reader.request('marks', { times });
+      if (this.#markTimes !== times) return;
+      this.#marks = marks;
+      this.#spoken.textContent = marks.find(({ at }) => at === added)?.spoken ?? 'Mark removed';
+      this.#hint.hidden = marks.length > 0;
+      this.#markList.hidden = marks.length === 0;
+      this.#markList.replaceChildren(...marks.flatMap(({ at, name, text, exact, distance }) => present([
+        distance && el('li', { class: 'distance', title: 'Distance of the marks' }, `↔ ${distance}`),
+        el('li', {}, button(`${name}: ${text}`, () => this.#showMark(at), { class: 'small', title: `${exact}: show it` })),
+      ])), el('li', {}, button('Remove marks', () => this.#removeMarks(), { class: 'small' })));
+      this.draw();
+    });
+  }
+
+  #removeMarks() {
+    this.#canvas.focus({ preventScroll: true });
+    this.#setMarks([]);
+  }
+
+  /** @param {number} at */
+  #showMark(at) {
+    this.view.reveal({ from: at, to: at });
     this.draw();
   }
 
   /** Picks the window between two times. @param {number} from @param {number} to */
   pick(from, to) {
-    const length = this.#data?.gpu_to ?? 1;
+    const { gpuTo } = this;
     this.#actions.attempt(async () => {
-      const window = await this.#entry.reader.request('window', { from: from / length, to: to / length });
+      const window = await this.#entry.reader.request('window', { from: from / gpuTo, to: to / gpuTo });
       this.#actions.pick(this.#entry, window);
     });
   }
 
-  /** Goes back a step: from the selection, then from the window, then to the whole trace. */
+  /** Goes back a step: from the selection, then to the window before, then to the whole trace. */
   back() {
     if (this.#selected) this.select(null);
-    else if (this.#entry.window) this.#actions.pick(this.#entry, '');
+    else if (this.#entry.window) this.#actions.goBack(this.#entry);
     else this.showAll();
   }
 }

@@ -60,6 +60,8 @@ export interface TableRequest {
   count: number;
   /** Only the main columns. */
   short: boolean;
+  /** How many characters of a kernel's name have room; null for the short names of the report. */
+  name_chars: number | null;
 }
 
 export type Severity = 'info' | 'warning' | 'error';
@@ -96,7 +98,8 @@ export interface Finding {
 /** A case of a clause or finding in the timeline. */
 export type ExampleLink = { of: string; text: string };
 
-export type Category = { name: string; class: string };
+/** `title` is what people read; the address and the filters have the name. */
+export type Category = { name: string; title: string; class: string };
 
 /** A tab. `names` are the groups of its tables, which the address can name too. */
 export interface Tab {
@@ -143,8 +146,8 @@ export interface Options {
   model_config: { config: RuleFile | null; server: RuleFile | null } & { [split in 'tp' | 'ep' | 'pp' | 'dp']?: number | string | null };
 }
 
-/** The overview strips; `chart` is null if the caller has it. */
-export type Strips = { chart: Chart | null; frame: ChartNode[] };
+/** The overview strips; `chart` and `axis` are null if the caller has them. `caption` is the chosen window in words; empty for the whole trace. */
+export type Strips = { chart: Chart | null; axis: Chart | null; frame: ChartNode[]; caption: string };
 
 /** Windows that can be picked by name; `more` is how many are not in the list, or empty. */
 export type WindowGroup = { title: string; windows: { title: string; window: string }[]; more: string };
@@ -169,6 +172,9 @@ export interface TimelineView {
 /** Eight numbers a bar: start, end, depth, style, row, count, filled (0 to 255), label (an index or -1). Start and end are in units of the
  * tile. `ends` has for each lane the number of bars up to its last one. */
 export type Tile = { bars: Int32Array; ends: Uint32Array; labels: string[]; ticks: { unit: number; text: string }[] };
+
+/** A mark of a person: its time, its number in the order of time, its time as text, and the distance from the mark before. */
+export type Mark = { at: number; name: string; text: string; exact: string; distance: string; spoken: string };
 
 export type Place = { lane: number; row: number; from: number; to: number };
 
@@ -250,7 +256,7 @@ export interface RanksSummary {
   aside: string[];
   has_jobs: boolean;
   is_one_job: boolean;
-  parts: Category[];
+  parts: { name: string; class: string }[];
 }
 
 // Requests to the workers.
@@ -329,7 +335,7 @@ export type TraceOperations = {
   map(args: { files: SourceFile[] }): void;
   /** `server` are the arguments of the server that wrote the trace, which the triage uses. */
   analyze(args: { options: Options; isPartialFirst: boolean; server: string | null }): Analysis;
-  /** The overview strips; their chart, which does not depend on the window, is null if `hasChart`. Null if there is nothing to draw. */
+  /** The overview strips; their chart and axis, which do not depend on the window, are null if `hasChart`. Null if there is nothing to draw. */
   strips(args: { options: Options; width: number; hasChart: boolean }): Strips | null;
   /** The window between two positions in the strips, 0 their begin and 1 their end. */
   window(args: { from: number; to: number }): string;
@@ -345,6 +351,8 @@ export type TraceOperations = {
   startingAt(args: { table: string; time: number }): Place | null;
   /** A case of a clause or finding that starts between two times. */
   example(args: { of: string; from: number; to: number }): Place | null;
+  /** The texts of marks at these times, in the order of time. */
+  marks(args: { times: number[] }): Mark[];
   /** One bar in detail. */
   moment(args: { lane: number; row: number }): Moment | null;
   /** The chosen window as the bytes of a file that Perfetto opens. */

@@ -23,11 +23,13 @@ export class Windows {
       if (next.view.window.join() !== previous.view.window.join()) this.#apply({ all: true });
     });
     const attempt = (/** @type {() => unknown} */ step) => page.attempt('The window could not be picked', step);
-    const actions = { pick: this.pick, preview: this.#preview, openInPerfetto: this.#openInPerfetto, attempt };
+    const actions = { pick: this.pick, panTo: this.#panTo, preview: this.#preview, openInPerfetto: this.#openInPerfetto, attempt };
     this.#strips = onDemand(async () => new (await import('./strips.js')).Strips(actions));
     const openKernel = (/** @type {string} */ kernel) => page.look({ kernel });
     const attemptStep = (/** @type {() => unknown} */ step) => page.attempt('The timeline could not answer', step);
-    this.#timelines = onDemand(async () => new (await import('./timeline.js')).Timelines({ pick: this.pick, openKernel, attempt: attemptStep }));
+    this.#timelines = onDemand(async () => new (await import('./timeline.js')).Timelines({
+      pick: this.pick, goBack: this.#goBack, onView: this.#showView, openKernel, attempt: attemptStep,
+    }));
   }
 
   /** Shows a window. A refused one is tried again, to show the problem again.
@@ -45,6 +47,15 @@ export class Windows {
     attempt('The strips could not be drawn', this.draw);
     attempt('The other ranks do not show this window', () => this.#follow(entry, window));
   };
+
+  /** Picks the window before the one on screen. @param {TraceEntry} entry */
+  #goBack = async (entry) => this.pick(entry, (await this.#strips.loaded())?.windowBefore(entry) ?? '');
+
+  /** Frames in the strips what the timeline shows. @param {TraceEntry} entry @param {number} from @param {number} to */
+  #showView = async (entry, from, to) => (await this.#strips.loaded())?.showView(entry, from, to);
+
+  /** @param {TraceEntry} entry @param {number} share */
+  #panTo = async (entry, share) => (await this.#timelines.loaded())?.panTo(entry, share);
 
   /** @param {TraceEntry} entry */
   #openInPerfetto = (entry) => this.#page.attempt('Perfetto could not be opened', async () => {

@@ -39,8 +39,8 @@ const handlers = {
     await start(wasm, module);
     const reader = gpuOnly ? wasm.TraceReader.gpu_ops_only(file.name) : new wasm.TraceReader(file.name);
     const read = await readWhole(/** @type {{ finish(): Imported } & typeof reader} */ (reader), await readable(file), progress);
-    if (!read) return { kind: 'database' };
-    return opened(read);
+    // Only the second module checks the config of a model.
+    return read && (isFull || read.kind() !== 'model') ? opened(read) : { kind: 'database' };
   },
   /** Reads a file with the module that has all readers; a database by offset. */
   async openWithFull({ module, file, gpuOnly }, progress) {
@@ -83,18 +83,19 @@ const handlers = {
   },
   strips: ({ options, width, hasChart }) => trace().strips(JSON.stringify(options), width, hasChart),
   window: ({ from, to }) => trace().window(from, to),
-  namedWindows: () => trace().named_windows(),
+  namedWindows: () => fullTrace().named_windows(),
   timeline: ({ options }) => fullTrace().timeline(JSON.stringify(options)),
   tile: ({ layer, level, index }) => fullTrace().timeline_tile(layer, level, index),
   launchOf: ({ name, from }) => fullTrace().timeline_kernel(name, from),
   startingAt: ({ table, time }) => fullTrace().timeline_start(table, time),
   example: ({ of, from, to }) => fullTrace().timeline_example(of, from, to),
+  marks: ({ times }) => fullTrace().timeline_marks(Float64Array.from(times)),
   moment: ({ lane, row }) => fullTrace().timeline_moment(lane, row),
-  slice: ({ options }) => /** @type {Uint8Array<ArrayBuffer>} */ (trace().slice(JSON.stringify(options))),
-  kernel: ({ options, name, width }) => trace().kernel(JSON.stringify(options), name, width),
-  pivotCells: ({ options, axes }) => trace().pivot_cells(JSON.stringify(options), JSON.stringify(axes)),
-  ranksLog: () => trace().ranks_log(),
-  ranksPart: ({ options }) => trace().ranks_part(JSON.stringify(options)),
+  slice: ({ options }) => /** @type {Uint8Array<ArrayBuffer>} */ (fullTrace().slice(JSON.stringify(options))),
+  kernel: ({ options, name, width }) => fullTrace().kernel(JSON.stringify(options), name, width),
+  pivotCells: ({ options, axes }) => fullTrace().pivot_cells(JSON.stringify(options), JSON.stringify(axes)),
+  ranksLog: () => fullTrace().ranks_log(),
+  ranksPart: ({ options }) => fullTrace().ranks_part(JSON.stringify(options)),
 };
 
 serve(handlers, memoryBytes);

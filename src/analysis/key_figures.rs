@@ -48,9 +48,9 @@ fn blocked_ms(run: &Run) -> Option<f64> {
 /// than the gaps between ops.
 fn idle_cause(run: &Run) -> Option<&'static str> {
     const CAUSES: [(&[&str], &str); 3] = [
-        (&["host_late_ms", "drained_ms"], "waiting for the host"),
-        (&["turnaround_ms"], "in short pauses between kernels"),
-        (&["other_stream_ms"], "waiting for another stream"),
+        (&["host_late_ms", "drained_ms"], "host late"),
+        (&["turnaround_ms"], "turnaround between kernels"),
+        (&["other_stream_ms"], "other stream"),
     ];
     let all = column_sum(run, "idle_ms").max(ms(run.wall.cpu_ns)) - unseen_ms(run);
     let is_main = |columns: &[&str]| columns.iter().map(|column| column_sum(run, column)).sum::<f64>() > all / 2.0;
@@ -118,7 +118,7 @@ mod tests {
         let figure = |name: &str| section.summary.get(name).unwrap().clone();
         assert_eq!(figure("gpu_time_ms"), Value::Float(0.04));
         assert_eq!(figure("gpu_idle_pct"), Value::Float(60.0));
-        assert_eq!(figure("idle_cause"), "waiting for the host".into());
+        assert_eq!(figure("idle_cause"), "host late".into());
         assert_eq!((figure("cpu_calls_ms"), figure("cpu_blocked_ms")), (Value::Float(0.043), Value::Float(0.04)));
         assert_eq!(figure("bottleneck"), "GPU idle, 60.0 % of wall time".into());
         assert_eq!(figure("framework"), Value::Null);

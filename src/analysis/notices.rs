@@ -209,7 +209,7 @@ fn wall_raised(wall: &Wall, given: Option<Ns>) -> Option<Notice> {
             grouped(given.0.unsigned_abs()),
             grouped(wall.wall_ns.unsigned_abs())
         ),
-        "Profiling slows a run down, so the CPU (non-GPU) part is unknown here, not zero.",
+        "Profiling slows a run down, so how long the GPU is idle is unknown here, not zero.",
     ))
 }
 

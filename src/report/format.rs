@@ -1,6 +1,7 @@
 //! Formats cells for display: one unit per time column, three significant digits, the exact value in the tooltip.
 
 use super::chart::Unit;
+use super::palette;
 use super::table::{Cell, Kind, Table};
 use crate::digits::grouped;
 
@@ -95,10 +96,16 @@ fn shown_row(row: &[Cell], table: &Table, units: &[Unit]) -> Vec<Shown> {
     cells
         .map(|((cell, column), unit)| match column.kind {
             Kind::Timestamp => timestamp(cell),
+            Kind::Category => titled(shown_cell(cell, *unit)),
             _ if column.is_change() => signed(cell, *unit),
             _ => shown_cell(cell, *unit),
         })
         .collect()
+}
+
+/// A category as people read it.
+fn titled(shown: Shown) -> Shown {
+    Shown { text: palette::title(&shown.text).to_owned(), ..shown }
 }
 
 /// A difference: positive values get a plus sign.
@@ -213,6 +220,34 @@ pub fn duration(ns: i64) -> String {
     format!("{} {}", digits(ns as f64 / unit.ns() as f64), unit.name())
 }
 
+/// A time range, in the unit of its length and with three digits of it: a short range late in a trace has two different ends.
+///
+/// ```
+/// use gpuprism::report::format::range;
+/// assert_eq!(range(1_203_457_120, 1_203_857_120), "1,203,457 to 1,203,857 us");
+/// assert_eq!(range(0, 2_500_000_000), "0 to 2.50 s");
+/// ```
+pub fn range(from_ns: i64, to_ns: i64) -> String {
+    let length = to_ns.saturating_sub(from_ns);
+    format!("{} to {} {}", digits_like(from_ns, length), digits_like(to_ns, length), Unit::of(length).name())
+}
+
+/// A time with the digits that a difference of this length has: `1,203,457 us` for 400 us.
+pub fn time_like(ns: i64, length_ns: i64) -> String {
+    format!("{} {}", digits_like(ns, length_ns), Unit::of(length_ns).name())
+}
+
+/// The digits of a time in the unit of a length, as many after the point as give the length three digits.
+fn digits_like(ns: i64, length_ns: i64) -> String {
+    let unit = Unit::of(length_ns);
+    let step_ns = match length_ns / unit.ns() {
+        ..10 => unit.ns() / 100,
+        10..100 => unit.ns() / 10,
+        _ => unit.ns(),
+    };
+    if ns == 0 { "0".to_owned() } else { unit.number(ns, step_ns.max(1)) }
+}
+
 /// A difference of durations with its sign: `+31.9 ms`.
 ///
 /// ```
@@ -261,6 +296,22 @@ pub fn counted(count: &str, one: &str, many: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::table::Column;
+
+    #[test]
+    fn the_ends_of_a_range_have_three_digits_of_its_length() {
+        for (from, to, want) in [
+            (70_000, 110_000, "70.0 to 110.0 us"),
+            (-500, 400, "-500 to 400 ns"),
+            (999_996, 1_000_005, "999,996 to 1,000,005 ns"),
+            (-1_500_000, 7_000_000, "-1.50 to 7.00 ms"),
+            (3_600_000_000_000, 3_600_000_040_000, "3,600,000,000.0 to 3,600,000,040.0 us"),
+            (i64::MIN, i64::MAX, "-9,223,372,036 to 9,223,372,036 s"),
+            (5, 5, "5 to 5 ns"),
+        ] {
+            assert_eq!(range(from, to), want);
+        }
+        assert_eq!(time_like(70_004, 5_000), "70.00 us");
+    }
 
     #[test]
     fn digits_keeps_three_significant_digits_and_all_integer_digits() {

@@ -51,7 +51,7 @@ pub use pivot::{pivot_table, with_totals_row};
 #[cfg(not(target_arch = "wasm32"))]
 pub use records::{record_tables, records};
 pub use sections::{Group, TableChoice, displayed, section_table, shortened};
-pub use sort_filter::{TableRequest, sort_and_filter};
+pub use sort_filter::{TableRequest, narrow_names, sort_and_filter};
 pub use tables::{bars, is_builtin_table, legend, severity, table};
 pub use text::{Clause, clauses, facts, verdict};
 

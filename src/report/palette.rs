@@ -30,10 +30,12 @@ from_json!(Background { light, dark });
 #[derive(Debug)]
 struct Category {
     category: String,
+    /// What people read, if it is not the name.
+    title: Option<String>,
     light: Colour,
     dark: Colour,
 }
-from_json!(Category { category, light, dark });
+from_json!(Category { category, light, dark; title });
 
 #[derive(Debug)]
 struct Spare {
@@ -66,6 +68,17 @@ pub fn class(category: &str) -> String {
         Some(entry) => format!("cat-{}", slug(&entry.category)),
         None => format!("cat-spare-{}", spare_number(category)),
     }
+}
+
+/// What people read for a category: its name, unless the palette has a title. JSON and CSV have the name.
+///
+/// ```
+/// use gpuprism::report::palette;
+/// assert_eq!((palette::title("gemm"), palette::title("CPU (non-GPU)")), ("gemm", "GPU idle"));
+/// ```
+pub fn title(category: &str) -> &str {
+    let entry = palette().categories.iter().find(|entry| entry.category == category);
+    entry.and_then(|entry| entry.title.as_deref()).unwrap_or(category)
 }
 
 /// The distinct names in stacking order: the order of the palette, with names that it does not contain before `misc`, and

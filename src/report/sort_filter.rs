@@ -6,7 +6,10 @@ use super::format::{exact, ns};
 use super::table::{Cell, Kind, Table};
 use crate::json::from_json;
 use crate::ordering;
+use crate::rules::names;
+use foldhash::fast::RandomState;
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 /// Which rows of a table to show, and in which order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,14 +32,40 @@ pub struct TableRequest {
     pub count: Option<usize>,
     /// Only the main columns.
     pub short: bool,
+    /// How many characters of a kernel's name have room; `None` for the short names of the report.
+    pub name_chars: Option<usize>,
 }
-from_json!(TableRequest { ; id, run, sort, descending, filter, hidden_categories, from, count, short });
+from_json!(TableRequest { ; id, run, sort, descending, filter, hidden_categories, from, count, short, name_chars });
 
 impl TableRequest {
     /// Whether both requests select the same sorted and filtered table. The range of rows may differ.
     pub fn selects_same_table(&self, other: &Self) -> bool {
         let whole = |request: &Self| Self { from: 0, count: None, ..request.clone() };
         whole(self) == whole(other)
+    }
+}
+
+/// Gives the kernels of a table short names for a narrow column, which tell them apart within this table.
+pub fn narrow_names(table: &mut Table, max_chars: usize) {
+    let cells = || {
+        table.rows.iter().flatten().filter_map(|cell| match cell {
+            Cell::Kernel { full, .. } => Some(full.as_str()),
+            _ => None,
+        })
+    };
+    let mut full: Vec<&str> = cells().collect();
+    full.sort_unstable();
+    full.dedup();
+    let demangled: Vec<_> = full.iter().map(|name| names::demangle(name)).collect();
+    let shorts = names::distinct_within(&demangled, max_chars);
+    let by_name: HashMap<String, String, RandomState> =
+        full.iter().map(|name| (*name).to_owned()).zip(shorts).collect();
+    for cell in table.rows.iter_mut().flatten() {
+        if let Cell::Kernel { short, full } = cell
+            && let Some(narrow) = by_name.get(full.as_str())
+        {
+            short.clone_from(narrow);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Report;
 use super::examples::{ExampleLink, example_of_clause};
-use super::format::{self, counted, duration, percent};
+use super::format::{self, counted, duration, percent, range};
 use super::sections::table_id;
 use super::table::Table;
 use super::tables::severity;
@@ -113,8 +113,7 @@ pub fn facts(run: &Run) -> String {
     let format = run.format.title();
     let source = run.engine.as_ref().map_or(format.to_owned(), |engine| format!("{format}, {engine}"));
     let part = run.window.map_or(String::new(), |window| {
-        let [from, to, whole] = [window.start_ns, window.end_ns, window.whole_ns].map(duration);
-        format!("{from} to {to} of {whole}: ")
+        format!("{} of {}: ", range(window.start_ns, window.end_ns), duration(window.whole_ns))
     });
     format!(
         "{part}{} of {} on {devices}; busy {} of the {} ({}); {source}; rules {}",

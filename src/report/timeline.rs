@@ -3,7 +3,7 @@
 use super::palette;
 use crate::analysis::timeline::{Bar, Lane, LaneKind, Style, TILE_UNITS, TileRange, Timeline, code_name};
 use crate::digits::grouped;
-use crate::report::format::clean;
+use crate::report::format::{clean, duration, time_like};
 use crate::rules::names;
 use crate::trace::{DeviceId, Ns, ThreadId, Trace};
 use serde::Serialize;
@@ -175,6 +175,51 @@ pub fn style_index(timeline: &Timeline, style: Style) -> usize {
     }
 }
 
+/// A mark that a person set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MarkText {
+    /// Nanoseconds since the first GPU op.
+    pub at: i64,
+    /// Its number in the order of time.
+    pub name: String,
+    /// The time, with the digits that tell it from the nearest mark.
+    pub text: String,
+    /// The time in nanoseconds.
+    pub exact: String,
+    /// The distance from the mark before it; empty for the first.
+    pub distance: String,
+    /// All of it in words, for screen readers.
+    pub spoken: String,
+}
+
+/// The texts of marks at these times since the first GPU op, in the order of time.
+pub fn marks(mut times: Vec<i64>) -> Vec<MarkText> {
+    times.sort_unstable();
+    times.dedup();
+    let distances: Vec<i64> = times.iter().zip(times.iter().skip(1)).map(|(a, b)| b.saturating_sub(*a)).collect();
+    let mark = |(index, &at): (usize, &i64)| {
+        let before = index.checked_sub(1).and_then(|before| distances.get(before).copied());
+        let nearest = before.into_iter().chain(distances.get(index).copied()).min();
+        let text = nearest.map_or_else(|| duration(at), |nearest| time_like(at, nearest));
+        let distance = before.map(duration).unwrap_or_default();
+        let since = before.map_or(String::new(), |_| format!(", {distance} after mark {index}"));
+        let name = grouped(index as u64 + 1);
+        MarkText {
+            at,
+            exact: format!("{} ns since the first GPU op", grouped_signed(at)),
+            spoken: format!("mark {name} at {text}{since}"),
+            name,
+            text,
+            distance,
+        }
+    };
+    times.iter().enumerate().map(mark).collect()
+}
+
+fn grouped_signed(number: i64) -> String {
+    format!("{}{}", if number < 0 { "-" } else { "" }, grouped(number.unsigned_abs()))
+}
+
 /// A tick of the axis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Tick {
@@ -221,8 +266,7 @@ fn tick_step_ns(range: TileRange) -> i64 {
 fn time_text(ns: i64, step_ns: i64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
     let (unit_ns, unit) = units.into_iter().find(|(unit_ns, _)| step_ns % unit_ns == 0).unwrap_or((1, "ns"));
-    let sign = if ns < 0 { "-" } else { "" };
-    format!("{sign}{} {unit}", grouped((ns / unit_ns).unsigned_abs()))
+    format!("{} {unit}", grouped_signed(ns / unit_ns))
 }
 
 #[cfg(test)]
@@ -253,6 +297,21 @@ mod tests {
             let ticks = ticks(&timeline, range);
             assert!(ticks.is_sorted_by(|a, b| b.unit - a.unit >= 255), "level {level}: {ticks:?}");
         }
+    }
+
+    #[test]
+    fn marks_are_in_the_order_of_time_with_their_distances_and_enough_digits_to_tell_them_apart() {
+        let texts = |times: &[i64]| -> Vec<[String; 3]> {
+            let texts = marks(times.to_vec()).into_iter();
+            texts.map(|mark| [mark.name, mark.text, mark.distance]).collect()
+        };
+        assert_eq!(texts(&[70_000]), [["1", "70.0 us", ""]]);
+        // 1.2 s, and 400 us later; set in the other order, one of them twice.
+        let two = texts(&[1_203_857_120, 1_203_457_120, 1_203_857_120]);
+        assert_eq!(two, [["1", "1,203,457 us", ""], ["2", "1,203,857 us", "400 us"]]);
+        assert_eq!(marks(vec![20, -5])[1].spoken, "mark 2 at 20 ns, 25.0 ns after mark 1");
+        assert_eq!(marks(vec![-1_500])[0].exact, "-1,500 ns since the first GPU op");
+        assert!(marks(vec![]).is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod demangle;
 mod distinct;
 
 pub use demangle::demangle;
-pub use distinct::distinct;
+pub use distinct::{distinct, distinct_within};
 
 use std::collections::HashSet;
 use std::sync::LazyLock;

@@ -5,10 +5,8 @@
 //!
 //! The crate is built twice for the page: see `xtask/src/wasm.rs`. The module [`full`] is only in the second build.
 
-mod extracts;
 #[cfg(feature = "full")]
 pub mod full;
-mod kernel;
 mod overview;
 mod reader;
 mod reports;

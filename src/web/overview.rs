@@ -4,8 +4,9 @@ use super::{JsResult, to_js, to_js_error};
 use crate::analysis::time::strips::Strips;
 use crate::json;
 use crate::report::chart::{self, Chart, Node};
+use crate::report::format::range;
 use crate::session::{self, Choices};
-use crate::trace::Trace;
+use crate::trace::{Ns, Trace, Window};
 use serde::Serialize;
 use std::cell::RefCell;
 use wasm_bindgen::prelude::JsValue;
@@ -17,9 +18,12 @@ pub(super) struct Overview(RefCell<Option<(Choices, u32, Option<Strips>)>>);
 /// The strips and the frame over them.
 #[derive(Debug, Serialize)]
 struct Drawing {
-    /// Null if the page has it.
+    /// Null if the page has it, like `axis`.
     chart: Option<Chart>,
+    axis: Option<Chart>,
     frame: Vec<Node>,
+    /// The chosen window in words; empty for the whole trace.
+    caption: String,
 }
 
 impl Overview {
@@ -37,6 +41,10 @@ impl Overview {
         }
         let Some((_, _, Some(strips))) = drawn else { return Ok(JsValue::NULL) };
         let chart = (!has_chart).then(|| chart::overview(strips, width));
-        to_js(&Drawing { chart, frame: chart::overview_frame(strips, picked, width) })
+        let axis = (!has_chart).then(|| chart::overview_axis(strips, width));
+        let since_first_op = |time: Ns| time.since(strips.whole.start).0;
+        let words = |window: Window| range(since_first_op(window.start), since_first_op(window.end));
+        let caption = picked.map(words).unwrap_or_default();
+        to_js(&Drawing { chart, axis, frame: chart::overview_frame(strips, picked, width), caption })
     }
 }

@@ -114,6 +114,15 @@ impl Imported {
         self.trace().is_some_and(|trace| trace.format == Format::TorchProfiler)
     }
 
+    /// The number of ranks in the file: the number of GPUs if there are several, 1 for one rank of a job with several, else 0.
+    pub fn ranks(&self) -> usize {
+        match self.trace() {
+            Some(trace) if trace.devices.len() > 1 => trace.devices.len(),
+            Some(trace) => usize::from(trace.job.as_ref().is_some_and(|job| job.world_size > 1)),
+            None => 0,
+        }
+    }
+
     /// The kind of the file: `trace`, `report`, `rules`, `phases`, `server`, or `foreign` for the report of another tool, which
     /// the full module can translate.
     pub fn kind(&self) -> String {

@@ -1,25 +1,13 @@
-//! The overview strips of a trace, and the windows that the user can pick from them.
+//! The overview strips of a trace, and the windows that a drag over them picks.
 
-use super::{Imported, JsResult, to_js, to_js_error};
-use crate::digits::grouped;
-use crate::json;
-use crate::session::{self, Choices};
-use serde::Serialize;
+use super::{Imported, JsResult};
+use crate::session;
 use wasm_bindgen::prelude::*;
-
-/// Named windows of one kind.
-#[derive(Debug, Serialize)]
-struct WindowGroupView {
-    title: String,
-    windows: Vec<session::NamedWindow>,
-    /// The number of windows left out, as text. Empty if there are none.
-    more: String,
-}
 
 #[wasm_bindgen]
 impl Imported {
-    /// The overview strips under these choices, in this width in pixels: `{chart, frame}`. `chart` is null if the page has it
-    /// already, because the page takes long to lay out its paths. Null if the file contains no trace.
+    /// The overview strips under these choices, in this width in pixels: `{chart, axis, frame, caption}`. `chart` and `axis` are null if the
+    /// page has them already, because it takes long to lay out their paths. Null if the file contains no trace.
     ///
     /// # Errors
     /// Those of [`Imported::analyze`].
@@ -27,29 +15,8 @@ impl Imported {
         self.trace().map_or(Ok(JsValue::NULL), |trace| self.overview.draw(trace, choices, width, has_chart))
     }
 
-    /// The chosen window as a file for Perfetto. Empty if the file contains no trace.
-    ///
-    /// # Errors
-    /// An invalid window, or one with too many events.
-    pub fn slice(&self, choices: &str) -> JsResult<Vec<u8>> {
-        let Some(trace) = self.trace() else { return Ok(Vec::new()) };
-        let choices: Choices = json::read(choices).map_err(to_js_error)?;
-        session::slice(trace, &choices).map(String::into_bytes).map_err(to_js_error)
-    }
-
     /// The text of the window between two positions in the strips, from 0 (begin) to 1 (end).
     pub fn window(&self, from: f64, to: f64) -> String {
         self.trace().map(|trace| session::window_text(trace, from, to)).unwrap_or_default()
-    }
-
-    /// Steps, stages and ranges whose windows can be picked: `{title, windows: {title, window}[], more}[]`.
-    pub fn named_windows(&self) -> JsResult<JsValue> {
-        let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
-        let groups = session::named_windows(trace).into_iter();
-        let groups = groups.map(|session::WindowGroup { title, windows, more }| {
-            let more = if more > 0 { grouped(more as u64) } else { String::new() };
-            WindowGroupView { title, windows, more }
-        });
-        to_js(&groups.collect::<Vec<_>>())
     }
 }

@@ -8,7 +8,7 @@ use crate::report::format::{Shown, headings_in, shown_in, units};
 use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{
     Clause, Finding, Report, Tab, TableChoice, TableRequest, clauses, displayed, facts, is_builtin_table, legend,
-    merged_findings, palette, severity, shortened, sort_and_filter, table as find_table, tabs,
+    merged_findings, narrow_names, palette, severity, shortened, sort_and_filter, table as find_table, tabs,
 };
 use serde::Serialize;
 
@@ -45,6 +45,7 @@ struct NoticeView {
 #[derive(Debug, Serialize)]
 struct CategoryView {
     name: String,
+    title: String,
     class: String,
 }
 
@@ -86,7 +87,7 @@ pub(super) fn overview(report: &Report) -> Overview<'_> {
         findings: merged_findings(report),
         categories: legend(report)
             .into_iter()
-            .map(|name| CategoryView { class: palette::class(&name), name })
+            .map(|name| CategoryView { class: palette::class(&name), title: palette::title(&name).to_owned(), name })
             .collect(),
         tabs: tabs.collect(),
     }
@@ -218,6 +219,11 @@ impl PagedTable {
     /// Sorts and filters the table. With `one_run`, the column of runs is left out.
     pub(super) fn new(whole: Table, request: &TableRequest, one_run: bool) -> Self {
         let all = whole.rows.len();
+        let mut whole = whole;
+        // Before rows are filtered, so that a filter changes no name.
+        if let Some(chars) = request.name_chars {
+            narrow_names(&mut whole, chars);
+        }
         let mut table = sort_and_filter(whole, request);
         table.rows.truncate(MAX_ROWS);
         if one_run {

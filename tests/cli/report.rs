@@ -205,19 +205,19 @@ fn a_report_fits_one_screen_of_forty_lines() {
 fn markdown_contains_the_hand_computed_numbers() {
     let whole = report(&example("report_markdown"), "markdown");
     let text = whole.split("\n## Top kernels").next().unwrap().to_owned();
-    let first = ["gemm", "communication", "memory", "CPU (non-GPU)", "0", "1", r"nvjet\_tst\_64x8", "total"];
+    let first = ["gemm", "communication", "memory", "GPU idle", "0", "1", r"nvjet\_tst\_64x8", "total"];
     let want: &[&[&str]] = &[
         &[r"nvjet\_tst\_64x8", "gemm", "2", "20.0", "17.5", "46.1", "10.0", "10.0", "10.0", "15.0", "17.5"],
         &["total", "", "5", "43.0", "38.0", "", "", "", "", "", ""],
         &["gemm", "17.5"],
         &["communication", "15.5"],
         &["memory", "5.00"],
-        &["CPU (non-GPU)", "16.0"],
+        &["GPU idle", "16.0"],
         &["total", "54.0"],
         &["gemm", "2", "20.0", "17.5", "46.1", "32.4", "15.0", "17.5"],
         &["communication", "2", "18.0", "15.5", "40.8", "28.7", "13.0", "15.5"],
         &["memory", "1", "5.00", "5.00", "13.2", "9.26", "5.00", "5.00"],
-        &["CPU (non-GPU)", "", "", "16.0", "", "29.6", "", ""],
+        &["GPU idle", "", "", "16.0", "", "29.6", "", ""],
         &["0", "", "3", "25.0", "20.0", "7.00", "74.1", "27.0"],
         &["1", "", "2", "18.0", "18.0", "9.00", "66.7", "18.0"],
     ];

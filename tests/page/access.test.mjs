@@ -177,6 +177,16 @@ async function serveShortOfMemory() {
   } };
 }
 
+test('a message with a command has a button that copies it', async () => {
+  const { page, close } = await h.openPage(browser, server.origin);
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await h.drop(page, { name: 'trace.json.zst', body: Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0, 0, 0, 0]) });
+  await page.locator('.card.error').getByRole('button', { name: 'Copy', exact: true }).click();
+  await page.getByText('Copied').waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'zstd -d');
+  await close();
+});
+
 test('after running out of memory the page offers GPU events alone and a command to copy', async () => {
   const short = await serveShortOfMemory();
   const { page, close } = await h.openPage(browser, short.origin);

@@ -45,7 +45,7 @@ async function opened(fragment, ...files) {
 /** Waits until every run has its mark. */
 const compared = (page) => page.waitForFunction(() => {
   const runs = [...document.querySelectorAll('#runs li')];
-  return runs.length > 1 && runs.every((run) => run.querySelector('.run-change')) && document.querySelector('#results[aria-busy=false]');
+  return runs.length > 1 && runs.every((run) => run.querySelector('.run-change:not(:empty)')) && document.querySelector('#results[aria-busy=false]');
 }, null, { timeout: 60_000 });
 
 const opensTab = async (page) => {

@@ -44,7 +44,7 @@ test('the script is loaded with the tab, which starts with the report\'s own piv
   await page.locator('#pivot').waitFor();
   await titled(page, 'Pivot');
   assert.deepEqual(server.requests.filter((path) => /pivot/.test(path)), ['/pivot.js']);
-  assert.match(await page.locator(`${block} table`).textContent(), /CPU \(non-GPU\)/);
+  assert.match(await page.locator(`${block} table`).textContent(), /GPU idle/);
   await h.openTab(page, 'timeline');
   await page.locator('#pivot').waitFor({ state: 'hidden' });
   assert.deepEqual(faults, []);

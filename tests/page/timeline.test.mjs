@@ -234,3 +234,99 @@ test('two fingers zoom and one pans on a touch screen', async () => {
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false, 'nothing runs off the page');
   await close();
 });
+
+test('m marks the selected bar, the marks have their times and distance, and m again removes one', async () => {
+  const { page, faults, close } = await opened(twoKernels());
+  const marks = timeline(page).getByRole('list', { name: 'Marks' });
+  const said = (text) => page.locator('.timeline [role=status]', { hasText: text }).waitFor();
+  await canvas(page).focus();
+  await page.keyboard.press('ArrowRight');
+  await said('ampere_gemm');
+  await page.keyboard.press('m');
+  await said('mark 1 at 0 ns');
+  const before = await canvas(page).boundingBox();
+  await page.keyboard.press('ArrowRight');
+  await said('flash_fwd_kernel');
+  await page.keyboard.press('m');
+  await said('mark 2 at 70.0 us, 70.0 us after mark 1');
+  assert.deepEqual(await marks.locator('li').allInnerTexts(), ['1: 0 us', '↔ 70.0 us', '2: 70.0 us', 'Remove marks']);
+  assert.match(await marks.getByRole('button', { name: '2: 70.0 us' }).getAttribute('title'), /^70,000 ns since the first GPU op/);
+  assert.deepEqual(await canvas(page).boundingBox(), before, 'the marks take the place of the hint');
+  // Their lines go through all lanes.
+  const columns = await canvas(page).evaluate((node) => {
+    const [r, g, b] = getComputedStyle(document.querySelector('.strip-view')).stroke.match(/\d+/g).map(Number);
+    const { data } = node.getContext('2d').getImageData(0, node.height - 3, node.width, 1);
+    return Array.from({ length: node.width }, (_, x) => x).filter((x) => data[4 * x] === r && data[4 * x + 1] === g && data[4 * x + 2] === b);
+  });
+  assert.equal(columns.length, 2, String(columns));
+  await page.keyboard.press('m');
+  await said('Mark removed');
+  assert.deepEqual(await marks.locator('li').allInnerTexts(), ['1: 0 ns', 'Remove marks']);
+  await marks.getByRole('button', { name: 'Remove marks' }).click();
+  await marks.waitFor({ state: 'hidden' });
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('the strips frame what the timeline shows, and a drag of the frame pans it without picking a window', async () => {
+  const { page, faults, close } = await opened(twoKernels());
+  const frame = page.locator('.strip-view');
+  const visible = (wanted) => page.waitForFunction((value) => document.querySelector('.strip-view').getAttribute('visibility') === value, wanted);
+  await visible('hidden');
+  await canvas(page).focus();
+  for (let times = 0; times < 3; times += 1) await page.keyboard.press('w');
+  await visible('visible');
+  const plot = await page.locator('[data-key=plot]').boundingBox();
+  const before = await frame.boundingBox();
+  const expected = 1.01 * 0.6 ** 3 * plot.width;
+  assert.ok(Math.abs(before.width - expected) < 4, `${before.width} of ${plot.width}, not ${expected}`);
+  assert.ok(Math.abs(before.x + before.width / 2 - plot.x - plot.width / 2) < 4, JSON.stringify({ before, plot }));
+  await page.mouse.move(before.x + before.width / 2, before.y + before.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(before.x + before.width / 2 + 60, before.y + before.height / 2, { steps: 4 });
+  await page.mouse.up();
+  await page.waitForFunction((left) => document.querySelector('.strip-view').getBoundingClientRect().x > left + 50, before.x);
+  const after = await frame.boundingBox();
+  assert.ok(Math.abs(after.x - before.x - 60) < 3 && Math.abs(after.width - before.width) < 2, JSON.stringify({ before, after }));
+  assert.equal(window(page), null);
+  // With Shift, a window inside of the frame is picked.
+  await page.keyboard.down('Shift');
+  await page.mouse.move(after.x + 20, after.y + 10);
+  await page.mouse.down();
+  await page.mouse.move(after.x + 80, after.y + 10, { steps: 4 });
+  await page.mouse.up();
+  await page.keyboard.up('Shift');
+  await page.waitForFunction(() => location.hash.includes('window='));
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('the windows that were picked are a trail: a click goes back to one, and Escape goes back a step', async () => {
+  const { page, faults, close } = await opened(twoKernels());
+  const trail = page.getByRole('navigation', { name: 'Windows' });
+  const steps = async (...wanted) => {
+    await page.waitForFunction((texts) => JSON.stringify([...document.querySelectorAll('.trail > :not([aria-hidden])')].map((step) => step.textContent)) === JSON.stringify(texts), wanted);
+  };
+  const pick = async (text) => {
+    await page.getByLabel(/^Window of/).fill(text);
+    await page.keyboard.press('Enter');
+  };
+  await steps();
+  await pick('0.00001-0.00009');
+  await steps('Whole trace', '10.0 to 90.0 us');
+  await pick('0.00007-0.00008');
+  await steps('Whole trace', '10.0 to 90.0 us', '70.0 to 80.0 us');
+  await trail.getByRole('button', { name: '10.0 to 90.0 us' }).click();
+  await steps('Whole trace', '10.0 to 90.0 us');
+  assert.equal(window(page), '0@0.00001-0.00009');
+  await pick('0.00002-0.000021');
+  await steps('Whole trace', '10.0 to 90.0 us', '20.00 to 21.00 us');
+  await canvas(page).focus();
+  await page.keyboard.press('Escape');
+  await steps('Whole trace', '10.0 to 90.0 us');
+  await trail.getByRole('button', { name: 'Whole trace' }).click();
+  await steps();
+  assert.equal(window(page), null);
+  assert.deepEqual(faults, []);
+  await close();
+});

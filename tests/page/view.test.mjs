@@ -396,3 +396,36 @@ test('the chosen run stays in the tables when another is closed, and the last ru
   assert.deepEqual(faults, []);
   await close();
 });
+
+test('a closed file can be opened again at its place and with its window, until another file is opened or closed', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, h.kineto('a.json', h.SERVER_OPS), h.kineto('b.json', [...h.SERVER_OPS, ['only_in_b', 40_000, 500]]));
+  await h.settled(page);
+  const chips = () => page.locator('#chips .chip-name').allInnerTexts();
+  const offer = page.locator('.chip.undo');
+  await page.getByLabel('Window of a.json, from-to in seconds').fill('0-0.002');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => location.hash.includes('window='));
+  await h.settled(page);
+  await page.locator('#chips button[aria-label="Close a.json"]').click();
+  await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 1);
+  assert.equal(new URL(page.url()).hash.includes('window='), false);
+  await offer.getByRole('button', { name: 'Undo' }).click();
+  await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 2 && location.hash.includes('0%400-0.002'));
+  await h.settled(page);
+  assert.deepEqual(await chips(), ['a.json', 'b.json']);
+  assert.equal(await offer.count(), 0);
+  assert.match(await page.locator('.run-facts').first().innerText(), /^0 to 2\.00 ms of /);
+  // The last file, and one that is no trace.
+  for (const name of ['a.json', 'b.json']) await page.getByRole('button', { name: `Close ${name}` }).click();
+  await page.locator('#empty').waitFor();
+  assert.deepEqual(await offer.locator('.chip-name').allInnerTexts(), ['closing b.json'], 'only the last');
+  await h.drop(page, { name: 'mine.json', body: Buffer.from('{"engine": {"model": {"only_in_b": "mine"}}}') });
+  await page.locator('#chips .chip.rules').waitFor();
+  assert.equal(await offer.count(), 0);
+  await page.getByRole('button', { name: 'Close mine.json' }).click();
+  await offer.getByRole('button', { name: 'Undo' }).click();
+  await page.locator('#chips .chip.rules').waitFor();
+  assert.deepEqual(faults, []);
+  await close();
+});

@@ -98,7 +98,7 @@ test('strips fit the page after its width changes back and forth', async () => {
   await page.waitForFunction(() => window.tap.requests.strips.length === 2);
   await page.waitForTimeout(1000);
   assert.deepEqual(await widths(), [wide - 40, wide - 40]);
-  const places = await page.locator('#strips figure svg').evaluateAll((layers) => layers.map((layer) => JSON.stringify(layer.getBoundingClientRect())));
+  const places = await page.locator('.strip-drawing svg').evaluateAll((layers) => layers.map((layer) => JSON.stringify(layer.getBoundingClientRect())));
   assert.deepEqual([places.length, new Set(places).size], [2, 1], 'the pointer layer covers the drawing');
   assert.deepEqual(faults, []);
   await close();
@@ -212,6 +212,7 @@ test('a step, a stage and a range can be picked by name, and their windows have 
   await h.drop(page, file);
   await h.settled(page);
   const parts = page.getByLabel('Part of steps.json');
+  await parts.locator('optgroup').nth(2).waitFor({ state: 'attached' });
   const group = (label) => parts.locator(`optgroup[label="${label}"] option`).allInnerTexts();
   assert.deepEqual(await group('Steps'), ['1: extend/prefill, batch 2, 10.0 us', '2: decode, batch 2, 2 tokens, 10.0 us']);
   assert.deepEqual(await group('Stages'), ['extend/prefill 1: 1 step, 10.0 us', 'decode 1: 1 step, 10.0 us']);

@@ -11,7 +11,7 @@ use crate::command::Run;
 use crate::{book, offline, project, setup, wasm};
 
 /// The limit for the gzipped size of the files that a first visit loads.
-pub const FIRST_LOAD_BUDGET_BYTES: u64 = 640_000;
+pub const FIRST_LOAD_BUDGET_BYTES: u64 = 465_000;
 
 const EXAMPLE: &str = "example.json.gz";
 
@@ -213,6 +213,7 @@ const LATER_SCRIPTS: &[&str] = &[
     "help.js",
     "virtual.js",
     "triage.js",
+    "undo.js",
     "pivot.js",
     "ranks.js",
     "kernel.js",

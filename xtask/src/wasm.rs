@@ -4,8 +4,8 @@
 //!
 //! | module | cargo feature | contents | gzipped | loaded |
 //! |---|---|---|---|---|
-//! | `gpuprism` | none | reads traces and reports, computes the first results, shows all results | 575 KB | when the page opens |
-//! | `gpuprism_full` | `full` | everything that the native build has: also sections, SQLite, triage, comparison, exports | 1.9 MB | after the first results of a trace |
+//! | `gpuprism` | none | reads traces and reports, computes the first results, shows all tables, bars and strips | 422 KB | when the page opens |
+//! | `gpuprism_full` | `full` | everything that the native build has: also sections, SQLite, triage, comparison, exports, a kernel in detail | 1.9 MB | after the first results of a trace |
 //!
 //! | worker | module | instances | started by |
 //! |---|---|---|---|

@@ -42,7 +42,7 @@ impl Unit {
     }
 
     /// `time_ns` in this unit with the decimals that `step_ns` needs: 1_500_000 in ms with a step of 500_000 is `1.5`.
-    pub(super) fn number(self, time_ns: i64, step_ns: i64) -> String {
+    pub(in crate::report) fn number(self, time_ns: i64, step_ns: i64) -> String {
         let mut decimals = 0_usize;
         let mut grain = self.ns;
         while grain > 1 && step_ns % grain != 0 {

@@ -66,7 +66,7 @@ const SEGMENT_GAP: i32 = UNIT;
 ///     note: String::new(),
 /// };
 /// let chart = stacked_bars(&[bar], &["gemm"], &[], 960);
-/// assert_eq!(chart.summary, "Time by category: run-a, 100 ms: gemm 60 %, CPU (non-GPU) 40 %.");
+/// assert_eq!(chart.summary, "Time by category: run-a, 100 ms: gemm 60 %, GPU idle 40 %.");
 /// assert!(chart.to_svg().contains("gemm 60 %"));
 /// ```
 pub fn stacked_bars(bars: &[Bar], legend: &[&str], hidden: &[&str], width: u32) -> Chart {
@@ -200,7 +200,7 @@ fn draw_segment(segment: &Segment, row: i32, (left, right): (i32, i32), top: i32
     let mut attrs = layout::rect((left, top), (width, BAR));
     attrs.push(("data-span", pixels(span)));
     let share = percent(*share).map(|share| format!(", {share} of the bar")).unwrap_or_default();
-    let title = format!("{category}: {} ({elapsed_ns} ns){share}", duration(*elapsed_ns));
+    let title = format!("{}: {} ({elapsed_ns} ns){share}", palette::title(category), duration(*elapsed_ns));
     nodes.push(Node { title, ..node("rect", "seg", attrs) });
     if is_cpu(category) {
         nodes.push(node("path", "hatch", vec![("d", hatch((left, top), (left + width, top + BAR)))]));
@@ -213,12 +213,13 @@ fn draw_segment(segment: &Segment, row: i32, (left, right): (i32, i32), top: i32
 }
 
 impl Segment {
-    /// The longest label that fits: category and share, category, or the first word of the category.
+    /// The longest label that fits: category and share, category, or one word of the category: the first, of idle time `idle`.
     fn label(&self, max_width: i32) -> Option<String> {
-        let category = &self.category;
-        let first = category.split(' ').next().unwrap_or(category);
+        let category = palette::title(&self.category);
+        let mut words = category.split(' ');
+        let word = if is_cpu(&self.category) { words.next_back() } else { words.next() }.unwrap_or(category);
         let share = percent(self.share).unwrap_or_default();
-        let labels = [format!("{category} {share}"), format!("{first} {share}"), category.clone(), first.to_owned()];
+        let labels = [format!("{category} {share}"), format!("{word} {share}"), category.to_owned(), word.to_owned()];
         labels.into_iter().find(|text| glyphs::width(text, TEXT) <= max_width)
     }
 }
@@ -253,8 +254,9 @@ fn row_summary(bar: &Bar, row: &[&Segment]) -> String {
         return format!("{label}, no time to show");
     }
     ordering::sort_by_key(&mut parts, |segment| std::cmp::Reverse(segment.elapsed_ns));
-    let words =
-        parts.iter().map(|segment| format!("{} {}", segment.category, percent(segment.share).unwrap_or_default()));
+    let words = parts
+        .iter()
+        .map(|segment| format!("{} {}", palette::title(&segment.category), percent(segment.share).unwrap_or_default()));
     let words: Vec<String> = words.collect();
     format!("{label}, {}: {}", duration(length_ns(row)), first_few(&words, ", "))
 }
@@ -336,7 +338,7 @@ mod tests {
         let chart = stacked_bars(&[bar("a")], &["gemm"], &[], 960);
         let labels: Vec<&str> =
             chart.nodes.iter().filter(|n| n.class.starts_with("seg-label")).map(|n| n.text.as_str()).collect();
-        assert_eq!(labels, ["gemm 59 %", "CPU (non-GPU) 40 %"]);
+        assert_eq!(labels, ["gemm 59 %", "GPU idle 40 %"]);
     }
 
     #[test]

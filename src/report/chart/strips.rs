@@ -13,7 +13,8 @@ use std::fmt::Write;
 
 const TOP: i64 = 4;
 const RIGHT: i64 = 8;
-const AXIS: i64 = 20;
+const AXIS: i64 = 16;
+const NOTE: i64 = 20;
 const GAP: i64 = 4;
 const DEVICE: i64 = 26;
 const STREAM: i64 = 14;
@@ -34,7 +35,7 @@ fn left(width: u32) -> i64 {
     if width < NARROW { 76 } else { 132 }
 }
 
-/// Draws strips of [`strip_columns`] columns.
+/// Draws strips of [`strip_columns`] columns, without their axis.
 pub fn overview(strips: &Strips, width: u32) -> Chart {
     let (left, columns) = (left(width), strip_columns(width) as i64);
     let mut nodes = Vec::new();
@@ -46,13 +47,20 @@ pub fn overview(strips: &Strips, width: u32) -> Chart {
         row(strips, strip, &order, &rect, &mut nodes);
         top += height + GAP;
     }
-    axis(strips, &Rect { left, top, width: columns, height: AXIS }, &mut nodes);
     if strips.streams_left_out > 0 {
         let more = format!("{} more streams are shown only in the strip of their device", strips.streams_left_out);
-        top += AXIS;
         nodes.push(text(&more, "chart-note", "start", left, top + 12));
+        top += NOTE;
     }
-    Chart { width: chart_width(width), height: u32::try_from(top + AXIS).unwrap_or(0), summary: summary(strips), nodes }
+    Chart { width: chart_width(width), height: u32::try_from(top).unwrap_or(0), summary: summary(strips), nodes }
+}
+
+/// The axis below the strips, a chart of its own: it stays in sight while many strips are scrolled.
+pub fn overview_axis(strips: &Strips, width: u32) -> Chart {
+    let mut nodes = Vec::new();
+    let rect = Rect { left: left(width), top: 0, width: strip_columns(width) as i64, height: AXIS };
+    axis(strips, &rect, &mut nodes);
+    Chart { width: chart_width(width), height: u32::try_from(AXIS).unwrap_or(0), summary: String::new(), nodes }
 }
 
 /// The overlay of the strips: a frame around the window, and everything outside it dimmed.
@@ -248,6 +256,14 @@ mod tests {
         let gemm = format!("M{left} 17h{half}v-13h-{half}zM{0} 30h{1}v-26h-{1}z", left + half, all - half);
         assert_eq!(paths[0], ("communication", format!("M{left} 30h{half}v-13h-{half}z").as_str()));
         assert_eq!(paths[1], ("gemm", gemm.as_str()));
+    }
+
+    #[test]
+    fn the_axis_has_the_width_of_the_strips_and_a_tick_at_their_begin() {
+        let (chart, axis) = (overview(&strips(), 240), overview_axis(&strips(), 240));
+        assert!(chart.nodes.iter().all(|node| node.class != "chart-tick"), "the axis is no part of the strips");
+        assert_eq!((axis.width, axis.nodes[0].text.as_str()), (chart.width, "0 us"));
+        assert_eq!(axis.nodes[0].attrs[0].1, left(240).to_string());
     }
 
     #[test]

@@ -20,8 +20,10 @@ const MAX_ROUNDS: usize = 4;
 const MAX_TOKENS_PER_ROUND: usize = 1_000_000;
 /// Longer tokens are not added.
 const MAX_TOKEN_CHARS: usize = 32;
-/// The minimum number of characters that remain of a name if tokens are added.
-const MIN_NAME_CHARS: usize = 20;
+/// The minimum share of the room that remains for a name if tokens are added: a third.
+const MIN_NAME_PART: usize = 3;
+/// Names are not abbreviated to fewer characters.
+const MIN_CHARS: usize = 16;
 /// Maximum number of tile sizes that are kept in any case.
 const MAX_TILES: usize = 2;
 /// Only parts of a name longer than this are split at capital letters.
@@ -37,7 +39,21 @@ type Counts<K> = HashMap<K, (usize, u32), RandomState>;
 /// assert_eq!(distinct(&names), ["copy_kernel<float>", "copy_kernel<half>", "gemm"]);
 /// ```
 pub fn distinct<S: AsRef<str>>(demangled: &[S]) -> Vec<String> {
-    let mut names: Vec<Name> = demangled.iter().map(|name| Name::new(name.as_ref())).collect();
+    distinct_within(demangled, MAX_SHORT_CHARS)
+}
+
+/// [`distinct`] for a narrow column: names over `max_chars` characters, at least 16, are abbreviated. Longer ones remain only if their
+/// difference needs the room.
+///
+/// ```
+/// use gpuprism::rules::names::distinct_within;
+/// let name = |functor: &str| format!("void at::native::vectorized_elementwise_kernel<4, {functor}>(int)");
+/// let names = [name("at::native::FillFunctor<int>"), name("at::native::AbsFunctor<int>")];
+/// assert_eq!(distinct_within(&names, 24), ["vectorized…<FillFunctor>", "vectorized…<AbsFunctor>"]);
+/// ```
+pub fn distinct_within<S: AsRef<str>>(demangled: &[S], max_chars: usize) -> Vec<String> {
+    let room = max_chars.clamp(MIN_CHARS, MAX_SHORT_CHARS);
+    let mut names: Vec<Name> = demangled.iter().map(|name| Name::new(name.as_ref(), room)).collect();
     mark_varying(&mut names);
     let mut shorts: Vec<String> = names.iter().map(Name::short).collect();
     for _ in 0..MAX_ROUNDS {
@@ -102,6 +118,8 @@ struct Name<'a> {
     full: &'a str,
     /// The short form before it is abbreviated.
     name: String,
+    /// The maximum number of characters of the abbreviation.
+    room: usize,
     /// Tokens of `name` that an abbreviation keeps before others.
     varying: Vec<u8>,
     /// Tokens of `name` that an abbreviation keeps in any case.
@@ -113,31 +131,31 @@ struct Name<'a> {
 }
 
 impl<'a> Name<'a> {
-    fn new(full: &'a str) -> Self {
+    fn new(full: &'a str, room: usize) -> Self {
         let name = unabridged(full);
-        Self { full, name, varying: Vec::new(), kept: Vec::new(), scope: None, arguments: Vec::new() }
+        Self { full, name, room, varying: Vec::new(), kept: Vec::new(), scope: None, arguments: Vec::new() }
     }
 
     fn is_long(&self) -> bool {
-        self.name.chars().count() > MAX_SHORT_CHARS
+        self.name.chars().count() > self.room
     }
 
     fn short(&self) -> String {
         let scope = self.scope.map(|scope| format!("{scope}::")).unwrap_or_default();
         if self.arguments.is_empty() {
-            return scope.clone() + &self.abbreviated(MAX_SHORT_CHARS.saturating_sub(scope.chars().count()));
+            return scope.clone() + &self.abbreviated(self.room.saturating_sub(scope.chars().count()));
         }
         let (name, arguments) = match self.name.strip_suffix('>') {
             Some(name) => (name, format!(", {}>", self.arguments.join(", "))),
             None => (self.name.as_str(), format!("<{}>", self.arguments.join(", "))),
         };
         let added = scope.chars().count() + arguments.chars().count();
-        let room = MAX_SHORT_CHARS.saturating_sub(added).max(MIN_NAME_CHARS);
+        let room = self.room.saturating_sub(added).max(self.room / MIN_NAME_PART);
         scope + &abbreviate(name, &self.kept, &self.varying, room) + &arguments
     }
 
     fn abbreviated(&self, room: usize) -> String {
-        abbreviate(&self.name, &self.kept, &self.varying, room.max(MIN_NAME_CHARS))
+        abbreviate(&self.name, &self.kept, &self.varying, room.max(self.room / MIN_NAME_PART))
     }
 }
 
@@ -517,6 +535,45 @@ mod tests {
     }
 
     #[test]
+    fn a_narrow_column_shows_what_tells_the_kernels_of_a_trace_apart() {
+        // Names of recorded traces: functors, tile sizes, data types, stages, and the namespace of a word that says nothing alone.
+        let wrapper = |functor: &str| {
+            format!("void at::native::vectorized_elementwise_kernel<4, {functor}, std::array<char*, 2ul> >(int)")
+        };
+        let names = [
+            wrapper("at::native::CUDAFunctorOnSelf_add<long>"),
+            wrapper("at::native::CUDAFunctorOnSelf_add<int>"),
+            wrapper("at::native::FillFunctor<c10::BFloat16>"),
+            "nvjet_sm103_tst_384x16_64x4_4x1_v_bz_TNT".to_owned(),
+            "nvjet_sm103_tst_64x16_64x16_4x1_v_bz_TNT".to_owned(),
+            "nvjet_sm103_tst_64x16_64x16_4x1_v_bz_splitK_TNT".to_owned(),
+            "void deep_ep::internode_ll::dispatch<true, false, 7168>(void*)".to_owned(),
+            "void deep_ep::intranode::dispatch<true, false, 7168>(void*)".to_owned(),
+            "bmm_Bfloat16_Bfloat16Bfloat16_Fp32_t128x8x128u2_s6_et128x8_m128x8x16_c1x1x1_16dp256b_rM_BN_transOut_schPd2x1x2x3_bN".to_owned(),
+            "bmm_Bfloat16_Bfloat16Bfloat16_Fp32_t128x8x128u2_s5_et128x8_m128x8x16_c1x1x1_16dp256b_rM_BN_transOut_schPd2x1x2x3_bN".to_owned(),
+        ];
+        let shorts = distinct_within(&names, 30);
+        assert!(all_differ(&shorts), "{shorts:?}");
+        for (short, words) in shorts.iter().zip([
+            &["OnSelf", "long"][..],
+            &["OnSelf", "int"],
+            &["FillFunctor"],
+            &["384x16"],
+            &["64x16"],
+            &["64x16", "splitK"],
+            &["internode_ll::dispatch"],
+            &["intranode::dispatch"],
+            &["t128x8x128u2", "s6"],
+            &["t128x8x128u2", "s5"],
+        ]) {
+            assert!(
+                words.iter().all(|word| short.contains(word)) && short.chars().count() <= 32,
+                "{short}: {words:?} of {shorts:?}"
+            );
+        }
+    }
+
+    #[test]
     fn many_long_names_are_shortened_in_a_moment() {
         let started = Instant::now();
         let alike: Vec<String> =
@@ -535,6 +592,10 @@ mod tests {
         ) {
             let shorts = distinct(&names);
             prop_assert!(all_differ(&shorts), "{shorts:?}");
+            for max_chars in [0, 20, 30] {
+                let narrow = distinct_within(&names, max_chars);
+                prop_assert!(all_differ(&narrow), "{max_chars}: {narrow:?}");
+            }
             let again: Vec<&String> = names.iter().rev().collect();
             let differing: HashSet<&String> = names.iter().collect();
             if differing.len() == names.len() {

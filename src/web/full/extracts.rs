@@ -1,6 +1,6 @@
-//! Data of one trace that the full module combines with that of other traces: pivot cells and logs of ranks, as JSON texts.
+//! Data of one trace that the tools combine with that of other traces: pivot cells and logs of ranks, as JSON texts.
 
-use super::{Imported, JsResult, to_js_error};
+use super::super::{Imported, JsResult, to_js_error};
 use crate::analysis::communication::ranks;
 use crate::json;
 use crate::session::{self, Choices};
@@ -17,15 +17,6 @@ impl Imported {
         let choices: Choices = json::read(choices).map_err(to_js_error)?;
         let axes: Vec<_> = json::read(axes).map_err(to_js_error)?;
         Ok(json::write(&session::pivot_cells(trace, &choices, &axes).map_err(to_js_error)?))
-    }
-
-    /// The number of ranks in the file: the number of GPUs if there are several, 1 for one rank of a job with several, else 0.
-    pub fn ranks(&self) -> usize {
-        match self.trace() {
-            Some(trace) if trace.devices.len() > 1 => trace.devices.len(),
-            Some(trace) => usize::from(trace.job.as_ref().is_some_and(|job| job.world_size > 1)),
-            None => 0,
-        }
     }
 
     /// The log of the ranks in the trace.

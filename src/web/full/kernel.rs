@@ -1,7 +1,7 @@
 //! The panel of one kernel: its tables as strings and its charts as SVG nodes.
 
-use super::view::{PagedTable, TableView};
-use super::{Imported, JsResult, to_js, to_js_error};
+use super::super::view::{PagedTable, TableView};
+use super::super::{Imported, JsResult, to_js, to_js_error};
 use crate::analysis::section::Section;
 use crate::json;
 use crate::report::chart::{self, Chart};

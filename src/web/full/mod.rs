@@ -1,8 +1,10 @@
 //! The parts of the interface that only the full module has, loaded on demand: exports, comparison, dashboard, sharing, rules,
-//! pivot, ranks, triage and databases.
+//! pivot, ranks, triage, the timeline, one kernel in detail and databases.
 
 mod dashboard;
 mod database;
+mod extracts;
+mod kernel;
 mod model;
 mod pivot;
 mod ranks;
@@ -12,6 +14,7 @@ mod timeline;
 pub(super) mod timeline_cache;
 mod tools;
 mod triage;
+mod windows;
 
 pub use database::read_database;
 pub use pivot::Pivot;

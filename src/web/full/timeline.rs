@@ -5,7 +5,7 @@ use super::super::view::{PagedTable, TableView};
 use super::super::{Imported, JsResult, to_js, to_js_error};
 use crate::analysis::timeline::{Example, Layer, Neighbours, Place, Tile, Timeline};
 use crate::json;
-use crate::report::timeline::{LaneText, StyleText, Tick, lanes, notes, style_index, styles, ticks};
+use crate::report::timeline::{LaneText, StyleText, Tick, lanes, marks, notes, style_index, styles, ticks};
 use crate::report::{TableRequest, section_table};
 use crate::session::{Choices, OpenTimeline, window};
 use crate::trace::{Ns, Trace, Window};
@@ -119,6 +119,11 @@ impl Imported {
         let within = Window { start: at(from), end: at(to) };
         let place = Example::parse(example).and_then(|example| timeline.example(trace, &example, within));
         place.map_or(Ok(JsValue::NULL), |place| to_js(&place_view(timeline, place)))
+    }
+
+    /// The texts of marks at these times, in the order of time: `{at, name, text, exact, distance, spoken}[]`.
+    pub fn timeline_marks(&self, times: &[f64]) -> JsResult<JsValue> {
+        to_js(&marks(times.iter().map(|time| *time as i64).collect()))
     }
 
     /// One bar of the timeline that was opened last. Null if there is none in this row of the lane.

@@ -179,7 +179,7 @@ impl Table<'_> {
             return;
         }
         let (priority, verdict, recommendation) = match (is_host_late, has_replays) {
-            (true, false) => ("P1", "launch-bound", "launch"),
+            (true, false) => ("P1", "host late", "launch"),
             (true, true) => ("P2", "preparation of graph replays", "prepare"),
             (false, false) if is_turnaround => ("P2", "gaps between short kernels", "turnaround"),
             (false, _) => ("P2", "idle gaps", "wait"),

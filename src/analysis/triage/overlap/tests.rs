@@ -263,7 +263,7 @@ fn a_copy_on_its_own_stream_has_headroom_and_idle_time_has_a_cause() {
     }
     let section = table_of(&trace.finish(), &[], &Options::default());
     assert_eq!(verdict(&section, COPY), ["P1", "headroom", "low", "try overlap"]);
-    assert_eq!(verdict(&section, IDLE), ["P1", "launch-bound", "", "launch ahead or replay a graph"]);
+    assert_eq!(verdict(&section, IDLE), ["P1", "host late", "", "launch ahead or replay a graph"]);
     let idle = row(&section, IDLE).unwrap();
     assert_eq!(number(idle, "duration_ns"), 8_700_000.0);
     // 29 gaps of 300 us and thirty times 700 us of work.
