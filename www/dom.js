@@ -123,8 +123,8 @@ export const swatch = (className) => el('span', { class: `swatch ${className}`, 
 /** A command to run in a terminal, with a button that copies it. @param {string} command */
 export const commandLine = (command) => el('p', { class: 'command' }, el('code', {}, command), copyButton(command));
 
-/** Buttons that copy the commands of a sentence: its code of several words. @param {string} text */
-export const copyCommands = (text) => text.split('`').filter((part, index) => index % 2 === 1 && part.includes(' '))
+/** Buttons that copy the commands of a sentence: its code of several words, but options. @param {string} text */
+export const copyCommands = (text) => text.split('`').filter((part, index, { length }) => length % 2 === 1 && index % 2 === 1 && /^[\w.~/][^ ]* /.test(part))
   .flatMap((command) => [' ', Object.assign(copyButton(command), { title: `Copy ${command}` })]);
 
 /** Loads the style sheet of a script that is itself loaded on demand. Resolves when the style applies, or cannot be loaded.

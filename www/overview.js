@@ -39,8 +39,7 @@ export function showOverview({ verdict, runs, findings }, isPartial, beingRead, 
 export function showRuns(runs, beingRead) {
   const count = runs.length + beingRead.length;
   const hasFigures = count <= MAX_RUNS_WITH_FIGURES;
-  byId('results').style.setProperty('--runs', String(count));
-  byId('runs').replaceChildren(...runs.map((run) => runLine(run, hasFigures, count > 1)), ...beingRead.map((label) => runLine({ label, facts: 'being read', figures: [] }, hasFigures, true)));
+  byId('runs').replaceChildren(...runs.map((run) => runLine(run, hasFigures, count > 1)), ...beingRead.map((label) => lineToCome(label, hasFigures)));
 }
 
 /** Removes the findings of the previous results and keeps their space. */
@@ -77,6 +76,13 @@ function findingItem({ run, severity, confidence, title, cost, evidence, action,
     el('ul', { class: 'note' }, ...evidence.map((line) => el('li', {}, ...words(line)))),
     ...action.map((line) => el('p', {}, ...words(line), ...copyCommands(line))),
     example && examples.canShow(runIndex) && button(example.text, () => examples.show(runIndex, example, { scrolls: true }), { class: 'small' }));
+}
+
+/** @param {string} label @param {boolean} hasFigures */
+function lineToCome(label, hasFigures) {
+  const line = runLine({ label, facts: 'being read', figures: [] }, hasFigures, true);
+  line.classList.add('to-come');
+  return line;
 }
 
 /** @param {Pick<Run, 'label' | 'facts' | 'figures'>} run @param {boolean} hasFigures @param {boolean} isCompared it has room for its comparison */

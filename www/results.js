@@ -92,8 +92,8 @@ export class Results {
       for (const part of [byId('strips'), byId('timelines')]) {
         if (part.hidden) part.hidden = traces === 0;
         part.dataset.several = String(traces > 1);
+        part.dataset.count = String(Math.min(traces, MAX_TIMELINES));
       }
-      byId('timelines').style.setProperty('--timelines', String(Math.min(traces, MAX_TIMELINES)));
       showOverview(overview, session.isPartial, session.beingRead, (table) => this.#tabs.open(table), this.#examples);
       try {
         await this.#drawAll(ahead);

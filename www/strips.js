@@ -81,7 +81,10 @@ export class Strips {
       plot.addEventListener('pointerdown', (event) => event.button === 0 && new Drag(entry, plot, event, figure.trail, this.#actions));
       figure.plot = plot;
       figure.view.draw(plot);
-      figure.axis.replaceChildren(chartSvg(drawing.axis));
+      const axis = chartSvg(drawing.axis);
+      // The strips are the picture that is named.
+      for (const name of ['role', 'aria-label']) axis.removeAttribute(name);
+      figure.axis.replaceChildren(axis);
       figure.drawing.replaceChildren(chartSvg(drawing.chart), frameLayer(drawing.chart, plot, figure.view.shape));
     }
     figure.chartKey = chartKey;

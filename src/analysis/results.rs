@@ -165,7 +165,7 @@ pub struct Wall {
     /// The length of the whole bar: `wall_ns` times the number of device timelines in it, without time in which a device
     /// executes work that the trace does not contain.
     pub bar_ns: i64,
-    /// The part of the bar without GPU work, shown as `CPU (non-GPU)`.
+    /// The part of the bar without GPU work, shown as `GPU idle`; the category `CPU (non-GPU)` of tables.
     pub cpu_ns: i64,
     /// `cpu_ns` divided by `bar_ns`.
     pub cpu_share: f64,

@@ -68,7 +68,7 @@ test('later settings apply to an export, and a trace is compared with it', async
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, { name: 'run.sqlite', body: small }, h.kineto('b.json', h.SERVER_OPS));
   await h.settled(page);
-  await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 2);
+  await page.waitForFunction(() => document.querySelectorAll('#runs > li:not(.to-come)').length === 2);
   await h.openSettings(page);
   await page.locator('[name=attribution]').selectOption('exclusive');
   await h.settled(page);
@@ -162,7 +162,7 @@ test('the second module is fetched once for a trace and databases', async () => 
   await h.settled(page);
   await h.drop(page, { name: 'a.sqlite', body: small }, { name: 'b.sqlite', body: small });
   await h.settled(page);
-  await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 3);
+  await page.waitForFunction(() => document.querySelectorAll('#runs > li:not(.to-come)').length === 3);
   assert.equal(server.requests.filter((path) => path.endsWith('_full_bg.wasm')).length, 1);
   const own = /^\/((worker|worker-serve|reading|strips|results|overview|chart|tabs|table|compare|tools|tools-worker|timeline(-input|-moment|-paint|-tiles|-view)?|pkg\/gpuprism|pkg\/gpuprism_full)\.js|timeline\.css|pkg\/gpuprism_full_bg\.wasm|favicon\.svg)$/;
   for (const path of server.requests) assert.match(path, own);

@@ -115,7 +115,7 @@ test('a reload asks again, and a link can name two files', async () => {
   assert.match(await page.locator('.card h2').textContent(), /2 files/);
   await load(page);
   await h.settled(page);
-  await page.waitForFunction(() => document.querySelectorAll('#runs > li').length === 2);
+  await page.waitForFunction(() => document.querySelectorAll('#runs > li:not(.to-come)').length === 2);
   await page.reload();
   await page.locator('button', { hasText: 'Load and open' }).waitFor();
   assert.match(page.url(), /\/open\.html\?url=.*#tab=pivot$/);

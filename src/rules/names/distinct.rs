@@ -555,8 +555,8 @@ mod tests {
         let shorts = distinct_within(&names, 30);
         assert!(all_differ(&shorts), "{shorts:?}");
         for (short, words) in shorts.iter().zip([
-            &["OnSelf", "long"][..],
-            &["OnSelf", "int"],
+            &[", long>"][..],
+            &[", int>"],
             &["FillFunctor"],
             &["384x16"],
             &["64x16"],
