@@ -252,7 +252,7 @@ impl PagedTable {
         // The page shows lists with one line per item.
         for (view, cell) in rows.iter_mut().flatten().zip(part.iter().flatten()) {
             match cell {
-                Cell::Text(text) => view.text.clone_from(text),
+                Cell::Text(text) if text.contains('\n') => view.text.clone_from(text),
                 Cell::Timestamp { clock_ns, first_op_ns } => {
                     view.since_first_op_ns = Some(clock_ns.saturating_sub(*first_op_ns) as f64);
                 }
