@@ -18,6 +18,8 @@
 //! [`report::table()`]; `examples/library.rs` is such a program.
 
 pub mod analysis;
+#[cfg(all(not(target_arch = "wasm32"), feature = "facts"))]
+mod date;
 pub mod digits;
 pub mod error;
 pub mod input;
@@ -31,7 +33,7 @@ pub mod trace;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod cli;
 #[cfg(all(not(target_arch = "wasm32"), feature = "facts"))]
-mod facts;
+pub mod facts;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod files;
 #[cfg(target_arch = "wasm32")]

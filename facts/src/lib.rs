@@ -1,7 +1,11 @@
-//! Writes a table as a Parquet file with zstd compression. The table is in memory; cost O(values).
+//! Writes a table as a Parquet file with zstd compression, and reads columns of one. The table is in memory; cost O(values).
 //!
 //! A file appears under its name only when it is complete: it is written under another name in the same folder first. So a
 //! reader never sees half a file, and a program that was killed leaves nothing that looks finished.
+
+mod read;
+
+pub use read::{Kind, read};
 
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
@@ -12,6 +16,7 @@ use parquet::schema::types::Type;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A column and its values, one for each row of the table. `None` is a null.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,8 +53,10 @@ impl Values {
 /// # Errors
 /// A sentence on what could not be written.
 pub fn write(path: &Path, columns: Vec<Column>) -> std::result::Result<(), String> {
-    // Two programs that write the same file do not share a name.
-    let partial = path.with_extension(format!("partial-{}", std::process::id()));
+    // Two programs that write the same file, perhaps on two machines, do not share a name. Engines that read whole folders leave out
+    // names with a dot: a program that is killed leaves this file.
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let partial = path.with_file_name(format!(".partial-{}-{}", std::process::id(), since.as_nanos()));
     let failed = |error: &dyn std::fmt::Display| format!("cannot write {}: {error}", path.display());
     let written = File::create(&partial)
         .map_err(|error| failed(&error))
@@ -100,7 +107,7 @@ fn write_values<T: DataType>(mut target: SerializedColumnWriter<'_>, values: Vec
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
     use super::*;
     use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -145,6 +152,41 @@ mod tests {
         let schema = reader.metadata().file_metadata().schema_descr();
         assert_eq!((schema.num_columns(), schema.column(0).name()), (1, "name"));
         assert_eq!(reader.get_row_iter(None).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn columns_are_read_by_name_and_type() {
+        let path = folder("facts_read").join("facts.parquet");
+        let written = vec![
+            column("ns", Values::Int(vec![Some(7), None])),
+            column("share", Values::Float(vec![None, Some(0.5)])),
+            column("name", Values::Text(vec![Some("gemm".to_owned()), None])),
+        ];
+        write(&path, written.clone()).unwrap();
+        let found = crate::read(&path, &[("name", Kind::Text), ("ns", Kind::Int), ("share", Kind::Float)]).unwrap();
+        assert_eq!(found, [written[2].clone(), written[0].clone(), written[1].clone()]);
+        // A file of an older version lacks a column; a strange one has another type.
+        let found = crate::read(&path, &[("absent", Kind::Int), ("name", Kind::Int)]).unwrap();
+        assert_eq!(found, [column("absent", Values::Int(vec![None; 2])), column("name", Values::Int(vec![None; 2]))]);
+    }
+
+    /// Each byte of a file is changed in turn, and the file is cut at each place.
+    #[test]
+    fn a_damaged_file_is_an_error_or_other_values_and_never_a_panic() {
+        let path = folder("facts_damaged").join("facts.parquet");
+        write(&path, vec![column("name", Values::Text(vec![Some("gemm".to_owned()), None]))]).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        let wanted = [("name", Kind::Text)];
+        for place in 0..whole.len() {
+            for change in [0x01, 0x80, 0xff] {
+                let mut bytes = whole.clone();
+                bytes[place] ^= change;
+                std::fs::write(&path, bytes).unwrap();
+                let _ = crate::read(&path, &wanted);
+            }
+            std::fs::write(&path, &whole[..place]).unwrap();
+            assert!(crate::read(&path, &wanted).unwrap_err().contains("facts.parquet"));
+        }
     }
 
     #[test]

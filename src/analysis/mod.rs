@@ -13,6 +13,8 @@ pub mod findings;
 #[cfg(test)]
 mod golden;
 pub mod hardware;
+#[cfg(all(not(target_arch = "wasm32"), feature = "facts"))]
+pub mod history;
 pub mod host;
 pub mod index;
 pub mod inference;

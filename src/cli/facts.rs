@@ -2,9 +2,9 @@
 
 use super::files::StandardError;
 use super::{print, printable};
-use crate::facts::{FactsFolder, Outcome};
-use crate::files::{by_run, entries, label};
-use crate::{Error, Result};
+use crate::Result;
+use crate::facts::{FactsFolder, Limits, Outcome, traces};
+use crate::files::{by_run, label};
 use std::path::{Path, PathBuf};
 
 /// Write the results of many traces as Parquet files, for DuckDB, Spark or pandas.
@@ -25,6 +25,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
 
+    /// The largest size of a run's files. Larger runs are not read and are rows with that reason.
+    #[arg(long, value_name = "N")]
+    max_bytes: Option<u64>,
+
     /// A fact about all these runs, such as commit=1a2b3c, in the column `tags`. May be given several times.
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
     tags: Vec<(String, String)>,
@@ -37,14 +41,10 @@ fn tag(text: &str) -> std::result::Result<(String, String), &'static str> {
     }
 }
 
-/// Files beside traces that are no traces.
-const NEIGHBOURS: [&str; 4] = ["capture.json", "server_args.json", "config.json", "facts.json"];
-/// The ends of the names of traces.
-const TRACES: [&str; 9] = [".json", ".json.gz", ".gz", ".sqlite", ".sqlite3", ".db", ".rpd", ".csv", ".nsys-rep"];
-
 pub(super) fn run(args: &Args) -> Result<()> {
-    let folder = FactsFolder::open(&args.out, &args.tags)?;
-    let runs = by_run(&files(&args.inputs)?);
+    let folder = FactsFolder::open(&args.out, &args.tags)?
+        .with_limits(Limits { max_bytes: args.max_bytes, ..Limits::default() });
+    let runs = by_run(&traces(&args.inputs)?);
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let report = |path: &Path, outcome: &Outcome, seconds: f64| {
         let words = match outcome {
@@ -56,26 +56,4 @@ pub(super) fn run(args: &Args) -> Result<()> {
     };
     let counts = folder.add_all(&runs, jobs, &StandardError, &report)?;
     print(&printable(&format!("{}\n", counts.text())))
-}
-
-/// The files that are named, and all traces in the folders that are named.
-fn files(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for input in inputs {
-        if !input.is_dir() {
-            files.push(input.clone());
-            continue;
-        }
-        let before = files.len();
-        let is_trace = |path: &str| {
-            let name = path.rsplit('/').next().unwrap_or(path);
-            !NEIGHBOURS.contains(&name) && TRACES.iter().any(|end| name.ends_with(end))
-        };
-        let found = entries(input)?.into_iter().map(|entry| entry.path).filter(|path| is_trace(path));
-        files.extend(found.map(|path| input.join(path)));
-        if files.len() == before {
-            return Err(Error::refused(input.display().to_string(), "no trace in this folder"));
-        }
-    }
-    Ok(files)
 }

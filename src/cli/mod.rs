@@ -1,6 +1,6 @@
 //! The command line: flags, files and exit codes.
 //!
-//! Exit codes: 0 success, 1 a file that cannot be read, 2 wrong usage. `diff` also uses 3 and 4, `doctor` 5. An error is one
+//! Exit codes: 0 success, 1 a file that cannot be read, 2 wrong usage. `diff` also uses 3 and 4, `trend` 3, `doctor` 5. An error is one
 //! sentence on standard error.
 
 mod brief;
@@ -21,6 +21,8 @@ mod ranks;
 mod report;
 mod rules;
 mod serve;
+#[cfg(feature = "facts")]
+mod trend;
 mod triage;
 mod view;
 
@@ -56,6 +58,8 @@ enum Command {
     Doctor(doctor::Args),
     #[cfg(feature = "facts")]
     Facts(facts::Args),
+    #[cfg(feature = "facts")]
+    Trend(trend::Args),
     Formats(formats::Args),
     Serve(serve::Args),
     View(view::Args),
@@ -113,6 +117,8 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         #[cfg(feature = "facts")]
         Command::Facts(args) => facts::run(&args).map(done),
+        #[cfg(feature = "facts")]
+        Command::Trend(args) => trend::run(&args),
         Command::Formats(args) => formats::run(&args).map(done),
         Command::Serve(args) => serve::run(&args).map(done),
         Command::View(args) => view::run(&args).map(done),

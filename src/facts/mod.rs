@@ -5,8 +5,12 @@
 //! wherever its files lie. The row of the run in the table `runs` is written last: a run without it is not finished and is written again.
 //! A run that cannot be read is a row of `runs`, too, with its reason, in `failed.parquet`; it is tried again each time.
 
+pub(crate) mod history;
+mod inputs;
 mod run_row;
 mod tables;
+
+pub use inputs::traces;
 
 use crate::digits::grouped;
 use crate::files::{RunSource, Watch, analyze, label, read_run};
@@ -31,15 +35,29 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 /// A folder of facts, and what is said of all runs that are added.
 #[derive(Debug)]
-pub(crate) struct FactsFolder {
+pub struct FactsFolder {
     folder: PathBuf,
     /// A JSON object of texts.
     tags: String,
+    limits: Limits,
+}
+
+/// Which runs are read, and what their rows say.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// A run whose files have more bytes together is not read: its row has that as the reason.
+    pub max_bytes: Option<u64>,
+    /// What the column `path` says instead of the path, for a copy of one run from elsewhere.
+    pub source: Option<String>,
+    /// A reason why the runs could not be read. They are not read, and their rows have it: for a program that read them another way
+    /// and failed.
+    pub failure: Option<String>,
 }
 
 /// What became of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
+    /// The run was read and its tables are written.
     Written,
     /// The folder has the run, perhaps from another place.
     Present,
@@ -49,10 +67,13 @@ pub(crate) enum Outcome {
 
 /// How many runs had each outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Counts {
-    pub(crate) written: usize,
-    pub(crate) present: usize,
-    pub(crate) failed: usize,
+pub struct Counts {
+    /// Runs whose tables were written.
+    pub written: usize,
+    /// Runs that the folder had.
+    pub present: usize,
+    /// Runs that could not be read.
+    pub failed: usize,
 }
 
 impl FactsFolder {
@@ -60,10 +81,10 @@ impl FactsFolder {
     ///
     /// # Errors
     /// The folder cannot be created, or another version wrote it with other columns.
-    pub(crate) fn open(folder: &Path, tags: &[(String, String)]) -> Result<Self> {
+    pub fn open(folder: &Path, tags: &[(String, String)]) -> Result<Self> {
         let failed = |error: std::io::Error| Error::io(folder.display().to_string(), &error);
         std::fs::create_dir_all(folder).map_err(failed)?;
-        let (file, own) = (folder.join(SCHEMA_FILE), format!("{{\"schema\":{}}}\n", tables::schema()));
+        let (file, own) = (folder.join(SCHEMA_FILE), schema_text());
         match std::fs::read_to_string(&file) {
             Ok(text) if text == own => {}
             Ok(_) => {
@@ -75,14 +96,20 @@ impl FactsFolder {
         }
         let tags: serde_json::Map<String, serde_json::Value> =
             tags.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect();
-        Ok(Self { folder: folder.to_owned(), tags: serde_json::Value::Object(tags).to_string() })
+        let tags = serde_json::Value::Object(tags).to_string();
+        Ok(Self { folder: folder.to_owned(), tags, limits: Limits::default() })
+    }
+
+    /// The folder with these limits.
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
     }
 
     /// Adds runs with several workers. `report` takes what became of each.
     ///
     /// # Errors
     /// A file in the folder cannot be written; the other workers finish their runs.
-    pub(crate) fn add_all(
+    pub fn add_all(
         &self,
         runs: &[Vec<PathBuf>],
         jobs: usize,
@@ -127,14 +154,22 @@ impl FactsFolder {
     /// Adds the run of these files.
     fn add(&self, files: &[PathBuf], watch: &dyn Watch) -> Result<Outcome> {
         let Some(first) = files.first() else { return Ok(Outcome::Present) };
-        let described = |bytes| Described { path: first, bytes, tags: &self.tags };
+        let place = self.limits.source.clone().unwrap_or_else(|| first.display().to_string());
+        let described = |bytes| Described { path: first, place: &place, bytes, tags: &self.tags };
+        // Without its bytes the run is known by its path alone.
+        let id_of_place = text_id(&place);
+        if let Some((bytes, reason)) = self.too_large(files) {
+            return self.fail(&id_of_place, &described(bytes), &reason);
+        }
         let (id, bytes) = match identity(files) {
             Ok(found) => found,
-            // Without its bytes the run is known by its path alone.
-            Err(error) => return self.fail(&text_id(&first.to_string_lossy()), &described(0), &error.to_string()),
+            Err(error) => return self.fail(&id_of_place, &described(0), &error.to_string()),
         };
         if self.partition(RUNS, &id).join(FACTS).is_file() {
             return Ok(Outcome::Present);
+        }
+        if let Some(reason) = &self.limits.failure {
+            return self.fail(&id, &described(bytes), reason);
         }
         let runs = read_run(files, "nsys", watch).and_then(|source| match source {
             RunSource::Trace(_) => analyze::runs_of(&source, first, &Choices::default(), watch),
@@ -151,7 +186,7 @@ impl FactsFolder {
                     self.write(RUNS, &id, FACTS, described(bytes).of_run(run))?;
                 }
                 // The rows of earlier attempts, if there were any: with these bytes, or when the file had none.
-                for id in [&id, &text_id(&first.to_string_lossy())] {
+                for id in [&id, &id_of_place] {
                     let _ = std::fs::remove_file(self.partition(RUNS, id).join(FAILED));
                 }
                 if runs.is_empty() {
@@ -162,6 +197,20 @@ impl FactsFolder {
             }
             Err(error) => self.fail(&id, &described(bytes), &error.to_string()),
         }
+    }
+
+    /// The bytes of the files and the reason, if they are more than the limit.
+    fn too_large(&self, files: &[PathBuf]) -> Option<(u64, String)> {
+        let max = self.limits.max_bytes?;
+        let bytes =
+            files.iter().filter_map(|path| Some(std::fs::metadata(path).ok()?.len())).fold(0, u64::saturating_add);
+        let name = files.first().map_or_else(String::new, |path| label(path));
+        let reason = format!(
+            "{name}: {} bytes, more than the limit of {}: raise it to read this run",
+            grouped(bytes),
+            grouped(max)
+        );
+        (bytes > max).then_some((bytes, reason))
     }
 
     fn fail(&self, id: &str, described: &Described, reason: &str) -> Result<Outcome> {
@@ -182,7 +231,7 @@ impl FactsFolder {
 
 impl Counts {
     /// `300 runs: 290 written, 8 already there, 2 failed`.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let all = self.written + self.present + self.failed;
         let number = |count: usize| grouped(count as u64);
         let runs = if all == 1 { "run" } else { "runs" };
@@ -194,6 +243,11 @@ impl Counts {
             number(self.failed)
         )
     }
+}
+
+/// The content of [`SCHEMA_FILE`].
+fn schema_text() -> String {
+    format!("{{\"schema\":{}}}\n", tables::schema())
 }
 
 /// The id of the run, and the number of its bytes.

@@ -11,6 +11,8 @@ use std::path::Path;
 pub(super) struct Described<'a> {
     /// Its first file.
     pub(super) path: &'a Path,
+    /// Where it comes from.
+    pub(super) place: &'a str,
     pub(super) bytes: u64,
     /// A JSON object.
     pub(super) tags: &'a str,
@@ -62,7 +64,7 @@ impl Described<'_> {
             text("gpuprism_version", Some(env!("CARGO_PKG_VERSION").to_owned())),
             text("status", Some(status.to_owned())),
             text("reason", reason),
-            text("path", Some(self.path.display().to_string())),
+            text("path", Some(self.place.to_owned())),
             text("label", Some(label)),
             int("bytes", i64::try_from(self.bytes).ok()),
             int("modified_unix_ms", since.and_then(|since| i64::try_from(since.as_millis()).ok())),

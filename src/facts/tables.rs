@@ -62,6 +62,13 @@ pub(super) fn schema() -> u64 {
     CATALOG.schema
 }
 
+/// The names of the columns of a table.
+#[cfg(test)]
+pub(super) fn columns_of(name: &str) -> Vec<&'static str> {
+    let tables = CATALOG.tables.iter().filter(|table| table.name == name);
+    tables.flat_map(|table| &table.columns).map(|kept| kept.key.as_str()).collect()
+}
+
 /// The tables that have rows, with their columns.
 pub(super) fn of_run(run: &Run) -> Vec<(&'static str, Vec<Column>)> {
     let report = Report::new(vec![run.clone()]);

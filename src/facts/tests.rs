@@ -11,7 +11,7 @@ impl Watch for Silent {
     fn warn(&self, _: &str) {}
 }
 
-fn scratch(name: &str) -> PathBuf {
+pub(super) fn scratch(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("gpuprism-facts-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
@@ -83,6 +83,49 @@ fn a_run_that_cannot_be_read_is_a_row_with_its_reason_and_is_tried_again() {
     assert_eq!(add(&out, &[vec![absent.clone()]], 1), Counts { written: 1, present: 0, failed: 0 });
     assert!(!rows(&out, "runs").iter().any(|run| run["path"] == absent.to_string_lossy() && run["status"] == "failed"));
     assert_eq!(add(&out, &runs, 1), Counts { written: 0, present: 2, failed: 1 }, "failures are tried again");
+}
+
+#[test]
+fn a_run_that_is_too_large_is_a_row_with_that_reason_and_is_written_with_a_larger_limit() {
+    let folder = scratch("large");
+    let out = folder.join("facts");
+    let run = trace(&folder, "a.json", 5);
+    let bytes = std::fs::metadata(&run[0]).unwrap().len();
+    let add = |max_bytes| {
+        let limits = Limits { max_bytes: Some(max_bytes), ..Limits::default() };
+        let facts = FactsFolder::open(&out, &[]).unwrap().with_limits(limits);
+        facts.add_all(std::slice::from_ref(&run), 1, &Silent, &|_, _, _| ()).unwrap()
+    };
+    assert_eq!(add(bytes - 1).failed, 1);
+    let rows_of_runs = rows(&out, "runs");
+    assert_eq!((rows_of_runs.len(), rows_of_runs[0]["bytes"].as_str()), (1, bytes.to_string().as_str()));
+    assert!(rows_of_runs[0]["reason"].contains("more than the limit of"), "{rows_of_runs:?}");
+    assert_eq!(add(bytes).written, 1);
+    assert_eq!(rows(&out, "runs").len(), 1, "the row of failure is gone");
+}
+
+#[test]
+fn a_copy_has_the_path_of_its_source_and_a_failure_elsewhere_is_a_row() {
+    let folder = scratch("source");
+    let out = folder.join("facts");
+    let (copy, other) = (trace(&folder, "copy.json", 5), trace(&folder, "other.json", 6));
+    let limits = |failure: Option<&str>| Limits {
+        source: Some("s3://bucket/a.json".to_owned()),
+        failure: failure.map(str::to_owned),
+        max_bytes: None,
+    };
+    let add = |run: &[PathBuf], limits: Limits| {
+        let facts = FactsFolder::open(&out, &[]).unwrap().with_limits(limits);
+        facts.add_all(&[run.to_vec()], 1, &Silent, &|_, _, _| ()).unwrap()
+    };
+    assert_eq!(add(&copy, limits(None)).written, 1);
+    assert_eq!(add(&other, limits(Some("its worker died"))).failed, 1);
+    let runs = rows(&out, "runs");
+    assert!(runs.iter().all(|run| run["path"] == "s3://bucket/a.json"), "{runs:?}");
+    let failed: Vec<_> = runs.iter().filter(|run| run["status"] == "failed").collect();
+    assert_eq!((failed.len(), failed[0]["reason"].as_str()), (1, "its worker died"));
+    // A run that is there stays as it is.
+    assert_eq!(add(&copy, limits(Some("its worker died"))).present, 1);
 }
 
 #[test]

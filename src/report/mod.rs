@@ -37,6 +37,8 @@ mod tables;
 pub mod terminal;
 mod text;
 pub mod timeline;
+#[cfg(all(not(target_arch = "wasm32"), feature = "facts"))]
+pub mod trend;
 pub mod triage;
 pub mod zip;
 

@@ -26,5 +26,7 @@ mod refusals;
 mod report;
 mod rules;
 mod serve;
+#[cfg(feature = "facts")]
+mod trend;
 mod triage;
 mod view;

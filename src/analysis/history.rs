@@ -1,0 +1,302 @@
+//! The history of step times: which run left the noise of the runs before it. From one point per run and stage; cost O(runs) per series,
+//! because a band is computed from a bounded number of runs.
+//!
+//! Points of the same model, GPU, framework and stage are a series, in the order of their dates. The band of a run is the median of the
+//! runs before it, plus and minus a multiple of their median absolute deviation, and at least a share of the median. Both are robust: a
+//! single odd run hardly moves them. A run outside its band does not widen the band of later runs. When several runs in succession are
+//! faster, or did other work, they are the new level; slower runs never are, so that a regression does not become the norm.
+//!
+//! Thresholds are in `patterns/trend.json`.
+
+use crate::analysis::measure::percentiles::median;
+use crate::json::{self, embedded, from_json};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+#[derive(Debug)]
+struct Thresholds {
+    min_runs: usize,
+    max_runs: usize,
+    sigmas: f64,
+    small_sample: f64,
+    min_relative_change: f64,
+    max_load_change: f64,
+}
+from_json!(Thresholds { min_runs, max_runs, sigmas, small_sample, min_relative_change, max_load_change });
+
+static THRESHOLDS: LazyLock<Thresholds> =
+    LazyLock::new(|| embedded(json::read(include_str!("../../patterns/trend.json"))));
+
+/// The standard deviation of normal noise is this multiple of its median absolute deviation.
+const SIGMAS_PER_DEVIATION: f64 = 1.4826;
+
+/// The runs that a band needs before a run is judged.
+pub fn min_runs() -> usize {
+    THRESHOLDS.min_runs
+}
+
+/// What runs have in common that are compared.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Key {
+    /// The model, if it is known.
+    pub model: Option<String>,
+    /// The name of the GPU, if it is known.
+    pub gpu: Option<String>,
+    /// The number of GPUs in the trace.
+    pub gpus: Option<i64>,
+    /// The framework or serving engine, if it is known.
+    pub framework: Option<String>,
+    /// The stage of the steps.
+    pub stage: String,
+}
+
+/// The steps of a run in one stage.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Point {
+    /// The id of the run.
+    pub run: String,
+    /// Its label, the name of its file.
+    pub label: String,
+    /// When it was captured, in milliseconds since 1970.
+    pub date_unix_ms: Option<i64>,
+    /// The commit, from the tag of this name.
+    pub commit: Option<String>,
+    /// The version of the framework.
+    pub version: Option<String>,
+    /// The number of steps.
+    pub steps: Option<i64>,
+    /// The mean batch size of a step.
+    pub batch: Option<f64>,
+    /// The mean number of tokens of a step.
+    pub tokens: Option<f64>,
+    /// The median duration of a step.
+    pub median_ns: i64,
+}
+
+/// The step times that are noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Band {
+    /// The lowest.
+    pub low_ns: i64,
+    /// The median of the earlier runs.
+    pub middle_ns: i64,
+    /// The highest.
+    pub high_ns: i64,
+    /// The number of earlier runs.
+    pub runs: usize,
+}
+
+/// What a point is, compared with the points before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// There are too few runs before it.
+    TooFew,
+    /// It has no date, so its place is unknown.
+    Undated,
+    /// Its batch or tokens differ from those of the runs before it.
+    OtherLoad,
+    /// It is within the band.
+    Within,
+    /// It is above the band.
+    Slower,
+    /// It is below the band.
+    Faster,
+}
+
+impl Outcome {
+    /// The word in tables and JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::TooFew => "too few runs",
+            Self::Undated => "no date",
+            Self::OtherLoad => "other load",
+            Self::Within => "within noise",
+            Self::Slower => "slower",
+            Self::Faster => "faster",
+        }
+    }
+
+    fn is_judged(self) -> bool {
+        matches!(self, Self::Within | Self::Slower | Self::Faster)
+    }
+}
+
+/// A point and what was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// The point.
+    pub point: Point,
+    /// The noise of the runs before it; `None` if it was not judged.
+    pub band: Option<Band>,
+    /// What it is.
+    pub outcome: Outcome,
+}
+
+/// The points of a key, in the order of their dates; those without a date come first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// What its points have in common.
+    pub key: Key,
+    /// The points.
+    pub points: Vec<Judged>,
+}
+
+impl Series {
+    /// The newest run that was judged.
+    pub fn newest(&self) -> Option<&Judged> {
+        self.points.iter().rev().find(|judged| judged.outcome.is_judged())
+    }
+
+    /// The runs that are outside their bands now, oldest first: the newest judged run and those directly before it with the same
+    /// outcome. Empty if the newest one is within its band.
+    pub fn outside(&self) -> Vec<&Judged> {
+        let judged = self.points.iter().rev().filter(|judged| judged.outcome.is_judged());
+        let Some(outcome) = self.newest().map(|newest| newest.outcome).filter(|found| *found != Outcome::Within) else {
+            return Vec::new();
+        };
+        let mut outside: Vec<&Judged> = judged.take_while(|judged| judged.outcome == outcome).collect();
+        outside.reverse();
+        outside
+    }
+
+    /// The first run that was slower than its band, if the newest run still is.
+    pub fn first_slower(&self) -> Option<&Judged> {
+        self.outside().first().copied().filter(|judged| judged.outcome == Outcome::Slower)
+    }
+
+    /// The number of slower runs that later runs came back from.
+    pub fn came_back(&self) -> usize {
+        let slower = self.count(Outcome::Slower);
+        let now = self.first_slower().map_or(0, |_| self.outside().len());
+        slower - now
+    }
+
+    /// The number of points with this outcome.
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.points.iter().filter(|judged| judged.outcome == outcome).count()
+    }
+}
+
+/// Judges all points. Their order does not matter: points of the same date are in the order of their ids.
+pub fn series(points: Vec<(Key, Point)>) -> Vec<Series> {
+    let mut by_key: BTreeMap<Key, Vec<Point>> = BTreeMap::new();
+    for (key, point) in points {
+        by_key.entry(key).or_default().push(point);
+    }
+    let judged = |(key, mut points): (Key, Vec<Point>)| {
+        points.sort_by(|a, b| (a.date_unix_ms, &a.run).cmp(&(b.date_unix_ms, &b.run)));
+        Series { key, points: judge(points) }
+    };
+    by_key.into_iter().map(judged).collect()
+}
+
+fn judge(points: Vec<Point>) -> Vec<Judged> {
+    let (mut level, mut judged) = (Level::default(), Vec::with_capacity(points.len()));
+    for point in points {
+        let (outcome, band) = match point.date_unix_ms {
+            None => (Outcome::Undated, None),
+            Some(_) => level.take(&point),
+        };
+        judged.push(Judged { point, band, outcome });
+    }
+    judged
+}
+
+/// The runs that later runs are compared with.
+#[derive(Debug, Default)]
+struct Level {
+    runs: Vec<Measured>,
+    /// Runs in succession that may become the next level, and what they have in common.
+    next: Vec<Measured>,
+    next_outcome: Option<Outcome>,
+}
+
+/// What is compared of a run.
+#[derive(Debug, Clone, Copy)]
+struct Measured {
+    median_ns: i64,
+    batch: Option<f64>,
+    tokens: Option<f64>,
+}
+
+impl Level {
+    fn take(&mut self, point: &Point) -> (Outcome, Option<Band>) {
+        let run = Measured { median_ns: point.median_ns, batch: point.batch, tokens: point.tokens };
+        if self.is_other_load(&run) {
+            self.may_be_next(run, Outcome::OtherLoad);
+            return (Outcome::OtherLoad, None);
+        }
+        let band = self.band();
+        let outcome = match band {
+            None => Outcome::TooFew,
+            Some(band) if run.median_ns > band.high_ns => Outcome::Slower,
+            Some(band) if run.median_ns < band.low_ns => Outcome::Faster,
+            Some(_) => Outcome::Within,
+        };
+        match outcome {
+            Outcome::Faster => self.may_be_next(run, outcome),
+            Outcome::Slower => self.next.clear(),
+            _ => {
+                self.next.clear();
+                self.runs.push(run);
+            }
+        }
+        (outcome, band)
+    }
+
+    /// Enough runs in succession that are faster, or have another load, are the new level.
+    fn may_be_next(&mut self, run: Measured, outcome: Outcome) {
+        if self.next_outcome != Some(outcome) {
+            self.next.clear();
+        }
+        self.next_outcome = Some(outcome);
+        self.next.push(run);
+        if self.next.len() >= THRESHOLDS.min_runs {
+            self.runs = std::mem::take(&mut self.next);
+        }
+    }
+
+    fn newest(&self) -> &[Measured] {
+        self.runs.get(self.runs.len().saturating_sub(THRESHOLDS.max_runs)..).unwrap_or_default()
+    }
+
+    fn band(&self) -> Option<Band> {
+        let runs = self.newest();
+        if runs.len() < THRESHOLDS.min_runs {
+            return None;
+        }
+        let mut times: Vec<i64> = runs.iter().map(|run| run.median_ns).collect();
+        times.sort_unstable();
+        let middle_ns = median(&times)?.round() as i64;
+        let mut deviations: Vec<i64> =
+            times.iter().map(|time| time.saturating_sub(middle_ns).saturating_abs()).collect();
+        deviations.sort_unstable();
+        let few = 1.0 + THRESHOLDS.small_sample / runs.len() as f64;
+        let noise_ns = median(&deviations)? * SIGMAS_PER_DEVIATION * THRESHOLDS.sigmas * few;
+        let half_ns = noise_ns.max(middle_ns as f64 * THRESHOLDS.min_relative_change).round() as i64;
+        Some(Band {
+            low_ns: middle_ns.saturating_sub(half_ns),
+            middle_ns,
+            high_ns: middle_ns.saturating_add(half_ns),
+            runs: runs.len(),
+        })
+    }
+
+    fn is_other_load(&self, run: &Measured) -> bool {
+        let differs = |of: fn(&Measured) -> Option<f64>| {
+            let usual = middle(self.newest().iter().filter_map(of).collect())?;
+            let ratio = of(run)? / usual;
+            Some(ratio.is_finite() && (ratio - 1.0).abs() > THRESHOLDS.max_load_change)
+        };
+        differs(|run| run.batch).unwrap_or(false) || differs(|run| run.tokens).unwrap_or(false)
+    }
+}
+
+/// The value in the middle, the upper one of two.
+fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests;

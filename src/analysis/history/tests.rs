@@ -1,0 +1,194 @@
+//! Promises of the history: a shift is found where it is, noise alone is not, and the order of the files does not matter.
+
+use super::*;
+use proptest::prelude::*;
+
+const DAY_MS: i64 = 86_400_000;
+
+fn point(day: i64, median_ns: i64) -> Point {
+    Point { run: format!("r{day:03}"), date_unix_ms: Some(day * DAY_MS), median_ns, ..Point::default() }
+}
+
+fn points(times: &[i64]) -> Vec<(Key, Point)> {
+    times.iter().zip(0..).map(|(time, day)| (Key::default(), point(day, *time))).collect()
+}
+
+fn one(points: Vec<(Key, Point)>) -> Series {
+    let mut all = series(points);
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+fn outcomes(series: &Series) -> Vec<Outcome> {
+    series.points.iter().map(|judged| judged.outcome).collect()
+}
+
+#[test]
+fn the_thresholds_make_sense() {
+    let Thresholds { min_runs, max_runs, sigmas, small_sample, min_relative_change, max_load_change } = &*THRESHOLDS;
+    // A median absolute deviation of fewer than three runs says nothing.
+    assert!((3..=*max_runs).contains(min_runs));
+    assert!(*sigmas >= 3.0 && *small_sample >= 0.0);
+    assert!((0.0..0.5).contains(min_relative_change) && (0.0..1.0).contains(max_load_change));
+}
+
+/// By hand: the median of 98, 99, 100, 101, 102 us is 100 us, their deviations 2, 1, 0, 1, 2 have the median 1 us. Half the width is
+/// 1.4826 * 5 * (1 + 8 / 5) = 19.2738 us.
+#[test]
+fn the_band_is_median_and_deviation() {
+    let series = one(points(&[98_000, 102_000, 100_000, 101_000, 99_000, 119_273, 119_275]));
+    let band = Band { low_ns: 80_726, middle_ns: 100_000, high_ns: 119_274, runs: 5 };
+    assert_eq!(series.points[5].band, Some(band));
+    assert_eq!(outcomes(&series)[5], Outcome::Within);
+    assert!(series.points[4].band.is_none() && outcomes(&series)[4] == Outcome::TooFew);
+}
+
+/// Equal runs have no deviation: the band is 3 % wide on each side.
+#[test]
+fn a_band_has_a_least_width() {
+    let series = one(points(&[100_000, 100_000, 100_000, 100_000, 100_000, 103_000, 103_001, 97_000, 96_999]));
+    use Outcome::{Faster, Slower, TooFew, Within};
+    assert_eq!(outcomes(&series), [TooFew, TooFew, TooFew, TooFew, TooFew, Within, Slower, Within, Faster]);
+}
+
+#[test]
+fn the_first_run_of_a_lasting_shift_is_named() {
+    let series = one(points(&[100, 101, 99, 100, 100, 101, 150, 149, 151].map(|us| us * 1000)));
+    assert_eq!(series.first_slower().unwrap().point.run, "r006");
+    assert_eq!((series.outside().len(), series.came_back()), (3, 0));
+}
+
+#[test]
+fn a_run_that_later_ones_came_back_from_is_counted_and_is_no_alarm() {
+    let series = one(points(&[100, 100, 100, 100, 100, 150, 100, 100].map(|us| us * 1000)));
+    assert!(series.first_slower().is_none());
+    assert_eq!((series.count(Outcome::Slower), series.came_back()), (1, 1));
+}
+
+#[test]
+fn faster_runs_become_the_level_and_a_return_to_the_old_one_is_slower() {
+    let mut times = vec![100_000; 6];
+    times.extend([80_000; 5]);
+    times.push(100_000);
+    let series = one(points(&times));
+    assert_eq!(outcomes(&series)[6..11], [Outcome::Faster; 5]);
+    assert_eq!(series.first_slower().unwrap().point.run, "r011");
+}
+
+#[test]
+fn slower_runs_never_become_the_level() {
+    let mut times = vec![100_000; 5];
+    times.extend([120_000; 50]);
+    let series = one(points(&times));
+    assert_eq!(series.outside().len(), 50);
+    assert_eq!(series.first_slower().unwrap().point.run, "r005");
+}
+
+#[test]
+fn a_run_with_another_load_is_not_judged() {
+    let mut all = points(&[100_000, 100_000, 100_000, 100_000, 100_000, 150_000, 100_000]);
+    for (_, point) in &mut all {
+        point.batch = Some(if point.median_ns > 100_000 { 16.0 } else { 8.0 });
+    }
+    let series = one(all);
+    assert_eq!(outcomes(&series)[5..], [Outcome::OtherLoad, Outcome::Within]);
+    // From then on all runs have the other load: after five of them, they are the level.
+    let mut all = points(&[100_000, 100_000, 150_000, 150_000, 150_000, 150_000, 150_000, 200_000]);
+    all.iter_mut().for_each(|(_, point)| point.tokens = Some(if point.median_ns > 100_000 { 4096.0 } else { 1024.0 }));
+    assert_eq!(one(all).first_slower().unwrap().point.run, "r007");
+}
+
+#[test]
+fn another_gpu_is_another_series() {
+    let mut all = points(&[100_000, 100_000, 100_000, 100_000, 100_000, 200_000]);
+    all[5].0.gpu = Some("other".to_owned());
+    let found = series(all);
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().all(|series| series.first_slower().is_none()));
+}
+
+#[test]
+fn a_run_without_a_date_is_not_judged() {
+    let mut all = points(&[100_000, 100_000, 100_000, 100_000, 100_000, 200_000]);
+    all[5].1.date_unix_ms = None;
+    let series = one(all);
+    assert_eq!(outcomes(&series)[0], Outcome::Undated);
+    assert_eq!(series.count(Outcome::TooFew), 5);
+}
+
+/// Normal noise from a generator with a fixed start, by the sum of twelve uniform numbers.
+#[test]
+fn normal_noise_rarely_alarms() {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut uniform = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    for noise in [0.01, 0.03, 0.1] {
+        let mut alarms = 0;
+        for _ in 0..400 {
+            let mut time = || {
+                let normal: f64 = (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
+                (1e7 * (1.0 + noise * normal)) as i64
+            };
+            let times: Vec<i64> = (0..50).map(|_| time()).collect();
+            alarms += usize::from(one(points(&times)).count(Outcome::Slower) > 0);
+        }
+        // 1.5 % in the simulation that the thresholds come from.
+        assert!(alarms <= 12, "{alarms} of 400 series with noise {noise}");
+    }
+}
+
+proptest! {
+    /// Noise below the least width never alarms: two runs differ by less than 3 % of the median.
+    #[test]
+    fn small_noise_never_alarms(times in prop::collection::vec(9_860_000_i64..=10_140_000, 0..80)) {
+        let found = series(points(&times));
+        prop_assert!(found.iter().all(|series| series.count(Outcome::Slower) + series.count(Outcome::Faster) == 0));
+    }
+
+    /// Runs within 1 % of 10 ms, then runs of 14 ms: half a band is at most 1.4826 * 5 * 2.6 * 2 % = 38.5 %, from at most 10.1 ms.
+    #[test]
+    fn a_large_shift_is_found_where_it_is(
+        before in prop::collection::vec(9_900_000_i64..=10_100_000, 5..40),
+        after in prop::collection::vec(14_100_000_i64..=14_500_000, 1..40),
+    ) {
+        let found = one(points(&[before.clone(), after.clone()].concat()));
+        prop_assert_eq!(&found.first_slower().unwrap().point.run, &format!("r{:03}", before.len()));
+        prop_assert_eq!(found.outside().len(), after.len());
+    }
+
+    #[test]
+    fn the_order_of_the_points_does_not_matter(
+        times in prop::collection::vec(1_i64..=20_000_000, 1..60), seed in any::<u64>(),
+    ) {
+        let mut all = points(&times);
+        for (index, (key, point)) in all.iter_mut().enumerate() {
+            key.stage = if index % 3 == 0 { "prefill" } else { "decode" }.to_owned();
+            // Several runs have the same date.
+            point.date_unix_ms = Some(index as i64 / 2);
+        }
+        let expected = series(all.clone());
+        let (mut mixed, mut state) = (Vec::new(), seed);
+        while !all.is_empty() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            mixed.push(all.swap_remove((state >> 33) as usize % all.len()));
+        }
+        prop_assert_eq!(series(mixed), expected);
+    }
+
+    #[test]
+    fn no_number_panics(
+        times in prop::collection::vec(any::<i64>(), 0..40), loads in prop::collection::vec(any::<f64>(), 40),
+    ) {
+        let mut all = points(&times);
+        for ((_, point), load) in all.iter_mut().zip(loads) {
+            (point.batch, point.tokens) = (Some(load), Some(-load));
+        }
+        for series in series(all) {
+            let _ = (series.outside(), series.came_back());
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The history of step times in folders of facts: the tables `runs` and `stages` joined by run. From the Parquet files of these tables
+//! alone; cost two small files per run. Files that an engine compacted are read, too: they have the column `run`.
+
+use super::{RUNS, SCHEMA_FILE};
+use crate::analysis::history::{Key, Point};
+use crate::files::label;
+use crate::{Error, Result, date};
+use gpuprism_facts::{Column, Kind, Values};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+const STAGES: &str = "stages";
+/// The name of a folder that gives the values of the column `run`.
+const PARTITION: &str = "run=";
+const PARQUET: &str = "parquet";
+
+/// The points of all runs, and what is missing.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    pub(crate) points: Vec<(Key, Point)>,
+    /// Runs that were read and are not too old.
+    pub(crate) runs: usize,
+    /// Runs that could not be read when the facts were written.
+    pub(crate) failed: usize,
+    /// Runs that have no steps.
+    pub(crate) without_steps: usize,
+    /// Runs before the first date.
+    pub(crate) too_old: usize,
+}
+
+/// What the table `runs` says.
+struct Run {
+    model: Option<String>,
+    gpu: Option<String>,
+    gpus: Option<i64>,
+    framework: Option<String>,
+    label: String,
+    date_unix_ms: Option<i64>,
+    commit: Option<String>,
+    version: Option<String>,
+}
+
+/// Reads the history from these folders of facts. A run that is in several of them counts once. Runs before `since_unix_ms` are left out.
+///
+/// # Errors
+/// A folder is none of facts, or a file cannot be read.
+pub(crate) fn read(folders: &[PathBuf], since_unix_ms: Option<i64>) -> Result<History> {
+    let (mut history, mut runs, mut failed) = (History::default(), BTreeMap::new(), BTreeSet::new());
+    for folder in folders {
+        check(folder)?;
+        for file in parquet_files(&folder.join(format!("table={RUNS}")))? {
+            read_runs(&file, &mut runs, &mut failed)?;
+        }
+    }
+    history.failed = failed.iter().filter(|id| !runs.contains_key(*id)).count();
+    let all = runs.len();
+    runs.retain(|_, run: &mut Run| since_unix_ms.is_none_or(|since| run.date_unix_ms.is_none_or(|date| date >= since)));
+    (history.runs, history.too_old) = (runs.len(), all - runs.len());
+    let mut points = BTreeMap::new();
+    for folder in folders {
+        for file in parquet_files(&folder.join(format!("table={STAGES}")))? {
+            read_stages(&file, &runs, &mut points)?;
+        }
+    }
+    let with_steps: BTreeSet<&String> = points.keys().map(|(run, _)| run).collect();
+    history.without_steps = runs.len() - with_steps.len();
+    history.points = points.into_values().collect();
+    Ok(history)
+}
+
+fn check(folder: &Path) -> Result<()> {
+    let refused = |why: &str| Err(Error::refused(folder.display().to_string(), why));
+    match std::fs::read_to_string(folder.join(SCHEMA_FILE)) {
+        Ok(text) if text != super::schema_text() => {
+            refused("facts of another version: write them again with this gpuprism")
+        }
+        // An archive that an engine wrote has no such file.
+        _ if !folder.join(format!("table={RUNS}")).is_dir() => {
+            refused("no folder of facts: write one with `gpuprism facts FILES --out DIR`")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The files in a folder and its folders, sorted. None if the folder is missing.
+fn parquet_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |error: std::io::Error| Error::io(folder.display().to_string(), &error);
+    let mut files = Vec::new();
+    let mut folders = if folder.is_dir() { vec![folder.to_owned()] } else { Vec::new() };
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(&next).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            // Links are not followed, or a circle would have no end.
+            match path.symlink_metadata() {
+                Ok(metadata) if metadata.is_dir() => folders.push(path),
+                Ok(_) if path.extension().is_some_and(|end| end == PARQUET) => files.push(path),
+                _ => {}
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read_runs(file: &Path, runs: &mut BTreeMap<String, Run>, failed: &mut BTreeSet<String>) -> Result<()> {
+    use Kind::{Int, Text};
+    let wanted = [
+        ("run", Text),
+        ("status", Text),
+        ("label", Text),
+        ("tags", Text),
+        ("model", Text),
+        ("gpu", Text),
+        ("gpus", Int),
+        ("framework", Text),
+        ("engine", Text),
+        ("framework_version", Text),
+        ("modified_unix_ms", Int),
+    ];
+    for row in Rows::read(file, &wanted)? {
+        let Some(id) = row.run(file) else { continue };
+        if row.text("status").as_deref() != Some("ok") {
+            failed.insert(id);
+            continue;
+        }
+        let tags: BTreeMap<String, String> =
+            row.text("tags").and_then(|tags| serde_json::from_str(&tags).ok()).unwrap_or_default();
+        let tag = |name: &str| tags.get(name).filter(|value| !value.is_empty()).cloned();
+        let run = Run {
+            model: tag("model").or_else(|| row.text("model")),
+            gpu: row.text("gpu"),
+            gpus: row.int("gpus"),
+            framework: row.text("framework").or_else(|| row.text("engine")),
+            label: row.text("label").unwrap_or_default(),
+            date_unix_ms: tag("date").and_then(|text| date::parse(&text)).or_else(|| row.int("modified_unix_ms")),
+            commit: tag("commit"),
+            version: row.text("framework_version").or_else(|| tag("version")),
+        };
+        runs.insert(id, run);
+    }
+    Ok(())
+}
+
+fn read_stages(
+    file: &Path,
+    runs: &BTreeMap<String, Run>,
+    points: &mut BTreeMap<(String, String), (Key, Point)>,
+) -> Result<()> {
+    use Kind::{Float, Int, Text};
+    let wanted =
+        [("run", Text), ("stage", Text), ("steps", Int), ("batch", Float), ("tokens", Float), ("median_ns", Float)];
+    for row in Rows::read(file, &wanted)? {
+        let (Some(id), Some(median_ns)) = (row.run(file), row.float("median_ns")) else { continue };
+        let Some(run) = runs.get(&id).filter(|_| (1.0..9e15).contains(&median_ns)) else { continue };
+        let stage = row.text("stage").unwrap_or_default();
+        let key = Key {
+            model: run.model.clone(),
+            gpu: run.gpu.clone(),
+            gpus: run.gpus,
+            framework: run.framework.clone(),
+            stage: stage.clone(),
+        };
+        let point = Point {
+            run: id.clone(),
+            label: run.label.clone(),
+            date_unix_ms: run.date_unix_ms,
+            commit: run.commit.clone(),
+            version: run.version.clone(),
+            steps: row.int("steps"),
+            batch: row.float("batch"),
+            tokens: row.float("tokens"),
+            median_ns: median_ns.round() as i64,
+        };
+        points.insert((id, stage), (key, point));
+    }
+    Ok(())
+}
+
+/// The rows of a file.
+struct Rows {
+    columns: Vec<Column>,
+    next: usize,
+    rows: usize,
+}
+
+impl Rows {
+    fn read(file: &Path, wanted: &[(&str, Kind)]) -> Result<Self> {
+        let columns = gpuprism_facts::read(file, wanted).map_err(|error| Error::refused(label(file), error))?;
+        let rows = columns.first().map_or(0, |column| match &column.values {
+            Values::Int(values) => values.len(),
+            Values::Float(values) => values.len(),
+            Values::Text(values) => values.len(),
+        });
+        Ok(Self { columns, next: 0, rows })
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Row;
+
+    fn next(&mut self) -> Option<Row> {
+        (self.next < self.rows).then(|| {
+            self.next += 1;
+            let index = self.next - 1;
+            let cell = |column: &Column| {
+                let value = match &column.values {
+                    Values::Int(values) => Cell::Int(values.get(index).copied().flatten()),
+                    Values::Float(values) => Cell::Float(values.get(index).copied().flatten()),
+                    Values::Text(values) => Cell::Text(values.get(index).cloned().flatten()),
+                };
+                (column.name.clone(), value)
+            };
+            Row(self.columns.iter().map(cell).collect())
+        })
+    }
+}
+
+enum Cell {
+    Int(Option<i64>),
+    Float(Option<f64>),
+    Text(Option<String>),
+}
+
+struct Row(BTreeMap<String, Cell>);
+
+impl Row {
+    /// The id of the run, from the column of a compacted file or from the name of the folder.
+    fn run(&self, file: &Path) -> Option<String> {
+        self.text("run").or_else(|| {
+            let folder = file.parent()?.file_name()?.to_str()?;
+            folder.strip_prefix(PARTITION).map(str::to_owned)
+        })
+    }
+
+    fn int(&self, name: &str) -> Option<i64> {
+        if let Some(Cell::Int(value)) = self.0.get(name) { *value } else { None }
+    }
+
+    fn float(&self, name: &str) -> Option<f64> {
+        if let Some(Cell::Float(value)) = self.0.get(name) { *value } else { None }
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        if let Some(Cell::Text(value)) = self.0.get(name) { value.clone() } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::{tables, tests::scratch};
+
+    fn text(name: &str, value: &str) -> Column {
+        Column { name: name.to_owned(), values: Values::Text(vec![Some(value.to_owned())]) }
+    }
+
+    fn run(tags: &str) -> Vec<Column> {
+        let modified = Column { name: "modified_unix_ms".to_owned(), values: Values::Int(vec![Some(5)]) };
+        vec![text("status", "ok"), text("label", "a.json"), text("tags", tags), text("engine", "SGLang"), modified]
+    }
+
+    fn stage(median_ns: f64) -> Vec<Column> {
+        vec![
+            text("stage", "decode"),
+            Column { name: "median_ns".to_owned(), values: Values::Float(vec![Some(median_ns)]) },
+        ]
+    }
+
+    fn write(folder: &Path, table: &str, partition: &str, columns: Vec<Column>) {
+        let folder = folder.join(format!("table={table}")).join(partition);
+        std::fs::create_dir_all(&folder).unwrap();
+        gpuprism_facts::write(&folder.join("facts.parquet"), columns).unwrap();
+    }
+
+    #[test]
+    fn tags_give_model_date_commit_and_version() {
+        let folder = scratch("history_tags");
+        write(&folder, "runs", "run=r1", run(r#"{"commit":"1a","date":"2026-01-31","model":"M","version":"0.5"}"#));
+        write(&folder, "runs", "run=r2", run("{}"));
+        write(&folder, "stages", "run=r1", stage(2000.4));
+        write(&folder, "stages", "run=r2", stage(f64::NAN));
+        write(&folder, "stages", "run=unknown", stage(3000.0));
+        let history = read(std::slice::from_ref(&folder), None).unwrap();
+        let [(key, point)] = history.points.as_slice() else { panic!("{history:?}") };
+        assert_eq!(
+            (key.model.as_deref(), key.framework.as_deref(), key.stage.as_str()),
+            (Some("M"), Some("SGLang"), "decode")
+        );
+        assert_eq!((point.commit.as_deref(), point.version.as_deref()), (Some("1a"), Some("0.5")));
+        assert_eq!((point.date_unix_ms, point.median_ns), (date::parse("2026-01-31"), 2000));
+        assert_eq!((history.runs, history.without_steps), (2, 1));
+        // r2 has the date of its file, 1970.
+        let since = read(&[folder], date::parse("2026-01-01")).unwrap();
+        assert_eq!((since.points.len(), since.too_old), (1, 1));
+    }
+
+    #[test]
+    fn a_compacted_file_is_read_and_a_run_in_two_folders_counts_once() {
+        let (fresh, archive) = (scratch("history_fresh"), scratch("history_archive"));
+        for (folder, partition) in [(&fresh, "run=r1"), (&archive, "month=2026-01")] {
+            let with_run = |mut columns: Vec<Column>| {
+                columns.extend((partition != "run=r1").then(|| text("run", "r1")));
+                columns
+            };
+            write(folder, "runs", partition, with_run(run("{}")));
+            write(folder, "stages", partition, with_run(stage(7.0)));
+        }
+        for folders in [vec![fresh.clone()], vec![archive.clone()], vec![fresh, archive]] {
+            assert_eq!(read(&folders, None).unwrap().points.len(), 1, "{folders:?}");
+        }
+    }
+
+    #[test]
+    fn other_folders_and_damaged_files_are_refused_with_a_remedy() {
+        let folder = scratch("history_refused");
+        assert!(read(std::slice::from_ref(&folder), None).unwrap_err().to_string().contains("gpuprism facts"));
+        write(&folder, "runs", "run=r1", run("{}"));
+        std::fs::write(folder.join("table=runs/run=r1/facts.parquet"), "PAR1 no").unwrap();
+        assert!(read(std::slice::from_ref(&folder), None).unwrap_err().to_string().contains("facts.parquet"));
+        std::fs::write(folder.join(SCHEMA_FILE), r#"{"schema":0}"#).unwrap();
+        assert!(read(&[folder], None).unwrap_err().to_string().contains("another version"));
+    }
+
+    #[test]
+    fn the_columns_that_are_read_are_those_that_are_written() {
+        let names = tables::columns_of(STAGES);
+        for name in ["stage", "steps", "batch", "tokens", "median_ns"] {
+            assert!(names.contains(&name), "{name}");
+        }
+    }
+}
