@@ -3,7 +3,7 @@
 //! `patterns/recipes.json` has the steps per framework and profiler, and how each kind of host starts a server. A recipe is a
 //! shell text: comments and commands.
 
-use crate::data::{Framework, embedded};
+use crate::data::embedded;
 use crate::{Error, Result};
 use serde::Deserialize;
 use std::fmt::Write;
@@ -12,9 +12,12 @@ use std::sync::LazyLock;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Recipes {
+    #[serde(rename = "about")]
+    _about: String,
     profilers: Vec<Profiler>,
+    accelerators: Vec<Accelerator>,
     hosts: Vec<Host>,
-    frameworks: Vec<Server>,
+    servers: Vec<Server>,
 }
 
 #[derive(Deserialize)]
@@ -22,6 +25,19 @@ struct Recipes {
 struct Profiler {
     profiler: String,
     title: String,
+}
+
+/// What a container needs to see the GPUs.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Accelerator {
+    accelerator: String,
+    /// Flags of `docker run`.
+    gpus: String,
+    /// The limit of a Kubernetes pod.
+    resource: String,
+    /// Flags of `sbatch`.
+    slurm_gpus: String,
 }
 
 /// How a kind of host starts a server.
@@ -42,7 +58,9 @@ struct Host {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Server {
-    framework: Framework,
+    /// The name in `--recipe`: the framework, and the maker of the GPUs if it is not NVIDIA.
+    name: String,
+    accelerator: String,
     title: String,
     image: String,
     port: u16,
@@ -75,8 +93,8 @@ const OVERRIDE: &str = include_str!("../../patterns/trtllm_override.py");
 /// The recipes for `FRAMEWORK` or `FRAMEWORK:HOST`, such as `sglang:docker`.
 pub fn recipes(name: &str) -> Result<String> {
     let (framework, host) = name.split_once(':').map_or((name, None), |(framework, host)| (framework, Some(host)));
-    let has_name = |server: &&Server| name_of(server.framework) == framework;
-    let server = RECIPES.frameworks.iter().find(has_name).ok_or_else(|| unknown(name))?;
+    let has_name = |server: &&Server| server.name == framework;
+    let server = RECIPES.servers.iter().find(has_name).ok_or_else(|| unknown(name))?;
     let is_wanted = |entry: &&Host| host.is_none_or(|host| entry.host == host);
     let hosts: Vec<&Host> = RECIPES.hosts.iter().filter(is_wanted).collect();
     if hosts.is_empty() {
@@ -94,17 +112,8 @@ pub fn recipes(name: &str) -> Result<String> {
     Ok(text)
 }
 
-fn name_of(framework: Framework) -> &'static str {
-    match framework {
-        Framework::Sglang => "sglang",
-        Framework::Vllm => "vllm",
-        Framework::Trtllm => "trtllm",
-        Framework::Tokenspeed => "tokenspeed",
-    }
-}
-
 fn unknown(name: &str) -> Error {
-    let frameworks: Vec<&str> = RECIPES.frameworks.iter().map(|server| name_of(server.framework)).collect();
+    let frameworks: Vec<&str> = RECIPES.servers.iter().map(|server| server.name.as_str()).collect();
     let hosts: Vec<&str> = RECIPES.hosts.iter().map(|host| host.host.as_str()).collect();
     Error::usage(format!(
         "--recipe {name}: no such recipe: give FRAMEWORK or FRAMEWORK:HOST with one of {} and one of {}",
@@ -130,6 +139,14 @@ fn render(server: &Server, host: &Host, recipe: &Recipe) -> String {
 /// Replaces the placeholders of a command.
 fn filled(command: &str, server: &Server, host: &Host, recipe: &Recipe) -> String {
     let command = command.replace("{override}", OVERRIDE);
+    let accelerator = RECIPES.accelerators.iter().find(|entry| entry.accelerator == server.accelerator);
+    let command = accelerator.map_or_else(
+        || command.clone(),
+        |accelerator| {
+            let command = command.replace("{gpus}", &accelerator.gpus).replace("{resource}", &accelerator.resource);
+            command.replace("{slurm_gpus}", &accelerator.slurm_gpus)
+        },
+    );
     let command = command.replace("{launch}", &recipe.launch).replace("{image}", &server.image);
     let command = command.replace("{server}", &host.server).replace("{shared}", &host.shared);
     command.replace("{traces}", &host.traces).replace("{port}", &server.port.to_string())
@@ -141,6 +158,7 @@ mod tests {
     use std::process::Command;
 
     const FRAMEWORKS: [&str; 3] = ["sglang", "vllm", "trtllm"];
+    const OTHER_GPUS: [&str; 4] = ["sglang-amd", "vllm-amd", "vllm-ascend", "vllm-intel"];
     const HOSTS: [&str; 3] = ["docker", "slurm", "kubernetes"];
 
     #[test]
@@ -160,10 +178,59 @@ mod tests {
     }
 
     #[test]
+    fn every_name_in_the_recipes_is_defined_and_used() {
+        let known: Vec<&str> = FRAMEWORKS.into_iter().chain(OTHER_GPUS).collect();
+        assert_eq!(RECIPES.servers.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(), known);
+        for Accelerator { accelerator, .. } in &RECIPES.accelerators {
+            assert!(RECIPES.servers.iter().any(|server| server.accelerator == *accelerator), "{accelerator}");
+        }
+        for server in &RECIPES.servers {
+            let has_name = |entry: &Accelerator| entry.accelerator == server.accelerator;
+            assert!(RECIPES.accelerators.iter().any(has_name), "{}", server.name);
+        }
+        let recipes = || RECIPES.servers.iter().flat_map(|server| &server.recipes);
+        assert!(recipes().all(|recipe| RECIPES.profilers.iter().any(|known| known.profiler == recipe.profiler)));
+        assert!(RECIPES.profilers.iter().all(|known| recipes().any(|recipe| recipe.profiler == known.profiler)));
+    }
+
+    /// Each maker's GPUs are given to the container by its own means, and its own profiler is used.
+    #[test]
+    fn recipes_for_other_gpus_speak_of_them_alone() {
+        let expected: [(&str, &[&str]); 4] = [
+            (
+                "sglang-amd",
+                &["/dev/kfd", "amd.com/gpu", "rocprofv3 --kernel-trace", "*_kernel_trace.csv", "HIP graphs"],
+            ),
+            ("vllm-amd", &["/dev/kfd", "amd.com/gpu", "rocprofv3 --kernel-trace", "torch_profiler_dir", "HIP graphs"]),
+            ("vllm-ascend", &["/dev/davinci_manager", "huawei.com/Ascend910", "profiler.analyse", "_ascend_pt"]),
+            ("vllm-intel", &["/dev/dri", "gpu.intel.com", "torch_profiler_dir", "XPU"]),
+        ];
+        for (name, words) in expected {
+            let text = recipes(name).unwrap();
+            assert!(words.iter().all(|word| text.contains(word)), "{name}: {text}");
+            for word in ["nvidia", "--gpus all", "nsys", "cuda-graph-trace", "inside CUDA graphs"] {
+                assert!(!text.contains(word), "{name} speaks of {word}");
+            }
+            assert!(HOSTS.iter().all(|host| text.contains(&recipes(&format!("{name}:{host}")).unwrap())));
+        }
+    }
+
+    #[test]
     fn no_placeholder_is_left() {
-        for framework in FRAMEWORKS {
+        for framework in FRAMEWORKS.into_iter().chain(OTHER_GPUS) {
             let text = recipes(framework).unwrap().replace(OVERRIDE, "");
-            for placeholder in ["{launch}", "{image}", "{server}", "{shared}", "{traces}", "{port}", "{override}"] {
+            for placeholder in [
+                "{launch}",
+                "{image}",
+                "{server}",
+                "{shared}",
+                "{traces}",
+                "{port}",
+                "{override}",
+                "{gpus}",
+                "{resource}",
+                "{slurm_gpus}",
+            ] {
                 assert!(!text.contains(placeholder), "{placeholder} in {framework}");
             }
         }
@@ -171,7 +238,7 @@ mod tests {
 
     #[test]
     fn recipes_are_valid_shell() {
-        for framework in FRAMEWORKS {
+        for framework in FRAMEWORKS.into_iter().chain(OTHER_GPUS) {
             for host in HOSTS {
                 let text = recipes(&format!("{framework}:{host}")).unwrap();
                 let Ok(output) = Command::new("bash").args(["-n", "-c", &text]).output() else {

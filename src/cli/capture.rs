@@ -79,8 +79,8 @@ pub(super) struct Args {
     /// pair.
     #[arg(long, value_name = "DIR", conflicts_with = "out")]
     resume: Option<PathBuf>,
-    /// Print how to start a server with a profiler: sglang, vllm or trtllm, and a host, such as vllm:docker (docker, slurm,
-    /// kubernetes).
+    /// Print how to start a server with a profiler: sglang, vllm or trtllm, on other GPUs sglang-amd, vllm-amd, vllm-ascend or vllm-intel,
+    /// and a host, such as vllm:docker (docker, slurm, kubernetes).
     #[arg(long, value_name = "FRAMEWORK[:HOST]", exclusive = true)]
     recipe: Option<String>,
 }
