@@ -275,7 +275,7 @@ impl Level {
         let noise_ns = median(&deviations)? * SIGMAS_PER_DEVIATION * THRESHOLDS.sigmas * few;
         let half_ns = noise_ns.max(middle_ns as f64 * THRESHOLDS.min_relative_change).round() as i64;
         Some(Band {
-            low_ns: middle_ns.saturating_sub(half_ns),
+            low_ns: middle_ns.saturating_sub(half_ns).max(0),
             middle_ns,
             high_ns: middle_ns.saturating_add(half_ns),
             runs: runs.len(),

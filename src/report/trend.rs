@@ -84,7 +84,7 @@ fn state(series: &Series) -> String {
             format!("the newest run, {}, is within the noise of the runs before it{band}.", name(newest))
         }
         None => format!(
-            "no run can be judged yet: a band needs {} earlier runs of the same load with a date, and there are {}.",
+            "no run can be judged yet: a band needs {} earlier runs of the same load with a date; so far: {}.",
             min_runs(),
             series.count(Outcome::TooFew)
         ),
@@ -105,7 +105,7 @@ fn date_text(judged: &Judged) -> String {
 fn title(key: &Key) -> String {
     let model = key.model.as_deref().unwrap_or("unknown model");
     let gpu = key.gpu.as_deref().unwrap_or("unknown GPU");
-    let gpus = key.gpus.filter(|count| *count != 1).map_or_else(String::new, |count| format!("{count} x "));
+    let gpus = key.gpus.filter(|count| *count > 1).map_or_else(String::new, |count| format!("{count} x "));
     let framework = key.framework.as_ref().map(|name| format!(", {name}")).unwrap_or_default();
     format!("{model} on {gpus}{gpu}{framework}, {}", key.stage)
 }
