@@ -7,10 +7,10 @@
 """
 
 import os
-from collections.abc import Sequence
-from typing import Literal, Optional, Union, final
+from collections.abc import Mapping, Sequence
+from typing import Literal, Optional, TypedDict, Union, final, type_check_only
 
-__all__ = ["Comparison", "Error", "Ranks", "Results", "Table", "Trace", "UsageError", "__version__", "diff", "open"]
+__all__ = ["Comparison", "Error", "Ranks", "Results", "Table", "Trace", "UsageError", "__version__", "diff", "facts", "open"]
 __version__: str
 
 _Path = Union[str, os.PathLike[str]]
@@ -185,6 +185,33 @@ def open(
     Ctrl-C is answered.
 
     Raises Error with the sentence of the command line.
+    """
+
+@type_check_only
+class _Fact(TypedDict):
+    path: str
+    outcome: Literal["written", "present", "failed"]
+    reason: Optional[str]
+    seconds: float
+
+def facts(
+    path: Union[_Path, Sequence[_Path]],
+    out: _Path,
+    *,
+    tags: Optional[Mapping[str, str]] = None,
+    jobs: int = 1,
+    max_bytes: Optional[int] = None,
+    source: Optional[str] = None,
+    failure: Optional[str] = None,
+) -> list[_Fact]:
+    """Write the results of traces, or of folders of traces, to the folder `out` as Parquet files, like `gpuprism facts`.
+
+    Returns a dictionary for each run. A run that `out` has is left out, whatever its path; a run that cannot be read, or whose files
+    have more than `max_bytes` together, is a row of the table `runs` with the reason. `jobs` runs are read at the same time. The GIL is
+    released.
+
+    For one run: `source` is its path in the table, if `path` is a copy; with `failure`, the run is not read and gets a row with this
+    reason, unless `out` has it.
     """
 
 def diff(before: Trace, after: Trace) -> Comparison:

@@ -6,6 +6,7 @@
 mod arrow;
 mod background;
 mod errors;
+mod facts;
 mod notebook;
 mod open;
 mod results;
@@ -17,6 +18,8 @@ mod trace;
 mod module {
     #[pymodule_export]
     use super::errors::{Error, UsageError};
+    #[pymodule_export]
+    use super::facts::facts;
     #[pymodule_export]
     use super::open::open;
     #[pymodule_export]

@@ -13,6 +13,7 @@ use gpuprism::report::chart::{diverging_bars, rank_bars};
 use gpuprism::report::{Report, compare as compare_words, ranks as rank_words};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
+use std::sync::Arc;
 
 /// The tables and texts of a comparison or of ranks.
 #[pyclass(frozen, subclass, module = "gpuprism")]
@@ -38,7 +39,7 @@ impl Results {
 
     fn table(&self, name: &str) -> PyResult<Table> {
         let section = self.sections.get(name).cloned().ok_or_else(|| no_table(name, &self.sections()))?;
-        Ok(Table { id: name.to_owned(), section, report: None })
+        Ok(Table { id: name.to_owned(), section: Arc::new(section), report: None })
     }
 
     fn __getitem__(&self, name: &str) -> PyResult<Table> {

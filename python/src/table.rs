@@ -1,6 +1,7 @@
 //! `gpuprism.Table`: one table of a report.
 
 use crate::arrow;
+use crate::background;
 use crate::errors::Error;
 use crate::notebook;
 use arrow_schema::ArrowError;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 #[pyclass(frozen, module = "gpuprism")]
 pub(crate) struct Table {
     pub(crate) id: String,
-    pub(crate) section: Section,
+    pub(crate) section: Arc<Section>,
     /// The report that the table is of; `None` for a comparison.
     pub(crate) report: Option<Arc<Report>>,
 }
@@ -84,8 +85,9 @@ impl Table {
         format!("<gpuprism.Table {}: {rows} rows, {columns} columns>", self.id)
     }
 
-    fn _repr_html_(&self) -> String {
-        notebook::table(&self.id, self.shown())
+    fn _repr_html_(&self, py: Python) -> PyResult<String> {
+        let (id, section, report) = (self.id.clone(), Arc::clone(&self.section), self.report.clone());
+        background::run(py, move |_| Ok(notebook::table(&id, shown(&id, &section, report.as_deref()))))
     }
 
     #[pyo3(signature = (requested_schema = None))]
@@ -104,12 +106,10 @@ impl Table {
     }
 }
 
-impl Table {
-    /// The table as the other outputs show it.
-    fn shown(&self) -> report::table::Table {
-        let of_report = self.report.as_ref().and_then(|report| report::table(report, &self.id, None));
-        of_report.unwrap_or_else(|| section_table(&self.id, &self.section))
-    }
+/// The table as the other outputs show it.
+fn shown(id: &str, section: &Section, report: Option<&Report>) -> report::table::Table {
+    let of_report = report.and_then(|report| report::table(report, id, None));
+    of_report.unwrap_or_else(|| section_table(id, section))
 }
 
 fn failed(error: ArrowError) -> PyErr {

@@ -1,7 +1,6 @@
 //! `gpuprism.Trace`: the results of the opened files, and the traces themselves for windows and ranks.
 
 use crate::background;
-use crate::errors::raised;
 use crate::notebook;
 use crate::open::{Decimal, WindowArgument};
 use crate::results::{self, Ranks};
@@ -25,7 +24,8 @@ struct Input {
     choices: Choices,
 }
 
-/// The results of one or more runs.
+/// The results of one or more runs. Its parts are shared: a copy is cheap.
+#[derive(Clone)]
 #[pyclass(frozen, module = "gpuprism")]
 pub(crate) struct Trace {
     inputs: Vec<Input>,
@@ -81,7 +81,7 @@ impl Trace {
     fn get(&self, name: &str) -> Option<Table> {
         let is_known = record_tables(&self.report).iter().any(|known| known == name);
         let section = records(&self.report, name).filter(|_| is_known)?;
-        Some(Table { id: name.to_owned(), section, report: Some(Arc::clone(&self.report)) })
+        Some(Table { id: name.to_owned(), section: Arc::new(section), report: Some(Arc::clone(&self.report)) })
     }
 
     /// The bars of all runs, and the strips of the trace if it is one.
@@ -192,29 +192,35 @@ impl Trace {
 
     /// The report as one HTML file, like `gpuprism report --format html`.
     #[pyo3(signature = (path = None))]
-    fn to_html(&self, path: Option<PathBuf>) -> PyResult<Option<String>> {
-        written(html_page(&self.report, "gpuprism report"), path)
+    fn to_html(&self, py: Python, path: Option<PathBuf>) -> PyResult<Option<String>> {
+        let report = Arc::clone(&self.report);
+        background::run(py, move |_| written(html_page(&report, "gpuprism report"), path))
     }
 
     /// The report as JSON, like `gpuprism report --format json`.
     #[pyo3(signature = (path = None))]
-    fn to_json(&self, path: Option<PathBuf>) -> PyResult<Option<String>> {
-        written(self.report.json(), path)
+    fn to_json(&self, py: Python, path: Option<PathBuf>) -> PyResult<Option<String>> {
+        let report = Arc::clone(&self.report);
+        background::run(py, move |_| written(report.json(), path))
     }
 
     fn __repr__(&self) -> String {
         format!("<gpuprism.Trace {}: {}>", self.report.labels().join(", "), self.verdict())
     }
 
-    fn _repr_html_(&self) -> String {
-        notebook::summary(&self.report.labels().join(", "), &[self.verdict()], &self.charts(), None)
+    fn _repr_html_(&self, py: Python) -> PyResult<String> {
+        let shown = self.clone();
+        background::run(py, move |_| {
+            let title = shown.report.labels().join(", ");
+            Ok(notebook::summary(&title, &[shown.verdict()], &shown.charts(), None))
+        })
     }
 }
 
 /// Returns the text, or writes it to a file.
-fn written(text: String, path: Option<PathBuf>) -> PyResult<Option<String>> {
+fn written(text: String, path: Option<PathBuf>) -> gpuprism::Result<Option<String>> {
     let Some(path) = path else { return Ok(Some(text)) };
-    let failed = |error| raised(gpuprism::Error::io(path.display().to_string(), &error));
+    let failed = |error| gpuprism::Error::io(path.display().to_string(), &error);
     std::fs::write(&path, text).map_err(failed).map(|()| None)
 }
 

@@ -3,11 +3,14 @@
 import json
 import os
 import pathlib
+import re
 
 import duckdb
 import pytest
 
 from conftest import ROOT
+
+import gpuprism
 
 FLEET = ROOT / "examples" / "fleet"
 QUERIES = sorted(path.name for path in FLEET.glob("*.sql") if path.name != "views.sql")
@@ -50,6 +53,53 @@ def facts(tmp_path_factory, command_line):
     printed = command_line("facts", folder / "broken.json", folder / "job", "--out", out)
     assert printed.strip() == "5 runs: 0 written, 4 already there, 1 failed"
     return out
+
+
+def test_python_writes_the_tables_of_the_command_line(facts, tmp_path):
+    source, out = facts.parent, tmp_path / "facts"
+    for commit in ("old", "new"):
+        runs = gpuprism.facts(source / commit, out, tags={"commit": commit, "host": "h1"}, jobs=2)
+        assert [run["outcome"] for run in runs] == ["written"] * 3
+    gpuprism.facts([source / "job"], out)
+    (failed,) = gpuprism.facts(str(source / "broken.json"), str(out))
+    assert failed["outcome"] == "failed" and "broken.json" in failed["reason"]
+    (large,) = gpuprism.facts(source / "old" / "0.json", tmp_path / "other", max_bytes=10, source="s3://bucket/0.json")
+    assert large["outcome"] == "failed" and "more than the limit of 10" in large["reason"]
+    for table in os.listdir(facts):
+        files = [f"read_parquet('{folder / table}/*/*.parquet', hive_partitioning = true, union_by_name = true)" for folder in (facts, out)]
+        if table != "facts.json":
+            own, other = (duckdb.sql(f"SELECT * FROM {file} ORDER BY ALL").fetchall() for file in files)
+            assert own == other and own, table
+    with pytest.raises(gpuprism.Error, match="no trace in this folder"):
+        gpuprism.facts(tmp_path, out)
+
+
+def compacted(facts: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    """An archive by the statement in docs/fleet.md, which is a loop of the shell around DuckDB's program."""
+    line = next(line for line in (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8").splitlines() if "COPY (SELECT" in line)
+    statement = re.search(r'duckdb -c "(.*)"; done', line)[1].replace('\\"', '"')
+    for table in facts.glob("table=*"):
+        target = folder / "archive" / table.name / "part=2026-01"
+        target.mkdir(parents=True)
+        own = statement.replace("$table", str(table)).replace("archive/${table##*/}/part=2026-01", str(target))
+        assert "$" not in own
+        duckdb.sql(own)
+    return folder / "archive"
+
+
+def test_a_compacted_archive_answers_as_the_folder_does(facts, tmp_path, command_line, monkeypatch):
+    archive, answers = compacted(facts, tmp_path), {}
+    assert len(list(archive.rglob("*.parquet"))) == len(list(facts.glob("table=*")))
+    for folder in (facts, archive):
+        monkeypatch.chdir(folder)
+        database = duckdb.connect()
+        database.execute((FLEET / "views.sql").read_text())
+        for query in QUERIES:
+            if query != "bandwidth_use.sql":
+                found = sorted(map(str, database.sql((FLEET / query).read_text()).fetchall()))
+                assert answers.setdefault(query, found) == found, query
+    histories = [json.loads(command_line("trend", *folders, "--format", "json")) for folders in ([facts], [archive], [facts, archive])]
+    assert histories[0]["series"] and histories[0] == histories[1] == histories[2]
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from conftest import rank_trace
 import gpuprism
 
 BIG_EVENTS = 400_000
+NAMES = 60_000
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +34,8 @@ def big_file(tmp_path_factory):
     return path
 
 
-def test_other_threads_go_on_while_a_file_is_read(big_file):
+def while_others_run(work):
+    """The result of the work, if another thread went on while it was done."""
     times, done = [], threading.Event()
 
     def tick():
@@ -44,14 +46,46 @@ def test_other_threads_go_on_while_a_file_is_read(big_file):
     thread = threading.Thread(target=tick)
     thread.start()
     begin = time.monotonic()
-    trace = gpuprism.open(big_file)
+    result = work()
     end = time.monotonic()
     done.set()
     thread.join()
-    assert sum(row["count"] for row in trace.kernels.rows()) == BIG_EVENTS
     during = [moment for moment in times if begin <= moment <= end]
     longest = max(after - before for before, after in zip([begin, *during], [*during, end]))
     assert len(during) > 20 and longest < (end - begin) / 2, (len(during), longest, end - begin)
+    return result
+
+
+def test_other_threads_go_on_while_a_file_is_read(big_file):
+    trace = while_others_run(lambda: gpuprism.open(big_file))
+    assert sum(row["count"] for row in trace.kernels.rows()) == BIG_EVENTS
+
+
+@pytest.fixture(scope="session")
+def many_names(tmp_path_factory):
+    """A trace whose reports are large: each kernel has a name of its own."""
+    path = tmp_path_factory.mktemp("names") / "names.json"
+    event = '{"ph": "X", "cat": "kernel", "name": "k%d_%d", "pid": 0, "tid": 7, "ts": %d, "dur": 3, "args": {"device": 0, "stream": 7}}'
+    events = ",\n".join(event % (number, number * 7, number * 5) for number in range(NAMES))
+    path.write_text('{"traceEvents": [' + events + "]}")
+    return path
+
+
+def test_other_threads_go_on_while_reports_are_written(many_names):
+    trace = gpuprism.open([many_names] * 4)
+    assert len(while_others_run(trace.to_json)) > NAMES
+    assert while_others_run(trace.to_html).startswith("<!doctype html>")
+
+
+def test_other_threads_go_on_while_a_notebook_draws(big_file):
+    trace = gpuprism.open(big_file)
+    # The strips of one call take too little time to be seen: several calls are.
+    assert while_others_run(lambda: [trace._repr_html_() for _ in range(40)][0]).startswith("<iframe")
+
+
+def test_other_threads_go_on_while_facts_are_written(big_file, tmp_path):
+    (run,) = while_others_run(lambda: gpuprism.facts(big_file, tmp_path / "facts"))
+    assert (run["path"], run["outcome"], run["reason"]) == (str(big_file), "written", None)
 
 
 def test_several_threads_may_use_one_trace(example):
@@ -170,6 +204,7 @@ page: str | None = trace.to_html()
 comparison: gpuprism.Comparison = gpuprism.diff(trace, trace)
 late: list[str] = gpuprism.open([pathlib.Path("a"), "b"]).ranks().stragglers
 missing: str | None = table.missing
+reason: str | None = gpuprism.facts("a.json", pathlib.Path("facts"), tags={"commit": "1a"}, max_bytes=10)[0]["reason"]
 """
 
 

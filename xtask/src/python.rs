@@ -10,6 +10,9 @@ use crate::{project, setup};
 
 /// What the tests need, with hashes.
 const REQUIREMENTS: &str = "python/requirements-test.txt";
+/// What the test of Ray needs besides. It is large, so it is installed only if [`RAY_VARIABLE`] is set.
+const RAY_REQUIREMENTS: &str = "python/requirements-ray.txt";
+const RAY_VARIABLE: &str = "GPUPRISM_RAY";
 /// Prints why this Python cannot run the tests, or nothing. The locked packages need 3.11.
 const PROBE: &str = "\
 import importlib.util, sys
@@ -39,7 +42,12 @@ pub fn test() -> Result<()> {
         }
     };
     let target = project::target_dir()?;
-    let python = match environment(&python, &target.join("python")) {
+    let with_ray = std::env::var_os(RAY_VARIABLE).is_some();
+    let (folder, requirements): (_, &[&str]) = match with_ray {
+        true => ("python-ray", &[REQUIREMENTS, RAY_REQUIREMENTS]),
+        false => ("python", &[REQUIREMENTS]),
+    };
+    let python = match environment(&python, &target.join(folder), requirements) {
         Ok(python) => python,
         // The packages come from a registry, which a machine may not reach.
         Err(why) => {
@@ -57,17 +65,21 @@ pub fn test() -> Result<()> {
 }
 
 /// The Python of a virtual environment with the locked packages. It is kept until they change.
-fn environment(python: &Path, folder: &Path) -> Result<PathBuf> {
+fn environment(python: &Path, folder: &Path, requirements: &[&str]) -> Result<PathBuf> {
     let inside = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
-    let locked = std::fs::read_to_string(project::root().join(REQUIREMENTS))
-        .with_context(|| format!("cannot read {REQUIREMENTS}"))?;
+    let read = |name: &&str| {
+        std::fs::read_to_string(project::root().join(name)).with_context(|| format!("cannot read {name}"))
+    };
+    let locked: String = requirements.iter().map(read).collect::<Result<_>>()?;
     let installed = folder.join("installed-requirements.txt");
     if inside.is_file() && std::fs::read_to_string(&installed).is_ok_and(|text| text == locked) {
         return Ok(inside);
     }
-    println!("setup: installing the Python packages of {REQUIREMENTS}");
+    println!("setup: installing the Python packages of {}", requirements.join(" and "));
     Run::program(python).args(["-m", "venv", "--clear"]).arg(folder).run()?;
-    pip(&inside).args(["install", "--quiet", "--require-hashes", "--no-deps", "--requirement", REQUIREMENTS]).run()?;
+    for file in requirements {
+        pip(&inside).args(["install", "--quiet", "--require-hashes", "--no-deps", "--requirement", file]).run()?;
+    }
     std::fs::write(&installed, locked)?;
     Ok(inside)
 }

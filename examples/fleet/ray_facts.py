@@ -1,0 +1,205 @@
+"""Writes the facts of many traces with Ray Data, as `gpuprism facts` does on one machine:
+
+    pip install ./python 'ray[data]'
+    python3 examples/fleet/ray_facts.py /traces --out /facts --tag commit=1a2b3c
+    python3 examples/fleet/ray_facts.py s3://bucket/traces --out s3://bucket/facts
+
+IN and OUT are folders on a disk that all machines of the cluster share, or in an object storage that pyarrow knows (s3://, gs://,
+hdfs://). Ray gives each task a processor and memory (--memory-gb), starts machines if the cluster scales, and starts a task again
+when its machine or process is gone. The tables are written by the Python package, so a run is written once, whatever is repeated. Nothing
+of a trace passes through Ray: a row with the outcome comes back for each run.
+
+A trace that cannot be read is a row of the table `runs` with its reason. So is one that is larger than --max-bytes, and one whose task
+failed in each of three attempts, because its process was killed, mostly for want of memory, or the storage did not answer.
+"""
+
+import argparse
+import collections
+import contextlib
+import os
+import pathlib
+import posixpath
+import sys
+import tempfile
+
+import pyarrow.fs
+import ray
+import ray.data
+
+import gpuprism
+
+# The ends of the names of traces, and files beside them that are none, as in `src/facts/inputs.rs`.
+TRACES = (".json", ".json.gz", ".gz", ".sqlite", ".sqlite3", ".db", ".rpd", ".csv")
+NEIGHBOURS = {"capture.json", "server_args.json", "config.json", "facts.json"}
+# Read with the trace if they lie beside it.
+BESIDE = ("capture.json", "server_args.json", "config.json")
+# How often a trace is begun before it is given up, because the process ended each time.
+ATTEMPTS = 3
+# More traces than this share tasks.
+MAX_TASKS = 20_000
+
+
+def place(uri):
+    """The file system and the path in it."""
+    if "://" in uri:
+        return pyarrow.fs.FileSystem.from_uri(uri)
+    return pyarrow.fs.LocalFileSystem(), os.path.abspath(uri)
+
+
+def is_local(uri):
+    return "://" not in uri
+
+
+def sets(uri):
+    """The files of each run: a trace alone, and all CSV files of a folder together, because they may be the tables of one run."""
+    system, root = place(uri)
+    tables, found = collections.defaultdict(list), []
+    for info in system.get_file_info(pyarrow.fs.FileSelector(root, recursive=True)):
+        if not info.is_file or info.base_name in NEIGHBOURS or not info.base_name.endswith(TRACES):
+            continue
+        if info.base_name.endswith(".csv"):
+            tables[posixpath.dirname(info.path)].append(info)
+        else:
+            found.append([info])
+    found += tables.values()
+    # The largest first: the last tasks are short ones, and no machine waits for another.
+    found.sort(key=lambda files: -sum(file.size for file in files))
+    return [{"paths": [file.path for file in files], "bytes": sum(file.size for file in files)} for files in found]
+
+
+@contextlib.contextmanager
+def local_copies(uri, paths):
+    """The files on this machine, with what lies beside them: themselves, or copies that are deleted."""
+    if is_local(uri):
+        yield paths
+        return
+    system, _ = place(uri)
+    with tempfile.TemporaryDirectory(prefix="gpuprism-") as folder:
+        beside = [posixpath.join(posixpath.dirname(paths[0]), name) for name in BESIDE]
+        present = [info.path for info in system.get_file_info(beside) if info.is_file]
+        for path in [*paths, *present]:
+            copy = os.path.join(folder, posixpath.basename(path))
+            pyarrow.fs.copy_files(path, copy, source_filesystem=system, destination_filesystem=pyarrow.fs.LocalFileSystem())
+            modified = system.get_file_info([path])[0].mtime
+            if modified is not None:
+                os.utime(copy, (modified.timestamp(),) * 2)
+        yield [os.path.join(folder, posixpath.basename(path)) for path in paths]
+
+
+@contextlib.contextmanager
+def local_out(uri):
+    """The folder of the facts, or one that is copied there. The rows of `runs` are copied last: a run without one is written again."""
+    if is_local(uri):
+        yield os.path.abspath(uri)
+        return
+    system, root = place(uri)
+    with tempfile.TemporaryDirectory(prefix="gpuprism-facts-") as folder:
+        yield folder
+        files = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
+        for path in sorted(files, key=lambda path: "table=runs" in path.parts):
+            target = posixpath.join(root, path.relative_to(folder).as_posix())
+            system.create_dir(posixpath.dirname(target), recursive=True)
+            pyarrow.fs.copy_files(str(path), target, destination_filesystem=system)
+
+
+def add(item, options, failure=None):
+    """Adds the runs of these files, on any machine. Returns a row with the number of runs by outcome."""
+    paths, outcomes, reason = list(item["paths"]), collections.Counter(), ""
+    too_large = options["max_bytes"] is not None and item["bytes"] > options["max_bytes"]
+    remote = not is_local(options["source"])
+    with contextlib.ExitStack() as stack:
+        if remote and (failure or too_large):
+            # Not copied: a file that is not there has a row, too.
+            failure = failure or f"{item['bytes']} bytes, more than the limit of {options['max_bytes']}"
+            files = paths[:1]
+        else:
+            files = stack.enter_context(local_copies(options["source"], paths))
+        out = stack.enter_context(local_out(options["out"]))
+        source = f"{options['source'].split('://')[0]}://{paths[0]}" if remote else None
+        runs = gpuprism.facts(
+            files, out, tags=options["tags"], max_bytes=options["max_bytes"], source=source, failure=failure
+        )
+    for run in runs:
+        outcomes[run["outcome"]] += 1
+        reason = run["reason"] or reason
+    return {"path": paths[0], "reason": reason, **{name: outcomes[name] for name in ("written", "present", "failed")}}
+
+
+@ray.remote(num_cpus=0)
+class Attempts:
+    """Counts how often each trace was begun and not ended. Ray starts a task again without end when its process is killed."""
+
+    def __init__(self):
+        self.begun = collections.Counter()
+
+    def begin(self, path):
+        self.begun[path] += 1
+        return self.begun[path]
+
+    def end(self, path):
+        del self.begun[path]
+
+
+def add_counted(item, options, attempts):
+    """Adds the runs of these files, unless they ended their process too often."""
+    path = item["paths"][0]
+    too_often = ray.get(attempts.begin.remote(path)) > ATTEMPTS
+    reason = f"its process was killed in each of {ATTEMPTS} attempts: give it more memory"
+    row = add(item, options, failure=reason if too_often else None)
+    ray.get(attempts.end.remote(path))
+    return row
+
+
+def facts(items, options, memory_bytes):
+    """The rows of all items. Ray runs as many tasks as there are processors and memory, and starts the next ones when their rows are
+    taken."""
+    context = ray.data.DataContext.get_current()
+    # An exception, for example of the object storage, is tried again, and must not end the other tasks. What is missing is seen from the
+    # rows.
+    context.retried_map_errors, context.max_map_retries = True, ATTEMPTS - 1
+    context.max_errored_blocks = -1
+    attempts = Attempts.remote()
+    data = ray.data.from_items([{"item": item} for item in items], override_num_blocks=max(1, min(len(items), MAX_TASKS)))
+    rows = data.map(lambda row: add_counted(row["item"], options, attempts), num_cpus=1, memory=memory_bytes)
+    return list(rows.iter_rows())
+
+
+def tag(text):
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError("give KEY=VALUE, for example commit=1a2b3c")
+    return key, value
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("source", metavar="IN", help="the folder of the traces, searched with its subfolders")
+    parser.add_argument("--out", required=True, help="the folder of the facts")
+    parser.add_argument("--tag", type=tag, action="append", default=[], metavar="KEY=VALUE", help="kept in the column tags")
+    parser.add_argument("--max-bytes", type=int, metavar="N", help="larger runs are not read")
+    parser.add_argument("--memory-gb", type=float, default=2.0, metavar="N", help="the memory of a task (2)")
+    parser.add_argument("--cpus", type=int, metavar="N", help="start Ray on this machine with so many processors")
+    arguments = parser.parse_args()
+    options = {
+        "source": arguments.source,
+        "out": arguments.out,
+        "tags": dict(arguments.tag),
+        "max_bytes": arguments.max_bytes,
+    }
+    items = sets(arguments.source)
+    ray.init(num_cpus=arguments.cpus, include_dashboard=False, log_to_driver=False, logging_level="warning")
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    rows = facts(items, options, int(arguments.memory_gb * 1e9))
+    done = {row["path"] for row in rows}
+    lost = [item for item in items if item["paths"][0] not in done]
+    for item in lost:
+        rows.append(add(item, options, failure=f"its task failed in each of {ATTEMPTS} attempts: see the log of Ray"))
+    for row in rows:
+        if row["failed"]:
+            print(f"{row['path']}: failed: {row['reason']}", file=sys.stderr)
+    total = {name: sum(row[name] for row in rows) for name in ("written", "present", "failed")}
+    print(f"{sum(total.values())} runs: {total['written']} written, {total['present']} already there, {total['failed']} failed")
+
+
+if __name__ == "__main__":
+    main()

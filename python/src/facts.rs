@@ -1,0 +1,62 @@
+//! `gpuprism.facts`: the facts of many runs as Parquet files, by the library of `gpuprism facts`.
+
+use crate::background;
+use crate::open::Paths;
+use gpuprism::facts::{FactsFolder, Limits, Outcome, traces};
+use gpuprism::files::by_run;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// What became of a run.
+struct Added {
+    path: PathBuf,
+    outcome: Outcome,
+    seconds: f64,
+}
+
+/// Adds runs to a folder of facts. Returns a dictionary for each run.
+#[pyfunction]
+#[pyo3(signature = (path, out, *, tags = None, jobs = 1, max_bytes = None, source = None, failure = None))]
+#[allow(clippy::too_many_arguments, reason = "they are keywords of one Python function")]
+pub(crate) fn facts<'py>(
+    py: Python<'py>,
+    path: Paths,
+    out: PathBuf,
+    tags: Option<BTreeMap<String, String>>,
+    jobs: usize,
+    max_bytes: Option<u64>,
+    source: Option<String>,
+    failure: Option<String>,
+) -> PyResult<Bound<'py, PyList>> {
+    let (paths, tags) = (Vec::from(path), Vec::from_iter(tags.unwrap_or_default()));
+    let limits = Limits { max_bytes, source, failure };
+    let added = background::run(py, move |watcher| {
+        let folder = FactsFolder::open(&out, &tags)?.with_limits(limits);
+        let added = Mutex::new(Vec::new());
+        let report = |path: &Path, outcome: &Outcome, seconds: f64| {
+            let run = Added { path: path.to_owned(), outcome: outcome.clone(), seconds };
+            added.lock().unwrap_or_else(PoisonError::into_inner).push(run);
+        };
+        folder.add_all(&by_run(&traces(&paths)?), jobs, watcher, &report)?;
+        Ok(added.into_inner().unwrap_or_else(PoisonError::into_inner))
+    })?;
+    let rows = added.iter().map(|run| row(py, run)).collect::<PyResult<Vec<_>>>()?;
+    PyList::new(py, rows)
+}
+
+fn row<'py>(py: Python<'py>, run: &Added) -> PyResult<Bound<'py, PyDict>> {
+    let (outcome, reason) = match &run.outcome {
+        Outcome::Written => ("written", None),
+        Outcome::Present => ("present", None),
+        Outcome::Failed(reason) => ("failed", Some(reason)),
+    };
+    let row = PyDict::new(py);
+    row.set_item("path", run.path.display().to_string())?;
+    row.set_item("outcome", outcome)?;
+    row.set_item("reason", reason)?;
+    row.set_item("seconds", run.seconds)?;
+    Ok(row)
+}
