@@ -16,6 +16,7 @@ failed in each of three attempts, because its process was killed, mostly for wan
 import argparse
 import collections
 import contextlib
+import hashlib
 import os
 import pathlib
 import posixpath
@@ -35,8 +36,8 @@ NEIGHBOURS = {"capture.json", "server_args.json", "config.json", "facts.json"}
 BESIDE = ("capture.json", "server_args.json", "config.json")
 # How often a trace is begun before it is given up, because the process ended each time.
 ATTEMPTS = 3
-# More traces than this share tasks.
-MAX_TASKS = 20_000
+# A task has several traces if there are more than this for each processor: starting a task takes longer than reading a small trace.
+TASKS_PER_PROCESSOR = 100
 
 
 def place(uri):
@@ -86,27 +87,55 @@ def local_copies(uri, paths):
         yield [os.path.join(folder, posixpath.basename(path)) for path in paths]
 
 
+def id_of(chunks):
+    """The id of a run from its bytes, or from its path, as `gpuprism facts` names it."""
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+    return "r" + digest.hexdigest()[:16]
+
+
+def bytes_of(path):
+    with open(path, "rb") as file:
+        yield from iter(lambda: file.read(1 << 20), b"")
+
+
 @contextlib.contextmanager
-def local_out(uri):
-    """The folder of the facts, or one that is copied there. The rows of `runs` are copied last: a run without one is written again."""
+def local_out(uri, files, source):
+    """The folder of the facts, or one that is copied there. If the storage has the run of this file, the folder has its row, so that it
+    is not read again. The rows of `runs` are copied last: a run without one is written again."""
     if is_local(uri):
         yield os.path.abspath(uri)
         return
     system, root = place(uri)
-    with tempfile.TemporaryDirectory(prefix="gpuprism-facts-") as folder:
-        yield folder
-        files = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
-        for path in sorted(files, key=lambda path: "table=runs" in path.parts):
+    with tempfile.TemporaryDirectory(prefix="gpuprism-facts-") as name:
+        folder, known = pathlib.Path(name), None
+        if len(files) == 1 and os.path.isfile(files[0]):
+            row = f"table=runs/run={id_of(bytes_of(files[0]))}/facts.parquet"
+            if system.get_file_info([posixpath.join(root, row)])[0].is_file:
+                known = folder / row
+                known.parent.mkdir(parents=True)
+                pyarrow.fs.copy_files(posixpath.join(root, row), str(known), source_filesystem=system)
+        yield name
+        written = [path for path in folder.rglob("*") if path.is_file() and path != known]
+        for path in sorted(written, key=lambda path: "table=runs" in path.parts):
             target = posixpath.join(root, path.relative_to(folder).as_posix())
             system.create_dir(posixpath.dirname(target), recursive=True)
             pyarrow.fs.copy_files(str(path), target, destination_filesystem=system)
+        # The rows of earlier failures of the runs that are there now, as the library removes them.
+        for path in folder.glob("table=runs/*/facts.parquet"):
+            for run in (path.parent.name, f"run={id_of([source.encode()])}"):
+                row = posixpath.join(root, "table=runs", run, "failed.parquet")
+                if system.get_file_info([row])[0].is_file:
+                    system.delete_file(row)
 
 
 def add(item, options, failure=None):
     """Adds the runs of these files, on any machine. Returns a row with the number of runs by outcome."""
     paths, outcomes, reason = list(item["paths"]), collections.Counter(), ""
-    too_large = options["max_bytes"] is not None and item["bytes"] > options["max_bytes"]
     remote = not is_local(options["source"])
+    source = f"{options['source'].split('://')[0]}://{paths[0]}" if remote else paths[0]
+    too_large = options["max_bytes"] is not None and item["bytes"] > options["max_bytes"]
     with contextlib.ExitStack() as stack:
         if remote and (failure or too_large):
             # Not copied: a file that is not there has a row, too.
@@ -114,8 +143,7 @@ def add(item, options, failure=None):
             files = paths[:1]
         else:
             files = stack.enter_context(local_copies(options["source"], paths))
-        out = stack.enter_context(local_out(options["out"]))
-        source = f"{options['source'].split('://')[0]}://{paths[0]}" if remote else None
+        out = stack.enter_context(local_out(options["out"], files, source))
         runs = gpuprism.facts(
             files, out, tags=options["tags"], max_bytes=options["max_bytes"], source=source, failure=failure
         )
@@ -159,7 +187,10 @@ def facts(items, options, memory_bytes):
     context.retried_map_errors, context.max_map_retries = True, ATTEMPTS - 1
     context.max_errored_blocks = -1
     attempts = Attempts.remote()
-    data = ray.data.from_items([{"item": item} for item in items], override_num_blocks=max(1, min(len(items), MAX_TASKS)))
+    tasks = max(1, min(len(items), TASKS_PER_PROCESSOR * int(ray.cluster_resources().get("CPU", 1))))
+    # Each task gets as many large ones as the others.
+    dealt = [{"item": item} for task in range(tasks) for item in items[task::tasks]]
+    data = ray.data.from_items(dealt, override_num_blocks=tasks)
     rows = data.map(lambda row: add_counted(row["item"], options, attempts), num_cpus=1, memory=memory_bytes)
     return list(rows.iter_rows())
 

@@ -106,6 +106,36 @@ def test_everything_arrives_once_although_a_worker_is_killed(tmp_path, command_l
     assert len(rows(out, "runs", "run")) == TRACES + 2
 
 
+def test_an_object_storage_has_the_same_tables_and_is_not_read_twice(tmp_path, command_line):
+    """pyarrow takes folders by URI, too: they are copied as the files of an object storage are."""
+    source, out, own = tmp_path / "traces", tmp_path / "facts", tmp_path / "own"
+    source.mkdir()
+    for number in range(3):
+        trace(source / f"{number}.json", number, 10)
+    (source / "late.json").write_text("not there yet")
+    trace(source / "large.json", 0, 1000)
+    program = [sys.executable, SCRIPT, source.as_uri(), "--out", out.as_uri(), "--cpus", "2", "--memory-gb", "0.5", "--max-bytes", "20000"]
+
+    def printed():
+        done = subprocess.run(program, capture_output=True, text=True, env=ENVIRONMENT)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "5 runs: 3 written, 0 already there, 2 failed" in printed()
+    columns = "run, status, label, kernels"
+    command_line("facts", source, "--out", own, "--max-bytes", 20000)
+    found, expected = rows(out, "runs", columns), rows(own, "runs", columns)
+    # A failure is known by its path, which is a URI here.
+    assert [row for row in found if row[1] == "ok"] == [row for row in expected if row[1] == "ok"] and len(found) == 5
+    assert rows(out, "kernels", "*") == rows(own, "kernels", "*")
+    paths = {row[0] for row in rows(out, "runs", "path")}
+    assert paths == {f"file://{path}" for path in source.iterdir()}
+    (source / "large.json").unlink()
+    trace(source / "large.json", 7, 20)
+    assert "5 runs: 1 written, 3 already there, 1 failed" in printed()
+    assert len([row for row in rows(out, "runs", "status") if row[0] == "failed"]) == 1, "the row of the failure is gone"
+
+
 def test_a_trace_that_ends_its_process_each_time_is_a_row(tmp_path):
     source, out, program = tmp_path / "traces", tmp_path / "facts", tmp_path / "poisoned.py"
     source.mkdir()
