@@ -37,6 +37,11 @@ fn facts(test: &str, times: &[u32], order: impl Iterator<Item = usize>) -> PathB
     folder
 }
 
+/// The words of a text that is wrapped.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Runs differ in the kernel's time, because equal traces are one run.
 const SHIFTED: [u32; 9] = [500, 502, 499, 501, 503, 498, 600, 602, 601];
 
@@ -45,9 +50,11 @@ fn the_first_run_of_a_shift_is_named_with_status_3_in_any_order_of_files() {
     let folder = facts("trend_shift", &SHIFTED, 0..9);
     let output = gpuprism(&folder, ["trend", "facts"]);
     assert_eq!(output.status, 3, "{output:?}");
-    let words = output.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = words(&output.stdout);
     assert!(
-        words.starts_with("M on NVIDIA H100 80GB HBM3, DECODE: slower since 2026-01-07 00:00 (commit c6, 6.json):"),
+        words.starts_with(
+            "M on NVIDIA H100 80GB HBM3, SGLang, decode: slower since 2026-01-07 00:00 (commit c6, 6.json):"
+        ),
         "{words}"
     );
     assert!(words.contains("So are the 2 runs since"), "{words}");
@@ -80,7 +87,7 @@ fn json_has_the_exact_band() {
 #[test]
 fn noise_alone_has_status_0_and_csv_has_a_row_per_run() {
     let folder = facts("trend_noise", &[500, 502, 499, 501, 503, 498, 504], 0..7);
-    let text = printed(&folder, ["trend", "facts"]);
+    let text = words(&printed(&folder, ["trend", "facts"]));
     assert!(text.contains("is within the noise of the runs before"), "{text}");
     let rows = csv_rows(&printed(&folder, ["trend", "facts", "--format", "csv"]));
     let column = |name: &str| rows[0].iter().position(|key| key == name).unwrap();
@@ -88,7 +95,7 @@ fn noise_alone_has_status_0_and_csv_has_a_row_per_run() {
     assert_eq!(outcomes, ["too few runs"; 5].into_iter().chain(["within noise"; 2]).collect::<Vec<_>>());
     assert!(printed(&folder, ["trend", "facts", "--format", "markdown"]).contains("| 2026-01-01 00:00 | c0 |"));
     // Too few runs are no alarm, and say so.
-    let since = printed(&folder, ["trend", "facts", "--since", "2026-01-05"]);
+    let since = words(&printed(&folder, ["trend", "facts", "--since", "2026-01-05"]));
     assert!(since.contains("a band needs 5 earlier runs") && since.contains("4 runs left out by --since"), "{since}");
 }
 
