@@ -73,7 +73,7 @@ fn oracle() -> Result<()> {
 
 fn page_types_and_lints() -> Result<()> {
     Run::new("node node_modules/typescript/bin/tsc --project tsconfig.json").run()?;
-    Run::new("node node_modules/eslint/bin/eslint.js --max-warnings 0 www tests/page eslint.config.js").run()
+    Run::new("node node_modules/eslint/bin/eslint.js --max-warnings 0 www npm tests/page eslint.config.js").run()
 }
 
 /// Runs the test files one after the other. On a busy machine a browser may time out, so a file that fails is repeated once, at

@@ -5,6 +5,7 @@ mod book;
 mod check;
 mod command;
 mod fuzz;
+mod npm;
 mod offline;
 mod page;
 mod project;
@@ -28,6 +29,7 @@ usage: cargo xtask COMMAND
   setup [page|test|all]   install missing tools for a build of the page or for the tests
   wasm [--out DIR]        build the page's wasm modules into DIR (dist/pkg)
   build [--out DIR]       build the page into DIR (dist) and check the size of its first load
+  npm [--out DIR]         build a folder for `npm install` with the WebAssembly module and its types into DIR (target/npm)
   space [--out DIR]       build the page as a static Space for Hugging Face into DIR (target/space)
   release                 build the page, and the command line with the page in it, for `gpuprism view`
   serve [--port N]        build the page and serve it on http://127.0.0.1:N (8080)
@@ -64,6 +66,7 @@ fn run() -> Result<()> {
         }
         ["build"] => page::build(arguments.out.as_deref()),
         ["release"] => release::build(),
+        ["npm"] => npm::build(arguments.out.as_deref()),
         ["space"] => space::build(arguments.out.as_deref()),
         ["serve"] => serve::serve(arguments.port),
         ["book"] => book::write(arguments.out.as_deref()),

@@ -63,6 +63,12 @@ pub fn build(out: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Builds the module of this name into `out`.
+pub fn build_one(stem: &str, out: &Path) -> Result<()> {
+    let module = MODULES.iter().find(|module| module.stem == stem).with_context(|| format!("no module {stem}"))?;
+    bind(module, &compile(module)?, out)
+}
+
 /// Runs clippy on the library as each module is built. It uses the profile of the modules, so that SQLite is compiled only once.
 pub fn lint() -> Result<()> {
     MODULES.iter().try_for_each(|module| {
