@@ -3,6 +3,7 @@
 use super::chart::{Delta, Deltas};
 use super::format::{change, duration, percent};
 use super::markdown::{escape, section as markdown_section};
+use super::palette;
 use super::section_table;
 use super::sections::section_short_names;
 use super::table::{Cell, Table};
@@ -195,7 +196,10 @@ fn change_first(mut table: Table) -> Table {
 fn largest_categories(run_change: &Change) -> String {
     const MAX_NAMED: usize = 4;
     let named = run_change.categories.iter().take(run_change.notable_categories.min(MAX_NAMED));
-    named.map(|part| format!("{} in {}", change(part.delta_ns()), part.category)).collect::<Vec<_>>().join(", ")
+    named
+        .map(|part| format!("{} in {}", change(part.delta_ns()), palette::title(&part.category)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn largest_kernel(comparison: &Comparison, run: &str) -> String {
@@ -284,7 +288,7 @@ pub use files::{json, text};
 /// The output formats of the command line.
 #[cfg(not(target_arch = "wasm32"))]
 mod files {
-    use super::{Change, Comparison, change, notes, tables, unit_sentence, verdict};
+    use super::{Change, Comparison, change, notes, palette, tables, unit_sentence, verdict};
     use crate::analysis::compare::Basis;
     use crate::report::format::clean;
     use crate::report::terminal::{section, wrapped};
@@ -371,8 +375,9 @@ mod files {
         const HALF: usize = 24;
         let largest = run_change.categories.first().map_or(1, |first| first.delta_ns().unsigned_abs()).max(1);
         let notable = run_change.categories.iter().take(run_change.notable_categories);
-        let rows: Vec<(String, String, i64)> =
-            notable.map(|part| (clean(&part.category), change(part.delta_ns()), part.delta_ns())).collect();
+        let rows: Vec<(String, String, i64)> = notable
+            .map(|part| (clean(palette::title(&part.category)), change(part.delta_ns()), part.delta_ns()))
+            .collect();
         let name_width = rows.iter().map(|row| row.0.width()).max().unwrap_or(0);
         let mut text = String::new();
         for (category, shown, delta) in rows {

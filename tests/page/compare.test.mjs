@@ -61,8 +61,9 @@ async function native(files, args = []) {
   return JSON.parse(stdout);
 }
 
-/** The exact value of a cell, as in the JSON. */
+/** The exact value of a cell, as in the JSON. People read another name for the time without GPU work. */
 function value({ text, title }, wanted) {
+  if (text === 'GPU idle') return 'CPU (non-GPU)';
   if (typeof wanted !== 'number') return title && wanted !== text ? title : text;
   return Number((title || text).replace(/ (ns|%)$/, ''));
 }

@@ -19,11 +19,11 @@ const COLUMNS: [&str; 10] = [
     "stage",
     "device_id",
     "part",
-    "slowest_ms",
-    "median_ms",
+    "in_slowest_ms",
+    "in_median_ms",
     "more_ms",
-    "slowest_launches",
-    "median_launches",
+    "launches_in_slowest",
+    "launches_in_median",
     "slowest_step",
     "median_step",
 ];
@@ -280,7 +280,10 @@ mod tests {
     fn the_parts_of_both_steps_add_up_and_the_largest_difference_is_first() {
         let section = slowest_step(&Context::new(&steps(true).finish(), 30));
         assert_eq!(
-            rows_of(&section, &["part", "slowest_ms", "median_ms", "more_ms", "slowest_launches", "median_launches"]),
+            rows_of(
+                &section,
+                &["part", "in_slowest_ms", "in_median_ms", "more_ms", "launches_in_slowest", "launches_in_median"]
+            ),
             [
                 "gemm 0.06 0.04 0.02 1 1",
                 "copy 0.01 0 0.01 1 0",
