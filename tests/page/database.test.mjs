@@ -33,7 +33,7 @@ async function assertSameAnswer(page, file) {
     return 'read';
   }
   await page.locator('.card.error .message').waitFor();
-  const sentence = await page.locator('.card.error .message').textContent();
+  const sentence = await h.sentenceOf(page.locator('.card.error .message'));
   assert.ok(sentence.startsWith(`${file.name}: `), sentence);
   assert.ok(h.unquoted(native.stderr).includes(sentence), `the page: ${sentence}\nthe command line: ${native.stderr}`);
   return 'refused';

@@ -125,6 +125,13 @@ export const tapWorkers = (page, delays = {}) => page.evaluate((delays) => {
 /** A sentence as the page shows it: without the backticks around commands, which it formats as code. */
 export const unquoted = (text) => text.replaceAll('`', '');
 
+/** The text of a message without the buttons that copy its commands. */
+export const sentenceOf = (message) => message.evaluate((node) => {
+  const copy = node.cloneNode(true);
+  for (const button of copy.querySelectorAll('button')) button.remove();
+  return copy.textContent.trim();
+});
+
 /** Drops files, given as {name, body: Buffer}, together on the window. */
 export async function drop(page, ...files) {
   const parts = files.map(({ name, body }) => ({ name, base64: Buffer.from(body).toString('base64') }));

@@ -115,7 +115,7 @@ test('a file that is no trace is refused with the command line\'s sentence, and 
       await h.drop(page, file);
       const message = page.locator('.card.error .message');
       await message.waitFor();
-      const sentence = await message.textContent();
+      const sentence = await h.sentenceOf(message);
       assert.ok(sentence.length > 20, sentence);
       assert.ok(h.unquoted(stderr).includes(sentence), `the page: ${sentence}\nthe command line: ${stderr}`);
       assert.equal(await page.locator('.card.error h2').textContent(), `Error${file.name}`);
