@@ -1,4 +1,4 @@
-//! What makes the slowest step of a stage slower than the median step: kernels, waiting for the host, other idle time. From the
+//! What makes the slowest step of a stage slower than the median step: kernels, late launches of the host, other idle time. From the
 //! [`MeasuredSteps`](super::measured_steps::MeasuredSteps) and one sweep over the GPU work.
 //!
 //! Where ops overlap, the one that started first owns the time. So the parts of a step add up to its time exactly.
@@ -35,10 +35,10 @@ const MAX_KERNELS: usize = 20;
 /// For each stage with at least three steps: the parts of its slowest step and of the median step of the same device, those
 /// with the largest differences first, and their sum.
 pub(crate) fn slowest_step(context: &Context) -> Section {
-    let pairs: Vec<Pair> = Stage::ALL.into_iter().filter_map(|stage| Pair::of(context, stage)).collect();
     if context.measured_steps().steps.is_empty() {
         return missing(context, TITLE, &COLUMNS);
     }
+    let pairs: Vec<Pair> = Stage::ALL.into_iter().filter_map(|stage| Pair::of(context, stage)).collect();
     if pairs.is_empty() {
         return Section::missing(
             TITLE,
@@ -193,7 +193,7 @@ fn add_rows(section: &mut Section, context: &Context, pair: &Pair, works: [StepW
     let other = |step: &MeasuredStep, work: &StepWork| step.time.since(work.busy()).since(step.host_late);
     let others = [other(&slowest.step, &slowest_work), other(&median.step, &median_work)];
     let mut parts = kernels(context, slowest_work, median_work);
-    parts.push(Compared::idle("(waiting for the host)", late));
+    parts.push(Compared::idle("(host late)", late));
     parts.push(Compared::idle("(other idle time)", others));
     ordering::sort_by_key(&mut parts, |part| std::cmp::Reverse(part.more().0.unsigned_abs()));
     parts.push(Compared::idle("total", steps.map(|step| step.time)));
@@ -287,7 +287,7 @@ mod tests {
             [
                 "gemm 0.06 0.04 0.02 1 1",
                 "copy 0.01 0 0.01 1 0",
-                "(waiting for the host) 0.045 0.04 0.005 - -",
+                "(host late) 0.045 0.04 0.005 - -",
                 "norm 0.02 0.02 0 1 1",
                 "(other idle time) 0 0 0 - -",
                 "total 0.135 0.1 0.035 - -",
