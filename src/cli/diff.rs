@@ -17,9 +17,9 @@ use std::process::ExitCode;
 ///   1  a file cannot be read
 ///   2  wrong usage
 ///   3  a run is slower than --exit-on-regression allows
-///   4  no run can be compared with the baseline, for example because of another GPU or stage, or because the runs did
+///   4  no run can be compared with the baseline, for example because of another stage, or because the runs did
 ///      different work and have no unit of work in common;
-///      with --exit-on-regression: at least one run cannot be compared
+///      with --exit-on-regression: at least one run cannot be compared or ran on another GPU
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Args {
@@ -30,7 +30,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "1", allow_negative_numbers = true, value_name = "N|LABEL")]
     baseline: String,
     /// Exit with code 3 if a run is slower than the baseline by more than PCT percent and by more than the noise; exit with
-    /// code 4 if a run cannot be compared.
+    /// code 4 if a run cannot be compared or ran on another GPU.
     #[arg(long, allow_negative_numbers = true, value_name = "PCT")]
     exit_on_regression: Option<f64>,
     /// Output format; csv prints one table, see --table.
@@ -46,7 +46,7 @@ pub(super) struct Args {
 
 /// Exit code: a run is slower than allowed.
 const REGRESSED: u8 = 3;
-/// Exit code: no run could be compared; with `--exit-on-regression`, at least one run could not.
+/// Exit code: no run could be compared; with `--exit-on-regression`, at least one run could not, or ran on another GPU.
 const NOT_COMPARABLE: u8 = 4;
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
@@ -99,6 +99,12 @@ fn status(comparison: &Comparison, args: &Args) -> ExitCode {
         }
     }
     if !comparison.is_possible() {
+        return ExitCode::from(NOT_COMPARABLE);
+    }
+    if let (Some(_), Some(run)) =
+        (args.exit_on_regression, comparison.runs.iter().find(|run| run.change.is_some() && run.other_gpus.is_some()))
+    {
+        files::warn(&format!("{} ran on another GPU than the baseline: this is no check for a regression", run.label));
         return ExitCode::from(NOT_COMPARABLE);
     }
     match args.exit_on_regression {

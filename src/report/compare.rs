@@ -7,6 +7,7 @@ use super::palette;
 use super::section_table;
 use super::sections::section_short_names;
 use super::table::{Cell, Table};
+use crate::analysis::CPU;
 use crate::analysis::compare::{Basis, CategoryChange, Change, ComparedRun, Comparison, Outcome};
 use crate::analysis::section::Value;
 use crate::digits::grouped;
@@ -24,7 +25,8 @@ fn verdict_of(comparison: &Comparison, run: &ComparedRun) -> String {
     let Some(change) = &run.change else {
         return format!("{} cannot be compared with {baseline}. {}", run.label, run.reasons.join(" "));
     };
-    let (per, unit) = (per(comparison), unit_sentence(comparison, run));
+    let gpus = run.other_gpus.as_ref().map(|[before, after]| format!(" GPUs differ: {after} instead of {before}."));
+    let (per, unit) = (per(comparison), unit_sentence(comparison, run) + &gpus.unwrap_or_default());
     let times = format!("{} instead of {}", duration(change.time_ns), duration(change.baseline_ns));
     let label = &run.label;
     let noise = change.noise_ns.map(|noise| format!("\u{b1}{}", duration(noise.round() as i64)));
@@ -44,7 +46,8 @@ fn verdict_of(comparison: &Comparison, run: &ComparedRun) -> String {
     format!(
         "{label} is {size}{word} than {baseline}{per}: {times}{noise}; {}.{} {unit}",
         largest_categories(change),
-        largest_kernel(comparison, label)
+        // On another GPU, kernels have other names: most of them are new or gone.
+        if run.other_gpus.is_none() { largest_kernel(comparison, label) } else { String::new() }
     )
 }
 
@@ -56,6 +59,7 @@ fn unit_sentence(comparison: &Comparison, run: &ComparedRun) -> String {
     let counts = format!("{} in {label}, {} in {baseline}", amount(units(run)), amount(before));
     match comparison.basis {
         Basis::Step => format!("The unit is a step, from annotations ({counts})."),
+        Basis::Token => format!("The unit is 1,000 tokens of the steps ({counts} tokens)."),
         Basis::Range => {
             let sum = if comparison.timelines > 1 { "; times are device time, summed over the devices" } else { "" };
             format!("The unit is the range `{}` ({counts}){sum}.", comparison.range)
@@ -108,6 +112,7 @@ fn short_verdict(comparison: &Comparison, run: &ComparedRun, baseline: &str) -> 
 fn per(comparison: &Comparison) -> &'static str {
     match comparison.basis {
         Basis::Step => " per step",
+        Basis::Token => " per 1,000 tokens",
         Basis::Range => " per range",
         Basis::Launches => " for the same work",
         Basis::Total if comparison.timelines > 1 => " per device",
@@ -158,11 +163,24 @@ pub fn full_table(comparison: &Comparison, id: &str) -> Option<Table> {
     comparison.sections.get(id).map(|section| section_table(id, section))
 }
 
+/// One of the [`TABLES`] for people: the row of idle time is named as in charts.
+fn shown_table(comparison: &Comparison, id: &str) -> Option<Table> {
+    let mut table = full_table(comparison, id)?;
+    for cell in table.rows.iter_mut().flatten() {
+        if let Cell::Kernel { short, full } = cell
+            && full == CPU
+        {
+            palette::title(CPU).clone_into(short);
+        }
+    }
+    Some(table)
+}
+
 /// One of the [`TABLES`] for display: changes come first, and empty columns are left out. If the run with the index
 /// `run` was compared, only its rows are kept. `None` if no run could be compared, or if no layers or floors are known. The column `remarks` is dropped,
 /// because the page shows verdicts and warnings separately.
 pub fn table(comparison: &Comparison, id: &str, run: Option<usize>) -> Option<Table> {
-    let mut table = full_table(comparison, id)?;
+    let mut table = shown_table(comparison, id)?;
     if id == "compare_summary" {
         return Some(table.without("remarks").without_empty_columns());
     }
@@ -260,7 +278,7 @@ fn tables(comparison: &Comparison) -> Vec<(Table, usize)> {
         &[],
     ];
     for (id, hidden) in TABLES.into_iter().zip(hidden_columns) {
-        let Some(mut table) = full_table(comparison, id) else { continue };
+        let Some(mut table) = shown_table(comparison, id) else { continue };
         let delta = table.columns.iter().position(|column| column.key == "delta_ns");
         if id != "compare_summary" {
             table.rows.retain(|row| delta.and_then(|index| row.get(index)) != Some(&Cell::Ns(0)));

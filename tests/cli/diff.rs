@@ -261,7 +261,7 @@ fn captures_of_fixed_time_are_compared_per_launch_or_refused() {
 
 /// Compares every real trace with itself, and pairs of traces that an engineer would not compare.
 #[test]
-fn real_traces_equal_themselves_and_cannot_be_compared_across_gpus_or_stages() {
+fn real_traces_equal_themselves_and_are_compared_across_gpus_but_not_across_stages() {
     let Some(folder) = shared("traces/torch") else { return };
     for path in files(&folder, ".json.gz") {
         let name = file_name(&path);
@@ -271,13 +271,22 @@ fn real_traces_equal_themselves_and_cannot_be_compared_across_gpus_or_stages() {
         assert!(wanted == 4 || output.stdout.contains("takes exactly as long as"), "{name}: {output:?}");
     }
     for (a, b, words) in [
-        ("hf_qwen1.5_0.5b_h100", "hf_qwen1.5_0.5b_mi300", "come from the GPUs"),
-        ("sglang_qwen3_30b_b300_decode", "sglang_qwen3_30b_mi300_decode", "come from the GPUs"),
         ("sglang_qwen3_8b_mi300_decode", "sglang_qwen3_8b_mi300_extend", "different stages"),
         ("vllm_mi300_decode_full_graph", "vllm_mi300_piecewise_graph", "different stages"),
         ("sglang_qwen3_30b_mi300_decode", "sglang_qwen3_8b_mi300_decode", "same load"),
     ] {
         let output = gpuprism(&folder, ["diff", &format!("{a}.trace.json.gz"), &format!("{b}.trace.json.gz")]);
         assert!(output.status == 4 && output.stderr.contains(words), "{a}, {b}: {output:?}");
+    }
+    for (a, b, gpus) in [
+        ("hf_qwen1.5_0.5b_h100", "hf_qwen1.5_0.5b_mi300", ["H100 80GB HBM3", "MI300X VF"]),
+        ("sglang_qwen3_30b_b300_decode", "sglang_qwen3_30b_mi300_decode", ["B300 SXM6 AC", "MI300X"]),
+    ] {
+        let files = [a, b].map(|name| format!("{name}.trace.json.gz"));
+        let output = gpuprism(&folder, ["diff", &files[0], &files[1]]);
+        let has_gpus = gpus.iter().all(|gpu| output.stdout.contains(gpu));
+        assert!(output.status == 0 && has_gpus && !output.stdout.contains("Largest kernel"), "{output:?}");
+        let output = gpuprism(&folder, ["diff", &files[0], &files[1], "--exit-on-regression", "5"]);
+        assert!(output.status == 4 && output.stderr.contains("on another GPU"), "{output:?}");
     }
 }

@@ -137,15 +137,30 @@ test('names that need the demangler are matched and written like on the command 
 });
 
 test('runs that cannot be compared are refused with a remedy and show no change', async () => {
-  const files = [stepped('a.json'), stepped('b.json', { gpu: 'AMD Instinct MI300X' })];
+  const files = [stepped('a.json'), stepped('b.json', { stage: 'DECODE bs=64' })];
   const { page, faults, close } = await opened('#tab=compare', ...files);
   const [run] = (await native(files)).runs.slice(1);
   assert.equal(run.outcome, 'not comparable');
   for (const place of ['#comparison', '#compare']) assert.ok((await page.locator(place).innerText()).includes(run.verdict), `${run.verdict} in ${place}`);
-  assert.match(run.verdict, /Compare runs on the same kind of GPU/);
+  assert.match(run.verdict, /Compare traces captured under the same load/);
   assert.equal(await page.locator('#runs li:nth-child(2) .run-change').innerText(), 'not comparable with a.json');
   assert.equal(await page.locator('#compare svg.chart').count(), 0);
   assert.deepEqual(await page.locator('.block').evaluateAll((blocks) => blocks.map(({ dataset }) => dataset.table)), ['compare_summary']);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('runs on different GPUs with different batches are compared per token, with a warning', async () => {
+  const files = [stepped('a.json'), stepped('b.json', { gpu: 'AMD Instinct MI300X', stage: 'DECODE bs=64' })];
+  const { page, faults, close } = await opened('#tab=compare', ...files);
+  const { basis, runs: [, run] } = await native(files);
+  assert.equal(basis, 'token');
+  // 64 instead of 16 tokens in steps of equal time.
+  assert.equal(Math.round(run.delta_pct), -75);
+  await page.locator('.block[data-table=compare_categories]').waitFor();
+  assert.match(await page.locator('#comparison').innerText(), /b\.json is 75 % faster than a\.json per 1,000 tokens.*GPUs differ: AMD Instinct MI300X instead of NVIDIA H100/s);
+  assert.match(await page.locator('#compare').innerText(), /the change includes the difference between the GPUs/);
+  assert.equal(await page.locator('#compare svg.chart').count(), 1);
   assert.deepEqual(faults, []);
   await close();
 });

@@ -63,7 +63,6 @@ pub(super) fn reasons(rules: &Rules, first: &Candidate, other: &Candidate) -> Ve
     } else if devices_a != devices_b && devices_a.min(devices_b) > 0 {
         found.reason("device_count", &[("a", &devices_a.to_string()), ("b", &devices_b.to_string())]);
     }
-    gpu_reason(&mut found, a, b);
     if has_notice(a, GRAPHS_TRACED_WHOLE) != has_notice(b, GRAPHS_TRACED_WHOLE) {
         found.reason("graphs_hidden", &[]);
     }
@@ -75,6 +74,12 @@ pub(super) fn reasons(rules: &Rules, first: &Candidate, other: &Candidate) -> Ve
     }
     stage_reason(&mut found, first, other);
     found.sentences
+}
+
+/// True if a difference in time says nothing on the software alone: other GPUs or another engine.
+pub(super) fn is_other_setup(a: &Run, b: &Run) -> bool {
+    let is_other_engine = a.engine.as_ref().zip(b.engine.as_ref()).is_some_and(|(a, b)| a != b);
+    is_other_engine || other_gpus(Rules::embedded(), a, b).is_some()
 }
 
 /// What differs in the records of the captures, if both runs have one: the words, and the values of both.
@@ -105,7 +110,7 @@ pub(super) fn workload_reasons(
 ) -> Vec<String> {
     let mut found = Sentences::new(rules, first, other);
     match (&first.steps, &other.steps) {
-        (Some(a), Some(b)) if basis == Basis::Step => {
+        (Some(a), Some(b)) if matches!(basis, Basis::Step | Basis::Token) => {
             for (candidate, steps) in [(first, a), (other, b)] {
                 let outside = steps.work_outside_share;
                 if candidate.run.window.is_some() && outside > rules.thresholds.notable_work_outside_steps {
@@ -120,6 +125,7 @@ pub(super) fn workload_reasons(
                 found.reason("mix", &[("a", &a.mix()), ("b", &b.mix()), ("pct", &pct)]);
             } else if let Some((what, mean_a, mean_b)) =
                 differing_work_per_step(a, b, rules.thresholds.max_work_per_step_ratio)
+                    .filter(|_| basis == Basis::Step || !is_other_setup(first.run, other.run))
             {
                 found.reason("work_of_a_step", &[("what", what), ("a", &mean_a), ("b", &mean_b)]);
             }
@@ -168,7 +174,7 @@ pub(super) fn fixed_time(
         return None;
     }
     let ratio = match (basis, launches) {
-        (Basis::Step | Basis::Range, _) => ratio_of_counts(basis, first, other)?,
+        (Basis::Step | Basis::Token | Basis::Range, _) => ratio_of_counts(basis, first, other)?,
         (_, LaunchRatio::Common { .. }) => launches.ratio()?,
         _ => f64::NAN,
     };
@@ -195,6 +201,10 @@ pub(super) fn warnings(
 ) -> Vec<String> {
     let (a, b) = (first.run, other.run);
     let mut found = Sentences::new(rules, first, other);
+    let gpus = other_gpus(rules, a, b);
+    if let Some([gpu_a, gpu_b]) = &gpus {
+        found.warning("gpu", &[("a", gpu_a), ("b", gpu_b)]);
+    }
     workload_warnings(&mut found, basis, first, other);
     if gpu_names(a).is_empty() || gpu_names(b).is_empty() {
         found.warning("gpu_unknown", &[]);
@@ -223,12 +233,13 @@ pub(super) fn warnings(
         found.warning("format", &[]);
     }
     let matched = matched_time_share(pairs);
-    if matched < rules.thresholds.min_matched_time {
+    // On another GPU, kernels have other names.
+    if matched < rules.thresholds.min_matched_time && gpus.is_none() {
         found.warning("few_matched", &[("pct", &format!("{:.0}", 100.0 * matched))]);
     }
     match basis {
-        Basis::Step if is_noise_known => {}
-        Basis::Step => {
+        Basis::Step | Basis::Token if is_noise_known => {}
+        Basis::Step | Basis::Token => {
             found.warning("noise_one", &[("min_steps", &rules.thresholds.min_steps_for_noise.to_string())]);
         }
         Basis::Range | Basis::Launches | Basis::Total => found.warning("noise_none", &[]),
@@ -240,7 +251,7 @@ fn workload_warnings(found: &mut Sentences, basis: Basis, first: &Candidate, oth
     let thresholds = found.rules.thresholds;
     let range = range_name(first);
     let (a, b) = match (basis, &first.steps, &other.steps) {
-        (Basis::Step, Some(a), Some(b)) => (a, b),
+        (Basis::Step | Basis::Token, Some(a), Some(b)) => (a, b),
         (Basis::Range, ..) => {
             found.warning("same_work_per_range", &[("range", range)]);
             let outside = [first, other].into_iter().filter_map(|run| run.range.as_ref());
@@ -255,7 +266,8 @@ fn workload_warnings(found: &mut Sentences, basis: Basis, first: &Candidate, oth
         _ => return found.warning("same_work", &[]),
     };
     if let Some((what, mean_a, mean_b)) = differing_work_per_step(a, b, thresholds.notable_work_per_step_ratio) {
-        found.warning("work_of_a_step", &[("what", what), ("a", &mean_a), ("b", &mean_b)]);
+        let warning = if basis == Basis::Token { "work_of_a_token" } else { "work_of_a_step" };
+        found.warning(warning, &[("what", what), ("a", &mean_a), ("b", &mean_b)]);
     }
     let outside = a.work_outside_share.max(b.work_outside_share);
     if outside > thresholds.notable_work_outside_steps {
@@ -264,7 +276,7 @@ fn workload_warnings(found: &mut Sentences, basis: Basis, first: &Candidate, oth
 }
 
 /// The mean tokens or requests per step, if they differ by more than the factor `ratio`: their name and both means.
-fn differing_work_per_step(a: &Steps, b: &Steps, ratio: f64) -> Option<(&'static str, String, String)> {
+pub(super) fn differing_work_per_step(a: &Steps, b: &Steps, ratio: f64) -> Option<(&'static str, String, String)> {
     let differing = |what, value: fn(&StageSteps) -> Option<f64>| {
         let (mean_a, mean_b) = (a.mean(value)?, b.mean(value)?);
         let is_different = mean_a.max(mean_b) > mean_a.min(mean_b) * ratio;
@@ -302,11 +314,11 @@ pub(super) fn gpu_names(run: &Run) -> Vec<String> {
     if names.iter().any(String::is_empty) { Vec::new() } else { names }
 }
 
-/// Compares the product names, or the vendors if not all products are named.
-fn gpu_reason(found: &mut Sentences, a: &Run, b: &Run) {
+/// The GPUs of both runs in words, if they differ: by product names, or by vendors if not all products are named.
+pub(super) fn other_gpus(rules: &Rules, a: &Run, b: &Run) -> Option<[String; 2]> {
     let (gpus_a, gpus_b) = (gpu_names(a), gpu_names(b));
     let both_named = !gpus_a.is_empty() && !gpus_b.is_empty();
-    let vendors = (found.rules.vendor(a), found.rules.vendor(b));
+    let vendors = (rules.vendor(a), rules.vendor(b));
     let is_different = match vendors {
         _ if both_named => !same_gpus(&gpus_a, &gpus_b),
         (Some(a), Some(b)) => a != b,
@@ -316,10 +328,7 @@ fn gpu_reason(found: &mut Sentences, a: &Run, b: &Run) {
         Some(vendor) if gpus.is_empty() => format!("an {vendor} GPU (according to its kernel names)"),
         _ => gpus.join(" and "),
     };
-    if is_different {
-        let (a, b) = (describe(&gpus_a, vendors.0), describe(&gpus_b, vendors.1));
-        found.reason("gpu", &[("a", &a), ("b", &b)]);
-    }
+    is_different.then(|| [describe(&gpus_a, vendors.0), describe(&gpus_b, vendors.1)])
 }
 
 fn same_gpus(a: &[String], b: &[String]) -> bool {

@@ -5,7 +5,7 @@
 //!   exactly into kernels, shared time and idle time (see `breakdown`), so the changes of the rows of a table add up to the whole
 //!   change.
 //! - All runs share one [`Basis`], the first that every comparable run has: steps (idle time before the first and after the last
-//!   step is left out), a repeated range, or the common ratio of the launch counts of shared kernels (see `units`). Totals are
+//!   step is left out; per token if other GPUs or engines have other batches), a repeated range, or the common ratio of the launch counts of shared kernels (see `units`). Totals are
 //!   compared only if that ratio is 1. Without a certain unit there is no comparison.
 //! - Noise is a multiple of the standard error of the difference of the two mean step times. Without steps it is unknown.
 //! - Layers are compared by the role of their kernels (see `roles`), also if the pair is refused otherwise.
@@ -40,6 +40,8 @@ use units::{LaunchRatio, RepeatedRange};
 pub enum Basis {
     /// Time per step of the engine.
     Step,
+    /// Time per 1,000 tokens of the steps: for other GPUs or engines whose steps have other numbers of tokens.
+    Token,
     /// Time per repeated range.
     Range,
     /// Time for the work of the baseline: times are divided by the common ratio of launches to those of the baseline.
@@ -53,6 +55,7 @@ impl Basis {
     pub fn word(self) -> &'static str {
         match self {
             Self::Step => "step",
+            Self::Token => "token",
             Self::Range => "range",
             Self::Launches => "launches",
             Self::Total => "total",
@@ -150,8 +153,10 @@ pub struct ComparedRun {
     pub reasons: Vec<String>,
     /// Caveats of the comparison, one sentence each.
     pub warnings: Vec<String>,
-    /// The number of units of work in the run, in the unit of [`Comparison::basis`]: steps per device, ranges, or launches
-    /// relative to the baseline. `None` if unknown.
+    /// The GPUs of the baseline and of the run in words, if they differ.
+    pub other_gpus: Option<[String; 2]>,
+    /// The number of units of work in the run, in the unit of [`Comparison::basis`]: steps or tokens per device, ranges, or
+    /// launches relative to the baseline. `None` if unknown.
     pub units: Option<f64>,
     /// The difference; `None` for the baseline and for runs that were not compared.
     pub change: Option<Change>,
@@ -198,6 +203,11 @@ impl<'a> Candidate<'a> {
         let (steps, range) = (Steps::of(run, &rules.thresholds), RepeatedRange::of(run, &rules.thresholds));
         Self { label, run, steps, range }
     }
+
+    /// The mean number of tokens in a step, if every stage states it.
+    fn tokens_per_step(&self) -> Option<f64> {
+        self.steps.as_ref()?.mean(|stage| stage.tokens).filter(|tokens| *tokens > 0.0)
+    }
 }
 
 /// Compares labelled runs with the one at index `baseline`; an index out of range means the first run.
@@ -214,6 +224,7 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
             outcome: if index == baseline { Outcome::Baseline } else { Outcome::NotComparable },
             reasons: if index == baseline { Vec::new() } else { comparability::reasons(rules, first, candidate) },
             warnings: Vec::new(),
+            other_gpus: comparability::other_gpus(rules, first.run, candidate.run),
             units: None,
             change: None,
         })
@@ -244,7 +255,7 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
         .zip(&launches)
         .map(|(candidate, launches)| {
             let excluded_idle_ns = match &candidate.steps {
-                Some(steps) if basis == Basis::Step => steps.idle_outside_ns(candidate.run),
+                Some(steps) if matches!(basis, Basis::Step | Basis::Token) => steps.idle_outside_ns(candidate.run),
                 _ => 0,
             };
             Breakdown::of(candidate.run, units::amount(basis, candidate, *launches), excluded_idle_ns)
@@ -279,7 +290,7 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
         sections: Sections::new(),
     };
     comparison.sections = sections::sections(&comparison, &candidates, &breakdowns, &pairs);
-    // Layers are compared by role also if the runs as a whole cannot be, for example because of different GPUs.
+    // Layers are compared by role also if the runs as a whole cannot be, for example because of different work.
     let others: Vec<&Candidate> =
         candidates.iter().enumerate().filter(|(index, _)| *index != baseline).map(|(_, other)| other).collect();
     let tables = [("compare_roles", roles::roles(first, &others)), ("compare_floor", roles::floors(first, &others))];
@@ -313,7 +324,12 @@ fn basis(
     let has_range =
         |candidate: &Candidate| candidate.range.as_ref().zip(range).is_some_and(|(own, first)| own.name == first.name);
     if all(&|candidate| candidate.steps.is_some()) {
-        Basis::Step
+        let is_per_token = all(&|candidate| candidate.tokens_per_step().is_some())
+            && candidates
+                .iter()
+                .zip(accepted)
+                .any(|(candidate, accepted)| *accepted && needs_tokens(rules, first, candidate));
+        if is_per_token { Basis::Token } else { Basis::Step }
     } else if all(&has_range) {
         Basis::Range
     } else if launches.iter().flatten().all(|launches| launches.is_equal(&rules.thresholds)) {
@@ -321,6 +337,14 @@ fn basis(
     } else {
         Basis::Launches
     }
+}
+
+/// True if steps of runs on other GPUs or engines do so different work that only their tokens can be compared.
+fn needs_tokens(rules: &Rules, first: &Candidate, other: &Candidate) -> bool {
+    let steps = first.steps.as_ref().zip(other.steps.as_ref());
+    let ratio = rules.thresholds.max_work_per_step_ratio;
+    steps.is_some_and(|(a, b)| comparability::differing_work_per_step(a, b, ratio).is_some())
+        && comparability::is_other_setup(first.run, other.run)
 }
 
 fn change(
@@ -338,15 +362,23 @@ fn change(
     Change {
         baseline_ns: before.total_ns,
         time_ns: after.total_ns,
-        noise_ns: if basis == Basis::Step { noise_ns(rules, first, candidate) } else { None },
+        noise_ns: noise_ns(rules, basis, first, candidate),
         notable_categories: categories.iter().take_while(is_notable).count(),
         categories,
     }
 }
 
-/// `noise_standard_errors` times the standard error of the difference of the two mean step times.
-fn noise_ns(rules: &Rules, first: &Candidate, other: &Candidate) -> Option<f64> {
-    let variance = |candidate: &Candidate| candidate.steps.as_ref()?.variance_of_mean(&rules.thresholds);
+/// `noise_standard_errors` times the standard error of the difference of the two mean step times, or of these per token.
+fn noise_ns(rules: &Rules, basis: Basis, first: &Candidate, other: &Candidate) -> Option<f64> {
+    let units_per_step = |candidate: &Candidate| match basis {
+        Basis::Step => Some(1.0),
+        Basis::Token => Some(candidate.tokens_per_step()? / units::TOKENS as f64),
+        Basis::Range | Basis::Launches | Basis::Total => None,
+    };
+    let variance = |candidate: &Candidate| {
+        let units = units_per_step(candidate)?;
+        Some(candidate.steps.as_ref()?.variance_of_mean(&rules.thresholds)? / (units * units))
+    };
     Some(rules.thresholds.noise_standard_errors * (variance(first)? + variance(other)?).sqrt())
 }
 

@@ -94,6 +94,7 @@ fn per_unit(comparison: &Comparison) -> String {
     let mean = if several { ", mean over the devices" } else { "" };
     match comparison.basis {
         Basis::Step => format!("per step of the engine{mean}"),
+        Basis::Token => format!("per 1,000 tokens{mean}"),
         Basis::Range if several => format!("per range `{}`, as device time summed over the devices", comparison.range),
         Basis::Range => format!("per range `{}`", comparison.range),
         Basis::Launches => format!("for as many launches as in the baseline{mean}"),
@@ -104,7 +105,7 @@ fn per_unit(comparison: &Comparison) -> String {
 fn summary(comparison: &Comparison, candidates: &[Candidate], breakdowns: &[Breakdown]) -> Section {
     let Comparison { basis, runs: compared, .. } = comparison;
     let mut section = Section::new("Comparison", &format!("wall time {}", per_unit(comparison)), &SUMMARY);
-    if *basis == Basis::Step {
+    if matches!(basis, Basis::Step | Basis::Token) {
         section = section
             .limit("Noise is two standard errors of the difference, estimated from the spread of steps in each stage.");
     }

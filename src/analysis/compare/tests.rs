@@ -143,7 +143,6 @@ fn assert_refused(a: &Run, b: &Run, words: &[&str]) {
 #[test]
 fn runs_that_measure_different_things_are_refused_with_a_remedy() {
     let a = without_steps("A", "NVIDIA H100", 10);
-    assert_refused(&a, &without_steps("B", "NVIDIA B200", 10), &["B200", "H100", "same kind of GPU"]);
     assert_refused(&a, &TestTrace::new().label("B").run(), &["B has no GPU op"]);
     assert_refused(&TestTrace::new().label("A").run(), &a, &["A has no GPU op"]);
     let b = without_steps("B", "NVIDIA H100", 10);
@@ -410,6 +409,49 @@ fn different_batch_sizes_are_a_warning_or_a_reason() {
     assert_refused(&a, &step("B", "step[DECODE bs=64]"), &["64 tokens", "16", "same load"]);
 }
 
+/// Runs of one decode step on a GPU.
+fn step_on(gpu: &str, label: &str, batch: u64, kernels: &[(&str, i64)]) -> Run {
+    let mut trace = TestTrace::new();
+    trace.label(label).named_device(0, gpu);
+    add_step(&mut trace, &format!("step[DECODE bs={batch}]"), 0, 0, kernels);
+    trace.run()
+}
+
+#[test]
+fn runs_on_different_gpus_are_compared_with_a_warning() {
+    let a = step_on("NVIDIA H100", "A", 16, &[(GEMM, 100_000)]);
+    let comparison = compare_with_first(&[&a, &step_on("NVIDIA B200", "B", 16, &[("nvjet_sm100", 60_000)])]);
+    let b = &comparison.runs[1];
+    assert_eq!((comparison.basis, b.outcome), (Basis::Step, Outcome::Faster));
+    assert_eq!(b.change.as_ref().map(Change::delta_ns), Some(-40_000));
+    assert_eq!(b.other_gpus, Some(["NVIDIA H100".to_owned(), "NVIDIA B200".to_owned()]));
+    let warnings = b.warnings.join(" ");
+    assert!(warnings.contains("B ran on NVIDIA B200, A on NVIDIA H100"), "{warnings}");
+    assert!(!warnings.contains("the model, precision or backend may differ"), "names differ between GPUs: {warnings}");
+    let change = b.change.as_ref().unwrap();
+    let parts: Vec<(&str, i64)> =
+        change.categories.iter().map(|part| (part.category.as_str(), part.delta_ns())).collect();
+    assert_eq!(parts, [("gemm", -40_000)], "both kernels are of one category");
+}
+
+/// 100 us for 16 tokens are 6,250 us per 1,000 tokens, 60 us for 64 tokens are 937.5 us.
+#[test]
+fn other_batches_on_other_gpus_are_compared_per_token() {
+    let a = step_on("NVIDIA H100", "A", 16, &[(GEMM, 100_000)]);
+    let b = step_on("NVIDIA B200", "B", 64, &[(GEMM, 60_000)]);
+    let comparison = compare_with_first(&[&a, &b]);
+    assert_eq!(comparison.basis, Basis::Token);
+    let change = comparison.runs[1].change.as_ref().unwrap();
+    assert_eq!((change.baseline_ns, change.time_ns), (6_250_000, 937_500));
+    assert_eq!(comparison.runs.iter().map(|run| run.units).collect::<Vec<_>>(), [Some(16.0), Some(64.0)]);
+    assert!(comparison.runs[1].warnings.join(" ").contains("times are per token"), "{:?}", comparison.runs[1].warnings);
+    // The same GPU with another load is still refused, also beside such a run.
+    let c = step_on("NVIDIA H100", "C", 64, &[(GEMM, 60_000)]);
+    let comparison = compare_with_first(&[&a, &b, &c]);
+    assert!(comparison.runs[2].reasons.join(" ").contains("same load"), "{:?}", comparison.runs[2].reasons);
+    assert!(comparison.runs[1].change.is_some());
+}
+
 #[test]
 fn idle_time_outside_the_steps_does_not_count() {
     let idle_until = |label: &str, until: i64| {
@@ -432,14 +474,18 @@ fn idle_time_outside_the_steps_does_not_count() {
 fn the_gpu_vendor_is_detected_from_kernel_names_if_devices_have_no_name() {
     let on = |label: &str, name: &str| TestTrace::new().label(label).kernel(name, 0..100).run();
     let a = on("A", "nvjet_tst_64x8");
-    assert_refused(&a, &on("B", "Cijk_Alik_Bljk_BBS"), &["an AMD GPU", "an NVIDIA GPU"]);
+    let b = on("B", "Cijk_Alik_Bljk_BBS");
+    let gpus = compare_with_first(&[&a, &b]).runs[1].other_gpus.clone().map(|gpus| gpus.join(" "));
+    let expected = ["an NVIDIA GPU", "an AMD GPU"].map(|gpu| format!("{gpu} (according to its kernel names)"));
+    assert_eq!(gpus, Some(expected.join(" ")));
     assert_refused(&a, &on("B", "triton_red_fused_1"), &["no kernel, no steps and no repeated range in common"]);
 }
 
 #[test]
 fn a_refused_run_does_not_affect_the_other_runs() {
     let a = decoding("A", 6, &[(GEMM, 1_000)]);
-    let runs = [&a, &without_steps("other GPU", "NVIDIA B200", 6), &decoding("C", 6, &[(GEMM, 1_200)])];
+    let other = Run { rules: "other rules".to_owned(), ..without_steps("B", "NVIDIA H100", 6) };
+    let runs = [&a, &other, &decoding("C", 6, &[(GEMM, 1_200)])];
     let comparison = compare_with_first(&runs);
     let outcomes: Vec<Outcome> = comparison.runs.iter().map(|run| run.outcome).collect();
     assert_eq!(outcomes, [Outcome::Baseline, Outcome::NotComparable, Outcome::Slower]);

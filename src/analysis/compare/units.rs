@@ -130,11 +130,18 @@ impl SharedKernel {
     }
 }
 
+/// Times per token are stated for this many tokens, because kernels take less than a nanosecond a token.
+pub(super) const TOKENS: u64 = 1_000;
+
 /// The amount of work of a candidate in the unit of `basis`. `launches` is the ratio relative to the baseline.
 pub(super) fn amount(basis: Basis, candidate: &Candidate, launches: Option<LaunchRatio>) -> Amount {
     let run = candidate.run;
     match (basis, &candidate.steps, &candidate.range, launches) {
         (Basis::Step, Some(steps), ..) => Amount { units: steps.count_in_bar(run), per: 1 },
+        (Basis::Token, Some(steps), ..) => {
+            let tokens = candidate.tokens_per_step().unwrap_or(0.0) * steps.count_in_bar(run) as f64;
+            Amount { units: tokens.round() as u64, per: TOKENS }
+        }
         (Basis::Range, _, Some(range), _) => Amount { units: range.count, per: 1 },
         (Basis::Launches, _, _, Some(LaunchRatio::Common { baseline, other })) => {
             Amount { units: other.saturating_mul(timelines(run)), per: baseline }
@@ -149,10 +156,11 @@ pub(super) fn timelines(run: &Run) -> u64 {
     u64::try_from(timelines).unwrap_or(1).max(1)
 }
 
-/// The number of steps or ranges per device timeline, or the launches relative to the baseline.
+/// The number of steps, tokens or ranges per device timeline, or the launches relative to the baseline.
 pub(super) fn count(basis: Basis, candidate: &Candidate, launches: Option<LaunchRatio>) -> Option<f64> {
     match basis {
         Basis::Step => candidate.steps.as_ref().map(Steps::count_per_device),
+        Basis::Token => Some(candidate.steps.as_ref()?.count_per_device() * candidate.tokens_per_step()?),
         Basis::Range => candidate.range.as_ref().map(|range| range.count as f64),
         Basis::Launches => launches.map_or(Some(1.0), LaunchRatio::ratio),
         Basis::Total => Some(1.0),
