@@ -39,8 +39,8 @@ const page = {
   openFiles,
   attempt,
   look,
-  async jobWindows(entry, window) {
-    return (await openResults()).jobWindows(entry, window);
+  async jobRanks() {
+    return (await openResults()).jobRanks();
   },
   exported: (format, table) => requestTool('export', { format, table, baseline: store.baseline }),
   get windows() {

@@ -81,6 +81,20 @@ export class Ranks {
     });
   }
 
+  /** The same moment as `time` of a trace in all traces that have one. @param {TraceEntry} entry @param {number} time */
+  async moments(entry, time) {
+    const entries = this.#session.liveTraces;
+    const moments = await (await this.#load(entries)).request('rankMoments', { index: entries.indexOf(entry), time });
+    return new Map(entries.flatMap((other, index) => (moments[index] === null ? [] : [[other, moments[index]]])));
+  }
+
+  /** When the rank of each trace waited for another one. */
+  async waits() {
+    const entries = this.#session.liveTraces;
+    const waits = await (await this.#load(entries)).request('rankWaits', {});
+    return new Map(entries.map((entry, index) => [entry, waits[index]]));
+  }
+
   /** A table as strings; null if it has no rows. @param {TableRequest} request */
   table = async (request) => (await this.#compare()).link.request('rankTable', { request });
 

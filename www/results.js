@@ -119,8 +119,8 @@ export class Results {
 
   restoreRules = () => this.#tabs.restoreRules();
 
-  /** @type {Page['jobWindows']} */
-  jobWindows = (entry, window) => this.#tabs.jobWindows(entry, window);
+  /** @type {Page['jobRanks']} */
+  jobRanks = () => this.#tabs.jobRanks();
 
   /** @param {Prefetched} [ahead] */
   #drawAll({ chart, tables } = {}) {

@@ -252,11 +252,10 @@ export class Tabs {
     if (block || !this.#page.session.isPartial) this.#scrollTarget = '';
   }
 
-  /** Resolves with the windows that show the same time range in the other traces of a job.
-   * @param {TraceEntry} entry @param {string} window */
-  async jobWindows(entry, window) {
+  /** @type {Page['jobRanks']} */
+  async jobRanks() {
     const { session } = this.#page;
-    return session.hasRanks && session.liveTraces.length > 1 ? (await this.#ranks()).windows(entry, window) : [];
+    return session.hasRanks && session.liveTraces.length > 1 ? this.#ranks() : null;
   }
 
   /** Applies the rules of an earlier visit. */

@@ -3,7 +3,7 @@
 
 import { TILE_UNITS, unitNs } from './timeline-tiles.js';
 
-/** @import { Mark, Moment, Place, TimelineStyle, TimelineView } from './types.js' */
+/** @import { Mark, Moment, Place, TimelineStyle, TimelineView, Wait } from './types.js' */
 /** @import { PlacedTile } from './timeline-tiles.js' */
 /** @import { View } from './timeline-view.js' */
 
@@ -24,7 +24,7 @@ const LABEL_CHAR_PX = 6.7;
 /** A bar under the pointer. @typedef {{ lane: number, row: number, count: number, from: number, to: number, style: number, label: string }} Hit */
 /** What a frame shows. @typedef {{
  *   view: View, width: number, height: number, scrollTop: number, tiles: PlacedTile[], selected: Moment | null, hovered: Hit | null,
- *   window: [number, number] | null, marks: Mark[], picking: [number, number] | null,
+ *   window: [number, number] | null, marks: Mark[], picking: [number, number] | null, anchor: { at: number, text: string } | null, waits: Wait[],
  * }} Frame */
 
 /** The lanes from top to bottom, a heading for each group, and the height of all. @param {TimelineView} timeline */
@@ -123,9 +123,11 @@ export class Painter {
     this.#drawShade(frame);
     for (const placed of frame.tiles) this.#drawTile(frame, placed);
     this.#drawLabels(frame);
+    this.#drawWaits(frame);
     this.#drawSelection(frame);
     this.#drawAxis(frame);
     this.#drawTitles(frame);
+    this.#drawAnchor(frame);
     this.#drawMarks(frame);
   }
 
@@ -267,6 +269,48 @@ export class Painter {
     context.globalAlpha = 0.2;
     context.fillRect(Math.min(from, to), AXIS_HEIGHT, Math.abs(to - from), frame.height);
     context.globalAlpha = 1;
+  }
+
+  /** Shades each wait of this rank until the last rank arrived, with a line there, and names that rank where it has room. @param {Frame} frame */
+  #drawWaits(frame) {
+    const context = this.#context;
+    const { accent, text } = this.#colours;
+    const y = frame.height - 10;
+    let drawnTo = GUTTER;
+    for (const { from, to, rank } of frame.waits) {
+      const [left, right] = [Math.max(this.xAt(frame, from), drawnTo), Math.min(this.xAt(frame, to), frame.width)];
+      // Waits of less than a pixel are drawn together.
+      if (right <= left) continue;
+      context.fillStyle = accent;
+      context.globalAlpha = 0.22;
+      context.fillRect(left, AXIS_HEIGHT, Math.max(right - left, 1), frame.height);
+      context.globalAlpha = 1;
+      context.fillRect(Math.max(right - 1, left), AXIS_HEIGHT, 1, frame.height);
+      const label = fitted(`waits for ${rank}`, right - left - 8);
+      if (label.length > 8) this.#tag(label, left + 3, y, text);
+      drawnTo = Math.max(right, left + 1);
+    }
+  }
+
+  /** The line at which the timelines are aligned. @param {Frame} frame */
+  #drawAnchor(frame) {
+    if (!frame.anchor) return;
+    const x = Math.round(this.xAt(frame, frame.anchor.at));
+    if (x < GUTTER || x > frame.width) return;
+    this.#context.fillStyle = this.#colours.accent;
+    this.#context.fillRect(x, 0, 1, frame.height);
+    this.#tag(frame.anchor.text, x + 3, AXIS_HEIGHT + GROUP_HEIGHT / 2, this.#colours.accent);
+  }
+
+  /** Text on the background colour. @param {string} text @param {number} left @param {number} middle @param {string} colour */
+  #tag(text, left, middle, colour) {
+    const context = this.#context;
+    context.font = TITLE_FONT;
+    context.textBaseline = 'middle';
+    context.textAlign = 'left';
+    this.#backdrop(left, middle, context.measureText(text).width + 6, 14);
+    context.fillStyle = colour;
+    context.fillText(text, left + 3, middle);
   }
 
   /** A line for each mark with its number, and between two of them their distance, where it has room. @param {Frame} frame */

@@ -8,6 +8,8 @@ export class View {
   /** @param {{ from: number, to: number }} bounds of all events */
   constructor({ from, to }) {
     this.bounds = { from, to };
+    /** A view that moves with others may leave the bounds. */
+    this.isLinked = false;
     this.from = from;
     this.to = to;
   }
@@ -19,6 +21,10 @@ export class View {
   /** @param {number} from @param {number} to */
   show(from, to) {
     const { bounds } = this;
+    if (this.isLinked) {
+      [this.from, this.to] = [from, Math.max(to, from + MIN_LENGTH_NS)];
+      return;
+    }
     const length = Math.min(Math.max(to - from, MIN_LENGTH_NS), (bounds.to - bounds.from) * (1 + MARGIN));
     const middle = (from + to) / 2;
     const slack = length * MARGIN;

@@ -2,13 +2,15 @@
 // what is in view; this draws them and takes pointer and keys. Loaded with the first trace.
 
 import { arrange, button, byId, el, loadStyleSheet, present, setAttributes, svg } from './dom.js';
+import { Alignment } from './timeline-align.js';
 import { momentPanel } from './timeline-moment.js';
 import { Painter, colours, plotWidth, shareAt } from './timeline-paint.js';
 import { Tiles } from './timeline-tiles.js';
 import { TimelineInput } from './timeline-input.js';
 import { View } from './timeline-view.js';
 
-/** @import { Mark, Moment, Options, Place, TimelineView, TraceEntry } from './types.js' */
+/** @import { Mark, Moment, Options, Place, TimelineView, TraceEntry, Wait } from './types.js' */
+/** @import { Job } from './timeline-align.js' */
 /** @import { Frame, Hit } from './timeline-paint.js' */
 /** @import { Reader } from './reader-pool.js' */
 
@@ -19,21 +21,32 @@ import { View } from './timeline-view.js';
  *   onView(entry: TraceEntry, from: number, to: number): void,
  *   openKernel(name: string): void,
  *   attempt(step: () => unknown): void,
+ *   job: Job,
  * }} Actions */
+/** What the page's parts around a timeline do: `onDraw` follows each frame, `toggleSteps` shows or hides the slowest step below the median.
+ * @typedef {Actions & { onDraw(timeline: Timeline): void, toggleSteps(timeline: Timeline): void }} TimelineActions */
 
 /** Each timeline takes room, so only the first runs have one. */
 const MAX_TIMELINES = 4;
 
 export class Timelines {
   #actions;
+  #alignment;
   /** @type {Map<TraceEntry, Timeline>} */
   #timelines = new Map();
+  /** A second view of a trace, below its first: the slowest step. @type {Timeline | null} */
+  #second = null;
   #styleSheet = loadStyleSheet('timeline.css');
 
   /** @param {Actions} actions */
   constructor(actions) {
-    this.#actions = actions;
-    const repaint = () => this.#timelines.forEach((timeline) => timeline.readColours());
+    this.#alignment = new Alignment(actions.job, actions.attempt);
+    this.#actions = {
+      ...actions,
+      onDraw: (/** @type {Timeline} */ timeline) => this.#alignment.follow(timeline),
+      toggleSteps: (/** @type {Timeline} */ timeline) => actions.attempt(() => this.#toggleSteps(timeline)),
+    };
+    const repaint = () => this.#all.forEach((timeline) => timeline.readColours());
     new MutationObserver(repaint).observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', repaint);
   }
@@ -47,9 +60,57 @@ export class Timelines {
       timeline.close();
       this.#timelines.delete(entry);
     }
-    arrange(byId('timelines'), shown, (entry) => this.#timeline(entry).node);
+    if (this.#second && !shown.includes(this.#second.entry)) this.#closeSecond();
+    shown.forEach((entry) => this.#timeline(entry));
+    this.#arrange();
     byId('timelines').hidden = shown.length === 0;
-    await Promise.all(shown.map((entry) => this.#timeline(entry).open(options(entry), shown.length > 1)));
+    await Promise.all(this.#all.map((timeline) => timeline.open(options(timeline.entry), shown.length > 1)));
+  }
+
+  /** All timelines from top to bottom. */
+  get #all() {
+    const second = this.#second;
+    return [...this.#timelines.values()].flatMap((timeline) => (second?.entry === timeline.entry ? [timeline, second] : [timeline]));
+  }
+
+  #arrange() {
+    arrange(byId('timelines'), this.#all, (timeline) => timeline.node);
+    const [first, ...others] = this.#timelines.values();
+    first?.offerAlignment(this.#alignment.select);
+    this.#alignment.offer(first ? [first, ...others] : []);
+  }
+
+  /** Shows the slowest step of a stage below the median one, or closes it. @param {Timeline} timeline */
+  async #toggleSteps(timeline) {
+    if (this.#second) {
+      const isOfThis = this.#second.entry === timeline.entry;
+      this.#closeSecond();
+      this.#arrange();
+      if (isOfThis) return;
+    }
+    const pair = await timeline.stepPair();
+    if (!pair) throw new Error('No stage has three steps of different length in this trace, so none is slow.');
+    const second = new Timeline(timeline.entry, /** @type {TimelineActions} */ (this.#actions));
+    this.#second = second;
+    this.#arrange();
+    await second.openLike(timeline);
+    const { titles, median, slowest } = pair;
+    timeline.setPair(titles[0]);
+    second.setPair(titles[1]);
+    this.#alignment.align([
+      { timeline, at: median.from, text: 'median step' },
+      { timeline: second, at: slowest.from, text: 'slowest step' },
+    ], 1.25 * (slowest.to - slowest.from));
+    timeline.scrollTo(median.lane);
+    second.scrollTo(slowest.lane);
+  }
+
+  #closeSecond() {
+    if (!this.#second) return;
+    this.#alignment.release();
+    this.#timelines.get(this.#second.entry)?.setPair('');
+    this.#second.close();
+    this.#second = null;
   }
 
   /** Shows a launch of a kernel in the first timeline that has one. @param {string} name */
@@ -81,7 +142,7 @@ export class Timelines {
 
   /** @param {TraceEntry} entry */
   #timeline(entry) {
-    const timeline = this.#timelines.get(entry) ?? new Timeline(entry, this.#actions);
+    const timeline = this.#timelines.get(entry) ?? new Timeline(entry, /** @type {TimelineActions} */ (this.#actions));
     this.#timelines.set(entry, timeline);
     return timeline;
   }
@@ -97,7 +158,13 @@ export class Timeline {
   #tilesKey = '';
   /** @type {Reader | null} */
   #reader = null;
+  /** Options and whether there are other runs, of the last opening. @type {[Options, boolean] | null} */
+  #opening = null;
   #name = el('span', { class: 'run-label' });
+  /** Which step this timeline was opened for. */
+  #pair = el('span', { class: 'run-label' });
+  #steps = button('Median and slowest step', () => this.#actions.toggleSteps(this), { class: 'small', 'aria-pressed': 'false', title: 'Show the slowest step below the median one' });
+  #tools;
   #canvas = el('canvas', { class: 'timeline-canvas', tabindex: '0', role: 'application' });
   /** Lets the lanes scroll below the canvas. Its height is an attribute, because the page has no inline styles. */
   #room = svg('svg', [['width', 1], ['height', 0], ['class', 'timeline-room'], ['aria-hidden', 'true']]);
@@ -128,24 +195,28 @@ export class Timeline {
   /** In place of the hint, so that nothing moves. */
   #markList = el('ol', { class: 'timeline-marks', 'aria-label': 'Marks', hidden: true });
   #hint = el('span', { class: 'note' }, 'Wheel: zoom · drag: pan · Shift + drag: pick a window · click: details');
+  /** The moment at which the timelines are aligned. @type {{ at: number, text: string } | null} */
+  #anchor = null;
+  /** @type {Wait[]} */
+  #waits = [];
   /** The bounds of a drag that picks a window. @type {[number, number] | null} */
   picking = null;
   view = new View({ from: 0, to: 1 });
 
-  /** @param {TraceEntry} entry @param {Actions} actions */
+  /** @param {TraceEntry} entry @param {TimelineActions} actions */
   constructor(entry, actions) {
     this.#entry = entry;
     this.#actions = actions;
     this.#scroll = el('div', { class: 'timeline-scroll' }, this.#canvas, this.#room);
-    const tools = el('span', { class: 'timeline-tools' },
+    this.#tools = el('span', { class: 'timeline-tools' }, this.#steps,
       button('Show all', () => this.showAll(), { class: 'small', title: 'Show the whole trace' }),
       button('−', () => this.zoom(2), { class: 'small', 'aria-label': 'Zoom out', title: 'Zoom out (s)' }),
       button('+', () => this.zoom(0.5), { class: 'small', 'aria-label': 'Zoom in', title: 'Zoom in (w)' }));
     this.#canvas.setAttribute('aria-label',
       `Timeline of ${entry.file.name}. W and S zoom, A and D pan, arrows go from bar to bar, F fits the selected bar, M marks it, Escape goes back.`);
     this.node = el('figure', { class: 'timeline' },
-      el('figcaption', {}, 'Timeline ', this.#name,
-        this.#hint, this.#markList, tools),
+      el('figcaption', {}, 'Timeline ', this.#name, this.#pair,
+        this.#hint, this.#markList, this.#tools),
       this.#scroll, this.#notes, this.#spoken, this.#panel, this.#card);
     new TimelineInput(this, this.#canvas, this.#scroll);
     this.#scroll.addEventListener('scroll', () => this.draw());
@@ -159,6 +230,7 @@ export class Timeline {
 
   /** Opens the timeline of the entry's reader unless it is open with these options. @param {Options} options @param {boolean} hasName */
   async open(options, hasName) {
+    this.#opening = [options, hasName];
     this.#name.textContent = hasName ? this.#entry.file.name : '';
     const { reader } = this.#entry;
     const key = JSON.stringify(options);
@@ -176,6 +248,11 @@ export class Timeline {
     if (data) this.#show(data, hasTiles);
   }
 
+  /** Opens what another timeline shows. @param {Timeline} other */
+  async openLike(other) {
+    if (other.#opening) await this.open(...other.#opening);
+  }
+
   /** @param {TimelineView} data @param {boolean} hasTiles */
   #show(data, hasTiles) {
     const isNew = this.#data === null;
@@ -185,7 +262,9 @@ export class Timeline {
     if (!hasTiles) this.#tiles = new Tiles(this.#entry, () => this.draw());
     if (isNew) {
       this.view = new View(data);
+      this.view.isLinked = this.#anchor !== null;
       this.showAll();
+      this.#steps.hidden = !data.lanes.some(({ title }) => title === 'steps');
     }
     this.readColours();
   }
@@ -195,6 +274,57 @@ export class Timeline {
     if (!this.#data) return;
     this.#painter = new Painter(this.#context, this.#data, colours(this.node, this.#context, this.#data.styles));
     this.draw();
+  }
+
+  get entry() {
+    return this.#entry;
+  }
+
+  get fileName() {
+    return this.#entry.file.name;
+  }
+
+  /** @param {HTMLElement} select */
+  offerAlignment(select) {
+    if (select.parentElement !== this.#tools) this.#tools.prepend(select);
+  }
+
+  /** Says which step is shown; empty without a second view. @param {string} text */
+  setPair(text) {
+    this.#pair.textContent = text;
+    this.#steps.setAttribute('aria-pressed', String(text !== ''));
+  }
+
+  /** Draws a line at the moment at which the timelines are aligned; null lets this one move on its own.
+   * @param {{ at: number, text: string } | null} anchor */
+  setAnchor(anchor) {
+    this.#anchor = anchor;
+    this.view.isLinked = anchor !== null;
+    if (!anchor) {
+      this.#waits = [];
+      this.view.show(this.view.from, this.view.to);
+    }
+    this.draw();
+  }
+
+  /** Shades the time in which this rank waited for another one. @param {Wait[]} waits sorted by start */
+  setWaits(waits) {
+    this.#waits = waits;
+    this.draw();
+  }
+
+  /** The first mark; null without marks. */
+  get firstMark() {
+    return this.#markTimes.length > 0 ? Math.min(...this.#markTimes) : null;
+  }
+
+  /** @returns {Promise<Place | null>} */
+  medianStep() {
+    return this.#data ? this.#entry.reader.request('example', { of: 'step ', from: this.#data.from, to: this.#data.to }) : Promise.resolve(null);
+  }
+
+  stepPair() {
+    return this.#entry.reader.request('stepPair', {});
   }
 
   /** The end of the last GPU op. */
@@ -244,10 +374,12 @@ export class Timeline {
     this.#frame = {
       view: this.view, width, height, scrollTop: this.#scroll.scrollTop, tiles: this.#tiles.inView(this.view, plotWidth(width)),
       selected: this.#selected, hovered: this.#hovered, window: this.#data.window, marks: this.#marks, picking: this.picking,
+      anchor: this.#anchor, waits: this.#waits,
     };
     this.#painter.draw(this.#frame);
     const { view, gpuTo } = this;
     this.#actions.onView(this.#entry, view.from / gpuTo, view.to / gpuTo);
+    this.#actions.onDraw(this);
     this.node.dataset.state = this.#tiles.isLoading ? 'loading' : 'drawn';
   }
 
@@ -315,7 +447,7 @@ export class Timeline {
       this.#selected = moment;
       if (fits) this.view.fit(moment.place);
       else if (reveals) this.view.reveal(moment.place);
-      if (reveals || fits) this.#scrollTo(moment.place.lane);
+      if (reveals || fits) this.scrollTo(moment.place.lane);
       this.#spoken.textContent = moment.spoken;
       this.#panel.replaceChildren(momentPanel(moment, {
         select: (other) => this.select(other, { reveals: true }),
@@ -364,8 +496,8 @@ export class Timeline {
     this.#canvas.focus({ preventScroll: true });
   }
 
-  /** @param {number} lane */
-  #scrollTo(lane) {
+  /** Scrolls a lane into view. @param {number} lane */
+  scrollTo(lane) {
     const top = this.#painter?.topOf(lane) ?? 0;
     const { scrollTop, clientHeight } = this.#scroll;
     if (top < scrollTop + 30 || top > scrollTop + clientHeight - 30) this.#scroll.scrollTop = top - clientHeight / 2;

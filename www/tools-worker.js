@@ -75,6 +75,8 @@ const handlers = {
     return loadedRanks().summary();
   },
   rankWindows: ({ index, window }) => loadedRanks().windows(index, window),
+  rankMoments: ({ index, time }) => loadedRanks().moments(index, time),
+  rankWaits: () => loadedRanks().waits(),
   rankChart: ({ width }) => loadedRanks().chart(width),
   rankTable: ({ request }) => loadedRanks().table(JSON.stringify(request)),
   rankCsv: ({ request }) => loadedRanks().csv(JSON.stringify(request)),

@@ -169,6 +169,9 @@ export interface TimelineView {
   window: [from: number, to: number] | null;
 }
 
+/** A rank waits until this rank arrives, in nanoseconds since the first GPU op. */
+export type Wait = { from: number; to: number; rank: string };
+
 /** Eight numbers a bar: start, end, depth, style, row, count, filled (0 to 255), label (an index or -1). Start and end are in units of the
  * tile. `ends` has for each lane the number of bars up to its last one. */
 export type Tile = { bars: Int32Array; ends: Uint32Array; labels: string[]; ticks: { unit: number; text: string }[] };
@@ -351,6 +354,8 @@ export type TraceOperations = {
   startingAt(args: { table: string; time: number }): Place | null;
   /** A case of a clause or finding that starts between two times. */
   example(args: { of: string; from: number; to: number }): Place | null;
+  /** The median and the slowest step of the stage that takes the most time. Null if no stage has three steps that differ. */
+  stepPair(args: {}): { titles: [median: string, slowest: string]; median: Place; slowest: Place } | null;
   /** The texts of marks at these times, in the order of time. */
   marks(args: { times: number[] }): Mark[];
   /** One bar in detail. */
@@ -411,6 +416,10 @@ export type ToolsOperations = {
   setRankWindows(args: { parts: string[] }): RanksSummary;
   /** For each trace the window that shows the same time range as this window of the trace at `index`. */
   rankWindows(args: { index: number; window: string }): (string | null)[];
+  /** For each trace the same moment as this time of the trace at `index`. */
+  rankMoments(args: { index: number; time: number }): (number | null)[];
+  /** For each trace when its rank waited for another one, sorted by start. */
+  rankWaits(args: {}): Wait[][];
   rankChart(args: { width: number }): Chart;
   rankTable(args: { request: TableRequest }): Table | null;
   rankCsv(args: { request: TableRequest }): string;
@@ -517,8 +526,8 @@ export interface Page {
   attempt(title: string, step: () => unknown): Promise<void>;
   /** Changes the view, and the address with it: as a new step in the history, or in place of the current one. */
   look(change: Partial<View>, options?: { isStep: boolean }): void;
-  /** The windows of the other traces of a job that show the same time range. */
-  jobWindows(entry: TraceEntry, window: string): Promise<{ entry: TraceEntry; window: string }[]>;
+  /** The comparison of the ranks of a job; null unless several ranks are open. */
+  jobRanks(): Promise<import('./ranks.js').Ranks | null>;
   /** The text of a file to save. */
   exported(format: string, table: string): Promise<string>;
 }

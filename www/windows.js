@@ -28,9 +28,16 @@ export class Windows {
     const openKernel = (/** @type {string} */ kernel) => page.look({ kernel });
     const attemptStep = (/** @type {() => unknown} */ step) => page.attempt('The timeline could not answer', step);
     this.#timelines = onDemand(async () => new (await import('./timeline.js')).Timelines({
-      pick: this.pick, goBack: this.#goBack, onView: this.#showView, openKernel, attempt: attemptStep,
+      pick: this.pick, goBack: this.#goBack, onView: this.#showView, openKernel, attempt: attemptStep, job: this.#job,
     }));
   }
+
+  /** @type {import('./timeline-align.js').Job} */
+  #job = {
+    hasJob: () => this.#page.session.hasRanks && this.#page.session.liveTraces.length > 1,
+    moments: async (entry, time) => (await this.#page.jobRanks())?.moments(entry, time) ?? new Map(),
+    waits: async () => (await this.#page.jobRanks())?.waits() ?? new Map(),
+  };
 
   /** Shows a window. A refused one is tried again, to show the problem again.
    * @param {Entry} entry @param {string} window */
@@ -66,7 +73,8 @@ export class Windows {
   /** Sets the same time range in the other ranks of the job. @param {TraceEntry} entry @param {string} window */
   async #follow(entry, window) {
     const isLast = this.#picks.start();
-    const others = await this.#page.jobWindows(entry, window).catch((thrown) => {
+    const windows = (await this.#page.jobRanks())?.windows(entry, window) ?? Promise.resolve([]);
+    const others = await windows.catch((thrown) => {
       // A text that is no window is reported at its own trace.
       if (asProblem(thrown).kind !== 'refused') throw thrown;
       return [];

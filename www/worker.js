@@ -89,6 +89,7 @@ const handlers = {
   launchOf: ({ name, from }) => fullTrace().timeline_kernel(name, from),
   startingAt: ({ table, time }) => fullTrace().timeline_start(table, time),
   example: ({ of, from, to }) => fullTrace().timeline_example(of, from, to),
+  stepPair: () => fullTrace().timeline_step_pair(),
   marks: ({ times }) => fullTrace().timeline_marks(Float64Array.from(times)),
   moment: ({ lane, row }) => fullTrace().timeline_moment(lane, row),
   slice: ({ options }) => /** @type {Uint8Array<ArrayBuffer>} */ (fullTrace().slice(JSON.stringify(options))),

@@ -59,7 +59,7 @@ fn unit_sentence(comparison: &Comparison, run: &ComparedRun) -> String {
     let counts = format!("{} in {label}, {} in {baseline}", amount(units(run)), amount(before));
     match comparison.basis {
         Basis::Step => format!("The unit is a step, from annotations ({counts})."),
-        Basis::Token => format!("The unit is 1,000 tokens of the steps ({counts} tokens)."),
+        Basis::Token => format!("The unit is 1,000 tokens of the steps (tokens: {counts})."),
         Basis::Range => {
             let sum = if comparison.timelines > 1 { "; times are device time, summed over the devices" } else { "" };
             format!("The unit is the range `{}` ({counts}){sum}.", comparison.range)

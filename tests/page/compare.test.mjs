@@ -158,7 +158,7 @@ test('runs on different GPUs with different batches are compared per token, with
   // 64 instead of 16 tokens in steps of equal time.
   assert.equal(Math.round(run.delta_pct), -75);
   await page.locator('.block[data-table=compare_categories]').waitFor();
-  assert.match(await page.locator('#comparison').innerText(), /b\.json is 75 % faster than a\.json per 1,000 tokens.*GPUs differ: AMD Instinct MI300X instead of NVIDIA H100/s);
+  assert.match(await page.locator('#comparison').innerText(), /b\.json is 75\.0 % faster than a\.json per 1,000 tokens.*GPUs differ: AMD Instinct MI300X instead of NVIDIA H100/s);
   assert.match(await page.locator('#compare').innerText(), /the change includes the difference between the GPUs/);
   assert.equal(await page.locator('#compare svg.chart').count(), 1);
   assert.deepEqual(faults, []);

@@ -12,12 +12,14 @@ mod code;
 mod example;
 mod layers;
 mod moment;
+mod step_pair;
 mod tile;
 
 pub use bars::{Bar, TILE_UNITS, TileRange};
 pub use code::code_name;
 pub use example::Example;
 pub use moment::{Moment, Neighbours, Place};
+pub use step_pair::StepPair;
 pub use tile::Tile;
 
 use code::CodeBars;

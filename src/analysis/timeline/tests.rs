@@ -347,3 +347,31 @@ fn a_trace_without_layers_has_no_lane_for_them() {
     assert!(!timeline.lanes.iter().any(|lane| matches!(lane.kind, LaneKind::Layers(_))));
     assert!(!timeline.layers_left_out);
 }
+
+/// Decode steps on one device: in each a kernel of this duration in microseconds, 10 us after the one before.
+fn decode_steps(durations_us: &[i64]) -> Trace {
+    let mut trace = TestTrace::new();
+    trace.in_us();
+    let mut now = 100;
+    for duration in durations_us {
+        trace.range("step[DECODE bs=4]", now..now + duration + 5).launch(now..now + 2);
+        trace.launches("gemm_kernel", now + 5..now + 5 + duration);
+        now += duration + 10;
+    }
+    trace.finish()
+}
+
+/// A step lasts until the next one starts: 40, 60, 140, 50 and 50 us; the last one ends with its kernel.
+#[test]
+fn the_pair_of_steps_is_the_median_and_the_slowest_one() {
+    let trace = decode_steps(&[30, 50, 130, 40, 50]);
+    let pair = timeline(&trace).step_pair(&trace).unwrap();
+    assert_eq!(pair.stage, Stage::Decode);
+    let lengths = [pair.median, pair.slowest].map(|place| place.end.since(place.start).0 / 1_000);
+    assert_eq!(lengths, [50, 140]);
+    for (durations, why) in [(&[30_i64, 50] as &[i64], "two steps"), (&[30], "one step")] {
+        let trace = decode_steps(durations);
+        assert_eq!(timeline(&trace).step_pair(&trace), None, "{why}");
+    }
+    assert_eq!(timeline(&stepped()).step_pair(&stepped()), None);
+}

@@ -5,7 +5,7 @@ use crate::analysis::communication::ranks::{RankInput, RankLog, RankWindow};
 use crate::json;
 use crate::report::{TableRequest, chart, csv, palette, ranks as words, sort_and_filter};
 use crate::session::{text_of_window, window_in};
-use crate::trace::Window;
+use crate::trace::{Ns, Window};
 use crate::web::{JsResult, to_js, to_js_error, view};
 use serde::Serialize;
 use std::cell::OnceCell;
@@ -21,6 +21,14 @@ struct Summary {
     /// All open traces belong to one job.
     is_one_job: bool,
     parts: Vec<Part>,
+}
+
+/// A rank waits for another one.
+#[derive(Debug, Serialize)]
+struct WaitView {
+    from: f64,
+    to: f64,
+    rank: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -98,6 +106,35 @@ impl Ranks {
             }
         }
         to_js(&texts)
+    }
+
+    /// The same moment in all traces as `time` of the trace at `index`, in nanoseconds since the first GPU op of each: one
+    /// number per trace, null for traces without a collective in common with it.
+    pub fn moments(&self, index: usize, time: f64) -> JsResult<JsValue> {
+        let logs: Vec<&RankLog> = self.logs.iter().collect();
+        let start = |index: usize| logs.get(index).and_then(|log| log.span()).map(|span| span.start);
+        let mut moments = vec![None; logs.len()];
+        let Some(from) = start(index) else { return to_js(&moments) };
+        for (log, time) in ranks::JobClocks::new(&logs).times(index, from + Ns(time as i64)) {
+            if let (Some(slot), Some(start)) = (moments.get_mut(log), start(log)) {
+                *slot = Some(time.since(start).0 as f64);
+            }
+        }
+        to_js(&moments)
+    }
+
+    /// When the rank of each trace waited for another rank, in nanoseconds since its first GPU op: one list per trace.
+    pub fn waits(&self) -> JsResult<JsValue> {
+        let logs: Vec<&RankLog> = self.logs.iter().collect();
+        let waits = ranks::JobClocks::new(&logs).waits();
+        let view = |(log, waits): (&&RankLog, Vec<ranks::RankWait>)| {
+            let zero = log.span().map(|span| span.start);
+            let since = move |time: Ns| zero.map_or(0.0, |zero| time.since(zero).0 as f64);
+            let view =
+                |wait: ranks::RankWait| WaitView { from: since(wait.start), to: since(wait.until), rank: wait.rank };
+            waits.into_iter().map(view).collect::<Vec<_>>()
+        };
+        to_js(&logs.iter().zip(waits).map(view).collect::<Vec<_>>())
     }
 
     /// Verdicts, the files that belong to no job with reasons, and the legend of the bars.

@@ -3,6 +3,7 @@
 
 use super::super::view::{PagedTable, TableView};
 use super::super::{Imported, JsResult, to_js, to_js_error};
+use crate::analysis::structure::stages::Stage;
 use crate::analysis::timeline::{Example, Layer, Neighbours, Place, Tile, Timeline};
 use crate::json;
 use crate::report::timeline::{LaneText, StyleText, Tick, lanes, marks, notes, style_index, styles, ticks};
@@ -27,6 +28,15 @@ struct TimelineView {
     gpu_to: f64,
     /// The chosen window, if there is one.
     window: Option<[f64; 2]>,
+}
+
+/// Two steps of a stage.
+#[derive(Debug, Serialize)]
+struct StepPairView {
+    /// What to call them: `median step of decode`.
+    titles: [String; 2],
+    median: PlaceView,
+    slowest: PlaceView,
 }
 
 /// A bar and its neighbours.
@@ -119,6 +129,22 @@ impl Imported {
         let within = Window { start: at(from), end: at(to) };
         let place = Example::parse(example).and_then(|example| timeline.example(trace, &example, within));
         place.map_or(Ok(JsValue::NULL), |place| to_js(&place_view(timeline, place)))
+    }
+
+    /// The median and the slowest step of the stage that takes the most time, in the timeline that was opened last:
+    /// `{titles, median, slowest}`. Null if no stage has three steps that differ.
+    pub fn timeline_step_pair(&self) -> JsResult<JsValue> {
+        let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
+        let opened = self.timeline_cache.last();
+        let Some(OpenTimeline { timeline, .. }) = &*opened else { return Ok(JsValue::NULL) };
+        let Some(pair) = timeline.step_pair(trace) else { return Ok(JsValue::NULL) };
+        let [median, slowest] = [pair.median, pair.slowest].map(|place| place_view(timeline, place));
+        let stage = if pair.stage == Stage::All { String::new() } else { format!(" of {}", pair.stage.label()) };
+        to_js(&StepPairView {
+            titles: ["median", "slowest"].map(|which| format!("{which} step{stage}")),
+            median,
+            slowest,
+        })
     }
 
     /// The texts of marks at these times, in the order of time: `{at, name, text, exact, distance, spoken}[]`.

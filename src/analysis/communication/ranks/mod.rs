@@ -45,7 +45,7 @@ mod sections;
 mod tests;
 mod times;
 
-pub use clocks::JobClocks;
+pub use clocks::{JobClocks, RankWait};
 pub use lateness::Delay;
 pub use log::{
     BEFORE_COLUMNS, CALL_COLUMNS, COUNT_COLUMNS, KERNEL_COLUMNS, RankLog, RankWindow, TIME_COLUMNS, log, window_log,

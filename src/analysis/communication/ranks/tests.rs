@@ -481,7 +481,11 @@ proptest! {
         let logs = [log("rank0.json", 0), log("rank1.json", 1), log("rank2.json", rank)];
         let window = RankWindow { from_ns: rank, to_ns: world_size, times: times.clone(), exposed: numbers.clone() };
         ranks(&logs.each_ref().map(|log| RankInput { log, window: Some(&window) }));
-        JobClocks::new(&logs.each_ref()).windows(0, window.window());
+        let logs_by_reference = logs.each_ref();
+        let clocks = JobClocks::new(&logs_by_reference);
+        clocks.windows(0, window.window());
+        clocks.times(0, window.window().start);
+        prop_assert_eq!(clocks.waits().len(), 3);
         let found = grouped(&logs);
         let files = found.jobs.iter().map(|job| job.ranks.len()).sum::<usize>() + found.ungrouped.len();
         prop_assert!(files >= 3 || devices > 1, "a file is missing: {:?}", found);

@@ -42,6 +42,31 @@ fn times_in_a_window_match_hand_computed_values() {
     assert_eq!(columns.map(|column| number(row, column)), [2.0, 100.0, 40.0, 20.0, 20.0]);
 }
 
+/// The first all-reduce of rank 0 begins at 100, that of rank 1 at 5,160, which is 160 on the clock of rank 0.
+#[test]
+fn a_rank_waits_from_its_own_arrival_to_that_of_the_last_rank() {
+    let logs: Vec<RankLog> = two_traces().iter().map(log).collect();
+    let logs: Vec<&RankLog> = logs.iter().collect();
+    let clocks = JobClocks::new(&logs);
+    let wait = RankWait { start: Ns(100), until: Ns(160), rank: "rank 1".to_owned() };
+    let last = RankWait { start: Ns(5_340), until: Ns(5_400), rank: "rank 0".to_owned() };
+    assert_eq!(clocks.waits(), [vec![wait], vec![last]]);
+    assert_eq!(clocks.times(0, Ns(160)), [(0, Ns(160)), (1, Ns(5_160))]);
+    assert_eq!(clocks.times(1, Ns(5_160)), [(0, Ns(160)), (1, Ns(5_160))]);
+}
+
+#[test]
+fn the_waits_of_real_ranks_add_up_to_those_of_their_rows() {
+    let Some(traces) = eight_ranks() else { return };
+    let logs: Vec<RankLog> = traces.iter().map(log).collect();
+    let waits = JobClocks::new(&logs.iter().collect::<Vec<_>>()).waits();
+    let sums: Vec<i64> =
+        waits.iter().map(|waits| waits.iter().map(|wait| wait.until.since(wait.start).0).sum()).collect();
+    let expected: Vec<i64> = super::grouped(&logs).jobs[0].ranks.iter().map(|rank| rank.wait_ns).collect();
+    assert!(sums.iter().sum::<i64>() > 0);
+    assert_eq!(sums, expected);
+}
+
 /// The first all-reduce of rank 0 begins at 100, that of rank 1 at 5,160.
 #[test]
 fn the_straggler_of_a_window_may_arrive_after_the_window() {

@@ -1,0 +1,168 @@
+// Timelines below each other: runs aligned at a moment, the ranks of a job at a collective, the slowest step below the median one. What is
+// aligned is at the same place on all canvases, and stays there when one of them is zoomed.
+
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import * as h from './harness.mjs';
+
+const { browser, server } = await h.lend();
+const RANKS = new URL('../../../shared/traces/torch/dlrm_v100_8ranks/', import.meta.url);
+/** Where the aligned moment is on a canvas, as a share of its bars, and the width of the lane titles. */
+const [ANCHOR_SHARE, GUTTER] = [0.1, 76];
+
+const event = (cat, text, ts, dur, tid, args = {}) => ({ ph: 'X', cat, name: text, pid: cat === 'kernel' ? 0 : 9, tid, ts, dur, args });
+
+/** Steps of a gemm each, with these durations in microseconds, after a pause. Each starts 10 us after the end of the one before. */
+function stepped(name, durations, pause = 0) {
+  let now = 1_000;
+  const traceEvents = [event('kernel', 'softmax_kernel', 900 - pause, 5, 7, { device: 0, stream: 7 })];
+  durations.forEach((duration, index) => {
+    const args = { correlation: index + 1 };
+    traceEvents.push(event('user_annotation', 'step[DECODE bs=4]', now - 6, duration + 8, 9), event('cuda_runtime', 'cudaLaunchKernel', now - 4, 2, 9, args),
+      event('kernel', 'ampere_gemm', now, duration, 7, { device: 0, stream: 7, ...args }));
+    now += duration + 10;
+  });
+  return { name, body: Buffer.from(JSON.stringify({ traceEvents })) };
+}
+
+async function opened(...files) {
+  const opened = await h.openPage(browser, server.origin);
+  await h.drop(opened.page, ...files);
+  await opened.page.waitForFunction((count) => document.querySelectorAll('.timeline[data-state=drawn]').length === count, files.length);
+  return opened;
+}
+
+/** For each canvas the runs of pixels with the colour of a category, as [from, to] in pixels of the page. */
+const bars = (page, category) => page.evaluate((name) => {
+  const probe = document.createElement('span');
+  probe.className = name;
+  probe.style.color = 'var(--fill)';
+  document.body.append(probe);
+  const [r, g, b] = getComputedStyle(probe).color.match(/\d+/g).map(Number);
+  probe.remove();
+  return [...document.querySelectorAll('.timeline canvas')].map((canvas) => {
+    const { data, width, height } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    const isFilled = (x) => {
+      for (let y = 0; y < height; y += 1) {
+        const at = 4 * (y * width + x);
+        if (data[at] === r && data[at + 1] === g && data[at + 2] === b) return true;
+      }
+      return false;
+    };
+    const runs = [];
+    for (let x = 0; x < width; x += 1) {
+      if (!isFilled(x)) continue;
+      if (runs.at(-1)?.[1] === x - 1) runs.at(-1)[1] = x;
+      else runs.push([x, x]);
+    }
+    return runs.map((run) => run.map((x) => (x * canvas.clientWidth) / width));
+  });
+}, category);
+
+const settle = async (page) => {
+  await page.waitForTimeout(300);
+  await page.waitForFunction(() => document.querySelectorAll('.timeline[data-state=loading]').length === 0);
+};
+
+const anchor = async (page) => {
+  const { width } = await page.locator('.timeline canvas').first().boundingBox();
+  return GUTTER + ANCHOR_SHARE * (width - GUTTER);
+};
+
+/** The bar of each canvas that begins at the aligned moment, or up to 8 us after it, at this length of a microsecond. */
+const atAnchor = async (page, x) => (await bars(page, 'cat-gemm')).map((runs) => runs.find(([from]) => from > x - 3));
+
+const align = async (page, kind) => {
+  await page.getByLabel('Alignment of the timelines').selectOption(kind);
+  await settle(page);
+};
+
+test('runs of different lengths are aligned at their median step, and a zoom of one zooms the other', async () => {
+  const { page, faults, close } = await opened(stepped('a.json', [40, 50, 60, 50, 45]), stepped('b.json', [90, 100, 140, 100, 95], 700));
+  await align(page, 'step');
+  const x = await anchor(page);
+  const [a, b] = await atAnchor(page, x);
+  assert.ok(Math.abs(a[0] - b[0]) < 4, `both begin at the anchor: ${a}, ${b}`);
+  // One has half the length of the other on the same scale.
+  const ratio = (b[1] - b[0]) / (a[1] - a[0]);
+  assert.ok(ratio > 1.7 && ratio < 2.3, `${ratio}`);
+  await page.locator('.timeline').nth(1).getByRole('button', { name: 'Zoom in' }).click();
+  await settle(page);
+  const zoomed = await bars(page, 'cat-gemm');
+  const lengths = zoomed.map((runs) => Math.max(...runs.map(([from, to]) => to - from)));
+  assert.ok(lengths[0] > 1.3 * (a[1] - a[0]) || zoomed[0].some(([from]) => from <= GUTTER + 1), `the first run is zoomed, too: ${JSON.stringify(zoomed)}`);
+  await align(page, 'none');
+  const before = await bars(page, 'cat-gemm');
+  await page.locator('.timeline').nth(1).getByRole('button', { name: 'Show all' }).click();
+  await settle(page);
+  const after = await bars(page, 'cat-gemm');
+  assert.deepEqual(after[0], before[0], 'not aligned, the first one stays');
+  assert.notDeepEqual(after[1], before[1]);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('runs are aligned at a mark in each; without one the page says how to set it', async () => {
+  const { page, close } = await opened(stepped('a.json', [40, 50, 60]), stepped('b.json', [90, 100, 140]));
+  await align(page, 'mark');
+  await page.getByText('a.json has no mark: point at a moment of its timeline and press M.').waitFor();
+  assert.equal(await page.getByLabel('Alignment of the timelines').inputValue(), 'none');
+  for (const index of [0, 1]) {
+    await page.locator('.timeline canvas').nth(index).focus();
+    // The softmax, then the first gemm.
+    for (const key of ['ArrowRight', 'ArrowRight', 'm']) {
+      await page.keyboard.press(key);
+      await page.waitForTimeout(150);
+    }
+    await page.locator('.timeline').nth(index).locator('.timeline-marks:not([hidden])').waitFor();
+  }
+  await align(page, 'mark');
+  const x = await anchor(page);
+  const [a, b] = await atAnchor(page, x);
+  assert.ok(Math.abs(a[0] - b[0]) < 3 && Math.abs(a[0] - x) < 3, `${a}, ${b} at ${x}`);
+  await close();
+});
+
+test('the slowest step of a run is below its median one, and the same button closes it', async () => {
+  const { page, faults, close } = await opened(stepped('a.json', [40, 50, 150, 50, 45]));
+  const steps = page.getByRole('button', { name: 'Median and slowest step' }).first();
+  await steps.click();
+  await page.locator('.timeline').nth(1).waitFor();
+  await page.getByText('slowest step of decode').waitFor();
+  assert.equal(await page.getByText('median step of decode').count(), 1);
+  await settle(page);
+  const [median, slowest] = await atAnchor(page, await anchor(page));
+  assert.ok(Math.abs(median[0] - slowest[0]) < 4, `${median}, ${slowest}`);
+  const ratio = (slowest[1] - slowest[0]) / (median[1] - median[0]);
+  assert.ok(ratio > 2.6 && ratio < 3.4, `150 us against 50: ${ratio}`);
+  // Wheel, keys and details work in both.
+  await page.locator('.timeline canvas').nth(1).focus();
+  await page.keyboard.press('ArrowRight');
+  await page.locator('.timeline').nth(1).locator('.moment').waitFor();
+  await steps.click();
+  await page.locator('.timeline').nth(1).waitFor({ state: 'detached' });
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a run without three steps says that none is slow', async () => {
+  const { page, close } = await opened(stepped('a.json', [40, 50]));
+  await page.getByRole('button', { name: 'Median and slowest step' }).click();
+  await page.getByText('No stage has three steps of different length').waitFor();
+  await close();
+});
+
+test('ranks of a job leave a collective at the same place, and waiting is shaded', { skip: !existsSync(RANKS) && 'no shared traces' }, async () => {
+  const files = await Promise.all([0, 1, 2].map(async (rank) => ({ name: `rank${rank}.pt.trace.json.gz`, body: await readFile(new URL(`rank${rank}.pt.trace.json.gz`, RANKS)) })));
+  const { page, faults, close } = await opened(...files);
+  const before = await page.locator('.timeline canvas').first().screenshot();
+  await align(page, 'collective');
+  await page.waitForTimeout(500);
+  const ends = (await bars(page, 'cat-communication')).map((runs) => runs.at(-1)[1]);
+  assert.ok(Math.max(...ends) - Math.min(...ends) <= 2, `the last collective ends together: ${ends}`);
+  assert.ok(!before.equals(await page.locator('.timeline canvas').first().screenshot()));
+  assert.deepEqual(faults, []);
+  await close();
+});

@@ -1,0 +1,150 @@
+// Timelines below each other with one moment of each at the same place, whose views move together: runs at their median step, a mark or
+// a collective, or the median and the slowest step of one run. Loaded with the timelines.
+
+import { el } from './dom.js';
+
+/** @import { Timeline } from './timeline.js' */
+/** @import { TraceEntry, Wait } from './types.js' */
+
+/** @typedef {'none' | 'first' | 'step' | 'mark' | 'collective'} Kind */
+/** A moment of a timeline and what it is. @typedef {{ timeline: Timeline, at: number, text: string }} Anchor */
+/** Of the ranks of a job: the same moment in several traces, and when each rank waited for another.
+ * @typedef {{ hasJob(): boolean, moments(entry: TraceEntry, at: number): Promise<Map<TraceEntry, number>>, waits(): Promise<Map<TraceEntry, Wait[]>> }} Job */
+
+/** @type {[Kind, string][]} */
+const KINDS = [
+  ['none', 'Not aligned'],
+  ['first', 'Align at the first GPU op'],
+  ['step', 'Align at the median step'],
+  ['mark', 'Align at the first mark'],
+  ['collective', 'Align at a collective of the ranks'],
+];
+/** Where the anchor is in the view, as a share of its length. */
+const ANCHOR_SHARE = 0.1;
+
+export class Alignment {
+  #job;
+  #attempt;
+  /** @type {Timeline[]} */
+  #timelines = [];
+  /** @type {Anchor[]} */
+  #anchors = [];
+  #call = 0;
+  select = el('select', { class: 'small', 'aria-label': 'Alignment of the timelines' });
+
+  /** @param {Job} job @param {(step: () => unknown) => void} attempt */
+  constructor(job, attempt) {
+    this.#job = job;
+    this.#attempt = attempt;
+    this.select.addEventListener('change', () => this.#attempt(() => this.#align(/** @type {Kind} */ (this.select.value))));
+  }
+
+  /** Offers the alignments that these timelines may have. A timeline that was closed ends the alignment. @param {Timeline[]} timelines */
+  offer(timelines) {
+    const isSame = timelines.length === this.#timelines.length && timelines.every((timeline, index) => timeline === this.#timelines[index]);
+    this.#timelines = timelines;
+    this.select.hidden = timelines.length < 2;
+    const kinds = KINDS.filter(([kind]) => kind !== 'collective' || this.#job.hasJob());
+    if (this.select.options.length !== kinds.length) this.select.replaceChildren(...kinds.map(([kind, text]) => el('option', { value: kind }, text)));
+    if (!isSame) this.release();
+  }
+
+  /** Lets each timeline move on its own. */
+  release() {
+    this.#call += 1;
+    this.select.value = 'none';
+    this.#set([]);
+  }
+
+  /** Shows the anchors at the same place, and `length` ns. @param {Anchor[]} anchors @param {number} length */
+  align(anchors, length) {
+    this.#set(anchors);
+    for (const { timeline, at } of anchors) {
+      const from = at - length * ANCHOR_SHARE;
+      timeline.view.show(from, from + length);
+    }
+  }
+
+  /** @param {Anchor[]} anchors */
+  #set(anchors) {
+    for (const { timeline } of this.#anchors) timeline.setAnchor(null);
+    this.#anchors = anchors;
+    for (const { timeline, at, text } of anchors) timeline.setAnchor({ at, text });
+  }
+
+  /** Moves the others of an aligned timeline like it. @param {Timeline} leader */
+  follow(leader) {
+    const anchor = this.#anchors.find(({ timeline }) => timeline === leader);
+    if (!anchor) return;
+    const { length } = leader.view;
+    const offset = leader.view.from - anchor.at;
+    for (const { timeline, at } of this.#anchors) {
+      const { view } = timeline;
+      // Differences below a thousandth of the view come from rounding.
+      const isThere = Math.max(Math.abs(view.from - at - offset), Math.abs(view.length - length)) < length / 1e6;
+      if (timeline === leader || isThere) continue;
+      view.show(at + offset, at + offset + length);
+      timeline.draw();
+    }
+  }
+
+  /** @param {Kind} kind */
+  async #align(kind) {
+    this.#call += 1;
+    const call = this.#call;
+    try {
+      const aligned = await this.#anchorsOf(kind);
+      if (call !== this.#call) return;
+      if (aligned) this.align(aligned.anchors, aligned.length);
+      else this.#set([]);
+    } catch (thrown) {
+      this.release();
+      throw thrown;
+    }
+  }
+
+  /** @param {Kind} kind @returns {Promise<{ anchors: Anchor[], length: number } | null>} */
+  async #anchorsOf(kind) {
+    const timelines = this.#timelines;
+    if (kind === 'first') return { anchors: timelines.map((timeline) => ({ timeline, at: 0, text: 'first GPU op' })), length: 1.15 * longest(timelines.map(({ gpuTo }) => gpuTo)) };
+    if (kind === 'step') return this.#medianSteps();
+    if (kind === 'mark') return { anchors: timelines.map(markOf), length: timelines[0].view.length };
+    if (kind === 'collective') return this.#collective();
+    return null;
+  }
+
+  async #medianSteps() {
+    const steps = await Promise.all(this.#timelines.map((timeline) => timeline.medianStep()));
+    const anchors = this.#timelines.map((timeline, index) => {
+      const step = steps[index];
+      if (!step) throw new Error(`${timeline.fileName} has no steps to align at.`);
+      return { timeline, at: step.from, text: 'median step' };
+    });
+    return { anchors, length: 1.25 * longest(steps.map((step) => (step ? step.to - step.from : 0))) };
+  }
+
+  /** Aligns at the selected bar of a timeline, else at the middle of the first view: at the end of the nearest collective, all ranks are
+   * at the same moment. Shades the time in which a rank waited. */
+  async #collective() {
+    const leader = this.#timelines.find(({ selected }) => selected) ?? this.#timelines[0];
+    const at = Math.round(leader.selected?.place.from ?? (leader.view.from + leader.view.to) / 2);
+    const [moments, waits] = await Promise.all([this.#job.moments(leader.entry, at), this.#job.waits()]);
+    const anchors = this.#timelines.map((timeline) => {
+      const moment = moments.get(timeline.entry);
+      if (moment === undefined) throw new Error(`${timeline.fileName} has no collective in common with ${leader.fileName}.`);
+      timeline.setWaits(waits.get(timeline.entry) ?? []);
+      return { timeline, at: moment, text: 'same moment' };
+    });
+    return { anchors, length: leader.view.length };
+  }
+}
+
+/** @param {number[]} lengths */
+const longest = (lengths) => Math.max(...lengths);
+
+/** @param {Timeline} timeline @returns {Anchor} */
+function markOf(timeline) {
+  const at = timeline.firstMark;
+  if (at === null) throw new Error(`${timeline.fileName} has no mark: point at a moment of its timeline and press M.`);
+  return { timeline, at, text: 'mark 1' };
+}
