@@ -11,7 +11,7 @@ const AXIS_HEIGHT = 20;
 /** The width of the titles of the lanes, left of the bars. */
 const GUTTER = 76;
 const GROUP_HEIGHT = 17;
-const ROW_HEIGHT = { device: 20, derived: 15, host: 14, code: 13 };
+const ROW_HEIGHT = { device: 20, derived: 15, host: 14, code: 13, counter: 30 };
 const LANE_GAP = 3;
 const NUMBERS = 8;
 /** The least height of a bar of several short items, as a share of the row. */
@@ -166,6 +166,7 @@ export class Painter {
     for (let lane = 0, bar = 0; lane < ends.length; lane += 1) {
       const { top, rowHeight } = this.#layout.boxes[lane];
       const y = top - frame.scrollTop;
+      const isCounter = this.lanes[lane].layer === 'counter';
       for (; bar < ends[lane]; bar += 1) {
         const at = bar * NUMBERS;
         const left = Math.max(origin + bars[at] * unit, least);
@@ -177,7 +178,7 @@ export class Painter {
           context.fillStyle = hatches[style] ?? fills[style];
         }
         const full = rowHeight - 1;
-        const height = bars[at + 5] > 1 || bars[at + 6] < 255 ? full * Math.max(bars[at + 6] / 255, MIN_FILLED) : full;
+        const height = bars[at + 5] > 1 || bars[at + 6] < 255 ? full * Math.max(bars[at + 6] / 255, isCounter ? 0 : MIN_FILLED) : full;
         // A gap of a pixel between bars that are wide enough for it.
         const room = right === end && right - left > 4 ? 1 : 0;
         context.fillRect(left, y + bars[at + 2] * rowHeight + full - height, right - left - room, height);

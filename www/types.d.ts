@@ -155,7 +155,7 @@ export type WindowGroup = { title: string; windows: { title: string; window: str
 /** `hatch` is the angle of the hatching in degrees; null for a filled bar. */
 export type TimelineStyle = { class: string; title: string; hatch: number | null };
 
-export type TimelineLane = { title: string; group: string; depth: number; layer: 'device' | 'host' | 'derived' | 'code' };
+export type TimelineLane = { title: string; group: string; depth: number; layer: 'device' | 'host' | 'derived' | 'code' | 'counter' };
 
 /** Times are nanoseconds since the first GPU op. */
 export interface TimelineView {

@@ -5,7 +5,7 @@ use crate::analysis::timeline::{Bar, Lane, LaneKind, Style, TILE_UNITS, TileRang
 use crate::digits::grouped;
 use crate::report::format::{clean, duration, time_like};
 use crate::rules::names;
-use crate::trace::{DeviceId, Ns, ThreadId, Trace};
+use crate::trace::{ALLOCATED_MEMORY, DeviceId, Ns, ThreadId, Trace};
 use serde::Serialize;
 
 /// Ticks of the axis are at least this many units apart.
@@ -22,7 +22,7 @@ pub struct LaneText {
     pub group: String,
     /// The number of nested rows.
     pub depth: usize,
-    /// `device`, `host` or `derived`: the layer that has its bars.
+    /// The layer that has its bars: `device`, `host`, `derived` or `code`; `counter` for a counter, whose bars differ in height.
     pub layer: &'static str,
 }
 
@@ -61,6 +61,7 @@ impl TimelineTexts {
                 return name.and_then(|name| self.short_names.get(name)).map(|name| clean(name)).unwrap_or_default();
             }
             LaneKind::Graphs(_) => "CUDA graph",
+            LaneKind::Counter(_, index) => return counter_label(trace, index, bar.row),
             LaneKind::Ranges(_) => trace.ranges.name(bar.row).map_or("", |name| trace.ranges.names.get(name)),
             LaneKind::Calls(_) => trace.calls.name(bar.row).map_or("", |name| trace.calls.names.get(name)),
             LaneKind::Code(_) => return clean(&code_label(code_name(trace, bar.row))),
@@ -97,12 +98,28 @@ fn lane_text(trace: &Trace, lane: &Lane) -> LaneText {
         LaneKind::Stream(device, stream) if stream >= 0 => (format!("stream {stream}"), device_title(trace, device)),
         LaneKind::Stream(device, _) => ("ops".to_owned(), device_title(trace, device)),
         LaneKind::Graphs(device) => ("graphs".to_owned(), device_title(trace, device)),
+        LaneKind::Counter(device, index) => (counter_title(trace, index), device_title(trace, device)),
         LaneKind::Ranges(thread) => ("ranges".to_owned(), thread_title(trace, thread)),
         LaneKind::Calls(thread) => ("API calls".to_owned(), thread_title(trace, thread)),
         LaneKind::Code(thread) => ("code".to_owned(), thread_title(trace, thread)),
     };
-    let layer = lane.kind.layer().word();
+    let layer = if matches!(lane.kind, LaneKind::Counter(..)) { "counter" } else { lane.kind.layer().word() };
     LaneText { title, group, depth: lane.depth, layer }
+}
+
+/// A short title: `memory`, or the name of the counter.
+fn counter_title(trace: &Trace, index: usize) -> String {
+    match trace.metrics.get(index).map(|series| series.name.as_str()) {
+        Some(ALLOCATED_MEMORY) => "memory".to_owned(),
+        name => clean(name.unwrap_or_default()),
+    }
+}
+
+/// `5.44 GB` for memory, else the number.
+fn counter_label(trace: &Trace, index: usize, row: usize) -> String {
+    let Some(series) = trace.metrics.get(index) else { return String::new() };
+    let value = series.samples.get(row).map_or(0.0, |(_, value)| *value);
+    if series.name == ALLOCATED_MEMORY { format!("{:.2} GB", value / 1e9) } else { format!("{value:.3}") }
 }
 
 /// `event_loop (scheduler.py:812)` for `sglang/srt/managers/scheduler.py(812): event_loop`: the function, then the place.
@@ -147,6 +164,7 @@ fn style(style: Style) -> StyleText {
                 _ => 0,
             }),
         },
+        Style::Counter => filled("tl-counter", "counter"),
         Style::Layer => filled("tl-layer", "layer of the model"),
         Style::Range => filled("tl-range", "marked range"),
         Style::Launch => filled("tl-launch", "launches GPU work"),

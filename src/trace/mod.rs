@@ -36,7 +36,9 @@ pub use late_code::{CodeTime, LateCode, MAX_LATE_INTERVALS};
 pub use names::{NameId, Names};
 pub use op_rows::{DeviceId, OpRows};
 pub use ops::{GpuOp, GpuOps, GroupedOp, OpKind, is_plausible};
-pub use optional_tables::{Collective, GraphReplay, HostWait, Job, MemoryTraffic, MetricSeries, ProcessGroup};
+pub use optional_tables::{
+    ALLOCATED_MEMORY, Collective, GraphReplay, HostWait, Job, MemoryTraffic, MetricSeries, ProcessGroup,
+};
 pub use packed_code::{CodeEvent, CodeKind, PackedCode};
 pub use shaped_ops::{Argument, Element, MAX_SHAPED_OPS, MAX_SHAPES, OpShape, ShapedOp, ShapedOps};
 pub use spans::{Span, Spans};
@@ -151,7 +153,7 @@ pub struct Trace {
     pub graph_replays: Vec<GraphReplay>,
     /// Waits in the operating system, summed by process and call.
     pub host_waits: Vec<HostWait>,
-    /// Sampled hardware counters that an analysis uses.
+    /// Sampled counters: those of the hardware that an analysis uses, and the memory that torch's allocator had handed out.
     pub metrics: Vec<MetricSeries>,
     /// The distributed job and the rank that wrote the trace, if recorded.
     pub job: Option<Box<Job>>,
@@ -219,6 +221,11 @@ impl TraceBuilder {
             self.trace.devices.push(Device { id, name, properties: DeviceProperties::default() });
         }
         DeviceId(index)
+    }
+
+    /// The device with this id, if it was added.
+    pub fn existing_device(&self, id: &str) -> Option<DeviceId> {
+        self.device_ids.find(id).map(|NameId(index)| DeviceId(index))
     }
 
     /// Sets the hardware figures of a device.

@@ -78,10 +78,13 @@ pub struct HostWait {
     pub longest: Ns,
 }
 
-/// The samples of one hardware counter of one device.
+/// The name of the series with the bytes that torch's allocator had handed out.
+pub const ALLOCATED_MEMORY: &str = "GPU memory allocated (bytes)";
+
+/// The samples of one counter of one device: of the hardware, or of torch's allocator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricSeries {
-    /// Number of the sampled unit in the trace; two GPUs are two sources.
+    /// Number of the sampled unit in the trace; two GPUs are two sources. -1 if it is not recorded.
     pub source: i64,
     /// The GPU of the source, if known.
     pub device: Option<DeviceId>,

@@ -9,6 +9,7 @@
 
 mod bars;
 mod code;
+mod counters;
 mod example;
 mod layers;
 mod moment;
@@ -52,6 +53,8 @@ pub enum LaneKind {
     Stream(DeviceId, i64),
     /// CUDA graphs that were traced as a whole.
     Graphs(DeviceId),
+    /// A counter of a device: the index of its series in [`Trace::metrics`].
+    Counter(DeviceId, usize),
     /// Ranges that the program marked on a host thread.
     Ranges(ThreadId),
     /// Calls of the CUDA or HIP API on a host thread.
@@ -63,7 +66,7 @@ pub enum LaneKind {
 /// The tiles of a lane come in layers, because their data costs differently much to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layer {
-    /// Streams and graphs.
+    /// Streams, graphs and counters.
     Device,
     /// Calls and ranges.
     Host,
@@ -92,7 +95,7 @@ impl LaneKind {
     /// The layer that has its bars.
     pub fn layer(self) -> Layer {
         match self {
-            Self::Stream(..) | Self::Graphs(_) => Layer::Device,
+            Self::Stream(..) | Self::Graphs(_) | Self::Counter(..) => Layer::Device,
             Self::Ranges(_) | Self::Calls(_) => Layer::Host,
             Self::Steps(_) | Self::Layers(_) | Self::Idle(_) => Layer::Derived,
             Self::Code(_) => Layer::Code,
@@ -116,6 +119,8 @@ pub enum Style {
     Category(usize),
     /// A CUDA graph.
     Graph,
+    /// The value of a counter; the bar is as high as its share of the highest value.
+    Counter,
     /// A step of this stage.
     Stage(Stage),
     /// A layer of the model.
@@ -141,8 +146,17 @@ impl Style {
     pub fn others() -> Vec<Self> {
         let stages = Stage::ALL.into_iter().map(Self::Stage);
         let causes = IdleCause::ALL.into_iter().map(|cause| Self::Idle(GapCause(cause)));
-        let others =
-            [Self::Graph, Self::Layer, Self::Range, Self::Launch, Self::Wait, Self::Call, Self::Function, Self::CpuOp];
+        let others = [
+            Self::Graph,
+            Self::Counter,
+            Self::Layer,
+            Self::Range,
+            Self::Launch,
+            Self::Wait,
+            Self::Call,
+            Self::Function,
+            Self::CpuOp,
+        ];
         others.into_iter().chain(stages).chain(causes).collect()
     }
 }
@@ -328,6 +342,8 @@ fn device_lanes(trace: &Trace, layers: &[LayerBar]) -> Vec<Lane> {
         kinds.push(LaneKind::Idle(device));
         kinds.extend(own.into_iter().map(|stream| LaneKind::Stream(device, stream)));
         kinds.extend(has_graphs.then_some(LaneKind::Graphs(device)));
+        let counters = trace.metrics.iter().enumerate().filter(|(_, series)| series.device == Some(device));
+        kinds.extend(counters.map(|(index, _)| LaneKind::Counter(device, index)));
     }
     let depth = |kind: LaneKind| if matches!(kind, LaneKind::Layers(_)) { 2 } else { 1 };
     kinds.into_iter().map(|kind| Lane { kind, depth: depth(kind) }).collect()

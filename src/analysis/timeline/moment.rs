@@ -2,7 +2,7 @@
 //! its launch. Cost: a pass over the names of all ops for the median of an op, otherwise a search for its neighbours.
 
 use super::layers::LayerBar;
-use super::{IdleBar, LaneKind, StepBar, Timeline, code};
+use super::{IdleBar, LaneKind, StepBar, Timeline, code, counters};
 use crate::analysis::categories::Categories;
 use crate::analysis::labels;
 use crate::analysis::measure::percentiles::of_sorted;
@@ -80,6 +80,11 @@ impl Timeline {
         match self.lanes.get(lane)?.kind {
             LaneKind::Stream(..) => self.describe_op(trace, rules, trace.gpu_ops.get(row)?, &mut moment),
             LaneKind::Graphs(_) => "CUDA graph, traced as a whole".clone_into(&mut moment.name),
+            LaneKind::Counter(_, index) => {
+                let series = trace.metrics.get(index)?;
+                series.name.clone_into(&mut moment.name);
+                counters::describe(series, row, &mut moment.section);
+            }
             LaneKind::Calls(_) => self.describe_call(trace, trace.calls.get(row)?, &mut moment),
             LaneKind::Ranges(_) => {
                 let range = trace.ranges.get(row)?;
@@ -116,6 +121,7 @@ impl Timeline {
                 let replay = trace.graph_replays.get(row).filter(|replay| replay.device == device)?;
                 (replay.start, replay.start + replay.duration)
             }
+            LaneKind::Counter(_, index) => counters::place(trace.metrics.get(index)?, row)?,
             LaneKind::Calls(thread) => of_span(trace.calls.get(row)?, thread)?,
             LaneKind::Ranges(thread) => of_span(trace.ranges.get(row)?, thread)?,
             LaneKind::Code(thread) => {
@@ -162,6 +168,7 @@ impl Timeline {
         match self.lanes.get(lane).map(|lane| lane.kind) {
             Some(LaneKind::Stream(..)) => trace.gpu_ops.len(),
             Some(LaneKind::Graphs(_)) => trace.graph_replays.len(),
+            Some(LaneKind::Counter(_, index)) => trace.metrics.get(index).map_or(0, |series| series.samples.len()),
             Some(LaneKind::Calls(_)) => trace.calls.len(),
             Some(LaneKind::Ranges(_)) => trace.ranges.len(),
             Some(LaneKind::Layers(_)) => self.layers.len(),

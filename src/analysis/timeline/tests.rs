@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::analysis::section::Value;
+use crate::analysis::testing::torch;
 use crate::rules::RuleBook;
+use crate::trace::ALLOCATED_MEMORY;
 use crate::trace::testing::TestTrace;
 use proptest::prelude::*;
 
@@ -374,4 +376,61 @@ fn the_pair_of_steps_is_the_median_and_the_slowest_one() {
         assert_eq!(timeline(&trace).step_pair(&trace), None, "{why}");
     }
     assert_eq!(timeline(&stepped()).step_pair(&stepped()), None);
+}
+
+/// A trace of 1 ms with this memory in bytes from these times on.
+fn with_memory(samples: &[(i64, f64)]) -> Trace {
+    let mut trace = TestTrace::new();
+    trace.kernel("gemm_kernel", 0..1_000_000);
+    trace.metric(ALLOCATED_MEMORY, samples);
+    trace.finish()
+}
+
+/// A unit is 1,024 ns: 4 GB from unit 2 on, with a peak of 8 GB inside unit 4, and 2 GB from unit 6 to the last sample in unit 8.
+#[test]
+fn a_counter_holds_its_value_until_the_next_sample_and_keeps_its_peak() {
+    let trace = with_memory(&[(2_048, 4e9), (4_200, 8e9), (4_300, 4e9), (6_144, 2e9), (8_192, 0.0)]);
+    let timeline = timeline(&trace);
+    let lane = lane_of(&timeline, |kind| kind == LaneKind::Counter(DeviceId(0), 0));
+    let shape: Vec<(i32, i32, u8, usize)> =
+        bars(&timeline, &trace, lane, 10).iter().map(|bar| (bar.start, bar.end, bar.filled, bar.row)).collect();
+    // The value holds at the beginning of the unit in which the next sample comes.
+    assert_eq!(shape, [(2, 4, 128, 0), (4, 5, 255, 1), (5, 7, 128, 2), (7, 9, 64, 3)]);
+    let moment = timeline.moment(&trace, rules(), lane, 1).unwrap();
+    assert_eq!((moment.place.start, moment.place.end), (Ns(4_200), Ns(4_300)));
+    let figures = ["allocated_bytes", "before_bytes", "highest_bytes"].map(|key| moment.section.summary.number(key));
+    assert_eq!(figures, [Some(8e9), Some(4e9), Some(8e9)]);
+}
+
+proptest! {
+    /// At every level, the highest bar of the first tile is the highest value in it.
+    #[test]
+    fn no_zoom_loses_the_peak_of_a_counter(steps in prop::collection::vec((1_i64..5_000, 1_u32..1_000), 1..60), level in 4_u32..14) {
+        let mut time = 0;
+        let samples: Vec<(i64, f64)> = steps.iter().map(|(after, value)| { time += after; (time, f64::from(*value)) }).collect();
+        let trace = with_memory(&samples);
+        let timeline = timeline(&trace);
+        let lane = lane_of(&timeline, |kind| kind == LaneKind::Counter(DeviceId(0), 0));
+        let end = TileRange::new(timeline.zero, level, 0).unwrap().end();
+        let highest = |samples: &mut dyn Iterator<Item = &(i64, f64)>| samples.fold(0.0, |highest: f64, (_, value)| highest.max(*value));
+        let in_tile = highest(&mut samples.iter().filter(|(time, _)| Ns(*time) < end));
+        let expected = (255.0 * in_tile / highest(&mut samples.iter())).round() as u8;
+        let found = bars(&timeline, &trace, lane, level).iter().map(|bar| bar.filled).max().unwrap_or(0);
+        prop_assert_eq!(found, expected);
+    }
+}
+
+/// Counted by an independent program in the raw JSON: instants `[memory]` of GPUs, and the largest `Total Allocated`.
+#[test]
+fn the_memory_samples_of_real_traces_are_those_in_the_file() {
+    for (file, samples, highest) in [
+        ("train_v100_216k_events.trace.json.gz", 26_770, 6_629_508_096.0),
+        ("hf_qwen1.5_0.5b_h100.trace.json.gz", 2_250, 2_088_508_416.0),
+        ("particle_transformer_a100.pt.trace.json.gz", 969, 13_155_807_744.0),
+    ] {
+        let Some(trace) = torch(file) else { return };
+        let [series] = trace.metrics.as_slice() else { panic!("{file}: {} series", trace.metrics.len()) };
+        let found = series.samples.iter().fold(0.0, |highest: f64, (_, value)| highest.max(*value));
+        assert_eq!((series.samples.len(), found), (samples, highest), "{file}");
+    }
 }

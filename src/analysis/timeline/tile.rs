@@ -1,7 +1,7 @@
 //! The bars of one tile.
 
 use super::bars::{Bar, Item, Merger, TileRange};
-use super::{GapCause, Lane, LaneKind, Layer, Style, Timeline};
+use super::{GapCause, Lane, LaneKind, Layer, Style, Timeline, counters};
 use crate::ordering;
 use crate::rules::signals::{CallKind, Signals};
 use crate::trace::{CodeKind, Ns, Spans, ThreadId, Trace};
@@ -20,7 +20,10 @@ impl Timeline {
     pub fn tile(&self, trace: &Trace, layer: Layer, range: TileRange) -> Tile {
         let mut builder = TileBuilder::new(&self.lanes, range);
         match layer {
-            Layer::Device => self.add_ops(trace, &mut builder),
+            Layer::Device => {
+                self.add_ops(trace, &mut builder);
+                self.add_counters(trace, &mut builder);
+            }
             Layer::Host => self.add_spans(trace, &mut builder),
             Layer::Derived => self.add_derived(trace, &mut builder),
             Layer::Code => self.add_code(trace, &mut builder),
@@ -47,6 +50,15 @@ impl Timeline {
             let end = replay.start + replay.duration;
             let lane = self.lane(LaneKind::Graphs(replay.device));
             builder.add(lane, Item { start: replay.start, end, depth: 0, style: Style::Graph, row });
+        }
+    }
+
+    fn add_counters(&self, trace: &Trace, builder: &mut TileBuilder) {
+        for (index, series) in trace.metrics.iter().enumerate() {
+            let lane = series.device.and_then(|device| self.lane(LaneKind::Counter(device, index)));
+            if let Some(lane) = lane.and_then(|lane| builder.lanes.get_mut(lane)) {
+                counters::add_bars(series, builder.range, &mut lane.bars);
+            }
         }
     }
 

@@ -24,6 +24,7 @@ mod code;
 #[cfg(test)]
 mod code_tests;
 mod file_threads;
+mod memory;
 mod messages;
 mod packing;
 mod shaped_ops;
@@ -72,6 +73,7 @@ pub(super) struct TorchReader {
     packer: Option<packing::CodePacker>,
     code: Option<code::CodeNames>,
     message_ranges: Vec<messages::MessageRange>,
+    memory: Vec<memory::DeviceMemory>,
     gpu_ops_only: bool,
     shapes: shaped_ops::ShapeReader,
     /// Number of list elements that have a `ph`. If there are none, the file is not a trace.
@@ -221,6 +223,7 @@ struct Fields<'a> {
     correlation: Option<&'a [u8]>,
     bytes: Option<&'a [u8]>,
     message: Message<'a>,
+    memory: memory::MemoryFields<'a>,
     code: code::CodeFields<'a>,
 }
 
@@ -233,6 +236,8 @@ struct Wanted {
     code: bool,
     /// Names and times of CPU ops and Python frames.
     packed_code: bool,
+    /// Memory that the allocator had handed out.
+    memory: bool,
 }
 
 /// The message of a collective, in the `args` of an NCCL kernel or of the annotation around its launch.
@@ -326,6 +331,9 @@ impl<'a> Fields<'a> {
             b"dtype" => &mut self.message.element,
             b"Group size" => &mut self.message.ranks,
             b"Process Group Name" => &mut self.message.group,
+            b"Device Type" => &mut self.memory.device_type,
+            b"Device Id" => &mut self.memory.device,
+            b"Total Allocated" => &mut self.memory.allocated,
             b"Input Dims" | b"Input type" if self.is_collective_range() => {
                 let Value::Container(list) = value else { return true };
                 let slot =
@@ -355,6 +363,9 @@ impl<'a> Fields<'a> {
             (None, _) | (Some(b"X"), None) => return false,
             (Some(phase), class) => (phase, class.unwrap_or(Class::Other)),
         };
+        if phase == b"i" && wanted.memory {
+            return self.is_instant_complete();
+        }
         if phase != b"X" {
             return true;
         }
@@ -437,6 +448,25 @@ impl Fields<'_> {
         self.times().filter(|(start, duration)| is_plausible(*start, *duration))
     }
 
+    /// True for an instant of torch's allocator; other instants are only counted.
+    fn is_memory_instant(&self) -> bool {
+        self.phase == Some(b"i") && self.class == Some(Class::OtherCpu) && self.name == Some(memory::NAME)
+    }
+
+    /// Returns true if all members of an instant are parsed. Its category and name follow its phase.
+    fn is_instant_complete(&self) -> bool {
+        match (self.class, self.name) {
+            (None, _) | (Some(Class::OtherCpu), None) => false,
+            _ if self.is_memory_instant() => self.memory.is_complete() && self.pid.is_some() && self.start.is_some(),
+            _ => true,
+        }
+    }
+
+    /// The time of an event without a duration.
+    fn instant(&self) -> Option<Ns> {
+        Ns::from_decimal(self.start?, MICROSECONDS)
+    }
+
     /// Returns true if all members of a call or annotation are parsed, except the correlation id.
     fn is_span_complete(&self) -> bool {
         let times = self.start.is_some() && self.duration.is_some();
@@ -458,7 +488,9 @@ impl Sink for TorchReader {
             return self.count(class);
         }
         let wants_hints = self.wants_hints();
-        let wanted = Wanted { engine_hints: wants_hints, code: self.keeps_code(), packed_code: self.packer.is_some() };
+        let memory = memory::IS_READ && !self.gpu_ops_only;
+        let packed_code = self.packer.is_some();
+        let wanted = Wanted { engine_hints: wants_hints, code: self.keeps_code(), packed_code, memory };
         let stores_code = wanted.code || wanted.packed_code;
         let Some((fields, read)) = Fields::read(text, wanted) else { return self.unreadable(at) };
         let Some(phase) = fields.phase else { return self.unreadable(at) };
@@ -494,6 +526,7 @@ impl Sink for TorchReader {
             Class::Operator if stores_code => return self.code_event(&fields),
             Class::Operator => {}
             Class::PythonFrame if wants_hints => keep_hint(&mut engine_hints.python_frames, fields.name),
+            _ if wanted.memory && fields.is_memory_instant() => self.memory_sample(&fields),
             // Metadata: one event per process or thread, at the start of merged files, would fill the prefix table.
             _ if phase == b"M" => {}
             _ => self.skipped_prefixes.learn(text.get(..read).unwrap_or_default(), class),
@@ -564,6 +597,7 @@ impl TorchReader {
         let threads = self.file_threads.resolve(&mut self.threads);
         self.builder.trace.shaped_ops = Arc::new(std::mem::take(&mut self.shapes).finish(&threads));
         self.builder.trace.packed_code = self.packer.take().and_then(|packer| packer.finish(threads));
+        self.add_memory();
         let mut trace = self.builder.finish();
         if !self.message_ranges.is_empty() {
             messages::join(&mut trace, self.message_ranges);
