@@ -33,7 +33,7 @@ pub(crate) fn trust(context: &Context, sections: &Sections) -> Section {
         graphs_traced_whole(context.trace),
         clock_skew(context),
         capture_overhead(context, sections),
-        single_step(sections),
+        single_step(context.trace, sections),
         one_rank_of_many(context.trace),
     ];
     for (id, text, affects) in rows.into_iter().flatten() {
@@ -168,12 +168,19 @@ fn slow_launch(context: &Context) -> Option<Ns> {
     (count >= MIN_LAUNCHES && mean > SLOW_LAUNCH).then_some(mean)
 }
 
-fn single_step(sections: &Sections) -> Option<Row> {
+fn single_step(trace: &Trace, sections: &Sections) -> Option<Row> {
     let steps = sections.get("steps").filter(|steps| steps.missing.is_none())?;
     let count: f64 = steps.rows.iter().map(|row| row.amount("steps")).sum();
-    let text = "The trace contains one step, so the spread over steps is unknown. Its first gaps may be those of the \
-                capture, because the queue of the GPU was empty when it began.";
-    (count == 1.0).then(|| ("single-step", text.to_owned(), "percentiles of steps, idle time at the start of the step"))
+    let (text, affects) = if trace.cut.is_some() {
+        ("The window contains one step, so the spread over steps is unknown.", "percentiles of steps")
+    } else {
+        (
+            "The trace contains one step, so the spread over steps is unknown. Its first gaps may be those of the \
+             capture, because the queue of the GPU was empty when it began.",
+            "percentiles of steps, idle time at the start of the step",
+        )
+    };
+    (count == 1.0).then(|| ("single-step", text.to_owned(), affects))
 }
 
 fn one_rank_of_many(trace: &Trace) -> Option<Row> {
@@ -272,6 +279,18 @@ mod tests {
             ids(&trace.finish())
         };
         assert_eq!((steps(1), steps(2)), (vec!["single-step".to_owned()], Vec::new()));
+    }
+
+    #[test]
+    fn a_window_of_one_step_says_nothing_about_the_capture() {
+        let mut trace = TestTrace::new();
+        for start in [0, 1_000, 2_000] {
+            trace.range("step[DECODE bs=4]", start..start + 90);
+            trace.launch(start + 10..start + 20).launches("k", start + 30..start + 999);
+        }
+        let trace = trace.window(1_000..2_000);
+        assert_eq!(ids(&trace), ["single-step"]);
+        assert!(text(&trace).starts_with("The window contains one step") && !text(&trace).contains("capture"));
     }
 
     #[test]

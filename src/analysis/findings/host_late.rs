@@ -49,6 +49,9 @@ fn pause_action(situation: &Situation) -> String {
 fn action(situation: &Situation) -> String {
     let graphs = situation.graphs();
     let first = match situation.host_confidence() {
+        Confidence::Low if situation.is_window => {
+            "First capture without Python stacks, and look at more steps than this window has. If the delay remains: "
+        }
         Confidence::Low => {
             "First capture at least three consecutive steps without Python stacks. If the delay remains: "
         }
@@ -104,7 +107,7 @@ fn compile_mode(situation: &Situation) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use crate::analysis::findings::testing::{finding, torch_loop};
+    use crate::analysis::findings::testing::{finding, finding_in_window, torch_loop};
     use crate::trace::testing::TestTrace;
 
     #[test]
@@ -155,6 +158,29 @@ mod tests {
         assert_eq!(found.confidence, "low");
         assert!(found.evidence.contains("The capture inflates this"), "{found:?}");
         assert!(step(10).is_none(), "2.4 %");
+    }
+
+    #[test]
+    fn a_window_of_one_step_is_not_taken_for_a_short_capture() {
+        let steps = |stacks: u64| {
+            let mut trace = torch_loop(30, 600, 400);
+            trace.builder.trace.events.python_frames = stacks;
+            trace.range("ProfilerStep#1", 0..10_000).range("ProfilerStep#2", 10_000..20_000);
+            trace.range("ProfilerStep#3", 20_000..30_000);
+            trace
+        };
+        // From the begin of the second step to its end.
+        let window = 10_000_000..20_000_000;
+        for stacks in [0, 1] {
+            let found = finding_in_window(&mut steps(stacks), window.clone(), "host-late").unwrap();
+            assert!(found.evidence.contains("The window has fewer than three steps"), "{found:?}");
+            assert!(
+                !found.evidence.contains("The capture has") && !found.action.contains("three consecutive"),
+                "{found:?}"
+            );
+            let whole = finding(&mut steps(stacks), "host-late").unwrap();
+            assert!(!whole.evidence.contains("fewer than three steps"), "{whole:?}");
+        }
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         _ => " Prepare the inputs of the next step while the GPU works.",
     };
     let capture = match (situation.steps, situation.has_stacks) {
+        (_, true) if situation.is_window => "First capture without Python stacks to see the delay.",
+        (1 | 2, _) if situation.is_window => "Look at more steps than this window has to see the delay.",
         (1 | 2, _) | (_, true) => {
             "First capture at least three consecutive steps without Python stacks to see the delay."
         }

@@ -85,6 +85,8 @@ pub(super) struct Situation<'a> {
     pub(super) steps: u64,
     /// The capture recorded Python stacks, which slow the host down.
     pub(super) has_stacks: bool,
+    /// The trace is a window of a longer capture, so its steps are few because of what the person picked.
+    pub(super) is_window: bool,
     pub(super) devices: Vec<DeviceTimes>,
     unit: Unit,
     sections: &'a Sections,
@@ -112,6 +114,7 @@ impl<'a> Situation<'a> {
             steps: unit.steps,
             unit,
             has_stacks: trace.events.python_frames > 0,
+            is_window: trace.cut.is_some(),
             devices: devices(context, sections, framework, outside_ms),
             sections,
         }
@@ -152,6 +155,11 @@ impl<'a> Situation<'a> {
     /// A sentence about the capture that limits claims about the host; empty if there is nothing to say.
     pub(super) fn host_caveat(&self) -> &'static str {
         match (self.steps, self.has_stacks) {
+            (1 | 2, true) if self.is_window => {
+                ". The window has fewer than three steps, so another one may differ, and the capture records Python stacks, \
+                 which slow the host down"
+            }
+            (1 | 2, false) if self.is_window => ". The window has fewer than three steps, so another one may differ",
             (1 | 2, true) => {
                 ". The capture inflates this: it has fewer than three steps and records Python stacks, which slow the \
                  host down"

@@ -1,8 +1,9 @@
 //! Small traces for the tests of findings.
 
 use crate::analysis::section::Section;
-use crate::analysis::testing::words;
+use crate::analysis::testing::{analyze, words};
 use crate::trace::testing::TestTrace;
+use std::ops::Range;
 
 /// The findings of the finished trace.
 pub(super) fn findings_of(trace: &mut TestTrace) -> Section {
@@ -11,7 +12,15 @@ pub(super) fn findings_of(trace: &mut TestTrace) -> Section {
 
 /// Evidence and action of the finding with this id; `None` if the trace does not have it.
 pub(super) fn finding(trace: &mut TestTrace, id: &str) -> Option<Found> {
-    let section = findings_of(trace);
+    found_in(&findings_of(trace), id)
+}
+
+/// The same for a part of the trace, in nanoseconds.
+pub(super) fn finding_in_window(trace: &mut TestTrace, time: Range<i64>, id: &str) -> Option<Found> {
+    found_in(analyze(&trace.window(time)).sections.get("findings")?, id)
+}
+
+fn found_in(section: &Section, id: &str) -> Option<Found> {
     let row = section.rows.iter().find(|row| words(row, "id") == id)?;
     let text = |column: &str| words(row, column).to_owned();
     Some(Found {
