@@ -68,13 +68,26 @@ impl LateCodeSearch {
     /// The code of all intervals. The names are those of the events.
     pub(super) fn finish(self, functions: Names, ops: Names) -> LateCode {
         let mut found = LateCode::new(functions, ops);
-        for Collected { interval, functions, ops, is_incomplete } in self.intervals {
-            let segments = |events| clipped(innermost(events), interval);
-            let code = if is_incomplete { Vec::new() } else { code_times(&segments(functions), &segments(ops)) };
-            found.add(interval, code);
+        for collected in self.intervals {
+            found.add(collected.interval, collected.code());
         }
         found
     }
+}
+
+impl Collected {
+    fn code(self) -> Vec<CodeTime> {
+        let segments = |events| clipped(innermost(events), self.interval);
+        if self.is_incomplete { Vec::new() } else { code_times(&segments(self.functions), &segments(self.ops)) }
+    }
+}
+
+/// The self time of each innermost function and op in an interval, from the events that overlap it, in any order. The times add up to
+/// at most the interval. A function without a line must not be among the events.
+pub(crate) fn self_times(interval: HostInterval, events: impl IntoIterator<Item = CodeEvent>) -> Vec<CodeTime> {
+    let mut search = LateCodeSearch::new(&[interval]);
+    events.into_iter().for_each(|event| search.add(event));
+    search.intervals.pop().map(Collected::code).unwrap_or_default()
 }
 
 /// The parts of segments inside of an interval. Whole events tell which of them is the inner one, so they are not clipped
@@ -155,6 +168,7 @@ impl Cursor<'_> {
 mod tests {
     use super::*;
     use crate::trace::ThreadId;
+    use proptest::prelude::*;
 
     fn found(events: &[(CodeKind, &str, i64, i64)]) -> Vec<(String, String, i64)> {
         let interval = |start: i64, end: i64| HostInterval { thread: ThreadId(0), start: Ns(start), end: Ns(end) };
@@ -185,6 +199,28 @@ mod tests {
         assert_eq!(found(&events), expected);
         events.reverse();
         assert_eq!(found(&events), expected, "the order of the file does not matter");
+    }
+
+    proptest! {
+        #[test]
+        fn self_times_are_positive_and_add_up_to_the_time_in_any_code(
+            events in prop::collection::vec((any::<bool>(), 0_u32..4, 0_i64..300, 0_i64..200), 0..20),
+            (start, length) in (0_i64..300, 1_i64..200),
+        ) {
+            let at = |start: i64, end: i64| HostInterval { thread: ThreadId(0), start: Ns(start), end: Ns(end) };
+            let event = |(is_op, name, start, length): &(bool, u32, i64, i64)| CodeEvent {
+                kind: if *is_op { CodeKind::Op } else { CodeKind::Function },
+                name: NameId(*name),
+                time: at(*start, start + length),
+            };
+            let times = self_times(at(start, start + length), events.iter().map(event));
+            let covered = (start..start + length).filter(|time| {
+                events.iter().any(|(_, _, from, length)| from <= time && *time < from + length)
+            });
+            let sum: i64 = times.iter().map(|code| code.time.0).sum();
+            prop_assert_eq!(sum, covered.count() as i64);
+            prop_assert!(sum <= length && times.iter().all(|code| code.time > Ns::ZERO));
+        }
     }
 
     #[test]

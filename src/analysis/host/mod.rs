@@ -26,3 +26,5 @@ pub mod latencies;
 pub mod launch_gaps;
 pub mod launch_latency;
 pub mod launched_work;
+
+pub(crate) use late_code::self_times;

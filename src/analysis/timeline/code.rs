@@ -7,8 +7,9 @@
 
 use super::bars::TileRange;
 use super::nest;
+use crate::analysis::host;
 use crate::ordering;
-use crate::trace::{CodeEvent, CodeKind, HostCode, HostInterval, Ns, Span, Spans, ThreadId, Trace};
+use crate::trace::{CodeEvent, CodeKind, HostCode, HostInterval, NameId, Ns, Span, Spans, ThreadId, Trace};
 
 /// The number of longest functions and ops that are kept.
 const MAX_LONG: usize = 200_000;
@@ -162,6 +163,26 @@ pub(super) fn stack(trace: &Trace, thread: ThreadId, time: Ns) -> Vec<CodeEvent>
     around
 }
 
+/// The self time of each innermost function and op of a thread in an interval: names of function and op, and their time, longest first.
+/// A function without a line, such as a module, counts for its caller.
+pub(super) fn self_times(trace: &Trace, interval: HostInterval) -> Vec<(Option<&str>, Option<&str>, Ns)> {
+    let mut events = Vec::new();
+    each(trace, Some((interval.start, interval.end)), &mut |_, event| {
+        let has_line = || name(trace, event).contains("): ");
+        if event.time.thread == interval.thread && (event.kind == CodeKind::Op || has_line()) {
+            events.push(event);
+        }
+    });
+    let mut times = host::self_times(interval, events);
+    ordering::sort_by_key(&mut times, |code| std::cmp::Reverse(code.time));
+    let named =
+        |id: Option<NameId>, kind: CodeKind| id.map(|id| name(trace, CodeEvent { kind, name: id, time: interval }));
+    times
+        .into_iter()
+        .map(|code| (named(code.function, CodeKind::Function), named(code.op, CodeKind::Op), code.time))
+        .collect()
+}
+
 /// The function or op in this row: a position in [`crate::trace::PackedCode`]; without it, the ops and then the functions of
 /// [`HostCode`].
 pub(super) fn event(trace: &Trace, row: usize) -> Option<CodeEvent> {
@@ -226,8 +247,8 @@ fn power(duration: Ns) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::PackedCode;
     use crate::trace::testing::TestTrace;
-    use crate::trace::{NameId, PackedCode};
     use proptest::prelude::*;
 
     /// Code as calls that nest: each begins some time after the one before began, and lasts a share of what is left of the code around it.

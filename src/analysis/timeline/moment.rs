@@ -10,7 +10,7 @@ use crate::analysis::section::{Section, Value};
 use crate::ordering;
 use crate::rules::RuleSet;
 use crate::rules::names::demangle;
-use crate::trace::{CallId, CodeTime, GpuOp, HostInterval, NameId, Names, Ns, Span, Spans, ThreadId, Trace};
+use crate::trace::{CallId, CodeTime, GpuOp, HostInterval, LateCode, NameId, Names, Ns, Span, Spans, ThreadId, Trace};
 
 /// A bar of one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct Neighbours {
     pub after: Option<Place>,
 }
 
-const CODE_COLUMNS: [&str; 3] = ["function", "cpu_op", "self_time_ns"];
+const CODE_COLUMNS: [&str; 4] = ["function", "cpu_op", "self_time_ns", "share_of_gap_pct"];
 /// Innermost functions and ops around a launch.
 const MAX_STACK_ROWS: usize = 24;
 /// Functions of a gap.
@@ -306,15 +306,42 @@ impl Timeline {
             section.figure("launch_call", trace.calls.names.get(call.name));
             section.figure("launched_after_ns", call.end().since(gap.start).max(Ns::ZERO));
         }
-        let late = call.zip(gap.late_until);
-        let late = late.map(|(call, end)| HostInterval { thread: call.thread, start: gap.start, end });
-        let mut times = late.and_then(|interval| trace.late_code.of(interval)).unwrap_or_default().to_vec();
-        ordering::sort_by_key(&mut times, |code| std::cmp::Reverse(code.time));
-        for CodeTime { function, op, time } in times.into_iter().take(MAX_CODE_ROWS) {
-            let name = |name: Option<NameId>, names: &Names| name.map_or(Value::Null, |name| names.get(name).into());
-            section.row([name(function, &trace.late_code.functions), name(op, &trace.late_code.ops), time.into()]);
+        if let Some(call) = call {
+            describe_code(trace, gap, call.thread, &mut section);
         }
         moment.section = section;
+    }
+}
+
+/// What the launching thread ran in a gap, until it launched the next work if it was late: the self time of its functions and ops.
+fn describe_code(trace: &Trace, gap: &IdleBar, thread: ThreadId, section: &mut Section) {
+    let end = gap.late_until.unwrap_or(gap.end);
+    let interval = HostInterval { thread, start: gap.start, end };
+    let known = |found: &CodeTime| {
+        let name = |name: Option<NameId>, names: &Names| name.map(|name| names.get(name).to_owned());
+        let LateCode { functions, ops, .. } = &*trace.late_code;
+        (name(found.function, functions), name(found.op, ops), found.time)
+    };
+    let mut times: Vec<(Option<String>, Option<String>, Ns)> =
+        trace.late_code.of(interval).unwrap_or_default().iter().map(known).collect();
+    ordering::sort_by_key(&mut times, |(.., time)| std::cmp::Reverse(*time));
+    if times.is_empty() {
+        let owned = |name: Option<&str>| name.map(str::to_owned);
+        let found = code::self_times(trace, interval);
+        times = found.into_iter().map(|(function, op, time)| (owned(function), owned(op), time)).collect();
+    }
+    if times.is_empty() {
+        return;
+    }
+    let what = if gap.late_until.is_some() { "before it launched the op after" } else { "meanwhile" };
+    section.title = format!("What the launching thread ran {what}, by self time");
+    let length = gap.end.since(gap.start);
+    let in_code = times.iter().fold(Ns::ZERO, |sum, (.., time)| sum + *time);
+    section.figure("traced_code_ns", in_code);
+    section.figure("traced_code_pct", Value::pct(in_code, length));
+    section.rows_in_all = times.len() as u64;
+    for (function, op, time) in times.into_iter().take(MAX_CODE_ROWS) {
+        section.row([function.into(), op.into(), time.into(), Value::pct(time, length)]);
     }
 }
 

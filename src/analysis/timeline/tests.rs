@@ -155,6 +155,31 @@ fn an_idle_gap_states_what_ended_what_came_and_how_often_that_happens() {
 }
 
 #[test]
+fn an_idle_gap_states_what_the_launching_thread_ran_meanwhile() {
+    let mut trace = TestTrace::coded();
+    trace.in_us().frame("engine.py(10): loop", 90..300).frame("engine.py(20): prepare", 150..190);
+    trace.cpu_op("aten::empty", 160..170, 1).frame("<built-in method sleep>", 152..155);
+    trace.launch(100..105).launches("gemm_kernel", 110..140);
+    let trace = trace.launch(200..205).launches("gemm_kernel", 210..240).finish();
+    let timeline = timeline(&trace);
+    let idle = lane_of(&timeline, |kind| matches!(kind, LaneKind::Idle(_)));
+    let moment = timeline.moment(&trace, rules(), idle, 0).unwrap();
+    let code = |row: &crate::analysis::section::Record| {
+        let us = row.amount("self_time_ns") / 1e3;
+        (row.text("function").to_owned(), row.text("cpu_op").to_owned(), us, row.amount("share_of_gap_pct"))
+    };
+    // From the end of the first kernel at 140 us until the launch returned at 205 us; the gap lasts 70 us.
+    let expected = [
+        ("engine.py(20): prepare", "", 30.0),
+        ("engine.py(10): loop", "", 25.0),
+        ("engine.py(20): prepare", "aten::empty", 10.0),
+    ];
+    let expected = expected.map(|(function, op, us)| (function.to_owned(), op.to_owned(), us, us * 100.0 / 70.0));
+    assert_eq!(moment.section.rows.iter().map(code).collect::<Vec<_>>(), expected);
+    assert_eq!(figure(&moment, "traced_code_ns"), &Value::Int(65_000));
+}
+
+#[test]
 fn an_op_states_the_code_that_launched_it() {
     let mut trace = TestTrace::coded();
     trace.frame("engine.py(10): run", 0..100).frame("model.py(20): forward", 10..90).cpu_op("aten::mm", 20..60, 1);
