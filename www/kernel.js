@@ -1,36 +1,52 @@
-// One kernel in detail, above the tables: figures, durations, launches over time, callers and neighbours in each run. Loaded
+// One kernel in detail, above the tables: a rule for it, figures, durations, launches over time, callers and neighbours in each run. Loaded
 // when a kernel's name is first pressed.
 
 import { chartSvg, saveMenu } from './chart.js';
-import { button, byId, copyButton, el, latest, present, targetWithin } from './dom.js';
+import { button, byId, copyButton, el, latest, loadStyleSheet, present, targetWithin } from './dom.js';
+import { KernelRule } from './kernel-rule.js';
 import { tableBlock } from './table.js';
 
-/** @import { Chart, Kernel } from './types.js' */
+/** @import { Chart, Kernel, Page } from './types.js' */
+/** @import { Rules } from './rules.js' */
 
 /** @typedef {{ label: string, kernel: Kernel | null }} RunKernel */
+/** What the panel does elsewhere: `request` resolves with the kernel in each run, null for a run without a trace; `open('')` closes the panel.
+ * @typedef {{
+ *   request(name: string, width: number): Promise<RunKernel[]>,
+ *   open(name: string): void,
+ *   showInTimeline(name: string): void,
+ *   showLaunch: ShowLaunch,
+ *   rules(): Promise<Rules>,
+ *   openRules(): void,
+ * }} Actions */
 /** Shows a launch of a run, by the run's label and the time since its first op, in the timeline.
  * @typedef {(runLabel: string, sinceFirstOpNs: number) => void} ShowLaunch */
 
 const CHARTS = [['Durations of its launches', 'gpuprism-kernel-durations'], ['Its launches over time', 'gpuprism-kernel-launches']];
+const styles = loadStyleSheet('kernel.css');
 const MIN_WIDTH = 280;
 const MAX_WIDTH = 960;
 
 export class KernelPanel {
-  #request;
-  #showLaunch;
+  #actions;
   #panel;
   #title = el('h2', { id: 'kernel-title', tabindex: '-1' });
   #copy = el('span');
+  #rule;
   #runs;
   #name = '';
   #width = 0;
 
-  /** `request` resolves with the kernel in each run, null for a run without a trace. `open('')` closes the panel.
-   * @param {(name: string, width: number) => Promise<RunKernel[]>} request @param {(name: string) => void} open
-   * @param {(name: string) => void} showInTimeline @param {ShowLaunch} showLaunch */
-  constructor(request, open, showInTimeline, showLaunch) {
-    this.#request = request;
-    this.#showLaunch = showLaunch;
+  /** The panel, once its styles apply. @param {Page} page @param {Actions} actions */
+  static async make(page, actions) {
+    await styles;
+    return new KernelPanel(page, actions);
+  }
+
+  /** @param {Page} page @param {Actions} actions */
+  constructor(page, actions) {
+    const { open, showInTimeline } = this.#actions = actions;
+    this.#rule = new KernelRule(page, actions.rules, actions.openRules);
     const close = () => open('');
     this.#runs = el('div', { class: 'blocks', click: (event) => {
       const neighbour = targetWithin(event, 'button.kernel')?.parentElement?.title;
@@ -38,7 +54,7 @@ export class KernelPanel {
     } });
     this.#panel = el('section', { id: 'kernel', 'aria-labelledby': 'kernel-title', hidden: true },
       el('header', {}, this.#title, this.#copy, button('In the timeline', () => showInTimeline(this.#name), { class: 'small' }), button('Close', close, { class: 'small', title: 'Close (Esc)' })),
-      this.#runs);
+      this.#rule.node, this.#runs);
     byId('panel').before(this.#panel);
     // In the capture phase, before the Escape of keys.js, which would take the focus away from the row that gets it back.
     addEventListener('keydown', (event) => {
@@ -64,9 +80,10 @@ export class KernelPanel {
       if (!name) return [];
       if (name !== before) this.#open(name);
       this.#width = this.#chartWidth();
-      return this.#request(name, this.#width);
+      this.#rule.show(name);
+      return this.#actions.request(name, this.#width);
     },
-    (runs) => this.#runs.replaceChildren(...runs.flatMap((run) => runNodes(run, runs.length > 1, this.#showLaunch))),
+    (runs) => this.#runs.replaceChildren(...runs.flatMap((run) => runNodes(run, runs.length > 1, this.#actions.showLaunch))),
   );
 
   /** @param {string} name */

@@ -33,9 +33,14 @@ export class Results {
   constructor(page) {
     this.#page = page;
     this.#tabs = new Tabs(page, this.#pickCategory);
-    this.#kernelPanel = onDemand(async () => new (await import('./kernel.js')).KernelPanel(
-      this.#kernels, (kernel) => page.look({ kernel }), this.#showInTimeline,
-      (label, time) => this.#tabs.showTime('kernel_launches', label, time)));
+    this.#kernelPanel = onDemand(async () => (await import('./kernel.js')).KernelPanel.make(page, {
+      request: this.#kernels,
+      open: (kernel) => page.look({ kernel }),
+      showInTimeline: this.#showInTimeline,
+      showLaunch: (label, time) => this.#tabs.showTime('kernel_launches', label, time),
+      rules: this.#tabs.rules,
+      openRules: () => this.#tabs.open('rules'),
+    }));
     this.#subscribe();
     this.#listen();
   }

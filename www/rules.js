@@ -52,14 +52,14 @@ export class Rules {
       this.#checkTimer = setTimeout(() => this.#run(() => this.#check()), CHECK_AFTER_MS);
     });
     this.#file.addEventListener('change', () => this.#run(() => this.#import()));
-    this.#panel = el('details', { id: 'rules', class: 'own-rules' },
+    this.#panel = el('details', { id: 'rules', class: 'own-rules', hidden: true },
       el('summary', { class: 'button' }, 'Own rules'), el('div', { class: 'own-rules-body' },
         note('Your rules have priority over all others of their engine and model; among your own, the first that matches a kernel’s name counts. Applied rules stay in this browser until you forget them.'),
         this.#editor, this.#status,
         actions(this.#apply, button('Import', () => this.#file.click()),
           button('Export own rules', () => save(this.#editor.value, JSON_TYPE, 'own-rules.json')), this.#forget),
         this.#file));
-    this.#exportLine = el('div', { class: 'actions rules-export' }, button('Export the active rules', () => this.#run(() => this.#export()), { id: 'export-rules' }),
+    this.#exportLine = el('div', { class: 'actions rules-export', hidden: true }, button('Export the active rules', () => this.#run(() => this.#export()), { id: 'export-rules' }),
       el('span', { class: 'note' }, 'JSON that gputrc2graph loads. It matches the names in the trace; rules of the engine gpuprism match readable names.'));
     byId('blocks').before(this.#panel, this.#exportLine);
     byId('blocks').addEventListener('click', (event) => {
@@ -115,8 +115,30 @@ export class Rules {
   /** @param {string} text */
   async #applyChecked(text) {
     if (await this.#check()) return;
-    await this.#setRules(text);
-    this.#showStatus(store(OWN_RULES_KEY, text) ? 'Applied, and stored in this browser.' : 'Applied. This browser has no storage for the page: the rules last until the tab is closed.');
+    this.#showStatus(await this.put(text));
+  }
+
+  /** Replaces the own rules by a valid text, or forgets them if it is empty. Resolves with what happened. @param {string} text */
+  async put(text) {
+    this.#editor.value = text;
+    const isStored = store(OWN_RULES_KEY, text);
+    if (text) {
+      await this.#setRules(text);
+      return isStored ? 'Applied, and stored in this browser.' : 'Applied. This browser has no storage for the page: the rules last until the tab is closed.';
+    }
+    this.#appliedText = '';
+    const { ownRules } = this.#session;
+    if (ownRules) this.#session.remove(ownRules);
+    this.#showApplied();
+    return '';
+  }
+
+  /** Opens the editor with a text. @param {string} text */
+  async edit(text) {
+    this.#editor.value = text;
+    this.#panel.open = true;
+    this.#editor.focus();
+    await this.#run(() => this.#check());
   }
 
   /** @param {string} text */

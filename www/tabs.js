@@ -258,6 +258,11 @@ export class Tabs {
     return session.hasRanks && session.liveTraces.length > 1 ? this.#ranks() : null;
   }
 
+  /** The rules of the person. */
+  get rules() {
+    return this.#rules;
+  }
+
   /** Applies the rules of an earlier visit. */
   restoreRules = async () => (await this.#rules()).restore();
 

@@ -53,6 +53,7 @@ const handlers = {
   },
   checkRules: ({ file, text }) => tools.check_rules(file, text),
   ruleForKernel: ({ options, file, text, kernel }) => tools.rule_for_kernel(JSON.stringify(options), file, text, kernel),
+  ruleDraft: ({ options, file, text, kernel, regex, category }) => tools.rule_draft(JSON.stringify(options), file, text, kernel, regex, category),
   ruleToEdit: ({ options, file, text, regex }) => tools.rule_to_edit(JSON.stringify(options), file, text, regex),
 
   setPivotCells({ texts, cells }) {

@@ -129,6 +129,17 @@ export interface Overview {
 
 export type RuleSets = { engine: string; models: string[] };
 
+/** A rule for a kernel: its regex, the kernel's category so far, the categories to choose from, what is wrong with it (or empty), what it
+ * takes, and the text of the own rules with it. */
+export interface RuleDraft {
+  regex: string;
+  category: string;
+  categories: { name: string; title: string }[];
+  problem: string;
+  table: Table | null;
+  text: string;
+}
+
 /** The rule sets' text, by the name of its file. */
 export type RuleFile = { file: string; text: string };
 
@@ -405,6 +416,8 @@ export type ToolsOperations = {
   checkRules(args: { file: string; text: string }): string;
   /** The text with a new rule for a kernel, and the rule's regex as JSON. */
   ruleForKernel(args: { options: Options; file: string; text: string; kernel: string }): string[];
+  /** A rule for a kernel that is being written, and what it takes. Null if no run has the kernel. */
+  ruleDraft(args: { options: Options; file: string; text: string; kernel: string; regex: string; category: string }): RuleDraft | null;
   /** The text with a rule that is in force, and the rule's regex as JSON. */
   ruleToEdit(args: { options: Options; file: string; text: string; regex: string }): string[];
 

@@ -28,6 +28,7 @@ pub mod pivot;
 pub mod recapture;
 pub mod rest;
 pub mod results;
+pub mod rule_draft;
 mod rule_use;
 mod run;
 pub mod section;

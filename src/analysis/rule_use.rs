@@ -18,11 +18,11 @@ const TABLES: [&str; 2] = ["rules_in_force", "rules_misc"];
 const MAX_SHADOWING_RULES: usize = 3;
 
 /// A kernel name with its sums over all runs.
-struct KernelSum<'a> {
-    name: &'a str,
-    demangled: String,
-    launches: u64,
-    elapsed_ns: i64,
+pub(super) struct KernelSum<'a> {
+    pub(super) name: &'a str,
+    pub(super) demangled: String,
+    pub(super) launches: u64,
+    pub(super) elapsed_ns: i64,
     /// In all runs the trace, not a rule, shows the category.
     is_from_trace: bool,
 }
@@ -38,7 +38,7 @@ pub fn rule_use(rules: &RuleSet, runs: &[&Run]) -> BTreeMap<String, Section> {
     TABLES.iter().map(|id| (*id).to_owned()).zip(sections).collect()
 }
 
-fn sum_kernels<'a>(runs: &[&'a Run]) -> Vec<KernelSum<'a>> {
+pub(super) fn sum_kernels<'a>(runs: &[&'a Run]) -> Vec<KernelSum<'a>> {
     let mut sums: BTreeMap<&str, (u64, i64, bool)> = BTreeMap::new();
     for kernel in runs.iter().flat_map(|run| &run.kernels) {
         let (launches, elapsed_ns, is_from_trace) = sums.entry(&kernel.name).or_insert((0, 0, true));
@@ -59,7 +59,7 @@ fn sum_kernels<'a>(runs: &[&'a Run]) -> Vec<KernelSum<'a>> {
 }
 
 /// Launches and elapsed time of the kernels at these indices.
-fn sums(kernels: &[KernelSum], indices: impl Iterator<Item = usize>) -> (u64, i64) {
+pub(super) fn sums(kernels: &[KernelSum], indices: impl Iterator<Item = usize>) -> (u64, i64) {
     indices.filter_map(|index| kernels.get(index)).fold((0, 0), |(launches, elapsed), kernel| {
         (launches + kernel.launches, elapsed.saturating_add(kernel.elapsed_ns))
     })

@@ -278,7 +278,7 @@ impl RuleSet {
         self.demangled
     }
 
-    fn first_match(&self, raw: &str, demangled: &str) -> Option<usize> {
+    pub(super) fn first_match(&self, raw: &str, demangled: &str) -> Option<usize> {
         let name = Name::new(self.matched_name(raw, demangled));
         self.rules.iter().position(|(_, matcher)| matcher.is_match(&name))
     }

@@ -5,6 +5,7 @@ use super::file::{self, ModelRules, Rule};
 use super::names;
 use crate::ordering;
 use crate::{Error, Result};
+use std::collections::BTreeSet;
 
 /// Checks a rule file during editing: [`RuleBook::add`] must accept it, and no category may be empty.
 ///
@@ -38,7 +39,32 @@ pub fn add_rule(file: &str, text: &str, rules: &RuleSet, regex: &str, category: 
     Ok(to_text(&sets))
 }
 
+/// Like [`add_rule`], but a rule with this regex moves to the first place and gets the new category.
+///
+/// # Errors
+/// Those of [`add_rule`].
+pub fn put_rule(file: &str, text: &str, rules: &RuleSet, regex: &str, category: &str) -> Result<String> {
+    let mut sets = if text.trim().is_empty() { Vec::new() } else { file::parse(file, text)? };
+    let (engine, model) = rules.engine_and_model();
+    for set in sets.iter_mut().filter(|set| set.engine == engine && set.model == model) {
+        set.rules.retain(|rule| rule.regex != regex);
+    }
+    sets.retain(|set| !set.rules.is_empty());
+    add_rule(file, &if sets.is_empty() { String::new() } else { to_text(&sets) }, rules, regex, category)
+}
+
 impl RuleSet {
+    /// The regex of the rule that takes a kernel; `None` if no rule matches.
+    pub fn regex_of(&self, raw: &str, demangled: &str) -> Option<&str> {
+        let rule = self.first_match(raw, demangled).and_then(|index| self.compiled().nth(index));
+        rule.map(|(rule, _)| rule.regex.as_str())
+    }
+
+    /// Every category that a rule assigns, each once, in alphabetical order.
+    pub fn categories(&self) -> BTreeSet<&str> {
+        self.compiled().map(|(rule, _)| rule.category.as_str()).collect()
+    }
+
     /// The category of the rule with exactly this regex.
     pub fn category_of(&self, regex: &str) -> Option<&str> {
         self.compiled().find(|(rule, _)| rule.regex == regex).map(|(rule, _)| rule.category.as_str())
@@ -158,6 +184,24 @@ mod tests {
         let third = add_rule("a.json", &second, &rules, "a", "other").unwrap();
         assert_eq!(third, second, "an existing rule is not changed");
         assert!(add_rule("a.json", "{", &rules, "a", "b").is_err());
+    }
+
+    #[test]
+    fn a_rule_that_is_put_again_is_first_and_has_the_new_category() {
+        let rules = gpuprism_rules();
+        let text = r#"{"gpuprism": {"default": {"a": "b", "c": "d"}}, "vllm": {"llama": {"c": "y"}}}"#;
+        let put = put_rule("a.json", text, &rules, "c", "new").unwrap();
+        let sets = file::parse("a.json", &put).unwrap();
+        let listed = |set: &ModelRules| {
+            set.rules.iter().map(|rule| (rule.regex.clone(), rule.category.clone())).collect::<Vec<_>>()
+        };
+        let pair = |regex: &str, category: &str| (regex.to_owned(), category.to_owned());
+        assert_eq!(listed(&sets[0]), [pair("c", "new"), pair("a", "b")]);
+        assert_eq!(listed(&sets[1]), [pair("c", "y")], "rules of another engine stay");
+        assert_eq!(
+            put_rule("a.json", "", &rules, "c", "d").unwrap(),
+            add_rule("a.json", "", &rules, "c", "d").unwrap()
+        );
     }
 
     proptest! {

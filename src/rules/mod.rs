@@ -28,7 +28,7 @@ mod usage;
 
 pub(crate) use book::MISC;
 pub use book::{Certainty, Duplicate, NameMatch, RuleBook, RuleSet};
-pub use editing::{add_rule, check_user_file};
+pub use editing::{add_rule, check_user_file, put_rule};
 pub use file::{looks_like_phase_map, looks_like_rules};
 pub use phase_map::PhaseMap;
 pub use step_frames::is_step_frame;

@@ -79,6 +79,55 @@ test('the kernel is restricted to the picked window', async () => {
   await close();
 });
 
+test('a rule for the kernel is made from a list of categories, with a preview, and can be undone', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, trace('a.json'));
+  await h.settled(page);
+  await opener(page).click();
+  await launches(page, '10');
+  const rule = page.locator('#kernel .kernel-rule');
+  const add = rule.getByRole('button', { name: 'Add the rule' });
+  const category = () => figures(page).then((shown) => shown.Category);
+  await page.waitForFunction(() => document.querySelector('.kernel-rule [name=regex]').value === 'mine');
+  assert.equal(await rule.locator('select').inputValue(), 'misc', 'the category so far');
+  assert.ok(await add.isDisabled(), 'nothing is to be added yet');
+  assert.ok(await rule.locator('option').count() > 10);
+  await rule.locator('select').selectOption('attention');
+  // All launches of `mine`: 55 of 155 us.
+  const preview = rule.locator('.block[data-table=rule_draft]');
+  await preview.waitFor();
+  assert.deepEqual(await preview.locator('.figures dd').allTextContents(), ['1', '10', '55.0 us', '35.5 %']);
+  assert.deepEqual(await preview.locator('tbody td').allTextContents().then((cells) => cells.slice(0, 3)), ['mine', 'misc', '10']);
+  await add.click();
+  await page.waitForFunction(() => document.querySelector('#kernel .figures').textContent.includes('attention'));
+  assert.match((await figures(page)).Rules, /own rules\.json/);
+  assert.match(await rule.locator('#kernel-rule-status').textContent(), /stored in this browser/);
+  assert.equal(await page.evaluate(() => Object.keys(JSON.parse(localStorage.getItem('gpuprism:own-rules')).gpuprism.default).length), 1);
+
+  // Another category replaces it; a wrong or empty rule cannot be added.
+  await rule.locator('select').selectOption('\n');
+  assert.ok(await add.isDisabled());
+  await rule.getByLabel('Name of the category').fill('my kernels');
+  await preview.waitFor();
+  await rule.locator('[name=regex]').fill('mi(');
+  await rule.locator('.wrong').waitFor();
+  assert.match(await rule.locator('.wrong').textContent(), /mi\(: unusable regex/);
+  assert.ok(await add.isDisabled());
+  await rule.locator('[name=regex]').fill('mine|other');
+  await page.waitForFunction(() => document.querySelector('.kernel-rule .figures dd')?.textContent === '2');
+  await add.click();
+  await page.waitForFunction(() => document.querySelector('#kernel .figures').textContent.includes('my kernels'));
+  await rule.getByRole('button', { name: 'Undo' }).click();
+  await page.waitForFunction(() => document.querySelector('#kernel .figures').textContent.includes('attention'));
+  assert.equal(await category(), 'attention');
+
+  await rule.getByRole('button', { name: 'As JSON' }).click();
+  await page.locator('#own-rules').waitFor();
+  assert.match(await page.locator('#own-rules').inputValue(), /"mine": "attention"/);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('a saved report explains why it has no detail', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, { name: 'report.json', body: await h.jsonReport(trace('a.json')) });

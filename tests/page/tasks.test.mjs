@@ -119,6 +119,18 @@ test('which rank the others wait for, and why', { skip }, async () => {
   });
 });
 
+test('a rule for a kernel', { skip }, async () => {
+  await task([await file(DECODE)], 3, async (page, { click, choose }) => {
+    await click(kernelButton(page));
+    const rule = page.locator('#kernel .kernel-rule');
+    await rule.locator('option[value=norm]').waitFor({ state: 'attached' });
+    await choose(rule.locator('select'), 'norm');
+    await rule.locator('.block[data-table=rule_draft]').waitFor();
+    await click(rule.getByRole('button', { name: 'Add the rule' }));
+    await page.locator('#kernel .block[data-table=kernel_lanes] .figures', { hasText: 'own rules' }).waitFor();
+  });
+});
+
 test('by which rule a kernel has its category', { skip }, async () => {
   await task([await file(DECODE)], 3, async (page, { click }) => {
     await click(kernelButton(page));

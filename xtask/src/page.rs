@@ -217,6 +217,8 @@ const LATER_SCRIPTS: &[&str] = &[
     "pivot.js",
     "ranks.js",
     "kernel.js",
+    "kernel-rule.js",
+    "kernel.css",
     "rules.js",
     "rules.css",
     "share.css",
