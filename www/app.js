@@ -71,6 +71,7 @@ start();
 externalFiles.takeFiles();
 externalFiles.takeServed();
 externalFiles.takeReport();
+externalFiles.takeClosed();
 
 /** @param {SourceFile[]} files */
 function openFiles(files) {

@@ -2,6 +2,8 @@
 // one page closes and the other opens: a frame or an opener would give the main page a window that can fetch from anywhere.
 // The database stores a Blob on disk, so files of gigabytes are possible.
 
+import { deleteOlder, inStore } from './database.js';
+
 /** @typedef {{ files: File[], from: string, at: number }} StoredFiles */
 
 const DATABASE = 'gpuprism-handover';
@@ -14,7 +16,7 @@ const MAX_AGE_MS = 3_600_000;
  * @param {File[]} files @param {string} from */
 export async function leave(files, from) {
   const id = crypto.getRandomValues(new Uint32Array(4)).join('-');
-  await inStore((store) => store.put({ files, from, at: Date.now() }, id));
+  await inStore(DATABASE, STORE, (store) => store.put({ files, from, at: Date.now() }, id));
   return id;
 }
 
@@ -30,42 +32,10 @@ export async function receive(id, openFiles) {
 /** Removes and returns the files. Also deletes files that are too old.
  * @param {string} id @returns {Promise<StoredFiles | undefined>} */
 function take(id) {
-  return inStore((store) => {
+  return inStore(DATABASE, STORE, (store) => {
     const request = store.get(id);
     store.delete(id);
-    const cursors = store.openCursor();
-    cursors.onsuccess = () => {
-      const cursor = cursors.result;
-      if (!cursor) return;
-      if (Date.now() - cursor.value.at > MAX_AGE_MS) cursor.delete();
-      cursor.continue();
-    };
+    deleteOlder(store, Date.now() - MAX_AGE_MS);
     return request;
-  });
-}
-
-/** Resolves with the result of the request that `start` returns, once the whole transaction is complete.
- * @template Result @param {(store: IDBObjectStore) => IDBRequest<Result>} start */
-async function inStore(start) {
-  const opening = indexedDB.open(DATABASE);
-  opening.onupgradeneeded = () => opening.result.createObjectStore(STORE);
-  await ended(opening, 'success');
-  const database = opening.result;
-  try {
-    const transaction = database.transaction(STORE, 'readwrite');
-    const request = start(transaction.objectStore(STORE));
-    await ended(transaction, 'complete');
-    return request.result;
-  } finally {
-    database.close();
-  }
-}
-
-/** @param {IDBRequest | IDBTransaction} operation @param {string} event @returns {Promise<void>} */
-function ended(operation, event) {
-  return new Promise((resolve, reject) => {
-    operation.addEventListener(event, () => resolve());
-    const fail = () => reject(operation.error ?? new Error('the browser has no storage for this page'));
-    for (const failure of ['error', 'abort', 'blocked']) operation.addEventListener(failure, fail);
   });
 }

@@ -6,11 +6,15 @@ import { asProblem } from './problem.js';
 
 /** @import { Page } from './types.js' */
 
+/** The handles of files, with which they can be opened again after a reload; null where the browser gives none.
+ * @type {WeakMap<File, Promise<FileSystemHandle | null>>} */
+export const handles = new WeakMap();
+
 /** @param {Page} page */
 export function wireIntake(page) {
   wireDrop(page);
   const chooser = byId('files');
-  for (const id of ['choose', 'add']) byId(id).addEventListener('click', () => chooser.click());
+  for (const id of ['choose', 'add']) byId(id).addEventListener('click', () => choose(page));
   chooser.addEventListener('change', () => {
     page.openFiles([...(chooser.files ?? [])]);
     chooser.value = '';
@@ -22,6 +26,20 @@ export function wireIntake(page) {
       showPageProblem('The example could not be loaded', asProblem(problem).message);
     }
   });
+}
+
+/** Lets the person choose files: with handles, where the browser has them. @param {Page} page */
+export async function choose(page) {
+  try {
+    if (!self.showOpenFilePicker) throw new Error('no handles');
+    const chosen = await self.showOpenFilePicker({ multiple: true });
+    const files = await Promise.all(chosen.map((handle) => handle.getFile()));
+    files.forEach((file, index) => handles.set(file, Promise.resolve(chosen[index])));
+    page.openFiles(files);
+  } catch (problem) {
+    // Nothing was chosen. A page in a frame of another one may not ask like this.
+    if (!(problem instanceof DOMException) || problem.name !== 'AbortError') byId('files').click();
+  }
 }
 
 /** @param {Page} page */
@@ -48,9 +66,15 @@ function wireDrop(page) {
     if (!dataTransfer || !hasFiles(event)) return;
     event.preventDefault();
     // The entries are gone after the event.
-    const entries = present([...dataTransfer.items].map((item) => item.webkitGetAsEntry?.()));
+    const items = [...dataTransfer.items];
+    const entries = present(items.map((item) => item.webkitGetAsEntry?.()));
     if (entries.some(({ isDirectory }) => isDirectory)) openFolders(entries, page);
-    else page.openFiles([...dataTransfer.files]);
+    else {
+      const files = [...dataTransfer.files];
+      const ofFiles = items.filter(({ kind }) => kind === 'file');
+      files.forEach((file, index) => handles.set(file, ofFiles[index]?.getAsFileSystemHandle?.().catch(() => null) ?? Promise.resolve(null)));
+      page.openFiles(files);
+    }
   });
 }
 

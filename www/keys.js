@@ -11,7 +11,7 @@ export function wireKeys(onHelp) {
     '[': () => stepTab(-1),
     ']': () => stepTab(1),
     e: openExport,
-    o: () => byId('files').click(),
+    o: () => byId('choose').click(),
     t: () => byId('theme').click(),
   };
   for (let index = 0; index < 9; index += 1) keyActions[String(index + 1)] = () => chooseTab(index);

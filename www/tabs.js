@@ -52,7 +52,7 @@ export class Tabs {
   #completeTabs = [];
 
   #unfold = button('', () => this.open(this.#isUnfolded ? TIMELINE : this.#chosen.folded?.id ?? ''), { class: 'unfold' });
-  #nothingToCompare = el('p', {}, 'Open another trace to see what changed. ', button('Add files', () => byId('files').click()));
+  #nothingToCompare = el('p', {}, 'Open another trace to see what changed. ', button('Add files', () => byId('choose').click()));
   /** @type {HTMLSelectElement} */
   #alternatives = el('select', { change: () => this.open(this.#alternatives.value) });
   #alternativesLabel = el('label', {}, 'Rows by ', this.#alternatives);

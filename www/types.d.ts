@@ -3,6 +3,19 @@
 import type { DEFAULTS } from './address.js';
 import type { Reader } from './reader-pool.js';
 
+// What not every browser has.
+declare global {
+  interface Window {
+    showOpenFilePicker?(options: { multiple: boolean }): Promise<FileSystemFileHandle[]>;
+  }
+  interface DataTransferItem {
+    getAsFileSystemHandle?(): Promise<FileSystemHandle | null>;
+  }
+  interface FileSystemHandle {
+    requestPermission?(): Promise<PermissionState>;
+  }
+}
+
 // Answers of the WebAssembly modules: strings that are ready to show (see docs/page.md).
 
 export type Build = { version: string; simd: boolean };
