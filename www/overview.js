@@ -6,27 +6,26 @@ import { pendingNote } from './table.js';
 /** @import { ExampleLink, Finding, Notice, Overview, Run, Severity } from './types.js' */
 
 /** @typedef {(table: string) => void} OnTable */
-/** Shows a case of a clause or finding of a run in the timeline. A run of a report without a trace has none.
- * @typedef {{ canShow(run: number): boolean, show(run: number, example: ExampleLink, options: { scrolls: boolean }): void }} Examples */
+/** Shows a case of a clause or finding of a run in the timeline. A run of a report without a trace has none. `prove` shows it together with
+ * the table that has the numbers, or the table alone.
+ * @typedef {{
+ *   canShow(run: number): boolean,
+ *   show(run: number, example: ExampleLink): void,
+ *   prove(table: string, run: number, example: ExampleLink | null): void,
+ * }} Examples */
 
 const FINDINGS_SHOWN = 3;
 /** With more runs, figures are in the tables only. */
 const MAX_RUNS_WITH_FIGURES = 3;
 const LONG_VERDICT_CHARACTERS = 180;
 
-/** If `isPartial`, findings are still being computed. A click on a clause or a finding calls `onTable` with its table and shows its case.
+/** If `isPartial`, findings are still being computed. A click on a clause or a finding shows its table and its case.
  * @param {Overview} overview @param {boolean} isPartial @param {string[]} beingRead names of files whose results come later
  * @param {OnTable} onTable @param {Examples} examples */
 export function showOverview({ verdict, runs, findings }, isPartial, beingRead, onTable, examples) {
   const length = verdict.reduce((sum, { text }) => sum + text.length, 0);
-  byId('verdict').replaceChildren(...verdict.flatMap(({ text, table, example }) => {
-    /** @type {OnTable} */
-    const open = (of) => {
-      onTable(of);
-      if (example && examples.canShow(0)) examples.show(0, example, { scrolls: false });
-    };
-    return table ? [tableLink(text, table, open)] : words(text);
-  }));
+  byId('verdict').replaceChildren(...verdict.flatMap(({ text, table, example }) => (
+    table ? [tableLink(text, table, () => examples.prove(table, 0, example))] : words(text))));
   byId('verdict').classList.toggle('long', length > LONG_VERDICT_CHARACTERS);
   showRuns(runs, beingRead);
   if (isPartial) showPendingFindings();
@@ -64,18 +63,18 @@ function tableLink(text, table, onTable) {
 function showFindings(findings, onTable, examples) {
   byId('todo').hidden = findings.length === 0;
   byId('todo').replaceChildren(el('h2', {}, 'What to do'),
-    el('ol', { class: 'findings' }, ...findings.slice(0, FINDINGS_SHOWN).map((finding) => findingItem(finding, onTable, examples))),
+    el('ol', { class: 'findings' }, ...findings.slice(0, FINDINGS_SHOWN).map((finding) => findingItem(finding, examples))),
     button(findings.length > FINDINGS_SHOWN ? 'All findings' : 'Findings as a table', () => onTable('findings'), { class: 'small' }));
 }
 
-/** @param {Finding} finding @param {OnTable} onTable @param {Examples} examples */
-function findingItem({ run, severity, confidence, title, cost, evidence, action, table, run_index: runIndex, example }, onTable, examples) {
-  return el('li', {}, el('h3', {}, severityMark(severity), table ? tableLink(title, table, onTable) : title, cost && el('span', { class: 'cost' }, cost)),
+/** @param {Finding} finding @param {Examples} examples */
+function findingItem({ run, severity, confidence, title, cost, evidence, action, table, run_index: runIndex, example }, examples) {
+  return el('li', {}, el('h3', {}, severityMark(severity), table ? tableLink(title, table, () => examples.prove(table, runIndex, example)) : title, cost && el('span', { class: 'cost' }, cost)),
     confidence && el('p', { class: 'note' }, `Confidence: ${confidence}`),
     run && el('p', { class: 'note' }, run),
     el('ul', { class: 'note' }, ...evidence.map((line) => el('li', {}, ...words(line)))),
     ...action.map((line) => el('p', {}, ...words(line), ...copyCommands(line))),
-    example && examples.canShow(runIndex) && button(example.text, () => examples.show(runIndex, example, { scrolls: true }), { class: 'small' }));
+    example && examples.canShow(runIndex) && button(example.text, () => examples.show(runIndex, example), { class: 'small' }));
 }
 
 /** @param {string} label @param {boolean} hasFigures */

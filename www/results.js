@@ -11,8 +11,8 @@ import { Tabs, showRunChoice } from './tabs.js';
 /** @typedef {{ chart?: { key: string, answer: Promise<Chart> } | null, tables?: PrefetchedTables }} Prefetched */
 
 const MIN_CHART_WIDTH = 280;
-/** Runs with a timeline: see timeline.js. */
-const MAX_TIMELINES = 4;
+/** Runs whose timelines are made at once, and one more for the line with the others: see timeline.js. */
+const MAX_TIMELINES = 5;
 
 /** The parts of the view that change the drawn results. Windows and settings change the reports instead.
  * @type {(keyof View)[]} */
@@ -113,9 +113,14 @@ export class Results {
   /** @type {import('./overview.js').Examples} */
   #examples = {
     canShow: (run) => Boolean(this.#page.session.liveTraceOf(run)),
-    show: (run, { of }, options) => {
+    show: (run, { of }) => {
       const trace = this.#page.session.liveTraceOf(run);
-      if (trace) this.#page.windows.showExample(trace, of, options);
+      if (trace) this.#page.windows.showExample(trace, of, { scrolls: true });
+    },
+    prove: (table, run, example) => {
+      const trace = example && this.#page.session.liveTraceOf(run);
+      this.#tabs.open(table, {}, { isProof: Boolean(trace) });
+      if (trace) this.#page.windows.showExample(trace, example.of, { scrolls: false });
     },
   };
 

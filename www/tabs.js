@@ -48,6 +48,8 @@ export class Tabs {
   #rules;
   /** The table that was opened by name: it is scrolled to once it is drawn. */
   #scrollTarget;
+  /** The table that proves what the timeline shows: it comes first, below the timeline, in any tab. */
+  #proof = '';
   /** The report's tabs when it was last complete. @type {Tab[]} */
   #completeTabs = [];
 
@@ -84,9 +86,11 @@ export class Tabs {
     });
   }
 
-  /** Opens a tab, by its name or by that of one of its tables. @param {string} id @param {Partial<View>} [more] */
-  open(id, more = {}) {
-    this.#scrollTarget = id;
+  /** Opens a tab, by its name or by that of one of its tables; as a proof, the table with the timeline above it.
+   * @param {string} id @param {Partial<View>} [more] @param {{ isProof?: boolean }} [options] */
+  open(id, more = {}, { isProof = false } = {}) {
+    this.#scrollTarget = isProof ? '' : id;
+    this.#proof = isProof ? id : '';
     const { store, look, attempt } = this.#page;
     const { view } = store;
     look({ tab: id, ...TAB_DEFAULTS, ...more });
@@ -154,6 +158,7 @@ export class Tabs {
   show(tables) {
     const { id, names, one_of: oneOf } = this.#chosen;
     byId('panel').dataset.tab = id;
+    byId('panel').classList.toggle('proof', this.#proof !== '');
     showTabs(this.#all, id, (chosen) => this.open(chosen));
     this.#showAlternatives(oneOf);
     return Promise.all([
@@ -215,8 +220,8 @@ export class Tabs {
     const { id: tab, folded, in_short: inShort } = this.#chosen;
     if (tab === COMPARE && this.#page.store.runs.length < 2) return [this.#nothingToCompare];
     /** @type {(Table | HTMLElement)[]} */
-    const parts = [...tables];
-    const pivot = tables.findIndex(({ id }) => id === PIVOT);
+    const parts = tables.toSorted((a, b) => Number(b.id === this.#proof) - Number(a.id === this.#proof));
+    const pivot = parts.findIndex(({ id }) => id === PIVOT);
     if (pivot >= 0) parts.splice(pivot, 0, (await this.#pivot()).node);
     if (!folded) return parts;
     const isUnfolded = this.#isUnfolded;

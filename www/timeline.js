@@ -26,8 +26,8 @@ import { View } from './timeline-view.js';
 /** What the page's parts around a timeline do: `onDraw` follows each frame, `toggleSteps` shows or hides the slowest step below the median.
  * @typedef {Actions & { onDraw(timeline: Timeline): void, toggleSteps(timeline: Timeline): void }} TimelineActions */
 
-/** Each timeline takes room, so only the first runs have one. */
-const MAX_TIMELINES = 4;
+/** Each timeline takes room, so those of further traces are made when they are asked for. */
+const MAX_AT_ONCE = 4;
 
 export class Timelines {
   #actions;
@@ -36,6 +36,11 @@ export class Timelines {
   #timelines = new Map();
   /** A second view of a trace, below its first: the slowest step. @type {Timeline | null} */
   #second = null;
+  /** What was shown last. @type {{ entries: TraceEntry[], options: (entry: TraceEntry) => Options }} */
+  #shown = { entries: [], options: () => { throw new Error('no timeline is open'); } };
+  /** Further traces whose timelines were asked for. @type {Set<TraceEntry>} */
+  #asked = new Set();
+  #more = el('p', { class: 'timeline-more' });
   #styleSheet = loadStyleSheet('timeline.css');
 
   /** @param {Actions} actions */
@@ -53,31 +58,39 @@ export class Timelines {
 
   /** Shows the timelines of these traces. @param {TraceEntry[]} entries @param {(entry: TraceEntry) => Options} options */
   async show(entries, options) {
+    this.#shown = { entries, options };
     await this.#styleSheet;
-    const shown = entries.slice(0, MAX_TIMELINES);
     for (const [entry, timeline] of this.#timelines) {
-      if (shown.includes(entry)) continue;
+      if (entries.includes(entry)) continue;
       timeline.close();
       this.#timelines.delete(entry);
+      this.#asked.delete(entry);
     }
-    if (this.#second && !shown.includes(this.#second.entry)) this.#closeSecond();
-    shown.forEach((entry) => this.#timeline(entry));
+    if (this.#second && !entries.includes(this.#second.entry)) this.#closeSecond();
     this.#arrange();
-    byId('timelines').hidden = shown.length === 0;
-    await Promise.all(this.#all.map((timeline) => timeline.open(options(timeline.entry), shown.length > 1)));
+    byId('timelines').hidden = entries.length === 0;
+    await Promise.all(this.#all.map((timeline) => timeline.open(options(timeline.entry), entries.length > 1)));
+  }
+
+  /** The traces that have a timeline, in their order. */
+  get #made() {
+    return this.#shown.entries.filter((entry, index) => index < MAX_AT_ONCE || this.#asked.has(entry));
   }
 
   /** All timelines from top to bottom. */
   get #all() {
     const second = this.#second;
-    return [...this.#timelines.values()].flatMap((timeline) => (second?.entry === timeline.entry ? [timeline, second] : [timeline]));
+    return this.#made.map((entry) => this.#timeline(entry)).flatMap((timeline) => (second?.entry === timeline.entry ? [timeline, second] : [timeline]));
   }
 
   #arrange() {
-    arrange(byId('timelines'), this.#all, (timeline) => timeline.node);
-    const [first, ...others] = this.#timelines.values();
-    first?.offerAlignment(this.#alignment.select);
-    this.#alignment.offer(first ? [first, ...others] : []);
+    const made = this.#made;
+    const others = this.#shown.entries.filter((entry) => !made.includes(entry));
+    this.#more.replaceChildren('Also: ', ...others.map((entry) => button(entry.file.name, () => this.#ask(entry), { class: 'small', title: `Show the timeline of ${entry.file.name}` })));
+    arrange(byId('timelines'), [...this.#all.map(({ node }) => node), ...(others.length > 0 ? [this.#more] : [])], (node) => node);
+    const timelines = made.map((entry) => this.#timeline(entry));
+    timelines[0]?.offerAlignment(this.#alignment.select);
+    this.#alignment.offer(timelines);
   }
 
   /** Shows the slowest step of a stage below the median one, or closes it. @param {Timeline} timeline */
@@ -113,6 +126,11 @@ export class Timelines {
     this.#second = null;
   }
 
+  /** Makes the timeline of a trace that has none yet, and shows it. @param {TraceEntry} entry */
+  #ask(entry) {
+    this.#actions.attempt(async () => (await this.#open(entry)).comeIntoView());
+  }
+
   /** Shows a launch of a kernel in the first timeline that has one. @param {string} name */
   async showKernel(name) {
     for (const timeline of this.#timelines.values()) if (await timeline.showKernel(name)) return;
@@ -120,12 +138,12 @@ export class Timelines {
 
   /** Shows a time of a row of a table in the timeline of a trace. @param {TraceEntry} entry @param {string} table @param {number} time */
   async showTime(entry, table, time) {
-    await this.#open(entry).showTime(table, time);
+    await (await this.#open(entry)).showTime(table, time);
   }
 
   /** Shows a case of a clause or finding. @param {TraceEntry} entry @param {string} example @param {{ scrolls: boolean }} options */
   async showExample(entry, example, options) {
-    await this.#open(entry).showExample(example, options);
+    await (await this.#open(entry)).showExample(example, options);
   }
 
   /** Moves the timeline of a trace, if it has one, without zooming. @param {TraceEntry} entry @param {number} share of the trace where it begins */
@@ -133,10 +151,15 @@ export class Timelines {
     this.#timelines.get(entry)?.panTo(share);
   }
 
-  /** @param {TraceEntry} entry */
-  #open(entry) {
+  /** The timeline of a trace, which is made if there is none. @param {TraceEntry} entry */
+  async #open(entry) {
+    const { entries, options } = this.#shown;
+    if (!this.#timelines.has(entry) && entries.includes(entry)) {
+      this.#asked.add(entry);
+      await this.show(entries, options);
+    }
     const timeline = this.#timelines.get(entry);
-    if (!timeline) throw new Error(`Only the first ${MAX_TIMELINES} traces have a timeline: remove others to see this one.`);
+    if (!timeline) throw new Error(`${entry.file.name} has no timeline yet: try again in a moment.`);
     return timeline;
   }
 
@@ -465,7 +488,7 @@ export class Timeline {
     const place = await this.#entry.reader.request('launchOf', { name, from: Math.round(this.view.from) });
     if (!place) return false;
     this.select(place, { reveals: true });
-    this.#comeIntoView();
+    this.comeIntoView();
     return true;
   }
 
@@ -478,7 +501,7 @@ export class Timeline {
       this.view.reveal({ from: time, to: time });
       this.draw();
     }
-    this.#comeIntoView();
+    this.comeIntoView();
   }
 
   /** Selects a case of a clause or finding, in the chosen window if there is one.
@@ -488,10 +511,10 @@ export class Timeline {
     const [from, to] = this.#data.window ?? [this.#data.from, this.#data.to];
     const place = await this.#entry.reader.request('example', { of, from, to });
     if (place) this.select(place, { fits: true });
-    if (scrolls) this.#comeIntoView();
+    if (scrolls) this.comeIntoView();
   }
 
-  #comeIntoView() {
+  comeIntoView() {
     this.node.scrollIntoView({ block: 'start' });
     this.#canvas.focus({ preventScroll: true });
   }

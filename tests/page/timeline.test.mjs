@@ -172,12 +172,41 @@ test('a finding shows its longest case in the timeline, and a clause of the verd
   await moment.locator('h3', { hasText: copy }).waitFor();
   // The longer copy starts 40 us after the first op.
   await moment.locator('.figures, dl, div', { hasText: '40.0 us' }).first().waitFor();
-  // The table of the categories opens; the timeline stands at the longest kernel of the category.
+  // The title opens the table with the numbers, below the timeline.
+  await page.locator('#todo h3 a').first().click();
+  await page.waitForFunction(() => document.querySelector('#panel').dataset.tab !== 'timeline');
+  assert.equal(await page.locator('.timeline-canvas').isVisible(), true);
+  await moment.locator('h3', { hasText: copy }).waitFor();
+  // The table of the categories opens below the timeline, which stands at the longest kernel of the category.
   await page.locator('#verdict a', { hasText: 'gemm' }).click();
-  await page.locator('.block[data-table=categories]').waitFor();
+  await page.locator('#blocks > :first-child[data-table=categories]').waitFor();
+  await moment.locator('h3', { hasText: 'ampere_gemm' }).waitFor();
+  const bounds = async (selector) => page.locator(selector).first().boundingBox();
+  const [plot, table] = [await bounds('.timeline-canvas'), await bounds('.block[data-table=categories] table')];
+  assert.ok(plot.y >= 0 && plot.y + plot.height < table.y && table.y < 900, JSON.stringify({ plot, table }));
+  // Another tab is that tab alone; the moment stays selected.
+  await h.openTab(page, 'host');
+  await page.locator('.timelines').waitFor({ state: 'hidden' });
   await page.getByRole('tab', { name: 'Timeline' }).click();
   await moment.locator('h3', { hasText: 'ampere_gemm' }).waitFor();
   await moment.locator('.figures, dl, div', { hasText: '70.0 us' }).first().waitFor();
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('every trace has a timeline: the first four at once, further ones when they are asked for', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await h.drop(page, ...[1, 2, 3, 4, 5, 6].map((at) => ({ ...twoKernels(), name: `trace${at}.json` })));
+  await h.settled(page);
+  const drawnOnes = (count) => page.waitForFunction((count) => document.querySelectorAll('.timeline[data-state=drawn]').length === count, count);
+  await drawnOnes(4);
+  const more = page.locator('.timeline-more button');
+  assert.deepEqual(await more.allTextContents(), ['trace5.json', 'trace6.json']);
+  await more.last().click();
+  await drawnOnes(5);
+  assert.match(await page.locator('.timeline').last().innerText(), /trace6\.json/);
+  assert.deepEqual(await more.allTextContents(), ['trace5.json']);
   assert.deepEqual(faults, []);
   await close();
 });
