@@ -36,10 +36,16 @@ async function close(entry, page) {
 /** @type {Map<Entry, Card>} */
 const cards = new Map();
 
-/** Shows a card for each entry that is being read or has a problem. A card that is still needed keeps its node and its focus.
+/** @param {Entry} entry */
+const isBeingRead = ({ problem, text, status }) => !problem && text === null && status !== 'open';
+
+/** Shows a card for each entry that is being read or has a problem. A card that is still needed keeps its node and its focus. The card of
+ * a file that is read stays until all are, so that the others do not move.
  * @param {Entry[]} entries @param {Session} session */
 export function showCards(entries, session) {
-  const wanted = entries.filter((entry) => entry.problem || (entry.text === null && entry.status !== 'open'));
+  const areBeingRead = entries.some(isBeingRead);
+  const stays = (/** @type {Entry} */ entry) => areBeingRead && cards.get(entry)?.problem === null;
+  const wanted = entries.filter((entry) => entry.problem || isBeingRead(entry) || stays(entry));
   for (const [entry, card] of cards) {
     if (wanted.includes(entry) && card.problem === entry.problem) continue;
     card.node.remove();
@@ -83,9 +89,15 @@ function readingCard(entry, session) {
   const total = entry.file.size;
   const bar = el('progress', { max: total || 1, 'aria-label': `Reading ${entry.file.name}` });
   const figures = el('p', { class: 'figures note' });
-  const node = el('article', { class: 'card reading' },
-    el('h2', { class: 'file' }, entry.file.name), bar, figures, button('Cancel', () => session.remove(entry)));
+  const cancel = button('Cancel', () => session.remove(entry));
+  const node = el('article', { class: 'card reading' }, el('h2', { class: 'file' }, entry.file.name), bar, figures, cancel);
   const update = () => {
+    if (!isBeingRead(entry)) {
+      bar.value = bar.max;
+      figures.textContent = 'read';
+      cancel.disabled = true;
+      return;
+    }
     /** @type {Progress} */
     const progress = { ...entry.progress, ...(entry.status === 'analyzing' && { doing: 'analyzing' }) };
     bar.value = progress.read ?? 0;

@@ -26,6 +26,8 @@ export class Results {
   #width = 0;
   /** The files that have a line for their results. */
   #beingRead = '';
+  /** The reports that are on screen. @type {string[]} */
+  #shownReports = [];
   /** The key of the chart that is on screen. */
   #shownChartKey = '';
 
@@ -54,7 +56,8 @@ export class Results {
       if (next.reports !== previous.reports) return;
       this.#compare();
       const { session, store: { overview } } = this.#page;
-      if (!overview || this.#beingRead === session.beingRead.join()) return;
+      // A file that was just read is in neither list until its results are drawn.
+      if (!overview || next.reports !== this.#shownReports || this.#beingRead === session.beingRead.join()) return;
       this.#beingRead = session.beingRead.join();
       showRuns(overview.runs, session.beingRead);
     });
@@ -75,15 +78,17 @@ export class Results {
   #refresh = latest(
     async () => {
       const { session, renderer, store } = this.#page;
-      if (session.reports.length === 0) return { overview: null, ahead: {} };
-      const answer = renderer.set(session.reports);
+      const { reports } = session;
+      if (reports.length === 0) return { overview: null, ahead: {}, reports };
+      const answer = renderer.set(reports);
       // Requested directly after the reports, so that the worker answers while the page draws the overview.
       /** @type {Prefetched} */
       const ahead = store.overview ? { chart: this.#shownChartKey !== this.#chartKey ? this.#requestChart() : null, tables: this.#tabs.prefetch() } : {};
-      return { overview: await answer, ahead };
+      return { overview: await answer, ahead, reports };
     },
-    async ({ overview, ahead }) => {
+    async ({ overview, ahead, reports }) => {
       const { store, session } = this.#page;
+      this.#shownReports = reports;
       store.update({ overview });
       if (!overview) {
         this.#width = 0;

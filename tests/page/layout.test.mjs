@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { join } from 'node:path';
 import * as h from './harness.mjs';
@@ -124,6 +124,36 @@ test('nothing moves either when several files are opened at once', async () => {
       const { page, faults, close } = await opened(['one.json', 'two.json'].map((name) => renamed(file, file.name.endsWith('.gz') ? `${name}.gz` : name)), size);
       await page.waitForFunction(() => document.querySelectorAll('.timeline[data-state=drawn]').length === 2);
       await assertStill(page, `loading two of ${file.name} at ${size.width}`);
+      assert.deepEqual(faults, []);
+      await close();
+    }
+  }
+});
+
+/** Three different traces, recorded if they are there, and the ranks of a job. */
+async function severalTraces() {
+  const ops = (count) => Array.from({ length: count }, (_, at) => [`kernel_${at}`, 20_000 * at, 9_000, 7 + (at % 3)]);
+  const rank = (at) => {
+    const { name, body } = h.kineto(`rank${at}.json`, [['nvjet_tst_64x8', 1_000, 30_000 + 60_000 * at], ['ncclDevKernel_AllReduce_Sum_bf16_RING_LL', 40_000 + 60_000 * at, 80_000 - 60_000 * at, 20]]);
+    return { name, body: Buffer.from(JSON.stringify({ ...JSON.parse(body), distributedInfo: { backend: 'nccl', rank: at, world_size: 2 } })) };
+  };
+  const read = async (...path) => ({ name: path.at(-1), body: await readFile(join(h.traces, ...path)) });
+  if (!existsSync(h.traces)) return [[h.kineto('a.json', ops(9)), h.kineto('b.json', ops(40)), h.kineto('c.json', ops(3))], [rank(0), rank(1)]];
+  const ranks = (await readdir(join(h.traces, 'dlrm_v100_8ranks'))).filter((name) => name.endsWith('.gz'));
+  return [
+    await Promise.all([DECODE, 'train_v100_216k_events.trace.json.gz', 'vllm_b200_eager_prefill.trace.json.gz'].map((name) => read(name))),
+    await Promise.all(ranks.map((name) => read('dlrm_v100_8ranks', name))),
+  ];
+}
+
+test('nothing moves when different traces or the ranks of a job are opened at once', async () => {
+  const [different, ranks] = await severalTraces();
+  for (const size of [{ width: 1440, height: 900 }, { width: 390, height: 844 }]) {
+    for (const [files, fragment] of [[different, ''], [ranks, ''], [ranks, '#tab=communication']]) {
+      const { page, faults, close } = await opened(files, { ...size, fragment });
+      await page.waitForFunction(() => document.querySelector('#comparison p:not(.pending)'), null, { timeout: 60_000 });
+      if (!fragment) await page.waitForFunction((count) => document.querySelectorAll('.timeline[data-state=drawn]').length === count, Math.min(files.length, 4), { timeout: 60_000 });
+      await assertStill(page, `loading ${files.length} traces at ${size.width} ${fragment}`);
       assert.deepEqual(faults, []);
       await close();
     }
