@@ -15,6 +15,9 @@ const MAX_READERS = DEVICE_MEMORY < 8 ? 2 : Math.min(Math.max(navigator.hardware
 const LARGE_BYTES = 128 * 1024 * 1024;
 const LARGE_COMPRESSED_BYTES = 10 * 1024 * 1024;
 
+/** What takes long waits for the timeline at most this long: it may not be on screen. */
+const MAX_WAIT_FOR_TIMELINE_MS = 1_500;
+
 /** @param {SourceFile} file */
 const isLarge = ({ name, size }) => size >= (name.endsWith('.gz') ? LARGE_COMPRESSED_BYTES : LARGE_BYTES);
 
@@ -32,6 +35,9 @@ export class Reader {
   successor = null;
   /** The subcommand of the command line that gives the same report. */
   command = 'report';
+  /** Called when all bars of the timeline in view are drawn. @type {() => void} */
+  timelineIsDrawn = () => {};
+  #timelineDrawn = new Promise((resolve) => (this.timelineIsDrawn = () => resolve(null)));
   /** @type {WorkerLink<TraceOperations> | null} */
   #link = null;
 
@@ -45,6 +51,11 @@ export class Reader {
     if (!this.hasSections && this.successor && OF_SECOND_MODULE.has(op)) return (await this.successor()).request(op, args, onProgress);
     if (!this.#link) throw cancelled();
     return this.#link.request(op, args, onProgress);
+  }
+
+  /** Resolves when the timeline is drawn for the first time, or after a while. */
+  whenTimelineIsDrawn() {
+    return Promise.race([this.#timelineDrawn, new Promise((resolve) => setTimeout(resolve, MAX_WAIT_FOR_TIMELINE_MS))]);
   }
 
   close() {

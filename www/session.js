@@ -2,6 +2,7 @@
 
 import { Reader, ReaderPool } from './reader-pool.js';
 import { asProblem } from './problem.js';
+import { WorkerProblem } from './worker-link.js';
 
 /** @import { Analysis, Entry, FileKind, Kernel, Opened, Options, Problem, RuleFile, Settings, SourceFile, TraceEntry } from './types.js' */
 /** @import { Renderer } from './renderer-client.js' */
@@ -300,7 +301,12 @@ export class Session {
 
   /** The report with its sections. @param {Entry} entry @param {number} id @param {Options} options */
   async #completeReport(entry, id, options) {
-    return this.#report(entry, await this.#readerWithSections(entry, /** @type {Reader} */ (entry.reader), id), options);
+    const first = /** @type {Reader} */ (entry.reader);
+    const reader = await this.#readerWithSections(entry, first, id);
+    // The sections of many ops take the worker seconds, and the bars of the timeline would come after them.
+    if (reader === first) await reader.whenTimelineIsDrawn();
+    if (id !== entry.analysisId) throw new WorkerProblem({ kind: 'cancelled', message: 'a newer analysis has started' });
+    return this.#report(entry, reader, options);
   }
 
   /** Resolves with a reader that computes sections, for the analysis with this id. If the first module has read the file, the second

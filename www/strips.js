@@ -117,6 +117,8 @@ export class Strips {
     if (figure.hasGroups) return;
     figure.hasGroups = true;
     try {
+      // The windows of many ops take the worker a second, and the bars of the timeline would come after them.
+      if (entry.reader.hasSections) await entry.reader.whenTimelineIsDrawn();
       const groups = await entry.reader.request('namedWindows', {});
       figure.parts.replaceChildren(new Option('all', ''), ...groups.map(optionGroup));
       figure.parts.disabled = groups.length === 0;

@@ -404,6 +404,7 @@ export class Timeline {
     this.#actions.onView(this.#entry, view.from / gpuTo, view.to / gpuTo);
     this.#actions.onDraw(this);
     this.node.dataset.state = this.#tiles.isLoading ? 'loading' : 'drawn';
+    if (!this.#tiles.isLoading) this.#entry.reader.timelineIsDrawn();
   }
 
   /** Moves the view by this many pixels. @param {number} pixels */

@@ -361,6 +361,32 @@ test('a large trace shows partial results of a window at once and marks what is 
   await trace.remove();
 });
 
+test('the bars of the timeline of a large trace do not wait for its sections', async () => {
+  const trace = await largeTrace();
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  // Loads the module that has both.
+  await h.drop(page, h.kineto('small.json', h.SERVER_OPS));
+  await h.settled(page);
+  await h.clear(page);
+  await page.evaluate(() => {
+    const { postMessage } = Worker.prototype;
+    window.order = [];
+    Worker.prototype.postMessage = function noted(message, ...more) {
+      const { op, args } = message;
+      const name = op === 'analyze' && !args.isPartialFirst ? 'sections' : op;
+      if (['sections', 'timeline', 'tile'].includes(name)) window.order.push(name);
+      return postMessage.call(this, message, ...more);
+    };
+  });
+  await page.setInputFiles('#files', trace.path);
+  await h.settled(page);
+  const order = await page.evaluate(() => window.order);
+  assert.deepEqual(order.filter((name, at) => order.indexOf(name) === at), ['timeline', 'tile', 'sections']);
+  assert.deepEqual(faults, []);
+  await close();
+  await trace.remove();
+});
+
 test('a refusal during an analysis leaves partial results, which are completed', async () => {
   const trace = await largeTrace();
   const { page, faults, close } = await h.openPage(browser, server.origin);
