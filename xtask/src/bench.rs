@@ -3,6 +3,9 @@
 //! Absolute times depend on the machine and its load, so most targets are ratios to a plain read of the same file, measured in
 //! alternating runs.
 
+mod feel;
+mod generated;
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -72,16 +75,46 @@ pub fn all() -> Result<()> {
     triage(&mut report, &program, "kernels and CPU ops", &json)?;
     triage(&mut report, &program, "Python frames", &frames)?;
     page_import(&mut report, &json)?;
+    feel::all(&mut report)?;
     nsys_export(&mut report, &program, &generated_export()?)?;
     api(&mut report, &program)?;
     first_load(&mut report, page::first_load_gzipped(&project::dist())?);
     report.heading("The command-line program");
     report.fact("size of its one file, without the page", &megabytes(program.metadata()?.len() as f64));
-    let path = root.join("benches/README.md");
     std::fs::create_dir_all(root.join("benches"))?;
-    std::fs::write(&path, &report.text).with_context(|| format!("cannot write {}", path.display()))?;
+    write_readme(&report.text)?;
     print!("{}", report.text);
     Ok(())
+}
+
+/// Measures only how the page feels, and renews these sections of the report. Uses the page in `dist`.
+pub fn page() -> Result<()> {
+    let mut report = Report { text: String::new() };
+    feel::all(&mut report)?;
+    let path = readme();
+    let old = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    write_readme(&with_sections(&old, feel::TITLE, &report.text))?;
+    print!("{}", report.text);
+    Ok(())
+}
+
+/// The report with the sections whose titles begin with `title` replaced by others, at the place of the first one or at the end.
+fn with_sections(report: &str, title: &str, sections: &str) -> String {
+    const HEADING: &str = "\n## ";
+    let mut parts: Vec<&str> = report.split(HEADING).collect();
+    let place = parts.iter().position(|part| part.starts_with(title)).unwrap_or(parts.len());
+    parts.retain(|part| !part.starts_with(title));
+    let sections = sections.strip_prefix(HEADING).unwrap_or(sections);
+    parts.insert(place, sections);
+    parts.join(HEADING)
+}
+
+fn readme() -> PathBuf {
+    project::root().join("benches/README.md")
+}
+
+fn write_readme(text: &str) -> Result<()> {
+    std::fs::write(readme(), text).with_context(|| format!("cannot write {}", readme().display()))
 }
 
 /// The path of a plain JSON file of about a gigabyte that repeats the trace. The file is made once.
@@ -243,10 +276,7 @@ fn page_import(report: &mut Report, json: &Path) -> Result<()> {
 
 /// Imports the file in Chromium `runs` times.
 fn measure_page(file: &Path, runs: usize) -> Result<Value> {
-    let server = Server::bind(0)?;
-    let url = server.url()?;
-    // The thread ends with this process.
-    std::thread::spawn(move || server.run(&project::dist()));
+    let url = serve_page()?;
     println!("measuring the page in Chromium");
     let printed = Run::new("node xtask/bench/page.mjs")
         .arg(url)
@@ -255,6 +285,14 @@ fn measure_page(file: &Path, runs: usize) -> Result<Value> {
         .env("CHROMIUM", setup::chromium()?)
         .output()?;
     serde_json::from_str(&printed).context("xtask/bench/page.mjs did not print JSON")
+}
+
+/// Serves the built page until this process ends. Returns its address.
+fn serve_page() -> Result<String> {
+    let server = Server::bind(0)?;
+    let url = server.url()?;
+    std::thread::spawn(move || server.run(&project::dist()));
+    Ok(url)
 }
 
 /// `gpuprism serve` on this machine, with a client in Python.
@@ -391,7 +429,7 @@ impl Report {
         let chromium = Run::program(&setup::chromium()?).arg("--version").output()?;
         let text = format!(
             "# Measurements\n\n\
-             Written by `cargo xtask bench`. Times on a shared machine vary; values that are compared come from \
+             Written by `cargo xtask bench`; the sections on how the page feels also by `cargo xtask bench page`. Times on a shared machine vary; values that are compared come from \
              alternating runs. Peak memory is the maximum resident set as the kernel counts it; the measuring script \
              itself needs about 14 MB.\n\n\
              Date {}; {}, {} busy with other work at the start; {}; {}.\n",
@@ -489,11 +527,18 @@ fn times(factor: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::median;
+    use super::{median, with_sections};
 
     #[test]
     fn the_median_does_not_depend_on_order() {
         assert_eq!(median(vec![9.0, 1.0, 5.0]), 5.0);
         assert_eq!(median(vec![4.0, 2.0, 1.0, 3.0]), 2.0);
+    }
+
+    #[test]
+    fn sections_are_replaced_at_their_place() {
+        let report = "# R\n\n## A\n\n1\n\n## B one\n\n2\n\n## B two\n\n3\n\n## C\n\n4\n";
+        assert_eq!(with_sections(report, "B", "\n## B new\n\n5\n"), "# R\n\n## A\n\n1\n\n## B new\n\n5\n\n## C\n\n4\n");
+        assert_eq!(with_sections("# R\n", "B", "\n## B new\n"), "# R\n\n## B new\n");
     }
 }

@@ -37,7 +37,8 @@ usage: cargo xtask COMMAND
   test                    run all checks: format, lints, tests, docs, fuzzing, the page in a browser
   python                  build the Python package into target/wheels and test it; needs Python 3.11
   fuzz [--seconds N]      run each fuzz target on new inputs for N seconds (60)
-  bench                   measure reading speed and memory, and write benches/README.md
+  bench                   measure reading speed, memory and the page, and write benches/README.md
+  bench page              measure only how the page in dist feels, and renew its sections of benches/README.md
 ";
 
 fn main() -> ExitCode {
@@ -74,6 +75,7 @@ fn run() -> Result<()> {
         ["test"] => check::all(),
         ["fuzz"] => fuzz::all(fuzz::Effort::Hunt { seconds: arguments.seconds }),
         ["bench"] => bench::all(),
+        ["bench", "page"] => bench::page(),
         other => bail!("unknown command `{}`; `cargo xtask help` lists the commands", other.join(" ")),
     }
 }
