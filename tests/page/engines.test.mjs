@@ -1,5 +1,5 @@
 // In Firefox and in WebKit (the engine of Safari) traces and exports are read and every tab has content. A page frames the built one,
-// drops a file on it and reports what it shows. Without such a browser the tests are skipped.
+// drops a file on it and reports what it shows. Without such a browser the tests are skipped. `firefox.test.mjs` has the gestures.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -12,15 +12,14 @@ import { test } from 'node:test';
 import * as h from './harness.mjs';
 
 const first = (paths) => paths.find((path) => path && existsSync(path));
-const firefox = first([process.env.FIREFOX, '/usr/bin/firefox-esr', '/usr/bin/firefox', '/Applications/Firefox.app/Contents/MacOS/firefox']);
 const webkit = first([process.env.WEBKIT_BROWSER, ...['4.1', '6.0'].map((version) => `/usr/lib/x86_64-linux-gnu/webkit2gtk-${version}/MiniBrowser`)]);
 const screen = first(['/usr/bin/xvfb-run']);
 
 /** The browsers: why one is missing, or how to start it with an empty `profile` at `address`. */
 const ENGINES = {
   Firefox: {
-    lacks: !firefox && 'no Firefox: name it in FIREFOX',
-    start: (profile, address) => spawn(firefox, ['--headless', '--no-remote', '--profile', profile, address], { stdio: 'ignore' }),
+    lacks: h.lacksFirefox,
+    start: (profile, address) => spawn(h.firefoxPath, ['--headless', '--no-remote', '--profile', profile, address], { stdio: 'ignore' }),
   },
   WebKit: {
     lacks: !(webkit && screen) && 'no WebKit: install xvfb and a MiniBrowser, and name the latter in WEBKIT_BROWSER',

@@ -9,7 +9,7 @@ import { after } from 'node:test';
 import { tmpdir } from 'node:os';
 import { dirname, extname, join, normalize, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { chromium } from 'playwright-core';
+import { chromium, firefox } from 'playwright-core';
 
 export const root = resolve(fileURLToPath(import.meta.url), '../../..');
 export const dist = resolve(root, process.env.GPUPRISM_DIST ?? 'dist');
@@ -75,9 +75,28 @@ export function launch(...more) {
   });
 }
 
+/** The path of Firefox, if there is one. */
+export const firefoxPath = [process.env.FIREFOX, '/usr/bin/firefox-esr', '/usr/bin/firefox', '/Applications/Firefox.app/Contents/MacOS/firefox'].find((path) => path && existsSync(path));
+
+/** Why tests cannot run in Firefox, or false. */
+export const lacksFirefox = !firefoxPath && 'no Firefox: name it in FIREFOX';
+
+/** A stock Firefox, driven by WebDriver BiDi. */
+export async function launchFirefox() {
+  const browser = await firefox.launch({ channel: 'moz-firefox', executablePath: firefoxPath });
+  // Playwright sends every new context a command that Firefox up to 153 does not know, even if no colour scheme is asked for.
+  const session = browser._connection.toImpl(browser)._browserSession;
+  const send = session.send.bind(session);
+  session.send = (method, params) => (method === 'emulation.setMediaFeaturesOverride' ? Promise.resolve({}) : send(method, params));
+  return browser;
+}
+
+/** The engine that drives the tests of a file: Chromium, or Firefox if GPUPRISM_ENGINE names it. */
+export const isFirefox = process.env.GPUPRISM_ENGINE === 'firefox';
+
 /** A browser and a server of the built page for all tests of a file; both end with the last test. */
 export async function lend() {
-  const [browser, server] = await Promise.all([launch(), servePage()]);
+  const [browser, server] = await Promise.all([isFirefox ? launchFirefox() : launch(), servePage()]);
   after(async () => {
     await browser.close();
     await server.close();
@@ -85,12 +104,16 @@ export async function lend() {
   return { browser, server };
 }
 
+/** False for what Firefox reports as an error and Chromium does not: the style of Playwright's pictures, which the page's policy blocks, and a
+ * resize observer that delivers in the next frame. */
+const isOwnFault = (text) => !(isFirefox && /inline style|ResizeObserver loop/.test(text));
+
 /** A page in its own browser context, ready for files; `faults` collects its errors and dialogs. */
 export async function openPage(browser, origin, fragment = '') {
   const context = await browser.newContext({ acceptDownloads: true, serviceWorkers: 'block', viewport: { width: 1280, height: 900 } });
   const page = await context.newPage();
   const faults = [];
-  page.on('pageerror', (error) => faults.push(String(error)));
+  page.on('pageerror', (error) => isOwnFault(String(error)) && faults.push(String(error)));
   page.on('dialog', (dialog) => {
     faults.push(`dialog: ${dialog.message()}`);
     dialog.dismiss();

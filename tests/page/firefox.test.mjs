@@ -1,0 +1,12 @@
+// The gestures of the timeline and the ten tasks in Firefox, with real pointer, wheel and keys: the same tests as in Chromium. Skipped
+// without a Firefox.
+
+import { test } from 'node:test';
+
+process.env.GPUPRISM_ENGINE = 'firefox';
+const { lacksFirefox } = await import('./harness.mjs');
+if (lacksFirefox) test('gestures in Firefox', { skip: lacksFirefox });
+else {
+  await import('./timeline.test.mjs');
+  await import('./tasks.test.mjs');
+}
