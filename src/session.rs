@@ -40,6 +40,7 @@ use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::summary::Summary;
 use crate::analysis::triage::{self, ServerArgs, Stage};
 use crate::analysis::{self, Groups, add_sections, first_results};
+use crate::input::known_formats::{Other, not_read};
 use crate::input::{Imported, folder};
 use crate::json::from_json;
 use crate::ordering;
@@ -111,11 +112,7 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
         Imported::Document(text) if foreign::is_foreign(&text) => Ok(Opened::Foreign(text)),
         #[cfg(not(target_arch = "wasm32"))]
         Imported::Document(text) if foreign::is_foreign(&text) => translate(label, &text).map(Opened::Report),
-        Imported::Document(_) => Err(Error::refused(
-            label,
-            "JSON, but no trace: it has no `traceEvents`, and it is neither a report of gpuprism or nsys-llm-explainer, nor a rule \
-             file, nor a phase map, nor the config.json of a model",
-        )),
+        Imported::Document(_) => Err(not_read(label, Other::Document)),
     }
 }
 

@@ -38,7 +38,12 @@ const handlers = {
     const wasm = isFull ? await importFull() : await import('./pkg/gpuprism.js');
     await start(wasm, module);
     const reader = gpuOnly ? wasm.TraceReader.gpu_ops_only(file.name) : new wasm.TraceReader(file.name);
-    const read = await readWhole(/** @type {{ finish(): Imported } & typeof reader} */ (reader), await readable(file), progress);
+    const reading = readWhole(/** @type {{ finish(): Imported } & typeof reader} */ (reader), await readable(file), progress);
+    // Only the second module has the texts that say what is read instead.
+    const read = await reading.catch((problem) => {
+      if (isFull || typeof problem !== 'string') throw problem;
+      return null;
+    });
     // Only the second module checks the config of a model.
     return read && (isFull || read.kind() !== 'model') ? opened(read) : { kind: 'database' };
   },

@@ -13,8 +13,7 @@ use std::path::PathBuf;
 /// Show where the GPU time went: time bars, categories, kernels, devices and notices.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// torch.profiler JSON (.json, .json.gz), Nsight Systems exports (.sqlite) and reports (.nsys-rep), the CSV of
-    /// `nsys stats -r cuda_gpu_trace`, or earlier reports.
+    /// Traces in any format that `gpuprism formats` lists, a folder with the files of one run, or earlier reports.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Output format.

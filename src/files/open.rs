@@ -9,6 +9,7 @@ use super::nsys;
 use super::watch::{self, Done, Progress, Watch};
 use crate::analysis::results::Run;
 use crate::input::folder::Entry;
+use crate::input::known_formats::{self, Other, not_read};
 use crate::input::{Imported, Reader, Unpacker, file_sets};
 use crate::report::Report;
 use crate::session::{self, Opened, UserFile};
@@ -40,11 +41,7 @@ fn open_folder(path: &Path, label: &str, watch: &dyn Watch) -> Result<Opened> {
             let files = set.iter().filter_map(|index| names.get(*index)).map(|name| path.join(name));
             open_set(&files.collect::<Vec<_>>(), watch)
         }
-        None => {
-            let why = "a folder without a single run of rocprofv3 or torch_npu: give the trace in it (`gpuprism ranks` and `gpuprism \
-                       triage` accept other folders)";
-            Err(Error::refused(label, why))
-        }
+        None => Err(not_read(label, Other::ManyRuns)),
     }
 }
 
@@ -100,10 +97,10 @@ pub(crate) fn read(path: &Path, watch: &dyn Watch) -> Result<RunSource> {
     match open(path, watch)? {
         Opened::Trace(trace) => Ok(RunSource::Trace(trace)),
         Opened::Report(report) => Ok(RunSource::Report(report)),
-        Opened::Rules(_) | Opened::Phases(_) | Opened::ModelConfig(_) | Opened::Server(_) => Err(Error::refused(
-            label(path),
-            "neither a trace nor a gpuprism report: give a torch.profiler JSON, an Nsight Systems export or a report",
-        )),
+        Opened::Rules(_) | Opened::Phases(_) | Opened::ModelConfig(_) | Opened::Server(_) => {
+            let why = format!("neither a trace nor a gpuprism report. gpuprism reads {}", known_formats::titles());
+            Err(Error::refused(label(path), why))
+        }
     }
 }
 

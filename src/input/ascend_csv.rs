@@ -3,9 +3,10 @@
 
 use super::Detail;
 use super::csv_lines::{Lines, field_text, split};
+use super::known_formats::{Other, not_read};
 use super::stream_reader::StreamReader;
+use crate::Result;
 use crate::trace::{Format, GpuOp, Ns, OpKind, ProblemKind, Trace, TraceBuilder, is_plausible};
-use crate::{Error, Result};
 use std::borrow::Cow;
 
 /// The unit of the times as a power of ten in ns.
@@ -126,8 +127,7 @@ impl StreamReader for AscendCsv {
             self.builder.trace.problems.add(ProblemKind::OpenLastRow, 1, self.row);
         }
         if self.columns.is_none() {
-            let why = "a table of an Ascend profiler without the columns of kernels: open kernel_details.csv or trace_view.json";
-            return Err(Error::refused(&self.label, why));
+            return Err(not_read(&self.label, Other::AscendTable));
         }
         Ok(self.builder.finish())
     }

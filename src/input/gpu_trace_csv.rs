@@ -3,6 +3,7 @@
 //! Headers differ between versions of nsys (`Throughput (MBps)` or `(MB/s)`, with or without `GreenCtx`), so columns are found
 //! by title. Console lines may precede the header. The header names the unit of the times.
 
+use super::known_formats::{Other, not_read};
 use crate::trace::{Format, GpuOp, Ns, OpKind, ProblemKind, Trace, TraceBuilder, is_plausible};
 use crate::{Error, Result};
 use csv_core::{ReadRecordResult, Reader};
@@ -89,7 +90,7 @@ impl GpuTraceReader {
             let (line, after) = rest.split_at(end + 1);
             self.row += 1;
             if self.row > MAX_LINES_BEFORE_HEADER {
-                return Err(no_header(&self.label));
+                return Err(not_read(&self.label, Other::Text));
             }
             if let Some(columns) = header(&self.label, line)? {
                 self.columns = Some(columns);
@@ -99,7 +100,7 @@ impl GpuTraceReader {
             rest = after;
         }
         if is_complete || rest.len() > MAX_BYTES_BEFORE_HEADER {
-            return Err(no_header(&self.label));
+            return Err(not_read(&self.label, Other::Text));
         }
         self.before = rest.to_vec();
         Ok(())
@@ -162,12 +163,6 @@ fn device_id(device: &str) -> (&str, &str) {
     }
 }
 
-fn no_header(label: &str) -> Error {
-    let why = "text without the header of a GPU trace table; gpuprism reads torch.profiler JSON and the CSV of `nsys stats -r \
-               cuda_gpu_trace`";
-    Error::refused(label, why)
-}
-
 /// Returns the columns if `line` is the header of a GPU trace, and `None` for any other line.
 ///
 /// # Errors
@@ -183,16 +178,13 @@ fn header(label: &str, line: &[u8]) -> Result<Option<Columns>> {
     };
     record.read(line, &mut collect);
     let at = |wanted: &str| titles.iter().position(|title| title == wanted);
-    let refused = |what: &str| {
-        let why = format!("{what}: run `nsys stats -r cuda_gpu_trace --format csv` instead");
-        Err(Error::refused(label, why))
-    };
+    let refused = |what: Other| Err(not_read(label, what));
     let has_totals = titles.iter().any(|title| title.starts_with("Total Time"));
     if has_totals && at("Instances").is_some() {
-        return refused("a cuda_gpu_kern_sum table, not a trace");
+        return refused(Other::KernelSummary);
     }
     if has_totals && at("Num Calls").is_some() {
-        return refused("a summary table of nsys stats, not a trace");
+        return refused(Other::NsysSummary);
     }
     let (Some(start), Some(duration), Some(name)) =
         (time_column(label, &titles, "Start")?, time_column(label, &titles, "Duration")?, at("Name"))
@@ -201,7 +193,7 @@ fn header(label: &str, line: &[u8]) -> Result<Option<Columns>> {
     };
     let (device, stream) = (at("Device"), at("Strm"));
     if device.is_none() && stream.is_none() {
-        return refused("a table of host calls or ranges, not of GPU ops");
+        return refused(Other::HostTable);
     }
     Ok(Some(Columns { start, duration, name, device, stream, count: titles.len() }))
 }

@@ -15,7 +15,7 @@
 //!   torch_npu (`ascend_csv`), and Chrome traces of other profilers (`chrome`). The page's first module only recognizes them.
 //! - Any other JSON object, and a CSV file of nsys-llm-explainer, is returned as [`Imported::Document`]: the caller decides
 //!   whether it is a rule file or a report.
-//! - All other files are refused with an error that says what they are.
+//! - All other files are refused with an error that says what they are, what is read, and how to record it (`known_formats`).
 //!
 //! Damage is contained: input that cannot be used is counted in [`Trace::problems`], with the place of the first occurrence,
 //! and reading goes on. A file is refused only if nothing can be read. `folder` selects the files of a profile folder.
@@ -49,11 +49,11 @@ pub mod file_sets;
 pub mod folder;
 mod gpu_trace_csv;
 mod gunzip;
+pub(crate) mod known_formats;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 pub mod nsys;
 #[cfg(not(target_arch = "wasm32"))]
 mod reader_thread;
-mod refused_databases;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod rocm;
 mod sniff;
@@ -71,6 +71,7 @@ use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
 use gpu_trace_csv::GpuTraceReader;
 use gpuprism_scan::split::{End, Sink, Splitter};
+use known_formats::{Other, not_read};
 use sniff::Guess;
 use torch::TorchReader;
 
@@ -201,7 +202,7 @@ impl Reader {
             self.detect_format(true)?;
         }
         match self.format {
-            FormatReader::Unknown(_) => Err(Error::refused(&self.label, "empty")),
+            FormatReader::Unknown(_) => Err(not_read(&self.label, Other::Empty)),
             FormatReader::Json(json) => json.finish(&self.label, gzip_problem),
             FormatReader::NvlinkSeries(text) => Ok(Imported::Document(String::from_utf8_lossy(&text).into_owned())),
             FormatReader::GpuTraceCsv(mut table) => {
@@ -355,8 +356,8 @@ impl JsonReader {
             _ if !is_complete => {
                 refused("a trace that is cut short before its first complete event; copy or capture it again")
             }
-            true => refused("a JSON list, but not of trace events: none of its elements has a `ph`"),
-            false if !self.splitter.is_nested() => refused("an empty JSON list, not a trace"),
+            true => Err(not_read(label, Other::JsonList)),
+            false if !self.splitter.is_nested() => Err(not_read(label, Other::EmptyList)),
             false => Ok(Imported::Trace(Box::new(trace))),
         }
     }

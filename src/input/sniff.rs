@@ -1,6 +1,6 @@
 //! Detects the format of a file from its first bytes. The name counts only for binary files without a magic number.
 
-use super::refused_databases::{NVPROF, OTHER_DATABASE};
+use super::known_formats::{Other, not_read, not_read_by_first_bytes};
 use super::streams::{self, StreamFormat};
 use crate::{Error, Result};
 use memchr::memmem;
@@ -31,21 +31,6 @@ const MAX_BYTES: usize = 1 << 20;
 /// The first bytes of every SQLite database.
 pub(super) const SQLITE: &[u8] = b"SQLite format 3\0";
 
-/// Formats that people confuse with traces: first bytes, and what the file is and what to do.
-const REFUSED: &[(&[u8], &str)] = &[
-    (b"PK\x03\x04", "a zip archive: unpack it and open the trace inside"),
-    (b"\x28\xb5\x2f\xfd", "compressed with zstd: run `zstd -d` on it first"),
-    (b"BZh", "compressed with bzip2: run `bunzip2` on it first"),
-    (b"\xfd7zXZ\0", "compressed with xz: run `unxz` on it first"),
-    (b"PAR1", "a Parquet file, not a trace: export with `nsys export --type sqlite`"),
-    (b"NVR\0", "an Nsight Compute report (.ncu-rep), which profiles single kernels and has no timeline"),
-    (b"\x1f\x8b", "gzipped twice: run `gunzip` on it once"),
-    (b"\x80\x04", "a Python pickle, perhaps a torch memory snapshot, not a trace"),
-    (b"\x7fELF", "a program, not a trace"),
-    (b"%PDF", "a PDF, not a trace"),
-    (b"\x89PNG", "a picture, not a trace"),
-];
-
 /// Returns the reader for a file that starts with `bytes`; `None` if more bytes are needed. `is_complete` says that the file
 /// has no more bytes.
 ///
@@ -61,8 +46,8 @@ pub(super) fn guess(label: &str, bytes: &[u8], is_complete: bool) -> Result<Opti
     if bytes.starts_with(SQLITE) {
         return if is_complete { Err(database_error(label, bytes)) } else { Ok(None) };
     }
-    if let Some((_, why)) = REFUSED.iter().find(|(magic, _)| bytes.starts_with(magic)) {
-        return Err(Error::refused(label, *why));
+    if let Some(error) = not_read_by_first_bytes(label, bytes) {
+        return Err(error);
     }
     let is_json = matches!(text.first(), Some(b'{' | b'['));
     if let (true, Some(head)) = (is_json, text.get(..JSON_HEAD_BYTES).or(is_complete.then_some(text))) {
@@ -83,13 +68,9 @@ pub(super) fn guess(label: &str, bytes: &[u8], is_complete: bool) -> Result<Opti
             None => return Ok(None),
             Some(_) => {}
         },
-        Some((b'<', _)) => {
-            return Err(Error::refused(label, "a web page or XML, not a trace: was the download a login page?"));
-        }
+        Some((b'<', _)) => return Err(not_read(label, Other::WebPage)),
         Some(_) => {}
-        None if is_complete => {
-            return Err(Error::refused(label, "empty: the profiler wrote nothing, or the copy was interrupted"));
-        }
+        None if is_complete => return Err(not_read(label, Other::Empty)),
         None => return Ok(None),
     }
     let Some(head) = bytes.get(..HEAD_BYTES).or(is_complete.then_some(bytes)) else { return Ok(None) };
@@ -119,11 +100,9 @@ fn binary_error(label: &str, bytes: &[u8]) -> Error {
         return nsys_rep_error(label);
     }
     if [".pftrace", ".perfetto-trace"].iter().any(|end| lower.ends_with(end)) {
-        let why = "a Perfetto protobuf trace, which gpuprism does not read: open the profiler's own JSON";
-        return Error::refused(label, why);
+        return not_read(label, Other::Perfetto);
     }
-    let why = "a binary file of an unknown kind; gpuprism reads torch.profiler JSON and Nsight Systems exports";
-    Error::refused(label, why)
+    not_read(label, Other::Binary)
 }
 
 /// The error for an Nsight Systems report, with the commands that convert it.
@@ -148,12 +127,12 @@ fn database_error(label: &str, bytes: &[u8]) -> Error {
     let why = if has("rocpd_") {
         ROCM_STREAM
     } else if has("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL") || (has("CUPTI_ACTIVITY_KIND_") && has("_id_ INTEGER")) {
-        NVPROF
+        return not_read(label, Other::Nvprof);
     } else if has("CUPTI_ACTIVITY_KIND_") || has("TARGET_INFO_") || has("StringIds") {
         "an Nsight Systems SQLite export, which cannot be read as a stream: save it as a file and give its path to \
          `gpuprism report`"
     } else {
-        OTHER_DATABASE
+        return not_read(label, Other::Database);
     };
     Error::refused(label, why)
 }

@@ -158,10 +158,7 @@ fn real_unsupported_files_are_refused_with_their_detected_type() {
     let Some(dialects) = shared("traces/dialects") else { return };
     let cases: [(&str, &[&str]); 2] = [
         ("cuda_gpu_kern_sum_not_a_trace.csv", &["cuda_gpu_kern_sum", "nsys stats -r cuda_gpu_trace"]),
-        (
-            "cloverleaf_gpu_trace_other_layout.csv",
-            &["without the header of a GPU trace", "nsys stats -r cuda_gpu_trace"],
-        ),
+        ("cloverleaf_gpu_trace_other_layout.csv", &["without the header of a table of GPU ops", "nsys cuda_gpu_trace"]),
     ];
     for (name, words) in cases {
         assert_one_sentence(&gpuprism(&dialects, ["report", name]), 1, &[&[name], words].concat());

@@ -43,7 +43,7 @@ type Answer = fn(&mut Session, Map<String, Value>) -> Result<String>;
 
 /// Each tool: name, description, properties of its arguments, the required ones, and its function.
 fn catalog() -> [(&'static str, &'static str, Value, &'static [&'static str], Answer); 8] {
-    let file = json!({"type": "string", "description": "A torch.profiler JSON, an Nsight Systems .sqlite export, or an earlier report"});
+    let file = json!({"type": "string", "description": "A trace in any format that `gpuprism formats` lists, or an earlier report"});
     [
         (
             "open",

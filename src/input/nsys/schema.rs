@@ -1,6 +1,6 @@
 //! Finds the tables and columns of a database. They are probed, because each release of nsys writes others.
 
-use crate::input::refused_databases::{NVPROF, OTHER_DATABASE, ROCM_WITHOUT_OPS};
+use crate::input::known_formats::{Other, not_read};
 use crate::{Error, Result};
 use rusqlite::Connection;
 
@@ -140,10 +140,10 @@ impl Schema {
     pub(in crate::input) fn check_origin(&self, label: &str) -> Result<()> {
         let any = |test: &dyn Fn(&Table) -> bool| self.tables.iter().any(test);
         if any(&|table| table.name.starts_with("rocpd_")) {
-            return Err(Error::refused(label, ROCM_WITHOUT_OPS));
+            return Err(not_read(label, Other::RocmWithoutOps));
         }
         if any(&|table| table.name.starts_with("CUPTI_ACTIVITY_KIND_") && table.column(&["_id_"]).is_some()) {
-            return Err(Error::refused(label, NVPROF));
+            return Err(not_read(label, Other::Nvprof));
         }
         // If there is a table of kernels, other views may be the user's own.
         let roles: &[&Role] = if self.find(&KERNELS).is_none() { &[&KERNELS, &COPIES, &SETS] } else { &[] };
@@ -161,7 +161,7 @@ impl Schema {
             NSYS_PREFIXES.iter().any(|start| table.name.starts_with(start))
                 || roles.iter().any(|role| role.names.contains(&table.name.as_str()) && table.has(role.needs))
         };
-        if any(&is_nsys_table) { Ok(()) } else { Err(Error::refused(label, OTHER_DATABASE)) }
+        if any(&is_nsys_table) { Ok(()) } else { Err(not_read(label, Other::Database)) }
     }
 
     /// Removes and returns the tables of host events and counters.

@@ -1,0 +1,220 @@
+//! What gpuprism reads and what people confuse with it, from `patterns/formats.json`: the table of `gpuprism formats`, and the
+//! errors for all other files. An error says what the file is, what is read, and how to record a file that is read.
+//!
+//! The page's first module has no texts: the second one reads a file again that the first one refuses.
+
+#[cfg(all(target_arch = "wasm32", not(feature = "full")))]
+use crate::Error;
+
+/// Files that are not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Other {
+    WebPage,
+    Empty,
+    Perfetto,
+    Binary,
+    Text,
+    KernelSummary,
+    NsysSummary,
+    HostTable,
+    Document,
+    JsonList,
+    EmptyList,
+    Nvprof,
+    Database,
+    /// A database of rocprofv3 or rocmProfileData that lacks the tables that count.
+    #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+    RocmWithoutOps,
+    #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+    AscendTable,
+    #[cfg(not(target_arch = "wasm32"))]
+    NoTraces,
+    #[cfg(not(target_arch = "wasm32"))]
+    ManyRuns,
+}
+
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+pub(crate) use texts::*;
+
+#[cfg(all(target_arch = "wasm32", not(feature = "full")))]
+pub(crate) fn not_read(label: &str, _: Other) -> Error {
+    Error::refused(label, "not read")
+}
+
+#[cfg(all(target_arch = "wasm32", not(feature = "full")))]
+pub(crate) fn not_read_by_first_bytes(_: &str, _: &[u8]) -> Option<Error> {
+    None
+}
+
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+mod texts {
+    use super::Other;
+    use crate::Error;
+    use crate::json::{self, embedded, from_json};
+    use std::sync::LazyLock;
+
+    /// The content of `patterns/formats.json`.
+    #[derive(Debug)]
+    pub(crate) struct KnownFormats {
+        pub(crate) formats: Vec<Described>,
+        others: Vec<DescribedOther>,
+    }
+    from_json!(KnownFormats { formats, others });
+
+    /// A format that is read.
+    #[derive(Debug)]
+    pub(crate) struct Described {
+        pub(crate) id: String,
+        pub(crate) title: String,
+        pub(crate) files: String,
+        /// The ends of the names of its files.
+        pub(crate) endings: Vec<String>,
+        pub(crate) from: String,
+        pub(crate) lacks: String,
+        pub(crate) capture: String,
+    }
+    from_json!(strict Described { id, title, files, endings, from, lacks, capture });
+
+    /// A kind of file that is not read.
+    #[derive(Debug)]
+    struct DescribedOther {
+        id: String,
+        /// The first bytes in hexadecimal, if they tell.
+        starts: Option<String>,
+        what: String,
+        /// The format to record instead; none if the file only has to be unpacked or found.
+        record: Option<String>,
+    }
+    from_json!(strict DescribedOther { id, what; starts, record });
+
+    pub(crate) static KNOWN: LazyLock<KnownFormats> =
+        LazyLock::new(|| embedded(json::read(include_str!("../../patterns/formats.json"))));
+
+    impl Other {
+        fn id(self) -> &'static str {
+            match self {
+                Self::WebPage => "web_page",
+                Self::Empty => "empty",
+                Self::Perfetto => "perfetto",
+                Self::Binary => "binary",
+                Self::Text => "text",
+                Self::KernelSummary => "kernel_summary",
+                Self::NsysSummary => "nsys_summary",
+                Self::HostTable => "host_table",
+                Self::Document => "document",
+                Self::JsonList => "json_list",
+                Self::EmptyList => "empty_list",
+                Self::Nvprof => "nvprof",
+                Self::Database => "database",
+                Self::RocmWithoutOps => "rocm_without_ops",
+                Self::AscendTable => "ascend_table",
+                #[cfg(not(target_arch = "wasm32"))]
+                Self::NoTraces => "no_traces",
+                #[cfg(not(target_arch = "wasm32"))]
+                Self::ManyRuns => "many_runs",
+            }
+        }
+    }
+
+    /// The error for a file that is not read.
+    pub(crate) fn not_read(label: &str, other: Other) -> Error {
+        let described = KNOWN.others.iter().find(|known| known.id == other.id());
+        described.map_or_else(|| Error::refused(label, other.id()), |known| known.error(label))
+    }
+
+    /// The error for a file whose first bytes tell that it is not read.
+    pub(crate) fn not_read_by_first_bytes(label: &str, bytes: &[u8]) -> Option<Error> {
+        let starts = |other: &&DescribedOther| other.starts.as_deref().is_some_and(|start| starts_with(bytes, start));
+        KNOWN.others.iter().find(starts).map(|other| other.error(label))
+    }
+
+    /// What is read, for errors: the titles of all formats.
+    pub(crate) fn titles() -> String {
+        let titles: Vec<&str> = KNOWN.formats.iter().map(|format| format.title.as_str()).collect();
+        match titles.split_last() {
+            Some((last, first)) => format!("{} and {last}", first.join(", ")),
+            None => String::new(),
+        }
+    }
+
+    impl DescribedOther {
+        fn error(&self, label: &str) -> Error {
+            let end = if self.what.ends_with('?') { "" } else { "." };
+            let format = self.record.as_ref().and_then(|id| KNOWN.formats.iter().find(|format| format.id == *id));
+            let record =
+                format.map(|format| format!(" To record {}: {}.", format.title, format.capture.trim_end_matches('.')));
+            let why = format!("{}{end} gpuprism reads {}.{}", self.what, titles(), record.unwrap_or_default());
+            Error::refused(label, why)
+        }
+    }
+
+    /// Whether the bytes start with those that two digits each describe.
+    fn starts_with(bytes: &[u8], hexadecimal: &str) -> bool {
+        let digit = |index: usize| u8::try_from(char::from(*hexadecimal.as_bytes().get(index)?).to_digit(16)?).ok();
+        let wanted = |index: usize| Some(digit(2 * index)? << 4 | digit(2 * index + 1)?);
+        (0..hexadecimal.len() / 2)
+            .all(|index| bytes.get(index).copied().is_some_and(|byte| wanted(index) == Some(byte)))
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use crate::trace::Format;
+
+        #[test]
+        fn every_format_is_described_under_its_own_name_and_title() {
+            let described: Vec<(String, &str)> =
+                KNOWN.formats.iter().map(|format| (format.id.clone(), format.title.as_str())).collect();
+            let name = |format: Format| serde_json::to_value(format).unwrap().as_str().unwrap().to_owned();
+            let known: Vec<(String, &str)> = Format::ALL.iter().map(|format| (name(*format), format.title())).collect();
+            assert_eq!(described, known);
+        }
+
+        #[test]
+        fn every_refusal_names_the_formats_and_how_to_record_one() {
+            for other in &KNOWN.others {
+                let message = other.error("x").to_string();
+                assert!(message.starts_with(&format!("x: {}", other.what)), "{message}");
+                assert!(KNOWN.formats.iter().all(|format| message.contains(&format.title)), "{message}");
+                let recorded =
+                    other.record.as_ref().map(|id| KNOWN.formats.iter().find(|format| format.id == *id).unwrap());
+                assert!(
+                    recorded.is_none_or(|format| message.contains(format.capture.trim_end_matches('.'))),
+                    "{message}"
+                );
+                let hexadecimal = other.starts.as_deref().unwrap_or("00");
+                assert!(
+                    hexadecimal.len().is_multiple_of(2) && hexadecimal.bytes().all(|byte| byte.is_ascii_hexdigit())
+                );
+            }
+        }
+
+        #[test]
+        fn every_kind_of_other_file_is_described() {
+            use Other::*;
+            let all = [
+                WebPage,
+                Empty,
+                Perfetto,
+                Binary,
+                Text,
+                KernelSummary,
+                NsysSummary,
+                HostTable,
+                Document,
+                JsonList,
+                EmptyList,
+                Nvprof,
+                Database,
+                RocmWithoutOps,
+                AscendTable,
+                NoTraces,
+                ManyRuns,
+            ];
+            let ids: Vec<&str> =
+                KNOWN.others.iter().filter(|other| other.starts.is_none()).map(|other| other.id.as_str()).collect();
+            assert!(all.iter().all(|other| ids.contains(&other.id())));
+            assert_eq!(ids.len(), all.len());
+        }
+    }
+}
