@@ -7,7 +7,7 @@ mod whole_way;
 
 use libfuzzer_sys::fuzz_target;
 
-const BEGINNINGS: [&[u8]; 7] = [
+const BEGINNINGS: [&[u8]; 8] = [
     b"\"Kind\",\"Agent_Id\",\"Queue_Id\",\"Kernel_Name\",\"Correlation_Id\",\"Start_Timestamp\",\"End_Timestamp\"\n",
     b"{\"rocprofiler-sdk-tool\":[{\"buffer_records\":{\"kernel_dispatch\":[",
     b"[ {}\n,{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":\"2\",\"args\":{\"name\":\"GPU2\"}}\n",
@@ -15,6 +15,7 @@ const BEGINNINGS: [&[u8]; 7] = [
     b"Name,Type,Start Time(us),Duration(us),Stream ID\n",
     b"{\"traceEvents\":[{\"args\":{\"call_stack\":[]},\"cat\":\"kernel\",\"ph\":\"X\"",
     b"",
+    b"[{\"children\":[{\"children\":[],\"frame\":{\"name\":\"k\"},\"metrics\":{\"device_id\":\"0\",",
 ];
 
 fuzz_target!(|data: &[u8]| {

@@ -3,8 +3,10 @@
 use gpuprism::analysis::results::{Attribution, Run};
 use gpuprism::analysis::{Options, analyze};
 use gpuprism::input::{Imported, Importer};
+use gpuprism::report::foreign::is_foreign;
 use gpuprism::report::{Report, csv, groups, html_page, markdown, table, terminal::terminal};
 use gpuprism::rules::{RuleBook, RuleSet};
+use gpuprism::session::translate;
 use gpuprism::trace::Trace;
 use std::sync::LazyLock;
 
@@ -17,7 +19,14 @@ pub fn report(chunks: &[&[u8]]) {
     if chunks.iter().any(|chunk| importer.feed(chunk).is_err()) {
         return;
     }
-    let Ok(Imported::Trace(trace)) = importer.finish() else { return };
+    let trace = match importer.finish() {
+        Ok(Imported::Trace(trace)) => trace,
+        // The tree of Proton and the tables of nsys-llm-explainer.
+        Ok(Imported::Document(text)) if is_foreign(&text) => {
+            return translate("fuzz", &text).map_or((), |report| render(report.runs));
+        }
+        _ => return,
+    };
     let runs = [
         (Attribution::FirstCome, false),
         (Attribution::FirstCome, true),

@@ -66,6 +66,7 @@ pub use gunzip::Unpacker;
 #[cfg(all(target_arch = "wasm32", feature = "full"))]
 pub(crate) use sniff::too_large_to_gunzip;
 pub use sniff::{NVLINK_SERIES_HEADER, nsys_rep_error};
+pub(crate) use streams::is_proton_tree;
 
 use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
@@ -108,8 +109,8 @@ enum FormatReader {
     Unknown(Vec<u8>),
     Json(Box<JsonReader>),
     GpuTraceCsv(Box<GpuTraceReader>),
-    /// A CSV of NVLink counters by nsys-llm-explainer; has its text so far.
-    NvlinkSeries(Vec<u8>),
+    /// A CSV of NVLink counters by nsys-llm-explainer, or the tree of Proton; has its text so far.
+    Document(Vec<u8>),
     /// One of [`streams::FORMATS`].
     #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
     Stream(Box<dyn stream_reader::StreamReader>),
@@ -153,11 +154,11 @@ impl Reader {
             FormatReader::Stream(reader) => reader.feed(bytes),
             #[cfg(all(target_arch = "wasm32", not(feature = "full")))]
             FormatReader::NeedsFullModule => Ok(()),
-            FormatReader::NvlinkSeries(text) if text.len() > MAX_DOCUMENT_BYTES => {
+            FormatReader::Document(text) if text.len() > MAX_DOCUMENT_BYTES => {
                 let limit_mib = MAX_DOCUMENT_BYTES >> 20;
-                Err(Error::refused(&self.label, format!("a table of NVLink counters of more than {limit_mib} MiB")))
+                Err(Error::refused(&self.label, format!("tables or totals of more than {limit_mib} MiB")))
             }
-            FormatReader::NvlinkSeries(text) => {
+            FormatReader::Document(text) => {
                 text.extend_from_slice(bytes);
                 Ok(())
             }
@@ -167,7 +168,7 @@ impl Reader {
     /// Returns the number of GPU ops read so far.
     pub fn gpu_ops(&self) -> usize {
         match &self.format {
-            FormatReader::Unknown(_) | FormatReader::NvlinkSeries(_) => 0,
+            FormatReader::Unknown(_) | FormatReader::Document(_) => 0,
             FormatReader::Json(json) => json.events.gpu_ops(),
             FormatReader::GpuTraceCsv(table) => table.gpu_ops(),
             #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
@@ -204,7 +205,7 @@ impl Reader {
         match self.format {
             FormatReader::Unknown(_) => Err(not_read(&self.label, Other::Empty)),
             FormatReader::Json(json) => json.finish(&self.label, gzip_problem),
-            FormatReader::NvlinkSeries(text) => Ok(Imported::Document(String::from_utf8_lossy(&text).into_owned())),
+            FormatReader::Document(text) => Ok(Imported::Document(String::from_utf8_lossy(&text).into_owned())),
             FormatReader::GpuTraceCsv(mut table) => {
                 if let Some((kind, at)) = gzip_problem {
                     table.problem(kind, 1, at);
@@ -233,7 +234,7 @@ impl Reader {
         let first_bytes = std::mem::take(first_bytes);
         self.format = match guess {
             Guess::Json => FormatReader::Json(Box::new(JsonReader::new(&self.label, self.detail))),
-            Guess::NvlinkSeries => FormatReader::NvlinkSeries(Vec::new()),
+            Guess::Document => FormatReader::Document(Vec::new()),
             Guess::GpuTraceCsv => FormatReader::GpuTraceCsv(Box::new(GpuTraceReader::new(&self.label))),
             #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
             Guess::Stream(format) => FormatReader::Stream((format.reader)(&self.label, self.detail)),

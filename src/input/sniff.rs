@@ -12,8 +12,8 @@ pub(super) enum Guess {
     Json,
     /// Lines of text: the CSV of `nsys stats -r cuda_gpu_trace`, perhaps after console output.
     GpuTraceCsv,
-    /// The `nvlink_timeseries.csv` of nsys-llm-explainer.
-    NvlinkSeries,
+    /// The `nvlink_timeseries.csv` of nsys-llm-explainer, or the tree of Proton.
+    Document,
     /// Another format that is read as a stream.
     #[cfg_attr(
         all(target_arch = "wasm32", not(feature = "full")),
@@ -51,8 +51,8 @@ pub(super) fn guess(label: &str, bytes: &[u8], is_complete: bool) -> Result<Opti
     }
     let is_json = matches!(text.first(), Some(b'{' | b'['));
     if let (true, Some(head)) = (is_json, text.get(..JSON_HEAD_BYTES).or(is_complete.then_some(text))) {
-        if let Some(why) = streams::refusal(head) {
-            return Err(Error::refused(label, why));
+        if streams::is_proton_tree(head) {
+            return Ok(Some(Guess::Document));
         }
         if let Some(format) = streams::of_json(head) {
             return Ok(Some(Guess::Stream(format)));
@@ -81,7 +81,7 @@ pub(super) fn guess(label: &str, bytes: &[u8], is_complete: bool) -> Result<Opti
     if let Some(format) = streams::of_text(text.get(..HEAD_BYTES).unwrap_or(text)) {
         return Ok(Some(Guess::Stream(format)));
     }
-    Ok(Some(if bytes.starts_with(NVLINK_SERIES_HEADER.as_bytes()) { Guess::NvlinkSeries } else { Guess::GpuTraceCsv }))
+    Ok(Some(if bytes.starts_with(NVLINK_SERIES_HEADER.as_bytes()) { Guess::Document } else { Guess::GpuTraceCsv }))
 }
 
 /// The dialect of JSON is recognized by this many bytes: long enough for some events with long names.

@@ -61,13 +61,14 @@ pub(super) fn of_text(head: &[u8]) -> Option<&'static StreamFormat> {
     TEXT.iter().find(|format| (format.recognizes)(head))
 }
 
-/// Returns why a JSON file with this beginning is not read, although a profiler wrote it.
-pub(super) fn refusal(head: &[u8]) -> Option<&'static str> {
-    let is_tree = head.starts_with(b"[") && has(head, "\"frame\"") && !has(head, "\"ph\"");
-    (is_tree && (has(head, "\"metrics\"") || has(head, "\"children\""))).then_some(
-        "a Proton tree, which has totals of kernels and no times, so there is no timeline to analyze: record a Proton \
-         trace, with `proton_data: trace` in --profiler-config of vLLM or proton.start(data=\"trace\")",
-    )
+/// Whether a JSON file with this beginning is the tree of Proton, which has totals and no times: a document and no trace.
+pub(crate) fn is_proton_tree(head: &[u8]) -> bool {
+    // The members are sorted, and the first frames may be so deep that their names are not in this part.
+    starts_with(head, "[{\"children\":[")
+        || head.starts_with(b"[")
+            && has(head, "\"frame\"")
+            && !has(head, "\"ph\"")
+            && (has(head, "\"metrics\"") || has(head, "\"children\""))
 }
 
 fn has(head: &[u8], word: &str) -> bool {

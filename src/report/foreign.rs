@@ -5,12 +5,13 @@
 //! and no categories: they are estimated by dividing the busy time in proportion to kernel durations, and a notice
 //! says so.
 
+use super::proton_tree;
 use crate::analysis::results::{
     Attribution, Category, CategorySource, Device, Format, Kernel, Notice, Run, Sections, Severity, Totals, Verdict,
     Wall, WallSource,
 };
 use crate::analysis::section::{FIRST_OP, Missing, Record, Section, Value};
-use crate::input::NVLINK_SERIES_HEADER;
+use crate::input::{NVLINK_SERIES_HEADER, is_proton_tree};
 use crate::json::{self, Json, embedded, from_json};
 use crate::ordering;
 use crate::ordering::VecMap;
@@ -46,7 +47,14 @@ const UNLISTED_KERNELS: &str = "(kernels beyond the list)";
 
 /// Whether the text is a file that [`read`] accepts.
 pub fn is_foreign(text: &str) -> bool {
-    text.starts_with(NVLINK_SERIES_HEADER) || is_report(text)
+    text.starts_with(NVLINK_SERIES_HEADER) || is_proton_tree_text(text) || is_report(text)
+}
+
+/// Whether the text is the tree of Proton, by its beginning.
+fn is_proton_tree_text(text: &str) -> bool {
+    const HEAD_BYTES: usize = 16 << 10;
+    let text = text.trim_start_matches('\u{feff}').trim_start().as_bytes();
+    is_proton_tree(text.get(..HEAD_BYTES).unwrap_or(text))
 }
 
 /// Whether the text is a `report.json`: the tool's name matches, or the list of top kernels is present.
@@ -58,12 +66,18 @@ fn is_report(text: &str) -> bool {
     text.contains("\"top_kernels\"") && Json::parse(text).is_ok_and(|json| has_name(&json) || has_kernels(&json))
 }
 
-/// Reads a `report.json` or an `nvlink_timeseries.csv`.
+/// Reads a `report.json` or an `nvlink_timeseries.csv`, or the tree of Proton.
 ///
 /// # Errors
-/// The text is not valid JSON.
+/// The text is not valid JSON, or a tree without kernels.
 pub fn read(label: &str, text: &str) -> Result<Run> {
-    if text.starts_with(NVLINK_SERIES_HEADER) { read_nvlink_series(label, text) } else { read_report(label, text) }
+    if text.starts_with(NVLINK_SERIES_HEADER) {
+        read_nvlink_series(label, text)
+    } else if is_proton_tree_text(text) {
+        proton_tree::read(label, text)
+    } else {
+        read_report(label, text)
+    }
 }
 
 fn read_report(label: &str, text: &str) -> Result<Run> {
@@ -71,16 +85,27 @@ fn read_report(label: &str, text: &str) -> Result<Run> {
         .map_err(|error| Error::refused(label, format!("a damaged report of nsys-llm-explainer: {error}")))?;
     let sections = sections(&json);
     let busy = BusyTime::of(&json, &sections);
+    let launches = figure(&json, "launch_storm", "total_launches").map_or(0, |count| count as u64);
+    Ok(run((label, Format::NsysLlmExplainer), sections, busy, launches, notices(&json)))
+}
+
+/// The run of a file that has tables and no trace: the section `kernels` and busy times.
+pub(super) fn run(
+    (label, format): (&str, Format),
+    sections: Sections,
+    busy: BusyTime,
+    launches: u64,
+    notices: Vec<Notice>,
+) -> Run {
     let (kernels, categories) = kernels(&sections, &busy);
     let duration_ns: i64 = busy.devices.iter().map(|device| device.duration_ns).fold(0, i64::saturating_add);
-    let launches = figure(&json, "launch_storm", "total_launches").map_or(0, |count| count as u64);
     let elapsed_ns = kernels.iter().fold(0, |sum: i64, kernel| sum.saturating_add(kernel.elapsed_ns));
     let bar_ns = busy.bar_ns();
     let cpu_ns = bar_ns.saturating_sub(elapsed_ns);
-    Ok(Run {
+    Run {
         verdict: Verdict::default(),
         label: label.to_owned(),
-        format: Format::NsysLlmExplainer,
+        format,
         engine: None,
         rules: "gpuprism/default".to_owned(),
         attribution: Attribution::default(),
@@ -110,9 +135,9 @@ fn read_report(label: &str, text: &str) -> Result<Run> {
         devices: busy.devices,
         categories,
         kernels,
-        notices: notices(&json),
+        notices,
         sections,
-    })
+    }
 }
 
 /// Moves the samples of each run made from an `nvlink_timeseries.csv` into a report of nsys-llm-explainer without
@@ -285,10 +310,10 @@ fn figure(json: &Json, metric: &str, key: &str) -> Option<f64> {
 }
 
 /// Busy time by device, from the sections `gpu_idle`, `top_kernels` and `launch_storm`.
-struct BusyTime {
-    devices: Vec<Device>,
-    window_ns: i64,
-    kernel_ns: i64,
+pub(super) struct BusyTime {
+    pub(super) devices: Vec<Device>,
+    pub(super) window_ns: i64,
+    pub(super) kernel_ns: i64,
 }
 
 impl BusyTime {
@@ -326,6 +351,14 @@ impl BusyTime {
     }
 }
 
+/// A whole number, exact if it was written as one.
+fn whole(row: &Record, key: &str) -> i64 {
+    match row.get(key) {
+        Some(Value::Int(number)) => *number,
+        other => other.and_then(Value::number).map_or(0, |number| number as i64),
+    }
+}
+
 fn ms(row: &Record, key: &str) -> i64 {
     row.get(key).and_then(Value::number).map_or(0, |ms| (ms * 1e6).round() as i64).max(0)
 }
@@ -339,7 +372,7 @@ fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>)
         let name = row.get("kernel_name").and_then(Value::text).unwrap_or_default();
         sums.update(name, (0, 0, f64::MAX, 0.0), |sum| {
             sum.0 = sum.0.saturating_add(number("call_count") as u64);
-            sum.1 = sum.1.saturating_add((number("total_time_ns") as i64).max(0));
+            sum.1 = sum.1.saturating_add(whole(row, "total_time_ns").max(0));
             sum.2 = sum.2.min(number("min_duration_us"));
             sum.3 = sum.3.max(number("max_duration_us"));
         });
@@ -435,6 +468,10 @@ fn proportion(whole: i64, part: i64, total: i64) -> i64 {
         return 0;
     }
     i64::try_from(i128::from(whole) * i128::from(part) / i128::from(total)).unwrap_or(i64::MAX)
+}
+
+pub(super) fn percent(part: i64, whole: i64) -> f64 {
+    share(part, whole) * 100.0
 }
 
 fn share(part: i64, whole: i64) -> f64 {

@@ -3,7 +3,7 @@
 usage: python3 formats.py FILE...   (the files of one run)
 
 Prints one JSON object: kernels, gpu_ops, union_ns (time with at least one op running, per device, summed), by_name (count
-and total of each name, in ns), and read_bytes (by name, of the counter FETCH_SIZE of rocprofv3, in KB of 1024 bytes). Slow and obvious; shares no code with the program. Times never pass through floats.
+and total of each name, in ns; the tree of Proton has only these), and read_bytes (by name, of the counter FETCH_SIZE of rocprofv3, in KB of 1024 bytes). Slow and obvious; shares no code with the program. Times never pass through floats.
 """
 import csv
 import gzip
@@ -82,6 +82,19 @@ def ops(paths):
     return rpd_chrome(trace) if isinstance(trace, list) else rocprof_json(trace)
 
 
+def proton_tree(frames):
+    """Count and total of each kernel: the frames that have a device."""
+    names, left = defaultdict(lambda: [0, 0]), list(frames)
+    while left:
+        frame = left.pop()
+        left += frame.get("children", [])
+        metrics = frame.get("metrics", {})
+        if "device_id" in metrics:
+            names[frame["frame"]["name"]][0] += metrics["count"]
+            names[frame["frame"]["name"]][1] += metrics["time (ns)"]
+    return {"kernels": sum(count for count, _ in names.values()), "by_name": names}
+
+
 def facts(rows):
     rows = list(rows)
     devices, names = defaultdict(list), defaultdict(lambda: [0, 0])
@@ -99,4 +112,8 @@ def facts(rows):
 
 
 if __name__ == "__main__":
+    if sys.argv[1].endswith(".hatchet"):
+        with open(sys.argv[1]) as tree:
+            print(json.dumps(proton_tree(json.load(tree))))
+        sys.exit()
     print(json.dumps({**facts(ops(sys.argv[1:])), "read_bytes": read_bytes(sys.argv[1:])}))
