@@ -18,7 +18,8 @@
 //! Times are fixed point in microseconds. Digits below a nanosecond are truncated, never rounded or converted to floating point.
 //!
 //! Dialects: torch 1.x writes `Kernel` for `kernel`, and thread ids as strings. Times are numbers or strings. AMD uses the
-//! categories of NVIDIA. Files of merged ranks have pids such as `[TP00] 3`.
+//! categories of NVIDIA. Files of merged ranks have pids such as `[TP00] 3`. PyTorch's new exporter of CUPTI names the direction of
+//! a copy only in its `args`; its flows from 2^40 on join nodes of graphs. Flows are not read: ops and calls have correlation ids.
 
 mod code;
 #[cfg(test)]
@@ -222,6 +223,7 @@ struct Fields<'a> {
     stream: Option<&'a [u8]>,
     correlation: Option<&'a [u8]>,
     bytes: Option<&'a [u8]>,
+    copy: CopyKind<'a>,
     message: Message<'a>,
     memory: memory::MemoryFields<'a>,
     code: code::CodeFields<'a>,
@@ -238,6 +240,41 @@ struct Wanted {
     packed_code: bool,
     /// Memory that the allocator had handed out.
     memory: bool,
+}
+
+/// The direction and memories of a copy, in the `args` of PyTorch's new exporter of CUPTI, which names every copy `Memcpy`.
+#[derive(Debug, Default)]
+struct CopyKind<'a> {
+    direction: Option<&'a [u8]>,
+    from: Option<&'a [u8]>,
+    to: Option<&'a [u8]>,
+}
+
+/// The name of a copy whose direction is only in its `args`.
+const COPY_WITHOUT_DIRECTION: &[u8] = b"Memcpy";
+
+impl CopyKind<'_> {
+    fn is_complete(&self) -> bool {
+        self.direction.is_some() && self.from.is_some() && self.to.is_some()
+    }
+
+    /// The name of the copy as Kineto writes it: `Memcpy HtoD (Pinned -> Device)`. `None` if the direction is unknown.
+    fn name(&self) -> Option<Vec<u8>> {
+        let direction = self.direction?;
+        let mut name = [COPY_WITHOUT_DIRECTION, b" ", direction].concat();
+        if let (Some(from), Some(to)) = (self.from, self.to) {
+            name.extend([b" (", &*capitalized(from), b" -> ", &*capitalized(to), b")"].concat());
+        }
+        Some(name)
+    }
+}
+
+fn capitalized(word: &[u8]) -> Vec<u8> {
+    let mut word = word.to_owned();
+    if let Some(first) = word.first_mut() {
+        first.make_ascii_uppercase();
+    }
+    word
 }
 
 /// The message of a collective, in the `args` of an NCCL kernel or of the annotation around its launch.
@@ -325,6 +362,9 @@ impl<'a> Fields<'a> {
             b"stream" => &mut self.stream,
             b"correlation" => &mut self.correlation,
             b"bytes" => &mut self.bytes,
+            b"copy kind" => &mut self.copy.direction,
+            b"src kind" => &mut self.copy.from,
+            b"dst kind" => &mut self.copy.to,
             b"Collective name" => &mut self.message.operation,
             b"In msg nelems" => &mut self.message.elements_in,
             b"Out msg nelems" => &mut self.message.elements_out,
@@ -433,6 +473,7 @@ impl Fields<'_> {
         let has_details = match (kind, self.name) {
             (_, None) => false,
             (OpKind::Kernel, Some(name)) => !name.starts_with(b"nccl"),
+            (OpKind::Copy, Some(COPY_WITHOUT_DIRECTION)) => self.bytes.is_some() && self.copy.is_complete(),
             (OpKind::Copy | OpKind::Set, Some(_)) => self.bytes.is_some(),
         };
         has_times && has_stream && has_details
@@ -634,7 +675,10 @@ impl TorchReader {
         if !is_plausible(start, duration) {
             return self.problem(ProblemKind::ImpossibleDuration, 1, at);
         }
-        let name = intern_raw(&mut self.names, &mut self.builder.trace.names, fields.name.unwrap_or_default());
+        let raw = fields.name.unwrap_or_default();
+        let with_direction = if raw == COPY_WITHOUT_DIRECTION { fields.copy.name() } else { None };
+        let raw = with_direction.as_deref().unwrap_or(raw);
+        let name = intern_raw(&mut self.names, &mut self.builder.trace.names, raw);
         let (device, process) = self.device(fields);
         let stream = fields.stream.or(fields.tid).and_then(stream_number).unwrap_or(-1);
         let op = GpuOp { start, duration, name, device, stream, process, kind };
