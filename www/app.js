@@ -74,12 +74,12 @@ externalFiles.takeReport();
 externalFiles.takeClosed();
 
 /** @param {SourceFile[]} files */
-function openFiles(files) {
+async function openFiles(files) {
   forbidFrames();
   // Loaded while the files are read.
   openResults().catch(() => {});
   windows.preload();
-  return session.open(joinRuns(files));
+  return session.open(await joinRuns(files));
 }
 
 async function start() {

@@ -1,4 +1,5 @@
-//! Finds the files that belong to one run: the CSV files of rocprofv3, whose names differ in their last words.
+//! Finds the files that belong to one run: the CSV files of rocprofv3, whose names differ in their last words. Some or all may be
+//! gzipped.
 //!
 //! The tables of a set are read one after the other as one stream, each with its header, by the same reader.
 
@@ -41,7 +42,8 @@ pub fn by_run(paths: &[String]) -> Vec<Vec<usize>> {
 /// other files of its folder have. `None` if there is no run or more than one.
 pub fn in_folder(paths: &[String]) -> Option<Vec<usize>> {
     let named = |name: &str| -> Vec<usize> {
-        let is_named = |path: &str| path.rsplit('/').next() == Some(name);
+        let is_named =
+            |path: &str| path.rsplit('/').next().is_some_and(|base| base.strip_suffix(".gz").unwrap_or(base) == name);
         (0..paths.len()).filter(|index| paths.get(*index).is_some_and(|path| is_named(path))).collect()
     };
     for name in ["trace_view.json", "kernel_details.csv"] {
@@ -51,7 +53,9 @@ pub fn in_folder(paths: &[String]) -> Option<Vec<usize>> {
         }
     }
     let has_kernels = |set: &Vec<usize>| {
-        set.first().and_then(|index| paths.get(*index)).is_some_and(|path| path.ends_with("kernel_trace.csv"))
+        set.first()
+            .and_then(|index| paths.get(*index))
+            .is_some_and(|path| run_and_table(path).is_some_and(|(_, rank)| rank == 0))
     };
     let mut sets = by_run(paths).into_iter().filter(has_kernels);
     sets.next().filter(|_| sets.next().is_none())
@@ -59,6 +63,7 @@ pub fn in_folder(paths: &[String]) -> Option<Vec<usize>> {
 
 /// Returns the part of the path that the tables of a run share, and the rank of the table.
 fn run_and_table(path: &str) -> Option<(&str, usize)> {
+    let path = path.strip_suffix(".gz").unwrap_or(path);
     TABLES.iter().enumerate().find_map(|(rank, end)| Some((path.strip_suffix(end)?, rank)))
 }
 
@@ -68,11 +73,17 @@ mod tests {
 
     #[test]
     fn tables_with_the_same_beginning_are_one_run_with_the_kernels_first() {
-        let paths =
-            ["d/1_hip_api_trace.csv", "x.json", "d/2_kernel_trace.csv", "d/1_kernel_trace.csv", "e/1_agent_info.csv"];
+        let paths = [
+            "d/1_hip_api_trace.csv",
+            "x.json",
+            "d/2_kernel_trace.csv",
+            "d/1_kernel_trace.csv.gz",
+            "e/1_agent_info.csv",
+        ];
         let paths: Vec<String> = paths.map(str::to_owned).to_vec();
         assert_eq!(by_run(&paths), [vec![3, 0], vec![1], vec![2], vec![4]]);
     }
+
     #[test]
     fn a_folder_of_one_run_is_that_run() {
         let indices = |paths: &[&str]| in_folder(&paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>());
@@ -84,6 +95,8 @@ mod tests {
         assert_eq!(indices(&ascend), Some(vec![2]));
         assert_eq!(indices(&["h/1_hip_api_trace.csv", "h/1_kernel_trace.csv"]), Some(vec![1, 0]));
         assert_eq!(indices(&["h/1_kernel_trace.csv", "h/2_kernel_trace.csv"]), None);
+        assert_eq!(indices(&["h/1_kernel_trace.csv.gz", "h/1_agent_info.csv"]), Some(vec![0, 1]));
+        assert_eq!(indices(&["a/trace_view.json.gz"]), Some(vec![0]));
         assert_eq!(indices(&["a.json"]), None);
     }
 }
