@@ -13,6 +13,7 @@ use gpuprism::trace::{Format, Ns, ProblemKind, Trace};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -46,6 +47,12 @@ fn ranges(trace: &Trace) -> Vec<&str> {
     trace.ranges.iter().map(|range| trace.ranges.names.get(range.name)).collect()
 }
 
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
 const KERNELS: &str = r#""Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp"
 "KERNEL_DISPATCH","Agent 2","1","3","7","1","9","void f<int, ""x"">(int)",11,1704161511420000100,1704161511420000150
 "KERNEL_DISPATCH","Agent 2","1","3","7","2","9","g","11","1704161511420000160","1704161511420000200"
@@ -75,6 +82,19 @@ fn the_tables_of_a_rocprofv3_run_are_one_trace() {
     let of_files = json_runs(&folder, &files);
     let of_folder = json_runs(&folder, &["."]);
     assert_eq!((of_files.len(), &of_files), (1, &of_folder));
+    let packed = directory("rocprof_set_gzipped");
+    for file in files {
+        let text = std::fs::read(folder.join(file)).unwrap();
+        // One of them stays as it is.
+        if file.contains("hip_api") {
+            std::fs::write(packed.join(file), text).unwrap();
+        } else {
+            std::fs::write(packed.join(format!("{file}.gz")), gzip(&text)).unwrap();
+        }
+    }
+    let [mut of_packed] = <[Value; 1]>::try_from(json_runs(&packed, &["."])).unwrap();
+    of_packed["label"] = of_files[0]["label"].clone();
+    assert_eq!(of_packed, of_files[0]);
     let whole = read("x.csv", [KERNELS, CALLS, COPIES, AGENTS].concat().as_bytes()).unwrap();
     assert_eq!(
         ops(&whole),
@@ -495,16 +515,102 @@ fn host_and_event_nodes_of_graphs_are_counted_and_reported() {
     assert_eq!((&run["totals"]["kernels"], &notice["count"]), (&Value::from(1), &Value::from(3)));
 }
 
+/// What PyTorch's exporter of CUPTI writes of a replay: nodes on a display lane, annotations, copies with their direction in `args`,
+/// and flows of dependencies with ids from 2^40 on.
 #[test]
-fn a_proton_tree_is_refused_by_its_name_with_the_remedy() {
-    let folder = directory("proton_tree");
-    let tree = r#"[{"frame": {"name": "ROOT"}, "metrics": {"time (ns)": 3}, "children": []}, {"CUDA": {}}]"#;
-    std::fs::write(folder.join("p.hatchet"), tree).unwrap();
-    let output = gpuprism(&folder, ["report", "p.hatchet"]);
-    assert!(
-        output.status == 1 && output.stderr.contains("Proton tree") && output.stderr.contains("proton_data: trace"),
-        "{output:?}"
+fn a_trace_of_the_cupti_exporter_joins_its_nodes_with_the_replay_and_names_its_copies() {
+    let node = |category: &str, name: &str, ts: &str, more: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":0,"tid":900,"ts":{ts},"dur":2.5,"args":{{"device":0,"context":1,"stream":900,"correlation":5{more},"graph id":3,"graph node id":8,"original_stream":77}}}}"#
+        )
+    };
+    let flow = |phase: &str, id: u64, pid: u64| {
+        format!(r#"{{"ph":"{phase}","id":{id},"pid":{pid},"tid":900,"ts":10,"cat":"ac2g","name":"ac2g","bp":"e"}}"#)
+    };
+    let copy = r#","bytes":64,"copy kind":"HtoD","src kind":"pinned","dst kind":"device","flags":0"#;
+    let events = [
+        r#"{"ph":"X","cat":"cuda_runtime","name":"cudaGraphLaunch","pid":50,"tid":51,"ts":1,"dur":3,"args":{"cbid":311,"correlation":5}}"#.to_owned(),
+        node("gpu_memcpy", "Memcpy", "10", copy),
+        node("kernel", "k", "13.001", r#","annotation":"layers.0.mlp""#),
+        node("gpu_memset", "Memset", "16", r#","bytes":8,"value":0"#),
+        node("graph_event_node", "EventRecord", "19", ""),
+        node("graph_host_node", "HostNode: callback", "22", ""),
+        flow("s", 1 << 40, 0),
+        flow("f", 1 << 40, 0),
+        flow("s", 5, 50),
+        flow("f", 5, 0),
+    ];
+    let trace = read("t.json", format!(r#"{{"traceEvents":[{}]}}"#, events.join(",")).as_bytes()).unwrap();
+    assert_eq!(
+        ops(&trace),
+        [
+            "0/900 Memcpy HtoD (Pinned -> Device) 10000+2500 <- cudaGraphLaunch",
+            "0/900 k 13001+2500 <- cudaGraphLaunch",
+            "0/900 Memset 16000+2500 <- cudaGraphLaunch",
+        ]
     );
+    let problems: Vec<ProblemKind> = trace.problems.iter().map(|problem| problem.kind).collect();
+    assert_eq!(problems, [ProblemKind::GraphNode]);
+}
+
+/// A tree as Proton writes it, with its members sorted and indented: a kernel of Triton below a scope with its work, the same kernel
+/// below another one, and a kernel of a second GPU.
+fn proton_tree() -> String {
+    let kernel = |name: &str, device: &str, count: u64, time: u64, work: Value| {
+        let mut metrics = json!({"count": count, "device_id": device, "device_type": "CUDA", "time (ns)": time});
+        metrics.as_object_mut().unwrap().extend(work.as_object().unwrap().clone());
+        json!({"children": [], "frame": {"name": name, "type": "function"}, "metrics": metrics})
+    };
+    let scope = |name: &str, children: Value| json!({"children": children, "frame": {"name": name, "type": "function"}, "metrics": {}});
+    let work = json!({"flops8": 4_000_000_u64, "bytes": 20_000});
+    let prefill = scope("prefill", json!([kernel("matmul_kernel", "0", 4, 1_704_161_511_420_000_001, work)]));
+    let decode = [
+        kernel("matmul_kernel", "0", 3, 1_000, json!({})),
+        kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "1", 2, 500, json!({})),
+    ];
+    let mut root = scope("ROOT", json!([prefill, scope("decode", json!(decode))]));
+    root["metrics"] = json!({"count": 0, "time (ns)": 0});
+    let device = json!({"arch": "90", "bus_width": 5120, "clock_rate": 1_980_000, "memory_clock_rate": 2_619_000, "num_sms": 132});
+    serde_json::to_string_pretty(&json!([root, {"CUDA": {"0": device, "1": device}}])).unwrap()
+}
+
+#[test]
+fn a_proton_tree_has_the_totals_that_a_separate_program_finds_and_no_timeline() {
+    let folder = directory("proton_tree");
+    let path = folder.join("p.hatchet");
+    std::fs::write(&path, proton_tree()).unwrap();
+    let facts = facts(&[path.display().to_string()]);
+    let run = &json_runs(&folder, &["p.hatchet"])[0];
+    assert_eq!((&run["format"], &run["totals"]["kernels"]), (&json!("proton_tree"), &facts["kernels"]));
+    let kernels: BTreeMap<&str, Value> = run["kernels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|kernel| (kernel["name"].as_str().unwrap(), json!([kernel["count"], kernel["duration_ns"]])))
+        .collect();
+    assert_eq!(json!(kernels), facts["by_name"]);
+    let categories: Vec<&str> =
+        run["categories"].as_array().unwrap().iter().map(|row| row["category"].as_str().unwrap()).collect();
+    assert_eq!(categories, ["gemm", "communication"]);
+    assert_eq!(run["sections"]["roofline"]["rows"][0]["flops"], json!(4e6));
+    let notice = run["notices"].as_array().unwrap().iter().find(|notice| notice["code"] == "totals_only").unwrap();
+    assert!(notice["message"].as_str().unwrap().contains("no timeline") && run["wall"]["cpu_ns"] == 0, "{notice}");
+    let shown = printed(&folder, ["report", "p.hatchet"]);
+    assert!(shown.contains("matmul_kernel") && shown.contains("no times"), "{shown}");
+}
+
+#[test]
+fn a_proton_tree_that_is_cut_or_has_other_line_ends_is_read_as_far_as_it_goes_or_refused_by_name() {
+    let folder = directory("proton_tree_cut");
+    let tree = proton_tree().replace('\n', "\r\n");
+    std::fs::write(folder.join("whole.hatchet"), &tree).unwrap();
+    std::fs::write(folder.join("cut.hatchet"), &tree[..tree.find("ncclDevKernel").unwrap()]).unwrap();
+    std::fs::write(folder.join("early.hatchet"), &tree[..tree.find("matmul_kernel").unwrap()]).unwrap();
+    let runs = json_runs(&folder, &["whole.hatchet", "cut.hatchet"]);
+    assert_eq!((&runs[0]["totals"]["kernels"], &runs[1]["totals"]["kernels"]), (&json!(9), &json!(7)));
+    assert_eq!(runs[1]["notices"][0]["code"], "truncated");
+    let output = gpuprism(&folder, ["report", "early.hatchet"]);
+    assert!(output.status == 1 && output.stderr.contains("Proton tree"), "{output:?}");
 }
 
 const FILES: [(&str, &str); 8] = [
@@ -606,6 +712,75 @@ fn kernels_of_a_real_graph_replay_are_joined_with_its_launch() {
     assert_eq!((trace.gpu_ops.launches().flatten().count(), launched > 100), (launched, true));
 }
 
+/// Writes the tables of an export as Nsight Systems does with `--type parquetdir`.
+#[cfg(feature = "facts")]
+fn write_parquet_folder(export: &Path, folder: &Path) {
+    use gpuprism_facts::{Column, Values, write};
+    use rusqlite::types::ValueRef;
+    let base = Connection::open(export).unwrap();
+    let names = |sql: &str| -> Vec<String> {
+        let mut statement = base.prepare(sql).unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    for table in names("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'") {
+        let mut columns = Vec::new();
+        for name in names(&format!("SELECT name FROM pragma_table_info('{table}')")) {
+            let mut statement = base.prepare(&format!("SELECT \"{name}\" FROM \"{table}\" ORDER BY rowid")).unwrap();
+            let mut rows = statement.query([]).unwrap();
+            let (mut texts, mut numbers, mut floats) = (Vec::new(), Vec::new(), Vec::new());
+            while let Some(row) = rows.next().unwrap() {
+                let value = row.get_ref(0).unwrap();
+                texts.push(value.as_str().ok().map(str::to_owned));
+                numbers.push(value.as_i64().ok());
+                floats.push(if let ValueRef::Real(number) = value { Some(number) } else { None });
+            }
+            let values = match () {
+                () if texts.iter().any(Option::is_some) => Values::Text(texts),
+                () if floats.iter().any(Option::is_some) => Values::Float(floats),
+                () => Values::Int(numbers),
+            };
+            columns.push(Column { name, values });
+        }
+        write(&folder.join(format!("{table}.parquet")), columns).unwrap();
+    }
+}
+
+/// The reports of the folder and of the export that it was made from are the same but for the label.
+#[test]
+#[cfg(feature = "facts")]
+fn a_folder_of_parquet_tables_is_read_as_the_export_with_these_tables() {
+    let Some(exports) = shared("traces/nsys") else { return };
+    for export in
+        ["h100_2gpu_fastvideo_s3.25", "cuda_graph_level_s2025.5", "t4_memcpy_heavy_s3.1", "titan_rtx_nvtx_only"]
+    {
+        let export = exports.join(format!("{export}.sqlite"));
+        let folder = directory(&format!("parquet_{}", export.file_stem().unwrap().display()));
+        write_parquet_folder(&export, &folder);
+        let mut runs = json_runs(&folder, &[export.to_str().unwrap(), folder.to_str().unwrap()]);
+        runs.iter_mut().for_each(|run| run["label"] = Value::Null);
+        assert_eq!(runs[0], runs[1], "{}", export.display());
+        // A damaged table is counted, and the others are read.
+        let Some(table) = ["CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"]
+            .map(|table| folder.join(format!("{table}.parquet")))
+            .into_iter()
+            .find(|path| path.is_file())
+        else {
+            continue;
+        };
+        std::fs::write(&table, &std::fs::read(&table).unwrap()[..50]).unwrap();
+        let output = gpuprism(&folder, ["report", "--format", "json", "."]);
+        assert!(output.stderr.contains(table.file_name().unwrap().to_str().unwrap()), "{}", output.stderr);
+        if runs[0]["totals"]["gpu_ops"] != 0 {
+            let report: Value = serde_json::from_str(&output.stdout).unwrap();
+            assert_eq!(report["runs"][0]["totals"], runs[0]["totals"]);
+            assert!(
+                report["runs"][0]["notices"].as_array().unwrap().iter().any(|notice| notice["code"] == "damaged_table"),
+                "{report}"
+            );
+        }
+    }
+}
+
 /// The facts of the files by `tests/oracle/formats.py`.
 fn facts(paths: &[String]) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/formats.py");
@@ -632,7 +807,7 @@ fn the_help_of_the_page_lists_the_formats() {
     let help = std::fs::read_to_string(root.join("www/help.js")).unwrap();
     let described: Value =
         serde_json::from_str(&std::fs::read_to_string(root.join("patterns/formats.json")).unwrap()).unwrap();
-    for format in described["formats"].as_array().unwrap().iter().filter(|format| format["id"] != "proton_tree") {
+    for format in described["formats"].as_array().unwrap() {
         let [title, files, from] = ["title", "files", "from"].map(|key| format[key].as_str().unwrap().replace('`', ""));
         let line = format!("['{title}', '{files} from {from}']");
         assert!(help.contains(&line), "www/help.js lacks {line}");

@@ -29,10 +29,10 @@ const TIMELINE_KEYS = [
 
 const FILES = [
   ['torch.profiler', '.json, .json.gz from SGLang, vLLM, TensorRT-LLM, PyTorch on NVIDIA, AMD (ROCm) and Intel (XPU)'],
-  ['Nsight Systems export', '.sqlite, .sqlite.gz; .nsys-rep with your nsys (command line) from Nsight Systems'],
+  ['Nsight Systems export', '.sqlite, .sqlite.gz; .nsys-rep with your nsys, and the folder of nsys export --type parquetdir (command line) from Nsight Systems'],
   ['nsys cuda_gpu_trace', '.csv from nsys stats -r cuda_gpu_trace'],
   ['Chrome JSON of an Nsight Systems export', '.json from nsys2json and similar scripts'],
-  ['rocprofv3 CSV', '*_kernel_trace.csv; with *_hip_api_trace.csv, *_memory_copy_trace.csv, *_marker_api_trace.csv, *_agent_info.csv and others of the run, opened together or as a folder from rocprofv3 (ROCm 6.2 or later)'],
+  ['rocprofv3 CSV', '*_kernel_trace.csv; with *_hip_api_trace.csv, *_memory_copy_trace.csv, *_marker_api_trace.csv, *_agent_info.csv and others of the run, plain or gzipped, opened together or as a folder from rocprofv3 (ROCm 6.2 or later)'],
   ['rocprofv3 JSON', '*_results.json from rocprofv3 (ROCm 6.2 or later)'],
   ['rocpd database', '*_results.db from rocprofv3 (ROCm 7, its default)'],
   ['RPD database', '.rpd from rocmProfileData; SGLang with "activities": ["RPD"]'],
@@ -40,6 +40,7 @@ const FILES = [
   ['Ascend trace_view.json', 'trace_view.json, or the folder *_ascend_pt from torch_npu; vLLM-Ascend and SGLang on Ascend'],
   ['Ascend kernel_details.csv', 'kernel_details.csv, op_summary_*.csv from torch_npu, msprof'],
   ['Proton trace', '.json, .chrome_trace from Proton of Triton; vLLM with "profiler": "proton"'],
+  ['Proton tree', '.hatchet from Proton of Triton'],
   ['nsys-llm-explainer report', 'report.json from nsys-llm-explainer'],
   ['report', 'the JSON of gpuprism'],
   ['rules, phases', 'JSON files of rules for categories, or a map of phases'],

@@ -1,11 +1,13 @@
-//! Writes a table as a Parquet file with zstd compression, and reads columns of one. The table is in memory; cost O(values).
+//! Writes a table as a Parquet file with zstd compression, and reads columns of one, or all rows of any. The table is in memory; cost O(values).
 //!
 //! A file appears under its name only when it is complete: it is written under another name in the same folder first. So a
 //! reader never sees half a file, and a program that was killed leaves nothing that looks finished.
 
 mod read;
+mod rows;
 
 pub use read::{Kind, read};
+pub use rows::{Cell, each_row};
 
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};

@@ -101,14 +101,14 @@ fn unpack(mut packed: File, out: &mut Option<File>, watch: &dyn Watch) -> std::i
 }
 
 /// A temporary file, deleted on drop.
-struct TemporaryFile {
-    path: PathBuf,
+pub(super) struct TemporaryFile {
+    pub(super) path: PathBuf,
     file: Option<File>,
 }
 
 impl TemporaryFile {
     /// Creates a new file. Never overwrites an existing one.
-    fn new() -> std::io::Result<Self> {
+    pub(super) fn new() -> std::io::Result<Self> {
         let folder = std::env::temp_dir();
         for number in 0..u32::MAX {
             let path = folder.join(format!("gpuprism-{}-{number}.sqlite", std::process::id()));

@@ -8,6 +8,7 @@ mod io;
 pub(crate) mod neighbours;
 pub(crate) mod nsys;
 mod open;
+mod parquet_folder;
 pub mod ranks;
 mod watch;
 

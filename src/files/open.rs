@@ -6,6 +6,7 @@
 use super::database::{self, Database};
 use super::io::{CHUNK_BYTES, label, read_full};
 use super::nsys;
+use super::parquet_folder;
 use super::watch::{self, Done, Progress, Watch};
 use crate::analysis::results::Run;
 use crate::input::folder::Entry;
@@ -32,8 +33,11 @@ pub(crate) fn open(path: &Path, watch: &dyn Watch) -> Result<Opened> {
     session::open(&label, import(path, &label, Reader::new(&label), watch)?)
 }
 
-/// Reads the one run in a folder: the tables of rocprofv3, or the trace of torch_npu.
+/// Reads the one run in a folder: the tables of rocprofv3, the trace of torch_npu, or the Parquet tables of Nsight Systems.
 fn open_folder(path: &Path, label: &str, watch: &dyn Watch) -> Result<Opened> {
+    if let Some(tables) = parquet_folder::tables_of(path) {
+        return parquet_folder::read(&tables, label, watch).map(Opened::Trace);
+    }
     let entries = entries(path)?;
     let names: Vec<String> = entries.iter().map(|entry| entry.path.clone()).collect();
     match file_sets::in_folder(&names) {
@@ -55,24 +59,27 @@ pub(crate) fn open_set(paths: &[PathBuf], watch: &dyn Watch) -> Result<Opened> {
     session::open(&label, import_set(paths, &label, watch)?)
 }
 
-/// Reads the tables one after the other. A line end after each ends a table that was cut.
+/// Reads the tables one after the other, each gzipped or not. A line end after each ends a table that was cut.
 fn import_set(paths: &[PathBuf], label: &str, watch: &dyn Watch) -> Result<Imported> {
     let mut reader = Reader::new(label);
+    let mut damage = None;
     for path in paths {
         let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
         let mut file = File::open(path).map_err(failed)?;
         let mut buffer = vec![0; CHUNK_BYTES];
+        let mut unpacker = Unpacker::default();
         loop {
             let read = read_full(&mut file, &mut buffer).map_err(failed)?;
             if read == 0 {
                 break;
             }
             watch::check(watch, label)?;
-            reader.feed(buffer.get(..read).unwrap_or_default())?;
+            unpacker.push(buffer.get(..read).unwrap_or_default(), &mut |plain| reader.feed(plain))?;
         }
+        damage = damage.or(unpacker.finish(&mut |plain| reader.feed(plain))?);
         reader.feed(b"\n")?;
     }
-    reader.finish(None)
+    reader.finish(damage)
 }
 
 /// Returns the files of each run, in the order of their first files.
