@@ -6,6 +6,9 @@
 //! single odd run hardly moves them. A run outside its band does not widen the band of later runs. When several runs in succession are
 //! faster, or did other work, they are the new level; slower runs never are, so that a regression does not become the norm.
 //!
+//! A slow drift widens the band of each run and leaves none. So the median of the newest runs is also compared with the band of the
+//! first runs of the level. If it is above, the newest run is slower by drift.
+//!
 //! Thresholds are in `patterns/trend.json`.
 
 use crate::analysis::measure::percentiles::median;
@@ -20,9 +23,20 @@ struct Thresholds {
     sigmas: f64,
     small_sample: f64,
     min_relative_change: f64,
+    base_runs: usize,
+    recent_runs: usize,
     max_load_change: f64,
 }
-from_json!(Thresholds { min_runs, max_runs, sigmas, small_sample, min_relative_change, max_load_change });
+from_json!(Thresholds {
+    min_runs,
+    max_runs,
+    sigmas,
+    small_sample,
+    min_relative_change,
+    base_runs,
+    recent_runs,
+    max_load_change
+});
 
 static THRESHOLDS: LazyLock<Thresholds> =
     LazyLock::new(|| embedded(json::read(include_str!("../../patterns/trend.json"))));
@@ -33,6 +47,11 @@ const SIGMAS_PER_DEVIATION: f64 = 1.4826;
 /// The runs that a band needs before a run is judged.
 pub fn min_runs() -> usize {
     THRESHOLDS.min_runs
+}
+
+/// The first runs of a level, and the newest runs whose median is compared with them.
+pub fn runs_of_drift() -> (usize, usize) {
+    (THRESHOLDS.base_runs, THRESHOLDS.recent_runs)
 }
 
 /// What runs have in common that are compared.
@@ -99,6 +118,8 @@ pub enum Outcome {
     Within,
     /// It is above the band.
     Slower,
+    /// It is within the band, but the median of the newest runs is above the band of the first ones, which is the band of this point.
+    Drifted,
     /// It is below the band.
     Faster,
 }
@@ -112,12 +133,18 @@ impl Outcome {
             Self::OtherLoad => "other load",
             Self::Within => "within noise",
             Self::Slower => "slower",
+            Self::Drifted => "slower by drift",
             Self::Faster => "faster",
         }
     }
 
     fn is_judged(self) -> bool {
-        matches!(self, Self::Within | Self::Slower | Self::Faster)
+        matches!(self, Self::Within | Self::Faster) || self.is_slow()
+    }
+
+    /// Whether it is slower than the runs before it, at once or by drift.
+    pub fn is_slow(self) -> bool {
+        matches!(self, Self::Slower | Self::Drifted)
     }
 }
 
@@ -147,26 +174,28 @@ impl Series {
         self.points.iter().rev().find(|judged| judged.outcome.is_judged())
     }
 
-    /// The runs that are outside their bands now, oldest first: the newest judged run and those directly before it with the same
-    /// outcome. Empty if the newest one is within its band.
+    /// The runs that are outside their bands now, oldest first: the newest judged run and those directly before it that are slower,
+    /// or faster, too. Empty if the newest one is within its band.
     pub fn outside(&self) -> Vec<&Judged> {
         let judged = self.points.iter().rev().filter(|judged| judged.outcome.is_judged());
         let Some(outcome) = self.newest().map(|newest| newest.outcome).filter(|found| *found != Outcome::Within) else {
             return Vec::new();
         };
-        let mut outside: Vec<&Judged> = judged.take_while(|judged| judged.outcome == outcome).collect();
+        let mut outside: Vec<&Judged> = judged
+            .take_while(|judged| judged.outcome == outcome || judged.outcome.is_slow() && outcome.is_slow())
+            .collect();
         outside.reverse();
         outside
     }
 
     /// The first run that was slower than its band, if the newest run still is.
     pub fn first_slower(&self) -> Option<&Judged> {
-        self.outside().first().copied().filter(|judged| judged.outcome == Outcome::Slower)
+        self.outside().first().copied().filter(|judged| judged.outcome.is_slow())
     }
 
     /// The number of slower runs that later runs came back from.
     pub fn came_back(&self) -> usize {
-        let slower = self.count(Outcome::Slower);
+        let slower = self.count(Outcome::Slower) + self.count(Outcome::Drifted);
         let now = self.first_slower().map_or(0, |_| self.outside().len());
         slower - now
     }
@@ -206,6 +235,8 @@ fn judge(points: Vec<Point>) -> Vec<Judged> {
 #[derive(Debug, Default)]
 struct Level {
     runs: Vec<Measured>,
+    /// The first of them that shows a drift.
+    base_start: usize,
     /// Runs in succession that may become the next level, and what they have in common.
     next: Vec<Measured>,
     next_outcome: Option<Outcome>,
@@ -239,9 +270,27 @@ impl Level {
             _ => {
                 self.next.clear();
                 self.runs.push(run);
+                if let Some(base) = self.drift() {
+                    return (Outcome::Drifted, Some(base));
+                }
             }
         }
         (outcome, band)
+    }
+
+    /// The band of the first runs if the median of the newest ones is above it. If it is below, the newest ones are the first ones
+    /// from now on.
+    fn drift(&mut self) -> Option<Band> {
+        let first = self.runs.get(self.base_start..)?;
+        let (base, later) = first.split_at_checked(THRESHOLDS.base_runs)?;
+        let recent = later.get(later.len().checked_sub(THRESHOLDS.recent_runs)?..)?;
+        let mut recent: Vec<i64> = recent.iter().map(|run| run.median_ns).collect();
+        recent.sort_unstable();
+        let (now_ns, band) = (median(&recent)?, Self::band_of(base)?);
+        if now_ns < band.low_ns as f64 {
+            self.base_start = self.runs.len() - recent.len();
+        }
+        (now_ns > band.high_ns as f64).then_some(band)
     }
 
     /// Enough runs in succession that are faster, or have another load, are the new level.
@@ -253,6 +302,7 @@ impl Level {
         self.next.push(run);
         if self.next.len() >= THRESHOLDS.min_runs {
             self.runs = std::mem::take(&mut self.next);
+            self.base_start = 0;
         }
     }
 
@@ -261,7 +311,10 @@ impl Level {
     }
 
     fn band(&self) -> Option<Band> {
-        let runs = self.newest();
+        Self::band_of(self.newest())
+    }
+
+    fn band_of(runs: &[Measured]) -> Option<Band> {
         if runs.len() < THRESHOLDS.min_runs {
             return None;
         }

@@ -4,7 +4,7 @@ use super::format::{counted, duration};
 use super::markdown::{escape, section as markdown_section};
 use super::table::{Cell, Column, Kind, Table};
 use super::terminal::{section, wrapped};
-use crate::analysis::history::{Judged, Key, Outcome, Series, min_runs};
+use crate::analysis::history::{Judged, Key, Outcome, Series, min_runs, runs_of_drift};
 use crate::date;
 use crate::digits::grouped;
 use serde_json::{Value, json};
@@ -48,10 +48,23 @@ pub fn verdict(series: &Series) -> String {
 fn state(series: &Series) -> String {
     let outside = series.outside();
     if let (Some(first), Some(newest)) = (outside.first(), outside.last()) {
-        let word = if first.outcome == Outcome::Slower { "slower" } else { "faster" };
+        let word = match first.outcome {
+            Outcome::Drifted => "slower by a slow drift",
+            Outcome::Slower => "slower",
+            _ => "faster",
+        };
         let band = first.band.map_or_else(String::new, |band| {
             let half = duration(band.high_ns - band.middle_ns);
-            format!(" instead of {} \u{b1} {half} in the {} runs before it", duration(band.middle_ns), band.runs)
+            let middle = duration(band.middle_ns);
+            match first.outcome {
+                Outcome::Drifted => format!(
+                    ", and the median of the newest {} runs is above {middle} \u{b1} {half} of the first {} runs, although no run alone \
+                     left the noise of those before it",
+                    runs_of_drift().1,
+                    band.runs
+                ),
+                _ => format!(" instead of {middle} \u{b1} {half} in the {} runs before it", band.runs),
+            }
         });
         let change = |judged: &Judged| change_pct(judged).map_or_else(String::new, |pct| format!(" ({pct:+.1} %)"));
         let since = if outside.len() == 1 {
@@ -120,9 +133,13 @@ fn change_pct(judged: &Judged) -> Option<f64> {
 pub fn limits(all: &[Series]) -> Vec<String> {
     let count = |outcome: Outcome| all.iter().map(|series| series.count(outcome)).sum::<usize>();
     let of = |count: usize| counted(&grouped(count as u64), "point", "points");
+    let (base, recent) = runs_of_drift();
     let mut limits = vec![
         "Dates are those of the trace files unless the facts were written with --tag date=YYYY-MM-DD.".to_owned(),
-        "Noise is taken from earlier runs alone: a slow drift widens the band and is not found.".to_owned(),
+        format!(
+            "A slow drift is found when the median of {recent} runs has left the noise of the first {base} runs; a smaller one is \
+             not found."
+        ),
     ];
     let mut add = |applies: bool, text: String| limits.extend(applies.then_some(text));
     let undated = count(Outcome::Undated);

@@ -25,7 +25,17 @@ fn outcomes(series: &Series) -> Vec<Outcome> {
 
 #[test]
 fn the_thresholds_make_sense() {
-    let Thresholds { min_runs, max_runs, sigmas, small_sample, min_relative_change, max_load_change } = &*THRESHOLDS;
+    let Thresholds {
+        min_runs,
+        max_runs,
+        sigmas,
+        small_sample,
+        min_relative_change,
+        max_load_change,
+        base_runs,
+        recent_runs,
+    } = &*THRESHOLDS;
+    assert!(base_runs >= min_runs && *recent_runs >= 3 && recent_runs <= base_runs);
     // A median absolute deviation of fewer than three runs says nothing.
     assert!((3..=*max_runs).contains(min_runs));
     assert!(*sigmas >= 3.0 && *small_sample >= 0.0);
@@ -134,19 +144,59 @@ fn normal_noise_rarely_alarms() {
                 (1e7 * (1.0 + noise * normal)) as i64
             };
             let times: Vec<i64> = (0..50).map(|_| time()).collect();
-            alarms += usize::from(one(points(&times)).count(Outcome::Slower) > 0);
+            alarms += usize::from(one(points(&times)).points.iter().any(|judged| judged.outcome.is_slow()));
         }
         // 1.5 % in the simulation that the thresholds come from.
         assert!(alarms <= 12, "{alarms} of 400 series with noise {noise}");
     }
 }
 
+/// By hand: the median of the first ten runs is 100 us, their deviations have the median 1 us, and half the width of their band is
+/// 1.4826 * 5 * (1 + 8 / 10) = 13.3434 us. From then on each run takes 1 us more. The band of the runs before it widens with them,
+/// and no run leaves it. The median of the newest five is above 113.343 us for the first time at 112, 113, 114, 115, 116 us.
+#[test]
+fn a_slow_drift_is_found_although_no_run_leaves_its_band() {
+    let base = [98_000, 102_000, 100_000, 101_000, 99_000];
+    let mut times = [base, base].concat();
+    times.extend((101..=120).map(|us| us * 1000));
+    let series = one(points(&times));
+    let first = series.first_slower().unwrap();
+    let band = Band { low_ns: 86_657, middle_ns: 100_000, high_ns: 113_343, runs: 10 };
+    assert_eq!((first.point.median_ns, first.outcome, first.band), (116_000, Outcome::Drifted, Some(band)));
+    assert_eq!((series.count(Outcome::Slower), series.outside().len(), series.came_back()), (0, 5, 0));
+    // Runs that come back end the alarm.
+    times.extend([100_000; 3]);
+    let series = one(points(&times));
+    assert!(series.first_slower().is_none() && series.came_back() > 0);
+}
+
+#[test]
+fn a_slow_drift_back_from_a_faster_time_is_found_too() {
+    let mut times = vec![200_000; 10];
+    times.extend((100..200).rev().map(|us| us * 1000));
+    times.extend([100_000; 30]);
+    assert!(one(points(&times)).first_slower().is_none());
+    times.extend((100..150).map(|us| us * 1000));
+    assert!(one(points(&times)).first_slower().is_some());
+}
+
 proptest! {
+    /// Noise of 0.2 % and 0.3 % more each run. The first ten runs differ by at most 310 us, so half their band is at most
+    /// 1.4826 * 5 * 1.8 * 310 us = 4.14 ms, up to 14.45 ms; the last five of 200 runs take at least 15.8 ms.
+    #[test]
+    fn a_drift_is_found_at_last(noise in prop::collection::vec(-20_000_i64..=20_000, 200)) {
+        let times: Vec<i64> = noise.iter().zip(0..).map(|(noise, run)| 10_000_000 + run * 30_000 + noise).collect();
+        prop_assert!(one(points(&times)).first_slower().is_some());
+    }
+
     /// Noise below the least width never alarms: two runs differ by less than 3 % of the median.
     #[test]
     fn small_noise_never_alarms(times in prop::collection::vec(9_860_000_i64..=10_140_000, 0..80)) {
         let found = series(points(&times));
-        prop_assert!(found.iter().all(|series| series.count(Outcome::Slower) + series.count(Outcome::Faster) == 0));
+        let alarms = found.iter().flat_map(|series| &series.points).filter(|judged| {
+            matches!(judged.outcome, Outcome::Slower | Outcome::Faster | Outcome::Drifted)
+        });
+        prop_assert_eq!(alarms.count(), 0);
     }
 
     /// Runs within 1 % of 10 ms, then runs of 14 ms: half a band is at most 1.4826 * 5 * 2.6 * 2 % = 38.5 %, from at most 10.1 ms.
