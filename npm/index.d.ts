@@ -38,7 +38,8 @@ export interface Section {
   missing: { why: string; recapture: string } | null;
 }
 
-export interface Category {
+/** The ops of a category, or of a kernel's name, and their time. */
+interface OpSums {
   category: string;
   count: number;
   duration_ns: number;
@@ -46,20 +47,16 @@ export interface Category {
   exclusive_ns: number;
   fair_ns: number;
   elapsed_share: number | null;
+}
+
+export interface Category extends OpSums {
   bar_share: number | null;
 }
 
-export interface Kernel {
+export interface Kernel extends OpSums {
   name: string;
   short_name: string;
-  category: string;
   category_source: string;
-  count: number;
-  duration_ns: number;
-  elapsed_ns: number;
-  exclusive_ns: number;
-  fair_ns: number;
-  elapsed_share: number | null;
   mean_ns: number;
   min_ns: number;
   max_ns: number;

@@ -214,5 +214,8 @@ def facts(
     reason, unless `out` has it.
     """
 
+def is_trace_name(name: str) -> bool:
+    """Whether a file with this name, without its folder, is taken for a trace when a folder is searched."""
+
 def diff(before: Trace, after: Trace) -> Comparison:
     """Compare runs with the first run of `before`, like `gpuprism diff`."""

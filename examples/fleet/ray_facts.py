@@ -29,9 +29,6 @@ import ray.data
 
 import gpuprism
 
-# The ends of the names of traces, and files beside them that are none, as in `src/facts/inputs.rs`.
-TRACES = (".json", ".json.gz", ".gz", ".sqlite", ".sqlite3", ".db", ".rpd", ".csv")
-NEIGHBOURS = {"capture.json", "server_args.json", "config.json", "facts.json"}
 # Read with the trace if they lie beside it.
 BESIDE = ("capture.json", "server_args.json", "config.json")
 # How often a trace is begun before it is given up, because the process ended each time.
@@ -56,9 +53,9 @@ def sets(uri):
     system, root = place(uri)
     tables, found = collections.defaultdict(list), []
     for info in system.get_file_info(pyarrow.fs.FileSelector(root, recursive=True)):
-        if not info.is_file or info.base_name in NEIGHBOURS or not info.base_name.endswith(TRACES):
+        if not info.is_file or not gpuprism.is_trace_name(info.base_name):
             continue
-        if info.base_name.endswith(".csv"):
+        if info.base_name.endswith((".csv", ".csv.gz")):
             tables[posixpath.dirname(info.path)].append(info)
         else:
             found.append([info])

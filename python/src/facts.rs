@@ -47,6 +47,12 @@ pub(crate) fn facts<'py>(
     PyList::new(py, rows)
 }
 
+/// Whether a file with this name is taken for a trace when a folder is searched.
+#[pyfunction]
+pub(crate) fn is_trace_name(name: &str) -> bool {
+    gpuprism::facts::is_trace_name(name)
+}
+
 fn row<'py>(py: Python<'py>, run: &Added) -> PyResult<Bound<'py, PyDict>> {
     let (outcome, reason) = match &run.outcome {
         Outcome::Written => ("written", None),

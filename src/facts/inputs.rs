@@ -3,16 +3,15 @@
 use crate::Result;
 use crate::files::entries;
 use crate::input::known_formats::{KNOWN, Other, not_read};
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Names of files beside traces that are no traces.
-pub const NEIGHBOURS: [&str; 4] = ["capture.json", "server_args.json", "config.json", "facts.json"];
+const NEIGHBOURS: [&str; 4] = ["capture.json", "server_args.json", "config.json", "facts.json"];
 
-/// The ends of the names of traces in all formats, without repeats.
-pub fn trace_endings() -> Vec<&'static str> {
-    let endings = KNOWN.formats.iter().flat_map(|format| &format.endings);
-    endings.map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect()
+/// Whether a file with this name, without its folder, is taken for a trace when a folder is searched.
+pub fn is_trace_name(name: &str) -> bool {
+    let mut endings = KNOWN.formats.iter().flat_map(|format| &format.endings);
+    !NEIGHBOURS.contains(&name) && endings.any(|end| name.ends_with(end.as_str()))
 }
 
 /// The files that are named, and all traces in the folders that are named and their subfolders.
@@ -20,7 +19,6 @@ pub fn trace_endings() -> Vec<&'static str> {
 /// # Errors
 /// A folder cannot be read, or has no trace.
 pub fn traces(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let endings = trace_endings();
     let mut files = Vec::new();
     for input in inputs {
         if !input.is_dir() {
@@ -28,10 +26,7 @@ pub fn traces(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
             continue;
         }
         let before = files.len();
-        let is_trace = |path: &str| {
-            let name = path.rsplit('/').next().unwrap_or(path);
-            !NEIGHBOURS.contains(&name) && endings.iter().any(|end| name.ends_with(end))
-        };
+        let is_trace = |path: &str| is_trace_name(path.rsplit('/').next().unwrap_or(path));
         let found = entries(input)?.into_iter().map(|entry| entry.path).filter(|path| is_trace(path));
         files.extend(found.map(|path| input.join(path)));
         if files.len() == before {
@@ -39,4 +34,21 @@ pub fn traces(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_traces_end_as_their_formats_say() {
+        for name in
+            ["a.json", "a.json.gz", "x.sqlite", "x.nsys-rep", "1_results.db", "r.rpd", "k.csv", "k.csv.gz", "p.hatchet"]
+        {
+            assert!(is_trace_name(name), "{name}");
+        }
+        for name in ["capture.json", "config.json", "notes.txt", "x.py", "facts.parquet"] {
+            assert!(!is_trace_name(name), "{name}");
+        }
+    }
 }

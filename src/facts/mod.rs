@@ -10,7 +10,7 @@ mod inputs;
 mod run_row;
 mod tables;
 
-pub use inputs::{NEIGHBOURS, trace_endings, traces};
+pub use inputs::{is_trace_name, traces};
 
 use crate::digits::grouped;
 use crate::files::{RunSource, Watch, analyze, label, read_run};
