@@ -87,6 +87,11 @@ def compacted(facts: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     return folder / "archive"
 
 
+def test_names_of_traces_are_those_of_the_formats():
+    names = ["a.json.gz", "x.sqlite", "r.rpd", "1_kernel_trace.csv.gz", "config.json", "notes.txt"]
+    assert [gpuprism.is_trace_name(name) for name in names] == [True] * 4 + [False] * 2
+
+
 def test_a_compacted_archive_answers_as_the_folder_does(facts, tmp_path, command_line, monkeypatch):
     archive, answers = compacted(facts, tmp_path), {}
     assert len(list(archive.rglob("*.parquet"))) == len(list(facts.glob("table=*")))
