@@ -13,7 +13,7 @@ use crate::input::nsys::schema::{Schema, Table};
 use crate::input::torch::is_stored_call;
 use crate::json::Json;
 use crate::trace::{
-    DeviceProperties, Format, GpuOp, MemoryTraffic, OpKind, ProblemKind, ProcessId, Span, Trace, TraceBuilder,
+    DeviceProperties, Format, GpuOp, MemoryTraffic, NameId, OpKind, ProblemKind, ProcessId, Span, Trace, TraceBuilder,
 };
 use rusqlite::Connection;
 use std::collections::BTreeMap;
@@ -42,8 +42,12 @@ struct Agent {
 
 impl Infos {
     fn event(&self, id: Option<i64>) -> Option<(u32, i32)> {
-        let found = self.events.binary_search_by_key(&id?, |event| event.0).ok()?;
-        self.events.get(found).map(|event| (event.1, event.2))
+        let id = id?;
+        // The ids of a whole table have no gaps.
+        let place = self.events.first().and_then(|first| usize::try_from(id.checked_sub(first.0)?).ok());
+        let at_place = place.and_then(|place| self.events.get(place)).filter(|event| event.0 == id);
+        let by_search = || self.events.get(self.events.binary_search_by_key(&id, |event| event.0).ok()?);
+        at_place.or_else(by_search).map(|event| (event.1, event.2))
     }
 
     fn correlation(&self, event: Option<i64>) -> Option<u32> {
@@ -167,6 +171,7 @@ fn agent(id: i64, cells: &Cells<'_>) -> Agent {
 /// own, sorted.
 fn read_kernels(import: &mut Import<'_>, table: &Table, infos: &Infos, names: &mut TextNames<'_>) -> Vec<(i64, u32)> {
     let mut row_of_event = Vec::new();
+    let (mut devices, mut processes) = (BTreeMap::new(), BTreeMap::new());
     let rows = import.scanner.max_rows(Some(table));
     import.builder.trace.gpu_ops.reserve(rows);
     let columns: &[&[&str]] =
@@ -177,9 +182,11 @@ fn read_kernels(import: &mut Import<'_>, table: &Table, infos: &Infos, names: &m
             start,
             duration,
             name: names.name(&mut builder.trace.names, cells.int(5).unwrap_or_default()),
-            device: infos.device(builder, cells.int(3).unwrap_or_default()),
+            device: *devices
+                .entry(cells.int(3))
+                .or_insert_with(|| infos.device(builder, cells.int(3).unwrap_or_default())),
             stream: cells.int(4).unwrap_or(-1),
-            process: infos.process(builder, cells.int(2)),
+            process: *processes.entry(cells.int(2)).or_insert_with(|| infos.process(builder, cells.int(2))),
             kind: OpKind::Kernel,
         };
         if let Some(event) = cells.int(6).filter(|_| !infos.counters.is_empty()) {
@@ -249,36 +256,51 @@ fn read_copies(import: &mut Import<'_>, table: &Table, infos: &Infos, texts: &mu
     });
 }
 
-/// Regions are API calls and markers, told apart by the category of their event.
+/// What the name of a region says.
+struct RegionName {
+    text: String,
+    is_stored_call: bool,
+    /// Its name among the calls, once there is one.
+    call: Option<NameId>,
+}
+
+/// Regions are API calls and markers, told apart by the category of their event. Names and categories are looked up once.
 fn read_regions(import: &mut Import<'_>, table: &Table, infos: &Infos, texts: &mut TextNames<'_>) {
     let is_gpu_only = import.is_gpu_only;
-    let mut strings: BTreeMap<i64, String> = BTreeMap::new();
+    let (mut domains, mut processes) = (BTreeMap::new(), BTreeMap::new());
+    let mut names: BTreeMap<i64, RegionName> = BTreeMap::new();
     let columns: &[&[&str]] = &[&["start"], &["end"], &["pid"], &["tid"], &["name_id"], &["event_id"], &["extdata"]];
     import.scan(table, columns, &mut |builder, cells| {
         builder.trace.events.cpu += 1;
         let event = infos.event(cells.int(5));
-        let mut string = |id: i64| strings.entry(id).or_insert_with(|| texts.text(id).unwrap_or_default()).clone();
-        let domain = Domain::of(&event.map(|event| string(i64::from(event.1))).unwrap_or_default());
-        let name = string(cells.int(4).unwrap_or_default());
-        if domain == Domain::Inner || domain == Domain::Call && !is_stored_call(name.as_bytes()) {
+        let category = event.map(|event| i64::from(event.1));
+        let domain = *domains
+            .entry(category)
+            .or_insert_with(|| Domain::of(&category.and_then(|id| texts.text(id)).unwrap_or_default()));
+        let name_id = cells.int(4).unwrap_or_default();
+        let name = names.entry(name_id).or_insert_with(|| {
+            let text = texts.text(name_id).unwrap_or_default();
+            RegionName { is_stored_call: is_stored_call(text.as_bytes()), text, call: None }
+        });
+        if domain == Domain::Inner || domain == Domain::Call && !name.is_stored_call {
             return;
         }
         if is_gpu_only {
             return builder.trace.problems.add(ProblemKind::LeftOut, 1, cells.at);
         }
         let Some((start, duration)) = row_times(builder, cells, false) else { return };
-        let process = infos.process(builder, cells.int(2));
+        let process = *processes.entry(cells.int(2)).or_insert_with(|| infos.process(builder, cells.int(2)));
         let tid = cells.int(3).and_then(|id| infos.tids.get(&id)).copied().unwrap_or(-1);
         let thread = builder.thread(process, tid);
         if domain == Domain::Marker {
             let message = cells.text(6).and_then(|text| Json::parse(&text).ok());
             let message = message.and_then(|json| Some(json.get_path(&["message"])?.text()?.to_owned()));
-            let text = message.filter(|text| !text.is_empty()).unwrap_or(name);
+            let text = message.filter(|text| !text.is_empty()).unwrap_or_else(|| name.text.clone());
             builder.trace.engine_hints.annotations.intern(&text);
             let name = builder.trace.ranges.names.intern(&text);
             return builder.trace.ranges.push(Span { start, duration, name, thread });
         }
-        let name = builder.trace.calls.names.intern(&name);
+        let name = *name.call.get_or_insert_with(|| builder.trace.calls.names.intern(&name.text));
         let correlation = event.map(|event| event.0).filter(|stack| *stack != 0);
         builder.add_call(Span { start, duration, name, thread }, correlation);
     });
