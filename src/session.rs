@@ -44,7 +44,7 @@ use crate::input::known_formats::{Other, not_read};
 use crate::input::{Imported, folder};
 use crate::json::from_json;
 use crate::ordering;
-use crate::report::{Report, foreign};
+use crate::report::{Report, foreign, proton_tree};
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phase_map, looks_like_rules};
 use crate::trace::{CODE_IS_BUILT, Ns, Trace, Window};
 use crate::{Error, Result};
@@ -109,19 +109,25 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
             PhaseMap::parse(label, &text).map(|_| Opened::Phases(text))
         }
         #[cfg(target_arch = "wasm32")]
-        Imported::Document(text) if foreign::is_foreign(&text) => Ok(Opened::Foreign(text)),
+        Imported::Document(text) if is_of_another_tool(&text) => Ok(Opened::Foreign(text)),
         #[cfg(not(target_arch = "wasm32"))]
-        Imported::Document(text) if foreign::is_foreign(&text) => translate(label, &text).map(Opened::Report),
+        Imported::Document(text) if is_of_another_tool(&text) => translate(label, &text).map(Opened::Report),
         Imported::Document(_) => Err(not_read(label, Other::Document)),
     }
 }
 
-/// Translates a `report.json` or `nvlink_timeseries.csv` of nsys-llm-explainer into a report.
+/// Whether the text has tables of another tool and no trace, so that [`translate`] reads it.
+pub fn is_of_another_tool(text: &str) -> bool {
+    proton_tree::is_tree(text) || foreign::is_foreign(text)
+}
+
+/// Translates a `report.json` or `nvlink_timeseries.csv` of nsys-llm-explainer, or the tree of Proton, into a report.
 ///
 /// # Errors
 /// The text is neither.
 pub fn translate(label: &str, text: &str) -> Result<Report> {
-    Ok(Report::new(vec![foreign::read(label, text)?]))
+    let run = if proton_tree::is_tree(text) { proton_tree::read(label, text)? } else { foreign::read(label, text)? };
+    Ok(Report::new(vec![run]))
 }
 
 /// A file that the user added: rules, a phase map, the config of a model, server arguments or a log.

@@ -3,10 +3,9 @@
 use gpuprism::analysis::results::{Attribution, Run};
 use gpuprism::analysis::{Options, analyze};
 use gpuprism::input::{Imported, Importer};
-use gpuprism::report::foreign::is_foreign;
 use gpuprism::report::{Report, csv, groups, html_page, markdown, table, terminal::terminal};
 use gpuprism::rules::{RuleBook, RuleSet};
-use gpuprism::session::translate;
+use gpuprism::session::{is_of_another_tool, translate};
 use gpuprism::trace::Trace;
 use std::sync::LazyLock;
 
@@ -22,7 +21,7 @@ pub fn report(chunks: &[&[u8]]) {
     let trace = match importer.finish() {
         Ok(Imported::Trace(trace)) => trace,
         // The tree of Proton and the tables of nsys-llm-explainer.
-        Ok(Imported::Document(text)) if is_foreign(&text) => {
+        Ok(Imported::Document(text)) if is_of_another_tool(&text) => {
             return translate("fuzz", &text).map_or((), |report| render(report.runs));
         }
         _ => return,

@@ -27,7 +27,7 @@ pub(crate) enum Other {
     RocmWithoutOps,
     #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
     AscendTable,
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(all(not(target_arch = "wasm32"), feature = "facts"))]
     NoTraces,
     #[cfg(not(target_arch = "wasm32"))]
     ManyRuns,
@@ -63,6 +63,10 @@ mod texts {
 
     /// A format that is read.
     #[derive(Debug)]
+    #[cfg_attr(
+        any(target_arch = "wasm32", not(feature = "facts")),
+        allow(dead_code, reason = "only the command line prints the table, and only facts search in folders")
+    )]
     pub(crate) struct Described {
         pub(crate) id: String,
         pub(crate) title: String,
@@ -108,7 +112,7 @@ mod texts {
                 Self::Database => "database",
                 Self::RocmWithoutOps => "rocm_without_ops",
                 Self::AscendTable => "ascend_table",
-                #[cfg(not(target_arch = "wasm32"))]
+                #[cfg(all(not(target_arch = "wasm32"), feature = "facts"))]
                 Self::NoTraces => "no_traces",
                 #[cfg(not(target_arch = "wasm32"))]
                 Self::ManyRuns => "many_runs",
@@ -190,6 +194,7 @@ mod texts {
         }
 
         #[test]
+        #[cfg(feature = "facts")]
         fn every_kind_of_other_file_is_described() {
             use Other::*;
             let all = [

@@ -5,13 +5,12 @@
 //! and no categories: they are estimated by dividing the busy time in proportion to kernel durations, and a notice
 //! says so.
 
-use super::proton_tree;
 use crate::analysis::results::{
     Attribution, Category, CategorySource, Device, Format, Kernel, Notice, Run, Sections, Severity, Totals, Verdict,
     Wall, WallSource,
 };
 use crate::analysis::section::{FIRST_OP, Missing, Record, Section, Value};
-use crate::input::{NVLINK_SERIES_HEADER, is_proton_tree};
+use crate::input::NVLINK_SERIES_HEADER;
 use crate::json::{self, Json, embedded, from_json};
 use crate::ordering;
 use crate::ordering::VecMap;
@@ -47,14 +46,7 @@ const UNLISTED_KERNELS: &str = "(kernels beyond the list)";
 
 /// Whether the text is a file that [`read`] accepts.
 pub fn is_foreign(text: &str) -> bool {
-    text.starts_with(NVLINK_SERIES_HEADER) || is_proton_tree_text(text) || is_report(text)
-}
-
-/// Whether the text is the tree of Proton, by its beginning.
-fn is_proton_tree_text(text: &str) -> bool {
-    const HEAD_BYTES: usize = 16 << 10;
-    let text = text.trim_start_matches('\u{feff}').trim_start().as_bytes();
-    is_proton_tree(text.get(..HEAD_BYTES).unwrap_or(text))
+    text.starts_with(NVLINK_SERIES_HEADER) || is_report(text)
 }
 
 /// Whether the text is a `report.json`: the tool's name matches, or the list of top kernels is present.
@@ -66,18 +58,12 @@ fn is_report(text: &str) -> bool {
     text.contains("\"top_kernels\"") && Json::parse(text).is_ok_and(|json| has_name(&json) || has_kernels(&json))
 }
 
-/// Reads a `report.json` or an `nvlink_timeseries.csv`, or the tree of Proton.
+/// Reads a `report.json` or an `nvlink_timeseries.csv`.
 ///
 /// # Errors
-/// The text is not valid JSON, or a tree without kernels.
+/// The text is not valid JSON.
 pub fn read(label: &str, text: &str) -> Result<Run> {
-    if text.starts_with(NVLINK_SERIES_HEADER) {
-        read_nvlink_series(label, text)
-    } else if is_proton_tree_text(text) {
-        proton_tree::read(label, text)
-    } else {
-        read_report(label, text)
-    }
+    if text.starts_with(NVLINK_SERIES_HEADER) { read_nvlink_series(label, text) } else { read_report(label, text) }
 }
 
 fn read_report(label: &str, text: &str) -> Result<Run> {

@@ -24,7 +24,7 @@ pub mod model;
 pub mod model_sentences;
 pub mod palette;
 mod pivot;
-mod proton_tree;
+pub(crate) mod proton_tree;
 pub mod ranks;
 #[cfg(not(target_arch = "wasm32"))]
 mod records;

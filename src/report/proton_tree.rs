@@ -8,12 +8,20 @@
 use super::foreign::{self, BusyTime};
 use crate::analysis::results::{Device, Format, Notice, Run, Sections, Severity};
 use crate::analysis::section::{Section, Value};
+use crate::input::is_proton_tree;
 use crate::json::Json;
 use crate::ordering::{self, VecMap};
 use crate::trace::Ns;
 use crate::{Error, Result};
 use gpuprism_scan::json::unescape;
 use memchr::memchr2;
+
+/// Whether the text is the tree of Proton, by its beginning.
+pub(crate) fn is_tree(text: &str) -> bool {
+    const HEAD_BYTES: usize = 16 << 10;
+    let text = text.trim_start_matches('\u{feff}').trim_start().as_bytes();
+    is_proton_tree(text.get(..HEAD_BYTES).unwrap_or(text))
+}
 
 /// Reads a tree.
 ///
@@ -332,7 +340,7 @@ mod tests {
 
     #[test]
     fn frames_with_a_device_are_kernels_and_their_totals_add_up() {
-        assert!(foreign::is_foreign(TREE) && !foreign::is_foreign("[{\"ph\": \"X\", \"frame\": 1, \"metrics\": 2}]"));
+        assert!(is_tree(TREE) && !is_tree("[{\"ph\": \"X\", \"frame\": 1, \"metrics\": 2}]"));
         let run = read("p.hatchet", TREE).unwrap();
         let kernels: Vec<(&str, u64, i64)> =
             run.kernels.iter().map(|kernel| (kernel.name.as_str(), kernel.count, kernel.duration_ns)).collect();
