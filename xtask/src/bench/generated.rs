@@ -1,7 +1,7 @@
 //! Writes a large torch.profiler trace for measurements of the page: eight GPUs of one process, and ten Python frames for each
 //! GPU op. Time and output grow with the ops: a million takes a minute and 2.3 GB. No number in it was measured.
 //!
-//! Each GPU has a thread that runs steps of [`OPS_PER_STEP`] ops. An op is launched from the innermost of nested frames, and runs
+//! Each GPU has a thread that runs steps of [`OPS_PER_STEP`] ops, each in one call of the engine's [`STEP_FUNCTION`]. An op is launched from the innermost of nested frames, and runs
 //! on the compute stream, or, one in [`OPS_PER_COLLECTIVE`], as a collective on a second one. Between steps the GPU is idle.
 
 use std::io::{self, Write};
@@ -28,10 +28,13 @@ const KERNELS: [&str; 7] = [
     "void sglang::moe_align_block_size_kernel<int>(int*, int*, int)",
 ];
 const COLLECTIVE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+/// The function around a step.
+const STEP_FUNCTION: &str = "sglang/srt/managers/scheduler.py(2206): run_batch";
+/// The frames around an op, from the outermost.
 const FUNCTIONS: [&str; FRAMES_PER_OP as usize] = [
-    "sglang/srt/managers/scheduler.py(2206): run_batch",
-    "sglang/srt/managers/tp_worker.py(240): forward_batch_generation",
-    "sglang/srt/model_executor/model_runner.py(2250): forward",
+    "sglang/srt/models/qwen3.py(420): forward",
+    "torch/utils/_contextlib.py(116): decorate_context",
+    "sglang/srt/models/qwen2.py(360): forward",
     "torch/nn/modules/module.py(1779): _call_impl",
     "sglang/srt/models/qwen3.py(310): forward",
     "torch/nn/modules/module.py(1790): _wrapped_call_impl",
@@ -76,6 +79,16 @@ fn write_step(out: &mut impl Write, gpu: u64, step: u64) -> io::Result<()> {
         },
         format_args!("\"Record function id\": 0"),
     )?;
+    let frame = Event {
+        category: "python_function",
+        name: STEP_FUNCTION,
+        process: 3187,
+        thread,
+        begin_ns,
+        length_ns: OPS_PER_STEP * OP_NS,
+    };
+    // Its id is none of those of the frames around ops.
+    event(out, &frame, format_args!("\"Python parent id\": null, \"Python id\": 0"))?;
     for index in 0..OPS_PER_STEP {
         let number = (step * GPUS + gpu) * OPS_PER_STEP + index;
         write_op(out, gpu, number, begin_ns + index * OP_NS)?;
@@ -173,7 +186,7 @@ mod tests {
         let count = |category: &str| events.iter().filter(|event| event["cat"] == category).count() as u64;
         assert_eq!(count("kernel"), 8_000);
         assert_eq!(count("cuda_runtime"), 8_000);
-        assert_eq!(count("python_function"), 8_000 * FRAMES_PER_OP);
+        assert_eq!(count("python_function"), 8_000 * FRAMES_PER_OP + 2 * GPUS);
         assert_eq!(count("user_annotation"), 2 * GPUS);
     }
 }
