@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Literal, Optional, TypedDict, Union, final, type_check_only
 
-__all__ = ["Comparison", "Error", "Ranks", "Results", "Table", "Trace", "UsageError", "__version__", "diff", "facts", "open"]
+__all__ = ["Comparison", "Error", "Ranks", "Results", "Table", "Trace", "UsageError", "__version__", "diff", "facts", "is_trace_name", "open"]
 __version__: str
 
 _Path = Union[str, os.PathLike[str]]

@@ -4,7 +4,7 @@ import { readAddress, writeAddress } from './address.js';
 import { showCards, showChips, showPageProblem } from './cards.js';
 import { byId, forbidFrames, onDemand } from './dom.js';
 import { ExternalFiles } from './external-files.js';
-import { joinRuns } from './file-sets.js';
+import { hasRuns, joinRuns } from './file-sets.js';
 import { wireExports } from './exports.js';
 import { wireIntake } from './intake.js';
 import { wireKeys } from './keys.js';
@@ -79,7 +79,8 @@ async function openFiles(files) {
   // Loaded while the files are read.
   openResults().catch(() => {});
   windows.preload();
-  return session.open(await joinRuns(files));
+  // Other files are entries before this function returns.
+  return session.open(hasRuns(files) ? await joinRuns(files) : files);
 }
 
 async function start() {

@@ -18,6 +18,9 @@ function tableOf(file) {
   return { run: name.slice(0, -`${TABLES[rank]}.csv`.length), rank, file, isGzipped: name !== file.name };
 }
 
+/** Whether there are tables of one run to join. @param {import('./types.js').SourceFile[]} files */
+export const hasRuns = (files) => files.filter((file) => tableOf(file)).length > 1;
+
 /** @param {import('./types.js').SourceFile[]} files @returns {Promise<import('./types.js').SourceFile[]>} */
 export async function joinRuns(files) {
   const tables = files.map(tableOf);

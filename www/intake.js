@@ -10,6 +10,9 @@ import { asProblem } from './problem.js';
  * @type {WeakMap<File, Promise<FileSystemHandle | null>>} */
 export const handles = new WeakMap();
 
+/** Files that are not the person's: the example and the report of a link. @type {WeakSet<File>} */
+export const madeByPage = new WeakSet();
+
 /** @param {Page} page */
 export function wireIntake(page) {
   wireDrop(page);
@@ -92,5 +95,7 @@ async function fetchExample() {
   const name = 'example.json.gz';
   const response = await fetch(new URL(name, import.meta.url));
   if (!response.ok) throw new Error(`${name}: the server answered ${response.status}`);
-  return new File([await response.blob()], name);
+  const file = new File([await response.blob()], name);
+  madeByPage.add(file);
+  return file;
 }

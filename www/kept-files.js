@@ -1,6 +1,6 @@
 // Copies of the open files in the browser's own file system (OPFS), which a reload opens again. Only if the person agreed, which is off by
 // default; without that all copies are deleted. Each tab has a folder. An open file may have been read from its copy, so the copy of a
-// closed file is deleted after the next reload.
+// closed file is deleted after the next reload, also if it was the last one.
 
 import { readStored, store } from './storage.js';
 
@@ -14,7 +14,7 @@ const LIST = 'list.json';
 const MAX_AGE_MS = 7 * 86_400_000;
 
 /** Where the copy of a file is. @type {WeakMap<File, string>} */
-const places = new WeakMap();
+let places = new WeakMap();
 
 /** Whether the browser can keep copies. */
 export const canKeep = () => typeof navigator.storage?.getDirectory === 'function' && 'createWritable' in FileSystemFileHandle.prototype;
@@ -23,8 +23,20 @@ export const isKeeping = () => canKeep() && readStored(AGREED_KEY) !== null;
 
 /** Agrees, or deletes all copies. Resolves with false if the browser refuses. @param {boolean} isAgreed */
 export async function setKeeping(isAgreed) {
-  if (!isAgreed) await (await navigator.storage.getDirectory()).removeEntry(FOLDER, { recursive: true }).catch(() => {});
-  return store(AGREED_KEY, isAgreed ? 'yes' : '');
+  const isStored = store(AGREED_KEY, isAgreed ? 'yes' : '');
+  if (!isAgreed) await deleteAll();
+  return isStored;
+}
+
+/** Deletes all copies. One that is being written is deleted when its writing has ended, see `keep`. */
+export async function deleteAll() {
+  places = new WeakMap();
+  await (await navigator.storage.getDirectory()).removeEntry(FOLDER, { recursive: true }).catch(() => {});
+}
+
+/** Deletes the copies of a tab. @param {string} tab */
+export async function forget(tab) {
+  await (await allFolders()).removeEntry(tab, { recursive: true }).catch(() => {});
 }
 
 const allFolders = async () => (await navigator.storage.getDirectory()).getDirectoryHandle(FOLDER, { create: true });
@@ -38,6 +50,7 @@ export async function keep(tab, files, isCurrent) {
     if (places.has(file)) continue;
     const place = crypto.getRandomValues(new Uint32Array(4)).join('-');
     await write(folder, place, file);
+    if (!isKeeping()) return deleteAll();
     places.set(file, place);
     if (!isCurrent()) return;
   }

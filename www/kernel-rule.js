@@ -25,6 +25,8 @@ export class KernelRule {
   #suggested = '';
   /** The own rules before the last rule was added. */
   #before = '';
+  /** The person's rules after it. */
+  #after = '';
   /** @type {HTMLSelectElement} */
   #category = el('select', { name: 'category', change: () => this.#onChoice() });
   /** @type {HTMLInputElement} */
@@ -72,6 +74,7 @@ export class KernelRule {
   }
 
   #onChoice() {
+    this.#add.disabled = true;
     this.#other.hidden = this.#category.value !== OTHER;
     if (!this.#other.hidden) this.#other.focus();
     this.#run(() => this.#check());
@@ -124,7 +127,7 @@ export class KernelRule {
   async #apply() {
     const before = this.#page.session.ownRules?.text ?? '';
     const stored = await (await this.#rules()).put(this.#draft?.text ?? '');
-    this.#before = before;
+    [this.#before, this.#after] = [before, this.#page.session.ownRules?.text ?? ''];
     this.#suggested = this.#regex.value.trim();
     this.#undo.hidden = false;
     this.#add.disabled = true;
@@ -133,6 +136,12 @@ export class KernelRule {
   }
 
   async #revert() {
+    // Rules that were changed since are not undone with it.
+    if (this.#after !== (this.#page.session.ownRules?.text ?? '')) {
+      this.#undo.hidden = true;
+      this.#say('The rules were changed since: edit them in the tab Rules.', true);
+      return;
+    }
     await (await this.#rules()).put(this.#before);
     this.#clear(this.#name);
     this.#say('The rule is gone.');

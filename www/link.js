@@ -1,5 +1,7 @@
 // Opens the report that the address contains like a dropped file. Loaded if the address contains one.
 
+import { madeByPage } from './intake.js';
+
 /** @import { Entry, Page } from './types.js' */
 
 /** The name of its chip. */
@@ -31,7 +33,9 @@ export class LinkedReport {
     try {
       const report = await requestTool('openLink', { text });
       if (text !== this.#text) return;
-      const opened = openFiles([new File([report], NAME)]);
+      const file = new File([report], NAME);
+      madeByPage.add(file);
+      const opened = openFiles([file]);
       this.#entry = session.entries.at(-1) ?? null;
       await opened;
     } catch (problem) {

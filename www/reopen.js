@@ -5,8 +5,8 @@
 import { actions } from './cards.js';
 import { inStore, deleteOlder } from './database.js';
 import { CallCounter, button, byId, el, note } from './dom.js';
-import { handles } from './intake.js';
-import { canKeep, isKeeping, keep, keptFiles, setKeeping } from './kept-files.js';
+import { handles, madeByPage } from './intake.js';
+import { canKeep, deleteAll, forget, isKeeping, keep, keptFiles, setKeeping } from './kept-files.js';
 
 /** @import { Entry, Page } from './types.js' */
 
@@ -36,7 +36,13 @@ export class Reopening {
   /** @param {Page} page */
   constructor(page) {
     this.#page = page;
-    wireSetting(byId('keep'), () => this.remember());
+    // A copy that could not be deleted when the setting was switched off.
+    if (canKeep() && !isKeeping()) deleteAll().catch(() => {});
+    wireSetting(byId('keep'), () => {
+      this.#copied = '';
+      this.#copies.start();
+      this.remember();
+    });
   }
 
   /** Remembers the open files, and copies them if the person agreed. */
@@ -49,7 +55,8 @@ export class Reopening {
     const files = entries.map(({ file }) => /** @type {File} */ (file));
     if (key !== this.#remembered) {
       this.#remembered = key;
-      writeList(files.length > 0 ? { id: this.#id, names: files.map(({ name }) => name) } : null);
+      // Without names the next load deletes the copies of this tab.
+      writeList({ id: this.#id, names: files.map(({ name }) => name) });
       this.#storeHandles(files).catch(() => {});
     }
     if (isKeeping() && entries.every(({ status }) => status === 'open') && key !== this.#copied) this.#copy(key, files);
@@ -74,6 +81,11 @@ export class Reopening {
   async offer() {
     const before = this.#before;
     if (!before) return;
+    if (before.names.length === 0) {
+      this.#settle();
+      if (canKeep()) await forget(before.id);
+      return;
+    }
     const kept = isKeeping() ? await keptFiles(before.id, before.names) : null;
     const found = kept ? [] : await storedHandles(before.id).catch(() => []);
     // Files were opened in the meantime.
@@ -115,7 +127,7 @@ export class Reopening {
 
   #dismiss() {
     this.#settle();
-    writeList(null);
+    writeList({ id: this.#id, names: [] });
   }
 
   /** Forgets what was open before the reload. */
@@ -126,7 +138,7 @@ export class Reopening {
 }
 
 /** Whether an entry is a file of the person's machine. @param {Entry} entry */
-const isOwnFile = ({ file, isOwnRules, status }) => file instanceof File && !isOwnRules && status !== 'failed';
+const isOwnFile = ({ file, isOwnRules, status }) => file instanceof File && !madeByPage.has(file) && !isOwnRules && status !== 'failed';
 
 /** @param {string[]} names */
 const list = (names) => (names.length > 3 ? `${names.slice(0, 2).join(', ')} and ${names.length - 2} more files` : names.join(', '));
@@ -145,23 +157,22 @@ function readList() {
   }
 }
 
-/** @param {OpenFiles | null} open */
+/** @param {OpenFiles} open */
 function writeList(open) {
   try {
-    if (open) sessionStorage.setItem(KEY, JSON.stringify(open));
-    else sessionStorage.removeItem(KEY);
+    sessionStorage.setItem(KEY, JSON.stringify(open));
   } catch {
     // Without storage a reload says nothing.
   }
 }
 
-/** The setting that keeps copies. @param {HTMLElement} label @param {() => void} onAgreed */
-function wireSetting(label, onAgreed) {
+/** The setting that keeps copies. @param {HTMLElement} label @param {() => void} onChange */
+function wireSetting(label, onChange) {
   const box = /** @type {HTMLInputElement} */ (label.querySelector('input'));
   label.hidden = !canKeep();
   box.checked = isKeeping();
   box.addEventListener('change', async () => {
     box.checked = await setKeeping(box.checked) && box.checked;
-    if (box.checked) onAgreed();
+    onChange();
   });
 }

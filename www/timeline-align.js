@@ -7,7 +7,7 @@ import { el } from './dom.js';
 /** @import { TraceEntry, Wait } from './types.js' */
 
 /** @typedef {'none' | 'first' | 'step' | 'mark' | 'collective'} Kind */
-/** A moment of a timeline and what it is. @typedef {{ timeline: Timeline, at: number, text: string }} Anchor */
+/** A moment of a timeline and what it is, and for a rank when it waited. @typedef {{ timeline: Timeline, at: number, text: string, waits?: Wait[] }} Anchor */
 /** Of the ranks of a job: the same moment in several traces, and when each rank waited for another.
  * @typedef {{ hasJob(): boolean, moments(entry: TraceEntry, at: number): Promise<Map<TraceEntry, number>>, waits(): Promise<Map<TraceEntry, Wait[]>> }} Job */
 
@@ -29,6 +29,9 @@ export class Alignment {
   #timelines = [];
   /** @type {Anchor[]} */
   #anchors = [];
+  /** The view that each aligned timeline had when it was last moved: one that differs was moved by the person.
+   * @type {Map<Timeline, { from: number, length: number }>} */
+  #seen = new Map();
   #call = 0;
   select = el('select', { class: 'small', 'aria-label': 'Alignment of the timelines' });
 
@@ -61,31 +64,34 @@ export class Alignment {
     this.#set(anchors);
     for (const { timeline, at } of anchors) {
       const from = at - length * ANCHOR_SHARE;
-      timeline.view.show(from, from + length);
+      this.#move(timeline, from, length);
     }
+  }
+
+  /** @param {Timeline} timeline @param {number} from @param {number} length */
+  #move(timeline, from, length) {
+    const { view } = timeline;
+    view.show(from, from + length);
+    this.#seen.set(timeline, { from: view.from, length: view.length });
+    timeline.draw();
   }
 
   /** @param {Anchor[]} anchors */
   #set(anchors) {
     for (const { timeline } of this.#anchors) timeline.setAnchor(null);
     this.#anchors = anchors;
-    for (const { timeline, at, text } of anchors) timeline.setAnchor({ at, text });
+    this.#seen.clear();
+    for (const { timeline, at, text, waits } of anchors) timeline.setAnchor({ at, text }, waits ?? []);
   }
 
-  /** Moves the others of an aligned timeline like it. @param {Timeline} leader */
+  /** Moves the others like an aligned timeline that the person moved. Called with every frame of a timeline. @param {Timeline} leader */
   follow(leader) {
     const anchor = this.#anchors.find(({ timeline }) => timeline === leader);
-    if (!anchor) return;
-    const { length } = leader.view;
-    const offset = leader.view.from - anchor.at;
-    for (const { timeline, at } of this.#anchors) {
-      const { view } = timeline;
-      // Differences below a thousandth of the view come from rounding.
-      const isThere = Math.max(Math.abs(view.from - at - offset), Math.abs(view.length - length)) < length / 1e6;
-      if (timeline === leader || isThere) continue;
-      view.show(at + offset, at + offset + length);
-      timeline.draw();
-    }
+    const { from, length } = leader.view;
+    const seen = this.#seen.get(leader);
+    if (!anchor || (seen?.from === from && seen.length === length)) return;
+    this.#seen.set(leader, { from, length });
+    for (const { timeline, at } of this.#anchors) if (timeline !== leader) this.#move(timeline, at + from - anchor.at, length);
   }
 
   /** @param {Kind} kind */
@@ -118,9 +124,9 @@ export class Alignment {
     const anchors = this.#timelines.map((timeline, index) => {
       const step = steps[index];
       if (!step) throw new Error(`${timeline.fileName} has no steps to align at.`);
-      return { timeline, at: step.from, text: 'median step' };
+      return { timeline, at: step.place.from, text: step.title };
     });
-    return { anchors, length: 1.25 * longest(steps.map((step) => (step ? step.to - step.from : 0))) };
+    return { anchors, length: 1.25 * longest(steps.map((step) => (step ? step.place.to - step.place.from : 0))) };
   }
 
   /** Aligns at the selected bar of a timeline, else at the middle of the first view: at the end of the nearest collective, all ranks are
@@ -132,8 +138,7 @@ export class Alignment {
     const anchors = this.#timelines.map((timeline) => {
       const moment = moments.get(timeline.entry);
       if (moment === undefined) throw new Error(`${timeline.fileName} has no collective in common with ${leader.fileName}.`);
-      timeline.setWaits(waits.get(timeline.entry) ?? []);
-      return { timeline, at: moment, text: 'same moment' };
+      return { timeline, at: moment, text: 'same moment', waits: waits.get(timeline.entry) };
     });
     return { anchors, length: leader.view.length };
   }

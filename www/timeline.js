@@ -36,6 +36,8 @@ export class Timelines {
   #timelines = new Map();
   /** A second view of a trace, below its first: the slowest step. @type {Timeline | null} */
   #second = null;
+  /** Counts presses of the button for it: the last one counts. */
+  #toggles = 0;
   /** What was shown last. @type {{ entries: TraceEntry[], options: (entry: TraceEntry) => Options }} */
   #shown = { entries: [], options: () => { throw new Error('no timeline is open'); } };
   /** Further traces whose timelines were asked for. @type {Set<TraceEntry>} */
@@ -101,15 +103,21 @@ export class Timelines {
       this.#arrange();
       if (isOfThis) return;
     }
+    this.#toggles += 1;
+    const call = this.#toggles;
     const pair = await timeline.stepPair();
+    if (call !== this.#toggles) return;
     if (!pair) throw new Error('No stage has three steps of different length in this trace, so none is slow.');
     const second = new Timeline(timeline.entry, /** @type {TimelineActions} */ (this.#actions));
     this.#second = second;
     this.#arrange();
     await second.openLike(timeline);
+    // Closed in the meantime.
+    if (this.#second !== second) return;
     const { titles, median, slowest } = pair;
     timeline.setPair(titles[0]);
     second.setPair(titles[1]);
+    this.#alignment.release();
     this.#alignment.align([
       { timeline, at: median.from, text: 'median step' },
       { timeline: second, at: slowest.from, text: 'slowest step' },
@@ -154,7 +162,7 @@ export class Timelines {
   /** The timeline of a trace, which is made if there is none. @param {TraceEntry} entry */
   async #open(entry) {
     const { entries, options } = this.#shown;
-    if (!this.#timelines.has(entry) && entries.includes(entry)) {
+    if (!this.#made.includes(entry) && entries.includes(entry)) {
       this.#asked.add(entry);
       await this.show(entries, options);
     }
@@ -319,20 +327,12 @@ export class Timeline {
   }
 
   /** Draws a line at the moment at which the timelines are aligned; null lets this one move on its own.
-   * @param {{ at: number, text: string } | null} anchor */
-  setAnchor(anchor) {
+   * @param {{ at: number, text: string } | null} anchor @param {Wait[]} [waits] when this rank waited for another one: it is shaded */
+  setAnchor(anchor, waits = []) {
     this.#anchor = anchor;
-    this.view.isLinked = anchor !== null;
-    if (!anchor) {
-      this.#waits = [];
-      this.view.show(this.view.from, this.view.to);
-    }
-    this.draw();
-  }
-
-  /** Shades the time in which this rank waited for another one. @param {Wait[]} waits sorted by start */
-  setWaits(waits) {
     this.#waits = waits;
+    this.view.isLinked = anchor !== null;
+    if (!anchor) this.view.show(this.view.from, this.view.to);
     this.draw();
   }
 
@@ -341,9 +341,15 @@ export class Timeline {
     return this.#markTimes.length > 0 ? Math.min(...this.#markTimes) : null;
   }
 
-  /** @returns {Promise<Place | null>} */
-  medianStep() {
-    return this.#data ? this.#entry.reader.request('example', { of: 'step ', from: this.#data.from, to: this.#data.to }) : Promise.resolve(null);
+  /** The median step of the stage that takes the most time, else that of all steps; null without steps.
+   * @returns {Promise<{ place: Place, title: string } | null>} */
+  async medianStep() {
+    if (!this.#data) throw new Error(`The timeline of ${this.fileName} is not drawn yet: try again in a moment.`);
+    const { from, to } = this.#data;
+    const pair = await this.stepPair();
+    if (pair) return { place: pair.median, title: pair.titles[0] };
+    const place = await this.#entry.reader.request('example', { of: 'step ', from, to });
+    return place && { place, title: 'median step' };
   }
 
   stepPair() {

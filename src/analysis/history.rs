@@ -270,7 +270,8 @@ impl Level {
             _ => {
                 self.next.clear();
                 self.runs.push(run);
-                if let Some(base) = self.drift() {
+                // A run that is no slower than the first ones ends a drift at once.
+                if let Some(base) = self.drift().filter(|base| run.median_ns > base.high_ns) {
                     return (Outcome::Drifted, Some(base));
                 }
             }

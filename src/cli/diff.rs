@@ -2,7 +2,7 @@
 
 use super::files::StandardError;
 use super::{Format, analyze, files, print, printable};
-use crate::analysis::compare::{Comparison, compare};
+use crate::analysis::compare::{ComparedRun, Comparison, compare};
 use crate::analysis::results::Run;
 use crate::report::{Report, compare as words, csv};
 use crate::session::Choices;
@@ -101,19 +101,24 @@ fn status(comparison: &Comparison, args: &Args) -> ExitCode {
     if !comparison.is_possible() {
         return ExitCode::from(NOT_COMPARABLE);
     }
-    if let (Some(_), Some(run)) =
-        (args.exit_on_regression, comparison.runs.iter().find(|run| run.change.is_some() && run.other_gpus.is_some()))
-    {
-        files::warn(&format!("{} ran on another GPU than the baseline: this is no check for a regression", run.label));
-        return ExitCode::from(NOT_COMPARABLE);
-    }
     match args.exit_on_regression {
         Some(pct) if comparison.has_regressed(pct) => {
             files::warn(&format!("a run is more than {pct} % slower than the baseline"));
             ExitCode::from(REGRESSED)
         }
-        // A run that cannot be compared does not pass the regression check.
-        Some(_) if comparison.runs.iter().any(|run| !run.reasons.is_empty()) => ExitCode::from(NOT_COMPARABLE),
+        // A run that cannot be compared does not pass the regression check, and neither does one on another GPU.
+        Some(_) if has_other_gpu(comparison) || comparison.runs.iter().any(|run| !run.reasons.is_empty()) => {
+            ExitCode::from(NOT_COMPARABLE)
+        }
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// Names each compared run on another GPU than the baseline: its difference is no regression of the software.
+fn has_other_gpu(comparison: &Comparison) -> bool {
+    let others = comparison.runs.iter().filter(|run| run.change.is_some() && run.other_gpus.is_some());
+    let warn = |run: &ComparedRun| {
+        files::warn(&format!("{} ran on another GPU than the baseline: this is no check for a regression", run.label));
+    };
+    others.map(warn).count() > 0
 }

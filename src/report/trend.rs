@@ -56,10 +56,11 @@ fn state(series: &Series) -> String {
         let band = first.band.map_or_else(String::new, |band| {
             let half = duration(band.high_ns - band.middle_ns);
             let middle = duration(band.middle_ns);
+            let is_drift = outside.iter().all(|judged| judged.outcome == Outcome::Drifted);
+            let alone = if is_drift { ", although no run alone left the noise of those before it" } else { "" };
             match first.outcome {
                 Outcome::Drifted => format!(
-                    ", and the median of the newest {} runs is above {middle} \u{b1} {half} of the first {} runs, although no run alone \
-                     left the noise of those before it",
+                    ", and the median of the newest {} runs is above {middle} \u{b1} {half} of the first {} runs{alone}",
                     runs_of_drift().1,
                     band.runs
                 ),

@@ -120,10 +120,11 @@ impl Comparison {
         self.runs.iter().any(|run| run.change.is_some())
     }
 
-    /// True if at least one run is slower than the baseline by more than `pct` percent, and beyond noise where noise is known.
+    /// True if at least one run on the GPU of the baseline is slower by more than `pct` percent, and beyond noise where noise is known.
     pub fn has_regressed(&self, pct: f64) -> bool {
         self.runs.iter().any(|run| {
-            let change = run.change.as_ref().filter(|_| run.outcome == Outcome::Slower);
+            let is_slower = run.outcome == Outcome::Slower && run.other_gpus.is_none();
+            let change = run.change.as_ref().filter(|_| is_slower);
             change.and_then(Change::pct).is_some_and(|changed| changed > pct)
         })
     }

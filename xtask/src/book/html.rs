@@ -30,7 +30,9 @@ pub fn render(dist: &Path) -> Result<()> {
         fs::write(&target, book.page(path, chapter)?).with_context(|| format!("cannot write {}", target.display()))?;
     }
     for image in page::files_under(&root.join("docs"))?.iter().filter(|path| has_extension(path, "png")) {
-        fs::copy(image, dist.join(image.strip_prefix(root)?))?;
+        let target = dist.join(image.strip_prefix(root)?);
+        fs::create_dir_all(target.parent().unwrap_or(dist))?;
+        fs::copy(image, &target).with_context(|| format!("cannot write {}", target.display()))?;
     }
     fs::write(dist.join("docs/book.css"), style(&fs::read_to_string(root.join("www/style.css"))?)?)?;
     Ok(())
