@@ -55,8 +55,8 @@ export class Reopening {
     const files = entries.map(({ file }) => /** @type {File} */ (file));
     if (key !== this.#remembered) {
       this.#remembered = key;
-      // Without names the next load deletes the copies of this tab.
-      writeList({ id: this.#id, names: files.map(({ name }) => name) });
+      if (files.length > 0) writeList({ id: this.#id, names: files.map(({ name }) => name) });
+      else this.#forget();
       this.#storeHandles(files).catch(() => {});
     }
     if (isKeeping() && entries.every(({ status }) => status === 'open') && key !== this.#copied) this.#copy(key, files);
@@ -83,6 +83,7 @@ export class Reopening {
     if (!before) return;
     if (before.names.length === 0) {
       this.#settle();
+      writeList(null);
       if (canKeep()) await forget(before.id);
       return;
     }
@@ -127,7 +128,12 @@ export class Reopening {
 
   #dismiss() {
     this.#settle();
-    writeList({ id: this.#id, names: [] });
+    this.#forget();
+  }
+
+  /** Remembers no file. If there may be copies, the next load deletes them. */
+  #forget() {
+    writeList(isKeeping() ? { id: this.#id, names: [] } : null);
   }
 
   /** Forgets what was open before the reload. */
@@ -157,10 +163,11 @@ function readList() {
   }
 }
 
-/** @param {OpenFiles} open */
+/** @param {OpenFiles | null} open */
 function writeList(open) {
   try {
-    sessionStorage.setItem(KEY, JSON.stringify(open));
+    if (open) sessionStorage.setItem(KEY, JSON.stringify(open));
+    else sessionStorage.removeItem(KEY);
   } catch {
     // Without storage a reload says nothing.
   }
