@@ -115,8 +115,9 @@ test('the types hold and name what the package has', async () => {
 test('the types have exactly the fields of a report', async () => {
   const types = await readFile(join(h.root, 'npm/index.d.ts'), 'utf8');
   const fields = (name) => {
-    const [, body] = new RegExp(`interface ${name} {\n(.*?)\n}`, 's').exec(types);
-    return [...body.matchAll(/^ {2}(\w+):/gm)].map(([, field]) => field).sort();
+    const [, base, body] = new RegExp(`interface ${name} (?:extends (\\w+) )?{\n(.*?)\n}`, 's').exec(types);
+    const own = [...body.matchAll(/^ {2}(\w+):/gm)].map(([, field]) => field);
+    return [...own, ...(base ? fields(base) : [])].sort();
   };
   const { stdout } = await run(process.env.GPUPRISM_BIN ?? 'gpuprism', ['report', '--format', 'json', join(h.dist, 'example.json.gz')], { maxBuffer: 1 << 28 });
   const report = JSON.parse(stdout);
