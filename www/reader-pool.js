@@ -38,6 +38,8 @@ export class Reader {
   /** Called when all bars of the timeline in view are drawn. @type {() => void} */
   timelineIsDrawn = () => {};
   #timelineDrawn = new Promise((resolve) => (this.timelineIsDrawn = () => resolve(null)));
+  /** @type {Promise<unknown> | null} */
+  #waiting = null;
   /** @type {WorkerLink<TraceOperations> | null} */
   #link = null;
 
@@ -53,9 +55,10 @@ export class Reader {
     return this.#link.request(op, args, onProgress);
   }
 
-  /** Resolves when the timeline is drawn for the first time, or after a while. */
+  /** Resolves when the timeline is drawn for the first time, or a while after the first call. */
   whenTimelineIsDrawn() {
-    return Promise.race([this.#timelineDrawn, new Promise((resolve) => setTimeout(resolve, MAX_WAIT_FOR_TIMELINE_MS))]);
+    this.#waiting ??= Promise.race([this.#timelineDrawn, new Promise((resolve) => setTimeout(resolve, MAX_WAIT_FOR_TIMELINE_MS))]);
+    return this.#waiting;
   }
 
   close() {

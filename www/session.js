@@ -305,6 +305,8 @@ export class Session {
     const reader = await this.#readerWithSections(entry, first, id);
     // The sections of many ops take the worker seconds, and the bars of the timeline would come after them.
     if (reader === first) await reader.whenTimelineIsDrawn();
+    // The sections of a new reader are requested at once; those of windows need not wait then.
+    else reader.timelineIsDrawn();
     if (id !== entry.analysisId) throw new WorkerProblem({ kind: 'cancelled', message: 'a newer analysis has started' });
     return this.#report(entry, reader, options);
   }
