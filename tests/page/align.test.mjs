@@ -35,31 +35,23 @@ async function opened(...files) {
 }
 
 /** For each canvas the runs of pixels with the colour of a category, as [from, to] in pixels of the page. */
-const bars = (page, category) => page.evaluate((name) => {
-  const probe = document.createElement('span');
-  probe.className = name;
-  probe.style.color = 'var(--fill)';
-  document.body.append(probe);
-  const [r, g, b] = getComputedStyle(probe).color.match(/\d+/g).map(Number);
-  probe.remove();
-  return [...document.querySelectorAll('.timeline canvas')].map((canvas) => {
-    const { data, width, height } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-    const isFilled = (x) => {
-      for (let y = 0; y < height; y += 1) {
-        const at = 4 * (y * width + x);
-        if (data[at] === r && data[at + 1] === g && data[at + 2] === b) return true;
-      }
-      return false;
-    };
-    const runs = [];
-    for (let x = 0; x < width; x += 1) {
-      if (!isFilled(x)) continue;
-      if (runs.at(-1)?.[1] === x - 1) runs.at(-1)[1] = x;
-      else runs.push([x, x]);
+const bars = async (page, category) => page.evaluate(([r, g, b]) => [...document.querySelectorAll('.timeline canvas')].map((canvas) => {
+  const { data, width, height } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  const isFilled = (x) => {
+    for (let y = 0; y < height; y += 1) {
+      const at = 4 * (y * width + x);
+      if (data[at] === r && data[at + 1] === g && data[at + 2] === b) return true;
     }
-    return runs.map((run) => run.map((x) => (x * canvas.clientWidth) / width));
-  });
-}, category);
+    return false;
+  };
+  const runs = [];
+  for (let x = 0; x < width; x += 1) {
+    if (!isFilled(x)) continue;
+    if (runs.at(-1)?.[1] === x - 1) runs.at(-1)[1] = x;
+    else runs.push([x, x]);
+  }
+  return runs.map((run) => run.map((x) => (x * canvas.clientWidth) / width));
+}), await h.fill(page, category));
 
 const settle = async (page) => {
   await page.waitForTimeout(300);

@@ -296,3 +296,14 @@ export async function openTab(page, id) {
 export async function openSettings(page) {
   if (await page.locator('#choices[open]').count() === 0) await page.locator('#choices > summary').click();
 }
+
+/** The colour of a class of the palette as [r, g, b]. */
+export const fill = (page, name) => page.evaluate((text) => {
+  const probe = document.createElement('span');
+  probe.className = text;
+  probe.style.color = 'var(--fill)';
+  document.body.append(probe);
+  const [r, g, b] = getComputedStyle(probe).color.match(/\d+/g).map(Number);
+  probe.remove();
+  return [r, g, b];
+}, name);

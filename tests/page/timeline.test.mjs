@@ -53,21 +53,11 @@ const pixel = async (page, { x, y }) => {
   }, [x - left, y - top]);
 };
 
-const fill = (page, name) => page.evaluate((text) => {
-  const probe = document.createElement('span');
-  probe.className = text;
-  probe.style.color = 'var(--fill)';
-  document.body.append(probe);
-  const [r, g, b] = getComputedStyle(probe).color.match(/\d+/g).map(Number);
-  probe.remove();
-  return [r, g, b];
-}, name);
-
 const window = (page) => new URLSearchParams(new URL(page.url()).hash.slice(1)).get('window');
 
 test('a kernel has the colour of its category from its start to its end, and idle time has none', async () => {
   const { page, faults, close } = await opened(twoKernels());
-  const [gemm, attention] = [await fill(page, 'cat-gemm'), await fill(page, 'cat-attention')];
+  const [gemm, attention] = [await h.fill(page, 'cat-gemm'), await h.fill(page, 'cat-attention')];
   assert.deepEqual(await pixel(page, await point(page, 2, 'stream')), gemm);
   assert.deepEqual(await pixel(page, await point(page, 18, 'stream')), gemm);
   assert.deepEqual(await pixel(page, await point(page, 98, 'stream')), attention);
@@ -218,9 +208,9 @@ test('the wheel zooms at the pointer: what is under it stays there', async () =>
   for (let turn = 0; turn < 6; turn += 1) await page.mouse.wheel(0, -200);
   await page.waitForTimeout(300);
   await drawn(page);
-  assert.deepEqual(await pixel(page, at), await fill(page, 'cat-gemm'), 'the end of the kernel is still under the pointer');
+  assert.deepEqual(await pixel(page, at), await h.fill(page, 'cat-gemm'), 'the end of the kernel is still under the pointer');
   const { x, y, width } = await canvas(page).boundingBox();
-  assert.notDeepEqual(await pixel(page, { x: x + width - 20, y: at.y }), await fill(page, 'cat-attention'), 'the second kernel is out of view');
+  assert.notDeepEqual(await pixel(page, { x: x + width - 20, y: at.y }), await h.fill(page, 'cat-attention'), 'the second kernel is out of view');
   assert.ok(y > 0);
   await close();
 });

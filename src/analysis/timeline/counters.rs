@@ -1,6 +1,6 @@
 //! Lanes of counters: a value holds from its sample to the next one, and a bar is as high as the value is in relation to the highest
 //! one of the trace. A unit of a tile has the highest value in it, so that no peak is lost at any zoom. Cost of a tile: the samples in
-//! it, and one pass over the series for its highest value.
+//! it.
 
 use super::Style;
 use super::bars::{Bar, TILE_UNITS, TileRange};
@@ -14,10 +14,14 @@ struct Highest {
     row: usize,
 }
 
+/// The highest value of a series, at least zero.
+pub(super) fn highest_value(series: &MetricSeries) -> f64 {
+    series.samples.iter().fold(0.0, |highest, (_, value)| f64::max(highest, *value))
+}
+
 /// Adds the bars of a series in a tile. Neighbouring units with bars of the same height are one bar.
-pub(super) fn add_bars(series: &MetricSeries, range: TileRange, bars: &mut Vec<Bar<Style>>) {
+pub(super) fn add_bars(series: &MetricSeries, highest_value: f64, range: TileRange, bars: &mut Vec<Bar<Style>>) {
     let samples = &series.samples;
-    let highest_value = samples.iter().fold(0.0, |highest: f64, (_, value)| highest.max(*value));
     let mut row = samples.partition_point(|(time, _)| *time < range.start());
     let value_at = |row: usize| samples.get(row).map(|(_, value)| Highest { value: *value, row });
     let mut held = row.checked_sub(1).and_then(value_at);
@@ -59,13 +63,14 @@ pub(super) fn place(series: &MetricSeries, row: usize) -> Option<(Ns, Ns)> {
 /// The value of a sample, that before it, and the highest one of the trace.
 pub(super) fn describe(series: &MetricSeries, row: usize, section: &mut Section) {
     let value = |row: usize| series.samples.get(row).map(|(_, value)| *value);
-    let highest = series.samples.iter().map(|(_, value)| *value).reduce(f64::max);
     let keys = if series.name == ALLOCATED_MEMORY {
         ["allocated_bytes", "before_bytes", "highest_bytes"]
     } else {
         ["value", "value_before", "highest_value"]
     };
-    for (key, value) in keys.into_iter().zip([value(row), row.checked_sub(1).and_then(value), highest]) {
+    for (key, value) in
+        keys.into_iter().zip([value(row), row.checked_sub(1).and_then(value), Some(highest_value(series))])
+    {
         section.figure(key, value);
     }
 }

@@ -215,6 +215,8 @@ pub struct Timeline {
     category_of_name: Vec<usize>,
     call_depths: Vec<u8>,
     range_depths: Vec<u8>,
+    /// By counter; see [`counters::highest_value`].
+    highest_values: Vec<f64>,
     layers: Vec<LayerBar>,
     steps: OnceCell<Vec<StepBar>>,
     gaps: OnceCell<Vec<IdleBar>>,
@@ -253,6 +255,7 @@ impl Timeline {
             category_of_name,
             call_depths,
             range_depths,
+            highest_values: trace.metrics.iter().map(counters::highest_value).collect(),
             layers,
             steps: OnceCell::new(),
             gaps: OnceCell::new(),
