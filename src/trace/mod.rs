@@ -39,7 +39,7 @@ pub use ops::{GpuOp, GpuOps, GroupedOp, OpKind, is_plausible};
 pub use optional_tables::{
     ALLOCATED_MEMORY, Collective, GraphReplay, HostWait, Job, MemoryTraffic, MetricSeries, ProcessGroup,
 };
-pub use packed_code::{CodeEvent, CodeKind, PackedCode};
+pub use packed_code::{CodeEvent, CodeKind, LongestCode, PackedCode};
 pub use shaped_ops::{Argument, Element, MAX_SHAPED_OPS, MAX_SHAPES, OpShape, ShapedOp, ShapedOps};
 pub use spans::{Span, Spans};
 pub(crate) use time::leading_integer;

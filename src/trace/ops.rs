@@ -178,6 +178,16 @@ impl GpuOps {
         Some(self.op((start, self.duration.get(row)), lane, name))
     }
 
+    /// Device and stream by [`GpuOps::stream_index`]. Several may be equal.
+    pub fn streams(&self) -> impl Iterator<Item = (DeviceId, i64)> {
+        self.lanes.iter().map(|lane| (lane.device, lane.stream))
+    }
+
+    /// The position of the op's device and stream in [`GpuOps::streams`].
+    pub fn stream_index(&self, row: usize) -> Option<usize> {
+        self.lane.get(row).map(|&lane| lane as usize)
+    }
+
     /// Iterates over start and duration of all ops, for passes that need no other column.
     pub fn times(&self) -> impl ExactSizeIterator<Item = (Ns, Ns)> + Clone {
         self.start.iter().enumerate().map(|(row, &start)| (start, self.duration.get(row)))

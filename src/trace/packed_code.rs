@@ -8,13 +8,17 @@
 //! distance of its start to that of the event before, and its duration.
 
 use super::{HostInterval, NameId, Names, Ns, ThreadId};
+use crate::ordering;
 
 /// The maximum size of the list. At 250 bytes of JSON an event, that is a file of 16 GB.
 const MAX_BYTES: usize = 512 << 20;
-/// The list grows by blocks, so that it is never copied.
-const BLOCK_BYTES: usize = 1 << 16;
+/// The list grows by blocks, so that it is never copied. A block has some 500 events, so that one of them is found in
+/// microseconds.
+const BLOCK_BYTES: usize = 1 << 12;
 /// The longest event: three numbers of 64 bits and one of 32.
 const MAX_EVENT_BYTES: usize = 3 * 10 + 5;
+/// More long events are not kept apart.
+const MAX_LONGEST: usize = 200_000;
 
 /// The kind of a [`CodeEvent`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +40,51 @@ pub struct CodeEvent {
     pub time: HostInterval,
 }
 
+/// The longest of many events, with their positions: all of at least [`Self::least`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LongestCode {
+    /// While events are added, in their order; [`PackedCode`] sorts them in the end.
+    pub events: Vec<(usize, CodeEvent)>,
+    /// No longer event was dropped.
+    pub least: Ns,
+}
+
+impl LongestCode {
+    /// Adds an event unless it is too short. If there are more than `max`, drops the shorter ones: amortized O(1), because a
+    /// duration has 63 bits.
+    #[inline]
+    pub(crate) fn add(&mut self, max: usize, position: usize, event: CodeEvent) {
+        if event.duration() < self.least {
+            return;
+        }
+        self.events.push((position, event));
+        while self.events.len() > max {
+            self.least = Ns(self.least.0.saturating_mul(2).max(1));
+            self.events.retain(|(_, event)| event.duration() >= self.least);
+            if self.least.0 == i64::MAX {
+                return;
+            }
+        }
+    }
+
+    /// Sorts by thread and start; what is around other code comes before it.
+    pub(crate) fn sort(&mut self) {
+        ordering::sort_by_key(&mut self.events, |(_, event)| event.nesting_order());
+    }
+}
+
+impl CodeEvent {
+    /// How long it ran.
+    pub fn duration(self) -> Ns {
+        self.time.end.since(self.time.start)
+    }
+
+    /// Sorts by thread and start. A function that begins with the op that it calls is around it.
+    pub fn nesting_order(self) -> (ThreadId, Ns, i64, bool) {
+        (self.time.thread, self.time.start, -self.time.end.0, self.kind == CodeKind::Op)
+    }
+}
+
 /// A compressed list of [`CodeEvent`]s, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PackedCode {
@@ -47,6 +96,8 @@ pub struct PackedCode {
     last: Last,
     /// By number of the reader; `None` for a thread that launched nothing.
     threads: Vec<Option<ThreadId>>,
+    /// Until [`PackedCode::set_threads`], with the numbers of the reader as threads.
+    longest: LongestCode,
     is_too_long: bool,
 }
 
@@ -77,7 +128,7 @@ impl PackedCode {
     /// a part of the events would blame the wrong code.
     pub(crate) fn push(&mut self, kind: CodeKind, name: NameId, thread: u32, start: Ns, duration: Ns) {
         if self.is_too_long || self.blocks.len() * BLOCK_BYTES >= MAX_BYTES {
-            (self.blocks, self.is_too_long) = (Vec::new(), true);
+            (self.blocks, self.longest, self.is_too_long) = (Vec::new(), LongestCode::default(), true);
             return;
         }
         let has_room = |block: &&mut Block| block.bytes.len() + MAX_EVENT_BYTES <= BLOCK_BYTES;
@@ -85,8 +136,11 @@ impl PackedCode {
             let bytes = Vec::with_capacity(BLOCK_BYTES);
             self.blocks.push(Block { bytes, before: self.last, from: i64::MAX, to: i64::MIN });
         }
+        let first_of_block = self.blocks.len().saturating_sub(1) * BLOCK_BYTES;
         let Some(Block { bytes: block, from, to, .. }) = self.blocks.last_mut() else { return };
-        (*from, *to) = ((*from).min(start.0), (*to).max(start.after(duration).0));
+        let time = HostInterval { thread: ThreadId(thread), start, end: start.after(duration) };
+        (*from, *to) = ((*from).min(start.0), (*to).max(time.end.0));
+        self.longest.add(MAX_LONGEST, first_of_block + block.len(), CodeEvent { kind, name, time });
         let is_new_thread = self.last.thread != thread;
         let flags = if kind == CodeKind::Function { IS_FUNCTION } else { 0 };
         let flags = flags | if is_new_thread { IS_NEW_THREAD } else { 0 };
@@ -102,6 +156,16 @@ impl PackedCode {
     /// Sets the threads of the trace by the numbers that were given to [`PackedCode::push`].
     pub(crate) fn set_threads(&mut self, threads: Vec<Option<ThreadId>>) {
         self.threads = threads;
+        let longest = std::mem::take(&mut self.longest);
+        let on_thread = |(row, event): (usize, CodeEvent)| Some((row, self.on_thread(event, event.time.thread.0)?));
+        let events = longest.events.into_iter().filter_map(on_thread).collect();
+        self.longest = LongestCode { events, ..longest };
+        self.longest.sort();
+    }
+
+    /// The longest events, sorted by thread and start.
+    pub fn longest(&self) -> &LongestCode {
+        &self.longest
     }
 
     /// Whether there is no event.

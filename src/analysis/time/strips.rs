@@ -47,6 +47,9 @@ const MAX_STREAMS: usize = 8;
 struct StripBuilder {
     /// The latest end of its ops so far.
     busy_until: Ns,
+    /// The column of the last op, and its end: columns are divisions of large numbers, and few ops leave the column.
+    column: usize,
+    column_end: Ns,
     busy: Ns,
     /// At `column * categories + category`.
     times: Vec<Ns>,
@@ -151,10 +154,13 @@ impl Scale {
         usize::try_from(offset * self.columns as i128 / length).unwrap_or(0).min(self.columns - 1)
     }
 
-    /// Returns the first nanosecond that [`Scale::column`] maps to this column.
-    fn start(&self, column: usize) -> Ns {
+    /// Returns the first nanosecond after those that [`Scale::column`] maps to this column. The last column has no end.
+    fn end(&self, column: usize) -> Ns {
+        if column + 1 >= self.columns {
+            return Ns(i64::MAX);
+        }
         let columns = self.columns as i128;
-        let offset = (i128::from(self.length()) * column as i128 + columns - 1) / columns;
+        let offset = (i128::from(self.length()) * (column as i128 + 1) + columns - 1) / columns;
         self.whole.start + Ns(i64::try_from(offset).unwrap_or(i64::MAX))
     }
 
@@ -165,7 +171,8 @@ impl Scale {
 
 impl StripBuilder {
     fn new(whole: Window, cells: usize) -> Self {
-        Self { busy_until: whole.start, busy: Ns::ZERO, times: vec![Ns::ZERO; cells] }
+        let busy_until = whole.start;
+        Self { busy_until, column: 0, column_end: busy_until, busy: Ns::ZERO, times: vec![Ns::ZERO; cells] }
     }
 
     fn time_of(&self, category: usize, categories: usize) -> Ns {
@@ -180,16 +187,16 @@ impl StripBuilder {
         self.busy_until = end;
         self.busy += end.since(from);
         let mut now = from;
-        for column in scale.column(from)..scale.columns {
-            let column_end = if column + 1 < scale.columns { scale.start(column + 1) } else { end };
-            let until = column_end.min(end).max(now);
-            if let Some(time) = self.times.get_mut(column * scale.categories + category) {
+        while now < end {
+            if now >= self.column_end {
+                self.column = scale.column(now);
+                self.column_end = scale.end(self.column);
+            }
+            let until = self.column_end.min(end);
+            if let Some(time) = self.times.get_mut(self.column * scale.categories + category) {
                 *time += until.since(now);
             }
             now = until;
-            if now >= end {
-                break;
-            }
         }
     }
 }

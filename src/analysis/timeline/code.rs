@@ -1,18 +1,19 @@
 //! CPU ops and Python functions as nested bars.
 //!
-//! They may be ten million, so a tile does not read them all: [`CodeBars`] keeps the [`MAX_LONG`] longest, found in two passes when the
-//! timeline opens. A tile whose units are longer than the others is drawn from them; a finer tile reads the blocks of
-//! [`PackedCode`] in its range. Code shorter than half a unit is left out. Only shorter code can be inside of it, so that changes no
-//! nesting depth.
+//! They may be ten million, so a tile does not read them all. A tile whose units are long is drawn from the [`LongestCode`], which
+//! the reader of the trace keeps apart. A finer tile reads the blocks of [`PackedCode`] in its range. Code shorter than half a unit
+//! is left out. Only shorter code can be inside of it, so that changes no nesting depth.
 
 use super::bars::TileRange;
 use super::nest;
 use crate::analysis::host;
 use crate::ordering;
-use crate::trace::{CodeEvent, CodeKind, HostCode, HostInterval, NameId, Ns, Span, Spans, ThreadId, Trace};
+use crate::trace::{
+    CodeEvent, CodeKind, HostCode, HostInterval, LongestCode, NameId, Ns, PackedCode, Span, Spans, ThreadId, Trace,
+};
 
-/// The number of longest functions and ops that are kept.
-const MAX_LONG: usize = 200_000;
+/// The number of longest functions and ops that are kept of a trace without packed code.
+const MAX_LONGEST: usize = 200_000;
 /// The most rows of a lane. Deeper code shares the last one.
 const MAX_DEPTH: usize = 64;
 /// Rows for code that is too short to be counted when the lanes are laid out.
@@ -28,53 +29,36 @@ pub(super) struct CodeBar {
     pub(super) depth: u8,
 }
 
-/// The longest code of a trace.
+/// How the code of a trace is nested.
 #[derive(Debug, Default)]
 pub(super) struct CodeBars {
-    /// Sorted by thread and start.
-    longest: Vec<CodeBar>,
-    /// All code of at least this duration is in `longest`.
-    least: Ns,
+    /// By event of the longest code.
+    depths: Vec<u8>,
     /// The number of rows by thread.
     rows: Vec<usize>,
+    /// That of a trace without packed code.
+    own_longest: Option<LongestCode>,
 }
 
 impl CodeBars {
     pub(super) fn of(trace: &Trace) -> Self {
-        Self::with_limit(trace, MAX_LONG)
+        let own_longest = trace.packed_code.is_none().then(|| find_longest(trace, MAX_LONGEST));
+        Self::with_longest(trace, own_longest)
     }
 
-    fn with_limit(trace: &Trace, max_long: usize) -> Self {
-        // By power of two of the duration.
-        let mut counts = [0_usize; 64];
-        each(trace, None, &mut |_, event| {
-            counts.get_mut(power(duration(event))).into_iter().for_each(|count| *count += 1);
-        });
-        let mut total = 0;
-        let kept = counts.iter().rev().take_while(|count| {
-            total += **count;
-            total <= max_long
-        });
-        let first_kept = counts.len() - kept.count();
-        let least =
-            if first_kept == 0 { Ns::ZERO } else { Ns(1_i64.checked_shl(first_kept as u32).unwrap_or(i64::MAX)) };
-        let mut longest = Vec::new();
-        each(trace, None, &mut |row, event| {
-            if duration(event) >= least {
-                longest.push(CodeBar { row, kind: event.kind, time: event.time, depth: 0 });
-            }
-        });
-        set_depths(&mut longest);
+    fn with_longest(trace: &Trace, own_longest: Option<LongestCode>) -> Self {
         let mut rows = vec![0; trace.threads.len()];
-        for bar in &longest {
-            let rows = rows.get_mut(bar.time.thread.0 as usize);
-            rows.into_iter().for_each(|rows| *rows = usize::max(*rows, usize::from(bar.depth) + 1));
+        let Some(LongestCode { events, least }) = longest(trace, own_longest.as_ref()) else { return Self::default() };
+        let depths: Vec<u8> = depths(events.iter().map(|(_, event)| event.time)).collect();
+        for ((_, event), depth) in events.iter().zip(&depths) {
+            let rows = rows.get_mut(event.time.thread.0 as usize);
+            rows.into_iter().for_each(|rows| *rows = usize::max(*rows, usize::from(*depth) + 1));
         }
-        if least > Ns::ZERO {
+        if *least > Ns::ZERO {
             let has_code = rows.iter_mut().filter(|rows| **rows > 0);
             has_code.for_each(|rows| *rows = (*rows + SPARE_ROWS).min(MAX_DEPTH));
         }
-        Self { longest, least, rows }
+        Self { depths, rows, own_longest }
     }
 
     /// The number of rows of a thread.
@@ -86,25 +70,29 @@ impl CodeBars {
     pub(super) fn each(&self, trace: &Trace, range: TileRange, visit: &mut dyn FnMut(CodeBar)) {
         let shortest = Ns(range.unit_ns() / 2);
         let overlaps = |time: HostInterval| time.start < range.end() && time.end > range.start();
-        if shortest >= self.least {
-            let bars = self.longest.iter().filter(|bar| overlaps(bar.time));
-            bars.filter(|bar| bar.time.end.since(bar.time.start) >= shortest).for_each(|bar| visit(self.fitted(*bar)));
+        let is_drawn = |event: CodeEvent| overlaps(event.time) && event.duration() >= shortest;
+        let Some(LongestCode { events, least }) = longest(trace, self.own_longest.as_ref()) else { return };
+        if shortest >= *least {
+            let bars = events.iter().zip(&self.depths).filter(|((_, event), _)| is_drawn(*event));
+            bars.for_each(|((row, event), depth)| visit(self.bar(*row, *event, *depth)));
             return;
         }
-        let mut bars = Vec::new();
+        let mut events = Vec::new();
         each(trace, Some((range.start(), range.end())), &mut |row, event| {
-            if overlaps(event.time) && duration(event) >= shortest {
-                bars.push(CodeBar { row, kind: event.kind, time: event.time, depth: 0 });
+            if is_drawn(event) {
+                events.push((row, event));
             }
         });
-        set_depths(&mut bars);
-        bars.into_iter().for_each(|bar| visit(self.fitted(bar)));
+        events.sort_unstable_by_key(|(row, event)| (event.nesting_order(), *row));
+        let depths = depths(events.iter().map(|(_, event)| event.time));
+        events.iter().zip(depths).for_each(|((row, event), depth)| visit(self.bar(*row, *event, depth)));
     }
 
     /// With a depth that the lane has.
-    fn fitted(&self, bar: CodeBar) -> CodeBar {
-        let last = self.depth(bar.time.thread).saturating_sub(1);
-        CodeBar { depth: bar.depth.min(u8::try_from(last).unwrap_or(u8::MAX)), ..bar }
+    fn bar(&self, row: usize, event: CodeEvent, depth: u8) -> CodeBar {
+        let last = self.depth(event.time.thread).saturating_sub(1);
+        let depth = depth.min(u8::try_from(last).unwrap_or(u8::MAX));
+        CodeBar { row, kind: event.kind, time: event.time, depth }
     }
 
     /// The code before or after some code on its thread, called by the same function if there is such code nearby.
@@ -136,19 +124,29 @@ impl CodeBars {
     }
 }
 
-/// Sorts bars by thread and start, and sets their nesting depths.
-fn set_depths(bars: &mut Vec<CodeBar>) {
-    // A function that begins with the op that it calls is around it.
-    let key = |bar: &CodeBar| (bar.time.thread, bar.time.start, -bar.time.end.0, bar.kind == CodeKind::Op);
-    ordering::sort_by_key(bars, key);
+fn longest<'a>(trace: &'a Trace, own: Option<&'a LongestCode>) -> Option<&'a LongestCode> {
+    own.or_else(|| trace.packed_code.as_deref().map(PackedCode::longest))
+}
+
+/// One pass over all code.
+fn find_longest(trace: &Trace, max: usize) -> LongestCode {
+    let mut longest = LongestCode::default();
+    each(trace, None, &mut |row, event| longest.add(max, row, event));
+    longest.sort();
+    longest
+}
+
+/// The nesting depths of code sorted by [`CodeEvent::nesting_order`].
+fn depths(times: impl Iterator<Item = HostInterval>) -> impl Iterator<Item = u8> {
     let (mut open, mut thread) = (Vec::new(), None);
-    for bar in bars {
-        if thread != Some(bar.time.thread) {
-            (thread, open) = (Some(bar.time.thread), Vec::new());
+    times.map(move |time| {
+        if thread != Some(time.thread) {
+            thread = Some(time.thread);
+            open.clear();
         }
-        let depth = nest(&mut open, bar.time.start, bar.time.end).min(MAX_DEPTH - 1);
-        bar.depth = u8::try_from(depth).unwrap_or(u8::MAX);
-    }
+        let depth = nest(&mut open, time.start, time.end).min(MAX_DEPTH - 1);
+        u8::try_from(depth).unwrap_or(u8::MAX)
+    })
 }
 
 /// The functions and ops around a time on a thread, outermost first.
@@ -235,19 +233,9 @@ pub fn code_name(trace: &Trace, row: usize) -> &str {
     event(trace, row).map_or("", |event| name(trace, event))
 }
 
-fn duration(event: CodeEvent) -> Ns {
-    event.time.end.since(event.time.start)
-}
-
-/// The power of two below a duration.
-fn power(duration: Ns) -> usize {
-    duration.0.max(1).ilog2() as usize
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::PackedCode;
     use crate::trace::testing::TestTrace;
     use proptest::prelude::*;
 
@@ -286,8 +274,10 @@ mod tests {
             level in 0_u32..30,
         ) {
             let trace = nested(&calls);
-            let (all, few) = (CodeBars::with_limit(&trace, usize::MAX), CodeBars::with_limit(&trace, max_long));
-            prop_assert!(few.longest.len() <= max_long && all.longest.len() == calls.len());
+            let (all, few) = (find_longest(&trace, usize::MAX), find_longest(&trace, max_long));
+            prop_assert!(few.events.len() <= max_long && all.events.len() == calls.len());
+            prop_assert_eq!(Some(&all), longest(&trace, None), "what the reader of the trace kept");
+            let [all, few] = [all, few].map(|longest| CodeBars::with_longest(&trace, Some(longest)));
             // Deeper code shares the last row of a lane.
             let last = few.depth(ThreadId(0)).saturating_sub(1) as u8;
             let expected: Vec<(usize, u8)> =

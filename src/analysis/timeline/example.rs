@@ -1,12 +1,13 @@
 //! One case of a clause of the verdict or of a finding. A pass over the ops, gaps or
 //! steps of the trace.
 
+use super::idle_bars::IdleBar;
 use super::moment::Place;
 use super::{LaneKind, Timeline};
 use crate::analysis::classified::ClassifiedTrace;
 use crate::ordering;
 use crate::rules::names::demangle;
-use crate::trace::{GpuOp, OpKind, Trace, Window};
+use crate::trace::{DeviceId, GpuOp, OpKind, Trace, Window};
 
 /// What a statement is about. The timeline shows the longest case of it, and of steps the one with the median length.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,14 +101,13 @@ impl Timeline {
     }
 
     fn longest_gap(&self, trace: &Trace, causes: &[String], within: Window) -> Option<Place> {
-        let gaps = self.gaps(trace).iter().enumerate();
-        let cases = gaps.filter(|(_, gap)| {
+        let cases = self.gaps(trace).iter().filter(|(.., gap)| {
             within.overlaps(gap.start, gap.start) && causes.iter().any(|cause| cause == gap.cause.word())
         });
-        let length = |(_, gap): &(usize, &super::IdleBar)| gap.end.since(gap.start);
+        let length = |(_, _, gap): &(DeviceId, usize, &IdleBar)| gap.length();
         let longest = cases.reduce(|longest, next| if length(&next) > length(&longest) { next } else { longest });
-        let (row, gap) = longest?;
-        self.place(trace, self.lane(LaneKind::Idle(gap.device))?, row)
+        let (device, row, _) = longest?;
+        self.place(trace, self.lane(LaneKind::Idle(device))?, row)
     }
 
     fn median_step(&self, trace: &Trace, stage: &str, within: Window) -> Option<Place> {

@@ -11,6 +11,7 @@ mod bars;
 mod code;
 mod counters;
 mod example;
+mod idle_bars;
 mod layers;
 mod moment;
 mod step_pair;
@@ -24,10 +25,10 @@ pub use step_pair::StepPair;
 pub use tile::Tile;
 
 use code::CodeBars;
+use idle_bars::IdleBars;
 use layers::{LayerBar, layer_bars};
 
-use super::classified::ClassifiedTrace;
-use super::host::idle_cause::{GapParts, IdleCause, each_gap};
+use super::host::idle_cause::IdleCause;
 use super::inference::passes::steps_on_devices;
 use super::structure::stages::{Basis, Stage, timed};
 use super::time::strips::categories;
@@ -181,20 +182,6 @@ struct StepBar {
     device: Option<DeviceId>,
 }
 
-/// An idle gap as a bar.
-#[derive(Debug, Clone, Copy)]
-struct IdleBar {
-    start: Ns,
-    end: Ns,
-    cause: IdleCause,
-    device: DeviceId,
-    /// The part before the launch of the next work returned, if the host was late.
-    late_until: Option<Ns>,
-    /// Rows of the work before and after it; those of graph replays follow those of the ops.
-    previous_row: Option<usize>,
-    next_row: usize,
-}
-
 /// The lanes of a trace, and what their bars are computed from.
 #[derive(Debug)]
 pub struct Timeline {
@@ -219,7 +206,7 @@ pub struct Timeline {
     highest_values: Vec<f64>,
     layers: Vec<LayerBar>,
     steps: OnceCell<Vec<StepBar>>,
-    gaps: OnceCell<Vec<IdleBar>>,
+    gaps: OnceCell<IdleBars>,
     code: CodeBars,
 }
 
@@ -279,37 +266,6 @@ impl Timeline {
                 device: timed.step.device,
             });
             let mut bars: Vec<StepBar> = bars.collect();
-            ordering::sort_by_key(&mut bars, |bar| bar.start);
-            bars
-        })
-    }
-
-    /// Sorted by start for each device. Without the usual delays between ops, which would be most gaps.
-    fn gaps(&self, trace: &Trace) -> &[IdleBar] {
-        self.gaps.get_or_init(|| {
-            let mut bars = Vec::new();
-            let idle = each_gap(&ClassifiedTrace::new(trace), &mut |gap, parts| {
-                let GapParts([(first_cause, before_launch), _]) = parts;
-                let is_late = matches!(first_cause, IdleCause::HostLate | IdleCause::Drained);
-                let cause = parts.main();
-                if cause != IdleCause::Turnaround {
-                    bars.push(IdleBar {
-                        start: gap.start,
-                        end: gap.end,
-                        cause,
-                        device: DeviceId(u32::try_from(gap.device).unwrap_or(u32::MAX)),
-                        late_until: is_late.then(|| gap.start.after(before_launch)),
-                        previous_row: gap.previous_row,
-                        next_row: gap.next_row,
-                    });
-                }
-            });
-            // A host that is never ahead is late, with or without the blocking calls.
-            let is_never_ahead =
-                |device: DeviceId| idle.get(device.0 as usize).is_some_and(|idle| !idle.is_host_ever_ahead());
-            for bar in bars.iter_mut().filter(|bar| bar.cause == IdleCause::Drained) {
-                bar.cause = if is_never_ahead(bar.device) { IdleCause::HostLate } else { IdleCause::Drained };
-            }
             ordering::sort_by_key(&mut bars, |bar| bar.start);
             bars
         })

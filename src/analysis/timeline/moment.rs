@@ -1,8 +1,9 @@
 //! One bar of the timeline in detail: what it is, what came before and after it in its lane, and the call or op at the other end of
 //! its launch. Cost: a pass over the names of all ops for the median of an op, otherwise a search for its neighbours.
 
+use super::idle_bars::IdleBar;
 use super::layers::LayerBar;
-use super::{IdleBar, LaneKind, StepBar, Timeline, code, counters};
+use super::{LaneKind, StepBar, Timeline, code, counters};
 use crate::analysis::categories::Categories;
 use crate::analysis::labels;
 use crate::analysis::measure::percentiles::of_sorted;
@@ -10,7 +11,9 @@ use crate::analysis::section::{Section, Value};
 use crate::ordering;
 use crate::rules::RuleSet;
 use crate::rules::names::demangle;
-use crate::trace::{CallId, CodeTime, GpuOp, HostInterval, LateCode, NameId, Names, Ns, Span, Spans, ThreadId, Trace};
+use crate::trace::{
+    CallId, CodeTime, DeviceId, GpuOp, HostInterval, LateCode, NameId, Names, Ns, Span, Spans, ThreadId, Trace,
+};
 
 /// A bar of one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +107,9 @@ impl Timeline {
             }
             LaneKind::Layers(_) => self.describe_layer(self.layers.get(row)?, &mut moment),
             LaneKind::Steps(_) => describe_step(self.steps(trace).get(row)?, row, &mut moment),
-            LaneKind::Idle(_) => self.describe_gap(trace, self.gaps(trace).get(row)?, &mut moment),
+            LaneKind::Idle(device) => {
+                self.describe_gap(trace, device, self.gaps(trace).of_device(device).get(row)?, &mut moment)
+            }
         }
         Some(moment)
     }
@@ -137,7 +142,7 @@ impl Timeline {
                 (layer.start, layer.end)
             }
             LaneKind::Idle(device) => {
-                let gap = self.gaps(trace).get(row).filter(|gap| gap.device == device)?;
+                let gap = self.gaps(trace).of_device(device).get(row)?;
                 (gap.start, gap.end)
             }
         };
@@ -173,7 +178,7 @@ impl Timeline {
             Some(LaneKind::Ranges(_)) => trace.ranges.len(),
             Some(LaneKind::Layers(_)) => self.layers.len(),
             Some(LaneKind::Steps(_)) => self.steps(trace).len(),
-            Some(LaneKind::Idle(_)) => self.gaps(trace).len(),
+            Some(LaneKind::Idle(device)) => self.gaps(trace).of_device(device).len(),
             Some(LaneKind::Code(_)) | None => 0,
         }
     }
@@ -235,8 +240,8 @@ impl Timeline {
         let in_lane = |kind: LaneKind, row: usize| self.place(trace, self.lane(kind)?, row);
         match table {
             "gpu_idle_gaps" => {
-                let row = self.gaps(trace).iter().position(|gap| gap.start == time)?;
-                in_lane(LaneKind::Idle(self.gaps(trace).get(row)?.device), row)
+                let (device, row, _) = self.gaps(trace).iter().find(|(.., gap)| gap.start == time)?;
+                in_lane(LaneKind::Idle(device), row)
             }
             "step_list" => {
                 let row = self.steps(trace).iter().position(|step| step.start == time)?;
@@ -283,25 +288,25 @@ impl Timeline {
         }
     }
 
-    fn describe_gap(&self, trace: &Trace, gap: &IdleBar, moment: &mut Moment) {
+    fn describe_gap(&self, trace: &Trace, device: DeviceId, gap: &IdleBar, moment: &mut Moment) {
         moment.name = format!("idle: {}", gap.cause.word().replace('_', " "));
         let mut section = Section::new("", "", &CODE_COLUMNS);
         section.summary = std::mem::take(&mut moment.section.summary);
-        section.figure("device_id", labels::device(trace, gap.device));
-        let of_op = |row: Option<usize>| {
-            let op = row.and_then(|row| trace.gpu_ops.get(row));
+        section.figure("device_id", labels::device(trace, device));
+        let of_op = |row: usize| {
+            let op = trace.gpu_ops.get(row);
             op.map_or(Value::Null, |op| labels::kernel(trace, op.name))
         };
-        section.figure("op_before", of_op(gap.previous_row));
-        section.figure("op_after", of_op(Some(gap.next_row)));
-        let same = self.gaps(trace).iter().filter(|other| (other.device, other.cause) == (gap.device, gap.cause));
+        section.figure("op_before", of_op(gap.previous_row()));
+        section.figure("op_after", of_op(gap.next_row()));
+        let same = self.gaps(trace).of_device(device).iter().filter(|other| other.cause == gap.cause);
         let (count, total) =
-            same.fold((0_usize, Ns::ZERO), |(count, total), other| (count + 1, total + other.end.since(other.start)));
+            same.fold((0_usize, Ns::ZERO), |(count, total), other| (count + 1, total + other.length()));
         section.figure("gaps_of_this_cause", count);
         section.figure("total_of_this_cause_ns", total);
         section.figure("share_of_the_trace_pct", Value::pct(total, self.gpu.length()));
-        moment.launch = self.place_of_op(trace, gap.next_row);
-        let call = trace.gpu_ops.launch(gap.next_row).and_then(|call| trace.calls.get(call.0 as usize));
+        moment.launch = self.place_of_op(trace, gap.next_row());
+        let call = trace.gpu_ops.launch(gap.next_row()).and_then(|call| trace.calls.get(call.0 as usize));
         if let Some(call) = call {
             section.figure("launch_call", trace.calls.names.get(call.name));
             section.figure("launched_after_ns", call.end().since(gap.start).max(Ns::ZERO));
@@ -315,7 +320,8 @@ impl Timeline {
 
 /// What the launching thread ran in a gap, until it launched the next work if it was late: the self time of its functions and ops.
 fn describe_code(trace: &Trace, gap: &IdleBar, thread: ThreadId, section: &mut Section) {
-    let end = gap.late_until.unwrap_or(gap.end);
+    let late_until = gap.late_until(trace);
+    let end = late_until.unwrap_or(gap.end);
     let interval = HostInterval { thread, start: gap.start, end };
     let known = |found: &CodeTime| {
         let name = |name: Option<NameId>, names: &Names| name.map(|name| names.get(name).to_owned());
@@ -333,9 +339,9 @@ fn describe_code(trace: &Trace, gap: &IdleBar, thread: ThreadId, section: &mut S
     if times.is_empty() {
         return;
     }
-    let what = if gap.late_until.is_some() { "before it launched the op after" } else { "meanwhile" };
+    let what = if late_until.is_some() { "before it launched the op after" } else { "meanwhile" };
     section.title = format!("What the launching thread ran {what}, by self time");
-    let length = gap.end.since(gap.start);
+    let length = gap.length();
     let in_code = times.iter().fold(Ns::ZERO, |sum, (.., time)| sum + *time);
     section.figure("traced_code_ns", in_code);
     section.figure("traced_code_pct", Value::pct(in_code, length));

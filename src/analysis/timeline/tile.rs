@@ -4,7 +4,7 @@ use super::bars::{Bar, Item, Merger, TileRange};
 use super::{GapCause, Lane, LaneKind, Layer, Style, Timeline, counters};
 use crate::ordering;
 use crate::rules::signals::{CallKind, Signals};
-use crate::trace::{CodeKind, Ns, Spans, ThreadId, Trace};
+use crate::trace::{CodeKind, DeviceId, Ns, Spans, ThreadId, Trace};
 
 /// The bars of all lanes of a layer in a range of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,16 +33,11 @@ impl Timeline {
 
     fn add_ops(&self, trace: &Trace, builder: &mut TileBuilder) {
         let (start, end) = (builder.range.start(), builder.range.end());
-        let mut last = None;
+        let streams = trace.gpu_ops.streams().map(|(device, stream)| self.lane(LaneKind::Stream(device, stream)));
+        let lanes: Vec<Option<usize>> = streams.collect();
         for row in trace.gpu_ops.first_reaching(start)..trace.gpu_ops.count_starting_before(end) {
             let Some(op) = trace.gpu_ops.get(row) else { break };
-            // Consecutive ops are often on the same stream.
-            let key = (op.device, op.stream);
-            let lane = match last {
-                Some((last_key, lane)) if last_key == key => lane,
-                _ => self.lane(LaneKind::Stream(op.device, op.stream)),
-            };
-            last = Some((key, lane));
+            let lane = trace.gpu_ops.stream_index(row).and_then(|index| lanes.get(index).copied().flatten());
             let category = self.category_of_name.get(op.name.0 as usize).copied().unwrap_or(0);
             builder.add(lane, Item { start: op.start, end: op.end(), depth: 0, style: Style::Category(category), row });
         }
@@ -66,35 +61,14 @@ impl Timeline {
         let signals = Signals::embedded();
         let styles: Vec<Style> = trace.calls.names.iter().map(|name| style_of_call(signals.call(name))).collect();
         let of_call = |name: usize| styles.get(name).copied().unwrap_or(Style::Call);
-        self.add_each(&trace.ranges, &self.range_depths, LaneKind::Ranges, &|_| Style::Range, builder);
-        self.add_each(&trace.calls, &self.call_depths, LaneKind::Calls, &of_call, builder);
-    }
-
-    fn add_each(
-        &self,
-        spans: &Spans,
-        depths: &[u8],
-        kind: fn(ThreadId) -> LaneKind,
-        style: &dyn Fn(usize) -> Style,
-        builder: &mut TileBuilder,
-    ) {
-        let (start, end) = (builder.range.start(), builder.range.end());
-        let mut last = None;
-        for row in spans.first_reaching(start)..spans.count_starting_before(end) {
-            let (Some(span), Some(depth)) = (spans.get(row), depths.get(row)) else { break };
-            let lane = match last {
-                Some((thread, lane)) if thread == span.thread => lane,
-                _ => self.lane(kind(span.thread)),
-            };
-            last = Some((span.thread, lane));
-            let style = style(span.name.0 as usize);
-            builder.add(lane, Item { start: span.start, end: span.end(), depth: *depth, style, row });
-        }
+        let lanes = |kind| self.lanes_of_threads(trace, kind);
+        add_each(&trace.ranges, &self.range_depths, &lanes(LaneKind::Ranges), &|_| Style::Range, builder);
+        add_each(&trace.calls, &self.call_depths, &lanes(LaneKind::Calls), &of_call, builder);
     }
 
     fn add_derived(&self, trace: &Trace, builder: &mut TileBuilder) {
-        let end = builder.range.end();
-        // Steps and long gaps are few, so all before the end are visited.
+        let (start, end) = (builder.range.start(), builder.range.end());
+        // Steps are few, so all before the end are visited.
         for (row, step) in self.steps(trace).iter().enumerate().take_while(|(_, step)| step.start < end) {
             let lane = self.lane(LaneKind::Steps(step.device));
             let item = Item { start: step.start, end: step.until, depth: 0, style: Style::Stage(step.stage), row };
@@ -106,29 +80,48 @@ impl Timeline {
             let (start, end, depth, style) = (layer.start, layer.end, layer.depth, layer.style);
             builder.add(lane, Item { start, end, depth, style, row });
         }
-        for (row, gap) in self.gaps(trace).iter().enumerate().take_while(|(_, gap)| gap.start < end) {
-            let lane = self.lane(LaneKind::Idle(gap.device));
-            let style = Style::Idle(GapCause(gap.cause));
-            builder.add(lane, Item { start: gap.start, end: gap.end, depth: 0, style, row });
+        for device in (0..).map(DeviceId).take(trace.devices.len()) {
+            let (lane, gaps) = (self.lane(LaneKind::Idle(device)), self.gaps(trace).of_device(device));
+            let first = gaps.partition_point(|gap| gap.end <= start);
+            for (row, gap) in gaps.iter().enumerate().skip(first).take_while(|(_, gap)| gap.start < end) {
+                let style = Style::Idle(GapCause(gap.cause));
+                builder.add(lane, Item { start: gap.start, end: gap.end, depth: 0, style, row });
+            }
         }
     }
 
     fn add_code(&self, trace: &Trace, builder: &mut TileBuilder) {
-        let mut last = None;
+        let lanes = self.lanes_of_threads(trace, LaneKind::Code);
         self.code.each(trace, builder.range, &mut |bar| {
-            let lane = match last {
-                Some((thread, lane)) if thread == bar.time.thread => lane,
-                _ => self.lane(LaneKind::Code(bar.time.thread)),
-            };
-            last = Some((bar.time.thread, lane));
+            let lane = lanes.get(bar.time.thread.0 as usize).copied().flatten();
             let style = if bar.kind == CodeKind::Function { Style::Function } else { Style::CpuOp };
             let (start, end) = (bar.time.start, bar.time.end);
             builder.add(lane, Item { start, end, depth: bar.depth, style, row: bar.row });
         });
     }
 
+    /// The lanes of a kind, by thread.
+    fn lanes_of_threads(&self, trace: &Trace, kind: fn(ThreadId) -> LaneKind) -> Vec<Option<usize>> {
+        (0..).map(ThreadId).take(trace.threads.len()).map(|thread| self.lane(kind(thread))).collect()
+    }
+
     pub(super) fn lane(&self, kind: LaneKind) -> Option<usize> {
         self.lanes.iter().position(|lane| lane.kind == kind)
+    }
+}
+
+fn add_each(
+    spans: &Spans,
+    depths: &[u8],
+    lanes: &[Option<usize>],
+    style: &dyn Fn(usize) -> Style,
+    builder: &mut TileBuilder,
+) {
+    for row in spans.first_reaching(builder.range.start())..spans.count_starting_before(builder.range.end()) {
+        let (Some(span), Some(depth)) = (spans.get(row), depths.get(row)) else { break };
+        let lane = lanes.get(span.thread.0 as usize).copied().flatten();
+        let style = style(span.name.0 as usize);
+        builder.add(lane, Item { start: span.start, end: span.end(), depth: *depth, style, row });
     }
 }
 

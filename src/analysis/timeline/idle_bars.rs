@@ -1,0 +1,86 @@
+//! The idle gaps of each device as bars. One pass over the work of the trace, when a tile or a bar first needs them; 32 bytes a gap.
+
+use super::Timeline;
+use crate::analysis::classified::ClassifiedTrace;
+use crate::analysis::host::idle_cause::{GapParts, IdleCause, each_gap};
+use crate::trace::{DeviceId, Ns, Trace};
+
+/// An idle gap.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct IdleBar {
+    pub(super) start: Ns,
+    pub(super) end: Ns,
+    pub(super) cause: IdleCause,
+    /// Whether the host launched the next work after the gap began.
+    is_late: bool,
+    /// Rows of the work before and after it; those of graph replays follow those of the ops.
+    previous_row: u32,
+    next_row: u32,
+}
+
+impl IdleBar {
+    pub(super) fn length(&self) -> Ns {
+        self.end.since(self.start)
+    }
+
+    pub(super) fn previous_row(&self) -> usize {
+        self.previous_row as usize
+    }
+
+    pub(super) fn next_row(&self) -> usize {
+        self.next_row as usize
+    }
+
+    /// When the launch of the next work returned, if the host was late.
+    pub(super) fn late_until(&self, trace: &Trace) -> Option<Ns> {
+        let call = trace.gpu_ops.launch(self.next_row()).and_then(|call| trace.calls.get(call.0 as usize));
+        call.filter(|_| self.is_late).map(|call| call.end().clamp(self.start, self.end))
+    }
+}
+
+/// The gaps by device, in the order of time, without the usual delays between ops, which would be most of them.
+#[derive(Debug)]
+pub(super) struct IdleBars(Vec<Vec<IdleBar>>);
+
+impl IdleBars {
+    fn of(trace: &Trace) -> Self {
+        let mut bars = vec![Vec::new(); trace.devices.len()];
+        let idle = each_gap(&ClassifiedTrace::new(trace), &mut |gap, parts| {
+            let (cause, GapParts([(first_cause, _), _])) = (parts.main(), parts);
+            let row = |row: usize| u32::try_from(row).unwrap_or(u32::MAX);
+            if let Some(bars) = bars.get_mut(gap.device).filter(|_| cause != IdleCause::Turnaround) {
+                bars.push(IdleBar {
+                    start: gap.start,
+                    end: gap.end,
+                    cause,
+                    is_late: matches!(first_cause, IdleCause::HostLate | IdleCause::Drained),
+                    previous_row: gap.previous_row.map_or(u32::MAX, row),
+                    next_row: row(gap.next_row),
+                });
+            }
+        });
+        // A host that is never ahead is late, with or without the blocking calls.
+        for (bars, _) in bars.iter_mut().zip(&idle).filter(|(_, idle)| !idle.is_host_ever_ahead()) {
+            let drained = bars.iter_mut().filter(|bar| bar.cause == IdleCause::Drained);
+            drained.for_each(|bar| bar.cause = IdleCause::HostLate);
+        }
+        Self(bars)
+    }
+
+    /// Those of a device. They do not overlap.
+    pub(super) fn of_device(&self, device: DeviceId) -> &[IdleBar] {
+        self.0.get(device.0 as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// All with their devices and their rows in the lanes of these.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (DeviceId, usize, &IdleBar)> {
+        let devices = (0..).map(DeviceId).zip(&self.0);
+        devices.flat_map(|(device, bars)| bars.iter().enumerate().map(move |(row, bar)| (device, row, bar)))
+    }
+}
+
+impl Timeline {
+    pub(super) fn gaps(&self, trace: &Trace) -> &IdleBars {
+        self.gaps.get_or_init(|| IdleBars::of(trace))
+    }
+}
