@@ -2,7 +2,7 @@
 
 import { WorkerLink, WorkerProblem, compiledModule, isModuleReady } from './worker-link.js';
 
-/** @import { Progress, SendRequest, SourceFile, TraceOperations } from './types.js' */
+/** @import { Options, Progress, SendRequest, SourceFile, TimelineView, TraceOperations } from './types.js' */
 
 /** Gigabytes of memory, up to 8, in browsers that report it. */
 const DEVICE_MEMORY = /** @type {Navigator & { deviceMemory?: number }} */ (navigator).deviceMemory ?? 8;
@@ -40,6 +40,8 @@ export class Reader {
   #timelineDrawn = new Promise((resolve) => (this.timelineIsDrawn = () => resolve(null)));
   /** @type {Promise<unknown> | null} */
   #waiting = null;
+  /** @type {{ key: string, answer: Promise<TimelineView | null> } | null} */
+  #timeline = null;
   /** @type {WorkerLink<TraceOperations> | null} */
   #link = null;
 
@@ -53,6 +55,20 @@ export class Reader {
     if (!this.hasSections && this.successor && OF_SECOND_MODULE.has(op)) return (await this.successor()).request(op, args, onProgress);
     if (!this.#link) throw cancelled();
     return this.#link.request(op, args, onProgress);
+  }
+
+  /** The timeline under these options. It is asked for once, before the page has room for it. @param {Options} options */
+  timeline(options) {
+    const key = JSON.stringify(options);
+    if (this.#timeline?.key === key) return this.#timeline.answer;
+    const answer = this.request('timeline', { options });
+    const timeline = { key, answer };
+    this.#timeline = timeline;
+    answer.catch(() => {
+      // The next call tries again.
+      if (this.#timeline === timeline) this.#timeline = null;
+    });
+    return answer;
   }
 
   /** Resolves when the timeline is drawn for the first time, or a while after the first call. */

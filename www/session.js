@@ -283,6 +283,8 @@ export class Session {
     entry.status = 'analyzing';
     // The sections of many ops take long, and those of a small file need the second module, so a partial report is shown first.
     const first = this.#report(entry, reader, options, isPartialFirst || entry.text === null);
+    // Behind the analysis in the worker, and before the page has drawn it.
+    if (reader.hasSections) reader.timeline(options).catch(() => {});
     const complete = first.then((analysis) => (analysis.isPartial && id === entry.analysisId ? this.#completeReport(entry, id, options) : analysis));
     complete.catch(() => {});
     this.#publish();

@@ -4,7 +4,8 @@
 /** @import { Tile, TraceEntry } from './types.js' */
 
 export const TILE_UNITS = 1024;
-const LAYERS = ['device', 'derived', 'host', 'code'];
+/** In the order of their requests. The first tile of `derived` takes a pass over all ops. */
+const LAYERS = ['device', 'host', 'code', 'derived'];
 
 /** Tiles that are kept; about 50 KB each. */
 const MAX_TILES = 300;

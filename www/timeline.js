@@ -269,7 +269,7 @@ export class Timeline {
     if (!reader.hasSections || (key === this.#key && reader === this.#reader)) return;
     const hasTiles = this.#tiles !== null && tilesKey === this.#tilesKey && reader === this.#reader;
     [this.#key, this.#tilesKey, this.#reader] = [key, tilesKey, reader];
-    const data = await reader.request('timeline', { options }).catch((thrown) => {
+    const data = await reader.timeline(options).catch((thrown) => {
       // The next call tries again.
       if (this.#key === key) [this.#key, this.#tilesKey] = ['', ''];
       throw thrown;

@@ -100,9 +100,9 @@ export class Windows {
     this.#page.attempt('The case could not be shown in the timeline', async () => (await this.#timelines.loaded())?.showExample(entry, example, options));
   }
 
-  /** Loads the strips' script while the first trace is read. */
+  /** Loads the scripts of strips and timelines while the first trace is read. */
   preload() {
-    this.#strips().catch(() => {});
+    for (const script of [this.#strips, this.#timelines]) script().catch(() => {});
   }
 
   /** Draws the strips of all traces whose workers run. */
@@ -110,10 +110,11 @@ export class Windows {
     async (/** @type {boolean | void} */ isResized) => {
       const { session } = this.#page;
       const traces = session.traces.filter(({ text, status }) => text !== null && status !== 'failed').filter(isLive);
-      const strips = await (traces.length > 0 ? this.#strips() : this.#strips.loaded());
-      await strips?.show(traces, (entry) => session.options(entry), Boolean(isResized));
-      const timelines = await (traces.length > 0 ? this.#timelines() : this.#timelines.loaded());
-      await timelines?.show(traces, (entry) => session.options(entry));
+      const hasTraces = traces.length > 0;
+      const timelines = await (hasTraces ? this.#timelines() : this.#timelines.loaded());
+      const strips = await (hasTraces ? this.#strips() : this.#strips.loaded());
+      const options = (/** @type {Entry} */ entry) => session.options(entry);
+      await Promise.all([timelines?.show(traces, options), strips?.show(traces, options, Boolean(isResized))]);
     },
     () => {},
   );

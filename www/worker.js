@@ -82,8 +82,11 @@ const handlers = {
     }
     const isPartial = !hasSections || (isPartialFirst && trace().takes_a_while(choices));
     const text = trace().analyze(isPartial ? JSON.stringify({ ...options, without_sections: true }) : choices);
-    if (needsRehearsal) rehearse(options);
-    needsRehearsal = false;
+    // Not before the sections, because the first bars of the timeline come before them.
+    if (needsRehearsal && !isPartial) {
+      needsRehearsal = false;
+      rehearse(options);
+    }
     return { text, isPartial, memory: memoryBytes() };
   },
   strips: ({ options, width, hasChart }) => trace().strips(JSON.stringify(options), width, hasChart),

@@ -79,7 +79,7 @@ pub enum Layer {
 
 impl Layer {
     /// All layers, in the order in which the page should ask for them.
-    pub const ALL: [Self; 4] = [Self::Device, Self::Host, Self::Derived, Self::Code];
+    pub const ALL: [Self; 4] = [Self::Device, Self::Host, Self::Code, Self::Derived];
 
     /// Its name: `device`.
     pub fn word(self) -> &'static str {
