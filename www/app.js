@@ -21,7 +21,7 @@ import { compiledModule } from './worker-link.js';
 
 const TITLE = 'gpuprism: where did the GPU time go';
 
-const store = new Store({ view: readAddress(), entries: [], progress: 0, reports: [], ruleFiles: [], overview: null });
+const store = new Store({ view: readAddress(), entries: [], progress: 0, readers: 0, reports: [], ruleFiles: [], overview: null });
 const renderer = new Renderer(compiledModule('gpuprism'));
 const openTools = onDemand(async () => new (await import('./tools.js')).Tools(() => session.reports, () => session.whenComplete()));
 /** @type {Page['requestTool']} */

@@ -113,6 +113,8 @@ export class ReaderPool {
       const module = full ?? await compiledModule('gpuprism');
       reader.start();
       reader.hasSections = full !== null;
+      // Loaded while the file is read: it has the timeline and the sections.
+      if (!full) compiledModule('gpuprism_full').catch(() => {});
       const opened = await reader.request('open', { module, file, gpuOnly, isFull: full !== null, isLarge: isLarge(file) }, onProgress);
       if (opened.kind !== 'database') return opened;
       reader.hasSections = true;

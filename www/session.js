@@ -306,9 +306,7 @@ export class Session {
     const first = /** @type {Reader} */ (entry.reader);
     const reader = await this.#readerWithSections(entry, first, id);
     // The sections of many ops take the worker seconds, and the bars of the timeline would come after them.
-    if (reader === first) await reader.whenTimelineIsDrawn();
-    // The sections of a new reader are requested at once; those of windows need not wait then.
-    else reader.timelineIsDrawn();
+    await reader.whenTimelineIsDrawn();
     if (id !== entry.analysisId) throw new WorkerProblem({ kind: 'cancelled', message: 'a newer analysis has started' });
     return this.#report(entry, reader, options);
   }
@@ -327,6 +325,7 @@ export class Session {
     if (id === entry.analysisId && entry.reader === first) {
       Object.assign(entry, { reader, memory, second: null });
       first.closeWhenIdle();
+      this.#store.update({ readers: this.#store.state.readers + 1 });
     }
     return reader;
   }

@@ -298,6 +298,8 @@ export class Timeline {
       this.#steps.hidden = !data.lanes.some(({ title }) => title === 'steps');
     }
     this.readColours();
+    // At once, so that the tiles are asked for before other things.
+    if (!hasTiles) this.#paint();
   }
 
   /** Reads the colours of the theme and draws. */
@@ -395,7 +397,11 @@ export class Timeline {
   #paint() {
     if (!this.#painter || !this.#tiles || !this.#data) return;
     const [width, height] = [this.#scroll.clientWidth, this.#scroll.clientHeight];
-    if (width === 0) return;
+    if (width === 0) {
+      // In a tab that is not shown: nothing has to wait for it.
+      this.#entry.reader.timelineIsDrawn();
+      return;
+    }
     const ratio = devicePixelRatio || 1;
     const [pixels, lines] = [Math.round(width * ratio), Math.round(height * ratio)];
     if (this.#canvas.width !== pixels || this.#canvas.height !== lines) Object.assign(this.#canvas, { width: pixels, height: lines });

@@ -531,6 +531,8 @@ export interface State {
   entries: Entry[];
   /** Increases while files are read. */
   progress: number;
+  /** Counts readers that replaced another one of their file. */
+  readers: number;
   /** The report texts, in the order of the entries. */
   reports: string[];
   /** The rule files in use. */

@@ -19,6 +19,8 @@ export class Windows {
   constructor(page) {
     this.#page = page;
     page.store.subscribe(['reports'], () => this.#apply({ all: false }));
+    // Only a reader with sections has a timeline.
+    page.store.subscribe(['readers'], () => page.attempt('The strips could not be drawn', this.draw));
     page.store.subscribe(['view'], (next, previous) => {
       if (next.view.window.join() !== previous.view.window.join()) this.#apply({ all: true });
     });
@@ -114,7 +116,11 @@ export class Windows {
       const timelines = await (hasTraces ? this.#timelines() : this.#timelines.loaded());
       const strips = await (hasTraces ? this.#strips() : this.#strips.loaded());
       const options = (/** @type {Entry} */ entry) => session.options(entry);
-      await Promise.all([timelines?.show(traces, options), strips?.show(traces, options, Boolean(isResized))]);
+      const opened = Promise.resolve(timelines?.show(traces, options));
+      // The bars are more than the strips, so the worker is asked for them first.
+      await opened.catch(() => {});
+      await strips?.show(traces, options, Boolean(isResized));
+      await opened;
     },
     () => {},
   );

@@ -175,20 +175,31 @@ fn style(style: Style) -> StyleText {
     }
 }
 
-/// All styles of a timeline. [`style_index`] is the index of a style.
+/// All styles of a timeline. [`StyleIndex`] has the index of a style.
 pub fn styles(timeline: &Timeline) -> Vec<StyleText> {
     let category = |name: &String| StyleText { class: palette::class(name), title: clean(name), hatch: None };
     let categories = timeline.categories.iter().map(category);
     categories.chain(Style::others().into_iter().map(style)).collect()
 }
 
-/// The index of a style in [`styles`].
-pub fn style_index(timeline: &Timeline, style: Style) -> usize {
-    match style {
-        Style::Category(index) => index,
-        other => {
-            let position = Style::others().iter().position(|known| *known == other);
-            timeline.categories.len() + position.unwrap_or(0)
+/// The indices of the styles in [`styles`].
+#[derive(Debug)]
+pub struct StyleIndex {
+    categories: usize,
+    others: Vec<Style>,
+}
+
+impl StyleIndex {
+    /// Those of a timeline.
+    pub fn of(timeline: &Timeline) -> Self {
+        Self { categories: timeline.categories.len(), others: Style::others() }
+    }
+
+    /// The index of a style.
+    pub fn get(&self, style: Style) -> usize {
+        match style {
+            Style::Category(index) => index,
+            other => self.categories + self.others.iter().position(|known| *known == other).unwrap_or(0),
         }
     }
 }
@@ -337,9 +348,9 @@ mod tests {
         let trace = TestTrace::new().kernel("gemm", 0..10).kernel("softmax", 10..20).finish();
         let timeline = timeline(&trace);
         let all = styles(&timeline);
-        assert_eq!(all[style_index(&timeline, Style::Category(1))].class, "cat-softmax");
+        assert_eq!(all[StyleIndex::of(&timeline).get(Style::Category(1))].class, "cat-softmax");
         for style in Style::others() {
-            assert_eq!(all[style_index(&timeline, style)], super::style(style));
+            assert_eq!(all[StyleIndex::of(&timeline).get(style)], super::style(style));
         }
     }
 

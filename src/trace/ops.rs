@@ -178,7 +178,7 @@ impl GpuOps {
         Some(self.op((start, self.duration.get(row)), lane, name))
     }
 
-    /// Device and stream by [`GpuOps::stream_index`]. Several may be equal.
+    /// Device and stream by [`GpuOps::stream_index`]. Several may be equal, and in a part of a trace some may have no ops.
     pub fn streams(&self) -> impl Iterator<Item = (DeviceId, i64)> {
         self.lanes.iter().map(|lane| (lane.device, lane.stream))
     }

@@ -117,39 +117,39 @@ fn write_readme(text: &str) -> Result<()> {
     std::fs::write(readme(), text).with_context(|| format!("cannot write {}", readme().display()))
 }
 
-/// The path of a plain JSON file of about a gigabyte that repeats the trace. The file is made once.
+/// The path of a plain JSON file of about a gigabyte that repeats the trace.
 fn scaled_trace(trace: &str, name: &str) -> Result<PathBuf> {
-    let directory = project::target_dir()?.join("bench");
-    let scaled = directory.join(format!("{name}_x{COPIES}.json"));
-    if !scaled.is_file() {
-        println!("making {}: some minutes, once", scaled.display());
-        std::fs::create_dir_all(&directory)?;
-        let partial = directory.join("partial.json");
-        Run::new("python3").args([SCALE_TOOL, trace, &COPIES.to_string()]).arg(&partial).run()?;
-        std::fs::rename(&partial, &scaled)?;
-    }
-    Ok(scaled)
+    made_once(&format!("{name}_x{COPIES}.json"), &|path| {
+        Run::new("python3").args([SCALE_TOOL, trace, &COPIES.to_string()]).arg(path).run()
+    })
 }
 
-/// The path of the generated export. The file is made once.
+/// The path of the generated export.
 fn generated_export() -> Result<PathBuf> {
+    made_once(&format!("export_{EXPORT_MILLIONS}m.sqlite"), &|path| {
+        Run::new("cargo run --quiet --release --example nsys_export --")
+            .arg(path)
+            .arg(EXPORT_MILLIONS.to_string())
+            .run()
+    })
+}
+
+/// The path of a large file in the target folder. `make` writes it unless it is there.
+fn made_once(name: &str, make: &dyn Fn(&Path) -> Result<()>) -> Result<PathBuf> {
     let directory = project::target_dir()?.join("bench");
-    let export = directory.join(format!("export_{EXPORT_MILLIONS}m.sqlite"));
-    if !export.is_file() {
-        println!("making {}: a minute, once", export.display());
+    let path = directory.join(name);
+    if !path.is_file() {
+        println!("making {}: up to some minutes, once", path.display());
         std::fs::create_dir_all(&directory)?;
-        let partial = directory.join("partial.sqlite");
-        // The generator does not overwrite files.
+        let partial = directory.join(format!("partial_{name}"));
+        // From a run that was stopped; not every generator overwrites it.
         if partial.exists() {
             std::fs::remove_file(&partial)?;
         }
-        Run::new("cargo run --quiet --release --example nsys_export --")
-            .arg(&partial)
-            .arg(EXPORT_MILLIONS.to_string())
-            .run()?;
-        std::fs::rename(&partial, &export)?;
+        make(&partial)?;
+        std::fs::rename(&partial, &path)?;
     }
-    Ok(export)
+    Ok(path)
 }
 
 fn nsys_export(report: &mut Report, program: &Path, export: &Path) -> Result<()> {

@@ -19,6 +19,12 @@ const MAX_DEPTH: usize = 64;
 /// Rows for code that is too short to be counted when the lanes are laid out.
 const SPARE_ROWS: usize = 6;
 
+/// Neighbours are searched within this time first, then within longer ones, because most are near.
+const MIN_REACH_NS: i64 = 1_000_000;
+const REACH_FACTOR: i64 = 32;
+/// Longer than a trace: 13 days.
+const MAX_REACH_NS: i64 = 1 << 50;
+
 /// A function or op as a bar.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CodeBar {
@@ -104,24 +110,41 @@ impl CodeBars {
         is_after: bool,
     ) -> Option<(usize, HostInterval)> {
         let own = event(trace, row)?.time;
-        let mut nearest: Option<(usize, HostInterval)> = None;
-        let (from, to) = if is_after { (own.end, Ns(i64::MAX)) } else { (Ns(i64::MIN), own.start) };
-        each(trace, Some((from, to)), &mut |row, event| {
-            let time = event.time;
-            let is_beside = if is_after { time.start >= own.end } else { time.end <= own.start };
-            if time.thread != thread || !is_beside {
-                return;
+        let mut reach_ns = MIN_REACH_NS;
+        loop {
+            let found = nearest(trace, HostInterval { thread, ..own }, reach_ns, is_after);
+            if found.is_some() || reach_ns > MAX_REACH_NS {
+                return found;
             }
-            // Of nested code that begins or ends at the same time, the outermost.
-            let rank = |time: HostInterval| {
-                if is_after { (time.start, -time.end.0) } else { (Ns(-time.end.0), time.start.0) }
-            };
-            if nearest.is_none_or(|(_, known)| rank(time) < rank(known)) {
-                nearest = Some((row, time));
-            }
-        });
-        nearest
+            reach_ns *= REACH_FACTOR;
+        }
     }
+}
+
+/// The nearest code of a thread that begins within `reach_ns` after other code, or ended within it before.
+fn nearest(trace: &Trace, own: HostInterval, reach_ns: i64, is_after: bool) -> Option<(usize, HostInterval)> {
+    let mut nearest: Option<(usize, HostInterval)> = None;
+    let reach = Ns(reach_ns);
+    let (from, to) = if is_after { (own.end, own.end + reach) } else { (own.start - reach, own.start) };
+    each(trace, Some((from, to)), &mut |row, event| {
+        let time = event.time;
+        let is_beside = if is_after {
+            time.start >= own.end && time.start <= to
+        } else {
+            time.end <= own.start && time.end >= from
+        };
+        if time.thread != own.thread || !is_beside {
+            return;
+        }
+        // Of nested code that begins or ends at the same time, the outermost.
+        let rank = |time: HostInterval| {
+            if is_after { (time.start, -time.end.0) } else { (Ns(-time.end.0), time.start.0) }
+        };
+        if nearest.is_none_or(|(_, known)| rank(time) < rank(known)) {
+            nearest = Some((row, time));
+        }
+    });
+    nearest
 }
 
 fn longest<'a>(trace: &'a Trace, own: Option<&'a LongestCode>) -> Option<&'a LongestCode> {
@@ -283,6 +306,27 @@ mod tests {
             let expected: Vec<(usize, u8)> =
                 bars_of(&all, &trace, level, 0).into_iter().map(|(row, depth)| (row, depth.min(last))).collect();
             prop_assert_eq!(bars_of(&few, &trace, level, 0), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_neighbours_of_code_are_the_nearest_of_all(
+            // Pauses of up to a second, much longer than the first search.
+            calls in prop::collection::vec((0_u32..30, 0_i64..100, any::<bool>()), 2..60),
+            index in 0_usize..60,
+        ) {
+            let calls: Vec<(i64, i64, bool)> = calls.iter().map(|(pause, share, is_op)| (1 << pause, *share, *is_op)).collect();
+            let trace = nested(&calls);
+            let mut all = Vec::new();
+            each(&trace, None, &mut |row, event| all.push((row, event.time)));
+            let (row, own) = all[index % all.len()];
+            let code = CodeBars::of(&trace);
+            let found = [false, true].map(|is_after| code.neighbour(&trace, ThreadId(0), row, is_after).map(|(_, time)| time));
+            let times = all.iter().map(|(_, time)| *time);
+            let before = times.clone().filter(|time| time.end <= own.start).max_by_key(|time| (time.end, -time.start.0));
+            let after = times.filter(|time| time.start >= own.end).min_by_key(|time| (time.start, -time.end.0));
+            prop_assert_eq!(found, [before, after]);
         }
     }
 

@@ -33,7 +33,6 @@ use super::inference::passes::steps_on_devices;
 use super::structure::stages::{Basis, Stage, timed};
 use super::time::strips::categories;
 use crate::ordering;
-use crate::ordering::VecMap;
 use crate::rules::RuleSet;
 use crate::trace::{DeviceId, Ns, Spans, ThreadId, Trace, Window};
 use std::cell::OnceCell;
@@ -215,33 +214,34 @@ impl Timeline {
     pub fn of(trace: &Trace, rules: &RuleSet) -> Option<Self> {
         let gpu = trace.span()?;
         let (categories, category_of_name) = categories(trace, rules);
-        let (call_depths, calls) = depths(&trace.calls, trace.threads.len());
-        let (range_depths, ranges) = depths(&trace.ranges, trace.threads.len());
+        let (calls, ranges) =
+            (Nesting::of(&trace.calls, trace.threads.len()), Nesting::of(&trace.ranges, trace.threads.len()));
         let code = CodeBars::of(trace);
-        let (threads, threads_left_out) = threads(trace);
+        let (threads, threads_left_out) = threads(&calls, &ranges);
         let (layers, layers_left_out) = layer_bars(trace, &categories);
         let mut lanes = device_lanes(trace, &layers);
         for thread in threads {
-            let depth = |depths: &[usize]| depths.get(thread.0 as usize).copied().unwrap_or(0);
             let kinds = [
-                (LaneKind::Ranges(thread), depth(&ranges)),
-                (LaneKind::Calls(thread), depth(&calls)),
+                (LaneKind::Ranges(thread), ranges.rows_of(thread)),
+                (LaneKind::Calls(thread), calls.rows_of(thread)),
                 (LaneKind::Code(thread), code.depth(thread)),
             ];
             let kinds = kinds.into_iter();
             lanes.extend(kinds.filter(|(_, depth)| *depth > 0).map(|(kind, depth)| Lane { kind, depth }));
         }
+        let first_starts = [trace.calls.start(0), trace.ranges.start(0)].into_iter().flatten();
+        let start = first_starts.fold(gpu.start, Ns::min);
         Some(Self {
             zero: gpu.start,
-            extent: extent(trace, gpu),
+            extent: Window { start, end: gpu.end.max(calls.last_end).max(ranges.last_end) },
             gpu,
             lanes,
             threads_left_out,
             layers_left_out,
             categories,
             category_of_name,
-            call_depths,
-            range_depths,
+            call_depths: calls.depths,
+            range_depths: ranges.depths,
             highest_values: trace.metrics.iter().map(counters::highest_value).collect(),
             layers,
             steps: OnceCell::new(),
@@ -272,23 +272,11 @@ impl Timeline {
     }
 }
 
-/// The time of all events.
-fn extent(trace: &Trace, gpu: Window) -> Window {
-    let starts = [trace.calls.start(0), trace.ranges.start(0)];
-    let start = starts.into_iter().flatten().fold(gpu.start, Ns::min);
-    let end = |spans: &Spans| spans.iter().map(|span| span.end()).max();
-    let end = [end(&trace.calls), end(&trace.ranges)].into_iter().flatten().fold(gpu.end, Ns::max);
-    Window { start, end }
-}
-
 /// For each device its steps, layers, idle time, streams and graphs.
 fn device_lanes(trace: &Trace, layers: &[LayerBar]) -> Vec<Lane> {
-    let mut streams: VecMap<(DeviceId, i64), ()> = VecMap::new();
-    for op in trace.gpu_ops.iter() {
-        streams.update((op.device, op.stream), (), |()| ());
-    }
-    let mut streams: Vec<(DeviceId, i64)> = streams.0.into_iter().map(|(stream, ())| stream).collect();
-    ordering::sort_by_key(&mut streams, |stream| *stream);
+    let mut streams: Vec<(DeviceId, i64)> = trace.gpu_ops.streams().collect();
+    streams.sort_unstable();
+    streams.dedup();
     let mut kinds = Vec::new();
     for device in (0..).map(DeviceId).take(trace.devices.len()) {
         let has_graphs = trace.graph_replays.iter().any(|replay| replay.device == device);
@@ -309,12 +297,9 @@ fn device_lanes(trace: &Trace, layers: &[LayerBar]) -> Vec<Lane> {
 }
 
 /// The threads with lanes, in the order of the trace, and the number of those left out.
-fn threads(trace: &Trace) -> (Vec<ThreadId>, usize) {
-    let mut counts = vec![0_usize; trace.threads.len()];
-    for span in trace.calls.iter().chain(trace.ranges.iter()) {
-        counts.get_mut(span.thread.0 as usize).into_iter().for_each(|count| *count += 1);
-    }
-    let mut threads: Vec<(usize, ThreadId)> = counts.into_iter().zip((0..).map(ThreadId)).collect();
+fn threads(calls: &Nesting, ranges: &Nesting) -> (Vec<ThreadId>, usize) {
+    let counts = calls.counts.iter().zip(&ranges.counts).map(|(calls, ranges)| calls + ranges);
+    let mut threads: Vec<(usize, ThreadId)> = counts.zip((0..).map(ThreadId)).collect();
     threads.retain(|(count, _)| *count > 0);
     ordering::sort_by_key(&mut threads, |(count, _)| std::cmp::Reverse(*count));
     let left_out = threads.len().saturating_sub(MAX_THREADS);
@@ -322,20 +307,43 @@ fn threads(trace: &Trace) -> (Vec<ThreadId>, usize) {
     (threads.into_iter().map(|(_, thread)| thread).collect(), left_out)
 }
 
-/// The nesting depth of each span among those of its thread, and the number of rows by thread. O(n).
-fn depths(spans: &Spans, threads: usize) -> (Vec<u8>, Vec<usize>) {
-    let mut open: Vec<Vec<Ns>> = vec![Vec::new(); threads];
-    let mut rows = vec![0; threads];
-    let depths = spans.iter().map(|span| {
-        let thread = span.thread.0 as usize;
-        let (Some(open), Some(rows)) = (open.get_mut(thread), rows.get_mut(thread)) else { return 0 };
-        // Deeper ones share the last row.
-        let depth = nest(open, span.start, span.end()).min(MAX_DEPTH - 1);
-        *rows = usize::max(*rows, depth + 1);
-        u8::try_from(depth).unwrap_or(u8::MAX)
-    });
-    let depths = depths.collect();
-    (depths, rows)
+/// How spans are nested on their threads.
+struct Nesting {
+    /// By span.
+    depths: Vec<u8>,
+    /// By thread: the number of rows.
+    rows: Vec<usize>,
+    /// By thread: the number of spans.
+    counts: Vec<usize>,
+    last_end: Ns,
+}
+
+impl Nesting {
+    /// One pass.
+    fn of(spans: &Spans, threads: usize) -> Self {
+        let mut open: Vec<Vec<Ns>> = vec![Vec::new(); threads];
+        let (mut rows, mut counts, mut last_end) = (vec![0; threads], vec![0; threads], Ns(i64::MIN));
+        let depths = spans.iter().map(|span| {
+            last_end = last_end.max(span.end());
+            let thread = span.thread.0 as usize;
+            let (Some(open), Some(rows), Some(count)) =
+                (open.get_mut(thread), rows.get_mut(thread), counts.get_mut(thread))
+            else {
+                return 0;
+            };
+            // Deeper ones share the last row.
+            let depth = nest(open, span.start, span.end()).min(MAX_DEPTH - 1);
+            *rows = usize::max(*rows, depth + 1);
+            *count += 1;
+            u8::try_from(depth).unwrap_or(u8::MAX)
+        });
+        let depths = depths.collect();
+        Self { depths, rows, counts, last_end }
+    }
+
+    fn rows_of(&self, thread: ThreadId) -> usize {
+        self.rows.get(thread.0 as usize).copied().unwrap_or(0)
+    }
 }
 
 /// The number of open intervals around the next one, which becomes open. `open` has their ends.

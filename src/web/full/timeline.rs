@@ -6,7 +6,7 @@ use super::super::{Imported, JsResult, to_js, to_js_error};
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::timeline::{Example, Layer, Neighbours, Place, Tile, Timeline};
 use crate::json;
-use crate::report::timeline::{LaneText, StyleText, Tick, lanes, marks, notes, style_index, styles, ticks};
+use crate::report::timeline::{LaneText, StyleIndex, StyleText, Tick, lanes, marks, notes, styles, ticks};
 use crate::report::{TableRequest, section_table};
 use crate::session::{Choices, OpenTimeline, window};
 use crate::trace::{Ns, Trace, Window};
@@ -193,13 +193,14 @@ fn place_view(timeline: &Timeline, place: Place) -> PlaceView {
 
 fn tile_view(trace: &Trace, open: &OpenTimeline, tile: &Tile) -> JsResult<JsValue> {
     let (mut numbers, mut ends, mut labels): (Vec<i32>, Vec<u32>, Vec<String>) = Default::default();
+    let style_index = StyleIndex::of(&open.timeline);
     let mut bars = 0;
     for (lane, lane_bars) in open.timeline.lanes.iter().zip(&tile.bars) {
         for bar in lane_bars {
             let text = open.texts.label(trace, &open.timeline, lane, bar);
             let label = if text.is_empty() { -1 } else { whole(labels.len()) };
             labels.extend((label >= 0).then_some(text));
-            let (style, row) = (style_index(&open.timeline, bar.style), bar.row);
+            let (style, row) = (style_index.get(bar.style), bar.row);
             let [depth, filled] = [bar.depth, bar.filled].map(i32::from);
             let count = i32::try_from(bar.count).unwrap_or(i32::MAX);
             numbers.extend([bar.start, bar.end, depth, whole(style), whole(row), count, filled, label]);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::generated::{self, FRAMES_PER_OP, GPUS};
 use super::{Report, busy_processors, megabytes, percent, seconds, text};
 use crate::command::Run;
-use crate::{project, setup};
+use crate::setup;
 
 /// The begin of the titles of these sections.
 pub const TITLE: &str = "How the page feels";
@@ -38,20 +38,13 @@ pub fn all(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// The path of the generated trace. The file is made once.
+/// The path of the generated trace.
 fn trace(ops: u64) -> Result<PathBuf> {
-    let directory = project::target_dir()?.join("bench");
-    let path = directory.join(format!("frames_{ops}.json"));
-    if !path.is_file() {
-        println!("making {}: a minute, once", path.display());
-        std::fs::create_dir_all(&directory)?;
-        let partial = directory.join("partial.json");
-        let mut out = BufWriter::new(File::create(&partial)?);
+    super::made_once(&format!("frames_{ops}_v{}.json", generated::VERSION), &|path| {
+        let mut out = BufWriter::new(File::create(path)?);
         generated::write(&mut out, ops)?;
-        out.flush()?;
-        std::fs::rename(&partial, &path)?;
-    }
-    Ok(path)
+        Ok(out.flush()?)
+    })
 }
 
 fn one(report: &mut Report, ops: u64, file: &Path) -> Result<()> {

@@ -6,6 +6,8 @@
 
 use std::io::{self, Write};
 
+/// Increases with every change of what is written, so that files of another version are not reused.
+pub const VERSION: u32 = 1;
 /// The GPUs of the trace, each with its thread.
 pub const GPUS: u64 = 8;
 /// The Python frames around each GPU op.
