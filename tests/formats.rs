@@ -9,7 +9,7 @@ mod common;
 
 use common::{directory, gpuprism, json_runs, printed, shared};
 use gpuprism::input::{Imported, Importer, nsys};
-use gpuprism::trace::{Format, Ns, ProblemKind, Trace};
+use gpuprism::trace::{Format, NodeNote, Ns, ProblemKind, Trace, Window};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -531,7 +531,7 @@ fn a_trace_of_the_cupti_exporter_joins_its_nodes_with_the_replay_and_names_its_c
     let events = [
         r#"{"ph":"X","cat":"cuda_runtime","name":"cudaGraphLaunch","pid":50,"tid":51,"ts":1,"dur":3,"args":{"cbid":311,"correlation":5}}"#.to_owned(),
         node("gpu_memcpy", "Memcpy", "10", copy),
-        node("kernel", "k", "13.001", r#","annotation":"layers.0.mlp""#),
+        node("kernel", "k", "13.001", ""),
         node("gpu_memset", "Memset", "16", r#","bytes":8,"value":0"#),
         node("graph_event_node", "EventRecord", "19", ""),
         node("graph_host_node", "HostNode: callback", "22", ""),
@@ -551,6 +551,54 @@ fn a_trace_of_the_cupti_exporter_joins_its_nodes_with_the_replay_and_names_its_c
     );
     let problems: Vec<ProblemKind> = trace.problems.iter().map(|problem| problem.kind).collect();
     assert_eq!(problems, [ProblemKind::GraphNode]);
+}
+
+/// The `args` end as the two exporters of PyTorch write them: with an annotation as text, as an object on a lane that it names, as an
+/// object whose lane is only stated; and without one. Two replays, the second not in the order of time.
+#[test]
+fn annotations_of_graph_nodes_and_the_streams_that_ran_them_are_read() {
+    let op = |category: &str, name: &str, ts: u32, correlation: u32, note: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":0,"tid":7,"ts":{ts},"dur":2,"args":{{"device":0,"stream":7,"correlation":{correlation},"bytes":8,"graph node id":8{note}}}}}"#
+        )
+    };
+    let replay = |start: u32, correlation: u32| {
+        [
+            op(
+                "kernel",
+                "a",
+                start,
+                correlation,
+                r#","name": "layers.0.\u0061ttn", "dtype": "bf16", "original_stream": 77"#,
+            ),
+            op("kernel", "b", start + 3, correlation, r#", "graph id": 3,"annotation":"layers.0.mlp""#),
+            op("gpu_memcpy", "Memcpy HtoD", start + 6, correlation, r#","name":"copies","annotated_stream":64"#),
+            op("kernel", "b", start + 9, correlation, ""),
+        ]
+    };
+    let events = [replay(100, 6), replay(10, 5)].concat().join(",");
+    let text = format!(r#"{{"cudaGraphInlineAnnotated": true, "traceEvents":[{events}]}}"#);
+    let trace = read("t.json", text.as_bytes()).unwrap();
+    let note = |annotation: &str, original_stream: Option<i64>, chosen_stream: Option<i64>| NodeNote {
+        annotation: annotation.to_owned(),
+        original_stream,
+        chosen_stream,
+    };
+    let expected =
+        [note("layers.0.attn", Some(77), None), note("layers.0.mlp", None, None), note("copies", None, Some(64))];
+    let rows: Vec<(usize, &NodeNote)> = trace.node_notes.iter().collect();
+    assert_eq!(rows, [0, 1, 2, 4, 5, 6].map(|row| (row, &expected[row % 4])));
+    assert_eq!(trace.node_notes.of_row(3), None);
+    // The window starts in the first replay: rows are those of the part.
+    let part = trace.within(Window { start: Ns(13_000), end: Ns(17_000) });
+    assert_eq!(part.node_notes.iter().collect::<Vec<_>>(), [(0, &expected[1]), (1, &expected[2])]);
+
+    let folder = directory("graph_annotations");
+    std::fs::write(folder.join("t.json"), text).unwrap();
+    let section = &json_runs(&folder, &["t.json"])[0]["sections"]["graph_annotations"];
+    let row = |name: &str| json!({"range_name": name, "kernel_count": 2, "total_kernel_time_ns": 4_000, "total_kernel_time_ms": 0.004, "avg_kernel_duration_us": 2.0, "pct_of_total_kernel_time": 100.0 / 3.0});
+    assert_eq!(section["rows"], json!([row("layers.0.attn"), row("layers.0.mlp")]));
+    assert_eq!((&section["summary"]["mapped_kernel_count"], &section["summary"]["moved_ops"]), (&json!(4), &json!(2)));
 }
 
 /// A tree as Proton writes it, with its members sorted and indented: a kernel of Triton below a scope with its work, the same kernel

@@ -11,7 +11,7 @@ use super::host::{barriers, idle, idle_blame, launch_latency};
 use super::inference::{graph_coverage, layers, op_costs, speculation, step_floor, step_time_fit, unsuited_kernels};
 use super::kernels::{copies, top_kernels};
 use super::section::{Section, Sections};
-use super::structure::{listed_steps, phases, ranges, slowest_step, step_budget, steps};
+use super::structure::{listed_steps, node_annotations, phases, ranges, slowest_step, step_budget, steps};
 use super::time::{longest_events, streams};
 use super::trust;
 
@@ -68,6 +68,9 @@ pub fn explain(context: &Context) -> Sections {
     }
     if let Some(speculation) = speculation::speculation(context) {
         sections.insert("speculation".to_owned(), speculation);
+    }
+    if let Some(annotations) = node_annotations::graph_annotations(context) {
+        sections.insert("graph_annotations".to_owned(), annotations);
     }
     if let Some(map) = context.phase_map {
         sections.insert("nvtx_phases".to_owned(), phases::nvtx_phases(context, map));

@@ -14,6 +14,7 @@ mod format;
 mod import_problems;
 mod late_code;
 mod names;
+mod node_notes;
 mod op_rows;
 mod ops;
 mod optional_tables;
@@ -34,6 +35,7 @@ pub use format::{Format, Profiler, Vendor};
 pub use import_problems::{ImportProblem, ImportProblems, ProblemKind};
 pub use late_code::{CodeTime, LateCode, MAX_LATE_INTERVALS};
 pub use names::{NameId, Names};
+pub use node_notes::{NodeNote, NodeNotes};
 pub use op_rows::{DeviceId, OpRows};
 pub use ops::{GpuOp, GpuOps, GroupedOp, OpKind, is_plausible};
 pub use optional_tables::{
@@ -149,6 +151,8 @@ pub struct Trace {
     pub collectives: Vec<(u32, Collective)>,
     /// Memory traffic of kernels, if it was counted for each: row of the op and traffic, sorted by row.
     pub memory_traffic: Vec<(u32, MemoryTraffic)>,
+    /// What the program wrote about the nodes of graphs that the ops replay, if recorded.
+    pub node_notes: NodeNotes,
     /// CUDA graphs that were traced as a whole, without their kernels; sorted by start.
     pub graph_replays: Vec<GraphReplay>,
     /// Waits in the operating system, summed by process and call.
@@ -276,6 +280,12 @@ impl TraceBuilder {
         self.trace.collectives.push((last, collective));
     }
 
+    /// Gives the GPU op that was pushed last the note with this index in [`Trace::node_notes`].
+    pub(crate) fn set_note_of_last_op(&mut self, note: u32) {
+        let last = index(self.trace.gpu_ops.len().saturating_sub(1));
+        self.trace.node_notes.add_row(last, note);
+    }
+
     /// Adds a Python frame in which a serving engine runs one step.
     pub fn add_step_frame(&mut self, name: &str, HostInterval { thread, start, end }: HostInterval) {
         let frames = Arc::make_mut(&mut self.trace.step_frames);
@@ -372,7 +382,8 @@ impl TraceBuilder {
             reorder(&mut code.code.op_ids, &order);
         }
         let trace = &mut self.trace;
-        if trace.bytes.is_empty() && trace.collectives.is_empty() && trace.memory_traffic.is_empty() {
+        let has_bytes = !trace.bytes.is_empty() || !trace.memory_traffic.is_empty();
+        if !has_bytes && trace.collectives.is_empty() && trace.node_notes.is_empty() {
             return;
         }
         let new_rows = inverse(&order);
@@ -380,6 +391,7 @@ impl TraceBuilder {
         renumber_rows(&mut trace.bytes, &new_rows);
         renumber_rows(&mut trace.collectives, &new_rows);
         renumber_rows(&mut trace.memory_traffic, &new_rows);
+        trace.node_notes.renumber(&new_rows);
     }
 
     fn sort_devices(&mut self) {

@@ -138,6 +138,7 @@ impl Trace {
                 .iter()
                 .filter_map(|(op, message)| Some((kept.new_index(*op)?, message.clone())))
                 .collect(),
+            node_notes: self.node_notes.part(&kept),
             graph_replays: self.graph_replays.iter().filter_map(graph_replay).collect(),
             metrics: self.metrics.iter().map(metric).collect(),
             code: self.code.as_deref().map(|code| Box::new(code.within(&kept, &calls, host_window, window))),

@@ -2,6 +2,7 @@
 //!
 //! - [`call_ranges`], [`open_ranges`]: the innermost NVTX range or annotation around each API call.
 //! - [`kernel_time`]: kernel time by the range and phase around the launch.
+//! - `node_annotations`: kernel time by the annotations of graph nodes.
 //! - [`ranges`], [`range_times`]: wall time and kernel time by range name.
 //! - [`repeats`]: the range that marks a repeated unit of work.
 //! - [`phases`], [`phase_names`]: prefill, decode and sampling, from words in range names.
@@ -14,6 +15,7 @@ pub mod call_ranges;
 pub mod kernel_time;
 pub mod listed_steps;
 pub(crate) mod measured_steps;
+pub(crate) mod node_annotations;
 pub mod open_ranges;
 pub mod phase_names;
 pub mod phases;

@@ -1,4 +1,5 @@
-//! The bars of the layers of the model: a row of layers, and below each layer the roles of its kernels.
+//! The bars of the layers of the model: a row of layers, and below each layer the roles of its kernels. If the program annotated
+//! the graph nodes of the kernels of a bar, the bar has the name that they share.
 
 use super::{Style, Timeline};
 use crate::analysis::inference::layer_spans::{LayerSpan, layer_spans};
@@ -33,6 +34,7 @@ pub(super) fn layer_bars(trace: &Trace, categories: &[String]) -> (Vec<LayerBar>
         return (Vec::new(), true);
     }
     let mut bars: Vec<LayerBar> = layer_spans(trace).iter().flat_map(|span| bars_of(span, categories)).collect();
+    bars.iter_mut().for_each(|bar| name_by_annotation(bar, trace));
     ordering::sort_by_key(&mut bars, |bar| (bar.start, bar.depth));
     (bars, false)
 }
@@ -68,6 +70,35 @@ fn bars_of(span: &LayerSpan, categories: &[String]) -> Vec<LayerBar> {
         }
     });
     std::iter::once(layer.clone()).chain(roles).collect()
+}
+
+fn name_by_annotation(bar: &mut LayerBar, trace: &Trace) {
+    let ops = &trace.gpu_ops;
+    let rows = ops.count_starting_before(bar.start)..ops.count_starting_before(bar.end);
+    let on_device = |row: usize| ops.get(row).is_some_and(|op| op.device == bar.device);
+    let notes = trace.node_notes.between(rows).filter(|(row, note)| on_device(*row) && !note.annotation.is_empty());
+    if let Some(annotation) = shared_name(notes.map(|(_, note)| note.annotation.as_str())) {
+        bar.name = format!("{}: {annotation}", bar.name);
+        annotation.clone_into(&mut bar.label);
+    }
+}
+
+/// The name that all annotations are or are in: `layers.7` of `layers.7.attention` and `layers.7.mlp`. A part that they share has
+/// a number, because `layers` names no layer.
+pub(super) fn shared_name<'a>(mut annotations: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let first = annotations.next()?;
+    let shared = annotations.try_fold(first, shared_part)?;
+    (shared == first || shared.contains(|char: char| char.is_ascii_digit())).then_some(shared)
+}
+
+/// The longest beginning of both names that ends at a dot, a slash or their end.
+fn shared_part<'a>(first: &'a str, second: &str) -> Option<&'a str> {
+    const SEPARATORS: [char; 2] = ['.', '/'];
+    let ends = first.match_indices(SEPARATORS).map(|(at, _)| at).chain([first.len()]);
+    let mut parts = ends.filter_map(|end| first.get(..end));
+    let is_in_second =
+        |part: &&str| second.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with(SEPARATORS));
+    parts.rfind(is_in_second).filter(|part| !part.is_empty())
 }
 
 impl Timeline {

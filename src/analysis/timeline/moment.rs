@@ -12,7 +12,8 @@ use crate::ordering;
 use crate::rules::RuleSet;
 use crate::rules::names::demangle;
 use crate::trace::{
-    CallId, CodeTime, DeviceId, GpuOp, HostInterval, LateCode, NameId, Names, Ns, Span, Spans, ThreadId, Trace,
+    CallId, CodeTime, DeviceId, GpuOp, HostInterval, LateCode, NameId, Names, NodeNote, Ns, Span, Spans, ThreadId,
+    Trace,
 };
 
 /// A bar of one item.
@@ -195,6 +196,9 @@ impl Timeline {
         section.figure("category_source", source.word());
         section.figure("device_id", labels::device(trace, op.device));
         section.figure("stream_id", labels::stream(&op));
+        if let Some(note) = trace.node_notes.of_row(moment.place.row) {
+            describe_note(note, section);
+        }
         if let Some(CallId(call)) = trace.gpu_ops.launch(moment.place.row)
             && let Some(span) = trace.calls.get(call as usize)
         {
@@ -315,6 +319,16 @@ impl Timeline {
             describe_code(trace, gap, call.thread, &mut section);
         }
         moment.section = section;
+    }
+}
+
+/// What the program wrote about the node of a graph that an op replays.
+fn describe_note(note: &NodeNote, section: &mut Section) {
+    if !note.annotation.is_empty() {
+        section.figure("annotation", note.annotation.as_str());
+    }
+    for (name, stream) in [("original_stream_id", note.original_stream), ("chosen_stream_id", note.chosen_stream)] {
+        stream.into_iter().for_each(|stream| section.figure(name, stream));
     }
 }
 

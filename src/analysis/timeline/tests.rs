@@ -4,8 +4,8 @@ use super::*;
 use crate::analysis::section::Value;
 use crate::analysis::testing::torch;
 use crate::rules::RuleBook;
-use crate::trace::ALLOCATED_MEMORY;
 use crate::trace::testing::TestTrace;
+use crate::trace::{ALLOCATED_MEMORY, NodeNote};
 use proptest::prelude::*;
 
 fn rules() -> &'static RuleSet {
@@ -365,6 +365,43 @@ fn each_layer_of_a_step_has_a_bar_and_below_it_the_roles_of_its_kernels() {
         assert!(moment.name.starts_with("Layer 1 of ") && alike >= 1.0, "{}", moment.name);
         let next = moment.neighbours.after.unwrap();
         assert!(timeline.moment(&trace, rules(), lane, next.row).unwrap().name.starts_with("Layer 2 of "));
+    }
+}
+
+/// The annotations are written for the layers that the timeline found without them.
+#[test]
+fn a_layer_whose_kernels_were_annotated_has_the_name_that_they_share() {
+    let Some(mut trace) = torch("sglang_qwen3_30b_b300_decode.trace.json.gz") else { return };
+    let bars = |trace: &Trace, depth: u8| -> Vec<LayerBar> {
+        timeline(trace).layers.into_iter().filter(|bar| bar.depth == depth).collect()
+    };
+    for (number, layer) in bars(&trace, 0).iter().enumerate() {
+        for part in bars(&trace, 1).iter().filter(|part| layer.start <= part.start && part.end <= layer.end) {
+            let annotation = format!("model.layers.{number}.{}", part.label);
+            let note = trace.node_notes.add_note(NodeNote { annotation, ..NodeNote::default() });
+            for row in trace.gpu_ops.count_starting_before(part.start)..trace.gpu_ops.count_starting_before(part.end) {
+                trace.node_notes.add_row(row as u32, note);
+            }
+        }
+    }
+    let layers = bars(&trace, 0);
+    assert_eq!(layers[47].label, "model.layers.47");
+    assert!(layers[47].name.starts_with("layer 48 of 48") && layers[47].name.ends_with(": model.layers.47"));
+    let is_part = |bar: &&LayerBar| bar.label == "model.layers.0.attention";
+    assert_eq!(bars(&trace, 1).iter().filter(is_part).count(), 1);
+}
+
+#[test]
+fn names_share_whole_parts_and_a_number() {
+    for (names, expected) in [
+        (&["layers.7.attn.q", "layers.7.attn", "layers.7.mlp"][..], Some("layers.7")),
+        (&["layers.7", "layers.70"], None),
+        (&["a/1/x", "a/1/x"], Some("a/1/x")),
+        (&["decoder", "decoder"], Some("decoder")),
+        (&["layers.7.mlp", "lm_head"], None),
+        (&[], None),
+    ] {
+        assert_eq!(layers::shared_name(names.iter().copied()), expected, "{names:?}");
     }
 }
 

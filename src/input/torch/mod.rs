@@ -20,6 +20,7 @@
 //! Dialects: torch 1.x writes `Kernel` for `kernel`, and thread ids as strings. Times are numbers or strings. AMD uses the
 //! categories of NVIDIA. Files of merged ranks have pids such as `[TP00] 3`. PyTorch's new exporter of CUPTI names the direction of
 //! a copy only in its `args`; its flows from 2^40 on join nodes of graphs. Flows are not read: ops and calls have correlation ids.
+//! Annotations of graph nodes follow in `args` (`node_notes`).
 
 mod code;
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod code_tests;
 mod file_threads;
 mod memory;
 mod messages;
+mod node_notes;
 mod packing;
 mod shaped_ops;
 mod templates;
@@ -74,6 +76,7 @@ pub(super) struct TorchReader {
     packer: Option<packing::CodePacker>,
     code: Option<code::CodeNames>,
     message_ranges: Vec<messages::MessageRange>,
+    known_notes: node_notes::KnownNotes,
     memory: Vec<memory::DeviceMemory>,
     gpu_ops_only: bool,
     shapes: shaped_ops::ShapeReader,
@@ -547,7 +550,7 @@ impl Sink for TorchReader {
             keep_hint(&mut engine_hints.annotations, fields.name);
         }
         match class {
-            Class::Gpu(kind) => return self.gpu_op(&fields, kind, at),
+            Class::Gpu(kind) => return self.gpu_op(&fields, kind, text, at),
             Class::Call if fields.is_stored_call == Some(true) => self.span(&fields, class, at),
             Class::Annotation { on_gpu } => {
                 if wanted.code {
@@ -668,7 +671,7 @@ impl TorchReader {
         }
     }
 
-    fn gpu_op(&mut self, fields: &Fields<'_>, kind: OpKind, at: u64) {
+    fn gpu_op(&mut self, fields: &Fields<'_>, kind: OpKind, event: &[u8], at: u64) {
         let Some((start, duration)) = fields.times() else {
             return self.problem(ProblemKind::OpWithoutTime, 1, at);
         };
@@ -692,6 +695,7 @@ impl TorchReader {
         if let Some(collective) = fields.message.collective() {
             self.builder.set_collective_of_last_op(collective);
         }
+        self.note_of_last_op(event);
     }
 
     /// Adds a call or annotation. One without usable times is only counted.
