@@ -829,6 +829,54 @@ fn a_folder_of_parquet_tables_is_read_as_the_export_with_these_tables() {
     }
 }
 
+/// `column_types.parquet` was written by pyarrow: a decimal, a list and a group with values, the same without values, and types that are
+/// read: 16-bit floats, times of day.
+#[test]
+#[cfg(feature = "facts")]
+fn columns_of_parquet_tables_that_are_not_read_are_counted_and_named() {
+    use gpuprism_facts::{Cell, Column, Values, each_row, write};
+    let types = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/column_types.parquet");
+    let (mut names, mut kinds) = (Vec::new(), Vec::new());
+    let mut header = |columns: &[&str]| {
+        names = columns.iter().map(|name| (*name).to_owned()).collect();
+        true
+    };
+    each_row(&types, &mut header, &mut |cells| {
+        kinds.push(cells.iter().map(|cell| format!("{cell:?}")).collect::<Vec<_>>());
+        true
+    })
+    .unwrap();
+    assert_eq!(names, ["id", "price", "parts", "pair", "half", "clock", "nothing", "empty_list"]);
+    let (other, null) = (format!("{:?}", Cell::Other), format!("{:?}", Cell::Null));
+    let first = ["Int(1)", &other, &other, &other, "Float(0.5)", "Int(1000)", &null, &null];
+    let second = ["Int(2)", &null, &other, &other, &null, "Int(2000)", &null, &null];
+    assert_eq!(kinds, [first, second]);
+
+    let folder = directory("parquet_types");
+    let int = |name: &str, value: i64| Column { name: name.to_owned(), values: Values::Int(vec![Some(value)]) };
+    let text =
+        |name: &str, value: &str| Column { name: name.to_owned(), values: Values::Text(vec![Some(value.to_owned())]) };
+    let kernel = [
+        ("start", 100),
+        ("end", 150),
+        ("deviceId", 0),
+        ("streamId", 7),
+        ("correlationId", 1),
+        ("demangledName", 5),
+        ("shortName", 5),
+    ];
+    write(&folder.join("CUPTI_ACTIVITY_KIND_KERNEL.parquet"), kernel.map(|(name, value)| int(name, value)).into())
+        .unwrap();
+    write(&folder.join("StringIds.parquet"), vec![int("id", 5), text("value", "gemm")]).unwrap();
+    std::fs::copy(&types, folder.join("OTHER.parquet")).unwrap();
+    let output = gpuprism(&folder, ["report", "--format", "json", "."]);
+    assert!(output.stderr.contains("OTHER") && output.stderr.contains("pair, parts, price"), "{}", output.stderr);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    let run = &report["runs"][0];
+    let notice = run["notices"].as_array().unwrap().iter().find(|notice| notice["code"] == "unread_columns").unwrap();
+    assert_eq!((&run["totals"]["kernels"], &notice["count"]), (&json!(1), &json!(3)));
+}
+
 /// The facts of the files by `tests/oracle/formats.py`.
 fn facts(paths: &[String]) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/formats.py");

@@ -9,8 +9,10 @@ use std::path::Path;
 /// A value of any column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Cell<'a> {
-    /// No value, or one of a type that is not here.
+    /// No value.
     Null,
+    /// A value of a type that is not here: a decimal, a list, a map, a group.
+    Other,
     /// A whole number. Larger ones than fit keep their bits.
     Int(i64),
     /// A number.
@@ -63,16 +65,21 @@ fn cell(field: &Field) -> Cell<'_> {
         Field::Bool(value) => Cell::Int((*value).into()),
         Field::Byte(value) => Cell::Int((*value).into()),
         Field::Short(value) => Cell::Int((*value).into()),
-        Field::Int(value) | Field::Date(value) => Cell::Int((*value).into()),
-        Field::Long(value) | Field::TimestampMillis(value) | Field::TimestampMicros(value) => Cell::Int(*value),
+        Field::Int(value) | Field::Date(value) | Field::TimeMillis(value) => Cell::Int((*value).into()),
+        Field::Long(value)
+        | Field::TimeMicros(value)
+        | Field::TimestampMillis(value)
+        | Field::TimestampMicros(value) => Cell::Int(*value),
         Field::UByte(value) => Cell::Int((*value).into()),
         Field::UShort(value) => Cell::Int((*value).into()),
         Field::UInt(value) => Cell::Int((*value).into()),
         Field::ULong(value) => Cell::Int(value.cast_signed()),
+        Field::Float16(value) => Cell::Float(value.to_f64()),
         Field::Float(value) => Cell::Float((*value).into()),
         Field::Double(value) => Cell::Float(*value),
         Field::Str(text) => Cell::Text(text),
         Field::Bytes(bytes) => Cell::Bytes(bytes.data()),
-        _ => Cell::Null,
+        Field::Null => Cell::Null,
+        Field::Decimal(_) | Field::Group(_) | Field::ListInternal(_) | Field::MapInternal(_) => Cell::Other,
     }
 }

@@ -160,6 +160,12 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
             format!("{} could be read only partly, the first up to row {first_at}", counted(count, "table", "tables")),
             "The database is damaged or cut: all numbers cover only the rows that could be read. Copy or export it again.",
         ),
+        #[cfg(not(target_arch = "wasm32"))]
+        ProblemKind::UnreadColumn => (
+            format!("{} with lists, decimals or groups, which are not read", counted(count, "column", "columns")),
+            "Nsight Systems writes none: another program wrote these tables. If numbers are missing, export the .nsys-rep again with \
+             `nsys export --type parquetdir`.",
+        ),
         ProblemKind::NoTimes => (
             format!(
                 "a table of kernels, copies or memsets has no column `start` or `end`: up to {} excluded",

@@ -1,5 +1,6 @@
 //! Reads what `nsys export --type parquetdir` writes: a folder with a Parquet file for each table of the SQLite export. The tables are
-//! copied to a temporary database, which the reader of exports reads: O(rows), and disk space as for the SQLite export.
+//! copied to a temporary database, which the reader of exports reads: O(rows), and disk space as for the SQLite export. Values of types
+//! that SQLite has not are missing there; their columns are counted.
 
 #[cfg(feature = "facts")]
 pub(super) use tables::read;
@@ -42,6 +43,7 @@ mod tables {
     use gpuprism_facts::{Cell, each_row};
     use rusqlite::types::Value;
     use rusqlite::{Connection, params_from_iter};
+    use std::collections::BTreeSet;
     use std::path::{Path, PathBuf};
 
     /// Reads the tables in these files. A file that cannot be read to its end is counted, with a warning.
@@ -51,66 +53,85 @@ mod tables {
             let why = format!("its tables cannot be copied to {}: {error}", temporary.path.display());
             Error::refused(label, why)
         };
-        let mut damaged = 0;
+        let (mut damaged, mut unread_columns) = (0, 0);
         let connection = Connection::open(&temporary.path).map_err(failed)?;
         connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN").map_err(failed)?;
         for file in files {
             if watch.cancel().is_cancelled() {
                 return Err(Error::refused(label, "reading was cancelled"));
             }
-            match copy(&connection, file, watch) {
-                Ok(Ok(())) => {}
-                Ok(Err(why)) => {
-                    damaged += 1;
-                    watch.warn(&format!("{why}; its rows after that are missing"));
-                }
-                Err(error) => return Err(failed(error)),
+            let copied = copy(&connection, file, watch).map_err(failed)?;
+            if let Some(why) = copied.damage {
+                damaged += 1;
+                watch.warn(&format!("{why}; its rows after that are missing"));
+            }
+            if !copied.unread_columns.is_empty() {
+                unread_columns += copied.unread_columns.len() as u64;
+                let columns = Vec::from_iter(copied.unread_columns).join(", ");
+                watch.warn(&format!(
+                    "the table {} has lists, decimals or groups, which are not read: {columns}",
+                    name(file)
+                ));
             }
         }
         connection.execute_batch("COMMIT").map_err(failed)?;
         drop(connection);
         let mut trace = database::read(&temporary.path, label, watch)?;
-        if damaged > 0 {
-            trace.problems.add(ProblemKind::DamagedTable, damaged, 0);
+        for (kind, count) in [(ProblemKind::DamagedTable, damaged), (ProblemKind::UnreadColumn, unread_columns)] {
+            if count > 0 {
+                trace.problems.add(kind, count, 0);
+            }
         }
         Ok(trace)
     }
 
-    /// Copies one table. The inner error is one of the Parquet file, the outer one of the database.
-    fn copy(
-        connection: &Connection,
-        file: &Path,
-        watch: &dyn Watch,
-    ) -> rusqlite::Result<std::result::Result<(), String>> {
-        let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-        let table = quoted(&name(file));
-        let mut failed = None;
-        let cancel = watch.cancel();
+    /// What of a table was not copied.
+    #[derive(Default)]
+    struct Copied {
+        /// Why its rows from some place on are missing.
+        damage: Option<String>,
+        /// Names of the columns with values that no database has.
+        unread_columns: BTreeSet<String>,
+    }
+
+    fn columns_of(file: &Path) -> std::result::Result<Vec<String>, String> {
         let mut columns = Vec::new();
-        let read = each_row(
-            file,
-            &mut |names| {
-                columns = names.iter().map(|name| quoted(name)).collect();
-                false
-            },
-            &mut |_| false,
-        );
-        if read.is_err() || columns.is_empty() {
-            return Ok(read);
-        }
-        connection.execute_batch(&format!("CREATE TABLE {table} ({})", columns.join(", ")))?;
+        let mut header = |names: &[&str]| {
+            columns = names.iter().map(|name| (*name).to_owned()).collect();
+            false
+        };
+        each_row(file, &mut header, &mut |_| false).map(|()| columns)
+    }
+
+    /// Copies one table.
+    fn copy(connection: &Connection, file: &Path, watch: &dyn Watch) -> rusqlite::Result<Copied> {
+        let columns = match columns_of(file) {
+            Ok(columns) if !columns.is_empty() => columns,
+            other => return Ok(Copied { damage: other.err(), ..Copied::default() }),
+        };
+        let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+        let (table, names) = (quoted(&name(file)), columns.iter().map(|name| quoted(name)));
+        connection.execute_batch(&format!("CREATE TABLE {table} ({})", names.collect::<Vec<_>>().join(", ")))?;
         let places = vec!["?"; columns.len()].join(", ");
         let mut statement = connection.prepare(&format!("INSERT INTO {table} VALUES ({places})"))?;
+        let (mut failed, mut copied, cancel) = (None, Copied::default(), watch.cancel());
         let read = each_row(file, &mut |_| true, &mut |cells| {
+            let unread = cells.iter().zip(&columns).filter(|(cell, _)| **cell == Cell::Other);
+            for (_, column) in unread {
+                if !copied.unread_columns.contains(column) {
+                    copied.unread_columns.insert(column.clone());
+                }
+            }
             failed = statement.execute(params_from_iter(cells.iter().map(value))).err();
             failed.is_none() && !cancel.is_cancelled()
         });
-        failed.map_or(Ok(read), Err)
+        copied.damage = read.err();
+        failed.map_or(Ok(copied), Err)
     }
 
     fn value(cell: &Cell<'_>) -> Value {
         match cell {
-            Cell::Null => Value::Null,
+            Cell::Null | Cell::Other => Value::Null,
             Cell::Int(number) => Value::Integer(*number),
             Cell::Float(number) => Value::Real(*number),
             Cell::Text(text) => Value::Text((*text).to_owned()),

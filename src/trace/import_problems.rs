@@ -27,6 +27,9 @@ pub enum ProblemKind {
     CounterOfOtherRun,
     /// A database table could not be read to its end.
     DamagedTable,
+    /// A column of a database table with values of a type that is not read.
+    #[cfg(not(target_arch = "wasm32"))]
+    UnreadColumn,
     /// A row of a GPU table that lacks the start or end column.
     NoTimes,
     /// A row of a GPU table that lacks the device column.
@@ -60,6 +63,8 @@ impl ProblemKind {
             Self::UnknownCounter => "unknown_counters",
             Self::CounterOfOtherRun => "counters_of_other_run",
             Self::DamagedTable => "damaged_table",
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::UnreadColumn => "unread_columns",
             Self::NoTimes => "no_times",
             Self::NoDevices => "no_devices",
             Self::MissingName => "missing_names",
