@@ -4,7 +4,6 @@ import { readAddress, writeAddress } from './address.js';
 import { showCards, showChips, showPageProblem } from './cards.js';
 import { byId, forbidFrames, onDemand } from './dom.js';
 import { ExternalFiles } from './external-files.js';
-import { hasRuns, joinRuns } from './file-sets.js';
 import { wireExports } from './exports.js';
 import { wireIntake } from './intake.js';
 import { wireKeys } from './keys.js';
@@ -23,6 +22,7 @@ const TITLE = 'gpuprism: where did the GPU time go';
 
 const store = new Store({ view: readAddress(), entries: [], progress: 0, readers: 0, reports: [], ruleFiles: [], overview: null });
 const renderer = new Renderer(compiledModule('gpuprism'));
+const openSets = onDemand(() => import('./file-sets.js'));
 const openTools = onDemand(async () => new (await import('./tools.js')).Tools(() => session.reports, () => session.whenComplete()));
 /** @type {Page['requestTool']} */
 const requestTool = async (op, args) => (await openTools()).request(op, args);
@@ -80,7 +80,8 @@ async function openFiles(files) {
   openResults().catch(() => {});
   windows.preload();
   // Other files are entries before this function returns.
-  return session.open(hasRuns(files) ? await joinRuns(files) : files);
+  const hasTables = files.filter(({ name }) => /\.csv(\.gz)?$/.test(name)).length > 1;
+  return session.open(hasTables ? await (await openSets()).joinRuns(files) : files);
 }
 
 async function start() {

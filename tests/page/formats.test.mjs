@@ -51,6 +51,43 @@ test('the tables of a run, gzipped or not, are one trace with the command line\'
   await close();
 });
 
+/** Rows that do not repeat, so that half of the gzipped table has a part of them. */
+const MANY_KERNELS = KERNELS + Array.from({ length: 300 }, (_, row) => {
+  const start = 1704161511420001000n + BigInt(row * 100);
+  return `"KERNEL_DISPATCH",2,1,7,9,"gemm_${(row * 7919) % 97}",${row + 20},${start},${start + 50n}\n`;
+}).join('');
+
+test('a table that is cut or damaged loses none of the tables after it', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const kernels = packed('1_kernel_trace.csv', MANY_KERNELS);
+  const cut = kernels.body.subarray(0, kernels.body.length / 2);
+  const otherSum = Buffer.from(kernels.body);
+  otherSum[otherSum.length - 8] ^= 1;
+  for (const [body, code] of [[cut, 'truncated'], [otherSum, 'damaged_gzip']]) {
+    const files = [{ ...kernels, body }, packed('1_hip_api_trace.csv', CALLS), packed('1_agent_info.csv', AGENTS)];
+    const native = JSON.parse((await h.commandLine(['report', ...files.map(({ name }) => name), '--format', 'json'], files)).stdout).runs[0];
+    await h.clear(page);
+    await h.drop(page, ...files);
+    await h.settled(page);
+    const run = JSON.parse((await h.exported(page, 'json')).body).runs[0];
+    const { kernels: found } = run.totals;
+    // Where the data is damaged, the page loses the rest of the piece of 256 bytes.
+    if (code === 'truncated') assert.deepEqual(run.totals, native.totals);
+    assert.ok(found > 2 && found <= native.totals.kernels && found > native.totals.kernels - 60, `${found} of ${native.totals.kernels}`);
+    // Names of GPUs and calls are in the tables after the broken one.
+    assert.deepEqual(run.devices.map(({ name }) => name), ['AMD Instinct MI300X']);
+    assert.deepEqual(run.sections.sync, native.sections.sync);
+    const codes = ({ notices }) => notices.map((notice) => notice.code);
+    if (code === 'truncated') assert.deepEqual(codes(run), codes(native));
+    assert.ok(codes(run).includes(code) && codes(native).includes(code), `${codes(run)}`);
+    const problem = page.locator('#cards .card', { hasText: 'could not be read' });
+    assert.match(await problem.innerText(), /1_kernel_trace\.csv\.gz/);
+    await problem.getByRole('button', { name: 'Dismiss' }).click();
+  }
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('a Proton tree has tables and a notice that there is no timeline', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const tree = file('p.hatchet', TREE);
