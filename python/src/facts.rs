@@ -1,6 +1,6 @@
 //! `gpuprism.facts`: the facts of many runs as Parquet files, by the library of `gpuprism facts`.
 
-use crate::background;
+use crate::background::{self, Watcher};
 use crate::open::Paths;
 use gpuprism::facts::{FactsFolder, Limits, Outcome, traces};
 use gpuprism::files::by_run;
@@ -20,9 +20,7 @@ struct Added {
 /// Adds runs to a folder of facts. Returns a dictionary for each run.
 #[pyfunction]
 #[pyo3(signature = (path, out, *, tags = None, jobs = 1, max_bytes = None, source = None, failure = None))]
-#[allow(clippy::too_many_arguments, reason = "they are keywords of one Python function")]
-pub(crate) fn facts<'py>(
-    py: Python<'py>,
+pub(crate) fn facts(
     path: Paths,
     out: PathBuf,
     tags: Option<BTreeMap<String, String>>,
@@ -30,10 +28,10 @@ pub(crate) fn facts<'py>(
     max_bytes: Option<u64>,
     source: Option<String>,
     failure: Option<String>,
-) -> PyResult<Bound<'py, PyList>> {
+) -> PyResult<Py<PyList>> {
     let (paths, tags) = (Vec::from(path), Vec::from_iter(tags.unwrap_or_default()));
     let limits = Limits { max_bytes, source, failure };
-    let added = background::run(py, move |watcher| {
+    let add = move |watcher: &Watcher| {
         let folder = FactsFolder::open(&out, &tags)?.with_limits(limits);
         let added = Mutex::new(Vec::new());
         let report = |path: &Path, outcome: &Outcome, seconds: f64| {
@@ -42,9 +40,12 @@ pub(crate) fn facts<'py>(
         };
         folder.add_all(&by_run(&traces(&paths)?), jobs, watcher, &report)?;
         Ok(added.into_inner().unwrap_or_else(PoisonError::into_inner))
-    })?;
-    let rows = added.iter().map(|run| row(py, run)).collect::<PyResult<Vec<_>>>()?;
-    PyList::new(py, rows)
+    };
+    Python::attach(|py| {
+        let added = background::run(py, add)?;
+        let rows = added.iter().map(|run| row(py, run)).collect::<PyResult<Vec<_>>>()?;
+        Ok(PyList::new(py, rows)?.unbind())
+    })
 }
 
 /// Whether a file with this name is taken for a trace when a folder is searched.
