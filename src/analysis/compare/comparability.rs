@@ -77,9 +77,9 @@ pub(super) fn reasons(rules: &Rules, first: &Candidate, other: &Candidate) -> Ve
 }
 
 /// True if a difference in time says nothing on the software alone: other GPUs or another engine.
-pub(super) fn is_other_setup(a: &Run, b: &Run) -> bool {
+pub(super) fn is_other_setup(rules: &Rules, a: &Run, b: &Run) -> bool {
     let is_other_engine = a.engine.as_ref().zip(b.engine.as_ref()).is_some_and(|(a, b)| a != b);
-    is_other_engine || other_gpus(Rules::embedded(), a, b).is_some()
+    is_other_engine || other_gpus(rules, a, b).is_some()
 }
 
 /// What differs in the records of the captures, if both runs have one: the words, and the values of both.
@@ -125,7 +125,7 @@ pub(super) fn workload_reasons(
                 found.reason("mix", &[("a", &a.mix()), ("b", &b.mix()), ("pct", &pct)]);
             } else if let Some((what, mean_a, mean_b)) =
                 differing_work_per_step(a, b, rules.thresholds.max_work_per_step_ratio)
-                    .filter(|_| basis == Basis::Step || !is_other_setup(first.run, other.run))
+                    .filter(|_| basis == Basis::Step || !is_other_setup(rules, first.run, other.run))
             {
                 found.reason("work_of_a_step", &[("what", what), ("a", &mean_a), ("b", &mean_b)]);
             }

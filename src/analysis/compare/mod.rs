@@ -345,7 +345,7 @@ fn needs_tokens(rules: &Rules, first: &Candidate, other: &Candidate) -> bool {
     let steps = first.steps.as_ref().zip(other.steps.as_ref());
     let ratio = rules.thresholds.max_work_per_step_ratio;
     steps.is_some_and(|(a, b)| comparability::differing_work_per_step(a, b, ratio).is_some())
-        && comparability::is_other_setup(first.run, other.run)
+        && comparability::is_other_setup(rules, first.run, other.run)
 }
 
 fn change(
