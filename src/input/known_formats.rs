@@ -6,31 +6,52 @@
 #[cfg(all(target_arch = "wasm32", not(feature = "full")))]
 use crate::Error;
 
-/// Files that are not read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Other {
-    WebPage,
-    Empty,
-    Perfetto,
-    Binary,
-    Text,
-    KernelSummary,
-    NsysSummary,
-    HostTable,
-    Document,
-    JsonList,
-    EmptyList,
-    Nvprof,
-    Database,
-    /// A database of rocprofv3 or rocmProfileData that lacks the tables that count.
+/// Lists the files that are not read, each with its id in `patterns/formats.json`, once for the type, the ids and the test.
+macro_rules! others {
+    ($($(#[$condition:meta])* $name:ident = $id:literal,)*) => {
+        /// Files that are not read.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Other {
+            $($(#[$condition])* $name,)*
+        }
+
+        #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+        impl Other {
+            #[cfg(test)]
+            const ALL: &[Self] = &[$($(#[$condition])* Self::$name,)*];
+
+            fn id(self) -> &'static str {
+                match self {
+                    $($(#[$condition])* Self::$name => $id,)*
+                }
+            }
+        }
+    };
+}
+
+others! {
+    WebPage = "web_page",
+    Empty = "empty",
+    Perfetto = "perfetto",
+    Binary = "binary",
+    Text = "text",
+    KernelSummary = "kernel_summary",
+    NsysSummary = "nsys_summary",
+    HostTable = "host_table",
+    Document = "document",
+    JsonList = "json_list",
+    EmptyList = "empty_list",
+    Nvprof = "nvprof",
+    Database = "database",
+    // A database of rocprofv3 or rocmProfileData that lacks the tables that count.
     #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
-    RocmWithoutOps,
+    RocmWithoutOps = "rocm_without_ops",
     #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
-    AscendTable,
+    AscendTable = "ascend_table",
     #[cfg(all(not(target_arch = "wasm32"), feature = "facts"))]
-    NoTraces,
+    NoTraces = "no_traces",
     #[cfg(not(target_arch = "wasm32"))]
-    ManyRuns,
+    ManyRuns = "many_runs",
 }
 
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
@@ -93,32 +114,6 @@ mod texts {
 
     pub(crate) static KNOWN: LazyLock<KnownFormats> =
         LazyLock::new(|| embedded(json::read(include_str!("../../patterns/formats.json"))));
-
-    impl Other {
-        fn id(self) -> &'static str {
-            match self {
-                Self::WebPage => "web_page",
-                Self::Empty => "empty",
-                Self::Perfetto => "perfetto",
-                Self::Binary => "binary",
-                Self::Text => "text",
-                Self::KernelSummary => "kernel_summary",
-                Self::NsysSummary => "nsys_summary",
-                Self::HostTable => "host_table",
-                Self::Document => "document",
-                Self::JsonList => "json_list",
-                Self::EmptyList => "empty_list",
-                Self::Nvprof => "nvprof",
-                Self::Database => "database",
-                Self::RocmWithoutOps => "rocm_without_ops",
-                Self::AscendTable => "ascend_table",
-                #[cfg(all(not(target_arch = "wasm32"), feature = "facts"))]
-                Self::NoTraces => "no_traces",
-                #[cfg(not(target_arch = "wasm32"))]
-                Self::ManyRuns => "many_runs",
-            }
-        }
-    }
 
     /// The error for a file that is not read.
     pub(crate) fn not_read(label: &str, other: Other) -> Error {
@@ -196,30 +191,10 @@ mod texts {
         #[test]
         #[cfg(feature = "facts")]
         fn every_kind_of_other_file_is_described() {
-            use Other::*;
-            let all = [
-                WebPage,
-                Empty,
-                Perfetto,
-                Binary,
-                Text,
-                KernelSummary,
-                NsysSummary,
-                HostTable,
-                Document,
-                JsonList,
-                EmptyList,
-                Nvprof,
-                Database,
-                RocmWithoutOps,
-                AscendTable,
-                NoTraces,
-                ManyRuns,
-            ];
             let ids: Vec<&str> =
                 KNOWN.others.iter().filter(|other| other.starts.is_none()).map(|other| other.id.as_str()).collect();
-            assert!(all.iter().all(|other| ids.contains(&other.id())));
-            assert_eq!(ids.len(), all.len());
+            assert!(Other::ALL.iter().all(|other| ids.contains(&other.id())));
+            assert_eq!(ids.len(), Other::ALL.len());
         }
     }
 }
