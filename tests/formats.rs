@@ -637,6 +637,8 @@ fn a_proton_tree_has_the_totals_that_a_separate_program_finds_and_no_timeline() 
         .map(|kernel| (kernel["name"].as_str().unwrap(), json!([kernel["count"], kernel["duration_ns"]])))
         .collect();
     assert_eq!(json!(kernels), facts["by_name"]);
+    let ranges = run["kernels"].as_array().unwrap().iter().map(|kernel| (&kernel["min_ns"], &kernel["max_ns"]));
+    assert!(ranges.clone().count() == 2 && ranges.clone().all(|range| range == (&Value::Null, &Value::Null)), "{run}");
     let categories: Vec<&str> =
         run["categories"].as_array().unwrap().iter().map(|row| row["category"].as_str().unwrap()).collect();
     assert_eq!(categories, ["gemm", "communication"]);

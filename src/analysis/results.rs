@@ -261,10 +261,10 @@ pub struct Kernel {
     pub elapsed_share: Option<f64>,
     /// Mean duration.
     pub mean_ns: f64,
-    /// Shortest duration.
-    pub min_ns: i64,
-    /// Longest duration.
-    pub max_ns: i64,
+    /// Shortest duration; null in a report of another tool that does not say it.
+    pub min_ns: Option<i64>,
+    /// Longest duration; null like `min_ns`.
+    pub max_ns: Option<i64>,
 }
 from_json!(Kernel {
     name,

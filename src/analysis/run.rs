@@ -179,8 +179,8 @@ fn kernels(trace: &Trace, rules: &RuleSet, options: &Options, owned: &OwnedTime,
             fair_ns,
             elapsed_share: None,
             mean_ns: share(totals.duration_ns, i64::try_from(totals.count).unwrap_or(i64::MAX)),
-            min_ns: totals.min_ns,
-            max_ns: totals.max_ns,
+            min_ns: Some(totals.min_ns),
+            max_ns: Some(totals.max_ns),
         }
     })
     .collect()

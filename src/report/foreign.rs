@@ -349,24 +349,34 @@ fn ms(row: &Record, key: &str) -> i64 {
     row.get(key).and_then(Value::number).map_or(0, |ms| (ms * 1e6).round() as i64).max(0)
 }
 
+/// The sums of one kernel over the rows of a list. The shortest and longest launch are known if each row says them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Listed {
+    count: u64,
+    duration_ns: i64,
+    shortest_us: Option<f64>,
+    longest_us: Option<f64>,
+}
+
 /// The listed kernels, by name. Elapsed times divide the busy time in proportion to durations.
 fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>) {
     let rows = sections.get("kernels").map_or(&[][..], |section| &section.rows);
-    let mut sums: VecMap<&str, (u64, i64, f64, f64)> = VecMap::new();
+    let mut sums: VecMap<&str, Listed> = VecMap::new();
     for row in rows {
-        let number = |key: &str| row.get(key).and_then(Value::number).unwrap_or_default();
+        let number = |key: &str| row.get(key).and_then(Value::number);
         let name = row.get("kernel_name").and_then(Value::text).unwrap_or_default();
-        sums.update(name, (0, 0, f64::MAX, 0.0), |sum| {
-            sum.0 = sum.0.saturating_add(number("call_count") as u64);
-            sum.1 = sum.1.saturating_add(whole(row, "total_time_ns").max(0));
-            sum.2 = sum.2.min(number("min_duration_us"));
-            sum.3 = sum.3.max(number("max_duration_us"));
+        let first = Listed { shortest_us: Some(f64::MAX), longest_us: Some(0.0), ..Listed::default() };
+        sums.update(name, first, |sum| {
+            sum.count = sum.count.saturating_add(number("call_count").unwrap_or_default() as u64);
+            sum.duration_ns = sum.duration_ns.saturating_add(whole(row, "total_time_ns").max(0));
+            sum.shortest_us = sum.shortest_us.zip(number("min_duration_us")).map(|(shortest, own)| shortest.min(own));
+            sum.longest_us = sum.longest_us.zip(number("max_duration_us")).map(|(longest, own)| longest.max(own));
         });
     }
-    let listed: i64 = sums.0.iter().fold(0, |all: i64, (_, sum)| all.saturating_add(sum.1));
+    let listed: i64 = sums.0.iter().fold(0, |all: i64, (_, sum)| all.saturating_add(sum.duration_ns));
     let total = busy.kernel_ns.max(listed);
     if total > listed {
-        let rest = (0, total - listed, 0.0, 0.0);
+        let rest = Listed { duration_ns: total - listed, ..Listed::default() };
         sums.update(UNLISTED_KERNELS, rest, |sum| *sum = rest);
     }
     let union = busy.union_ns().min(total);
@@ -378,7 +388,7 @@ fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>)
         .iter()
         .zip(&demangled)
         .zip(short_names)
-        .map(|((&(name, (count, duration_ns, min_us, max_us)), demangled), short_name)| {
+        .map(|((&(name, Listed { count, duration_ns, shortest_us, longest_us }), demangled), short_name)| {
             let elapsed_ns = proportion(union, duration_ns, total);
             let found = rules.map(|rules| rules.classify(name, demangled));
             let category = found.map_or("misc", |found| found.category).to_owned();
@@ -396,8 +406,8 @@ fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>)
                 fair_ns: elapsed_ns,
                 elapsed_share: Some(share(elapsed_ns, union)),
                 mean_ns: if count == 0 { 0.0 } else { duration_ns as f64 / count as f64 },
-                min_ns: (min_us * 1e3) as i64,
-                max_ns: (max_us * 1e3) as i64,
+                min_ns: shortest_us.map(|us| (us * 1e3) as i64),
+                max_ns: longest_us.map(|us| (us * 1e3) as i64),
             }
         })
         .collect();
@@ -454,10 +464,6 @@ fn proportion(whole: i64, part: i64, total: i64) -> i64 {
         return 0;
     }
     i64::try_from(i128::from(whole) * i128::from(part) / i128::from(total)).unwrap_or(i64::MAX)
-}
-
-pub(super) fn percent(part: i64, whole: i64) -> f64 {
-    share(part, whole) * 100.0
 }
 
 fn share(part: i64, whole: i64) -> f64 {

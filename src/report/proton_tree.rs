@@ -6,11 +6,11 @@
 //! are complete before a cut or damage count.
 
 use super::foreign::{self, BusyTime};
-use crate::analysis::results::{Device, Format, Notice, Run, Sections, Severity};
-use crate::analysis::section::{Section, Value};
+use crate::analysis::kernels::totals_only::{KernelTotals, KernelsOfDevices};
+use crate::analysis::results::{Format, Notice, Run, Sections, Severity};
 use crate::input::is_proton_tree;
 use crate::json::Json;
-use crate::ordering::{self, VecMap};
+use crate::ordering::VecMap;
 use crate::trace::Ns;
 use crate::{Error, Result};
 use gpuprism_scan::json::unescape;
@@ -30,7 +30,7 @@ pub(crate) fn is_tree(text: &str) -> bool {
 pub(crate) fn read(label: &str, text: &str) -> Result<Run> {
     let mut tree = Tree::default();
     let end = tree.read(text.as_bytes());
-    let mut kernels = tree.kernels.0;
+    let kernels = KernelsOfDevices::new(tree.kernels);
     if kernels.is_empty() {
         let why = match end {
             End::Complete => "a Proton tree without the time of a kernel: record again while kernels run",
@@ -38,107 +38,21 @@ pub(crate) fn read(label: &str, text: &str) -> Result<Run> {
         };
         return Err(Error::refused(label, why));
     }
-    ordering::sort_by(&mut kernels, |a, b| b.1.time_ns.cmp(&a.1.time_ns).then_with(|| a.0.cmp(&b.0)));
-    let total_ns = kernels.iter().fold(0, |sum: i64, (_, totals)| sum.saturating_add(totals.time_ns));
-    let calls = kernels.iter().fold(0, |sum: u64, (_, totals)| sum.saturating_add(totals.count));
     let mut sections = Sections::new();
-    sections.insert("kernels".to_owned(), kernel_section(&kernels, total_ns));
-    if let Some(roofline) = roofline_section(&kernels) {
+    sections.insert("kernels".to_owned(), kernels.section("frames of the tree that have a device"));
+    if let Some(roofline) = kernels.roofline("FLOPs and bytes that the program gave to Proton") {
         sections.insert("roofline".to_owned(), roofline);
     }
-    let busy = BusyTime { devices: devices(&kernels), window_ns: 0, kernel_ns: total_ns };
-    Ok(foreign::run((label, Format::ProtonTree), sections, busy, calls, notices(&end, tree.unusable)))
-}
-
-/// A kernel on a device.
-type Key = (String, String);
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Totals {
-    time_ns: i64,
-    count: u64,
-    flops: f64,
-    bytes: f64,
-}
-
-const DERIVED_FROM: &str = "frames of the tree that have a device";
-
-fn kernel_section(kernels: &[(Key, Totals)], total_ns: i64) -> Section {
-    let columns = [
-        "kernel_name",
-        "device_id",
-        "call_count",
-        "total_time_ns",
-        "total_time_ms",
-        "avg_duration_us",
-        "pct_total_kernel_time",
-    ];
-    let mut section = Section::new("Kernels by device", DERIVED_FROM, &columns);
-    for ((name, device), totals) in kernels {
-        let mean_us = (totals.count > 0).then(|| totals.time_ns as f64 / totals.count as f64 / 1e3);
-        section.row([
-            name.as_str().into(),
-            device.as_str().into(),
-            i64::try_from(totals.count).unwrap_or(i64::MAX).into(),
-            totals.time_ns.into(),
-            (totals.time_ns as f64 / 1e6).into(),
-            mean_us.map_or(Value::Null, Value::Float),
-            foreign::percent(totals.time_ns, total_ns).into(),
-        ]);
-    }
-    section.rows_in_all = kernels.len() as u64;
-    section
-}
-
-/// The work of kernels whose program names it. `None` if none does.
-fn roofline_section(kernels: &[(Key, Totals)]) -> Option<Section> {
-    let columns =
-        ["kernel_name", "total_time_ms", "call_count", "flops", "bytes", "arithmetic_intensity", "achieved_tflops"];
-    let mut section = Section::new("Roofline", "FLOPs and bytes that the program gave to Proton", &columns);
-    for ((name, _), totals) in kernels.iter().filter(|(_, totals)| totals.flops > 0.0 || totals.bytes > 0.0) {
-        let known = |value: f64| if value > 0.0 { Value::Float(value) } else { Value::Null };
-        let has_both = totals.flops > 0.0 && totals.bytes > 0.0;
-        section.row([
-            name.as_str().into(),
-            (totals.time_ns as f64 / 1e6).into(),
-            i64::try_from(totals.count).unwrap_or(i64::MAX).into(),
-            known(totals.flops),
-            known(totals.bytes),
-            if has_both { Value::Float(totals.flops / totals.bytes) } else { Value::Null },
-            if totals.time_ns > 0 { known(totals.flops / totals.time_ns as f64 / 1e3) } else { Value::Null },
-        ]);
-    }
-    section.rows_in_all = section.rows.len() as u64;
-    (!section.rows.is_empty()).then_some(section)
-}
-
-/// The time of each device: kernels that ran at the same time count more than once.
-fn devices(kernels: &[(Key, Totals)]) -> Vec<Device> {
-    let mut sums: VecMap<&str, (u64, i64)> = VecMap::new();
-    for ((_, device), totals) in kernels {
-        sums.update(device, (0, 0), |sum| {
-            sum.0 = sum.0.saturating_add(totals.count);
-            sum.1 = sum.1.saturating_add(totals.time_ns);
-        });
-    }
-    let device = |&(id, (gpu_ops, duration_ns)): &(&str, (u64, i64))| Device {
-        id: id.to_owned(),
-        name: String::new(),
-        gpu_ops,
-        duration_ns,
-        union_ns: duration_ns,
-        window_ns: 0,
-        idle_ns: 0,
-        busy_share: 0.0,
-    };
-    sums.0.iter().map(device).collect()
+    let sum = kernels.sum();
+    let busy = BusyTime { devices: kernels.devices(), window_ns: 0, kernel_ns: sum.time.0 };
+    Ok(foreign::run((label, Format::ProtonTree), sections, busy, sum.count, notices(&end, tree.unusable)))
 }
 
 fn notices(end: &End, unusable: u64) -> Vec<Notice> {
     let capture =
         "Record a trace instead: `proton_data: trace` in --profiler-config of vLLM, or proton.start(data=\"trace\").";
     let message = "a Proton tree has totals of kernels and no times: there is no timeline, the bar is the summed kernel time, and \
-                   idle time, overlap, and the shortest and longest call of a kernel (shown as 0) are unknown";
+                   idle time, overlap, and the shortest and longest call of a kernel are unknown";
     let mut notices = vec![Notice::new(Severity::Warning, "totals_only", message, capture)];
     let again = "Copy the file again.";
     match end {
@@ -192,7 +106,7 @@ impl Level {
 #[derive(Debug, Default)]
 struct Frame {
     name: String,
-    time_ns: Option<i64>,
+    time: Option<Ns>,
     count: Option<u64>,
     device: Option<String>,
     flops: f64,
@@ -203,7 +117,8 @@ struct Frame {
 struct Tree {
     levels: Vec<Level>,
     frames: Vec<Frame>,
-    kernels: VecMap<Key, Totals>,
+    /// By name and device.
+    kernels: VecMap<(String, String), KernelTotals>,
     unusable: u64,
 }
 
@@ -276,7 +191,7 @@ impl Tree {
         match (self.levels.last(), key) {
             (Some(Level::Name), b"name") => frame.name = unescape(value).into_owned(),
             (Some(Level::Metrics), b"time (ns)") => {
-                frame.time_ns = Ns::from_decimal(value, 0).map(|time| time.0).filter(|time| *time >= 0);
+                frame.time = Ns::from_decimal(value, 0).filter(|time| *time >= Ns::ZERO);
             }
             (Some(Level::Metrics), b"count") => {
                 frame.count = std::str::from_utf8(value).ok().and_then(|count| count.parse().ok());
@@ -289,19 +204,15 @@ impl Tree {
     }
 
     fn close_frame(&mut self) {
-        let Some(Frame { name, time_ns, count, device: Some(device), flops, bytes }) = self.frames.pop() else {
+        let Some(Frame { name, time, count, device: Some(device), flops, bytes }) = self.frames.pop() else {
             return;
         };
-        let (Some(time_ns), Some(count)) = (time_ns, count) else {
+        let (Some(time), Some(count)) = (time, count) else {
             self.unusable += 1;
             return;
         };
-        self.kernels.update((name, device), Totals::default(), |totals| {
-            totals.time_ns = totals.time_ns.saturating_add(time_ns);
-            totals.count = totals.count.saturating_add(count);
-            totals.flops += flops;
-            totals.bytes += bytes;
-        });
+        let own = KernelTotals { time, count, flops, bytes };
+        self.kernels.update((name, device), KernelTotals::default(), |totals| totals.add(&own));
     }
 }
 
@@ -349,6 +260,10 @@ mod tests {
             run.devices.iter().map(|device| (device.id.as_str(), device.gpu_ops, device.duration_ns)).collect();
         assert_eq!(devices, [("0", 3, 120), ("1", 3, 30)]);
         assert_eq!((run.totals.kernels, run.totals.kernel_duration_ns, run.totals.elapsed_ns), (6, 150, 150));
+        assert!(
+            run.kernels.iter().all(|kernel| kernel.min_ns.is_none() && kernel.max_ns.is_none()),
+            "a tree has no times"
+        );
         assert_eq!((run.wall.bar_ns, run.wall.cpu_ns, run.totals.window_ns), (150, 0, 0));
         let work = &run.sections["roofline"].rows;
         assert_eq!(

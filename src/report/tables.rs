@@ -123,8 +123,8 @@ fn kernels(runs: &[(&str, &Run)]) -> Table {
         ("elapsed_ns", "Elapsed", Kind::Time, |kernel| Cell::Ns(kernel.elapsed_ns)),
         ("elapsed_share", "Of busy time", Kind::Share, |kernel| share(kernel.elapsed_share)),
         ("mean_ns", "Mean", Kind::Time, |kernel| Cell::MeanNs(kernel.mean_ns)),
-        ("min_ns", "Min", Kind::Time, |kernel| Cell::Ns(kernel.min_ns)),
-        ("max_ns", "Max", Kind::Time, |kernel| Cell::Ns(kernel.max_ns)),
+        ("min_ns", "Min", Kind::Time, |kernel| kernel.min_ns.map_or(Cell::Empty, Cell::Ns)),
+        ("max_ns", "Max", Kind::Time, |kernel| kernel.max_ns.map_or(Cell::Empty, Cell::Ns)),
         ("exclusive_ns", "Exclusive", Kind::Time, |kernel| Cell::Ns(kernel.exclusive_ns)),
         ("fair_ns", "Fair", Kind::Time, |kernel| Cell::Ns(kernel.fair_ns)),
     ];

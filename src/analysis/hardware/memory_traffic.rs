@@ -11,8 +11,8 @@ use crate::trace::{MemoryTraffic, NameId, Ns, Trace};
 use std::collections::BTreeMap;
 
 /// The section of operations and bytes, from counters of each kernel or from samples.
-pub(super) const ROOFLINE_TITLE: &str = "Roofline";
-pub(super) const ROOFLINE_COLUMNS: [&str; 12] = [
+pub(crate) const ROOFLINE_TITLE: &str = "Roofline";
+pub(crate) const ROOFLINE_COLUMNS: [&str; 12] = [
     "kernel_name",
     "total_time_ms",
     "call_count",

@@ -14,7 +14,7 @@ use crate::digits::grouped;
 use crate::ordering::sorted_indices;
 use crate::trace::{DeviceId, NameId, Ns, ProcessId};
 
-const KERNELS: [&str; 11] = [
+pub(super) const KERNELS: [&str; 11] = [
     "kernel_name",
     "device_id",
     "call_count",
@@ -27,6 +27,8 @@ const KERNELS: [&str; 11] = [
     "p90_duration_us",
     "pct_total_kernel_time",
 ];
+/// The columns of [`KERNELS`] that need the duration of each launch.
+pub(super) const DISTRIBUTION: [&str; 4] = ["min_duration_us", "max_duration_us", "p50_duration_us", "p90_duration_us"];
 const KERNELS_BY_PID: [&str; 10] = [
     "pid",
     "pid_total_kernel_time_ms",
