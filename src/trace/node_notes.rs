@@ -31,13 +31,13 @@ impl NodeNotes {
     }
 
     /// Adds a note that ops can have, and returns its index.
-    pub(crate) fn add_note(&mut self, note: NodeNote) -> u32 {
+    pub fn add_note(&mut self, note: NodeNote) -> u32 {
         self.notes.push(note);
         super::columns::index(self.notes.len() - 1)
     }
 
     /// Gives the op in this row the note with this index.
-    pub(crate) fn add_row(&mut self, row: u32, note: u32) {
+    pub fn add_row(&mut self, row: u32, note: u32) {
         self.rows.push((row, note));
     }
 

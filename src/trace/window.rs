@@ -6,7 +6,8 @@
 use super::columns::{KeptRows, index};
 use super::names::NameRemap;
 use super::{
-    Annotation, DeviceId, GraphReplay, HostCode, MetricSeries, NONE, Ns, OpKind, ProcessId, Span, Spans, Trace, Window,
+    Annotation, CODE_IS_BUILT, DeviceId, GraphReplay, HostCode, MetricSeries, NONE, NodeNotes, Ns, OpKind, ProcessId,
+    Span, Spans, Trace, Window,
 };
 use std::ops::Range;
 
@@ -138,7 +139,7 @@ impl Trace {
                 .iter()
                 .filter_map(|(op, message)| Some((kept.new_index(*op)?, message.clone())))
                 .collect(),
-            node_notes: self.node_notes.part(&kept),
+            node_notes: if CODE_IS_BUILT { self.node_notes.part(&kept) } else { NodeNotes::default() },
             graph_replays: self.graph_replays.iter().filter_map(graph_replay).collect(),
             metrics: self.metrics.iter().map(metric).collect(),
             code: self.code.as_deref().map(|code| Box::new(code.within(&kept, &calls, host_window, window))),

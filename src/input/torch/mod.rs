@@ -28,6 +28,7 @@ mod code_tests;
 mod file_threads;
 mod memory;
 mod messages;
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod node_notes;
 mod packing;
 mod shaped_ops;
@@ -76,6 +77,8 @@ pub(super) struct TorchReader {
     packer: Option<packing::CodePacker>,
     code: Option<code::CodeNames>,
     message_ranges: Vec<messages::MessageRange>,
+    /// Not in the page's first module, which has no notes.
+    #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
     known_notes: node_notes::KnownNotes,
     memory: Vec<memory::DeviceMemory>,
     gpu_ops_only: bool,
@@ -613,6 +616,12 @@ fn keep_hint(kept: &mut Names, name: Option<&[u8]>) {
     if let (Some(name), true) = (name, kept.len() < MAX_HINTS) {
         kept.intern(&unescape(name));
     }
+}
+
+#[cfg(all(target_arch = "wasm32", not(feature = "full")))]
+impl TorchReader {
+    /// The page's first module has no notes.
+    fn note_of_last_op(&mut self, _: &[u8]) {}
 }
 
 impl TorchReader {

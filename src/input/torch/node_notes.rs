@@ -6,7 +6,7 @@
 //! the members after that key and a hash lookup.
 
 use super::{TorchReader, number};
-use crate::trace::{CODE_IS_BUILT, NodeNote};
+use crate::trace::NodeNote;
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Cursor, Step, unescape};
 use memchr::memmem::Finder;
@@ -21,9 +21,6 @@ pub(super) type KnownNotes = HashMap<Box<[u8]>, Option<u32>, RandomState>;
 impl TorchReader {
     /// Gives the GPU op that was pushed last the note in its event, if there is one.
     pub(super) fn note_of_last_op(&mut self, event: &[u8]) {
-        if !CODE_IS_BUILT {
-            return;
-        }
         let Some(members) = NODE_ID.find(event).and_then(|at| event.get(at..)).and_then(members_after_id) else {
             return;
         };
