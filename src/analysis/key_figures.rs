@@ -1,7 +1,7 @@
 //! Key figures of a run: GPU time, idle share and its cause, time in host calls, bottleneck, serving engine.
 //! Read from the results of a finished run, without another pass over the trace.
 
-use super::results::{Run, WallSource};
+use super::results::Run;
 use super::section::{Record, Section, Value};
 
 pub(super) const NAME: &str = "key_figures";
@@ -16,7 +16,7 @@ pub(super) fn key_figures(run: &Run) -> Section {
     // A sum over devices is not time that passed, so it has another name.
     let gpu_time = if wall.bar_ns > wall.wall_ns { "gpu_time_all_devices_ms" } else { "gpu_time_ms" };
     section.figure(gpu_time, has_ops.then(|| ms(wall.bar_ns.saturating_sub(wall.cpu_ns))));
-    section.figure("gpu_idle_pct", (has_ops || wall.bar_ns > 0).then(|| 100.0 * idle_share(run)));
+    section.figure("gpu_idle_pct", (has_ops || wall.bar_ns > 0).then_some(100.0 * wall.cpu_share));
     section.figure("idle_cause", idle_cause(run));
     // A sum of zero means that no calls were recorded.
     let calls_ms = summary(run, "timeline_events", "total_cpu_time_ms").filter(|time| *time > 0.0);
@@ -45,14 +45,16 @@ fn blocked_ms(run: &Run) -> Option<f64> {
 }
 
 /// Returns the cause of more than half of the idle time, if there is one. The bar may have more idle time
-/// than the gaps between ops.
+/// than the gaps between ops; neither counts the time of unseen work.
 fn idle_cause(run: &Run) -> Option<&'static str> {
-    const CAUSES: [(&[&str], &str); 3] = [
-        (&["host_late_ms", "drained_ms"], "host late"),
+    const CAUSES: [(&[&str], &str); 5] = [
+        (&["host_late_ms"], "host late"),
+        (&["drained_ms"], "drained"),
+        (&["host_late_ms", "drained_ms"], "host late or drained"),
         (&["turnaround_ms"], "turnaround between kernels"),
         (&["other_stream_ms"], "other stream"),
     ];
-    let all = column_sum(run, "idle_ms").max(ms(run.wall.cpu_ns)) - unseen_ms(run);
+    let all = (column_sum(run, "idle_ms") - column_sum(run, "unseen_ms")).max(ms(run.wall.cpu_ns));
     let is_main = |columns: &[&str]| columns.iter().map(|column| column_sum(run, column)).sum::<f64>() > all / 2.0;
     CAUSES.iter().find(|(columns, _)| is_main(columns)).map(|(_, words)| *words)
 }
@@ -63,30 +65,15 @@ fn column_sum(run: &Run, column: &str) -> f64 {
     rows.iter().fold(0.0, |sum, row| sum + row.amount(column))
 }
 
-/// Time in which work ran that the trace does not contain. It is neither idle nor part of the window.
-fn unseen_ms(run: &Run) -> f64 {
-    if run.wall.source == WallSource::Window { column_sum(run, "unseen_ms") } else { 0.0 }
-}
-
-/// The idle share of the wall time, without the time of unseen work.
-fn idle_share(run: &Run) -> f64 {
-    let unseen_ms = unseen_ms(run);
-    let window_ms = ms(run.wall.bar_ns) - unseen_ms;
-    if window_ms > 0.0 { ((ms(run.wall.cpu_ns) - unseen_ms) / window_ms).max(0.0) } else { run.wall.cpu_share }
-}
-
 /// Returns the largest part of the bar (a category or idle time) and its share; `None` if shares are missing.
 fn bottleneck(run: &Run) -> Option<String> {
     if run.totals.gpu_ops == 0 {
         return None;
     }
-    let idle_share = idle_share(run);
-    // The bar without unseen work is shorter, so the shares of the categories in it are larger.
-    let scale = if run.wall.cpu_share < 1.0 { (1.0 - idle_share) / (1.0 - run.wall.cpu_share) } else { 1.0 };
-    let mut largest = ("GPU idle", idle_share);
+    let mut largest = ("GPU idle", run.wall.cpu_share);
     for category in &run.categories {
         // A category without a share may be the largest.
-        let share = scale * category.bar_share?;
+        let share = category.bar_share?;
         if share > largest.1 {
             largest = (category.category.as_str(), share);
         }

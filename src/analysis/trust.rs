@@ -198,6 +198,7 @@ fn one_rank_of_many(trace: &Trace) -> Option<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::section::Value;
     use crate::analysis::testing::*;
     use crate::trace::Job;
     use crate::trace::testing::TestTrace;
@@ -242,6 +243,21 @@ mod tests {
         assert_eq!((run.devices[0].idle_ns, run.devices[0].busy_share), (0, 1.0));
         let idle = &run.sections["gpu_idle"].rows[0];
         assert_eq!(["idle_pct_of_window", "unseen_ms"].map(|name| number(idle, name)), [0.0, 3.0]);
+    }
+
+    #[test]
+    fn every_idle_share_leaves_out_unseen_work() {
+        let mut trace = TestTrace::new();
+        trace.in_us().launch(0..2).launches("k", 5..10).launch(6..8).launches("k", 12..20);
+        trace.launch(15..17).launches("k", 3_012..3_022);
+        let run = analyze(&trace.finish());
+        // Busy 23 us, idle 2 us, unseen 2,992 us.
+        assert_eq!((run.wall.wall_ns, run.wall.cpu_ns), (25_000, 2_000));
+        assert_eq!(number(&run.sections["gpu_idle"].rows[0], "idle_pct_of_window"), 8.0);
+        let head = &run.sections["key_figures"].summary;
+        assert_eq!(head.get("gpu_idle_pct").and_then(Value::number), Some(8.0));
+        assert_eq!(head.get("idle_cause").and_then(Value::text), Some("turnaround between kernels"));
+        assert_eq!(head.get("bottleneck").and_then(Value::text), Some("misc, 92.0 % of wall time"));
     }
 
     #[test]
