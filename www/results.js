@@ -39,7 +39,7 @@ export class Results {
       request: this.#kernels,
       open: (kernel) => page.look({ kernel }),
       showInTimeline: this.#showInTimeline,
-      showLaunch: (label, time) => this.#tabs.showTime('kernel_launches', label, time),
+      showLaunch: (label, pressed) => this.#tabs.showTime('kernel_launches', label, pressed),
       rules: this.#tabs.rules,
       openRules: () => this.#tabs.open('rules'),
     }));
@@ -125,7 +125,8 @@ export class Results {
     prove: (table, run, example) => {
       const trace = example && this.#page.session.liveTraceOf(run);
       this.#tabs.open(table, {}, { isProof: Boolean(trace) });
-      if (trace) this.#page.windows.showExample(trace, example.of, { scrolls: false });
+      // On a phone the timeline is not in sight.
+      if (trace) this.#page.windows.showExample(trace, example.of, { scrolls: matchMedia('(max-width: 560px)').matches });
     },
   };
 
@@ -220,6 +221,7 @@ export class Results {
       // Without a width it is in a tab that is not shown.
       if (!store.overview || byId('chart').clientWidth === 0 || chartWidth() === this.#width) return;
       this.#width = chartWidth();
+      this.#tabs.resize();
       attempt('The chart could not be drawn', () => Promise.all([windows.draw(true), this.#drawChart()]));
     }).observe(byId('chart'));
   }

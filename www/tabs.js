@@ -3,6 +3,7 @@
 
 import { button, byId, el, latest, onDemand, prefetched, present, runOptions, save } from './dom.js';
 import { ROWS_PER_REQUEST, pendingNote, showTables, showTabs } from './table.js';
+import { WayBack } from './way-back.js';
 
 /** @import { OnDemand } from './dom.js' */
 /** @import { Page, Tab, Table, TableRequest, TraceEntry, View } from './types.js' */
@@ -31,6 +32,9 @@ const SHORT_ROWS = 10;
 /** How many characters of a kernel's name have room in the tables of the triage, and in all on a phone: see `td.kernel` in style.css. */
 const TRIAGE_NAME_CHARS = 40;
 const PHONE_NAME_CHARS = 30;
+/** The same in the short form with a column of runs. */
+const NAME_CHARS_BESIDE_RUNS = 30;
+const PHONE_NAME_CHARS_BESIDE_RUNS = 16;
 const PHONE = matchMedia('(max-width: 560px)');
 
 const isCompared = (/** @type {string} */ table) => table.startsWith('compare_');
@@ -50,6 +54,8 @@ export class Tabs {
   #scrollTarget;
   /** The table that proves what the timeline shows: it comes first, below the timeline, in any tab. */
   #proof = '';
+  /** The room of a name in the short form, where names were cut. @type {number | null} */
+  #measuredChars = null;
   /** The report's tabs when it was last complete. @type {Tab[]} */
   #completeTabs = [];
 
@@ -204,9 +210,10 @@ export class Tabs {
         save: (table) => this.#save(table),
         openKernel: (kernel) => look({ kernel }),
         openTable: (table) => this.open(table),
-        showTime: (table, row, time) => this.showTime(table, row.cells[0]?.textContent ?? '', time),
+        showTime: (table, row, time) => this.showTime(table, row.cells[0]?.title ?? '', time),
         requestRows: this.#moreRows(),
       });
+      this.#fitNames();
       this.#scrollToTarget();
       const { isPending, tables: now, allTables = now } = this.#chosen;
       if (isPending || this.#tablesToShow(allTables).length > this.#tablesToShow(now).length) byId('blocks').append(pendingNote());
@@ -237,15 +244,19 @@ export class Tabs {
     if (this.#chosen.id !== TIMELINE) this.open(TIMELINE, { kernel: this.#page.store.view.kernel });
   }
 
-  /** Shows a time of a table in the timeline of the chosen run, else of the run with this label.
-   * @param {string} table @param {string} runLabel @param {number} time */
-  showTime(table, runLabel, time) {
+  /** Shows a pressed time of a table in the timeline of the chosen run, else of the run with this label. Where nothing starts at the time, an
+   * end, another time of its row counts.
+   * @param {string} table @param {string} runLabel @param {HTMLElement} pressed */
+  showTime(table, runLabel, pressed) {
     const { session, store, windows } = this.#page;
     const named = store.runs.findIndex(({ label }) => label === runLabel);
     const trace = session.liveTraceOf(store.run ?? Math.max(named, 0));
     if (!trace) return;
+    const others = [...pressed.closest('tr')?.querySelectorAll('[data-time]') ?? []];
+    const times = [pressed, ...others].map((time) => Number(time.getAttribute('data-time')));
+    const wayBack = new WayBack(this.#page, pressed);
     this.openTimeline();
-    windows.showTime(trace, table, time);
+    windows.showTime(trace, { table, times, wayBack });
   }
 
   /** Scrolls to the table that was opened by name, once it is drawn. */
@@ -354,8 +365,36 @@ export class Tabs {
       from: 0,
       count: isShort ? SHORT_ROWS : ROWS_PER_REQUEST,
       short: isShort,
-      name_chars: nameChars(id),
+      name_chars: isShort ? this.#shortChars : nameChars(id),
     };
+  }
+
+  /** The room of a kernel's name in the short form, which has what the other columns leave: as measured, else as expected. */
+  get #shortChars() {
+    if (this.#measuredChars !== null) return this.#measuredChars;
+    const hasRuns = this.#page.store.run === null && this.#page.store.runs.length > 1;
+    if (hasRuns) return PHONE.matches ? PHONE_NAME_CHARS_BESIDE_RUNS : NAME_CHARS_BESIDE_RUNS;
+    return nameChars('');
+  }
+
+  /** Draws the short form again if the style sheet would cut a name in it. */
+  #fitNames() {
+    /** @type {NodeListOf<HTMLElement>} */
+    const names = document.querySelectorAll('.short button.kernel');
+    const cut = [...names].filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth);
+    /** @param {HTMLElement} name */
+    const room = ({ scrollWidth, clientWidth, textContent }) => Math.floor((clientWidth / scrollWidth) * (textContent ?? '').length) - 1;
+    const chars = Math.min(...cut.map(room));
+    if (cut.length === 0 || chars >= (this.#measuredChars ?? Infinity)) return;
+    this.#measuredChars = chars;
+    this.#page.attempt('The names could not be drawn', () => this.draw());
+  }
+
+  /** Measures the room of names again: the page has another width. */
+  resize() {
+    if (this.#measuredChars === null) return;
+    this.#measuredChars = null;
+    if (this.#chosen.in_short) this.#page.attempt('The names could not be drawn', () => this.draw());
   }
 
   /** Returns a function that requests further rows in the current order, even if the tables are sorted again later. */

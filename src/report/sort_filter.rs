@@ -32,7 +32,7 @@ pub struct TableRequest {
     pub count: Option<usize>,
     /// Only the main columns.
     pub short: bool,
-    /// How many characters of a kernel's name have room; `None` for the short names of the report.
+    /// How many characters of the name of a kernel or run have room; `None` for the short names of the report.
     pub name_chars: Option<usize>,
 }
 from_json!(TableRequest { ; id, run, sort, descending, filter, hidden_categories, from, count, short, name_chars });
@@ -45,25 +45,37 @@ impl TableRequest {
     }
 }
 
-/// Gives the kernels of a table short names for a narrow column, which tell them apart within this table.
+/// Names of runs have no more room than this in a narrow table: they stand in each row.
+const RUN_CHARS: usize = 20;
+
+/// Gives the kernels and runs of a table short names for narrow columns, which tell them apart within this table.
 pub fn narrow_names(table: &mut Table, max_chars: usize) {
-    let cells = || {
-        table.rows.iter().flatten().filter_map(|cell| match cell {
-            Cell::Kernel { full, .. } => Some(full.as_str()),
-            _ => None,
-        })
-    };
-    let mut full: Vec<&str> = cells().collect();
-    full.sort_unstable();
-    full.dedup();
-    let demangled: Vec<_> = full.iter().map(|name| names::demangle(name)).collect();
-    let shorts = names::distinct_within(&demangled, max_chars);
-    let by_name: HashMap<String, String, RandomState> =
-        full.iter().map(|name| (*name).to_owned()).zip(shorts).collect();
-    for cell in table.rows.iter_mut().flatten() {
-        if let Cell::Kernel { short, full } = cell
-            && let Some(narrow) = by_name.get(full.as_str())
-        {
+    narrow(table.rows.iter_mut().flatten(), max_chars);
+    let Some(index) = table.columns.iter().position(|column| column.key == "run") else { return };
+    let runs = table.rows.iter_mut().filter_map(|row| row.get_mut(index)).filter_map(|cell| {
+        let Cell::Text(label) = cell else { return None };
+        let full = std::mem::take(label);
+        *cell = Cell::Kernel { short: String::new(), full };
+        Some(cell)
+    });
+    narrow(runs, max_chars.min(RUN_CHARS));
+}
+
+/// Shortens the names in these cells.
+fn narrow<'a>(cells: impl Iterator<Item = &'a mut Cell>, max_chars: usize) {
+    let names = cells.filter_map(|cell| match cell {
+        Cell::Kernel { short, full } => Some((short, full.as_str())),
+        _ => None,
+    });
+    let (short, full): (Vec<&mut String>, Vec<&str>) = names.unzip();
+    let mut distinct = full.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let demangled: Vec<_> = distinct.iter().map(|name| names::demangle(name)).collect();
+    let narrowed = names::distinct_within(&demangled, max_chars);
+    let by_name: HashMap<&str, &String, RandomState> = distinct.into_iter().zip(&narrowed).collect();
+    for (short, full) in short.into_iter().zip(full) {
+        if let Some(narrow) = by_name.get(full) {
             short.clone_from(narrow);
         }
     }

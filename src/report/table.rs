@@ -63,7 +63,7 @@ pub enum Cell {
     Empty,
     /// Words, including category names.
     Text(String),
-    /// A kernel name in both forms.
+    /// The name of a kernel in both forms; in a narrow table also that of a run.
     Kernel {
         /// The form shown in tables.
         short: String,

@@ -42,8 +42,8 @@ pub fn distinct<S: AsRef<str>>(demangled: &[S]) -> Vec<String> {
     distinct_within(demangled, MAX_SHORT_CHARS)
 }
 
-/// [`distinct`] for a narrow column: names over `max_chars` characters, at least 16, are abbreviated. Longer ones remain only if their
-/// difference needs the room.
+/// [`distinct`] for a narrow column: names over `max_chars` characters, at least 16, are abbreviated. Only names that differ nowhere but in
+/// the middle of what they keep, and the numbers of equal names, need more.
 ///
 /// ```
 /// use gpuprism::rules::names::distinct_within;
@@ -60,7 +60,7 @@ pub fn distinct_within<S: AsRef<str>>(demangled: &[S], max_chars: usize) -> Vec<
         let (mut tokens_left, mut has_changed) = (MAX_TOKENS_PER_ROUND, false);
         let groups = equal(&shorts);
         if groups.is_empty() {
-            return shorts;
+            break;
         }
         for group in groups {
             for index in add_tokens(&mut names, &group, &mut tokens_left) {
@@ -74,8 +74,20 @@ pub fn distinct_within<S: AsRef<str>>(demangled: &[S], max_chars: usize) -> Vec<
             break;
         }
     }
+    fit(&mut shorts, room);
     number(&mut shorts, &names);
     shorts
+}
+
+/// Shortens the names that their added tokens made longer than the room, unless that makes them equal to another one.
+fn fit(shorts: &mut [String], room: usize) {
+    let mut used: HashSet<String> = shorts.iter().cloned().collect();
+    for short in shorts.iter_mut().filter(|short| short.chars().count() > room) {
+        let shorter = shorten_middle(short, room);
+        if used.insert(shorter.clone()) {
+            *short = shorter;
+        }
+    }
 }
 
 /// The indices of equal texts, smallest groups first.
@@ -182,6 +194,9 @@ fn abbreviate(name: &str, kept: &[u8], varying: &[u8], room: usize) -> String {
         chosen.add(usize::from(index));
     });
     let _ = (0..tokens.len()).all(|index| chosen.add(index));
+    if !chosen.is_chosen.contains(&true) {
+        return shorten_middle(name, room);
+    }
     let short = chosen.text();
     if short.chars().count() > room { shorten_middle(&short, room) } else { short }
 }
@@ -487,6 +502,28 @@ mod tests {
         assert!(shorts[1].contains("MT128x64x64") && shorts[1].contains("WG32"), "{shorts:?}");
         assert!(shorts[2].contains("MT128x64x64") && shorts[2].contains("WG64"), "{shorts:?}");
         assert!(shorts.iter().all(|short| short.chars().count() <= MAX_SHORT_CHARS), "{shorts:?}");
+    }
+
+    #[test]
+    fn a_name_whose_tokens_are_all_longer_than_the_room_keeps_both_ends() {
+        assert_eq!(
+            distinct_within(&["fmhaSm100fKernel_QkvBfloat16OBfloat16H128PagedKvDenseP64MultiCtas"], 16),
+            ["fmhaSm100f…iCtas"]
+        );
+    }
+
+    #[test]
+    fn an_added_argument_takes_no_more_than_the_room_and_names_stay_distinct() {
+        let apply = |functor: &str| {
+            format!(
+                "void at::native::multi_tensor_apply_kernel<at::native::TensorListMetadata<2>, at::native::{functor}<float>>(int)"
+            )
+        };
+        let names =
+            ["PointwiseOpScalarListFunctor", "PointwiseOpScalarTensorFunctor", "BinaryOpScalarFunctor"].map(apply);
+        let shorts = distinct_within(&names, 30);
+        assert!(shorts.iter().all(|short| short.chars().count() <= 30), "{shorts:?}");
+        assert!(all_differ(&shorts), "{shorts:?}");
     }
 
     #[test]
