@@ -93,19 +93,19 @@ fn baseline_label(comparison: &Comparison) -> &str {
     comparison.runs.get(comparison.baseline).map_or("", |baseline| baseline.label.as_str())
 }
 
-/// A few words per run, including the baseline, in the order of the runs: `+7.0 % per step against A`.
+/// A few words per run, in the order of the runs, of which one is called the baseline: `+7.0 % per step`.
 pub fn short_verdicts(comparison: &Comparison) -> Vec<String> {
-    comparison.runs.iter().map(|run| short_verdict(comparison, run, baseline_label(comparison))).collect()
+    comparison.runs.iter().map(|run| short_verdict(comparison, run)).collect()
 }
 
-fn short_verdict(comparison: &Comparison, run: &ComparedRun, baseline: &str) -> String {
+fn short_verdict(comparison: &Comparison, run: &ComparedRun) -> String {
     let per = per(comparison);
     match (run.outcome, &run.change) {
         (Outcome::Baseline, _) => "baseline".to_owned(),
-        (Outcome::NotComparable, _) | (_, None) => format!("not comparable with {baseline}"),
-        (Outcome::WithinNoise, Some(_)) => format!("within noise of {baseline}{per}"),
-        (_, Some(change)) if change.delta_ns() == 0 => format!("same time as {baseline}{per}"),
-        (_, Some(change)) => format!("{}{per} against {baseline}", signed(change)),
+        (Outcome::NotComparable, _) | (_, None) => "not comparable with the baseline".to_owned(),
+        (Outcome::WithinNoise, Some(_)) => "within noise of the baseline".to_owned(),
+        (_, Some(change)) if change.delta_ns() == 0 => "same time as the baseline".to_owned(),
+        (_, Some(change)) => format!("{}{per}", signed(change)),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::idle_bars::IdleBar;
 use super::layers::LayerBar;
-use super::{LaneKind, StepBar, Timeline, code, counters};
+use super::{LaneKind, Stage, StepBar, Timeline, code, counters};
 use crate::analysis::categories::Categories;
 use crate::analysis::labels;
 use crate::analysis::measure::percentiles::of_sorted;
@@ -373,7 +373,10 @@ fn durations_of(trace: &Trace, name: NameId) -> Vec<i64> {
 }
 
 fn describe_step(step: &StepBar, row: usize, moment: &mut Moment) {
-    moment.name = format!("{} step", labels::capitalized(step.stage.label()));
+    moment.name = match step.stage {
+        Stage::All => "Step".to_owned(),
+        stage => format!("{} step", labels::capitalized(stage.label())),
+    };
     moment.section.figure("step", row + 1);
     moment.section.figure("stage", step.stage.label());
 }

@@ -213,11 +213,11 @@ fn draw_segment(segment: &Segment, row: i32, (left, right): (i32, i32), top: i32
 }
 
 impl Segment {
-    /// The longest label that fits: category and share, category, or one word of the category: the first, of idle time `idle`.
+    /// The longest label that fits: category and share, category, or one word of the category: the first, of `GPU idle` the last.
     fn label(&self, max_width: i32) -> Option<String> {
         let category = palette::title(&self.category);
         let mut words = category.split(' ');
-        let word = if is_cpu(&self.category) { words.next_back() } else { words.next() }.unwrap_or(category);
+        let word = if category == "GPU idle" { words.next_back() } else { words.next() }.unwrap_or(category);
         let share = percent(self.share).unwrap_or_default();
         let labels = [format!("{category} {share}"), format!("{word} {share}"), category.to_owned(), word.to_owned()];
         labels.into_iter().find(|text| glyphs::width(text, TEXT) <= max_width)

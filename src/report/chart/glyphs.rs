@@ -37,8 +37,10 @@ pub(super) fn shorten(text: &str, size: i32, max_width: i32) -> String {
         .rev()
         .map(|keep| {
             let front = keep - keep * 2 / 5;
-            let back = tail.iter().take(keep - front).rev();
-            head.iter().take(front).chain(['…'].iter()).chain(back).collect::<String>()
+            let back: String = tail.iter().take(keep - front).rev().collect();
+            let front: String = head.iter().take(front).collect();
+            // A name that was abbreviated before may have an ellipsis there.
+            format!("{}…{}", front.trim_end_matches('…'), back.trim_start_matches('…'))
         })
         .find(|candidate| width(candidate, size) <= max_width)
         .unwrap_or_default()

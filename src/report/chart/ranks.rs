@@ -13,7 +13,7 @@ pub const PARTS: [&str; 8] = [
     "transfer",
     "waiting for a rank",
     "unmatched communication",
-    "idle",
+    "GPU idle",
     "outside the window",
 ];
 

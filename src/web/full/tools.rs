@@ -29,7 +29,7 @@ struct ComparisonView {
 struct ComparedView {
     label: String,
     outcome: &'static str,
-    /// Such as `+7.0 % per step against A`.
+    /// Such as `+7.0 % per step`.
     in_short: String,
     /// Empty for the baseline.
     verdict: String,
