@@ -24,7 +24,7 @@ const TIMELINE_KEYS = [
   ['f', 'zoom to the selected bar'],
   ['m', 'mark its start'],
   ['Shift and a drag', 'pick a window for all tables'],
-  ['Esc', 'close the selection, then the window'],
+  ['Esc', 'back to the table, close the selection, then the window'],
 ];
 
 const FILES = [

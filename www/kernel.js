@@ -19,8 +19,8 @@ import { tableBlock } from './table.js';
  *   rules(): Promise<Rules>,
  *   openRules(): void,
  * }} Actions */
-/** Shows a launch of a run, by the run's label and the time since its first op, in the timeline.
- * @typedef {(runLabel: string, sinceFirstOpNs: number) => void} ShowLaunch */
+/** Shows a launch of a run, by the run's label and its pressed time in the table, in the timeline.
+ * @typedef {(runLabel: string, pressed: HTMLElement) => void} ShowLaunch */
 
 const CHARTS = [['Durations of its launches', 'gpuprism-kernel-durations'], ['Its launches over time', 'gpuprism-kernel-launches']];
 const styles = loadStyleSheet('kernel.css');
@@ -58,7 +58,7 @@ export class KernelPanel {
     byId('panel').before(this.#panel);
     // In the capture phase, before the Escape of keys.js, which would take the focus away from the row that gets it back.
     addEventListener('keydown', (event) => {
-      const belongsElsewhere = document.querySelector('dialog[open], details.menu[open]') || targetWithin(event, 'input, select, textarea');
+      const belongsElsewhere = document.querySelector('dialog[open], details.menu[open]') || targetWithin(event, 'input, select, textarea, .timeline');
       if (event.key !== 'Escape' || !this.#name || belongsElsewhere) return;
       event.stopPropagation();
       close();
@@ -115,7 +115,7 @@ function runNodes({ label, kernel }, hasHeading, showLaunch) {
   for (const block of details) {
     block.addEventListener('click', (event) => {
       const launch = targetWithin(event, 'button.moment-link');
-      if (launch) showLaunch(label, Number(launch.dataset.time));
+      if (launch) showLaunch(label, launch);
     });
   }
   return present([heading, tableBlock(lanes), ...details]);

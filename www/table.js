@@ -14,7 +14,7 @@ import { arrange, button, byId, commandLine, el, figureItem, note, present, swat
  *   save(table: string): void,
  *   openKernel(name: string): void,
  *   openTable(table: string): void,
- *   showTime(table: string, row: HTMLTableRowElement, time: number): void,
+ *   showTime(table: string, row: HTMLTableRowElement, pressed: HTMLElement): void,
  *   requestRows(table: string, from: number): Promise<Cell[][]>,
  * }} TableActions */
 /** @typedef {Tab & { isPending?: boolean }} ShownTab */
@@ -51,7 +51,7 @@ export function showTables(key, parts, actions) {
     if (kernel) actions.openKernel(kernel);
     const time = target instanceof Element ? target.closest('button.moment-link') : null;
     const [row, block] = [time?.closest('tr'), time && blockOf(time)];
-    if (time instanceof HTMLElement && row && block) actions.showTime(block.dataset.table ?? '', row, Number(time.dataset.time));
+    if (time instanceof HTMLElement && row && block) actions.showTime(block.dataset.table ?? '', row, time);
   };
   restoreFocus();
 }

@@ -13,6 +13,7 @@ import { View } from './timeline-view.js';
 /** @import { Job } from './timeline-align.js' */
 /** @import { Frame, Hit } from './timeline-paint.js' */
 /** @import { Reader } from './reader-pool.js' */
+/** @import { WayBack } from './way-back.js' */
 
 /** `onView` is told which part of the trace is in view: 0 is its first GPU op, 1 the end of its last. `goBack` shows the window before.
  * @typedef {{
@@ -25,6 +26,9 @@ import { View } from './timeline-view.js';
  * }} Actions */
 /** What the page's parts around a timeline do: `onDraw` follows each frame, `toggleSteps` shows or hides the slowest step below the median.
  * @typedef {Actions & { onDraw(timeline: Timeline): void, toggleSteps(timeline: Timeline): void }} TimelineActions */
+
+/** The times of a row of a table, the one to show first, and the way back to it.
+ * @typedef {{ table: string, times: number[], wayBack: WayBack }} RowTime */
 
 /** Each timeline takes room, so those of further traces are made when they are asked for. */
 const MAX_AT_ONCE = 4;
@@ -144,9 +148,10 @@ export class Timelines {
     for (const timeline of this.#timelines.values()) if (await timeline.showKernel(name)) return;
   }
 
-  /** Shows a time of a row of a table in the timeline of a trace. @param {TraceEntry} entry @param {string} table @param {number} time */
-  async showTime(entry, table, time) {
-    await (await this.#open(entry)).showTime(table, time);
+  /** Shows a time of a row of a table in the timeline of a trace. @param {TraceEntry} entry @param {RowTime} time */
+  async showTime(entry, time) {
+    for (const timeline of this.#timelines.values()) timeline.setWayBack(null);
+    await (await this.#open(entry)).showTime(time);
   }
 
   /** Shows a case of a clause or finding. @param {TraceEntry} entry @param {string} example @param {{ scrolls: boolean }} options */
@@ -225,7 +230,15 @@ export class Timeline {
   #markTimes = [];
   /** In place of the hint, so that nothing moves. */
   #markList = el('ol', { class: 'timeline-marks', 'aria-label': 'Marks', hidden: true });
-  #hint = el('span', { class: 'note' }, 'Wheel: zoom · drag: pan · Shift + drag: pick a window · click: details');
+  #hint = el('span', { class: 'note' }, matchMedia('(pointer: coarse)').matches
+    ? 'Pinch: zoom · drag: pan · tap: details'
+    : 'Wheel: zoom · drag: pan · Shift + drag: pick a window · click: details');
+  /** Leads back to the table that led here, in place of the hint. */
+  #back = button('', () => this.#goBack(), { class: 'small', hidden: true });
+  /** @type {WayBack | null} */
+  #wayBack = null;
+  /** What the way led to. @type {Moment | null} */
+  #led = null;
   /** The moment at which the timelines are aligned. @type {{ at: number, text: string } | null} */
   #anchor = null;
   /** @type {Wait[]} */
@@ -247,9 +260,15 @@ export class Timeline {
       `Timeline of ${entry.file.name}. W and S zoom, A and D pan, arrows go from bar to bar, F fits the selected bar, M marks it, Escape goes back.`);
     this.node = el('figure', { class: 'timeline' },
       el('figcaption', {}, 'Timeline ', this.#name, this.#pair,
-        this.#hint, this.#markList, this.#tools),
+        this.#back, this.#hint, this.#markList, this.#tools),
       this.#scroll, this.#notes, this.#spoken, this.#panel, this.#card);
     new TimelineInput(this, this.#canvas, this.#scroll);
+    this.#panel.addEventListener('keydown', (event) => {
+      if (event.key !== 'Escape') return;
+      event.stopPropagation();
+      this.#canvas.focus({ preventScroll: true });
+      this.back();
+    });
     this.#scroll.addEventListener('scroll', () => this.draw());
     this.#resized.observe(this.#scroll);
   }
@@ -470,29 +489,32 @@ export class Timeline {
   }
 
   /** Selects a bar: outlines it, shows its details below and says its name. @param {{ lane: number, row: number } | null} place @param {{ reveals?: boolean, fits?: boolean }} [options] */
-  select(place, { reveals = false, fits = false } = {}) {
-    if (!place) {
-      this.#selected = null;
-      this.#panel.replaceChildren();
-      this.draw();
+  select(place, options = {}) {
+    if (place) {
+      this.#actions.attempt(() => this.#select(place, options));
       return;
     }
-    this.#actions.attempt(async () => {
-      const moment = await this.#moment(place);
-      if (!moment) return;
-      this.#selected = moment;
-      if (fits) this.view.fit(moment.place);
-      else if (reveals) this.view.reveal(moment.place);
-      if (reveals || fits) this.scrollTo(moment.place.lane);
-      this.#spoken.textContent = moment.spoken;
-      this.#panel.replaceChildren(momentPanel(moment, {
-        select: (other) => this.select(other, { reveals: true }),
-        fit: (other) => this.select(other, { fits: true }),
-        openKernel: this.#actions.openKernel,
-        close: () => this.select(null),
-      }));
-      this.draw();
-    });
+    this.#selected = null;
+    this.#panel.replaceChildren();
+    this.draw();
+  }
+
+  /** @param {{ lane: number, row: number }} place @param {{ reveals?: boolean, fits?: boolean }} options */
+  async #select(place, { reveals = false, fits = false }) {
+    const moment = await this.#moment(place);
+    if (!moment) return;
+    this.#selected = moment;
+    if (fits) this.view.fit(moment.place);
+    else if (reveals) this.view.reveal(moment.place);
+    if (reveals || fits) this.scrollTo(moment.place.lane);
+    this.#spoken.textContent = moment.spoken;
+    this.#panel.replaceChildren(momentPanel(moment, {
+      select: (other) => this.select(other, { reveals: true }),
+      fit: (other) => this.select(other, { fits: true }),
+      openKernel: this.#actions.openKernel,
+      close: () => this.select(null),
+    }));
+    this.draw();
   }
 
   /** Selects the first launch of a kernel in view, or another one. Resolves with false if there is none. @param {string} name */
@@ -500,27 +522,56 @@ export class Timeline {
     if (!this.#data) return false;
     const place = await this.#entry.reader.request('launchOf', { name, from: Math.round(this.view.from) });
     if (!place) return false;
+    this.setWayBack(null);
     this.select(place, { reveals: true });
     this.comeIntoView();
     return true;
   }
 
-  /** Selects what starts at a time. @param {string} table whose row has the time @param {number} time */
-  async showTime(table, time) {
+  /** Selects what starts at the first time of a row at which something does. @param {RowTime} row */
+  async showTime({ table, times, wayBack }) {
     if (!this.#data) return;
-    const place = await this.#entry.reader.request('startingAt', { table, time });
-    if (place) this.select(place, { fits: true });
-    else {
-      this.view.reveal({ from: time, to: time });
-      this.draw();
+    this.setWayBack(wayBack);
+    const [time] = times;
+    for (const start of times) {
+      const place = await this.#entry.reader.request('startingAt', { table, time: start });
+      if (!place) continue;
+      await this.#select(place, { fits: true });
+      this.#led = this.#selected;
+      this.comeIntoView();
+      return;
     }
+    this.select(null);
+    this.view.reveal({ from: time, to: time });
+    this.draw();
     this.comeIntoView();
+  }
+
+  /** Offers the way back to a table, or none. @param {WayBack | null} wayBack */
+  setWayBack(wayBack) {
+    [this.#wayBack, this.#led] = [wayBack, null];
+    this.#back.hidden = wayBack === null;
+    this.#showHint();
+    if (!wayBack) return;
+    this.#back.textContent = `← ${wayBack.title}`;
+    this.#back.title = `Back to ${wayBack.title} (Esc)`;
+  }
+
+  #goBack() {
+    const wayBack = this.#wayBack;
+    this.setWayBack(null);
+    if (wayBack) this.#actions.attempt(() => wayBack.go());
+  }
+
+  #showHint() {
+    this.#hint.hidden = this.#marks.length > 0 || this.#wayBack !== null;
   }
 
   /** Selects a case of a clause or finding, in the chosen window if there is one.
    * @param {string} of @param {{ scrolls: boolean }} options */
   async showExample(of, { scrolls }) {
     if (!this.#data) return;
+    this.setWayBack(null);
     const [from, to] = this.#data.window ?? [this.#data.from, this.#data.to];
     const place = await this.#entry.reader.request('example', { of, from, to });
     if (place) this.select(place, { fits: true });
@@ -593,7 +644,7 @@ export class Timeline {
       if (this.#markTimes !== times) return;
       this.#marks = marks;
       this.#spoken.textContent = marks.find(({ at }) => at === added)?.spoken ?? 'Mark removed';
-      this.#hint.hidden = marks.length > 0;
+      this.#showHint();
       this.#markList.hidden = marks.length === 0;
       this.#markList.replaceChildren(...marks.flatMap(({ at, name, text, exact, distance }) => present([
         distance && el('li', { class: 'distance', title: 'Distance of the marks' }, `↔ ${distance}`),
@@ -623,9 +674,10 @@ export class Timeline {
     });
   }
 
-  /** Goes back a step: from the selection, then to the window before, then to the whole trace. */
+  /** Goes back a step: to the table that led to the selection, from the selection, then to the window before, then to the whole trace. */
   back() {
-    if (this.#selected) this.select(null);
+    if (this.#wayBack && this.#selected === this.#led) this.#goBack();
+    else if (this.#selected) this.select(null);
     else if (this.#entry.window) this.#actions.goBack(this.#entry);
     else this.showAll();
   }

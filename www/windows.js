@@ -91,9 +91,9 @@ export class Windows {
     this.#page.attempt('The kernel could not be shown in the timeline', async () => (await this.#timelines.loaded())?.showKernel(name));
   }
 
-  /** Shows a time of a row of a table in the timeline of a trace. @param {TraceEntry} entry @param {string} table @param {number} time */
-  showTime(entry, table, time) {
-    this.#page.attempt('The time could not be shown in the timeline', async () => (await this.#timelines.loaded())?.showTime(entry, table, time));
+  /** Shows a time of a row of a table in the timeline of a trace. @param {TraceEntry} entry @param {import('./timeline.js').RowTime} time */
+  showTime(entry, time) {
+    this.#page.attempt('The time could not be shown in the timeline', async () => (await this.#timelines.loaded())?.showTime(entry, time));
   }
 
   /** Shows a case of a clause or finding in the timeline of a trace.

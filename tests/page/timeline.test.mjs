@@ -152,6 +152,60 @@ test('the time of an idle gap in its table leads to the gap', async () => {
   await close();
 });
 
+/** A trace whose idle gaps, many more than fit on the screen, get longer with time. */
+function manyGaps() {
+  let at = 1_000;
+  const ops = Array.from({ length: 120 }, (_, index) => {
+    const start = at;
+    at += 9_000 + 500 * index;
+    return [`kernel_${index % 9}`, start, 5_000];
+  });
+  return h.kineto('gaps.json', ops);
+}
+
+test('after a time of a table was pressed, Escape and a link lead back to where the reader was', async () => {
+  const { page, faults, close } = await opened(manyGaps());
+  await h.openTab(page, 'host');
+  const rows = page.locator('.block[data-table=gpu_idle_gaps] .scroll');
+  // The ends are times too: they lead to the same gap.
+  const pressed = page.locator('.table-gpu_idle_gaps tbody tr').nth(40).locator('button.moment-link');
+  const state = async () => [await page.evaluate(() => Math.round(scrollY)), await rows.evaluate(({ scrollTop }) => Math.round(scrollTop))];
+  for (const [column, leave] of [
+    [0, () => page.keyboard.press('Escape')],
+    [1, () => page.getByRole('button', { name: '← Longest idle gaps' }).click()],
+    [0, async () => {
+      await page.locator('.moment button').first().focus();
+      await page.keyboard.press('Escape');
+    }],
+  ]) {
+    await pressed.nth(column).scrollIntoViewIfNeeded();
+    await page.evaluate(() => scrollBy(0, 37));
+    const before = await state();
+    await pressed.nth(column).click();
+    await page.locator('.moment h3', { hasText: /^idle/ }).waitFor();
+    await drawn(page);
+    assert.equal(await page.evaluate(() => document.activeElement.className), 'timeline-canvas');
+    await leave();
+    await page.waitForFunction(() => document.activeElement.classList.contains('moment-link'));
+    assert.equal(await page.evaluate(() => document.activeElement.dataset.time), await pressed.nth(column).getAttribute('data-time'));
+    assert.deepEqual(await state(), before);
+    assert.match(page.url(), /tab=host/);
+  }
+  // A bar that was selected since is closed first.
+  await pressed.first().click();
+  await page.locator('.moment').waitFor();
+  await page.keyboard.press('ArrowRight');
+  await page.waitForFunction(() => document.querySelector('.moment button[title*="left arrow"]'));
+  await page.waitForTimeout(200);
+  await page.keyboard.press('Escape');
+  await page.locator('.moment').waitFor({ state: 'detached' });
+  assert.equal(await page.locator('#tab-timeline').getAttribute('aria-selected'), 'true');
+  await page.getByRole('button', { name: '← Longest idle gaps' }).click();
+  await page.waitForFunction(() => document.activeElement.classList.contains('moment-link'));
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('a finding shows its longest case in the timeline, and a clause of the verdict the longest kernel of its category', async () => {
   const copy = 'Memcpy HtoD (Pageable -> Device)';
   const op = (cat, name, ts, dur) => ({ ph: 'X', cat, name, pid: 0, tid: 7, ts, dur, args: { device: 0, stream: 7 } });

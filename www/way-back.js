@@ -1,0 +1,55 @@
+// The way back from the timeline to the table whose time led there: the tab with its sort order and filter, and where the reader was in it.
+
+/** @import { Page } from './types.js' */
+
+/** How long the table may take to be drawn. */
+const DRAWN_WITHIN_MS = 5_000;
+
+export class WayBack {
+  #page;
+  #view;
+  #y = scrollY;
+  #table;
+  /** Where the rows were scrolled to. */
+  #rows;
+  #time;
+  /** The heading of the table. */
+  title;
+
+  /** @param {Page} page @param {HTMLElement} source the pressed time, in a table */
+  constructor(page, source) {
+    this.#page = page;
+    const { tab, of, sort, dir, filter, kernel, run } = page.store.view;
+    this.#view = { tab, of, sort, dir, filter, kernel, run };
+    const block = /** @type {HTMLElement | null} */ (source.closest('.block'));
+    const rows = source.closest('.scroll');
+    this.#table = block?.dataset.table ?? '';
+    this.#rows = { left: rows?.scrollLeft ?? 0, top: rows?.scrollTop ?? 0 };
+    this.#time = source.dataset.time ?? '';
+    this.title = block?.querySelector('h2')?.textContent ?? 'the table';
+  }
+
+  /** Shows the table as it was, and focuses the time. */
+  async go() {
+    this.#page.look(this.#view);
+    const block = `.block[data-table~="${CSS.escape(this.#table)}"]`;
+    const rows = await drawn(`${block} .scroll`);
+    scrollTo({ top: this.#y, behavior: 'instant' });
+    rows?.scrollTo({ ...this.#rows, behavior: 'instant' });
+    const time = await drawn(`${block} [data-time="${CSS.escape(this.#time)}"]`);
+    time?.focus({ preventScroll: true });
+  }
+}
+
+/** The first element of a selector, once there is one; null if that takes too long. @param {string} selector @returns {Promise<HTMLElement | null>} */
+async function drawn(selector) {
+  for (const end = performance.now() + DRAWN_WITHIN_MS; performance.now() < end;) {
+    await new Promise((resolve) => {
+      requestAnimationFrame(resolve);
+    });
+    /** @type {HTMLElement | null} */
+    const node = document.querySelector(selector);
+    if (node) return node;
+  }
+  return null;
+}
