@@ -160,6 +160,28 @@ test('nothing moves when different traces or the ranks of a job are opened at on
   }
 });
 
+test('the strips of several runs do not cover each other, and on a phone the tabs with their fields take at most a fifth of the screen', async () => {
+  const streams = (count) => Array.from({ length: 5 * count }, (_, at) => ['gemm', 1_000 * at, 900, at % 5]);
+  const files = ['one.json', 'two.json', 'three.json'].map((name) => h.kineto(name, streams(9)));
+  for (const size of [{ width: 1440, height: 900 }, { width: 390, height: 844 }]) {
+    const { page, faults, close } = await opened(files, size);
+    await page.waitForFunction(() => document.querySelectorAll('#strips svg').length >= 6);
+    const boxes = await page.locator('#strips > figure').evaluateAll((figures) => figures.map((figure) => {
+      const { top } = figure.getBoundingClientRect();
+      return { top, bottom: Math.max(...[...figure.querySelectorAll('*')].map((node) => node.getBoundingClientRect().bottom)) };
+    }));
+    for (const [index, { bottom }] of boxes.slice(0, -1).entries()) assert.ok(bottom <= boxes[index + 1].top + 1, JSON.stringify(boxes));
+    if (size.width === 390) {
+      for (const tab of ['timeline', 'kernels']) {
+        await h.openTab(page, tab);
+        assert.ok((await box(page, '.tab-row')).height <= size.height / 5, `${tab}: ${JSON.stringify(await box(page, '.tab-row'))}`);
+      }
+    }
+    assert.deepEqual(faults, []);
+    await close();
+  }
+});
+
 test('the axis of the strips stays in sight while many strips are scrolled', async () => {
   const events = Array.from({ length: 6 }, (_, stream) => (
     { ph: 'X', cat: 'kernel', name: 'gemm', pid: 0, tid: stream + 7, ts: 1_000 + 10 * stream, dur: 50, args: { device: 0, stream: stream + 7 } }));
