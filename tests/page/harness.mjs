@@ -4,7 +4,7 @@
 import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { after } from 'node:test';
 import { tmpdir } from 'node:os';
 import { dirname, extname, join, normalize, resolve } from 'node:path';
@@ -81,9 +81,18 @@ export const firefoxPath = [process.env.FIREFOX, '/usr/bin/firefox-esr', '/usr/b
 /** Why tests cannot run in Firefox, or false. */
 export const lacksFirefox = !firefoxPath && 'no Firefox: name it in FIREFOX';
 
+/** The folders into which Firefoxes save: a stock Firefox does not tell Playwright of a download. */
+const firefoxDownloads = new WeakMap();
+
 /** A stock Firefox, driven by WebDriver BiDi. */
 export async function launchFirefox() {
-  const browser = await firefox.launch({ channel: 'moz-firefox', executablePath: firefoxPath });
+  const downloadsPath = await mkdtemp(join(tmpdir(), 'gpuprism-downloads-'));
+  const browser = await firefox.launch({
+    channel: 'moz-firefox',
+    executablePath: firefoxPath,
+    downloadsPath,
+  });
+  firefoxDownloads.set(browser, downloadsPath);
   // Playwright sends every new context a command that Firefox up to 153 does not know, even if no colour scheme is asked for.
   const session = browser._connection.toImpl(browser)._browserSession;
   const send = session.send.bind(session);
@@ -100,6 +109,7 @@ export async function lend() {
   after(async () => {
     await browser.close();
     await server.close();
+    if (isFirefox) await rm(firefoxDownloads.get(browser), { recursive: true, force: true });
   });
   return { browser, server };
 }
@@ -204,8 +214,24 @@ export async function exported(page, format) {
 
 /** The file that a click on a button saves: {name, body: Buffer}. */
 export async function download(page, button) {
+  if (isFirefox) return downloadInFirefox(firefoxDownloads.get(page.context().browser()), button);
   const [file] = await Promise.all([page.waitForEvent('download'), button.click()]);
   return { name: file.suggestedFilename(), body: await readFile(await file.path()) };
+}
+
+/** The same in Firefox, which first writes beside an empty file of this name. */
+async function downloadInFirefox(folder, button) {
+  const before = new Set(await readdir(folder));
+  await button.click();
+  for (const end = Date.now() + 20_000; Date.now() < end;) {
+    const names = (await readdir(folder)).filter((name) => !before.has(name));
+    if (names.length === 1 && !names[0].endsWith('.part')) {
+      const body = await readFile(join(folder, names[0]));
+      if (body.length > 0) return { name: names[0], body };
+    }
+    await new Promise((done) => setTimeout(done, 50));
+  }
+  throw new Error(`Firefox saved no file: ${await readdir(folder)}`);
 }
 
 /** A table on screen, by default the first: its column keys, and for each row the full kernel name, if any, and the texts and titles of its cells. */

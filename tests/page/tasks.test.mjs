@@ -138,7 +138,7 @@ test('by which rule a kernel has its category', { skip }, async () => {
   });
 });
 
-test('a redacted report for a colleague', { skip: skip || (h.isFirefox && 'Playwright hears of no downloads in a stock Firefox') }, async () => {
+test('a redacted report for a colleague', { skip }, async () => {
   const one = await file(DECODE);
   await task([one], 4, async (page, { click, save }) => {
     await click(page.locator('#export summary'));
