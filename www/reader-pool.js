@@ -113,9 +113,11 @@ export class ReaderPool {
       const module = full ?? await compiledModule('gpuprism');
       reader.start();
       reader.hasSections = full !== null;
-      // Loaded while the file is read: it has the timeline and the sections.
-      if (!full) compiledModule('gpuprism_full').catch(() => {});
-      const opened = await reader.request('open', { module, file, gpuOnly, isFull: full !== null, isLarge: isLarge(file) }, onProgress);
+      const opened = await reader.request('open', { module, file, gpuOnly, isFull: full !== null, isLarge: isLarge(file) }, (progress) => {
+        // A trace: the module with its timeline and sections is loaded while the file is read.
+        if (!full && progress.ops) compiledModule('gpuprism_full').catch(() => {});
+        onProgress?.(progress);
+      });
       if (opened.kind !== 'database') return opened;
       reader.hasSections = true;
       return await reader.request('openWithFull', { module: await compiledModule('gpuprism_full'), file, gpuOnly }, onProgress);

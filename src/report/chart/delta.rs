@@ -93,7 +93,7 @@ impl Layout {
             let plot = (EDGE, width - EDGE);
             return Self { width, plot, range_ns, name_width: 0, row_height: 40 * UNIT, is_narrow: true };
         }
-        let name_width = parts().map(|part| glyphs::width(&part.category, TEXT)).max().unwrap_or(0);
+        let name_width = parts().map(|part| glyphs::width(palette::title(&part.category), TEXT)).max().unwrap_or(0);
         let name_width = name_width.min(width * 28 / 100);
         let text_margin = |is_on_side: fn(i64) -> bool| {
             let changes = parts().map(|part| part.ns()).filter(|ns| is_on_side(*ns));
@@ -201,7 +201,7 @@ impl Layout {
             nodes.push(category_node("path", "hatch", vec![("d", strokes)]));
         }
         let max_width = if self.is_narrow { self.width * 6 / 10 } else { self.name_width };
-        let name = glyphs::shorten(&part.category, TEXT, max_width);
+        let name = glyphs::shorten(palette::title(&part.category), TEXT, max_width);
         let name_left = if self.is_narrow { EDGE } else { 0 };
         nodes.push(Node { title: tooltip(part), ..text(&name, "delta-name", (name_left, baseline), TEXT, "start") });
         let (x, anchor) = match (self.is_narrow, part.ns() < 0) {
@@ -215,6 +215,7 @@ impl Layout {
 
 fn tooltip(part: &Delta) -> String {
     let Delta { category, baseline_ns, time_ns } = part;
+    let category = palette::title(category);
     let (delta, sign) = (part.ns(), if part.ns() > 0 { "+" } else { "" });
     format!(
         "{category}: {} ({sign}{delta} ns): {} instead of {} ({time_ns} ns, {baseline_ns} ns)",
@@ -226,7 +227,8 @@ fn tooltip(part: &Delta) -> String {
 
 fn summary(groups: &[Deltas], rows: &[Vec<&Delta>], axis_name: &str) -> String {
     let summaries = groups.iter().zip(rows).map(|(group, rows)| {
-        let words: Vec<String> = rows.iter().map(|part| format!("{} {}", part.category, change(part.ns()))).collect();
+        let words: Vec<String> =
+            rows.iter().map(|part| format!("{} {}", palette::title(&part.category), change(part.ns()))).collect();
         let words = if words.is_empty() { "no category".to_owned() } else { first_few(&words, ", ") };
         format!("{}, {}: {words}", group.label, group.note)
     });
@@ -310,6 +312,13 @@ mod tests {
         assert!(!chart.nodes.iter().any(|node| node.tag == "line" || node.tag == "rect"));
         assert!(chart.nodes.iter().any(|node| node.text.contains("no category to show")));
         assert!(diverging_bars(&[], "Change", &[], 960).summary.contains("no runs"));
+    }
+
+    #[test]
+    fn idle_time_has_the_name_that_it_has_on_the_page() {
+        let chart = diverging_bars(&[run("B", &[("CPU (non-GPU)", 10, 4_000_010)])], "Change", &[], 960);
+        assert!(chart.nodes.iter().any(|node| node.text == "GPU idle"));
+        assert!(chart.summary.contains("GPU idle +4.00 ms"), "{}", chart.summary);
     }
 
     #[test]
