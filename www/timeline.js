@@ -275,6 +275,7 @@ export class Timeline {
 
   close() {
     this.#resized.disconnect();
+    this.#showInPanel();
     this.node.remove();
   }
 
@@ -495,8 +496,16 @@ export class Timeline {
       return;
     }
     this.#selected = null;
-    this.#panel.replaceChildren();
+    this.#showInPanel();
     this.draw();
+  }
+
+  /** Classes say which timelines have details: `:has` would restyle the page with each change in it. @param {Node[]} moment the details of a bar, or nothing */
+  #showInPanel(...moment) {
+    this.#panel.replaceChildren(...moment);
+    this.node.classList.toggle('with-moment', moment.length > 0);
+    const all = this.node.parentElement;
+    all?.classList.toggle('with-moment', [...all.children].some((timeline) => timeline.classList.contains('with-moment')));
   }
 
   /** @param {{ lane: number, row: number }} place @param {{ reveals?: boolean, fits?: boolean }} options */
@@ -508,7 +517,7 @@ export class Timeline {
     else if (reveals) this.view.reveal(moment.place);
     if (reveals || fits) this.scrollTo(moment.place.lane);
     this.#spoken.textContent = moment.spoken;
-    this.#panel.replaceChildren(momentPanel(moment, {
+    this.#showInPanel(momentPanel(moment, {
       select: (other) => this.select(other, { reveals: true }),
       fit: (other) => this.select(other, { fits: true }),
       openKernel: this.#actions.openKernel,
