@@ -1,6 +1,7 @@
 //! Kernel time by the annotation of the graph node that a kernel replays. Only for traces that have such annotations: PyTorch's
 //! exporters write what `mark_kernels` recorded during the capture. One pass over the kernels, O(n).
 
+use super::ranges::{KERNEL_TIME, kernel_time_row};
 use crate::analysis::context::Context;
 use crate::analysis::measure::tally::Tally;
 use crate::analysis::section::{Section, Value};
@@ -9,14 +10,6 @@ use crate::trace::OpKind;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-const COLUMNS: [&str; 6] = [
-    "range_name",
-    "kernel_count",
-    "total_kernel_time_ns",
-    "total_kernel_time_ms",
-    "avg_kernel_duration_us",
-    "pct_of_total_kernel_time",
-];
 const MAX_ROWS: usize = 500;
 
 /// One row per annotation; `None` if no op has a note.
@@ -42,7 +35,7 @@ pub(crate) fn graph_annotations(context: &Context) -> Option<Section> {
     let mut section = Section::new(
         "Kernel time by annotation in CUDA graphs",
         "what the program wrote at the nodes of its graphs",
-        &COLUMNS,
+        &KERNEL_TIME,
     )
     .limit("A kernel has the innermost annotation that was open when its graph was captured.");
     if moved > 0 {
@@ -56,14 +49,7 @@ pub(crate) fn graph_annotations(context: &Context) -> Option<Section> {
     ordering::sort_by_key(&mut ranked, |(name, tally)| (Reverse(tally.total), *name));
     section.rows_in_all = ranked.len() as u64;
     for (name, tally) in ranked.into_iter().take(MAX_ROWS) {
-        section.row([
-            name.into(),
-            tally.count.into(),
-            tally.total.into(),
-            Value::ms(tally.total),
-            tally.average_us(),
-            Value::pct(tally.total, all.total),
-        ]);
+        section.row(kernel_time_row(name, &tally, all.total));
     }
     Some(section)
 }

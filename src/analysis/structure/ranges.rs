@@ -7,10 +7,10 @@ use crate::analysis::labels;
 use crate::analysis::measure::tally::{Tallies, Tally, key};
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
-use crate::trace::{NameId, ProcessId};
+use crate::trace::{NameId, Ns, ProcessId};
 
 const RANGES: [&str; 4] = ["range_name", "count", "total_time_ms", "avg_duration_us"];
-const KERNEL_TIME: [&str; 6] = [
+pub(super) const KERNEL_TIME: [&str; 6] = [
     "range_name",
     "kernel_count",
     "total_kernel_time_ns",
@@ -115,16 +115,21 @@ pub(crate) fn nvtx_kernel_time(context: &Context) -> Section {
     let ranked = by_name.by_time(&name);
     section.rows_in_all = ranked.len() as u64;
     for tally in ranked.iter().take(ROWS) {
-        section.row([
-            name(tally).into(),
-            tally.count.into(),
-            tally.total.into(),
-            Value::ms(tally.total),
-            tally.average_us(),
-            Value::pct(tally.total, all),
-        ]);
+        section.row(kernel_time_row(name(tally), tally, all));
     }
     section
+}
+
+/// A row of [`KERNEL_TIME`].
+pub(super) fn kernel_time_row(name: &str, tally: &Tally, all: Ns) -> [Value; 6] {
+    [
+        name.into(),
+        tally.count.into(),
+        tally.total.into(),
+        Value::ms(tally.total),
+        tally.average_us(),
+        Value::pct(tally.total, all),
+    ]
 }
 
 /// Wall time and kernel time of ranges, by process.
