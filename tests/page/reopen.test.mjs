@@ -24,7 +24,7 @@ const stubChooser = (page, ...files) => page.evaluate(async (files) => {
   self.showOpenFilePicker = async () => handles;
 }, files.map(({ name, body }) => ({ name, text: body.toString() })));
 
-/** The names in a folder of the page's own file system, of all levels. */
+/** The names in a folder of the page's own file system, of all levels. A folder that is deleted while it is listed is listed again. */
 const kept = (page) => page.evaluate(async () => {
   const names = async (folder) => {
     const found = [];
@@ -32,7 +32,15 @@ const kept = (page) => page.evaluate(async () => {
     return found;
   };
   const root = await navigator.storage.getDirectory();
-  return root.getDirectoryHandle('gpuprism-open-files').then(names, () => []);
+  for (;;) {
+    const folder = await root.getDirectoryHandle('gpuprism-open-files').catch(() => null);
+    if (!folder) return [];
+    try {
+      return await names(folder);
+    } catch (fault) {
+      if (fault.name !== 'NotFoundError') throw fault;
+    }
+  }
 });
 
 const facts = (page) => page.locator('.run-facts').innerText();
