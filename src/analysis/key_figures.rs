@@ -47,12 +47,13 @@ fn blocked_ms(run: &Run) -> Option<f64> {
 /// Returns the cause of more than half of the idle time, if there is one. The bar may have more idle time
 /// than the gaps between ops; neither counts the time of unseen work.
 fn idle_cause(run: &Run) -> Option<&'static str> {
-    const CAUSES: [(&[&str], &str); 5] = [
+    const CAUSES: [(&[&str], &str); 6] = [
         (&["host_late_ms"], "host late"),
         (&["drained_ms"], "drained"),
         (&["host_late_ms", "drained_ms"], "host late or drained"),
         (&["turnaround_ms"], "turnaround between kernels"),
         (&["other_stream_ms"], "other stream"),
+        (&["compiling_ms"], "compiling"),
     ];
     let all = (column_sum(run, "idle_ms") - column_sum(run, "unseen_ms")).max(ms(run.wall.cpu_ns));
     let is_main = |columns: &[&str]| columns.iter().map(|column| column_sum(run, column)).sum::<f64>() > all / 2.0;

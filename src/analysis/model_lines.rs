@@ -76,7 +76,7 @@ fn step_parts(run: &Run, row: &Record, unit: Unit) -> Vec<String> {
 fn idle_words(run: &Run, known_ms: f64, otherwise: &'static str) -> &'static str {
     let idle = run.rows("gpu_idle");
     let sum = |column: &str| idle.iter().map(|row| row.amount(column)).sum::<f64>();
-    let others = ["host_late_ms", "drained_ms", "other_stream_ms", "unknown_ms"];
+    let others = ["host_late_ms", "drained_ms", "other_stream_ms", "unknown_ms", "compiling_ms"];
     let other = (others.iter().map(|column| sum(column)).sum::<f64>() - known_ms).max(0.0);
     let turnaround = sum("turnaround_ms");
     let min = ModelWords::embedded().turnaround_pct;

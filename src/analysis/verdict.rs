@@ -71,6 +71,7 @@ struct Times {
     host_late: f64,
     drained: f64,
     unknown: f64,
+    compiling: f64,
     /// Time in which communication runs without compute, together with compute, and compute without communication.
     exposed: f64,
     overlapped: f64,
@@ -93,6 +94,7 @@ impl Times {
             host_late: sum("host_late_ms"),
             drained: sum("drained_ms"),
             unknown: sum("unknown_ms"),
+            compiling: sum("compiling_ms"),
             exposed: run.filled("nccl_ops").map_or(0.0, |section| section.summary.amount("exposed_ms")),
             overlapped,
             compute_alone: compute - overlapped,
@@ -175,6 +177,8 @@ enum Bound {
     Overlap,
     /// Idle time without a known cause.
     UnknownIdle,
+    /// The GPU idles while code is compiled.
+    Compilation,
     /// The GPU works almost never, and no steps are marked.
     Nothing,
     /// The durations of graph replays do not belong to their kernel names, so no category can be named.
@@ -191,7 +195,9 @@ impl Bound {
         }
         let is_given_wall = run.wall.source != WallSource::Window;
         let has_steps = run.filled("steps").is_some();
-        if !has_steps && !is_given_wall && times.share(times.busy) < thresholds.min_busy_share {
+        if times.compiling > times.busy.max(host) && !is_given_wall {
+            Self::Compilation
+        } else if !has_steps && !is_given_wall && times.share(times.busy) < thresholds.min_busy_share {
             Self::Nothing
         } else if host > times.busy && !is_given_wall {
             Self::Host
@@ -226,6 +232,13 @@ impl Bound {
             Self::UnknownIdle => {
                 let idle = percent(times.share(times.unknown));
                 let words = format!("; the GPU idles for {idle} of the time, and the trace does not show why");
+                text.push(words, Some(("gpu_idle", None)));
+            }
+            Self::Compilation => {
+                let words = format!(
+                    "; torch.compile keeps the GPU idle for {} of the time",
+                    percent(times.share(times.compiling))
+                );
                 text.push(words, Some(("gpu_idle", None)));
             }
             Self::Nothing => {
@@ -303,6 +316,7 @@ fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
     let is_said = |row: &Record| match bound {
         Bound::Host => matches!(row.text("id"), "host-late" | "replay-preparation" | "sync-drain"),
         Bound::Communication => matches!(row.text("id"), "exposed-communication"),
+        Bound::Compilation => matches!(row.text("id"), "compilation"),
         Bound::Overlap | Bound::UnknownIdle | Bound::Nothing | Bound::ShiftedDurations | Bound::Compute => false,
     };
     // Rows come by severity. Of equal costs the first counts.
@@ -329,7 +343,8 @@ fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
         text.push(words, Some(("gpu_idle", None)));
         return;
     }
-    if run.has_shifted_durations() {
+    // The kernels of a compilation are mostly those of its autotuning.
+    if run.has_shifted_durations() || bound == Bound::Compilation {
         return;
     }
     // The bound names the first category only if compute is the bound.

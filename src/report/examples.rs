@@ -6,7 +6,7 @@ use crate::analysis::timeline::Example;
 use serde::Serialize;
 
 /// The causes of idle time that the verdict may be about, with their columns in the section `gpu_idle`.
-const CAUSES: [&str; 4] = ["host_late", "drained", "other_stream", "unknown"];
+const CAUSES: [&str; 5] = ["host_late", "drained", "other_stream", "unknown", "compiling"];
 
 /// A link to the timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -66,6 +66,7 @@ fn of_finding(run: &Run, row: &Record) -> Option<Example> {
     match row.text("id") {
         "host-late" | "replay-preparation" => idle("host_late"),
         "sync-drain" => idle("drained"),
+        "compilation" => idle("compiling"),
         "pageable-copies" => copies(&["pageable"]),
         "unified-memory-migration" => copies(&["unified"]),
         "host-copies" => copies(&["htod", "dtoh", "host-to-device", "device-to-host", "hosttodevice", "devicetohost"]),

@@ -68,11 +68,11 @@ fn short_verdict(run: &Run) -> Vec<Clause> {
     if run.totals.gpu_ops == 0 {
         return vec![plain("no GPU work.")];
     }
-    let busy = Clause {
-        text: format!("busy {}", percent(run.wall.busy_share)),
-        table: "devices".to_owned(),
-        ..Clause::default()
+    let words = match totals_only(run) {
+        Some(sum) => sum,
+        None => format!("busy {}", percent(run.wall.busy_share)),
     };
+    let busy = Clause { text: words, table: "devices".to_owned(), ..Clause::default() };
     match top_categories(run) {
         top if top.is_empty() => vec![busy, plain(".")],
         top => vec![
@@ -82,6 +82,12 @@ fn short_verdict(run: &Run) -> Vec<Clause> {
             plain("."),
         ],
     }
+}
+
+/// `kernel time 8.63 ms in all`, for a run without times of kernels: nothing is known of how busy its GPU was.
+fn totals_only(run: &Run) -> Option<String> {
+    let has_no_window = run.wall.source == WallSource::Window && run.wall.wall_ns == 0 && run.totals.elapsed_ns > 0;
+    has_no_window.then(|| format!("kernel time {} in all", duration(run.totals.elapsed_ns)))
 }
 
 /// `gemm 61.2 %, attention 18.0 %`.
@@ -115,13 +121,14 @@ pub fn facts(run: &Run) -> String {
     let part = run.window.map_or(String::new(), |window| {
         format!("{} of {}: ", range(window.start_ns, window.end_ns), duration(window.whole_ns))
     });
+    let busy = totals_only(run).unwrap_or_else(|| {
+        let wall = duration(run.wall.wall_ns);
+        format!("busy {} of the {} ({wall})", percent(run.wall.busy_share), wall_word(run))
+    });
     format!(
-        "{part}{} of {} on {devices}; busy {} of the {} ({}); {source}; rules {}",
+        "{part}{} of {} on {devices}; {busy}; {source}; rules {}",
         counted(&grouped(run.totals.gpu_ops), "GPU op", "GPU ops"),
         counted(&grouped(run.totals.distinct_names), "name", "names"),
-        percent(run.wall.busy_share),
-        wall_word(run),
-        duration(run.wall.wall_ns),
         run.rules,
     )
 }

@@ -160,7 +160,7 @@ fn style(style: Style) -> StyleText {
             hatch: Some(match cause.word() {
                 "host_late" => 45,
                 "drained" => 135,
-                "other_stream" => 90,
+                "other_stream" | "compiling" => 90,
                 _ => 0,
             }),
         },

@@ -52,6 +52,8 @@ pub struct Signals {
     pub flops: Vec<String>,
     /// Words in names of counters of bytes transferred to and from device memory.
     pub dram_bytes: Vec<String>,
+    /// Ends of the names of CPU ops in which code is compiled. PyTorch records each of its compiler's phases with such a name.
+    pub compilations: Vec<String>,
     /// Words in names of kernels that move memory.
     pub memory_kernels: Vec<String>,
     /// The thresholds of findings.
@@ -60,7 +62,7 @@ pub struct Signals {
     pub waiting: WaitingRules,
 }
 from_json!(strict Signals {
-    calls, host_waits, collectives, phases, nvlink, flops, dram_bytes, memory_kernels, thresholds, waiting
+    calls, host_waits, collectives, phases, nvlink, flops, dram_bytes, compilations, memory_kernels, thresholds, waiting
 });
 
 /// How waiting in communication is estimated from one rank.

@@ -8,6 +8,7 @@ mod blocking_sites;
 mod category_evidence;
 mod code;
 mod columns;
+mod compilations;
 mod correlation;
 mod database_info;
 mod format;
@@ -30,6 +31,7 @@ pub(crate) use blocking_sites::without_install_folder;
 pub use blocking_sites::{BlockingSite, BlockingSites, HostInterval, MAX_LOCATED_CALLS, SiteId};
 pub use category_evidence::{CategoryEvidence, CategorySource, EvidenceByName};
 pub use code::{Annotation, FrameIds, HostCode, NONE};
+pub use compilations::Compilations;
 pub use database_info::{DatabaseInfo, TableInfo};
 pub use format::{Format, Profiler, Vendor};
 pub use import_problems::{ImportProblem, ImportProblems, ProblemKind};
@@ -168,6 +170,8 @@ pub struct Trace {
     pub packed_code: Option<Box<PackedCode>>,
     /// The code around the blocking calls that drained a GPU, if it was looked up.
     pub blocking_sites: Arc<BlockingSites>,
+    /// When host threads compiled code, if it was looked up.
+    pub compilations: Arc<Compilations>,
     /// Python frames in which a serving engine runs one step, sorted by start. A window has those of the whole trace.
     pub step_frames: Arc<Spans>,
     /// The code on launching threads while a GPU waited, if it was looked up.

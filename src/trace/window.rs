@@ -160,6 +160,7 @@ impl Trace {
             threads: self.threads.clone(),
             packed_code: None,
             blocking_sites: self.blocking_sites.clone(),
+            compilations: self.compilations.clone(),
             step_frames: self.step_frames.clone(),
             late_code: self.late_code.clone(),
             shaped_ops: self.shaped_ops.clone(),

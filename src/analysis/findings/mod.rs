@@ -6,6 +6,7 @@
 //! findings can include the same time, so their costs do not add up.
 
 mod communication_waits;
+mod compilation;
 mod exposed_communication;
 mod finding;
 mod host_copies;
@@ -30,8 +31,9 @@ use situation::Situation;
 use std::cmp::Reverse;
 
 /// All findings. A function returns `None` if the trace does not prove its finding.
-const FINDINGS: [fn(&Situation) -> Option<Finding>; 10] = [
+const FINDINGS: [fn(&Situation) -> Option<Finding>; 11] = [
     host_late::find,
+    compilation::find,
     replay_preparation::find,
     sync_drain::find,
     pageable_copies::find,

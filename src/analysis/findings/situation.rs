@@ -37,6 +37,8 @@ pub(super) struct DeviceTimes {
     pub(super) label: String,
     busy_share: f64,
     pub(super) host_late_ms: f64,
+    /// Idle time in which the launching thread compiled code.
+    pub(super) compiling_ms: f64,
     /// The drained time by call site of the blocking calls, longest first.
     pub(super) drained_by: Vec<(DrainSite, f64)>,
     /// Time in which communication ran and no other kernel.
@@ -265,6 +267,7 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
         Some(DeviceTimes {
             label: row.words("device_id"),
             busy_share: if window_ms > 0.0 { row.amount("busy_ms") / window_ms } else { 0.0 },
+            compiling_ms: row.amount("compiling_ms"),
             host_late_ms: (row.amount("host_late_ms") - outside_ms).max(0.0),
             drained_by: drained_by(context, index as usize),
             exposed_communication_ms: activity.exposed() as f64 / 1e6,

@@ -1,4 +1,5 @@
-//! Looks up the code that a GPU waited for: around the blocking calls that cost much, and on launching threads that were late.
+//! Looks up the code that a GPU waited for: around the blocking calls that cost much, and on launching threads that were late;
+//! and when threads compiled code.
 //!
 //! From all CPU ops and Python functions, compressed ([`crate::trace::PackedCode`]) or whole ([`crate::trace::HostCode`]). Cost: one
 //! pass over them, only if a GPU waited much. It runs once, when the file is read; windows share its result.
@@ -7,10 +8,11 @@ use super::blocking_sites::BlockingSiteSearch;
 use super::drains::costly_drains;
 use super::late_code::LateCodeSearch;
 use super::late_gaps::late_intervals;
-use crate::trace::{CodeEvent, CodeKind, HostInterval, Names, PackedCode, Span, Spans, Trace};
+use crate::rules::signals::Signals;
+use crate::trace::{CodeEvent, CodeKind, Compilations, HostInterval, Names, PackedCode, Span, Spans, Trace};
 use std::sync::Arc;
 
-/// Fills [`Trace::blocking_sites`] and [`Trace::late_code`].
+/// Fills [`Trace::blocking_sites`], [`Trace::late_code`] and [`Trace::compilations`].
 pub fn look_up_code(trace: &mut Trace) {
     // Taken so that the search can read it while it fills the trace.
     let packed = trace.packed_code.take();
@@ -30,15 +32,27 @@ fn search(trace: &mut Trace, packed: Option<&PackedCode>) {
     let mut sites = BlockingSiteSearch::new(&blocking, &functions, &ops);
     let mut late = LateCodeSearch::new(&late);
     // A function without a line, such as a module, counts for its caller.
+    let compiles = compiling_ops(&ops);
+    let mut compilations = Vec::new();
     let has_line: Vec<bool> = functions.iter().map(|name| name.contains("): ")).collect();
     each_event(trace, packed, &mut |event| {
         sites.add(event);
+        if event.kind == CodeKind::Op && compiles.get(event.name.0 as usize) == Some(&true) {
+            compilations.push(event.time);
+        }
         if event.kind == CodeKind::Op || has_line.get(event.name.0 as usize) == Some(&true) {
             late.add(event);
         }
     });
     trace.blocking_sites = Arc::new(sites.finish(&functions, &ops));
     trace.late_code = Arc::new(late.finish(functions, ops));
+    trace.compilations = Arc::new(Compilations::union_of(compilations));
+}
+
+/// For each name of a CPU op, whether it compiles code.
+fn compiling_ops(ops: &Names) -> Vec<bool> {
+    let ends = &Signals::embedded().compilations;
+    ops.iter().map(|name| ends.iter().any(|end| name.ends_with(end))).collect()
 }
 
 /// The names of CPU ops and of functions.

@@ -9,7 +9,7 @@ use crate::analysis::section::{Section, Value};
 use crate::analysis::time::gaps::{Busy, Gap};
 use crate::trace::{DeviceId, Ns, Trace};
 
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 12] = [
     "device_id",
     "window_ms",
     "busy_ms",
@@ -21,6 +21,7 @@ const COLUMNS: [&str; 11] = [
     "other_stream_ms",
     "unseen_ms",
     "unknown_ms",
+    "compiling_ms",
 ];
 const GAP_COLUMNS: [&str; 5] = ["device_id", "gap_start_ns", "gap_end_ns", "gap_ms", "cause"];
 const DERIVED_FROM: &str = "start and end of kernels, copies, memsets and whole graphs, and their launch calls";
@@ -35,7 +36,7 @@ pub(crate) fn gpu_idle(context: &Context) -> Section {
     let mut section = section(context, TITLE, &COLUMNS);
     for (device, (busy, idle)) in (0..).zip(survey.busy.iter().zip(&survey.idle)) {
         let Some(Busy { first, last, busy }) = *busy else { continue };
-        let (window, [turnaround, late, drained, other, unseen, unknown]) = (last.since(first), idle.times);
+        let (window, [turnaround, late, drained, other, unseen, unknown, compiling]) = (last.since(first), idle.times);
         let idle = window.since(busy);
         section.row([
             labels::device(context.trace, DeviceId(device)),
@@ -49,6 +50,7 @@ pub(crate) fn gpu_idle(context: &Context) -> Section {
             Value::ms(other),
             Value::ms(unseen),
             Value::ms(unknown),
+            Value::ms(compiling),
         ]);
     }
     section
@@ -97,7 +99,8 @@ fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
             "turnaround: the usual delay between two ops (below 3 us, 10 us next to a graph replay, any length within \
              one). host_late: the host launched the next op too late. drained: the same after a call that had waited \
              until the GPU was empty, for up to 200 launches, unless the host was never ahead of the GPU. other_stream: \
-             launched in time, but the op waited for something else. unknown: no launch is recorded.",
+             launched in time, but the op waited for something else. compiling: the launching thread ran torch.compile until \
+             the launch. unknown: no launch is recorded.",
         )
         .limit(
             "unseen: an op starts more than 1 ms after its launch although the GPU did nothing visible, so the GPU \

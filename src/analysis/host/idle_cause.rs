@@ -10,6 +10,8 @@
 //!   predecessor ends, at most for [`MAX_REFILL`] launches, or until a launch call itself takes
 //!   longer than [`SLOW_LAUNCH`]. If the host was never ahead of the device, drained time
 //!   is host late, see [`IdleTimes::settle`].
+//!   A thread that compiled code (`torch.compile`) for most of the time until its launch is neither late nor drained:
+//!   [`IdleCause::Compiling`]. Such a launch ends a refill.
 //! - The op was launched in time: [`IdleCause::Turnaround`] if the gap is short, else [`IdleCause::OtherStream`].
 //! - An op that starts more than [`MIN_UNSEEN`] after its launch returned, although the device did nothing:
 //!   [`IdleCause::Unseen`], because the device can only have executed work that the trace does not contain.
@@ -20,7 +22,7 @@ use crate::analysis::host::launch_gaps::{LaunchGaps, LaunchRules, LaunchSums, St
 use crate::analysis::time::gaps::{Gap, GapSweep};
 use crate::analysis::time::work::{Work, each_work};
 use crate::rules::signals::CallKind;
-use crate::trace::{CallId, GpuOp, NameId, Ns, OpKind, Span, Trace};
+use crate::trace::{CallId, GpuOp, HostInterval, NameId, Ns, OpKind, Span, Trace};
 
 /// Shorter gaps are rounding errors of the clock.
 const ROUNDING: Ns = Ns(10);
@@ -58,11 +60,20 @@ pub(crate) enum IdleCause {
     Unseen,
     /// The launch of the next op is not recorded.
     Unknown,
+    /// The launching thread compiled code.
+    Compiling,
 }
 
 impl IdleCause {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Turnaround, Self::HostLate, Self::Drained, Self::OtherStream, Self::Unseen, Self::Unknown];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Turnaround,
+        Self::HostLate,
+        Self::Drained,
+        Self::OtherStream,
+        Self::Unseen,
+        Self::Unknown,
+        Self::Compiling,
+    ];
 
     /// The cause with this number.
     pub(crate) fn of_tag(tag: u8) -> Self {
@@ -77,6 +88,7 @@ impl IdleCause {
             Self::OtherStream => "other_stream",
             Self::Unseen => "unseen",
             Self::Unknown => "unknown",
+            Self::Compiling => "compiling",
         }
     }
 }
@@ -93,6 +105,8 @@ enum LaunchTiming {
     Late,
     /// As [`Self::Late`], by a call that itself took longer than [`SLOW_LAUNCH`].
     LateAndSlow,
+    /// Launched after the device became idle, and the launching thread compiled code for most of the time between.
+    AfterCompiling,
     /// Launched after the device became idle while the launching thread was blocked in this call.
     AfterDrain(BlockingCall),
 }
@@ -167,6 +181,9 @@ impl<'a> CauseRules<'a> {
         if launched <= idle_from {
             return LaunchTiming::InTime;
         }
+        if self.was_compiling(HostInterval { thread: call.thread, start: idle_from, end: launched }) {
+            return LaunchTiming::AfterCompiling;
+        }
         if kind == CallKind::Launch && call.duration > SLOW_LAUNCH {
             return LaunchTiming::LateAndSlow;
         }
@@ -177,6 +194,12 @@ impl<'a> CauseRules<'a> {
             Some(blocked) => LaunchTiming::AfterDrain(blocked),
             None => LaunchTiming::Late,
         }
+    }
+
+    /// Whether the thread compiled code for at least half of the interval.
+    fn was_compiling(&self, interval: HostInterval) -> bool {
+        let compiled = self.classified.trace.compilations.time_in(interval);
+        compiled > Ns::ZERO && interval.end.since(interval.start).since(compiled) <= compiled
     }
 
     /// Returns the call in which the launching thread waited until the device was empty. `next` is the launch of the op
@@ -224,6 +247,7 @@ impl<'a> CauseRules<'a> {
         let Some((_, call, kind)) = self.call_of(gap.next_row) else { return GapParts::whole(IdleCause::Unknown, gap) };
         let before_launch = match timing {
             LaunchTiming::Late | LaunchTiming::LateAndSlow => IdleCause::HostLate,
+            LaunchTiming::AfterCompiling => IdleCause::Compiling,
             LaunchTiming::AfterDrain(_) => IdleCause::Drained,
             _ => {
                 let is_graph = |kind: CallKind| kind == CallKind::GraphLaunch;
@@ -391,7 +415,7 @@ impl IdleTimes {
         let parts = is_gap.then(|| self.add_gap(rules, gap, timing));
         match timing {
             LaunchTiming::SameLaunch => {}
-            LaunchTiming::InTime | LaunchTiming::LateAndSlow => self.refill = Some(None),
+            LaunchTiming::InTime | LaunchTiming::LateAndSlow | LaunchTiming::AfterCompiling => self.refill = Some(None),
             LaunchTiming::AfterDrain(blocked) => {
                 self.refill = Some(Some(Refill { launches: 0, call: blocked, site: rules.site_of(blocked) }));
                 self.longest_wait = self.longest_wait.max(gap.start.since(blocked.start));

@@ -14,7 +14,7 @@ pub(super) struct IdleTime {
     by_cause: [i64; IdleCause::ALL.len()],
     /// The longest gap and the name of the op that ended it.
     pub(super) longest: Option<(Ns, NameId)>,
-    /// Gaps of at least `pause_us`, which separate unrelated work and do not count as idle time.
+    /// Compilation, and gaps of at least `pause_us`, which separate unrelated work. They do not count as idle time.
     pub(super) pauses_ns: i64,
 }
 
@@ -40,9 +40,10 @@ pub(super) fn idle_by_stage(view: &View, rules: &Rules) -> ([IdleTime; Stage::AL
         let (stage, op) = (view.stages.get(gap.next_row).copied().flatten(), view.trace.gpu_ops.get(gap.next_row));
         let stage = stage.and_then(|stage| stages.get_mut(stage as usize));
         let (Some(stage), Some(op)) = (stage, op) else { return };
-        // Work that the trace does not contain is no idle time.
-        let unseen = parts.length_of(IdleCause::Unseen);
-        let length = gap.length().since(unseen);
+        // Work that the trace does not contain is no idle time, and compilation is a pause.
+        let (unseen, compiling) = (parts.length_of(IdleCause::Unseen), parts.length_of(IdleCause::Compiling));
+        stage.pauses_ns = stage.pauses_ns.saturating_add(compiling.0);
+        let length = gap.length().since(unseen).since(compiling);
         if length == Ns::ZERO {
             return;
         }
@@ -52,7 +53,9 @@ pub(super) fn idle_by_stage(view: &View, rules: &Rules) -> ([IdleTime; Stage::AL
         }
         stage.gaps += 1;
         stage.idle_ns = stage.idle_ns.saturating_add(length.0);
-        for (cause, part) in parts.0.into_iter().filter(|(cause, _)| *cause != IdleCause::Unseen) {
+        for (cause, part) in
+            parts.0.into_iter().filter(|(cause, _)| !matches!(cause, IdleCause::Unseen | IdleCause::Compiling))
+        {
             let time = stage.by_cause.get_mut(cause as usize);
             time.into_iter().for_each(|time| *time = time.saturating_add(part.0));
         }
