@@ -447,6 +447,40 @@ fn each_line_of_a_proton_trace_is_a_stream() {
     assert_eq!(trace.problems.iter().count(), 0);
 }
 
+#[test]
+fn kernels_of_a_proton_trace_are_summed_by_their_scopes() {
+    let kernel = |stack: &str, name: &str, start: u32| {
+        format!(
+            r#"{{"args":{{"call_stack":{stack}}},"cat":"kernel","dur":2.0,"name":"{name}","ph":"X","tid":7,"ts":{start}}}"#
+        )
+    };
+    // Nested scopes, a frame of Python, no scope, a kernel whose scope has its name, and stacks that are none.
+    let events = [
+        kernel(r#"["ROOT","decode","layer.0","gemm"]"#, "gemm", 0),
+        kernel(r#"["ROOT","decode","layer.0","norm"]"#, "norm", 10),
+        kernel(r#"["ROOT","decode","m\u00fcl.py:7@step","gemm"]"#, "gemm", 20),
+        kernel(r#"["ROOT","gemm"]"#, "gemm", 30),
+        kernel(r#"["ROOT","gemm","gemm"]"#, "gemm", 40),
+        kernel(r#"["ROOT",7]"#, "gemm", 50),
+        kernel(r#""decode""#, "gemm", 60),
+    ];
+    let folder = directory("proton_scopes");
+    std::fs::write(
+        folder.join("p.json"),
+        format!(r#"{{"displayTimeUnit":"us","traceEvents":[{}]}}"#, events.join(",")),
+    )
+    .unwrap();
+    let section = &json_runs(&folder, &["p.json"])[0]["sections"]["graph_annotations"];
+    let rows = section["rows"].as_array().unwrap().iter();
+    let rows: Vec<(&str, u64)> =
+        rows.map(|row| (row["range_name"].as_str().unwrap(), row["kernel_count"].as_u64().unwrap())).collect();
+    assert_eq!(rows, [("decode/layer.0", 2), ("decode/m\u{fc}l.py:7@step", 1), ("gemm", 1)]);
+    assert_eq!(
+        (&section["title"], &section["summary"]["mapped_kernel_count"]),
+        (&json!("Kernel time by scope"), &json!(4))
+    );
+}
+
 const NSYS_CHROME: &str = r#"{"traceEvents": [{"name": "k", "ph": "X", "cat": "cuda", "ts": 10.5, "dur": 4.0, "tid": "Stream 7", "pid": "Device 1", "args": {}},
 {"name": "decode", "ph": "X", "cat": "nvtx", "ts": 8.0, "dur": 9.0, "tid": "NVTX Thread 3", "pid": "Device 1", "args": {}},
 {"name": "decode", "ph": "X", "cat": "nvtx-kernel", "ts": 10.5, "dur": 4.0, "tid": "NVTX Kernel Thread 3", "pid": "Device 1", "args": {}}]}"#;

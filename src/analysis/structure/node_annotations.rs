@@ -1,12 +1,13 @@
-//! Kernel time by the annotation of the graph node that a kernel replays. Only for traces that have such annotations: PyTorch's
-//! exporters write what `mark_kernels` recorded during the capture. One pass over the kernels, O(n).
+//! Kernel time by the annotation of each kernel. Only for traces that have annotations: PyTorch's exporters write what
+//! `mark_kernels` recorded at the nodes of a graph during its capture, Proton the scopes that were open at a launch. One pass over
+//! the kernels, O(n).
 
 use super::ranges::{KERNEL_TIME, kernel_time_row};
 use crate::analysis::context::Context;
 use crate::analysis::measure::tally::Tally;
 use crate::analysis::section::{Section, Value};
 use crate::ordering;
-use crate::trace::OpKind;
+use crate::trace::{Format, OpKind};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -32,12 +33,8 @@ pub(crate) fn graph_annotations(context: &Context) -> Option<Section> {
             by_annotation.entry(&note.annotation).or_default().add(op.duration);
         }
     }
-    let mut section = Section::new(
-        "Kernel time by annotation in CUDA graphs",
-        "what the program wrote at the nodes of its graphs",
-        &KERNEL_TIME,
-    )
-    .limit("A kernel has the innermost annotation that was open when its graph was captured.");
+    let [title, source, limit] = words(trace.format);
+    let mut section = Section::new(title, source, &KERNEL_TIME).limit(limit);
     if moved > 0 {
         section = section.limit("The exporter moved ops to the lanes that the program chose: lanes are not the streams on which they ran. A bar of the timeline has its stream.");
     }
@@ -52,4 +49,21 @@ pub(crate) fn graph_annotations(context: &Context) -> Option<Section> {
         section.row(kernel_time_row(name, &tally, all.total));
     }
     Some(section)
+}
+
+/// The title, the source and the meaning of a row.
+fn words(format: Format) -> [&'static str; 3] {
+    if format == Format::ProtonTrace {
+        [
+            "Kernel time by scope",
+            "the scopes and Python frames that Proton recorded at each launch",
+            "A row has all scopes that were open when a kernel was launched, outermost first.",
+        ]
+    } else {
+        [
+            "Kernel time by annotation in CUDA graphs",
+            "what the program wrote at the nodes of its graphs",
+            "A kernel has the innermost annotation that was open when its graph was captured.",
+        ]
+    }
 }

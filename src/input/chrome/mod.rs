@@ -153,6 +153,21 @@ impl<'a> Event<'a> {
         None
     }
 
+    /// The text of an argument that is an array or object, with its brackets.
+    pub(super) fn container_arg(&self, name: &str) -> Option<&'a [u8]> {
+        let mut cursor = Cursor::new(self.args);
+        if !cursor.enter() {
+            return None;
+        }
+        while let Step::Key(key) = cursor.key() {
+            let value = cursor.value()?;
+            if key == name.as_bytes() {
+                return if let Value::Container(text) = value { Some(text) } else { None };
+            }
+        }
+        None
+    }
+
     pub(super) fn int_arg(&self, name: &str) -> Option<i64> {
         self.arg(name)?.trim().parse().ok()
     }
