@@ -3,6 +3,7 @@
 import { showPageProblem } from './cards.js';
 import { byId, present } from './dom.js';
 import { asProblem } from './problem.js';
+import { compiledModule } from './worker-link.js';
 
 /** @import { Page } from './types.js' */
 
@@ -31,8 +32,13 @@ export function wireIntake(page) {
   });
 }
 
+/** The module with the timeline and all tables is loaded as soon as a person is about to open a file: then it reads the file, and the
+ * first, smaller module need not. */
+const preload = () => compiledModule('gpuprism_full').catch(() => {});
+
 /** Lets the person choose files: with handles, where the browser has them. @param {Page} page */
 export async function choose(page) {
+  preload();
   try {
     if (!self.showOpenFilePicker) throw new Error('no handles');
     const chosen = await self.showOpenFilePicker({ multiple: true });
@@ -52,7 +58,9 @@ function wireDrop(page) {
   const show = () => document.body.classList.toggle('dragging', depth > 0);
   const hasFiles = (/** @type {DragEvent} */ { dataTransfer }) => Boolean(dataTransfer?.types.includes('Files'));
   addEventListener('dragenter', (event) => {
-    if (hasFiles(event)) depth += 1;
+    if (!hasFiles(event)) return show();
+    depth += 1;
+    preload();
     show();
   });
   addEventListener('dragleave', (event) => {

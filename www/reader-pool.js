@@ -99,6 +99,23 @@ export class ReaderPool {
   /** Resolve functions of readers that wait for a slot. @type {(() => void)[]} */
   #waiting = [];
   #running = 0;
+  #hasRehearsed = false;
+  #onRehearsal;
+
+  /** @param {(text: string) => void} onRehearsal takes a report */
+  constructor(onRehearsal) {
+    this.#onRehearsal = onRehearsal;
+  }
+
+  /** Runs the code of a worker on a made-up trace while the first large file is read. @param {WebAssembly.Module} module */
+  #rehearse(module) {
+    if (this.#hasRehearsed) return;
+    this.#hasRehearsed = true;
+    /** @type {WorkerLink<TraceOperations>} */
+    const link = new WorkerLink('worker.js');
+    // Without it, the first answers are slower.
+    link.request('rehearse', { module }).then(this.#onRehearsal, () => {}).finally(() => link.close());
+  }
 
   /** Resolves when the reader has read the whole file, or its GPU events only. Small files are read with the first module, unless the
    * second has been loaded already or is needed. Databases need the second module.
@@ -113,6 +130,7 @@ export class ReaderPool {
       const module = full ?? await compiledModule('gpuprism');
       reader.start();
       reader.hasSections = full !== null;
+      if (full && isLarge(file)) this.#rehearse(full);
       const opened = await reader.request('open', { module, file, gpuOnly, isFull: full !== null, isLarge: isLarge(file) }, (progress) => {
         // A trace: the module with its timeline and sections is loaded while the file is read.
         if (!full && progress.ops) compiledModule('gpuprism_full').catch(() => {});

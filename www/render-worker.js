@@ -20,6 +20,12 @@ const handlers = {
     reports.set(texts);
     return reports.overview();
   },
+  async rehearse({ text }) {
+    const { rehearseReports } = await import('./rehearsal.js');
+    const others = new Reports();
+    rehearseReports(others, text);
+    others.free();
+  },
   chart: ({ width, hidden }) => reports.chart(width, hidden),
   table: ({ request }) => reports.table(request),
   ruleSets: ({ rules }) => ruleSets(JSON.stringify(rules)),

@@ -37,6 +37,9 @@ export class Renderer {
     return overview;
   }
 
+  /** Runs the code of the worker on a report that is not shown. @param {string} text */
+  rehearse = (text) => this.#retry((link) => link.request('rehearse', { text }));
+
   /** @param {number} width @param {string[]} hidden */
   chart = (width, hidden) => this.#retry((link) => link.request('chart', { width, hidden }));
 

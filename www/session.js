@@ -18,7 +18,7 @@ export const OWN_RULES_KEY = 'gpuprism:own-rules';
 const SETTINGS = ['rules', 'attribution', 'devices', 'tp', 'ep', 'pp', 'dp'];
 
 export class Session {
-  #pool = new ReaderPool();
+  #pool = new ReaderPool((text) => this.#renderer.rehearse(text).catch(() => {}));
   #store;
   #renderer;
   #translate;

@@ -9,8 +9,9 @@ const LAYERS = ['device', 'host', 'code', 'derived'];
 
 /** Tiles that are kept; about 50 KB each. */
 const MAX_TILES = 300;
-/** Requests that the worker has at once, so that a new view does not wait behind an old one. */
-const MAX_REQUESTS = 2;
+/** Requests that the worker has at once: enough that it need not wait while the page paints, and few, so that a new view does not wait long
+ * behind an old one. */
+const MAX_REQUESTS = 6;
 /** Coarser levels that may stand in for a tile that is not there yet. */
 const COARSER_LEVELS = 12;
 
@@ -32,7 +33,8 @@ export class Tiles {
   /** @type {Set<string>} */
   #requested = new Set();
 
-  /** `onTile` is called when a tile has come. @param {TraceEntry} entry @param {() => void} onTile */
+  /** `onTile` is called when a tile has come; null for one that does not exist.
+   * @param {TraceEntry} entry @param {(tile: Tile | null) => void} onTile */
   constructor(entry, onTile) {
     this.#entry = entry;
     this.#onTile = onTile;
@@ -110,7 +112,7 @@ export class Tiles {
       if (this.#tiles.size <= MAX_TILES) break;
       this.#tiles.delete(oldest);
     }
-    this.#onTile();
+    this.#onTile(tile);
     this.#request();
   }
 }

@@ -194,6 +194,8 @@ export class Timeline {
   #tilesKey = '';
   /** @type {Reader | null} */
   #reader = null;
+  /** Resolves when the last opening is done. @type {Promise<void>} */
+  #opened = Promise.resolve();
   /** Options and whether there are other runs, of the last opening. @type {[Options, boolean] | null} */
   #opening = null;
   #name = el('span', { class: 'run-label' });
@@ -286,9 +288,15 @@ export class Timeline {
     const { reader } = this.#entry;
     const key = JSON.stringify(options);
     const tilesKey = JSON.stringify({ ...options, window: null });
-    if (!reader.hasSections || (key === this.#key && reader === this.#reader)) return;
+    if (!reader.hasSections || (key === this.#key && reader === this.#reader)) return this.#opened;
     const hasTiles = this.#tiles !== null && tilesKey === this.#tilesKey && reader === this.#reader;
     [this.#key, this.#tilesKey, this.#reader] = [key, tilesKey, reader];
+    this.#opened = this.#load(reader, options, key, hasTiles);
+    return this.#opened;
+  }
+
+  /** @param {Reader} reader @param {Options} options @param {string} key @param {boolean} hasTiles */
+  async #load(reader, options, key, hasTiles) {
     const data = await reader.timeline(options).catch((thrown) => {
       // The next call tries again.
       if (this.#key === key) [this.#key, this.#tilesKey] = ['', ''];
@@ -310,7 +318,7 @@ export class Timeline {
     this.#data = data;
     this.#notes.textContent = data.notes.join(' ');
     this.#notes.hidden = data.notes.length === 0;
-    if (!hasTiles) this.#tiles = new Tiles(this.#entry, () => this.draw());
+    if (!hasTiles) this.#makeTiles();
     if (isNew) {
       this.view = new View(data);
       this.view.isLinked = this.#anchor !== null;
@@ -320,6 +328,16 @@ export class Timeline {
     this.readColours();
     // At once, so that the tiles are asked for before other things.
     if (!hasTiles) this.#paint();
+  }
+
+  #makeTiles() {
+    let hasBars = false;
+    this.#tiles = new Tiles(this.#entry, (tile) => {
+      if (hasBars || !tile?.bars.length) this.draw();
+      // The first bars come with the frame that shows the first results, which takes long.
+      else this.#paint();
+      hasBars ||= Boolean(tile?.bars.length);
+    });
   }
 
   /** Reads the colours of the theme and draws. */

@@ -310,6 +310,8 @@ export type Handlers<O> = {
 export type RenderOperations = {
   start(args: { module: WebAssembly.Module }): { palette: string; build: Build };
   set(args: { texts: string[] }): Overview;
+  /** Runs the code of this worker on a report that is not shown. */
+  rehearse(args: { text: string }): void;
   chart(args: { width: number; hidden: string[] }): Chart;
   table(args: { request: TableRequest }): Table | null;
   ruleSets(args: { rules: RuleFile[] }): RuleSets[];
@@ -356,6 +358,8 @@ export type Opened = { kind: FileKind | 'foreign' | 'database'; torch: boolean; 
 export type TraceOperations = {
   open(args: OpenRequest): Opened | { kind: 'database' };
   openWithFull(args: { module: WebAssembly.Module; file: SourceFile; gpuOnly: boolean }): Opened;
+  /** Runs the code of this worker on a made-up trace, and resolves with its report. The worker is not to be used afterwards. */
+  rehearse(args: { module: WebAssembly.Module }): string;
   /** Reads a torch trace with the code that launched its work, so that all later analyses have a triage. */
   openWithCode(args: { module: WebAssembly.Module; file: SourceFile }): { isCapture: boolean };
   /** Takes the source lines of graph replays from these traces; without any, the trace's own are used. */

@@ -16,8 +16,8 @@ let imported = null;
 let triage = null;
 /** False if the module is the first one. */
 let hasSections = false;
-/** True for a large trace until `rehearse` has started. */
-let needsRehearsal = false;
+/** True for a large trace until `prepareWindows` has started. */
+let needsPreparation = false;
 
 function trace() {
   if (!imported) throw new Error('the worker has no trace');
@@ -34,7 +34,7 @@ const handlers = {
   /** Resolves with the kind of the file; `database` is one that only `openWithFull` reads. */
   async open({ module, isFull, isLarge, file, gpuOnly }, progress) {
     hasSections = isFull;
-    needsRehearsal = isFull && isLarge;
+    needsPreparation = isFull && isLarge;
     const wasm = isFull ? await importFull() : await import('./pkg/gpuprism.js');
     await start(wasm, module);
     const reader = gpuOnly ? wasm.TraceReader.gpu_ops_only(file.name) : new wasm.TraceReader(file.name);
@@ -51,13 +51,19 @@ const handlers = {
   async openWithFull({ module, file, gpuOnly }, progress) {
     const wasm = await importFull();
     await start(wasm, module);
-    hasSections = needsRehearsal = true;
+    hasSections = needsPreparation = true;
     const reader = gpuOnly ? wasm.TraceReader.gpu_ops_only(file.name) : new wasm.TraceReader(file.name);
     const read = await readWhole(/** @type {{ finish(): Imported } & typeof reader} */ (reader), await readable(file), progress);
     if (read) return opened(read);
     const onRows = (/** @type {number} */ rows) => progress({ rows, doing: 'reading' });
     onRows(0);
     return opened(wasm.read_database(await readable(file), file.name, gpuOnly, onRows));
+  },
+  /** Runs the code of this worker on a made-up trace; resolves with a report. The worker is of no use afterwards. */
+  async rehearse({ module }) {
+    const [wasm, { rehearseTrace }] = await Promise.all([importFull(), import('./rehearsal.js')]);
+    await start(wasm, module);
+    return rehearseTrace(wasm);
   },
   async openWithCode({ module, file }, progress) {
     const wasm = await importFull();
@@ -83,9 +89,9 @@ const handlers = {
     const isPartial = !hasSections || (isPartialFirst && trace().takes_a_while(choices));
     const text = trace().analyze(isPartial ? JSON.stringify({ ...options, without_sections: true }) : choices);
     // Not before the sections, because the first bars of the timeline come before them.
-    if (needsRehearsal && !isPartial) {
-      needsRehearsal = false;
-      rehearse(options);
+    if (needsPreparation && !isPartial) {
+      needsPreparation = false;
+      prepareWindows(options);
     }
     return { text, isPartial, memory: memoryBytes() };
   },
@@ -143,22 +149,18 @@ function opened(read) {
   return { kind, torch: read.can_triage(), ranks: read.ranks(), text: isTrace ? null : read.text(), memory: memoryBytes() };
 }
 
-const REHEARSALS = 6;
-const REHEARSE_AFTER_MS = 200;
+const PREPARE_AFTER_MS = 200;
 
-/** Analyses a small window a few times while the worker is idle. A browser compiles WebAssembly quickly at first, and
- * well only after it has run for a while; without this, a person's first window of a large trace would be slow. The
- * first run also computes the aggregates that all windows use.
+/** Analyses a small window while the worker is idle: the first one computes the aggregates that all windows use.
  * @param {import('./types.js').Options} options */
-function rehearse(options, times = REHEARSALS) {
+function prepareWindows(options) {
   const window = trace().window(0.48, 0.52);
-  if (!window || times === 0) return;
+  if (!window) return;
   setTimeout(() => {
     try {
       for (const withoutSections of [true, false]) trace().analyze(JSON.stringify({ ...options, window, without_sections: withoutSections }));
-      rehearse(options, times - 1);
     } catch {
       // A problem with these options is shown by the analysis that has them.
     }
-  }, REHEARSE_AFTER_MS);
+  }, PREPARE_AFTER_MS);
 }

@@ -43,21 +43,23 @@ function observe() {
   listen("longtask", ({ startTime, duration }) => seen.tasks.push({ at: startTime, duration }));
   listen("event", ({ name, duration }) => name === "keydown" && seen.events.push(duration), { durationThreshold: 16 });
 
-  const { postMessage } = Worker.prototype;
-  const heard = new WeakSet();
-  const pending = new Map();
-  Worker.prototype.postMessage = function tapped(message, ...more) {
-    if (!heard.has(this)) {
-      heard.add(this);
+  // Listens before the page does, so that an answer comes before what the page paints with it.
+  window.Worker = class extends Worker {
+    #pending = new Map();
+
+    constructor(...args) {
+      super(...args);
       this.addEventListener("message", ({ data: { id, progress, value } }) => {
-        const asked = pending.get(`${id}`)?.get(this);
+        const asked = this.#pending.get(id);
         if (!asked || progress !== undefined) return;
-        seen.answers.push({ op: asked.op, layer: asked.layer, asked: asked.at, at: performance.now(), memory: value?.memory, isPartial: value?.isPartial });
+        seen.answers.push({ ...asked, at: performance.now(), memory: value?.memory, isPartial: value?.isPartial, bars: value?.bars?.length });
       });
     }
-    const byWorker = pending.get(`${message.id}`) ?? new Map();
-    pending.set(`${message.id}`, byWorker.set(this, { op: message.op, layer: message.args?.layer, at: performance.now() }));
-    return postMessage.call(this, message, ...more);
+
+    postMessage(message, ...more) {
+      this.#pending.set(message.id, { op: message.op, layer: message.args?.layer, asked: performance.now() });
+      super.postMessage(message, ...more);
+    }
   };
 
   new MutationObserver((records) => {
@@ -147,7 +149,7 @@ async function opening(page) {
     const [entry] = performance.getEntriesByName("gpuprism:import");
     // A small file is read a second time, by the module of the timeline.
     const read = seen.answers.find(({ op }) => op === "open").at;
-    const tile = seen.answers.find(({ op }) => op === "tile").at;
+    const tile = seen.answers.find(({ op, bars }) => op === "tile" && bars > 0).at;
     const shown = entry.startTime + entry.duration;
     return {
       import_ms: entry.duration,

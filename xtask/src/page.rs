@@ -214,6 +214,7 @@ const LATER_SCRIPTS: &[&str] = &[
     "folder.js",
     "help.js",
     "virtual.js",
+    "rehearsal.js",
     "triage.js",
     "undo.js",
     "pivot.js",

@@ -1,0 +1,77 @@
+// Runs what a trace's worker and the render worker run first, on a made-up trace, while a large file is read. A browser compiles a
+// WebAssembly function when it is first called, quickly, and again, well, after it has run for a while. Workers share the code, so
+// the first results, bars and windows of the file come as fast as later ones.
+
+/** @import { TableRequest } from './types.js' */
+
+const STEPS = 40;
+const OPS_A_STEP = 100;
+/** How long the trace's code runs: about as long as it takes until the browser has compiled it well. */
+const TRACE_MS = 2_000;
+const RENDERINGS = 20;
+const WIDTH = 1_000;
+const LEVELS = 16;
+const LAYERS = ['device', 'derived', 'host', 'code'];
+/** Tables of the first results. */
+const TABLES = ['top_kernels', 'categories', 'devices', 'findings'];
+
+/** Resolves with the report of the made-up trace. @param {typeof import('./pkg/gpuprism_full.js')} wasm */
+export function rehearseTrace(wasm) {
+  const reader = new wasm.TraceReader('rehearsal.json');
+  reader.feed(new TextEncoder().encode(madeUpTrace()));
+  const trace = reader.finish();
+  let text = '';
+  const until = performance.now() + TRACE_MS;
+  for (let round = 0; performance.now() < until; round += 1) {
+    text = trace.analyze('{}');
+    for (const window of [null, trace.window(0.4, round % 2 === 0 ? 0.5 : 0.9)]) {
+      for (const without of [true, false]) trace.analyze(JSON.stringify({ window, without_sections: without }));
+    }
+    trace.strips('{}', WIDTH, false);
+    const view = trace.timeline('{}');
+    for (const layer of LAYERS) for (let level = 0; level < LEVELS; level += 1) trace.timeline_tile(layer, level, 0);
+    for (let lane = 0; lane < view.lanes.length; lane += 1) trace.timeline_moment(lane, 1);
+  }
+  return text;
+}
+
+/** @param {import('./pkg/gpuprism.js').Reports} reports @param {string} text */
+export function rehearseReports(reports, text) {
+  for (let round = 0; round < RENDERINGS; round += 1) {
+    reports.set([text]);
+    reports.overview();
+    reports.chart(WIDTH, []);
+    for (const id of TABLES) reports.table(firstRows(id));
+  }
+}
+
+/** @param {string} id @returns {TableRequest} */
+const firstRows = (id) => ({
+  id, run: 0, sort: null, descending: false, filter: '', hidden_categories: [], from: 0, count: 50, short: true, name_chars: 60,
+});
+
+/** A trace of torch.profiler: decode steps with kernels, copies, launches, CPU ops and Python frames. No number in it was measured. */
+function madeUpTrace() {
+  /** @type {object[]} */
+  const traceEvents = [];
+  const add = (/** @type {string} */ cat, /** @type {string} */ name, /** @type {number[]} */ [ts, dur], /** @type {object} */ args, [pid, tid] = [9, 9]) => {
+    traceEvents.push({ ph: 'X', cat, name, pid, tid, ts, dur, args });
+  };
+  const kernels = ['gemm_kernel<128, 64>', 'flash_attention', 'rms_norm', 'ncclDevKernel_AllReduce_Sum_bf16_RING_LL', 'elementwise_kernel<4>'];
+  for (let step = 0; step < STEPS; step += 1) {
+    const begin = step * OPS_A_STEP * 12;
+    add('user_annotation', `decode bs=${step % 4}`, [begin, OPS_A_STEP * 11], {});
+    add('python_function', 'engine/runner.py(12): execute_model', [begin, OPS_A_STEP * 11], { 'Python id': step + 1, 'Python parent id': null });
+    for (let op = 0; op < OPS_A_STEP; op += 1) {
+      const [at, correlation, isCopy] = [begin + op * 10, step * OPS_A_STEP + op + 1, op % 25 === 24];
+      const ids = { correlation, 'External id': correlation };
+      add('cpu_op', `aten::op${op % 7}`, [at, 9], { 'External id': correlation });
+      add('python_function', `model/layer.py(${op % 20}): forward`, [at, 9.5], { 'Python id': 10_000 + correlation, 'Python parent id': step + 1 });
+      add('cuda_runtime', isCopy ? 'cudaMemcpyAsync' : 'cudaLaunchKernel', [at + 2, 4], ids);
+      const [cat, name] = isCopy ? ['gpu_memcpy', 'Memcpy DtoH (Device -> Pinned)'] : ['kernel', kernels[op % kernels.length] ?? ''];
+      add(cat, name, [at + 8, 5 + (op % 9)], { ...ids, device: 0, stream: 7 + (op % 2) }, [0, 7]);
+    }
+    add('cuda_runtime', 'cudaStreamSynchronize', [begin + OPS_A_STEP * 10, 40], {});
+  }
+  return JSON.stringify({ schemaVersion: 1, deviceProperties: [{ id: 0, name: 'NVIDIA H100' }], traceEvents });
+}
