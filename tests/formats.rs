@@ -129,6 +129,10 @@ fn rows_of_a_table_with_other_columns_line_ends_or_damage_are_read_as_far_as_pos
     let trace = read("x.csv", damaged.as_bytes()).unwrap();
     assert_eq!(ops(&trace).len(), 1);
     assert!(trace.problems.has(ProblemKind::UnreadableRow) && trace.problems.has(ProblemKind::OpWithoutTime));
+    let folder = directory("damaged_rocprof");
+    std::fs::write(folder.join("x_kernel_trace.csv"), damaged).unwrap();
+    let report = printed(&folder, ["report", "x_kernel_trace.csv", "--all"]);
+    assert!(report.contains("could not be read") && !report.contains("nsys"), "{report}");
 }
 
 /// Two kernels, the first with both counters, the second with reads and a counter of something else.

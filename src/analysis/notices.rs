@@ -123,7 +123,11 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
         ),
         ProblemKind::UnreadableRow => (
             format!("{} of the table could not be read, the first at row {first_at}", counted(count, "row", "rows")),
-            "They are excluded from all numbers. Write one report per file: `nsys stats -r cuda_gpu_trace --format csv`.",
+            if trace.format == Format::NsysGpuTraceCsv {
+                "They are excluded from all numbers. Write one report per file: `nsys stats -r cuda_gpu_trace --format csv`."
+            } else {
+                "They are excluded from all numbers. Copy the file again, or write it again with the profiler."
+            },
         ),
         ProblemKind::OpenLastRow => (
             format!("the last row, {first_at}, has no line end"),
