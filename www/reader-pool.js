@@ -15,6 +15,9 @@ const MAX_READERS = DEVICE_MEMORY < 8 ? 2 : Math.min(Math.max(navigator.hardware
 const LARGE_BYTES = 128 * 1024 * 1024;
 const LARGE_COMPRESSED_BYTES = 10 * 1024 * 1024;
 
+/** As long as it takes until a browser has compiled the code well. */
+const REHEARSAL_MS = 2_000;
+
 /** What takes long waits for the timeline at most this long: it may not be on screen. */
 const MAX_WAIT_FOR_TIMELINE_MS = 1_500;
 
@@ -107,14 +110,23 @@ export class ReaderPool {
     this.#onRehearsal = onRehearsal;
   }
 
-  /** Runs the code of a worker on a made-up trace while the first large file is read. @param {WebAssembly.Module} module */
-  #rehearse(module) {
+  /** Runs the code of a worker on a made-up trace while the first large file is read.
+   * @param {WebAssembly.Module} module @param {Promise<unknown>} reading */
+  async #rehearse(module, reading) {
     if (this.#hasRehearsed) return;
     this.#hasRehearsed = true;
     /** @type {WorkerLink<TraceOperations>} */
     const link = new WorkerLink('worker.js');
-    // Without it, the first answers are slower.
-    link.request('rehearse', { module }).then(this.#onRehearsal, () => {}).finally(() => link.close());
+    const close = () => link.close();
+    reading.then(close, close);
+    const until = performance.now() + REHEARSAL_MS;
+    try {
+      this.#onRehearsal(await link.request('rehearse', { module }));
+      while (performance.now() < until) await link.request('rehearse', { module });
+    } catch {
+      // The file is read, or its first answers will be slower.
+    }
+    close();
   }
 
   /** Resolves when the reader has read the whole file, or its GPU events only. Small files are read with the first module, unless the
@@ -130,12 +142,13 @@ export class ReaderPool {
       const module = full ?? await compiledModule('gpuprism');
       reader.start();
       reader.hasSections = full !== null;
-      if (full && isLarge(file)) this.#rehearse(full);
-      const opened = await reader.request('open', { module, file, gpuOnly, isFull: full !== null, isLarge: isLarge(file) }, (progress) => {
+      const reading = reader.request('open', { module, file, gpuOnly, isFull: full !== null, isLarge: isLarge(file) }, (progress) => {
         // A trace: the module with its timeline and sections is loaded while the file is read.
         if (!full && progress.ops) compiledModule('gpuprism_full').catch(() => {});
         onProgress?.(progress);
       });
+      if (full && isLarge(file)) this.#rehearse(full, reading);
+      const opened = await reading;
       if (opened.kind !== 'database') return opened;
       reader.hasSections = true;
       return await reader.request('openWithFull', { module: await compiledModule('gpuprism_full'), file, gpuOnly }, onProgress);

@@ -358,7 +358,7 @@ export type Opened = { kind: FileKind | 'foreign' | 'database'; torch: boolean; 
 export type TraceOperations = {
   open(args: OpenRequest): Opened | { kind: 'database' };
   openWithFull(args: { module: WebAssembly.Module; file: SourceFile; gpuOnly: boolean }): Opened;
-  /** Runs the code of this worker on a made-up trace, and resolves with its report. The worker is not to be used afterwards. */
+  /** Runs the code of this worker on a made-up trace, and resolves with its report. The worker is not to read a file. */
   rehearse(args: { module: WebAssembly.Module }): string;
   /** Reads a torch trace with the code that launched its work, so that all later analyses have a triage. */
   openWithCode(args: { module: WebAssembly.Module; file: SourceFile }): { isCapture: boolean };

@@ -59,11 +59,13 @@ const handlers = {
     onRows(0);
     return opened(wasm.read_database(await readable(file), file.name, gpuOnly, onRows));
   },
-  /** Runs the code of this worker on a made-up trace; resolves with a report. The worker is of no use afterwards. */
   async rehearse({ module }) {
-    const [wasm, { rehearseTrace }] = await Promise.all([importFull(), import('./rehearsal.js')]);
-    await start(wasm, module);
-    return rehearseTrace(wasm);
+    const [wasm, { openMadeUp, rehearseTrace }] = await Promise.all([importFull(), import('./rehearsal.js')]);
+    if (!imported) {
+      await start(wasm, module);
+      imported = openMadeUp(wasm);
+    }
+    return rehearseTrace(fullTrace());
   },
   async openWithCode({ module, file }, progress) {
     const wasm = await importFull();

@@ -2,10 +2,12 @@
 // of the address.
 
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
@@ -471,3 +473,21 @@ for (const refuses of [false, true]) {
     await close();
   });
 }
+
+test('while a large file is read, another worker runs its code on a made-up trace, which is not shown', async () => {
+  const { body } = h.kineto('server.json', h.SERVER_OPS);
+  const trace = JSON.parse(body);
+  // 11.5 MB that no compression makes smaller.
+  const notes = () => ({ ph: 'M', name: 'notes', args: { text: randomBytes(50_000).toString('base64') } });
+  trace.traceEvents.push(...Array.from({ length: 230 }, notes));
+  const file = { name: 'server.json.gz', body: gzipSync(JSON.stringify(trace), { level: 1 }) };
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  server.requests.length = 0;
+  await h.drop(page, file);
+  await h.settled(page);
+  assert.ok(server.requests.includes('/rehearsal.js'), `${server.requests}`);
+  assert.equal(page.workers().length, 2, 'of the trace and of the results; that of the made-up trace has ended');
+  assert.equal((await h.exported(page, 'json')).body.toString(), (await h.jsonReport(file)).toString());
+  assert.deepEqual(faults, []);
+  await close();
+});
