@@ -32,13 +32,10 @@ export function wireIntake(page) {
   });
 }
 
-/** The module with the timeline and all tables is loaded as soon as a person is about to open a file: then it reads the file, and the
- * first, smaller module need not. */
-const preload = () => compiledModule('gpuprism_full').catch(() => {});
-
 /** Lets the person choose files: with handles, where the browser has them. @param {Page} page */
 export async function choose(page) {
-  preload();
+  // While the person looks for a file: then the module with all tables reads it, and the first, smaller one need not.
+  compiledModule('gpuprism_full').catch(() => {});
   try {
     if (!self.showOpenFilePicker) throw new Error('no handles');
     const chosen = await self.showOpenFilePicker({ multiple: true });
@@ -58,9 +55,7 @@ function wireDrop(page) {
   const show = () => document.body.classList.toggle('dragging', depth > 0);
   const hasFiles = (/** @type {DragEvent} */ { dataTransfer }) => Boolean(dataTransfer?.types.includes('Files'));
   addEventListener('dragenter', (event) => {
-    if (!hasFiles(event)) return show();
-    depth += 1;
-    preload();
+    if (hasFiles(event)) depth += 1;
     show();
   });
   addEventListener('dragleave', (event) => {
