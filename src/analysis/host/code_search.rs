@@ -31,9 +31,9 @@ fn search(trace: &mut Trace, packed: Option<&PackedCode>) {
     let (ops, functions) = names(trace, packed);
     let mut sites = BlockingSiteSearch::new(&blocking, &functions, &ops);
     let mut late = LateCodeSearch::new(&late);
-    // A function without a line, such as a module, counts for its caller.
     let compiles = compiling_ops(&ops);
     let mut compilations = Vec::new();
+    // A function without a line, such as a module, counts for its caller.
     let has_line: Vec<bool> = functions.iter().map(|name| name.contains("): ")).collect();
     each_event(trace, packed, &mut |event| {
         sites.add(event);

@@ -138,8 +138,7 @@ impl<'a> Event<'a> {
         Ns::from_decimal(self.duration?.trim_ascii(), MICROSECONDS)
     }
 
-    /// The value of an argument.
-    pub(super) fn arg(&self, name: &str) -> Option<Cow<'a, str>> {
+    fn arg_value(&self, name: &str) -> Option<Value<'a>> {
         let mut cursor = Cursor::new(self.args);
         if !cursor.enter() {
             return None;
@@ -147,25 +146,20 @@ impl<'a> Event<'a> {
         while let Step::Key(key) = cursor.key() {
             let value = cursor.value()?;
             if key == name.as_bytes() {
-                return value.scalar().map(unescape);
+                return Some(value);
             }
         }
         None
     }
 
+    /// The value of an argument.
+    pub(super) fn arg(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.arg_value(name)?.scalar().map(unescape)
+    }
+
     /// The text of an argument that is an array or object, with its brackets.
     pub(super) fn container_arg(&self, name: &str) -> Option<&'a [u8]> {
-        let mut cursor = Cursor::new(self.args);
-        if !cursor.enter() {
-            return None;
-        }
-        while let Step::Key(key) = cursor.key() {
-            let value = cursor.value()?;
-            if key == name.as_bytes() {
-                return if let Value::Container(text) = value { Some(text) } else { None };
-            }
-        }
-        None
+        if let Value::Container(text) = self.arg_value(name)? { Some(text) } else { None }
     }
 
     pub(super) fn int_arg(&self, name: &str) -> Option<i64> {
