@@ -869,6 +869,26 @@ fn a_folder_of_parquet_tables_is_read_as_the_export_with_these_tables() {
     }
 }
 
+/// Nsight Systems 2023.4 wrote both from one capture of a small decoder on an H200, limited to 7.5 ms (`nsys export --times`). Only
+/// `StringIds` was reduced to the names in use, and the id of the GPU was emptied. The totals were counted with SQL.
+#[test]
+#[cfg(feature = "facts")]
+fn a_folder_and_an_export_that_nsight_systems_wrote_have_the_same_report() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/nsys_parquet");
+    let paths = ["h200_decode_pqtdir", "h200_decode.sqlite.gz"].map(|name| data.join(name));
+    let mut runs = json_runs(&data, &[paths[0].to_str().unwrap(), paths[1].to_str().unwrap()]);
+    runs.iter_mut().for_each(|run| run["label"] = Value::Null);
+    assert_eq!(runs[0], runs[1]);
+    let totals = &runs[0]["totals"];
+    assert_eq!((&totals["gpu_ops"], &totals["kernels"]), (&json!(589), &json!(561)));
+    assert_eq!((&totals["duration_ns"], &totals["union_ns"]), (&json!(4_883_672), &json!(4_883_672)));
+    assert_eq!(runs[0]["wall"]["wall_ns"], 6_396_211);
+    let steps = runs[0]["sections"]["steps"]["rows"].as_array().unwrap();
+    let stages: Vec<_> =
+        steps.iter().map(|row| (row["stage"].as_str().unwrap(), row["steps"].as_u64().unwrap())).collect();
+    assert_eq!(stages, [("extend/prefill", 1), ("decode", 3)]);
+}
+
 /// `column_types.parquet` was written by pyarrow: a decimal, a list and a group with values, the same without values, and types that are
 /// read: 16-bit floats, times of day.
 #[test]
