@@ -186,6 +186,10 @@ fn header(label: &str, line: &[u8]) -> Result<Option<Columns>> {
     if has_totals && at("Num Calls").is_some() {
         return refused(Other::NsysSummary);
     }
+    // cuda_kern_exec_trace and nvtx_gpu_proj_trace.
+    if titles.iter().any(|title| title.starts_with("API Start") || title.starts_with("Projected Start")) {
+        return refused(Other::NsysTable);
+    }
     let (Some(start), Some(duration), Some(name)) =
         (time_column(label, &titles, "Start")?, time_column(label, &titles, "Duration")?, at("Name"))
     else {

@@ -38,6 +38,7 @@ others! {
     KernelSummary = "kernel_summary",
     NsysSummary = "nsys_summary",
     HostTable = "host_table",
+    NsysTable = "nsys_table",
     Document = "document",
     JsonList = "json_list",
     EmptyList = "empty_list",

@@ -524,6 +524,14 @@ fn errors_name_other_tables_of_nsys() {
         ("Time (%),Total Time (ns),Instances,Avg (ns),Name\n1,2,3,4,k\n", "a cuda_gpu_kern_sum table"),
         ("Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n1,2,3,4,k\n", "summary table"),
         ("Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid\n1,2,cudaLaunchKernel,0,1,1,1\n", "host calls"),
+        (
+            "API Start (ns),API Dur (ns),Queue Start (ns),Kernel Start (ns),Kernel Name\n1,2,3,4,k\n",
+            "open the SQLite export",
+        ),
+        (
+            "Name,Projected Start (ns),Projected Duration (ns),Orig Start (ns),Style\na,1,2,3,x\n",
+            "open the SQLite export",
+        ),
         ("Name,streamId,type,bytes,Timestamp (ns)\nk,7,kernel,,1\n", "without the header"),
         ("just some words", "without the header"),
     ] {
