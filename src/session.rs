@@ -45,8 +45,9 @@ use crate::input::{Imported, folder};
 use crate::json::from_json;
 use crate::ordering;
 use crate::report::{Report, foreign, proton_tree};
+use crate::rules::signals::{CallKind, Signals};
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phase_map, looks_like_rules};
-use crate::trace::{CODE_IS_BUILT, Ns, Trace, Window};
+use crate::trace::{CODE_IS_BUILT, Ns, Trace, UnrecordedGraphs, Window};
 use crate::{Error, Result};
 
 /// The content of an imported file.
@@ -81,6 +82,7 @@ pub const SERVER_ARGS: &str = "server_args.json";
 pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     match imported {
         Imported::Trace(mut trace) => {
+            find_unrecorded_graphs(&mut trace);
             if CODE_IS_BUILT {
                 look_up_code(&mut trace);
             }
@@ -114,6 +116,12 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
         Imported::Document(text) if is_of_another_tool(&text) => translate(label, &text).map(Opened::Report),
         Imported::Document(_) => Err(not_read(label, Other::Document)),
     }
+}
+
+/// Fills [`Trace::unrecorded_graphs`]. Must run before [`look_up_code`], which depends on the idle time.
+pub fn find_unrecorded_graphs(trace: &mut Trace) {
+    let signals = Signals::embedded();
+    trace.unrecorded_graphs = UnrecordedGraphs::of(trace, &|name| signals.call(name) == CallKind::GraphLaunch);
 }
 
 /// Whether the text has tables of another tool and no trace, so that [`translate`] reads it.

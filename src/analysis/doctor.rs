@@ -101,6 +101,7 @@ pub fn checks(trace: &Trace, run: &Run) -> Vec<Check> {
         ("shapes", shapes(trace)),
         ("host_speed", limit(run, "capture-overhead")),
         ("graph_nodes", graph_nodes(trace, run)),
+        ("graph_work", graph_work(trace)),
         ("code_of_kernels", code_of_kernels(trace, run)),
         ("ranks", limit(run, "one-rank-of-many")),
         ("single_rank_file", single_rank_file(trace)),
@@ -236,6 +237,18 @@ fn graph_nodes(trace: &Trace, run: &Run) -> Outcome {
     }
 }
 
+fn graph_work(trace: &Trace) -> Outcome {
+    let graphs = &trace.unrecorded_graphs;
+    if graphs.launches == 0 {
+        return None;
+    }
+    problem(format!(
+        "The file contains no GPU work of {} of {} graph launches: the profiler did not record these graphs.",
+        grouped(graphs.launches),
+        grouped(graphs.of)
+    ))
+}
+
 fn code_of_kernels(trace: &Trace, run: &Run) -> Outcome {
     if trace.format != Format::TorchProfiler {
         return None;
@@ -303,6 +316,15 @@ mod tests {
         let trace = trace.finish();
         assert_eq!(found(&trace, Level::Problem), ["gpu_work"]);
         assert!(!is_fit(&checks(&trace, &analyze(&trace))));
+    }
+
+    #[test]
+    fn graphs_without_recorded_work_are_a_problem() {
+        let mut trace = TestTrace::nsys();
+        trace.launch(0..1).launches("k", 5..10).call("cudaGraphLaunch", 20..21).launch(40..41).launches("k", 45..50);
+        let mut trace = trace.finish();
+        crate::session::find_unrecorded_graphs(&mut trace);
+        assert_eq!(found(&trace, Level::Problem), ["graph_work"]);
     }
 
     #[test]

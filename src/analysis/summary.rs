@@ -39,7 +39,7 @@ impl OpTotals {
     pub fn of(trace: &Trace, rows: &OpRows) -> Self {
         let mut shares = ShareSweep::new(trace.devices.len(), trace.names.len());
         let mut groups = GroupSweep::default();
-        let mut long_gaps = LongGaps::new(trace.devices.len());
+        let mut long_gaps = LongGaps::new(trace);
         trace.gpu_ops.for_each_grouped(trace.names.len(), rows, |grouped| {
             shares.add(grouped.op.name.0 as usize, grouped.op.device.0 as usize, &grouped.op);
             groups.add(&grouped);

@@ -3,10 +3,12 @@
 
 use super::context::Context;
 use super::labels;
+use super::recapture::{self, MissingData};
 use super::section::{Section, Sections};
 use crate::analysis::findings::format_time;
-use crate::analysis::host::idle_cause::{MIN_UNSEEN, unseen_after_launch};
+use crate::analysis::host::idle_cause::{MIN_UNSEEN, unseen_in_gap};
 use crate::analysis::structure::shifted_durations::ShiftedDurations;
+use crate::analysis::structure::stages::Basis;
 use crate::analysis::time::gaps::{Busy, Gap};
 use crate::digits::grouped;
 use crate::rules::signals::CallKind;
@@ -23,12 +25,17 @@ const LOADS_CODE: Ns = Ns(1_000_000);
 /// The mean over fewer launches is not reliable.
 const MIN_LAUNCHES: u64 = 100;
 
+/// The id of the row that says that no step has GPU work.
+pub(crate) const STEPS_WITHOUT_WORK: &str = "steps-without-work";
+
 /// One row for each reason to trust some results less.
 pub(crate) fn trust(context: &Context, sections: &Sections) -> Section {
     let mut section =
         Section::new("Limits of this trace", "launch calls, Python frames, steps and metadata of the trace", &COLUMNS);
     let rows = [
         unseen_work(context),
+        unrecorded_graphs(context),
+        steps_without_work(context),
         shifted(context),
         graphs_traced_whole(context.trace),
         clock_skew(context),
@@ -52,10 +59,7 @@ fn time_words(time: Ns) -> String {
 
 fn unseen_work(context: &Context) -> Option<Row> {
     let trace = context.trace;
-    let inside = |device: usize| {
-        let idle = context.survey().idle.get(device)?;
-        Some(idle.unseen.iter().fold(Ns::ZERO, |sum, (start, end)| sum + end.since(*start)))
-    };
+    let inside = |device: usize| Some(unseen_time(context, device)?.after_a_long_wait);
     let devices = context.survey().busy.iter().enumerate();
     let found = devices.filter_map(|(device, busy)| {
         let before_first = busy.filter(|_| trace.cut.is_none()).and_then(|busy| unseen_before(context, device, busy));
@@ -75,6 +79,73 @@ fn unseen_work(context: &Context) -> Option<Row> {
     Some(("unseen-work", text, "idle time, blocked time of copies and calls, steps at the start"))
 }
 
+/// The time between the ops of a device in which it executed work that the trace does not contain, by what proves it.
+#[derive(Default)]
+struct UnseenTime {
+    after_a_long_wait: Ns,
+    after_a_graph_launch: Ns,
+}
+
+fn unseen_time(context: &Context, device: usize) -> Option<UnseenTime> {
+    let trace = context.trace;
+    let mut time = UnseenTime::default();
+    for (start, end) in &context.survey().idle.get(device)?.unseen {
+        let ops_at_end =
+            trace.gpu_ops.count_starting_before(*end)..trace.gpu_ops.count_starting_before(Ns(end.0.saturating_add(1)));
+        let follows_graph = ops_at_end.into_iter().any(|row| trace.unrecorded_graphs.before(row).is_some());
+        let sum = if follows_graph { &mut time.after_a_graph_launch } else { &mut time.after_a_long_wait };
+        *sum += end.since(*start);
+    }
+    Some(time)
+}
+
+fn unrecorded_graphs(context: &Context) -> Option<Row> {
+    let graphs = &context.trace.unrecorded_graphs;
+    if graphs.launches == 0 {
+        return None;
+    }
+    let devices = 0..context.trace.devices.len();
+    let longest = devices.filter_map(|device| Some(unseen_time(context, device)?.after_a_graph_launch)).max()?;
+    let text = format!(
+        "The file contains no GPU work of {} of {} graph launches, although it contains work that was launched later: the \
+         profiler did not record these graphs, and steps that consist of them are missing. The time from such a launch to the next \
+         recorded op ({}) counts neither as idle nor as part of the window. Capture again with a profiler that is not older than \
+         the driver: {}",
+        grouped(graphs.launches),
+        grouped(graphs.of),
+        time_words(longest),
+        recapture::command(context.trace, MissingData::Kernels),
+    );
+    Some(("graph-work-missing", text, "busy and idle time, steps, kernels, categories, shares, launches"))
+}
+
+/// Steps that are marked on the host while no GPU op of the file runs.
+fn steps_without_work(context: &Context) -> Option<Row> {
+    let steps = &context.measured_steps().steps;
+    if steps.iter().any(|measured| measured.step.basis != Basis::Host) {
+        return None;
+    }
+    let extents = steps.iter().map(|measured| (measured.step.start, measured.step.end));
+    let (first, last) = extents.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))?;
+    let work = context.trace.span()?;
+    if work.overlaps(first, last) {
+        return None;
+    }
+    let (distance, side) = if work.end <= first {
+        (first.since(work.end), "after the last")
+    } else {
+        (work.start.since(last), "before the first")
+    };
+    let text = format!(
+        "The file contains no GPU work of the {} marked steps: they are {} {side} GPU op. The profiler did not record the GPU then, \
+         or another process runs the work. Capture again with a profiler that is not older than the driver: {}",
+        grouped(steps.len() as u64),
+        time_words(distance),
+        recapture::command(context.trace, MissingData::Kernels),
+    );
+    Some((STEPS_WITHOUT_WORK, text, "busy and idle time, kernels, categories"))
+}
+
 /// The wait of the first op of a device after its launch. `None` if it is short or the launch is unknown.
 fn unseen_before(context: &Context, device: usize, busy: Busy) -> Option<Ns> {
     let trace = context.trace;
@@ -82,7 +153,7 @@ fn unseen_before(context: &Context, device: usize, busy: Busy) -> Option<Ns> {
     let is_first = |row: &usize| trace.gpu_ops.get(*row).is_some_and(|op| op.device.0 as usize == device);
     let next_row = (row..trace.gpu_ops.len()).find(is_first)?;
     let gap = Gap { device, start: Ns(i64::MIN / 4), end: busy.first, previous_row: None, next_row };
-    let (from, to) = unseen_after_launch(trace, &gap, &|name| context.call_kind(name))?;
+    let (from, to) = unseen_in_gap(trace, &gap, &|name| context.call_kind(name))?;
     Some(to.since(from)).filter(|length| *length > MIN_UNSEEN)
 }
 
@@ -232,6 +303,54 @@ mod tests {
         // Before the first op.
         let first = |start: i64| TestTrace::new().in_us().launch(0..2).launches("k", start..start + 10).finish();
         assert_eq!((ids(&first(1_010)), ids(&first(1_000))), (vec!["unseen-work".to_owned()], Vec::new()));
+    }
+
+    #[test]
+    fn steps_while_no_gpu_op_runs_have_no_work_in_the_file() {
+        let trace = |kernel: std::ops::Range<i64>| {
+            let mut trace = TestTrace::nsys();
+            trace
+                .in_us()
+                .kernel("k", kernel)
+                .range("step[DECODE bs=2]", 1_000..1_500)
+                .range("step[DECODE bs=2]", 1_500..2_000);
+            trace.finish()
+        };
+        let before = trace(0..10);
+        assert!(
+            text(&before)
+                .starts_with("The file contains no GPU work of the 2 marked steps: they are 990 us after the last")
+        );
+        let verdict = analyze(&before).verdict.text;
+        assert_eq!(
+            verdict,
+            "Decode: 2 steps, median 500 us, mean batch 2; the file contains no GPU work of these steps."
+        );
+        assert_eq!(ids(&trace(1_200..1_210)), [""; 0]);
+    }
+
+    /// A kernel, a graph launch whose work is missing, and later kernels.
+    fn trace_with_lost_graph() -> Trace {
+        let mut trace = TestTrace::nsys();
+        trace.in_us().launch(0..2).launches("k", 5..10).call("cudaGraphLaunch", 20..22);
+        let mut trace =
+            trace.launch(500..502).launches("k", 505..510).launch(511..512).launches("k", 515..520).finish();
+        crate::session::find_unrecorded_graphs(&mut trace);
+        trace
+    }
+
+    #[test]
+    fn the_time_after_a_graph_launch_without_work_is_neither_idle_nor_part_of_the_window() {
+        let run = analyze(&trace_with_lost_graph());
+        let idle = &run.sections["gpu_idle"].rows[0];
+        // The host was late until the graph launch, and for the last kernel.
+        assert_eq!(["unseen_ms", "host_late_ms"].map(|name| number(idle, name)), [0.485, 0.015]);
+        assert_eq!((run.wall.wall_ns, run.wall.cpu_ns), (30_000, 15_000));
+        let trust = &run.sections["trust"];
+        assert_eq!(rows_of(trust, &["id"]), ["graph-work-missing"]);
+        let text = words(&trust.rows[0], "text");
+        assert!(text.starts_with("The file contains no GPU work of 1 of 1 graph launches"), "{text}");
+        assert!(text.contains("the next recorded op (485 us)") && text.contains("--cuda-graph-trace=node"), "{text}");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The verdict on a run: what one unit of work takes, what it is bound by, and what costs most beside that. Read from the
 //! results of a run, without another pass over the trace. At most two sentences.
 
-use super::findings::format_time;
+use super::findings::{MIN_OUTSIDE_SHARE, format_time};
 use super::labels::{capitalized, stage_words};
 use super::results::{Run, Verdict, VerdictClause, WallSource};
 use super::section::Record;
+use super::trust::STEPS_WITHOUT_WORK;
 use super::unit::Unit;
 use crate::digits::grouped;
 use crate::ordering;
@@ -32,6 +33,9 @@ pub(super) fn verdict(run: &Run, thresholds: &Thresholds) -> Verdict {
     unit(run, &times, &mut text);
     let bound = Bound::of(run, &times, thresholds);
     bound.write(run, &times, &mut text);
+    if let Some(idle) = times.idle_outside {
+        text.push(format!("; the GPU idles for {} outside of the steps", format_time(idle)), Some(("steps", None)));
+    }
     text.push(".", None);
     beside(run, &times, bound, &mut text);
     text.finish()
@@ -78,6 +82,8 @@ struct Times {
     compute_alone: f64,
     /// Graphs were traced as a whole, so that their kernels are unknown.
     has_hidden_graphs: bool,
+    /// If the capture is much longer than the steps: the idle time outside of them, which no other time contains then.
+    idle_outside: Option<f64>,
 }
 
 impl Times {
@@ -88,7 +94,7 @@ impl Times {
         let row = |label: &str| overlap.and_then(|section| section.rows.iter().find(|row| row.text("label") == label));
         let overlapped = overlap.map_or(0.0, |section| section.summary.amount("compute_nccl_overlap_ms"));
         let compute = row("Compute").map_or(0.0, |row| row.amount("total_time_ms"));
-        Self {
+        let times = Self {
             window: sum("window_ms") - sum("unseen_ms"),
             busy: sum("busy_ms"),
             host_late: sum("host_late_ms"),
@@ -99,7 +105,37 @@ impl Times {
             overlapped,
             compute_alone: compute - overlapped,
             has_hidden_graphs: row("CUDA graph").is_some(),
+            idle_outside: None,
+        };
+        // A compilation is usually before the first step.
+        if times.is_compiling() { times } else { times.of_steps(run).unwrap_or(times) }
+    }
+
+    /// The times between the first step and the last; `None` if the rest of the capture is short, or if the cause of its idle
+    /// time is unknown.
+    fn of_steps(&self, run: &Run) -> Option<Self> {
+        // Without devices, the steps are not linked to GPU work.
+        run.filled("steps").filter(|steps| steps.summary.amount("devices") > 0.0)?;
+        let figure = |name: &str| run.filled("steps").map_or(0.0, |steps| steps.summary.amount(name)) / 1e6;
+        let (idle, late, busy) = (figure("idle_outside_ns"), figure("late_outside_ns"), figure("busy_outside_ns"));
+        if idle <= MIN_OUTSIDE_SHARE * self.window || self.share(self.unknown) >= MIN_UNKNOWN_SHARE {
+            return None;
         }
+        let late_inside = (self.host_late + self.drained - late).max(0.0);
+        let drained = self.drained.min(late_inside);
+        Some(Self {
+            window: (self.window - idle - busy).max(0.0),
+            busy: (self.busy - busy).max(0.0),
+            host_late: late_inside - drained,
+            drained,
+            compiling: 0.0,
+            idle_outside: Some(idle),
+            ..*self
+        })
+    }
+
+    fn is_compiling(&self) -> bool {
+        self.compiling > self.busy.max(self.host_late + self.drained)
     }
 
     /// The share of a time in the windows of the devices.
@@ -181,6 +217,8 @@ enum Bound {
     Compilation,
     /// The GPU works almost never, and no steps are marked.
     Nothing,
+    /// No GPU op of the file runs while the marked steps run.
+    StepsWithoutWork,
     /// The durations of graph replays do not belong to their kernel names, so no category can be named.
     ShiftedDurations,
     Compute,
@@ -190,12 +228,15 @@ impl Bound {
     fn of(run: &Run, times: &Times, thresholds: &Thresholds) -> Self {
         let compute = times.busy - times.exposed;
         let host = times.host_late + times.drained;
+        if run.rows("trust").iter().any(|row| row.text("id") == STEPS_WITHOUT_WORK) {
+            return Self::StepsWithoutWork;
+        }
         if times.window == 0.0 {
             return Self::Compute;
         }
         let is_given_wall = run.wall.source != WallSource::Window;
         let has_steps = run.filled("steps").is_some();
-        if times.compiling > times.busy.max(host) && !is_given_wall {
+        if times.is_compiling() && !is_given_wall {
             Self::Compilation
         } else if !has_steps && !is_given_wall && times.share(times.busy) < thresholds.min_busy_share {
             Self::Nothing
@@ -219,13 +260,14 @@ impl Bound {
             Self::Host => {
                 let host = times.host_late + times.drained;
                 let share = percent(times.share(host));
+                let extent = if times.idle_outside.is_some() { "time from the first step to the last" } else { "time" };
                 // One step that is captured alone with Python stacks proves no bound.
                 let words = if is_inflated(run) {
                     format!(
-                        "; the GPU waits for the host {share} of the time, inflated by a short capture with Python stacks"
+                        "; the GPU waits for the host {share} of the {extent}, inflated by a short capture with Python stacks"
                     )
                 } else {
-                    format!("; bound by the host, which delays the GPU for {share} of the time")
+                    format!("; bound by the host, which delays the GPU for {share} of the {extent}")
                 };
                 text.push(words, Some(("gpu_idle", None)));
             }
@@ -240,6 +282,9 @@ impl Bound {
                     percent(times.share(times.compiling))
                 );
                 text.push(words, Some(("gpu_idle", None)));
+            }
+            Self::StepsWithoutWork => {
+                text.push("; the file contains no GPU work of these steps", Some(("trust", None)));
             }
             Self::Nothing => {
                 let idle = format_time(times.window - times.busy);
@@ -310,14 +355,22 @@ fn time_word(run: &Run) -> &'static str {
     }
 }
 
-/// The second sentence: the finding with the largest cost that the bound does not include; else the next categories.
+/// The second sentence, unless it would be about other work than the steps: the finding with the largest cost that the bound does not include; else the next categories.
 fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
+    if bound == Bound::StepsWithoutWork {
+        return;
+    }
     let rows = run.rows("findings");
     let is_said = |row: &Record| match bound {
         Bound::Host => matches!(row.text("id"), "host-late" | "replay-preparation" | "sync-drain"),
         Bound::Communication => matches!(row.text("id"), "exposed-communication"),
         Bound::Compilation => matches!(row.text("id"), "compilation"),
-        Bound::Overlap | Bound::UnknownIdle | Bound::Nothing | Bound::ShiftedDurations | Bound::Compute => false,
+        Bound::StepsWithoutWork
+        | Bound::Overlap
+        | Bound::UnknownIdle
+        | Bound::Nothing
+        | Bound::ShiftedDurations
+        | Bound::Compute => false,
     };
     // Rows come by severity. Of equal costs the first counts.
     let others = rows.iter().enumerate().filter(|(_, row)| !is_said(row));
@@ -425,6 +478,22 @@ mod tests {
         assert!(text.contains("; bound by the host, which delays the GPU for 79.8 % of the time."), "{text}");
         let last: &VerdictClause = run.verdict.clauses.iter().rev().find(|clause| clause.section.is_some()).unwrap();
         assert_eq!((last.section.as_deref(), last.row), (Some("categories"), Some(0)));
+    }
+
+    #[test]
+    fn a_host_that_was_late_before_the_first_step_is_no_bound_of_the_steps() {
+        let mut trace = TestTrace::new();
+        // The program starts for 9 ms. Each step waits 10 us for its launch and runs for 90 us.
+        trace.in_us().launch(0..1).launches("warm_up", 5..10);
+        for start in (9_000..10_000).step_by(100) {
+            trace.range("step[DECODE bs=2]", start..start + 20).launch(start..start + 10);
+            trace.launches("gemm_kernel", start + 10..start + 100);
+        }
+        assert_eq!(
+            verdict(&mut trace),
+            "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.9 %; most time goes to gemm (99.4 % of busy time); \
+             the GPU idles for 9.0 ms outside of the steps."
+        );
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod spans;
 #[cfg(test)]
 pub(crate) mod testing;
 mod time;
+mod unrecorded_graphs;
 mod window;
 
 pub(crate) use blocking_sites::without_install_folder;
@@ -48,6 +49,7 @@ pub use shaped_ops::{Argument, Element, MAX_SHAPED_OPS, MAX_SHAPES, OpShape, Sha
 pub use spans::{Span, Spans};
 pub(crate) use time::leading_integer;
 pub use time::{Ns, Window};
+pub use unrecorded_graphs::UnrecordedGraphs;
 pub use window::{Cut, Kept};
 
 use crate::ordering;
@@ -172,6 +174,8 @@ pub struct Trace {
     pub blocking_sites: Arc<BlockingSites>,
     /// When host threads compiled code, if it was looked up.
     pub compilations: Arc<Compilations>,
+    /// Graph launches whose GPU work is missing, if they were looked up.
+    pub unrecorded_graphs: UnrecordedGraphs,
     /// Python frames in which a serving engine runs one step, sorted by start. A window has those of the whole trace.
     pub step_frames: Arc<Spans>,
     /// The code on launching threads while a GPU waited, if it was looked up.

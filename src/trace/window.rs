@@ -161,6 +161,7 @@ impl Trace {
             packed_code: None,
             blocking_sites: self.blocking_sites.clone(),
             compilations: self.compilations.clone(),
+            unrecorded_graphs: self.unrecorded_graphs.part(|row| kept.new_index(row)),
             step_frames: self.step_frames.clone(),
             late_code: self.late_code.clone(),
             shaped_ops: self.shaped_ops.clone(),

@@ -13,7 +13,7 @@ use crate::analysis::time::activity::Activity;
 use crate::analysis::unit::Unit;
 use crate::digits::grouped;
 use crate::ordering;
-use crate::trace::{BlockingSite, DeviceId, Format, OpKind, Trace, Vendor};
+use crate::trace::{BlockingSite, DeviceId, Format, Ns, OpKind, Trace, Vendor};
 
 /// The framework that launches the GPU work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,6 +249,7 @@ fn framework(trace: &Trace) -> Framework {
     }
 }
 
+/// `outside_ms` is the idle time of a device before its first step and after its last.
 fn devices(context: &Context, sections: &Sections, framework: Framework, outside_ms: f64) -> Vec<DeviceTimes> {
     let idle = sections.get("gpu_idle").filter(|section| section.missing.is_none());
     let is_engine = !matches!(framework, Framework::Transformers | Framework::Torch | Framework::Program);
@@ -262,14 +263,16 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
         let label = labels::device(context.trace, DeviceId(index));
         let row = rows.iter().find(|row: &&Record| row.get("device_id") == Some(&label))?;
         let window_ms = row.amount("window_ms") - row.amount("unseen_ms");
-        // Idle time before the first step and after the last is no delay of the steps.
-        let outside_ms = if outside_ms > MIN_OUTSIDE_SHARE * window_ms { outside_ms } else { 0.0 };
+        let counts_steps_only = outside_ms > MIN_OUTSIDE_SHARE * window_ms;
+        let (from, to) =
+            if counts_steps_only { extent_of_steps(context, DeviceId(index)) } else { (Ns(i64::MIN), Ns(i64::MAX)) };
+        let (late, drained) = survey.idle.get(index as usize)?.late_between(from, to);
         Some(DeviceTimes {
             label: row.words("device_id"),
             busy_share: if window_ms > 0.0 { row.amount("busy_ms") / window_ms } else { 0.0 },
             compiling_ms: row.amount("compiling_ms"),
-            host_late_ms: (row.amount("host_late_ms") - outside_ms).max(0.0),
-            drained_by: drained_by(context, index as usize),
+            host_late_ms: late.0 as f64 / 1e6,
+            drained_by: drained_by(context, drained),
             exposed_communication_ms: activity.exposed() as f64 / 1e6,
             exposed_copies_ms: activity.only_copies() as f64 / 1e6,
             waits: waits.get(index as usize).copied().flatten(),
@@ -280,14 +283,20 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
     (0..).zip(copies.into_iter().zip(&survey.activities)).filter_map(&mut device).collect()
 }
 
-/// Idle time outside of steps is subtracted if it is a larger share of the window: then the capture was longer than the
+/// Idle time outside of steps is left out if it is a larger share of the window: then the capture was longer than the
 /// work.
-const MIN_OUTSIDE_SHARE: f64 = 0.2;
+pub(crate) const MIN_OUTSIDE_SHARE: f64 = 0.2;
 
-/// The drained time of a device by call site of the blocking calls, longest first.
-fn drained_by(context: &Context, device: usize) -> Vec<(DrainSite, f64)> {
-    let Some(idle) = context.survey().idle.get(device) else { return Vec::new() };
-    let mut calls = idle.drained_by.clone();
+/// The time from the first step of a device to the end of its last one; empty for a device without steps.
+fn extent_of_steps(context: &Context, device: DeviceId) -> (Ns, Ns) {
+    let steps = context.measured_steps().steps.iter().filter(|measured| measured.step.device == Some(device));
+    let extents = steps.map(|measured| (measured.step.start, measured.step.end));
+    extents.reduce(|(first, last), (start, end)| (first.min(start), last.max(end))).unwrap_or_default()
+}
+
+/// The drained time by call site of the blocking calls, longest first.
+fn drained_by(context: &Context, mut calls: Vec<(DrainKey, Ns)>) -> Vec<(DrainSite, f64)> {
+    calls.retain(|(_, length)| *length > Ns::ZERO);
     ordering::sort_by_key(&mut calls, |(_, length)| std::cmp::Reverse(*length));
     let trace = context.trace;
     let site = |site: DrainKey| DrainSite {

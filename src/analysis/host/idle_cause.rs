@@ -14,7 +14,8 @@
 //!   [`IdleCause::Compiling`]. Such a launch ends a refill.
 //! - The op was launched in time: [`IdleCause::Turnaround`] if the gap is short, else [`IdleCause::OtherStream`].
 //! - An op that starts more than [`MIN_UNSEEN`] after its launch returned, although the device did nothing:
-//!   [`IdleCause::Unseen`], because the device can only have executed work that the trace does not contain.
+//!   [`IdleCause::Unseen`], because the device can only have executed work that the trace does not contain. The same from the
+//!   launch of a graph without ops to the next op, see [`crate::trace::UnrecordedGraphs`].
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::blocking_calls::{BlockingCall, BlockingCalls, DrainKey};
@@ -259,27 +260,34 @@ impl<'a> CauseRules<'a> {
                 IdleCause::OtherStream
             }
         };
+        if let Some((from, to)) = unseen_in_gap(self.classified.trace, gap, &|_| kind) {
+            return GapParts([(before_launch, from.since(gap.start)), (IdleCause::Unseen, to.since(from))]);
+        }
         let launched = call.end().clamp(gap.start, gap.end);
         let waited = gap.end.since(launched);
-        // Otherwise the wait is the latency of the launch.
-        let after_launch = match unseen_after_launch(self.classified.trace, gap, &|_| kind) {
-            Some(_) => IdleCause::Unseen,
-            None if waited <= MIN_UNSEEN => before_launch,
-            None => IdleCause::OtherStream,
-        };
+        // A short wait is the latency of the launch.
+        let after_launch = if waited <= MIN_UNSEEN { before_launch } else { IdleCause::OtherStream };
         GapParts([(before_launch, launched.since(gap.start)), (after_launch, waited)])
     }
 }
 
-/// Returns the time in a gap in which the device must have executed work that the trace does not contain: an op
-/// starts more than [`MIN_UNSEEN`] after its launch call returned, although the device did nothing visible. Not for
-/// nodes of graphs, because a graph may have to be uploaded; and not if the op may have waited for another device or
-/// for a function on the host.
-pub(crate) fn unseen_after_launch(
-    trace: &Trace,
-    gap: &Gap,
-    call_kind: &dyn Fn(NameId) -> CallKind,
-) -> Option<(Ns, Ns)> {
+/// Returns the time in a gap in which the device must have executed work that the trace does not contain: from the launch of a
+/// graph without ops, or because the next op waited long after its launch.
+pub(crate) fn unseen_in_gap(trace: &Trace, gap: &Gap, call_kind: &dyn Fn(NameId) -> CallKind) -> Option<(Ns, Ns)> {
+    let graphs = &trace.unrecorded_graphs;
+    if let (Some(shortest), Some(launched)) = (graphs.shortest_gap(), graphs.before(gap.next_row))
+        && gap.length() > shortest
+        && launched < gap.end
+    {
+        return Some((launched.max(gap.start), gap.end));
+    }
+    unseen_after_launch(trace, gap, call_kind)
+}
+
+/// Returns the time in a gap from the launch of the next op, if the op starts more than [`MIN_UNSEEN`] after the call returned,
+/// although the device did nothing visible. Not for nodes of graphs, because a graph may have to be uploaded; and not if
+/// the op may have waited for another device or for a function on the host.
+fn unseen_after_launch(trace: &Trace, gap: &Gap, call_kind: &dyn Fn(NameId) -> CallKind) -> Option<(Ns, Ns)> {
     let call = trace.calls.get(trace.gpu_ops.launch(gap.next_row)?.0 as usize)?;
     let launched = call.end().max(gap.start);
     if gap.end.since(launched) <= MIN_UNSEEN || call_kind(call.name) == CallKind::GraphLaunch {
@@ -341,7 +349,12 @@ struct LateLaunch {
     length: Ns,
     next_row: usize,
     stretch: Stretch,
+    /// Index in [`IdleTimes::late`].
+    interval: usize,
 }
+
+/// The host was late without a blocking call before.
+const NOT_DRAINED: u32 = u32::MAX;
 
 /// The idle time of one device during a run of consecutive ops, by cause.
 ///
@@ -357,6 +370,8 @@ pub(crate) struct IdleTimes {
     pub(crate) unseen: Vec<(Ns, Ns)>,
     /// Intervals in which the host was late, also after a drain.
     pub(crate) late: Vec<(Ns, Ns)>,
+    /// For each of them, the index in `drained_by` of the call that drained the device; [`NOT_DRAINED`] if none did.
+    late_after: Vec<u32>,
     /// The gaps by launch, without those of `open`.
     launches: LaunchSums,
     /// At most [`MAX_REFILL`].
@@ -383,6 +398,7 @@ impl IdleTimes {
             drained_by: Vec::new(),
             unseen: Vec::new(),
             late: Vec::new(),
+            late_after: Vec::new(),
             launches: LaunchSums::default(),
             open: Vec::new(),
             open_launches: 0,
@@ -456,6 +472,7 @@ impl IdleTimes {
         if late_length > Ns::ZERO {
             // Only the first part of a gap can be late on its own.
             self.late.push((gap.start, gap.start.after(late_length)));
+            self.late_after.push(NOT_DRAINED);
         }
         self.late_ops += u64::from(matches!(parts.main(), IdleCause::HostLate | IdleCause::Drained));
         for (cause, length) in parts.0 {
@@ -468,29 +485,38 @@ impl IdleTimes {
             self.launches.add_turnaround(gap.length());
         }
         match drained_by {
-            Some(site) => self.add_drained(site, stretch, parts.length_of(IdleCause::Drained)),
+            Some(site) => {
+                let index = self.add_drained(site, stretch, parts.length_of(IdleCause::Drained));
+                if late_length > Ns::ZERO {
+                    self.late_after.last_mut().into_iter().for_each(|after| *after = index);
+                }
+            }
             None if late == Ns::ZERO => {}
             None if self.refill.is_none() && timing != LaunchTiming::LateAndSlow => {
-                let (launches, next_row) = (self.open_launches, gap.next_row);
-                self.open.push(LateLaunch { launches, length: late, next_row, stretch });
+                let (launches, next_row, interval) = (self.open_launches, gap.next_row, self.late.len() - 1);
+                self.open.push(LateLaunch { launches, length: late, next_row, stretch, interval });
             }
             None => self.launches.add_late(&rules.launch, stretch, late),
         }
         parts
     }
 
-    fn add_drained(&mut self, site: DrainKey, stretch: Stretch, length: Ns) {
+    /// Returns the index of the site in `drained_by`.
+    fn add_drained(&mut self, site: DrainKey, stretch: Stretch, length: Ns) -> u32 {
         if length > Ns::ZERO {
             self.launches.add_drained(stretch, length);
         }
-        self.add_drained_by(site, length);
+        self.add_drained_by(site, length)
     }
 
-    fn add_drained_by(&mut self, site: DrainKey, length: Ns) {
-        match self.drained_by.iter_mut().find(|(known, _)| *known == site) {
-            Some((_, sum)) => *sum += length,
-            None => self.drained_by.push((site, length)),
-        }
+    fn add_drained_by(&mut self, site: DrainKey, length: Ns) -> u32 {
+        let known = self.drained_by.iter().position(|(known, _)| *known == site);
+        let index = known.unwrap_or_else(|| {
+            self.drained_by.push((site, Ns::ZERO));
+            self.drained_by.len() - 1
+        });
+        self.drained_by.get_mut(index).into_iter().for_each(|(_, sum)| *sum += length);
+        u32::try_from(index).unwrap_or(NOT_DRAINED)
     }
 
     /// Adds time of which the cause is unknown.
@@ -502,9 +528,13 @@ impl IdleTimes {
     /// refill.
     pub(crate) fn append(&mut self, rules: &CauseRules, later: &Self, visit_drained: &mut dyn FnMut(usize)) {
         self.times.iter_mut().zip(later.times).for_each(|(sum, more)| *sum += more);
-        later.drained_by.iter().for_each(|(site, length)| self.add_drained_by(*site, *length));
+        let sites: Vec<u32> =
+            later.drained_by.iter().map(|(site, length)| self.add_drained_by(*site, *length)).collect();
         self.unseen.extend_from_slice(&later.unseen);
+        let late_before = self.late.len();
         self.late.extend_from_slice(&later.late);
+        let site = |index: &u32| sites.get(*index as usize).copied().unwrap_or(NOT_DRAINED);
+        self.late_after.extend(later.late_after.iter().map(site));
         self.ops += later.ops;
         self.late_ops += later.late_ops;
         self.longest_wait = self.longest_wait.max(later.longest_wait);
@@ -514,10 +544,11 @@ impl IdleTimes {
         for late in &later.open {
             let stretch = if late.stretch == Stretch::First { next_first } else { late.stretch };
             let launches = late.launches + if self.refill.is_none() { self.open_launches } else { 0 };
+            let interval = late_before + late.interval;
             match self.refill {
-                None if launches < MAX_REFILL => self.open.push(LateLaunch { launches, stretch, ..*late }),
+                None if launches < MAX_REFILL => self.open.push(LateLaunch { launches, stretch, interval, ..*late }),
                 Some(Some(refill)) if refill.launches + launches < MAX_REFILL => {
-                    self.move_to_drained(refill.site, stretch, late.length);
+                    self.move_to_drained(refill.site, &LateLaunch { stretch, interval, ..*late });
                     visit_drained(late.next_row);
                 }
                 _ => self.launches.add_late(&rules.launch, stretch, late.length),
@@ -559,11 +590,25 @@ impl IdleTimes {
         launches.finish(&rules.launch, self.is_drained_late, is_engine)
     }
 
-    fn move_to_drained(&mut self, site: DrainKey, stretch: Stretch, length: Ns) {
+    fn move_to_drained(&mut self, site: DrainKey, launch: &LateLaunch) {
+        let length = launch.length;
         let late = self.times.get_mut(IdleCause::HostLate as usize);
         late.into_iter().for_each(|time| *time = time.since(length));
         self.times.get_mut(IdleCause::Drained as usize).into_iter().for_each(|time| *time += length);
-        self.add_drained(site, stretch, length);
+        let index = self.add_drained(site, launch.stretch, length);
+        self.late_after.get_mut(launch.interval).into_iter().for_each(|after| *after = index);
+    }
+
+    /// The time in which the host was late between two times: after no blocking call, and by blocking call.
+    pub(crate) fn late_between(&self, start: Ns, end: Ns) -> (Ns, Vec<(DrainKey, Ns)>) {
+        let mut late = Ns::ZERO;
+        let mut drained_by: Vec<_> = self.drained_by.iter().map(|(site, _)| (*site, Ns::ZERO)).collect();
+        for ((from, to), after) in self.late.iter().zip(&self.late_after) {
+            let inside = to.min(&end).since(*from.max(&start)).max(Ns::ZERO);
+            let sum = drained_by.get_mut(*after as usize).map_or(&mut late, |(_, sum)| sum);
+            *sum += inside;
+        }
+        (late, drained_by)
     }
 
     /// Replaces rows and names of calls by those of a window, for a run of the whole trace.

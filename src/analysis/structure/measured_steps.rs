@@ -48,6 +48,8 @@ pub(crate) struct MeasuredSteps {
     pub(crate) steps: Vec<MeasuredStep>,
     /// Steps that the window cut. They are not in `steps`.
     pub(crate) cut: usize,
+    /// Steps without work, while others have work. They are not in `steps`.
+    pub(crate) without_work: usize,
     /// Whether the shapes of matrix products told the tokens of a step.
     pub(crate) has_tokens_by_shapes: bool,
 }
@@ -57,14 +59,16 @@ impl MeasuredSteps {
     pub(crate) fn of(classified: &ClassifiedTrace, steps: &[Step], idle: &[IdleTimes]) -> Self {
         let mut steps = steps.to_vec();
         // If other steps launched work, a step without work is the last one, cut short by the end of the profile.
+        let marked = steps.len();
         if steps.iter().any(|step| step.basis != Basis::Host) {
             steps.retain(|step| step.basis != Basis::Host);
         }
+        let without_work = marked - steps.len();
         let found = steps.len();
         steps.retain(|step| is_whole(step, classified.trace));
         let cut = found - steps.len();
         if steps.is_empty() {
-            return Self { cut, ..Self::default() };
+            return Self { cut, without_work, ..Self::default() };
         }
         let unseen: Vec<Vec<(Ns, Ns)>> = idle.iter().map(|idle| idle.unseen.clone()).collect();
         let late: Vec<PrefixSums> = idle.iter().map(|idle| PrefixSums::of(&idle.late)).collect();
@@ -84,7 +88,7 @@ impl MeasuredSteps {
                 graph_launches: work.graph_launches,
             }
         });
-        Self { steps: measured.collect(), cut, has_tokens_by_shapes: false }
+        Self { steps: measured.collect(), cut, without_work, has_tokens_by_shapes: false }
     }
 }
 

@@ -51,6 +51,13 @@ pub(crate) fn steps(context: &Context) -> Section {
         let steps = if measured.cut == 1 { "step is" } else { "steps are" };
         section = section.limit(format!("{} {steps} cut by the window and excluded.", grouped(measured.cut as u64)));
     }
+    // The profile usually ends within a step.
+    if measured.without_work > 1 {
+        section = section.limit(format!(
+            "{} more steps are marked, but the file contains no GPU work of them.",
+            grouped(measured.without_work as u64)
+        ));
+    }
     if first.step.basis == Basis::Host {
         section = section.limit("The trace does not link steps to GPU ops. Step times are those of the host ranges.");
     }
@@ -75,6 +82,8 @@ pub(crate) fn steps(context: &Context) -> Section {
     section.figure("devices", outside.devices);
     section.figure("work_outside_pct", Value::pct(outside.work, outside.all_work));
     section.figure("idle_outside_ns", outside.idle);
+    section.figure("late_outside_ns", outside.late);
+    section.figure("busy_outside_ns", outside.busy);
     section
 }
 
@@ -224,8 +233,12 @@ struct Outside {
     work: Ns,
     /// Durations of all ops.
     all_work: Ns,
-    /// Time without work, within the trace's window.
+    /// Time without work, within the trace's window; without time of unseen work.
     idle: Ns,
+    /// The part of it in which the host was late, also after a blocking call.
+    late: Ns,
+    /// Time with work.
+    busy: Ns,
 }
 
 /// The state of one device in the sweep over the ops.
@@ -260,9 +273,17 @@ impl Outside {
                 outside.work += op.duration;
             }
         }
-        for lane in &lanes {
+        for (lane, idle) in lanes.iter().zip(&context.survey().idle) {
             outside.idle += lane.idle_until(end);
+            outside.late += idle.late.iter().fold(Ns::ZERO, |sum, (from, to)| sum + lane.outside(*from, *to));
+            outside.busy += lane.outside(start, end);
         }
+        outside.busy = outside.busy.since(outside.idle);
+        let unseen = lanes
+            .iter()
+            .zip(&context.survey().idle)
+            .flat_map(|(lane, idle)| idle.unseen.iter().map(|(from, to)| lane.outside(*from, *to)));
+        outside.idle = unseen.fold(outside.idle, Ns::since);
         outside
     }
 }
@@ -281,9 +302,14 @@ fn rows_inside_steps(lanes: &[Lane], trace: &Trace) -> Range<usize> {
 impl Lane {
     /// Returns the part of the gap from `busy_until` to `end` that is before the first step or after the last.
     fn idle_until(&self, end: Ns) -> Ns {
+        self.outside(self.busy_until, end)
+    }
+
+    /// Returns the part of an interval that is before the first step or after the last.
+    fn outside(&self, start: Ns, end: Ns) -> Ns {
         let (first, last) = self.steps.unwrap_or((end, end));
-        let before = end.min(first).since(self.busy_until);
-        let after = end.since(self.busy_until.max(last));
+        let before = end.min(first).since(start);
+        let after = end.since(start.max(last));
         before.max(Ns::ZERO) + after.max(Ns::ZERO)
     }
 }
@@ -472,7 +498,7 @@ mod tests {
             let steps: Vec<Step> = ops.iter().filter(|op| op.3).map(step).collect();
             let start = ops.iter().map(|op| op.0).min().unwrap();
             let end = ops.iter().map(|op| op.0 + op.1).max().unwrap();
-            let (mut work, mut idle) = (0, 0);
+            let (mut work, mut idle, mut busy) = (0, 0, 0);
             for id in 0..trace.devices.len() as u32 {
                 let own = || ops.iter().filter(|op| device(op.2) == id);
                 let first = own().filter(|op| op.3).map(|op| op.0).min().unwrap_or(end);
@@ -482,9 +508,10 @@ mod tests {
                 let is_outside = |now: i64| !has_steps || now < first || now >= last;
                 let is_idle = |now: i64| own().all(|op| now < op.0 || now >= op.0 + op.1);
                 idle += (start..end).filter(|now| is_outside(*now) && is_idle(*now)).count() as i64;
+                busy += (start..end).filter(|now| is_outside(*now) && !is_idle(*now)).count() as i64;
             }
             let found = Outside::of(steps.iter(), &Context::new(&trace, 1));
-            prop_assert_eq!((found.work, found.idle), (Ns(work), Ns(idle)));
+            prop_assert_eq!((found.work, found.idle, found.busy), (Ns(work), Ns(idle), Ns(busy)));
             prop_assert_eq!(found.all_work, Ns(ops.iter().map(|op| op.1).sum()));
         }
     }

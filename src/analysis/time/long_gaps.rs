@@ -2,15 +2,18 @@
 //!
 //! The first results of a run need this time, before the survey of all gaps is computed.
 
-use crate::analysis::host::idle_cause::{MIN_UNSEEN, unseen_after_launch};
+use crate::analysis::host::idle_cause::{MIN_UNSEEN, unseen_in_gap};
 use crate::analysis::index::{IdMap, Merge};
 use crate::analysis::time::gaps::Gap;
 use crate::rules::signals::Signals;
 use crate::trace::{GpuOp, Ns, Trace};
 
-/// The gaps longer than [`MIN_UNSEEN`], by device; `None` for a device without ops.
+/// The gaps that are long enough, by device; `None` for a device without ops.
 #[derive(Debug)]
-pub(crate) struct LongGaps(Vec<Option<DeviceGaps>>);
+pub(crate) struct LongGaps {
+    devices: Vec<Option<DeviceGaps>>,
+    shortest: Ns,
+}
 
 #[derive(Debug, Clone)]
 struct DeviceGaps {
@@ -22,23 +25,24 @@ struct DeviceGaps {
 }
 
 impl DeviceGaps {
-    fn add_gap(&mut self, end: Ns, next_row: usize) {
-        if end.since(self.last) > MIN_UNSEEN {
+    fn add_gap(&mut self, end: Ns, next_row: usize, shortest: Ns) {
+        if end.since(self.last) > shortest {
             self.gaps.push((self.last, next_row));
         }
     }
 }
 
 impl LongGaps {
-    pub(crate) fn new(devices: usize) -> Self {
-        Self(vec![None; devices])
+    pub(crate) fn new(trace: &Trace) -> Self {
+        let shortest = trace.unrecorded_graphs.shortest_gap().unwrap_or(MIN_UNSEEN);
+        Self { devices: vec![None; trace.devices.len()], shortest }
     }
 
     /// Adds the next op. Ops must arrive sorted by start.
     pub(crate) fn add(&mut self, row: usize, op: &GpuOp) {
-        match self.0.get_mut(op.device.0 as usize) {
+        match self.devices.get_mut(op.device.0 as usize) {
             Some(Some(device)) => {
-                device.add_gap(op.start, row);
+                device.add_gap(op.start, row, self.shortest);
                 device.last = device.last.max(op.end());
             }
             Some(device) => {
@@ -57,7 +61,7 @@ impl LongGaps {
 
     /// The intervals of that time, sorted.
     pub(crate) fn unseen_intervals(&self, trace: &Trace) -> Vec<Vec<(Ns, Ns)>> {
-        let signals = self.0.iter().flatten().any(|device| !device.gaps.is_empty() || trace.cut.is_some());
+        let signals = self.devices.iter().flatten().any(|device| !device.gaps.is_empty() || trace.cut.is_some());
         let signals = signals.then(Signals::embedded);
         let unseen_of = |(device, gaps): (usize, &Option<DeviceGaps>)| {
             let (Some(gaps), Some(signals)) = (gaps, &signals) else { return Vec::new() };
@@ -67,27 +71,27 @@ impl LongGaps {
                 let end = trace.gpu_ops.get(next_row).map_or(start, |op| op.start);
                 let gap = Gap { device, start, end, previous_row: None, next_row };
                 let call_kind = |name| signals.call(trace.calls.names.get(name));
-                unseen_after_launch(trace, &gap, &call_kind)
+                unseen_in_gap(trace, &gap, &call_kind)
             });
             unseen.collect()
         };
         // Graphs that were traced as a whole are not in the table of ops.
         if !trace.graph_replays.is_empty() {
-            return vec![Vec::new(); self.0.len()];
+            return vec![Vec::new(); self.devices.len()];
         }
-        self.0.iter().enumerate().map(unseen_of).collect()
+        self.devices.iter().enumerate().map(unseen_of).collect()
     }
 }
 
 impl Merge for LongGaps {
     fn merge(&mut self, later: &Self, ids: &IdMap) {
-        for (sum, more) in self.0.iter_mut().zip(&later.0) {
+        for (sum, more) in self.devices.iter_mut().zip(&later.devices) {
             let Some(more) = more else { continue };
             let mapped = more.gaps.iter().map(|&(start, row)| (start, ids.row(row)));
             let first_row = ids.row(more.first_row);
             match sum {
                 Some(sum) => {
-                    sum.add_gap(more.first, first_row);
+                    sum.add_gap(more.first, first_row, self.shortest);
                     sum.gaps.extend(mapped);
                     sum.last = sum.last.max(more.last);
                 }

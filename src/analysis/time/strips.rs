@@ -68,7 +68,7 @@ pub fn strips(trace: &Trace, rules: &RuleSet, columns: usize) -> Option<Strips> 
     let stream_lane = |device: DeviceId, stream: i64| lanes.iter().position(|lane| *lane == (device, Some(stream)));
     // Consecutive ops are often on the same stream.
     let mut last = None;
-    let mut long_gaps = LongGaps::new(trace.devices.len());
+    let mut long_gaps = LongGaps::new(trace);
     for (row, op) in trace.gpu_ops.iter().enumerate() {
         long_gaps.add(row, &op);
         let key = (op.device, op.stream);

@@ -73,7 +73,7 @@ fn steps_of_view(view: &View) -> Vec<Step> {
 
 /// By device: the intervals in which it executed work that the trace does not contain.
 fn unseen_work(trace: &Trace) -> Vec<Vec<(Ns, Ns)>> {
-    let mut gaps = LongGaps::new(trace.devices.len());
+    let mut gaps = LongGaps::new(trace);
     trace.gpu_ops.iter().enumerate().for_each(|(row, op)| gaps.add(row, &op));
     gaps.unseen_intervals(trace)
 }
