@@ -29,6 +29,10 @@ const cancelled = () => new WorkerProblem({ kind: 'cancelled', message: 'cancell
 /** What only the second module answers. @type {Set<keyof TraceOperations>} */
 const OF_SECOND_MODULE = new Set(['kernel', 'namedWindows', 'pivotCells', 'ranksLog', 'ranksPart', 'slice']);
 
+/** How wide the bars of a timeline will be drawn, about. The worker computes the first tiles for it, before the page has room for a timeline.
+ * The level of a tile is the same for widths that differ a little. */
+const expectedPlotWidth = () => Math.min(document.documentElement.clientWidth - 40, 1_680) - 80;
+
 /** The worker of one file. Closing it frees the memory of the trace. */
 export class Reader {
   isClosed = false;
@@ -64,7 +68,7 @@ export class Reader {
   timeline(options) {
     const key = JSON.stringify(options);
     if (this.#timeline?.key === key) return this.#timeline.answer;
-    const answer = this.request('timeline', { options });
+    const answer = this.request('timeline', { options, width: expectedPlotWidth() });
     const timeline = { key, answer };
     this.#timeline = timeline;
     answer.catch(() => {

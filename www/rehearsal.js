@@ -2,6 +2,8 @@
 // WebAssembly function when it is first called, quickly, and again, well, after it has run for a while. Workers share the code, so
 // the first results, bars and windows of the file come as fast as later ones.
 
+import { LAYERS } from './timeline-view.js';
+
 /** @import { TableRequest } from './types.js' */
 
 const STEPS = 40;
@@ -9,7 +11,6 @@ const OPS_A_STEP = 100;
 const RENDERINGS = 20;
 const WIDTH = 1_000;
 const LEVELS = 16;
-const LAYERS = ['device', 'derived', 'host', 'code'];
 /** Tables of the first results. */
 const TABLES = ['top_kernels', 'categories', 'devices', 'findings'];
 

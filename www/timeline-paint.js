@@ -1,7 +1,7 @@
 // Draws a timeline on a canvas: the axis, the lanes with their titles, the bars of the tiles in view, the selection, the chosen window and
 // the launch of the selected op. Remembers where the bars are, to find the one under the pointer.
 
-import { TILE_UNITS, unitNs } from './timeline-tiles.js';
+import { LAYERS, TILE_UNITS, unitNs } from './timeline-view.js';
 
 /** @import { Mark, Moment, Place, TimelineStyle, TimelineView, Wait } from './types.js' */
 /** @import { PlacedTile } from './timeline-tiles.js' */
@@ -111,6 +111,19 @@ export class Painter {
     return this.#layout.height;
   }
 
+  /** The layers with lanes in view or less than a screen away, so that what is scrolled to is mostly there. The ticks of the axis come
+   * from the layer `device`. @param {number} scrollTop @param {number} height */
+  layersNear(scrollTop, height) {
+    const isNear = (/** @type {number} */ lane) => this.#isInView(lane, { scrollTop: scrollTop - height, height: 3 * height });
+    return LAYERS.filter((layer) => layer === 'device' || this.lanes.some((lane, index) => lane.layer === layer && isNear(index)));
+  }
+
+  /** @param {number} lane @param {{ scrollTop: number, height: number }} frame */
+  #isInView(lane, { scrollTop, height }) {
+    const { top, rowHeight, depth } = this.#layout.boxes[lane];
+    return top < scrollTop + height && top + rowHeight * depth > scrollTop;
+  }
+
   /** @param {Frame} frame */
   draw(frame) {
     const { width, height } = frame;
@@ -164,6 +177,10 @@ export class Painter {
     const { bars, ends } = placed.tile;
     let style = -1;
     for (let lane = 0, bar = 0; lane < ends.length; lane += 1) {
+      if (!this.#isInView(lane, frame)) {
+        bar = ends[lane];
+        continue;
+      }
       const { top, rowHeight } = this.#layout.boxes[lane];
       const y = top - frame.scrollTop;
       const isCounter = this.lanes[lane].layer === 'counter';
@@ -205,6 +222,10 @@ export class Painter {
       if (labels.length === 0) continue;
       const { origin, unit } = this.#scale(frame, placed);
       for (let lane = 0, bar = 0; lane < ends.length; lane += 1) {
+        if (!this.#isInView(lane, frame)) {
+          bar = ends[lane];
+          continue;
+        }
         const { top, rowHeight } = this.#layout.boxes[lane];
         for (; bar < ends[lane]; bar += 1) {
           const at = bar * NUMBERS;

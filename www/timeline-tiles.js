@@ -1,11 +1,9 @@
-// The tiles of a timeline: which are needed for a view, which are at hand, and their requests to the worker. A tile has the bars of a
-// layer in 1,024 units of 2^level ns.
+// The tiles of a timeline: which are at hand, and the requests for the others to the worker.
 
-/** @import { Tile, TraceEntry } from './types.js' */
+import { TILE_UNITS, unitNs } from './timeline-view.js';
 
-export const TILE_UNITS = 1024;
-/** In the order of their requests. The first tile of `derived` takes a pass over all ops. */
-const LAYERS = ['device', 'host', 'code', 'derived'];
+/** @import { View } from './timeline-view.js' */
+/** @import { Tile, TileId, TraceEntry } from './types.js' */
 
 /** Tiles that are kept; about 50 KB each. */
 const MAX_TILES = 300;
@@ -15,11 +13,8 @@ const MAX_REQUESTS = 6;
 /** Coarser levels that may stand in for a tile that is not there yet. */
 const COARSER_LEVELS = 12;
 
-/** @typedef {{ layer: string, level: number, index: number }} TileId */
 /** A tile and where to draw it: only its part between two times. @typedef {TileId & { tile: Tile, from: number, to: number }} PlacedTile */
 
-/** @param {number} level */
-export const unitNs = (level) => 2 ** level;
 /** @param {TileId} id */
 const keyOf = ({ layer, level, index }) => `${layer} ${level} ${index}`;
 
@@ -45,23 +40,19 @@ export class Tiles {
     return this.#wanted.size > 0 || this.#requested.size > 0;
   }
 
-  /** What to draw for a view that is `width` pixels wide, and requests what is missing.
-   * @param {{ from: number, to: number, length: number }} view @param {number} width @returns {PlacedTile[]} */
-  inView(view, width) {
-    const level = Math.max(0, Math.floor(Math.log2(view.length / Math.max(width, 1))));
-    const tileNs = TILE_UNITS * unitNs(level);
+  /** What to draw of these layers for a view that is `width` pixels wide, and requests what is missing.
+   * @param {View} view @param {number} width @param {string[]} layers @returns {PlacedTile[]} */
+  inView(view, width, layers) {
     /** @type {PlacedTile[]} */
     const placed = [];
     this.#wanted.clear();
-    for (const layer of LAYERS) {
-      for (let index = Math.floor(view.from / tileNs); index * tileNs < view.to; index += 1) {
-        const id = { layer, level, index };
-        const tile = this.#use(id);
-        if (tile) placed.push({ ...id, tile, from: index * tileNs, to: (index + 1) * tileNs });
-        if (tile !== undefined) continue;
-        this.#wanted.set(keyOf(id), id);
-        placed.push(...this.#substitutes(id));
-      }
+    for (const id of view.tiles(width, layers)) {
+      const tile = this.#use(id);
+      const tileNs = TILE_UNITS * unitNs(id.level);
+      if (tile) placed.push({ ...id, tile, from: id.index * tileNs, to: (id.index + 1) * tileNs });
+      if (tile !== undefined) continue;
+      this.#wanted.set(keyOf(id), id);
+      placed.push(...this.#substitutes(id));
     }
     this.#request();
     return placed;

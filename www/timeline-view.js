@@ -1,6 +1,18 @@
-// The part of the timeline that is in view: its times, and how they map to pixels. Times are nanoseconds since the first GPU op.
+// The part of the timeline that is in view: its times, and the tiles that show it. Times are nanoseconds since the first GPU op. A tile
+// has the bars of a layer in 1,024 units of 2^level ns.
+
+/** @import { TileId } from './types.js' */
+
+export const TILE_UNITS = 1024;
+/** In the order of their requests. The first tile of `derived` takes a pass over all ops. */
+export const LAYERS = ['device', 'host', 'code', 'derived'];
+
+/** @param {number} level */
+export const unitNs = (level) => 2 ** level;
 
 const MIN_LENGTH_NS = 200;
+/** Room before the first GPU op and after the last, as a share of the time between. */
+const ROOM = 0.005;
 /** The events before the first op and after the last can be panned to; beyond them is this share of the view. */
 const MARGIN = 0.5;
 
@@ -16,6 +28,23 @@ export class View {
 
   get length() {
     return this.to - this.from;
+  }
+
+  /** Shows all GPU ops, with a little room. @param {number} gpuTo the end of the last one */
+  showAll(gpuTo) {
+    this.show(-gpuTo * ROOM, gpuTo * (1 + ROOM));
+  }
+
+  /** The tiles of these layers that show the view `width` pixels wide. @param {number} width @param {string[]} layers */
+  tiles(width, layers) {
+    const level = Math.max(0, Math.floor(Math.log2(this.length / Math.max(width, 1))));
+    const tileNs = TILE_UNITS * unitNs(level);
+    /** @type {TileId[]} */
+    const tiles = [];
+    for (const layer of layers) {
+      for (let index = Math.floor(this.from / tileNs); index * tileNs < this.to; index += 1) tiles.push({ layer, level, index });
+    }
+    return tiles;
   }
 
   /** @param {number} from @param {number} to */

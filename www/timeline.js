@@ -401,9 +401,9 @@ export class Timeline {
     return Math.max(this.#data?.gpu_to ?? 1, 1);
   }
 
-  /** The ops of the trace, with a little room. */
+  /** The ops of the trace. */
   showAll() {
-    this.view.show(-this.gpuTo * 0.005, this.gpuTo * 1.005);
+    this.view.showAll(this.gpuTo);
     this.draw();
   }
 
@@ -445,7 +445,8 @@ export class Timeline {
     if (this.#canvas.width !== pixels || this.#canvas.height !== lines) Object.assign(this.#canvas, { width: pixels, height: lines });
     setAttributes(this.#room, [['height', Math.max(this.#painter.height - height, 0)]]);
     this.#frame = {
-      view: this.view, width, height, scrollTop: this.#scroll.scrollTop, tiles: this.#tiles.inView(this.view, plotWidth(width)),
+      view: this.view, width, height, scrollTop: this.#scroll.scrollTop,
+      tiles: this.#tiles.inView(this.view, plotWidth(width), this.#painter.layersNear(this.#scroll.scrollTop, height)),
       selected: this.#selected, hovered: this.#hovered, window: this.#data.window, marks: this.#marks, picking: this.picking,
       anchor: this.#anchor, waits: this.#waits,
     };

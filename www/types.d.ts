@@ -198,6 +198,7 @@ export type Wait = { from: number; to: number; rank: string };
 
 /** Eight numbers a bar: start, end, depth, style, row, count, filled (0 to 255), label (an index or -1). Start and end are in units of the
  * tile. `ends` has for each lane the number of bars up to its last one. */
+export type TileId = { layer: string; level: number; index: number };
 export type Tile = { bars: Int32Array; ends: Uint32Array; labels: string[]; ticks: { unit: number; text: string }[] };
 
 /** A mark of a person: its time, its number in the order of time, its time as text, and the distance from the mark before. */
@@ -373,7 +374,7 @@ export type TraceOperations = {
   /** Steps, stages and ranges whose windows can be picked. */
   namedWindows(args: {}): WindowGroup[];
   /** Opens the timeline, for the two requests below. Null without GPU ops, and before the second module has read the trace. */
-  timeline(args: { options: Options }): TimelineView | null;
+  timeline(args: { options: Options; width: number }): TimelineView | null;
   /** The bars of a layer in a part of the timeline. */
   tile(args: { layer: string; level: number; index: number }): Tile | null;
   /** The first launch of a kernel from a time on, or else before it. */

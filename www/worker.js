@@ -1,7 +1,7 @@
 // The trace worker: reads one file with a wasm reader and keeps the trace for all later analyses. If it reads a torch trace with the
 // code that launched its work, the analyses have a triage.
 
-const [{ readWhole }, { serve }] = await Promise.all([import('./reading.js'), import('./worker-serve.js')]);
+const [{ readWhole }, { serve }, { View }] = await Promise.all([import('./reading.js'), import('./worker-serve.js'), import('./timeline-view.js')]);
 
 /** @typedef {import('./types.js').Progress} Progress */
 /** @typedef {import('./pkg/gpuprism_full.js').Imported} FullImported */
@@ -18,6 +18,10 @@ let triage = null;
 let hasSections = false;
 /** True for a large trace until `prepareWindows` has started. */
 let needsPreparation = false;
+/** Tiles of the timeline that was opened last. @type {Map<string, import('./types.js').Tile>} */
+const firstTiles = new Map();
+/** Since that timeline was opened. */
+let isTileAsked = false;
 
 function trace() {
   if (!imported) throw new Error('the worker has no trace');
@@ -100,8 +104,20 @@ const handlers = {
   strips: ({ options, width, hasChart }) => trace().strips(JSON.stringify(options), width, hasChart),
   window: ({ from, to }) => trace().window(from, to),
   namedWindows: () => fullTrace().named_windows(),
-  timeline: ({ options }) => fullTrace().timeline(JSON.stringify(options)),
-  tile: ({ layer, level, index }) => fullTrace().timeline_tile(layer, level, index),
+  timeline({ options, width }) {
+    const timeline = fullTrace().timeline(JSON.stringify(options));
+    firstTiles.clear();
+    isTileAsked = false;
+    if (timeline) setTimeout(() => computeFirstTiles(timeline, width));
+    return timeline;
+  },
+  tile({ layer, level, index }) {
+    isTileAsked = true;
+    const key = [layer, level, index].join();
+    const first = firstTiles.get(key);
+    firstTiles.delete(key);
+    return first ?? fullTrace().timeline_tile(layer, level, index);
+  },
   launchOf: ({ name, from }) => fullTrace().timeline_kernel(name, from),
   startingAt: ({ table, time }) => fullTrace().timeline_start(table, time),
   example: ({ of, from, to }) => fullTrace().timeline_example(of, from, to),
@@ -149,6 +165,18 @@ function opened(read) {
   const kind = /** @type {import('./types.js').FileKind} */ (read.kind());
   const isTrace = kind === 'trace';
   return { kind, torch: read.can_triage(), ranks: read.ranks(), text: isTrace ? null : read.text(), memory: memoryBytes() };
+}
+
+/** The tiles that the page will ask for first are computed while it draws the first results.
+ * @param {import('./types.js').TimelineView} timeline @param {number} width */
+function computeFirstTiles(timeline, width) {
+  if (isTileAsked) return;
+  const view = new View(timeline);
+  view.showAll(timeline.gpu_to);
+  for (const { layer, level, index } of view.tiles(width, ['device'])) {
+    const tile = fullTrace().timeline_tile(layer, level, index);
+    if (tile) firstTiles.set([layer, level, index].join(), tile);
+  }
 }
 
 const PREPARE_AFTER_MS = 200;

@@ -5,7 +5,7 @@ use crate::analysis::timeline::{Bar, Lane, LaneKind, Style, TILE_UNITS, TileRang
 use crate::digits::grouped;
 use crate::report::format::{clean, duration, time_like};
 use crate::rules::names;
-use crate::trace::{ALLOCATED_MEMORY, DeviceId, Ns, ThreadId, Trace};
+use crate::trace::{ALLOCATED_MEMORY, CodeKind, DeviceId, Ns, ThreadId, Trace};
 use serde::Serialize;
 
 /// Ticks of the axis are at least this many units apart.
@@ -56,15 +56,15 @@ impl TimelineTexts {
             return String::new();
         }
         let text = match lane.kind {
-            LaneKind::Stream(..) => {
-                let name = trace.gpu_ops.get(bar.row).map(|op| op.name.0 as usize);
-                return name.and_then(|name| self.short_names.get(name)).map(|name| clean(name)).unwrap_or_default();
-            }
+            LaneKind::Stream(..) => self.short_names.get(bar.name.0 as usize).map_or("", String::as_str),
             LaneKind::Graphs(_) => "CUDA graph",
             LaneKind::Counter(_, index) => return counter_label(trace, index, bar.row),
-            LaneKind::Ranges(_) => trace.ranges.name(bar.row).map_or("", |name| trace.ranges.names.get(name)),
-            LaneKind::Calls(_) => trace.calls.name(bar.row).map_or("", |name| trace.calls.names.get(name)),
-            LaneKind::Code(_) => return clean(&code_label(code_name(trace, bar.row))),
+            LaneKind::Ranges(_) => trace.ranges.names.get(bar.name),
+            LaneKind::Calls(_) => trace.calls.names.get(bar.name),
+            LaneKind::Code(_) => {
+                let kind = if bar.style == Style::Function { CodeKind::Function } else { CodeKind::Op };
+                return clean(&code_label(code_name(trace, kind, bar.name)));
+            }
             LaneKind::Layers(_) => timeline.layer_label(bar.row),
             LaneKind::Steps(_) | LaneKind::Idle(_) => return style(bar.style).title,
         };
@@ -366,7 +366,16 @@ mod tests {
         let (timeline, texts) = (timeline(&trace), TimelineTexts::of(&trace));
         let lane = timeline.lanes.iter().find(|lane| matches!(lane.kind, LaneKind::Stream(..))).unwrap();
         let label = |end: i32, count: u32| {
-            let bar = Bar { start: 0, end, depth: 0, style: Style::Category(0), row: 0, count, filled: 255 };
+            let bar = Bar {
+                start: 0,
+                end,
+                depth: 0,
+                style: Style::Category(0),
+                row: 0,
+                name: crate::trace::NameId(0),
+                count,
+                filled: 255,
+            };
             texts.label(&trace, &timeline, lane, &bar)
         };
         assert_eq!(

@@ -20,6 +20,8 @@ const TURN_PX = 240;
 /** Turns from the whole trace to single ops, at each of these places of the timeline. */
 const TURNS = 14;
 const PLACES = [0.31, 0.52, 0.77];
+/** The same while the lanes of threads are in view. */
+const PLACES_OF_THREADS = [0.22, 0.64];
 /** The layers of the tiles. */
 const LAYERS = ["device", "derived", "host", "code"];
 /** In seconds since the first op. */
@@ -176,9 +178,9 @@ const shift = (page, from, to = Infinity) =>
 
 const now = (page) => page.evaluate(() => performance.now());
 
-async function turns(page) {
+async function turns(page, places) {
   const [cold, warm] = [[], []];
-  for (const share of PLACES) {
+  for (const share of places) {
     const go = async (turn, into) => {
       for (let step = 0; step < TURNS; step += 1) into.push(await page.evaluate(turnOnce, { share, turn }));
     };
@@ -261,7 +263,11 @@ try {
   await page.locator(".timeline canvas").first().scrollIntoViewIfNeeded();
   const frames = await page.evaluate(scroll, { frames: FRAMES, turn: TURN_PX });
   await page.waitForTimeout(1_000);
-  const { cold, warm } = await turns(page);
+  const { cold, warm } = await turns(page, PLACES);
+  const scrolled = page.locator(".timeline-scroll").first();
+  await scrolled.evaluate((node) => (node.scrollTop = node.scrollHeight));
+  const threads = await turns(page, PLACES_OF_THREADS);
+  await scrolled.evaluate((node) => (node.scrollTop = 0));
   const pressed = await keys(page);
 
   const windowAt = await now(page);
@@ -284,6 +290,8 @@ try {
       frame: quantiles(frames),
       zoom_at_hand: quantiles(warm.map(({ work }) => work)),
       zoom_from_worker: quantiles(cold.map(({ drawn }) => drawn)),
+      threads_at_hand: quantiles(threads.warm.map(({ work }) => work)),
+      threads_from_worker: quantiles(threads.cold.map(({ drawn }) => drawn)),
       tiles: Object.fromEntries(LAYERS.map((layer) => [layer, quantiles(tileTimes(answers, layer))])),
       key: quantiles(pressed),
       wasm_memory_bytes: Math.max(...answers.filter(({ op }) => op === "analyze").map(({ memory: bytes }) => bytes ?? 0)),

@@ -1,7 +1,7 @@
 //! Turns items sorted by start into bars of a tile: items of at least two units are bars of their own, shorter ones that start in
 //! the same unit become one bar.
 
-use crate::trace::Ns;
+use crate::trace::{NameId, Ns};
 
 /// The length of a tile.
 pub const TILE_UNITS: i64 = 1024;
@@ -61,6 +61,8 @@ pub struct Bar<S> {
     pub style: S,
     /// The longest item: its row in the table of its lane.
     pub row: usize,
+    /// Its name, if it is an op, a call, a range or code; else 0.
+    pub name: NameId,
     /// The number of items.
     pub count: u32,
     /// The share of its length that its items fill, from 0 to 255.
@@ -75,6 +77,8 @@ pub(super) struct Item<S> {
     pub(super) depth: u8,
     pub(super) style: S,
     pub(super) row: usize,
+    /// See [`Bar::name`].
+    pub(super) name: NameId,
 }
 
 /// The bars of one nesting depth of a lane, while items are added in the order of their starts.
@@ -107,6 +111,7 @@ impl<S: Copy> Merger<S> {
             depth: item.depth,
             style: item.style,
             row: item.row,
+            name: item.name,
             count: 1,
             filled: u8::MAX,
         };
@@ -122,7 +127,8 @@ impl<S: Copy> Merger<S> {
                 open.bar.count = open.bar.count.saturating_add(1);
                 open.filled_ns = open.filled_ns.saturating_add(length_ns);
                 if length_ns > open.longest_ns {
-                    (open.longest_ns, open.bar.style, open.bar.row) = (length_ns, item.style, item.row);
+                    open.longest_ns = length_ns;
+                    (open.bar.style, open.bar.row, open.bar.name) = (item.style, item.row, item.name);
                 }
             }
             _ => {

@@ -31,6 +31,7 @@ pub(super) struct CodeBar {
     /// See [`event`].
     pub(super) row: usize,
     pub(super) kind: CodeKind,
+    pub(super) name: NameId,
     pub(super) time: HostInterval,
     pub(super) depth: u8,
 }
@@ -98,7 +99,7 @@ impl CodeBars {
     fn bar(&self, row: usize, event: CodeEvent, depth: u8) -> CodeBar {
         let last = self.depth(event.time.thread).saturating_sub(1);
         let depth = depth.min(u8::try_from(last).unwrap_or(u8::MAX));
-        CodeBar { row, kind: event.kind, time: event.time, depth }
+        CodeBar { row, kind: event.kind, name: event.name, time: event.time, depth }
     }
 
     /// The code before or after some code on its thread, called by the same function if there is such code nearby.
@@ -241,19 +242,19 @@ fn event_of(span: Span, kind: CodeKind) -> CodeEvent {
 }
 
 /// The name of a function or op: `sglang/srt/managers/scheduler.py(812): event_loop`, `aten::mm`.
-pub(super) fn name(trace: &Trace, CodeEvent { kind, name, .. }: CodeEvent) -> &str {
-    match (&trace.packed_code, trace.code.as_deref(), kind) {
-        (Some(packed), _, CodeKind::Op) => packed.ops.get(name),
-        (Some(packed), _, CodeKind::Function) => packed.functions.get(name),
-        (None, Some(code), CodeKind::Op) => code.cpu_ops.names.get(name),
-        (None, Some(code), CodeKind::Function) => code.frames.names.get(name),
-        (None, None, _) => "",
-    }
+pub(super) fn name(trace: &Trace, event: CodeEvent) -> &str {
+    code_name(trace, event.kind, event.name)
 }
 
-/// The name of the code in a row of a lane of code; empty if there is none.
-pub fn code_name(trace: &Trace, row: usize) -> &str {
-    event(trace, row).map_or("", |event| name(trace, event))
+/// The name of a function or op with this id; empty if there is none.
+pub fn code_name(trace: &Trace, kind: CodeKind, id: NameId) -> &str {
+    match (&trace.packed_code, trace.code.as_deref(), kind) {
+        (Some(packed), _, CodeKind::Op) => packed.ops.get(id),
+        (Some(packed), _, CodeKind::Function) => packed.functions.get(id),
+        (None, Some(code), CodeKind::Op) => code.cpu_ops.names.get(id),
+        (None, Some(code), CodeKind::Function) => code.frames.names.get(id),
+        (None, None, _) => "",
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use super::Style;
 use super::bars::{Bar, TILE_UNITS, TileRange};
 use crate::analysis::section::Section;
-use crate::trace::{ALLOCATED_MEMORY, MetricSeries, Ns};
+use crate::trace::{ALLOCATED_MEMORY, MetricSeries, NameId, Ns};
 
 /// The value of a unit and the row of its sample.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +46,7 @@ pub(super) fn add_bars(series: &MetricSeries, highest_value: f64, range: TileRan
                 depth: 0,
                 style: Style::Counter,
                 row: highest.row,
+                name: NameId(0),
                 count: 1,
                 filled,
             }),

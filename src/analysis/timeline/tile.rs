@@ -4,7 +4,7 @@ use super::bars::{Bar, Item, Merger, TileRange};
 use super::{GapCause, Lane, LaneKind, Layer, Style, Timeline, counters};
 use crate::ordering;
 use crate::rules::signals::{CallKind, Signals};
-use crate::trace::{CodeKind, DeviceId, Ns, Spans, ThreadId, Trace};
+use crate::trace::{CodeKind, DeviceId, NameId, Ns, Spans, ThreadId, Trace};
 
 /// The bars of all lanes of a layer in a range of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,12 +39,15 @@ impl Timeline {
             let Some(op) = trace.gpu_ops.get(row) else { break };
             let lane = trace.gpu_ops.stream_index(row).and_then(|index| lanes.get(index).copied().flatten());
             let category = self.category_of_name.get(op.name.0 as usize).copied().unwrap_or(0);
-            builder.add(lane, Item { start: op.start, end: op.end(), depth: 0, style: Style::Category(category), row });
+            builder.add(
+                lane,
+                Item { start: op.start, end: op.end(), depth: 0, style: Style::Category(category), row, name: op.name },
+            );
         }
         for (row, replay) in trace.graph_replays.iter().enumerate() {
-            let end = replay.start + replay.duration;
+            let (end, name) = (replay.start + replay.duration, NameId(0));
             let lane = self.lane(LaneKind::Graphs(replay.device));
-            builder.add(lane, Item { start: replay.start, end, depth: 0, style: Style::Graph, row });
+            builder.add(lane, Item { start: replay.start, end, depth: 0, style: Style::Graph, row, name });
         }
     }
 
@@ -68,24 +71,26 @@ impl Timeline {
 
     fn add_derived(&self, trace: &Trace, builder: &mut TileBuilder) {
         let (start, end) = (builder.range.start(), builder.range.end());
+        let name = NameId(0);
         // Steps are few, so all before the end are visited.
         for (row, step) in self.steps(trace).iter().enumerate().take_while(|(_, step)| step.start < end) {
             let lane = self.lane(LaneKind::Steps(step.device));
-            let item = Item { start: step.start, end: step.until, depth: 0, style: Style::Stage(step.stage), row };
+            let item =
+                Item { start: step.start, end: step.until, depth: 0, style: Style::Stage(step.stage), row, name };
             builder.add(lane, item);
         }
         let layers = self.layers.iter().enumerate().take_while(|(_, layer)| layer.start < end);
         for (row, layer) in layers {
             let lane = self.lane(LaneKind::Layers(layer.device));
             let (start, end, depth, style) = (layer.start, layer.end, layer.depth, layer.style);
-            builder.add(lane, Item { start, end, depth, style, row });
+            builder.add(lane, Item { start, end, depth, style, row, name });
         }
         for device in (0..).map(DeviceId).take(trace.devices.len()) {
             let (lane, gaps) = (self.lane(LaneKind::Idle(device)), self.gaps(trace).of_device(device));
             let first = gaps.partition_point(|gap| gap.end <= start);
             for (row, gap) in gaps.iter().enumerate().skip(first).take_while(|(_, gap)| gap.start < end) {
                 let style = Style::Idle(GapCause(gap.cause));
-                builder.add(lane, Item { start: gap.start, end: gap.end, depth: 0, style, row });
+                builder.add(lane, Item { start: gap.start, end: gap.end, depth: 0, style, row, name });
             }
         }
     }
@@ -96,7 +101,7 @@ impl Timeline {
             let lane = lanes.get(bar.time.thread.0 as usize).copied().flatten();
             let style = if bar.kind == CodeKind::Function { Style::Function } else { Style::CpuOp };
             let (start, end) = (bar.time.start, bar.time.end);
-            builder.add(lane, Item { start, end, depth: bar.depth, style, row: bar.row });
+            builder.add(lane, Item { start, end, depth: bar.depth, style, row: bar.row, name: bar.name });
         });
     }
 
@@ -121,7 +126,7 @@ fn add_each(
         let (Some(span), Some(depth)) = (spans.get(row), depths.get(row)) else { break };
         let lane = lanes.get(span.thread.0 as usize).copied().flatten();
         let style = style(span.name.0 as usize);
-        builder.add(lane, Item { start: span.start, end: span.end(), depth: *depth, style, row });
+        builder.add(lane, Item { start: span.start, end: span.end(), depth: *depth, style, row, name: span.name });
     }
 }
 

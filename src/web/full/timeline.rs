@@ -12,6 +12,7 @@ use crate::session::{Choices, OpenTimeline, window};
 use crate::trace::{Ns, Trace, Window};
 use js_sys::{Int32Array, Object, Reflect, Uint32Array};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use wasm_bindgen::prelude::*;
 
 /// What the page needs to draw a timeline, besides its tiles.
@@ -91,7 +92,7 @@ impl Imported {
     /// The bars of a layer in one tile of the timeline that was opened last:
     /// `{bars: Int32Array, ends: Uint32Array, labels: string[], ticks: {unit, text}[]}`. A bar is eight numbers: start, end, depth,
     /// style, row, count, filled, label. `ends` has for each lane the number of bars up to its last one. A label is an index
-    /// in `labels`, or -1. Null if there is no such tile.
+    /// in `labels`, which are distinct, or -1. Null if there is no such tile.
     pub fn timeline_tile(&self, layer: &str, level: u32, index: f64) -> JsResult<JsValue> {
         let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
         let opened = self.timeline_cache.last();
@@ -192,14 +193,16 @@ fn place_view(timeline: &Timeline, place: Place) -> PlaceView {
 }
 
 fn tile_view(trace: &Trace, open: &OpenTimeline, tile: &Tile) -> JsResult<JsValue> {
-    let (mut numbers, mut ends, mut labels): (Vec<i32>, Vec<u32>, Vec<String>) = Default::default();
+    let (mut numbers, mut ends): (Vec<i32>, Vec<u32>) = Default::default();
+    // Most bars have the name of another one.
+    let mut labels: BTreeMap<String, i32> = BTreeMap::new();
     let style_index = StyleIndex::of(&open.timeline);
     let mut bars = 0;
     for (lane, lane_bars) in open.timeline.lanes.iter().zip(&tile.bars) {
         for bar in lane_bars {
             let text = open.texts.label(trace, &open.timeline, lane, bar);
-            let label = if text.is_empty() { -1 } else { whole(labels.len()) };
-            labels.extend((label >= 0).then_some(text));
+            let next = whole(labels.len());
+            let label = if text.is_empty() { -1 } else { *labels.entry(text).or_insert(next) };
             let (style, row) = (style_index.get(bar.style), bar.row);
             let [depth, filled] = [bar.depth, bar.filled].map(i32::from);
             let count = i32::try_from(bar.count).unwrap_or(i32::MAX);
@@ -212,7 +215,11 @@ fn tile_view(trace: &Trace, open: &OpenTimeline, tile: &Tile) -> JsResult<JsValu
     let set = |name: &str, value: &JsValue| Reflect::set(&object, &JsValue::from_str(name), value).map(|_| ());
     set("bars", &Int32Array::from(numbers.as_slice()))?;
     set("ends", &Uint32Array::from(ends.as_slice()))?;
-    set("labels", &to_js(&labels)?)?;
+    let mut texts = vec![""; labels.len()];
+    for (text, index) in &labels {
+        texts.get_mut(*index as usize).into_iter().for_each(|place| *place = text);
+    }
+    set("labels", &to_js(&texts)?)?;
     let ticks: Vec<Tick> = ticks(&open.timeline, tile.range);
     set("ticks", &to_js(&ticks)?)?;
     Ok(object.into())

@@ -92,14 +92,21 @@ fn one(report: &mut Report, ops: u64, file: &Path) -> Result<()> {
     report.at_most("the longest of them", longest, LONG_TASK_MS, millis);
     report.fact("frames while zooming and panning by wheel: median, 95th percentile, longest", &quantiles("frame")?);
     report.at_most("frame, median", number("/frame/median")?, FRAME_MS, millis);
-    report
-        .fact("a zoom step from tiles at hand, without the wait for the frame: the same", &quantiles("zoom_at_hand")?);
-    report.at_most("95th percentile of them", number("/zoom_at_hand/p95")?, AT_HAND_MS, millis);
-    report.fact(
-        "a zoom step with tiles from the worker, until nothing is missing: the same",
-        &quantiles("zoom_from_worker")?,
-    );
-    report.at_most("95th percentile of them", number("/zoom_from_worker/p95")?, FROM_WORKER_MS, millis);
+    for (lanes, name) in [("GPUs", "zoom"), ("threads", "threads")] {
+        let (at_hand, from_worker) = (format!("{name}_at_hand"), format!("{name}_from_worker"));
+        report.fact(
+            &format!("a zoom step over lanes of {lanes} from tiles at hand, without the wait for the frame: the same"),
+            &quantiles(&at_hand)?,
+        );
+        report.at_most("95th percentile of them", number(&format!("/{at_hand}/p95"))?, AT_HAND_MS, millis);
+        report.fact(
+            &format!(
+                "a zoom step over lanes of {lanes} with tiles from the worker, until nothing is missing: the same"
+            ),
+            &quantiles(&from_worker)?,
+        );
+        report.at_most("95th percentile of them", number(&format!("/{from_worker}/p95"))?, FROM_WORKER_MS, millis);
+    }
     for (layer, what) in [
         ("device", "GPU ops"),
         ("derived", "steps and idle time"),
