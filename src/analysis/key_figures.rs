@@ -55,7 +55,7 @@ fn idle_cause(run: &Run) -> Option<&'static str> {
         (&["other_stream_ms"], "other stream"),
         (&["compiling_ms"], "compiling"),
     ];
-    let all = (column_sum(run, "idle_ms") - column_sum(run, "unseen_ms")).max(ms(run.wall.cpu_ns));
+    let all = column_sum(run, "idle_ms").max(ms(run.wall.cpu_ns));
     let is_main = |columns: &[&str]| columns.iter().map(|column| column_sum(run, column)).sum::<f64>() > all / 2.0;
     CAUSES.iter().find(|(columns, _)| is_main(columns)).map(|(_, words)| *words)
 }

@@ -175,7 +175,7 @@ fn unit(run: &Run, times: &Times, text: &mut Sentences) {
         let extent = if run.window.is_some() { "window" } else { "capture" };
         text.push(format!("The {extent} covers {work} of GPU work{on}"), Some(("devices", None)));
         if times.window > 0.0 {
-            let busy = format!(", GPU busy {}", percent(times.share(times.busy)));
+            let busy = format!(", GPU busy {}", percent(run.wall.busy_share));
             text.push(busy, Some(("gpu_idle", None)));
         }
     }

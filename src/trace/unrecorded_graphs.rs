@@ -4,8 +4,8 @@
 //! not idle after such a launch. Found when the file is read, by one pass over the ops and one over the calls, only if graphs were
 //! launched; windows of the trace share the result.
 
-use super::{Ns, ThreadId, Trace};
-use std::collections::BTreeMap;
+use super::{Ns, Trace};
+use crate::ordering;
 
 /// A shorter gap is the usual delay where a graph begins, so it says nothing about missing work.
 const SHORTEST_GAP: Ns = Ns(10_000);
@@ -31,15 +31,17 @@ impl UnrecordedGraphs {
         }
         let (first_ops, unlinked) = first_ops(trace);
         let mut found = Self::default();
-        let mut pending: BTreeMap<ThreadId, (Ns, u64)> = BTreeMap::new();
+        // By thread: the start of the first, and their number.
+        let mut pending: Vec<Option<(Ns, u64)>> = vec![None; trace.threads.len()];
         for (call, first_op) in trace.calls.iter().zip(first_ops) {
             let is_graph = graph_launches.get(call.name.0 as usize) == Some(&true);
             found.of += u64::from(is_graph);
+            let Some(pending) = pending.get_mut(call.thread.0 as usize) else { continue };
             match first_op {
-                None if is_graph => pending.entry(call.thread).or_insert((call.start, 0)).1 += 1,
+                None if is_graph => pending.get_or_insert((call.start, 0)).1 += 1,
                 None => {}
                 Some(row) => {
-                    if let Some((start, launches)) = pending.remove(&call.thread) {
+                    if let Some((start, launches)) = pending.take() {
                         found.next_ops.push((row, start));
                         found.launches += launches;
                     }
@@ -50,7 +52,7 @@ impl UnrecordedGraphs {
         if unlinked >= found.launches {
             return Self::default();
         }
-        found.next_ops.sort_unstable();
+        ordering::sort_by_key(&mut found.next_ops, |(row, _)| *row);
         found
     }
 
@@ -69,9 +71,7 @@ impl UnrecordedGraphs {
     /// The same for a part of the trace. `new_row` maps rows of ops.
     pub(super) fn part(&self, new_row: impl Fn(u32) -> Option<u32>) -> Self {
         let next_ops = self.next_ops.iter().filter_map(|(row, start)| Some((new_row(*row)?, *start)));
-        let mut next_ops: Vec<_> = next_ops.collect();
-        next_ops.sort_unstable();
-        Self { next_ops, ..*self }
+        Self { next_ops: next_ops.collect(), ..*self }
     }
 }
 

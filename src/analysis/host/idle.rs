@@ -37,13 +37,13 @@ pub(crate) fn gpu_idle(context: &Context) -> Section {
     for (device, (busy, idle)) in (0..).zip(survey.busy.iter().zip(&survey.idle)) {
         let Some(Busy { first, last, busy }) = *busy else { continue };
         let (window, [turnaround, late, drained, other, unseen, unknown, compiling]) = (last.since(first), idle.times);
-        let idle = window.since(busy);
+        let idle = window.since(busy).since(unseen);
         section.row([
             labels::device(context.trace, DeviceId(device)),
             Value::ms(window),
             Value::ms(busy),
             Value::ms(idle),
-            Value::pct(idle.since(unseen), window.since(unseen)),
+            Value::pct(idle, window.since(unseen)),
             Value::ms(turnaround),
             Value::ms(late),
             Value::ms(drained),
@@ -104,8 +104,8 @@ fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
         )
         .limit(
             "unseen: an op starts more than 1 ms after its launch although the GPU did nothing visible, or follows the launch \
-             of a graph whose ops are not in the trace, so the GPU executed work that the trace does not contain. The \
-             idle share leaves this time out of window and idle time.",
+             of a graph whose ops are not in the trace, so the GPU executed work that the trace does not contain. This \
+             time is no idle time, and the idle share leaves it out of the window, too.",
         );
     if context.trace.calls.is_empty() {
         return section.limit(format!(
@@ -177,7 +177,7 @@ mod tests {
             let (mut busy, mut rest) = (0.0, 0.0);
             for row in &idle.rows {
                 let by_cause: f64 = COLUMNS[5..].iter().map(|cause| number(row, cause)).sum();
-                prop_assert!((number(row, "idle_ms") - by_cause).abs() < 1e-12);
+                prop_assert!((number(row, "idle_ms") + number(row, "unseen_ms") - by_cause).abs() < 1e-12);
                 prop_assert!((number(row, "window_ms") - number(row, "busy_ms") - by_cause).abs() < 1e-12);
                 busy += number(row, "busy_ms");
                 rest += by_cause;
