@@ -9,8 +9,8 @@ hdfs://). Ray gives each task a processor and memory (--memory-gb), starts machi
 when its machine or process is gone. The tables are written by the Python package, so a run is written once, whatever is repeated. Nothing
 of a trace passes through Ray: a row with the outcome comes back for each run.
 
-A trace that cannot be read is a row of the table `runs` with its reason. So is one that is larger than --max-bytes, and one whose task
-failed in each of three attempts, because its process was killed, mostly for want of memory, or the storage did not answer.
+A trace that cannot be read is a row of the table `runs` with its reason. So is one that is larger than --max-bytes, and one that failed
+in each of three attempts, because its process was killed, mostly for want of memory, or because the storage refused it.
 """
 
 import argparse
@@ -22,7 +22,9 @@ import pathlib
 import posixpath
 import sys
 import tempfile
+import time
 
+import pyarrow
 import pyarrow.fs
 import ray
 import ray.data
@@ -31,10 +33,18 @@ import gpuprism
 
 # Read with the trace if they lie beside it.
 BESIDE = ("capture.json", "server_args.json", "config.json")
-# How often a trace is begun before it is given up, because the process ended each time.
+# How often a trace is begun before it is given up, because its process ended or the storage failed each time.
 ATTEMPTS = 3
+# Before a trace is begun again. pyarrow itself has tried again what is worth it, for example a storage that is busy.
+PAUSE_S = 1
 # A task has several traces if there are more than this for each processor: starting a task takes longer than reading a small trace.
 TASKS_PER_PROCESSOR = 100
+# What is read from a storage by one request: pyarrow's 1 MiB makes a request, and a wait for its answer, of each.
+CHUNK_BYTES = 16 << 20
+# The file systems without folders, as pyarrow names them: making one costs requests and leaves an empty object.
+WITHOUT_FOLDERS = ("s3", "gcs", "abfs")
+# Has the number of the schema of the facts.
+SCHEMA_FILE = "facts.json"
 
 
 def place(uri):
@@ -46,6 +56,17 @@ def place(uri):
 
 def is_local(uri):
     return "://" not in uri
+
+
+def copy_here(system, path, copy):
+    local = pyarrow.fs.LocalFileSystem()
+    pyarrow.fs.copy_files(path, str(copy), source_filesystem=system, destination_filesystem=local, chunk_size=CHUNK_BYTES)
+
+
+def copy_there(file, system, path):
+    if system.type_name not in WITHOUT_FOLDERS:
+        system.create_dir(posixpath.dirname(path), recursive=True)
+    pyarrow.fs.copy_files(str(file), path, source_filesystem=pyarrow.fs.LocalFileSystem(), destination_filesystem=system)
 
 
 def sets(uri):
@@ -77,7 +98,7 @@ def local_copies(uri, paths):
         present = [info.path for info in system.get_file_info(beside) if info.is_file]
         for path in [*paths, *present]:
             copy = os.path.join(folder, posixpath.basename(path))
-            pyarrow.fs.copy_files(path, copy, source_filesystem=system, destination_filesystem=pyarrow.fs.LocalFileSystem())
+            copy_here(system, path, copy)
             modified = system.get_file_info([path])[0].mtime
             if modified is not None:
                 os.utime(copy, (modified.timestamp(),) * 2)
@@ -97,10 +118,28 @@ def bytes_of(path):
         yield from iter(lambda: file.read(1 << 20), b"")
 
 
+def begin_facts(uri):
+    """Writes the number of the schema into a new folder of facts. The library refuses a folder with another one."""
+    if is_local(uri):
+        gpuprism.facts([], os.path.abspath(uri))
+        return
+    system, root = place(uri)
+    path = posixpath.join(root, SCHEMA_FILE)
+    with tempfile.TemporaryDirectory(prefix="gpuprism-facts-") as name:
+        file = pathlib.Path(name) / SCHEMA_FILE
+        is_there = system.get_file_info([path])[0].is_file
+        if is_there:
+            copy_here(system, path, file)
+        gpuprism.facts([], name)
+        if not is_there:
+            copy_there(file, system, path)
+
+
 @contextlib.contextmanager
 def local_out(uri, files, source):
     """The folder of the facts, or one that is copied there. If the storage has the run of this file, the folder has its row, so that it
-    is not read again. The rows of `runs` are copied last: a run without one is written again."""
+    is not read again. The rows of `runs` are copied last: a run without one is written again. A report has several runs, of which the
+    first one says that all are there."""
     if is_local(uri):
         yield os.path.abspath(uri)
         return
@@ -112,13 +151,12 @@ def local_out(uri, files, source):
             if system.get_file_info([posixpath.join(root, row)])[0].is_file:
                 known = folder / row
                 known.parent.mkdir(parents=True)
-                pyarrow.fs.copy_files(posixpath.join(root, row), str(known), source_filesystem=system)
+                copy_here(system, posixpath.join(root, row), known)
         yield name
-        written = [path for path in folder.rglob("*") if path.is_file() and path != known]
-        for path in sorted(written, key=lambda path: "table=runs" in path.parts):
-            target = posixpath.join(root, path.relative_to(folder).as_posix())
-            system.create_dir(posixpath.dirname(target), recursive=True)
-            pyarrow.fs.copy_files(str(path), target, destination_filesystem=system)
+        written = [path for path in folder.glob("table=*/*/*") if path != known]
+        # The first run has the id of the file, the others a longer one.
+        for path in sorted(written, key=lambda path: ("table=runs" in path.parts, -len(path.parent.name))):
+            copy_there(path, system, posixpath.join(root, path.relative_to(folder).as_posix()))
         # The rows of earlier failures of the runs that are there now, as the library removes them.
         for path in folder.glob("table=runs/*/facts.parquet"):
             for run in (path.parent.name, f"run={id_of([source.encode()])}"):
@@ -150,6 +188,18 @@ def add(item, options, failure=None):
     return {"path": paths[0], "reason": reason, **{name: outcomes[name] for name in ("written", "present", "failed")}}
 
 
+def add_again(item, options, failure=None):
+    """As `add`, again if the storage fails. After the last attempt the run is a row with what the storage said: a trace that is refused
+    must not end the task, which has other traces."""
+    for attempt in range(ATTEMPTS):
+        time.sleep(attempt * PAUSE_S)
+        try:
+            return add(item, options, failure)
+        except (OSError, pyarrow.ArrowException) as error:
+            reason = f"the storage failed in each of {ATTEMPTS} attempts: {error}"
+    return add(item, options, failure=reason)
+
+
 @ray.remote(num_cpus=0)
 class Attempts:
     """Counts how often each trace was begun and not ended. Ray starts a task again without end when its process is killed."""
@@ -170,7 +220,7 @@ def add_counted(item, options, attempts):
     path = item["paths"][0]
     too_often = ray.get(attempts.begin.remote(path)) > ATTEMPTS
     reason = f"its process was killed in each of {ATTEMPTS} attempts: give it more memory"
-    row = add(item, options, failure=reason if too_often else None)
+    row = add_again(item, options, failure=reason if too_often else None)
     ray.get(attempts.end.remote(path))
     return row
 
@@ -179,8 +229,8 @@ def facts(items, options, memory_bytes):
     """The rows of all items. Ray runs as many tasks as there are processors and memory, and starts the next ones when their rows are
     taken."""
     context = ray.data.DataContext.get_current()
-    # An exception, for example of the object storage, is tried again, and must not end the other tasks. What is missing is seen from the
-    # rows.
+    # An exception, for example because not even the row of a failure could be written, is tried again, and must not end the other tasks.
+    # What is missing is seen from the rows.
     context.retried_map_errors, context.max_map_retries = True, ATTEMPTS - 1
     context.max_errored_blocks = -1
     attempts = Attempts.remote()
@@ -215,18 +265,23 @@ def main():
         "max_bytes": arguments.max_bytes,
     }
     items = sets(arguments.source)
+    # Before any trace is read.
+    begin_facts(arguments.out)
     ray.init(num_cpus=arguments.cpus, include_dashboard=False, log_to_driver=False, logging_level="warning")
     ray.data.DataContext.get_current().enable_progress_bars = False
     rows = facts(items, options, int(arguments.memory_gb * 1e9))
     done = {row["path"] for row in rows}
-    lost = [item for item in items if item["paths"][0] not in done]
-    for item in lost:
-        rows.append(add(item, options, failure=f"its task failed in each of {ATTEMPTS} attempts: see the log of Ray"))
+    lost = [item["paths"][0] for item in items if item["paths"][0] not in done]
     for row in rows:
         if row["failed"]:
             print(f"{row['path']}: failed: {row['reason']}", file=sys.stderr)
     total = {name: sum(row[name] for row in rows) for name in ("written", "present", "failed")}
     print(f"{sum(total.values())} runs: {total['written']} written, {total['present']} already there, {total['failed']} failed")
+    # Their tasks had other traces, too. So there is no row that says that these cannot be read.
+    for path in lost:
+        print(f"{path}: lost, because its task failed {ATTEMPTS} times: see the log of Ray, and run this again", file=sys.stderr)
+    if lost:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -163,7 +163,11 @@ impl FactsFolder {
         }
         let (id, bytes) = match identity(files) {
             Ok(found) => found,
-            Err(error) => return self.fail(&id_of_place, &described(0), &error.to_string()),
+            Err(error) => {
+                // A run that failed elsewhere may have no file here.
+                let reason = self.limits.failure.clone().unwrap_or_else(|| error.to_string());
+                return self.fail(&id_of_place, &described(0), &reason);
+            }
         };
         if self.partition(RUNS, &id).join(FACTS).is_file() {
             return Ok(Outcome::Present);

@@ -126,6 +126,9 @@ fn a_copy_has_the_path_of_its_source_and_a_failure_elsewhere_is_a_row() {
     assert_eq!((failed.len(), failed[0]["reason"].as_str()), (1, "its worker died"));
     // A run that is there stays as it is.
     assert_eq!(add(&copy, limits(Some("its worker died"))).present, 1);
+    // The file need not be here.
+    assert_eq!(add(&[folder.join("elsewhere.json")], limits(Some("too large to copy"))).failed, 1);
+    assert_eq!(rows(&out, "runs").iter().filter(|run| run["reason"] == "too large to copy").count(), 1);
 }
 
 #[test]
