@@ -29,9 +29,14 @@ const cancelled = () => new WorkerProblem({ kind: 'cancelled', message: 'cancell
 /** What only the second module answers. @type {Set<keyof TraceOperations>} */
 const OF_SECOND_MODULE = new Set(['kernel', 'namedWindows', 'pivotCells', 'ranksLog', 'ranksPart', 'slice']);
 
+/** The width of the page without its margins, and its maximum (`--side` in style.css). */
+const [MARGINS_PX, MAX_WIDTH_PX] = [40, 1_680];
+/** The titles of lanes and a scroll bar, about. */
+const BESIDE_BARS_PX = 80;
+
 /** How wide the bars of a timeline will be drawn, about. The worker computes the first tiles for it, before the page has room for a timeline.
  * The level of a tile is the same for widths that differ a little. */
-const expectedPlotWidth = () => Math.min(document.documentElement.clientWidth - 40, 1_680) - 80;
+const expectedPlotWidth = () => Math.min(document.documentElement.clientWidth - MARGINS_PX, MAX_WIDTH_PX) - BESIDE_BARS_PX;
 
 /** The worker of one file. Closing it frees the memory of the trace. */
 export class Reader {

@@ -7,7 +7,7 @@ import { momentPanel } from './timeline-moment.js';
 import { Painter, colours, plotWidth, shareAt } from './timeline-paint.js';
 import { Tiles } from './timeline-tiles.js';
 import { TimelineInput } from './timeline-input.js';
-import { View } from './timeline-view.js';
+import { LAYERS, View } from './timeline-view.js';
 
 /** @import { Mark, Moment, Options, Place, TimelineView, TraceEntry, Wait } from './types.js' */
 /** @import { Job } from './timeline-align.js' */
@@ -446,7 +446,7 @@ export class Timeline {
     setAttributes(this.#room, [['height', Math.max(this.#painter.height - height, 0)]]);
     this.#frame = {
       view: this.view, width, height, scrollTop: this.#scroll.scrollTop,
-      tiles: this.#tiles.inView(this.view, plotWidth(width), this.#painter.layersNear(this.#scroll.scrollTop, height)),
+      tiles: this.#tiles.inView(this.view, plotWidth(width), this.#layers(height)),
       selected: this.#selected, hovered: this.#hovered, window: this.#data.window, marks: this.#marks, picking: this.picking,
       anchor: this.#anchor, waits: this.#waits,
     };
@@ -456,6 +456,11 @@ export class Timeline {
     this.#actions.onDraw(this);
     this.node.dataset.state = this.#tiles.isLoading ? 'loading' : 'drawn';
     if (!this.#tiles.isLoading) this.#entry.reader.timelineIsDrawn();
+  }
+
+  /** The layers to draw. With a selection all, because a key selects the next lane with a bar, however far away. @param {number} height */
+  #layers(height) {
+    return this.#selected ? LAYERS : this.#painter?.layersNear(this.#scroll.scrollTop, height) ?? LAYERS;
   }
 
   /** Moves the view by this many pixels. @param {number} pixels */

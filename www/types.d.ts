@@ -196,9 +196,11 @@ export interface TimelineView {
 /** A rank waits until this rank arrives, in nanoseconds since the first GPU op. */
 export type Wait = { from: number; to: number; rank: string };
 
+/** The part of a layer between `index` and `index + 1` times 1,024 units of 2^level ns. */
+export type TileId = { layer: string; level: number; index: number };
+
 /** Eight numbers a bar: start, end, depth, style, row, count, filled (0 to 255), label (an index or -1). Start and end are in units of the
  * tile. `ends` has for each lane the number of bars up to its last one. */
-export type TileId = { layer: string; level: number; index: number };
 export type Tile = { bars: Int32Array; ends: Uint32Array; labels: string[]; ticks: { unit: number; text: string }[] };
 
 /** A mark of a person: its time, its number in the order of time, its time as text, and the distance from the mark before. */

@@ -22,6 +22,8 @@ let needsPreparation = false;
 const firstTiles = new Map();
 /** Since that timeline was opened. */
 let isTileAsked = false;
+/** Its options without the window. */
+let tilesKey = '';
 
 function trace() {
   if (!imported) throw new Error('the worker has no trace');
@@ -106,17 +108,21 @@ const handlers = {
   namedWindows: () => fullTrace().named_windows(),
   timeline({ options, width }) {
     const timeline = fullTrace().timeline(JSON.stringify(options));
-    firstTiles.clear();
-    isTileAsked = false;
-    if (timeline) setTimeout(() => computeFirstTiles(timeline, width));
+    // The tiles do not depend on the window, and the page keeps them.
+    const key = JSON.stringify({ ...options, window: null });
+    if (timeline && key !== tilesKey) {
+      firstTiles.clear();
+      isTileAsked = false;
+      prepareTiles(firstTileIds(timeline, width));
+    }
+    tilesKey = key;
     return timeline;
   },
-  tile({ layer, level, index }) {
+  tile(id) {
     isTileAsked = true;
-    const key = [layer, level, index].join();
-    const first = firstTiles.get(key);
-    firstTiles.delete(key);
-    return first ?? fullTrace().timeline_tile(layer, level, index);
+    const first = firstTiles.get(tileKey(id));
+    firstTiles.delete(tileKey(id));
+    return first ?? fullTrace().timeline_tile(id.layer, id.level, id.index);
   },
   launchOf: ({ name, from }) => fullTrace().timeline_kernel(name, from),
   startingAt: ({ table, time }) => fullTrace().timeline_start(table, time),
@@ -167,16 +173,33 @@ function opened(read) {
   return { kind, torch: read.can_triage(), ranks: read.ranks(), text: isTrace ? null : read.text(), memory: memoryBytes() };
 }
 
-/** The tiles that the page will ask for first are computed while it draws the first results.
- * @param {import('./types.js').TimelineView} timeline @param {number} width */
-function computeFirstTiles(timeline, width) {
-  if (isTileAsked) return;
+/** The tiles that the page will ask for first. @param {import('./types.js').TimelineView} timeline @param {number} width */
+function firstTileIds(timeline, width) {
   const view = new View(timeline);
   view.showAll(timeline.gpu_to);
-  for (const { layer, level, index } of view.tiles(width, ['device'])) {
-    const tile = fullTrace().timeline_tile(layer, level, index);
-    if (tile) firstTiles.set([layer, level, index].join(), tile);
-  }
+  return view.tiles(width, ['device']);
+}
+
+/** Computes tiles while the page draws the first results, one at a time, until it asks for one.
+ * @param {import('./types.js').TileId[]} ids */
+function prepareTiles([id, ...others]) {
+  if (!id) return;
+  setTimeout(() => {
+    if (isTileAsked) return;
+    try {
+      const tile = fullTrace().timeline_tile(id.layer, id.level, id.index);
+      if (tile) firstTiles.set(tileKey(id), tile);
+    } catch {
+      // The page asks for it again and shows what is wrong.
+      return;
+    }
+    prepareTiles(others);
+  });
+}
+
+/** @param {import('./types.js').TileId} id */
+function tileKey({ layer, level, index }) {
+  return [layer, level, index].join();
 }
 
 const PREPARE_AFTER_MS = 200;

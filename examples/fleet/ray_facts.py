@@ -196,7 +196,7 @@ def add_again(item, options, failure=None):
         try:
             return add(item, options, failure)
         except (OSError, pyarrow.ArrowException) as error:
-            reason = f"the storage failed in each of {ATTEMPTS} attempts: {error}"
+            reason = f"it could not be copied or written in each of {ATTEMPTS} attempts: {error}"
     return add(item, options, failure=reason)
 
 

@@ -6,7 +6,7 @@ use super::labels;
 use super::recapture::{self, MissingData};
 use super::section::{Section, Sections};
 use crate::analysis::findings::format_time;
-use crate::analysis::host::idle_cause::{MIN_UNSEEN, unseen_in_gap};
+use crate::analysis::host::idle_cause::{MIN_UNSEEN, unseen_after_launch};
 use crate::analysis::structure::shifted_durations::ShiftedDurations;
 use crate::analysis::structure::stages::Basis;
 use crate::analysis::time::gaps::{Busy, Gap};
@@ -106,14 +106,20 @@ fn unrecorded_graphs(context: &Context) -> Option<Row> {
     }
     let devices = 0..context.trace.devices.len();
     let longest = devices.filter_map(|device| Some(unseen_time(context, device)?.after_a_graph_launch)).max()?;
+    let left_out = if longest == Ns::ZERO {
+        String::new()
+    } else {
+        let time = time_words(longest);
+        format!(
+            " The time from such a launch to the next recorded op ({time}) counts neither as idle nor as part of the window."
+        )
+    };
     let text = format!(
         "The file contains no GPU work of {} of {} graph launches, although it contains work that was launched later: the \
-         profiler did not record these graphs, and steps that consist of them are missing. The time from such a launch to the next \
-         recorded op ({}) counts neither as idle nor as part of the window. Capture again with a profiler that is not older than \
-         the driver: {}",
+         profiler did not record these graphs, and steps that consist of them are missing.{left_out} Capture again with a \
+         profiler that is not older than the driver: {}",
         grouped(graphs.launches),
         grouped(graphs.of),
-        time_words(longest),
         recapture::command(context.trace, MissingData::Kernels),
     );
     Some(("graph-work-missing", text, "busy and idle time, steps, kernels, categories, shares, launches"))
@@ -122,6 +128,10 @@ fn unrecorded_graphs(context: &Context) -> Option<Row> {
 /// Steps that are marked on the host while no GPU op of the file runs.
 fn steps_without_work(context: &Context) -> Option<Row> {
     let steps = &context.measured_steps().steps;
+    // The work of a step may be outside of the window, or in a graph that was traced as a whole.
+    if context.trace.cut.is_some() || !context.trace.graph_replays.is_empty() {
+        return None;
+    }
     if steps.iter().any(|measured| measured.step.basis != Basis::Host) {
         return None;
     }
@@ -153,7 +163,7 @@ fn unseen_before(context: &Context, device: usize, busy: Busy) -> Option<Ns> {
     let is_first = |row: &usize| trace.gpu_ops.get(*row).is_some_and(|op| op.device.0 as usize == device);
     let next_row = (row..trace.gpu_ops.len()).find(is_first)?;
     let gap = Gap { device, start: Ns(i64::MIN / 4), end: busy.first, previous_row: None, next_row };
-    let (from, to) = unseen_in_gap(trace, &gap, &|name| context.call_kind(name))?;
+    let (from, to) = unseen_after_launch(trace, &gap, &|name| context.call_kind(name))?;
     Some(to.since(from)).filter(|length| *length > MIN_UNSEEN)
 }
 

@@ -33,8 +33,11 @@ pub(super) fn verdict(run: &Run, thresholds: &Thresholds) -> Verdict {
     unit(run, &times, &mut text);
     let bound = Bound::of(run, &times, thresholds);
     bound.write(run, &times, &mut text);
-    if let Some(idle) = times.idle_outside {
-        text.push(format!("; the GPU idles for {} outside of the steps", format_time(idle)), Some(("steps", None)));
+    if let Some(StepsInCapture { idle_outside, .. }) = times.steps {
+        text.push(
+            format!("; the GPU idles for {} outside of the steps", format_time(idle_outside)),
+            Some(("steps", None)),
+        );
     }
     text.push(".", None);
     beside(run, &times, bound, &mut text);
@@ -82,8 +85,40 @@ struct Times {
     compute_alone: f64,
     /// Graphs were traced as a whole, so that their kernels are unknown.
     has_hidden_graphs: bool,
-    /// If the capture is much longer than the steps: the idle time outside of them, which no other time contains then.
-    idle_outside: Option<f64>,
+    /// If the capture is much longer than the steps.
+    steps: Option<StepsInCapture>,
+}
+
+/// A device between its first step and its last, in milliseconds.
+#[derive(Debug, Clone, Copy)]
+struct StepsInCapture {
+    /// Without time of unseen work.
+    length: f64,
+    busy: f64,
+    /// Time in which the host was late, also after a blocking call.
+    late: f64,
+    /// Idle time of the rest of the capture.
+    idle_outside: f64,
+}
+
+impl StepsInCapture {
+    /// `None` if the rest of the capture is short; for a window, whose first and last steps may be cut; for several devices, whose
+    /// times outside of steps differ; and for graphs that were traced as a whole, which are not linked to their steps.
+    fn of(run: &Run, times: &Times) -> Option<Self> {
+        let summary = &run.filled("steps")?.summary;
+        let has_one_device = summary.amount("devices") == 1.0 && run.rows("gpu_idle").len() == 1;
+        if run.window.is_some() || !has_one_device || times.has_hidden_graphs || times.is_compiling() {
+            return None;
+        }
+        let figure = |name: &str| summary.amount(name) / 1e6;
+        let (idle_outside, busy_outside) = (figure("idle_outside_ns"), figure("busy_outside_ns"));
+        (idle_outside > MIN_OUTSIDE_SHARE * times.window).then(|| Self {
+            length: times.window - idle_outside - busy_outside,
+            busy: times.busy - busy_outside,
+            late: times.host_late + times.drained - figure("late_outside_ns"),
+            idle_outside,
+        })
+    }
 }
 
 impl Times {
@@ -105,35 +140,20 @@ impl Times {
             overlapped,
             compute_alone: compute - overlapped,
             has_hidden_graphs: row("CUDA graph").is_some(),
-            idle_outside: None,
+            steps: None,
         };
-        // A compilation is usually before the first step.
-        if times.is_compiling() { times } else { times.of_steps(run).unwrap_or(times) }
+        Self { steps: StepsInCapture::of(run, &times), ..times }
     }
 
-    /// The times between the first step and the last; `None` if the rest of the capture is short, or if the cause of its idle
-    /// time is unknown.
-    fn of_steps(&self, run: &Run) -> Option<Self> {
-        // Without devices, the steps are not linked to GPU work.
-        run.filled("steps").filter(|steps| steps.summary.amount("devices") > 0.0)?;
-        let figure = |name: &str| run.filled("steps").map_or(0.0, |steps| steps.summary.amount(name)) / 1e6;
-        let (idle, late, busy) = (figure("idle_outside_ns"), figure("late_outside_ns"), figure("busy_outside_ns"));
-        if idle <= MIN_OUTSIDE_SHARE * self.window || self.share(self.unknown) >= MIN_UNKNOWN_SHARE {
-            return None;
+    /// A host that is late before the first step or after the last does not delay the steps.
+    fn is_host_bound(&self) -> bool {
+        match self.steps {
+            Some(StepsInCapture { length, busy, late, .. }) => late > busy && length > 0.0,
+            None => self.host_late + self.drained > self.busy,
         }
-        let late_inside = (self.host_late + self.drained - late).max(0.0);
-        let drained = self.drained.min(late_inside);
-        Some(Self {
-            window: (self.window - idle - busy).max(0.0),
-            busy: (self.busy - busy).max(0.0),
-            host_late: late_inside - drained,
-            drained,
-            compiling: 0.0,
-            idle_outside: Some(idle),
-            ..*self
-        })
     }
 
+    /// A compilation is usually before the first step.
     fn is_compiling(&self) -> bool {
         self.compiling > self.busy.max(self.host_late + self.drained)
     }
@@ -227,7 +247,6 @@ enum Bound {
 impl Bound {
     fn of(run: &Run, times: &Times, thresholds: &Thresholds) -> Self {
         let compute = times.busy - times.exposed;
-        let host = times.host_late + times.drained;
         if run.rows("trust").iter().any(|row| row.text("id") == STEPS_WITHOUT_WORK) {
             return Self::StepsWithoutWork;
         }
@@ -240,7 +259,7 @@ impl Bound {
             Self::Compilation
         } else if !has_steps && !is_given_wall && times.share(times.busy) < thresholds.min_busy_share {
             Self::Nothing
-        } else if host > times.busy && !is_given_wall {
+        } else if times.is_host_bound() && !is_given_wall {
             Self::Host
         } else if times.unknown > times.busy && !is_given_wall {
             Self::UnknownIdle
@@ -258,9 +277,11 @@ impl Bound {
     fn write(self, run: &Run, times: &Times, text: &mut Sentences) {
         match self {
             Self::Host => {
-                let host = times.host_late + times.drained;
-                let share = percent(times.share(host));
-                let extent = if times.idle_outside.is_some() { "time from the first step to the last" } else { "time" };
+                let (share, extent) = match times.steps {
+                    Some(steps) => (steps.late / steps.length, "time from the first step to the last"),
+                    None => (times.share(times.host_late + times.drained), "time"),
+                };
+                let share = percent(share);
                 // One step that is captured alone with Python stacks proves no bound.
                 let words = if is_inflated(run) {
                     format!(
@@ -494,6 +515,25 @@ mod tests {
             "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.9 %; most time goes to gemm (99.4 % of busy time); \
              the GPU idles for 9.0 ms outside of the steps."
         );
+    }
+
+    #[test]
+    fn steps_are_not_judged_alone_in_windows_on_several_devices_and_with_whole_graphs() {
+        let capture = || {
+            let mut trace = TestTrace::new();
+            trace.in_us().launch(0..1).launches("warm_up", 5..10);
+            for start in (9_000..10_000).step_by(100) {
+                trace.range("step[DECODE bs=2]", start..start + 20).launch(start..start + 10);
+                trace.launches("gemm_kernel", start + 10..start + 100);
+            }
+            trace
+        };
+        let is_outside = |text: &str| text.contains("outside of the steps");
+        assert!(is_outside(&verdict(&mut capture())));
+        assert!(!is_outside(&verdict(capture().device(1).kernel("copy", 9_500..9_900))));
+        assert!(!is_outside(&verdict(capture().replay(20..8_000))));
+        let part = capture().window(1_000_000..9_450_000);
+        assert!(!is_outside(&crate::analysis::testing::analyze(&part).verdict.text));
     }
 
     #[test]

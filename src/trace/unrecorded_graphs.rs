@@ -1,11 +1,12 @@
 //! Launches of graphs whose GPU work is not in the trace, although work that the same thread launched later is.
 //!
-//! A profiler that does not support the driver or the framework loses the ops of graphs and keeps their launches. The GPU was then
-//! not idle after such a launch. Found when the file is read, by one pass over the ops and one over the calls, only if graphs were
+//! A profiler that does not support the driver or the framework loses the ops of graphs and keeps their launches. The GPU may then have
+//! been busy after such a launch. Found when the file is read, by one pass over the ops and one over the calls, only if graphs were
 //! launched; windows of the trace share the result.
 
-use super::{Ns, Trace};
+use super::{DeviceId, Ns, Span, Trace};
 use crate::ordering;
+use crate::rules::signals::CallKind;
 
 /// A shorter gap is the usual delay where a graph begins, so it says nothing about missing work.
 const SHORTEST_GAP: Ns = Ns(10_000);
@@ -17,36 +18,89 @@ pub struct UnrecordedGraphs {
     pub launches: u64,
     /// All graph launches.
     pub of: u64,
-    /// The first op of each launch that follows such graph launches, and the start of the first of them. Sorted by row of the op.
+    /// The first op of each call that follows such graph launches, and the start of the first of them. Sorted by row of the op.
     next_ops: Vec<(u32, Ns)>,
 }
 
+/// The lost graphs of one thread, while its calls are visited.
+#[derive(Debug, Clone, Default)]
+struct LostGraphs {
+    /// Launches after the last call with an op.
+    pending: Option<Pending>,
+    /// What followed them, before a later kernel or graph proves that the profiler still recorded.
+    unproven: (u64, Vec<(u32, Ns)>),
+    proven: (u64, Vec<(u32, Ns)>),
+    /// The device of its ops.
+    device: Option<DeviceId>,
+    /// A graph of one device says nothing about the ops of another one.
+    has_several_devices: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    /// Of the first launch.
+    start: Ns,
+    /// Of the last launch.
+    end: Ns,
+    launches: u64,
+}
+
+impl LostGraphs {
+    /// Adds a graph launch without an op.
+    fn add_lost(&mut self, call: Span) {
+        let pending = self.pending.get_or_insert(Pending { start: call.start, end: call.end(), launches: 0 });
+        (pending.end, pending.launches) = (call.end(), pending.launches + 1);
+    }
+
+    /// Adds a call whose first op is in `row`.
+    fn add_recorded(&mut self, call: Span, kind: CallKind, row: u32, device: Option<DeviceId>) {
+        self.has_several_devices |= self.device.is_some() && self.device != device;
+        self.device = device;
+        // A call within another one has the ops of both.
+        let pending = self.pending.take().filter(|pending| pending.end <= call.start);
+        if let Some(Pending { start, launches, .. }) = pending {
+            self.unproven.0 += launches;
+            self.unproven.1.push((row, start));
+        }
+        // A copy on another stream may have run before the graph, in a capture that ended soon after.
+        if matches!(kind, CallKind::Launch | CallKind::GraphLaunch) {
+            let (launches, next_ops) = std::mem::take(&mut self.unproven);
+            self.proven.0 += launches;
+            self.proven.1.extend(next_ops);
+        }
+    }
+}
+
 impl UnrecordedGraphs {
-    /// `is_graph_launch` decides by the name of a call.
-    pub fn of(trace: &Trace, is_graph_launch: &dyn Fn(&str) -> bool) -> Self {
-        let graph_launches: Vec<bool> = trace.calls.names.iter().map(is_graph_launch).collect();
+    /// `call_kind` decides by the name of a call.
+    pub fn of(trace: &Trace, call_kind: &dyn Fn(&str) -> CallKind) -> Self {
+        let kinds: Vec<CallKind> = trace.calls.names.iter().map(call_kind).collect();
         // Graphs that were traced as a whole are not linked to their launches.
-        if !graph_launches.contains(&true) || !trace.graph_replays.is_empty() {
+        if !kinds.contains(&CallKind::GraphLaunch) || !trace.graph_replays.is_empty() {
             return Self::default();
         }
         let (first_ops, unlinked) = first_ops(trace);
         let mut found = Self::default();
-        // By thread: the start of the first, and their number.
-        let mut pending: Vec<Option<(Ns, u64)>> = vec![None; trace.threads.len()];
+        let mut threads = vec![LostGraphs::default(); trace.threads.len()];
         for (call, first_op) in trace.calls.iter().zip(first_ops) {
-            let is_graph = graph_launches.get(call.name.0 as usize) == Some(&true);
+            let kind = kinds.get(call.name.0 as usize).copied().unwrap_or(CallKind::Other);
+            let is_graph = kind == CallKind::GraphLaunch;
             found.of += u64::from(is_graph);
-            let Some(pending) = pending.get_mut(call.thread.0 as usize) else { continue };
+            let Some(thread) = threads.get_mut(call.thread.0 as usize) else { continue };
             match first_op {
-                None if is_graph => pending.get_or_insert((call.start, 0)).1 += 1,
+                None if is_graph => thread.add_lost(call),
                 None => {}
                 Some(row) => {
-                    if let Some((start, launches)) = pending.take() {
-                        found.next_ops.push((row, start));
-                        found.launches += launches;
-                    }
+                    let device = trace.gpu_ops.get(row as usize).map(|op| op.device);
+                    thread.add_recorded(call, kind, row, device);
                 }
             }
+        }
+        for LostGraphs { proven: (launches, next_ops), .. } in
+            threads.into_iter().filter(|lost| !lost.has_several_devices)
+        {
+            found.launches += launches;
+            found.next_ops.extend(next_ops);
         }
         // Each graph has at least one op, so some graphs are missing if there are more of them than ops without a launch.
         if unlinked >= found.launches {
@@ -93,11 +147,13 @@ fn first_ops(trace: &Trace) -> (Vec<Option<u32>>, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::signals::Signals;
     use crate::trace::Window;
     use crate::trace::testing::TestTrace;
 
     fn found(trace: &Trace) -> UnrecordedGraphs {
-        UnrecordedGraphs::of(trace, &|name| name == "cudaGraphLaunch")
+        let signals = Signals::embedded();
+        UnrecordedGraphs::of(trace, &|name| signals.call(name))
     }
 
     /// A kernel, two graph launches without ops, a recorded kernel, and a graph launch at the end of the capture.
@@ -115,6 +171,29 @@ mod tests {
         assert_eq!([0, 1, 2].map(|row| graphs.before(row)), [None, Some(Ns(20)), None]);
         let other_thread = trace_with_lost_graphs().thread(9).call("cudaGraphLaunch", 2..3).finish();
         assert_eq!(found(&other_thread).launches, 2, "nothing that the thread launched later was recorded");
+    }
+
+    #[test]
+    fn a_launch_proves_nothing_about_other_devices_a_copy_alone_nothing_and_a_nested_call_has_the_ops() {
+        let of = |trace: &mut TestTrace| found(&trace.finish()).launches;
+        let mut trace = TestTrace::new();
+        trace.launch(0..1).launches("k", 5..10).call("cudaGraphLaunch", 20..21);
+        assert_eq!(of(trace.call("cudaMemcpyAsync", 30..31).launches("Memcpy DtoH", 35..36)), 0);
+        let mut trace = TestTrace::new();
+        trace.launch(0..1).launches("k", 5..10).call("cudaGraphLaunch", 20..21);
+        assert_eq!(of(trace.device(1).launch(30..31).launches("k", 35..36)), 0);
+        let mut trace = TestTrace::new();
+        trace.call("cudaGraphLaunch", 20..40).call("cuGraphLaunch", 25..35).launches("k", 50..60);
+        assert_eq!(of(trace.launch(70..71).launches("k", 75..80)), 0);
+    }
+
+    #[test]
+    fn the_op_of_a_copy_ends_the_time_of_a_graph_that_a_later_kernel_proves() {
+        let mut trace = TestTrace::new();
+        trace.launch(0..1).launches("k", 5..10).call("cudaGraphLaunch", 20..21);
+        trace.call("cudaMemcpyAsync", 30..31).launches("Memcpy DtoH", 35..36).launch(40..41).launches("k", 45..50);
+        let graphs = found(&trace.finish());
+        assert_eq!((graphs.launches, [1, 2].map(|row| graphs.before(row))), (1, [Some(Ns(20)), None]));
     }
 
     #[test]

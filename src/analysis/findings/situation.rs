@@ -264,8 +264,8 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
         let row = rows.iter().find(|row: &&Record| row.get("device_id") == Some(&label))?;
         let window_ms = row.amount("window_ms") - row.amount("unseen_ms");
         let counts_steps_only = outside_ms > MIN_OUTSIDE_SHARE * window_ms;
-        let (from, to) =
-            if counts_steps_only { extent_of_steps(context, DeviceId(index)) } else { (Ns(i64::MIN), Ns(i64::MAX)) };
+        let extent = extent_of_steps(context, DeviceId(index)).filter(|_| counts_steps_only);
+        let (from, to) = extent.unwrap_or((Ns(i64::MIN), Ns(i64::MAX)));
         let (late, drained) = survey.idle.get(index as usize)?.late_between(from, to);
         Some(DeviceTimes {
             label: row.words("device_id"),
@@ -287,11 +287,11 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
 /// work.
 pub(crate) const MIN_OUTSIDE_SHARE: f64 = 0.2;
 
-/// The time from the first step of a device to the end of its last one; empty for a device without steps.
-fn extent_of_steps(context: &Context, device: DeviceId) -> (Ns, Ns) {
+/// The time from the first step of a device to the end of its last one.
+fn extent_of_steps(context: &Context, device: DeviceId) -> Option<(Ns, Ns)> {
     let steps = context.measured_steps().steps.iter().filter(|measured| measured.step.device == Some(device));
     let extents = steps.map(|measured| (measured.step.start, measured.step.end));
-    extents.reduce(|(first, last), (start, end)| (first.min(start), last.max(end))).unwrap_or_default()
+    extents.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
 }
 
 /// The drained time by call site of the blocking calls, longest first.

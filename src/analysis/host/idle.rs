@@ -103,9 +103,9 @@ fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
              the launch. unknown: no launch is recorded.",
         )
         .limit(
-            "unseen: an op starts more than 1 ms after its launch although the GPU did nothing visible, or follows the launch \
-             of a graph whose ops are not in the trace, so the GPU executed work that the trace does not contain. This \
-             time is no idle time, and the idle share leaves it out of the window, too.",
+            "unseen: an op starts more than 1 ms after its launch although the GPU did nothing visible, so the GPU executed \
+             work that the trace does not contain; or it follows the launch of a graph whose ops are missing. This time \
+             is no idle time, and the idle share leaves it out of the window, too.",
         );
     if context.trace.calls.is_empty() {
         return section.limit(format!(

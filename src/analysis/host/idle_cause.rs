@@ -14,8 +14,8 @@
 //!   [`IdleCause::Compiling`]. Such a launch ends a refill.
 //! - The op was launched in time: [`IdleCause::Turnaround`] if the gap is short, else [`IdleCause::OtherStream`].
 //! - An op that starts more than [`MIN_UNSEEN`] after its launch returned, although the device did nothing:
-//!   [`IdleCause::Unseen`], because the device can only have executed work that the trace does not contain. The same from the
-//!   launch of a graph without ops to the next op, see [`crate::trace::UnrecordedGraphs`].
+//!   [`IdleCause::Unseen`], because the device can only have executed work that the trace does not contain. From the launch of a
+//!   graph without ops to the next op it may have, see [`crate::trace::UnrecordedGraphs`].
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::blocking_calls::{BlockingCall, BlockingCalls, DrainKey};
@@ -57,7 +57,7 @@ pub(crate) enum IdleCause {
     Drained,
     /// The next op was launched in time and waited for something else, such as an event of another stream.
     OtherStream,
-    /// The device executed work that the trace does not contain. This is no idle time.
+    /// The device executed work that the trace does not contain, or may have. This is no idle time.
     Unseen,
     /// The launch of the next op is not recorded.
     Unknown,
@@ -271,7 +271,7 @@ impl<'a> CauseRules<'a> {
     }
 }
 
-/// Returns the time in a gap in which the device must have executed work that the trace does not contain: from the launch of a
+/// Returns the time in a gap in which the device executed work that the trace does not contain, or may have: after the launch of a
 /// graph without ops, or because the next op waited long after its launch.
 pub(crate) fn unseen_in_gap(trace: &Trace, gap: &Gap, call_kind: &dyn Fn(NameId) -> CallKind) -> Option<(Ns, Ns)> {
     let graphs = &trace.unrecorded_graphs;
@@ -287,7 +287,11 @@ pub(crate) fn unseen_in_gap(trace: &Trace, gap: &Gap, call_kind: &dyn Fn(NameId)
 /// Returns the time in a gap from the launch of the next op, if the op starts more than [`MIN_UNSEEN`] after the call returned,
 /// although the device did nothing visible. Not for nodes of graphs, because a graph may have to be uploaded; and not if
 /// the op may have waited for another device or for a function on the host.
-fn unseen_after_launch(trace: &Trace, gap: &Gap, call_kind: &dyn Fn(NameId) -> CallKind) -> Option<(Ns, Ns)> {
+pub(crate) fn unseen_after_launch(
+    trace: &Trace,
+    gap: &Gap,
+    call_kind: &dyn Fn(NameId) -> CallKind,
+) -> Option<(Ns, Ns)> {
     let call = trace.calls.get(trace.gpu_ops.launch(gap.next_row)?.0 as usize)?;
     let launched = call.end().max(gap.start);
     if gap.end.since(launched) <= MIN_UNSEEN || call_kind(call.name) == CallKind::GraphLaunch {

@@ -206,5 +206,38 @@ fn idle_times_of_shared_traces_match_an_independent_program() {
         let context = Context::new(&trace, 30);
         let [idle] = context.survey().idle.as_slice() else { panic!("{file}: several devices") };
         assert_eq!(idle.times.map(|time| time.0), expected, "{file}");
+        assert_late_intervals(idle, &trace);
     }
+}
+
+/// The intervals in which the host was late have the lengths of the sums by cause and by call.
+fn assert_late_intervals(idle: &IdleTimes, trace: &Trace) {
+    let known = |sites: Vec<(DrainKey, Ns)>| sites.into_iter().filter(|(_, time)| *time > Ns::ZERO).collect::<Vec<_>>();
+    let span = trace.span().unwrap();
+    let middle = Ns(span.start.0.midpoint(span.end.0));
+    let (whole, halves) = (
+        idle.late_between(span.start, span.end),
+        [(span.start, middle), (middle, span.end)].map(|(from, to)| idle.late_between(from, to)),
+    );
+    assert_eq!(whole.0, idle.times[IdleCause::HostLate as usize]);
+    assert_eq!(known(whole.1.clone()), known(idle.drained_by.clone()));
+    let sum = |late: &(Ns, Vec<(DrainKey, Ns)>)| late.1.iter().fold(late.0, |sum, (_, time)| sum + *time);
+    assert_eq!(sum(&halves[0]) + sum(&halves[1]), sum(&whole));
+}
+
+#[test]
+fn late_intervals_of_a_refill_belong_to_the_call_before_it() {
+    let mut trace = TestTrace::new();
+    trace.in_us().launch(0..1).launches("k", 10..20).call("cudaStreamSynchronize", 5..21);
+    // Three late launches after the drain, one in time, and a late one without a drain.
+    for start in [60, 80, 100] {
+        trace.launch(start - 5..start - 3).launches("k", start..start + 10);
+    }
+    trace.launch(101..102).launches("k", 112..120).launch(140..142).launches("k", 150..160);
+    let trace = trace.finish();
+    let context = Context::new(&trace, 30);
+    let idle = &context.survey().idle[0];
+    assert_late_intervals(idle, &trace);
+    let (late, drained) = idle.late_between(Ns(0), Ns(125_000));
+    assert_eq!((late.0, drained.iter().map(|(_, time)| time.0).collect::<Vec<_>>()), (5_000, vec![60_000]));
 }

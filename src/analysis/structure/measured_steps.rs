@@ -58,12 +58,15 @@ impl MeasuredSteps {
     /// `idle` has the idle time of each device of the trace.
     pub(crate) fn of(classified: &ClassifiedTrace, steps: &[Step], idle: &[IdleTimes]) -> Self {
         let mut steps = steps.to_vec();
-        // If other steps launched work, a step without work is the last one, cut short by the end of the profile.
+        // If other steps launched work, a step without work is the last one, cut short by the end of the profile, or the
+        // profiler did not record its work.
         let marked = steps.len();
         if steps.iter().any(|step| step.basis != Basis::Host) {
             steps.retain(|step| step.basis != Basis::Host);
         }
-        let without_work = marked - steps.len();
+        // A window may leave out their work, and a graph that was traced as a whole is not linked to its step.
+        let is_known = classified.trace.cut.is_none() && classified.trace.graph_replays.is_empty();
+        let without_work = if is_known { marked - steps.len() } else { 0 };
         let found = steps.len();
         steps.retain(|step| is_whole(step, classified.trace));
         let cut = found - steps.len();

@@ -51,8 +51,8 @@ pub(crate) fn steps(context: &Context) -> Section {
         let steps = if measured.cut == 1 { "step is" } else { "steps are" };
         section = section.limit(format!("{} {steps} cut by the window and excluded.", grouped(measured.cut as u64)));
     }
-    // The profile usually ends within a step.
-    if measured.without_work > 1 {
+    // The profile usually ends within a step of each process.
+    if measured.without_work > context.trace.processes.len() {
         section = section.limit(format!(
             "{} more steps are marked, but the file contains no GPU work of them.",
             grouped(measured.without_work as u64)
