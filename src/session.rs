@@ -45,9 +45,9 @@ use crate::input::{Imported, folder};
 use crate::json::from_json;
 use crate::ordering;
 use crate::report::{Report, foreign, proton_tree};
-use crate::rules::signals::Signals;
+use crate::rules::signals::{CallKind, Signals};
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phase_map, looks_like_rules};
-use crate::trace::{CODE_IS_BUILT, Ns, Trace, UnrecordedGraphs, Window};
+use crate::trace::{CODE_IS_BUILT, Launches, Ns, Trace, UnrecordedGraphs, Window};
 use crate::{Error, Result};
 
 /// The content of an imported file.
@@ -121,7 +121,11 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
 /// Fills [`Trace::unrecorded_graphs`]. Must run before [`look_up_code`], which depends on the idle time.
 pub fn find_unrecorded_graphs(trace: &mut Trace) {
     let signals = Signals::embedded();
-    trace.unrecorded_graphs = UnrecordedGraphs::of(trace, &|name| signals.call(name));
+    trace.unrecorded_graphs = UnrecordedGraphs::of(trace, &|name| match signals.call(name) {
+        CallKind::Launch => Launches::Kernel,
+        CallKind::GraphLaunch => Launches::Graph,
+        _ => Launches::Other,
+    });
 }
 
 /// Whether the text has tables of another tool and no trace, so that [`translate`] reads it.

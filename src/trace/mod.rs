@@ -49,7 +49,7 @@ pub use shaped_ops::{Argument, Element, MAX_SHAPED_OPS, MAX_SHAPES, OpShape, Sha
 pub use spans::{Span, Spans};
 pub(crate) use time::leading_integer;
 pub use time::{Ns, Window};
-pub use unrecorded_graphs::UnrecordedGraphs;
+pub use unrecorded_graphs::{Launches, UnrecordedGraphs};
 pub use window::{Cut, Kept};
 
 use crate::ordering;

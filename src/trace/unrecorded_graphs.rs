@@ -6,10 +6,20 @@
 
 use super::{DeviceId, Ns, Span, Trace};
 use crate::ordering;
-use crate::rules::signals::CallKind;
 
 /// A shorter gap is the usual delay where a graph begins, so it says nothing about missing work.
 const SHORTEST_GAP: Ns = Ns(10_000);
+
+/// What a call launches, if that matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Launches {
+    /// A kernel.
+    Kernel,
+    /// A graph.
+    Graph,
+    /// Neither.
+    Other,
+}
 
 /// Graph launches without GPU ops. Empty if every op might belong to one of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -53,38 +63,38 @@ impl LostGraphs {
     }
 
     /// Adds a call whose first op is in `row`.
-    fn add_recorded(&mut self, call: Span, kind: CallKind, row: u32, device: Option<DeviceId>) {
+    fn add_recorded(&mut self, call: Span, launches: Launches, row: u32, device: Option<DeviceId>) {
         self.has_several_devices |= self.device.is_some() && self.device != device;
         self.device = device;
         // A call within another one has the ops of both.
         let pending = self.pending.take().filter(|pending| pending.end <= call.start);
-        if let Some(Pending { start, launches, .. }) = pending {
-            self.unproven.0 += launches;
+        if let Some(Pending { start, launches: count, .. }) = pending {
+            self.unproven.0 += count;
             self.unproven.1.push((row, start));
         }
         // A copy on another stream may have run before the graph, in a capture that ended soon after.
-        if matches!(kind, CallKind::Launch | CallKind::GraphLaunch) {
-            let (launches, next_ops) = std::mem::take(&mut self.unproven);
-            self.proven.0 += launches;
+        if launches != Launches::Other {
+            let (count, next_ops) = std::mem::take(&mut self.unproven);
+            self.proven.0 += count;
             self.proven.1.extend(next_ops);
         }
     }
 }
 
 impl UnrecordedGraphs {
-    /// `call_kind` decides by the name of a call.
-    pub fn of(trace: &Trace, call_kind: &dyn Fn(&str) -> CallKind) -> Self {
-        let kinds: Vec<CallKind> = trace.calls.names.iter().map(call_kind).collect();
+    /// `launches` decides by the name of a call.
+    pub fn of(trace: &Trace, launches: &dyn Fn(&str) -> Launches) -> Self {
+        let kinds: Vec<Launches> = trace.calls.names.iter().map(launches).collect();
         // Graphs that were traced as a whole are not linked to their launches.
-        if !kinds.contains(&CallKind::GraphLaunch) || !trace.graph_replays.is_empty() {
+        if !kinds.contains(&Launches::Graph) || !trace.graph_replays.is_empty() {
             return Self::default();
         }
         let (first_ops, unlinked) = first_ops(trace);
         let mut found = Self::default();
         let mut threads = vec![LostGraphs::default(); trace.threads.len()];
         for (call, first_op) in trace.calls.iter().zip(first_ops) {
-            let kind = kinds.get(call.name.0 as usize).copied().unwrap_or(CallKind::Other);
-            let is_graph = kind == CallKind::GraphLaunch;
+            let kind = kinds.get(call.name.0 as usize).copied().unwrap_or(Launches::Other);
+            let is_graph = kind == Launches::Graph;
             found.of += u64::from(is_graph);
             let Some(thread) = threads.get_mut(call.thread.0 as usize) else { continue };
             match first_op {
@@ -147,13 +157,15 @@ fn first_ops(trace: &Trace) -> (Vec<Option<u32>>, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::signals::Signals;
     use crate::trace::Window;
     use crate::trace::testing::TestTrace;
 
     fn found(trace: &Trace) -> UnrecordedGraphs {
-        let signals = Signals::embedded();
-        UnrecordedGraphs::of(trace, &|name| signals.call(name))
+        UnrecordedGraphs::of(trace, &|name| match name {
+            "cudaLaunchKernel" => Launches::Kernel,
+            "cudaGraphLaunch" | "cuGraphLaunch" => Launches::Graph,
+            _ => Launches::Other,
+        })
     }
 
     /// A kernel, two graph launches without ops, a recorded kernel, and a graph launch at the end of the capture.
