@@ -1,6 +1,6 @@
 // The tiles of a timeline: which are at hand, and the requests for the others to the worker.
 
-import { TILE_UNITS, unitNs } from './timeline-view.js';
+import { TILE_UNITS, tileKey, unitNs } from './timeline-view.js';
 
 /** @import { View } from './timeline-view.js' */
 /** @import { Tile, TileId, TraceEntry } from './types.js' */
@@ -15,8 +15,6 @@ const COARSER_LEVELS = 12;
 
 /** A tile and where to draw it: only its part between two times. @typedef {TileId & { tile: Tile, from: number, to: number }} PlacedTile */
 
-/** @param {TileId} id */
-const keyOf = ({ layer, level, index }) => `${layer} ${level} ${index}`;
 
 export class Tiles {
   #entry;
@@ -51,7 +49,7 @@ export class Tiles {
       const tileNs = TILE_UNITS * unitNs(id.level);
       if (tile) placed.push({ ...id, tile, from: id.index * tileNs, to: (id.index + 1) * tileNs });
       if (tile !== undefined) continue;
-      this.#wanted.set(keyOf(id), id);
+      this.#wanted.set(tileKey(id), id);
       placed.push(...this.#substitutes(id));
     }
     this.#request();
@@ -64,19 +62,19 @@ export class Tiles {
     const range = { from: index * tileNs, to: (index + 1) * tileNs };
     for (let up = 1; up <= COARSER_LEVELS; up += 1) {
       const id = { layer, level: level + up, index: Math.floor(index / 2 ** up) };
-      const tile = this.#tiles.get(keyOf(id));
+      const tile = this.#tiles.get(tileKey(id));
       if (tile) return [{ ...id, tile, ...range }];
     }
     const finer = [2 * index, 2 * index + 1].map((half) => ({ layer, level: level - 1, index: half }));
     return finer.flatMap((id) => {
-      const tile = this.#tiles.get(keyOf(id));
+      const tile = this.#tiles.get(tileKey(id));
       return tile ? [{ ...id, tile, from: (id.index * tileNs) / 2, to: ((id.index + 1) * tileNs) / 2 }] : [];
     });
   }
 
   /** @param {TileId} id */
   #use(id) {
-    const key = keyOf(id);
+    const key = tileKey(id);
     const tile = this.#tiles.get(key);
     if (tile === undefined) return undefined;
     this.#tiles.delete(key);

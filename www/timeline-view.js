@@ -9,6 +9,8 @@ export const LAYERS = ['device', 'host', 'code', 'derived'];
 
 /** @param {number} level */
 export const unitNs = (level) => 2 ** level;
+/** @param {TileId} id */
+export const tileKey = ({ layer, level, index }) => `${layer} ${level} ${index}`;
 
 const MIN_LENGTH_NS = 200;
 /** Room before the first GPU op and after the last, as a share of the time between. */

@@ -1,7 +1,7 @@
 // The trace worker: reads one file with a wasm reader and keeps the trace for all later analyses. If it reads a torch trace with the
 // code that launched its work, the analyses have a triage.
 
-const [{ readWhole }, { serve }, { View }] = await Promise.all([import('./reading.js'), import('./worker-serve.js'), import('./timeline-view.js')]);
+const [{ readWhole }, { serve }, { View, tileKey }] = await Promise.all([import('./reading.js'), import('./worker-serve.js'), import('./timeline-view.js')]);
 
 /** @typedef {import('./types.js').Progress} Progress */
 /** @typedef {import('./pkg/gpuprism_full.js').Imported} FullImported */
@@ -195,11 +195,6 @@ function prepareTiles([id, ...others]) {
     }
     prepareTiles(others);
   });
-}
-
-/** @param {import('./types.js').TileId} id */
-function tileKey({ layer, level, index }) {
-  return [layer, level, index].join();
 }
 
 const PREPARE_AFTER_MS = 200;

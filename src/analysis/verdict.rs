@@ -376,7 +376,8 @@ fn time_word(run: &Run) -> &'static str {
     }
 }
 
-/// The second sentence, unless it would be about other work than the steps: the finding with the largest cost that the bound does not include; else the next categories.
+/// The second sentence, unless it would be about other work than the steps: the finding with the largest cost that the bound
+/// does not include; else the next categories.
 fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
     if bound == Bound::StepsWithoutWork {
         return;
