@@ -149,7 +149,9 @@ export class Results {
     this.#compare();
     // Not awaited: the worker of a large trace still computes its sections.
     attempt('The strips could not be drawn', windows.draw);
-    return Promise.all([this.#drawChart(chart), this.#tabs.show(tables)]);
+    // The chart has a width only in a tab that is shown.
+    const tabs = this.#tabs.show(tables);
+    return Promise.all([tabs, this.#drawChart(chart)]);
   }
 
   #drawChart = latest(

@@ -48,23 +48,28 @@ export function layOut({ lanes }) {
 
 /** The colours of a theme. @typedef {{ fills: string[], inks: string[], hatches: (CanvasPattern | null)[], text: string, muted: string, line: string, surface: string, raised: string, accent: string }} Colours */
 
-/** Reads the colours of all styles from the style sheet. @param {HTMLElement} parent @param {CanvasRenderingContext2D} context
- * @param {TimelineStyle[]} styles @returns {Colours} */
+/** Reads the colours of all styles from the style sheet. All probes are in the page before the first one is read, so that the browser
+ * computes styles once. @param {HTMLElement} parent @param {CanvasRenderingContext2D} context @param {TimelineStyle[]} styles
+ * @returns {Colours} */
 export function colours(parent, context, styles) {
-  const probe = document.createElement('span');
-  probe.hidden = true;
-  parent.append(probe);
-  const read = (/** @type {string} */ value) => {
-    probe.style.color = value;
-    return getComputedStyle(probe).color;
+  const probes = document.createElement('span');
+  probes.hidden = true;
+  const probe = (/** @type {string} */ className, /** @type {string} */ color, /** @type {string} */ backgroundColor) => {
+    const span = document.createElement('span');
+    span.className = className;
+    Object.assign(span.style, { color, backgroundColor });
+    probes.append(span);
+    return span;
   };
-  const pairs = styles.map((style) => {
-    probe.className = style.class;
-    return { fill: read('var(--fill)'), ink: read('var(--ink)') };
+  const ofStyles = styles.map((style) => probe(style.class, 'var(--fill)', 'var(--ink)'));
+  const ofTheme = ['text', 'muted', 'line', 'surface', 'raised', 'accent'].map((name) => probe('', `var(--${name})`, ''));
+  parent.append(probes);
+  const pairs = ofStyles.map((span) => {
+    const { color, backgroundColor } = getComputedStyle(span);
+    return { fill: color, ink: backgroundColor };
   });
-  probe.className = '';
-  const [text, muted, line, surface, raised, accent] = ['text', 'muted', 'line', 'surface', 'raised', 'accent'].map((name) => read(`var(--${name})`));
-  probe.remove();
+  const [text, muted, line, surface, raised, accent] = ofTheme.map((span) => getComputedStyle(span).color);
+  probes.remove();
   const hatches = styles.map(({ hatch }, index) => (hatch === null ? null : hatching(context, pairs[index].fill, hatch)));
   return { fills: pairs.map(({ fill }) => fill), inks: pairs.map(({ ink }) => ink), hatches, text, muted, line, surface, raised, accent };
 }

@@ -15,7 +15,6 @@ const COARSER_LEVELS = 12;
 
 /** A tile and where to draw it: only its part between two times. @typedef {TileId & { tile: Tile, from: number, to: number }} PlacedTile */
 
-
 export class Tiles {
   #entry;
   #onTile;
@@ -27,10 +26,11 @@ export class Tiles {
   #requested = new Set();
 
   /** `onTile` is called when a tile has come; null for one that does not exist.
-   * @param {TraceEntry} entry @param {(tile: Tile | null) => void} onTile */
-  constructor(entry, onTile) {
+   * @param {TraceEntry} entry @param {{ id: TileId, tile: Tile }[]} firstTiles @param {(tile: Tile | null) => void} onTile */
+  constructor(entry, firstTiles, onTile) {
     this.#entry = entry;
     this.#onTile = onTile;
+    for (const { id, tile } of firstTiles) this.#tiles.set(tileKey(id), tile);
   }
 
   /** True while tiles of the last view are missing. */

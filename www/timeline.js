@@ -318,21 +318,23 @@ export class Timeline {
     this.#data = data;
     this.#notes.textContent = data.notes.join(' ');
     this.#notes.hidden = data.notes.length === 0;
-    if (!hasTiles) this.#makeTiles();
+    if (!hasTiles) this.#makeTiles(data.firstTiles);
     if (isNew) {
       this.view = new View(data);
       this.view.isLinked = this.#anchor !== null;
       this.showAll();
       this.#steps.hidden = !data.lanes.some(({ title }) => title === 'steps');
     }
-    this.readColours();
-    // At once, so that the tiles are asked for before other things.
-    if (!hasTiles) this.#paint();
+    this.#makePainter();
+    // At once: the first bars come with the first results, and the other tiles are asked for before other things.
+    if (hasTiles) this.draw();
+    else this.#paint();
   }
 
-  #makeTiles() {
-    let hasBars = false;
-    this.#tiles = new Tiles(this.#entry, (tile) => {
+  /** @param {TimelineView['firstTiles']} firstTiles */
+  #makeTiles(firstTiles) {
+    let hasBars = firstTiles.some(({ tile }) => tile.bars.length > 0);
+    this.#tiles = new Tiles(this.#entry, firstTiles, (tile) => {
       if (hasBars || !tile?.bars.length) this.draw();
       // The first bars come with the frame that shows the first results, which takes long.
       else this.#paint();
@@ -342,9 +344,12 @@ export class Timeline {
 
   /** Reads the colours of the theme and draws. */
   readColours() {
-    if (!this.#data) return;
-    this.#painter = new Painter(this.#context, this.#data, colours(this.node, this.#context, this.#data.styles));
+    this.#makePainter();
     this.draw();
+  }
+
+  #makePainter() {
+    if (this.#data) this.#painter = new Painter(this.#context, this.#data, colours(this.node, this.#context, this.#data.styles));
   }
 
   get entry() {

@@ -191,6 +191,8 @@ export interface TimelineView {
   to: number;
   gpu_to: number;
   window: [from: number, to: number] | null;
+  /** Those of the first picture that are computed already. Empty if only the window differs from the timeline before. */
+  firstTiles: { id: TileId; tile: Tile }[];
 }
 
 /** A rank waits until this rank arrives, in nanoseconds since the first GPU op. */

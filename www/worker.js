@@ -1,7 +1,7 @@
 // The trace worker: reads one file with a wasm reader and keeps the trace for all later analyses. If it reads a torch trace with the
 // code that launched its work, the analyses have a triage.
 
-const [{ readWhole }, { serve }, { View, tileKey }] = await Promise.all([import('./reading.js'), import('./worker-serve.js'), import('./timeline-view.js')]);
+const [{ readWhole }, { serve }, { View }] = await Promise.all([import('./reading.js'), import('./worker-serve.js'), import('./timeline-view.js')]);
 
 /** @typedef {import('./types.js').Progress} Progress */
 /** @typedef {import('./pkg/gpuprism_full.js').Imported} FullImported */
@@ -18,11 +18,7 @@ let triage = null;
 let hasSections = false;
 /** True for a large trace until `prepareWindows` has started. */
 let needsPreparation = false;
-/** Tiles of the timeline that was opened last. @type {Map<string, import('./types.js').Tile>} */
-const firstTiles = new Map();
-/** Since that timeline was opened. */
-let isTileAsked = false;
-/** Its options without the window. */
+/** The options of the timeline that was opened last, without the window. */
 let tilesKey = '';
 
 function trace() {
@@ -110,20 +106,11 @@ const handlers = {
     const timeline = fullTrace().timeline(JSON.stringify(options));
     // The tiles do not depend on the window, and the page keeps them.
     const key = JSON.stringify({ ...options, window: null });
-    if (timeline && key !== tilesKey) {
-      firstTiles.clear();
-      isTileAsked = false;
-      prepareTiles(firstTileIds(timeline, width));
-    }
+    const firstTiles = timeline && key !== tilesKey ? computeFirstTiles(timeline, width) : [];
     tilesKey = key;
-    return timeline;
+    return timeline && { ...timeline, firstTiles };
   },
-  tile(id) {
-    isTileAsked = true;
-    const first = firstTiles.get(tileKey(id));
-    firstTiles.delete(tileKey(id));
-    return first ?? fullTrace().timeline_tile(id.layer, id.level, id.index);
-  },
+  tile: ({ layer, level, index }) => fullTrace().timeline_tile(layer, level, index),
   launchOf: ({ name, from }) => fullTrace().timeline_kernel(name, from),
   startingAt: ({ table, time }) => fullTrace().timeline_start(table, time),
   example: ({ of, from, to }) => fullTrace().timeline_example(of, from, to),
@@ -173,28 +160,18 @@ function opened(read) {
   return { kind, torch: read.can_triage(), ranks: read.ranks(), text: isTrace ? null : read.text(), memory: memoryBytes() };
 }
 
-/** The tiles that the page will ask for first. @param {import('./types.js').TimelineView} timeline @param {number} width */
-function firstTileIds(timeline, width) {
+/** The tiles of the first picture up to the first one with bars. The page draws them with the first results.
+ * @param {import('./types.js').TimelineView} timeline @param {number} width */
+function computeFirstTiles(timeline, width) {
   const view = new View(timeline);
   view.showAll(timeline.gpu_to);
-  return view.tiles(width, ['device']);
-}
-
-/** Computes tiles while the page draws the first results, one at a time, until it asks for one.
- * @param {import('./types.js').TileId[]} ids */
-function prepareTiles([id, ...others]) {
-  if (!id) return;
-  setTimeout(() => {
-    if (isTileAsked) return;
-    try {
-      const tile = fullTrace().timeline_tile(id.layer, id.level, id.index);
-      if (tile) firstTiles.set(tileKey(id), tile);
-    } catch {
-      // The page asks for it again and shows what is wrong.
-      return;
-    }
-    prepareTiles(others);
-  });
+  const tiles = [];
+  for (const id of view.tiles(width, ['device'])) {
+    const tile = fullTrace().timeline_tile(id.layer, id.level, id.index);
+    if (tile) tiles.push({ id, tile });
+    if (tile?.bars.length) break;
+  }
+  return tiles;
 }
 
 const PREPARE_AFTER_MS = 200;

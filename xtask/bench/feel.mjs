@@ -45,6 +45,9 @@ function observe() {
   listen("longtask", ({ startTime, duration }) => seen.tasks.push({ at: startTime, duration }));
   listen("event", ({ name, duration }) => name === "keydown" && seen.events.push(duration), { durationThreshold: 16 });
 
+  // The first tile with bars comes with the timeline.
+  const hasBars = (value) => [value, ...(value?.firstTiles ?? []).map(({ tile }) => tile)].some((tile) => tile?.bars?.length > 0);
+
   // Listens before the page does, so that an answer comes before what the page paints with it.
   window.Worker = class extends Worker {
     #pending = new Map();
@@ -54,7 +57,7 @@ function observe() {
       this.addEventListener("message", ({ data: { id, progress, value } }) => {
         const asked = this.#pending.get(id);
         if (!asked || progress !== undefined) return;
-        seen.answers.push({ ...asked, at: performance.now(), memory: value?.memory, isPartial: value?.isPartial, bars: value?.bars?.length });
+        seen.answers.push({ ...asked, at: performance.now(), memory: value?.memory, isPartial: value?.isPartial, hasBars: hasBars(value) });
       });
     }
 
@@ -151,12 +154,13 @@ async function opening(page) {
     const [entry] = performance.getEntriesByName("gpuprism:import");
     // A small file is read a second time, by the module of the timeline.
     const read = seen.answers.find(({ op }) => op === "open").at;
-    const tile = seen.answers.find(({ op, bars }) => op === "tile" && bars > 0).at;
+    const tile = seen.answers.find(({ hasBars }) => hasBars).at;
     const shown = entry.startTime + entry.duration;
     return {
       import_ms: entry.duration,
       read_to_results_ms: shown - read,
-      read_to_timeline_ms: seen.paints.find(({ at }) => at > tile).at - read,
+      // The canvas is in the results, which are hidden until they are drawn.
+      read_to_timeline_ms: Math.max(seen.paints.find(({ at }) => at > tile).at, shown) - read,
       // For whoever looks for the cause of a slow first picture.
       answers: seen.answers
         .filter(({ asked }) => asked < shown + 10_000)

@@ -298,7 +298,7 @@ fn device_lanes(trace: &Trace, layers: &[LayerBar]) -> Vec<Lane> {
 
 /// The threads with lanes, in the order of the trace, and the number of those left out.
 fn threads(calls: &Nesting, ranges: &Nesting) -> (Vec<ThreadId>, usize) {
-    let counts = calls.counts.iter().zip(&ranges.counts).map(|(calls, ranges)| calls + ranges);
+    let counts = calls.threads.iter().zip(&ranges.threads).map(|(calls, ranges)| calls.count + ranges.count);
     let mut threads: Vec<(usize, ThreadId)> = counts.zip((0..).map(ThreadId)).collect();
     threads.retain(|(count, _)| *count > 0);
     ordering::sort_by_key(&mut threads, |(count, _)| std::cmp::Reverse(*count));
@@ -311,38 +311,39 @@ fn threads(calls: &Nesting, ranges: &Nesting) -> (Vec<ThreadId>, usize) {
 struct Nesting {
     /// By span.
     depths: Vec<u8>,
-    /// By thread: the number of rows.
-    rows: Vec<usize>,
-    /// By thread: the number of spans.
-    counts: Vec<usize>,
+    threads: Vec<ThreadNesting>,
     last_end: Ns,
+}
+
+#[derive(Default, Clone)]
+struct ThreadNesting {
+    /// The number of rows.
+    rows: usize,
+    /// The number of spans.
+    count: usize,
+    /// The ends of the spans that are open.
+    open: Vec<Ns>,
 }
 
 impl Nesting {
     /// One pass.
     fn of(spans: &Spans, threads: usize) -> Self {
-        let mut open: Vec<Vec<Ns>> = vec![Vec::new(); threads];
-        let (mut rows, mut counts, mut last_end) = (vec![0; threads], vec![0; threads], Ns(i64::MIN));
+        let (mut threads, mut last_end) = (vec![ThreadNesting::default(); threads], Ns(i64::MIN));
         let depths = spans.iter().map(|span| {
             last_end = last_end.max(span.end());
-            let thread = span.thread.0 as usize;
-            let (Some(open), Some(rows), Some(count)) =
-                (open.get_mut(thread), rows.get_mut(thread), counts.get_mut(thread))
-            else {
-                return 0;
-            };
+            let Some(thread) = threads.get_mut(span.thread.0 as usize) else { return 0 };
             // Deeper ones share the last row.
-            let depth = nest(open, span.start, span.end()).min(MAX_DEPTH - 1);
-            *rows = usize::max(*rows, depth + 1);
-            *count += 1;
+            let depth = nest(&mut thread.open, span.start, span.end()).min(MAX_DEPTH - 1);
+            thread.rows = thread.rows.max(depth + 1);
+            thread.count += 1;
             u8::try_from(depth).unwrap_or(u8::MAX)
         });
         let depths = depths.collect();
-        Self { depths, rows, counts, last_end }
+        Self { depths, threads, last_end }
     }
 
     fn rows_of(&self, thread: ThreadId) -> usize {
-        self.rows.get(thread.0 as usize).copied().unwrap_or(0)
+        self.threads.get(thread.0 as usize).map_or(0, |thread| thread.rows)
     }
 }
 
