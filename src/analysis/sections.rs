@@ -6,7 +6,7 @@
 use super::communication::{collectives, costs};
 use super::context::Context;
 use super::findings;
-use super::hardware::counters;
+use super::hardware::{counters, stage_counters};
 use super::host::{barriers, idle, idle_blame, launch_latency};
 use super::inference::{graph_coverage, layers, op_costs, speculation, step_floor, step_time_fit, unsuited_kernels};
 use super::kernels::{copies, top_kernels};
@@ -68,6 +68,9 @@ pub fn explain(context: &Context) -> Sections {
     }
     if let Some(speculation) = speculation::speculation(context) {
         sections.insert("speculation".to_owned(), speculation);
+    }
+    if let Some(counters) = stage_counters::gpu_counters(context) {
+        sections.insert("gpu_counters".to_owned(), counters);
     }
     if let Some(annotations) = node_annotations::graph_annotations(context) {
         sections.insert("graph_annotations".to_owned(), annotations);

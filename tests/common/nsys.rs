@@ -303,7 +303,7 @@ fn decode_metrics(connection: &Connection) {
         "timestamp INTEGER NOT NULL, typeId INTEGER NOT NULL, metricId INTEGER NOT NULL, value INTEGER NOT NULL",
     );
     for source in TYPE_IDS {
-        for (id, name) in [(4, "NVLink TX Bandwidth [Throughput %]"), (9, "SM Active [Throughput %]")] {
+        for (id, name) in [(4, "NVLink TX Bandwidth [Throughput %]"), (9, "Pixel Warps in Flight [Avg]")] {
             let values = [source.into(), 1.into(), Value::Integer(id), name.to_owned().into()];
             row(connection, "TARGET_INFO_GPU_METRICS", "typeId, sourceId, metricId, metricName", values);
             let samples = [[20_000, source, id, 3], [10_000, source, id, 1], [40_000, source, id, 80]];

@@ -1,14 +1,16 @@
-//! Reads sampled hardware counters. nsys writes dozens; only those that an analysis uses are stored.
+//! Reads sampled hardware counters. nsys writes dozens; only those that `patterns/signals.json` lists are stored, at 16 bytes a
+//! sample.
 
 use super::Import;
 use super::schema::{METRIC_NAMES, METRICS};
+use crate::rules::signals::Signals;
 use crate::trace::{MetricSeries, Ns, ProblemKind, is_plausible};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// A counter is stored if its name, in lower case, contains one of these. Every counter word in `patterns/signals.json` contains
-/// one of them; the analysis then matches the exact words.
-const KEPT: &[&str] = &["nvl", "flop", "floating point operations", "dram", "memory bytes"];
+/// The end of the names of clock counters. nsys writes their samples in Hz.
+const MEGAHERTZ: &str = "[MHz]";
+const HZ_PER_MHZ: f64 = 1e6;
 
 /// Mask of the GPU number in a type id.
 const GPU_BITS: i64 = 0xff;
@@ -74,10 +76,20 @@ pub(super) fn read(import: &mut Import<'_>) {
             _ => builder.trace.problems.add(ProblemKind::HostRowWithoutTime, 1, cells.at),
         }
     });
-    series.iter_mut().for_each(|series| series.samples.sort_by_key(|sample| sample.0));
+    for series in &mut series {
+        series.samples.sort_by_key(|sample| sample.0);
+        convert_clock(series);
+    }
     series.sort_by(|a, b| (a.source, &a.name).cmp(&(b.source, &b.name)));
     builder.trace.metrics = series;
     import.count_damage(read);
+}
+
+/// Converts the samples of a clock counter to the unit in its name. No clock of a GPU has 1 million MHz.
+fn convert_clock(series: &mut MetricSeries) {
+    if series.name.ends_with(MEGAHERTZ) && series.samples.iter().any(|(_, value)| *value >= HZ_PER_MHZ) {
+        series.samples.iter_mut().for_each(|(_, value)| *value /= HZ_PER_MHZ);
+    }
 }
 
 impl Counters {
@@ -104,11 +116,12 @@ impl Counters {
 /// Reads the table of counters; keeps the names of those to be stored.
 fn counters(import: &mut Import<'_>) -> Counters {
     let mut counters = Counters::default();
+    let kept_words = &Signals::embedded().kept_counters;
     let Some(table) = import.schema.find(&METRIC_NAMES) else { return counters };
     let read = import.scanner.scan(table, &[&["typeId"], &["metricId"], &["metricName"]], &mut |cells| {
         if let (Some(metric), Some(name)) = (cells.int(1), cells.text(2)) {
             let lower = name.to_ascii_lowercase();
-            let kept = KEPT.iter().any(|part| lower.contains(part)).then(|| name.into_owned());
+            let kept = kept_words.iter().any(|word| lower.contains(word)).then(|| name.into_owned());
             counters.add(cells.int(0), metric, kept);
         }
     });

@@ -161,6 +161,16 @@ fn counters_are_read_with_or_without_their_source() {
 }
 
 #[test]
+fn clocks_are_converted_to_the_unit_of_their_name() {
+    let rename = "UPDATE TARGET_INFO_GPU_METRICS SET metricName = 'GPC Clock Frequency [MHz]' WHERE metricId = 4;";
+    let raw: Vec<f64> = trace(&changed_loop(rename)).metrics[0].samples.iter().map(|sample| sample.1).collect();
+    assert_eq!(raw, [1.0, 3.0, 80.0], "these are in MHz already");
+    let in_hertz = format!("{rename} UPDATE GPU_METRICS SET value = value * 10000000 WHERE metricId = 4");
+    let clocks: Vec<f64> = trace(&changed_loop(&in_hertz)).metrics[0].samples.iter().map(|sample| sample.1).collect();
+    assert_eq!(clocks, [10.0, 30.0, 800.0]);
+}
+
+#[test]
 fn samples_without_a_counter_name_are_counted() {
     let [first, second] = TYPE_IDS;
     let trace = trace(&changed_loop(&format!(
