@@ -3,7 +3,6 @@
 import { showPageProblem } from './cards.js';
 import { byId, present } from './dom.js';
 import { asProblem } from './problem.js';
-import { compiledModule } from './worker-link.js';
 
 /** @import { Page } from './types.js' */
 
@@ -34,8 +33,8 @@ export function wireIntake(page) {
 
 /** Lets the person choose files: with handles, where the browser has them. @param {Page} page */
 export async function choose(page) {
-  // While the person looks for a file: then the module with all tables reads it, and the first, smaller one need not.
-  compiledModule('gpuprism_full').catch(() => {});
+  // While the person looks for a file. Then the module with all tables reads it, and the first, smaller one need not.
+  page.session.prepare();
   try {
     if (!self.showOpenFilePicker) throw new Error('no handles');
     const chosen = await self.showOpenFilePicker({ multiple: true });

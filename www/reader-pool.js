@@ -119,15 +119,20 @@ export class ReaderPool {
     this.#onRehearsal = onRehearsal;
   }
 
-  /** Runs the code of a worker on a made-up trace while the first large file is read.
-   * @param {WebAssembly.Module} module @param {Promise<unknown>} reading */
+  /** Fetches the second module, and runs its code once, while a person looks for a file. */
+  async prepare() {
+    await this.#rehearse(await compiledModule('gpuprism_full'));
+  }
+
+  /** Runs the code of a worker on a made-up trace, once, until the file is read.
+   * @param {WebAssembly.Module} module @param {Promise<unknown>} [reading] */
   async #rehearse(module, reading) {
     if (this.#hasRehearsed) return;
     this.#hasRehearsed = true;
     /** @type {WorkerLink<TraceOperations>} */
     const link = new WorkerLink('worker.js');
     const close = () => link.close();
-    reading.then(close, close);
+    reading?.then(close, close);
     const until = performance.now() + REHEARSAL_MS;
     try {
       this.#onRehearsal(await link.request('rehearse', { module }));

@@ -35,6 +35,11 @@ export class Session {
     });
   }
 
+  /** Prepares for the first file, so that its results come sooner. */
+  prepare() {
+    this.#pool.prepare().catch(() => {});
+  }
+
   get entries() {
     return this.#store.state.entries;
   }
