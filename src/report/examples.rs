@@ -1,5 +1,6 @@
 //! Which case of a statement the timeline shows: the example of a clause of the verdict or of a finding, from its section and row.
 
+use crate::analysis::findings::counts_steps_only;
 use crate::analysis::results::{Run, VerdictClause};
 use crate::analysis::section::Record;
 use crate::analysis::timeline::Example;
@@ -20,7 +21,7 @@ pub struct ExampleLink {
 impl ExampleLink {
     fn to(example: &Example) -> Self {
         let text = match example {
-            Example::Idle(_) => "Show the longest such gap",
+            Example::Idle(_) | Example::IdleInSteps(_) => "Show the longest such gap",
             Example::Step(_) => "Show a step of median length",
             Example::Copy(_) => "Show the longest such copy",
             Example::Category(_) | Example::Kernel(_) | Example::Communication => "Show the longest such kernel",
@@ -61,12 +62,16 @@ fn main_cause(run: &Run) -> Option<&'static str> {
 }
 
 fn of_finding(run: &Run, row: &Record) -> Option<Example> {
-    let idle = |cause: &str| Some(Example::Idle(vec![cause.to_owned()]));
+    let in_steps = counts_steps_only(&run.sections);
+    let idle = |cause: &str| {
+        let causes = vec![cause.to_owned()];
+        Some(if in_steps { Example::IdleInSteps(causes) } else { Example::Idle(causes) })
+    };
     let copies = |words: &[&str]| Some(Example::Copy(words.iter().map(|word| (*word).to_owned()).collect()));
     match row.text("id") {
         "host-late" | "replay-preparation" => idle("host_late"),
         "sync-drain" => idle("drained"),
-        "compilation" => idle("compiling"),
+        "compilation" => Some(Example::Idle(vec!["compiling".to_owned()])),
         "pageable-copies" => copies(&["pageable"]),
         "unified-memory-migration" => copies(&["unified"]),
         "host-copies" => copies(&["htod", "dtoh", "host-to-device", "device-to-host", "hosttodevice", "devicetohost"]),
@@ -84,11 +89,25 @@ fn of_finding(run: &Run, row: &Record) -> Option<Example> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::findings::testing::late_steps_after_a_pause;
     use crate::analysis::testing::torch;
     use crate::analysis::timeline::Timeline;
     use crate::report::{Report, clauses, findings};
     use crate::rules::RuleBook;
     use crate::session::{Choices, run};
+
+    #[test]
+    fn the_gap_of_a_finding_about_steps_is_in_a_step() {
+        let trace = late_steps_after_a_pause().finish();
+        let report = Report::new(vec![run(&trace, &Choices::default()).unwrap()]);
+        let timeline = Timeline::of(&trace, RuleBook::gpuprism_default().unwrap()).unwrap();
+        let late = findings(&report).into_iter().find(|finding| finding.id == "host-late").unwrap();
+        let example = Example::parse(&late.example.unwrap().of).unwrap();
+        let place = timeline.example(&trace, &example, timeline.gpu).unwrap();
+        assert_eq!(place.end.since(place.start).0, 500_000);
+        let longest = timeline.example(&trace, &Example::Idle(vec!["host_late".to_owned()]), timeline.gpu).unwrap();
+        assert!(longest.end.since(longest.start).0 > 80_000_000, "the pause before the steps");
+    }
 
     /// The cause with the largest part of the idle time need not have the longest gap, but it has one.
     #[test]

@@ -3,8 +3,9 @@
 use super::palette;
 use crate::analysis::timeline::{Bar, Lane, LaneKind, Style, TILE_UNITS, TileRange, Timeline, code_name};
 use crate::digits::grouped;
-use crate::report::format::{clean, duration, time_like};
+use crate::report::format::{clean, digits, duration, time_like};
 use crate::rules::names;
+use crate::rules::signals::Signals;
 use crate::trace::{ALLOCATED_MEMORY, CodeKind, DeviceId, Ns, ThreadId, Trace};
 use serde::Serialize;
 
@@ -107,19 +108,36 @@ fn lane_text(trace: &Trace, lane: &Lane) -> LaneText {
     LaneText { title, group, depth: lane.depth, layer }
 }
 
-/// A short title: `memory`, or the name of the counter.
+/// A short title: `memory`, or `DRAM Read` for `DRAM Read Bandwidth [Throughput %]`. The whole name if another counter of the device
+/// has the same short one.
 fn counter_title(trace: &Trace, index: usize) -> String {
-    match trace.metrics.get(index).map(|series| series.name.as_str()) {
-        Some(ALLOCATED_MEMORY) => "memory".to_owned(),
-        name => clean(name.unwrap_or_default()),
+    let Some(series) = trace.metrics.get(index) else { return String::new() };
+    if series.name == ALLOCATED_MEMORY {
+        return "memory".to_owned();
     }
+    let short = short_counter(&series.name);
+    let of_device = trace.metrics.iter().filter(|other| other.device == series.device);
+    let is_unique = of_device.filter(|other| short_counter(&other.name) == short).count() == 1;
+    clean(if is_unique { short } else { &series.name })
 }
 
-/// `5.44 GB` for memory, else the number.
+/// The name without its unit and without a word for what every such counter measures.
+fn short_counter(name: &str) -> &str {
+    let name = name.split_once(" [").map_or(name, |(name, _)| name);
+    let endings = &Signals::embedded().counter_endings;
+    endings.iter().find_map(|ending| name.strip_suffix(ending.as_str())).unwrap_or(name)
+}
+
+/// `5.44 GB` for memory, else the number with the unit of the name: `38.0 %`.
 fn counter_label(trace: &Trace, index: usize, row: usize) -> String {
     let Some(series) = trace.metrics.get(index) else { return String::new() };
     let value = series.samples.get(row).map_or(0.0, |(_, value)| *value);
-    if series.name == ALLOCATED_MEMORY { format!("{:.2} GB", value / 1e9) } else { format!("{value:.3}") }
+    if series.name == ALLOCATED_MEMORY {
+        return format!("{:.2} GB", value / 1e9);
+    }
+    let unit = series.name.rsplit_once(" [").and_then(|(_, unit)| unit.strip_suffix(']')).unwrap_or_default();
+    let unit = if unit.ends_with('%') { "%" } else { unit };
+    clean(format!("{} {unit}", digits(value)).trim_end())
 }
 
 /// `event_loop (scheduler.py:812)` for `sglang/srt/managers/scheduler.py(812): event_loop`: the function, then the place.
@@ -306,6 +324,21 @@ mod tests {
 
     fn timeline(trace: &Trace) -> Timeline {
         Timeline::of(trace, RuleBook::gpuprism_default().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn lanes_of_counters_have_short_titles_and_bars_with_units() {
+        let mut trace = TestTrace::nsys();
+        trace.kernel("gemm", 0..1_000);
+        for name in ["DRAM Read Bandwidth [Throughput %]", "GPC Clock Frequency [MHz]", "Warps [Avg]", "Warps [%]"] {
+            trace.metric(name, &[(0, 38.0), (500, 1_980.0)]);
+        }
+        let trace = trace.finish();
+        let timeline = timeline(&trace);
+        let titles: Vec<String> = lanes(&trace, &timeline).into_iter().map(|lane| lane.title).collect();
+        assert_eq!(titles[3..], ["DRAM Read", "GPC Clock", "Warps [Avg]", "Warps [%]"]);
+        let labels = [(0, 0), (1, 1), (2, 0)].map(|(index, row)| counter_label(&trace, index, row));
+        assert_eq!(labels, ["38.0 %", "1,980 MHz", "38.0 Avg"]);
     }
 
     #[test]

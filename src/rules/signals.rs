@@ -48,6 +48,8 @@ pub struct Signals {
     pub phases: Vec<Phase>,
     /// Words in names, in lower case, of the sampled counters that are read. The words of other counters contain one of them.
     pub kept_counters: Vec<String>,
+    /// Ends of names of sampled counters that a short title leaves out.
+    pub counter_endings: Vec<String>,
     /// Words in names of NVLink counters.
     pub nvlink: Vec<String>,
     /// Words in names of counters of floating-point operations.
@@ -64,7 +66,7 @@ pub struct Signals {
     pub waiting: WaitingRules,
 }
 from_json!(strict Signals {
-    calls, host_waits, collectives, phases, kept_counters, nvlink, flops, dram_bytes, compilations, memory_kernels, thresholds, waiting
+    calls, host_waits, collectives, phases, kept_counters, counter_endings, nvlink, flops, dram_bytes, compilations, memory_kernels, thresholds, waiting
 });
 
 /// How waiting in communication is estimated from one rank.

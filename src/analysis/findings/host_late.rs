@@ -10,15 +10,16 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     if !situation.is_notable_host_delay(cost_ms) {
         return None;
     }
-    let gaps = device.gaps.eager;
+    let gaps = device.late_in_steps.unwrap_or(device.gaps.eager);
     let mean_ms = gaps.total.0 as f64 / 1e6 / gaps.count.max(1) as f64;
     let longest_ms = gaps.longest.0 as f64 / 1e6;
     // A few long pauses are not caused by slow launches.
     let is_paused = mean_ms >= situation.context.signals.thresholds.long_gap_ms || 2 * gaps.longest.0 >= gaps.total.0;
     let evidence = format!(
-        "{}: the GPU idles in {} until the host launches the next op; the longest gap is {}{}",
+        "{}: the GPU idles in {}{} until the host launches the next op; the longest gap is {}{}",
         situation.amount(device, cost_ms),
         counted(gaps.count, "gap"),
+        if device.late_in_steps.is_some() { " of the steps" } else { "" },
         format_time(longest_ms),
         situation.host_caveat()
     );
@@ -107,7 +108,7 @@ fn compile_mode(situation: &Situation) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use crate::analysis::findings::testing::{finding, finding_in_window, torch_loop};
+    use crate::analysis::findings::testing::{finding, finding_in_window, late_steps_after_a_pause, torch_loop};
     use crate::trace::testing::TestTrace;
 
     #[test]
@@ -117,6 +118,15 @@ mod tests {
         assert_eq!((found.cost_ms, found.confidence.as_str()), (5.4, "high"));
         assert!(found.evidence.contains("in 9 gaps"), "{found:?}");
         assert!(found.action.contains("torch.compile"), "{found:?}");
+    }
+
+    #[test]
+    fn a_pause_before_the_steps_is_neither_in_the_cost_nor_in_the_evidence() {
+        let found = finding(&mut late_steps_after_a_pause(), "host-late").unwrap();
+        // Nine gaps of 500 us; 80 ms pass before the first step.
+        assert_eq!(found.cost_ms, 4.5);
+        assert!(found.evidence.contains("in 9 gaps of the steps until"), "{found:?}");
+        assert!(found.evidence.contains("the longest gap is 500 us"), "{found:?}");
     }
 
     #[test]

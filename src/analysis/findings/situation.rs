@@ -6,7 +6,7 @@ use crate::analysis::context::Context;
 use crate::analysis::engine::engine;
 use crate::analysis::host::blocking_calls::DrainKey;
 use crate::analysis::host::idle_cause::CauseRules;
-use crate::analysis::host::launch_gaps::LaunchGaps;
+use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps};
 use crate::analysis::labels;
 use crate::analysis::section::{Record, Section, Sections};
 use crate::analysis::time::activity::Activity;
@@ -37,6 +37,8 @@ pub(super) struct DeviceTimes {
     pub(super) label: String,
     busy_share: f64,
     pub(super) host_late_ms: f64,
+    /// The gaps of `host_late_ms` if only the steps count.
+    pub(super) late_in_steps: Option<Gaps>,
     /// Idle time in which the launching thread compiled code.
     pub(super) compiling_ms: f64,
     /// The drained time by call site of the blocking calls, longest first.
@@ -106,8 +108,6 @@ impl<'a> Situation<'a> {
         let trace = context.trace;
         let framework = framework(trace);
         let steps = sections.get("steps").filter(|section| section.missing.is_none());
-        let figure = |name: &str| steps.map_or(0.0, |section| section.summary.amount(name));
-        let outside_ms = figure("idle_outside_ns") / 1e6 / figure("devices").max(1.0);
         let unit = Unit::of(sections);
         Self {
             context,
@@ -117,7 +117,7 @@ impl<'a> Situation<'a> {
             unit,
             has_stacks: trace.events.python_frames > 0,
             is_window: trace.cut.is_some(),
-            devices: devices(context, sections, framework, outside_ms),
+            devices: devices(context, sections, framework, outside_ms(steps)),
             sections,
         }
     }
@@ -263,15 +263,15 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
         let label = labels::device(context.trace, DeviceId(index));
         let row = rows.iter().find(|row: &&Record| row.get("device_id") == Some(&label))?;
         let window_ms = row.amount("window_ms") - row.amount("unseen_ms");
-        let counts_steps_only = outside_ms > MIN_OUTSIDE_SHARE * window_ms;
-        let extent = extent_of_steps(context, DeviceId(index)).filter(|_| counts_steps_only);
+        let extent = extent_of_steps(context, DeviceId(index)).filter(|_| is_longer_than_steps(outside_ms, window_ms));
         let (from, to) = extent.unwrap_or((Ns(i64::MIN), Ns(i64::MAX)));
         let (late, drained) = survey.idle.get(index as usize)?.late_between(from, to);
         Some(DeviceTimes {
             label: row.words("device_id"),
             busy_share: if window_ms > 0.0 { row.amount("busy_ms") / window_ms } else { 0.0 },
             compiling_ms: row.amount("compiling_ms"),
-            host_late_ms: late.0 as f64 / 1e6,
+            host_late_ms: late.total.0 as f64 / 1e6,
+            late_in_steps: extent.map(|_| late),
             drained_by: drained_by(context, drained),
             exposed_communication_ms: activity.exposed() as f64 / 1e6,
             exposed_copies_ms: activity.only_copies() as f64 / 1e6,
@@ -281,6 +281,25 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
         })
     };
     (0..).zip(copies.into_iter().zip(&survey.activities)).filter_map(&mut device).collect()
+}
+
+/// Whether only the steps count, because a device idles for `outside_ms` of the window outside of them.
+fn is_longer_than_steps(outside_ms: f64, window_ms: f64) -> bool {
+    outside_ms > MIN_OUTSIDE_SHARE * window_ms
+}
+
+/// The mean idle time of a device outside of its steps, from the section `steps`.
+fn outside_ms(steps: Option<&Section>) -> f64 {
+    let figure = |name: &str| steps.map_or(0.0, |section| section.summary.amount(name));
+    figure("idle_outside_ns") / 1e6 / figure("devices").max(1.0)
+}
+
+/// Whether the findings of idle time count the steps only.
+pub(crate) fn counts_steps_only(sections: &Sections) -> bool {
+    let known = |name: &str| sections.get(name).filter(|section| section.missing.is_none());
+    let outside_ms = outside_ms(known("steps"));
+    let mut devices = known("gpu_idle").map_or(&[][..], |section| &section.rows).iter();
+    devices.any(|row| is_longer_than_steps(outside_ms, row.amount("window_ms") - row.amount("unseen_ms")))
 }
 
 /// Idle time outside of steps is left out if it is a larger share of the window: then the capture was longer than the

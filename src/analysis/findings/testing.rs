@@ -51,3 +51,14 @@ pub(super) fn torch_loop(count: i64, idle_us: i64, busy_us: i64) -> TestTrace {
     }
     trace
 }
+
+/// A kernel, a pause of 80 ms, and ten decode steps of 1 ms, of each of which the GPU waits 500 us for the launch.
+pub(crate) fn late_steps_after_a_pause() -> TestTrace {
+    let mut trace = TestTrace::new();
+    trace.in_us().launch(0..0).launches("warm_up", 0..10);
+    for start in (80_000..90_000).step_by(1_000) {
+        trace.range("step[DECODE bs=2]", start..start + 600).launch(start + 500..start + 500);
+        trace.launches("gemm", start + 500..start + 1_000);
+    }
+    trace
+}

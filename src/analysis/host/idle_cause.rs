@@ -19,7 +19,7 @@
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::blocking_calls::{BlockingCall, BlockingCalls, DrainKey};
-use crate::analysis::host::launch_gaps::{LaunchGaps, LaunchRules, LaunchSums, Stretch};
+use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps, LaunchRules, LaunchSums, Stretch};
 use crate::analysis::time::gaps::{Gap, GapSweep};
 use crate::analysis::time::work::{Work, each_work};
 use crate::rules::signals::CallKind;
@@ -603,14 +603,17 @@ impl IdleTimes {
         self.late_after.get_mut(launch.interval).into_iter().for_each(|after| *after = index);
     }
 
-    /// The time in which the host was late between two times: after no blocking call, and by blocking call.
-    pub(crate) fn late_between(&self, start: Ns, end: Ns) -> (Ns, Vec<(DrainKey, Ns)>) {
-        let mut late = Ns::ZERO;
+    /// The gaps in which the host was late between two times: after no blocking call, and the time after each blocking call.
+    pub(crate) fn late_between(&self, start: Ns, end: Ns) -> (Gaps, Vec<(DrainKey, Ns)>) {
+        let mut late = Gaps::default();
         let mut drained_by: Vec<_> = self.drained_by.iter().map(|(site, _)| (*site, Ns::ZERO)).collect();
         for ((from, to), after) in self.late.iter().zip(&self.late_after) {
-            let inside = to.min(&end).since(*from.max(&start)).max(Ns::ZERO);
-            let sum = drained_by.get_mut(*after as usize).map_or(&mut late, |(_, sum)| sum);
-            *sum += inside;
+            let inside = to.min(&end).since(*from.max(&start));
+            match drained_by.get_mut(*after as usize) {
+                _ if inside <= Ns::ZERO => {}
+                Some((_, sum)) => *sum += inside,
+                None => late.add(inside),
+            }
         }
         (late, drained_by)
     }

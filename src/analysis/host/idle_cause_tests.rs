@@ -219,9 +219,9 @@ fn assert_late_intervals(idle: &IdleTimes, trace: &Trace) {
         idle.late_between(span.start, span.end),
         [(span.start, middle), (middle, span.end)].map(|(from, to)| idle.late_between(from, to)),
     );
-    assert_eq!(whole.0, idle.times[IdleCause::HostLate as usize]);
+    assert_eq!(whole.0.total, idle.times[IdleCause::HostLate as usize]);
     assert_eq!(known(whole.1.clone()), known(idle.drained_by.clone()));
-    let sum = |late: &(Ns, Vec<(DrainKey, Ns)>)| late.1.iter().fold(late.0, |sum, (_, time)| sum + *time);
+    let sum = |late: &(Gaps, Vec<(DrainKey, Ns)>)| late.1.iter().fold(late.0.total, |sum, (_, time)| sum + *time);
     assert_eq!(sum(&halves[0]) + sum(&halves[1]), sum(&whole));
 }
 
@@ -239,5 +239,5 @@ fn late_intervals_of_a_refill_belong_to_the_call_before_it() {
     let idle = &context.survey().idle[0];
     assert_late_intervals(idle, &trace);
     let (late, drained) = idle.late_between(Ns(0), Ns(125_000));
-    assert_eq!((late.0, drained.iter().map(|(_, time)| time.0).collect::<Vec<_>>()), (5_000, vec![60_000]));
+    assert_eq!((late.total.0, drained.iter().map(|(_, time)| time.0).collect::<Vec<_>>()), (5_000, vec![60_000]));
 }

@@ -18,7 +18,7 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    fn add(&mut self, length: Ns) {
+    pub(super) fn add(&mut self, length: Ns) {
         self.add_all(Self { count: 1, total: length, longest: length });
     }
 

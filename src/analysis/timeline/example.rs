@@ -7,13 +7,15 @@ use super::{LaneKind, Timeline};
 use crate::analysis::classified::ClassifiedTrace;
 use crate::ordering;
 use crate::rules::names::demangle;
-use crate::trace::{DeviceId, GpuOp, OpKind, Trace, Window};
+use crate::trace::{DeviceId, GpuOp, Ns, OpKind, Trace, Window};
 
 /// What a statement is about. The timeline shows the longest case of it, and of steps the one with the median length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Example {
     /// Idle time with one of these causes, in the words of the section `gpu_idle`.
     Idle(Vec<String>),
+    /// The same between the first step of a device and the end of its last one.
+    IdleInSteps(Vec<String>),
     /// Steps of this stage; of all stages if it is empty.
     Step(String),
     /// Ops of this category.
@@ -31,6 +33,7 @@ impl Example {
     pub fn text(&self) -> String {
         match self {
             Self::Idle(causes) => format!("idle {}", causes.join(" ")),
+            Self::IdleInSteps(causes) => format!("idle_in_steps {}", causes.join(" ")),
             Self::Step(stage) => format!("step {stage}"),
             Self::Category(category) => format!("category {category}"),
             Self::Kernel(name) => format!("kernel {name}"),
@@ -51,6 +54,7 @@ impl Example {
         let words = || of.split_ascii_whitespace().map(str::to_owned).collect();
         Some(match kind {
             "idle" => Self::Idle(words()),
+            "idle_in_steps" => Self::IdleInSteps(words()),
             "step" => Self::Step(of.to_owned()),
             "category" => Self::Category(of.to_owned()),
             "kernel" => Self::Kernel(of.to_owned()),
@@ -65,7 +69,13 @@ impl Timeline {
     /// The case of a statement that starts within a window; `None` if there is none.
     pub fn example(&self, trace: &Trace, example: &Example, within: Window) -> Option<Place> {
         match example {
-            Example::Idle(causes) => self.longest_gap(trace, causes, within),
+            Example::Idle(causes) => self.longest_gap(trace, causes, within, &|_, _| true),
+            Example::IdleInSteps(causes) => {
+                let extents = self.extents_of_steps(trace);
+                self.longest_gap(trace, causes, within, &|device, gap| {
+                    extents.get(device.0 as usize).is_some_and(|(first, last)| (*first..*last).contains(&gap.start))
+                })
+            }
             Example::Step(stage) => self.median_step(trace, stage, within),
             Example::Category(category) => {
                 let index = self.categories.iter().position(|known| known == category)?;
@@ -93,6 +103,18 @@ impl Timeline {
         }
     }
 
+    /// By device: the start of its first step and the end of its last one. Empty for a device without steps.
+    fn extents_of_steps(&self, trace: &Trace) -> Vec<(Ns, Ns)> {
+        let mut extents = vec![(Ns(i64::MAX), Ns(i64::MIN)); trace.devices.len()];
+        for step in self.steps(trace) {
+            let of_device = step.device.and_then(|device| extents.get_mut(device.0 as usize));
+            of_device
+                .into_iter()
+                .for_each(|(first, last)| (*first, *last) = (step.start.min(*first), step.until.max(*last)));
+        }
+        extents
+    }
+
     fn longest_op(&self, trace: &Trace, within: Window, is_case: &dyn Fn(&GpuOp) -> bool) -> Option<Place> {
         let rows = trace.gpu_ops.count_starting_before(within.start)..trace.gpu_ops.count_starting_before(within.end);
         let cases = rows.filter_map(|row| Some((row, trace.gpu_ops.get(row).filter(is_case)?.duration)));
@@ -100,9 +122,16 @@ impl Timeline {
         self.place_of_op(trace, row)
     }
 
-    fn longest_gap(&self, trace: &Trace, causes: &[String], within: Window) -> Option<Place> {
-        let cases = self.gaps(trace).iter().filter(|(.., gap)| {
-            within.overlaps(gap.start, gap.start) && causes.iter().any(|cause| cause == gap.cause.word())
+    fn longest_gap(
+        &self,
+        trace: &Trace,
+        causes: &[String],
+        within: Window,
+        is_case: &dyn Fn(DeviceId, &IdleBar) -> bool,
+    ) -> Option<Place> {
+        let cases = self.gaps(trace).iter().filter(|(device, _, gap)| {
+            let is_cause = causes.iter().any(|cause| cause == gap.cause.word());
+            is_cause && within.overlaps(gap.start, gap.start) && is_case(*device, gap)
         });
         let length = |(_, _, gap): &(DeviceId, usize, &IdleBar)| gap.length();
         let longest = cases.reduce(|longest, next| if length(&next) > length(&longest) { next } else { longest });
