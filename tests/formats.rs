@@ -496,6 +496,36 @@ fn chrome_json_of_an_nsight_export_has_its_kernels_and_ranges() {
 }
 
 #[test]
+fn chrome_json_of_an_nsight_export_links_kernels_to_the_calls_of_their_own_process() {
+    // Two processes, each with a device of its own, count their calls from 1.
+    let events = [0, 1].map(|device| {
+        let event = |cat: &str, name: &str, tid: &str, (start, duration): (u32, u32)| {
+            format!(
+                r#"{{"name": "{name}", "ph": "X", "cat": "{cat}", "ts": {start}, "dur": {duration}, "tid": "{tid} 3", "pid": "Device {device}", "args": {{"correlationId": 1}}}}"#
+            )
+        };
+        let at = 100 * device;
+        [
+            event("nvtx", &format!("range {device}"), "NVTX Thread", (at, 50)),
+            event("cuda_api", "cudaLaunchKernel", "CUDA API Thread", (at + 10, 5)),
+            event("cuda", "k", "Stream", (at + 20, 30)),
+        ]
+        .join(",")
+    });
+    let folder = directory("nsys_chrome");
+    std::fs::write(folder.join("n.json"), format!(r#"{{"traceEvents": [{}]}}"#, events.join(","))).unwrap();
+    let section = &json_runs(&folder, &["n.json"])[0]["sections"]["nvtx_kernel_time"];
+    let mut rows: Vec<(&str, u64)> = section["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["range_name"].as_str().unwrap(), row["total_kernel_time_ns"].as_u64().unwrap()))
+        .collect();
+    rows.sort_unstable();
+    assert_eq!(rows, [("range 0", 30_000), ("range 1", 30_000)], "{section}");
+}
+
+#[test]
 fn an_xpu_trace_is_read_and_gets_no_advice_about_cuda() {
     let folder = directory("xpu");
     let kernels: String = (0..40)

@@ -10,7 +10,7 @@ pub(super) mod rpd;
 
 use super::Detail;
 use super::stream_reader::StreamReader;
-use crate::trace::{Format, Ns, ProblemKind, Span, Trace, TraceBuilder, is_plausible};
+use crate::trace::{Format, Ns, ProblemKind, ProcessId, Span, Trace, TraceBuilder, is_plausible};
 use crate::{Error, Result};
 use gpuprism_scan::json::{Cursor, Step, Value, unescape};
 use gpuprism_scan::split::{End, Sink, Splitter};
@@ -69,8 +69,12 @@ impl Output {
     }
 
     /// Adds a range that the program marked.
-    pub(super) fn range(&mut self, event: &Event<'_>, name: &str, (start, duration): (Ns, Ns)) {
+    pub(super) fn range(&mut self, event: &Event<'_>, name: &str, times: (Ns, Ns)) {
         let process = self.builder.process(event.pid_number(), "");
+        self.range_in(process, event, name, times);
+    }
+
+    pub(super) fn range_in(&mut self, process: ProcessId, event: &Event<'_>, name: &str, (start, duration): (Ns, Ns)) {
         let thread = self.builder.thread(process, event.tid_number().unwrap_or(-1));
         self.builder.trace.engine_hints.annotations.intern(name);
         let name = self.builder.trace.ranges.names.intern(name);

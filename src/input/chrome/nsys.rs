@@ -4,7 +4,8 @@
 use super::{ChromeReader, Dialect, Event, Output};
 use crate::input::Detail;
 use crate::input::torch::is_stored_call;
-use crate::trace::{Format, GpuOp, OpKind, Span};
+use crate::trace::{Format, GpuOp, OpKind, ProcessId, Span};
+use gpuprism_scan::json::unescape;
 
 pub(crate) fn reader(label: &str, detail: Detail) -> ChromeReader<Nsys> {
     ChromeReader::new(label, detail, Format::NsysChromeJson, Nsys)
@@ -21,7 +22,8 @@ impl Dialect for Nsys {
             (b"X", b"nvtx") => {
                 out.builder.trace.events.cpu += 1;
                 if let Some(times) = out.host_times(event) {
-                    out.range(event, &event.name(), times);
+                    let process = process(out, event);
+                    out.range_in(process, event, &event.name(), times);
                 }
             }
             (b"X", _) if is_call => call(out, event),
@@ -29,6 +31,22 @@ impl Dialect for Nsys {
             _ => out.builder.trace.events.other += 1,
         }
     }
+}
+
+/// What these scripts have for a process: its kernels, calls and ranges have one `pid`, such as `Device 0`, or `a.sqlite Device 0` of
+/// several exports. Correlation ids are those of one process.
+fn process(out: &mut Output, event: &Event<'_>) -> ProcessId {
+    let pid = unescape(event.pid);
+    match pid.parse() {
+        Ok(number) => out.builder.process(number, ""),
+        Err(_) => out.builder.process(-1, &pid),
+    }
+}
+
+/// `1` for `Device 1`, 0 without a `pid`; other texts as they are.
+fn device_id(pid: &str) -> &str {
+    let id = pid.strip_prefix("Device ").unwrap_or(pid);
+    if id.is_empty() { "0" } else { id }
 }
 
 fn op(out: &mut Output, event: &Event<'_>) {
@@ -40,14 +58,14 @@ fn op(out: &mut Output, event: &Event<'_>) {
         () if lower.contains("memset") => OpKind::Set,
         () => OpKind::Kernel,
     };
-    let device = super::number(event.pid).unwrap_or(0);
+    let process = process(out, event);
     let op = GpuOp {
         start,
         duration,
         name: out.builder.trace.names.intern(&name),
-        device: out.builder.device(&device.to_string(), ""),
+        device: out.builder.device(device_id(&unescape(event.pid)), ""),
         stream: event.tid_number().unwrap_or(-1),
-        process: out.builder.process(-1, ""),
+        process,
         kind,
     };
     let correlation = event.int_arg("correlationId").or_else(|| event.int_arg("correlation"));
@@ -61,7 +79,7 @@ fn call(out: &mut Output, event: &Event<'_>) {
         return;
     }
     let Some((start, duration)) = out.host_times(event) else { return };
-    let process = out.builder.process(-1, "");
+    let process = process(out, event);
     let thread = out.builder.thread(process, event.tid_number().unwrap_or(-1));
     let name = out.builder.trace.calls.names.intern(&name);
     let correlation = event.int_arg("correlationId").or_else(|| event.int_arg("correlation"));
