@@ -336,7 +336,7 @@ mod tests {
         let trace = trace.finish();
         let timeline = timeline(&trace);
         let titles: Vec<String> = lanes(&trace, &timeline).into_iter().map(|lane| lane.title).collect();
-        assert_eq!(titles[3..], ["DRAM Read", "GPC Clock", "Warps [Avg]", "Warps [%]"]);
+        assert_eq!(titles[2..], ["DRAM Read", "GPC Clock", "Warps [Avg]", "Warps [%]"]);
         let labels = [(0, 0), (1, 1), (2, 0)].map(|(index, row)| counter_label(&trace, index, row));
         assert_eq!(labels, ["38.0 %", "1,980 MHz", "38.0 Avg"]);
     }

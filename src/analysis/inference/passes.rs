@@ -2,11 +2,11 @@
 //! kernels shows. An op belongs to the annotated step in which it was launched. One pass over the ops.
 
 use super::inferred_steps::inferred_steps;
-use super::kernel_roles::NameRoles;
+use super::kernel_roles::{NameRoles, role_of_name};
 use super::stage_by_kernels::AttentionStages;
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::structure::stages::{
-    Basis, Form, HostStep, NO_NAME, Stage, Step, StepInfo, of_ops, steps_by_op, steps_from_ranges,
+    Basis, Form, HostStep, NO_NAME, Stage, Step, StepInfo, has_marked_steps, of_ops, steps_by_op, steps_from_ranges,
 };
 use crate::ordering::{self, VecMap};
 use crate::trace::{DeviceId, GpuOp, NONE, Trace};
@@ -115,6 +115,11 @@ pub(crate) fn steps_on_devices(trace: &Trace) -> Vec<Step> {
     let steps = steps_from_ranges(trace);
     let is_complete = steps.first().is_some_and(|step| step.info.form != Form::Frame);
     if is_complete { steps } else { passes().complete(trace, steps) }
+}
+
+/// False if [`steps_on_devices`] finds no steps, by names alone: nothing marks steps, and no kernel is attention.
+pub(crate) fn may_have_steps(trace: &Trace) -> bool {
+    has_marked_steps(trace) || trace.names.iter().any(|name| role_of_name(name).is_attention())
 }
 
 impl Passes {

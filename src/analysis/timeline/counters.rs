@@ -1,5 +1,5 @@
-//! Lanes of counters: a value holds from its sample to the next one, and a bar is as high as the value is in relation to the highest
-//! one of the trace. A unit of a tile has the highest value in it, so that no peak is lost at any zoom. Cost of a tile: the samples in
+//! Lanes of counters: a value holds from its sample to the next one, and a bar is as high as the value is in relation to 100 %, or
+//! to the highest one of the trace. A unit of a tile has the highest value in it, so that no peak is lost at any zoom. Cost of a tile: the samples in
 //! it.
 
 use super::Style;
@@ -14,13 +14,18 @@ struct Highest {
     row: usize,
 }
 
+/// The value of a bar that fills its lane: 100 for a counter in per cent, else the highest value of the series.
+pub(super) fn full_height(series: &MetricSeries) -> f64 {
+    if series.name.contains('%') { f64::max(highest_value(series), 100.0) } else { highest_value(series) }
+}
+
 /// The highest value of a series, at least zero.
-pub(super) fn highest_value(series: &MetricSeries) -> f64 {
+fn highest_value(series: &MetricSeries) -> f64 {
     series.samples.iter().fold(0.0, |highest, (_, value)| f64::max(highest, *value))
 }
 
 /// Adds the bars of a series in a tile. Neighbouring units with bars of the same height are one bar.
-pub(super) fn add_bars(series: &MetricSeries, highest_value: f64, range: TileRange, bars: &mut Vec<Bar<Style>>) {
+pub(super) fn add_bars(series: &MetricSeries, full_height: f64, range: TileRange, bars: &mut Vec<Bar<Style>>) {
     let samples = &series.samples;
     let mut row = samples.partition_point(|(time, _)| *time < range.start());
     let value_at = |row: usize| samples.get(row).map(|(_, value)| Highest { value: *value, row });
@@ -36,7 +41,7 @@ pub(super) fn add_bars(series: &MetricSeries, highest_value: f64, range: TileRan
             row += 1;
         }
         let Some(highest) = highest else { continue };
-        let filled = (255.0 * highest.value / highest_value.max(f64::MIN_POSITIVE)).round() as u8;
+        let filled = (255.0 * highest.value / full_height.max(f64::MIN_POSITIVE)).round() as u8;
         match bars.last_mut() {
             Some(bar) if bar.end == unit && bar.filled == filled => bar.end = unit + 1,
             _ if filled == 0 => {}

@@ -29,7 +29,7 @@ use idle_bars::IdleBars;
 use layers::{LayerBar, layer_bars};
 
 use super::host::idle_cause::IdleCause;
-use super::inference::passes::steps_on_devices;
+use super::inference::passes::{may_have_steps, steps_on_devices};
 use super::structure::stages::{Basis, Stage, timed};
 use super::time::strips::categories;
 use crate::ordering;
@@ -43,7 +43,7 @@ const MAX_THREADS: usize = 48;
 /// The kind of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaneKind {
-    /// The steps of the serving engine on a device.
+    /// The steps of the serving engine on a device. Without bars in a trace with attention kernels in which no steps are found.
     Steps(Option<DeviceId>),
     /// The layers of the model on a device, and the roles of the kernels in them.
     Layers(DeviceId),
@@ -201,8 +201,8 @@ pub struct Timeline {
     category_of_name: Vec<usize>,
     call_depths: Vec<u8>,
     range_depths: Vec<u8>,
-    /// By counter; see [`counters::highest_value`].
-    highest_values: Vec<f64>,
+    /// By counter; see [`counters::full_height`].
+    full_heights: Vec<f64>,
     layers: Vec<LayerBar>,
     steps: OnceCell<Vec<StepBar>>,
     gaps: OnceCell<IdleBars>,
@@ -242,7 +242,7 @@ impl Timeline {
             category_of_name,
             call_depths: calls.depths,
             range_depths: ranges.depths,
-            highest_values: trace.metrics.iter().map(counters::highest_value).collect(),
+            full_heights: trace.metrics.iter().map(counters::full_height).collect(),
             layers,
             steps: OnceCell::new(),
             gaps: OnceCell::new(),
@@ -277,14 +277,14 @@ fn device_lanes(trace: &Trace, layers: &[LayerBar]) -> Vec<Lane> {
     let mut streams: Vec<(DeviceId, i64)> = trace.gpu_ops.streams().collect();
     streams.sort_unstable();
     streams.dedup();
-    let mut kinds = Vec::new();
+    let (mut kinds, has_steps) = (Vec::new(), may_have_steps(trace));
     for device in (0..).map(DeviceId).take(trace.devices.len()) {
         let has_graphs = trace.graph_replays.iter().any(|replay| replay.device == device);
         let own: Vec<i64> = streams.iter().filter(|stream| stream.0 == device).map(|stream| stream.1).collect();
         if own.is_empty() && !has_graphs {
             continue;
         }
-        kinds.push(LaneKind::Steps(Some(device)));
+        kinds.extend(has_steps.then_some(LaneKind::Steps(Some(device))));
         kinds.extend(layers.iter().any(|bar| bar.device == device).then_some(LaneKind::Layers(device)));
         kinds.push(LaneKind::Idle(device));
         kinds.extend(own.into_iter().map(|stream| LaneKind::Stream(device, stream)));

@@ -57,6 +57,20 @@ fn a_device_has_steps_idle_time_and_streams_and_a_thread_its_ranges_and_calls() 
 }
 
 #[test]
+fn a_trace_without_marked_steps_and_attention_has_no_lane_of_steps() {
+    let has_lane = |trace: &mut TestTrace| {
+        let timeline = timeline(&trace.finish());
+        timeline.lanes.iter().any(|lane| matches!(lane.kind, LaneKind::Steps(_)))
+    };
+    assert!(!has_lane(TestTrace::nsys().range("load", 0..5).kernel("gemm", 0..10)));
+    assert!(
+        has_lane(TestTrace::nsys().kernel("flash_fwd_kernel", 0..10)),
+        "steps may follow from the order of the kernels"
+    );
+    assert!(has_lane(TestTrace::nsys().range("ProfilerStep#3", 0..5).kernel("gemm", 0..10)));
+}
+
+#[test]
 fn bars_are_where_ops_steps_and_gaps_are() {
     let (trace, timeline) = (stepped(), timeline(&stepped()));
     // Units of 1,024 ns.
@@ -462,6 +476,17 @@ fn a_counter_holds_its_value_until_the_next_sample_and_keeps_its_peak() {
     assert_eq!((moment.place.start, moment.place.end), (Ns(4_200), Ns(4_300)));
     let figures = ["allocated_bytes", "before_bytes", "highest_bytes"].map(|key| moment.section.summary.number(key));
     assert_eq!(figures, [Some(8e9), Some(4e9), Some(8e9)]);
+}
+
+#[test]
+fn a_counter_in_per_cent_fills_its_lane_at_100() {
+    let mut trace = TestTrace::nsys();
+    trace.kernel("gemm", 0..4_096).metric("SM Active [Throughput %]", &[(0, 20.0), (2_048, 0.0)]);
+    let trace = trace.finish();
+    let timeline = timeline(&trace);
+    let lane = lane_of(&timeline, |kind| kind == LaneKind::Counter(DeviceId(0), 0));
+    let filled: Vec<u8> = bars(&timeline, &trace, lane, 10).iter().map(|bar| bar.filled).collect();
+    assert_eq!(filled, [51], "a fifth of 255");
 }
 
 proptest! {

@@ -52,10 +52,10 @@ impl Timeline {
     }
 
     fn add_counters(&self, trace: &Trace, builder: &mut TileBuilder) {
-        for ((index, series), highest) in trace.metrics.iter().enumerate().zip(&self.highest_values) {
+        for ((index, series), full_height) in trace.metrics.iter().enumerate().zip(&self.full_heights) {
             let lane = series.device.and_then(|device| self.lane(LaneKind::Counter(device, index)));
             if let Some(lane) = lane.and_then(|lane| builder.lanes.get_mut(lane)) {
-                counters::add_bars(series, *highest, builder.range, &mut lane.bars);
+                counters::add_bars(series, *full_height, builder.range, &mut lane.bars);
             }
         }
     }

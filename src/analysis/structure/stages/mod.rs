@@ -8,8 +8,8 @@ mod step_time;
 mod timeline;
 
 pub use step_info::{Form, StepInfo, TokenSums};
-pub(crate) use step_list::NO_NAME;
 pub use step_list::{Basis, HostStep, Step, count_stage_conflicts, steps, steps_by_op, steps_from_ranges};
+pub(crate) use step_list::{NO_NAME, has_marked_steps};
 pub(crate) use step_time::{TimedStep, representative, time_between, timed};
 
 use crate::ordering;

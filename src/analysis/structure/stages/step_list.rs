@@ -229,6 +229,11 @@ pub fn steps_by_op(trace: &Trace) -> (Vec<HostStep>, Vec<u32>) {
     (steps, by_op)
 }
 
+/// Whether ranges or Python functions mark steps.
+pub(crate) fn has_marked_steps(trace: &Trace) -> bool {
+    !trace.step_frames.is_empty() || parse_steps(&trace.ranges.names).iter().any(Option::is_some)
+}
+
 /// The ranges that are steps, of the most exact form of step in the trace.
 fn range_nodes(trace: &Trace) -> Vec<StepNode> {
     let infos = parse_steps(&trace.ranges.names);
