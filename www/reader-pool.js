@@ -111,7 +111,9 @@ export class ReaderPool {
   /** Resolve functions of readers that wait for a slot. @type {(() => void)[]} */
   #waiting = [];
   #running = 0;
+  #hasOpened = false;
   #hasRehearsed = false;
+  #endRehearsal = () => {};
   #onRehearsal;
 
   /** @param {(text: string) => void} onRehearsal takes a report */
@@ -119,28 +121,28 @@ export class ReaderPool {
     this.#onRehearsal = onRehearsal;
   }
 
-  /** Fetches the second module, and runs its code once, while a person looks for a file. */
+  /** Fetches the second module, and runs its code on a made-up trace, while a person looks for the first file. */
   async prepare() {
-    await this.#rehearse(await compiledModule('gpuprism_full'));
+    const module = await compiledModule('gpuprism_full');
+    if (!this.#hasOpened) await this.#rehearse(module);
   }
 
-  /** Runs the code of a worker on a made-up trace, once, until the file is read.
-   * @param {WebAssembly.Module} module @param {Promise<unknown>} [reading] */
-  async #rehearse(module, reading) {
+  /** Runs the code of a worker on a made-up trace for a while, once.
+   * @param {WebAssembly.Module} module */
+  async #rehearse(module) {
     if (this.#hasRehearsed) return;
     this.#hasRehearsed = true;
     /** @type {WorkerLink<TraceOperations>} */
     const link = new WorkerLink('worker.js');
-    const close = () => link.close();
-    reading?.then(close, close);
+    this.#endRehearsal = () => link.close();
     const until = performance.now() + REHEARSAL_MS;
     try {
       this.#onRehearsal(await link.request('rehearse', { module }));
       while (performance.now() < until) await link.request('rehearse', { module });
     } catch {
-      // The file is read, or its first answers will be slower.
+      // It was ended, or the first answers will be slower.
     }
-    close();
+    link.close();
   }
 
   /** Resolves when the reader has read the whole file, or its GPU events only. Small files are read with the first module, unless the
@@ -161,7 +163,12 @@ export class ReaderPool {
         if (!full && progress.ops) compiledModule('gpuprism_full').catch(() => {});
         onProgress?.(progress);
       });
-      if (full && isLarge(file)) this.#rehearse(full, reading);
+      this.#hasOpened = true;
+      if (!isLarge(file)) this.#endRehearsal();
+      else {
+        if (full) this.#rehearse(full);
+        reading.then(this.#endRehearsal, this.#endRehearsal);
+      }
       const opened = await reading;
       if (opened.kind !== 'database') return opened;
       reader.hasSections = true;

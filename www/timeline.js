@@ -190,8 +190,9 @@ export class Timeline {
   #actions;
   /** The options of the open timeline. */
   #key = '';
-  /** The options of the tiles at hand, which do not depend on the window. */
-  #tilesKey = '';
+  /** The options of the tiles at hand, which do not depend on the window, and their reader.
+   * @type {{ key: string, reader: Reader | null }} */
+  #tilesOf = { key: '', reader: null };
   /** @type {Reader | null} */
   #reader = null;
   /** Resolves when the last opening is done. @type {Promise<void>} */
@@ -289,22 +290,24 @@ export class Timeline {
     const key = JSON.stringify(options);
     const tilesKey = JSON.stringify({ ...options, window: null });
     if (!reader.hasSections || (key === this.#key && reader === this.#reader)) return this.#opened;
-    const hasTiles = this.#tiles !== null && tilesKey === this.#tilesKey && reader === this.#reader;
-    [this.#key, this.#tilesKey, this.#reader] = [key, tilesKey, reader];
-    this.#opened = this.#load(reader, options, key, hasTiles);
+    [this.#key, this.#reader] = [key, reader];
+    this.#opened = this.#load(reader, options, key, tilesKey);
     return this.#opened;
   }
 
-  /** @param {Reader} reader @param {Options} options @param {string} key @param {boolean} hasTiles */
-  async #load(reader, options, key, hasTiles) {
+  /** @param {Reader} reader @param {Options} options @param {string} key @param {string} tilesKey */
+  async #load(reader, options, key, tilesKey) {
     const data = await reader.timeline(options).catch((thrown) => {
       // The next call tries again.
-      if (this.#key === key) [this.#key, this.#tilesKey] = ['', ''];
+      if (this.#key === key) this.#key = '';
       throw thrown;
     });
     if (this.#key !== key || this.#reader !== reader) return;
     this.node.hidden = data === null;
-    if (data) this.#show(data, hasTiles);
+    if (!data) return;
+    const hasTiles = tilesKey === this.#tilesOf.key && reader === this.#tilesOf.reader;
+    this.#tilesOf = { key: tilesKey, reader };
+    this.#show(data, hasTiles);
   }
 
   /** Opens what another timeline shows. @param {Timeline} other */

@@ -166,10 +166,14 @@ function computeFirstTiles(timeline, width) {
   const view = new View(timeline);
   view.showAll(timeline.gpu_to);
   const tiles = [];
-  for (const id of view.tiles(width, ['device'])) {
-    const tile = fullTrace().timeline_tile(id.layer, id.level, id.index);
-    if (tile) tiles.push({ id, tile });
-    if (tile?.bars.length) break;
+  try {
+    for (const id of view.tiles(width, ['device'])) {
+      const tile = fullTrace().timeline_tile(id.layer, id.level, id.index);
+      if (tile) tiles.push({ id, tile });
+      if (tile?.bars.length) break;
+    }
+  } catch {
+    // The page asks for the tile again and shows what is wrong.
   }
   return tiles;
 }

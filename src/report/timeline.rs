@@ -136,7 +136,7 @@ fn counter_label(trace: &Trace, index: usize, row: usize) -> String {
         return format!("{:.2} GB", value / 1e9);
     }
     let unit = series.name.rsplit_once(" [").and_then(|(_, unit)| unit.strip_suffix(']')).unwrap_or_default();
-    let unit = if unit.ends_with('%') { "%" } else { unit };
+    let unit = if series.is_per_cent() { "%" } else { unit };
     clean(format!("{} {unit}", digits(value)).trim_end())
 }
 

@@ -46,7 +46,8 @@ pub struct Signals {
     collectives: Vec<Collective>,
     /// Phases and their words, in the order in which they are tried.
     pub phases: Vec<Phase>,
-    /// Words in names, in lower case, of the sampled counters that are read. The words of other counters contain one of them.
+    /// Words in names, in lower case, of the sampled counters that are read. Each word in `nvlink`, `flops` and `dram_bytes` contains one
+    /// of them.
     pub kept_counters: Vec<String>,
     /// Ends of names of sampled counters that a short title leaves out.
     pub counter_endings: Vec<String>,
@@ -232,6 +233,14 @@ impl Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_counter_that_an_analysis_looks_for_is_read() {
+        let signals = Signals::embedded();
+        for word in signals.nvlink.iter().chain(&signals.flops).chain(&signals.dram_bytes) {
+            assert!(signals.kept_counters.iter().any(|kept| word.contains(kept.as_str())), "{word}");
+        }
+    }
 
     #[test]
     fn calls_are_classified_with_and_without_version_suffix_on_cuda_and_hip() {

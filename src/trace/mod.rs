@@ -42,7 +42,7 @@ pub use node_notes::{NodeNote, NodeNotes};
 pub use op_rows::{DeviceId, OpRows};
 pub use ops::{GpuOp, GpuOps, GroupedOp, OpKind, is_plausible};
 pub use optional_tables::{
-    ALLOCATED_MEMORY, Collective, GraphReplay, HostWait, Job, MemoryTraffic, MetricSeries, ProcessGroup,
+    ALLOCATED_MEMORY, Collective, GraphReplay, HostWait, Job, MemoryTraffic, MetricSeries, NO_SOURCE, ProcessGroup,
 };
 pub use packed_code::{CodeEvent, CodeKind, LongestCode, PackedCode};
 pub use shaped_ops::{Argument, Element, MAX_SHAPED_OPS, MAX_SHAPES, OpShape, ShapedOp, ShapedOps};
@@ -161,7 +161,7 @@ pub struct Trace {
     pub graph_replays: Vec<GraphReplay>,
     /// Waits in the operating system, summed by process and call.
     pub host_waits: Vec<HostWait>,
-    /// Sampled counters: those of the hardware that an analysis uses, and the memory that torch's allocator had handed out.
+    /// Sampled counters: those of the hardware that `patterns/signals.json` lists, and the memory that torch's allocator had handed out.
     pub metrics: Vec<MetricSeries>,
     /// The distributed job and the rank that wrote the trace, if recorded.
     pub job: Option<Box<Job>>,

@@ -81,10 +81,13 @@ pub struct HostWait {
 /// The name of the series with the bytes that torch's allocator had handed out.
 pub const ALLOCATED_MEMORY: &str = "GPU memory allocated (bytes)";
 
+/// [`MetricSeries::source`] of a counter whose source is not recorded.
+pub const NO_SOURCE: i64 = -1;
+
 /// The samples of one counter of one device: of the hardware, or of torch's allocator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricSeries {
-    /// Number of the sampled unit in the trace; two GPUs are two sources. -1 if it is not recorded.
+    /// Number of the sampled unit in the trace; two GPUs are two sources. [`NO_SOURCE`] if it is not recorded.
     pub source: i64,
     /// The GPU of the source, if known.
     pub device: Option<DeviceId>,
@@ -92,4 +95,17 @@ pub struct MetricSeries {
     pub name: String,
     /// Time and value, sorted by time.
     pub samples: Vec<(Ns, f64)>,
+}
+
+impl MetricSeries {
+    /// The GPU that it counts, of a trace with so many. A counter without a source counts the only GPU. One with a source but without a
+    /// device counts a GPU that ran no work.
+    pub fn device_among(&self, devices: usize) -> Option<DeviceId> {
+        self.device.or((devices == 1 && self.source == NO_SOURCE).then_some(DeviceId(0)))
+    }
+
+    /// Whether the values are in per cent.
+    pub fn is_per_cent(&self) -> bool {
+        self.name.contains('%')
+    }
 }

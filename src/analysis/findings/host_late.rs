@@ -1,7 +1,8 @@
 //! `host-late`: the GPU idles because eager launches come too late.
 
 use super::finding::{Confidence, Finding};
-use super::situation::{Framework, Situation, counted, format_time};
+use super::situation::{Framework, Situation, format_time};
+use crate::analysis::host::launch_gaps::Gaps;
 use crate::trace::Vendor;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
@@ -10,17 +11,17 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     if !situation.is_notable_host_delay(cost_ms) {
         return None;
     }
-    let gaps = device.late_in_steps.unwrap_or(device.gaps.eager);
-    let mean_ms = gaps.total.0 as f64 / 1e6 / gaps.count.max(1) as f64;
-    let longest_ms = gaps.longest.0 as f64 / 1e6;
+    let (counted_gaps, gaps) = device.late_gaps(device.gaps.eager);
     // A few long pauses are not caused by slow launches.
-    let is_paused = mean_ms >= situation.context.signals.thresholds.long_gap_ms || 2 * gaps.longest.0 >= gaps.total.0;
+    let is_paused = gaps.is_some_and(|gaps| {
+        let mean_ms = gaps.total.0 as f64 / 1e6 / gaps.count.max(1) as f64;
+        mean_ms >= situation.context.signals.thresholds.long_gap_ms || 2 * gaps.longest.0 >= gaps.total.0
+    });
+    let longest = |gaps: Gaps| format!("; the longest gap is {}", format_time(gaps.longest.0 as f64 / 1e6));
     let evidence = format!(
-        "{}: the GPU idles in {}{} until the host launches the next op; the longest gap is {}{}",
+        "{}: the GPU idles in {counted_gaps} until the host launches the next op{}{}",
         situation.amount(device, cost_ms),
-        counted(gaps.count, "gap"),
-        if device.late_in_steps.is_some() { " of the steps" } else { "" },
-        format_time(longest_ms),
+        gaps.map_or_else(String::new, longest),
         situation.host_caveat()
     );
     Some(Finding {

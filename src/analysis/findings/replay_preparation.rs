@@ -1,7 +1,7 @@
 //! `replay-preparation`: the GPU idles while the host prepares the replay of a graph, or samples after it.
 
 use super::finding::Finding;
-use super::situation::{Framework, Situation, counted};
+use super::situation::{Framework, Situation};
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, cost_ms) =
@@ -18,7 +18,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let evidence = format!(
         "{}: the GPU idles in {} before and after replays of {graphs}{replayed}{}",
         situation.amount(device, cost_ms),
-        counted(device.gaps.preparation.count, "gap"),
+        device.late_gaps(device.gaps.preparation).0,
         situation.host_caveat()
     );
     let overlap = match situation.framework {

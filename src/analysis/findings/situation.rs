@@ -97,6 +97,16 @@ pub(super) struct Situation<'a> {
 }
 
 impl DeviceTimes {
+    /// In which gaps, some of the late ones, the device idles, and the gaps of the sentence. If only the steps count, they are told
+    /// apart only where all late gaps are of this kind.
+    pub(super) fn late_gaps(&self, of_kind: Gaps) -> (String, Option<Gaps>) {
+        match self.late_in_steps {
+            None => (counted(of_kind.count, "gap"), Some(of_kind)),
+            Some(late) if self.gaps.is_all_late(of_kind) => (counted(late.count, "gap") + " of the steps", Some(late)),
+            Some(_) => ("gaps of the steps".to_owned(), None),
+        }
+    }
+
     /// Idle time after blocking calls.
     pub(super) fn drained_ms(&self) -> f64 {
         self.drained_by.iter().map(|(_, ms)| ms).sum()
@@ -294,12 +304,13 @@ fn outside_ms(steps: Option<&Section>) -> f64 {
     figure("idle_outside_ns") / 1e6 / figure("devices").max(1.0)
 }
 
-/// Whether the findings of idle time count the steps only.
+/// Whether the findings of idle time count the steps only, on all devices.
 pub(crate) fn counts_steps_only(sections: &Sections) -> bool {
     let known = |name: &str| sections.get(name).filter(|section| section.missing.is_none());
-    let outside_ms = outside_ms(known("steps"));
-    let mut devices = known("gpu_idle").map_or(&[][..], |section| &section.rows).iter();
-    devices.any(|row| is_longer_than_steps(outside_ms, row.amount("window_ms") - row.amount("unseen_ms")))
+    let (Some(steps), Some(idle)) = (known("steps"), known("gpu_idle")) else { return false };
+    let outside_ms = outside_ms(Some(steps));
+    let is_longer = |row: &Record| is_longer_than_steps(outside_ms, row.amount("window_ms") - row.amount("unseen_ms"));
+    steps.summary.amount("devices") == idle.rows.len() as f64 && idle.rows.iter().all(is_longer)
 }
 
 /// Idle time outside of steps is left out if it is a larger share of the window: then the capture was longer than the

@@ -295,8 +295,7 @@ pub(crate) fn roofline(context: &Context) -> Section {
 /// The series with counts, and whether there are series in per cent of a peak.
 fn counters<'a>(context: &'a Context, words: &[String]) -> (Vec<&'a MetricSeries>, bool) {
     let matching = || context.trace.metrics.iter().filter(|series| contains_any(&series.name, words));
-    let is_pct = |series: &&MetricSeries| series.name.contains('%');
-    (matching().filter(|series| !is_pct(series)).collect(), matching().any(|series| is_pct(&series)))
+    (matching().filter(|series| !series.is_per_cent()).collect(), matching().any(MetricSeries::is_per_cent))
 }
 
 /// The number of instances and the union of their time, by kernel name.
@@ -332,10 +331,8 @@ fn share_out(
     work_by_name: &mut [KernelWork],
     add: &dyn Fn(&mut KernelWork, f64),
 ) -> bool {
-    let only_device = (context.trace.devices.len() == 1).then_some(DeviceId(0));
-    let (Some(device), Some(last_duration)) = (series.device.or(only_device), median_spacing(series)) else {
-        return false;
-    };
+    let device = series.device_among(context.trace.devices.len());
+    let (Some(device), Some(last_duration)) = (device, median_spacing(series)) else { return false };
     let mut kernel_time = vec![0_i64; series.samples.len()];
     each_share(context, device, series, last_duration, &mut |sample, _, time| {
         kernel_time.get_mut(sample).into_iter().for_each(|sum| *sum = sum.saturating_add(time));

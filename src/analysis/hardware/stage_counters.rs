@@ -121,11 +121,10 @@ fn section(trace: &Trace, rows: Vec<(DeviceId, Stage, &MetricSeries, Sums)>, unu
     section
 }
 
-/// The series of hardware counters, each with its device. The device of a series that names none is known if there is only one.
+/// The series of hardware counters, each with its device.
 fn sampled_series(trace: &Trace) -> impl Iterator<Item = (DeviceId, &MetricSeries)> {
-    let only_device = (trace.devices.len() == 1).then_some(DeviceId(0));
     let hardware = trace.metrics.iter().filter(|series| series.name != ALLOCATED_MEMORY);
-    hardware.filter_map(move |series| Some((series.device.or(only_device)?, series)))
+    hardware.filter_map(|series| Some((series.device_among(trace.devices.len())?, series)))
 }
 
 /// The time in which each device runs work.
@@ -189,7 +188,7 @@ mod tests {
         let mut trace = TestTrace::nsys();
         trace.device(0).kernel("a", 0..100).metric(SM, &[(10, 10.0), (20, f64::NAN)]);
         trace.device(1).kernel("a", 0..100).metric(SM, &[(10, 30.0)]);
-        // Of two GPUs, it is not known which one this is.
+        // Its GPU ran no work.
         trace.metric_of(None, "PCIe RX Throughput [Throughput %]", &[(10, 1.0)]);
         trace.metric(ALLOCATED_MEMORY, &[(10, 1e9)]);
         let section = trace.sections().remove("gpu_counters").unwrap();
@@ -198,6 +197,10 @@ mod tests {
             [format!("0 all {SM} 1 10 1 10 10"), format!("1 all {SM} 1 30 1 30 30")]
         );
         assert!(section.limits.iter().any(|limit| limit.starts_with("1 samples have no numeric value")));
+        // On one GPU, too, a counter with a source of its own is that of another GPU.
+        let mut alone = TestTrace::nsys();
+        alone.kernel("a", 0..100).metric(SM, &[(10, 10.0)]).metric_of(None, SM, &[(10, 0.0)]);
+        assert_eq!(rows_of(&alone.sections()["gpu_counters"], &super::COLUMNS), [format!("0 all {SM} 1 10 1 10 10")]);
         assert!(!TestTrace::nsys().kernel("a", 0..1).sections().contains_key("gpu_counters"));
     }
 }

@@ -55,6 +55,11 @@ impl LaunchGaps {
         if late > Ns::ZERO { some.total.0 as f64 / late.0 as f64 } else { 0.0 }
     }
 
+    /// Whether all late gaps are among `some`.
+    pub(crate) fn is_all_late(&self, some: Gaps) -> bool {
+        some.count == self.preparation.count + self.eager.count + self.pauses.count
+    }
+
     pub(crate) fn replayed_share(&self) -> f64 {
         if self.kernel_time > Ns::ZERO { self.replayed.0 as f64 / self.kernel_time.0 as f64 } else { 0.0 }
     }

@@ -16,7 +16,7 @@ struct Highest {
 
 /// The value of a bar that fills its lane: 100 for a counter in per cent, else the highest value of the series.
 pub(super) fn full_height(series: &MetricSeries) -> f64 {
-    if series.name.contains('%') { f64::max(highest_value(series), 100.0) } else { highest_value(series) }
+    if series.is_per_cent() { f64::max(highest_value(series), 100.0) } else { highest_value(series) }
 }
 
 /// The highest value of a series, at least zero.

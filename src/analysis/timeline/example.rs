@@ -71,7 +71,7 @@ impl Timeline {
         match example {
             Example::Idle(causes) => self.longest_gap(trace, causes, within, &|_, _| true),
             Example::IdleInSteps(causes) => {
-                let extents = self.extents_of_steps(trace);
+                let extents = self.extents_of_steps(trace, within);
                 self.longest_gap(trace, causes, within, &|device, gap| {
                     extents.get(device.0 as usize).is_some_and(|(first, last)| (*first..*last).contains(&gap.start))
                 })
@@ -103,10 +103,11 @@ impl Timeline {
         }
     }
 
-    /// By device: the start of its first step and the end of its last one. Empty for a device without steps.
-    fn extents_of_steps(&self, trace: &Trace) -> Vec<(Ns, Ns)> {
+    /// By device: the start of its first step inside of a window and the end of its last one. Empty for a device without such steps.
+    fn extents_of_steps(&self, trace: &Trace, within: Window) -> Vec<(Ns, Ns)> {
         let mut extents = vec![(Ns(i64::MAX), Ns(i64::MIN)); trace.devices.len()];
-        for step in self.steps(trace) {
+        let is_inside = |step: &&super::StepBar| step.start >= within.start && step.until <= within.end;
+        for step in self.steps(trace).iter().filter(is_inside) {
             let of_device = step.device.and_then(|device| extents.get_mut(device.0 as usize));
             of_device
                 .into_iter()

@@ -119,7 +119,7 @@ pub enum Style {
     Category(usize),
     /// A CUDA graph.
     Graph,
-    /// The value of a counter; the bar is as high as its share of the highest value.
+    /// The value of a counter; the bar is as high as its share of 100 %, or of the highest value.
     Counter,
     /// A step of this stage.
     Stage(Stage),

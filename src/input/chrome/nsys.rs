@@ -33,14 +33,10 @@ impl Dialect for Nsys {
     }
 }
 
-/// What these scripts have for a process: its kernels, calls and ranges have one `pid`, such as `Device 0`, or `a.sqlite Device 0` of
-/// several exports. Correlation ids are those of one process.
+/// The process of an event, by its `pid`. The scripts write the same `pid` for the kernels, calls and ranges of a process: `Device 0`, or
+/// `a.sqlite Device 0` for one of several exports. Correlation ids are those of one process.
 fn process(out: &mut Output, event: &Event<'_>) -> ProcessId {
-    let pid = unescape(event.pid);
-    match pid.parse() {
-        Ok(number) => out.builder.process(number, ""),
-        Err(_) => out.builder.process(-1, &pid),
-    }
+    out.builder.process(event.pid_number(), &unescape(event.pid))
 }
 
 /// `1` for `Device 1`, 0 without a `pid`; other texts as they are.

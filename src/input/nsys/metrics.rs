@@ -4,7 +4,7 @@
 use super::Import;
 use super::schema::{METRIC_NAMES, METRICS};
 use crate::rules::signals::Signals;
-use crate::trace::{MetricSeries, Ns, ProblemKind, is_plausible};
+use crate::trace::{MetricSeries, NO_SOURCE, Ns, ProblemKind, is_plausible};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -15,12 +15,9 @@ const HZ_PER_MHZ: f64 = 1e6;
 /// Mask of the GPU number in a type id.
 const GPU_BITS: i64 = 0xff;
 
-/// The source number of a counter whose source is not recorded.
-const NO_SOURCE: i64 = -1;
-
 #[derive(Default)]
 struct Counters {
-    /// By source and number. The source is `None` if not recorded, the name `None` if no analysis uses the counter.
+    /// By source and number. The source is `None` if not recorded, the name `None` if the counter is not kept.
     names: HashMap<(Option<i64>, i64), Option<String>, RandomState>,
     by_number: HashMap<i64, SameNumber, RandomState>,
 }
@@ -29,15 +26,15 @@ struct Counters {
 struct SameNumber {
     /// The source, if there is only one counter; `None` if there are several.
     only_source: Option<Option<i64>>,
-    is_used: bool,
+    is_kept: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Target {
     /// They belong to the series of this index.
     Series(usize),
-    /// No analysis uses the counter.
-    Unused,
+    /// The counter is not kept.
+    NotKept,
     /// The name of the counter, or the GPU among several, is not recorded.
     Unknown,
 }
@@ -61,13 +58,13 @@ pub(super) fn read(import: &mut Import<'_>) {
                     series.push(MetricSeries { source, device, name: name.to_owned(), samples: Vec::new() });
                     Target::Series(series.len() - 1)
                 }
-                Some((_, None)) => Target::Unused,
+                Some((_, None)) => Target::NotKept,
                 None => Target::Unknown,
             })
         });
         let series = match target {
             Target::Series(at) => series.get_mut(at),
-            Target::Unused => None,
+            Target::NotKept => None,
             Target::Unknown => return builder.trace.problems.add(ProblemKind::UnknownCounter, 1, cells.at),
         };
         let Some(series) = series else { return };
@@ -94,17 +91,17 @@ fn convert_clock(series: &mut MetricSeries) {
 
 impl Counters {
     fn add(&mut self, source: Option<i64>, metric: i64, name: Option<String>) {
-        let new = SameNumber { only_source: Some(source), is_used: false };
+        let new = SameNumber { only_source: Some(source), is_kept: false };
         let same_number = self.by_number.entry(metric).or_insert(new);
         same_number.only_source = same_number.only_source.filter(|only| *only == source);
-        same_number.is_used |= name.is_some();
+        same_number.is_kept |= name.is_some();
         self.names.entry((source, metric)).or_insert(name);
     }
 
     /// Returns source and name of a sample's counter. If the sample has no source, that of the only counter of this number.
     fn find(&self, source: Option<i64>, metric: i64) -> Option<(Option<i64>, Option<&str>)> {
         let same_number = self.by_number.get(&metric)?;
-        if !same_number.is_used {
+        if !same_number.is_kept {
             return Some((source, None));
         }
         let source = source.or(same_number.only_source.flatten());

@@ -3,7 +3,7 @@
 
 use super::{Fields, TorchReader, number, rank_label};
 use crate::ordering;
-use crate::trace::{ALLOCATED_MEMORY, DeviceId, MetricSeries, Ns, is_plausible};
+use crate::trace::{ALLOCATED_MEMORY, DeviceId, MetricSeries, NO_SOURCE, Ns, is_plausible};
 use gpuprism_scan::json::unescape;
 
 /// True in the page's second module, which shows the samples in the timeline. Nothing else uses them, and they would take a tenth of
@@ -14,9 +14,6 @@ pub(super) const IS_READ: bool = cfg!(any(all(target_arch = "wasm32", feature = 
 pub(super) const NAME: &[u8] = b"[memory]";
 /// The device types of GPUs in torch's `DeviceType`: CUDA, HIP, XPU. ROCm writes either of the first two.
 const GPU_TYPES: [u32; 3] = [1, 6, 12];
-
-/// torch samples no unit of the hardware.
-const NO_SOURCE: i64 = -1;
 
 /// The arguments of an instant, as raw text.
 #[derive(Debug, Default)]
