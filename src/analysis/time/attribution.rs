@@ -227,8 +227,12 @@ const FRACTION_BITS: u32 = 64;
 /// While one op runs, it owns the time. While several run, a running total grows by the share of each (a
 /// prefix sum): an op owns the difference of the total between its end and its start, so it costs two
 /// additions however many others run.
+///
+/// Most ops run alone from start to end. Such an op is kept apart, and joins the others when a second one starts.
 #[derive(Debug, Clone, Default)]
 struct Running {
+    /// The only op that runs, if no other has run since it started.
+    alone: Option<Alone>,
     /// Payload: zero and the owner.
     ops: RunningOps,
     now: Ns,
@@ -236,20 +240,41 @@ struct Running {
     share_of_each: i128,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Alone {
+    start: Ns,
+    end: Ns,
+    owner: u32,
+}
+
 impl Running {
     fn start(&mut self, start: Ns, end: Ns, owner: usize, split: &mut Split) {
+        self.end_alone(start, split);
         self.end_until(start, split);
         match self.ops.len() {
-            // No running op uses the old total. Most ops run alone; the total then stays zero.
-            0 => self.share_of_each = 0,
-            running => self.advance_to(start, running, self.ops.only(), split),
+            0 => self.alone = Some(Alone { start, end, owner: owner as u32 }),
+            running => {
+                self.advance_to(start, running, self.ops.only(), split);
+                split.add_shared(owner, -self.share_of_each);
+                self.ops.push(end, [0, owner as u32]);
+            }
         }
-        self.now = start;
-        split.add_shared(owner, -self.share_of_each);
-        self.ops.push(end, [0, owner as u32]);
+    }
+
+    /// Ends the op that runs alone, or lets it join the others if it runs beyond `time`.
+    fn end_alone(&mut self, time: Ns, split: &mut Split) {
+        let Some(Alone { start, end, owner }) = self.alone.take() else { return };
+        if end <= time {
+            split.add_exclusive(owner as usize, end.since(start).0);
+            return;
+        }
+        // No running op uses the old total.
+        (self.now, self.share_of_each) = (start, 0);
+        self.ops.push(end, [0, owner]);
     }
 
     fn end_all(&mut self, split: &mut Split) {
+        self.end_alone(Ns(i64::MAX), split);
         self.end_until(Ns(i64::MAX), split);
     }
 
