@@ -1,7 +1,6 @@
 // Runs what a trace's worker and the render worker run first, on a made-up trace, while a person looks for a file or a large file
-// is read. A browser compiles a
-// WebAssembly function when it is first called, quickly, and again, well, after it has run for a while. Workers share the code, so
-// the first results, bars and windows of the file come as fast as later ones.
+// is read. A browser compiles a WebAssembly function when it is first called, quickly, and again, well, after it has run for a
+// while. Workers share the code, so the first results, bars and windows of the file come as fast as later ones.
 
 import { LAYERS } from './timeline-view.js';
 
