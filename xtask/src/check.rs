@@ -1,6 +1,7 @@
 //! All checks of the project, the cheapest first. The first failure ends the run and shows its command.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
@@ -44,7 +45,9 @@ const CHECKS: &[Check] = &[
 pub fn all() -> Result<()> {
     for (index, (title, check)) in CHECKS.iter().enumerate() {
         println!("\n== {}/{} {title}", index + 1, CHECKS.len());
+        let start = Instant::now();
         check().with_context(|| format!("the check \"{title}\" failed"))?;
+        println!("== {title}: passed in {} s", start.elapsed().as_secs());
     }
     println!("\nall {} checks passed", CHECKS.len());
     Ok(())
