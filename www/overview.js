@@ -1,4 +1,4 @@
-// The top of the results: the verdict, one line of facts for each run, what to do, and the notices.
+// The verdict, one line of facts for each run, what to do, and the notices.
 
 import { button, byId, copyCommands, el, figureItem, noticeItem, severityMark, words } from './dom.js';
 import { pendingNote } from './table.js';
@@ -19,15 +19,19 @@ const FINDINGS_SHOWN = 3;
 const MAX_RUNS_WITH_FIGURES = 3;
 const LONG_VERDICT_CHARACTERS = 180;
 
-/** If `isPartial`, findings are still being computed. A click on a clause or a finding shows its table and its case.
- * @param {Overview} overview @param {boolean} isPartial @param {string[]} beingRead names of files whose results come later
- * @param {OnTable} onTable @param {Examples} examples */
-export function showOverview({ verdict, runs, findings }, isPartial, beingRead, onTable, examples) {
+/** The verdict and the lines of the runs. A click on a clause shows its table and its case.
+ * @param {Overview} overview @param {string[]} beingRead names of files whose results come later @param {Examples} examples */
+export function showVerdict({ verdict, runs }, beingRead, examples) {
   const length = verdict.reduce((sum, { text }) => sum + text.length, 0);
   byId('verdict').replaceChildren(...verdict.flatMap(({ text, table, example }) => (
     table ? [tableLink(text, table, () => examples.prove(table, 0, example))] : words(text))));
   byId('verdict').classList.toggle('long', length > LONG_VERDICT_CHARACTERS);
   showRuns(runs, beingRead);
+}
+
+/** What to do, and the notices. If `isPartial`, findings are still being computed. A click on a finding shows its table and its case.
+ * @param {Overview} overview @param {boolean} isPartial @param {OnTable} onTable @param {Examples} examples */
+export function showAdvice({ runs, findings }, isPartial, onTable, examples) {
   if (isPartial) showPendingFindings();
   else showFindings(findings, onTable, examples);
   showNotices(runs);

@@ -4,7 +4,7 @@
 import { asProblem } from './problem.js';
 import { WorkerLink } from './worker-link.js';
 
-/** @import { RenderOperations, RuleFile, TableRequest } from './types.js' */
+/** @import { Overview, RenderOperations, RuleFile, TableRequest } from './types.js' */
 
 /** @typedef {WorkerLink<RenderOperations>} RenderLink */
 
@@ -15,6 +15,8 @@ export class Renderer {
   #restarted = Promise.resolve();
   /** The current reports as JSON texts. @type {string[]} */
   #reports = [];
+  /** The last reports that were sent, and the answer. @type {{ texts: string[], overview: Promise<Overview> } | null} */
+  #sent = null;
 
   /** @param {Promise<WebAssembly.Module>} module */
   constructor(module) {
@@ -30,11 +32,19 @@ export class Renderer {
     return link.request('start', { module: await this.#module });
   }
 
-  /** Replaces the reports and resolves with their overview. @param {string[]} texts */
-  async set(texts) {
-    const overview = await this.#retry((link) => link.request('set', { texts }));
-    this.#reports = texts;
-    return overview;
+  /** Replaces the reports and resolves with their overview. The same reports are sent once. @param {string[]} texts */
+  set(texts) {
+    const { length } = texts;
+    if (this.#sent?.texts.length === length && this.#sent.texts.every((text, index) => text === texts[index])) return this.#sent.overview;
+    const sent = { texts, overview: this.#retry((link) => link.request('set', { texts })) };
+    this.#sent = sent;
+    sent.overview.then(() => {
+      this.#reports = texts;
+    }, () => {
+      // The next call tries again.
+      if (this.#sent === sent) this.#sent = null;
+    });
+    return sent.overview;
   }
 
   /** Runs the code of the worker on a report that is not shown. @param {string} text */

@@ -2,7 +2,7 @@
 
 import { showChart, showLegend } from './chart.js';
 import { byId, latest, onDemand, prefetched } from './dom.js';
-import { showOverview, showRuns } from './overview.js';
+import { showAdvice, showRuns, showVerdict } from './overview.js';
 import { Tabs, showRunChoice } from './tabs.js';
 
 /** @import { PrefetchedTables } from './tabs.js' */
@@ -11,6 +11,10 @@ import { Tabs, showRunChoice } from './tabs.js';
 /** @typedef {{ chart?: { key: string, answer: Promise<Chart> } | null, tables?: PrefetchedTables }} Prefetched */
 
 const MIN_CHART_WIDTH = 280;
+/** How long the first tables wait for the first bars of the timeline. */
+const HEAD_START_MS = 60;
+/** A page that is not on screen has no frames. */
+const LONGEST_FRAME_MS = 100;
 /** Runs whose timelines are made at once, and one more for the line with the others: see timeline.js. */
 const MAX_TIMELINES = 5;
 
@@ -104,16 +108,27 @@ export class Results {
         part.dataset.several = String(traces > 1);
         part.dataset.count = String(Math.min(traces, MAX_TIMELINES));
       }
-      showOverview(overview, session.isPartial, session.beingRead, (table) => this.#tabs.open(table), this.#examples);
+      showVerdict(overview, session.beingRead, this.#examples);
       try {
-        await this.#drawAll(ahead);
+        const timelines = this.#drawUpperPart();
+        if (byId('results').classList.contains('drawing')) await this.#showUpperPart(timelines);
+        showAdvice(overview, session.isPartial, (table) => this.#tabs.open(table), this.#examples);
+        await this.#drawLowerPart(ahead);
       } finally {
         // Shown only once it is drawn, so that nothing moves.
-        byId('results').classList.remove('drawing');
+        byId('results').classList.remove('drawing', 'tables-to-come');
       }
       session.measureImports();
     },
   );
+
+  /** Shows the head and the timeline in a frame of their own, because the tables would delay the first bars.
+   * @param {Promise<void>} timelines */
+  async #showUpperPart(timelines) {
+    await Promise.race([timelines, wait(HEAD_START_MS)]);
+    byId('results').classList.replace('drawing', 'tables-to-come');
+    await Promise.race([new Promise((resolve) => requestAnimationFrame(resolve)).then(() => wait(0)), wait(LONGEST_FRAME_MS)]);
+  }
 
   /** @type {import('./overview.js').Examples} */
   #examples = {
@@ -138,20 +153,31 @@ export class Results {
   /** @type {Page['jobRanks']} */
   jobRanks = () => this.#tabs.jobRanks();
 
-  /** @param {Prefetched} [ahead] */
-  #drawAll({ chart, tables } = {}) {
-    const { store, session, look, attempt, windows } = this.#page;
-    this.#showKernel();
-    showLegend(store.overview?.categories ?? [], store.view.hide, this.#toggleCategory, () => look({ hide: [] }));
+  #drawAll() {
+    this.#drawUpperPart();
+    return this.#drawLowerPart();
+  }
+
+  /** The row of tabs and the timelines. Resolves when these have their first bars. */
+  #drawUpperPart() {
+    const { store, session, attempt, windows } = this.#page;
     showRunChoice(store.runs.map(({ label }) => label), store.run, session.beingRead.length);
     const filter = byId('filter');
     if (filter.value !== store.view.filter) filter.value = store.view.filter;
-    this.#compare();
+    const timelines = attempt('The timeline could not be drawn', windows.openTimelines);
+    this.#tabs.showRow();
+    return timelines;
+  }
+
+  /** The kernel, the strips, the chart and the tables. @param {Prefetched} [ahead] */
+  #drawLowerPart({ chart, tables } = {}) {
+    const { store, look, attempt, windows } = this.#page;
+    this.#showKernel();
     // Not awaited: the worker of a large trace still computes its sections.
-    attempt('The strips could not be drawn', windows.draw);
-    // The chart has a width only in a tab that is shown.
-    const tabs = this.#tabs.show(tables);
-    return Promise.all([tabs, this.#drawChart(chart)]);
+    attempt('The strips could not be drawn', windows.drawStrips);
+    showLegend(store.overview?.categories ?? [], store.view.hide, this.#toggleCategory, () => look({ hide: [] }));
+    this.#compare();
+    return Promise.all([this.#tabs.showTables(tables), this.#drawChart(chart)]);
   }
 
   #drawChart = latest(
@@ -230,3 +256,6 @@ export class Results {
 }
 
 const chartWidth = () => Math.max(MIN_CHART_WIDTH, Math.floor(byId('chart').clientWidth));
+
+/** @param {number} ms */
+const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

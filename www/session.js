@@ -62,9 +62,13 @@ export class Session {
     return this.traces.filter((entry) => entry.text !== null).filter(isLive);
   }
 
+  /** Traces that have results, and files that are being read and may be traces. */
+  get expectedTraces() {
+    return this.entries.filter((entry) => isToCome(entry) || (isLive(entry) && entry.text !== null)).filter(hasReader);
+  }
+
   /** The names of files whose first results are to come. */
   get beingRead() {
-    const isToCome = (/** @type {Entry} */ { text, status, kind }) => text === null && (status === 'reading' || status === 'analyzing') && (kind === null || kind === 'trace');
     return this.entries.filter(isToCome).map(({ file }) => file.name);
   }
 
@@ -282,7 +286,7 @@ export class Session {
     const id = ++entry.analysisId;
     const options = this.options(entry);
     if (entry.wholeResult?.reader === reader && entry.wholeResult.inputs === this.#inputs(entry, options)) {
-      this.#show(entry, id, options, entry.wholeResult.analysis);
+      await this.#show(entry, id, options, entry.wholeResult.analysis);
       return;
     }
     entry.status = 'analyzing';
@@ -295,8 +299,8 @@ export class Session {
     this.#publish();
     try {
       const analysis = await first;
-      if (analysis.isPartial) this.#show(entry, id, options, analysis);
-      this.#show(entry, id, options, await complete);
+      if (analysis.isPartial) await this.#show(entry, id, options, analysis);
+      await this.#show(entry, id, options, await complete);
     } catch (thrown) {
       if (id !== entry.analysisId) return;
       const problem = asProblem(thrown);
@@ -365,7 +369,7 @@ export class Session {
     try {
       const analysis = await this.#completeReport(entry, id, options);
       const isDismissed = entry.problem !== problem;
-      this.#show(entry, id, options, analysis);
+      await this.#show(entry, id, options, analysis);
       if (id !== entry.analysisId || isDismissed) return;
       entry.problem = problem;
       this.#publish();
@@ -376,9 +380,11 @@ export class Session {
 
   /** Stores the result of an analysis, unless a newer one was started.
    * @param {Entry} entry @param {number} id @param {Options} options @param {Analysis} analysis */
-  #show(entry, id, options, analysis) {
-    if (id !== entry.analysisId) return;
+  async #show(entry, id, options, analysis) {
     const { text, memory, isPartial } = analysis;
+    // The first results are drawn together with their overview, in one frame.
+    if (this.reports.length === 0) await this.#renderer.set([text]).catch(() => {});
+    if (id !== entry.analysisId) return;
     // Cached for the return from a window to the whole trace.
     if (!isPartial && !options.window) entry.wholeResult = { reader: entry.reader, inputs: this.#inputs(entry, options), analysis };
     Object.assign(entry, {
@@ -454,6 +460,12 @@ function closeReaders(entry) {
   entry.second?.reader.close();
   entry.second = null;
 }
+
+/** @param {Entry} entry @returns {entry is TraceEntry} */
+const hasReader = (entry) => entry.reader !== null;
+
+/** Whether the first results of a file are to come, which may be a trace. @param {Entry} entry */
+const isToCome = ({ text, status, kind }) => text === null && (status === 'reading' || status === 'analyzing') && (kind === null || kind === 'trace');
 
 /** @param {Entry} entry @returns {entry is TraceEntry} */
 export const isLive = (entry) => entry.kind === 'trace' && entry.reader !== null && !entry.reader.isClosed;

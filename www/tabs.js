@@ -160,13 +160,24 @@ export class Tabs {
     return present([inShort, ...shown, ...(folded && this.#isUnfolded ? folded.tables : [])]);
   }
 
-  /** Draws the row of tabs, and the chosen tab with its tables. @param {PrefetchedTables} [tables] */
-  show(tables) {
-    const { id, names, one_of: oneOf } = this.#chosen;
+  /** Draws the row of tabs, and the chosen tab with its tables. */
+  show() {
+    this.showRow();
+    return this.showTables();
+  }
+
+  /** Draws the row of tabs and shows the parts of the chosen one. The chart has a width only in a tab that is shown. */
+  showRow() {
+    const { id, one_of: oneOf } = this.#chosen;
     byId('panel').dataset.tab = id;
     byId('panel').classList.toggle('proof', this.#proof !== '');
     showTabs(this.#all, id, (chosen) => this.open(chosen));
     this.#showAlternatives(oneOf);
+  }
+
+  /** Draws the tables of the chosen tab. @param {PrefetchedTables} [tables] */
+  showTables(tables) {
+    const { id, names } = this.#chosen;
     return Promise.all([
       this.draw(tables),
       this.#toggle(this.#pivot, names.includes(PIVOT)),

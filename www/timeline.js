@@ -44,8 +44,6 @@ export class Timelines {
   #toggles = 0;
   /** What was shown last. @type {{ entries: TraceEntry[], options: (entry: TraceEntry) => Options }} */
   #shown = { entries: [], options: () => { throw new Error('no timeline is open'); } };
-  /** Further traces whose timelines were asked for. @type {Set<TraceEntry>} */
-  #asked = new Set();
   #more = el('p', { class: 'timeline-more' });
   #styleSheet = loadStyleSheet('timeline.css');
 
@@ -62,7 +60,8 @@ export class Timelines {
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', repaint);
   }
 
-  /** Shows the timelines of these traces. @param {TraceEntry[]} entries @param {(entry: TraceEntry) => Options} options */
+  /** Shows the timelines of these traces. Those of files that are still being read are made too, and keep their room.
+   * @param {TraceEntry[]} entries @param {(entry: TraceEntry) => Options} options */
   async show(entries, options) {
     this.#shown = { entries, options };
     await this.#styleSheet;
@@ -70,17 +69,17 @@ export class Timelines {
       if (entries.includes(entry)) continue;
       timeline.close();
       this.#timelines.delete(entry);
-      this.#asked.delete(entry);
     }
     if (this.#second && !entries.includes(this.#second.entry)) this.#closeSecond();
     this.#arrange();
     byId('timelines').hidden = entries.length === 0;
-    await Promise.all(this.#all.map((timeline) => timeline.open(options(timeline.entry), entries.length > 1)));
+    for (const timeline of this.#all) timeline.setName(entries.length > 1);
+    await Promise.all(this.#all.filter(({ entry }) => isRead(entry)).map((timeline) => timeline.open(options(timeline.entry))));
   }
 
   /** The traces that have a timeline, in their order. */
   get #made() {
-    return this.#shown.entries.filter((entry, index) => index < MAX_AT_ONCE || this.#asked.has(entry));
+    return this.#shown.entries.filter((entry, index) => index < MAX_AT_ONCE || this.#timelines.has(entry));
   }
 
   /** All timelines from top to bottom. */
@@ -91,10 +90,10 @@ export class Timelines {
 
   #arrange() {
     const made = this.#made;
-    const others = this.#shown.entries.filter((entry) => !made.includes(entry));
+    const others = this.#shown.entries.filter((entry) => !made.includes(entry) && isRead(entry));
     this.#more.replaceChildren('Also: ', ...others.map((entry) => button(entry.file.name, () => this.#ask(entry), { class: 'small', title: `Show the timeline of ${entry.file.name}` })));
     arrange(byId('timelines'), [...this.#all.map(({ node }) => node), ...(others.length > 0 ? [this.#more] : [])], (node) => node);
-    const timelines = made.map((entry) => this.#timeline(entry));
+    const timelines = made.filter(isRead).map((entry) => this.#timeline(entry));
     timelines[0]?.offerAlignment(this.#alignment.select);
     this.#alignment.offer(timelines);
   }
@@ -168,7 +167,7 @@ export class Timelines {
   async #open(entry) {
     const { entries, options } = this.#shown;
     if (!this.#made.includes(entry) && entries.includes(entry)) {
-      this.#asked.add(entry);
+      this.#timeline(entry);
       await this.show(entries, options);
     }
     const timeline = this.#timelines.get(entry);
@@ -184,6 +183,9 @@ export class Timelines {
   }
 }
 
+/** Whether a trace is read and has results. @param {TraceEntry} entry */
+const isRead = ({ text }) => text !== null;
+
 /** The timeline of one trace. */
 export class Timeline {
   #entry;
@@ -197,8 +199,8 @@ export class Timeline {
   #reader = null;
   /** Resolves when the last opening is done. @type {Promise<void>} */
   #opened = Promise.resolve();
-  /** Options and whether there are other runs, of the last opening. @type {[Options, boolean] | null} */
-  #opening = null;
+  /** Those of the last opening. @type {Options | null} */
+  #options = null;
   #name = el('span', { class: 'run-label' });
   /** Which step this timeline was opened for. */
   #pair = el('span', { class: 'run-label' });
@@ -282,10 +284,14 @@ export class Timeline {
     this.node.remove();
   }
 
-  /** Opens the timeline of the entry's reader unless it is open with these options. @param {Options} options @param {boolean} hasName */
-  async open(options, hasName) {
-    this.#opening = [options, hasName];
-    this.#name.textContent = hasName ? this.#entry.file.name : '';
+  /** @param {boolean} isShown */
+  setName(isShown) {
+    this.#name.textContent = isShown ? this.fileName : '';
+  }
+
+  /** Opens the timeline of the entry's reader unless it is open with these options. @param {Options} options */
+  async open(options) {
+    this.#options = options;
     const { reader } = this.#entry;
     const key = JSON.stringify(options);
     const tilesKey = JSON.stringify({ ...options, window: null });
@@ -312,7 +318,8 @@ export class Timeline {
 
   /** Opens what another timeline shows. @param {Timeline} other */
   async openLike(other) {
-    if (other.#opening) await this.open(...other.#opening);
+    this.#name.textContent = other.#name.textContent;
+    if (other.#options) await this.open(other.#options);
   }
 
   /** @param {TimelineView} data @param {boolean} hasTiles */

@@ -2,7 +2,6 @@
 
 import { CallCounter, latest, onDemand } from './dom.js';
 import { asProblem } from './problem.js';
-import { isLive } from './session.js';
 
 /** @import { Entry, Page, TraceEntry } from './types.js' */
 
@@ -12,6 +11,10 @@ export class Windows {
   #timelines;
   /** Counts picks: the last one sets the windows of the other ranks. */
   #picks = new CallCounter();
+  /** The last opening of the timelines. @type {Promise<void>} */
+  #opened = Promise.resolve();
+  /** The traces that have a timeline or are expected to get one. @type {TraceEntry[]} */
+  #expected = [];
   /** The traces that have the window that the address names for them. @type {Entry[]} */
   #placed = [];
 
@@ -19,6 +22,8 @@ export class Windows {
   constructor(page) {
     this.#page = page;
     page.store.subscribe(['reports'], () => this.#apply({ all: false }));
+    // The timelines of files that are being read are made meanwhile.
+    page.store.subscribe(['entries'], () => page.attempt('The timelines could not be made', () => this.#openNew()));
     // Only a reader with sections has a timeline.
     page.store.subscribe(['readers'], () => page.attempt('The strips could not be drawn', this.draw));
     page.store.subscribe(['view'], (next, previous) => {
@@ -107,23 +112,49 @@ export class Windows {
     for (const script of [this.#strips, this.#timelines]) script().catch(() => {});
   }
 
-  /** Draws the strips of all traces whose workers run. */
-  draw = latest(
-    async (/** @type {boolean | void} */ isResized) => {
+  /** Draws the timelines and strips of all traces whose workers run. */
+  draw = async (/** @type {boolean | void} */ isResized) => {
+    await Promise.all([this.openTimelines(), this.drawStrips(isResized)]);
+  };
+
+  /** Resolves when the timelines have their first bars. */
+  openTimelines = () => {
+    this.#opened = this.#openTimelines();
+    return this.#opened;
+  };
+
+  #openTimelines = latest(
+    async () => {
       const { session } = this.#page;
-      const traces = session.traces.filter(({ text, status }) => text !== null && status !== 'failed').filter(isLive);
-      const hasTraces = traces.length > 0;
-      const timelines = await (hasTraces ? this.#timelines() : this.#timelines.loaded());
-      const strips = await (hasTraces ? this.#strips() : this.#strips.loaded());
-      const options = (/** @type {Entry} */ entry) => session.options(entry);
-      const opened = Promise.resolve(timelines?.show(traces, options));
-      // The bars are more than the strips, so the worker is asked for them first.
-      await opened.catch(() => {});
-      await strips?.show(traces, options, Boolean(isResized));
-      await opened;
+      this.#expected = session.expectedTraces;
+      await (await this.#whenNeeded(this.#timelines))?.show(this.#expected, this.#options);
     },
     () => {},
   );
+
+  /** Makes the timelines of new files. */
+  async #openNew() {
+    const { expectedTraces } = this.#page.session;
+    const isSame = expectedTraces.length === this.#expected.length && expectedTraces.every((entry, index) => entry === this.#expected[index]);
+    if (!isSame) await this.#openTimelines();
+  }
+
+  drawStrips = latest(
+    async (/** @type {boolean | void} */ isResized) => {
+      // The bars are more than the strips, so the worker is asked for them first.
+      await this.#opened.catch(() => {});
+      await (await this.#whenNeeded(this.#strips))?.show(this.#page.session.liveTraces, this.#options, Boolean(isResized));
+    },
+    () => {},
+  );
+
+  /** A script, or null if there is no trace and it has not been loaded. @template Part @param {import('./dom.js').OnDemand<Part>} script */
+  #whenNeeded(script) {
+    return this.#page.session.liveTraces.length > 0 ? script() : script.loaded();
+  }
+
+  /** @param {Entry} entry */
+  #options = (entry) => this.#page.session.options(entry);
 
   /** Applies the windows in the address to new traces, or to all traces. @param {{ all: boolean }} options */
   #apply({ all }) {

@@ -67,10 +67,18 @@ function observe() {
     }
   };
 
+  // The canvas is in the results, which are hidden until their first frame.
+  const findFirstBars = () => {
+    if (seen.firstBars || !hasResults() || seen.paints.length === 0 || !seen.answers.some(({ hasBars }) => hasBars)) return;
+    seen.firstBars = { drawn: performance.now() };
+    // After the frame was laid out and painted.
+    requestAnimationFrame(() => setTimeout(() => (seen.firstBars.inFrame = performance.now())));
+  };
   new MutationObserver((records) => {
     const at = performance.now();
-    for (const { target } of records) if (target.classList.contains("timeline")) seen.paints.push({ at, state: target.dataset.state });
-  }).observe(document, { subtree: true, attributes: true, attributeFilter: ["data-state"] });
+    for (const { target } of records) if (target.dataset.state && target.classList.contains("timeline")) seen.paints.push({ at, state: target.dataset.state });
+    findFirstBars();
+  }).observe(document, { subtree: true, attributes: true, attributeFilter: ["data-state", "class"] });
 }
 
 /** In the page: turns a wheel over the timeline with each frame, in, sideways, out and back. Resolves with the times between frames. */
@@ -157,13 +165,12 @@ async function opening(page) {
     const [entry] = performance.getEntriesByName("gpuprism:import");
     // A small file is read a second time, by the module of the timeline.
     const read = seen.answers.find(({ op }) => op === "open").at;
-    const tile = seen.answers.find(({ hasBars }) => hasBars).at;
     const shown = entry.startTime + entry.duration;
     return {
       import_ms: entry.duration,
       read_to_results_ms: shown - read,
-      // The canvas is in the results, which are hidden until they are drawn.
-      read_to_timeline_ms: Math.max(seen.paints.find(({ at }) => at > tile).at, shown) - read,
+      read_to_timeline_ms: seen.firstBars.inFrame - read,
+      read_to_drawn: seen.firstBars.drawn - read,
       // For whoever looks for the cause of a slow first picture.
       answers: seen.answers
         .filter(({ asked }) => asked < shown + 10_000)
