@@ -1,11 +1,12 @@
 //! All checks of the project, the cheapest first. The first failure ends the run and shows its command.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::command::Run;
+use crate::command::{Run, in_parallel};
 use crate::{book, fuzz, page, project, python, setup, wasm};
 
 type Check = (&'static str, fn() -> Result<()>);
@@ -79,17 +80,19 @@ fn page_types_and_lints() -> Result<()> {
     Run::new("node node_modules/eslint/bin/eslint.js --max-warnings 0 www npm tests/page eslint.config.js").run()
 }
 
-/// Runs the test files one after the other. On a busy machine a browser may time out, so a file that fails is repeated once, at
-/// the end, and named.
+/// Runs as many test files at once as there are cores: they wait for the browser most of the time. On a busy machine a browser may
+/// time out, so a file that fails is repeated once, at the end and alone, and named.
 fn page_tests() -> Result<()> {
     let chromium = setup::chromium()?;
-    let mut failed = Vec::new();
-    for file in test_files(&project::root().join("tests/page"))? {
-        if let Err(failure) = page_test(&file, &chromium) {
+    let failed = Mutex::new(Vec::new());
+    in_parallel(&test_files(&project::root().join("tests/page"))?, |file| {
+        if let Err(failure) = page_test(file, &chromium) {
             println!("{failure:#}");
-            failed.push(file);
+            failed.lock().unwrap_or_else(PoisonError::into_inner).push(file.clone());
         }
-    }
+        Ok(())
+    })?;
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     for file in &failed {
         println!("\n{} failed; running it a second time", file.display());
         page_test(file, &chromium).context("it failed a second time")?;
@@ -100,13 +103,19 @@ fn page_tests() -> Result<()> {
     Ok(())
 }
 
+/// Its output is printed at the end, so that those of several files do not mix.
 fn page_test(file: &Path, chromium: &Path) -> Result<()> {
-    Run::new("node --test")
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    let log = project::target_dir()?.join(format!("page-{name}.log"));
+    let outcome = Run::new("node --test")
         .arg(file)
         .env("GPUPRISM_DIST", project::dist())
         .env("GPUPRISM_BIN", program("release")?)
         .env("CHROMIUM", chromium)
-        .run()
+        .log_to(&log)?
+        .run();
+    println!("\n{}\n{}", file.display(), std::fs::read_to_string(&log).unwrap_or_default());
+    outcome
 }
 
 /// Compares the results of the command line in debug and in release and of the page's modules, because an optimiser can make

@@ -1,8 +1,11 @@
 //! Runs other programs. Errors contain the command line, so that it can be repeated.
 
 use std::ffi::OsStr;
+use std::num::NonZero;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{iter, panic, thread};
 
 use anyhow::{Context, Result, bail};
 
@@ -87,4 +90,16 @@ impl Run {
         }
         String::from_utf8(output.stdout).with_context(|| format!("the output of `{}` is not UTF-8", self.shown))
     }
+}
+
+/// Calls `work` for each item, as many at once as there are cores. The first error of a thread ends that thread and is returned.
+pub fn in_parallel<Item: Sync>(items: &[Item], work: impl Fn(&Item) -> Result<()> + Sync) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let work_until_none_is_left =
+        || iter::from_fn(|| items.get(next.fetch_add(1, Ordering::Relaxed))).try_for_each(&work);
+    thread::scope(|scope| {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work_until_none_is_left)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
+    })
 }

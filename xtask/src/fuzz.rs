@@ -2,14 +2,12 @@
 //!
 //! Each target in `fuzz/` runs on its seeds and past crashes first, then on generated inputs.
 
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::{fs, iter, panic, thread};
+use std::{fs, iter};
 
 use anyhow::{Context, Result, bail};
 
-use crate::command::Run;
+use crate::command::{Run, in_parallel};
 use crate::{project, setup};
 
 /// The flags of cargo-fuzz without a sanitizer. Only sanitizers need a nightly compiler.
@@ -67,16 +65,7 @@ pub fn all(effort: Effort) -> Result<()> {
     let targets = targets(&manifest)?;
     let programs = build(&fuzz, &manifest)?;
     // The targets are independent, and each uses one core.
-    let next = AtomicUsize::new(0);
-    let run_next_until_none = || {
-        iter::from_fn(|| targets.get(next.fetch_add(1, Ordering::Relaxed)))
-            .try_for_each(|target| run(&fuzz, &programs, target, effort))
-    };
-    thread::scope(|scope| {
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(run_next_until_none)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
-    })
+    in_parallel(&targets, |target| run(&fuzz, &programs, target, effort))
 }
 
 fn targets(manifest: &Path) -> Result<Vec<String>> {
