@@ -11,7 +11,7 @@ import { Tabs, showRunChoice } from './tabs.js';
 /** @typedef {{ chart?: { key: string, answer: Promise<Chart> } | null, tables?: PrefetchedTables }} Prefetched */
 
 const MIN_CHART_WIDTH = 280;
-/** How long the first tables wait for the first bars of the timeline. */
+/** The longest time that the first frame waits for the first bars of the timeline. */
 const HEAD_START_MS = 60;
 /** A page that is not on screen has no frames. */
 const LONGEST_FRAME_MS = 100;
@@ -87,7 +87,7 @@ export class Results {
       const answer = renderer.set(reports);
       // Requested directly after the reports, so that the worker answers while the page draws the overview.
       /** @type {Prefetched} */
-      const ahead = store.overview ? { chart: this.#shownChartKey !== this.#chartKey ? this.#requestChart() : null, tables: this.#tabs.prefetch() } : {};
+      const ahead = store.overview ? { chart: this.#width > 0 && this.#shownChartKey !== this.#chartKey ? this.#requestChart() : null, tables: this.#tabs.prefetch() } : {};
       return { overview: await answer, ahead, reports };
     },
     async ({ overview, ahead, reports }) => {
@@ -108,15 +108,18 @@ export class Results {
         part.dataset.several = String(traces > 1);
         part.dataset.count = String(Math.min(traces, MAX_TIMELINES));
       }
+      const { isPartial } = session;
+      const isLast = () => store.overview === overview;
       showVerdict(overview, session.beingRead, this.#examples);
       try {
         const timelines = this.#drawUpperPart();
         if (byId('results').classList.contains('drawing')) await this.#showUpperPart(timelines);
-        showAdvice(overview, session.isPartial, (table) => this.#tabs.open(table), this.#examples);
+        if (!isLast()) return;
+        showAdvice(overview, isPartial, (table) => this.#tabs.open(table), this.#examples);
         await this.#drawLowerPart(ahead);
       } finally {
         // Shown only once it is drawn, so that nothing moves.
-        byId('results').classList.remove('drawing', 'tables-to-come');
+        if (isLast()) byId('results').classList.remove('drawing', 'tables-to-come');
       }
       session.measureImports();
     },
@@ -158,9 +161,10 @@ export class Results {
     return this.#drawLowerPart();
   }
 
-  /** The row of tabs and the timelines. Resolves when these have their first bars. */
+  /** The kernel, the row of tabs and the timelines. Resolves when these have their first bars. */
   #drawUpperPart() {
     const { store, session, attempt, windows } = this.#page;
+    this.#showKernel();
     showRunChoice(store.runs.map(({ label }) => label), store.run, session.beingRead.length);
     const filter = byId('filter');
     if (filter.value !== store.view.filter) filter.value = store.view.filter;
@@ -169,10 +173,9 @@ export class Results {
     return timelines;
   }
 
-  /** The kernel, the strips, the chart and the tables. @param {Prefetched} [ahead] */
+  /** The strips, the chart and the tables. @param {Prefetched} [ahead] */
   #drawLowerPart({ chart, tables } = {}) {
     const { store, look, attempt, windows } = this.#page;
-    this.#showKernel();
     // Not awaited: the worker of a large trace still computes its sections.
     attempt('The strips could not be drawn', windows.drawStrips);
     showLegend(store.overview?.categories ?? [], store.view.hide, this.#toggleCategory, () => look({ hide: [] }));

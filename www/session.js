@@ -23,6 +23,8 @@ export class Session {
   #renderer;
   #translate;
   #nextId = 1;
+  /** The request for the overview of the first results. @type {Promise<void> | null} */
+  #firstOverview = null;
 
   /** `translate(name, text)` resolves with the report text of another tool's file.
    * @param {Store} store @param {Renderer} renderer @param {(name: string, text: string) => Promise<string>} translate */
@@ -190,6 +192,8 @@ export class Session {
   /** Closes a file; its worker ends and its memory is freed. Returns its place among the files. @param {Entry} entry */
   remove(entry) {
     const place = this.entries.indexOf(entry);
+    // Its pending analysis is not shown.
+    entry.analysisId += 1;
     closeReaders(entry);
     const isOpenAuxiliary = isAuxiliary(entry) && entry.status === 'open';
     this.#publish({
@@ -378,12 +382,18 @@ export class Session {
     }
   }
 
+  /** Resolves when the renderer has the overview of this report alone, or has failed. @param {string} text */
+  async #overviewOf(text) {
+    await this.#renderer.set([text]).catch(() => {});
+    this.#firstOverview = null;
+  }
+
   /** Stores the result of an analysis, unless a newer one was started.
    * @param {Entry} entry @param {number} id @param {Options} options @param {Analysis} analysis */
   async #show(entry, id, options, analysis) {
     const { text, memory, isPartial } = analysis;
     // The first results are drawn together with their overview, in one frame.
-    if (this.reports.length === 0) await this.#renderer.set([text]).catch(() => {});
+    if (this.reports.length === 0) await (this.#firstOverview ??= this.#overviewOf(text));
     if (id !== entry.analysisId) return;
     // Cached for the return from a window to the whole trace.
     if (!isPartial && !options.window) entry.wholeResult = { reader: entry.reader, inputs: this.#inputs(entry, options), analysis };

@@ -72,7 +72,9 @@ export class Timelines {
     }
     if (this.#second && !entries.includes(this.#second.entry)) this.#closeSecond();
     this.#arrange();
-    byId('timelines').hidden = entries.length === 0;
+    const parent = byId('timelines');
+    parent.hidden = entries.length === 0;
+    Object.assign(parent.dataset, { several: entries.length > 1, count: Math.min(entries.length, MAX_AT_ONCE + 1) });
     for (const timeline of this.#all) timeline.setName(entries.length > 1);
     await Promise.all(this.#all.filter(({ entry }) => isRead(entry)).map((timeline) => timeline.open(options(timeline.entry))));
   }
@@ -295,6 +297,8 @@ export class Timeline {
     const { reader } = this.#entry;
     const key = JSON.stringify(options);
     const tilesKey = JSON.stringify({ ...options, window: null });
+    // Its second module could not be loaded.
+    if (!reader.hasSections && this.#entry.status === 'open') this.node.hidden = true;
     if (!reader.hasSections || (key === this.#key && reader === this.#reader)) return this.#opened;
     [this.#key, this.#reader] = [key, reader];
     this.#opened = this.#load(reader, options, key, tilesKey);
@@ -306,6 +310,7 @@ export class Timeline {
     const data = await reader.timeline(options).catch((thrown) => {
       // The next call tries again.
       if (this.#key === key) this.#key = '';
+      this.node.hidden = this.#data === null;
       throw thrown;
     });
     if (this.#key !== key || this.#reader !== reader) return;
@@ -627,6 +632,8 @@ export class Timeline {
   }
 
   comeIntoView() {
+    // In a tab that was not shown before: a hidden canvas takes no focus.
+    if (!this.node.dataset.state) this.#paint();
     this.node.scrollIntoView({ block: 'start' });
     this.#canvas.focus({ preventScroll: true });
   }

@@ -524,7 +524,7 @@ export interface Entry {
   gpuOnly: boolean;
 }
 
-/** A trace that was read, and whose worker runs. */
+/** A trace with its worker. A file that is being read may turn out to be none. */
 export type TraceEntry = Entry & { reader: Reader };
 
 /** How to count: the rule set as `engine/model`, the owner of overlaps, devices `each` or `merged`; and over how many GPUs the server

@@ -23,7 +23,7 @@ export class Windows {
     this.#page = page;
     page.store.subscribe(['reports'], () => this.#apply({ all: false }));
     // The timelines of files that are being read are made meanwhile.
-    page.store.subscribe(['entries'], () => page.attempt('The timelines could not be made', () => this.#openNew()));
+    page.store.subscribe(['entries'], () => page.attempt('The timeline could not be drawn', () => this.#openNew()));
     // Only a reader with sections has a timeline.
     page.store.subscribe(['readers'], () => page.attempt('The strips could not be drawn', this.draw));
     page.store.subscribe(['view'], (next, previous) => {
@@ -125,8 +125,7 @@ export class Windows {
 
   #openTimelines = latest(
     async () => {
-      const { session } = this.#page;
-      this.#expected = session.expectedTraces;
+      this.#expected = this.#nextExpected;
       await (await this.#whenNeeded(this.#timelines))?.show(this.#expected, this.#options);
     },
     () => {},
@@ -134,9 +133,14 @@ export class Windows {
 
   /** Makes the timelines of new files. */
   async #openNew() {
-    const { expectedTraces } = this.#page.session;
-    const isSame = expectedTraces.length === this.#expected.length && expectedTraces.every((entry, index) => entry === this.#expected[index]);
-    if (!isSame) await this.#openTimelines();
+    const next = this.#nextExpected;
+    if (next.length !== this.#expected.length || next.some((entry, index) => entry !== this.#expected[index])) await this.#openTimelines();
+  }
+
+  /** Next to results, a file gets room for a timeline once it is known to be a trace. */
+  get #nextExpected() {
+    const { session } = this.#page;
+    return session.expectedTraces.filter((entry) => entry.kind === 'trace' || session.reports.length === 0 || this.#expected.includes(entry));
   }
 
   drawStrips = latest(

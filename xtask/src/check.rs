@@ -80,12 +80,15 @@ fn page_types_and_lints() -> Result<()> {
     Run::new("node node_modules/eslint/bin/eslint.js --max-warnings 0 www npm tests/page eslint.config.js").run()
 }
 
-/// Runs as many test files at once as there are cores: they wait for the browser most of the time. On a busy machine a browser may
-/// time out, so a file that fails is repeated once, at the end and alone, and named.
+/// More browsers at once would disturb the tests that measure times.
+const PAGE_TESTS_AT_ONCE: usize = 4;
+
+/// Runs several test files at once: they wait for the browser most of the time. On a busy machine a browser may time out, so a file that
+/// fails is repeated once, at the end and alone, and named.
 fn page_tests() -> Result<()> {
     let chromium = setup::chromium()?;
     let failed = Mutex::new(Vec::new());
-    in_parallel(&test_files(&project::root().join("tests/page"))?, |file| {
+    in_parallel(&test_files(&project::root().join("tests/page"))?, PAGE_TESTS_AT_ONCE, |file| {
         if let Err(failure) = page_test(file, &chromium) {
             println!("{failure:#}");
             failed.lock().unwrap_or_else(PoisonError::into_inner).push(file.clone());
@@ -105,6 +108,7 @@ fn page_tests() -> Result<()> {
 
 /// Its output is printed at the end, so that those of several files do not mix.
 fn page_test(file: &Path, chromium: &Path) -> Result<()> {
+    println!("{} begins", file.display());
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     let log = project::target_dir()?.join(format!("page-{name}.log"));
     let outcome = Run::new("node --test")

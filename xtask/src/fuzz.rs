@@ -65,7 +65,7 @@ pub fn all(effort: Effort) -> Result<()> {
     let targets = targets(&manifest)?;
     let programs = build(&fuzz, &manifest)?;
     // The targets are independent, and each uses one core.
-    in_parallel(&targets, |target| run(&fuzz, &programs, target, effort))
+    in_parallel(&targets, targets.len(), |target| run(&fuzz, &programs, target, effort))
 }
 
 fn targets(manifest: &Path) -> Result<Vec<String>> {
