@@ -36,9 +36,10 @@ const CHECKS: &[Check] = &[
     ("types and lints of the page", page_types_and_lints),
     ("SIMD in the page's modules", || wasm::assert_simd(&project::dist())),
     ("command line", command_line),
+    ("generated chapters and links of the book", book::check),
+    // Last of those that use the release build: cargo builds the library with other features for it and replaces `libgpuprism.rlib`.
     ("Python package", python::test),
     ("same results of all builds", same_results),
-    ("generated chapters and links of the book", book::check),
     ("page in the browser", page_tests),
 ];
 
@@ -125,7 +126,8 @@ fn page_test(file: &Path, chromium: &Path) -> Result<()> {
 /// Compares the results of the command line in debug and in release and of the page's modules, because an optimiser can make
 /// them differ: see `docs/decisions/017-optimiser-fault.md`.
 fn same_results() -> Result<()> {
-    Run::new("cargo build --bin gpuprism").run()?;
+    // With the examples, the dependencies have the same features as for the unit tests and are not built again.
+    Run::new("cargo build --bin gpuprism --examples").run()?;
     Run::new("node tests/page/builds.mjs")
         .args([
             program("debug")?,
