@@ -151,7 +151,9 @@ export class Session {
 
   /** Resolves with the new entries when each has been read or has failed. @param {SourceFile[]} files */
   async open(files) {
-    const opened = files.map((file) => newEntry(this.#nextId++, file));
+    // Next to results, a file gets room once it is known to be a trace.
+    const isExpected = this.reports.length === 0;
+    const opened = files.map((file) => ({ ...newEntry(this.#nextId++, file), isExpected }));
     const read = opened.map((entry) => this.#read(entry));
     this.#publish({ entries: [...this.entries, ...opened] });
     await Promise.all(read);
@@ -457,7 +459,7 @@ function newEntry(id, file) {
   return {
     id, file, kind: null, status: 'reading', progress: null, problem: null, text: null, torch: false, ranks: 0, isOwnRules: false,
     wall: '', window: '', reader: null, second: null, analysisId: 0, shownAnalysisId: 0, shownOptions: null, isPartial: false, wholeResult: null,
-    openedAt: null, memory: 0, gpuOnly: false,
+    openedAt: null, memory: 0, gpuOnly: false, isExpected: false,
   };
 }
 
@@ -475,7 +477,7 @@ function closeReaders(entry) {
 const hasReader = (entry) => entry.reader !== null;
 
 /** Whether the first results of a file are to come, which may be a trace. @param {Entry} entry */
-const isToCome = ({ text, status, kind }) => text === null && (status === 'reading' || status === 'analyzing') && (kind === null || kind === 'trace');
+const isToCome = ({ text, status, kind, isExpected }) => text === null && (status === 'reading' || status === 'analyzing') && (kind === 'trace' || (kind === null && isExpected));
 
 /** @param {Entry} entry @returns {entry is TraceEntry} */
 export const isLive = (entry) => entry.kind === 'trace' && entry.reader !== null && !entry.reader.isClosed;

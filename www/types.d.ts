@@ -522,6 +522,8 @@ export interface Entry {
   memory: number;
   /** Calls and ranges of the host are left out to save memory. */
   gpuOnly: boolean;
+  /** Whether it was opened before there were results, and may be a trace. */
+  isExpected: boolean;
 }
 
 /** A trace with its worker. A file that is being read may turn out to be none. */

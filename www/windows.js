@@ -125,7 +125,7 @@ export class Windows {
 
   #openTimelines = latest(
     async () => {
-      this.#expected = this.#nextExpected;
+      this.#expected = this.#page.session.expectedTraces;
       await (await this.#whenNeeded(this.#timelines))?.show(this.#expected, this.#options);
     },
     () => {},
@@ -133,14 +133,8 @@ export class Windows {
 
   /** Makes the timelines of new files. */
   async #openNew() {
-    const next = this.#nextExpected;
+    const next = this.#page.session.expectedTraces;
     if (next.length !== this.#expected.length || next.some((entry, index) => entry !== this.#expected[index])) await this.#openTimelines();
-  }
-
-  /** Next to results, a file gets room for a timeline once it is known to be a trace. */
-  get #nextExpected() {
-    const { session } = this.#page;
-    return session.expectedTraces.filter((entry) => entry.kind === 'trace' || session.reports.length === 0 || this.#expected.includes(entry));
   }
 
   drawStrips = latest(

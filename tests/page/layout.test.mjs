@@ -130,6 +130,19 @@ test('nothing moves either when several files are opened at once', async () => {
   }
 });
 
+test('a rule file that is opened next to a trace moves nothing', async () => {
+  const { page, faults, close } = await opened(generated(), { width: 1440, height: 900 });
+  await timelineDrawn(page);
+  await assertStill(page, 'the trace');
+  await h.drop(page, { name: 'mine.json', body: JSON.stringify({ gpuprism: { default: { kernel_1: 'mine' } } }) });
+  await page.locator('.chip', { hasText: 'mine.json' }).waitFor();
+  await page.locator('#legend', { hasText: 'mine' }).waitFor();
+  await h.settled(page);
+  await assertStill(page, 'the rules');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 /** Three different traces, recorded if they are there, and the ranks of a job. */
 async function severalTraces() {
   const ops = (count) => Array.from({ length: count }, (_, at) => [`kernel_${at}`, 20_000 * at, 9_000, 7 + (at % 3)]);
