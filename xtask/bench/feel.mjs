@@ -69,7 +69,8 @@ function observe() {
 
   // The canvas is in the results, which are hidden until their first frame.
   const findFirstBars = () => {
-    if (seen.firstBars || !hasResults() || seen.paints.length === 0 || !seen.answers.some(({ hasBars }) => hasBars)) return;
+    const tile = seen.answers.find(({ hasBars }) => hasBars);
+    if (seen.firstBars || !hasResults() || !tile || !seen.paints.some(({ at }) => at > tile.at)) return;
     seen.firstBars = { drawn: performance.now() };
     // A task after the frame.
     requestAnimationFrame(() => setTimeout(() => (seen.firstBars.painted = performance.now())));
