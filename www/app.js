@@ -48,7 +48,7 @@ const page = {
   },
 };
 
-store.subscribe(['entries', 'progress'], () => showCards(session.entries, session));
+store.subscribe(['entries', 'progress'], () => showCards(page));
 store.subscribe(['entries'], () => {
   showChips(page);
   showTraceSettings(session);
@@ -116,7 +116,8 @@ function showState() {
   const { entries } = session;
   const hasResults = session.reports.length > 0;
   byId('empty').hidden = entries.some((entry) => entry.status !== 'failed' && !entry.isOwnRules);
-  byId('results').hidden = !hasResults;
+  // The timeline of the first file comes before its results: see results.js.
+  byId('results').hidden = !hasResults && byId('results').dataset.shown === 'nothing';
   byId('export').hidden = !hasResults;
   byId('add').hidden = entries.length === 0;
   const isAnalyzing = hasResults && entries.some((entry) => entry.status === 'analyzing' && entry.text !== null);

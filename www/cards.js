@@ -4,12 +4,11 @@ import { arrange, button, byId, commandLine, copyCommands, el, note, present, se
 import { isAuxiliary } from './session.js';
 
 /** @import { Entry, Page, Problem, Progress, Severity } from './types.js' */
-/** @import { Session } from './session.js' */
 
 /** @param {Page} page */
 export function showChips(page) {
-  // A file that is being read has its chip, so that its results move nothing.
-  const open = page.session.entries.filter((entry) => entry.text !== null || isAuxiliary(entry) || ['reading', 'analyzing'].includes(entry.status));
+  // A file that is being read has its chip, so that its results move nothing. So has a trace whose options were refused: it is open.
+  const open = page.session.entries.filter((entry) => entry.text !== null || isAuxiliary(entry) || entry.status !== 'failed');
   arrange(byId('chips'), open.map((entry) => `${entry.id} ${isAuxiliary(entry)}`), (_, index) => chip(open[index], page));
 }
 
@@ -41,8 +40,9 @@ const isBeingRead = ({ problem, text, status }) => !problem && text === null && 
 
 /** Shows a card for each entry that is being read or has a problem. A card that is still needed keeps its node and its focus. The card of
  * a file that is read stays until all are, so that the others do not move.
- * @param {Entry[]} entries @param {Session} session */
-export function showCards(entries, session) {
+ * @param {Page} page */
+export function showCards(page) {
+  const { entries } = page.session;
   const areBeingRead = entries.some(isBeingRead);
   const stays = (/** @type {Entry} */ entry) => areBeingRead && cards.get(entry)?.problem === null;
   const wanted = entries.filter((entry) => entry.problem || isBeingRead(entry) || stays(entry));
@@ -52,15 +52,15 @@ export function showCards(entries, session) {
     cards.delete(entry);
   }
   for (const entry of wanted) {
-    const card = cards.get(entry) ?? newCard(entry, session);
+    const card = cards.get(entry) ?? newCard(entry, page);
     card.update();
   }
 }
 
-/** @param {Entry} entry @param {Session} session */
-function newCard(entry, session) {
+/** @param {Entry} entry @param {Page} page */
+function newCard(entry, page) {
   const { problem } = entry;
-  const card = problem ? { problem, node: problemCard(entry, problem, session), update() {} } : { problem, ...readingCard(entry, session) };
+  const card = problem ? { problem, node: problemCard(entry, problem, page), update() {} } : { problem, ...readingCard(entry, page) };
   cards.set(entry, card);
   byId('cards').append(card.node);
   return card;
@@ -84,8 +84,8 @@ const STEPS = {
   analyzing: 'analyzing',
 };
 
-/** @param {Entry} entry @param {Session} session */
-function readingCard(entry, session) {
+/** @param {Entry} entry @param {Page} page */
+function readingCard(entry, { session }) {
   const total = entry.file.size;
   const bar = el('progress', { max: total || 1, 'aria-label': `Reading ${entry.file.name}` });
   const figures = el('p', { class: 'figures note' });
@@ -116,18 +116,21 @@ export function progressText({ read = 0, ops = 0, rows, doing = 'analyzing', sin
   return [...parts, STEPS[doing]].filter(Boolean).join(' · ');
 }
 
-/** @param {Entry} entry @param {Problem} problem @param {Session} session */
-function problemCard(entry, problem, session) {
+/** @param {Entry} entry @param {Problem} problem @param {Page} page */
+function problemCard(entry, problem, { session, store, look }) {
   const { file, reader } = entry;
   const retry = problem.kind !== 'refused' && button('Try again', () => session.retry(entry));
   const canReadLess = isOutOfMemory(problem) && !entry.gpuOnly;
   const readLess = canReadLess && button('GPU events only', () => session.retry(entry, { gpuOnly: true }), { class: 'primary' });
+  // The choice of rules comes with the results, so that of an address has no other way back.
+  const useDefaultRules = problem.kind === 'refused' && entry.kind === 'trace' && entry.text === null && store.view.rules !== ''
+    && button('Use the built-in rules', () => look({ rules: '' }), { class: 'primary' });
   const dismiss = button('Dismiss', () => (entry.status === 'open' ? session.dismiss(entry) : session.remove(entry)));
   return el('article', { class: 'card error', role: 'alert' },
     el('h2', { class: 'file' }, severityMark('error'), file.name),
     el('p', { class: 'message' }, ...words(problemText(problem)), ...copyCommands(problemText(problem))),
     ...(reader ? advice(problem, `gpuprism ${reader.command} ${shellQuoted(file.name)}`, canReadLess) : []),
-    actions(readLess, retry, dismiss));
+    actions(useDefaultRules, readLess, retry, dismiss));
 }
 
 /** Describes a problem in one sentence. @param {Problem} problem */

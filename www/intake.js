@@ -54,7 +54,11 @@ function wireDrop(page) {
   const show = () => document.body.classList.toggle('dragging', depth > 0);
   const hasFiles = (/** @type {DragEvent} */ { dataTransfer }) => Boolean(dataTransfer?.types.includes('Files'));
   addEventListener('dragenter', (event) => {
-    if (hasFiles(event)) depth += 1;
+    if (hasFiles(event)) {
+      depth += 1;
+      // As in `choose`: while the person moves the files.
+      page.session.prepare();
+    }
     show();
   });
   addEventListener('dragleave', (event) => {

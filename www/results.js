@@ -15,8 +15,9 @@ const MIN_CHART_WIDTH = 280;
 const HEAD_START_MS = 60;
 /** A page that is not on screen has no frames. */
 const LONGEST_FRAME_MS = 100;
-/** Runs whose timelines are made at once, and one more for the line with the others: see timeline.js. */
-const MAX_TIMELINES = 5;
+
+/** On a narrow page the number of lines in the head depends on the results. */
+const HEAD_HAS_ONE_HEIGHT = matchMedia('(min-width: 1280px)');
 
 /** The parts of the view that change the drawn results. Windows and settings change the reports instead.
  * @type {(keyof View)[]} */
@@ -55,6 +56,7 @@ export class Results {
     const { store, attempt } = this.#page;
     const refresh = () => attempt('The results could not be shown', this.#refresh);
     store.subscribe(['reports'], refresh);
+    store.subscribe(['entries'], () => this.#showFirstTimeline());
     store.subscribe(['entries'], (next, previous) => {
       // New reports are compared once they are drawn.
       if (next.reports !== previous.reports) return;
@@ -66,6 +68,7 @@ export class Results {
       showRuns(overview.runs, session.beingRead);
     });
     store.subscribe(['view'], (next, previous) => this.#onView(next.view, previous.view));
+    this.#showFirstTimeline();
     if (store.state.reports.length > 0) refresh();
   }
 
@@ -97,39 +100,47 @@ export class Results {
       if (!overview) {
         this.#width = 0;
         this.#shownChartKey = '';
-        byId('results').classList.add('drawing');
         return;
       }
-      // They come later; their room is kept.
       this.#beingRead = session.beingRead.join();
-      const traces = session.liveTraces.length + session.beingRead.length;
-      for (const part of [byId('strips'), byId('timelines')]) {
-        if (part.hidden) part.hidden = traces === 0;
-        part.dataset.several = String(traces > 1);
-        part.dataset.count = String(Math.min(traces, MAX_TIMELINES));
-      }
+      this.#page.windows.keepRoom();
       const { isPartial } = session;
       const isLast = () => store.overview === overview;
       showVerdict(overview, session.beingRead, this.#examples);
       try {
         const timelines = this.#drawUpperPart();
-        if (byId('results').classList.contains('drawing')) await this.#showUpperPart(timelines);
+        if (byId('results').dataset.shown !== 'all') await this.#showUpperPart(timelines);
         if (!isLast()) return;
         showAdvice(overview, isPartial, (table) => this.#tabs.open(table), this.#examples);
         await this.#drawLowerPart(ahead);
       } finally {
         // Shown only once it is drawn, so that nothing moves.
-        if (isLast()) byId('results').classList.remove('drawing', 'tables-to-come');
+        if (isLast()) byId('results').dataset.shown = 'all';
       }
       session.measureImports();
     },
   );
 
+  /** Shows the timeline of the first trace while it is analyzed, in its place below a head that is still empty. */
+  #showFirstTimeline() {
+    const { session, store, windows } = this.#page;
+    if (session.reports.length > 0) return;
+    const results = byId('results');
+    const isShown = session.hasFirstTimeline && ['', 'timeline'].includes(store.view.tab) && HEAD_HAS_ONE_HEIGHT.matches;
+    results.dataset.shown = isShown ? 'timeline' : 'nothing';
+    results.hidden = !isShown;
+    if (!isShown) return;
+    byId('panel').dataset.tab = 'timeline';
+    byId('verdict').textContent = 'Analyzing';
+    showRuns([], session.beingRead);
+    windows.keepRoom();
+  }
+
   /** Shows the head and the timeline in a frame of their own, because the tables would delay the first bars.
    * @param {Promise<void>} timelines */
   async #showUpperPart(timelines) {
     await Promise.race([timelines, wait(HEAD_START_MS)]);
-    byId('results').classList.replace('drawing', 'tables-to-come');
+    byId('results').dataset.shown = 'head';
     await Promise.race([new Promise((resolve) => requestAnimationFrame(resolve)).then(() => wait(0)), wait(LONGEST_FRAME_MS)]);
   }
 

@@ -69,6 +69,11 @@ export class Session {
     return this.entries.filter((entry) => isToCome(entry) || (isLive(entry) && entry.text !== null)).filter(hasReader);
   }
 
+  /** Whether a trace has been read before there are results, so that its timeline can be shown. */
+  get hasFirstTimeline() {
+    return this.reports.length === 0 && this.entries.some((entry) => isToCome(entry) && entry.kind === 'trace' && entry.reader?.hasSections);
+  }
+
   /** The names of files whose first results are to come. */
   get beingRead() {
     return this.entries.filter(isToCome).map(({ file }) => file.name);
@@ -296,10 +301,10 @@ export class Session {
       return;
     }
     entry.status = 'analyzing';
+    // Before the analysis, on which it does not depend: the page draws the first bars while the worker analyzes.
+    if (reader.hasSections) reader.timeline(options).catch(() => {});
     // The sections of many ops take long, and those of a small file need the second module, so a partial report is shown first.
     const first = this.#report(entry, reader, options, isPartialFirst || entry.text === null);
-    // Behind the analysis in the worker, and before the page has drawn it.
-    if (reader.hasSections) reader.timeline(options).catch(() => {});
     const complete = first.then((analysis) => (analysis.isPartial && id === entry.analysisId ? this.#completeReport(entry, id, options) : analysis));
     complete.catch(() => {});
     this.#publish();

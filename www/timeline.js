@@ -72,9 +72,7 @@ export class Timelines {
     }
     if (this.#second && !entries.includes(this.#second.entry)) this.#closeSecond();
     this.#arrange();
-    const parent = byId('timelines');
-    parent.hidden = entries.length === 0;
-    Object.assign(parent.dataset, { several: entries.length > 1, count: Math.min(entries.length, MAX_AT_ONCE + 1) });
+    byId('timelines').hidden = entries.length === 0;
     for (const timeline of this.#all) timeline.setName(entries.length > 1);
     await Promise.all(this.#all.filter(({ entry }) => isRead(entry)).map((timeline) => timeline.open(options(timeline.entry))));
   }
@@ -185,8 +183,8 @@ export class Timelines {
   }
 }
 
-/** Whether a trace is read and has results. @param {TraceEntry} entry */
-const isRead = ({ text }) => text !== null;
+/** Whether a trace has been read. It may have no results yet. @param {TraceEntry} entry */
+const isRead = ({ kind }) => kind === 'trace';
 
 /** The timeline of one trace. */
 export class Timeline {
@@ -311,9 +309,10 @@ export class Timeline {
       // The next call tries again.
       if (this.#key === key) this.#key = '';
       this.node.hidden = this.#data === null;
-      throw thrown;
+      // What is wrong with the options of a first analysis is shown by the analysis.
+      if (this.#entry.text !== null) throw thrown;
     });
-    if (this.#key !== key || this.#reader !== reader) return;
+    if (data === undefined || this.#key !== key || this.#reader !== reader) return;
     this.node.hidden = data === null;
     if (!data) return;
     const hasTiles = tilesKey === this.#tilesOf.key && reader === this.#tilesOf.reader;

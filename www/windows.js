@@ -1,9 +1,12 @@
 // The windows of the traces: connects the overview strips, in which windows are picked, to the session and the address.
 
-import { CallCounter, latest, onDemand } from './dom.js';
+import { CallCounter, byId, latest, onDemand } from './dom.js';
 import { asProblem } from './problem.js';
 
 /** @import { Entry, Page, TraceEntry } from './types.js' */
+
+/** Traces whose timelines are made at once (`MAX_AT_ONCE` in timeline.js), and one for the line with the others. */
+const MOST_WITH_ROOM = 5;
 
 export class Windows {
   #page;
@@ -13,8 +16,8 @@ export class Windows {
   #picks = new CallCounter();
   /** The last opening of the timelines. @type {Promise<void>} */
   #opened = Promise.resolve();
-  /** The traces that have a timeline or are expected to get one. @type {TraceEntry[]} */
-  #expected = [];
+  /** The traces that have a timeline or are expected to get one, and whether each has been read. */
+  #expectedKey = '';
   /** The traces that have the window that the address names for them. @type {Entry[]} */
   #placed = [];
 
@@ -22,7 +25,7 @@ export class Windows {
   constructor(page) {
     this.#page = page;
     page.store.subscribe(['reports'], () => this.#apply({ all: false }));
-    // The timelines of files that are being read are made meanwhile.
+    // The timelines of files that are being read are made meanwhile, and drawn while they are analyzed.
     page.store.subscribe(['entries'], () => page.attempt('The timeline could not be drawn', () => this.#openNew()));
     // Only a reader with sections has a timeline.
     page.store.subscribe(['readers'], () => page.attempt('The strips could not be drawn', this.draw));
@@ -112,6 +115,16 @@ export class Windows {
     for (const script of [this.#strips, this.#timelines]) script().catch(() => {});
   }
 
+  /** Keeps the room of strips and timelines, also of those that come later. */
+  keepRoom() {
+    const traces = this.#page.session.expectedTraces.length;
+    for (const part of [byId('strips'), byId('timelines')]) {
+      if (part.hidden) part.hidden = traces === 0;
+      part.dataset.several = String(traces > 1);
+      part.dataset.count = String(Math.min(traces, MOST_WITH_ROOM));
+    }
+  }
+
   /** Draws the timelines and strips of all traces whose workers run. */
   draw = async (/** @type {boolean | void} */ isResized) => {
     await Promise.all([this.openTimelines(), this.drawStrips(isResized)]);
@@ -125,16 +138,17 @@ export class Windows {
 
   #openTimelines = latest(
     async () => {
-      this.#expected = this.#page.session.expectedTraces;
-      await (await this.#whenNeeded(this.#timelines))?.show(this.#expected, this.#options);
+      const traces = this.#page.session.expectedTraces;
+      this.#expectedKey = keyOf(traces);
+      this.keepRoom();
+      await (await this.#whenNeeded(this.#timelines))?.show(traces, this.#options);
     },
     () => {},
   );
 
-  /** Makes the timelines of new files. */
+  /** Makes the timelines of new files, and draws those of files that have just been read. */
   async #openNew() {
-    const next = this.#page.session.expectedTraces;
-    if (next.length !== this.#expected.length || next.some((entry, index) => entry !== this.#expected[index])) await this.#openTimelines();
+    if (keyOf(this.#page.session.expectedTraces) !== this.#expectedKey) await this.openTimelines();
   }
 
   drawStrips = latest(
@@ -173,3 +187,6 @@ export class Windows {
     return this.#page.session.traces.flatMap(({ window }, index) => (window ? [`${index}@${window}`] : []));
   }
 }
+
+/** Which traces these are, and whether each has been read. @param {TraceEntry[]} traces */
+const keyOf = (traces) => traces.map(({ id, kind }) => `${id} ${kind}`).join();

@@ -29,10 +29,11 @@ async function opened(files, { width, height, fragment = '' }) {
     window.shifts = [];
     const describe = ({ node, previousRect, currentRect }) => `${node?.id || node?.className || node?.nodeName} from ${previousRect.y} to ${currentRect.y}`;
     // Before there are results, the empty page makes room for the file that was dropped.
-    const hasResults = () => !document.querySelector('#results').matches('[hidden], .drawing');
+    const hasResults = () => !document.querySelector('#results').matches('[hidden], [data-shown=nothing]');
     new PerformanceObserver((list) => list.getEntries().forEach(({ value, sources }) => hasResults() && window.shifts.push({ value, sources: sources.map(describe) })))
       .observe({ type: 'layout-shift', buffered: false });
   });
+  if ([files].flat().length === 0) return opening;
   await h.drop(opening.page, ...[files].flat());
   await h.settled(opening.page);
   return opening;
@@ -117,6 +118,91 @@ test('nothing moves after it was shown, on load and when a window is picked', as
   }
 });
 
+/** Drags files over the page until the module with the timeline is there. A drop without that reads a small file with the other module first. */
+async function prepareByDrag(page) {
+  await h.tapWorkers(page);
+  await page.evaluate(() => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File([''], 'dragged.json'));
+    document.body.dispatchEvent(new DragEvent('dragenter', { dataTransfer, bubbles: true }));
+  });
+  await page.waitForFunction(() => window.tap.requests.rehearse?.length > 0);
+}
+
+/** Records in `window.frames` which part of the results was shown, one after the other. */
+const watchFrames = (page) => page.evaluate(() => {
+  const results = document.querySelector('#results');
+  window.frames = [results.dataset.shown];
+  new MutationObserver(() => window.frames.at(-1) !== results.dataset.shown && window.frames.push(results.dataset.shown)).observe(results, { attributes: true, attributeFilter: ['data-shown'] });
+});
+
+/** The colours in the middle row of the lanes of a timeline. */
+const coloursOf = (page) => page.locator('.timeline-canvas').evaluate((canvas) => {
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  return new Set(new Uint32Array(data.buffer)).size;
+});
+
+test('the timeline is shown while its trace is analyzed, then the verdict, then the tables, and nothing moves', async () => {
+  for (const file of await traces()) {
+    for (const width of [1920, 1440, 1280]) {
+      const { page, faults, close } = await opened([], { width, height: 900 });
+      await prepareByDrag(page);
+      await watchFrames(page);
+      await page.evaluate(() => (window.tap.delays.first = Infinity));
+      await h.drop(page, file);
+      await page.locator('#results[data-shown=timeline] .timeline[data-state]').waitFor();
+      assert.ok(await coloursOf(page) > 10, 'it has bars');
+      assert.deepEqual(await page.locator(':is(#runs, .tab-row, #chart, footer)').evaluateAll((nodes) => nodes.map((node) => getComputedStyle(node).visibility)), Array(4).fill('hidden'));
+      await page.locator('#verdict', { hasText: 'Analyzing' }).waitFor();
+      const before = await box(page, '.timeline-canvas');
+      await page.evaluate(() => window.tap.release());
+      await h.settled(page);
+      assert.deepEqual(await box(page, '.timeline-canvas'), before);
+      await timelineDrawn(page);
+      assert.deepEqual(await page.evaluate(() => window.frames), ['nothing', 'timeline', 'head', 'all']);
+      await assertStill(page, `loading ${file.name} at ${width}`);
+      assert.deepEqual(faults, []);
+      await close();
+    }
+  }
+});
+
+test('on a narrow page, and if another tab was asked for, the timeline does not come before the verdict', async () => {
+  for (const [width, fragment] of [[390, ''], [1100, ''], [1440, '#tab=kernels']]) {
+    const { page, faults, close } = await opened([], { width, height: 844, fragment });
+    await prepareByDrag(page);
+    await watchFrames(page);
+    await h.drop(page, generated());
+    await h.settled(page);
+    await page.locator('#results[data-shown=all]').waitFor();
+    assert.deepEqual(await page.evaluate(() => window.frames), ['nothing', 'head', 'all']);
+    assert.deepEqual(faults, []);
+    await close();
+  }
+});
+
+test('a timeline without results goes if its analysis is refused, which has a way on, or if its file is closed', async () => {
+  const { page, faults, close } = await opened([], { width: 1440, height: 900, fragment: '#rules=none/none' });
+  await prepareByDrag(page);
+  await h.drop(page, generated());
+  await page.locator('.card.error').waitFor();
+  assert.equal(await page.locator('.card.error').count(), 1);
+  assert.ok(await page.locator('#results').isHidden());
+  await page.locator('.card.error button', { hasText: 'Use the built-in rules' }).click();
+  await h.settled(page);
+  assert.equal(await page.locator('.card.error').count(), 0);
+  await h.clear(page);
+  await page.evaluate(() => (window.tap.delays.first = Infinity));
+  await h.drop(page, generated());
+  await page.locator('#results[data-shown=timeline] .timeline[data-state]').waitFor();
+  await page.locator('#chips .chip:not(.undo) button').first().click();
+  await page.locator('#results').waitFor({ state: 'hidden' });
+  assert.ok(await page.locator('#empty').isVisible());
+  assert.equal(await page.locator('.timeline').count(), 0);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('nothing moves either when several files are opened at once', async () => {
   const renamed = ({ body }, name) => ({ name, body });
   for (const file of await traces()) {
@@ -162,11 +248,16 @@ async function severalTraces() {
 test('nothing moves when different traces or the ranks of a job are opened at once', async () => {
   const [different, ranks] = await severalTraces();
   for (const size of [{ width: 1440, height: 900 }, { width: 390, height: 844 }]) {
-    for (const [files, fragment] of [[different, ''], [ranks, ''], [ranks, '#tab=communication']]) {
-      const { page, faults, close } = await opened(files, { ...size, fragment });
+    for (const [files, fragment, isPrepared] of [[different, ''], [ranks, ''], [ranks, '#tab=communication'], [different, '', true], [ranks, '', true]]) {
+      const { page, faults, close } = await opened(isPrepared ? [] : files, { ...size, fragment });
+      if (isPrepared) {
+        await prepareByDrag(page);
+        await h.drop(page, ...files);
+        await h.settled(page);
+      }
       await page.waitForFunction(() => document.querySelector('#comparison p:not(.pending)'), null, { timeout: 60_000 });
       if (!fragment) await page.waitForFunction((count) => document.querySelectorAll('.timeline[data-state=drawn]').length === count, Math.min(files.length, 4), { timeout: 60_000 });
-      await assertStill(page, `loading ${files.length} traces at ${size.width} ${fragment}`);
+      await assertStill(page, `loading ${files.length} traces at ${size.width} ${fragment}${isPrepared ? ', with the second module at hand' : ''}`);
       assert.deepEqual(faults, []);
       await close();
     }

@@ -32,7 +32,7 @@ const KEYS = ["w", "w", "d", "a", "s", "s", "ArrowRight", "ArrowRight", "ArrowLe
 function observe() {
   const seen = { shifts: [], tasks: [], events: [], paints: [], answers: [] };
   window.seen = seen;
-  const hasResults = () => document.querySelector("#results")?.matches(":not([hidden], .drawing)") ?? false;
+  const hasResults = () => document.querySelector("#results")?.matches(":not([hidden], [data-shown=nothing])") ?? false;
   const listen = (type, add, options = {}) =>
     new PerformanceObserver((list) => list.getEntries().forEach(add)).observe({ type, buffered: true, ...options });
   // Before there are results, the empty page makes room for the file, as a new page would.
@@ -67,19 +67,25 @@ function observe() {
     }
   };
 
+  const note = (name) => {
+    const times = (seen[name] = { drawn: performance.now() });
+    // A task after the frame.
+    requestAnimationFrame(() => setTimeout(() => (times.painted = performance.now())));
+  };
   // The canvas is in the results, which are hidden until their first frame.
   const findFirstBars = () => {
     const tile = seen.answers.find(({ hasBars }) => hasBars);
-    if (seen.firstBars || !hasResults() || !tile || !seen.paints.some(({ at }) => at > tile.at)) return;
-    seen.firstBars = { drawn: performance.now() };
-    // A task after the frame.
-    requestAnimationFrame(() => setTimeout(() => (seen.firstBars.painted = performance.now())));
+    if (!seen.firstBars && hasResults() && tile && seen.paints.some(({ at }) => at > tile.at)) note("firstBars");
+  };
+  const findHead = () => {
+    if (!seen.head && document.querySelector("#results:is([data-shown=head], [data-shown=all])")) note("head");
   };
   new MutationObserver((records) => {
     const at = performance.now();
     for (const { target } of records) if (target.dataset.state && target.classList.contains("timeline")) seen.paints.push({ at, state: target.dataset.state });
     findFirstBars();
-  }).observe(document, { subtree: true, attributes: true, attributeFilter: ["data-state", "class"] });
+    findHead();
+  }).observe(document, { subtree: true, attributes: true, attributeFilter: ["data-state", "data-shown"] });
 }
 
 /** In the page: turns a wheel over the timeline with each frame, in, sideways, out and back. Resolves with the times between frames. */
@@ -172,11 +178,12 @@ async function opening(page) {
       read_to_results_ms: shown - read,
       read_to_bars_ms: seen.firstBars.drawn - read,
       read_to_frame_ms: seen.firstBars.painted - read,
+      read_to_head_ms: seen.head.painted - read,
       // For whoever looks for the cause of a slow first picture.
       answers: seen.answers
         .filter(({ asked }) => asked < shown + 10_000)
         .map(({ op, asked, at, memory }) => `${op} ${Math.round(asked - read)} to ${Math.round(at - read)}${memory ? `, ${Math.round(memory / 1e6)} MB` : ""}`),
-      shown_at: shown,
+      bars_at: seen.firstBars.painted,
     };
   });
 }
@@ -271,7 +278,7 @@ try {
   page.on("pageerror", (error) => faults.push(String(error)));
   await page.addInitScript(observe);
   await importFile(page);
-  const { shown_at: shownAt, ...opened } = await opening(page);
+  const { bars_at: barsAt, ...opened } = await opening(page);
   const pickedAt = await page.evaluate(() => window.seen.picked);
 
   const gesturesAt = await now(page);
@@ -291,7 +298,7 @@ try {
   await page.waitForTimeout(200);
   await settle(page);
   const answers = await page.evaluate(() => window.seen.answers);
-  const tasks = await page.evaluate((shown) => window.seen.tasks.filter(({ at }) => at > shown), shownAt);
+  const tasks = await page.evaluate((bars) => window.seen.tasks.filter(({ at }) => at > bars), barsAt);
   if (faults.length > 0) throw new Error(faults.join("\n"));
 
   console.log(
@@ -301,7 +308,7 @@ try {
       shift_on_results: await shift(page, pickedAt, gesturesAt),
       shift_on_gestures: await shift(page, gesturesAt, windowAt),
       shift_on_window: await shift(page, windowAt),
-      long_tasks: { ...quantiles(tasks.map(({ duration }) => duration)), at: tasks.map((task) => when(task, { shownAt, gesturesAt, windowAt })) },
+      long_tasks: { ...quantiles(tasks.map(({ duration }) => duration)), at: tasks.map((task) => when(task, { barsAt, gesturesAt, windowAt })) },
       frame: quantiles(frames),
       zoom_at_hand: quantiles(warm.map(({ work }) => work)),
       zoom_from_worker: quantiles(cold.map(({ drawn }) => drawn)),
