@@ -39,7 +39,7 @@ export class Strips {
     this.#actions = actions;
   }
 
-  /** Draws the strips, unless they are drawn like this already.
+  /** Draws the strips, unless they are drawn like this already. Those of files that are still being read have their room.
    * @param {TraceEntry[]} entries @param {(entry: TraceEntry) => Options} options @param {boolean} isResized */
   async show(entries, options, isResized) {
     const hasWidth = !isResized && entries.length === this.#figures.size;
@@ -48,7 +48,8 @@ export class Strips {
     byId('strips').hidden = entries.length === 0;
     // Reading the width makes the browser lay out the page at once.
     if (!hasWidth) this.#width = Math.max(MIN_WIDTH, Math.floor(byId('strips').clientWidth));
-    await Promise.all(entries.map((entry) => this.#draw(entry, options(entry), entries.length > 1)));
+    const read = entries.filter(({ text }) => text !== null);
+    await Promise.all(read.map((entry) => this.#draw(entry, options(entry), entries.length > 1)));
   }
 
   /** @param {TraceEntry} entry @param {Options} options @param {boolean} hasName */

@@ -155,7 +155,7 @@ export class Windows {
     async (/** @type {boolean | void} */ isResized) => {
       // The bars are more than the strips, so the worker is asked for them first.
       await this.#opened.catch(() => {});
-      await (await this.#whenNeeded(this.#strips))?.show(this.#page.session.liveTraces, this.#options, Boolean(isResized));
+      await (await this.#whenNeeded(this.#strips))?.show(this.#page.session.expectedTraces, this.#options, Boolean(isResized));
     },
     () => {},
   );

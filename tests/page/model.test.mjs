@@ -131,7 +131,8 @@ test('without steps and layers there are no charts, and the tables say why', asy
   await page.locator('.missing[data-table~=layers] .gap').first().waitFor();
   assert.equal(await page.locator('#model figure').count(), 0);
   await page.locator('#tabs').getByRole('tab').first().click();
-  assert.ok(await page.locator('#model').isHidden(), 'it is shown on demand');
+  // It is shown on demand.
+  await page.locator('#model').waitFor({ state: 'hidden' });
   assert.deepEqual(faults, []);
   await close();
 });
