@@ -72,7 +72,8 @@ function wireDrop(page) {
     depth = 0;
     show();
     const { dataTransfer } = event;
-    if (!dataTransfer || !hasFiles(event)) return;
+    // A part of the page may have taken the files.
+    if (!dataTransfer || !hasFiles(event) || event.defaultPrevented) return;
     event.preventDefault();
     // The entries are gone after the event.
     const items = [...dataTransfer.items];

@@ -82,7 +82,7 @@ export class Tabs {
     this.#ranks = onDemand(async () => new (await import('./ranks.js')).Ranks(session));
     this.#triage = onDemand(async () => {
       const { Triage } = await import('./triage.js');
-      return new Triage(store, session, () => page.exported('markdown', TRIAGE), (name) => this.open(KERNELS, { filter: name }));
+      return new Triage(page, () => page.exported('markdown', TRIAGE), (name) => this.open(KERNELS, { filter: name }));
     });
     PHONE.addEventListener('change', () => store.overview && page.attempt('The tables could not be drawn', () => this.show()));
     this.#pivot = onDemand(async () => new (await import('./pivot.js')).Pivot(page));

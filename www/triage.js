@@ -8,9 +8,7 @@ import { Reader } from './reader-pool.js';
 import { blockOf } from './table.js';
 import { compiledModule } from './worker-link.js';
 
-/** @import { Entry, Problem, Progress } from './types.js' */
-/** @import { Session } from './session.js' */
-/** @import { Store } from './store.js' */
+/** @import { Entry, Page, Problem, Progress } from './types.js' */
 
 /** A torch trace in the triage. `mapping` are the traces that provide its source lines.
  * @typedef {{ reader: CodeReader, progress: Progress | null, problem: Problem | null, mapping: Entry[], isMappingChosen: boolean }} TriageState */
@@ -20,6 +18,7 @@ const OWN = 'own';
 const MESSAGE_MS = 1500;
 
 export class Triage {
+  #page;
   #session;
   #copy;
   #runs = el('div', { class: 'triage-runs' });
@@ -30,11 +29,11 @@ export class Triage {
   #queue = Promise.resolve();
 
   /** `markdown()` resolves with the text to copy; `onKernel(name)` is called when a kernel of a table is pressed.
-   * @param {Store} store @param {Session} session @param {() => Promise<string>} markdown
-   * @param {(name: string) => void} onKernel */
-  constructor(store, session, markdown, onKernel) {
-    this.#session = session;
-    store.subscribe(['entries'], () => this.#forgetClosed());
+   * @param {Page} page @param {() => Promise<string>} markdown @param {(name: string) => void} onKernel */
+  constructor(page, markdown, onKernel) {
+    this.#page = page;
+    this.#session = page.session;
+    page.store.subscribe(['entries'], () => this.#forgetClosed());
     this.#copy = copyButton(markdown, 'Copy triage as Markdown');
     this.#panel = el('section', { id: 'triage', 'aria-label': 'Triage' }, this.#runs, this.#copy);
     byId('blocks').before(this.#panel);
@@ -157,7 +156,38 @@ export class Triage {
       const bar = el('progress', { max: file.size || 1, value: progress.read ?? 0, 'aria-label': `Reading ${file.name} with its code` });
       return el('div', { class: 'triage-run reading' }, name, bar, el('span', { class: 'note figures' }, progressText(progress, file.size)));
     }
-    return others.length > 0 && el('div', { class: 'triage-run' }, name, el('label', {}, 'Source lines from ', this.#mappingChoice(entry, state, others)));
+    const lacksLines = state.reader.replaysGraphs && !state.reader.isCapture && state.mapping.length === 0;
+    if (others.length === 0 && !lacksLines) return null;
+    return el('div', { class: 'triage-run' }, name,
+      others.length > 0 && el('label', {}, 'Source lines from ', this.#mappingChoice(entry, state, others)),
+      lacksLines && this.#mappingOffer(entry, state));
+  }
+
+  /** Takes a trace without graphs that is dropped or chosen. @param {Entry} entry @param {TriageState} state */
+  #mappingOffer(entry, state) {
+    const files = el('input', { type: 'file', hidden: true });
+    const take = (/** @type {File[]} */ chosen) => this.#page.attempt('The trace could not be used', () => this.#mapWith(entry, state, chosen));
+    files.addEventListener('change', () => take([...(files.files ?? [])]));
+    /** @param {DragEvent} event */
+    const drop = (event) => {
+      const dropped = [...(event.dataTransfer?.files ?? [])];
+      if (dropped.length === 0) return;
+      // The page would open them without using their source lines.
+      event.preventDefault();
+      take(dropped);
+    };
+    return el('p', { class: 'mapping-offer', drop },
+      'CUDA graphs launch these kernels, so they have no Python line of their own. Drop an eager capture of the same model here: each kernel shows the line that launches it there. ',
+      button('Choose a capture', () => files.click(), { class: 'small' }), files);
+  }
+
+  /** Opens traces and takes the source lines of a trace from them. @param {Entry} entry @param {TriageState} state @param {File[]} files */
+  async #mapWith(entry, state, files) {
+    const opened = await this.#page.openFiles(files);
+    const traces = opened.filter(({ torch }) => torch);
+    if (traces.length === 0) throw new Error('Only a trace of torch.profiler has Python lines.');
+    state.isMappingChosen = true;
+    await this.#setMapping(entry, state, traces);
   }
 
   /** @param {Entry} entry @param {TriageState} state @param {Entry[]} others */
@@ -193,15 +223,17 @@ class CodeReader extends Reader {
   isOpened = false;
   /** True for a trace of graphs being captured. */
   isCapture = false;
+  /** True if graphs launched kernels of the trace. */
+  replaysGraphs = false;
 
   /** @param {import('./types.js').SourceFile} file @param {(progress: Progress) => void} onProgress */
   async open(file, onProgress) {
     onProgress({ doing: 'reading' });
     const module = await compiledModule('gpuprism_full');
     this.start();
-    const { isCapture } = await this.request('openWithCode', { module, file }, onProgress);
+    const { isCapture, replaysGraphs } = await this.request('openWithCode', { module, file }, onProgress);
     this.isOpened = true;
-    this.isCapture = isCapture;
+    Object.assign(this, { isCapture, replaysGraphs });
   }
 
   /** Takes source lines from these traces. @param {Entry[]} entries @param {(progress: Progress) => void} onProgress */

@@ -366,7 +366,7 @@ export type TraceOperations = {
   /** Runs the code of this worker on a made-up trace, and resolves with its report. The worker is not to read a file. */
   rehearse(args: { module: WebAssembly.Module }): string;
   /** Reads a torch trace with the code that launched its work, so that all later analyses have a triage. */
-  openWithCode(args: { module: WebAssembly.Module; file: SourceFile }): { isCapture: boolean };
+  openWithCode(args: { module: WebAssembly.Module; file: SourceFile }): { isCapture: boolean; replaysGraphs: boolean };
   /** Takes the source lines of graph replays from these traces; without any, the trace's own are used. */
   map(args: { files: SourceFile[] }): void;
   /** `server` are the arguments of the server that wrote the trace, which the triage uses. */

@@ -76,7 +76,7 @@ const handlers = {
     const read = await readWithCode(file, progress);
     imported = read;
     triage = new wasm.Triage();
-    return { isCapture: wasm.is_capture(read) };
+    return { isCapture: wasm.is_capture(read), replaysGraphs: read.replays_graphs() };
   },
   async map({ files }, progress) {
     // Freed first, because both together may not fit into memory.

@@ -189,6 +189,43 @@ test('server arguments apply to the triage, and a trace of captures provides sou
   }
 });
 
+/** A torch trace whose two kernels are launched by one graph. */
+function replayed(name) {
+  const call = { ph: 'X', cat: 'cuda_runtime', name: 'cudaGraphLaunch', pid: 1, tid: 1, ts: 5, dur: 4, args: { correlation: 9 } };
+  const kernels = ['void cutlass::Kernel<cutlass_80_tensorop_bf16_s16816gemm_bf16>(Params)', 'void vllm::rms_norm_kernel<c10::BFloat16>(c10::BFloat16*, int)']
+    .map((kernel, at) => ({ ph: 'X', cat: 'kernel', name: kernel, pid: 0, tid: 7, ts: 20 + 30 * at, dur: 20, args: { device: 0, stream: 7, correlation: 9, 'graph node id': at + 1 } }));
+  const runner = { ph: 'X', cat: 'python_function', name: 'python/sglang/srt/model_executor/cuda_graph_runner.py(812): replay', pid: 1, tid: 1, ts: 1, dur: 80, args: { 'Python id': 1, 'Python parent id': 0 } };
+  return { name, body: Buffer.from(JSON.stringify({ schemaVersion: 1, traceEvents: [runner, call, ...kernels] })) };
+}
+
+test('kernels of graphs take their Python lines from an eager capture that is dropped on the offer', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=triage');
+  await h.drop(page, coded('eager.json'));
+  await triaged(page);
+  assert.equal(await page.locator('.mapping-offer').count(), 0, 'these kernels have lines of their own');
+  await h.clear(page);
+  await h.drop(page, replayed('graphs.json'));
+  await triaged(page);
+  const places = () => page.locator('[data-table=triage_kernels] button.place').allTextContents();
+  assert.ok((await places()).every((place) => place.includes('cuda_graph_runner.py:812')), String(await places()));
+  const offer = page.locator('.mapping-offer');
+  const { name, body } = coded('eager.json');
+  await offer.evaluate((node, text) => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File([text], 'eager.json'));
+    for (const type of ['dragenter', 'dragover', 'drop']) node.dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+  }, body.toString());
+  await offer.waitFor({ state: 'detached' });
+  await page.locator('[data-table=triage_kernels] button.place', { hasText: 'qwen3.py:310' }).first().waitFor();
+  await triaged(page);
+  assert.equal(await page.locator('.triage-run', { hasText: 'graphs.json' }).locator('select option:checked').textContent(), name);
+  const [run] = (await report(page)).runs;
+  assert.equal(run.label, 'graphs.json');
+  assert.ok(JSON.stringify(run.sections.triage_kernels).includes('qwen3.py:310'));
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 /** Drops a folder, given as {path: body}. Scripts cannot create a real one, so its entries are mocked. */
 async function dropFolder(page, files) {
   await page.evaluate((listed) => {

@@ -10,6 +10,7 @@ use crate::input::file_sets;
 use crate::input::folder::{self, Content};
 use crate::json;
 use crate::report::Report;
+use crate::rules::signals::{CallKind, Signals};
 use crate::session::{self, Choices, UserFile};
 use crate::trace::Trace;
 use crate::web::{Imported, JsResult, TraceReader, to_js_error};
@@ -100,6 +101,17 @@ impl Triage {
 #[wasm_bindgen]
 pub fn is_capture(imported: &Imported) -> bool {
     imported.trace().is_some_and(|trace| folder::content(trace) == Content::Capture)
+}
+
+#[wasm_bindgen]
+impl Imported {
+    /// True if graphs were launched while the trace was recorded: their kernels have no launching code of their own, which a
+    /// mapping trace has.
+    pub fn replays_graphs(&self) -> bool {
+        let signals = Signals::embedded();
+        let is_replay = |name: &str| signals.call(name) == CallKind::GraphLaunch;
+        self.trace().is_some_and(|trace| trace.calls.names.iter().any(is_replay))
+    }
 }
 
 /// A file of a folder in the argument of [`choose_files`].
