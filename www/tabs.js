@@ -23,6 +23,8 @@ const RANKS = 'ranks';
 const TRIAGE = 'triage';
 const DASHBOARD = 'dashboard';
 const RULES = 'rules';
+/** The table that has a picture above it. */
+const LATENCIES = 'launch_latency_histogram';
 /** The default pivot is a table of the report. A tools worker computes other layouts. */
 const PIVOT = 'pivot';
 /** A layout in the address: rows, columns, values, percentage, number of rows. */
@@ -46,6 +48,7 @@ export class Tabs {
   #comparison;
   #dashboard;
   #model;
+  #latencies;
   #ranks;
   #triage;
   #pivot;
@@ -79,6 +82,7 @@ export class Tabs {
     }));
     this.#dashboard = onDemand(async () => new (await import('./dashboard.js')).Dashboard(page, (table) => this.open(table)));
     this.#model = onDemand(async () => new (await import('./model.js')).Model(page, (table) => this.open(table)));
+    this.#latencies = onDemand(async () => new (await import('./latency.js')).LatencyPicture(page, (table) => this.open(table)));
     this.#ranks = onDemand(async () => new (await import('./ranks.js')).Ranks(session));
     this.#triage = onDemand(async () => {
       const { Triage } = await import('./triage.js');
@@ -241,6 +245,8 @@ export class Tabs {
     const parts = tables.toSorted((a, b) => Number(b.id === this.#proof) - Number(a.id === this.#proof));
     const pivot = parts.findIndex(({ id }) => id === PIVOT);
     if (pivot >= 0) parts.splice(pivot, 0, (await this.#pivot()).node);
+    const latencies = tables.some(({ id, row_count: rows }) => id === LATENCIES && rows > 0) ? (await this.#latencies()).show() : null;
+    if (latencies) parts.splice(parts.findIndex(({ id }) => id === LATENCIES), 0, latencies);
     if (!folded) return parts;
     const isUnfolded = this.#isUnfolded;
     this.#unfold.textContent = folded.title;

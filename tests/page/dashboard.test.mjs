@@ -67,6 +67,24 @@ const figure = (page, id) => page.locator(`#dashboard figure[data-panel=${id}]`)
 /** The tooltips of a panel's shapes. */
 const titles = (page, id) => figure(page, id).locator('svg.chart title').allTextContents();
 
+test('the histogram of launch latencies is a picture above its table, in room that is kept for it', async () => {
+  for (const width of [1440, 390]) {
+    const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=launch_latency_histogram');
+    await page.setViewportSize({ width, height: 900 });
+    await h.drop(page, await complete('run'));
+    const table = page.locator('.block[data-table=launch_latency_histogram]');
+    await table.waitFor();
+    const top = () => table.evaluate((node) => Math.round(node.getBoundingClientRect().top + scrollY));
+    const before = await top();
+    await page.locator('.latency-picture svg', { hasText: 'p50 2.25 us' }).waitFor();
+    assert.equal(await page.locator('.latency-picture .chart-mark').count() > 0, true);
+    assert.ok(await page.locator('.latency-picture').evaluate((picture) => picture.nextElementSibling.dataset.table === 'launch_latency_histogram'));
+    assert.ok(Math.abs(await top() - before) <= 2, `${before} to ${await top()} at ${width}`);
+    assert.deepEqual(faults, []);
+    await close();
+  }
+});
+
 test('a complete run has every panel, with summary, note and exact values', async () => {
   const { page, faults, close } = await opened('#tab=dashboard', await complete('run.json'));
   assert.deepEqual(await page.locator('#dashboard figure').evaluateAll((all) => all.map(({ dataset }) => dataset.panel)), PANELS);
