@@ -261,11 +261,14 @@ function plainCell({ text, title, class: className }, kind) {
   return el('td', { class: kind, title: title || (kind === 'text' && text) }, kind === 'category' && className && swatch(className), text);
 }
 
-/** Lines of source code, each a button that copies it. @param {Cell} cell */
-function sourceLines({ text }) {
-  const lines = text.split('\n').filter(Boolean);
-  return el('td', { class: 'place' }, ...lines.map((line) => el('button', { type: 'button', class: 'place', title: `Copy ${line}` }, line)));
+/** Lines of source code, each a button that copies it, with a link to the code of an engine. @param {Cell} cell */
+function sourceLines({ text, sources = [] }) {
+  return el('td', { class: 'place' }, ...text.split('\n').map((line, at) => line && el('div', { class: 'source-line' },
+    el('button', { type: 'button', class: 'place', title: `Copy ${line}` }, line), sourceLink(sources[at]))));
 }
+
+/** @param {{ url: string, title: string } | null | undefined} source */
+const sourceLink = (source) => source && el('a', { class: 'source-link', href: source.url, title: source.title, 'aria-label': source.title, target: '_blank', rel: 'noopener noreferrer' }, '↗');
 
 /** A kernel's name with its namespaces and template arguments dimmed. @param {string} name */
 function kernelName(name) {

@@ -32,6 +32,7 @@ pub mod redact;
 mod sections;
 mod short_names;
 mod sort_filter;
+pub mod source_links;
 pub mod table;
 mod tables;
 #[cfg(not(target_arch = "wasm32"))]

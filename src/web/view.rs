@@ -5,6 +5,7 @@ use crate::digits::grouped;
 use crate::report::chart::Unit;
 use crate::report::format::figure;
 use crate::report::format::{Shown, headings_in, shown_in, units};
+use crate::report::source_links::{SourceLink, source_link};
 use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{
     Clause, Finding, Report, Tab, TableChoice, TableRequest, clauses, displayed, facts, is_builtin_table, legend,
@@ -195,6 +196,9 @@ struct CellView {
     /// A point in time as nanoseconds since the first GPU op, which leads to the timeline.
     #[serde(skip_serializing_if = "Option::is_none")]
     since_first_op_ns: Option<f64>,
+    /// For each line of a place in the code, where its source is on the web; null for code of no known package.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sources: Vec<Option<SourceLink>>,
 }
 
 /// Browsers limit the height of an element to about 17 million pixels. The CSV has all rows.
@@ -250,8 +254,13 @@ impl PagedTable {
         let part = part.get(..wanted).unwrap_or(part);
         let mut rows: Vec<Vec<CellView>> = shown_in(table, units, part).into_iter().map(cells).collect();
         // The page shows lists with one line per item.
-        for (view, cell) in rows.iter_mut().flatten().zip(part.iter().flatten()) {
+        let kinds = table.columns.iter().map(|column| column.kind).cycle();
+        for ((view, cell), kind) in rows.iter_mut().flatten().zip(part.iter().flatten()).zip(kinds) {
             match cell {
+                Cell::Text(text) if kind == Kind::CodeLocation => {
+                    view.text.clone_from(text);
+                    view.sources = text.lines().map(source_link).collect();
+                }
                 Cell::Text(text) if text.contains('\n') => view.text.clone_from(text),
                 Cell::Timestamp { clock_ns, first_op_ns } => {
                     view.since_first_op_ns = Some(clock_ns.saturating_sub(*first_op_ns) as f64);
@@ -320,5 +329,5 @@ fn columns(table: &Table, units: &[Unit], request: &TableRequest) -> Vec<ColumnV
 fn cell_view(cell: Shown, kind: Kind) -> CellView {
     let class =
         if kind == Kind::Category && !cell.text.is_empty() { palette::class(&cell.text) } else { String::new() };
-    CellView { text: cell.text, title: cell.title, class, since_first_op_ns: None }
+    CellView { text: cell.text, title: cell.title, class, since_first_op_ns: None, sources: Vec::new() }
 }

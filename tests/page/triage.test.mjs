@@ -325,6 +325,9 @@ test('each stage has a table, in the order of stages, with list items on lines a
 
 test('a source line is copied as path and line', async () => {
   const { page, faults, close } = await openByHand();
+  const source = page.locator('[data-table=triage_kernels] a.source-link').first();
+  assert.equal(await source.getAttribute('href'), 'https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/models/qwen3.py#L310');
+  assert.match(await source.getAttribute('title'), /the line may have moved/);
   await page.locator('button.place').first().click();
   await page.waitForFunction(() => document.querySelector('button.place').dataset.message === 'Copied');
   assert.equal(await clipboard(page), 'python/sglang/srt/models/qwen3.py:310');
