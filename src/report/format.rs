@@ -3,7 +3,7 @@
 use super::chart::Unit;
 use super::palette;
 use super::table::{Cell, Kind, Table};
-use crate::digits::grouped;
+use crate::digits::{grouped, grouped_text};
 
 /// A formatted cell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -97,6 +97,7 @@ fn shown_row(row: &[Cell], table: &Table, units: &[Unit]) -> Vec<Shown> {
         .map(|((cell, column), unit)| match column.kind {
             Kind::Timestamp => timestamp(cell),
             Kind::Category => titled(shown_cell(cell, *unit)),
+            Kind::Text => worded(&column.key, shown_cell(cell, *unit)),
             _ if column.is_change() => signed(cell, *unit),
             _ => shown_cell(cell, *unit),
         })
@@ -106,6 +107,21 @@ fn shown_row(row: &[Cell], table: &Table, units: &[Unit]) -> Vec<Shown> {
 /// A category as people read it.
 fn titled(shown: Shown) -> Shown {
     Shown { text: palette::title(&shown.text).to_owned(), ..shown }
+}
+
+/// A kind of barrier or event as people read it: exports have a name of a fixed set. Other texts do not change.
+fn worded(key: &str, shown: Shown) -> Shown {
+    let words = match (key, shown.text.as_str()) {
+        ("barrier_kind" | "event_class", "sync_api") => "synchronizing call",
+        ("barrier_kind" | "event_class", "blocking_memcpy") => "blocking copy",
+        ("barrier_kind", "host_wait") => "host wait",
+        ("barrier_kind" | "api_name", "cpu_launcher_gap") => "launcher gap",
+        ("event_class", "gpu_idle") => "idle gap",
+        ("event_class", "memcpy") => "copy",
+        ("event_class", "nccl") => "communication",
+        _ => return shown,
+    };
+    Shown { text: words.to_owned(), ..shown }
 }
 
 /// A difference: positive values get a plus sign.
@@ -145,9 +161,9 @@ pub fn figure(cell: &Cell) -> Shown {
 
 fn with_unit(cell: &Cell) -> String {
     match cell {
-        Cell::Time(_, unit) => format!("{} {}", exact(cell), unit.name()),
-        Cell::Percent(_) => format!("{} %", exact(cell)),
-        _ => format!("{} ns", exact(cell)),
+        Cell::Time(_, unit) => format!("{} {}", exact_in_words(cell), unit.name()),
+        Cell::Percent(_) => format!("{} %", exact_in_words(cell)),
+        _ => format!("{} ns", exact_in_words(cell)),
     }
 }
 
@@ -159,15 +175,17 @@ fn shown_cell(cell: &Cell, unit: Unit) -> Shown {
         Cell::Text(text) => plain(text.replace(".\n", ". ").replace('\n', "; ")),
         Cell::Category { name, source } => Shown { text: name.clone(), title: source.clone() },
         Cell::Kernel { short, full } => Shown { text: short.clone(), title: full.clone() },
-        Cell::Count(count) => Shown { text: grouped(*count), title: exact(cell) },
+        Cell::Count(count) => Shown { text: grouped(*count), title: exact_in_words(cell) },
         Cell::Ns(_) | Cell::Timestamp { .. } | Cell::MeanNs(_) | Cell::Time(..) => {
             let ns = ns(cell).unwrap_or_default();
             Shown { text: in_unit(ns, unit), title: with_unit(cell) }
         }
-        Cell::Share(share) => Shown { text: digits(share * 100.0), title: format!("{} %", share * 100.0) },
+        Cell::Share(share) => {
+            Shown { text: digits(share * 100.0), title: format!("{} %", grouped_text(&(share * 100.0).to_string())) }
+        }
         Cell::Percent(value) => Shown { text: digits(*value), title: with_unit(cell) },
         Cell::Int(value) => plain(value.to_string()),
-        Cell::Number(value) => Shown { text: digits(*value), title: exact(cell) },
+        Cell::Number(value) => Shown { text: digits(*value), title: exact_in_words(cell) },
     }
 }
 
@@ -205,6 +223,11 @@ pub fn exact(cell: &Cell) -> String {
         | Cell::Time(value, _)
         | Cell::Number(value) => value.to_string(),
     }
+}
+
+/// The exact number of a cell for people: its digits are grouped. Exports have [`exact`].
+fn exact_in_words(cell: &Cell) -> String {
+    grouped_text(&exact(cell))
 }
 
 /// A duration with its unit: `31.9 ms`.
@@ -340,8 +363,32 @@ mod tests {
         let table = Table { columns: vec![column], rows, ..Table::default() };
         assert_eq!(headings(&table), ["Elapsed (ms)"]);
         let shown = shown(&table);
-        assert_eq!((shown[0][0].text.as_str(), shown[0][0].title.as_str()), ("31.9", "31905483 ns"));
-        assert_eq!((shown[1][0].text.as_str(), shown[1][0].title.as_str()), ("2.37 us", "2368 ns"));
+        assert_eq!((shown[0][0].text.as_str(), shown[0][0].title.as_str()), ("31.9", "31,905,483 ns"));
+        assert_eq!((shown[1][0].text.as_str(), shown[1][0].title.as_str()), ("2.37 us", "2,368 ns"));
         assert_eq!(shown[2][0], Shown::default());
+    }
+
+    #[test]
+    fn kinds_of_barriers_are_words_and_stay_names_in_exports() {
+        let column = Column { key: "barrier_kind".into(), title: "Kind".into(), kind: Kind::Text };
+        let rows = ["host_wait", "cpu_launcher_gap", "something else"].map(|kind| vec![Cell::Text(kind.into())]);
+        let table = Table { columns: vec![column], rows: rows.into(), ..Table::default() };
+        let texts: Vec<String> = shown(&table).into_iter().map(|row| row[0].text.clone()).collect();
+        assert_eq!(texts, ["host wait", "launcher gap", "something else"]);
+        assert_eq!(exact(&table.rows[0][0]), "host_wait");
+    }
+
+    #[test]
+    fn exact_values_are_grouped_in_tooltips_and_plain_in_exports() {
+        for (cell, title) in [
+            (Cell::Count(1_234), "1,234"),
+            (Cell::MeanNs(-1234.5), "-1,234.5 ns"),
+            (Cell::Percent(12_345.0), "12,345 %"),
+            (Cell::Share(12.5), "1,250 %"),
+            (Cell::Ns(i64::MIN), "-9,223,372,036,854,775,808 ns"),
+        ] {
+            assert_eq!(figure(&cell).title, title);
+            assert!(!exact(&cell).contains(','), "{cell:?}");
+        }
     }
 }

@@ -516,7 +516,7 @@ mod tests {
         assert_eq!(headings(&table), ["Gap start (ms)"]);
         let cells: Vec<Shown> = shown(&table).into_iter().map(|mut row| row.remove(0)).collect();
         let cell = |text: &str, title: &str| Shown { text: text.to_owned(), title: title.to_owned() };
-        assert_eq!(cells, [cell("1.235", "7000001234567 ns"), cell("-0.001", "6999999999000 ns")]);
+        assert_eq!(cells, [cell("1.235", "7,000,001,234,567 ns"), cell("-0.001", "6,999,999,999,000 ns")]);
         assert_eq!(csv(&table), "gap_start_ns\n7000001234567\n6999999999000\n");
     }
 

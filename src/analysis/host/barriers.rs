@@ -155,19 +155,19 @@ fn barriers_section(context: &Context, title: &str, launcher_gaps: &LauncherGaps
         .limit(IDLE_AFTER)
         .limit(CALL_SITE)
         .limit(format!(
-            "cpu_launcher_gap is an estimate: {min_us} to {max_us} us in which a thread neither launched work nor was \
+            "A launcher gap is an estimate: {min_us} to {max_us} us in which a thread neither launched work nor was \
              blocked in a call. The trace does not show what the thread did, and the GPU may have been busy. Longer \
              gaps count as idle gaps, because the program probably had no work."
         ))
         .limit(
-            "blocking_memcpy is inferred from the name of the call: copies within a device may return immediately, and \
+            "A blocking copy is inferred from the name of the call: copies within a device may return immediately, and \
              an asynchronous copy from pageable memory may block.",
         );
     if trace.host_waits.is_empty() {
         section = section.limit("The trace does not record waits in the operating system.");
     } else {
         section = section.limit(
-            "host_wait includes threads without work, for example a thread that waits for a request in poll or futex.",
+            "Host waits include threads without work, for example a thread that waits for a request in poll or futex.",
         );
         let other_calls = || trace.host_waits.iter().filter(|wait| !context.signals.is_host_wait(&wait.name));
         section.figure("other_os_calls", other_calls().map(|wait| wait.count).sum::<u64>());

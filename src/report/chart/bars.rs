@@ -4,6 +4,7 @@ use super::axes::axes;
 use super::axis::TimeAxis;
 use super::layout::{self, AXIS, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, UNIT, hatch, pixels, short_text, text};
 use super::{Chart, Node, first_few, glyphs};
+use crate::digits::grouped_text;
 use crate::ordering;
 use crate::report::format::duration;
 use crate::report::palette;
@@ -200,7 +201,12 @@ fn draw_segment(segment: &Segment, row: i32, (left, right): (i32, i32), top: i32
     let mut attrs = layout::rect((left, top), (width, BAR));
     attrs.push(("data-span", pixels(span)));
     let share = percent(*share).map(|share| format!(", {share} of the bar")).unwrap_or_default();
-    let title = format!("{}: {} ({elapsed_ns} ns){share}", palette::title(category), duration(*elapsed_ns));
+    let title = format!(
+        "{}: {} ({} ns){share}",
+        palette::title(category),
+        duration(*elapsed_ns),
+        grouped_text(&elapsed_ns.to_string())
+    );
     nodes.push(Node { title, ..node("rect", "seg", attrs) });
     if is_cpu(category) {
         nodes.push(node("path", "hatch", vec![("d", hatch((left, top), (left + width, top + BAR)))]));
@@ -330,7 +336,7 @@ mod tests {
         let chart = stacked_bars(&[bar("a")], &["gemm"], &[], 960);
         let title =
             chart.nodes.iter().find(|node| node.key == "gemm" && node.tag == "rect").map(|node| node.title.as_str());
-        assert_eq!(title, Some("gemm: 59.0 ms (59000000 ns), 59 % of the bar"));
+        assert_eq!(title, Some("gemm: 59.0 ms (59,000,000 ns), 59 % of the bar"));
     }
 
     #[test]

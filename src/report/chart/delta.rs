@@ -4,6 +4,7 @@ use super::axis::{TimeAxis, position};
 use super::bars::is_cpu;
 use super::layout::{self, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, UNIT, hatch, short_text, text};
 use super::{Chart, Node, first_few, glyphs};
+use crate::digits::grouped_text;
 use crate::report::format::{change, duration};
 use crate::report::palette;
 
@@ -218,10 +219,13 @@ fn tooltip(part: &Delta) -> String {
     let category = palette::title(category);
     let (delta, sign) = (part.ns(), if part.ns() > 0 { "+" } else { "" });
     format!(
-        "{category}: {} ({sign}{delta} ns): {} instead of {} ({time_ns} ns, {baseline_ns} ns)",
+        "{category}: {} ({sign}{} ns): {} instead of {} ({} ns, {} ns)",
         change(delta),
+        grouped_text(&delta.to_string()),
         duration(*time_ns),
-        duration(*baseline_ns)
+        duration(*baseline_ns),
+        grouped_text(&time_ns.to_string()),
+        grouped_text(&baseline_ns.to_string())
     )
 }
 
@@ -284,7 +288,7 @@ mod tests {
         assert_eq!(chart.texts("delta-change"), ["-6.00 us", "+12.0 us"]);
         let titles: Vec<&str> =
             chart.nodes.iter().filter(|node| node.tag == "rect").map(|node| node.title.as_str()).collect();
-        assert!(titles[0].contains("(-6001 ns)") && titles[1].contains("(+12000 ns)"), "{titles:?}");
+        assert!(titles[0].contains("(-6,001 ns)") && titles[1].contains("(+12,000 ns)"), "{titles:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::axis::TimeAxis;
 use super::strips::{Rect, chart_width, text};
 use super::{Chart, Node};
 use crate::analysis::kernels::one_kernel::{Bin, Column, Histogram, OneKernel, OverTime};
-use crate::digits::grouped;
+use crate::digits::{grouped, grouped_text};
 use crate::report::format::{duration, percent};
 use crate::report::palette;
 
@@ -83,7 +83,7 @@ fn percentile_line(plot: &Rect, bins: &[Bin], line: i64, percentile: u64, ns: f6
     let fraction = (ns - bin.from.0 as f64) / (bin.to.since(bin.from).0.max(1) as f64);
     let x = from + ((to - from) as f64 * fraction.clamp(0.0, 1.0)) as i64;
     let baseline = line * LINE - 3;
-    let title = format!("p{percentile}: {ns} ns");
+    let title = format!("p{percentile}: {} ns", grouped_text(&ns.to_string()));
     nodes.push(line_of("chart-mark", (x, baseline - 9), (x, plot.top + plot.height), title));
     let (anchor, offset) = if x > plot.left + plot.width * 2 / 3 { ("end", -4) } else { ("start", 4) };
     let label = format!("p{percentile} {}", duration(ns.round() as i64));

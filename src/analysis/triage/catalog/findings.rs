@@ -7,6 +7,7 @@ use super::stage_rows::{FamilyMatch, MatchedIn, RunContext, StageRow, StageRows}
 use super::switches::{self, Switch};
 use crate::analysis::triage::Framework;
 use crate::analysis::triage::fuse::{self, Fusion};
+use crate::digits::grouped;
 use crate::ordering::VecMap;
 use crate::trace::Ns;
 use std::cmp::Reverse;
@@ -198,7 +199,8 @@ fn by_gates(run: &RunContext, stage_rows: &StageRows, streams: &Streams) -> Vec<
             _ => format!(", with copies of another {:.1} % between them", stage_rows.share_pct(copies)),
         };
         let chain = family.chain.join(", ");
-        let evidence = format!("{chain} follow each other {count} times{copies}; no kernel of the family runs");
+        let evidence =
+            format!("{chain} follow each other {} times{copies}; no kernel of the family runs", grouped(count));
         (count > 0).then(|| finding(run, family, verdict, (launches.rows(stage_rows), elapsed), &evidence))
     };
     families.filter_map(to_finding).collect()
@@ -213,7 +215,7 @@ fn by_unfused_kernels(run: &RunContext, stage_rows: &StageRows, streams: &Stream
         let Launches { count, elapsed, max_kernels, .. } = launches;
         let verdict = verdict_of_unfused(run, family, fuse::Status::Split)?;
         let source = if verdict == Verdict::Elsewhere { " of plain PyTorch" } else { "" };
-        let evidence = format!("{max_kernels} kernels{source} run instead, {count} times");
+        let evidence = format!("{max_kernels} kernels{source} run instead, {} times", grouped(count));
         (count > 0).then(|| finding(run, family, verdict, (launches.rows(stage_rows), elapsed), &evidence))
     };
     families.filter_map(to_finding).collect()

@@ -39,6 +39,7 @@ use super::{Chart, glyphs};
 use crate::analysis::dashboard::{number, points_section, preset};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Record, Section, Value};
+use crate::digits::grouped_text;
 use crate::report::Report;
 use crate::report::format::duration;
 use crate::report::short_names::ShortNames;
@@ -220,11 +221,12 @@ fn time(row: &Record, key: &str) -> Option<Time> {
     (ns >= 0.0).then(|| Time { ns, text: duration(ns.round() as i64), exact })
 }
 
-/// The exact value with this key as text.
+/// The exact value with this key as text, with grouped digits unless it is an id.
 fn exact(row: &Record, key: &str) -> String {
     match row.get(key) {
-        Some(Value::Int(value)) => value.to_string(),
-        Some(Value::Float(value)) if value.is_finite() => value.to_string(),
+        Some(Value::Int(value)) if key.ends_with("_id") => value.to_string(),
+        Some(Value::Int(value)) => grouped_text(&value.to_string()),
+        Some(Value::Float(value)) if value.is_finite() => grouped_text(&value.to_string()),
         Some(Value::Text(text)) => text.clone(),
         Some(Value::Bool(value)) => value.to_string(),
         Some(Value::Float(_) | Value::Null) | None => String::new(),

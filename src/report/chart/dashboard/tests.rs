@@ -164,7 +164,7 @@ fn every_row_has_a_tooltip_with_its_exact_value() {
     for (id, values) in [
         ("kernels", &["gemm: 8 ms in 3 launches", "tiny: 0.25 ms"][..]),
         ("roofline", &["gemm: 500 FLOP per byte, 400 TFLOP/s, 8 ms in 3 launches; 40.4 % of the peak"]),
-        ("timeline", &["gemm: 4000000 ns from 0 ms to 4 ms, GPU stream 7", "GPU idle (host): 1000000 ns"]),
+        ("timeline", &["gemm: 4,000,000 ns from 0 ms to 4 ms, GPU stream 7", "GPU idle (host): 1,000,000 ns"]),
         ("collectives", &["allreduce: 4 ms in 3 launches, 25 % of it hidden by compute (1 ms)"]),
         ("nvlink", &["NVLink RX: 75.5"]),
         ("streams", &["Compute: 10 ms, 10 % overlapped", "NCCL: 4 ms"]),
