@@ -13,7 +13,7 @@ use crate::rules::signals::Thresholds;
 
 /// The maximum number of stages in the first sentence.
 const MAX_STAGES: usize = 3;
-/// Other categories in the second sentence, and their minimum share of the busy time.
+/// Other categories in the second sentence, and their minimum share of the wall time.
 const MAX_OTHER_CATEGORIES: usize = 2;
 const MIN_OTHER_SHARE: f64 = 0.05;
 /// The category of kernels that no rule matches.
@@ -341,10 +341,10 @@ impl Bound {
             }
             Self::Compute => {
                 let first = run.categories.first().filter(|category| category.elapsed_ns > 0);
-                if let Some((first, share)) = first.and_then(|first| Some((first, first.elapsed_share?))) {
-                    let what = if times.has_hidden_graphs { "the time outside of graphs" } else { time_word(run) };
+                if let Some((first, share)) = first.and_then(|first| Some((first, first.bar_share?))) {
+                    let head = if times.has_hidden_graphs { "; outside of graphs most busy" } else { "; most busy" };
                     let words = format!(
-                        "; most time goes to {} ({} of {what})",
+                        "{head} time goes to {} ({} of wall time)",
                         category_words(&first.category),
                         percent(share)
                     );
@@ -365,15 +365,6 @@ fn is_inflated(run: &Run) -> bool {
 
 fn category_words(category: &str) -> &str {
     if category == MISC { "kernels without a category" } else { category }
-}
-
-/// The time whose parts the categories are.
-fn time_word(run: &Run) -> &'static str {
-    use super::results::Attribution;
-    match run.attribution {
-        Attribution::Exclusive => "exclusive time",
-        Attribution::FirstCome | Attribution::Fair => "busy time",
-    }
 }
 
 /// The second sentence, unless it would be about other work than the steps: the finding with the largest cost that the bound
@@ -425,11 +416,11 @@ fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
     // The bound names the first category only if compute is the bound.
     let (skipped, head) = if bound == Bound::Compute { (1, " Next: ") } else { (0, " Most busy time goes to ") };
     let categories = run.categories.iter().enumerate().skip(skipped);
-    let shares = categories.filter_map(|(index, category)| Some((index, category, category.elapsed_share?)));
+    let shares = categories.filter_map(|(index, category)| Some((index, category, category.bar_share?)));
     let large = shares.filter(|(.., share)| *share >= MIN_OTHER_SHARE);
     for (position, (index, category, share)) in large.take(MAX_OTHER_CATEGORIES).enumerate() {
         text.push(if position == 0 { head } else { " and " }, None);
-        let words = format!("{} ({})", category_words(&category.category), percent(share));
+        let words = format!("{} ({} of wall time)", category_words(&category.category), percent(share));
         text.push(words, Some(("categories", Some(index))));
     }
     if text.clauses.last().is_some_and(|last| last.section.as_deref() == Some("categories")) {
@@ -472,8 +463,8 @@ mod tests {
         let text = verdict(&mut trace);
         assert_eq!(
             text,
-            "Decode: 1 step of 10.0 ms, batch 32, GPU busy 100.0 %; most time goes to gemm (80.0 % of busy time). \
-             Next: attention (20.0 %)."
+            "Decode: 1 step of 10.0 ms, batch 32, GPU busy 100.0 %; most busy time goes to gemm (80.0 % of wall time). \
+             Next: attention (20.0 % of wall time)."
         );
     }
 
@@ -483,7 +474,7 @@ mod tests {
         trace.in_us().kernel("gemm_kernel", 0..8_000);
         assert_eq!(
             verdict(&mut trace),
-            "The capture covers 8.0 ms of GPU work, GPU busy 100.0 %; most time goes to gemm (100.0 % of busy time)."
+            "The capture covers 8.0 ms of GPU work, GPU busy 100.0 %; most busy time goes to gemm (100.0 % of wall time)."
         );
         assert_eq!(verdict(&mut TestTrace::nsys()), "No GPU work in this trace.");
     }
@@ -513,7 +504,7 @@ mod tests {
         }
         assert_eq!(
             verdict(&mut trace),
-            "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.9 %; most time goes to gemm (99.4 % of busy time); \
+            "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.9 %; most busy time goes to gemm (9.0 % of wall time); \
              the GPU idles for 9.0 ms outside of the steps."
         );
     }

@@ -6,7 +6,7 @@ use super::format::{self, counted, duration, percent, range};
 use super::sections::table_id;
 use super::table::Table;
 use super::tables::severity;
-use crate::analysis::results::{self, Run, WallSource};
+use crate::analysis::results::{self, Category, Run, WallSource};
 use crate::digits::grouped;
 use serde::Serialize;
 
@@ -90,15 +90,19 @@ fn totals_only(run: &Run) -> Option<String> {
     has_no_window.then(|| format!("kernel time {} in all", duration(run.totals.elapsed_ns)))
 }
 
-/// `gemm 61.2 %, attention 18.0 %`.
+/// `of wall time gemm 61.2 %, attention 18.0 %`; empty without shares.
 fn top_categories(run: &Run) -> String {
-    category_shares(run, MAX_VERDICT_CATEGORIES).collect::<Vec<_>>().join(", ")
+    let shares = category_shares(run, MAX_VERDICT_CATEGORIES).collect::<Vec<_>>().join(", ");
+    let whole = if totals_only(run).is_some() { "kernel time" } else { "wall time" };
+    if shares.is_empty() { shares } else { format!("of {whole} {shares}") }
 }
 
-/// The first categories that took time, each with its share: `gemm 61.2 %`. Empty if their shares are not known.
+/// The first categories that took time, each with its share of the wall time, as in the bars: `gemm 61.2 %`. Empty if their shares are not known.
 pub(super) fn category_shares(run: &Run, count: usize) -> impl Iterator<Item = String> {
+    let has_window = totals_only(run).is_none();
+    let share = move |category: &Category| if has_window { category.bar_share } else { category.elapsed_share };
     let first = run.categories.iter().filter(|category| category.elapsed_ns > 0).take(count);
-    first.filter_map(|category| Some(format!("{} {}", category.category, percent(category.elapsed_share?))))
+    first.filter_map(move |category| Some(format!("{} {}", category.category, percent(share(category)?))))
 }
 
 fn wall_word(run: &Run) -> &'static str {
@@ -145,4 +149,23 @@ pub(super) fn figure_lines(table: &Table) -> impl Iterator<Item = (&str, String)
         let run = figures.first().map_or("", |figure| figure.run.as_str());
         (run, words.collect::<Vec<_>>().join(" · "))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests_support::sample;
+
+    /// The kernels of the sample run for 7.5 us of every 10 us, and the last one ends the trace: 300 us of 397.5 us.
+    #[test]
+    fn categories_of_several_runs_have_the_shares_of_the_bars() {
+        let run = sample().runs.remove(0);
+        let text = verdict(&Report::new(vec![run.clone(), run.clone()]));
+        let category = run.categories[0].category.clone();
+        assert!(text.contains(&format!("; of wall time {category} 75.5 %")), "{text}");
+        let mut totals = run;
+        (totals.wall.wall_ns, totals.verdict) = (0, results::Verdict::default());
+        let text = verdict(&Report::new(vec![totals]));
+        assert!(text.contains(&format!("; of kernel time {category} 100 %")), "{text}");
+    }
 }

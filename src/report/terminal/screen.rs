@@ -262,7 +262,7 @@ fn runs(report: &Report, plan: &Plan, width: usize) -> Vec<String> {
         column("wall_ns", "Window", Kind::Time),
         column("busy_share", "Busy", Kind::Share),
         column("step", "Median step", Kind::Text),
-        column("categories", "Largest categories, of busy time", Kind::Text),
+        column("categories", "Largest categories, of wall time", Kind::Text),
     ];
     let row = |(label, run): (String, &Run)| {
         let top: Vec<String> = category_shares(run, 3).collect();
