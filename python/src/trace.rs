@@ -9,7 +9,8 @@ use gpuprism::analysis::communication::ranks::{self, RankLog};
 use gpuprism::analysis::results::Run;
 use gpuprism::files::ranks::compare_ranks;
 use gpuprism::files::{self, RunSource, Watch, analyze};
-use gpuprism::report::{self, Report, bars, chart, html_page, legend, record_tables, records};
+use gpuprism::report::html::Overview;
+use gpuprism::report::{self, Report, bars, chart, html_page_with_timelines, legend, record_tables, records};
 use gpuprism::session::{self, Choices};
 use gpuprism::trace::Window;
 use pyo3::prelude::*;
@@ -90,6 +91,15 @@ impl Trace {
         let legend: Vec<&str> = legend.iter().map(String::as_str).collect();
         let bars = chart::stacked_bars(&bars(&self.report), &legend, &[], notebook::WIDTH);
         std::iter::once(bars).chain(self.strips()).collect()
+    }
+
+    /// The strips of each run, if each input is a trace or a report of one run.
+    fn overviews(&self) -> Vec<Option<Overview>> {
+        let of = |input: &Input| match &*input.source {
+            RunSource::Trace(trace) => session::overview(trace, &input.choices).ok().flatten(),
+            RunSource::Report(_) => None,
+        };
+        if self.inputs.len() == self.report.runs.len() { self.inputs.iter().map(of).collect() } else { Vec::new() }
     }
 
     fn strips(&self) -> Option<chart::Chart> {
@@ -193,8 +203,11 @@ impl Trace {
     /// The report as one HTML file, like `gpuprism report --format html`.
     #[pyo3(signature = (path = None))]
     fn to_html(&self, py: Python, path: Option<PathBuf>) -> PyResult<Option<String>> {
-        let report = Arc::clone(&self.report);
-        background::run(py, move |_| written(html_page(&report, "gpuprism report"), path))
+        let shown = self.clone();
+        background::run(py, move |_| {
+            let overviews = shown.overviews();
+            written(html_page_with_timelines(&shown.report, &overviews, "gpuprism report"), path)
+        })
     }
 
     /// The report as JSON, like `gpuprism report --format json`.

@@ -3,8 +3,9 @@
 use super::files::StandardError;
 use super::{analyze, files, print, redacted};
 use crate::analysis::results::Attribution;
-use crate::files::read_run;
-use crate::report::{self, Report, csv, html_page, is_known_table, known_tables, markdown, terminal};
+use crate::files::{RunSource, read_run};
+use crate::report::html::Overview;
+use crate::report::{self, Report, csv, html_page_with_timelines, is_known_table, known_tables, markdown, terminal};
 use crate::session::{self, Choices, ModelChoice};
 use crate::{Error, Result};
 use clap::ValueEnum;
@@ -152,8 +153,20 @@ pub(super) fn run(args: &Args) -> Result<()> {
             "needs --format terminal, csv or markdown; json and html contain all tables",
         ));
     }
-    let report = redacted(report(&args.files, &args.nsys_cmd, &args.choices)?, args.redact);
-    print(&render(&report, args)?)
+    let (original, mut overviews) = analyzed(&args.files, &args.nsys_cmd, &args.choices, args.format == Format::Html)?;
+    if !args.redact {
+        return print(&render(&original, &overviews, args)?);
+    }
+    let report = redacted(original.clone(), true);
+    rename_devices(&mut overviews, &original, &report);
+    print(&render(&report, &overviews, args)?)
+}
+
+/// Gives the strips the ids of the redacted devices, and removes those with a device that the report does not have.
+fn rename_devices(overviews: &mut [Option<Overview>], original: &Report, redacted: &Report) {
+    for (overview, (original, redacted)) in overviews.iter_mut().zip(original.runs.iter().zip(&redacted.runs)) {
+        overview.take_if(|overview| !overview.rename_devices(original, redacted));
+    }
 }
 
 /// The choices from the flags, without wall times. Checks the rules before any trace is read.
@@ -183,24 +196,41 @@ pub(super) fn seconds(args: &ChoiceArgs, index: usize) -> Option<String> {
 
 /// Reads and analyzes the files.
 pub(super) fn report(files: &[PathBuf], nsys_cmd: &str, args: &ChoiceArgs) -> Result<Report> {
+    Ok(analyzed(files, nsys_cmd, args, false)?.0)
+}
+
+/// The report of the files and, if they are wanted and each file has one run, the strips of each run that is a trace.
+fn analyzed(
+    files: &[PathBuf],
+    nsys_cmd: &str,
+    args: &ChoiceArgs,
+    with_strips: bool,
+) -> Result<(Report, Vec<Option<Overview>>)> {
     let choices = choices(args)?;
     let files = files::by_run(files);
     let wall_seconds = analyze::wall_seconds(&args.seconds, files.len())?;
-    let mut runs = Vec::new();
+    let (mut runs, mut overviews) = (Vec::new(), Vec::new());
     for (set, wall_seconds) in files.iter().zip(wall_seconds) {
         let Some(path) = set.first() else { continue };
         let choices = Choices { wall_seconds, ..choices.clone() };
         let source = read_run(set, nsys_cmd, &StandardError)?;
         runs.extend(analyze::runs_of(&source, path, &choices, &StandardError)?);
+        overviews.push(match &source {
+            RunSource::Trace(trace) if with_strips => session::overview(trace, &choices)?,
+            RunSource::Trace(_) | RunSource::Report(_) => None,
+        });
+    }
+    if overviews.len() != runs.len() {
+        overviews.clear();
     }
     report::foreign::attach_series(&mut runs);
-    Ok(Report::new(runs))
+    Ok((Report::new(runs), overviews))
 }
 
 /// The maximum number of rows of a table without `--limit`.
 const MAX_ROWS: usize = 30;
 
-fn render(report: &Report, args: &Args) -> Result<String> {
+fn render(report: &Report, overviews: &[Option<Overview>], args: &Args) -> Result<String> {
     let table = match (&args.table, args.format) {
         (Some(id), Format::Csv | Format::Terminal | Format::Markdown) => Some(table(report, id)?),
         (None, Format::Csv) => Some(table(report, "kernels")?),
@@ -212,7 +242,7 @@ fn render(report: &Report, args: &Args) -> Result<String> {
         (Format::Markdown, Some(table)) => report::markdown_table(&table),
         (Format::Markdown, None) => markdown(report),
         (Format::Json, _) => report.json(),
-        (Format::Html, _) => html_page(report, "gpuprism report"),
+        (Format::Html, _) => html_page_with_timelines(report, overviews, "gpuprism report"),
         (Format::Terminal, None) if args.all => terminal::terminal(report, args.limit.unwrap_or(MAX_ROWS)),
         (Format::Terminal | Format::Csv, None) => terminal::screen(report, args.limit, super::width()),
     })

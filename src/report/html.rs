@@ -3,28 +3,48 @@
 //! Every text that may come from a trace is escaped ([`escape`]). The script in the file sorts, filters and highlights
 //! existing elements; it computes no numbers.
 
+mod overview;
+
 use super::chart::dashboard::Panel;
 use super::chart::{Chart, escape};
 use super::table::{Cell, Column, Kind, Table};
 use super::text::figure_lines;
 use super::{Finding, Report, chart, findings, format, is_builtin_table, palette, verdict};
 use crate::analysis::results::{Notice, Run, Severity};
+use crate::digits::grouped;
 use std::fmt::Write;
+
+pub use overview::Overview;
+use overview::zoomed;
 
 const STYLE: &str = include_str!("html/report.css");
 const SCRIPT: &str = include_str!("html/report.js");
+/// The width of a chart, in pixels.
+pub(super) const PAGE_WIDTH: u32 = 1216;
+/// The width of a chart on a telephone, in pixels.
+pub(super) const NARROW_WIDTH: u32 = 358;
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
-/// The whole report as HTML: verdict, charts with their legend, the longest events over time, findings, notices, dashboard, tables.
+/// The whole report as HTML: verdict, timeline, bars with their legend, findings, notices, dashboard, tables.
 ///
-/// Notices and findings are lists, so their tables are omitted. The file is readable without scripts; only sorting,
+/// The timeline is the strips of the traces; a report that was read from a file has none, and the longest events over time
+/// take their place.
+/// A telephone shows the narrow drawing of each chart: the wide one would be scaled down until its text is unreadable. Notices and findings are lists, so their tables are omitted. The file is readable without scripts; only sorting,
 /// filtering and the buttons of the legend need the script.
-pub fn html(report: &Report, tables: &[Table], charts: &[Chart], dashboards: &[Dashboard], title: &str) -> String {
+pub fn html(
+    report: &Report,
+    tables: &[Table],
+    bars: &Drawings,
+    overviews: &[Option<Overview>],
+    dashboards: &[Dashboard],
+    title: &str,
+) -> String {
     let mut page = head(title);
     page += &format!("<p class=\"verdict\">{}</p>\n", escape(&verdict(report)));
     page += &runs(report);
-    page += &charts_with_legend(charts);
-    page += &over_time(dashboards);
+    let bars = charts_with_legend(&[&bars.wide], &drawings(Some(&bars.wide), bars.narrow.as_ref()));
+    let strips = timelines(report, overviews);
+    page += &if strips.is_empty() { over_time(dashboards) + &bars } else { strips + &bars + &over_time(dashboards) };
     page += &findings_list(report);
     page += &notices(report);
     dashboards.iter().for_each(|dashboard| page += &panels(dashboard));
@@ -44,10 +64,20 @@ pub fn excerpt(title: &str, sentences: &[String], charts: &[Chart], tables: &[Ta
     for sentence in sentences {
         let _ = writeln!(page, "<p>{}</p>", escape(sentence));
     }
-    page += &charts_with_legend(charts);
+    let charts: Vec<&Chart> = charts.iter().collect();
+    page += &charts_with_legend(&charts, &charts.iter().map(|chart| chart.to_svg()).collect::<String>());
     tables.iter().for_each(|table| page += &section(table));
     let _ = write!(page, "</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
     page
+}
+
+/// One chart in two widths.
+#[derive(Debug)]
+pub struct Drawings {
+    /// For a screen and for paper.
+    pub wide: Chart,
+    /// For a telephone; `None` if there is only one width.
+    pub narrow: Option<Chart>,
 }
 
 /// Charts of one run under a heading.
@@ -59,14 +89,38 @@ pub struct Dashboard {
     pub lines: Vec<String>,
     /// All panels, including those without data.
     pub panels: Vec<Panel>,
+    /// The same panels, drawn for a telephone.
+    pub narrow: Vec<Panel>,
+    /// The same panels, drawn much wider, of which only [`OVER_TIME`] is used.
+    pub zoomed: Vec<Panel>,
+}
+
+/// The chart of the panel with this id.
+fn chart_of<'a>(panels: &'a [Panel], id: &str) -> Option<&'a Chart> {
+    panels.iter().find(|panel| panel.id == id)?.chart.as_ref()
+}
+
+/// The strips of the first runs that have some.
+fn timelines(report: &Report, overviews: &[Option<Overview>]) -> String {
+    const MAX_TIMELINES: usize = 3;
+    let labels = report.labels();
+    let several = labels.len() > 1;
+    let all = labels.iter().zip(overviews).filter_map(|(label, overview)| Some((label, overview.as_ref()?)));
+    all.take(MAX_TIMELINES).map(|(label, overview)| overview.section(several.then_some(label.as_str()))).collect()
 }
 
 /// The panel that stands above the findings.
 const OVER_TIME: &str = "timeline";
 
 fn over_time(dashboards: &[Dashboard]) -> String {
-    let shown = dashboards.iter().flat_map(|dashboard| &dashboard.panels);
-    let panels: String = shown.filter(|panel| panel.id == OVER_TIME && panel.chart.is_some()).map(panel).collect();
+    let shown = dashboards.iter().flat_map(|dashboard| dashboard.panels.iter().map(move |panel| (dashboard, panel)));
+    let shown = shown.filter(|(_, panel)| panel.id == OVER_TIME && panel.chart.is_some());
+    let zoomed = |dashboard: &Dashboard| {
+        chart_of(&dashboard.zoomed, OVER_TIME)
+            .map(|chart| zoomed("Longest events over time", chart))
+            .unwrap_or_default()
+    };
+    let panels: String = shown.map(|(dashboard, shown)| panel(dashboard, shown) + &zoomed(dashboard)).collect();
     if panels.is_empty() { panels } else { format!("<section>\n{panels}</section>\n") }
 }
 
@@ -76,13 +130,23 @@ fn panels(dashboard: &Dashboard) -> String {
     }
     let lines: String = dashboard.lines.iter().map(|line| format!("<p>{}</p>\n", escape(line))).collect();
     let lines = if lines.is_empty() { lines } else { format!("<div class=\"wide\">\n{lines}</div>\n") };
-    let panels: String =
-        dashboard.panels.iter().filter(|panel| panel.id != OVER_TIME || panel.chart.is_none()).map(panel).collect();
+    let shown = dashboard.panels.iter().filter(|panel| panel.id != OVER_TIME || panel.chart.is_none());
+    let panels: String = shown.map(|shown| panel(dashboard, shown)).collect();
     format!("<section class=\"dashboard\">\n<h2>{}</h2>\n{lines}{panels}</section>\n", escape(&dashboard.heading))
 }
 
-fn panel(panel: &Panel) -> String {
-    let svg = panel.chart.as_ref().map(Chart::to_svg).unwrap_or_default();
+/// The wide drawing and the narrow one, of which the stylesheet shows one.
+fn drawings(wide: Option<&Chart>, narrow: Option<&Chart>) -> String {
+    match (wide.map(Chart::to_svg), narrow.map(Chart::to_svg)) {
+        (Some(wide), Some(narrow)) => {
+            format!("<div class=\"on-wide\">\n{wide}</div>\n<div class=\"on-narrow\">\n{narrow}</div>\n")
+        }
+        (wide, _) => wide.unwrap_or_default(),
+    }
+}
+
+fn panel(dashboard: &Dashboard, panel: &Panel) -> String {
+    let svg = drawings(panel.chart.as_ref(), chart_of(&dashboard.narrow, panel.id));
     let gap = panel.gap.as_ref().map(|(why, recapture)| format!("{} <code>{}</code>", escape(why), escape(recapture)));
     let (title, note) = (escape(panel.title), gap.unwrap_or_else(|| escape(&panel.note)));
     let class = if panel.is_wide { " class=\"wide\"" } else { "" };
@@ -120,8 +184,7 @@ fn runs(report: &Report) -> String {
 fn run_details(run: &Run) -> String {
     let format = run.format.title();
     let plural = |count: usize| if count == 1 { "" } else { "s" };
-    let devices = run.devices.len();
-    let ops = run.totals.gpu_ops;
+    let (devices, ops) = (run.devices.len(), grouped(run.totals.gpu_ops));
     format!("{format}, {ops} GPU ops on {devices} device{}, categories by {}", plural(devices), run.rules)
 }
 
@@ -144,7 +207,7 @@ fn notice_item(prefix: &str, notice: &Notice) -> String {
         Severity::Warning => ("warning", "Warning"),
         Severity::Error => ("error", "Error"),
     };
-    let count = if notice.count > 1 { format!(" ({} times)", notice.count) } else { String::new() };
+    let count = if notice.count > 1 { format!(" ({} times)", grouped(notice.count)) } else { String::new() };
     format!(
         "<li class=\"{class}\"><strong>{word}</strong> <span>{}{}{count}</span> <span class=\"advice\">{}</span></li>\n",
         escape(prefix),
@@ -153,11 +216,10 @@ fn notice_item(prefix: &str, notice: &Notice) -> String {
     )
 }
 
-fn charts_with_legend(charts: &[Chart]) -> String {
+fn charts_with_legend(charts: &[&Chart], svgs: &str) -> String {
     if charts.is_empty() {
         return String::new();
     }
-    let svgs: String = charts.iter().map(Chart::to_svg).collect();
     format!("<section>\n<h2>Where the time went</h2>\n<figure>\n{svgs}{}</figure>\n</section>\n", legend(charts))
 }
 
@@ -190,15 +252,16 @@ fn finding_item(finding: &Finding) -> String {
 }
 
 /// One toggle button per category in the charts, in stacking order.
-fn legend(charts: &[Chart]) -> String {
+fn legend(charts: &[&Chart]) -> String {
     let marks = charts.iter().flat_map(|chart| &chart.nodes).filter(|node| node.tag == "rect");
     let mut list = String::from("<div class=\"legend\" role=\"group\" aria-label=\"Categories\">\n");
     for category in palette::order(marks.map(|node| node.key.as_str()).filter(|key| !key.is_empty())) {
         let _ = writeln!(
             list,
-            "<button type=\"button\" aria-pressed=\"true\" data-key=\"{name}\"><i class=\"swatch {}\"></i>{name}</button>",
+            "<button type=\"button\" aria-pressed=\"true\" data-key=\"{}\"><i class=\"swatch {}\"></i>{}</button>",
+            escape(category),
             palette::class(category),
-            name = escape(category),
+            escape(palette::title(category)),
         );
     }
     list + "</div>\n"
@@ -214,9 +277,10 @@ fn section(table: &Table) -> String {
         return format!("<section>\n<h2>{title}</h2>\n{preamble}</section>\n");
     }
     let count = table.rows.len();
+    let rows_in_words = format!("{} rows", grouped(count as u64));
     let filter = format!(
         "<p class=\"tools\"><label>Filter <input type=\"search\" aria-controls=\"{id}\" autocomplete=\"off\" spellcheck=\"false\"></label> \
-         <output>{count} rows</output></p>\n"
+         <output>{rows_in_words}</output></p>\n"
     );
     // Short tables need no filter.
     let filter = if count > 5 { filter } else { String::new() };
@@ -228,7 +292,7 @@ fn section(table: &Table) -> String {
     );
     if count > MAX_OPEN_ROWS && !is_builtin_table(&table.id) {
         return format!(
-            "<section>\n<h2>{title}</h2>\n{preamble}<details><summary>{count} rows</summary>\n{rows}</details>\n</section>\n"
+            "<section>\n<h2>{title}</h2>\n{preamble}<details class=\"rows\"><summary>{rows_in_words}</summary>\n{rows}</details>\n</section>\n"
         );
     }
     format!("<section>\n<h2>{title}</h2>\n{preamble}{rows}</section>\n")
@@ -378,11 +442,15 @@ mod tests {
         stacked_bars(&[bar], categories, &[], 960)
     }
 
+    fn only(wide: Chart) -> Drawings {
+        Drawings { wide, narrow: None }
+    }
+
     #[test]
     fn names_from_a_trace_are_escaped() {
         let long = HOSTILE.repeat(100);
         for name in [HOSTILE, &long] {
-            let page = html(&report(name), &[table(name)], &[chart(name, &[name, "gemm"])], &[], name);
+            let page = html(&report(name), &[table(name)], &only(chart(name, &[name, "gemm"])), &[], &[], name);
             assert!(!page.contains("<img") && !page.contains("onerror=\"") && !page.contains('\u{1}'));
             assert_eq!(page.matches("</script>").count(), 1);
             assert_eq!(page.matches("</style>").count(), 1);
@@ -391,7 +459,7 @@ mod tests {
 
     #[test]
     fn the_file_has_no_external_references() {
-        let page = html(&report("run"), &[table("name")], &[chart("run", &["gemm"])], &[], "title");
+        let page = html(&report("run"), &[table("name")], &only(chart("run", &["gemm"])), &[], &[], "title");
         let page = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
         for reference in ["http:", "https:", "src=", "href=", "@import", "url(", "fetch(", "style=\""] {
             assert!(!page.contains(reference), "{reference}");
@@ -401,16 +469,71 @@ mod tests {
 
     #[test]
     fn the_legend_lists_exactly_the_categories_shown() {
-        let page =
-            html(&report("run"), &[table("norm")], &[chart("run", &["CPU (non-GPU)", "mine", "gemm"])], &[], "title");
+        let page = html(
+            &report("run"),
+            &[table("norm")],
+            &only(chart("run", &["CPU (non-GPU)", "mine", "gemm"])),
+            &[],
+            &[],
+            "title",
+        );
         let legend = page.split("class=\"legend\"").nth(1).and_then(|rest| rest.split("</div>").next()).unwrap();
         let keys: Vec<&str> = legend.split("data-key=\"").skip(1).filter_map(|part| part.split('"').next()).collect();
         assert_eq!(keys, ["gemm", "mine", "CPU (non-GPU)"]);
+        assert!(legend.contains("</i>GPU idle</button>"), "the word of the bar: {legend}");
     }
 
     #[test]
     fn number_cells_have_their_exact_value_for_sorting() {
-        let page = html(&report("run"), &[table("name")], &[], &[], "title");
-        assert!(page.contains("data-value=\"1234567\" title=\"1234567 ns\">1.23</td>"), "{page}");
+        let page = html(&report("run"), &[table("name")], &only(chart("run", &[])), &[], &[], "title");
+        assert!(page.contains("data-value=\"1234567\" title=\"1,234,567 ns\">1.23</td>"), "{page}");
+    }
+
+    #[test]
+    fn every_row_of_a_long_table_is_there_and_is_printed_although_it_is_closed_on_a_screen() {
+        let mut long = table("name");
+        long.id = "steps".into();
+        long.rows = vec![long.rows[0].clone(); 1_234];
+        let page = html(&report("run"), &[long], &only(chart("run", &[])), &[], &[], "title");
+        assert!(page.contains("<details class=\"rows\"><summary>1,234 rows</summary>"), "the count is grouped");
+        assert_eq!(page.split("<tbody>").nth(1).unwrap().matches("<tr").count(), 1_235, "all rows and the totals");
+        let print = STYLE.split("@media print").nth(1).unwrap();
+        assert!(
+            print.contains(".rows::details-content { display: block; height: auto; content-visibility: visible; }")
+        );
+        assert!(print.contains(".tools, .zoom,"), "no form controls");
+        assert!(SCRIPT.contains("beforeprint"), "for browsers that cannot style the content of a closed list");
+    }
+
+    #[test]
+    fn a_telephone_shows_drawings_of_its_own_width() {
+        let page = crate::report::html_page(&crate::report::tests_support::sample(), "title");
+        let charts = |class: &str, width: u32| {
+            let head = format!("<div class=\"{class}\">\n<svg ");
+            let parts: Vec<&str> = page.split(&head).skip(1).collect();
+            assert!(parts.iter().all(|part| part.split('>').next().unwrap().contains(&format!("width=\"{width}\""))));
+            parts.len()
+        };
+        let narrow = charts("on-narrow", NARROW_WIDTH);
+        assert!(narrow > 1, "the bars and the panels");
+        assert_eq!(page.matches("<div class=\"on-wide\">").count(), narrow);
+        assert!(STYLE.contains("@media screen and (max-width: 760px) { .on-wide { display: none; }"));
+    }
+
+    #[test]
+    fn the_events_can_be_zoomed_in_without_a_script() {
+        let page = crate::report::html_page(&crate::report::tests_support::sample(), "title");
+        let zoomed = page.split("<details class=\"zoom\">").nth(1).unwrap().split("</details>").next().unwrap();
+        assert_eq!(zoomed.matches("<svg").count(), 2, "the names of the lanes, and the events");
+        assert!(page.find("class=\"zoom\"").unwrap() < page.find("Where the time went").unwrap());
+    }
+
+    #[test]
+    fn counts_in_sentences_are_grouped() {
+        let mut report = report("run");
+        report.runs[0].totals.gpu_ops = 216_092;
+        report.runs[0].notices = vec![Notice { count: 4_000, ..report.runs[1].notices[0].clone() }];
+        let page = html(&report, &[], &only(chart("run", &[])), &[], &[], "title");
+        assert!(page.contains("216,092 GPU ops") && page.contains("(4,000 times)"), "{page}");
     }
 }

@@ -137,44 +137,64 @@ impl Report {
 
 /// The report as one HTML file with charts and all tables.
 pub fn html_page(report: &Report, title: &str) -> String {
+    html_page_with_timelines(report, &[], title)
+}
+
+/// Like [`html_page`], with the strips of the traces, in the order of the runs.
+pub fn html_page_with_timelines(report: &Report, overviews: &[Option<html::Overview>], title: &str) -> String {
     let legend = legend(report);
     let legend: Vec<&str> = legend.iter().map(String::as_str).collect();
-    let chart = chart::stacked_bars(&bars(report), &legend, &[], PAGE_WIDTH);
+    let bars = bars(report);
+    let draw = |width| chart::stacked_bars(&bars, &legend, &[], width);
+    let bars = html::Drawings { wide: draw(html::PAGE_WIDTH), narrow: Some(draw(html::NARROW_WIDTH)) };
     let one_run = report.runs.len() == 1;
     let tables = all_tables(report).into_iter().map(displayed);
     let mut tables: Vec<table::Table> = tables.map(|table| if one_run { table.without_run() } else { table }).collect();
     if !one_run && !report.runs.is_empty() {
         tables.splice(0..0, comparison(report));
     }
-    html::html(report, &tables, &[chart], &[model_dashboard(report), dashboard(report)], title)
+    html::html(report, &tables, &bars, overviews, &[model_dashboard(report), dashboard(report)], title)
 }
 
 /// The charts and sentences on the model of the run that the dashboard shows.
 fn model_dashboard(report: &Report) -> html::Dashboard {
-    let options = chart::dashboard::Options { width: PAGE_WIDTH, ..chart::dashboard::Options::default() };
     let run = usize::from(report.runs.len() > 1);
     let heading = match report.labels().get(run) {
         Some(label) if report.runs.len() > 1 => format!("Model of {label}"),
         _ => "Model".to_owned(),
     };
     let lines = model_sentences::lines(report).into_iter().map(|line| line.text).collect();
-    html::Dashboard { heading, lines, panels: chart::dashboard::model_charts(report, run, &options) }
+    let draw = |width| chart::dashboard::model_charts(report, run, &widths(width, width));
+    html::Dashboard {
+        heading,
+        lines,
+        panels: draw(html::PAGE_WIDTH),
+        narrow: draw(html::NARROW_WIDTH),
+        zoomed: Vec::new(),
+    }
 }
 
 /// The dashboard of a single run. With several runs: the second run with the first as baseline.
 fn dashboard(report: &Report) -> html::Dashboard {
-    let options = chart::dashboard::Options {
-        width: PAGE_WIDTH,
-        column_width: PAGE_COLUMN_WIDTH,
-        ..chart::dashboard::Options::default()
-    };
     let (run, baseline) = if report.runs.len() > 1 { (1, Some(0)) } else { (0, None) };
     let labels = report.labels();
     let heading = match (labels.as_slice(), baseline) {
         ([first, second, ..], Some(_)) => format!("Dashboard of {second} with the baseline {first}"),
         _ => "Dashboard".to_owned(),
     };
-    html::Dashboard { heading, lines: Vec::new(), panels: chart::dashboard::dashboard(report, run, baseline, &options) }
+    let draw = |width, column_width| chart::dashboard::dashboard(report, run, baseline, &widths(width, column_width));
+    html::Dashboard {
+        heading,
+        lines: Vec::new(),
+        panels: draw(html::PAGE_WIDTH, PAGE_COLUMN_WIDTH),
+        narrow: draw(html::NARROW_WIDTH, html::NARROW_WIDTH),
+        zoomed: draw(ZOOM * html::PAGE_WIDTH, PAGE_COLUMN_WIDTH),
+    }
+}
+
+/// The choices for charts of these widths.
+fn widths(width: u32, column_width: u32) -> chart::dashboard::Options {
+    chart::dashboard::Options { width, column_width, ..chart::dashboard::Options::default() }
 }
 
 /// The tables of a comparison of all runs with the first, as in `gpuprism diff`.
@@ -194,10 +214,10 @@ fn comparison(report: &Report) -> Vec<table::Table> {
     tables
 }
 
-/// The width of a chart in an HTML file, in pixels.
-const PAGE_WIDTH: u32 = 1216;
 /// The width of one of two charts in a row, in pixels.
 const PAGE_COLUMN_WIDTH: u32 = 594;
+/// How much wider the events are when zoomed in.
+const ZOOM: u32 = 8;
 
 fn version(json: &Json) -> &str {
     json.get_path(&["schema"]).and_then(Json::text).unwrap_or_default()

@@ -4,6 +4,8 @@
 use super::{Choices, pick_rules, rule_book};
 use crate::analysis::time::strips::{Strips, strips as cut_strips};
 use crate::report::format::duration;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::report::html::Overview;
 use crate::trace::{Ns, Trace, Window};
 use crate::{Error, Result};
 
@@ -75,6 +77,16 @@ fn seconds(time: Ns) -> String {
 pub fn strips(trace: &Trace, choices: &Choices, columns: usize) -> Result<Option<Strips>> {
     let rules = pick_rules(&rule_book(&choices.rules)?.0, choices)?;
     Ok(cut_strips(trace, &rules, columns))
+}
+
+/// The strips of the whole trace for an HTML report, with the chosen window; `None` if the trace has no GPU ops.
+///
+/// # Errors
+/// Those of [`rule_book`], [`pick_rules`] and [`window`].
+#[cfg(not(target_arch = "wasm32"))]
+pub fn overview(trace: &Trace, choices: &Choices) -> Result<Option<Overview>> {
+    let rules = pick_rules(&rule_book(&choices.rules)?.0, choices)?;
+    Ok(Overview::of(super::picked(trace, choices)?, |columns| cut_strips(trace, &rules, columns)))
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub use bars::{Bar, Segment, stacked_bars};
 pub use delta::{Delta, Deltas, diverging_bars};
 pub use kernel::{durations, launch_columns, launches};
 pub use ranks::{PARTS, rank_bars, rank_parts};
-pub use strips::{overview, overview_axis, overview_frame, strip_columns};
+pub use strips::{overview, overview_axis, overview_frame, overview_picture, strip_columns};
 pub use svg::escape;
 
 use serde::Serialize;

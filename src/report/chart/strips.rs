@@ -63,6 +63,20 @@ pub fn overview_axis(strips: &Strips, width: u32) -> Chart {
     Chart { width: chart_width(width), height: u32::try_from(AXIS).unwrap_or(0), summary: String::new(), nodes }
 }
 
+/// The strips with their axis and the frame around the window, as one chart for a file.
+pub fn overview_picture(strips: &Strips, window: Option<Window>, width: u32) -> Chart {
+    let mut picture = overview(strips, width);
+    let mut frame = overview_frame(strips, window, width);
+    // Its last node receives the pointer.
+    frame.pop();
+    picture.nodes.extend(frame);
+    let top = i64::from(picture.height);
+    let rect = Rect { left: left(width), top, width: strip_columns(width) as i64, height: AXIS };
+    axis(strips, &rect, &mut picture.nodes);
+    picture.height = u32::try_from(top + AXIS).unwrap_or(picture.height);
+    picture
+}
+
 /// The overlay of the strips: a frame around the window, and everything outside it dimmed.
 ///
 /// The last node covers the whole plot, has the key `plot` and receives the pointer: its x range is the time range.

@@ -28,6 +28,8 @@ function sortBy(heading) {
   heading.setAttribute("aria-sort", direction);
 }
 
+const grouped = new Intl.NumberFormat("en-US");
+
 function showRows(section) {
   const table = section.querySelector("table");
   const words = section.querySelector("input")?.value.trim().toLowerCase() ?? "";
@@ -39,7 +41,7 @@ function showRows(section) {
   // The totals are sums over all rows.
   if (table.tFoot) table.tFoot.hidden = shown < rows.length;
   const count = section.querySelector("output");
-  if (count) count.textContent = shown === rows.length ? `${rows.length} rows` : `${shown} of ${rows.length} rows`;
+  if (count) count.textContent = (shown === rows.length ? "" : `${grouped.format(shown)} of `) + `${grouped.format(rows.length)} rows`;
 }
 
 function restack(chart) {
@@ -85,3 +87,15 @@ for (const button of all(".legend button")) {
   for (const event of ["pointerenter", "focus"]) button.addEventListener(event, () => highlight(key));
   for (const event of ["pointerleave", "blur"]) button.addEventListener(event, () => highlight(null));
 }
+
+// Browsers that cannot style the content of a closed list need it open to print its rows.
+const opened = [];
+addEventListener("beforeprint", () => {
+  for (const rows of all(".rows:not([open])")) {
+    rows.open = true;
+    opened.push(rows);
+  }
+});
+addEventListener("afterprint", () => {
+  for (const rows of opened.splice(0)) rows.open = false;
+});
