@@ -2,7 +2,7 @@
 //!
 //! A [`Trace`] is independent of the file format. A reader fills a [`TraceBuilder`]. [`TraceBuilder::finish`] sorts each table
 //! by start, stably, and joins every GPU op with the call that launched it; after that the trace is immutable. Cost: O(n) for
-//! sorted input, O(n log n) otherwise. A GPU op takes 24 bytes, a call or range 20.
+//! sorted input, O(n log n) otherwise. A GPU op takes 24 bytes, 28 with its [`LaunchConfig`], a call or range 20.
 
 mod blocking_sites;
 mod category_evidence;
@@ -14,6 +14,7 @@ mod database_info;
 mod format;
 mod import_problems;
 mod late_code;
+mod launch_configs;
 mod names;
 mod node_notes;
 mod op_rows;
@@ -37,6 +38,7 @@ pub use database_info::{DatabaseInfo, TableInfo};
 pub use format::{Format, Profiler, Vendor};
 pub use import_problems::{ImportProblem, ImportProblems, ProblemKind};
 pub use late_code::{CodeTime, LateCode, MAX_LATE_INTERVALS};
+pub use launch_configs::{LaunchConfig, LaunchConfigs};
 pub use names::{NameId, Names};
 pub use node_notes::{NodeNote, NodeNotes};
 pub use op_rows::{DeviceId, OpRows};
@@ -157,6 +159,8 @@ pub struct Trace {
     pub memory_traffic: Vec<(u32, MemoryTraffic)>,
     /// What the program wrote about the nodes of graphs that the ops replay, if recorded.
     pub node_notes: NodeNotes,
+    /// How the kernels were launched, if recorded.
+    pub launch_configs: LaunchConfigs,
     /// CUDA graphs that were traced as a whole, without their kernels; sorted by start.
     pub graph_replays: Vec<GraphReplay>,
     /// Waits in the operating system, summed by process and call.
@@ -294,6 +298,18 @@ impl TraceBuilder {
         self.trace.node_notes.add_row(last, note);
     }
 
+    /// Sets how the kernel that was pushed last was launched.
+    pub fn set_launch_config_of_last_op(&mut self, config: LaunchConfig) {
+        if let Some(id) = self.trace.launch_configs.add(config) {
+            self.set_launch_config_id_of_last_op(id);
+        }
+    }
+
+    /// The same for the index of a configuration in [`Trace::launch_configs`].
+    pub fn set_launch_config_id_of_last_op(&mut self, id: u32) {
+        self.trace.launch_configs.set(self.trace.gpu_ops.len().saturating_sub(1), id);
+    }
+
     /// Adds a Python frame in which a serving engine runs one step.
     pub fn add_step_frame(&mut self, name: &str, HostInterval { thread, start, end }: HostInterval) {
         let frames = Arc::make_mut(&mut self.trace.step_frames);
@@ -390,6 +406,9 @@ impl TraceBuilder {
             reorder(&mut code.code.op_ids, &order);
         }
         let trace = &mut self.trace;
+        if CODE_IS_BUILT {
+            trace.launch_configs.reorder(&order);
+        }
         let has_bytes = !trace.bytes.is_empty() || !trace.memory_traffic.is_empty();
         if !has_bytes && trace.collectives.is_empty() && trace.node_notes.is_empty() {
             return;

@@ -20,12 +20,14 @@
 //! Dialects: torch 1.x writes `Kernel` for `kernel`, and thread ids as strings. Times are numbers or strings. AMD uses the
 //! categories of NVIDIA. Files of merged ranks have pids such as `[TP00] 3`. PyTorch's new exporter of CUPTI names the direction of
 //! a copy only in its `args`; its flows from 2^40 on join nodes of graphs. Flows are not read: ops and calls have correlation ids.
-//! Annotations of graph nodes follow in `args` (`node_notes`).
+//! Annotations of graph nodes follow in `args` (`node_notes`), and the configuration of the launch (`launch_configs`).
 
 mod code;
 #[cfg(test)]
 mod code_tests;
 mod file_threads;
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+mod launch_configs;
 mod memory;
 mod messages;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
@@ -80,6 +82,9 @@ pub(super) struct TorchReader {
     /// Not in the page's first module, which has no notes.
     #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
     known_notes: node_notes::KnownNotes,
+    /// Not in the page's first module either.
+    #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+    known_configs: launch_configs::KnownConfigs,
     memory: Vec<memory::DeviceMemory>,
     gpu_ops_only: bool,
     shapes: shaped_ops::ShapeReader,
@@ -553,7 +558,7 @@ impl Sink for TorchReader {
             keep_hint(&mut engine_hints.annotations, fields.name);
         }
         match class {
-            Class::Gpu(kind) => return self.gpu_op(&fields, kind, text, at),
+            Class::Gpu(kind) => return self.gpu_op(&fields, kind, text, (read, at)),
             Class::Call if fields.is_stored_call == Some(true) => self.span(&fields, class, at),
             Class::Annotation { on_gpu } => {
                 if wanted.code {
@@ -622,6 +627,9 @@ fn keep_hint(kept: &mut Names, name: Option<&[u8]>) {
 impl TorchReader {
     /// The page's first module has no notes.
     fn note_of_last_op(&mut self, _: &[u8]) {}
+
+    /// It has no configurations.
+    fn launch_config_of_last_op(&mut self, _: &[u8], _: usize, _: NameId) {}
 }
 
 impl TorchReader {
@@ -680,7 +688,8 @@ impl TorchReader {
         }
     }
 
-    fn gpu_op(&mut self, fields: &Fields<'_>, kind: OpKind, event: &[u8], at: u64) {
+    /// `read` is the number of bytes of the event that were parsed.
+    fn gpu_op(&mut self, fields: &Fields<'_>, kind: OpKind, event: &[u8], (read, at): (usize, u64)) {
         let Some((start, duration)) = fields.times() else {
             return self.problem(ProblemKind::OpWithoutTime, 1, at);
         };
@@ -703,6 +712,9 @@ impl TorchReader {
         }
         if let Some(collective) = fields.message.collective() {
             self.builder.set_collective_of_last_op(collective);
+        }
+        if kind == OpKind::Kernel {
+            self.launch_config_of_last_op(event, read, name);
         }
         self.note_of_last_op(event);
     }
