@@ -168,6 +168,16 @@ impl PackedCode {
         &self.longest
     }
 
+    /// The number of threads whose events are left out, because they launched nothing.
+    pub fn threads_left_out(&self) -> usize {
+        self.threads.iter().filter(|thread| thread.is_none()).count()
+    }
+
+    /// Whether there were too many events, so that none is left.
+    pub fn is_too_long(&self) -> bool {
+        self.is_too_long
+    }
+
     /// Whether there is no event.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
@@ -296,6 +306,7 @@ mod tests {
                 })
                 .collect();
             prop_assert_eq!(&found, &expected);
+            prop_assert_eq!((code.threads_left_out(), code.is_too_long()), (1, false));
             // A part of the list has the same events at positions that lead to them.
             let (from, to) = (Ns(-(1 << 50)), Ns(1 << 49));
             let overlaps = |event: &CodeEvent| event.time.start <= to && event.time.end >= from;

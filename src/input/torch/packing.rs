@@ -21,10 +21,10 @@ pub(super) struct CodePacker {
 }
 
 impl CodePacker {
-    /// The list; `threads` are those of the trace by number. `None` if there is no event.
+    /// The list; `threads` are those of the trace by number. `None` if there was no event.
     pub(super) fn finish(mut self, threads: Vec<Option<ThreadId>>) -> Option<Box<PackedCode>> {
         self.code.set_threads(threads);
-        (!self.code.is_empty()).then(|| Box::new(self.code))
+        (!self.code.is_empty() || self.code.is_too_long()).then(|| Box::new(self.code))
     }
 
     fn push(&mut self, event: &TemplateEvent<'_>, thread: u32) {
