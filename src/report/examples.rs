@@ -1,6 +1,6 @@
 //! Which case of a statement the timeline shows: the example of a clause of the verdict or of a finding, from its section and row.
 
-use crate::analysis::findings::counts_steps_only;
+use crate::analysis::findings::{cause_of_finding, counts_steps_only};
 use crate::analysis::results::{Run, VerdictClause};
 use crate::analysis::section::Record;
 use crate::analysis::timeline::Example;
@@ -62,16 +62,14 @@ fn main_cause(run: &Run) -> Option<&'static str> {
 }
 
 fn of_finding(run: &Run, row: &Record) -> Option<Example> {
-    let in_steps = counts_steps_only(&run.sections);
-    let idle = |cause: &str| {
+    let id = row.text("id");
+    if let Some(cause) = cause_of_finding(id) {
         let causes = vec![cause.to_owned()];
-        Some(if in_steps { Example::IdleInSteps(causes) } else { Example::Idle(causes) })
-    };
+        let in_steps = id != "compilation" && counts_steps_only(&run.sections);
+        return Some(if in_steps { Example::IdleInSteps(causes) } else { Example::Idle(causes) });
+    }
     let copies = |words: &[&str]| Some(Example::Copy(words.iter().map(|word| (*word).to_owned()).collect()));
-    match row.text("id") {
-        "host-late" | "replay-preparation" => idle("host_late"),
-        "sync-drain" => idle("drained"),
-        "compilation" => Some(Example::Idle(vec!["compiling".to_owned()])),
+    match id {
         "pageable-copies" => copies(&["pageable"]),
         "unified-memory-migration" => copies(&["unified"]),
         "host-copies" => copies(&["htod", "dtoh", "host-to-device", "device-to-host", "hosttodevice", "devicetohost"]),

@@ -45,6 +45,24 @@ const FINDINGS: [fn(&Situation) -> Option<Finding>; 11] = [
     unsuited_kernels::find,
 ];
 
+/// The findings about the cause of idle time, with the word of the cause in the section `gpu_idle`.
+const IDLE_CAUSES: [(&str, &str); 4] = [
+    ("host-late", "host_late"),
+    ("replay-preparation", "host_late"),
+    ("sync-drain", "drained"),
+    ("compilation", "compiling"),
+];
+
+/// The cause of the idle time that a finding is about; `None` if it is about something else.
+pub(crate) fn cause_of_finding(id: &str) -> Option<&'static str> {
+    IDLE_CAUSES.iter().find(|(known, _)| *known == id).map(|(_, cause)| *cause)
+}
+
+/// The ids of the findings about a cause of idle time.
+pub(crate) fn findings_of_cause(cause: &str) -> impl Iterator<Item = &'static str> {
+    IDLE_CAUSES.into_iter().filter(move |(_, known)| *known == cause).map(|(id, _)| id)
+}
+
 /// The largest number of findings in a report.
 const MAX_FINDINGS: usize = 5;
 
