@@ -42,6 +42,9 @@ const page = {
   async jobRanks() {
     return (await openResults()).jobRanks();
   },
+  async prove(table) {
+    (await openResults()).prove(table);
+  },
   exported: (format, table) => requestTool('export', { format, table, baseline: store.baseline }),
   get windows() {
     return windows;

@@ -164,6 +164,9 @@ export class Results {
 
   restoreRules = () => this.#tabs.restoreRules();
 
+  /** Opens a table with the timeline above it. @param {string} table */
+  prove = (table) => this.#tabs.open(table, {}, { isProof: true });
+
   /** @type {Page['jobRanks']} */
   jobRanks = () => this.#tabs.jobRanks();
 

@@ -23,6 +23,7 @@ import { LAYERS, View } from './timeline-view.js';
  *   openKernel(name: string): void,
  *   attempt(step: () => unknown): void,
  *   job: Job,
+ *   proofs(entry: TraceEntry, moment: Moment): import('./timeline-moment.js').Proof[],
  * }} Actions */
 /** What the page's parts around a timeline do: `onDraw` follows each frame, `toggleSteps` shows or hides the slowest step below the median.
  * @typedef {Actions & { onDraw(timeline: Timeline): void, toggleSteps(timeline: Timeline): void }} TimelineActions */
@@ -560,7 +561,7 @@ export class Timeline {
     else if (reveals) this.view.reveal(moment.place);
     if (reveals || fits) this.scrollTo(moment.place.lane);
     this.#spoken.textContent = moment.spoken;
-    this.#showInPanel(momentPanel(moment, {
+    this.#showInPanel(momentPanel(moment, this.#actions.proofs(this.#entry, moment), {
       select: (other) => this.select(other, { reveals: true }),
       fit: (other) => this.select(other, { fits: true }),
       openKernel: this.#actions.openKernel,

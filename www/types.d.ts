@@ -210,17 +210,27 @@ export type Mark = { at: number; name: string; text: string; exact: string; dist
 
 export type Place = { lane: number; row: number; from: number; to: number };
 
+/** A bar to go to. `text` has its name and duration, after what it is to the selected bar if its button does not say so. */
+export type NamedPlace = Place & { text: string };
+
 export interface Moment {
   place: Place;
   name: string;
   is_op: boolean;
   spoken: string;
   table: Table;
-  before: Place | null;
-  after: Place | null;
+  before: NamedPlace | null;
+  after: NamedPlace | null;
+  /** The bar at the other end of its launch; of a gap, the work after it. */
   launch: Place | null;
-  same_before: Place | null;
-  same_after: Place | null;
+  /** Other bars to go to, in the order of time. */
+  links: NamedPlace[];
+  same_before: NamedPlace | null;
+  same_after: NamedPlace | null;
+  /** The ids of the findings about such bars, whether or not the trace has them. */
+  findings: string[];
+  /** The table that has the numbers of such bars; may be empty. */
+  numbers: string;
 }
 
 export type Kernel = { name: string; found: boolean; charts: Chart[]; tables: Table[] };
@@ -567,6 +577,8 @@ export interface Page {
   look(change: Partial<View>, options?: { isStep: boolean }): void;
   /** The comparison of the ranks of a job; null unless several ranks are open. */
   jobRanks(): Promise<import('./ranks.js').Ranks | null>;
+  /** Opens a table with the timeline above it. */
+  prove(table: string): Promise<void>;
   /** The text of a file to save. */
   exported(format: string, table: string): Promise<string>;
 }

@@ -38,9 +38,19 @@ export class Windows {
     const openKernel = (/** @type {string} */ kernel) => page.look({ kernel });
     const attemptStep = (/** @type {() => unknown} */ step) => page.attempt('The timeline could not answer', step);
     this.#timelines = onDemand(async () => new (await import('./timeline.js')).Timelines({
-      pick: this.pick, goBack: this.#goBack, onView: this.#showView, openKernel, attempt: attemptStep, job: this.#job,
+      pick: this.pick, goBack: this.#goBack, onView: this.#showView, openKernel, attempt: attemptStep, job: this.#job, proofs: this.#proofs,
     }));
   }
+
+  /** The findings of a trace about a bar, or else the table that has the numbers of such bars. @type {import('./timeline.js').Actions['proofs']} */
+  #proofs = (entry, { findings, numbers }) => {
+    const { store, session, attempt, prove } = this.#page;
+    const open = (/** @type {string} */ table) => () => attempt('The table could not be shown', () => prove(table));
+    const ofTrace = (store.overview?.findings ?? []).filter(({ run_index: run }) => session.liveTraceOf(run) === entry);
+    const known = ofTrace.filter(({ id, table }) => table && findings.includes(id));
+    if (known.length > 0) return known.map(({ title, table }) => ({ kind: 'Finding: ', title, table, open: open(table) }));
+    return numbers && store.overview ? [{ kind: '', title: 'Idle time by cause', table: numbers, open: open(numbers) }] : [];
+  };
 
   /** @type {import('./timeline-align.js').Job} */
   #job = {

@@ -1,7 +1,9 @@
 //! The texts of the timeline: titles of lanes, styles, labels of bars, and the ticks of its axis.
 
 use super::palette;
-use crate::analysis::timeline::{Bar, Lane, LaneKind, Style, TILE_UNITS, TileRange, Timeline, code_name};
+use crate::analysis::timeline::{
+    Bar, Lane, LaneKind, LinkKind, Place, Style, TILE_UNITS, TileRange, Timeline, code_name,
+};
 use crate::digits::grouped;
 use crate::report::format::{clean, digits, duration, time_like};
 use crate::rules::names;
@@ -13,6 +15,8 @@ use serde::Serialize;
 const MIN_TICK_UNITS: i64 = 256;
 /// A bar gets a label from this length on.
 const MIN_LABEL_UNITS: i32 = 20;
+/// Longer names are cut on buttons.
+const MAX_BUTTON_CHARACTERS: usize = 32;
 
 /// A lane as the page shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -71,6 +75,41 @@ impl TimelineTexts {
         };
         clean(text)
     }
+
+    /// The short name of a bar and its duration, for a button that leads to it: `flash_fwd_kernel, 30.0 us`.
+    pub fn button(&self, trace: &Trace, timeline: &Timeline, place: Place) -> String {
+        let duration = duration(place.end.since(place.start).0);
+        let name = match timeline.lanes.get(place.lane).map(|lane| lane.kind) {
+            Some(LaneKind::Stream(..)) => {
+                let op = trace.gpu_ops.get(place.row);
+                op.and_then(|op| self.short_names.get(op.name.0 as usize)).cloned().unwrap_or_default()
+            }
+            Some(LaneKind::Counter(_, index)) => counter_label(trace, index, place.row),
+            Some(LaneKind::Code(_)) => code_label(&timeline.name_of(trace, place)),
+            _ => timeline.name_of(trace, place),
+        };
+        format!("{}, {duration}", cut(&clean(&name)))
+    }
+}
+
+fn cut(name: &str) -> String {
+    match name.char_indices().nth(MAX_BUTTON_CHARACTERS) {
+        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default().trim_end()),
+        None => name.to_owned(),
+    }
+}
+
+/// What a bar is to the selected one: `The late call`.
+pub fn link_title(kind: LinkKind) -> &'static str {
+    match kind {
+        LinkKind::Launch => "Its launch",
+        LinkKind::FirstOp => "What it launched",
+        LinkKind::OpBefore => "The op before it",
+        LinkKind::LateCall => "The late call",
+        LinkKind::CallOfOpAfter => "The launch of the op after it",
+        LinkKind::OpAfter => "The op after it",
+        LinkKind::Step => "Its step",
+    }
 }
 
 /// What the timeline leaves out, in sentences.
@@ -80,10 +119,21 @@ pub fn notes(timeline: &Timeline) -> Vec<String> {
         1 => Some("1 host thread with the fewest calls has no lane.".to_owned()),
         several => Some(format!("{} host threads with the fewest calls have no lanes.", grouped(several as u64))),
     };
+    let code_threads = match timeline.code_threads_left_out {
+        0 => None,
+        1 => Some("1 host thread that only ran code, without API calls and ranges, has no lane.".to_owned()),
+        several => Some(format!(
+            "{} host threads that only ran code, without API calls and ranges, have no lanes.",
+            grouped(several as u64)
+        )),
+    };
+    let code = timeline.code_left_out.then(|| {
+        "CPU ops and Python functions have no lanes, because the trace has too many of them to keep them.".to_owned()
+    });
     let layers = timeline.layers_left_out.then(|| {
         "The layers have no lane, because the trace has too many GPU ops. The tables of the model have them.".to_owned()
     });
-    threads.into_iter().chain(layers).collect()
+    threads.into_iter().chain(code_threads.filter(|_| code.is_none())).chain(layers).chain(code).collect()
 }
 
 /// The lanes of a timeline.
@@ -391,6 +441,36 @@ mod tests {
     fn labels_of_code_begin_with_the_function() {
         assert_eq!(code_label("sglang/srt/scheduler.py(812): event_loop"), "event_loop (scheduler.py:812)");
         assert_eq!(code_label("<built-in method run of Runner>"), "<built-in method run of Runner>");
+    }
+
+    #[test]
+    fn the_notes_say_what_has_no_lane() {
+        let trace = TestTrace::new().kernel("gemm", 0..10).finish();
+        let mut timeline = timeline(&trace);
+        assert!(notes(&timeline).is_empty());
+        timeline.code_threads_left_out = 2;
+        assert_eq!(
+            notes(&timeline),
+            ["2 host threads that only ran code, without API calls and ranges, have no lanes."]
+        );
+        timeline.code_left_out = true;
+        let [note] = &notes(&timeline)[..] else { panic!("{:?}", notes(&timeline)) };
+        assert!(note.contains("too many of them"));
+    }
+
+    #[test]
+    fn a_button_has_the_short_name_and_the_duration_of_its_bar() {
+        let mut trace = TestTrace::new();
+        trace.in_us().range("a range with a name of more than thirty characters", 0..20);
+        let trace = trace.launch(5..9).launches("void at::native::gemm_kernel<float>(int)", 10..40).finish();
+        let (timeline, texts) = (timeline(&trace), TimelineTexts::of(&trace));
+        let button = |is_wanted: fn(LaneKind) -> bool| {
+            let lane = timeline.lanes.iter().position(|lane| is_wanted(lane.kind)).unwrap();
+            texts.button(&trace, &timeline, timeline.place(&trace, lane, 0).unwrap())
+        };
+        assert_eq!(button(|kind| matches!(kind, LaneKind::Stream(..))), "gemm_kernel, 30.0 us");
+        assert_eq!(button(|kind| matches!(kind, LaneKind::Calls(_))), "cudaLaunchKernel, 4.00 us");
+        assert_eq!(button(|kind| matches!(kind, LaneKind::Ranges(_))), "a range with a name of more than…, 20.0 us");
     }
 
     #[test]

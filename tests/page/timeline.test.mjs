@@ -76,10 +76,10 @@ test('a click shows the figures of a kernel, its launch and its neighbours lead 
   await moment.locator('h3', { hasText: 'flash_fwd_kernel' }).waitFor();
   const text = await moment.innerText();
   for (const fact of ['30.0 us', '70.0 us', 'attention', 'cudaLaunchKernel', '9.00 us']) assert.ok(text.includes(fact), `${fact} in ${text}`);
-  await moment.getByRole('button', { name: 'Its launch', exact: true }).click();
+  await moment.getByRole('button', { name: 'Its launch: cudaLaunchKernel, 2.00 us' }).click();
   await moment.locator('h3', { hasText: 'cudaLaunchKernel' }).waitFor();
   await moment.getByRole('button', { name: 'What it launched' }).click();
-  await moment.getByRole('button', { name: '← Previous' }).click();
+  await moment.getByRole('button', { name: '← Previous: ampere_gemm, 20.0 us' }).click();
   await moment.locator('h3', { hasText: 'ampere_gemm' }).waitFor();
   await canvas(page).focus();
   await page.keyboard.press('Escape');
@@ -95,6 +95,9 @@ test('a click on an idle gap says why the GPU was idle, what came before and wha
   await page.locator('.moment h3', { hasText: 'idle: host late' }).waitFor();
   const text = await page.locator('.moment').innerText();
   for (const fact of ['50.0 us', 'ampere_gemm', 'flash_fwd_kernel', 'cudaLaunchKernel']) assert.ok(text.includes(fact), `${fact} in ${text}`);
+  for (const bar of ['The op before it: ampere_gemm, 20.0 us', 'The op after it: flash_fwd_kernel, 30.0 us']) assert.ok(text.includes(bar), `${bar} in ${text}`);
+  await page.locator('.moment').getByRole('button', { name: 'The late call: cudaLaunchKernel, 2.00 us' }).click();
+  await page.locator('.moment h3', { hasText: 'cudaLaunchKernel' }).waitFor();
   await close();
 });
 

@@ -84,7 +84,8 @@ impl Collected {
 
 /// The self time of each innermost function and op in an interval, from the events that overlap it, in any order. The times add up to
 /// at most the interval. A function without a line must not be among the events.
-pub(crate) fn self_times(interval: HostInterval, events: impl IntoIterator<Item = CodeEvent>) -> Vec<CodeTime> {
+#[cfg(test)]
+fn self_times(interval: HostInterval, events: impl IntoIterator<Item = CodeEvent>) -> Vec<CodeTime> {
     let mut search = LateCodeSearch::new(&[interval]);
     events.into_iter().for_each(|event| search.add(event));
     search.intervals.pop().map(Collected::code).unwrap_or_default()

@@ -26,5 +26,3 @@ pub mod latencies;
 pub mod launch_gaps;
 pub mod launch_latency;
 pub mod launched_work;
-
-pub(crate) use late_code::self_times;

@@ -6,7 +6,6 @@
 
 use super::bars::TileRange;
 use super::nest;
-use crate::analysis::host;
 use crate::ordering;
 use crate::trace::{
     CodeEvent, CodeKind, HostCode, HostInterval, LongestCode, NameId, Ns, PackedCode, Span, Spans, ThreadId, Trace,
@@ -185,24 +184,18 @@ pub(super) fn stack(trace: &Trace, thread: ThreadId, time: Ns) -> Vec<CodeEvent>
     around
 }
 
-/// The self time of each innermost function and op of a thread in an interval: names of function and op, and their time, longest first.
-/// A function without a line, such as a module, counts for its caller.
-pub(super) fn self_times(trace: &Trace, interval: HostInterval) -> Vec<(Option<&str>, Option<&str>, Ns)> {
+/// The functions and ops of a thread that overlap an interval, in any order. A function without a line, such as a module, counts for its
+/// caller, so it is left out.
+pub(super) fn in_interval(trace: &Trace, interval: HostInterval) -> Vec<CodeEvent> {
     let mut events = Vec::new();
     each(trace, Some((interval.start, interval.end)), &mut |_, event| {
-        let has_line = || name(trace, event).contains("): ");
-        if event.time.thread == interval.thread && (event.kind == CodeKind::Op || has_line()) {
+        let HostInterval { thread, start, end } = event.time;
+        let overlaps = thread == interval.thread && start < interval.end && end > interval.start;
+        if overlaps && (event.kind == CodeKind::Op || name(trace, event).contains("): ")) {
             events.push(event);
         }
     });
-    let mut times = host::self_times(interval, events);
-    ordering::sort_by_key(&mut times, |code| std::cmp::Reverse(code.time));
-    let named =
-        |id: Option<NameId>, kind: CodeKind| id.map(|id| name(trace, CodeEvent { kind, name: id, time: interval }));
-    times
-        .into_iter()
-        .map(|code| (named(code.function, CodeKind::Function), named(code.op, CodeKind::Op), code.time))
-        .collect()
+    events
 }
 
 /// The function or op in this row: a position in [`crate::trace::PackedCode`]; without it, the ops and then the functions of

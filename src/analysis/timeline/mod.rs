@@ -8,9 +8,11 @@
 //! are computed when a tile first needs them, each in one pass over the trace.
 
 mod bars;
+mod call_tree;
 mod code;
 mod counters;
 mod example;
+mod gap;
 mod idle_bars;
 mod layers;
 mod moment;
@@ -20,7 +22,7 @@ mod tile;
 pub use bars::{Bar, TILE_UNITS, TileRange};
 pub use code::code_name;
 pub use example::Example;
-pub use moment::{Moment, Neighbours, Place};
+pub use moment::{Link, LinkKind, Moment, Neighbours, Place};
 pub use step_pair::StepPair;
 pub use tile::Tile;
 
@@ -194,8 +196,12 @@ pub struct Timeline {
     pub lanes: Vec<Lane>,
     /// Host threads without lanes.
     pub threads_left_out: usize,
+    /// Host threads without calls and ranges, whose code has no lanes.
+    pub code_threads_left_out: usize,
     /// Whether the trace has too many ops to search for layers.
     pub layers_left_out: bool,
+    /// Whether the trace has too many CPU ops and Python functions to keep them; see [`crate::trace::PackedCode::is_too_long`].
+    pub code_left_out: bool,
     /// The categories of the ops.
     pub categories: Vec<String>,
     category_of_name: Vec<usize>,
@@ -217,7 +223,7 @@ impl Timeline {
         let (calls, ranges) =
             (Nesting::of(&trace.calls, trace.threads.len()), Nesting::of(&trace.ranges, trace.threads.len()));
         let code = CodeBars::of(trace);
-        let (threads, threads_left_out) = threads(&calls, &ranges);
+        let (threads, threads_left_out) = threads(&calls, &ranges, &code);
         let (layers, layers_left_out) = layer_bars(trace, &categories);
         let mut lanes = device_lanes(trace, &layers);
         for thread in threads {
@@ -238,6 +244,8 @@ impl Timeline {
             lanes,
             threads_left_out,
             layers_left_out,
+            code_threads_left_out: trace.packed_code.as_ref().map_or(0, |code| code.threads_left_out()),
+            code_left_out: trace.packed_code.as_ref().is_some_and(|code| code.is_too_long()),
             categories,
             category_of_name,
             call_depths: calls.depths,
@@ -296,12 +304,13 @@ fn device_lanes(trace: &Trace, layers: &[LayerBar]) -> Vec<Lane> {
     kinds.into_iter().map(|kind| Lane { kind, depth: depth(kind) }).collect()
 }
 
-/// The threads with lanes, in the order of the trace, and the number of those left out.
-fn threads(calls: &Nesting, ranges: &Nesting) -> (Vec<ThreadId>, usize) {
+/// The threads with lanes, by the number of their spans, and the number of those left out. Threads with code alone come last, those with
+/// the deepest code first.
+fn threads(calls: &Nesting, ranges: &Nesting, code: &CodeBars) -> (Vec<ThreadId>, usize) {
     let counts = calls.threads.iter().zip(&ranges.threads).map(|(calls, ranges)| calls.count + ranges.count);
-    let mut threads: Vec<(usize, ThreadId)> = counts.zip((0..).map(ThreadId)).collect();
-    threads.retain(|(count, _)| *count > 0);
-    ordering::sort_by_key(&mut threads, |(count, _)| std::cmp::Reverse(*count));
+    let ranks = counts.zip((0..).map(ThreadId)).map(|(count, thread)| ((count, code.depth(thread)), thread));
+    let mut threads: Vec<((usize, usize), ThreadId)> = ranks.filter(|(rank, _)| *rank != (0, 0)).collect();
+    ordering::sort_by_key(&mut threads, |(rank, _)| std::cmp::Reverse(if rank.0 > 0 { (rank.0, 0) } else { *rank }));
     let left_out = threads.len().saturating_sub(MAX_THREADS);
     threads.truncate(MAX_THREADS);
     (threads.into_iter().map(|(_, thread)| thread).collect(), left_out)

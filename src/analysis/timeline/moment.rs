@@ -1,18 +1,17 @@
 //! One bar of the timeline in detail: what it is, what came before and after it in its lane, and the call or op at the other end of
 //! its launch. Cost: a pass over the names of all ops for the median of an op, otherwise a search for its neighbours.
 
-use super::idle_bars::IdleBar;
+use super::gap::gap_name;
 use super::layers::LayerBar;
 use super::{LaneKind, Stage, StepBar, Timeline, code, counters};
 use crate::analysis::categories::Categories;
 use crate::analysis::labels;
 use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::section::{Section, Value};
-use crate::ordering;
 use crate::rules::RuleSet;
 use crate::rules::names::demangle;
 use crate::trace::{
-    CallId, CodeTime, DeviceId, GpuOp, HostInterval, LateCode, NameId, Names, NodeNote, Ns, Span, Spans, ThreadId,
+    Argument, CallId, Element, GpuOp, LaunchConfig, NameId, NodeNote, Ns, OpShape, ShapedOps, Span, Spans, ThreadId,
     Trace,
 };
 
@@ -42,10 +41,44 @@ pub struct Moment {
     pub section: Section,
     /// The bars before and after it in its lane, at its nesting depth.
     pub neighbours: Neighbours,
-    /// The call that launched the op; the first op that the call launched; the op after the gap.
+    /// The call that launched the op; the first op that the call launched; the work after the gap.
     pub launch: Option<Place>,
+    /// Where else a person may go from here, in the order of time.
+    pub links: Vec<Link>,
+    /// The ids of the findings about such bars, whether or not the trace has them.
+    pub findings: Vec<&'static str>,
+    /// The table that has the numbers of such bars; may be empty.
+    pub table: &'static str,
     /// The launches of the same kernel before and after it, on any stream.
     pub same_name: Neighbours,
+}
+
+/// The way to another bar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// What it is.
+    pub kind: LinkKind,
+    /// Where it is.
+    pub to: Place,
+}
+
+/// What another bar is to a bar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkKind {
+    /// The call that launched an op.
+    Launch,
+    /// The first op that a call launched.
+    FirstOp,
+    /// The work that ended when a gap began.
+    OpBefore,
+    /// The call that launched the work after a gap too late.
+    LateCall,
+    /// The call that launched the work after a gap in time.
+    CallOfOpAfter,
+    /// The work after a gap.
+    OpAfter,
+    /// The step in which a gap begins.
+    Step,
 }
 
 /// The bars before and after a bar.
@@ -57,11 +90,8 @@ pub struct Neighbours {
     pub after: Option<Place>,
 }
 
-const CODE_COLUMNS: [&str; 4] = ["function", "cpu_op", "self_time_ns", "share_of_gap_pct"];
 /// Innermost functions and ops around a launch.
 const MAX_STACK_ROWS: usize = 24;
-/// Functions of a gap.
-const MAX_CODE_ROWS: usize = 12;
 
 impl Timeline {
     /// The bar in this row of a lane; `None` if there is no such bar.
@@ -77,6 +107,9 @@ impl Timeline {
                 after: self.neighbour(trace, place, true),
             },
             launch: None,
+            links: Vec::new(),
+            findings: Vec::new(),
+            table: "",
             same_name: Neighbours::default(),
         };
         moment.section.figure("starts_after_first_op_ns", place.start.since(self.zero));
@@ -112,6 +145,12 @@ impl Timeline {
                 self.describe_gap(trace, device, self.gaps(trace).of_device(device).get(row)?, &mut moment)
             }
         }
+        let kind = match self.lanes.get(lane)?.kind {
+            LaneKind::Stream(..) => Some(LinkKind::Launch),
+            LaneKind::Calls(_) => Some(LinkKind::FirstOp),
+            _ => None,
+        };
+        moment.links.extend(kind.zip(moment.launch).map(|(kind, to)| Link { kind, to }));
         Some(moment)
     }
 
@@ -148,6 +187,24 @@ impl Timeline {
             }
         };
         Some(Place { lane, row, start, end })
+    }
+
+    /// The name of a bar, of an op as in the file; empty if there is no such bar.
+    pub fn name_of(&self, trace: &Trace, place: Place) -> String {
+        let row = place.row;
+        let of_span = |spans: &Spans| spans.get(row).map(|span| spans.names.get(span.name).to_owned());
+        let name = self.lanes.get(place.lane).and_then(|lane| match lane.kind {
+            LaneKind::Stream(..) => trace.gpu_ops.get(row).map(|op| trace.names.get(op.name).to_owned()),
+            LaneKind::Graphs(_) => Some("CUDA graph".to_owned()),
+            LaneKind::Counter(_, index) => trace.metrics.get(index).map(|series| series.name.clone()),
+            LaneKind::Calls(_) => of_span(&trace.calls),
+            LaneKind::Ranges(_) => of_span(&trace.ranges),
+            LaneKind::Code(_) => code::event(trace, row).map(|event| code::name(trace, event).to_owned()),
+            LaneKind::Layers(_) => self.layers.get(row).map(|layer| labels::capitalized(&layer.name)),
+            LaneKind::Steps(_) => self.steps(trace).get(row).map(step_name),
+            LaneKind::Idle(device) => self.gaps(trace).of_device(device).get(row).map(gap_name),
+        });
+        name.unwrap_or_default()
     }
 
     /// The next bar in the lane at the same depth, or the one before.
@@ -196,6 +253,9 @@ impl Timeline {
         section.figure("category_source", source.word());
         section.figure("device_id", labels::device(trace, op.device));
         section.figure("stream_id", labels::stream(&op));
+        if let Some(config) = trace.launch_configs.of_row(moment.place.row) {
+            describe_config(config, section);
+        }
         if let Some(note) = trace.node_notes.of_row(moment.place.row) {
             describe_note(note, section);
         }
@@ -204,6 +264,10 @@ impl Timeline {
         {
             section.figure("launch_call", trace.calls.names.get(span.name));
             section.figure("launch_to_start_ns", op.start.since(span.start));
+            if let Some(shape) = shape_around(trace, span) {
+                section.figure("cpu_op", shape.op.as_str());
+                section.figure("arguments", arguments(shape));
+            }
             let lane = self.lane(LaneKind::Calls(span.thread));
             moment.launch = lane.and_then(|lane| self.place(trace, lane, call as usize));
             let stack = code::stack(trace, span.thread, span.start);
@@ -291,35 +355,40 @@ impl Timeline {
             moment.launch = rows.first().and_then(|row| self.place_of_op(trace, *row));
         }
     }
+}
 
-    fn describe_gap(&self, trace: &Trace, device: DeviceId, gap: &IdleBar, moment: &mut Moment) {
-        moment.name = format!("idle: {}", gap.cause.word().replace('_', " "));
-        let mut section = Section::new("", "", &CODE_COLUMNS);
-        section.summary = std::mem::take(&mut moment.section.summary);
-        section.figure("device_id", labels::device(trace, device));
-        let of_op = |row: usize| {
-            let op = trace.gpu_ops.get(row);
-            op.map_or(Value::Null, |op| labels::kernel(trace, op.name))
-        };
-        section.figure("op_before", of_op(gap.previous_row()));
-        section.figure("op_after", of_op(gap.next_row()));
-        let same = self.gaps(trace).of_device(device).iter().filter(|other| other.cause == gap.cause);
-        let (count, total) =
-            same.fold((0_usize, Ns::ZERO), |(count, total), other| (count + 1, total + other.length()));
-        section.figure("gaps_of_this_cause", count);
-        section.figure("total_of_this_cause_ns", total);
-        section.figure("share_of_the_trace_pct", Value::pct(total, self.gpu.length()));
-        moment.launch = self.place_of_op(trace, gap.next_row());
-        let call = trace.gpu_ops.launch(gap.next_row()).and_then(|call| trace.calls.get(call.0 as usize));
-        if let Some(call) = call {
-            section.figure("launch_call", trace.calls.names.get(call.name));
-            section.figure("launched_after_ns", call.end().since(gap.start).max(Ns::ZERO));
-        }
-        if let Some(call) = call {
-            describe_code(trace, gap, call.thread, &mut section);
-        }
-        moment.section = section;
+/// How a kernel was launched.
+fn describe_config(config: &LaunchConfig, section: &mut Section) {
+    let sizes = |[x, y, z]: [u32; 3]| format!("{x} x {y} x {z}");
+    section.figure("grid", sizes(config.grid));
+    section.figure("block", sizes(config.block));
+    let figures = [
+        ("registers_per_thread", config.registers),
+        ("shared_memory_per_block_bytes", config.shared_bytes),
+        ("estimated_occupancy_pct", config.occupancy_pct),
+    ];
+    for (name, value) in figures {
+        value.into_iter().for_each(|value| section.figure(name, i64::from(value)));
     }
+}
+
+/// The innermost framework op with known shapes around a call. Searches back from it by the longest duration of such an op.
+fn shape_around(trace: &Trace, call: Span) -> Option<&OpShape> {
+    let ShapedOps { ops, shapes, longest, .. } = &*trace.shaped_ops;
+    let earlier = ops.get(..ops.partition_point(|op| op.start <= call.start))?.iter().rev();
+    let mut near = earlier.take_while(|op| op.start.0 >= call.start.0.saturating_sub(longest.0));
+    let op = near.find(|op| op.thread == call.thread && op.end() > call.start)?;
+    shapes.get(op.shape as usize)
+}
+
+/// `BF16 [128, 4096], BF16 [4096, 512], True`; an argument that is no tensor and has no value is left out.
+fn arguments(shape: &OpShape) -> String {
+    let argument = |argument: &Argument| match argument.element {
+        Element::Other if argument.lengths.is_empty() => argument.value.clone(),
+        element => format!("{} {:?}", element.label(), argument.lengths),
+    };
+    let known = shape.arguments.iter().map(argument).filter(|text| !text.is_empty());
+    known.collect::<Vec<_>>().join(", ")
 }
 
 /// What the program wrote about the node of a graph that an op replays.
@@ -332,39 +401,6 @@ fn describe_note(note: &NodeNote, section: &mut Section) {
     }
 }
 
-/// What the launching thread ran in a gap, until it launched the next work if it was late: the self time of its functions and ops.
-fn describe_code(trace: &Trace, gap: &IdleBar, thread: ThreadId, section: &mut Section) {
-    let late_until = gap.late_until(trace);
-    let end = late_until.unwrap_or(gap.end);
-    let interval = HostInterval { thread, start: gap.start, end };
-    let known = |found: &CodeTime| {
-        let name = |name: Option<NameId>, names: &Names| name.map(|name| names.get(name).to_owned());
-        let LateCode { functions, ops, .. } = &*trace.late_code;
-        (name(found.function, functions), name(found.op, ops), found.time)
-    };
-    let mut times: Vec<(Option<String>, Option<String>, Ns)> =
-        trace.late_code.of(interval).unwrap_or_default().iter().map(known).collect();
-    ordering::sort_by_key(&mut times, |(.., time)| std::cmp::Reverse(*time));
-    if times.is_empty() {
-        let owned = |name: Option<&str>| name.map(str::to_owned);
-        let found = code::self_times(trace, interval);
-        times = found.into_iter().map(|(function, op, time)| (owned(function), owned(op), time)).collect();
-    }
-    if times.is_empty() {
-        return;
-    }
-    let what = if late_until.is_some() { "before it launched the op after" } else { "meanwhile" };
-    section.title = format!("What the launching thread ran {what}, by self time");
-    let length = gap.length();
-    let in_code = times.iter().fold(Ns::ZERO, |sum, (.., time)| sum + *time);
-    section.figure("traced_code_ns", in_code);
-    section.figure("traced_code_pct", Value::pct(in_code, length));
-    section.rows_in_all = times.len() as u64;
-    for (function, op, time) in times.into_iter().take(MAX_CODE_ROWS) {
-        section.row([function.into(), op.into(), time.into(), Value::pct(time, length)]);
-    }
-}
-
 /// Sorted, in nanoseconds.
 fn durations_of(trace: &Trace, name: NameId) -> Vec<i64> {
     let mut durations: Vec<i64> = trace.gpu_ops.iter().filter(|op| op.name == name).map(|op| op.duration.0).collect();
@@ -372,11 +408,15 @@ fn durations_of(trace: &Trace, name: NameId) -> Vec<i64> {
     durations
 }
 
-fn describe_step(step: &StepBar, row: usize, moment: &mut Moment) {
-    moment.name = match step.stage {
+fn step_name(step: &StepBar) -> String {
+    match step.stage {
         Stage::All => "Step".to_owned(),
         stage => format!("{} step", labels::capitalized(stage.label())),
-    };
+    }
+}
+
+fn describe_step(step: &StepBar, row: usize, moment: &mut Moment) {
+    moment.name = step_name(step);
     moment.section.figure("step", row + 1);
     moment.section.figure("stage", step.stage.label());
 }

@@ -5,7 +5,7 @@ use crate::analysis::section::Value;
 use crate::analysis::testing::torch;
 use crate::rules::RuleBook;
 use crate::trace::testing::TestTrace;
-use crate::trace::{ALLOCATED_MEMORY, NodeNote};
+use crate::trace::{ALLOCATED_MEMORY, Element, LaunchConfig, NodeNote};
 use proptest::prelude::*;
 
 fn rules() -> &'static RuleSet {
@@ -165,7 +165,52 @@ fn an_idle_gap_states_what_ended_what_came_and_how_often_that_happens() {
         (figure(&moment, "gaps_of_this_cause"), figure(&moment, "total_of_this_cause_ns")),
         (&Value::Int(1), &Value::Int(70_000))
     );
-    assert_eq!(figure(&moment, "op_after"), &Value::Text("gemm_kernel".to_owned()));
+    let gemm = Value::Text("gemm_kernel".to_owned());
+    assert_eq!((figure(&moment, "op_before"), figure(&moment, "op_after")), (&gemm, &gemm));
+    assert_eq!((moment.findings.as_slice(), moment.table), (&["host-late", "replay-preparation"][..], "gpu_idle"));
+    let (stream, calls) = (1, 1);
+    let links: Vec<(LinkKind, usize)> = moment.links.iter().map(|link| (link.kind, link.to.row)).collect();
+    assert_eq!(links, [(LinkKind::OpBefore, 0), (LinkKind::LateCall, calls), (LinkKind::OpAfter, stream)]);
+}
+
+#[test]
+fn an_idle_gap_states_how_much_of_its_cause_a_step_has() {
+    let mut trace = TestTrace::new();
+    trace.in_us();
+    // Steps of 100 us: the host is late by 10 us in two of four steps, and by 300 us before them, which is in no step.
+    trace.launch(0..5).launches("gemm_kernel", 10..20);
+    for (start, pause) in [(320, 0), (420, 10), (520, 10), (620, 0)] {
+        trace.range("step[DECODE bs=4]", start - 10..start + 88);
+        trace.launch(start - 5..start - 2).launches("gemm_kernel", start..start + 50);
+        let launched = if pause == 0 { start + 40 } else { start + 55 };
+        trace.launch(launched..launched + 3).launches("gemm_kernel", start + 50 + pause..start + 100);
+    }
+    let trace = trace.finish();
+    let timeline = timeline(&trace);
+    let idle = lane_of(&timeline, |kind| matches!(kind, LaneKind::Idle(_)));
+    let moment = timeline.moment(&trace, rules(), idle, 1).unwrap();
+    assert_eq!(figure(&moment, "duration_ns"), &Value::Int(10_000));
+    assert_eq!((figure(&moment, "gaps_of_this_cause"), figure(&moment, "steps")), (&Value::Int(3), &Value::Int(4)));
+    assert_eq!(figure(&moment, "gaps_of_this_cause_per_step"), &Value::Float(0.5));
+    assert_eq!(figure(&moment, "time_of_this_cause_per_step_ns"), &Value::Int(5_000));
+    assert_eq!(figure(&moment, "share_of_idle_time_pct"), &Value::Float(100.0));
+    let steps = lane_of(&timeline, |kind| matches!(kind, LaneKind::Steps(_)));
+    let step = moment.links.iter().find(|link| link.kind == LinkKind::Step).unwrap().to;
+    assert_eq!((step.lane, step.row), (steps, 1));
+}
+
+#[test]
+fn a_gap_before_a_graph_that_was_traced_as_a_whole_leads_to_it() {
+    let mut trace = TestTrace::nsys();
+    trace.in_us();
+    let trace = trace.launch(0..5).launches("gemm_kernel", 10..20).replay(200..300).launch(350..355).finish();
+    let timeline = timeline(&trace);
+    let idle = lane_of(&timeline, |kind| matches!(kind, LaneKind::Idle(_)));
+    let graphs = lane_of(&timeline, |kind| matches!(kind, LaneKind::Graphs(_)));
+    let moment = timeline.moment(&trace, rules(), idle, 0).unwrap();
+    assert_eq!(figure(&moment, "op_after"), &Value::Text("CUDA graph, traced as a whole".to_owned()));
+    let after = moment.links.iter().find(|link| link.kind == LinkKind::OpAfter).unwrap().to;
+    assert_eq!((after.lane, after.row, moment.launch), (graphs, 0, Some(after)));
 }
 
 #[test]
@@ -179,18 +224,49 @@ fn an_idle_gap_states_what_the_launching_thread_ran_meanwhile() {
     let idle = lane_of(&timeline, |kind| matches!(kind, LaneKind::Idle(_)));
     let moment = timeline.moment(&trace, rules(), idle, 0).unwrap();
     let code = |row: &crate::analysis::section::Record| {
-        let us = row.amount("self_time_ns") / 1e3;
-        (row.text("function").to_owned(), row.text("cpu_op").to_owned(), us, row.amount("share_of_gap_pct"))
+        let us = |name: &str| row.amount(name) / 1e3;
+        (row.text("code").to_owned(), us("total_time_ns"), us("self_time_ns"), row.amount("self_share_of_gap_pct"))
     };
     // From the end of the first kernel at 140 us until the launch returned at 205 us; the gap lasts 70 us.
     let expected = [
-        ("engine.py(20): prepare", "", 30.0),
-        ("engine.py(10): loop", "", 25.0),
-        ("engine.py(20): prepare", "aten::empty", 10.0),
+        ("engine.py(10): loop", 65.0, 25.0),
+        ("› engine.py(20): prepare", 40.0, 30.0),
+        ("› › aten::empty", 10.0, 10.0),
     ];
-    let expected = expected.map(|(function, op, us)| (function.to_owned(), op.to_owned(), us, us * 100.0 / 70.0));
+    let expected = expected.map(|(code, total, own)| (code.to_owned(), total, own, own * 100.0 / 70.0));
     assert_eq!(moment.section.rows.iter().map(code).collect::<Vec<_>>(), expected);
     assert_eq!(figure(&moment, "traced_code_ns"), &Value::Int(65_000));
+}
+
+#[test]
+fn a_kernel_states_its_launch_configuration_and_the_shapes_of_its_cpu_op() {
+    let mut trace = TestTrace::new();
+    trace.shaped_op("aten::linear", &[(&[128, 64], Element::Bf16)], 0..50);
+    trace.shaped_op("aten::mm", &[(&[128, 64], Element::Bf16), (&[64, 32], Element::Bf16)], 10..40);
+    trace.thread(2).shaped_op("aten::bmm", &[(&[1, 1, 1], Element::Fp32)], 25..60).thread(1);
+    trace.launch(30..35).launches("gemm_kernel", 100..140);
+    trace.builder.set_launch_config_of_last_op(LaunchConfig {
+        grid: [16, 2, 1],
+        block: [256, 1, 1],
+        registers: Some(90),
+        shared_bytes: Some(49_152),
+        occupancy_pct: None,
+    });
+    let trace = trace.launch(80..85).launches("gemm_kernel", 140..150).finish();
+    let timeline = timeline(&trace);
+    let stream = lane_of(&timeline, |kind| matches!(kind, LaneKind::Stream(..)));
+    let moment = timeline.moment(&trace, rules(), stream, 0).unwrap();
+    let text = |name: &str| figure(&moment, name).text().unwrap_or_default().to_owned();
+    assert_eq!((text("grid"), text("block")), ("16 x 2 x 1".to_owned(), "256 x 1 x 1".to_owned()));
+    assert_eq!(figure(&moment, "registers_per_thread"), &Value::Int(90));
+    assert_eq!(figure(&moment, "shared_memory_per_block_bytes"), &Value::Int(49_152));
+    assert_eq!(figure(&moment, "estimated_occupancy_pct"), &Value::Null);
+    assert_eq!(
+        (text("cpu_op"), text("arguments")),
+        ("aten::mm".to_owned(), "BF16 [128, 64], BF16 [64, 32]".to_owned())
+    );
+    let second = timeline.moment(&trace, rules(), stream, 1).unwrap();
+    assert_eq!((figure(&second, "grid"), figure(&second, "cpu_op")), (&Value::Null, &Value::Null));
 }
 
 #[test]

@@ -4,9 +4,9 @@
 use super::super::view::{PagedTable, TableView};
 use super::super::{Imported, JsResult, to_js, to_js_error};
 use crate::analysis::structure::stages::Stage;
-use crate::analysis::timeline::{Example, Layer, Neighbours, Place, Tile, Timeline};
+use crate::analysis::timeline::{Example, Layer, Link, Neighbours, Place, Tile, Timeline};
 use crate::json;
-use crate::report::timeline::{LaneText, StyleIndex, StyleText, Tick, lanes, marks, notes, styles, ticks};
+use crate::report::timeline::{LaneText, StyleIndex, StyleText, Tick, lanes, link_title, marks, notes, styles, ticks};
 use crate::report::{TableRequest, section_table};
 use crate::session::{Choices, OpenTimeline, window};
 use crate::trace::{Ns, Trace, Window};
@@ -49,11 +49,29 @@ struct MomentView {
     /// The text for screen readers.
     spoken: String,
     table: TableView,
-    before: Option<PlaceView>,
-    after: Option<PlaceView>,
+    before: Option<ButtonView>,
+    after: Option<ButtonView>,
+    /// The bar at the other end of its launch; of a gap, the work after it.
     launch: Option<PlaceView>,
-    same_before: Option<PlaceView>,
-    same_after: Option<PlaceView>,
+    /// Other bars to go to, in the order of time.
+    links: Vec<ButtonView>,
+    same_before: Option<ButtonView>,
+    same_after: Option<ButtonView>,
+    /// The ids of the findings about such bars, whether or not the trace has them.
+    findings: Vec<&'static str>,
+    /// The table that has the numbers of such bars; may be empty.
+    numbers: &'static str,
+}
+
+/// A bar to go to.
+#[derive(Debug, Serialize)]
+struct ButtonView {
+    /// Its name and duration, after what it is to the selected bar if its place in the panel does not say so.
+    text: String,
+    lane: usize,
+    row: usize,
+    from: f64,
+    to: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -160,6 +178,8 @@ impl Imported {
         let Some(open) = &*opened else { return Ok(JsValue::NULL) };
         let Some(moment) = open.moment(trace, lane, row) else { return Ok(JsValue::NULL) };
         let view = |place: Place| place_view(&open.timeline, place);
+        let button = |place: Place| button_view(trace, open, "", place);
+        let link = |Link { kind, to }: &Link| button_view(trace, open, link_title(*kind), *to);
         let request = TableRequest::default();
         let Neighbours { before, after } = moment.neighbours;
         let table = PagedTable::new(section_table("timeline_moment", &moment.section), &request, true).view(&request);
@@ -174,11 +194,14 @@ impl Imported {
             name: moment.name,
             is_op: moment.is_op,
             table,
-            before: before.map(view),
-            after: after.map(view),
+            before: before.map(button),
+            after: after.map(button),
             launch: moment.launch.map(view),
-            same_before: moment.same_name.before.map(view),
-            same_after: moment.same_name.after.map(view),
+            links: moment.links.iter().map(link).collect(),
+            same_before: moment.same_name.before.map(button),
+            same_after: moment.same_name.after.map(button),
+            findings: moment.findings,
+            numbers: moment.table,
         })
     }
 }
@@ -190,6 +213,13 @@ fn place_view(timeline: &Timeline, place: Place) -> PlaceView {
         from: place.start.since(timeline.zero).0 as f64,
         to: place.end.since(timeline.zero).0 as f64,
     }
+}
+
+fn button_view(trace: &Trace, open: &OpenTimeline, title: &str, place: Place) -> ButtonView {
+    let PlaceView { lane, row, from, to } = place_view(&open.timeline, place);
+    let bar = open.texts.button(trace, &open.timeline, place);
+    let text = if title.is_empty() { bar } else { format!("{title}: {bar}") };
+    ButtonView { text, lane, row, from, to }
 }
 
 fn tile_view(trace: &Trace, open: &OpenTimeline, tile: &Tile) -> JsResult<JsValue> {
