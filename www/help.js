@@ -17,12 +17,12 @@ const KEYS = [
 ];
 
 const TIMELINE_KEYS = [
-  ['w s', 'zoom in and out'],
+  ['w s', 'zoom in and out at the pointer, else at the selected bar'],
   ['a d', 'pan'],
   ['← → ↑ ↓', 'other bars of the lane, other lanes'],
   ['n N', 'the next launch of the same kernel, the one before'],
   ['f', 'zoom to the selected bar'],
-  ['m', 'mark its start'],
+  ['m', 'mark its start, else the time under the pointer'],
   ['Shift and a drag', 'pick a window for all tables'],
   ['Esc', 'back to the table, close the selection, then the window'],
 ];

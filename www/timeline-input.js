@@ -17,7 +17,8 @@ export class TimelineInput {
   /** @type {{ x: number, y: number, isPicking: boolean, hasMoved: boolean } | null} */
   #drag = null;
   #hoverTimer = 0;
-  #pointerX = 0;
+  /** Where the pointer is on the canvas; null if it is elsewhere. @type {{ x: number } | null} */
+  #pointer = null;
 
   /** @param {Timeline} timeline @param {HTMLCanvasElement} canvas @param {HTMLElement} scroll */
   constructor(timeline, canvas, scroll) {
@@ -29,7 +30,7 @@ export class TimelineInput {
     canvas.addEventListener('pointermove', (event) => this.#move(event));
     canvas.addEventListener('pointerup', (event) => this.#up(event));
     canvas.addEventListener('pointercancel', (event) => this.#up(event));
-    canvas.addEventListener('pointerleave', (event) => this.#hover(null, event));
+    canvas.addEventListener('pointerleave', (event) => this.#leave(event));
     canvas.addEventListener('dblclick', (event) => this.#zoomTo(event));
     canvas.addEventListener('keydown', (event) => this.#key(event));
   }
@@ -68,7 +69,7 @@ export class TimelineInput {
   /** @param {PointerEvent} event */
   #move(event) {
     const point = this.#point(event);
-    this.#pointerX = point.x;
+    this.#pointer = point;
     const before = this.#pointers.get(event.pointerId);
     if (!before) {
       clearTimeout(this.#hoverTimer);
@@ -123,6 +124,19 @@ export class TimelineInput {
     this.#timeline.hover(hit, event);
   }
 
+  /** @param {PointerEvent} event */
+  #leave(event) {
+    this.#pointer = null;
+    this.#hover(null, event);
+  }
+
+  /** The time under the pointer; null if the pointer is not on the bars' part of the canvas. */
+  get #timeAtPointer() {
+    const { view } = this.#timeline;
+    const time = this.#pointer && this.#timeline.timeAt(this.#pointer.x);
+    return time !== null && time >= view.from && time <= view.to ? time : null;
+  }
+
   /** @param {MouseEvent} event */
   #zoomTo(event) {
     const { x, y } = this.#point(event);
@@ -140,12 +154,12 @@ export class TimelineInput {
     };
     /** @type {Record<string, () => void>} */
     const actions = {
-      w: () => timeline.zoom(0.6),
-      s: () => timeline.zoom(1 / 0.6),
+      w: () => timeline.zoom(0.6, this.#timeAtPointer),
+      s: () => timeline.zoom(1 / 0.6, this.#timeAtPointer),
       a: () => pan(-0.2),
       d: () => pan(0.2),
       f: () => timeline.fitSelected(),
-      m: () => timeline.mark(timeline.timeAt(this.#pointerX)),
+      m: () => timeline.mark(this.#timeAtPointer),
       n: () => timeline.step('same_after'),
       N: () => timeline.step('same_before'),
       ArrowLeft: () => timeline.step('before'),

@@ -123,6 +123,11 @@ export class Painter {
     return LAYERS.filter((layer) => layer === 'device' || this.lanes.some((lane, index) => lane.layer === layer && isNear(index)));
   }
 
+  /** The lanes of which something is in view, from top to bottom. @param {Frame} frame */
+  lanesInView(frame) {
+    return [...this.lanes.keys()].filter((lane) => this.#isInView(lane, frame));
+  }
+
   /** @param {number} lane @param {{ scrollTop: number, height: number }} frame */
   #isInView(lane, { scrollTop, height }) {
     const { top, rowHeight, depth } = this.#layout.boxes[lane];

@@ -187,6 +187,9 @@ export class Timelines {
 /** Whether a trace has been read. It may have no results yet. @param {TraceEntry} entry */
 const isRead = ({ kind }) => kind === 'trace';
 
+/** @param {{ from: number, to: number }} range */
+const middleOf = ({ from, to }) => (from + to) / 2;
+
 /** The timeline of one trace. */
 export class Timeline {
   #entry;
@@ -433,12 +436,12 @@ export class Timeline {
     this.draw();
   }
 
-  /** @param {number} factor */
-  zoom(factor) {
-    const { place } = this.#selected ?? {};
-    const middle = (this.view.from + this.view.to) / 2;
-    const isInView = place && place.from >= this.view.from && place.to <= this.view.to;
-    this.view.zoom(factor, isInView ? (place.from + place.to) / 2 : middle);
+  /** Zooms at a time, else at the middle of the selected bar if it is in view, else at that of the view.
+   * @param {number} factor below 1 to see less @param {number | null} [at] */
+  zoom(factor, at = null) {
+    const selected = middleOf(this.#selected?.place ?? this.view);
+    const isInView = selected >= this.view.from && selected <= this.view.to;
+    this.view.zoom(factor, at ?? (isInView ? selected : middleOf(this.view)));
     this.draw();
   }
 
@@ -656,11 +659,15 @@ export class Timeline {
     else if (!selected) this.#selectInView(this.#data?.lanes.findIndex(({ layer }) => layer === 'device') ?? 0, 1, this.view.from);
   }
 
-  /** Selects the bar at the same time in the next lane that has one. @param {-1 | 1} direction */
+  /** Selects the bar at the same time in the next lane that has one; without a selection, in the first or last lane in view.
+   * @param {-1 | 1} direction */
   changeLane(direction) {
+    if (!this.#frame || !this.#painter) return;
     const { from, to } = this.#selected?.place ?? this.view;
-    const time = (Math.max(from, this.view.from) + Math.min(to, this.view.to)) / 2;
-    this.#selectInView((this.#selected?.place.lane ?? -1) + direction, direction, time);
+    const time = middleOf({ from: Math.max(from, this.view.from), to: Math.min(to, this.view.to) });
+    const lanes = this.#painter.lanesInView(this.#frame);
+    const first = this.#selected ? this.#selected.place.lane + direction : lanes.at(direction > 0 ? 0 : -1) ?? 0;
+    this.#selectInView(first, direction, time);
   }
 
   /** Selects the bar nearest to a time in the first lane that has one. @param {number} first @param {-1 | 1} direction @param {number} time */
@@ -684,9 +691,9 @@ export class Timeline {
     this.draw();
   }
 
-  /** Marks the begin of the selected bar, or the time; again removes the mark. @param {number} time */
+  /** Marks the begin of the selected bar, else a time, else the middle of the view; again removes the mark. @param {number | null} time */
   mark(time) {
-    const at = Math.round(this.#selected?.place.from ?? time);
+    const at = Math.round(this.#selected?.place.from ?? time ?? middleOf(this.view));
     const others = this.#markTimes.filter((other) => other !== at);
     this.#setMarks(others.length < this.#markTimes.length ? others : [...others, at], at);
   }

@@ -53,6 +53,21 @@ const pixel = async (page, { x, y }) => {
   }, [x - left, y - top]);
 };
 
+/** The part of the trace that is in view, in microseconds, as the strips frame it; the whole trace has no frame. */
+async function inView(page) {
+  await drawn(page);
+  await page.evaluate(() => new Promise((done) => {
+    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)));
+  }));
+  const [frame, plot] = await Promise.all(['.strip-view', '[data-key=plot]'].map((selector) => page.locator(selector).first().boundingBox()));
+  if (await page.locator('.strip-view').first().getAttribute('visibility') === 'hidden') return { from: 0, to: LENGTH_US, length: LENGTH_US };
+  const [from, length] = [(frame.x - plot.x) / plot.width, frame.width / plot.width].map((share) => share * LENGTH_US);
+  return { from, to: from + length, length };
+}
+
+/** Asserts that two times in microseconds are at the same place, within a few pixels of the strips. */
+const assertNear = (actual, expected, what) => assert.ok(Math.abs(actual - expected) < 0.6, `${what}: ${actual}, not ${expected}`);
+
 const window = (page) => new URLSearchParams(new URL(page.url()).hash.slice(1)).get('window');
 
 test('a kernel has the colour of its category from its start to its end, and idle time has none', async () => {
@@ -124,6 +139,51 @@ test('the keys alone reach every bar, say its name, zoom and go back', async () 
   await page.locator('.moment').waitFor({ state: 'detached' });
   await page.keyboard.press('Escape');
   await page.waitForTimeout(200);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('w and s zoom at the pointer, at the selected bar without a pointer, else at the middle; a and d pan', async () => {
+  const { page, faults, close } = await opened(twoKernels());
+  const press = async (key) => {
+    await page.keyboard.press(key);
+    return inView(page);
+  };
+  await canvas(page).focus();
+  const middle = await press('w');
+  assertNear(middle.length, 1.01 * 0.6 * LENGTH_US, 'w shows three fifths');
+  assertNear(middle.from + middle.to, LENGTH_US, 'at the middle');
+  const left = await press('a');
+  assertNear(left.from, middle.from - 0.2 * middle.length, 'a pans to the left by a fifth');
+  assertNear(left.length, middle.length, 'without a zoom');
+  const right = await press('d');
+  assertNear(right.from, middle.from, 'd pans back');
+  assertNear((await press('s')).length, LENGTH_US, 's shows the whole trace again');
+  // The first kernel is 20 us long.
+  await press('ArrowRight');
+  await page.locator('.moment h3', { hasText: 'ampere_gemm' }).waitFor();
+  const selected = await press('w');
+  assertNear(((10 - selected.from) / selected.length) * 101, 10.5, 'the middle of the selected bar stays where it is');
+  await press('s');
+  const at = await point(page, 85, 'stream');
+  await page.mouse.move(at.x, at.y);
+  await press('w');
+  const pointed = await press('w');
+  assertNear(pointed.length, 1.01 * 0.36 * LENGTH_US, 'two steps');
+  assertNear(((85 - pointed.from) / pointed.length) * 101, 85.5, 'what is under the pointer stays there');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('without a selection the arrow up begins at the lowest lane in view, the arrow down at the highest', async () => {
+  const { page, faults, close } = await opened(twoKernels());
+  await canvas(page).focus();
+  await page.keyboard.press('ArrowUp');
+  await page.locator('.moment h3', { hasText: 'cudaLaunchKernel' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.locator('.moment').waitFor({ state: 'detached' });
+  await page.keyboard.press('ArrowDown');
+  await page.locator('.moment h3', { hasText: 'idle: host late' }).waitFor();
   assert.deepEqual(faults, []);
   await close();
 });
@@ -345,6 +405,27 @@ test('m marks the selected bar, the marks have their times and distance, and m a
   await marks.getByRole('button', { name: 'Remove marks' }).click();
   await marks.waitFor({ state: 'hidden' });
   assert.deepEqual(faults, []);
+  await close();
+});
+
+test('without a selection m marks the time under the pointer, or the middle of the view', async () => {
+  const { page, close } = await opened(twoKernels());
+  const times = async (count) => {
+    const buttons = page.getByRole('list', { name: 'Marks' }).locator('button[title*="since"]');
+    await buttons.nth(count - 1).waitFor();
+    return (await buttons.evaluateAll((nodes) => nodes.map(({ title }) => Number(title.split(' ns')[0].replaceAll(',', '')) / 1000)));
+  };
+  await canvas(page).focus();
+  await page.keyboard.press('m');
+  assertNear((await times(1))[0], LENGTH_US / 2, 'the middle');
+  const { x, y } = await point(page, 85, 'stream');
+  await page.mouse.move(x, y);
+  await page.keyboard.press('m');
+  assertNear((await times(2))[1], 85, 'the pointer');
+  // The titles of the lanes are left of all times.
+  await page.mouse.move((await canvas(page).boundingBox()).x + 10, y);
+  await page.keyboard.press('m');
+  assert.equal(await page.getByRole('list', { name: 'Marks' }).locator('button').count(), 2, 'the mark at the middle is removed, and no third one is set');
   await close();
 });
 
