@@ -24,7 +24,7 @@ const TIMELINE_KEYS = [
   ['f', 'zoom to the selected bar'],
   ['m', 'mark its start, else the time under the pointer'],
   ['Shift and a drag', 'pick a window for all tables'],
-  ['Esc', 'back to the table, close the selection, then the window'],
+  ['Esc', 'a step back: to the table, to the view before a zoom to a bar, from the selection, to the window before, to the whole trace'],
 ];
 
 const FILES = [

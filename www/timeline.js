@@ -255,6 +255,8 @@ export class Timeline {
   /** The bounds of a drag that picks a window. @type {[number, number] | null} */
   picking = null;
   view = new View({ from: 0, to: 1 });
+  /** What was in view before each jump, for the way back. @type {{ from: number, to: number }[]} */
+  #viewsBefore = [];
 
   /** @param {TraceEntry} entry @param {TimelineActions} actions */
   constructor(entry, actions) {
@@ -426,7 +428,23 @@ export class Timeline {
 
   /** The ops of the trace. */
   showAll() {
+    this.#viewsBefore = [];
     this.view.showAll(this.gpuTo);
+    this.draw();
+  }
+
+  /** Moves the view to another place in one step, from which Escape leads back. @param {() => void} move */
+  #jump(move) {
+    const { from, to } = this.view;
+    move();
+    if (this.view.from !== from || this.view.to !== to) this.#viewsBefore.push({ from, to });
+    this.draw();
+  }
+
+  /** Shows again what was in view before the last jump. */
+  #returnFromJump() {
+    const before = this.#viewsBefore.pop();
+    if (before) this.view.show(before.from, before.to);
     this.draw();
   }
 
@@ -560,7 +578,7 @@ export class Timeline {
     const moment = await this.#moment(place);
     if (!moment) return;
     this.#selected = moment;
-    if (fits) this.view.fit(moment.place);
+    if (fits) this.#jump(() => this.view.fit(moment.place));
     else if (reveals) this.view.reveal(moment.place);
     if (reveals || fits) this.scrollTo(moment.place.lane);
     this.#spoken.textContent = moment.spoken;
@@ -598,8 +616,7 @@ export class Timeline {
       return;
     }
     this.select(null);
-    this.view.reveal({ from: time, to: time });
-    this.draw();
+    this.#jump(() => this.view.reveal({ from: time, to: time }));
     this.comeIntoView();
   }
 
@@ -616,6 +633,7 @@ export class Timeline {
   #goBack() {
     const wayBack = this.#wayBack;
     this.setWayBack(null);
+    this.#viewsBefore = [];
     if (wayBack) this.#actions.attempt(() => wayBack.go());
   }
 
@@ -686,9 +704,8 @@ export class Timeline {
   }
 
   fitSelected() {
-    if (!this.#selected) return;
-    this.view.fit(this.#selected.place);
-    this.draw();
+    const { selected } = this;
+    if (selected) this.#jump(() => this.view.fit(selected.place));
   }
 
   /** Marks the begin of the selected bar, else a time, else the middle of the view; again removes the mark. @param {number | null} time */
@@ -723,8 +740,7 @@ export class Timeline {
 
   /** @param {number} at */
   #showMark(at) {
-    this.view.reveal({ from: at, to: at });
-    this.draw();
+    this.#jump(() => this.view.reveal({ from: at, to: at }));
   }
 
   /** Picks the window between two times. @param {number} from @param {number} to */
@@ -736,9 +752,11 @@ export class Timeline {
     });
   }
 
-  /** Goes back a step: to the table that led to the selection, from the selection, then to the window before, then to the whole trace. */
+  /** Goes back a step: to the table that led to the selection, to the view before a jump, from the selection, then to the window before,
+   * then to the whole trace. */
   back() {
     if (this.#wayBack && this.#selected === this.#led) this.#goBack();
+    else if (this.#viewsBefore.length > 0) this.#returnFromJump();
     else if (this.#selected) this.select(null);
     else if (this.#entry.window) this.#actions.goBack(this.#entry);
     else this.showAll();

@@ -135,6 +135,8 @@ test('the keys alone reach every bar, say its name, zoom and go back', async () 
   const fitted = await canvas(page).screenshot();
   assert.ok(!before.equals(fitted), 'f zooms to the selected bar');
   for (const key of ['w', 'd', 'a', 's', 'm']) await page.keyboard.press(key);
+  // From the view that f left, then from the selection.
+  await page.keyboard.press('Escape');
   await page.keyboard.press('Escape');
   await page.locator('.moment').waitFor({ state: 'detached' });
   await page.keyboard.press('Escape');
@@ -171,6 +173,47 @@ test('w and s zoom at the pointer, at the selected bar without a pointer, else a
   const pointed = await press('w');
   assertNear(pointed.length, 1.01 * 0.36 * LENGTH_US, 'two steps');
   assertNear(((85 - pointed.from) / pointed.length) * 101, 85.5, 'what is under the pointer stays there');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a double click zooms to a bar, and Escape goes back view by view, then from the selection, then to the whole trace', async () => {
+  const { page, faults, close } = await opened(twoKernels());
+  const moment = page.locator('.moment');
+  const kernel = await point(page, 85, 'stream');
+  await canvas(page).focus();
+  await page.keyboard.press('w');
+  const before = await inView(page);
+  const [left, shown] = [76, await canvas(page).boundingBox()];
+  await page.mouse.dblclick(shown.x + left + ((75 - before.from) / before.length) * (shown.width - left), kernel.y);
+  await moment.locator('h3', { hasText: 'flash_fwd_kernel' }).waitFor();
+  // The 30 us of the kernel, with six tenths of it on each side. The strips end with the kernel.
+  const fitted = await inView(page);
+  assertNear(fitted.from, 70 - 18, 'the begin');
+  assertNear(fitted.to, LENGTH_US, 'the end');
+  // The same again is no step, and what is moved by hand is none.
+  await page.keyboard.press('f');
+  await page.mouse.wheel(0, -400);
+  await moment.getByRole('button', { name: '← Previous' }).click();
+  await moment.locator('h3', { hasText: 'ampere_gemm' }).waitFor();
+  const moved = await inView(page);
+  await moment.getByRole('button', { name: 'Zoom to it' }).click();
+  await page.waitForFunction((width) => document.querySelector('.strip-view').getBoundingClientRect().width !== width, (await page.locator('.strip-view').boundingBox()).width);
+  await canvas(page).focus();
+  const escape = async () => {
+    await page.keyboard.press('Escape');
+    return inView(page);
+  };
+  for (const expected of [moved, before]) {
+    const now = await escape();
+    assertNear(now.from, expected.from, 'the begin of the view before');
+    assertNear(now.length, expected.length, 'its length');
+    await moment.locator('h3', { hasText: 'ampere_gemm' }).waitFor();
+  }
+  const closed = await escape();
+  await moment.waitFor({ state: 'detached' });
+  assertNear(closed.length, before.length, 'the selection is closed, and the view stays');
+  assert.equal((await escape()).length, LENGTH_US);
   assert.deepEqual(faults, []);
   await close();
 });
@@ -258,12 +301,13 @@ test('after a time of a table was pressed, Escape and a link lead back to where 
     assert.deepEqual(await state(), before);
     assert.match(page.url(), /tab=host/);
   }
-  // A bar that was selected since is closed first.
+  // A bar that was selected since is closed first, after the way back to what was in view before.
   await pressed.first().click();
   await page.locator('.moment').waitFor();
   await page.keyboard.press('ArrowRight');
   await page.waitForFunction(() => document.querySelector('.moment button[title*="left arrow"]'));
   await page.waitForTimeout(200);
+  await page.keyboard.press('Escape');
   await page.keyboard.press('Escape');
   await page.locator('.moment').waitFor({ state: 'detached' });
   assert.equal(await page.locator('#tab-timeline').getAttribute('aria-selected'), 'true');
