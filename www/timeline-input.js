@@ -30,7 +30,7 @@ export class TimelineInput {
     canvas.addEventListener('pointermove', (event) => this.#move(event));
     canvas.addEventListener('pointerup', (event) => this.#up(event));
     canvas.addEventListener('pointercancel', (event) => this.#up(event));
-    canvas.addEventListener('pointerleave', (event) => this.#leave(event));
+    canvas.addEventListener('pointerleave', () => this.#leave());
     canvas.addEventListener('dblclick', (event) => this.#zoomTo(event));
     canvas.addEventListener('keydown', (event) => this.#key(event));
   }
@@ -54,12 +54,20 @@ export class TimelineInput {
       view.zoom(ZOOM_PER_WHEEL_PX ** (pixels * (event.ctrlKey ? 4 : 1)), this.#timeline.timeAt(this.#point(event).x));
     }
     this.#timeline.draw();
+    this.#rest(event);
+  }
+
+  /** Shows the card of what is under the pointer, once it rests. @param {MouseEvent} event */
+  #rest(event) {
+    const { x, y } = this.#point(event);
+    clearTimeout(this.#hoverTimer);
+    this.#hoverTimer = setTimeout(() => this.#timeline.hover(this.#timeline.hit(x, y), event), HOVER_AFTER_MS);
   }
 
   /** @param {PointerEvent} event */
   #down(event) {
     if (event.button !== 0) return;
-    this.#hover(null, event);
+    this.#endHover();
     const point = this.#point(event);
     this.#pointers.set(event.pointerId, point);
     this.#canvas.setPointerCapture(event.pointerId);
@@ -72,8 +80,7 @@ export class TimelineInput {
     this.#pointer = point;
     const before = this.#pointers.get(event.pointerId);
     if (!before) {
-      clearTimeout(this.#hoverTimer);
-      this.#hoverTimer = setTimeout(() => this.#hover(this.#timeline.hit(point.x, point.y), event), HOVER_AFTER_MS);
+      this.#rest(event);
       return;
     }
     if (this.#pointers.size === 2) this.#pinch(event.pointerId, before, point);
@@ -118,16 +125,14 @@ export class TimelineInput {
     else if (!drag.hasMoved) timeline.select(timeline.hit(drag.x, drag.y));
   }
 
-  /** @param {import('./timeline-paint.js').Hit | null} hit @param {{ clientX: number, clientY: number }} event */
-  #hover(hit, event) {
+  #endHover() {
     clearTimeout(this.#hoverTimer);
-    this.#timeline.hover(hit, event);
+    this.#timeline.hover(null);
   }
 
-  /** @param {PointerEvent} event */
-  #leave(event) {
+  #leave() {
     this.#pointer = null;
-    this.#hover(null, event);
+    this.#endHover();
   }
 
   /** The time under the pointer; null if the pointer is not on the bars' part of the canvas. */
@@ -173,6 +178,7 @@ export class TimelineInput {
     if (!action) return;
     event.preventDefault();
     event.stopPropagation();
+    this.#endHover();
     action();
   }
 }

@@ -19,6 +19,8 @@ const MIN_FILLED = 0.2;
 const LABEL_FONT = '11px ui-monospace, "Cascadia Mono", Menlo, Consolas, monospace';
 const TITLE_FONT = '11px system-ui, sans-serif';
 const LABEL_CHAR_PX = 6.7;
+/** The head of the arrow from a launch to its op, in pixels. */
+const ARROW = { length: 8, halfWidth: 4 };
 
 /** A lane on the canvas: its top and the height of each of its rows. @typedef {{ top: number, rowHeight: number, depth: number, title: string }} LaneBox */
 /** A bar under the pointer. @typedef {{ lane: number, row: number, count: number, from: number, to: number, style: number, label: string }} Hit */
@@ -282,7 +284,7 @@ export class Painter {
     context.restore();
   }
 
-  /** The hovered and the selected bar, and the line between an op and its launch. @param {Frame} frame */
+  /** The hovered and the selected bar, and the arrow from a launch to its op. @param {Frame} frame */
   #drawSelection(frame) {
     const { selected, hovered, picking } = frame;
     const context = this.#context;
@@ -292,7 +294,9 @@ export class Painter {
       this.#outline(frame, selected.place, 2);
       if (selected.launch) {
         this.#outline(frame, selected.launch, 1);
-        this.#connect(frame, selected.place, selected.launch);
+        // An op has a launch; a call or a gap has an op that follows.
+        if (selected.is_op) this.#connect(frame, selected.launch, selected.place);
+        else this.#connect(frame, selected.place, selected.launch);
       }
     }
     context.fillStyle = this.#colours.accent;
@@ -406,16 +410,23 @@ export class Painter {
     return 0;
   }
 
-  /** @param {Frame} frame @param {Place} from @param {Place} to */
+  /** An arrow from the begin of a bar to the begin of another one. @param {Frame} frame @param {Place} from @param {Place} to */
   #connect(frame, from, to) {
-    const [a, b] = [this.#boxOf(frame, from), this.#boxOf(frame, to)];
+    const [start, end] = [from, to].map((place) => this.#boxOf(frame, place)).map(({ left, top, height }) => ({ x: left, y: top + height / 2 }));
     const context = this.#context;
+    const bow = Math.max(Math.abs(end.x - start.x) / 2, 2 * ARROW.length);
+    const neck = end.x - ARROW.length;
     context.lineWidth = 1;
     context.beginPath();
-    context.moveTo(a.left, a.top + a.height / 2);
-    const middle = (a.left + b.left) / 2;
-    context.bezierCurveTo(middle, a.top + a.height / 2, middle, b.top + b.height / 2, b.left, b.top + b.height / 2);
+    context.moveTo(start.x, start.y);
+    context.bezierCurveTo(start.x + bow, start.y, neck - bow, end.y, neck, end.y);
     context.stroke();
+    context.fillStyle = this.#colours.accent;
+    context.beginPath();
+    context.moveTo(end.x, end.y);
+    context.lineTo(neck, end.y - ARROW.halfWidth);
+    context.lineTo(neck, end.y + ARROW.halfWidth);
+    context.fill();
   }
 
   /** @param {Frame} frame */

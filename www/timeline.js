@@ -33,6 +33,8 @@ import { LAYERS, View } from './timeline-view.js';
 
 /** Each timeline takes room, so those of further traces are made when they are asked for. */
 const MAX_AT_ONCE = 4;
+/** Between the card of a bar and the edges of the window. */
+const CARD_MARGIN_PX = 6;
 
 export class Timelines {
   #actions;
@@ -231,6 +233,8 @@ export class Timeline {
   #resized = new ResizeObserver(() => this.draw());
   /** @type {Hit | null} */
   #hovered = null;
+  /** Where the pointer rests on it, in the window. */
+  #restsAt = { x: 0, y: 0 };
   /** @type {Moment | null} */
   #selected = null;
   /** @type {Mark[]} */
@@ -520,17 +524,26 @@ export class Timeline {
     return this.#frame && this.#painter ? this.#painter.hit(this.#frame, x, y) : null;
   }
 
-  /** Outlines a bar and shows its card. @param {Hit | null} hit @param {{ clientX: number, clientY: number }} point */
-  hover(hit, { clientX, clientY }) {
+  /** Outlines a bar and shows its card; null ends that. @param {Hit | null} hit @param {{ clientX: number, clientY: number }} [point] of the pointer */
+  hover(hit, { clientX, clientY } = { clientX: 0, clientY: 0 }) {
     const isSame = hit?.lane === this.#hovered?.lane && hit?.row === this.#hovered?.row;
     this.#hovered = hit;
+    this.#restsAt = { x: clientX, y: clientY };
     if (!isSame) this.draw();
-    if (!hit) {
-      this.#card.hidden = true;
-      return;
-    }
-    if (!isSame) this.#fillCard(hit);
-    Object.assign(this.#card.style, { left: `${Math.min(clientX + 14, innerWidth - 300)}px`, top: `${clientY + 18}px` });
+    if (!hit) this.#card.hidden = true;
+    else if (isSame) this.#placeCard();
+    else this.#fillCard(hit);
+  }
+
+  /** Right below the pointer; at the edges of the window further to the left, or above the pointer. */
+  #placeCard() {
+    const { x, y } = this.#restsAt;
+    const { clientWidth, clientHeight } = document.documentElement;
+    const { offsetWidth, offsetHeight } = this.#card;
+    const left = Math.max(Math.min(x + 14, clientWidth - offsetWidth - CARD_MARGIN_PX), CARD_MARGIN_PX);
+    const below = y + 18;
+    const top = below + offsetHeight + CARD_MARGIN_PX <= clientHeight ? below : Math.max(y - 10 - offsetHeight, CARD_MARGIN_PX);
+    Object.assign(this.#card.style, { left: `${left}px`, top: `${top}px` });
   }
 
   /** @param {Hit} hit */
@@ -546,6 +559,7 @@ export class Timeline {
       this.#card.replaceChildren(...several, el('strong', {}, moment.name), el('div', { class: 'note' }, style),
         el('div', {}, facts.map(({ title, text }) => `${title} ${text}`).join(' · ')));
       this.#card.hidden = false;
+      this.#placeCard();
     });
   }
 

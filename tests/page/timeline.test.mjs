@@ -103,6 +103,65 @@ test('a click shows the figures of a kernel, its launch and its neighbours lead 
   await close();
 });
 
+test('an arrow leads from the launch to its kernel, whichever of the two is selected', async () => {
+  const { page, close } = await opened(twoKernels());
+  const accent = await page.locator('.strip-view').first().evaluate((node) => getComputedStyle(node).stroke.match(/\d+/g).map(Number));
+  const { x, y } = await point(page, 70, 'stream');
+  // Inside of its head, at the height of the middle of the bar, which is 7 above the point.
+  const head = [-9, -8, -7].map((above) => ({ x: x - 6, y: y + above }));
+  const isDrawn = async () => (await Promise.all(head.map((place) => pixel(page, place)))).every((colour) => colour.join() === accent.join());
+  assert.equal(await isDrawn(), false);
+  for (const [us, lane, name] of [[85, 'stream', 'flash_fwd_kernel'], [62, 'calls', 'cudaLaunchKernel']]) {
+    const at = await point(page, us, lane);
+    await page.mouse.click(at.x, at.y);
+    await page.locator('.moment h3', { hasText: name }).waitFor();
+    await page.mouse.move(0, 0);
+    await inView(page);
+    assert.equal(await isDrawn(), true, name);
+  }
+  await close();
+});
+
+test('the card of a bar appears where the pointer rests and lies inside the window at its edges', async () => {
+  const name = `flash_fwd_${'with_a_long_name_'.repeat(12)}`;
+  const file = { name: 'long.json', body: Buffer.from(String(twoKernels().body).replaceAll('flash_fwd_kernel', name)) };
+  for (const viewport of [{ width: 1280, height: 900 }, { width: 390, height: 844 }]) {
+    const { page, faults, close } = await opened(file, viewport);
+    // The window ends below the lane.
+    const height = Math.round((await point(page, 85, 'stream')).y) + 20;
+    await page.setViewportSize({ ...viewport, height });
+    await inView(page);
+    const card = page.locator('.timeline-card');
+    for (const us of [75, 99]) {
+      const at = await point(page, us, 'stream');
+      assert.ok(at.y < height && at.y > height - 40, 'the lane is at the bottom');
+      await page.mouse.move(at.x, at.y);
+      await card.waitFor();
+      await page.waitForTimeout(200);
+      const text = await card.innerText();
+      for (const fact of [name, '30.0 us', 'attention']) assert.ok(text.includes(fact), `${fact} in ${text}`);
+      const { x, y: top, width, height: tall } = await card.boundingBox();
+      assert.ok(x >= 0 && x + width <= viewport.width && top >= 0 && top + tall <= height, JSON.stringify({ viewport, height, us, x, top, width, tall }));
+    }
+    const idle = await point(page, 45, 'stream');
+    await page.mouse.move(idle.x, idle.y);
+    await card.waitFor({ state: 'hidden' });
+    // What comes under the resting pointer with the wheel has its card, and a key that moves the view closes it.
+    const end = await point(page, 72, 'stream');
+    await page.mouse.move(end.x, end.y);
+    await card.waitFor();
+    await page.mouse.wheel(-100, 0);
+    await card.waitFor({ state: 'hidden' });
+    await page.mouse.wheel(100, 0);
+    await card.waitFor();
+    await canvas(page).focus();
+    await page.keyboard.press('a');
+    await card.waitFor({ state: 'hidden' });
+    assert.deepEqual(faults, []);
+    await close();
+  }
+});
+
 test('a click on an idle gap says why the GPU was idle, what came before and what after', async () => {
   const { page, close } = await opened(twoKernels());
   const { x, y } = await point(page, 45, 'idle');
