@@ -17,12 +17,13 @@ const MIN_VIEW_PX = 6;
 const MAX_FRAMED_SHARE = 0.97;
 
 /** `preview` shows a window that may be picked next. An empty window is the whole trace. `panTo` moves the timeline, so that it begins at a
- * share of the trace.
+ * share of the trace. `hidden` has the categories that the reader has hidden; `fadeHidden` applies them.
  * @typedef {{
  *   pick(entry: TraceEntry, window: string): void,
  *   panTo(entry: TraceEntry, share: number): void,
  *   preview(entry: TraceEntry, window: string): void,
  *   openInPerfetto(entry: TraceEntry): void,
+ *   hidden(): string[],
  *   attempt(step: () => unknown): void,
  * }} Actions */
 
@@ -87,12 +88,24 @@ export class Strips {
       for (const name of ['role', 'aria-label']) axis.removeAttribute(name);
       figure.axis.replaceChildren(axis);
       figure.drawing.replaceChildren(chartSvg(drawing.chart), frameLayer(drawing.chart, plot, figure.view.shape));
+      this.#fade(figure);
     }
     figure.chartKey = chartKey;
     figure.frame.forEach((node) => node.remove());
     figure.frame = frame;
     // The plot itself stays: a pointer may be captured by it.
     figure.plot?.before(...frame);
+  }
+
+  /** Makes hidden categories faint in all strips. */
+  fadeHidden() {
+    for (const figure of this.#figures.values()) this.#fade(figure);
+  }
+
+  /** @param {StripFigure} figure */
+  #fade({ drawing }) {
+    const hidden = this.#actions.hidden();
+    for (const shape of drawing.querySelectorAll('path.strip')) shape.classList.toggle('faint', hidden.includes(/** @type {SVGElement} */ (shape).dataset.key ?? ''));
   }
 
   /** Frames the part of the trace that the timeline shows: 0 is the begin of the strips, 1 their end.

@@ -19,6 +19,8 @@ const MIN_FILLED = 0.2;
 const LABEL_FONT = '11px ui-monospace, "Cascadia Mono", Menlo, Consolas, monospace';
 const TITLE_FONT = '11px system-ui, sans-serif';
 const LABEL_CHAR_PX = 6.7;
+/** The opacity of hidden bars; `.faint` in the style sheet has the same. */
+const FAINT = 0.2;
 /** The head of the arrow from a launch to its op, in pixels. */
 const ARROW = { length: 8, halfWidth: 4 };
 
@@ -103,10 +105,13 @@ export class Painter {
   #context;
   #timeline;
   #colours;
+  /** The styles of hidden categories: their bars are faint and have no labels. */
+  #hidden;
   #layout;
 
-  /** @param {CanvasRenderingContext2D} context @param {TimelineView} timeline @param {Colours} palette */
-  constructor(context, timeline, palette) {
+  /** @param {CanvasRenderingContext2D} context @param {TimelineView} timeline @param {Colours} palette @param {Set<number>} hidden styles */
+  constructor(context, timeline, palette, hidden) {
+    this.#hidden = hidden;
     this.#context = context;
     this.#timeline = timeline;
     this.#colours = palette;
@@ -205,6 +210,7 @@ export class Painter {
         if (bars[at + 3] !== style) {
           style = bars[at + 3];
           context.fillStyle = hatches[style] ?? fills[style];
+          context.globalAlpha = this.#hidden.has(style) ? FAINT : 1;
         }
         const full = rowHeight - 1;
         const height = bars[at + 5] > 1 || bars[at + 6] < 255 ? full * Math.max(bars[at + 6] / 255, isCounter ? 0 : MIN_FILLED) : full;
@@ -213,6 +219,7 @@ export class Painter {
         context.fillRect(left, y + bars[at + 2] * rowHeight + full - height, right - left - room, height);
       }
     }
+    context.globalAlpha = 1;
   }
 
   /** Where unit 0 of a tile is, and how wide a unit is. @param {Frame} frame @param {PlacedTile} placed */
@@ -241,7 +248,7 @@ export class Painter {
         const { top, rowHeight } = this.#layout.boxes[lane];
         for (; bar < ends[lane]; bar += 1) {
           const at = bar * NUMBERS;
-          if (bars[at + 7] < 0) continue;
+          if (bars[at + 7] < 0 || this.#hidden.has(bars[at + 3])) continue;
           const left = Math.max(origin + bars[at] * unit, GUTTER);
           const right = Math.min(origin + bars[at + 1] * unit, frame.width);
           const key = `${lane} ${bars[at + 4]}`;

@@ -9,18 +9,20 @@ import { Tiles } from './timeline-tiles.js';
 import { TimelineInput } from './timeline-input.js';
 import { LAYERS, View } from './timeline-view.js';
 
-/** @import { Mark, Moment, Options, Place, TimelineView, TraceEntry, Wait } from './types.js' */
+/** @import { Mark, Moment, Options, Place, TimelineStyle, TimelineView, TraceEntry, Wait } from './types.js' */
 /** @import { Job } from './timeline-align.js' */
 /** @import { Frame, Hit } from './timeline-paint.js' */
 /** @import { Reader } from './reader-pool.js' */
 /** @import { WayBack } from './way-back.js' */
 
 /** `onView` is told which part of the trace is in view: 0 is its first GPU op, 1 the end of its last. `goBack` shows the window before.
+ * `hidden` has the categories that the reader has hidden; `readColours` applies them.
  * @typedef {{
  *   pick(entry: TraceEntry, window: string): void,
  *   goBack(entry: TraceEntry): void,
  *   onView(entry: TraceEntry, from: number, to: number): void,
  *   openKernel(name: string): void,
+ *   hidden(): string[],
  *   attempt(step: () => unknown): void,
  *   job: Job,
  *   proofs(entry: TraceEntry, moment: Moment): import('./timeline-moment.js').Proof[],
@@ -58,10 +60,12 @@ export class Timelines {
       onDraw: (/** @type {Timeline} */ timeline) => this.#alignment.follow(timeline),
       toggleSteps: (/** @type {Timeline} */ timeline) => actions.attempt(() => this.#toggleSteps(timeline)),
     };
-    const repaint = () => this.#all.forEach((timeline) => timeline.readColours());
-    new MutationObserver(repaint).observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', repaint);
+    new MutationObserver(this.readColours).observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', this.readColours);
   }
+
+  /** Draws all timelines with the colours of the theme, and without those of hidden categories. */
+  readColours = () => this.#all.forEach((timeline) => timeline.readColours());
 
   /** Shows the timelines of these traces. Those of files that are still being read are made too, and keep their room.
    * @param {TraceEntry[]} entries @param {(entry: TraceEntry) => Options} options */
@@ -188,6 +192,18 @@ export class Timelines {
 
 /** Whether a trace has been read. It may have no results yet. @param {TraceEntry} entry */
 const isRead = ({ kind }) => kind === 'trace';
+
+/** The category of idle time. */
+const IDLE = 'CPU (non-GPU)';
+
+/** The styles of these categories, as indices. Categories come first in the list; other styles may have the same title. The causes of idle
+ * time, which are hatched, are one category.
+ * @param {TimelineStyle[]} styles @param {string[]} categories */
+function stylesOf(styles, categories) {
+  const indices = new Set(categories.map((name) => styles.findIndex(({ title }) => title === name)));
+  if (categories.includes(IDLE)) styles.forEach(({ hatch }, index) => hatch !== null && indices.add(index));
+  return indices;
+}
 
 /** @param {{ from: number, to: number }} range */
 const middleOf = ({ from, to }) => (from + to) / 2;
@@ -373,7 +389,9 @@ export class Timeline {
   }
 
   #makePainter() {
-    if (this.#data) this.#painter = new Painter(this.#context, this.#data, colours(this.node, this.#context, this.#data.styles));
+    if (!this.#data) return;
+    const { styles } = this.#data;
+    this.#painter = new Painter(this.#context, this.#data, colours(this.node, this.#context, styles), stylesOf(styles, this.#actions.hidden()));
   }
 
   get entry() {

@@ -31,14 +31,16 @@ export class Windows {
     page.store.subscribe(['readers'], () => page.attempt('The strips could not be drawn', this.draw));
     page.store.subscribe(['view'], (next, previous) => {
       if (next.view.window.join() !== previous.view.window.join()) this.#apply({ all: true });
+      if (next.view.hide.join() !== previous.view.hide.join()) this.#showHidden();
     });
     const attempt = (/** @type {() => unknown} */ step) => page.attempt('The window could not be picked', step);
-    const actions = { pick: this.pick, panTo: this.#panTo, preview: this.#preview, openInPerfetto: this.#openInPerfetto, attempt };
+    const hidden = () => page.store.view.hide;
+    const actions = { pick: this.pick, panTo: this.#panTo, preview: this.#preview, openInPerfetto: this.#openInPerfetto, hidden, attempt };
     this.#strips = onDemand(async () => new (await import('./strips.js')).Strips(actions));
     const openKernel = (/** @type {string} */ kernel) => page.look({ kernel });
     const attemptStep = (/** @type {() => unknown} */ step) => page.attempt('The timeline could not answer', step);
     this.#timelines = onDemand(async () => new (await import('./timeline.js')).Timelines({
-      pick: this.pick, goBack: this.#goBack, onView: this.#showView, openKernel, attempt: attemptStep, job: this.#job, proofs: this.#proofs,
+      pick: this.pick, goBack: this.#goBack, onView: this.#showView, openKernel, hidden, attempt: attemptStep, job: this.#job, proofs: this.#proofs,
     }));
   }
 
@@ -80,6 +82,14 @@ export class Windows {
 
   /** Frames in the strips what the timeline shows. @param {TraceEntry} entry @param {number} from @param {number} to */
   #showView = async (entry, from, to) => (await this.#strips.loaded())?.showView(entry, from, to);
+
+  /** Draws the categories that the reader has just hidden or shown. */
+  #showHidden() {
+    this.#page.attempt('The hidden categories could not be drawn', async () => {
+      (await this.#timelines.loaded())?.readColours();
+      (await this.#strips.loaded())?.fadeHidden();
+    });
+  }
 
   /** @param {TraceEntry} entry @param {number} share */
   #panTo = async (entry, share) => (await this.#timelines.loaded())?.panTo(entry, share);

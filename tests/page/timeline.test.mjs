@@ -83,6 +83,53 @@ test('a kernel has the colour of its category from its start to its end, and idl
   await close();
 });
 
+test('a hidden category has faint bars in the timeline and in the strips, at once and after a reload', async () => {
+  const { page, faults, close } = await opened(twoKernels());
+  const [gemm, attention] = [await h.fill(page, 'cat-gemm'), await h.fill(page, 'cat-attention')];
+  const strip = () => page.locator('.strips path.strip[data-key=gemm]').evaluate((node) => Number(getComputedStyle(node).fillOpacity));
+  const toggle = page.locator('#legend button', { hasText: 'gemm' });
+  const colours = async () => {
+    await inView(page);
+    return { gemm: await pixel(page, await point(page, 10, 'stream')), attention: await pixel(page, await point(page, 85, 'stream')), empty: await pixel(page, await point(page, 45, 'stream')) };
+  };
+  await toggle.click();
+  for (const reloads of [true, false]) {
+    await page.waitForFunction(() => document.querySelector('.strips path.faint'));
+    const hidden = await colours();
+    assert.notDeepEqual(hidden.gemm, gemm);
+    assert.ok(await strip() < 0.5);
+    assert.notDeepEqual(hidden.gemm, hidden.empty, 'something ran there');
+    assert.deepEqual(hidden.attention, attention);
+    if (!reloads) continue;
+    await page.reload();
+    await page.locator('html[data-simd]').waitFor({ state: 'attached' });
+    await h.drop(page, twoKernels());
+    await drawn(page);
+    await canvas(page).scrollIntoViewIfNeeded();
+  }
+  await toggle.click();
+  await page.waitForFunction(() => !document.querySelector('.strips path.faint'));
+  assert.deepEqual((await colours()).gemm, gemm);
+  assert.equal(await strip(), 1);
+  // Idle time is a category too.
+  const hatching = async () => {
+    await inView(page);
+    const places = await Promise.all(Array.from({ length: 12 }, async (_, at) => {
+      const { x, y } = await point(page, 55, 'idle');
+      return pixel(page, { x: x + at, y });
+    }));
+    const values = places.map(([red]) => red);
+    return Math.max(...values) - Math.min(...values);
+  };
+  const before = await hatching();
+  await page.locator('#legend button', { hasText: 'GPU idle' }).click();
+  await page.waitForFunction(() => location.hash.includes('hide='));
+  const faint = await hatching();
+  assert.ok(faint < before / 2 && faint > 0, `${faint}, ${before} before`);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('a click shows the figures of a kernel, its launch and its neighbours lead on, and Escape closes them', async () => {
   const { page, faults, close } = await opened(twoKernels());
   const { x, y } = await point(page, 85, 'stream');
