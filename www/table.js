@@ -18,6 +18,8 @@ import { arrange, button, byId, commandLine, el, figureItem, note, present, swat
  *   requestRows(table: string, from: number): Promise<Cell[][]>,
  * }} TableActions */
 /** @typedef {Tab & { isPending?: boolean }} ShownTab */
+/** A column as the page draws it. `hasBars`: its percentages are parts of a whole.
+ * @typedef {Column & { hasBars: boolean }} DrawnColumn */
 
 /** Rows that are added at once. Tables of more rows are virtual. */
 const ROWS_AT_ONCE = 200;
@@ -139,7 +141,8 @@ function gapLine({ run, why, recapture }) {
 
 /** @param {Table} table @param {TableActions} [actions] */
 function grid(table, actions) {
-  const { id, title, columns, row_count: count, totals, shown } = table;
+  const { id, title, row_count: count, totals, shown } = table;
+  const columns = drawnColumns(table);
   /** @type {OnSort | undefined} */
   const onSort = actions && ((key, isDescending) => actions.sort(id, key, isDescending));
   /** @type {RequestRows} */
@@ -150,7 +153,7 @@ function grid(table, actions) {
     el('caption', { class: 'visually-hidden' }, title), head(columns, onSort, isLong), body, totals && foot(totals, columns));
   const frame = el('div', { class: isLong ? 'scroll long' : 'scroll', role: 'region', tabindex: '0', 'aria-label': title }, node);
   const printNote = count > ROWS_PER_REQUEST && el('p', { class: 'note on-paper' }, `${shown}; the first ${ROWS_PER_REQUEST} are printed. The CSV has all rows.`);
-  const controls = isLong ? longBody(table, frame, body, requestRows) : shortBody(table, body, requestRows);
+  const controls = isLong ? longBody(table, columns, frame, body, requestRows) : shortBody(table, columns, body, requestRows);
   return present([frame, ...controls, printNote]);
 }
 
@@ -159,8 +162,8 @@ let printable = [];
 addEventListener('beforeprint', () => printable.forEach((table) => table.expand()));
 addEventListener('afterprint', () => printable.forEach((table) => table.collapse?.()));
 
-/** @param {Table} table @param {HTMLElement} body @param {RequestRows} requestRows @returns {HTMLElement[]} */
-function shortBody({ columns, rows, row_count: count }, body, requestRows) {
+/** @param {Table} table @param {DrawnColumn[]} columns @param {HTMLElement} body @param {RequestRows} requestRows @returns {HTMLElement[]} */
+function shortBody({ rows, row_count: count }, columns, body, requestRows) {
   const more = button('Show more rows', drawMore, { class: 'more' });
   let drawn = 0;
   async function drawMore() {
@@ -178,10 +181,10 @@ function shortBody({ columns, rows, row_count: count }, body, requestRows) {
 }
 
 /** Adds virtual rows and a note that the browser's own search misses the rows that are not on screen.
- * @param {Table} table @param {HTMLElement} frame @param {HTMLElement} body @param {RequestRows} requestRows
+ * @param {Table} table @param {DrawnColumn[]} columns @param {HTMLElement} frame @param {HTMLElement} body @param {RequestRows} requestRows
  * @returns {HTMLElement[]} */
-function longBody(table, frame, body, requestRows) {
-  const { columns, rows, row_count: count } = table;
+function longBody(table, columns, frame, body, requestRows) {
+  const { rows, row_count: count } = table;
   /** @type {HTMLElement[]} */
   const headings = [...frame.querySelectorAll('thead th')].filter((th) => th instanceof HTMLElement && !th.matches('.kernel')).map((th) => /** @type {HTMLElement} */ (th));
   import('./virtual.js').then((virtual) => {
@@ -189,7 +192,7 @@ function longBody(table, frame, body, requestRows) {
       frame, body, count, first: rows, request: requestRows, draw: (cells, index) => longRow(cells, index, columns), onDrawn: () => keepWidths(headings),
     });
     printable.push({ body, expand: () => virtualRows.expandForPrint(), collapse: () => virtualRows.collapse() });
-  }, () => shortBody(table, body, requestRows).forEach((more) => frame.after(more)));
+  }, () => shortBody(table, columns, body, requestRows).forEach((more) => frame.after(more)));
   let width = 0;
   new ResizeObserver(() => {
     if (frame.clientWidth === width) return;
@@ -206,7 +209,7 @@ function keepWidths(headings) {
   headings.forEach((th, index) => void (th.style.minWidth = `${widths[index]}px`));
 }
 
-/** @param {Cell[] | null} cells @param {number} index @param {Column[]} columns */
+/** @param {Cell[] | null} cells @param {number} index @param {DrawnColumn[]} columns */
 function longRow(cells, index, columns) {
   const row = cells ? tableRow(cells, columns) : el('tr', { 'aria-busy': 'true' }, el('td', { colspan: columns.length }, '…'));
   row.setAttribute('aria-rowindex', String(index + 2));
@@ -237,8 +240,25 @@ function foot(totals, columns) {
   return el('tfoot', {}, el('tr', {}, ...totals.map((cell, index) => plainCell({ ...cell, class: '' }, columns[index].kind))));
 }
 
-/** @param {Cell[]} cells @param {Column[]} columns */
-const tableRow = (cells, columns) => el('tr', {}, ...cells.map((cell, index) => tableCell(cell, columns[index].kind)));
+/** A share with its unit in the heading. Changes have a sign. */
+const PERCENTAGE = /^\d+(\.\d+)?$/;
+
+/** @param {string} text */
+const isPart = (text) => PERCENTAGE.test(text) && Number(text) <= 100;
+
+/** @param {Table} table @returns {DrawnColumn[]} */
+const drawnColumns = ({ columns, rows }) => columns.map((column, index) => ({
+  ...column, hasBars: column.kind === 'share' && rows.every((cells) => !cells[index].text || isPart(cells[index].text)),
+}));
+
+/** @param {Cell[]} cells @param {DrawnColumn[]} columns */
+const tableRow = (cells, columns) => el('tr', {}, ...cells.map((cell, index) => {
+  const { kind, hasBars } = columns[index];
+  const node = tableCell(cell, kind);
+  // The length of the bar behind a percentage: see td.share in style.css.
+  if (hasBars && isPart(cell.text)) node.style.setProperty('--percent', cell.text);
+  return node;
+}));
 
 /** @param {Cell} cell @param {ColumnKind} kind */
 function tableCell(cell, kind) {

@@ -178,3 +178,33 @@ test('a table with rows of different heights shows its first rows and more on de
   assert.deepEqual(faults, []);
   await close();
 });
+
+/** For each cell of a column its text, and how much of its bar's room the bar takes, in percent; 0 without a bar. */
+const barsOf = (page, table, key) => page.evaluate(([table, key]) => {
+  const grid = document.querySelector(`.table-${table}`);
+  const at = grid.querySelector(`thead [data-key=${key}]`).closest('th').cellIndex;
+  return [...grid.tBodies[0].rows].map(({ cells }) => [cells[at].textContent, parseFloat(getComputedStyle(cells[at]).backgroundSize.replace('calc(', ''))]);
+}, [table, key]);
+
+test('a share has a bar as long as its percentage, also in long tables; a change has none, and rows keep their height', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=kernels');
+  await h.drop(page, h.kineto('t.json', h.SERVER_OPS));
+  await h.settled(page);
+  const shares = await barsOf(page, 'kernels', 'elapsed_share');
+  assert.ok(shares.length > 3 && Number(shares[0][0]) > 30, String(shares));
+  for (const [text, percent] of shares) assert.ok(Math.abs(Number(text) - percent) < 0.01, `${text} has ${percent} % of the width`);
+  assert.deepEqual([...new Set(await page.evaluate(() => [...document.querySelectorAll('.table-kernels tbody tr')].map((tr) => tr.offsetHeight)))], [ROW_PX]);
+  await h.drop(page, h.kineto('u.json', h.SERVER_OPS.map(([name, start, duration], at) => [name, start, at % 2 ? duration * 2 : duration - 300])));
+  await h.openTab(page, 'compare');
+  await page.locator('.table-compare_kernels').waitFor();
+  const changes = await barsOf(page, 'compare_kernels', 'share_of_change_pct');
+  assert.ok(changes.some(([text]) => text.startsWith('-')), String(changes));
+  assert.deepEqual(changes.filter(([, percent]) => percent > 0), []);
+  assert.deepEqual(faults, []);
+  await close();
+  const { page: long, close: closeLong } = await opened();
+  await scrollTo(long, 40_000 * ROW_PX);
+  await waitForTop(long, 'kernel_40000');
+  for (const [text, percent] of await barsOf(long, 'kernels', 'elapsed_share')) assert.equal(percent, Number(text));
+  await closeLong();
+});
