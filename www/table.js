@@ -2,6 +2,7 @@
 // open a kernel in detail. For a long table only the rows on screen are in the document (virtual.js).
 
 import { arrange, button, byId, commandLine, el, figureItem, note, present, swatch, words } from './dom.js';
+import { readStored } from './storage.js';
 
 /** @import { Cell, Column, ColumnKind, Gap, Tab, Table } from './types.js' */
 /** @import { VirtualRows } from './virtual.js' */
@@ -18,8 +19,8 @@ import { arrange, button, byId, commandLine, el, figureItem, note, present, swat
  *   requestRows(table: string, from: number): Promise<Cell[][]>,
  * }} TableActions */
 /** @typedef {Tab & { isPending?: boolean }} ShownTab */
-/** A column as the page draws it. `hasBars`: its percentages are parts of a whole.
- * @typedef {Column & { hasBars: boolean }} DrawnColumn */
+/** A column as the page draws it. `hasBars`: its percentages are parts of a whole. `isHidden`: the person has hidden it.
+ * @typedef {Column & { hasBars: boolean, isHidden: boolean }} DrawnColumn */
 
 /** Rows that are added at once. Tables of more rows are virtual. */
 const ROWS_AT_ONCE = 200;
@@ -121,12 +122,14 @@ export function tableBlock(table, actions) {
   const { id, title, shown, figures, gaps, grid: hasGrid, is_short: isShort } = table;
   const titleId = `title-${id}`;
   const [mark, body] = table.note ? explanation(id, title, table.note) : [];
+  const { frame, below, menu, columnsNote } = hasGrid ? grid(table, actions) : { below: [] };
   return el('section', { class: isShort ? 'block short' : 'block', 'data-table': id, 'aria-labelledby': titleId },
-    el('header', {}, el('h2', { id: titleId }, title), mark, hasGrid && el('span', { class: 'note shown', role: 'status' }, shown),
+    el('header', {}, el('h2', { id: titleId }, title), mark, hasGrid && el('span', { class: 'note shown', role: 'status' }, shown), columnsNote,
       actions && isShort && button(`All ${title.toLowerCase()}`, () => actions.openTable(id), { class: 'small' }),
-      actions && hasGrid && button('CSV', () => actions.save(id), { class: 'small quiet', 'data-format': 'csv', 'aria-label': `Save ${title} as CSV` })),
+      actions && hasGrid && el('span', { class: 'table-tools' }, menu,
+        button('CSV', () => actions.save(id), { class: 'small quiet', 'data-format': 'csv', 'aria-label': `Save ${title} as CSV` }))),
     body, ...figures.map(figureList), ...gaps.map(gapLine),
-    ...(hasGrid ? grid(table, actions) : []));
+    frame, ...below);
 }
 
 /** @param {Table['figures'][number]} figures */
@@ -139,10 +142,12 @@ function gapLine({ run, why, recapture }) {
   return el('div', { class: 'gap' }, el('p', {}, run && el('span', { class: 'run-label' }, `${run}: `), ...words(why)), recapture && commandLine(recapture));
 }
 
-/** @param {Table} table @param {TableActions} [actions] */
+/** The frame with the rows, what is below it, and for the heading the menu of the columns and their note, unless the table is short.
+ * @param {Table} table @param {TableActions} [actions] */
 function grid(table, actions) {
-  const { id, title, row_count: count, totals, shown } = table;
-  const columns = drawnColumns(table);
+  const { id, title, row_count: count, totals, shown, is_short: isShort } = table;
+  const hasMenu = Boolean(actions) && !isShort;
+  const columns = drawnColumns(table, hasMenu);
   /** @type {OnSort | undefined} */
   const onSort = actions && ((key, isDescending) => actions.sort(id, key, isDescending));
   /** @type {RequestRows} */
@@ -154,7 +159,32 @@ function grid(table, actions) {
   const frame = el('div', { class: isLong ? 'scroll long' : 'scroll', role: 'region', tabindex: '0', 'aria-label': title }, node);
   const printNote = count > ROWS_PER_REQUEST && el('p', { class: 'note on-paper' }, `${shown}; the first ${ROWS_PER_REQUEST} are printed. The CSV has all rows.`);
   const controls = isLong ? longBody(table, columns, frame, body, requestRows) : shortBody(table, columns, body, requestRows);
-  return present([frame, ...controls, printNote]);
+  return { frame, below: present([...controls, printNote]), ...(isShort ? {} : columnParts(id, title, frame, columns, hasMenu)) };
+}
+
+/** The menu that hides columns, and the note of those that are hidden or out of sight.
+ * @param {string} id @param {string} title @param {HTMLElement} frame @param {DrawnColumn[]} columns @param {boolean} hasMenu */
+function columnParts(id, title, frame, columns, hasMenu) {
+  const columnsNote = el('span', { class: 'note columns-note' });
+  const menu = hasMenu && el('details', { class: 'menu column-menu' },
+    el('summary', { class: 'button', 'aria-label': `Columns of ${title}`, title: 'Hide columns of this table. Exports have all columns.' }, 'Columns'),
+    el('div', { class: 'menu-items', role: 'group', 'aria-label': `Columns of ${title}` }));
+  // Without the script the table has all it needs.
+  import('./columns.js').then(({ ColumnsOfTable }) => new ColumnsOfTable({ id, frame, columns, note: columnsNote, menu }), () => {});
+  return { columnsNote, menu };
+}
+
+/** The keys of the columns that the person has hidden, by table. @type {Map<string, Set<string>>} */
+const hiddenColumns = new Map();
+
+/** Where the browser keeps the hidden columns of a table. @param {string} table */
+export const hiddenColumnsKey = (table) => `gpuprism:hidden-columns:${table}`;
+
+/** The keys of the hidden columns of a table, which can be changed. @param {string} table */
+export function hiddenColumnsOf(table) {
+  const known = hiddenColumns.get(table) ?? new Set((readStored(hiddenColumnsKey(table)) ?? '').split(' ').filter(Boolean));
+  hiddenColumns.set(table, known);
+  return known;
 }
 
 /** What tables do before and after printing. @type {{ body: HTMLElement, expand: () => void, collapse?: () => void }[]} */
@@ -216,9 +246,15 @@ function longRow(cells, index, columns) {
   return row;
 }
 
-/** @param {Column[]} columns @param {OnSort | undefined} onSort @param {boolean} isLong */
+/** @param {DrawnColumn[]} columns @param {OnSort | undefined} onSort @param {boolean} isLong */
 function head(columns, onSort, isLong) {
-  return el('thead', {}, el('tr', { 'aria-rowindex': isLong && '1' }, ...columns.map((column) => heading(column, onSort))));
+  return el('thead', {}, el('tr', { 'aria-rowindex': isLong && '1' }, ...columns.map((column) => hiddenIf(column, heading(column, onSort)))));
+}
+
+/** @param {DrawnColumn} column @param {HTMLElement} cell */
+function hiddenIf({ isHidden }, cell) {
+  cell.hidden = isHidden;
+  return cell;
 }
 
 const SORT_ARROWS = { none: '', ascending: '↑', descending: '↓' };
@@ -235,9 +271,9 @@ function heading({ key, title, kind, sort }, onSort) {
       arrow && el('span', { class: 'arrow', 'aria-hidden': 'true' }, arrow)));
 }
 
-/** @param {Cell[]} totals @param {Column[]} columns */
+/** @param {Cell[]} totals @param {DrawnColumn[]} columns */
 function foot(totals, columns) {
-  return el('tfoot', {}, el('tr', {}, ...totals.map((cell, index) => plainCell({ ...cell, class: '' }, columns[index].kind))));
+  return el('tfoot', {}, el('tr', {}, ...totals.map((cell, index) => hiddenIf(columns[index], plainCell({ ...cell, class: '' }, columns[index].kind)))));
 }
 
 /** A share with its unit in the heading. Changes have a sign. */
@@ -246,15 +282,22 @@ const PERCENTAGE = /^\d+(\.\d+)?$/;
 /** @param {string} text */
 const isPart = (text) => PERCENTAGE.test(text) && Number(text) <= 100;
 
-/** @param {Table} table @returns {DrawnColumn[]} */
-const drawnColumns = ({ columns, rows }) => columns.map((column, index) => ({
-  ...column, hasBars: column.kind === 'share' && rows.every((cells) => !cells[index].text || isPart(cells[index].text)),
-}));
+/** @param {Table} table @param {boolean} canHide @returns {DrawnColumn[]} */
+function drawnColumns({ id, columns, rows }, canHide) {
+  const hidden = hiddenColumnsOf(id);
+  // A table without columns would look broken.
+  const areSomeLeft = columns.some(({ key }) => !hidden.has(key));
+  return columns.map((column, index) => ({
+    ...column,
+    hasBars: column.kind === 'share' && rows.every((cells) => !cells[index].text || isPart(cells[index].text)),
+    isHidden: canHide && areSomeLeft && hidden.has(column.key),
+  }));
+}
 
 /** @param {Cell[]} cells @param {DrawnColumn[]} columns */
 const tableRow = (cells, columns) => el('tr', {}, ...cells.map((cell, index) => {
   const { kind, hasBars } = columns[index];
-  const node = tableCell(cell, kind);
+  const node = hiddenIf(columns[index], tableCell(cell, kind));
   // The length of the bar behind a percentage: see td.share in style.css.
   if (hasBars && isPart(cell.text)) node.style.setProperty('--percent', cell.text);
   return node;

@@ -107,6 +107,10 @@ test('all tabs and menus of results have no serious problem', async () => {
   await page.locator('#wall summary').click();
   await page.keyboard.press('e');
   await assertSound(page, 'menus');
+  await choose(page, 'kernels');
+  await page.locator('.column-menu summary').first().click();
+  await page.locator('.column-menu input').nth(1).uncheck();
+  await assertSound(page, 'columns');
   await close();
 });
 
@@ -152,8 +156,13 @@ test('nothing is wider than a small phone, and touch targets are large enough', 
     await choose(page, id);
     assert.equal(await width(), 360, id);
   }
+  await choose(page, 'kernels');
+  await page.locator('.column-menu summary').first().click();
+  await page.locator('.column-menu input').first().waitFor();
+  const [menu] = await page.locator('.column-menu[open] .menu-items').evaluateAll((all) => all.map((node) => node.getBoundingClientRect().toJSON()));
+  assert.ok(menu.left >= 0 && menu.right <= 360, JSON.stringify(menu));
   // The minimum of WCAG 2.2 (2.5.8).
-  const small = await page.evaluate(() => [...document.querySelectorAll('button, summary, select, input:not([hidden])')]
+  const small = await page.evaluate(() => [...document.querySelectorAll('button, summary, select, input:not([hidden], [type=checkbox]), .column-menu label')]
     .filter((node) => node.checkVisibility() && Math.min(node.offsetHeight, node.offsetWidth) < 24).map((node) => node.outerHTML.slice(0, 100)));
   assert.deepEqual(small, []);
   await page.keyboard.press('?');

@@ -112,6 +112,7 @@ test('rows have one height, and a pressed name opens the kernel above them', asy
   await page.locator('#kernel-title', { hasText: /^kernel_2\(void\*\)$/ }).waitFor();
   await scrollTo(page, 5_000 * ROW_PX);
   await waitForTop(page, 'kernel_5000');
+  for (const [text, percent] of await barsOf(page, 'kernels', 'elapsed_share')) assert.equal(percent, Number(text), 'the bar of a row that scrolled in');
   assert.deepEqual(faults, []);
   await close();
 });
@@ -186,7 +187,7 @@ const barsOf = (page, table, key) => page.evaluate(([table, key]) => {
   return [...grid.tBodies[0].rows].map(({ cells }) => [cells[at].textContent, parseFloat(getComputedStyle(cells[at]).backgroundSize.replace('calc(', ''))]);
 }, [table, key]);
 
-test('a share has a bar as long as its percentage, also in long tables; a change has none, and rows keep their height', async () => {
+test('a share has a bar as long as its percentage, a change has none, and rows keep their height', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=kernels');
   await h.drop(page, h.kineto('t.json', h.SERVER_OPS));
   await h.settled(page);
@@ -202,9 +203,112 @@ test('a share has a bar as long as its percentage, also in long tables; a change
   assert.deepEqual(changes.filter(([, percent]) => percent > 0), []);
   assert.deepEqual(faults, []);
   await close();
-  const { page: long, close: closeLong } = await opened();
-  await scrollTo(long, 40_000 * ROW_PX);
-  await waitForTop(long, 'kernel_40000');
-  for (const [text, percent] of await barsOf(long, 'kernels', 'elapsed_share')) assert.equal(percent, Number(text));
-  await closeLong();
+});
+
+/** Keys of the headings that are shown. */
+const shownColumns = (page) => page.evaluate(() => [...document.querySelectorAll('.table-kernels thead th:not([hidden]) button')].map(({ dataset }) => dataset.key));
+
+const columnsNote = (page) => page.locator('.block:first-child .columns-note');
+
+test('a table that is wider than its frame says how many columns are out of sight, and nothing moves when it does', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=kernels');
+  await page.setViewportSize({ width: 1600, height: 900 });
+  await h.drop(page, h.kineto('t.json', h.SERVER_OPS));
+  await h.settled(page);
+  const frame = page.locator('.block:first-child .scroll');
+  /** Waits until the note has the number of columns beyond either edge of the frame. */
+  const noteIsRight = () => page.waitForFunction(() => {
+    const [{ left, right }] = document.querySelector('.block:first-child .scroll').getClientRects();
+    const parts = [...document.querySelectorAll('.block:first-child th')].map((th) => th.getBoundingClientRect());
+    const cut = parts.filter((part) => part.left < left - part.width / 9 || part.right > right + part.width / 9).length;
+    return cut > 1 && document.querySelector('.columns-note').innerText === `${cut} more columns: scroll sideways`;
+  });
+  assert.equal(await columnsNote(page).innerText(), '');
+  for (const width of [800, 390]) {
+    await page.setViewportSize({ width, height: 900 });
+    await noteIsRight();
+    await frame.evaluate((node) => void (node.scrollLeft = 1e4));
+    await noteIsRight();
+    const heights = () => page.locator('.block').evaluateAll((blocks) => blocks.map((block) => block.getBoundingClientRect().height));
+    const withNote = await heights();
+    assert.match(await frame.evaluate((node) => getComputedStyle(node).backgroundImage), /gradient/);
+    assert.ok(await columnsNote(page).evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth), 'the note has room');
+    await columnsNote(page).evaluate((note) => note.replaceChildren());
+    assert.deepEqual(await heights(), withNote, 'its room is kept');
+  }
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a person hides columns; the heading says so, and the choice outlasts sorting, filtering, a window and a reload', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=kernels');
+  const file = h.kineto('t.json', h.SERVER_OPS);
+  await h.drop(page, file);
+  await h.settled(page);
+  const all = await shownColumns(page);
+  const menu = page.locator('.block:first-child .column-menu');
+  await menu.locator('summary').focus();
+  await page.keyboard.press('Enter');
+  const box = (name) => menu.getByRole('checkbox', { name });
+  await box('Category').waitFor();
+  await page.keyboard.press('Tab');
+  assert.ok(await box('Kernel').evaluate((node) => node === document.activeElement), 'the keyboard reaches the boxes');
+  await box('Category').press('Space');
+  await box('Count').press('Space');
+  const left = all.filter((key) => !['category', 'count'].includes(key));
+  const isAsChosen = async () => {
+    await page.waitForFunction(() => document.querySelector('.columns-note').textContent.startsWith('2 columns hidden'));
+    assert.deepEqual(await shownColumns(page), left);
+    const shown = await page.evaluate(() => [...document.querySelectorAll('.table-kernels tr')].map(({ cells }) => [...cells].filter((cell) => cell.checkVisibility()).length));
+    assert.deepEqual([...new Set(shown)], [left.length], 'in each row');
+  };
+  await isAsChosen();
+  await page.keyboard.press('Escape');
+  assert.equal(await menu.getAttribute('open'), null);
+  assert.ok(await menu.locator('summary').evaluate((node) => node === document.activeElement));
+  await page.locator('.table-kernels thead [data-key=mean_ns]').click();
+  await page.locator('.table-kernels th[aria-sort=descending] [data-key=mean_ns]').waitFor();
+  await isAsChosen();
+  await page.locator('#filter').fill('rms');
+  await page.waitForFunction(() => document.querySelector('.shown').textContent.startsWith('1 of'));
+  await isAsChosen();
+  await page.evaluate(() => {
+    const field = document.querySelector('[aria-label^="Window of"]');
+    field.value = '0.00002-0.00004';
+    field.dispatchEvent(new Event('change', { bubbles: true }));
+  });
+  await page.waitForURL(/window|w=/);
+  await h.settled(page);
+  await isAsChosen();
+  const csv = (await h.exported(page, 'csv')).body.toString();
+  assert.match(csv.split('\n')[0], /category.*count/, 'the CSV has all columns');
+  await page.reload();
+  await page.locator('meta[content="frame-src \'none\'"]').waitFor({ state: 'attached' });
+  await h.drop(page, file);
+  await h.settled(page);
+  await isAsChosen();
+  await menu.locator('summary').click();
+  await menu.getByRole('button', { name: 'Show all' }).click();
+  assert.deepEqual(await shownColumns(page), all);
+  assert.equal((await columnsNote(page).innerText()).includes('hidden'), false);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('columns of a long table are hidden in rows that scroll in, too, and one column always stays', async () => {
+  const { page, faults, close } = await opened();
+  const menu = page.locator('.block:first-child .column-menu');
+  await menu.locator('summary').click();
+  const boxes = menu.getByRole('checkbox');
+  await boxes.first().waitFor();
+  for (let at = await boxes.count() - 1; at > 0; at -= 1) await boxes.nth(at).uncheck();
+  assert.ok(await boxes.first().isDisabled(), 'the last column cannot be hidden');
+  await scrollTo(page, 40_000 * ROW_PX);
+  await waitForTop(page, 'kernel_40000');
+  assert.deepEqual(await page.evaluate(() => [...new Set([...document.querySelectorAll('.long tr')].flatMap(({ cells }) => [...cells].filter((cell) => cell.checkVisibility()).map(({ cellIndex }) => cellIndex)))]), [0]);
+  assert.deepEqual(await page.evaluate(() => [...new Set([...document.querySelectorAll('.long tbody tr')].map((tr) => tr.offsetHeight))]), [ROW_PX]);
+  await menu.getByRole('button', { name: 'Show all' }).click();
+  assert.ok(await page.locator('.long tbody tr').first().locator('td').last().isVisible());
+  assert.deepEqual(faults, []);
+  await close();
 });
