@@ -123,7 +123,7 @@ const arrow = (outcome) => ARROWS[outcome] && el('span', { class: `change ${outc
 
 /** The verdict of a run and its warnings. @param {ComparedRun} run @param {boolean} hasLabel */
 function verdictItems({ label, outcome, verdict, warnings }, hasLabel) {
-  const first = outcome === 'not comparable' ? noticeItem('warning', ...words(verdict)) : el('li', { class: 'compared' }, arrow(outcome), verdict);
+  const first = outcome === 'not comparable' ? noticeItem('warning', ...words(verdict)) : el('li', { class: 'compared' }, arrow(outcome), el('span', {}, ...words(verdict)));
   return [first, ...warnings.map((text) => noticeItem('info', hasLabel && el('span', { class: 'run-label' }, label), ...words(text)))];
 }
 

@@ -1,7 +1,7 @@
 // Above the tables of steps, layers and model: sentences, and charts of one run. A worker lays out the charts. A click on a
 // step picks its window. Loaded when these tables are first shown.
 
-import { el, latest, loadStyleSheet, targetWithin } from './dom.js';
+import { el, latest, loadStyleSheet, targetWithin, words } from './dom.js';
 import { loadChartStyle, panelFigure } from './panel.js';
 
 /** @import { ModelView, Page } from './types.js' */
@@ -54,7 +54,7 @@ export class Model {
       return requestTool('model', { run: this.#run, width: this.#width });
     },
     (/** @type {ModelView} */ { label, lines, panels }) => {
-      this.#lines.replaceChildren(...lines.map((line) => el('p', {}, line)));
+      this.#lines.replaceChildren(...lines.map((line) => el('p', {}, ...words(line))));
       const heading = label && panels.length > 0 ? [el('p', { class: 'note' }, `Charts of ${label}`)] : [];
       this.#panels.replaceChildren(...heading, ...panels.map((panel) => panelFigure(panel, this.#openTable)));
       // Without the trace there is no window to pick.

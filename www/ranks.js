@@ -2,7 +2,7 @@
 // logs, which the ranks worker compares. Loaded when the tab is first opened.
 
 import { chartSvg, saveMenu } from './chart.js';
-import { byId, el, latest, noticeItem, swatch } from './dom.js';
+import { byId, el, latest, noticeItem, swatch, words } from './dom.js';
 import { ToolsWorker } from './tools.js';
 
 /** @import { Reader } from './reader-pool.js' */
@@ -103,9 +103,9 @@ export class Ranks {
 
   /** @param {RanksSummary} summary */
   #showSummary({ verdict, aside, has_jobs: hasJobs, parts }) {
-    const verdicts = verdict.map((text) => el('li', { class: 'compared' }, text));
+    const verdicts = verdict.map((text) => el('li', { class: 'compared' }, ...words(text)));
     const notes = hasJobs ? aside : ['No two ranks of one job are open.', ...aside];
-    this.#notices.replaceChildren(...verdicts, ...notes.map((text) => noticeItem('info', text)));
+    this.#notices.replaceChildren(...verdicts, ...notes.map((text) => noticeItem('info', ...words(text))));
     this.#figure.hidden = !hasJobs;
     this.#legend.replaceChildren(...parts.map(({ name, class: className }) => el('li', {}, swatch(className), name)));
   }

@@ -96,6 +96,8 @@ test('tab, sentences and tables of generated runs are equal to the command line\
   assert.match(words[2], /^▲\+\d+\.\d % per step$/);
   await opensTab(page);
   await assertSame(page, files);
+  assert.equal(await page.locator('#compare .compared').count(), 2);
+  assert.deepEqual(await h.brokenFigures(page, '#compare .compared'), [], 'a figure and its unit stay on one line');
   assert.deepEqual(faults, []);
   await close();
 });

@@ -165,6 +165,27 @@ export const sentenceOf = (message) => message.evaluate((node) => {
   return copy.textContent.trim();
 });
 
+/** The figures in these nodes that are on another line than their unit at some width. */
+export const brokenFigures = (page, selector) => page.locator(selector).evaluateAll((nodes) => nodes.flatMap((node) => {
+  const places = [];
+  const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) places.push(...[...walker.currentNode.data].map((_, at) => [walker.currentNode, at]));
+  const figures = [...node.textContent.matchAll(/\d[\d.,]* (?:%|[mun]?s|GB)(?![A-Za-z])/g)];
+  const isBroken = ({ index, 0: { length } }) => {
+    const range = document.createRange();
+    range.setStart(...places[index]);
+    range.setEnd(places[index + length - 1][0], places[index + length - 1][1] + 1);
+    return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size > 1;
+  };
+  const broken = new Set();
+  for (let width = 160; width < 400; width += 4) {
+    node.style.width = `${width}px`;
+    figures.filter(isBroken).forEach(([figure]) => broken.add(figure));
+  }
+  node.style.width = '';
+  return [...broken];
+}));
+
 /** Drops files, given as {name, body: Buffer}, together on the window. */
 export async function drop(page, ...files) {
   const parts = files.map(({ name, body }) => ({ name, base64: Buffer.from(body).toString('base64') }));

@@ -55,6 +55,7 @@ test('the sentences are those of the command line', async () => {
   const { lines: expected } = JSON.parse(stdout).runs[0];
   assert.deepEqual(await lines(page), expected.map(({ text }) => text));
   assert.match((await lines(page))[0], /^Decode: 4 steps/);
+  assert.deepEqual(await h.brokenFigures(page, '#model .model-lines p'), [], 'a figure and its unit stay on one line');
   assert.deepEqual(faults, []);
   await close();
 });

@@ -62,6 +62,7 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
   await page.getByRole('button', { name: 'Ranks in full' }).click();
   await opened(page);
   assert.deepEqual(await verdicts(page), [verdict]);
+  assert.deepEqual(await h.brokenFigures(page, '#ranks li'), [], 'a figure and its unit stay on one line');
   assert.deepEqual(await lengths(page), [
     ['0', 'compute', 30_000], ['0', 'transfer', 10_000], ['0', 'waiting for a rank', 60_000],
     ['1', 'compute', 90_000], ['1', 'transfer', 10_000],
