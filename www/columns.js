@@ -2,13 +2,10 @@
 // Loaded with the first table.
 
 import { button, el } from './dom.js';
-import { store } from './storage.js';
-import { hiddenColumnsKey, hiddenColumnsOf } from './table.js';
+import { hiddenColumnsOf, keepHiddenColumns } from './table.js';
 
 /** @import { DrawnColumn } from './table.js' */
 
-/** The columns of this table are values of the trace, names of files among them, which the browser must not keep. */
-const PIVOT = 'pivot';
 /** The part of a heading that must be in sight. */
 const IN_SIGHT = 0.9;
 
@@ -74,7 +71,7 @@ export class ColumnsOfTable {
   #apply() {
     const keys = hiddenColumnsOf(this.#id);
     for (const { key, isHidden } of this.#columns) keys[isHidden ? 'add' : 'delete'](key);
-    if (this.#id !== PIVOT) store(hiddenColumnsKey(this.#id), [...keys].join(' '));
+    keepHiddenColumns(this.#id, keys);
     for (const row of this.#frame.querySelectorAll('tr')) {
       if (row.ariaBusy) continue;
       [...row.cells].forEach((cell, index) => void (cell.hidden = this.#columns[index].isHidden));

@@ -2,7 +2,7 @@
 // open a kernel in detail. For a long table only the rows on screen are in the document (virtual.js).
 
 import { arrange, button, byId, commandLine, el, figureItem, note, present, swatch, words } from './dom.js';
-import { readStored } from './storage.js';
+import { readStored, store } from './storage.js';
 
 /** @import { Cell, Column, ColumnKind, Gap, Tab, Table } from './types.js' */
 /** @import { VirtualRows } from './virtual.js' */
@@ -21,6 +21,8 @@ import { readStored } from './storage.js';
 /** @typedef {Tab & { isPending?: boolean }} ShownTab */
 /** A column as the page draws it. `hasBars`: its percentages are parts of a whole. `isHidden`: the person has hidden it.
  * @typedef {Column & { hasBars: boolean, isHidden: boolean }} DrawnColumn */
+
+export const PHONE = matchMedia('(max-width: 560px)');
 
 /** Rows that are added at once. Tables of more rows are virtual. */
 const ROWS_AT_ONCE = 200;
@@ -174,17 +176,31 @@ function columnParts(id, title, frame, columns, hasMenu) {
   return { columnsNote, menu };
 }
 
-/** The keys of the columns that the person has hidden, by table. @type {Map<string, Set<string>>} */
+/** The columns of this table are values of the trace, names of files among them, which the browser must not keep. */
+const PIVOT = 'pivot';
+
+/** The keys of the columns that the person chose to hide, joined by blanks, by table. @type {Map<string, string>} */
 const hiddenColumns = new Map();
 
-/** Where the browser keeps the hidden columns of a table. @param {string} table */
-export const hiddenColumnsKey = (table) => `gpuprism:hidden-columns:${table}`;
+/** @param {string} table */
+const hiddenColumnsKey = (table) => `gpuprism:hidden-columns:${table}`;
 
-/** The keys of the hidden columns of a table, which can be changed. @param {string} table */
+/** Without a choice, a phone shows name, times and share of a kernel. @param {string} table */
+const usuallyHidden = (table) => (table === 'kernels' && PHONE.matches ? 'category count' : '');
+
+/** The keys of the hidden columns of a table. @param {string} table */
 export function hiddenColumnsOf(table) {
-  const known = hiddenColumns.get(table) ?? new Set((readStored(hiddenColumnsKey(table)) ?? '').split(' ').filter(Boolean));
-  hiddenColumns.set(table, known);
-  return known;
+  const keys = hiddenColumns.get(table) ?? readStored(hiddenColumnsKey(table)) ?? usuallyHidden(table);
+  return new Set(keys.split(' ').filter(Boolean));
+}
+
+/** Keeps the choice of the person, unless it is the usual one. @param {string} table @param {Set<string>} hidden */
+export function keepHiddenColumns(table, hidden) {
+  const keys = [...hidden].sort().join(' ');
+  const isUsual = keys === usuallyHidden(table);
+  hiddenColumns[isUsual ? 'delete' : 'set'](table, keys);
+  // An empty text would be removed, and the usual columns hidden again.
+  if (table !== PIVOT) store(hiddenColumnsKey(table), isUsual ? '' : `${keys} `);
 }
 
 /** What tables do before and after printing. @type {{ body: HTMLElement, expand: () => void, collapse?: () => void }[]} */

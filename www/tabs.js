@@ -2,7 +2,7 @@
 // have a script of their own, which is loaded when it is first shown.
 
 import { button, byId, el, latest, onDemand, prefetched, present, runOptions, save } from './dom.js';
-import { ROWS_PER_REQUEST, pendingNote, showTables, showTabs } from './table.js';
+import { PHONE, ROWS_PER_REQUEST, pendingNote, showTables, showTabs } from './table.js';
 import { WayBack } from './way-back.js';
 
 /** @import { OnDemand } from './dom.js' */
@@ -34,10 +34,11 @@ const SHORT_ROWS = 10;
 /** How many characters of a kernel's name have room in the tables of the triage, and in all on a phone: see `td.kernel` in style.css. */
 const TRIAGE_NAME_CHARS = 40;
 const PHONE_NAME_CHARS = 30;
+/** The same in the table of kernels, where times and share are in sight next to the name. */
+const PHONE_KERNEL_CHARS = 16;
 /** The same in the short form with a column of runs. */
 const NAME_CHARS_BESIDE_RUNS = 30;
 const PHONE_NAME_CHARS_BESIDE_RUNS = 16;
-const PHONE = matchMedia('(max-width: 560px)');
 
 const isCompared = (/** @type {string} */ table) => table.startsWith('compare_');
 const isOfRanks = (/** @type {string} */ table) => table === RANKS || table.startsWith('rank_');
@@ -426,7 +427,7 @@ export class Tabs {
 
 /** @param {string} table */
 function nameChars(table) {
-  if (PHONE.matches) return PHONE_NAME_CHARS;
+  if (PHONE.matches) return table === KERNELS ? PHONE_KERNEL_CHARS : PHONE_NAME_CHARS;
   return table.startsWith('triage_') ? TRIAGE_NAME_CHARS : null;
 }
 

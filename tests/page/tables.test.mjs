@@ -219,9 +219,9 @@ test('a table that is wider than its frame says how many columns are out of sigh
   /** Waits until the note has the number of columns beyond either edge of the frame. */
   const noteIsRight = () => page.waitForFunction(() => {
     const [{ left, right }] = document.querySelector('.block:first-child .scroll').getClientRects();
-    const parts = [...document.querySelectorAll('.block:first-child th')].map((th) => th.getBoundingClientRect());
+    const parts = [...document.querySelectorAll('.block:first-child th:not([hidden])')].map((th) => th.getBoundingClientRect());
     const cut = parts.filter((part) => part.left < left - part.width / 9 || part.right > right + part.width / 9).length;
-    return cut > 1 && document.querySelector('.columns-note').innerText === `${cut} more columns: scroll sideways`;
+    return cut > 1 && document.querySelector('.columns-note').lastChild?.textContent === `${cut} more columns: scroll sideways`;
   });
   assert.equal(await columnsNote(page).innerText(), '');
   for (const width of [800, 390]) {
@@ -309,6 +309,31 @@ test('columns of a long table are hidden in rows that scroll in, too, and one co
   assert.deepEqual(await page.evaluate(() => [...new Set([...document.querySelectorAll('.long tbody tr')].map((tr) => tr.offsetHeight))]), [ROW_PX]);
   await menu.getByRole('button', { name: 'Show all' }).click();
   assert.ok(await page.locator('.long tbody tr').first().locator('td').last().isVisible());
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('on a phone the times and the share of a kernel are in sight next to its name, and other columns can be shown', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=kernels');
+  await page.setViewportSize({ width: 390, height: 844 });
+  const file = h.kineto('t.json', h.SERVER_OPS);
+  const load = async () => {
+    await h.drop(page, file);
+    await h.settled(page);
+  };
+  await load();
+  const inSight = () => page.evaluate(() => [...document.querySelectorAll('.table-kernels thead button')]
+    .filter((button) => button.checkVisibility() && button.getBoundingClientRect().right <= document.querySelector('.scroll').getBoundingClientRect().right).map(({ dataset }) => dataset.key));
+  assert.deepEqual(await inSight(), ['name', 'duration_ns', 'elapsed_ns', 'elapsed_share']);
+  assert.match(await columnsNote(page).innerText(), /^2 columns hidden/);
+  const cut = await page.locator('.table-kernels button.kernel').evaluateAll((names) => names.filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth).map((name) => name.textContent));
+  assert.deepEqual(cut, [], 'names are shortened, not cut');
+  await page.locator('.block:first-child .column-menu summary').click();
+  await page.getByRole('button', { name: 'Show all' }).click();
+  await page.reload();
+  await page.locator('meta[content="frame-src \'none\'"]').waitFor({ state: 'attached' });
+  await load();
+  assert.deepEqual((await shownColumns(page)).slice(0, 3), ['name', 'category', 'count']);
   assert.deepEqual(faults, []);
   await close();
 });
