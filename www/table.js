@@ -179,28 +179,28 @@ function columnParts(id, title, frame, columns, hasMenu) {
 /** The columns of this table are values of the trace, names of files among them, which the browser must not keep. */
 const PIVOT = 'pivot';
 
-/** The keys of the columns that the person chose to hide, joined by blanks, by table. @type {Map<string, string>} */
+/** The keys of the columns that the person chose to hide, one a line, by table. @type {Map<string, string>} */
 const hiddenColumns = new Map();
 
 /** @param {string} table */
 const hiddenColumnsKey = (table) => `gpuprism:hidden-columns:${table}`;
 
 /** Without a choice, a phone shows name, times and share of a kernel. @param {string} table */
-const usuallyHidden = (table) => (table === 'kernels' && PHONE.matches ? 'category count' : '');
+const usuallyHidden = (table) => (table === 'kernels' && PHONE.matches ? 'category\ncount' : '');
 
 /** The keys of the hidden columns of a table. @param {string} table */
 export function hiddenColumnsOf(table) {
   const keys = hiddenColumns.get(table) ?? readStored(hiddenColumnsKey(table)) ?? usuallyHidden(table);
-  return new Set(keys.split(' ').filter(Boolean));
+  return new Set(keys.split('\n').filter(Boolean));
 }
 
 /** Keeps the choice of the person, unless it is the usual one. @param {string} table @param {Set<string>} hidden */
 export function keepHiddenColumns(table, hidden) {
-  const keys = [...hidden].sort().join(' ');
+  const keys = [...hidden].sort().join('\n');
   const isUsual = keys === usuallyHidden(table);
   hiddenColumns[isUsual ? 'delete' : 'set'](table, keys);
   // An empty text would be removed, and the usual columns hidden again.
-  if (table !== PIVOT) store(hiddenColumnsKey(table), isUsual ? '' : `${keys} `);
+  if (table !== PIVOT) store(hiddenColumnsKey(table), isUsual ? '' : `${keys}\n`);
 }
 
 /** What tables do before and after printing. @type {{ body: HTMLElement, expand: () => void, collapse?: () => void }[]} */
