@@ -68,6 +68,15 @@ async function inView(page) {
 /** Asserts that two times in microseconds are at the same place, within a few pixels of the strips. */
 const assertNear = (actual, expected, what) => assert.ok(Math.abs(actual - expected) < 0.6, `${what}: ${actual}, not ${expected}`);
 
+/** The part of the trace that is in view after an act that changes it. */
+async function movedBy(page, act) {
+  const frame = () => page.locator('.strip-view').first().evaluate((node) => ['x', 'width'].map((name) => node.getAttribute(name)).join());
+  const before = await frame();
+  await act();
+  await page.waitForFunction((text) => ['x', 'width'].map((name) => document.querySelector('.strip-view').getAttribute(name)).join() !== text, before);
+  return inView(page);
+}
+
 const window = (page) => new URLSearchParams(new URL(page.url()).hash.slice(1)).get('window');
 
 test('a kernel has the colour of its category from its start to its end, and idle time has none', async () => {
@@ -291,20 +300,21 @@ test('a double click zooms to a bar, and Escape goes back view by view, then fro
   await page.keyboard.press('w');
   const before = await inView(page);
   const [left, shown] = [76, await canvas(page).boundingBox()];
-  await page.mouse.dblclick(shown.x + left + ((75 - before.from) / before.length) * (shown.width - left), kernel.y);
-  await moment.locator('h3', { hasText: 'flash_fwd_kernel' }).waitFor();
+  const x = shown.x + left + ((75 - before.from) / before.length) * (shown.width - left);
   // The 30 us of the kernel, with six tenths of it on each side. The strips end with the kernel.
-  const fitted = await inView(page);
+  const fitted = await movedBy(page, async () => {
+    await page.mouse.dblclick(x, kernel.y);
+    // Two clicks of its driver are no double click in Firefox.
+    if (h.isFirefox) await canvas(page).dispatchEvent('dblclick', { clientX: x, clientY: kernel.y });
+  });
   assertNear(fitted.from, 70 - 18, 'the begin');
   assertNear(fitted.to, LENGTH_US, 'the end');
   // The same again is no step, and what is moved by hand is none.
   await page.keyboard.press('f');
-  await page.mouse.wheel(0, -400);
-  await moment.getByRole('button', { name: '← Previous' }).click();
+  await movedBy(page, () => page.mouse.wheel(0, -400));
+  const moved = await movedBy(page, () => moment.getByRole('button', { name: '← Previous' }).click());
   await moment.locator('h3', { hasText: 'ampere_gemm' }).waitFor();
-  const moved = await inView(page);
-  await moment.getByRole('button', { name: 'Zoom to it' }).click();
-  await page.waitForFunction((width) => document.querySelector('.strip-view').getBoundingClientRect().width !== width, (await page.locator('.strip-view').boundingBox()).width);
+  await movedBy(page, () => moment.getByRole('button', { name: 'Zoom to it' }).click());
   await canvas(page).focus();
   const escape = async () => {
     await page.keyboard.press('Escape');
@@ -596,6 +606,7 @@ test('without a selection m marks the time under the pointer, or the middle of t
   // The titles of the lanes are left of all times.
   await page.mouse.move((await canvas(page).boundingBox()).x + 10, y);
   await page.keyboard.press('m');
+  await page.locator('.timeline [role=status]', { hasText: 'Mark removed' }).waitFor();
   assert.equal(await page.getByRole('list', { name: 'Marks' }).locator('button').count(), 2, 'the mark at the middle is removed, and no third one is set');
   await close();
 });
