@@ -31,8 +31,8 @@ const ARROW = { length: 8, halfWidth: 4 };
  *   window: [number, number] | null, marks: Mark[], picking: [number, number] | null, anchor: { at: number, text: string } | null, waits: Wait[],
  * }} Frame */
 
-/** The lanes from top to bottom, a heading for each group, and the height of all. @param {TimelineView} timeline */
-export function layOut({ lanes }) {
+/** The lanes from top to bottom, a heading for each group and a line for each note, and the height of all. @param {TimelineView} timeline */
+export function layOut({ lanes, notes }) {
   /** @type {LaneBox[]} */
   const boxes = [];
   /** @type {{ top: number, text: string }[]} */
@@ -47,6 +47,10 @@ export function layOut({ lanes }) {
     boxes.push({ top, rowHeight, depth: lane.depth, title: lane.title });
     top += rowHeight * lane.depth + LANE_GAP;
   });
+  for (const text of notes) {
+    headings.push({ top, text });
+    top += GROUP_HEIGHT;
+  }
   return { boxes, headings, height: top };
 }
 

@@ -235,7 +235,8 @@ export class Timeline {
   #spoken = el('p', { class: 'visually-hidden', role: 'status' });
   #card = el('div', { class: 'timeline-card', hidden: true });
   #panel = el('div');
-  #notes = el('p', { class: 'note', hidden: true });
+  /** What the canvas says below the lanes, for screen readers. */
+  #notes = el('p', { class: 'visually-hidden' });
   #context = /** @type {CanvasRenderingContext2D} */ (this.#canvas.getContext('2d', { alpha: false }));
   /** @type {TimelineView | null} */
   #data = null;
@@ -357,7 +358,6 @@ export class Timeline {
     const isNew = this.#data === null;
     this.#data = data;
     this.#notes.textContent = data.notes.join(' ');
-    this.#notes.hidden = data.notes.length === 0;
     if (!hasTiles) this.#makeTiles(data.firstTiles);
     if (isNew) {
       this.view = new View(data);

@@ -3,7 +3,7 @@
 
 use super::call_tree::{CallRow, CallTree};
 use super::idle_bars::IdleBar;
-use super::moment::{Link, LinkKind, Moment};
+use super::moment::{LinkKind, Moment};
 use super::{LaneKind, Place, StepBar, Timeline};
 use crate::analysis::findings::findings_of_cause;
 use crate::analysis::labels;
@@ -106,12 +106,6 @@ impl Timeline {
         let Some(replay) = row.checked_sub(trace.gpu_ops.len()) else { return self.place_of_op(trace, row) };
         let device = trace.graph_replays.get(replay)?.device;
         self.place(trace, self.lane(LaneKind::Graphs(device))?, replay)
-    }
-}
-
-impl Moment {
-    fn link(&mut self, kind: LinkKind, to: Option<Place>) {
-        self.links.extend(to.map(|to| Link { kind, to }));
     }
 }
 

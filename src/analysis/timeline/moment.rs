@@ -53,6 +53,13 @@ pub struct Moment {
     pub same_name: Neighbours,
 }
 
+impl Moment {
+    /// Adds the way to a bar, if there is one.
+    pub(super) fn link(&mut self, kind: LinkKind, to: Option<Place>) {
+        self.links.extend(to.map(|to| Link { kind, to }));
+    }
+}
+
 /// The way to another bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
@@ -145,12 +152,6 @@ impl Timeline {
                 self.describe_gap(trace, device, self.gaps(trace).of_device(device).get(row)?, &mut moment)
             }
         }
-        let kind = match self.lanes.get(lane)?.kind {
-            LaneKind::Stream(..) => Some(LinkKind::Launch),
-            LaneKind::Calls(_) => Some(LinkKind::FirstOp),
-            _ => None,
-        };
-        moment.links.extend(kind.zip(moment.launch).map(|(kind, to)| Link { kind, to }));
         Some(moment)
     }
 
@@ -270,6 +271,7 @@ impl Timeline {
             }
             let lane = self.lane(LaneKind::Calls(span.thread));
             moment.launch = lane.and_then(|lane| self.place(trace, lane, call as usize));
+            moment.link(LinkKind::Launch, moment.launch);
             let stack = code::stack(trace, span.thread, span.start);
             if !stack.is_empty() {
                 let mut section = Section::new("Code that launched it, innermost first", "", &["code"]);
@@ -353,6 +355,7 @@ impl Timeline {
         if let Some(op) = rows.first().and_then(|row| trace.gpu_ops.get(*row)) {
             moment.section.figure("first_op_starts_after_ns", op.start.since(call.start));
             moment.launch = rows.first().and_then(|row| self.place_of_op(trace, *row));
+            moment.link(LinkKind::FirstOp, moment.launch);
         }
     }
 }
