@@ -109,7 +109,7 @@ fn titled(shown: Shown) -> Shown {
     Shown { text: palette::title(&shown.text).to_owned(), ..shown }
 }
 
-/// A kind of barrier or event as people read it: exports have a name of a fixed set. Other texts do not change.
+/// A kind of barrier or event, or a cause of idle time, as people read it: exports have a name of a fixed set. Other texts do not change.
 fn worded(key: &str, shown: Shown) -> Shown {
     let words = match (key, shown.text.as_str()) {
         ("barrier_kind" | "event_class", "sync_api") => "synchronizing call",
@@ -119,6 +119,10 @@ fn worded(key: &str, shown: Shown) -> Shown {
         ("event_class", "gpu_idle") => "idle gap",
         ("event_class", "memcpy") => "copy",
         ("event_class", "nccl") => "communication",
+        ("event_class", "cuda_kernel") => "kernel",
+        ("event_class", "memory_kernel") => "memory kernel",
+        ("cause" | "class", "host_late") => "host late",
+        ("cause" | "class", "other_stream") => "other stream",
         _ => return shown,
     };
     Shown { text: words.to_owned(), ..shown }
@@ -375,6 +379,9 @@ mod tests {
         let table = Table { columns: vec![column], rows: rows.into(), ..Table::default() };
         let texts: Vec<String> = shown(&table).into_iter().map(|row| row[0].text.clone()).collect();
         assert_eq!(texts, ["host wait", "launcher gap", "something else"]);
+        let shown = |key: &str, text: &str| worded(key, Shown { text: text.into(), ..Shown::default() }).text;
+        assert_eq!(shown("cause", "host_late"), "host late");
+        assert_eq!(shown("name", "host_late"), "host_late", "a name from the trace");
         assert_eq!(exact(&table.rows[0][0]), "host_wait");
     }
 

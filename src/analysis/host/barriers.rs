@@ -8,6 +8,7 @@ use crate::analysis::labels;
 use crate::analysis::measure::tally::{Tallies, Tally, key};
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
+use crate::digits::grouped_text;
 use crate::trace::{BlockingSite, Format, NameId, Names, Ns, ProcessId};
 
 const SYNC: [&str; 6] = ["api_name", "call_count", "total_time_ms", "avg_duration_us", "idle_after_ms", "call_site"];
@@ -150,12 +151,13 @@ pub(crate) fn barriers(context: &Context) -> Section {
 fn barriers_section(context: &Context, title: &str, launcher_gaps: &LauncherGaps) -> Section {
     let (trace, thresholds) = (context.trace, &context.signals.thresholds);
     let (min_us, max_us) = (thresholds.launcher_gap_us, thresholds.launcher_idle_us);
+    let [shortest, longest] = [min_us, max_us].map(|us| grouped_text(&us.to_string()));
     let mut section = Section::new(title, "durations of API calls, launch gaps and operating system waits", &BARRIERS)
         .limit("Times are sums over threads that may wait at the same time, so they do not add up to wall time.")
         .limit(IDLE_AFTER)
         .limit(CALL_SITE)
         .limit(format!(
-            "A launcher gap is an estimate: {min_us} to {max_us} us in which a thread neither launched work nor was \
+            "A launcher gap is an estimate: {shortest} to {longest} us in which a thread neither launched work nor was \
              blocked in a call. The trace does not show what the thread did, and the GPU may have been busy. Longer \
              gaps count as idle gaps, because the program probably had no work."
         ))

@@ -90,12 +90,12 @@ for (const button of all(".legend button")) {
 
 // Browsers that cannot style the content of a closed list need it open to print its rows.
 const opened = [];
-addEventListener("beforeprint", () => {
+window.addEventListener("beforeprint", () => {
   for (const rows of all(".rows:not([open])")) {
     rows.open = true;
     opened.push(rows);
   }
 });
-addEventListener("afterprint", () => {
+window.addEventListener("afterprint", () => {
   for (const rows of opened.splice(0)) rows.open = false;
 });

@@ -4,6 +4,7 @@ use super::super::axes::{Tick, axes};
 use super::super::axis::Unit;
 use super::super::layout::{self, AXIS, SMALL, UNIT, hatch, pixels};
 use super::super::{Chart, Node};
+use crate::digits::grouped_text;
 use std::ops::Range;
 
 /// Maps values to positions.
@@ -118,7 +119,7 @@ fn plain(value: f64, step: f64) -> String {
         grain *= 10.0;
         decimals += 1;
     }
-    format!("{value:.decimals$}")
+    grouped_text(&format!("{value:.decimals$}"))
 }
 
 /// The smallest 1, 2 or 5 times a power of ten that divides this length into at most `max_steps` parts.
@@ -336,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_logarithmic_scale_has_ticks_at_powers_of_ten() {
-        assert_eq!(labels(&Scale::log(0.3, 295.0)), "0.1 1 10 100 1000 ");
+        assert_eq!(labels(&Scale::log(0.3, 295.0)), "0.1 1 10 100 1,000 ");
         assert_eq!(labels(&Scale::log(10.0, 10.0)), "10 100 ");
         let scale = Scale::log(1.0, 10_000.0);
         let positions: Vec<i32> = scale.ticks().iter().map(|tick| scale.position(*tick, (0, 400))).collect();

@@ -295,7 +295,7 @@ fn axes_of_bars_start_at_zero_and_logarithmic_axes_have_powers_of_ten() {
         assert!(texts(id, "chart-tick").iter().any(|tick| tick.parse() == Ok(0.0)), "{id}");
     }
     assert_eq!(texts("kernels", "chart-axis"), ["Total time of all launches (ms)"]);
-    let decades = ["0.1", "1", "10", "100", "1000"];
+    let decades = ["0.1", "1", "10", "100", "1,000"];
     assert_eq!(texts("roofline", "chart-tick"), [decades, decades].concat());
     assert!(texts("skew", "chart-tick").contains(&"-10"), "{:?}", texts("skew", "chart-tick"));
 }
