@@ -247,7 +247,7 @@ fn html_contains_the_hand_computed_numbers() {
 
 /// The reader sees first what the time went to, then when, then what to do.
 #[test]
-fn html_begins_with_the_verdict_the_bar_and_the_events_over_time() {
+fn html_begins_with_the_verdict_the_timeline_the_bar_and_the_events_over_time() {
     let folder = example("report_html_order");
     let (page, terminal) = (report(&folder, "html"), report(&folder, "terminal"));
     let verdict = page.split("<p class=\"verdict\">").nth(1).unwrap().split("</p>").next().unwrap();
@@ -255,10 +255,16 @@ fn html_begins_with_the_verdict_the_bar_and_the_events_over_time() {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(first_sentence.len() > 10 && words(&terminal).contains(&words(first_sentence)), "{verdict}");
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
-    let order =
-        ["class=\"verdict\"", "Where the time went", "Longest events over time", "What to do", "id=\"kernels\""];
+    let order = [
+        "class=\"verdict\"",
+        "<strong>Timeline</strong>",
+        "Where the time went",
+        "<strong>Longest events over time</strong>",
+        "What to do",
+        "id=\"kernels\"",
+    ];
     assert!(order.map(at).is_sorted(), "{:?}", order.map(at));
-    assert_eq!(page.matches("Longest events over time").count(), 1);
+    assert_eq!(page.matches("<strong>Longest events over time</strong>").count(), 1);
 }
 
 #[test]
