@@ -190,6 +190,8 @@ const LATER_SCRIPTS: &[&str] = &[
     "tabs.js",
     "way-back.js",
     "table.js",
+    "columns.js",
+    "latency.js",
     "strips.js",
     "timeline.css",
     "timeline-align.js",
