@@ -65,7 +65,7 @@ async function native(files, args = []) {
 function value({ text, title }, wanted) {
   if (text === 'GPU idle') return 'CPU (non-GPU)';
   if (typeof wanted !== 'number') return title && wanted !== text ? title : text;
-  return Number((title || text).replace(/ (ns|%)$/, ''));
+  return Number((title || text).replace(/ (ns|%)$/, '').replaceAll(',', ''));
 }
 
 /** Asserts that every cell of the tables, and the sentences, are the command line's. */

@@ -128,7 +128,7 @@ test('settings apply to the pivot, and a triaged trace keeps its pivot', async (
   await page.locator('#pivot').waitFor();
   await choose(page, { rows: 'device', columns: 'none' });
   await titled(page, 'Elapsed time by device');
-  assert.deepEqual(await exact(page), [['GPU 0', '23024']]);
+  assert.deepEqual(await exact(page), [['GPU 0', '23,024']]);
   await h.openSettings(page);
   await page.locator('#settings select[name=attribution]').selectOption('exclusive');
   await page.waitForFunction((of) => document.querySelector(`${of} tbody td:last-child`).title !== '23,024 ns', block);

@@ -45,7 +45,7 @@ async function opened(page) {
 
 /** The lengths of a bar's parts in nanoseconds, by row and part, from their tooltips. */
 const lengths = (page) => page.locator('#ranks rect.seg').evaluateAll((marks) => marks.map((mark) => [
-  mark.dataset.row, mark.dataset.key, Number(/\((\d+) ns\)/.exec(mark.textContent)[1]),
+  mark.dataset.row, mark.dataset.key, Number(/\(([\d,]+) ns\)/.exec(mark.textContent)[1].replaceAll(',', '')),
 ]));
 
 test('two ranks: who is waited for, bars that add up, and the command line\'s tables', async () => {
