@@ -133,7 +133,7 @@ test('settings apply to the pivot, and a triaged trace keeps its pivot', async (
   await page.locator('#settings select[name=attribution]').selectOption('exclusive');
   await page.waitForFunction((of) => document.querySelector(`${of} tbody td:last-child`).title !== '23,024 ns', block);
   // 1,000-10,500 and 8,000-14,250 share 2,500 ns.
-  assert.deepEqual(await exact(page), [['GPU 0', '20524']]);
+  assert.deepEqual(await exact(page), [['GPU 0', '20,524']]);
   await h.openTab(page, 'triage');
   await page.locator('.block[data-table^=triage_]').first().waitFor();
   await h.openTab(page, 'kernels');
