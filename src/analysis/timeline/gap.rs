@@ -35,7 +35,7 @@ impl Gaps {
 
 impl Timeline {
     pub(super) fn describe_gap(&self, trace: &Trace, device: DeviceId, gap: &IdleBar, moment: &mut Moment) {
-        moment.name = gap_name(gap);
+        moment.name = gap.name();
         moment.findings = findings_of_cause(gap.cause.word()).collect();
         moment.table = IDLE_TABLE;
         let mut section = Section::new("", "", &CODE_COLUMNS);
@@ -107,11 +107,6 @@ impl Timeline {
         let device = trace.graph_replays.get(replay)?.device;
         self.place(trace, self.lane(LaneKind::Graphs(device))?, replay)
     }
-}
-
-/// `idle: host late`.
-pub(super) fn gap_name(gap: &IdleBar) -> String {
-    format!("idle: {}", gap.cause.word().replace('_', " "))
 }
 
 fn work_name(trace: &Trace, row: usize) -> Value {

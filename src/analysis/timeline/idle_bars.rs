@@ -19,6 +19,11 @@ pub(super) struct IdleBar {
 }
 
 impl IdleBar {
+    /// `idle: host late`.
+    pub(super) fn name(&self) -> String {
+        format!("idle: {}", self.cause.word().replace('_', " "))
+    }
+
     pub(super) fn length(&self) -> Ns {
         self.end.since(self.start)
     }

@@ -1,7 +1,7 @@
 //! One bar of the timeline in detail: what it is, what came before and after it in its lane, and the call or op at the other end of
 //! its launch. Cost: a pass over the names of all ops for the median of an op, otherwise a search for its neighbours.
 
-use super::gap::gap_name;
+use super::idle_bars::IdleBar;
 use super::layers::LayerBar;
 use super::{LaneKind, Stage, StepBar, Timeline, code, counters};
 use crate::analysis::categories::Categories;
@@ -203,7 +203,7 @@ impl Timeline {
             LaneKind::Code(_) => code::event(trace, row).map(|event| code::name(trace, event).to_owned()),
             LaneKind::Layers(_) => self.layers.get(row).map(|layer| labels::capitalized(&layer.name)),
             LaneKind::Steps(_) => self.steps(trace).get(row).map(step_name),
-            LaneKind::Idle(device) => self.gaps(trace).of_device(device).get(row).map(gap_name),
+            LaneKind::Idle(device) => self.gaps(trace).of_device(device).get(row).map(IdleBar::name),
         });
         name.unwrap_or_default()
     }
