@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -120,7 +120,8 @@ function page([first, full], path, previous, compare) {
   }
   const own = { path, report: trace.analyze('{}') };
   tools.set([own.report]);
-  for (const format of ['html', 'markdown']) compare('full module', format, exported(format));
+  compare('full module', 'markdown', exported('markdown'));
+  compare('full module', 'savedHtml', exported('html'));
   compare('full module', 'csv', exported('csv', 'kernels'));
   const share = { format: 'json', redact: tools.share_redactions(), slim: false };
   compare('full module', 'redacted', call(() => new TextDecoder().decode(tools.share_file(JSON.stringify(share)))));
@@ -156,6 +157,11 @@ try {
       const [expected, actual] = await Promise.all([release, debug].map((program) => run(program, dirname(path), args)));
       assertSame(`${path}, ${name}, debug`, expected, actual);
       outputs[name] = expected;
+    }
+    // That of a trace begins with its strips. The page exports from its report, which has no trace.
+    if (outputs.report.text) {
+      writeFileSync(join(generated, 'saved.report'), outputs.report.text);
+      outputs.savedHtml = await run(release, generated, ['report', 'saved.report', '--format', 'html']);
     }
     previous = page(modules, path, previous, (module, name, result) => {
       assertSame(`${path}, ${name}, ${module}`, outputs[name], result);
