@@ -136,8 +136,8 @@ const watchFrames = (page) => page.evaluate(() => {
   new MutationObserver(() => window.frames.at(-1) !== results.dataset.shown && window.frames.push(results.dataset.shown)).observe(results, { attributes: true, attributeFilter: ['data-shown'] });
 });
 
-/** The colours in the middle row of the lanes of a timeline. */
-const coloursOf = (page) => page.locator('.timeline-canvas').evaluate((canvas) => {
+/** The number of colours on the canvas of a timeline. */
+const colourCount = (page) => page.locator('.timeline-canvas').evaluate((canvas) => {
   const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
   return new Set(new Uint32Array(data.buffer)).size;
 });
@@ -151,7 +151,7 @@ test('the timeline is shown while its trace is analyzed, then the verdict, then 
       await page.evaluate(() => (window.tap.delays.first = Infinity));
       await h.drop(page, file);
       await page.locator('#results[data-shown=timeline] .timeline[data-state]').waitFor();
-      assert.ok(await coloursOf(page) > 10, 'it has bars');
+      assert.ok(await colourCount(page) > 10, 'it has bars');
       assert.deepEqual(await page.locator(':is(#runs, .tab-row, #chart, footer)').evaluateAll((nodes) => nodes.map((node) => getComputedStyle(node).visibility)), Array(4).fill('hidden'));
       await page.locator('#verdict', { hasText: 'Analyzing' }).waitFor();
       const before = await box(page, '.timeline-canvas');
