@@ -23,8 +23,8 @@ const LONG_VERDICT_CHARACTERS = 180;
  * @param {Overview} overview @param {string[]} beingRead names of files whose results come later @param {Examples} examples */
 export function showVerdict({ verdict, runs }, beingRead, examples) {
   const length = verdict.reduce((sum, { text }) => sum + text.length, 0);
-  byId('verdict').replaceChildren(...verdict.flatMap(({ text, table, example }) => (
-    table ? [tableLink(text, table, () => examples.prove(table, 0, example))] : words(text))));
+  byId('verdict').replaceChildren(...verdict.flatMap(({ text, table, example, run_index: run }) => (
+    table ? [tableLink(text, table, () => examples.prove(table, run, example))] : words(text))));
   byId('verdict').classList.toggle('long', length > LONG_VERDICT_CHARACTERS);
   showRuns(runs, beingRead);
 }

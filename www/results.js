@@ -44,7 +44,7 @@ export class Results {
       request: this.#kernels,
       open: (kernel) => page.look({ kernel }),
       showInTimeline: this.#showInTimeline,
-      showLaunch: (label, pressed) => this.#tabs.showTime('kernel_launches', label, pressed),
+      showLaunch: (label, pressed) => this.#tabs.showMoment('kernel_launches', label, pressed),
       rules: this.#tabs.rules,
       openRules: () => this.#tabs.open('rules'),
     }));

@@ -15,7 +15,7 @@ import { readStored, store } from './storage.js';
  *   save(table: string): void,
  *   openKernel(name: string): void,
  *   openTable(table: string): void,
- *   showTime(table: string, row: HTMLTableRowElement, pressed: HTMLElement): void,
+ *   showMoment(table: string, row: HTMLTableRowElement, pressed: HTMLElement): void,
  *   requestRows(table: string, from: number): Promise<Cell[][]>,
  * }} TableActions */
 /** @typedef {Tab & { isPending?: boolean }} ShownTab */
@@ -54,9 +54,9 @@ export function showTables(key, parts, actions) {
   parent.onclick = ({ target }) => {
     const kernel = target instanceof Element ? target.closest('button.kernel')?.parentElement?.title : '';
     if (kernel) actions.openKernel(kernel);
-    const time = target instanceof Element ? target.closest('button.moment-link') : null;
-    const [row, block] = [time?.closest('tr'), time && blockOf(time)];
-    if (time instanceof HTMLElement && row && block) actions.showTime(block.dataset.table ?? '', row, time);
+    const link = target instanceof Element ? target.closest('button.moment-link') : null;
+    const [row, block] = [link?.closest('tr'), link && blockOf(link)];
+    if (link instanceof HTMLElement && row && block) actions.showMoment(block.dataset.table ?? '', row, link);
   };
   restoreFocus();
 }
@@ -323,16 +323,17 @@ const tableRow = (cells, columns) => el('tr', {}, ...cells.map((cell, index) => 
 function tableCell(cell, kind) {
   if (kind === 'place') return sourceLines(cell);
   if (kind === 'action') return el('td', { class: kind }, el('button', { type: 'button', class: 'small', 'data-rule': cell.title, 'data-of': cell.class }, cell.text));
-  if (cell.since_first_op_ns !== undefined) return timeCell(cell, kind);
+  if (cell.since_first_op_ns !== undefined || cell.example) return momentCell(cell, kind);
   if (kind !== 'kernel') return plainCell(cell, kind);
   return el('td', { class: kind, title: cell.title || cell.text },
     el('button', { type: 'button', class: 'kernel' }, ...kernelName(cell.text)));
 }
 
-/** A point in time, which leads to the timeline. @param {Cell} cell @param {ColumnKind} kind */
-function timeCell({ text, title, since_first_op_ns: time }, kind) {
+/** A point in time, or a value with a case of it: both lead to the timeline. @param {Cell} cell @param {ColumnKind} kind */
+function momentCell({ text, title, since_first_op_ns: time, example }, kind) {
+  const action = example ? example.text : 'show it in the timeline';
   return el('td', { class: kind, title },
-    el('button', { type: 'button', class: 'moment-link', 'data-time': time, title: `${title}: show it in the timeline` }, text));
+    el('button', { type: 'button', class: 'moment-link', 'data-time': time ?? null, 'data-example': example ? example.of : null, title: `${title || text}: ${action}` }, text));
 }
 
 /** @param {Cell} cell @param {ColumnKind} kind */

@@ -226,7 +226,7 @@ export class Tabs {
         save: (table) => this.#save(table),
         openKernel: (kernel) => look({ kernel }),
         openTable: (table) => this.open(table),
-        showTime: (table, row, time) => this.showTime(table, row.cells[0]?.title ?? '', time),
+        showMoment: (table, row, link) => this.showMoment(table, row.cells[0]?.title ?? '', link),
         requestRows: this.#moreRows(),
       });
       this.#fitNames();
@@ -262,19 +262,21 @@ export class Tabs {
     if (this.#chosen.id !== TIMELINE) this.open(TIMELINE, { kernel: this.#page.store.view.kernel });
   }
 
-  /** Shows a pressed time of a table in the timeline of the chosen run, else of the run with this label. Where nothing starts at the time, an
-   * end, another time of its row counts.
+  /** Shows what a pressed cell of a table is about in the timeline of the chosen run, else of the run with this label: a case, or a time.
+   * Where nothing starts at the time, an end, another time of its row counts.
    * @param {string} table @param {string} runLabel @param {HTMLElement} pressed */
-  showTime(table, runLabel, pressed) {
+  showMoment(table, runLabel, pressed) {
     const { session, store, windows } = this.#page;
     const named = store.runs.findIndex(({ label }) => label === runLabel);
     const trace = session.liveTraceOf(store.run ?? Math.max(named, 0));
     if (!trace) return;
+    const { example } = pressed.dataset;
     const others = [...pressed.closest('tr')?.querySelectorAll('[data-time]') ?? []];
     const times = [pressed, ...others].map((time) => Number(time.getAttribute('data-time')));
     const wayBack = new WayBack(this.#page, pressed);
     this.openTimeline();
-    windows.showTime(trace, { table, times, wayBack });
+    if (example) windows.showExample(trace, example, { scrolls: true, wayBack });
+    else windows.showTime(trace, { table, times, wayBack });
   }
 
   /** Scrolls to the table that was opened by name, once it is drawn. */

@@ -32,6 +32,7 @@ import { LAYERS, View } from './timeline-view.js';
 
 /** The times of a row of a table, the one to show first, and the way back to it.
  * @typedef {{ table: string, times: number[], wayBack: WayBack }} RowTime */
+/** How a case is shown. `wayBack` leads to the table whose cell it is. @typedef {{ scrolls: boolean, wayBack?: WayBack }} ExampleOptions */
 
 /** Each timeline takes room, so those of further traces are made when they are asked for. */
 const MAX_AT_ONCE = 4;
@@ -160,7 +161,7 @@ export class Timelines {
     await (await this.#open(entry)).showTime(time);
   }
 
-  /** Shows a case of a clause or finding. @param {TraceEntry} entry @param {string} example @param {{ scrolls: boolean }} options */
+  /** Shows a case of a clause, finding or row. @param {TraceEntry} entry @param {string} example @param {ExampleOptions} options */
   async showExample(entry, example, options) {
     await (await this.#open(entry)).showExample(example, options);
   }
@@ -673,15 +674,17 @@ export class Timeline {
     this.#hint.hidden = this.#marks.length > 0 || this.#wayBack !== null;
   }
 
-  /** Selects a case of a clause or finding, in the chosen window if there is one.
-   * @param {string} of @param {{ scrolls: boolean }} options */
-  async showExample(of, { scrolls }) {
+  /** Selects a case of a clause, finding or row, in the chosen window if there is one.
+   * @param {string} of @param {ExampleOptions} options */
+  async showExample(of, { scrolls, wayBack }) {
     if (!this.#data) return;
-    this.setWayBack(null);
+    this.setWayBack(wayBack ?? null);
     const [from, to] = this.#data.window ?? [this.#data.from, this.#data.to];
     const place = await this.#entry.reader.request('example', { of, from, to });
-    if (place) this.select(place, { fits: true });
+    if (place) await this.#select(place, { fits: true });
+    if (wayBack) this.#led = this.#selected;
     if (scrolls) this.comeIntoView();
+    if (!place && wayBack) throw new Error('The timeline has no bar for this cell: it is outside of the chosen window, or on a lane that was left out.');
   }
 
   comeIntoView() {

@@ -34,8 +34,8 @@ export type Chart = { width: number; height: number; summary: string; nodes: Cha
 
 export type Figure = { title: string; text: string; exact: string };
 
-/** `since_first_op_ns` is a point in time that leads to the timeline. `sources` are, for each line of a code location, where its source is on the web. */
-export type Cell = { text: string; title: string; class: string; since_first_op_ns?: number; sources?: ({ url: string; title: string } | null)[] };
+/** `since_first_op_ns` is a point in time, and `example` a case, that lead to the timeline. `sources` are, for each line of a code location, where its source is on the web. */
+export type Cell = { text: string; title: string; class: string; since_first_op_ns?: number; example?: ExampleLink; sources?: ({ url: string; title: string } | null)[] };
 
 export type ColumnKind = 'text' | 'kernel' | 'category' | 'place' | 'count' | 'time' | 'share' | 'action';
 
@@ -133,7 +133,7 @@ export interface Tab {
 }
 
 export interface Overview {
-  verdict: { text: string; table: string; example: ExampleLink | null }[];
+  verdict: { text: string; table: string; example: ExampleLink | null; run_index: number }[];
   runs: Run[];
   findings: Finding[];
   categories: Category[];

@@ -1,4 +1,4 @@
-// The way back from the timeline to the table whose time led there: the tab with its sort order and filter, and where the reader was in it.
+// The way back from the timeline to the table whose cell led there: the tab with its sort order and filter, and where the reader was in it.
 
 /** @import { Page } from './types.js' */
 
@@ -12,11 +12,12 @@ export class WayBack {
   #table;
   /** Where the rows were scrolled to. */
   #rows;
-  #time;
+  /** Finds the pressed cell again. */
+  #pressed;
   /** The heading of the table. */
   title;
 
-  /** @param {Page} page @param {HTMLElement} source the pressed time, in a table */
+  /** @param {Page} page @param {HTMLElement} source the pressed cell of a table */
   constructor(page, source) {
     this.#page = page;
     const { tab, of, sort, dir, filter, kernel, run } = page.store.view;
@@ -25,19 +26,20 @@ export class WayBack {
     const rows = source.closest('.scroll');
     this.#table = block?.dataset.table ?? '';
     this.#rows = { left: rows?.scrollLeft ?? 0, top: rows?.scrollTop ?? 0 };
-    this.#time = source.dataset.time ?? '';
+    const { time, example } = source.dataset;
+    this.#pressed = example ? `[data-example="${CSS.escape(example)}"]` : `[data-time="${CSS.escape(time ?? '')}"]`;
     this.title = block?.querySelector('h2')?.textContent ?? 'the table';
   }
 
-  /** Shows the table as it was, and focuses the time. */
+  /** Shows the table as it was, and focuses the pressed cell. */
   async go() {
     this.#page.look(this.#view);
     const block = `.block[data-table~="${CSS.escape(this.#table)}"]`;
     const rows = await drawn(`${block} .scroll`);
     scrollTo({ top: this.#y, behavior: 'instant' });
     rows?.scrollTo({ ...this.#rows, behavior: 'instant' });
-    const time = await drawn(`${block} [data-time="${CSS.escape(this.#time)}"]`);
-    time?.focus({ preventScroll: true });
+    const pressed = await drawn(`${block} ${this.#pressed}`);
+    pressed?.focus({ preventScroll: true });
   }
 }
 

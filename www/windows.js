@@ -124,8 +124,8 @@ export class Windows {
     this.#page.attempt('The time could not be shown in the timeline', async () => (await this.#timelines.loaded())?.showTime(entry, time));
   }
 
-  /** Shows a case of a clause or finding in the timeline of a trace.
-   * @param {TraceEntry} entry @param {string} example @param {{ scrolls: boolean }} options */
+  /** Shows a case of a clause, a finding or a row of a table in the timeline of a trace.
+   * @param {TraceEntry} entry @param {string} example @param {import('./timeline.js').ExampleOptions} options */
   showExample(entry, example, options) {
     this.#page.attempt('The case could not be shown in the timeline', async () => (await this.#timelines.loaded())?.showExample(entry, example, options));
   }

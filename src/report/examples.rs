@@ -3,7 +3,7 @@
 use crate::analysis::findings::{cause_of_finding, counts_steps_only};
 use crate::analysis::results::{Run, VerdictClause};
 use crate::analysis::section::Record;
-use crate::analysis::timeline::Example;
+use crate::analysis::timeline::{Example, LayerChoice};
 use serde::Serialize;
 
 /// The causes of idle time that the verdict may be about, with their columns in the section `gpu_idle`.
@@ -19,12 +19,24 @@ pub struct ExampleLink {
 }
 
 impl ExampleLink {
-    fn to(example: &Example) -> Self {
+    pub(super) fn to(example: &Example) -> Self {
         let text = match example {
-            Example::Idle(_) | Example::IdleInSteps(_) => "Show the longest such gap",
+            Example::Idle(_) | Example::IdleInSteps(_) | Example::IdleOn(..) => "Show the longest such gap",
+            Example::IdleCode(..) => "Show the gap in which it took longest",
             Example::Step(_) => "Show a step of median length",
+            Example::StepAt(_) => "Show this step",
+            Example::Layer(LayerChoice { is_longest: true, .. }) => "Show the longest of them",
+            Example::Layer(_) => "Show one of median length",
             Example::Copy(_) => "Show the longest such copy",
-            Example::Category(_) | Example::Kernel(_) | Example::Communication => "Show the longest such kernel",
+            Example::Call(_) | Example::CallOf(..) => "Show the longest such call",
+            Example::Range(_) | Example::RangeOf(..) => "Show the longest such range",
+            Example::Category(_)
+            | Example::Kernel(_)
+            | Example::Communication
+            | Example::Collective(_)
+            | Example::CollectiveOfSize(..)
+            | Example::CollectiveOn(..)
+            | Example::CommunicationOf(_) => "Show the longest such kernel",
         };
         Self { of: example.text(), text }
     }
@@ -33,6 +45,16 @@ impl ExampleLink {
 /// The link of a clause; `None` for words without one.
 pub(super) fn example_of_clause(run: &Run, clause: &VerdictClause) -> Option<ExampleLink> {
     of_clause(run, clause).as_ref().map(ExampleLink::to)
+}
+
+/// The link to ops of a category.
+pub(super) fn example_of_category(category: &str) -> ExampleLink {
+    ExampleLink::to(&Example::Category(category.to_owned()))
+}
+
+/// The link to a gap with the cause of most of the idle time; `None` if there is no such time.
+pub(super) fn example_of_idle_time(run: &Run) -> Option<ExampleLink> {
+    Some(ExampleLink::to(&Example::Idle(vec![main_cause(run)?.to_owned()])))
 }
 
 /// The link of a row of the findings; `None` for those of other tools.

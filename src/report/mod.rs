@@ -29,6 +29,7 @@ pub mod ranks;
 #[cfg(not(target_arch = "wasm32"))]
 mod records;
 pub mod redact;
+mod row_cases;
 mod sections;
 mod short_names;
 mod sort_filter;
@@ -54,6 +55,7 @@ pub use pivot::pivot_json;
 pub use pivot::{pivot_table, with_totals_row};
 #[cfg(not(target_arch = "wasm32"))]
 pub use records::{record_tables, records};
+pub use row_cases::RowCases;
 pub use sections::{Group, TableChoice, displayed, section_table, shortened};
 pub use sort_filter::{TableRequest, narrow_names, sort_and_filter};
 pub use tables::{bars, is_builtin_table, legend, severity, table};

@@ -10,11 +10,12 @@ use crate::analysis::model_lines::model_lines;
 pub fn lines(report: &Report) -> Vec<Clause> {
     let is_single = report.runs.len() == 1;
     let mut lines = Vec::new();
-    for (label, run) in report.labels().iter().zip(&report.runs) {
+    for (run_index, (label, run)) in report.labels().iter().zip(&report.runs).enumerate() {
         lines.extend(model_lines(run).into_iter().map(|line| Clause {
             example: example_of_clause(run, &line),
             text: if is_single { line.text } else { format!("{label}: {}", line.text) },
             table: table_id(line.section.as_deref().unwrap_or_default()).to_owned(),
+            run_index,
         }));
     }
     lines

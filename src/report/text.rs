@@ -1,7 +1,7 @@
 //! The sentences of a report: the verdict, one line of facts per run, notices. They quote results and compute nothing.
 
 use super::Report;
-use super::examples::{ExampleLink, example_of_clause};
+use super::examples::{ExampleLink, example_of_category, example_of_clause, example_of_idle_time};
 use super::format::{self, counted, duration, percent, range};
 use super::sections::table_id;
 use super::table::Table;
@@ -24,6 +24,8 @@ pub struct Clause {
     pub table: String,
     /// One case of it in the timeline.
     pub example: Option<ExampleLink>,
+    /// The number of its run in the report, from 0.
+    pub run_index: usize,
 }
 
 /// States in plain words where the time went.
@@ -35,11 +37,12 @@ pub fn verdict(report: &Report) -> String {
 pub fn clauses(report: &Report) -> Vec<Clause> {
     let several = report.runs.len() > 1;
     let mut clauses = Vec::new();
-    for (label, run) in report.labels().iter().zip(&report.runs).take(MAX_VERDICT_RUNS) {
+    for (run_index, (label, run)) in report.labels().iter().zip(&report.runs).take(MAX_VERDICT_RUNS).enumerate() {
         if several {
             clauses.push(plain(format!("{}{label}: ", if clauses.is_empty() { "" } else { " " })));
         }
-        clauses.extend(if several { short_verdict(run) } else { run_verdict(run) });
+        let of_run = if several { short_verdict(run) } else { run_verdict(run) };
+        clauses.extend(of_run.into_iter().map(|clause| Clause { run_index, ..clause }));
     }
     match report.runs.len().checked_sub(MAX_VERDICT_RUNS) {
         None | Some(0) => {}
@@ -58,6 +61,7 @@ fn run_verdict(run: &Run) -> Vec<Clause> {
         text: clause.text.clone(),
         table: table_id(clause.section.as_deref().unwrap_or_default()).to_owned(),
         example: example_of_clause(run, clause),
+        run_index: 0,
     };
     // Reports of other tools and of earlier versions have no verdict.
     if run.verdict.clauses.is_empty() { short_verdict(run) } else { run.verdict.clauses.iter().map(clause).collect() }
@@ -72,16 +76,22 @@ fn short_verdict(run: &Run) -> Vec<Clause> {
         Some(sum) => sum,
         None => format!("busy {}", percent(run.wall.busy_share)),
     };
-    let busy = Clause { text: words, table: "devices".to_owned(), ..Clause::default() };
-    match top_categories(run) {
-        top if top.is_empty() => vec![busy, plain(".")],
-        top => vec![
-            busy,
-            plain("; "),
-            Clause { text: top, table: "categories".to_owned(), ..Clause::default() },
-            plain("."),
-        ],
+    let busy =
+        Clause { text: words, table: "devices".to_owned(), example: example_of_idle_time(run), ..Clause::default() };
+    let shares = category_shares(run, MAX_VERDICT_CATEGORIES).map(|(category, share)| Clause {
+        text: share,
+        table: "categories".to_owned(),
+        example: Some(example_of_category(category)),
+        ..Clause::default()
+    });
+    let whole = if totals_only(run).is_some() { "kernel time" } else { "wall time" };
+    let mut clauses = vec![busy];
+    for share in shares {
+        clauses.push(plain(if clauses.len() == 1 { format!("; of {whole} ") } else { ", ".to_owned() }));
+        clauses.push(share);
     }
+    clauses.push(plain("."));
+    clauses
 }
 
 /// `kernel time 8.63 ms in all`, for a run without times of kernels: nothing is known of how busy its GPU was.
@@ -90,19 +100,15 @@ fn totals_only(run: &Run) -> Option<String> {
     has_no_window.then(|| format!("kernel time {} in all", duration(run.totals.elapsed_ns)))
 }
 
-/// `of wall time gemm 61.2 %, attention 18.0 %`; empty without shares.
-fn top_categories(run: &Run) -> String {
-    let shares = category_shares(run, MAX_VERDICT_CATEGORIES).collect::<Vec<_>>().join(", ");
-    let whole = if totals_only(run).is_some() { "kernel time" } else { "wall time" };
-    if shares.is_empty() { shares } else { format!("of {whole} {shares}") }
-}
-
 /// The first categories that took time, each with its share of the wall time, as in the bars: `gemm 61.2 %`. Empty if their shares are not known.
-pub(super) fn category_shares(run: &Run, count: usize) -> impl Iterator<Item = String> {
+pub(super) fn category_shares(run: &Run, count: usize) -> impl Iterator<Item = (&str, String)> {
     let has_window = totals_only(run).is_none();
     let share = move |category: &Category| if has_window { category.bar_share } else { category.elapsed_share };
     let first = run.categories.iter().filter(|category| category.elapsed_ns > 0).take(count);
-    first.filter_map(move |category| Some(format!("{} {}", category.category, percent(share(category)?))))
+    first.filter_map(move |category| {
+        let name = category.category.as_str();
+        Some((name, format!("{name} {}", percent(share(category)?))))
+    })
 }
 
 fn wall_word(run: &Run) -> &'static str {

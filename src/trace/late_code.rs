@@ -45,6 +45,11 @@ impl LateCode {
         self.intervals.is_empty()
     }
 
+    /// All intervals that were looked up, sorted, with their code.
+    pub fn iter(&self) -> impl Iterator<Item = (HostInterval, &[CodeTime])> {
+        self.intervals.iter().map(|(interval, code)| (*interval, code.as_slice()))
+    }
+
     /// The code of an interval that was looked up.
     pub fn of(&self, interval: HostInterval) -> Option<&[CodeTime]> {
         self.of_next(interval, &mut 0)

@@ -8,8 +8,9 @@ use crate::report::format::{Shown, headings_in, shown_in, units};
 use crate::report::source_links::{SourceLink, source_link};
 use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{
-    Clause, Finding, Report, Tab, TableChoice, TableRequest, clauses, displayed, facts, is_builtin_table, legend,
-    merged_findings, narrow_names, palette, severity, shortened, sort_and_filter, table as find_table, tabs,
+    Clause, ExampleLink, Finding, Report, RowCases, Tab, TableChoice, TableRequest, clauses, displayed, facts,
+    is_builtin_table, legend, merged_findings, narrow_names, palette, severity, shortened, sort_and_filter,
+    table as find_table, tabs,
 };
 use serde::Serialize;
 
@@ -196,6 +197,9 @@ struct CellView {
     /// A point in time as nanoseconds since the first GPU op, which leads to the timeline.
     #[serde(skip_serializing_if = "Option::is_none")]
     since_first_op_ns: Option<f64>,
+    /// A case of what the cell is about, which leads to the timeline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    example: Option<ExampleLink>,
     /// For each line of a place in the code, where its source is on the web; null for code of no known package.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     sources: Vec<Option<SourceLink>>,
@@ -212,12 +216,15 @@ pub(super) struct PagedTable {
     all: usize,
     table: Table,
     units: Vec<Unit>,
+    /// `None` for a table that is not of a report.
+    cases: Option<RowCases>,
 }
 
 impl PagedTable {
     pub(super) fn of(report: &Report, request: &TableRequest) -> Option<Self> {
         let whole = displayed(find_table(report, &request.id, request.run)?);
-        Some(Self::new(whole, request, request.run.is_some() || report.runs.len() == 1))
+        let paged = Self::new(whole, request, request.run.is_some() || report.runs.len() == 1);
+        Some(Self { cases: Some(RowCases::of(report, &request.id, request.run)), ..paged })
     }
 
     /// Sorts and filters the table. With `one_run`, the column of runs is left out.
@@ -236,7 +243,7 @@ impl PagedTable {
         if request.short {
             table = shortened(table);
         }
-        Self { request: request.clone(), all, units: units(&table), table }
+        Self { request: request.clone(), all, units: units(&table), table, cases: None }
     }
 
     pub(super) fn answers(&self, request: &TableRequest) -> bool {
@@ -266,6 +273,12 @@ impl PagedTable {
                     view.since_first_op_ns = Some(clock_ns.saturating_sub(*first_op_ns) as f64);
                 }
                 _ => {}
+            }
+        }
+        if let Some(cases) = &self.cases {
+            for (views, cells) in rows.iter_mut().zip(part) {
+                let of_row = cases.of_row(table, cells);
+                views.iter_mut().zip(of_row).for_each(|(view, example)| view.example = example);
             }
         }
         TableView {
@@ -329,5 +342,5 @@ fn columns(table: &Table, units: &[Unit], request: &TableRequest) -> Vec<ColumnV
 fn cell_view(cell: Shown, kind: Kind) -> CellView {
     let class =
         if kind == Kind::Category && !cell.text.is_empty() { palette::class(&cell.text) } else { String::new() };
-    CellView { text: cell.text, title: cell.title, class, since_first_op_ns: None, sources: Vec::new() }
+    CellView { text: cell.text, title: cell.title, class, since_first_op_ns: None, example: None, sources: Vec::new() }
 }

@@ -131,6 +131,11 @@ pub(crate) fn each_call(classified: &ClassifiedTrace, visit: &mut dyn FnMut(Call
     });
 }
 
+/// The labels of all ranks that communicate, as in the section `nccl_rank_skew`.
+pub(crate) fn rank_labels(classified: &ClassifiedTrace) -> VecMap<Unit, String> {
+    Collectives::of(classified).map(|found| found.labels(classified.trace)).unwrap_or_default()
+}
+
 type KernelVisitor<'v, 'a> = &'v mut dyn FnMut(usize, GpuOp, NameId, Option<&'a Collective>);
 
 fn each_kernel<'a>(classified: &ClassifiedTrace<'a>, operations: &Operations<'a>, visit: KernelVisitor<'_, 'a>) {
@@ -191,11 +196,15 @@ impl Collectives {
         sums.0
     }
 
-    /// Sums by operation and rank label.
-    pub(crate) fn by_label(&self, trace: &Trace) -> Vec<((NameId, String), Tally)> {
+    fn labels(&self, trace: &Trace) -> VecMap<Unit, String> {
         let units: Vec<Unit> = self.by(&|_, unit| unit).into_iter().map(|(unit, _)| unit).collect();
         // Sorted by unit, for binary search.
-        let labels = VecMap(units.iter().map(|unit| (*unit, label(trace, *unit, &units))).collect());
+        VecMap(units.iter().map(|unit| (*unit, label(trace, *unit, &units))).collect())
+    }
+
+    /// Sums by operation and rank label.
+    pub(crate) fn by_label(&self, trace: &Trace) -> Vec<((NameId, String), Tally)> {
+        let labels = self.labels(trace);
         self.by(&|operation, unit| (operation, labels.get(&unit).cloned().unwrap_or_default()))
     }
 }

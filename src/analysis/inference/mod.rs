@@ -28,7 +28,7 @@ mod config_fields;
 mod counted_rates;
 mod division;
 pub mod floor;
-mod fold;
+pub(crate) mod fold;
 mod folded_pass;
 pub mod graph_coverage;
 mod inferred_steps;

@@ -10,7 +10,10 @@ use crate::trace::{DeviceId, Ns, Trace};
 pub(super) struct IdleBar {
     pub(super) start: Ns,
     pub(super) end: Ns,
+    /// The cause of its longer part.
     pub(super) cause: IdleCause,
+    /// The cause of its shorter part; mostly the same.
+    pub(super) lesser_cause: IdleCause,
     /// Whether the host launched the next work after the gap began.
     is_late: bool,
     /// Rows of the work before and after it; those of graph replays follow those of the ops.
@@ -22,6 +25,11 @@ impl IdleBar {
     /// `idle: host late`.
     pub(super) fn name(&self) -> String {
         format!("idle: {}", self.cause.word().replace('_', " "))
+    }
+
+    /// Whether one of these words is its cause.
+    pub(super) fn is_of(&self, causes: &[String]) -> bool {
+        causes.iter().any(|cause| cause == self.cause.word())
     }
 
     pub(super) fn length(&self) -> Ns {
@@ -51,13 +59,15 @@ impl IdleBars {
     fn of(trace: &Trace) -> Self {
         let mut bars = vec![Vec::new(); trace.devices.len()];
         let idle = each_gap(&ClassifiedTrace::new(trace), &mut |gap, parts| {
-            let (cause, GapParts([(first_cause, _), _])) = (parts.main(), parts);
+            let (cause, GapParts([(first_cause, _), (last_cause, last_length)])) = (parts.main(), parts);
+            let has_two_parts = last_length > Ns::ZERO;
             let row = |row: usize| u32::try_from(row).unwrap_or(u32::MAX);
             if let Some(bars) = bars.get_mut(gap.device).filter(|_| cause != IdleCause::Turnaround) {
                 bars.push(IdleBar {
                     start: gap.start,
                     end: gap.end,
                     cause,
+                    lesser_cause: if cause == first_cause && has_two_parts { last_cause } else { first_cause },
                     is_late: matches!(first_cause, IdleCause::HostLate | IdleCause::Drained),
                     previous_row: gap.previous_row.map_or(u32::MAX, row),
                     next_row: row(gap.next_row),
@@ -66,8 +76,8 @@ impl IdleBars {
         });
         // A host that is never ahead is late, with or without the blocking calls.
         for (bars, _) in bars.iter_mut().zip(&idle).filter(|(_, idle)| !idle.is_host_ever_ahead()) {
-            let drained = bars.iter_mut().filter(|bar| bar.cause == IdleCause::Drained);
-            drained.for_each(|bar| bar.cause = IdleCause::HostLate);
+            let causes = bars.iter_mut().flat_map(|bar| [&mut bar.cause, &mut bar.lesser_cause]);
+            causes.filter(|cause| **cause == IdleCause::Drained).for_each(|cause| *cause = IdleCause::HostLate);
         }
         Self(bars)
     }

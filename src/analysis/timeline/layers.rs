@@ -2,6 +2,7 @@
 //! the graph nodes of the kernels of a bar, the bar has the name that they share.
 
 use super::{Style, Timeline};
+use crate::analysis::inference::fold::label;
 use crate::analysis::inference::layer_spans::{LayerSpan, layer_spans};
 use crate::analysis::inference::model_words::{role_category, role_words};
 use crate::ordering;
@@ -24,8 +25,19 @@ pub(super) struct LayerBar {
     pub(super) name: String,
     pub(super) style: Style,
     pub(super) kernels: usize,
+    /// The place of its layer in the step, from 0 as in the section `layer_list`.
+    number: usize,
     /// The bars that it is compared with: the same kind and role.
     pub(super) group: (usize, String),
+}
+
+impl LayerBar {
+    /// Whether this is a layer of this kind or with this number, or a role in layers of a kind: `A`, `12`, `A attention`.
+    pub(super) fn is_chosen_by(&self, text: &str) -> bool {
+        let (kind, role) = &self.group;
+        let (of, wanted_role) = text.split_once(' ').unwrap_or((text, ""));
+        role == wanted_role && (of == label(*kind) || (role.is_empty() && of.parse() == Ok(self.number)))
+    }
 }
 
 /// The bars, sorted by start, and whether the trace has too many ops to search for layers.
@@ -40,18 +52,20 @@ pub(super) fn layer_bars(trace: &Trace, categories: &[String]) -> (Vec<LayerBar>
 }
 
 fn bars_of(span: &LayerSpan, categories: &[String]) -> Vec<LayerBar> {
-    let letter = ["A", "B", "C"].get(span.kind).copied().unwrap_or("?");
+    let letter = label(span.kind);
     let several = span.kinds > 1;
-    let place = format!("layer {} of {}", span.number, span.layers);
+    let number = span.number.saturating_sub(1);
+    let place = format!("layer {number} of 0 to {}", span.layers.saturating_sub(1));
     let layer = LayerBar {
         start: span.start,
         end: span.end,
         device: span.device,
         depth: 0,
-        label: if several { format!("layer {} {letter}", span.number) } else { format!("layer {}", span.number) },
+        label: if several { format!("layer {number} {letter}") } else { format!("layer {number}") },
         name: if several { format!("{place}, kind {letter}") } else { place.clone() },
         style: Style::Layer,
         kernels: span.roles.iter().map(|role| role.kernels).sum(),
+        number,
         group: (span.kind, String::new()),
     };
     let roles = span.roles.iter().map(|role| {
@@ -66,6 +80,7 @@ fn bars_of(span: &LayerSpan, categories: &[String]) -> Vec<LayerBar> {
             label: words,
             style: category.map_or(Style::Layer, Style::Category),
             kernels: role.kernels,
+            number,
             group: (span.kind, role.role.clone()),
         }
     });

@@ -9,6 +9,7 @@
 
 mod bars;
 mod call_tree;
+mod cases;
 mod code;
 mod counters;
 mod example;
@@ -21,7 +22,7 @@ mod tile;
 
 pub use bars::{Bar, TILE_UNITS, TileRange};
 pub use code::code_name;
-pub use example::Example;
+pub use example::{Example, LayerChoice};
 pub use moment::{Link, LinkKind, Moment, Neighbours, Place};
 pub use step_pair::StepPair;
 pub use tile::Tile;

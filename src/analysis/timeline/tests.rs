@@ -5,7 +5,9 @@ use crate::analysis::section::Value;
 use crate::analysis::testing::torch;
 use crate::rules::RuleBook;
 use crate::trace::testing::TestTrace;
-use crate::trace::{ALLOCATED_MEMORY, Element, LaunchConfig, NodeNote};
+use crate::trace::{
+    ALLOCATED_MEMORY, CodeTime, Collective, Element, HostInterval, LateCode, LaunchConfig, Names, NodeNote,
+};
 use proptest::prelude::*;
 
 fn rules() -> &'static RuleSet {
@@ -430,11 +432,94 @@ fn the_example_of_a_statement_is_its_longest_case_or_its_median_step_in_the_wind
     assert_eq!(at("step ", all), at("step decode", all));
 }
 
+#[test]
+fn a_row_leads_to_its_longest_call_range_message_or_gap() {
+    let mut trace = TestTrace::nsys();
+    trace.in_us();
+    for (pid, start) in [(7, 0), (8, 1_000)] {
+        trace.process(pid).device(pid - 7);
+        trace.range("## forward ##", start..start + 100).call("cudaStreamSynchronize", start + 110..start + 120);
+        trace.call("cudaStreamSynchronize", start + 130..start + 150);
+        trace.kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", start..start + 20 + pid);
+        trace.kernel("ncclDevKernel_Broadcast_RING", start + 300..start + 340);
+    }
+    let trace = trace.finish();
+    let timeline = timeline(&trace);
+    let at = |text: &str| {
+        let place = timeline.example(&trace, &Example::parse(text).unwrap(), timeline.extent)?;
+        Some((place.start.since(timeline.zero).0 / 1_000, timeline.lanes[place.lane].kind.layer().word()))
+    };
+    // The all-reduce on device 1 takes 1 us longer.
+    assert_eq!(at("collective allreduce"), Some((1_000, "device")));
+    assert_eq!(at("collective_on allreduce pid:7"), Some((0, "device")));
+    assert_eq!(at("communication_of 7"), Some((300, "device")), "the broadcast");
+    assert_eq!(at("collective alltoall"), None);
+    assert_eq!(at("call cudaStreamSynchronize"), Some((130, "host")), "the first of the two of 20 us");
+    assert_eq!(at("call_of 8 cudaStreamSynchronize"), Some((1_130, "host")));
+    assert_eq!(at("range ## forward ##"), Some((0, "host")));
+    assert_eq!(at("range_of 8 ## forward ##"), Some((1_000, "host")));
+    assert_eq!((at("call_of 9 cudaStreamSynchronize"), at("range x")), (None, None));
+    assert_eq!(at("idle_on unknown 1"), Some((1_028, "derived")), "from the end of the all-reduce");
+    assert_eq!(at("idle_on unknown 2"), None);
+}
+
+#[test]
+fn a_function_leads_to_the_gap_in_which_it_took_longest() {
+    let mut trace = TestTrace::new();
+    trace.in_us();
+    for start in [0, 100, 200] {
+        trace.launch(start + 5..start + 10).launches("gemm_kernel", start + 20..start + 50);
+    }
+    let mut trace = trace.finish();
+    let mut functions = Names::default();
+    let [load, wait] = ["/x/site-packages/a/b.py(7): load", "c.py(1): wait"].map(|name| functions.intern(name));
+    let mut code = LateCode::new(functions, Names::default());
+    // The gaps begin at 50 and 150 us.
+    for (start, us) in [(50, [10, 40]), (150, [30, 5])] {
+        let interval = HostInterval { thread: ThreadId(0), start: Ns(start * 1_000), end: Ns((start + 55) * 1_000) };
+        let time = |function, us: i64| CodeTime { function: Some(function), op: None, time: Ns(us * 1_000) };
+        code.add(interval, vec![time(load, us[0]), time(wait, us[1])]);
+    }
+    trace.late_code = code.into();
+    let timeline = timeline(&trace);
+    let at = |text: &str| {
+        let place = timeline.example(&trace, &Example::parse(text).unwrap(), timeline.gpu)?;
+        Some(place.start.0 / 1_000)
+    };
+    assert_eq!(at("idle_code host_late a/b.py(7): load"), Some(150));
+    assert_eq!(at("idle_code host_late c.py(1): wait"), Some(50));
+    assert_eq!((at("idle_code drained c.py(1): wait"), at("idle_code host_late c.py(1): other")), (None, None));
+}
+
+#[test]
+fn a_message_is_found_by_its_size() {
+    let mut trace = TestTrace::nsys();
+    for (start, bytes) in [(0, 1_000), (100, 2_000), (200, 1_000)] {
+        trace.kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", start..start + 10 + start / 10);
+        trace.message(Collective {
+            operation: "allreduce".to_owned(),
+            bytes_in: Some(bytes),
+            bytes_out: Some(bytes),
+            ..Collective::default()
+        });
+    }
+    let trace = trace.finish();
+    let timeline = timeline(&trace);
+    let at = |text: &str| {
+        timeline
+            .example(&trace, &Example::parse(text).unwrap(), timeline.gpu)
+            .map(|place| place.start.since(timeline.zero).0)
+    };
+    assert_eq!(at("collective_of_size allreduce 1000"), Some(200), "the longer one");
+    assert_eq!(at("collective_of_size allreduce 2000"), Some(100));
+    assert_eq!(at("collective_of_size allreduce 3000"), None);
+}
+
 /// Qwen3-30B-A3B has 48 layers, gpt-oss-120b 36 of two kinds, by their configs.
 #[test]
 fn each_layer_of_a_step_has_a_bar_and_below_it_the_roles_of_its_kernels() {
     for (file, layers, kinds) in
-        [("sglang_qwen3_30b_b300_decode", 48, "layer 48 of 48"), ("vllm_b200_eager_prefill", 36, "kind B")]
+        [("sglang_qwen3_30b_b300_decode", 48, "layer 47 of 0 to 47"), ("vllm_b200_eager_prefill", 36, "kind B")]
     {
         let Some(trace) = crate::analysis::testing::torch(&format!("{file}.trace.json.gz")) else { continue };
         let timeline = timeline(&trace);
@@ -452,9 +537,9 @@ fn each_layer_of_a_step_has_a_bar_and_below_it_the_roles_of_its_kernels() {
         let row = timeline.layers.iter().position(|bar| bar.depth == 0).unwrap();
         let moment = timeline.moment(&trace, rules(), lane, row).unwrap();
         let alike = figure(&moment, "equal_parts").number().unwrap();
-        assert!(moment.name.starts_with("Layer 1 of ") && alike >= 1.0, "{}", moment.name);
+        assert!(moment.name.starts_with("Layer 0 of 0 to ") && alike >= 1.0, "{}", moment.name);
         let next = moment.neighbours.after.unwrap();
-        assert!(timeline.moment(&trace, rules(), lane, next.row).unwrap().name.starts_with("Layer 2 of "));
+        assert!(timeline.moment(&trace, rules(), lane, next.row).unwrap().name.starts_with("Layer 1 of "));
     }
 }
 
@@ -476,7 +561,7 @@ fn a_layer_whose_kernels_were_annotated_has_the_name_that_they_share() {
     }
     let layers = bars(&trace, 0);
     assert_eq!(layers[47].label, "model.layers.47");
-    assert!(layers[47].name.starts_with("layer 48 of 48") && layers[47].name.ends_with(": model.layers.47"));
+    assert!(layers[47].name.starts_with("layer 47 of 0 to 47") && layers[47].name.ends_with(": model.layers.47"));
     let is_part = |bar: &&LayerBar| bar.label == "model.layers.0.attention";
     assert_eq!(bars(&trace, 1).iter().filter(is_part).count(), 1);
 }

@@ -265,7 +265,7 @@ fn runs(report: &Report, plan: &Plan, width: usize) -> Vec<String> {
         column("categories", "Largest categories, of wall time", Kind::Text),
     ];
     let row = |(label, run): (String, &Run)| {
-        let top: Vec<String> = category_shares(run, 3).collect();
+        let top: Vec<String> = category_shares(run, 3).map(|(_, share)| share).collect();
         vec![
             Cell::Text(label),
             Cell::Count(run.totals.gpu_ops),

@@ -1,0 +1,276 @@
+//! Which cells of a table lead to the timeline, and to which case there: the longest gap of a cause, a step, a collective. The rules are
+//! data: `patterns/row_cases.json`. A cell costs the length of its texts; the steps of a report are read once a table.
+
+use super::Report;
+use super::examples::ExampleLink;
+use super::findings::of_run;
+use super::format::exact;
+use super::table::{Cell, Table};
+use crate::analysis::results::Run;
+use crate::analysis::section::{FIRST_OP, Value};
+use crate::analysis::timeline::Example;
+use crate::json::{self, embedded, from_json};
+use std::sync::LazyLock;
+
+/// A rule of `patterns/row_cases.json`.
+struct Rule {
+    table: String,
+    /// The columns whose cells lead to the timeline.
+    columns: Vec<String>,
+    /// The text of an [`Example`], with the keys of columns in braces. `{start of KEY}` is the start of the step with the number in that
+    /// column.
+    example: String,
+    only: Option<Only>,
+}
+from_json!(strict Rule { table, columns, example; only });
+
+/// The rows that a rule is about.
+struct Only {
+    column: String,
+    /// How the value in that column begins.
+    starts_with: Vec<String>,
+}
+from_json!(strict Only { column, starts_with });
+
+static RULES: LazyLock<Vec<Rule>> =
+    LazyLock::new(|| embedded(json::read(include_str!("../../patterns/row_cases.json"))));
+
+/// The table whose rows have the links of the findings.
+const FINDINGS: &str = "findings";
+/// Before the key of a column with the number of a step.
+const START_OF: &str = "start of ";
+
+/// The cases of the rows of one table.
+#[derive(Debug)]
+pub struct RowCases {
+    rules: Vec<&'static Rule>,
+    runs: Vec<RunCases>,
+}
+
+impl std::fmt::Debug for Rule {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(formatter, "{} {:?}", self.table, self.columns)
+    }
+}
+
+#[derive(Debug)]
+struct RunCases {
+    label: String,
+    /// Number and start of its steps, in nanoseconds since the first GPU op.
+    steps: Vec<(String, i64)>,
+    /// Title and case of its findings.
+    findings: Vec<(String, Option<ExampleLink>)>,
+}
+
+impl RowCases {
+    /// The cases of the table with this id: of this run, or of all runs.
+    pub fn of(report: &Report, table: &str, run: Option<usize>) -> Self {
+        let rules: Vec<&Rule> = RULES.iter().filter(|rule| rule.table == table).collect();
+        let needs_steps = rules.iter().any(|rule| rule.example.contains(START_OF));
+        let labels = report.labels();
+        let runs = labels.iter().zip(&report.runs).enumerate();
+        let runs = runs.filter(|(index, _)| run.is_none_or(|run| run == *index));
+        let runs = runs.map(|(_, (label, run))| RunCases {
+            label: label.clone(),
+            steps: if needs_steps { steps(run) } else { Vec::new() },
+            findings: if table == FINDINGS { findings(run) } else { Vec::new() },
+        });
+        Self { rules, runs: runs.collect() }
+    }
+
+    /// The case of each cell of a row of the table.
+    pub fn of_row(&self, table: &Table, row: &[Cell]) -> Vec<Option<ExampleLink>> {
+        if self.rules.is_empty() && table.id != FINDINGS {
+            return vec![None; row.len()];
+        }
+        let text = |key: &str| {
+            let index = table.columns.iter().position(|column| column.key == key)?;
+            row.get(index).map(exact)
+        };
+        let label = text("run");
+        let run = self.runs.iter().find(|run| label.as_ref().is_none_or(|label| *label == run.label));
+        let Some(run) = run else { return vec![None; row.len()] };
+        let cells = table.columns.iter().zip(row);
+        cells.map(|(column, cell)| self.of_cell(run, &column.key, cell, &text)).collect()
+    }
+
+    fn of_cell(
+        &self,
+        run: &RunCases,
+        key: &str,
+        cell: &Cell,
+        text: &dyn Fn(&str) -> Option<String>,
+    ) -> Option<ExampleLink> {
+        let words = exact(cell);
+        if !run.findings.is_empty() && key == "title" {
+            return run.findings.iter().find(|(title, _)| *title == words)?.1.clone();
+        }
+        // There is no case of nothing.
+        if words.is_empty() || words.parse() == Ok(0.0) {
+            return None;
+        }
+        let is_for = |rule: &&&Rule| {
+            let is_row = rule.only.as_ref().is_none_or(|Only { column, starts_with }| {
+                text(column).is_some_and(|value| starts_with.iter().any(|start| value.starts_with(start)))
+            });
+            is_row && rule.columns.iter().any(|column| column == key)
+        };
+        let rule = self.rules.iter().find(is_for)?;
+        let example = filled(&rule.example, &|key| match key.strip_prefix(START_OF) {
+            Some(key) => {
+                let number = text(key)?;
+                run.steps.iter().find(|(step, _)| *step == number).map(|(_, start)| start.to_string())
+            }
+            None => text(key),
+        })?;
+        Example::parse(&example).map(|example| ExampleLink::to(&example))
+    }
+}
+
+/// The text with values in place of the keys in braces; `None` if a value is not known.
+fn filled(template: &str, value: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (key, after) = after.split_once('}')?;
+        text += before;
+        text += &value(key).filter(|value| !value.is_empty())?;
+        rest = after;
+    }
+    Some(text + rest)
+}
+
+fn steps(run: &Run) -> Vec<(String, i64)> {
+    let Some(section) = run.sections.get("step_list") else { return Vec::new() };
+    let Some(Value::Int(first_op)) = section.summary.get(FIRST_OP) else { return Vec::new() };
+    let starts = section.rows.iter().filter_map(|row| match (row.get("step")?, row.get("start_ns")?) {
+        (Value::Int(step), Value::Int(start)) => Some((step.to_string(), start.saturating_sub(*first_op))),
+        _ => None,
+    });
+    starts.collect()
+}
+
+fn findings(run: &Run) -> Vec<(String, Option<ExampleLink>)> {
+    of_run(run).map(|finding| (finding.title.to_owned(), finding.example)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::section::Section;
+    use crate::analysis::testing::{analyze, torch};
+    use crate::analysis::timeline::Timeline;
+    use crate::report::tests_support::empty_run;
+    use crate::report::{known_tables, table as find_table};
+    use crate::rules::RuleBook;
+
+    fn report(name: &str, section: Section) -> Report {
+        Report::new(vec![Run { sections: [(name.to_owned(), section)].into(), ..empty_run("a") }])
+    }
+
+    /// Key and case of the cells of the first row that have one.
+    fn cases(report: &Report, id: &str) -> Vec<(String, String)> {
+        let table = find_table(report, id, None).unwrap().without_run();
+        let cases = RowCases::of(report, id, None).of_row(&table, &table.rows[0]);
+        let keys = table.columns.iter().map(|column| column.key.clone());
+        keys.zip(cases).filter_map(|(key, case)| Some((key, case?.of))).collect()
+    }
+
+    #[test]
+    fn the_rules_name_tables_and_write_examples() {
+        for rule in RULES.iter() {
+            assert!(known_tables().any(|table| table == rule.table), "{}", rule.table);
+            let example = filled(&rule.example, &|_| Some("1".to_owned())).unwrap();
+            assert!(Example::parse(&example).is_some(), "{}", rule.example);
+        }
+    }
+
+    #[test]
+    fn a_cause_that_took_time_leads_to_its_gap_and_one_that_took_none_leads_nowhere() {
+        let mut section = Section::new("T", "", &["device_id", "host_late_ms", "drained_ms"]);
+        section.row([3_u64.into(), 2.5_f64.into(), 0.0_f64.into()]);
+        let expected = [("host_late_ms".to_owned(), "idle_on host_late 3".to_owned())];
+        assert_eq!(cases(&report("gpu_idle", section), "gpu_idle"), expected);
+    }
+
+    #[test]
+    fn a_wait_outside_of_the_api_has_no_call() {
+        let of = |kind: &str| {
+            let mut section = Section::new("T", "", &["barrier_kind", "api_name", "max_duration_us"]);
+            section.row([kind.into(), "cudaMemcpy".into(), 9_u64.into()]);
+            cases(&report("barriers", section), "barriers")
+        };
+        assert_eq!(of("blocking_memcpy"), [("max_duration_us".to_owned(), "call cudaMemcpy".to_owned())]);
+        assert_eq!(of("cpu_launcher_gap"), []);
+    }
+
+    #[test]
+    fn code_without_a_file_has_no_gap() {
+        let of = |file: &str| {
+            let mut section = Section::new("T", "", &["function", "file", "line", "class", "total_ms"]);
+            section.row(["step".into(), file.into(), 7_u64.into(), "drained".into(), 1.5_f64.into()]);
+            cases(&report("idle_blame", section), "idle_blame")
+        };
+        assert_eq!(of("a/b.py"), [("total_ms".to_owned(), "idle_code drained a/b.py(7): step".to_owned())]);
+        assert_eq!(of(""), []);
+    }
+
+    #[test]
+    fn the_slowest_step_is_found_by_its_number_in_the_list_of_steps() {
+        let mut slowest = Section::new("T", "", &["stage", "slowest_step", "median_step"]);
+        slowest.row(["decode".into(), 2_u64.into(), 9_u64.into()]);
+        let mut list = Section::new("T", "", &["step", "start_ns"]);
+        list.figure(FIRST_OP, 1_000_u64);
+        list.row([1_u64.into(), 1_500_u64.into()]);
+        list.row([2_u64.into(), 4_000_u64.into()]);
+        let mut report = report("slowest_step", slowest);
+        report.runs[0].sections.insert("step_list".to_owned(), list);
+        // The list has no step 9.
+        assert_eq!(cases(&report, "slowest_step"), [("slowest_step".to_owned(), "step_at 3000".to_owned())]);
+    }
+
+    /// Tables whose rows have cases in the real traces.
+    const WITH_CASES: [&str; 11] = [
+        "findings",
+        "gpu_idle",
+        "sync",
+        "sync_by_pid",
+        "nvtx_ranges",
+        "steps",
+        "slowest_step",
+        "layers",
+        "layer_list",
+        "layer_roles",
+        "nccl_ops",
+    ];
+
+    /// Every cell that has a case leads to a bar.
+    #[test]
+    fn rows_of_real_traces_lead_to_bars() {
+        let files = [
+            "train_a100_rank3of8",
+            "sglang_qwen3_30b_b300_decode",
+            "sglang_qwen3_8b_mi300_extend",
+            "vllm_b200_eager_prefill",
+            "train_v100_216k_events",
+        ];
+        let mut with_cases: Vec<&str> = Vec::new();
+        for file in files {
+            let Some(trace) = torch(&format!("{file}.trace.json.gz")) else { return };
+            let timeline = Timeline::of(&trace, RuleBook::gpuprism_default().unwrap()).unwrap();
+            let report = Report::new(vec![analyze(&trace)]);
+            for id in known_tables() {
+                let Some(table) = find_table(&report, id, None) else { continue };
+                let cases = RowCases::of(&report, id, None);
+                for case in table.rows.iter().flat_map(|row| cases.of_row(&table, row)).flatten() {
+                    let place = timeline.example(&trace, &Example::parse(&case.of).unwrap(), timeline.extent);
+                    assert!(place.is_some(), "{file}: {id}: {}", case.of);
+                    with_cases.push(id);
+                }
+            }
+        }
+        for table in WITH_CASES {
+            assert!(with_cases.contains(&table), "{table}");
+        }
+    }
+}
