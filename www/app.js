@@ -42,8 +42,8 @@ const page = {
   async jobRanks() {
     return (await openResults()).jobRanks();
   },
-  async prove(table) {
-    (await openResults()).prove(table);
+  async prove(table, find) {
+    (await openResults()).prove(table, find);
   },
   exported: (format, table) => requestTool('export', { format, table, baseline: store.baseline }),
   get windows() {

@@ -48,7 +48,7 @@ export function rehearseReports(reports, text) {
 
 /** @param {string} id @returns {TableRequest} */
 const firstRows = (id) => ({
-  id, run: 0, sort: null, descending: false, filter: '', hidden_categories: [], from: 0, count: 50, short: true, name_chars: 60,
+  id, run: 0, sort: null, descending: false, filter: '', hidden_categories: [], from: 0, count: 50, short: true, name_chars: 60, find: [],
 });
 
 /** A trace of torch.profiler: decode steps with kernels, copies, launches, CPU ops and Python frames. No number in it was measured. */

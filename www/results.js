@@ -164,8 +164,8 @@ export class Results {
 
   restoreRules = () => this.#tabs.restoreRules();
 
-  /** Opens a table with the timeline above it. @param {string} table */
-  prove = (table) => this.#tabs.open(table, {}, { isProof: true });
+  /** Opens a table with the timeline above it, and shows one of its rows. @type {Page['prove']} */
+  prove = async (table, find) => this.#tabs.open(table, {}, { isProof: true, find });
 
   /** @type {Page['jobRanks']} */
   jobRanks = () => this.#tabs.jobRanks();

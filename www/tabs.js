@@ -6,7 +6,7 @@ import { PHONE, ROWS_PER_REQUEST, pendingNote, showTables, showTabs } from './ta
 import { WayBack } from './way-back.js';
 
 /** @import { OnDemand } from './dom.js' */
-/** @import { Page, Tab, Table, TableRequest, TraceEntry, View } from './types.js' */
+/** @import { Page, RowValue, Tab, Table, TableRequest, TraceEntry, View } from './types.js' */
 
 /** `isPending` is true for a tab that waits for all its tables; `allTables` are those that it has once they are computed.
  * @typedef {Tab & { isPending?: boolean, allTables?: string[] }} AnyTab */
@@ -58,6 +58,8 @@ export class Tabs {
   #scrollTarget;
   /** The table that proves what the timeline shows: it comes first, below the timeline, in any tab. */
   #proof = '';
+  /** The values of the row of that table that is shown once it is drawn. @type {RowValue[]} */
+  #find = [];
   /** The room of a name in the short form, where names were cut. @type {number | null} */
   #measuredChars = null;
   /** The report's tabs when it was last complete. @type {Tab[]} */
@@ -98,10 +100,11 @@ export class Tabs {
   }
 
   /** Opens a tab, by its name or by that of one of its tables; as a proof, the table with the timeline above it.
-   * @param {string} id @param {Partial<View>} [more] @param {{ isProof?: boolean }} [options] */
-  open(id, more = {}, { isProof = false } = {}) {
+   * @param {string} id @param {Partial<View>} [more] @param {{ isProof?: boolean, find?: RowValue[] }} [options] */
+  open(id, more = {}, { isProof = false, find = [] } = {}) {
     this.#scrollTarget = isProof ? '' : id;
     this.#proof = isProof ? id : '';
+    this.#find = find;
     const { store, look, attempt } = this.#page;
     const { view } = store;
     look({ tab: id, ...TAB_DEFAULTS, ...more });
@@ -231,6 +234,7 @@ export class Tabs {
       });
       this.#fitNames();
       this.#scrollToTarget();
+      this.#showFoundRow(tables.find((table) => table?.id === this.#proof)?.found ?? null);
       const { isPending, tables: now, allTables = now } = this.#chosen;
       if (isPending || this.#tablesToShow(allTables).length > this.#tablesToShow(now).length) byId('blocks').append(pendingNote());
       return this.#showTriage(this.#chosen);
@@ -286,6 +290,14 @@ export class Tabs {
     if (block instanceof HTMLDetailsElement) block.open = true;
     if (block) block.scrollIntoView({ block: 'nearest' });
     if (block || !this.#page.session.isPartial) this.#scrollTarget = '';
+  }
+
+  /** @param {number | null} index */
+  #showFoundRow(index) {
+    const block = document.querySelector(`.block[data-table="${CSS.escape(this.#proof)}"]`);
+    if (index === null || !(block instanceof HTMLElement)) return;
+    this.#find = [];
+    this.#page.attempt('The row could not be shown', async () => (await import('./found-row.js')).showRow(block, index));
   }
 
   /** @type {Page['jobRanks']} */
@@ -386,6 +398,7 @@ export class Tabs {
       count: isShort ? SHORT_ROWS : ROWS_PER_REQUEST,
       short: isShort,
       name_chars: isShort ? this.#shortChars : nameChars(id),
+      find: id === this.#proof ? this.#find : [],
     };
   }
 

@@ -56,10 +56,15 @@ export interface Table {
   /** How many rows pass the filter, as a sentence. */
   shown: string;
   row_count: number;
+  /** The index of the row that was looked for. */
+  found: number | null;
   columns: Column[];
   rows: Cell[][];
   totals: Cell[] | null;
 }
+
+/** The value of a row in a column, as in exports. */
+export type RowValue = { key: string; value: string };
 
 /** A table in one order and with one filter, and the range of its rows to return. */
 export interface TableRequest {
@@ -75,6 +80,8 @@ export interface TableRequest {
   short: boolean;
   /** How many characters of a kernel's name have room; null for the short names of the report. */
   name_chars: number | null;
+  /** A row to look for, by values as in exports. */
+  find: RowValue[];
 }
 
 export type Severity = 'info' | 'warning' | 'error';
@@ -229,8 +236,8 @@ export interface Moment {
   same_after: NamedPlace | null;
   /** The ids of the findings about such bars, whether or not the trace has them. */
   findings: string[];
-  /** The table that has the numbers of such bars; may be empty. */
-  numbers: string;
+  /** The row of a table that has the numbers of such bars. */
+  numbers: { table: string; title: string; find: RowValue[] } | null;
 }
 
 export type Kernel = { name: string; found: boolean; charts: Chart[]; tables: Table[] };
@@ -578,7 +585,7 @@ export interface Page {
   /** The comparison of the ranks of a job; null unless several ranks are open. */
   jobRanks(): Promise<import('./ranks.js').Ranks | null>;
   /** Opens a table with the timeline above it. */
-  prove(table: string): Promise<void>;
+  prove(table: string, find: RowValue[]): Promise<void>;
   /** The text of a file to save. */
   exported(format: string, table: string): Promise<string>;
 }

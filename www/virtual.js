@@ -6,7 +6,7 @@ import { ROWS_PER_REQUEST } from './table.js';
 /** @import { Cell } from './types.js' */
 
 /** Height of a row, as in style.css. */
-const ROW_PX = 28;
+export const ROW_PX = 28;
 const MARGIN_ROWS = 12;
 const CACHED_CHUNKS = 12;
 /** Rows that are drawn before the height of the frame is measured. */

@@ -44,14 +44,19 @@ export class Windows {
     }));
   }
 
-  /** The findings of a trace about a bar, or else the table that has the numbers of such bars. @type {import('./timeline.js').Actions['proofs']} */
+  /** The findings of a trace about a bar, and the row of a table that has the numbers of such bars. @type {import('./timeline.js').Actions['proofs']} */
   #proofs = (entry, { findings, numbers }) => {
     const { store, session, attempt, prove } = this.#page;
-    const open = (/** @type {string} */ table) => () => attempt('The table could not be shown', () => prove(table));
-    const ofTrace = (store.overview?.findings ?? []).filter(({ run_index: run }) => session.liveTraceOf(run) === entry);
-    const known = ofTrace.filter(({ id, table }) => table && findings.includes(id));
-    if (known.length > 0) return known.map(({ title, table }) => ({ kind: 'Finding: ', title, table, open: open(table) }));
-    return numbers && store.overview ? [{ kind: '', title: 'Idle time by cause', table: numbers, open: open(numbers) }] : [];
+    if (!store.overview) return [];
+    const run = store.runs.findIndex((_, index) => session.liveTraceOf(index) === entry);
+    const inRun = [{ key: 'run', value: store.runs[run]?.label ?? '' }];
+    /** @type {(table: string, find: import('./types.js').RowValue[]) => () => void} */
+    const open = (table, find) => () => attempt('The table could not be shown', () => prove(table, find));
+    const known = store.overview.findings.filter(({ run_index: of, id, table }) => of === run && table && findings.includes(id));
+    return [
+      ...known.map(({ title, table }) => ({ kind: 'Finding: ', title, table, open: open(table, []) })),
+      ...(numbers ? [{ kind: 'Table: ', title: numbers.title, table: numbers.table, open: open(numbers.table, [...numbers.find, ...inRun]) }] : []),
+    ];
   };
 
   /** @type {import('./timeline-align.js').Job} */

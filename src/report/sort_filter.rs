@@ -34,14 +34,36 @@ pub struct TableRequest {
     pub short: bool,
     /// How many characters of the name of a kernel or run have room; `None` for the short names of the report.
     pub name_chars: Option<usize>,
+    /// A row to look for: keys of columns and its values in them, as in exports. Keys that the table lacks are ignored.
+    pub find: Vec<RowValue>,
 }
-from_json!(TableRequest { ; id, run, sort, descending, filter, hidden_categories, from, count, short, name_chars });
+from_json!(TableRequest { ; id, run, sort, descending, filter, hidden_categories, from, count, short, name_chars, find });
+
+/// The value of a row in a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowValue {
+    /// The key of the column.
+    pub key: String,
+    /// The value, as in exports.
+    pub value: String,
+}
+from_json!(RowValue { key, value });
 
 impl TableRequest {
     /// Whether both requests select the same sorted and filtered table. The range of rows may differ.
     pub fn selects_same_table(&self, other: &Self) -> bool {
-        let whole = |request: &Self| Self { from: 0, count: None, ..request.clone() };
+        let whole = |request: &Self| Self { from: 0, count: None, find: Vec::new(), ..request.clone() };
         whole(self) == whole(other)
+    }
+
+    /// The index of the row that the request looks for.
+    pub fn found(&self, table: &Table) -> Option<usize> {
+        let index = |wanted: &RowValue| table.columns.iter().position(|column| column.key == wanted.key);
+        let wanted: Vec<(usize, &str)> =
+            self.find.iter().filter_map(|wanted| Some((index(wanted)?, wanted.value.as_str()))).collect();
+        let is_it =
+            |row: &Vec<Cell>| wanted.iter().all(|(index, value)| row.get(*index).map(exact).as_deref() == Some(value));
+        table.rows.iter().position(is_it).filter(|_| !wanted.is_empty())
     }
 }
 
@@ -182,6 +204,21 @@ mod tests {
             let request = TableRequest { sort: Some("ns".into()), descending, ..TableRequest::default() };
             assert_eq!(names(&sort_and_filter(table(), &request)), want);
         }
+    }
+
+    #[test]
+    fn a_row_is_found_by_its_values_in_the_order_of_the_request() {
+        let value = |key: &str, value: &str| RowValue { key: key.into(), value: value.into() };
+        let found = |find: Vec<RowValue>| {
+            let request = TableRequest { sort: Some("ns".into()), descending: true, find, ..TableRequest::default() };
+            request.found(&sort_and_filter(table(), &request))
+        };
+        assert_eq!(found(vec![value("name", "beta")]), Some(2));
+        assert_eq!(
+            found(vec![value("category", "gemm"), value("ns", "2"), value("run", "not in this table")]),
+            Some(1)
+        );
+        assert_eq!((found(vec![value("name", "none")]), found(Vec::new())), (None, None));
     }
 
     #[test]

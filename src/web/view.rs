@@ -162,6 +162,8 @@ pub(super) struct TableView {
     shown: String,
     /// The number of rows that can be requested.
     row_count: usize,
+    /// The index of the row that the request looks for, if the table has it.
+    found: Option<usize>,
     columns: Vec<ColumnView>,
     rows: Vec<Vec<CellView>>,
     totals: Option<Vec<CellView>>,
@@ -291,6 +293,7 @@ impl PagedTable {
             is_short: request.short,
             shown: if request.short { first_of(rows.len(), *all) } else { rows_of(table.rows.len(), *all) },
             row_count: if request.short { rows.len() } else { table.rows.len() },
+            found: request.found(table),
             columns: columns(table, units, request),
             rows,
             totals: shown_in(table, units, table.totals.as_slice()).pop().map(cells),

@@ -188,6 +188,7 @@ const LATER_SCRIPTS: &[&str] = &[
     "overview.js",
     "chart.js",
     "tabs.js",
+    "found-row.js",
     "way-back.js",
     "table.js",
     "columns.js",

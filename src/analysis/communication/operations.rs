@@ -91,6 +91,12 @@ impl<'a> Operations<'a> {
         &self.names
     }
 
+    /// The name of the operation of the op in this row; `None` if it does not communicate.
+    pub(crate) fn name_of(&self, row: usize, op: GpuOp) -> Option<&str> {
+        let (operation, _) = self.of(row, op.name).filter(|_| op.kind == OpKind::Kernel)?;
+        Some(self.names.get(operation))
+    }
+
     /// Returns the operation of the kernel in this row and its recorded message; `None` if the kernel does
     /// not communicate.
     pub(crate) fn of(&self, row: usize, name: NameId) -> Option<(NameId, Option<&'a Collective>)> {

@@ -55,7 +55,7 @@ impl Timeline {
                 self.longest_op(trace, within, &|op| classified.is_communication(op.name))
             }
             Example::IdleOn(cause, device) => {
-                let is_device = |id: DeviceId| text_of(&labels::device(trace, id)) == *device;
+                let is_device = |id: DeviceId| label_text(&labels::device(trace, id)) == *device;
                 let main = self.longest_gap(trace, within, &|id, gap| is_device(id) && gap.cause.word() == cause);
                 main.or_else(|| {
                     self.longest_gap(trace, within, &|id, gap| is_device(id) && gap.lesser_cause.word() == cause)
@@ -204,11 +204,7 @@ impl Timeline {
     }
 
     fn layer(&self, trace: &Trace, choice: &LayerChoice, within: Window) -> Option<Place> {
-        let is_in_stage = |bar: &LayerBar| {
-            let is_around =
-                |step: &&StepBar| step.device == Some(bar.device) && step.start <= bar.start && bar.start < step.until;
-            self.steps(trace).iter().find(is_around).is_some_and(|step| step.stage.label() == choice.stage)
-        };
+        let is_in_stage = |bar: &LayerBar| self.stage_at(trace, bar.device, bar.start) == choice.stage;
         let cases = self.layers.iter().enumerate().filter(|(_, bar)| {
             within.overlaps(bar.start, bar.start) && bar.is_chosen_by(&choice.of) && is_in_stage(bar)
         });
@@ -220,13 +216,21 @@ impl Timeline {
     }
 }
 
+impl Timeline {
+    /// The stage of the step of a device at a time; empty between steps.
+    pub(super) fn stage_at(&self, trace: &Trace, device: DeviceId, time: Ns) -> &'static str {
+        let is_around = |step: &&StepBar| step.device == Some(device) && step.start <= time && time < step.until;
+        self.steps(trace).iter().find(is_around).map_or("", |step| step.stage.label())
+    }
+}
+
 /// Whether a process has this id in the tables.
 fn is_process(trace: &Trace, id: ProcessId, wanted: &str) -> bool {
-    text_of(&labels::pid(trace, id)) == wanted
+    label_text(&labels::pid(trace, id)) == wanted
 }
 
 /// A label as it stands in a table.
-fn text_of(label: &Value) -> String {
+pub(super) fn label_text(label: &Value) -> String {
     match label {
         Value::Text(text) => text.clone(),
         Value::Int(number) => number.to_string(),

@@ -2,8 +2,9 @@
 //! often gaps have this cause, and the findings about it. A pass over the gaps and steps of the trace.
 
 use super::call_tree::{CallRow, CallTree};
+use super::cases::label_text;
 use super::idle_bars::IdleBar;
-use super::moment::{LinkKind, Moment};
+use super::moment::{LinkKind, Moment, TableRow};
 use super::{LaneKind, Place, StepBar, Timeline};
 use crate::analysis::findings::findings_of_cause;
 use crate::analysis::labels;
@@ -17,8 +18,6 @@ const MAX_CODE_ROWS: usize = 20;
 const MAX_CALLERS: usize = 3;
 /// In front of code, once for each of its callers in the table.
 const INDENT: &str = "› ";
-/// The table of the idle time by cause.
-const IDLE_TABLE: &str = "gpu_idle";
 
 /// Gaps and their time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,7 +36,8 @@ impl Timeline {
     pub(super) fn describe_gap(&self, trace: &Trace, device: DeviceId, gap: &IdleBar, moment: &mut Moment) {
         moment.name = gap.name();
         moment.findings = findings_of_cause(gap.cause.word()).collect();
-        moment.table = IDLE_TABLE;
+        let device_label = label_text(&labels::device(trace, device));
+        moment.row = Some(TableRow::new("gpu_idle", "Idle time by cause", "device_id", device_label));
         let mut section = Section::new("", "", &CODE_COLUMNS);
         section.summary = std::mem::take(&mut moment.section.summary);
         section.figure("device_id", labels::device(trace, device));

@@ -1,7 +1,7 @@
 //! The bars of the layers of the model: a row of layers, and below each layer the roles of its kernels. If the program annotated
 //! the graph nodes of the kernels of a bar, the bar has the name that they share.
 
-use super::{Style, Timeline};
+use super::{Style, TableRow, Timeline};
 use crate::analysis::inference::fold::label;
 use crate::analysis::inference::layer_spans::{LayerSpan, layer_spans};
 use crate::analysis::inference::model_words::{role_category, role_words};
@@ -32,6 +32,18 @@ pub(super) struct LayerBar {
 }
 
 impl LayerBar {
+    /// Its row in the tables of layers.
+    pub(super) fn table_row(&self, stage: &str) -> TableRow {
+        let (kind, role) = &self.group;
+        let mut row = TableRow::new("layer_list", "Layers over a step", "layer", self.number);
+        if !role.is_empty() {
+            row = TableRow::new("layer_roles", "Parts of a layer", "role", role);
+            row.cells.push(("kind", label(*kind).to_owned()));
+        }
+        row.cells.push(("stage", stage.to_owned()));
+        row
+    }
+
     /// Whether this is a layer of this kind or with this number, or a role in layers of a kind: `A`, `12`, `A attention`.
     pub(super) fn is_chosen_by(&self, text: &str) -> bool {
         let (kind, role) = &self.group;

@@ -23,7 +23,7 @@ mod tile;
 pub use bars::{Bar, TILE_UNITS, TileRange};
 pub use code::code_name;
 pub use example::{Example, LayerChoice};
-pub use moment::{Link, LinkKind, Moment, Neighbours, Place};
+pub use moment::{Link, LinkKind, Moment, Neighbours, Place, TableRow};
 pub use step_pair::StepPair;
 pub use tile::Tile;
 

@@ -5,11 +5,14 @@ use super::idle_bars::IdleBar;
 use super::layers::LayerBar;
 use super::{LaneKind, Stage, StepBar, Timeline, code, counters};
 use crate::analysis::categories::Categories;
+use crate::analysis::classified::ClassifiedTrace;
+use crate::analysis::communication::operations::Operations;
 use crate::analysis::labels;
 use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::section::{Section, Value};
 use crate::rules::RuleSet;
 use crate::rules::names::demangle;
+use crate::rules::signals::{CallKind, Signals};
 use crate::trace::{
     Argument, CallId, Element, GpuOp, LaunchConfig, NameId, NodeNote, Ns, OpShape, ShapedOps, Span, Spans, ThreadId,
     Trace,
@@ -47,8 +50,8 @@ pub struct Moment {
     pub links: Vec<Link>,
     /// The ids of the findings about such bars, whether or not the trace has them.
     pub findings: Vec<&'static str>,
-    /// The table that has the numbers of such bars; may be empty.
-    pub table: &'static str,
+    /// The row of a table that has the numbers of such bars.
+    pub row: Option<TableRow>,
     /// The launches of the same kernel before and after it, on any stream.
     pub same_name: Neighbours,
 }
@@ -57,6 +60,23 @@ impl Moment {
     /// Adds the way to a bar, if there is one.
     pub(super) fn link(&mut self, kind: LinkKind, to: Option<Place>) {
         self.links.extend(to.map(|to| Link { kind, to }));
+    }
+}
+
+/// A row of a table of the report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableRow {
+    /// The id of the table.
+    pub table: &'static str,
+    /// Words for the way there: `Collectives`.
+    pub title: &'static str,
+    /// Keys of columns and the values of the row in them, as in exports.
+    pub cells: Vec<(&'static str, String)>,
+}
+
+impl TableRow {
+    pub(super) fn new(table: &'static str, title: &'static str, key: &'static str, value: impl ToString) -> Self {
+        Self { table, title, cells: vec![(key, value.to_string())] }
     }
 }
 
@@ -116,7 +136,7 @@ impl Timeline {
             launch: None,
             links: Vec::new(),
             findings: Vec::new(),
-            table: "",
+            row: None,
             same_name: Neighbours::default(),
         };
         moment.section.figure("starts_after_first_op_ns", place.start.since(self.zero));
@@ -133,6 +153,7 @@ impl Timeline {
             LaneKind::Ranges(_) => {
                 let range = trace.ranges.get(row)?;
                 trace.ranges.names.get(range.name).clone_into(&mut moment.name);
+                moment.row = Some(TableRow::new("nvtx_ranges", "Ranges", "range_name", &moment.name));
                 describe_thread(trace, range.thread, &mut moment.section);
             }
             LaneKind::Code(thread) => {
@@ -146,7 +167,7 @@ impl Timeline {
                 let caller = caller.next_back().map_or(Value::Null, |caller| code::name(trace, caller).into());
                 moment.section.figure("called_by", caller);
             }
-            LaneKind::Layers(_) => self.describe_layer(self.layers.get(row)?, &mut moment),
+            LaneKind::Layers(_) => self.describe_layer(trace, self.layers.get(row)?, &mut moment),
             LaneKind::Steps(_) => describe_step(self.steps(trace).get(row)?, row, &mut moment),
             LaneKind::Idle(device) => {
                 self.describe_gap(trace, device, self.gaps(trace).of_device(device).get(row)?, &mut moment)
@@ -283,8 +304,18 @@ impl Timeline {
                 moment.section = section;
             }
         }
-        (moment.name, moment.is_op) = (full, true);
         let row = moment.place.row;
+        let communicates =
+            Categories::by_default_rules(trace).is_some_and(|default| default.of(raw, &full).0 == "communication");
+        let operation = communicates.then(|| {
+            let operations = Operations::new(&ClassifiedTrace::new(trace));
+            operations.name_of(row, op).map(str::to_owned)
+        });
+        moment.row = Some(match operation.flatten() {
+            Some(operation) => TableRow::new("nccl_ops", "Collectives", "op_name", operation),
+            None => TableRow::new("kernels", "Kernels", "name", &full),
+        });
+        (moment.name, moment.is_op) = (full, true);
         let is_same = |row: &usize| trace.gpu_ops.get(*row).is_some_and(|other| other.name == op.name);
         moment.same_name = Neighbours {
             before: (0..row).rev().find(is_same).and_then(|row| self.place_of_op(trace, row)),
@@ -337,8 +368,9 @@ impl Timeline {
         self.place(trace, self.lane(LaneKind::Stream(op.device, op.stream))?, row)
     }
 
-    fn describe_layer(&self, layer: &LayerBar, moment: &mut Moment) {
+    fn describe_layer(&self, trace: &Trace, layer: &LayerBar, moment: &mut Moment) {
         moment.name = labels::capitalized(&layer.name);
+        moment.row = Some(layer.table_row(self.stage_at(trace, layer.device, layer.start)));
         let (median, alike) = self.median_of_layers(layer);
         moment.section.figure("median_ns", median.map_or(Value::Null, Value::from));
         moment.section.figure("equal_parts", alike);
@@ -348,6 +380,11 @@ impl Timeline {
     fn describe_call(&self, trace: &Trace, call: Span, moment: &mut Moment) {
         trace.calls.names.get(call.name).clone_into(&mut moment.name);
         describe_thread(trace, call.thread, &mut moment.section);
+        moment.row = match Signals::embedded().call(&moment.name) {
+            CallKind::Synchronize => Some(TableRow::new("sync", "Synchronizing calls", "api_name", &moment.name)),
+            CallKind::CopyBlocking => Some(TableRow::new("barriers", "Barriers", "api_name", &moment.name)),
+            _ => None,
+        };
         let own = CallId(u32::try_from(moment.place.row).unwrap_or(u32::MAX));
         let launched = trace.gpu_ops.launches().enumerate().filter(|(_, call)| *call == Some(own));
         let rows: Vec<usize> = launched.map(|(row, _)| row).collect();
@@ -420,6 +457,7 @@ fn step_name(step: &StepBar) -> String {
 
 fn describe_step(step: &StepBar, row: usize, moment: &mut Moment) {
     moment.name = step_name(step);
+    moment.row = Some(TableRow::new("step_list", "Steps over time", "start_ns", step.start.0));
     moment.section.figure("step", row + 1);
     moment.section.figure("stage", step.stage.label());
 }

@@ -169,7 +169,8 @@ fn an_idle_gap_states_what_ended_what_came_and_how_often_that_happens() {
     );
     let gemm = Value::Text("gemm_kernel".to_owned());
     assert_eq!((figure(&moment, "op_before"), figure(&moment, "op_after")), (&gemm, &gemm));
-    assert_eq!((moment.findings.as_slice(), moment.table), (&["host-late", "replay-preparation"][..], "gpu_idle"));
+    assert_eq!(moment.findings.as_slice(), ["host-late", "replay-preparation"]);
+    assert_eq!(moment.row, Some(TableRow::new("gpu_idle", "Idle time by cause", "device_id", "0")));
     let (stream, calls) = (1, 1);
     let links: Vec<(LinkKind, usize)> = moment.links.iter().map(|link| (link.kind, link.to.row)).collect();
     assert_eq!(links, [(LinkKind::OpBefore, 0), (LinkKind::LateCall, calls), (LinkKind::OpAfter, stream)]);

@@ -4,7 +4,7 @@
 use super::super::view::{PagedTable, TableView};
 use super::super::{Imported, JsResult, to_js, to_js_error};
 use crate::analysis::structure::stages::Stage;
-use crate::analysis::timeline::{Example, Layer, Link, Neighbours, Place, Tile, Timeline};
+use crate::analysis::timeline::{Example, Layer, Link, Neighbours, Place, TableRow, Tile, Timeline};
 use crate::json;
 use crate::report::timeline::{LaneText, StyleIndex, StyleText, Tick, lanes, link_title, marks, notes, styles, ticks};
 use crate::report::{TableRequest, section_table};
@@ -59,8 +59,29 @@ struct MomentView {
     same_after: Option<ButtonView>,
     /// The ids of the findings about such bars, whether or not the trace has them.
     findings: Vec<&'static str>,
-    /// The table that has the numbers of such bars; may be empty.
-    numbers: &'static str,
+    /// The row of a table that has the numbers of such bars.
+    numbers: Option<RowView>,
+}
+
+/// A row of a table of the report.
+#[derive(Debug, Serialize)]
+struct RowView {
+    table: &'static str,
+    title: &'static str,
+    /// What a request for the table looks for.
+    find: Vec<CellValueView>,
+}
+
+#[derive(Debug, Serialize)]
+struct CellValueView {
+    key: &'static str,
+    value: String,
+}
+
+impl RowView {
+    fn of(TableRow { table, title, cells }: TableRow) -> Self {
+        Self { table, title, find: cells.into_iter().map(|(key, value)| CellValueView { key, value }).collect() }
+    }
 }
 
 /// A bar to go to.
@@ -201,7 +222,7 @@ impl Imported {
             same_before: moment.same_name.before.map(button),
             same_after: moment.same_name.after.map(button),
             findings: moment.findings,
-            numbers: moment.table,
+            numbers: moment.row.map(RowView::of),
         })
     }
 }
