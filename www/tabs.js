@@ -266,15 +266,16 @@ export class Tabs {
     if (this.#chosen.id !== TIMELINE) this.open(TIMELINE, { kernel: this.#page.store.view.kernel });
   }
 
-  /** Shows what a pressed cell of a table is about in the timeline of the chosen run, else of the run with this label: a case, or a time.
+  /** Shows what a pressed cell of a table is about in the timeline of its rank, of the chosen run, or else of the run with this label: a case, or a time.
    * Where nothing starts at the time, an end, another time of its row counts.
    * @param {string} table @param {string} runLabel @param {HTMLElement} pressed */
   showMoment(table, runLabel, pressed) {
     const { session, store, windows } = this.#page;
     const named = store.runs.findIndex(({ label }) => label === runLabel);
-    const trace = session.liveTraceOf(store.run ?? Math.max(named, 0));
+    const { example, file: rankFile } = pressed.dataset;
+    const isOfRank = (/** @type {TraceEntry} */ { file }) => file.name.split('/').at(-1) === rankFile;
+    const trace = rankFile ? session.liveTraces.find(isOfRank) : session.liveTraceOf(store.run ?? Math.max(named, 0));
     if (!trace) return;
-    const { example } = pressed.dataset;
     const others = [...pressed.closest('tr')?.querySelectorAll('[data-time]') ?? []];
     const times = [pressed, ...others].map((time) => Number(time.getAttribute('data-time')));
     const wayBack = new WayBack(this.#page, pressed);

@@ -116,7 +116,8 @@ export interface Finding {
 }
 
 /** A case of a clause or finding in the timeline. */
-export type ExampleLink = { of: string; text: string };
+/** `file` is the name of the trace of a rank. */
+export type ExampleLink = { of: string; text: string; file?: string };
 
 /** `title` is what people read; the address and the filters have the name. */
 export type Category = { name: string; title: string; class: string };

@@ -3,8 +3,9 @@
 use crate::analysis::findings::{cause_of_finding, counts_steps_only};
 use crate::analysis::results::{Run, VerdictClause};
 use crate::analysis::section::Record;
-use crate::analysis::timeline::{Example, LayerChoice};
+use crate::analysis::timeline::Example;
 use serde::Serialize;
+use std::borrow::Cow;
 
 /// The causes of idle time that the verdict may be about, with their columns in the section `gpu_idle`.
 const CAUSES: [&str; 5] = ["host_late", "drained", "other_stream", "unknown", "compiling"];
@@ -15,30 +16,21 @@ pub struct ExampleLink {
     /// The text of an [`Example`].
     pub of: String,
     /// The words of the link.
-    pub text: &'static str,
+    pub text: Cow<'static, str>,
+    /// The name of the file in which it is, if that is not the run of the statement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
 }
 
 impl ExampleLink {
-    pub(super) fn to(example: &Example) -> Self {
+    fn to(example: &Example) -> Self {
         let text = match example {
-            Example::Idle(_) | Example::IdleInSteps(_) | Example::IdleOn(..) => "Show the longest such gap",
-            Example::IdleCode(..) => "Show the gap in which it took longest",
+            Example::Idle(_) | Example::IdleInSteps(_) => "Show the longest such gap",
             Example::Step(_) => "Show a step of median length",
-            Example::StepAt(_) => "Show this step",
-            Example::Layer(LayerChoice { is_longest: true, .. }) => "Show the longest of them",
-            Example::Layer(_) => "Show one of median length",
             Example::Copy(_) => "Show the longest such copy",
-            Example::Call(_) | Example::CallOf(..) => "Show the longest such call",
-            Example::Range(_) | Example::RangeOf(..) => "Show the longest such range",
-            Example::Category(_)
-            | Example::Kernel(_)
-            | Example::Communication
-            | Example::Collective(_)
-            | Example::CollectiveOfSize(..)
-            | Example::CollectiveOn(..)
-            | Example::CommunicationOf(_) => "Show the longest such kernel",
+            _ => "Show the longest such kernel",
         };
-        Self { of: example.text(), text }
+        Self { of: example.text(), text: Cow::Borrowed(text), file: None }
     }
 }
 

@@ -6,9 +6,9 @@ use super::examples::ExampleLink;
 use super::findings::of_run;
 use super::format::exact;
 use super::table::{Cell, Table};
+use crate::analysis::communication::ranks::{Job, Rank, Ranks};
 use crate::analysis::results::Run;
 use crate::analysis::section::{FIRST_OP, Value};
-use crate::analysis::timeline::Example;
 use crate::json::{self, embedded, from_json};
 use std::sync::LazyLock;
 
@@ -20,9 +20,13 @@ struct Rule {
     /// The text of an [`Example`], with the keys of columns in braces. `{start of KEY}` is the start of the step with the number in that
     /// column.
     example: String,
+    /// The words of the link.
+    text: String,
     only: Option<Only>,
+    /// Of a table of ranks: the column with the label of the rank in whose trace the case is.
+    rank: Option<String>,
 }
-from_json!(strict Rule { table, columns, example; only });
+from_json!(strict Rule { table, columns, example, text; only, rank });
 
 /// The rows that a rule is about.
 struct Only {
@@ -53,9 +57,13 @@ impl std::fmt::Debug for Rule {
     }
 }
 
-#[derive(Debug)]
+/// A run of a report, or a rank of a job.
+#[derive(Debug, Default)]
 struct RunCases {
     label: String,
+    /// Of a rank: the title of its job and the name of its file.
+    job: String,
+    file: Option<String>,
     /// Number and start of its steps, in nanoseconds since the first GPU op.
     steps: Vec<(String, i64)>,
     /// Title and case of its findings.
@@ -74,8 +82,21 @@ impl RowCases {
             label: label.clone(),
             steps: if needs_steps { steps(run) } else { Vec::new() },
             findings: if table == FINDINGS { findings(run) } else { Vec::new() },
+            ..RunCases::default()
         });
         Self { rules, runs: runs.collect() }
+    }
+
+    /// The cases of a table of the ranks of jobs.
+    pub fn of_ranks(ranks: &Ranks, table: &str) -> Self {
+        let of_rank = |job: &Job, rank: &Rank| RunCases {
+            label: rank.label.clone(),
+            job: job.title.clone(),
+            file: Some(rank.file.clone()),
+            ..RunCases::default()
+        };
+        let runs = ranks.jobs.iter().flat_map(|job| job.ranks.iter().map(move |rank| of_rank(job, rank)));
+        Self { rules: RULES.iter().filter(|rule| rule.table == table).collect(), runs: runs.collect() }
     }
 
     /// The case of each cell of a row of the table.
@@ -87,43 +108,48 @@ impl RowCases {
             let index = table.columns.iter().position(|column| column.key == key)?;
             row.get(index).map(exact)
         };
-        let label = text("run");
-        let run = self.runs.iter().find(|run| label.as_ref().is_none_or(|label| *label == run.label));
-        let Some(run) = run else { return vec![None; row.len()] };
         let cells = table.columns.iter().zip(row);
-        cells.map(|(column, cell)| self.of_cell(run, &column.key, cell, &text)).collect()
+        cells.map(|(column, cell)| self.of_cell(&column.key, cell, &text)).collect()
     }
 
-    fn of_cell(
-        &self,
-        run: &RunCases,
-        key: &str,
-        cell: &Cell,
-        text: &dyn Fn(&str) -> Option<String>,
-    ) -> Option<ExampleLink> {
+    fn of_cell(&self, key: &str, cell: &Cell, text: &dyn Fn(&str) -> Option<String>) -> Option<ExampleLink> {
         let words = exact(cell);
+        // There is no case of nothing.
+        if words.is_empty() || words == "0" {
+            return None;
+        }
+        let rule = self.rules.iter().find(|rule| rule.is_for(key, text));
+        let run = self.run(rule.and_then(|rule| rule.rank.as_deref()).unwrap_or("run"), text)?;
         if !run.findings.is_empty() && key == "title" {
             return run.findings.iter().find(|(title, _)| *title == words)?.1.clone();
         }
-        // There is no case of nothing.
-        if words.is_empty() || words.parse() == Ok(0.0) {
-            return None;
-        }
-        let is_for = |rule: &&&Rule| {
-            let is_row = rule.only.as_ref().is_none_or(|Only { column, starts_with }| {
-                text(column).is_some_and(|value| starts_with.iter().any(|start| value.starts_with(start)))
-            });
-            is_row && rule.columns.iter().any(|column| column == key)
-        };
-        let rule = self.rules.iter().find(is_for)?;
-        let example = filled(&rule.example, &|key| match key.strip_prefix(START_OF) {
+        let example = filled(&rule?.example, &|key| match key.strip_prefix(START_OF) {
             Some(key) => {
                 let number = text(key)?;
                 run.steps.iter().find(|(step, _)| *step == number).map(|(_, start)| start.to_string())
             }
             None => text(key),
         })?;
-        Example::parse(&example).map(|example| ExampleLink::to(&example))
+        Some(ExampleLink { of: example, text: rule?.text.clone().into(), file: run.file.clone() })
+    }
+
+    /// The run or rank whose label is in a column; the only one if there is no such column.
+    fn run(&self, column: &str, text: &dyn Fn(&str) -> Option<String>) -> Option<&RunCases> {
+        let (label, job) = (text(column), text("job"));
+        let is_it = |run: &&RunCases| {
+            label.as_ref().is_none_or(|label| *label == run.label) && job.as_ref().is_none_or(|job| *job == run.job)
+        };
+        self.runs.iter().find(is_it)
+    }
+}
+
+impl Rule {
+    /// Whether it is about this column of the row.
+    fn is_for(&self, key: &str, text: &dyn Fn(&str) -> Option<String>) -> bool {
+        let is_row = self.only.as_ref().is_none_or(|Only { column, starts_with }| {
+            text(column).is_some_and(|value| starts_with.iter().any(|start| value.starts_with(start)))
+        });
+        is_row && self.columns.iter().any(|column| column == key)
     }
 }
 
@@ -159,7 +185,7 @@ mod tests {
     use super::*;
     use crate::analysis::section::Section;
     use crate::analysis::testing::{analyze, torch};
-    use crate::analysis::timeline::Timeline;
+    use crate::analysis::timeline::{Example, Timeline};
     use crate::report::tests_support::empty_run;
     use crate::report::{known_tables, table as find_table};
     use crate::rules::RuleBook;
@@ -179,7 +205,8 @@ mod tests {
     #[test]
     fn the_rules_name_tables_and_write_examples() {
         for rule in RULES.iter() {
-            assert!(known_tables().any(|table| table == rule.table), "{}", rule.table);
+            let mut tables = known_tables().chain(crate::report::ranks::TABLES);
+            assert!(tables.any(|table| table == rule.table), "{}", rule.table);
             let example = filled(&rule.example, &|_| Some("1".to_owned())).unwrap();
             assert!(Example::parse(&example).is_some(), "{}", rule.example);
         }

@@ -226,7 +226,7 @@ impl PagedTable {
     pub(super) fn of(report: &Report, request: &TableRequest) -> Option<Self> {
         let whole = displayed(find_table(report, &request.id, request.run)?);
         let paged = Self::new(whole, request, request.run.is_some() || report.runs.len() == 1);
-        Some(Self { cases: Some(RowCases::of(report, &request.id, request.run)), ..paged })
+        Some(paged.with_cases(RowCases::of(report, &request.id, request.run)))
     }
 
     /// Sorts and filters the table. With `one_run`, the column of runs is left out.
@@ -246,6 +246,11 @@ impl PagedTable {
             table = shortened(table);
         }
         Self { request: request.clone(), all, units: units(&table), table, cases: None }
+    }
+
+    /// With links to the timeline.
+    pub(super) fn with_cases(self, cases: RowCases) -> Self {
+        Self { cases: Some(cases), ..self }
     }
 
     pub(super) fn answers(&self, request: &TableRequest) -> bool {

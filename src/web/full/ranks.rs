@@ -3,7 +3,7 @@
 use crate::analysis::communication::ranks;
 use crate::analysis::communication::ranks::{RankInput, RankLog, RankWindow};
 use crate::json;
-use crate::report::{TableRequest, chart, csv, palette, ranks as words, sort_and_filter};
+use crate::report::{RowCases, TableRequest, chart, csv, palette, ranks as words, sort_and_filter};
 use crate::session::{text_of_window, window_in};
 use crate::trace::{Ns, Window};
 use crate::web::{JsResult, to_js, to_js_error, view};
@@ -162,7 +162,9 @@ impl Ranks {
     pub fn table(&self, request: &str) -> JsResult<JsValue> {
         let request: TableRequest = json::read(request).map_err(to_js_error)?;
         let table = words::table(self.comparison(), &request.id);
-        to_js(&table.map(|table| view::PagedTable::new(table, &request, false).view(&request)))
+        let cases = || RowCases::of_ranks(self.comparison(), &request.id);
+        let paged = |table| view::PagedTable::new(table, &request, false).with_cases(cases()).view(&request);
+        to_js(&table.map(paged))
     }
 
     /// The same table as CSV with all columns, as the command line prints it, sorted and filtered.
