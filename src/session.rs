@@ -18,9 +18,7 @@ mod window_cache_tests;
 pub use chrome_trace::chrome_trace;
 pub use named_windows::{NamedWindow, WindowGroup, named_windows};
 pub use timeline::OpenTimeline;
-#[cfg(not(target_arch = "wasm32"))]
-pub use window::overview;
-pub use window::{strips, text as text_of_window, window, window_in, window_text};
+pub use window::{overview, strips, text as text_of_window, window, window_in, window_text};
 pub use window_cache::WindowCache;
 
 pub use crate::analysis::host::code_search::look_up_code;

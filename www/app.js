@@ -23,7 +23,7 @@ const TITLE = 'gpuprism: where did the GPU time go';
 const store = new Store({ view: readAddress(), entries: [], progress: 0, readers: 0, reports: [], ruleFiles: [], overview: null });
 const renderer = new Renderer(compiledModule('gpuprism'));
 const openSets = onDemand(() => import('./file-sets.js'));
-const openTools = onDemand(async () => new (await import('./tools.js')).Tools(() => session.reports, () => session.whenComplete()));
+const openTools = onDemand(async () => new (await import('./tools.js')).Tools(session));
 /** @type {Page['requestTool']} */
 const requestTool = async (op, args) => (await openTools()).request(op, args);
 /** @type {Session} */

@@ -27,7 +27,7 @@ const isLarge = ({ name, size }) => size >= (name.endsWith('.gz') ? LARGE_COMPRE
 const cancelled = () => new WorkerProblem({ kind: 'cancelled', message: 'cancelled' });
 
 /** What only the second module answers. @type {Set<keyof TraceOperations>} */
-const OF_SECOND_MODULE = new Set(['kernel', 'namedWindows', 'pivotCells', 'ranksLog', 'ranksPart', 'slice']);
+const OF_SECOND_MODULE = new Set(['htmlStrips', 'kernel', 'namedWindows', 'pivotCells', 'ranksLog', 'ranksPart', 'slice']);
 
 /** The width of the page without its margins, and its maximum (`--side` in style.css). */
 const [MARGINS_PX, MAX_WIDTH_PX] = [40, 1_680];

@@ -1,7 +1,8 @@
-// Sends requests to tools workers. Loaded with the first request.
+// Sends requests to tools workers. An HTML report gets its strips from the workers of the traces. Loaded with the first request.
 
 import { WorkerLink, compiledModule } from './worker-link.js';
 
+/** @import { Session } from './session.js' */
 /** @import { SendRequest, ToolsOperations } from './types.js' */
 
 /** @typedef {WorkerLink<ToolsOperations>} ToolsLink */
@@ -64,28 +65,50 @@ async function startWorker(link) {
 /** Operations that need no reports. @type {Set<keyof ToolsOperations>} */
 const WITHOUT_REPORTS = new Set(['translate', 'dashboardCss', 'openLink', 'chooseFiles', 'rulesJson', 'checkRules', 'ruleToEdit']);
 
+/** True if the answer is an HTML report, or describes one. @param {object} args */
+function isOfHtml(args) {
+  const { format, request } = /** @type {{ format?: string, request?: { format?: string } }} */ (args);
+  return format === 'html' || request?.format === 'html';
+}
+
 /** The tools worker that has the reports of the session. */
 export class Tools {
   #worker = new ToolsWorker();
-  #reports;
-  #whenComplete;
+  #session;
+  /** The strips of the traces behind these reports. @type {{ texts: string[], answer: Promise<string[]> } | null} */
+  #strips = null;
 
-  /** `reports()` returns the session's current report texts; `whenComplete()` resolves when none of them is partial.
-   * @param {() => string[]} reports @param {() => Promise<void>} whenComplete */
-  constructor(reports, whenComplete) {
-    this.#reports = reports;
-    this.#whenComplete = whenComplete;
+  /** @param {Session} session */
+  constructor(session) {
+    this.#session = session;
   }
 
   /** @type {SendRequest<ToolsOperations>} */
   async request(op, args) {
-    const link = await (WITHOUT_REPORTS.has(op) ? this.#worker.start() : this.#withReports());
-    return link.request(op, args);
+    if (WITHOUT_REPORTS.has(op)) return (await this.#worker.start()).request(op, args);
+    await this.#session.whenComplete();
+    // Both of the same reports, which may change while this waits.
+    const [link, strips] = await Promise.all([this.#withReports(), isOfHtml(args) ? this.#stripsOfTraces() : null]);
+    return link.request(op, strips ? { ...args, strips } : args);
   }
 
-  async #withReports() {
-    await this.#whenComplete();
-    const texts = this.#reports();
+  #withReports() {
+    const texts = this.#session.reports;
     return this.#worker.load(texts, 'set', async () => ({ texts }));
+  }
+
+  /** For each report the strips of its trace, with the window of the report; empty without a trace. They are requested once. */
+  #stripsOfTraces() {
+    const texts = this.#session.reports;
+    if (this.#strips?.texts === texts) return this.#strips.answer;
+    const traces = texts.map((_, index) => this.#session.liveTraceOf(index));
+    const answer = Promise.all(traces.map((trace) => (trace?.shownOptions ? trace.reader.request('htmlStrips', { options: trace.shownOptions }) : '')));
+    const strips = { texts, answer };
+    this.#strips = strips;
+    answer.catch(() => {
+      // The next call tries again.
+      if (this.#strips === strips) this.#strips = null;
+    });
+    return answer;
   }
 }

@@ -416,6 +416,8 @@ export type TraceOperations = {
   kernel(args: { options: Options; name: string; width: number }): Kernel | null;
   /** The aggregates of the trace over these axes of a pivot, as JSON text. */
   pivotCells(args: { options: Options; axes: string[] }): string;
+  /** The strips with which an HTML report of the trace begins, as JSON text. Empty without GPU ops. */
+  htmlStrips(args: { options: Options }): string;
   /** The log of the ranks in the trace, as JSON text. */
   ranksLog(args: {}): string;
   /** The log of the ranks in the chosen window, as JSON text. */
@@ -428,8 +430,9 @@ export type ToolsOperations = {
   set(args: { texts: string[] }): void;
   /** The file of another tool as a report text. */
   translate(args: { label: string; text: string }): string;
-  /** The text of a file to save; `baseline` is the index of the run for tables of a comparison. */
-  export(args: { format: string; table: string; baseline: number }): string;
+  /** The text of a file to save; `baseline` is the index of the run for tables of a comparison. tools.js adds `strips` to HTML: for each report
+   * `htmlStrips` of its trace, empty without one. */
+  export(args: { format: string; table: string; baseline: number; strips?: string[] }): string;
   compare(args: { baseline: number }): Comparison;
   /** The changes between the runs as a chart. */
   chart(args: { baseline: number; width: number; hidden: string[] }): Chart;
@@ -438,10 +441,10 @@ export type ToolsOperations = {
   dashboard(args: { request: DashboardRequest }): DashboardView;
   model(args: { run: number; width: number }): ModelView;
   dashboardCss(args: {}): string;
-  sharePreview(args: { request: ShareRequest }): SharePreview;
+  sharePreview(args: { request: ShareRequest; strips?: string[] }): SharePreview;
   /** The ids of everything that can be replaced in what is shared. */
   shareRedactions(args: {}): string[];
-  shareFile(args: { request: ShareRequest }): Uint8Array<ArrayBuffer>;
+  shareFile(args: { request: ShareRequest; strips?: string[] }): Uint8Array<ArrayBuffer>;
   shareLink(args: { request: ShareRequest }): string;
   /** The report in a link, as text. */
   openLink(args: { text: string }): string;

@@ -120,6 +120,7 @@ const handlers = {
   slice: ({ options }) => /** @type {Uint8Array<ArrayBuffer>} */ (fullTrace().slice(JSON.stringify(options))),
   kernel: ({ options, name, width }) => fullTrace().kernel(JSON.stringify(options), name, width),
   pivotCells: ({ options, axes }) => fullTrace().pivot_cells(JSON.stringify(options), JSON.stringify(axes)),
+  htmlStrips: ({ options }) => fullTrace().html_strips(JSON.stringify(options)),
   ranksLog: () => fullTrace().ranks_log(),
   ranksPart: ({ options }) => fullTrace().ranks_part(JSON.stringify(options)),
 };

@@ -4,7 +4,7 @@ use super::files::StandardError;
 use super::{analyze, files, print, redacted};
 use crate::analysis::results::Attribution;
 use crate::files::{RunSource, read_run};
-use crate::report::html::Overview;
+use crate::report::html::{Overview, redact_overviews};
 use crate::report::{self, Report, csv, html_page_with_timelines, is_known_table, known_tables, markdown, terminal};
 use crate::session::{self, Choices, ModelChoice};
 use crate::{Error, Result};
@@ -158,15 +158,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
         return print(&render(&original, &overviews, args)?);
     }
     let report = redacted(original.clone(), true);
-    rename_devices(&mut overviews, &original, &report);
+    redact_overviews(&mut overviews, &original, &report);
     print(&render(&report, &overviews, args)?)
-}
-
-/// Gives the strips the ids of the redacted devices, and removes those with a device that the report does not have.
-fn rename_devices(overviews: &mut [Option<Overview>], original: &Report, redacted: &Report) {
-    for (overview, (original, redacted)) in overviews.iter_mut().zip(original.runs.iter().zip(&redacted.runs)) {
-        overview.take_if(|overview| !overview.rename_devices(original, redacted));
-    }
 }
 
 /// The choices from the flags, without wall times. Checks the rules before any trace is read.

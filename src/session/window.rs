@@ -4,7 +4,6 @@
 use super::{Choices, pick_rules, rule_book};
 use crate::analysis::time::strips::{Strips, strips as cut_strips};
 use crate::report::format::duration;
-#[cfg(not(target_arch = "wasm32"))]
 use crate::report::html::Overview;
 use crate::trace::{Ns, Trace, Window};
 use crate::{Error, Result};
@@ -83,7 +82,6 @@ pub fn strips(trace: &Trace, choices: &Choices, columns: usize) -> Result<Option
 ///
 /// # Errors
 /// Those of [`rule_book`], [`pick_rules`] and [`window`].
-#[cfg(not(target_arch = "wasm32"))]
 pub fn overview(trace: &Trace, choices: &Choices) -> Result<Option<Overview>> {
     let rules = pick_rules(&rule_book(&choices.rules)?.0, choices)?;
     Ok(Overview::of(super::picked(trace, choices)?, |columns| cut_strips(trace, &rules, columns)))

@@ -1,5 +1,7 @@
 //! Time as integer nanoseconds. Floating point is never used: a double cannot hold epoch time in ns exactly.
 
+use crate::json::{FromJson, Json, JsonResult, from_json};
+use serde::Serialize;
 use std::ops::{Add, AddAssign, Sub};
 
 /// A point in time or a duration, in nanoseconds.
@@ -11,8 +13,14 @@ use std::ops::{Add, AddAssign, Sub};
 /// assert_eq!(Ns::from_decimal(b"1.5e3", 3), Some(Ns(1_500_000)));
 /// assert_eq!(Ns::from_decimal(b"NaN", 3), None);
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash, Serialize)]
 pub struct Ns(pub i64);
+
+impl FromJson for Ns {
+    fn from_json(json: Json) -> JsonResult<Self> {
+        i64::from_json(json).map(Self)
+    }
+}
 
 impl Ns {
     /// The duration zero.
@@ -172,13 +180,14 @@ impl AddAssign for Ns {
 }
 
 /// A half-open time interval on the clock of a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Window {
     /// Start, included.
     pub start: Ns,
     /// End, excluded.
     pub end: Ns,
 }
+from_json!(Window { start, end });
 
 impl Window {
     /// Returns the duration.

@@ -6,13 +6,15 @@
 
 use crate::analysis::categories::Categories;
 use crate::analysis::time::long_gaps::LongGaps;
+use crate::json::from_json;
 use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::{RuleSet, names};
 use crate::trace::{DeviceId, Ns, Trace, Window};
+use serde::Serialize;
 
 /// All strips of a trace.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Strips {
     /// First start to last end of the GPU ops.
     pub whole: Window,
@@ -23,9 +25,10 @@ pub struct Strips {
     /// The number of streams that have no strip.
     pub streams_left_out: usize,
 }
+from_json!(Strips { whole, categories, strips, streams_left_out });
 
 /// One device or stream.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Strip {
     /// The device id in the trace.
     pub device: String,
@@ -40,6 +43,7 @@ pub struct Strip {
     /// Time by column, then by category.
     pub columns: Vec<Vec<Ns>>,
 }
+from_json!(Strip { device, stream, busy, busy_share, times, columns });
 
 /// The largest number of strips for streams; more would not be readable.
 const MAX_STREAMS: usize = 8;

@@ -1,25 +1,38 @@
 //! The strips at the beginning of an HTML report: what ran when in the whole trace, with the analyzed window framed.
 //!
-//! A report has no trace, so only who has the trace can draw them. Linear in the ops, once for each of three widths.
+//! A report has no trace, so only who has the trace can cut them. The page cuts them in the worker of the trace, and passes them as JSON to
+//! the worker that writes the report. Linear in the ops, once for each of three widths.
 
 use super::{NARROW_WIDTH, PAGE_WIDTH, drawings};
 use crate::analysis::results::Run;
 use crate::analysis::time::strips::Strips;
+use crate::json::from_json;
+use crate::report::Report;
 use crate::report::chart::{self, Chart, escape};
 use crate::report::format::{duration, range};
 use crate::trace::Window;
+use serde::Serialize;
 
 /// The width of the strips when zoomed in, in pixels.
 const ZOOMED_WIDTH: u32 = 3 * PAGE_WIDTH;
 
 /// The strips of one trace.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Serialize)]
 pub struct Overview {
     wide: Strips,
     narrow: Strips,
     /// Without the strips of streams, which would make the file large.
     zoomed: Strips,
     window: Option<Window>,
+}
+from_json!(Overview { wide, narrow, zoomed, window });
+
+/// Gives the strips of a report's runs the ids of the redacted devices, and removes those with a device that the redacted report does not
+/// have.
+pub fn redact_overviews(overviews: &mut [Option<Overview>], original: &Report, redacted: &Report) {
+    for (overview, (original, redacted)) in overviews.iter_mut().zip(original.runs.iter().zip(&redacted.runs)) {
+        overview.take_if(|overview| !overview.rename_devices(original, redacted));
+    }
 }
 
 impl Overview {
@@ -33,7 +46,7 @@ impl Overview {
     }
 
     /// Replaces the ids of devices by those of the redacted run. False if one is unknown: such strips must not be shown.
-    pub fn rename_devices(&mut self, original: &Run, redacted: &Run) -> bool {
+    fn rename_devices(&mut self, original: &Run, redacted: &Run) -> bool {
         let pairs = || original.devices.iter().zip(&redacted.devices);
         let all = [&mut self.wide, &mut self.narrow, &mut self.zoomed];
         all.into_iter().flat_map(|strips| &mut strips.strips).all(|strip| {
@@ -82,7 +95,8 @@ pub(super) fn zoomed(title: &str, chart: &Chart) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Report, html_page_with_timelines};
+    use crate::json;
+    use crate::report::html_page_with_timelines;
     use crate::session::{self, Choices};
     use crate::trace::testing::TestTrace;
 
@@ -134,6 +148,25 @@ mod tests {
         assert!(overview.rename_devices(&report.runs[0], &redacted));
         assert!(overview.section(None).contains("GPU other") && !overview.section(None).contains("GPU 0"));
         assert!(!overview.rename_devices(&report.runs[0], &redacted), "the device has another id by now");
+    }
+
+    #[test]
+    fn strips_are_the_same_after_they_went_from_one_worker_to_another() {
+        let (_, overview) = report_and_overview();
+        assert_eq!(json::read(&json::write(&overview)), Ok(overview));
+    }
+
+    #[test]
+    fn devices_in_strips_from_another_worker_are_escaped() {
+        let (_, mut overview) = report_and_overview();
+        let all = [&mut overview.wide, &mut overview.narrow, &mut overview.zoomed];
+        all.into_iter().for_each(|strips| {
+            strips.strips.iter_mut().for_each(|strip| strip.device = "<b>".into());
+            strips.categories.iter_mut().for_each(|category| *category = "\"><i>".into());
+        });
+        let section = json::read::<Overview>(&json::write(&overview)).unwrap().section(None);
+        assert!(section.contains("GPU &lt;b&gt;") && !section.contains("<b>") && !section.contains("<i>"), "{section}");
+        assert!(json::read::<Overview>("\"<svg></svg>\"").is_err(), "strips are numbers and names, never markup");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Data of one trace that the tools combine with that of other traces: pivot cells and logs of ranks, as JSON texts.
+//! Data of one trace that the tools combine with reports and with data of other traces: pivot cells, logs of ranks, and the strips of
+//! an HTML report, as JSON texts.
 
 use super::super::{Imported, JsResult, to_js_error};
 use crate::analysis::communication::ranks;
@@ -17,6 +18,17 @@ impl Imported {
         let choices: Choices = json::read(choices).map_err(to_js_error)?;
         let axes: Vec<_> = json::read(axes).map_err(to_js_error)?;
         Ok(json::write(&session::pivot_cells(trace, &choices, &axes).map_err(to_js_error)?))
+    }
+
+    /// The strips with which an HTML report of the trace begins. Empty if the trace has no GPU ops.
+    ///
+    /// # Errors
+    /// The file contains no trace; those of [`session::overview`].
+    pub fn html_strips(&self, choices: &str) -> JsResult<String> {
+        let trace = self.require_trace()?;
+        let choices: Choices = json::read(choices).map_err(to_js_error)?;
+        let overview = session::overview(trace, &choices).map_err(to_js_error)?;
+        Ok(overview.map(|overview| json::write(&overview)).unwrap_or_default())
     }
 
     /// The log of the ranks in the trace.

@@ -5,6 +5,7 @@ use super::tools::text;
 use crate::capitalize;
 use crate::digits::grouped;
 use crate::json::{self, from_json};
+use crate::report::html::{Overview, redact_overviews};
 use crate::report::redact::{Redacted, Redaction, Redactions, redact};
 use crate::report::{self, Report, link, zip};
 use crate::web::{JsResult, to_js, to_js_error};
@@ -46,20 +47,20 @@ struct RedactionView {
 
 #[wasm_bindgen]
 impl Tools {
-    /// Describes the file or link, and what can be redacted in it.
+    /// Describes the file or link, and what can be redacted in it. HTML begins with `strips`, as in [`Tools::export`].
     ///
     /// # Errors
-    /// An invalid request.
-    pub fn share_preview(&self, request: &str) -> JsResult<JsValue> {
+    /// An invalid request or invalid strips.
+    pub fn share_preview(&self, request: &str, strips: Vec<String>) -> JsResult<JsValue> {
         let request: ShareRequest = json::read(request).map_err(to_js_error)?;
-        let report = self.shared(&request)?;
+        let (report, overviews) = self.shared_with_strips(&request, &strips)?;
         let found = self.redactable()?;
         let (name, _) = file(&request.format);
         let (size, fits, length) = if request.format == "link" {
             let characters = link::encode(&report).len();
             (characters, characters <= link::MAX_CHARACTERS, length_of(characters, request.slim))
         } else {
-            (bytes(&report, &request.format)?.len(), true, String::new())
+            (bytes(&report, &request.format, &overviews)?.len(), true, String::new())
         };
         let unit = if request.format == "link" { "characters" } else { "bytes" };
         let file = format!("{name}, {} {unit}", grouped(size as u64));
@@ -71,13 +72,14 @@ impl Tools {
         Redaction::ALL.iter().map(|redaction| redaction.id().to_owned()).collect()
     }
 
-    /// The bytes of the file to save.
+    /// The bytes of the file to save. HTML begins with `strips`, as in [`Tools::export`].
     ///
     /// # Errors
-    /// An invalid request or an unknown format.
-    pub fn share_file(&self, request: &str) -> JsResult<Vec<u8>> {
+    /// An invalid request, an unknown format or invalid strips.
+    pub fn share_file(&self, request: &str, strips: Vec<String>) -> JsResult<Vec<u8>> {
         let request: ShareRequest = json::read(request).map_err(to_js_error)?;
-        bytes(&self.shared(&request)?, &request.format)
+        let (report, overviews) = self.shared_with_strips(&request, &strips)?;
+        bytes(&report, &request.format, &overviews)
     }
 
     /// The text after `#report=` in the link.
@@ -114,6 +116,19 @@ impl Tools {
         Ok(found)
     }
 
+    /// The report to share, and its strips. If anything is redacted, they have the devices of the redacted report.
+    fn shared_with_strips(
+        &self,
+        request: &ShareRequest,
+        strips: &[String],
+    ) -> JsResult<(Report, Vec<Option<Overview>>)> {
+        let (report, mut overviews) = (self.shared(request)?, self.overviews(strips)?);
+        if !request.redact.is_empty() {
+            redact_overviews(&mut overviews, &self.report, &report);
+        }
+        Ok((report, overviews))
+    }
+
     fn shared(&self, request: &ShareRequest) -> JsResult<Report> {
         let what = Redactions::of(request.redact.iter().map(String::as_str))
             .map_err(|unknown| to_js_error(format!("unknown redaction `{unknown}`")))?;
@@ -122,8 +137,8 @@ impl Tools {
     }
 }
 
-fn bytes(report: &Report, format: &str) -> JsResult<Vec<u8>> {
-    if format == "zip" { Ok(zip::zip(&zip::tables(report))) } else { Ok(text(report, format)?.into_bytes()) }
+fn bytes(report: &Report, format: &str, overviews: &[Option<Overview>]) -> JsResult<Vec<u8>> {
+    if format == "zip" { Ok(zip::zip(&zip::tables(report))) } else { Ok(text(report, format, overviews)?.into_bytes()) }
 }
 
 /// The file name, and its purpose.

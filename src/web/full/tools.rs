@@ -2,6 +2,8 @@
 
 use crate::analysis::compare::{Comparison, Outcome, compare};
 use crate::analysis::results::Run;
+use crate::json;
+use crate::report::html::Overview;
 use crate::report::{self, Report, chart, compare as words};
 use crate::session;
 use crate::web::reports::{merged, table_request};
@@ -37,6 +39,16 @@ struct ComparedView {
 }
 
 impl Tools {
+    /// The strips of each run from those of each file, which [`Imported::html_strips`](crate::web::Imported::html_strips) gives; an empty text for a
+    /// file without a trace. As on the command line, there are none unless each file has one run.
+    pub(super) fn overviews(&self, strips: &[String]) -> JsResult<Vec<Option<Overview>>> {
+        if strips.len() != self.report.runs.len() {
+            return Ok(Vec::new());
+        }
+        let read = |text: &String| if text.is_empty() { Ok(None) } else { json::read(text).map(Some) };
+        strips.iter().map(read).collect::<Result<_, _>>().map_err(to_js_error)
+    }
+
     /// The comparison with the run at index `baseline`, or with the first run if there is no such index.
     fn comparison(&mut self, baseline: usize) -> &Comparison {
         let labels = self.report.labels();
@@ -113,11 +125,12 @@ impl Tools {
     }
 
     /// The text of a file to save: the same bytes that the command line prints. For CSV, `table` is the id of the table. For
-    /// Markdown it is a group of tables, `compare`, or empty for the whole report. `baseline` is used by tables of a comparison.
+    /// Markdown it is a group of tables, `compare`, or empty for the whole report. `baseline` is used by tables of a comparison. HTML begins with
+    /// `strips`, see [`Imported::html_strips`](crate::web::Imported::html_strips): one text per open file, or none.
     ///
     /// # Errors
-    /// An unknown format or table.
-    pub fn export(&mut self, format: &str, table: &str, baseline: usize) -> JsResult<String> {
+    /// An unknown format or table, or invalid strips.
+    pub fn export(&mut self, format: &str, table: &str, baseline: usize, strips: Vec<String>) -> JsResult<String> {
         match format {
             "csv" if words::TABLES.contains(&table) => Ok(words::full_table(self.comparison(baseline), table)
                 .map(|table| report::csv(&table))
@@ -127,15 +140,15 @@ impl Tools {
             "csv" => report::table(&self.report, table, None)
                 .map(|table| report::csv(&table))
                 .ok_or_else(|| to_js_error(format!("unknown table `{table}`"))),
-            _ => text(&self.report, format),
+            _ => text(&self.report, format, &self.overviews(&strips)?),
         }
     }
 }
 
-/// The whole report in this format.
-pub(super) fn text(report: &Report, format: &str) -> JsResult<String> {
+/// The whole report in this format. HTML begins with the strips of the runs.
+pub(super) fn text(report: &Report, format: &str, overviews: &[Option<Overview>]) -> JsResult<String> {
     match format {
-        "html" => Ok(report::html_page(report, "gpuprism report")),
+        "html" => Ok(report::html_page_with_timelines(report, overviews, "gpuprism report")),
         "json" => Ok(report.json()),
         "markdown" => Ok(report::markdown(report)),
         other => Err(to_js_error(format!("unknown format `{other}`"))),
