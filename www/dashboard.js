@@ -74,7 +74,7 @@ export class Dashboard {
       const hasColumns = this.#width >= TWO_COLUMNS_WIDTH;
       const { view, run, baseline } = store;
       const dashboard = await requestTool('dashboard', { request: {
-        run, baseline, hardware: view.gpu || null, threshold_ms: Number.parseFloat(view.above) || 0, communication: view.comm !== 'off',
+        run, baseline, hardware: view.gpu || null, threshold_ms: Number.parseFloat(view.above) || 0, communication: view.comm !== 'off', hidden: view.hide,
         width: this.#width, column_width: hasColumns ? Math.floor((this.#width - COLUMN_GAP) / 2) : this.#width,
       } });
       return { dashboard, hasColumns };

@@ -29,6 +29,7 @@ const MAX_WIDTH = 960;
 
 export class KernelPanel {
   #actions;
+  #store;
   #panel;
   #title = el('h2', { id: 'kernel-title', tabindex: '-1' });
   #copy = el('span');
@@ -46,6 +47,7 @@ export class KernelPanel {
   /** @param {Page} page @param {Actions} actions */
   constructor(page, actions) {
     const { open, showInTimeline } = this.#actions = actions;
+    this.#store = page.store;
     this.#rule = new KernelRule(page, actions.rules, actions.openRules);
     const close = () => open('');
     this.#runs = el('div', { class: 'blocks', click: (event) => {
@@ -83,7 +85,10 @@ export class KernelPanel {
       this.#rule.show(name);
       return this.#actions.request(name, this.#width);
     },
-    (runs) => this.#runs.replaceChildren(...runs.flatMap((run) => runNodes(run, runs.length > 1, this.#actions.showLaunch))),
+    (runs) => {
+      const { hide } = this.#store.view;
+      this.#runs.replaceChildren(...runs.flatMap((run) => runNodes(run, runs.length > 1, hide, this.#actions.showLaunch)));
+    },
   );
 
   /** @param {string} name */
@@ -103,15 +108,15 @@ export class KernelPanel {
   }
 }
 
-/** @param {RunKernel} run @param {boolean} hasHeading @param {ShowLaunch} showLaunch */
-function runNodes({ label, kernel }, hasHeading, showLaunch) {
+/** @param {RunKernel} run @param {boolean} hasHeading @param {string[]} hidden categories, whose charts are faint @param {ShowLaunch} showLaunch */
+function runNodes({ label, kernel }, hasHeading, hidden, showLaunch) {
   const heading = hasHeading && el('h3', { class: 'run-label' }, label);
   if (!kernel) {
     const why = 'This run is a saved report, which contains no individual launches. Open its trace to see the kernel in detail.';
     return present([heading, el('p', { class: 'gap' }, why)]);
   }
   const [lanes, ...others] = kernel.tables;
-  const details = kernel.found ? [...kernel.charts.map(figure), ...others.map((table) => tableBlock(table))] : [];
+  const details = kernel.found ? [...kernel.charts.map((chart, index) => figure(chart, index, hidden.includes(kernel.category))), ...others.map((table) => tableBlock(table))] : [];
   for (const block of details) {
     block.addEventListener('click', (event) => {
       const launch = targetWithin(event, 'button.moment-link');
@@ -121,9 +126,10 @@ function runNodes({ label, kernel }, hasHeading, showLaunch) {
   return present([heading, tableBlock(lanes), ...details]);
 }
 
-/** @param {Chart} chart @param {number} index */
-function figure(chart, index) {
+/** @param {Chart} chart @param {number} index @param {boolean} isFaint */
+function figure(chart, index, isFaint) {
   const [title, file] = CHARTS[index];
   const picture = chartSvg(chart);
+  picture.classList.toggle('faint', isFaint);
   return el('figure', {}, el('figcaption', {}, title), saveMenu(() => picture, file), picture);
 }

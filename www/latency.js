@@ -46,7 +46,7 @@ export class LatencyPicture {
       this.#width = this.node.clientWidth;
       this.#shownKey = this.#key;
       const width = this.#width;
-      return requestTool('dashboard', { request: { run: run ?? 0, baseline, hardware: null, threshold_ms: 0, communication: true, width, column_width: width } });
+      return requestTool('dashboard', { request: { run: run ?? 0, baseline, hardware: null, threshold_ms: 0, communication: true, hidden: [], width, column_width: width } });
     },
     ({ panels }) => {
       const panel = panels.find(({ id, chart }) => id === PANEL && chart);

@@ -47,11 +47,11 @@ export class Model {
 
   #draw = latest(
     async () => {
-      const { requestTool } = this.#page;
+      const { requestTool, store } = this.#page;
       // The width of the panels depends on the style sheet.
       await Promise.all([this.#styleSheet, loadChartStyle(requestTool)]);
       this.#width = this.#panels.clientWidth;
-      return requestTool('model', { run: this.#run, width: this.#width });
+      return requestTool('model', { run: this.#run, width: this.#width, hidden: store.view.hide });
     },
     (/** @type {ModelView} */ { label, lines, panels }) => {
       this.#lines.replaceChildren(...lines.map((line) => el('p', {}, ...words(line))));

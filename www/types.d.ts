@@ -241,7 +241,7 @@ export interface Moment {
   numbers: { table: string; title: string; find: RowValue[] } | null;
 }
 
-export type Kernel = { name: string; found: boolean; charts: Chart[]; tables: Table[] };
+export type Kernel = { name: string; category: string; found: boolean; charts: Chart[]; tables: Table[] };
 
 export interface ComparedRun {
   label: string;
@@ -270,6 +270,8 @@ export interface DashboardRequest {
   hardware: string | null;
   threshold_ms: number;
   communication: boolean;
+  /** The hidden categories. */
+  hidden: string[];
   width: number;
   column_width: number;
 }
@@ -439,7 +441,7 @@ export type ToolsOperations = {
   /** A table of the comparison. */
   table(args: { baseline: number; request: TableRequest }): Table | null;
   dashboard(args: { request: DashboardRequest }): DashboardView;
-  model(args: { run: number; width: number }): ModelView;
+  model(args: { run: number; width: number; hidden: string[] }): ModelView;
   dashboardCss(args: {}): string;
   sharePreview(args: { request: ShareRequest; strips?: string[] }): SharePreview;
   /** The ids of everything that can be replaced in what is shared. */

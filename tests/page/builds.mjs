@@ -59,6 +59,8 @@ function commands(file, previous) {
     csv: ['report', file, '--format', 'csv'],
     terminal: ['report', file],
     redacted: ['report', file, '--format', 'json', '--redact'],
+    redactedHtml: ['report', file, '--format', 'html', '--redact'],
+    windowHtml: ['report', file, '--format', 'html', ...CHOICES.window[1]],
     pivot: ['pivot', file, '--format', 'csv', '--rows', LAYOUT.rows, '--columns', LAYOUT.columns],
     triage: ['triage', file, '--format', 'csv'],
     triageJson: ['triage', file, '--format', 'json'],
@@ -109,22 +111,29 @@ function page([first, full], path, previous, compare) {
   if (!trace) compare('full module', 'report', opened);
   if (trace?.kind() !== 'trace') return null;
   const tools = new full.Tools();
-  const exported = (format, table = '') => call(() => tools.export(format, table, 0));
+  const exported = (format, table = '', strips = []) => call(() => tools.export(format, table, 0, strips));
   const small = open(first, path);
   for (const [name, [choices]] of Object.entries(CHOICES)) {
     const report = call(() => trace.analyze(JSON.stringify(choices)));
     if (report.text) tools.set([report.text]);
     compare('full module', name, report.text ? exported('json') : report);
+    if (name === 'window') compare('full module', 'windowHtml', report.text ? exported('html', '', [trace.html_strips(JSON.stringify(choices))]) : report);
     const firstResults = (imported) => call(() => imported.analyze(JSON.stringify({ ...choices, without_sections: true })));
     if (small) assertSame(`${path}, ${name}, first results`, firstResults(trace), firstResults(small));
   }
   const own = { path, report: trace.analyze('{}') };
   tools.set([own.report]);
   compare('full module', 'markdown', exported('markdown'));
+  const strips = [trace.html_strips('{}')];
+  compare('full module', 'html', exported('html', '', strips));
   compare('full module', 'savedHtml', exported('html'));
   compare('full module', 'csv', exported('csv', 'kernels'));
-  const share = { format: 'json', redact: tools.share_redactions(), slim: false };
-  compare('full module', 'redacted', call(() => new TextDecoder().decode(tools.share_file(JSON.stringify(share)))));
+  const shared = (format) => call(() => {
+    const request = { format, redact: tools.share_redactions(), slim: false };
+    return new TextDecoder().decode(tools.share_file(JSON.stringify(request), strips));
+  });
+  compare('full module', 'redacted', shared('json'));
+  compare('full module', 'redactedHtml', shared('html'));
   const pivot = new full.Pivot([own.report], [trace.pivot_cells('{}', JSON.stringify([LAYOUT.rows]))]);
   compare('full module', 'pivot', call(() => pivot.csv(JSON.stringify(LAYOUT), '{}')));
   const other = previous ?? own;
@@ -158,7 +167,7 @@ try {
       assertSame(`${path}, ${name}, debug`, expected, actual);
       outputs[name] = expected;
     }
-    // That of a trace begins with its strips. The page exports from its report, which has no trace.
+    // That of a trace begins with its strips, that of a saved report cannot.
     if (outputs.report.text) {
       writeFileSync(join(generated, 'saved.report'), outputs.report.text);
       outputs.savedHtml = await run(release, generated, ['report', 'saved.report', '--format', 'html']);

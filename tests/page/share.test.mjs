@@ -102,10 +102,13 @@ test('the redacted report is the command line\'s byte for byte', async () => {
   const { page, close } = await open();
   await panel(page, 'json');
   await replace(page, ...ALL);
-  const { body } = await saved(page);
   const { name, body: trace } = h.kineto(FILE, SECRET_OPS);
-  const { stdout } = await h.commandLine(['report', name, '--format', 'json', '--redact'], [{ name, body: trace }]);
-  assert.equal(body.toString(), stdout.toString());
+  for (const format of ['json', 'html']) {
+    await choose(page, format);
+    const { body } = await saved(page);
+    const { stdout } = await h.commandLine(['report', name, '--format', format, '--redact'], [{ name, body: trace }]);
+    assert.equal(body.toString(), stdout.toString(), format);
+  }
   await close();
 });
 

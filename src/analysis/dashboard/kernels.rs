@@ -39,16 +39,19 @@ pub struct KernelSelection<'a> {
     pub below_threshold: usize,
     /// Communication kernels, if communication is switched off.
     pub communication: usize,
+    /// Kernels of hidden categories.
+    pub hidden: usize,
     /// Rows beyond the maximum number of bars.
     pub more: usize,
 }
 
-/// Selects at most `max_bars` kernels with the most time, at least `threshold_ms` in total.
+/// Selects at most `max_bars` kernels with the most time, at least `threshold_ms` in total, whose category is not `hidden`.
 pub fn select_kernels<'a>(
     run: &'a Run,
     baseline: Option<&'a Run>,
     threshold_ms: f64,
     communication: bool,
+    hidden: &[String],
     max_bars: usize,
 ) -> KernelSelection<'a> {
     let mut selection = KernelSelection::default();
@@ -60,6 +63,8 @@ pub fn select_kernels<'a>(
         let baseline = baseline_kernels.as_mut().map_or(BaselineRow::NoBaseline, |kernels| kernels.take(row));
         if !communication && is_communication(name) {
             selection.communication += 1;
+        } else if hidden.iter().any(|hidden| hidden == categories.get(name)) {
+            selection.hidden += 1;
         } else if time_ms < threshold_ms {
             selection.below_threshold += 1;
         } else if selection.bars.len() == max_bars {
@@ -149,12 +154,12 @@ mod tests {
         let names = |found: &KernelSelection| -> Vec<String> {
             found.bars.iter().map(|bar| bar.row.text("kernel_name").to_owned()).collect()
         };
-        let all = select_kernels(&ours, None, 0.5, true, 3);
+        let all = select_kernels(&ours, None, 0.5, true, &[], 3);
         assert_eq!(
             (names(&all), all.below_threshold, all.communication, all.more),
             (vec!["a".into(), ALLREDUCE.into(), "b".into()], 1, 0, 2)
         );
-        let without = select_kernels(&ours, None, 0.5, false, 3);
+        let without = select_kernels(&ours, None, 0.5, false, &[], 3);
         assert_eq!((names(&without), without.communication), (vec!["a".into(), "b".into(), "c".into()], 1));
         assert!(without.bars.iter().all(|bar| bar.baseline == BaselineRow::NoBaseline));
     }
@@ -164,7 +169,7 @@ mod tests {
         let ours = run(&[("void f<1>(int)", 0, 9.0), ("void f<1>(int)", 1, 8.0), ("new", 0, 7.0), ("brief", 0, 1.0)]);
         let mut theirs = run(&[("void f<1>(int)", 1, 5.0), ("void f<1>(float)", 0, 4.0)]);
         theirs.kernels = vec![kernel("brief", "gemm")];
-        let found = select_kernels(&ours, Some(&theirs), 0.0, true, 20);
+        let found = select_kernels(&ours, Some(&theirs), 0.0, true, &[], 20);
         let baseline_ms: Vec<Option<f64>> = found
             .bars
             .iter()
@@ -178,7 +183,7 @@ mod tests {
     fn kernels_with_the_same_canonical_name_do_not_share_a_baseline_row() {
         let ours = run(&[("void f(int)", 0, 9.0), ("void f(float)", 0, 8.0)]);
         let theirs = run(&[("void f(float)", 0, 5.0)]);
-        let found = select_kernels(&ours, Some(&theirs), 0.0, true, 20);
+        let found = select_kernels(&ours, Some(&theirs), 0.0, true, &[], 20);
         let rows = found.bars.iter().filter(|bar| matches!(bar.baseline, BaselineRow::Row(_))).count();
         assert_eq!(rows, 1);
     }
@@ -187,7 +192,7 @@ mod tests {
     fn a_bar_has_the_category_of_its_kernel() {
         let mut ours = run(&[("f(int)", 0, 9.0), ("unknown", 0, 1.0)]);
         ours.kernels = vec![kernel("_Z1fi", "attention")];
-        let found = select_kernels(&ours, None, 0.0, true, 20);
+        let found = select_kernels(&ours, None, 0.0, true, &[], 20);
         assert_eq!(found.bars.iter().map(|bar| bar.category).collect::<Vec<_>>(), ["attention", "misc"]);
     }
 
@@ -196,9 +201,9 @@ mod tests {
         let mut ours = run(&[]);
         let rows: Vec<[Value; 2]> = (0..5_000).map(|at| [Value::Null, i64::from(at).into()]).collect();
         ours.sections.insert("kernels".into(), section(["total_time_ms", "kernel_name"], &rows));
-        let found = select_kernels(&ours, Some(&ours), 0.0, false, 20);
+        let found = select_kernels(&ours, Some(&ours), 0.0, false, &[], 20);
         assert_eq!(found.bars.len() + found.more, 5_000);
         ours.sections.clear();
-        assert!(select_kernels(&ours, Some(&ours), f64::NAN, true, 20).bars.is_empty());
+        assert!(select_kernels(&ours, Some(&ours), f64::NAN, true, &[], 20).bars.is_empty());
     }
 }

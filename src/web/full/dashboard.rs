@@ -15,10 +15,12 @@ struct DashboardRequest {
     hardware: Option<String>,
     threshold_ms: f64,
     communication: bool,
+    /// The hidden categories.
+    hidden: Vec<String>,
     width: usize,
     column_width: usize,
 }
-from_json!(DashboardRequest { run, baseline, hardware, threshold_ms, communication, width, column_width });
+from_json!(DashboardRequest { run, baseline, hardware, threshold_ms, communication, hidden, width, column_width });
 
 /// The panels, and the values of the form above them.
 #[derive(Debug, Serialize)]
@@ -60,6 +62,7 @@ impl Tools {
             hardware: request.hardware,
             threshold_ms: request.threshold_ms.clamp(0.0, Options::MAX_THRESHOLD_MS),
             communication: request.communication,
+            hidden: request.hidden,
             width: pixels(request.width),
             column_width: pixels(request.column_width),
         };

@@ -16,6 +16,8 @@ use wasm_bindgen::prelude::*;
 struct KernelView {
     /// The full name.
     name: String,
+    /// The category, which gives the charts their colour.
+    category: String,
     /// False if no GPU op has this name. The first table then says so.
     found: bool,
     /// The histogram of durations, and the launches over time.
@@ -35,6 +37,7 @@ fn kernel(trace: &Trace, choices: &str, name: &str, width: u32) -> JsResult<JsVa
             table("kernel_callers", &found.callers),
             table("kernel_neighbours", &found.neighbours),
         ],
+        category: found.category,
         name: found.name,
     })
 }

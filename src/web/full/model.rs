@@ -18,11 +18,11 @@ struct ModelView {
 
 #[wasm_bindgen]
 impl Tools {
-    /// The sentences on the models of all runs, and the charts of one run in this width in pixels.
-    pub fn model(&self, run: usize, width: u32) -> JsResult<JsValue> {
+    /// The sentences on the models of all runs, and the charts of one run in this width in pixels. What has a `hidden` category is faint.
+    pub fn model(&self, run: usize, width: u32, hidden: Vec<String>) -> JsResult<JsValue> {
         let labels = self.report.labels();
         let label = labels.get(run).filter(|_| labels.len() > 1).cloned().unwrap_or_default();
-        let options = Options { width, ..Options::default() };
+        let options = Options { width, hidden, ..Options::default() };
         to_js(&ModelView {
             label,
             lines: lines(&self.report).into_iter().map(|line| line.text).collect(),

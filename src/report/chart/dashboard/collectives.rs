@@ -1,7 +1,7 @@
 //! Panel: time of collectives by operation, and the part hidden by compute.
 
 use super::rows::{self, Measure, Row};
-use super::{PanelResult, View, exact, outline, percent, time};
+use super::{COMMUNICATION, PanelResult, View, exact, outline, percent, time};
 use crate::analysis::dashboard::matching_row;
 use crate::analysis::section::Record;
 use crate::report::format::counted;
@@ -29,7 +29,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
         );
         Some(Row {
             label: name.to_owned(),
-            class: format!("seg {}", palette::class("communication")),
+            class: format!("seg {}", palette::class(COMMUNICATION)),
             value: total.ns,
             hatched: hidden.map(|time| time.ns.min(total.ns)),
             value_text: format!("{}, {share} hidden", total.text),

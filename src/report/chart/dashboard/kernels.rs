@@ -13,13 +13,15 @@ const MAX_BARS: usize = 20;
 pub(super) fn draw(view: &View) -> PanelResult {
     let section = view.section("kernels")?;
     let options = view.options;
-    let selected = select_kernels(view.run, view.baseline, options.threshold_ms, options.communication, MAX_BARS);
+    let selected =
+        select_kernels(view.run, view.baseline, options.threshold_ms, options.communication, &options.hidden, MAX_BARS);
     let device = |index: usize| section.rows.get(index).and_then(|row| row.get("device_id"));
     let several_devices = (1..section.rows.len()).any(|index| device(index) != device(0));
     let rows: Vec<Row> = selected.bars.iter().filter_map(|bar| row(view, bar, several_devices)).collect();
     let left_out = [
         (selected.below_threshold, "below the threshold"),
         (selected.communication, "communication kernels (switched off)"),
+        (selected.hidden, "of hidden categories"),
         (selected.more, "more in the table"),
     ];
     let left_out: Vec<String> = left_out

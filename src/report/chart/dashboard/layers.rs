@@ -3,7 +3,7 @@
 use super::super::layout::{self, AXIS, BOLD, EDGE, NARROW, SMALL, TEXT, TOP, UNIT, baseline, short_text};
 use super::super::{first_few, glyphs};
 use super::plot::{Mark, Plot, Scale, Shape};
-use super::{PanelResult, View};
+use super::{FAINT, PanelResult, View};
 use crate::analysis::dashboard::{LayerBar, LayerSegment, layer_bars, layer_stage};
 use crate::report::format::{counted, duration, percent};
 use crate::report::palette;
@@ -23,7 +23,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
     let (plot, names) = plot(&bars, longest_ns, view.options.width);
     let mut marks = Vec::new();
     for (row, bar) in (0..).zip(&bars) {
-        draw_bar(bar, row, longest_ns, &plot, &mut marks);
+        draw_bar(view, bar, row, longest_ns, &plot, &mut marks);
     }
     let mut nodes = plot.draw(marks);
     for (row, bar) in (0..).zip(&bars) {
@@ -90,7 +90,7 @@ fn plot(bars: &[LayerBar], longest_ns: f64, width: u32) -> (Plot, i32) {
     (plot, names)
 }
 
-fn draw_bar(bar: &LayerBar, row: i32, longest_ns: f64, plot: &Plot, marks: &mut Vec<Mark>) {
+fn draw_bar(view: &View, bar: &LayerBar, row: i32, longest_ns: f64, plot: &Plot, marks: &mut Vec<Mark>) {
     let whole_ns = total_ns(bar);
     let top = f64::from(ROW * row + (ROW - BAR) / 2);
     let mut from = 0.0;
@@ -98,22 +98,33 @@ fn draw_bar(bar: &LayerBar, row: i32, longest_ns: f64, plot: &Plot, marks: &mut 
         let to = from + segment.us * 1e3;
         let gap = (longest_ns * GAP_NS_PER_PLOT).min((to - from) / 4.0);
         let points = vec![(from, top), (to - gap, top)];
+        let is_hidden = view.is_kind_hidden(segment.category);
         let class = palette::class(segment.category);
-        marks.push(Mark::new(Shape::Bar(BAR), points.clone(), &format!("seg {class}"), &title(segment, whole_ns)));
+        let faint = if is_hidden { FAINT } else { "" };
+        marks.push(Mark::new(
+            Shape::Bar(BAR),
+            points.clone(),
+            &format!("seg {class}{faint}"),
+            &title(segment, whole_ns),
+        ));
         if segment.is_idle {
-            marks.push(Mark::new(Shape::Hatch(BAR), points.clone(), &format!("hatch {class}"), ""));
+            marks.push(Mark::new(Shape::Hatch(BAR), points.clone(), &format!("hatch {class}{faint}"), ""));
+        }
+        let start = std::mem::replace(&mut from, to);
+        // A hidden part has neither label nor floor.
+        if is_hidden {
+            continue;
         }
         marks.extend(segment_label(segment, &class, &points, plot));
         marks.extend(segment.floor_us.map(|floor| {
             let under = top + f64::from(BAR + FLOOR_GAP);
             Mark::new(
                 Shape::Path,
-                vec![(from, under), (from + floor * 1e3, under)],
+                vec![(start, under), (start + floor * 1e3, under)],
                 "dash-roof",
                 &floor_words(segment, floor),
             )
         }));
-        from = to;
     }
 }
 

@@ -17,7 +17,7 @@
 //!
 //! The baseline is drawn as an outline around the bar with the same canonical name and device. Without communication,
 //! panels leave out communication kernels, shading, and their part of latencies and phases (columns
-//! `without_communication`). Values that are not in a section come from [`crate::analysis::dashboard`].
+//! `without_communication`). What has a hidden category is left out, or faint if it is part of an order in time. Values that are not in a section come from [`crate::analysis::dashboard`].
 
 mod collectives;
 mod kernels;
@@ -39,9 +39,10 @@ use super::{Chart, glyphs};
 use crate::analysis::dashboard::{number, points_section, preset};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Record, Section, Value};
-use crate::digits::grouped_text;
+use crate::digits::{grouped, grouped_text};
 use crate::report::Report;
-use crate::report::format::duration;
+use crate::report::format::{counted, duration};
+use crate::report::palette;
 use crate::report::short_names::ShortNames;
 use serde::Serialize;
 
@@ -57,6 +58,8 @@ pub struct Options {
     pub threshold_ms: f64,
     /// Whether panels include communication between GPUs.
     pub communication: bool,
+    /// The categories that the reader has hidden.
+    pub hidden: Vec<String>,
     /// Width of wide panels in pixels.
     pub width: u32,
     /// Width of all other panels in pixels.
@@ -71,7 +74,14 @@ impl Options {
 impl Default for Options {
     /// No threshold. nsys-llm-explainer's default of one millisecond would leave short traces empty.
     fn default() -> Self {
-        Self { hardware: None, threshold_ms: 0.0, communication: true, width: 960, column_width: 960 }
+        Self {
+            hardware: None,
+            threshold_ms: 0.0,
+            communication: true,
+            hidden: Vec::new(),
+            width: 960,
+            column_width: 960,
+        }
     }
 }
 
@@ -193,7 +203,22 @@ impl<'a> View<'a> {
 
     /// An error if the panel shows communication and this is switched off.
     fn require_communication(&self) -> Result<(), (String, String)> {
-        if self.options.communication { Ok(()) } else { Err(no_data("Communication is switched off.")) }
+        if !self.options.communication {
+            return Err(no_data("Communication is switched off."));
+        }
+        if self.is_kind_hidden(COMMUNICATION) { Err(no_data("Communication is hidden.")) } else { Ok(()) }
+    }
+
+    /// Whether the reader has hidden this category.
+    fn is_hidden(&self, category: &str) -> bool {
+        self.options.hidden.iter().any(|hidden| hidden == category)
+    }
+
+    /// Whether the reader has hidden a category with the colour of `kind`. A section that tells work by kind, such as collectives, has the
+    /// name of the category only under the default rules.
+    fn is_kind_hidden(&self, kind: &str) -> bool {
+        let class = palette::class(kind);
+        self.options.hidden.iter().any(|hidden| palette::class(hidden) == class)
     }
 
     /// A sentence that names the baseline.
@@ -256,6 +281,20 @@ fn no_data(why: impl Into<String>) -> (String, String) {
 
 /// Panels that need the full width for their names and lanes.
 const WIDE: [&str; 5] = ["kernels", "timeline", "layers", "layer_list", "step_list"];
+
+/// The kind of work, and category of the default rules, that collectives have.
+const COMMUNICATION: &str = "communication";
+
+/// The class, after a blank, of what has a hidden category and keeps its place.
+const FAINT: &str = " faint";
+
+/// A sentence on what is left out with hidden categories; empty if nothing is.
+fn hidden_note(count: usize, one: &str, several: &str) -> String {
+    match count {
+        0 => String::new(),
+        count => format!(" Left out with hidden categories: {}.", counted(&grouped(count as u64), one, several)),
+    }
+}
 
 /// The classes of shapes without a category.
 const WORK: &str = "seg dash-work";

@@ -79,6 +79,24 @@ fn a_layer_is_a_bar_of_its_roles_in_order_of_execution() {
 }
 
 #[test]
+fn a_part_of_a_layer_with_a_hidden_category_is_faint_and_keeps_its_place() {
+    let report = report("gate_up");
+    let parts = |hidden: &[&str]| -> Vec<(f64, bool)> {
+        let hidden = hidden.iter().map(|category| (*category).to_owned()).collect();
+        let panels = model_charts(&report, 0, &Options { hidden, ..Options::default() });
+        let nodes = &panels[0].chart.as_ref().unwrap().nodes;
+        let labels = nodes.iter().filter(|node| node.class.starts_with("seg-label")).count();
+        let parts: Vec<&Node> = nodes.iter().filter(|node| node.class.starts_with("seg cat-")).collect();
+        let faint = parts.iter().filter(|node| node.class.ends_with(" faint")).count();
+        assert_eq!(labels, parts.len() - faint, "a faint part has no label");
+        parts.iter().map(|node| (node.number("x"), node.class.ends_with(" faint"))).collect()
+    };
+    let places: Vec<f64> = parts(&[]).iter().map(|part| part.0).collect();
+    assert_eq!(parts(&["gemm"]), [(places[0], false), (places[1], true), (places[2], false)]);
+    assert_eq!(parts(&[crate::analysis::CPU]), [(places[0], false), (places[1], false), (places[2], true)]);
+}
+
+#[test]
 fn a_part_of_a_layer_with_known_work_has_a_line_of_its_floor_under_it() {
     let mut report = report("gate_up");
     assert!(charts(&report)[0].nodes.iter().all(|node| node.class != "dash-roof"), "nothing is known of the work");

@@ -5,7 +5,7 @@
 use super::super::layout::{self, SMALL, UNIT, line as stroke, short_text};
 use super::super::{Node, first_few, glyphs};
 use super::plot::{Mark, Plot, Scale, Shape};
-use super::{PanelResult, View, no_data, short};
+use super::{COMMUNICATION, PanelResult, View, no_data, short};
 use crate::analysis::dashboard::{CounterLines, HoverInterval, Line, counter_lines};
 use crate::digits::grouped;
 use crate::report::format::duration;
@@ -26,13 +26,16 @@ pub(super) fn draw(view: &View) -> PanelResult {
     if links.lines.is_empty() {
         return Err(no_data("No counter has a valid sample."));
     }
+    let is_hidden = view.is_kind_hidden(COMMUNICATION);
+    let shades = view.options.communication && !is_hidden;
     let (plot, lines) = plot(&links, view.options.width);
-    let mut nodes = plot.draw(marks(&links, view.options.communication, &plot));
+    let mut nodes = plot.draw(marks(&links, shades, &plot));
     nodes.extend(legend(&links.lines, &plot, lines));
     let parts: Vec<String> =
         links.lines.iter().map(|line| format!("{} up to {}", short(&name(line, &links.lines)), line.highest)).collect();
     let summary = format!("{} over {}: {}.", count(&links), duration(links.length_ns), first_few(&parts, "; "));
-    let shading = match (view.options.communication, links.active_ns.is_empty()) {
+    let shading = match (shades, links.active_ns.is_empty()) {
+        (false, _) if is_hidden => "Communication is hidden: nothing is shaded.",
         (false, _) => "Communication is switched off: nothing is shaded.",
         (true, true) => "No sample was taken during a collective.",
         (true, false) => "Shaded: samples taken during a collective.",
@@ -92,11 +95,11 @@ fn line_class(index: usize) -> String {
     format!("dash-line {}{dashed}", palette::class(colour))
 }
 
-fn marks(links: &CounterLines, communication: bool, plot: &Plot) -> Vec<Mark> {
+fn marks(links: &CounterLines, shades: bool, plot: &Plot) -> Vec<Mark> {
     let (low, high) = (plot.y.range().start, plot.y.range().end);
     let across = |(from, to): (i64, i64)| vec![(from as f64, high), (to as f64, low)];
     let mut marks = Vec::new();
-    if communication {
+    if shades {
         for &(from, to) in &links.active_ns {
             let title = format!("Communication: {from} to {to} ns from the first sample");
             marks.push(Mark::new(Shape::Box, across((from, to)), "dash-active", &title));

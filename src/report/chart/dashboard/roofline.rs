@@ -6,7 +6,7 @@
 use super::super::layout::{self, SMALL, UNIT};
 use super::super::{first_few, glyphs};
 use super::plot::{Mark, Plot, Scale, Shape};
-use super::{PanelResult, View, ceilings, exact, no_data, short};
+use super::{PanelResult, View, ceilings, exact, hidden_note, no_data, short};
 use crate::analysis::dashboard::{Limit, Point, Preset, points, preset};
 use crate::report::format::{counted, digits};
 use crate::report::palette;
@@ -19,9 +19,15 @@ const MAX_LABELS: usize = 5;
 pub(super) fn draw(view: &View) -> PanelResult {
     let options = view.options;
     let preset = preset(view.run, options.hardware.as_deref());
-    let points = points(view.run, view.baseline, preset, options.communication);
+    let mut points = points(view.run, view.baseline, preset, options.communication);
+    let all = points.len();
+    points.retain(|point| !view.is_hidden(point.category));
+    let hidden = hidden_note(all - points.len(), "point", "points");
     let Some(first) = points.first() else {
         view.section("roofline")?;
+        if all > 0 {
+            return Err(no_data(format!("No point to show.{hidden}")));
+        }
         return Err(no_data("No kernel has counters for both operations and bytes above zero."));
     };
     let source = match first.op {
@@ -31,7 +37,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
         None => "Points come from counters only.",
     };
     let baseline = view.baseline.map(|run| format!(" Hollow: {}.", run.label)).unwrap_or_default();
-    let note = format!("Both axes are logarithmic. {source} {}{baseline}", ceilings(view.run, options));
+    let note = format!("Both axes are logarithmic. {source} {}{hidden}{baseline}", ceilings(view.run, options));
     let plot = plot(&points, preset, options.width);
     let nodes = plot.draw(marks(view, &points, preset, &plot));
     let parts: Vec<String> = points

@@ -1,7 +1,7 @@
 //! Panel: communication time of each rank, relative to the median rank.
 
 use super::rows::{self, Measure, Row};
-use super::{PanelResult, View, exact, percent};
+use super::{COMMUNICATION, PanelResult, View, exact, percent};
 use crate::analysis::dashboard::{capture_ranks, has_ranks, matching_row, most_skewed, number};
 use crate::analysis::section::Record;
 use crate::report::palette;
@@ -26,7 +26,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
         let sign = if skew > 0.0 { "+" } else { "" };
         Some(Row {
             label: format!("{operation} {rank}"),
-            class: format!("seg {}", palette::class("communication")),
+            class: format!("seg {}", palette::class(COMMUNICATION)),
             value: skew,
             value_text: format!("{sign}{}", percent(row, "skew_vs_median_pct").unwrap_or_default()),
             tooltip: format!(

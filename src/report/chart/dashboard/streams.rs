@@ -1,22 +1,26 @@
 //! Panel: time of each kind of work, and the part that overlaps another kind.
 
 use super::rows::{self, Measure, Row};
-use super::{PanelResult, View, WORK, exact, outline, percent, time};
+use super::{COMMUNICATION, PanelResult, View, WORK, exact, hidden_note, outline, percent, time};
 use crate::analysis::dashboard::{matching_row, number};
 use crate::analysis::section::Record;
 use crate::report::format::duration;
 use crate::report::palette;
 
 /// The label of the row with communication.
-const COMMUNICATION: &str = "NCCL";
+const NCCL: &str = "NCCL";
 
 pub(super) fn draw(view: &View) -> PanelResult {
     let section = view.section("stream_overlap")?;
     let other = view.baseline_section("stream_overlap");
-    let is_shown = |row: &&Record| view.options.communication || row.text("label") != COMMUNICATION;
-    let rows: Vec<Row> =
-        section.rows.iter().filter(is_shown).filter_map(|row| bar(row, matching_row(other, row, &["label"]))).collect();
-    let note = format!("{}{}{}", overlaps(view, &section.summary), switched_off(view), view.baseline_note());
+    let is_shown = |row: &&Record| view.options.communication || row.text("label") != NCCL;
+    let switched_on: Vec<&Record> = section.rows.iter().filter(is_shown).collect();
+    let is_hidden = |row: &Record| category_of(row.text("label")).is_some_and(|kind| view.is_kind_hidden(kind));
+    let shown = switched_on.iter().filter(|row| !is_hidden(row));
+    let rows: Vec<Row> = shown.filter_map(|row| bar(row, matching_row(other, row, &["label"]))).collect();
+    let hidden = switched_on.iter().filter(|row| is_hidden(row)).count();
+    let hidden = hidden_note(hidden, "kind of work", "kinds of work");
+    let note = format!("{}{}{hidden}{}", overlaps(view, &section.summary), switched_off(view), view.baseline_note());
     rows::panel(view, "Work at the same time", note, &rows, Measure::Time, "Time, summed over devices")
 }
 
@@ -28,16 +32,21 @@ fn switched_off(view: &View) -> &'static str {
     }
 }
 
+/// The category of all work in the row with this label. Compute has several.
+fn category_of(label: &str) -> Option<&'static str> {
+    match label {
+        NCCL => Some(COMMUNICATION),
+        "Memcpy" | "Memset" => Some("memory"),
+        _ => None,
+    }
+}
+
 fn bar(row: &Record, other: Option<&Record>) -> Option<Row> {
     let total = time(row, "total_time_ms")?;
     let label = row.text("label");
     let share = number(row, "overlap_pct").unwrap_or(0.0).clamp(0.0, 100.0);
     let (baseline_text, baseline) = outline(label, other, "total_time_ms");
-    let class = match label {
-        COMMUNICATION => format!("seg {}", palette::class("communication")),
-        "Memcpy" | "Memset" => format!("seg {}", palette::class("memory")),
-        _ => WORK.to_owned(),
-    };
+    let class = category_of(label).map_or_else(|| WORK.to_owned(), |kind| format!("seg {}", palette::class(kind)));
     Some(Row {
         label: label.to_owned(),
         class,

@@ -6,6 +6,7 @@ use crate::input::nsys::golden_trace;
 use crate::report::chart::Node;
 use crate::report::tests_support::{empty_run, sample};
 use crate::session::{self, Choices};
+use crate::trace::testing::TestTrace;
 
 const ALLREDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
 const HOSTILE: &str = "</svg><script>alert(1)</script>\"'&\u{1}\u{202e}";
@@ -244,6 +245,74 @@ fn each_bar_with_a_baseline_has_an_outline() {
     assert!(dashboard(&report, 7, None, &Options::default()).is_empty());
 }
 
+/// The panels of a run whose kernels have categories, with these categories hidden.
+fn panels_without(hidden: &[&str]) -> Vec<Panel> {
+    let mut trace = TestTrace::nsys();
+    trace.kernel("gemm", 0..10).kernel(ALLREDUCE, 10..20).kernel("rmsnorm", 20..30);
+    let run = Run { kernels: trace.run().kernels, ..run(1.0) };
+    let hidden = hidden.iter().map(|category| (*category).to_owned()).collect();
+    dashboard(&Report::new(vec![run]), 0, None, &Options { hidden, ..Options::default() })
+}
+
+/// The first words of the tooltips of a panel's marks with this class.
+fn marked(panels: &[Panel], id: &str, class: &str) -> Vec<String> {
+    let marks = panel(panels, id).chart.iter().flat_map(|chart| &chart.nodes);
+    let marks = marks.filter(|node| node.class.starts_with(class) && !node.title.is_empty());
+    marks.map(|node| node.title.split(':').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn bars_and_points_of_a_hidden_category_are_left_out_and_the_note_says_so() {
+    let (all, without) = (panels_without(&[]), panels_without(&["gemm"]));
+    for (id, class) in [("kernels", "seg "), ("roofline", "dash-dot")] {
+        assert!(marked(&all, id, class).contains(&"gemm".to_owned()), "{id}");
+        let rest: Vec<String> = marked(&all, id, class).into_iter().filter(|name| name != "gemm").collect();
+        assert_eq!(marked(&without, id, class), rest, "{id}");
+    }
+    assert!(panel(&without, "kernels").note.contains("Left out: 1 of hidden categories."));
+    assert!(panel(&without, "roofline").note.contains("Left out with hidden categories: 1 point."));
+    for id in ["nvlink", "collectives", "streams", "latency", "phases", "skew"] {
+        assert_eq!(panel(&without, id), panel(&all, id), "{id} shows nothing of the category");
+    }
+    let none = panels_without(&["gemm", "communication", "misc"]);
+    assert_eq!(
+        panel(&none, "roofline").gap.as_ref().unwrap().0,
+        "No point to show. Left out with hidden categories: 2 points."
+    );
+    assert!(panel(&none, "kernels").gap.as_ref().unwrap().0.starts_with("No kernel to show."));
+}
+
+/// Without their place, the others would seem to run at another time.
+#[test]
+fn events_of_a_hidden_category_are_faint_and_keep_their_place() {
+    let (all, without) = (panels_without(&[]), panels_without(&["gemm", crate::analysis::CPU]));
+    let bar = |panels: &[Panel], name: &str| {
+        let node = nodes(panels, "timeline").iter().find(|node| node.tag == "rect" && node.title.starts_with(name));
+        (node.unwrap().number("x"), node.unwrap().class.ends_with(" faint"))
+    };
+    for (name, is_faint) in [("gemm", true), (ALLREDUCE, false), ("GPU idle", true), ("cudaStreamSynchronize", false)] {
+        assert_eq!((bar(&all, name).1, bar(&without, name)), (false, (bar(&all, name).0, is_faint)), "{name}");
+    }
+    let has_label = |panels: &[Panel]| {
+        nodes(panels, "timeline").iter().any(|node| node.class.starts_with("seg-label") && node.text == "gemm")
+    };
+    assert_eq!((has_label(&all), has_label(&without)), (true, false));
+}
+
+#[test]
+fn hidden_communication_is_in_no_panel_whatever_the_rules_call_it() {
+    for name in ["communication", "nccl_and_custom_ar"] {
+        let without = panels_without(&[name]);
+        for id in ["collectives", "skew"] {
+            assert_eq!(panel(&without, id).gap.as_ref().unwrap().0, "Communication is hidden.", "{name}");
+        }
+        assert!(!marked(&without, "streams", "seg ").contains(&"NCCL".to_owned()), "{name}");
+        assert!(panel(&without, "streams").note.contains("Left out with hidden categories: 1 kind of work."));
+        assert!(bars(&without, "nvlink", "dash-active").is_empty(), "{name}");
+        assert!(panel(&without, "nvlink").note.starts_with("Communication is hidden: nothing is shaded."));
+    }
+}
+
 #[test]
 fn without_communication_only_its_marks_are_removed() {
     let (with, without) =
@@ -349,6 +418,7 @@ fn hostile_sections_are_drawn_safely() {
         for (run, baseline) in [(0, None), (0, Some(1)), (1, Some(0))] {
             for communication in [true, false] {
                 let options = Options {
+                    hidden: Vec::new(),
                     communication,
                     threshold_ms: f64::NAN,
                     width: 1,

@@ -3,7 +3,8 @@
 use super::super::layout::{self, AXIS, EDGE, NARROW, SMALL, TOP, UNIT, baseline, short_text};
 use super::super::{first_few, glyphs};
 use super::plot::{Mark, Plot, Scale, Shape};
-use super::{PanelResult, View, exact, no_data, short, time};
+use super::{COMMUNICATION, FAINT, PanelResult, View, exact, no_data, short, time};
+use crate::analysis::CPU;
 use crate::analysis::dashboard::{Categories, is_communication};
 use crate::analysis::section::Record;
 use crate::ordering;
@@ -91,7 +92,8 @@ fn marks(view: &View, events: &[&Record], lanes: &[&str], categories: &Categorie
         let lane = lanes.iter().position(|lane| *lane == row.text("lane")).unwrap_or(0);
         let top = f64::from(i32::try_from(lane).unwrap_or(0) * LANE + (LANE - BAR) / 2);
         let points = vec![(start.ns, top), (end.ns.max(start.ns), top)];
-        let (class, is_hatched) = class_of(row, categories);
+        let (class, is_hatched, is_hidden) = style_of(view, row, categories);
+        let faint = if is_hidden { FAINT } else { "" };
         let title = format!(
             "{}: {} ns from {} to {}, {}",
             row.text("event_name"),
@@ -100,22 +102,30 @@ fn marks(view: &View, events: &[&Record], lanes: &[&str], categories: &Categorie
             end.exact,
             row.text("lane")
         );
-        marks.push(Mark::new(Shape::Bar(BAR), points.clone(), &format!("seg {class}"), &title));
+        marks.push(Mark::new(Shape::Bar(BAR), points.clone(), &format!("seg {class}{faint}"), &title));
         if is_hatched {
-            marks.push(Mark::new(Shape::Hatch(BAR), points.clone(), &format!("hatch {class}"), ""));
+            marks.push(Mark::new(Shape::Hatch(BAR), points.clone(), &format!("hatch {class}{faint}"), ""));
         }
-        marks.extend(label(view, row, &class, &points, plot));
+        if !is_hidden {
+            marks.extend(label(view, row, &class, &points, plot));
+        }
     }
     marks
 }
 
-/// The CSS class of an event, and whether it is idle or blocked time, which is hatched.
-fn class_of(row: &Record, categories: &Categories) -> (String, bool) {
+/// The CSS class of an event, whether it is idle or blocked time, which is hatched, and whether its category is hidden. A call of the host
+/// has no category.
+fn style_of(view: &View, row: &Record, categories: &Categories) -> (String, bool, bool) {
+    let of_kind = |kind: &str, is_hatched: bool| (palette::class(kind), is_hatched, view.is_kind_hidden(kind));
     match row.text("event_class") {
-        "nccl" => (palette::class("communication"), false),
-        "memcpy" => (palette::class("memory"), false),
-        "gpu_idle" | "sync_api" | "blocking_memcpy" => (palette::class(crate::analysis::CPU), true),
-        _ => (palette::class(categories.get(row.text("event_name"))), false),
+        "nccl" => of_kind(COMMUNICATION, false),
+        "memcpy" => of_kind("memory", false),
+        "gpu_idle" => of_kind(CPU, true),
+        "sync_api" | "blocking_memcpy" => (palette::class(CPU), true, false),
+        _ => {
+            let category = categories.get(row.text("event_name"));
+            (palette::class(category), false, view.is_hidden(category))
+        }
     }
 }
 
