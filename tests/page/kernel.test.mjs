@@ -66,6 +66,25 @@ test('a pressed name opens the kernel with its numbers; Escape and Back close it
   await close();
 });
 
+test('the charts of a kernel with a hidden category are faint', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, trace('a.json'));
+  await h.settled(page);
+  await opener(page).click();
+  await launches(page, '10');
+  const opacities = () => page.locator('#kernel svg.chart').evaluateAll((charts) => charts.map((chart) => getComputedStyle(chart.querySelector('.seg')).fillOpacity));
+  assert.deepEqual(await opacities(), ['1', '1']);
+  const category = page.locator('#legend button', { hasText: 'misc' });
+  await category.click();
+  await page.locator('#kernel svg.chart.faint').first().waitFor();
+  assert.deepEqual(await opacities(), ['0.2', '0.2']);
+  await category.click();
+  await page.locator('#kernel svg.chart.faint').first().waitFor({ state: 'detached' });
+  assert.deepEqual(await opacities(), ['1', '1']);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('the kernel is restricted to the picked window', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#kernel=mine');
   await h.drop(page, trace('a.json'));

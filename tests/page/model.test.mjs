@@ -77,6 +77,21 @@ test('a layer has a segment per role, an outlier is marked, and the charts have 
   await close();
 });
 
+test('the parts of a layer with a hidden category are faint and keep their place', async () => {
+  const { page, faults, close } = await opened(steps());
+  await figure(page, 'layers').waitFor();
+  const parts = () => figure(page, 'layers').locator('svg.chart rect.seg').evaluateAll((shapes) => shapes.map((shape) => ({
+    x: shape.getAttribute('x'), isGemm: shape.classList.contains('cat-gemm'), opacity: getComputedStyle(shape).fillOpacity,
+  })));
+  const all = await parts();
+  assert.ok(all.some(({ isGemm }) => isGemm) && all.every(({ opacity }) => opacity === '1'), JSON.stringify(all));
+  await page.locator('#legend button', { hasText: 'gemm' }).click();
+  await figure(page, 'layers').locator('.faint').first().waitFor({ state: 'attached' });
+  assert.deepEqual(await parts(), all.map((part) => (part.isGemm ? { ...part, opacity: '0.2' } : part)));
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('a click on a step picks its window', async () => {
   const { page, faults, close } = await opened(steps());
   const step = figure(page, 'step_list').locator('[data-window]');
