@@ -147,21 +147,26 @@ test('options are part of the address and survive a reload; Back undoes them', a
 
 test('a hidden category is hidden in every panel, faint where its place in time counts, until it is shown again', async () => {
   const { page, faults, close } = await opened('#tab=dashboard', await complete('run.json'));
-  const toggle = (category) => page.locator('#legend button', { hasText: category }).click();
+  /** The chips are in the first tab. */
+  const press = async (chip) => {
+    await page.locator('#tabs').getByRole('tab').first().click();
+    await page.locator('#legend').getByRole('button', { name: chip, exact: true }).click();
+    await h.openTab(page, 'dashboard');
+  };
   const marks = (id, category) => figure(page, id).locator(`svg.chart :is(.seg, .dash-dot).cat-${category}`);
   const opacity = (mark) => mark.evaluate((shape) => getComputedStyle(shape).fillOpacity);
   const before = { kernels: await marks('kernels', 'gemm').count(), roofline: await marks('roofline', 'gemm').count() };
   assert.ok(before.kernels > 0 && before.roofline > 0, JSON.stringify(before));
-  await toggle('gemm');
+  await press('gemm');
   await figure(page, 'roofline').getByText('Left out with hidden categories: 1 point.').waitFor();
   for (const id of ['kernels', 'roofline']) assert.equal(await marks(id, 'gemm').count(), 0, id);
   assert.ok(await marks('timeline', 'gemm').count() > 0, 'an event keeps its place');
   assert.deepEqual([await opacity(marks('timeline', 'gemm').first()), await opacity(marks('timeline', 'attention').first())], ['0.2', '1']);
-  await toggle('communication');
+  await press('communication');
   for (const id of ['collectives', 'skew']) await figure(page, id).getByText('Communication is hidden.').waitFor();
   assert.equal(await marks('streams', 'communication').count(), 0);
   assert.equal(await figure(page, 'nvlink').locator('.dash-active').count(), 0);
-  await page.locator('#legend .all').click();
+  await press('Show all');
   await figure(page, 'skew').locator('svg.chart').waitFor();
   assert.deepEqual({ kernels: await marks('kernels', 'gemm').count(), roofline: await marks('roofline', 'gemm').count() }, before);
   assert.equal(await figure(page, 'timeline').locator('.faint').count(), 0);

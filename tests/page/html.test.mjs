@@ -35,7 +35,7 @@ test('the HTML of a real trace begins with its strips', { skip: !existsSync(REAL
 });
 
 test('the strips show the whole trace with the picked window framed', async () => {
-  const page = await savedLikeCommandLine('#window=0%400.00004-0.00005', ['--window', '0.00004-0.00005'], server1);
+  const page = await savedLikeCommandLine('#window=0%400.000005-0.00002', ['--window', '0.000005-0.00002'], server1);
   assert.ok(page.includes('The frame is the analyzed window') && page.includes('class="strip-window"'));
 });
 

@@ -84,7 +84,7 @@ test('the parts of a layer with a hidden category are faint and keep their place
     x: shape.getAttribute('x'), isGemm: shape.classList.contains('cat-gemm'), opacity: getComputedStyle(shape).fillOpacity,
   })));
   const all = await parts();
-  assert.ok(all.some(({ isGemm }) => isGemm) && all.every(({ opacity }) => opacity === '1'), JSON.stringify(all));
+  assert.ok(all.some(({ isGemm, opacity }) => isGemm && opacity === '1'), JSON.stringify(all));
   await page.locator('#legend button', { hasText: 'gemm' }).click();
   await figure(page, 'layers').locator('.faint').first().waitFor({ state: 'attached' });
   assert.deepEqual(await parts(), all.map((part) => (part.isGemm ? { ...part, opacity: '0.2' } : part)));
