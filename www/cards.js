@@ -1,9 +1,10 @@
-// Shows the open files: a chip for each, and a card for each that is being read or has a problem.
+// Shows the open files: a chip for each, and a card for each that is being read, has a problem, or was read in part to save memory.
 
-import { arrange, button, byId, commandLine, copyCommands, el, note, present, severityMark, words } from './dom.js';
+import { arrange, button, byId, commandLine, copyCommands, el, note, severityMark, words } from './dom.js';
+import { isOutOfMemory } from './problem.js';
 import { isAuxiliary } from './session.js';
 
-/** @import { Entry, Page, Problem, Progress, Severity } from './types.js' */
+/** @import { Entry, LeftOut, Page, Problem, Progress, Severity } from './types.js' */
 
 /** @param {Page} page */
 export function showChips(page) {
@@ -30,7 +31,9 @@ async function close(entry, page) {
   offerUndo?.(entry, place, page);
 }
 
-/** @typedef {{ node: HTMLElement, problem: Problem | null, update: () => void }} Card */
+/** What a card is about: a problem, what was left out, or null for the reading.
+ * @typedef {Problem | LeftOut | null} Topic */
+/** @typedef {{ node: HTMLElement, topic: Topic, update: () => void }} Card */
 
 /** @type {Map<Entry, Card>} */
 const cards = new Map();
@@ -38,32 +41,55 @@ const cards = new Map();
 /** @param {Entry} entry */
 const isBeingRead = ({ problem, text, status }) => !problem && text === null && status !== 'open';
 
-/** Shows a card for each entry that is being read or has a problem. A card that is still needed keeps its node and its focus. The card of
- * a file that is read stays until all are, so that the others do not move.
+/** Shows a card for each entry that is being read, has a problem or lacks a part. A card that is still needed keeps its node and its
+ * focus. The card of a file that is read stays until all are, so that the others do not move.
  * @param {Page} page */
 export function showCards(page) {
   const { entries } = page.session;
   const areBeingRead = entries.some(isBeingRead);
-  const stays = (/** @type {Entry} */ entry) => areBeingRead && cards.get(entry)?.problem === null;
-  const wanted = entries.filter((entry) => entry.problem || isBeingRead(entry) || stays(entry));
+  /** @param {Entry} entry @returns {Topic | undefined} */
+  const topicOf = (entry) => {
+    if (entry.problem) return entry.problem;
+    if (isBeingRead(entry) || (areBeingRead && cards.get(entry)?.topic === null)) return null;
+    return (entry.saysLeftOut && entry.leftOut) || undefined;
+  };
   for (const [entry, card] of cards) {
-    if (wanted.includes(entry) && card.problem === entry.problem) continue;
+    if (entries.includes(entry) && card.topic === topicOf(entry)) continue;
     card.node.remove();
     cards.delete(entry);
   }
-  for (const entry of wanted) {
-    const card = cards.get(entry) ?? newCard(entry, page);
+  for (const entry of entries) {
+    const topic = topicOf(entry);
+    if (topic === undefined) continue;
+    const card = cards.get(entry) ?? newCard(entry, topic, page);
     card.update();
   }
 }
 
-/** @param {Entry} entry @param {Page} page */
-function newCard(entry, page) {
-  const { problem } = entry;
-  const card = problem ? { problem, node: problemCard(entry, problem, page), update() {} } : { problem, ...readingCard(entry, page) };
+/** @param {Entry} entry @param {Topic} topic @param {Page} page */
+function newCard(entry, topic, page) {
+  const card = { topic, update() {}, ...(topic === null ? readingCard(entry, page) : { node: stillCard(entry, topic, page) }) };
   cards.set(entry, card);
   byId('cards').append(card.node);
   return card;
+}
+
+/** @param {Entry} entry @param {Problem | LeftOut} topic @param {Page} page */
+const stillCard = (entry, topic, page) => (typeof topic === 'string' ? leftOutCard(entry, topic, page) : problemCard(entry, topic, page));
+
+/** @type {Record<LeftOut, [what: string, effect: string]>} */
+const LEFT_OUT = {
+  code: ['CPU ops and Python functions', 'The timeline does not show them, and no code is named as a cause.'],
+  host: ['calls and ranges of the host', 'GPU times are complete; results that need the host are missing.'],
+};
+
+/** Says what was not read because memory ran out. @param {Entry} entry @param {LeftOut} leftOut @param {Page} page */
+function leftOutCard(entry, leftOut, { session }) {
+  const [what, effect] = LEFT_OUT[leftOut];
+  return el('article', { class: 'card', role: 'status' },
+    el('h2', { class: 'file' }, severityMark('warning'), entry.file.name),
+    el('p', { class: 'message' }, `Memory ran out, so the file was read without ${what}. ${effect}`),
+    actions(button('Try again in full', () => session.retry(entry, { leftOut: null })), button('Dismiss', () => session.dismiss(entry))));
 }
 
 /** Shows a card that belongs to no file. @param {string} title @param {string} message @param {Severity} [severity] */
@@ -103,7 +129,8 @@ function readingCard(entry, { session }) {
     bar.value = progress.read ?? 0;
     // The number of rows to read from a database is not known in advance.
     bar.hidden = progress.rows !== undefined;
-    figures.textContent = progressText(progress, total);
+    const again = entry.leftOut ? ` · again without ${LEFT_OUT[entry.leftOut][0]}, because memory ran out` : '';
+    figures.textContent = progressText(progress, total) + again;
   };
   return { node, update };
 }
@@ -120,8 +147,6 @@ export function progressText({ read = 0, ops = 0, rows, doing = 'analyzing', sin
 function problemCard(entry, problem, { session, store, look }) {
   const { file, reader } = entry;
   const retry = problem.kind !== 'refused' && button('Try again', () => session.retry(entry));
-  const canReadLess = isOutOfMemory(problem) && !entry.gpuOnly;
-  const readLess = canReadLess && button('GPU events only', () => session.retry(entry, { gpuOnly: true }), { class: 'primary' });
   // The choice of rules comes with the results, so that of an address has no other way back.
   const useDefaultRules = problem.kind === 'refused' && entry.kind === 'trace' && entry.text === null && store.view.rules !== ''
     && button('Use the built-in rules', () => look({ rules: '' }), { class: 'primary' });
@@ -129,8 +154,9 @@ function problemCard(entry, problem, { session, store, look }) {
   return el('article', { class: 'card error', role: 'alert' },
     el('h2', { class: 'file' }, severityMark('error'), file.name),
     el('p', { class: 'message' }, ...words(problemText(problem)), ...copyCommands(problemText(problem))),
-    ...(reader ? advice(problem, `gpuprism ${reader.command} ${shellQuoted(file.name)}`, canReadLess) : []),
-    actions(useDefaultRules, readLess, retry, dismiss));
+    isOutOfMemory(problem) && entry.leftOut && note(`It is too large even without ${LEFT_OUT[entry.leftOut][0]}.`),
+    ...(reader ? advice(problem, `gpuprism ${reader.command} ${shellQuoted(file.name)}`) : []),
+    actions(useDefaultRules, retry, dismiss));
 }
 
 /** Describes a problem in one sentence. @param {Problem} problem */
@@ -142,29 +168,16 @@ export function problemText(problem) {
   return `The reader stopped because of a defect in gpuprism: ${problem.message}`;
 }
 
-/** A worker with more memory that fails has probably reached the limit of 4 GB. */
-const NEARLY_FULL_BYTES = 2 ** 31;
-/** A worker with less memory that fails has another problem. */
-const SMALL_BYTES = 2 ** 28;
-
-/** True if memory ran out. The module then traps without a message (`unreachable`); other defects have a panic message.
- * @param {Problem} problem */
-function isOutOfMemory({ kind, message, memory = 0 }) {
-  if (kind !== 'fault') return false;
-  return memory > NEARLY_FULL_BYTES || (message === 'unreachable' && memory > SMALL_BYTES) || /allocation failed|could not allocate|out of memory/i.test(message);
-}
-
-/** @param {Problem} problem @param {string} command @param {boolean} canReadLess */
-function advice(problem, command, canReadLess) {
+/** @param {Problem} problem @param {string} command */
+function advice(problem, command) {
   if (problem.kind === 'refused' || problem.kind === 'unloaded') return [];
   if (problem.kind === 'unreadable') {
     return [note('The file may have been moved or changed since you chose it. If it is a folder, drop the files in it.')];
   }
-  return present([
-    canReadLess && note('“GPU events only” reads the file again without the calls and ranges of the host. GPU times stay complete; results that need the host are missing.'),
+  return [
     note('The rest of the page keeps working. The command line reads the same file without the memory limit of a tab:'),
     commandLine(command),
-  ]);
+  ];
 }
 
 /** @param {string} name */

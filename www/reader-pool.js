@@ -2,7 +2,7 @@
 
 import { WorkerLink, WorkerProblem, compiledModule, isModuleReady } from './worker-link.js';
 
-/** @import { Options, Progress, SendRequest, SourceFile, TimelineView, TraceOperations } from './types.js' */
+/** @import { LeftOut, Options, Progress, SendRequest, SourceFile, TimelineView, TraceOperations } from './types.js' */
 
 /** Gigabytes of memory, up to 8, in browsers that report it. */
 const DEVICE_MEMORY = /** @type {Navigator & { deviceMemory?: number }} */ (navigator).deviceMemory ?? 8;
@@ -145,11 +145,11 @@ export class ReaderPool {
     link.close();
   }
 
-  /** Resolves when the reader has read the whole file, or its GPU events only. Small files are read with the first module, unless the
+  /** Resolves when the reader has read the file, without what is to be left out. Small files are read with the first module, unless the
    * second has been loaded already or is needed. Databases need the second module.
-   * @param {Reader} reader @param {SourceFile} file @param {{ gpuOnly: boolean, needsSections?: boolean }} options
+   * @param {Reader} reader @param {SourceFile} file @param {{ leftOut: LeftOut | null, needsSections?: boolean }} options
    * @param {(progress: Progress) => void} [onProgress] */
-  async open(reader, file, { gpuOnly, needsSections = false }, onProgress) {
+  async open(reader, file, { leftOut, needsSections = false }, onProgress) {
     if (this.#running >= MAX_READERS) await new Promise((resolve) => this.#waiting.push(() => resolve(null)));
     this.#running += 1;
     try {
@@ -158,7 +158,7 @@ export class ReaderPool {
       const module = full ?? await compiledModule('gpuprism');
       reader.start();
       reader.hasSections = full !== null;
-      const reading = reader.request('open', { module, file, gpuOnly, isFull: full !== null, isLarge: isLarge(file) }, (progress) => {
+      const reading = reader.request('open', { module, file, leftOut, isFull: full !== null, isLarge: isLarge(file) }, (progress) => {
         // A trace: the module with its timeline and sections is loaded while the file is read.
         if (!full && progress.ops) compiledModule('gpuprism_full').catch(() => {});
         onProgress?.(progress);
@@ -172,7 +172,7 @@ export class ReaderPool {
       const opened = await reading;
       if (opened.kind !== 'database') return opened;
       reader.hasSections = true;
-      return await reader.request('openWithFull', { module: await compiledModule('gpuprism_full'), file, gpuOnly }, onProgress);
+      return await reader.request('openWithFull', { module: await compiledModule('gpuprism_full'), file, leftOut }, onProgress);
     } finally {
       this.#running -= 1;
       this.#waiting.shift()?.();

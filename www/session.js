@@ -1,10 +1,10 @@
 // Manages the open files: their readers and reports, the rule files, and the options of the analyses. Uses no DOM.
 
 import { Reader, ReaderPool } from './reader-pool.js';
-import { asProblem } from './problem.js';
+import { asProblem, isOutOfMemory } from './problem.js';
 import { WorkerProblem } from './worker-link.js';
 
-/** @import { Analysis, Entry, FileKind, Kernel, Opened, Options, Problem, RuleFile, Settings, SourceFile, TraceEntry } from './types.js' */
+/** @import { Analysis, Entry, FileKind, Kernel, LeftOut, Opened, Options, Problem, RuleFile, Settings, SourceFile, TraceEntry } from './types.js' */
 /** @import { Renderer } from './renderer-client.js' */
 /** @import { Store } from './store.js' */
 
@@ -179,11 +179,13 @@ export class Session {
     this.#analyzeAll();
   }
 
-  /** @param {Entry} entry @param {{ gpuOnly?: boolean }} [options] */
-  retry(entry, { gpuOnly = entry.gpuOnly } = {}) {
-    Object.assign(entry, { gpuOnly, problem: null, status: 'reading', kind: null });
-    this.#read(entry);
+  /** Resolves when the file has been read again or has failed.
+   * @param {Entry} entry @param {{ leftOut?: LeftOut | null }} [options] */
+  retry(entry, { leftOut = entry.leftOut } = {}) {
+    Object.assign(entry, { leftOut, saysLeftOut: leftOut !== null, problem: null, status: 'reading', kind: null });
+    const read = this.#read(entry);
     this.#publish();
+    return read;
   }
 
   /** Adds the time of each new import, whose results are now on screen, to the browser's performance timeline. */
@@ -212,7 +214,7 @@ export class Session {
 
   /** Opens a closed file again at its place. A trace is read again. Resolves with the new entry. @param {Entry} closed @param {number} place */
   async reopen(closed, place) {
-    const entry = { ...newEntry(this.#nextId++, closed.file), wall: closed.wall, gpuOnly: closed.gpuOnly };
+    const entry = { ...newEntry(this.#nextId++, closed.file), wall: closed.wall, leftOut: closed.leftOut };
     const read = closed.kind === 'trace' ? this.#read(entry) : null;
     this.#publish({ entries: this.entries.toSpliced(place, 0, entry) });
     await (read ?? this.#openText(entry, closed.kind ?? 'report', closed.text ?? ''));
@@ -222,6 +224,7 @@ export class Session {
   /** @param {Entry} entry */
   dismiss(entry) {
     entry.problem = null;
+    entry.saysLeftOut = false;
     this.#publish();
   }
 
@@ -271,7 +274,7 @@ export class Session {
       if (kind === 'foreign') await this.#openText(entry, 'report', await this.#translate(entry.file.name, text ?? ''));
       else if (kind !== 'database') await this.#openText(entry, kind, text ?? '');
     } catch (problem) {
-      this.#fail(entry, asProblem(problem));
+      await this.#fail(entry, asProblem(problem));
     }
   }
 
@@ -315,7 +318,7 @@ export class Session {
     } catch (thrown) {
       if (id !== entry.analysisId) return;
       const problem = asProblem(thrown);
-      const staysOpen = this.#fail(entry, problem);
+      const staysOpen = await this.#fail(entry, problem);
       const canComplete = staysOpen && problem.kind === 'refused';
       if (canComplete && entry.shownOptions && entry.isPartial) await this.#complete(entry, id, entry.shownOptions, problem);
     }
@@ -353,7 +356,7 @@ export class Session {
   /** @param {Entry} entry */
   #readAgain(entry) {
     const reader = new Reader();
-    const opened = this.#pool.open(reader, entry.file, { gpuOnly: entry.gpuOnly, needsSections: true });
+    const opened = this.#pool.open(reader, entry.file, { leftOut: entry.leftOut, needsSections: true });
     opened.catch(() => {
       reader.close();
       // The next analysis tries again.
@@ -385,7 +388,7 @@ export class Session {
       entry.problem = problem;
       this.#publish();
     } catch (other) {
-      if (id === entry.analysisId) this.#fail(entry, asProblem(other));
+      if (id === entry.analysisId) await this.#fail(entry, asProblem(other));
     }
   }
 
@@ -443,10 +446,15 @@ export class Session {
   }
 
   /** Records a problem. A trace whose options were refused, or that could not be read again for its sections, stays open with its
-   * last report; then returns true.
+   * last report; then resolves with true. If memory ran out, the file is read again with less of it.
    * @param {Entry} entry @param {Problem} problem */
-  #fail(entry, problem) {
+  async #fail(entry, problem) {
     if (problem.kind === 'cancelled') return false;
+    const leftOut = isOutOfMemory(problem) ? nextToLeaveOut(entry) : null;
+    if (leftOut) {
+      await this.retry(entry, { leftOut });
+      return false;
+    }
     entry.problem = problem;
     entry.progress = null;
     const hasFirstResults = entry.isPartial && entry.reader?.hasSections === false;
@@ -464,8 +472,16 @@ function newEntry(id, file) {
   return {
     id, file, kind: null, status: 'reading', progress: null, problem: null, text: null, torch: false, ranks: 0, isOwnRules: false,
     wall: '', window: '', reader: null, second: null, analysisId: 0, shownAnalysisId: 0, shownOptions: null, isPartial: false, wholeResult: null,
-    openedAt: null, memory: 0, gpuOnly: false, isExpected: false,
+    openedAt: null, memory: 0, leftOut: null, saysLeftOut: false, isExpected: false,
   };
+}
+
+/** What to leave out of a file to save more memory; null if all of it is. Only torch traces have code.
+ * @param {Entry} entry @returns {LeftOut | null} */
+function nextToLeaveOut({ leftOut, kind, torch, progress }) {
+  if (leftOut === 'host') return null;
+  const hasNoCode = progress?.rows !== undefined || (kind === 'trace' && !torch);
+  return leftOut === 'code' || hasNoCode ? 'host' : 'code';
 }
 
 /** A count in the address; an invalid one is refused by the analysis. @param {string} text */

@@ -57,7 +57,7 @@ export class Strips {
   async #draw(entry, options, hasName) {
     const figure = this.#figure(entry);
     // The reader may be replaced by another one of the same file, which draws the same strips.
-    const chartKey = JSON.stringify([{ ...options, window: null }, this.#width, entry.gpuOnly]);
+    const chartKey = JSON.stringify([{ ...options, window: null }, this.#width, entry.leftOut]);
     const key = JSON.stringify([options, chartKey, hasName]);
     if (figure.key === key) return;
     figure.key = key;

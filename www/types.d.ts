@@ -375,14 +375,14 @@ export type CaptureStatus = {
 /** What was found on a server that can be captured, and what to change. */
 export type ServerCheck = { level: string; text: string; remedy: string | null };
 
-export type OpenRequest = { module: WebAssembly.Module; file: SourceFile; gpuOnly: boolean; isFull: boolean; isLarge: boolean };
+export type OpenRequest = { module: WebAssembly.Module; file: SourceFile; leftOut: LeftOut | null; isFull: boolean; isLarge: boolean };
 
 export type Opened = { kind: FileKind | 'foreign' | 'database'; torch: boolean; ranks: number; text: string | null; memory: number };
 
 /** The operations of worker.js. All but the first three need a trace that it has read. */
 export type TraceOperations = {
   open(args: OpenRequest): Opened | { kind: 'database' };
-  openWithFull(args: { module: WebAssembly.Module; file: SourceFile; gpuOnly: boolean }): Opened;
+  openWithFull(args: { module: WebAssembly.Module; file: SourceFile; leftOut: LeftOut | null }): Opened;
   /** Runs the code of this worker on a made-up trace, and resolves with its report. The worker is not to read a file. */
   rehearse(args: { module: WebAssembly.Module }): string;
   /** Reads a torch trace with the code that launched its work, so that all later analyses have a triage. */
@@ -504,6 +504,9 @@ export interface Problem {
 /** A report as JSON text. A partial one lacks the sections. */
 export type Analysis = { text: string; isPartial: boolean; memory: number };
 
+/** A part of a trace that need not be read: CPU ops and Python functions, or all calls and ranges of the host. */
+export type LeftOut = 'code' | 'host';
+
 /** One open file. */
 export interface Entry {
   id: number;
@@ -543,8 +546,10 @@ export interface Entry {
   openedAt: number | null;
   /** Bytes of WebAssembly memory in its worker. */
   memory: number;
-  /** Calls and ranges of the host are left out to save memory. */
-  gpuOnly: boolean;
+  /** What was left out to save memory. */
+  leftOut: LeftOut | null;
+  /** Whether the page says so. */
+  saysLeftOut: boolean;
   /** Whether it was opened before there were results, and may be a trace. */
   isExpected: boolean;
 }

@@ -34,12 +34,12 @@ const importFull = () => import('./pkg/gpuprism_full.js');
 /** @type {import('./types.js').Handlers<import('./types.js').TraceOperations>} */
 const handlers = {
   /** Resolves with the kind of the file; `database` is one that only `openWithFull` reads. */
-  async open({ module, isFull, isLarge, file, gpuOnly }, progress) {
+  async open({ module, isFull, isLarge, file, leftOut }, progress) {
     hasSections = isFull;
     needsPreparation = isFull && isLarge;
     const wasm = isFull ? await importFull() : await import('./pkg/gpuprism.js');
     await start(wasm, module);
-    const reader = gpuOnly ? wasm.TraceReader.gpu_ops_only(file.name) : new wasm.TraceReader(file.name);
+    const reader = newReader(wasm, file.name, leftOut);
     const reading = readWhole(/** @type {{ finish(): Imported } & typeof reader} */ (reader), await readable(file), progress);
     // Only the second module has the texts that say what is read instead.
     const read = await reading.catch((problem) => {
@@ -50,16 +50,16 @@ const handlers = {
     return read && (isFull || read.kind() !== 'model') ? opened(read) : { kind: 'database' };
   },
   /** Reads a file with the module that has all readers; a database by offset. */
-  async openWithFull({ module, file, gpuOnly }, progress) {
+  async openWithFull({ module, file, leftOut }, progress) {
     const wasm = await importFull();
     await start(wasm, module);
     hasSections = needsPreparation = true;
-    const reader = gpuOnly ? wasm.TraceReader.gpu_ops_only(file.name) : new wasm.TraceReader(file.name);
+    const reader = newReader(wasm, file.name, leftOut);
     const read = await readWhole(/** @type {{ finish(): Imported } & typeof reader} */ (reader), await readable(file), progress);
     if (read) return opened(read);
     const onRows = (/** @type {number} */ rows) => progress({ rows, doing: 'reading' });
     onRows(0);
-    return opened(wasm.read_database(await readable(file), file.name, gpuOnly, onRows));
+    return opened(wasm.read_database(await readable(file), file.name, leftOut === 'host', onRows));
   },
   async rehearse({ module }) {
     const [wasm, { openMadeUp, rehearseTrace }] = await Promise.all([importFull(), import('./rehearsal.js')]);
@@ -132,6 +132,14 @@ serve(handlers, memoryBytes);
 /** @param {WasmPackage} wasm @param {WebAssembly.Module} module */
 async function start({ default: init }, module) {
   instances.add(await init({ module_or_path: module }));
+}
+
+/** A reader that leaves out a part of the trace. The first module never keeps code.
+ * @param {typeof import('./pkg/gpuprism.js') | typeof import('./pkg/gpuprism_full.js')} wasm @param {string} name
+ * @param {import('./types.js').LeftOut | null} leftOut */
+function newReader({ TraceReader }, name, leftOut) {
+  if (leftOut === 'host') return TraceReader.gpu_ops_only(name);
+  return leftOut && 'without_code' in TraceReader ? TraceReader.without_code(name) : new TraceReader(name);
 }
 
 function memoryBytes() {

@@ -97,6 +97,8 @@ pub struct Reader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Detail {
     GpuOps,
+    /// API calls and ranges of the host. The compressed code has no events and states that.
+    Calls,
     /// API calls and ranges of the host, and [`Trace::packed_code`].
     Host,
     /// CPU ops, Python frames and external ids, instead of the compressed code: [`crate::trace::HostCode`].
@@ -128,6 +130,11 @@ impl Reader {
     /// Creates a reader that also fills [`crate::trace::HostCode`], if the format records it.
     pub fn with_code(label: &str) -> Self {
         Self { detail: Detail::Code, ..Self::new(label) }
+    }
+
+    /// Creates a reader that keeps no CPU ops and Python functions, to save memory. Results that need them are missing.
+    pub fn without_code(label: &str) -> Self {
+        Self { detail: Detail::Calls, ..Self::new(label) }
     }
 
     /// Creates a reader that counts API calls and ranges but does not store them, to save memory.
@@ -380,6 +387,11 @@ impl Importer {
     /// Like [`Reader::with_code`].
     pub fn with_code(label: &str) -> Self {
         Self { unpacker: Unpacker::default(), reader: Reader::with_code(label) }
+    }
+
+    /// Like [`Reader::without_code`].
+    pub fn without_code(label: &str) -> Self {
+        Self { unpacker: Unpacker::default(), reader: Reader::without_code(label) }
     }
 
     /// Like [`Reader::gpu_ops_only`].

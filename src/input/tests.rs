@@ -603,6 +603,19 @@ fn gpu_ops_only_counts_calls_and_ranges_without_storing_them() {
 }
 
 #[test]
+fn without_code_keeps_calls_and_states_that_code_is_missing() {
+    let thread = r#""pid": 9, "tid": 9, "dur": 9, "args": {"correlation": 5}"#;
+    let span = |cat: &str, name: &str| complete_event(&format!(r#""cat": "{cat}", "name": "{name}", "ts": 1, {thread}"#));
+    let code = [span("cpu_op", "aten::mm"), span("python_function", "a.py(9): main")];
+    let text = with_events(&[&code[..], &[span("cuda_runtime", "cudaLaunchKernel"), kernel("k")]].concat());
+    let (whole, without) = (trace(&text), read_trace(Importer::without_code("t.json"), [&text]));
+    let code_of = |trace: &Trace| trace.packed_code.as_ref().map(|code| (code.is_empty(), code.is_too_long()));
+    assert_eq!(code_of(&whole), Some((false, false)));
+    assert_eq!(code_of(&without), Some((true, true)));
+    assert_eq!((without.calls.len(), ops(&without)), (whole.calls.len(), ops(&whole)));
+}
+
+#[test]
 fn profiler_steps_of_old_torch_are_ranges_and_its_operators_are_not() {
     let operator = |name: &str| {
         let thread = r#""pid": 9, "tid": 9, "ts": 1, "dur": 5, "args": {"External id": 5}"#;

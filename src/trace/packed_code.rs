@@ -124,6 +124,11 @@ const IS_NEW_THREAD: u64 = 2;
 const FLAG_BITS: u32 = 2;
 
 impl PackedCode {
+    /// A list that stays empty, as if there were too many events.
+    pub(crate) fn too_long() -> Self {
+        Self { is_too_long: true, ..Self::default() }
+    }
+
     /// Adds an event. `thread` is a number that the reader gave the thread. If the list gets too long it is emptied, because
     /// a part of the events would blame the wrong code.
     pub(crate) fn push(&mut self, kind: CodeKind, name: NameId, thread: u32, start: Ns, duration: Ns) {

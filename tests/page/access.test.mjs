@@ -1,5 +1,5 @@
 // axe-core finds no serious problem in any state of the page: light or dark, wide or narrow. Nothing is wider than a small phone,
-// targets are large enough for fingers, and after running out of memory the page shows what can still be done.
+// targets are large enough for fingers, and after running out of memory the page reads less of a trace and says so.
 
 /* global axe */
 
@@ -171,14 +171,15 @@ test('nothing is wider than a small phone, and touch targets are large enough', 
   await context.close();
 });
 
-/** Serves the page with a reader that runs out of memory unless it reads GPU events only. */
-async function serveShortOfMemory() {
+/** Serves the page with a reader that runs out of memory while `isShort`, a condition on what is left out. */
+async function serveShortOfMemory(isShort) {
   const folder = await mkdtemp(join(tmpdir(), 'gpuprism-memory-'));
   await cp(h.dist, folder, { recursive: true });
-  const worker = await readFile(join(folder, 'worker.js'), 'utf8');
-  const short = worker.replace('await start(wasm, module);', "await start(wasm, module);\n  if (!gpuOnly) throw new RangeError('Array buffer allocation failed');");
-  assert.notEqual(short, worker);
-  await writeFile(join(folder, 'worker.js'), short);
+  const failing = `if (args.file && op.startsWith('open') && (${isShort})(args.leftOut)) throw new RangeError('Array buffer allocation failed');`;
+  const serve = await readFile(join(folder, 'worker-serve.js'), 'utf8');
+  const short = serve.replace('const value = await handler(args, progress);', `${failing} $&`);
+  assert.notEqual(short, serve);
+  await writeFile(join(folder, 'worker-serve.js'), short);
   const server = await h.servePage({ folder });
   return { ...server, close: async () => {
     await server.close();
@@ -196,24 +197,69 @@ test('a message with a command has a button that copies it', async () => {
   await close();
 });
 
-test('after running out of memory the page offers GPU events alone and a command to copy', async () => {
-  const short = await serveShortOfMemory();
+test('after running out of memory a trace is read again without its code, and the page says so', async () => {
+  const short = await serveShortOfMemory('(leftOut) => leftOut === null');
+  const { page, faults, close } = await h.openPage(browser, short.origin, '#tab=timeline');
+  await h.drop(page, everything('x.json'));
+  await h.settled(page);
+  const card = page.locator('.card');
+  await card.getByText('Memory ran out, so the file was read without CPU ops and Python functions.').waitFor();
+  await assertSound(page, 'read without code');
+  const notes = page.locator('.timeline p', { hasText: 'CPU ops and Python functions have no lanes' });
+  await notes.waitFor({ state: 'attached' });
+  assert.doesNotMatch(await page.locator('#notices').textContent(), /only GPU events/, 'calls and ranges were read');
+  await card.getByRole('button', { name: 'Dismiss' }).click();
+  assert.equal(await card.count(), 0);
+  assert.deepEqual(faults, []);
+  await close();
+  await short.close();
+});
+
+test('a trace that was read without its code can be read again in full', async () => {
+  const short = await serveShortOfMemory('(leftOut) => leftOut === null');
+  const { page, close } = await h.openPage(browser, short.origin, '#tab=timeline');
+  await h.drop(page, everything('x.json'));
+  await h.settled(page);
+  // The worker of the next reading is a new one, with room.
+  await page.evaluate(() => {
+    const { postMessage } = Worker.prototype;
+    Worker.prototype.postMessage = function roomy(message) {
+      postMessage.call(this, message.op === 'open' ? { ...message, args: { ...message.args, leftOut: undefined } } : message);
+    };
+  });
+  await page.locator('.card').getByRole('button', { name: 'Try again in full' }).click();
+  await page.waitForFunction(() => !document.querySelector('.card') && document.querySelector('.timeline p'));
+  await page.waitForFunction(() => [...document.querySelectorAll('.timeline p')].every((notes) => !notes.textContent.includes('have no lanes')));
+  await close();
+  await short.close();
+});
+
+test('if memory is too short for calls and ranges too, only GPU events are read', async () => {
+  const short = await serveShortOfMemory("(leftOut) => leftOut !== 'host'");
+  const { page, close } = await h.openPage(browser, short.origin);
+  await h.drop(page, everything('x.json'));
+  await h.settled(page);
+  await page.locator('.card').getByText('Memory ran out, so the file was read without calls and ranges of the host.').waitFor();
+  assert.match(await page.locator('#notices').textContent(), /only GPU events were read: 17 host events are excluded/);
+  await close();
+  await short.close();
+});
+
+test('a trace that never fits into memory has a command to copy', async () => {
+  const short = await serveShortOfMemory('() => true');
   const { page, close } = await h.openPage(browser, short.origin);
   await h.drop(page, { ...everything('x'), name: "it's all.json" });
   const card = page.locator('.card.error');
   await card.waitFor();
   const words = await card.innerText();
   assert.match(words, /needs more memory than a browser tab can give/);
+  assert.match(words, /too large even without calls and ranges of the host/);
   assert.ok(words.includes("gpuprism report 'it'\\''s all.json'"), words);
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await card.getByRole('button', { name: 'Copy' }).click();
   await page.getByText('Copied').waitFor();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "gpuprism report 'it'\\''s all.json'");
   await assertSound(page, 'out of memory');
-  await card.getByRole('button', { name: 'GPU events only' }).click();
-  await h.settled(page);
-  assert.match(await page.locator('#notices').textContent(), /only GPU events were read: 17 host events are excluded/);
-  assert.equal(await card.count(), 0);
   await close();
   await short.close();
 });

@@ -639,7 +639,11 @@ impl TorchReader {
         if code.is_some() {
             builder.keep_code();
         }
-        let packer = (detail == Detail::Host && CODE_IS_BUILT).then(packing::CodePacker::default);
+        let packer = match detail {
+            Detail::Host if CODE_IS_BUILT => Some(packing::CodePacker::default()),
+            Detail::Calls if CODE_IS_BUILT => Some(packing::CodePacker::without_events()),
+            _ => None,
+        };
         let templates = EventTemplates::new(if code.is_some() { Values::WithIds } else { Values::NameAndTime });
         Self { builder, templates, packer, code, gpu_ops_only: detail == Detail::GpuOps, ..Self::default() }
     }

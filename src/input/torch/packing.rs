@@ -21,6 +21,11 @@ pub(super) struct CodePacker {
 }
 
 impl CodePacker {
+    /// A list that takes no events, as if there were too many.
+    pub(super) fn without_events() -> Self {
+        Self { code: PackedCode::too_long(), ..Self::default() }
+    }
+
     /// The list; `threads` are those of the trace by number. `None` if there was no event.
     pub(super) fn finish(mut self, threads: Vec<Option<ThreadId>>) -> Option<Box<PackedCode>> {
         self.code.set_threads(threads);
@@ -29,6 +34,9 @@ impl CodePacker {
 
     fn push(&mut self, event: &TemplateEvent<'_>, thread: u32) {
         let Self { code, ops, functions } = self;
+        if code.is_too_long() {
+            return;
+        }
         let (kind, name) = match event.class {
             Class::PythonFrame if is_without_line(event.name) => return,
             Class::PythonFrame => (CodeKind::Function, intern_raw(functions, &mut code.functions, event.name)),

@@ -24,6 +24,11 @@ impl TraceReader {
     pub fn with_code(label: &str) -> Self {
         Self { label: label.to_owned(), importer: Importer::with_code(label), buffer: Vec::new() }
     }
+
+    /// A reader that keeps no CPU ops and Python functions, to save memory. The timeline then has no lanes of code.
+    pub fn without_code(label: &str) -> Self {
+        Self { label: label.to_owned(), importer: Importer::without_code(label), buffer: Vec::new() }
+    }
 }
 
 /// The inputs of [`Triage::report`] besides the traces and choices.
