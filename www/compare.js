@@ -1,5 +1,5 @@
 // Shows the comparison of runs: a line under the verdict, a change next to each run, and the chart of the tab. tabs.js draws its
-// tables. Loaded when a second run is open.
+// tables. Ranks of one job are not compared; the tab then leads to that of the ranks. Loaded when a second run is open.
 
 import { clickableChart, saveMenu } from './chart.js';
 import { button, byId, copyButton, el, latest, note, noticeItem, present, runOptions, words } from './dom.js';
@@ -33,6 +33,9 @@ export class Comparison {
   #chart = el('div');
   #figure;
   #panel;
+  /** The panel for runs, and for the ranks of one job. */
+  #ofRuns;
+  #ofJob;
   /** @type {Shown | null} */
   #shown = null;
   /** The width of the last chart. */
@@ -44,8 +47,12 @@ export class Comparison {
     this.#actions = actions;
     this.#baseline.addEventListener('change', () => actions.baseline(this.#baseline.value));
     this.#figure = el('figure', {}, el('figcaption', {}, 'What changed'), saveMenu(() => this.#chart.querySelector('svg'), 'gpuprism-changes'), this.#chart);
-    this.#panel = el('section', { id: 'compare', 'aria-label': 'Comparison', hidden: true },
-      el('label', {}, 'Compared with ', this.#baseline), copyButton(actions.markdown, 'Copy comparison as Markdown'), this.#verdicts, this.#figure);
+    this.#ofRuns = [el('label', {}, 'Compared with ', this.#baseline), copyButton(actions.markdown, 'Copy comparison as Markdown'), this.#verdicts, this.#figure];
+    this.#ofJob = [
+      el('p', {}, 'The open files are ranks of one job. They share its work, so they are not compared like runs: “Communication and ranks” shows which rank waits for which.'),
+      button('Communication and ranks', actions.openRanks),
+    ];
+    this.#panel = el('section', { id: 'compare', 'aria-label': 'Comparison', hidden: true });
     byId('blocks').before(this.#panel);
     new ResizeObserver(() => {
       const isVisible = this.#chart.firstChild && !this.#panel.hidden;
@@ -58,9 +65,10 @@ export class Comparison {
     this.#shown = shown;
     const { isOpen, jobVerdict } = shown;
     this.#panel.hidden = !isOpen;
+    this.#panel.replaceChildren(...(jobVerdict ? this.#ofJob : this.#ofRuns));
     if (jobVerdict) this.#showJob(jobVerdict);
     try {
-      await this.#compare(jobVerdict && !isOpen ? null : shown);
+      await this.#compare(jobVerdict ? null : shown);
     } catch (thrown) {
       this.hide();
       this.#line.replaceChildren(note(`The runs were not compared: ${asProblem(thrown).message}`));
@@ -74,21 +82,21 @@ export class Comparison {
   );
 
   /** @param {Shown} shown */
-  async #request({ baseline, isOpen, hidden, jobVerdict }) {
+  async #request({ baseline, isOpen, hidden }) {
     const compared = await this.#requestTool('compare', { baseline });
     const isPossible = compared.runs.some(({ outcome }) => !['baseline', 'not comparable'].includes(outcome));
     // Must precede the reading of the width, because a hidden figure has none.
     this.#figure.hidden = !isPossible;
     this.#width = this.#chart.clientWidth;
     const chart = isOpen && isPossible ? await this.#requestTool('chart', { baseline, width: this.#width, hidden }) : null;
-    return { compared, jobVerdict, chart };
+    return { compared, chart };
   }
 
-  /** @param {{ compared: Compared, jobVerdict: string[] | null, chart: Chart | null }} answer */
-  #show({ compared: { runs, baseline }, jobVerdict, chart }) {
+  /** @param {{ compared: Compared, chart: Chart | null }} answer */
+  #show({ compared: { runs, baseline }, chart }) {
     this.#chart.replaceChildren(...(chart ? [clickableChart(chart, this.#actions.pick)] : []));
     const others = runs.filter(({ verdict }) => verdict);
-    if (!jobVerdict) this.#showRuns(runs, others);
+    this.#showRuns(runs, others);
     this.#baseline.replaceChildren(...runOptions(runs.map(({ label }) => label), baseline));
     this.#verdicts.replaceChildren(...others.flatMap((run) => verdictItems(run, others.length > 1)));
   }

@@ -319,8 +319,7 @@ export class Tabs {
   showComparison = latest(
     async () => {
       const progress = this.#comparisonProgress;
-      const isJob = progress === 'ready' && this.#page.session.isOneJob;
-      return { progress, jobVerdict: isJob ? await (await this.#ranks()).jobVerdict().catch(() => null) : null };
+      return { progress, jobVerdict: progress === 'ready' ? await this.#jobVerdict() : null };
     },
     async ({ progress, jobVerdict }) => {
       const { store } = this.#page;
@@ -328,6 +327,11 @@ export class Tabs {
       if (progress === 'ready') await (await this.#comparison()).draw({ baseline: store.baseline, isOpen: this.#chosen.id === COMPARE, hidden: store.view.hide, jobVerdict });
     },
   );
+
+  /** The verdict about the job whose ranks the open files are; null if they are not ranks of one job. */
+  async #jobVerdict() {
+    return this.#page.session.isOneJob ? (await this.#ranks()).jobVerdict().catch(() => null) : null;
+  }
 
   /** `none` without runs to compare, `waiting` while a file is being read or analyzed, else `ready`. */
   get #comparisonProgress() {
@@ -367,7 +371,7 @@ export class Tabs {
     const { store, renderer, requestTool } = this.#page;
     const part = await this.#partOf(request.id);
     if (part) return part.table(request);
-    if (isCompared(request.id)) return requestTool('table', { baseline: store.baseline, request });
+    if (isCompared(request.id)) return await this.#jobVerdict() ? null : requestTool('table', { baseline: store.baseline, request });
     return renderer.table(request);
   }
 

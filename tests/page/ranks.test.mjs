@@ -48,6 +48,14 @@ const lengths = (page) => page.locator('#ranks rect.seg').evaluateAll((marks) =>
   mark.dataset.row, mark.dataset.key, Number(/\(([\d,]+) ns\)/.exec(mark.textContent)[1].replaceAll(',', '')),
 ]));
 
+/** The tab of the comparison says that ranks are not compared, and has no baseline, chart and tables. */
+async function assertNotCompared(page) {
+  await page.locator('#compare', { hasText: 'ranks of one job' }).waitFor();
+  await page.locator('#results[aria-busy=false]').waitFor();
+  assert.equal(await page.locator('#compare').locator('select, svg.chart, .compared').count(), 0);
+  assert.equal(await page.locator('.block').count(), 0);
+}
+
 test('two ranks: who is waited for, bars that add up, and the command line\'s tables', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   server.requests.length = 0;
@@ -72,9 +80,12 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
     assert.equal(status, 0);
     assert.equal(await saved(page, id), stdout.toString(), id);
   }
-  // Also while the comparison tab is open. A window of one rank sets the same time range in all ranks of the job.
+  // Also while the comparison tab is open, which compares no ranks. A window of one rank sets the same time range in all ranks of the job.
   await h.openTab(page, 'compare');
-  await page.locator('#compare svg.chart, #compare .notice').first().waitFor();
+  await assertNotCompared(page);
+  await page.locator('#compare').getByRole('button', { name: 'Communication and ranks' }).click();
+  await opened(page);
+  await h.openTab(page, 'compare');
   assert.deepEqual([await page.locator('#comparison p').allInnerTexts(), await page.locator('.run-change:not(:empty)').count()], [[verdict], 0]);
   const window = (name) => page.getByLabel(`Window of ${name}, from-to in seconds`);
   await window('rank1.json').fill('0.00004-0.00008');
@@ -104,6 +115,20 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
   await close();
 });
 
+test('a run of another job next to ranks is compared with them', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, rank(0, 2, 30), rank(1, 2, 90));
+  await h.settled(page);
+  await h.openTab(page, 'compare');
+  await assertNotCompared(page);
+  await h.drop(page, { ...rank(0, 4, 50), name: 'another.json' });
+  await page.locator('#compare select').waitFor();
+  await page.locator('.block[data-table=compare_summary]').waitFor();
+  assert.match(await page.locator('#compare').innerText(), /^Compared with/);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('a job that is closed down to one file leaves no trace in any tab, and two runs in one file have no ranks', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   const files = [rank(0, 2, 30), rank(1, 2, 90)];
@@ -111,7 +136,7 @@ test('a job that is closed down to one file leaves no trace in any tab, and two 
   await h.settled(page);
   await page.locator('#comparison p.job-verdict').waitFor();
   await h.openTab(page, 'compare');
-  await page.locator('#compare svg.chart, #compare .notice').first().waitFor();
+  await assertNotCompared(page);
   await page.locator('#chips button').last().click();
   await page.locator('#verdict').waitFor();
   // A redraw after a change of width comes late.
