@@ -8,6 +8,7 @@ import { Painter, colours, plotWidth, shareAt } from './timeline-paint.js';
 import { Tiles } from './timeline-tiles.js';
 import { TimelineInput } from './timeline-input.js';
 import { LAYERS, View } from './timeline-view.js';
+import { TIMELINES_AT_ONCE } from './windows.js';
 
 /** @import { Mark, Moment, Options, Place, TimelineStyle, TimelineView, TraceEntry, Wait } from './types.js' */
 /** @import { Job } from './timeline-align.js' */
@@ -34,8 +35,6 @@ import { LAYERS, View } from './timeline-view.js';
  * @typedef {{ table: string, times: number[], wayBack: WayBack }} RowTime */
 /** How a case is shown. `wayBack` leads to the table whose cell it is. @typedef {{ scrolls: boolean, wayBack?: WayBack }} ExampleOptions */
 
-/** Each timeline takes room, so those of further traces are made when they are asked for. */
-const MAX_AT_ONCE = 4;
 /** Between the card of a bar and the edges of the window. */
 const CARD_MARGIN_PX = 6;
 
@@ -87,7 +86,7 @@ export class Timelines {
 
   /** The traces that have a timeline, in their order. */
   get #made() {
-    return this.#shown.entries.filter((entry, index) => index < MAX_AT_ONCE || this.#timelines.has(entry));
+    return this.#shown.entries.filter((entry, index) => index < TIMELINES_AT_ONCE || this.#timelines.has(entry));
   }
 
   /** All timelines from top to bottom. */

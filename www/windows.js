@@ -5,8 +5,8 @@ import { asProblem } from './problem.js';
 
 /** @import { Entry, Page, TraceEntry } from './types.js' */
 
-/** Traces whose timelines are made at once (`MAX_AT_ONCE` in timeline.js), and one for the line with the others. */
-const MOST_WITH_ROOM = 5;
+/** Each timeline takes room, so those of further traces are made when they are asked for. Also for timeline.js, which is loaded later. */
+export const TIMELINES_AT_ONCE = 4;
 
 export class Windows {
   #page;
@@ -146,7 +146,8 @@ export class Windows {
     for (const part of [byId('strips'), byId('timelines')]) {
       if (part.hidden) part.hidden = traces === 0;
       part.dataset.several = String(traces > 1);
-      part.dataset.count = String(Math.min(traces, MOST_WITH_ROOM));
+      // One more stands for the line with the others.
+      part.dataset.count = String(Math.min(traces, TIMELINES_AT_ONCE + 1));
     }
   }
 
