@@ -231,6 +231,26 @@ test('a click on an idle gap says why the GPU was idle, what came before and wha
   await close();
 });
 
+test('if the timeline cannot be drawn, the results appear and the problem is shown', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await page.evaluate(() => {
+    const { postMessage } = Worker.prototype;
+    // The worker refuses options that it does not know.
+    const refused = ({ args, ...message }) => ({ ...message, args: { ...args, options: { unknown: true } } });
+    Worker.prototype.postMessage = function refusing(message) {
+      postMessage.call(this, message.op === 'timeline' ? refused(message) : message);
+    };
+  });
+  await h.drop(page, twoKernels());
+  await h.settled(page);
+  await page.locator('#cards .card', { hasText: 'The timeline could not be drawn' }).waitFor();
+  assert.match(await page.locator('#verdict').innerText(), /\w/);
+  await h.openTab(page, 'kernels');
+  await page.locator('.block[data-table=kernels]', { hasText: 'ampere_gemm' }).waitFor();
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('the keys alone reach every bar, say its name, zoom and go back', async () => {
   const { page, faults, close } = await opened(twoKernels());
   const said = (text) => page.locator('.timeline [role=status]', { hasText: text }).waitFor();
