@@ -231,6 +231,37 @@ test('a click on an idle gap says why the GPU was idle, what came before and wha
   await close();
 });
 
+test('the details of an idle gap lead to the table of its finding', async () => {
+  const { page, faults, close } = await opened(twoKernels());
+  const { x, y } = await point(page, 45, 'idle');
+  await page.mouse.click(x, y);
+  const link = page.locator('.moment .note a.table-link').first();
+  const table = (await link.getAttribute('href')).replace('#tab=', '');
+  await link.click();
+  await page.locator(`.block[data-table~="${table}"]`).waitFor();
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('on a phone the buttons of a selected bar are in the window and work', async () => {
+  const { page, faults, close } = await opened(twoKernels(), { width: 390, height: 800 });
+  const { x, y } = await point(page, 10, 'stream');
+  await page.mouse.click(x, y);
+  const buttons = page.locator('.moment header button');
+  await buttons.first().waitFor();
+  for (const button of await buttons.all()) {
+    await button.scrollIntoViewIfNeeded();
+    const { x: left, y: top, width, height } = await button.boundingBox();
+    assert.ok(left >= 0 && left + width <= 390 && top > -1 && top + height < 801, `${await button.innerText()}: ${[left, top, width, height]}`);
+  }
+  await page.locator('.moment').getByRole('button', { name: /^Next: flash/ }).click();
+  await page.locator('.moment h3', { hasText: 'flash_fwd_kernel' }).waitFor();
+  await page.locator('.moment').getByRole('button', { name: 'Close' }).click();
+  await page.locator('.moment').waitFor({ state: 'hidden' });
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('if the timeline cannot be drawn, the results appear and the problem is shown', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await page.evaluate(() => {
