@@ -324,13 +324,17 @@ export class Timeline {
     const tilesKey = JSON.stringify({ ...options, window: null });
     // Its second module could not be loaded.
     if (!reader.hasSections && this.#entry.status === 'open') this.node.hidden = true;
-    if (!reader.hasSections || (key === this.#key && reader === this.#reader)) return this.#opened;
-    [this.#key, this.#reader] = [key, reader];
-    this.#opened = this.#load(reader, options, key, tilesKey);
-    return this.#opened;
+    const isOpening = key === this.#key && reader === this.#reader;
+    if (reader.hasSections && !isOpening) {
+      [this.#key, this.#reader] = [key, reader];
+      this.#opened = this.#load(reader, options, key, tilesKey);
+    }
+    await this.#opened;
+    // It failed before the analysis, which may have succeeded since.
+    if (isOpening && this.#key === '') await this.open(options);
   }
 
-  /** @param {Reader} reader @param {Options} options @param {string} key @param {string} tilesKey */
+  /** @param {Reader} reader @param {Options} options @param {string} key @param {string} tilesKey @returns {Promise<void>} */
   async #load(reader, options, key, tilesKey) {
     const data = await reader.timeline(options).catch((thrown) => {
       // The next call tries again.

@@ -605,7 +605,8 @@ fn gpu_ops_only_counts_calls_and_ranges_without_storing_them() {
 #[test]
 fn without_code_keeps_calls_and_states_that_code_is_missing() {
     let thread = r#""pid": 9, "tid": 9, "dur": 9, "args": {"correlation": 5}"#;
-    let span = |cat: &str, name: &str| complete_event(&format!(r#""cat": "{cat}", "name": "{name}", "ts": 1, {thread}"#));
+    let span =
+        |cat: &str, name: &str| complete_event(&format!(r#""cat": "{cat}", "name": "{name}", "ts": 1, {thread}"#));
     let code = [span("cpu_op", "aten::mm"), span("python_function", "a.py(9): main")];
     let text = with_events(&[&code[..], &[span("cuda_runtime", "cudaLaunchKernel"), kernel("k")]].concat());
     let (whole, without) = (trace(&text), read_trace(Importer::without_code("t.json"), [&text]));
