@@ -118,19 +118,24 @@ impl RowCases {
         if words.is_empty() || words == "0" {
             return None;
         }
-        let rule = self.rules.iter().find(|rule| rule.is_for(key, text));
-        let run = self.run(rule.and_then(|rule| rule.rank.as_deref()).unwrap_or("run"), text)?;
-        if !run.findings.is_empty() && key == "title" {
+        if key == "title" && self.rules.is_empty() {
+            let run = self.run("run", text)?;
             return run.findings.iter().find(|(title, _)| *title == words)?.1.clone();
         }
-        let example = filled(&rule?.example, &|key| match key.strip_prefix(START_OF) {
+        self.rules.iter().filter(|rule| rule.is_for(key, text)).find_map(|rule| self.link(rule, text))
+    }
+
+    /// The link by a rule; `None` if the row lacks one of its values.
+    fn link(&self, rule: &Rule, text: &dyn Fn(&str) -> Option<String>) -> Option<ExampleLink> {
+        let run = self.run(rule.rank.as_deref().unwrap_or("run"), text)?;
+        let example = filled(&rule.example, &|key| match key.strip_prefix(START_OF) {
             Some(key) => {
                 let number = text(key)?;
                 run.steps.iter().find(|(step, _)| *step == number).map(|(_, start)| start.to_string())
             }
             None => text(key),
         })?;
-        Some(ExampleLink { of: example, text: rule?.text.clone().into(), file: run.file.clone() })
+        Some(ExampleLink { of: example, text: rule.text.clone().into(), file: run.file.clone() })
     }
 
     /// The run or rank whose label is in a column; the only one if there is no such column.
@@ -232,14 +237,15 @@ mod tests {
     }
 
     #[test]
-    fn code_without_a_file_has_no_gap() {
+    fn code_leads_to_its_gap_by_its_place_or_else_by_its_op() {
         let of = |file: &str| {
-            let mut section = Section::new("T", "", &["function", "file", "line", "class", "total_ms"]);
-            section.row(["step".into(), file.into(), 7_u64.into(), "drained".into(), 1.5_f64.into()]);
+            let mut section = Section::new("T", "", &["function", "file", "line", "cpu_op", "class", "total_ms"]);
+            let op = if file.is_empty() { "aten::mm" } else { "" };
+            section.row(["step".into(), file.into(), 7_u64.into(), op.into(), "drained".into(), 1.5_f64.into()]);
             cases(&report("idle_blame", section), "idle_blame")
         };
         assert_eq!(of("a/b.py"), [("total_ms".to_owned(), "idle_code drained a/b.py(7): step".to_owned())]);
-        assert_eq!(of(""), []);
+        assert_eq!(of(""), [("total_ms".to_owned(), "idle_cpu_op drained aten::mm".to_owned())]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::ordering;
 use crate::rules::CPU;
 use crate::rules::names::demangle;
 use crate::trace::{
-    CodeTime, DeviceId, GpuOp, NameId, Ns, OpKind, ProcessId, Spans, ThreadId, Trace, Window, without_install_folder,
+    CodeTime, DeviceId, GpuOp, Ns, OpKind, ProcessId, Spans, ThreadId, Trace, Window, without_install_folder,
 };
 
 impl Timeline {
@@ -61,7 +61,17 @@ impl Timeline {
                     self.longest_gap(trace, within, &|id, gap| is_device(id) && gap.lesser_cause.word() == cause)
                 })
             }
-            Example::IdleCode(cause, function) => self.gap_with_code(trace, cause, function, within),
+            Example::IdleCode(cause, function) => {
+                let functions = trace.late_code.functions.iter();
+                let is_function: Vec<bool> = functions.map(|name| without_install_folder(name) == function).collect();
+                let is_case =
+                    |time: &CodeTime| time.function.is_some_and(|id| is_function.get(id.0 as usize) == Some(&true));
+                self.gap_with_code(trace, cause, within, &is_case)
+            }
+            Example::IdleCpuOp(cause, op) => {
+                let op = trace.late_code.ops.find(op)?;
+                self.gap_with_code(trace, cause, within, &|time| time.function.is_none() && time.op == Some(op))
+            }
             Example::StepAt(ns) => self.starting_at(trace, "step_list", self.zero + Ns(*ns)),
             Example::Layer(choice) => self.layer(trace, choice, within),
             Example::Collective(operation) => self.longest_collective(trace, within, operation, &|_| true),
@@ -175,12 +185,15 @@ impl Timeline {
         self.place(trace, self.lane(lane(span.thread))?, row)
     }
 
-    /// The gap with this cause in which the launching thread was longest in a function.
-    fn gap_with_code(&self, trace: &Trace, cause: &str, function: &str, within: Window) -> Option<Place> {
-        let names = (0..).map(NameId).zip(trace.late_code.functions.iter());
-        let is_function: Vec<bool> = names.map(|(_, name)| without_install_folder(name) == function).collect();
-        let is_case = |time: &CodeTime| time.function.is_some_and(|id| is_function.get(id.0 as usize) == Some(&true));
-        let in_function =
+    /// The gap with this cause in which the launching thread ran certain code longest.
+    fn gap_with_code(
+        &self,
+        trace: &Trace,
+        cause: &str,
+        within: Window,
+        is_case: &dyn Fn(&CodeTime) -> bool,
+    ) -> Option<Place> {
+        let in_code =
             |code: &[CodeTime]| code.iter().filter(|time| is_case(time)).fold(Ns::ZERO, |sum, time| sum + time.time);
         let gaps = self
             .gaps(trace)
@@ -194,7 +207,7 @@ impl Timeline {
             let Some((_, device, row)) = starts.get(first).filter(|(start, ..)| *start == interval.start) else {
                 continue;
             };
-            let time = in_function(code);
+            let time = in_code(code);
             if time > longest.map_or(Ns::ZERO, |(time, ..)| time) {
                 longest = Some((time, *device, *row));
             }

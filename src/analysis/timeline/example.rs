@@ -11,6 +11,8 @@ pub enum Example {
     IdleOn(String, String),
     /// Idle time with this cause in which the host ran this function: `scheduler.py(812): event_loop`.
     IdleCode(String, String),
+    /// The same in which it ran this CPU op outside of Python functions.
+    IdleCpuOp(String, String),
     /// Steps of this stage; of all stages if it is empty.
     Step(String),
     /// The step that starts so many nanoseconds after the first GPU op.
@@ -62,6 +64,7 @@ impl Example {
             Self::IdleInSteps(causes) => format!("idle_in_steps {}", causes.join(" ")),
             Self::IdleOn(cause, device) => format!("idle_on {cause} {device}"),
             Self::IdleCode(cause, function) => format!("idle_code {cause} {function}"),
+            Self::IdleCpuOp(cause, op) => format!("idle_cpu_op {cause} {op}"),
             Self::Step(stage) => format!("step {stage}"),
             Self::StepAt(ns) => format!("step_at {ns}"),
             Self::Layer(LayerChoice { stage, of, is_longest: false }) => format!("layer {stage} {of}"),
@@ -103,6 +106,7 @@ impl Example {
             "idle_in_steps" => Self::IdleInSteps(words()),
             "idle_on" => pair().map(|(cause, device)| Self::IdleOn(cause, device))?,
             "idle_code" => pair().map(|(cause, function)| Self::IdleCode(cause, function))?,
+            "idle_cpu_op" => pair().map(|(cause, op)| Self::IdleCpuOp(cause, op))?,
             "step" => Self::Step(of.to_owned()),
             "step_at" => Self::StepAt(of.parse().ok()?),
             "layer" => layer(false)?,

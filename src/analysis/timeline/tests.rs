@@ -474,12 +474,15 @@ fn a_function_leads_to_the_gap_in_which_it_took_longest() {
     let mut trace = trace.finish();
     let mut functions = Names::default();
     let [load, wait] = ["/x/site-packages/a/b.py(7): load", "c.py(1): wait"].map(|name| functions.intern(name));
-    let mut code = LateCode::new(functions, Names::default());
+    let mut ops = Names::default();
+    let op = ops.intern("aten::mm");
+    let mut code = LateCode::new(functions, ops);
     // The gaps begin at 50 and 150 us.
     for (start, us) in [(50, [10, 40]), (150, [30, 5])] {
         let interval = HostInterval { thread: ThreadId(0), start: Ns(start * 1_000), end: Ns((start + 55) * 1_000) };
         let time = |function, us: i64| CodeTime { function: Some(function), op: None, time: Ns(us * 1_000) };
-        code.add(interval, vec![time(load, us[0]), time(wait, us[1])]);
+        let in_op = CodeTime { function: None, op: Some(op), time: Ns(start) };
+        code.add(interval, vec![time(load, us[0]), time(wait, us[1]), in_op]);
     }
     trace.late_code = code.into();
     let timeline = timeline(&trace);
@@ -489,6 +492,7 @@ fn a_function_leads_to_the_gap_in_which_it_took_longest() {
     };
     assert_eq!(at("idle_code host_late a/b.py(7): load"), Some(150));
     assert_eq!(at("idle_code host_late c.py(1): wait"), Some(50));
+    assert_eq!((at("idle_cpu_op host_late aten::mm"), at("idle_cpu_op host_late aten::add")), (Some(150), None));
     assert_eq!((at("idle_code drained c.py(1): wait"), at("idle_code host_late c.py(1): other")), (None, None));
 }
 
