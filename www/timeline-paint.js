@@ -78,28 +78,32 @@ export function colours(parent, context, styles) {
   });
   const [text, muted, line, surface, raised, accent] = ofTheme.map((span) => getComputedStyle(span).color);
   probes.remove();
-  const hatches = styles.map(({ hatch }, index) => (hatch === null ? null : hatching(context, pairs[index].fill, hatch)));
+  const hatches = styles.map(({ hatch }, index) => (hatch === null ? null : hatched(context, pairs[index].fill, hatch)));
   return { fills: pairs.map(({ fill }) => fill), inks: pairs.map(({ ink }) => ink), hatches, text, muted, line, surface, raised, accent };
 }
 
-/** @param {CanvasRenderingContext2D} context @param {string} colour @param {number} degrees */
-function hatching(context, colour, degrees) {
-  const size = 6;
-  const patch = new OffscreenCanvas(size, size);
+const PATCH_PX = 6;
+/** In each patch of a hatching: lines from a point to another one. @type {Record<import('./types.js').Hatching, [number, number, number, number][]>} */
+const HATCHINGS = {
+  rising: [[-1, 1, 1, -1], [0, 1, 1, 0], [0, 2, 2, 0]],
+  falling: [[-1, 0, 1, 2], [0, 0, 1, 1], [0, -1, 2, 1]],
+  vertical: [[0.5, 0, 0.5, 1]],
+  horizontal: [[0, 0.5, 1, 0.5]],
+  crossed: [[-1, 1, 1, -1], [0, 1, 1, 0], [0, 2, 2, 0], [-1, 0, 1, 2], [0, 0, 1, 1], [0, -1, 2, 1]],
+  dotted: [[0.35, 0.5, 0.65, 0.5]],
+};
+
+/** @param {CanvasRenderingContext2D} context @param {string} colour @param {import('./types.js').Hatching} hatching */
+function hatched(context, colour, hatching) {
+  const patch = new OffscreenCanvas(PATCH_PX, PATCH_PX);
   const lines = patch.getContext('2d');
   if (!lines) return null;
   lines.strokeStyle = colour;
+  if (hatching === 'dotted') lines.lineWidth = 2;
   lines.beginPath();
-  if (degrees % 90 === 0) {
-    const [x, y] = degrees === 90 ? [0, 1] : [1, 0];
-    lines.moveTo((y * size) / 2, (x * size) / 2);
-    lines.lineTo((y * size) / 2 + x * size, (x * size) / 2 + y * size);
-  } else {
-    const isRising = degrees === 45;
-    for (const shift of [-size, 0, size]) {
-      lines.moveTo(shift, isRising ? size : 0);
-      lines.lineTo(shift + size, isRising ? 0 : size);
-    }
+  for (const [fromX, fromY, toX, toY] of HATCHINGS[hatching]) {
+    lines.moveTo(fromX * PATCH_PX, fromY * PATCH_PX);
+    lines.lineTo(toX * PATCH_PX, toY * PATCH_PX);
   }
   lines.stroke();
   return context.createPattern(patch, 'repeat');

@@ -184,8 +184,11 @@ export type Strips = { chart: Chart | null; axis: Chart | null; frame: ChartNode
 /** Windows that can be picked by name; `more` is how many are not in the list, or empty. */
 export type WindowGroup = { title: string; windows: { title: string; window: string }[]; more: string };
 
-/** `hatch` is the angle of the hatching in degrees; null for a filled bar. */
-export type TimelineStyle = { class: string; title: string; hatch: number | null };
+/** The lines of idle time. */
+export type Hatching = 'rising' | 'falling' | 'vertical' | 'horizontal' | 'crossed' | 'dotted';
+
+/** `hatch` is null for a filled bar. */
+export type TimelineStyle = { class: string; title: string; hatch: Hatching | null };
 
 export type TimelineLane = { title: string; group: string; depth: number; layer: 'device' | 'host' | 'derived' | 'code' | 'counter' };
 

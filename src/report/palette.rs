@@ -316,6 +316,37 @@ mod tests {
         }
     }
 
+    /// The light and the dark colour of a property, `light-dark(#ffffff, #14161a)`.
+    fn light_and_dark<'a>(css: &'a str, property: &str) -> [&'a str; 2] {
+        let (_, rest) = css.split_once(&format!("{property}: light-dark(")).unwrap();
+        let (pair, _) = rest.split_once(')').unwrap();
+        let (light, dark) = pair.split_once(", ").unwrap();
+        [light, dark]
+    }
+
+    /// The bars of one lane of the timeline: calls, and code.
+    #[test]
+    fn bars_of_the_host_differ_from_each_other_and_from_the_background() {
+        let css = include_str!("../../www/timeline.css");
+        let background = light_and_dark(include_str!("../../www/style.css"), "--surface");
+        for lane in [&["launch", "wait", "call"][..], &["function", "op"], &["range"], &["layer"], &["counter"]] {
+            for (index, name) in lane.iter().enumerate() {
+                let fill = light_and_dark(css, &format!("--tl-{name}"));
+                let rule = css.split_once(&format!(".tl-{name} {{")).unwrap().1;
+                let ink = light_and_dark(rule, "--ink");
+                for theme in [0, 1] {
+                    let far = delta_e(fill[theme], background[theme]);
+                    assert!(far >= 10.0, "{name} on {}: {far:.1}", background[theme]);
+                    assert!(contrast(fill[theme], ink[theme]) >= 4.5, "{name} on {}", background[theme]);
+                    for other in &lane[index + 1..] {
+                        let far = delta_e(fill[theme], light_and_dark(css, &format!("--tl-{other}"))[theme]);
+                        assert!(far >= 20.0, "{name} and {other} on {}: {far:.1}", background[theme]);
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_colour_keeps_its_hue_between_the_light_and_the_dark_theme() {
         for (name, light, dark) in entries() {

@@ -38,8 +38,8 @@ pub struct StyleText {
     pub class: String,
     /// What it stands for.
     pub title: String,
-    /// The angle of its hatching in degrees; `None` for a filled bar.
-    pub hatch: Option<u32>,
+    /// Its hatching; `None` for a filled bar.
+    pub hatch: Option<Hatching>,
 }
 
 /// Names that are computed once for a trace.
@@ -215,6 +215,38 @@ fn thread_title(trace: &Trace, id: ThreadId) -> String {
     }
 }
 
+/// The lines of idle time, which tell its causes apart without colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hatching {
+    /// `/`
+    Rising,
+    /// `\`
+    Falling,
+    /// `|`
+    Vertical,
+    /// `-`
+    Horizontal,
+    /// `x`
+    Crossed,
+    /// Dots.
+    Dotted,
+}
+
+impl Hatching {
+    /// That of a cause, by its word in the section `gpu_idle`. The delay between two ops has no bars.
+    fn of_cause(word: &str) -> Self {
+        match word {
+            "host_late" => Self::Rising,
+            "drained" => Self::Falling,
+            "other_stream" => Self::Vertical,
+            "compiling" => Self::Horizontal,
+            "unseen" => Self::Crossed,
+            _ => Self::Dotted,
+        }
+    }
+}
+
 /// What a style looks like.
 fn style(style: Style) -> StyleText {
     let filled = |class: &str, title: &str| StyleText { class: class.to_owned(), title: title.to_owned(), hatch: None };
@@ -225,12 +257,7 @@ fn style(style: Style) -> StyleText {
         Style::Idle(cause) => StyleText {
             class: palette::class("idle"),
             title: format!("idle: {}", cause.word().replace('_', " ")),
-            hatch: Some(match cause.word() {
-                "host_late" => 45,
-                "drained" => 135,
-                "other_stream" | "compiling" => 90,
-                _ => 0,
-            }),
+            hatch: Some(Hatching::of_cause(cause.word())),
         },
         Style::Counter => filled("tl-counter", "counter"),
         Style::Layer => filled("tl-layer", "layer of the model"),
@@ -374,6 +401,17 @@ mod tests {
 
     fn timeline(trace: &Trace) -> Timeline {
         Timeline::of(trace, RuleBook::gpuprism_default().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn each_cause_of_idle_time_has_its_own_hatching() {
+        let mut trace = TestTrace::nsys();
+        let timeline = timeline(&trace.kernel("gemm", 0..1_000).finish());
+        let styles = styles(&timeline).into_iter().filter(|style| !style.title.contains("turnaround"));
+        let hatchings: Vec<Hatching> = styles.filter_map(|style| style.hatch).collect();
+        assert_eq!(hatchings.len(), 6);
+        let is_twice = |index: usize| hatchings[index + 1..].contains(&hatchings[index]);
+        assert!(!(0..hatchings.len()).any(is_twice), "{hatchings:?}");
     }
 
     #[test]
