@@ -26,8 +26,9 @@ export class WayBack {
     const rows = source.closest('.scroll');
     this.#table = block?.dataset.table ?? '';
     this.#rows = { left: rows?.scrollLeft ?? 0, top: rows?.scrollTop ?? 0 };
-    const { time, example } = source.dataset;
-    this.#pressed = example ? `[data-example="${CSS.escape(example)}"]` : `[data-time="${CSS.escape(time ?? '')}"]`;
+    const { time, example, file } = source.dataset;
+    const rank = file ? `[data-file="${CSS.escape(file)}"]` : '';
+    this.#pressed = example ? `[data-example="${CSS.escape(example)}"]${rank}` : `[data-time="${CSS.escape(time ?? '')}"]`;
     this.title = block?.querySelector('h2')?.textContent ?? 'the table';
   }
 

@@ -112,6 +112,8 @@ test('a wait of a rank leads to the timeline of its trace', options, async () =>
   const selected = page.locator('.timeline:has(.moment h3)');
   await selected.waitFor();
   assert.match(await selected.locator('.timeline-canvas').getAttribute('aria-label'), /rank1/);
+  await page.keyboard.press('Escape');
+  await page.waitForFunction(() => /rank1/.test(document.activeElement.dataset.file ?? ''));
   assert.deepEqual(faults, []);
   await close();
 });
