@@ -4,7 +4,8 @@
 use super::call_tree::{CallRow, CallTree};
 use super::cases::label_text;
 use super::idle_bars::IdleBar;
-use super::moment::{LinkKind, Moment, TableRow};
+use super::moment::{LinkKind, Moment};
+use super::table_row::TableRow;
 use super::{LaneKind, Place, StepBar, Timeline};
 use crate::analysis::findings::findings_of_cause;
 use crate::analysis::labels;

@@ -1,7 +1,8 @@
 //! The bars of the layers of the model: a row of layers, and below each layer the roles of its kernels. If the program annotated
 //! the graph nodes of the kernels of a bar, the bar has the name that they share.
 
-use super::{Style, TableRow, Timeline};
+use super::table_row::TableRow;
+use super::{Style, Timeline};
 use crate::analysis::inference::fold::label;
 use crate::analysis::inference::layer_spans::{LayerSpan, layer_spans};
 use crate::analysis::inference::model_words::{role_category, role_words};

@@ -18,13 +18,15 @@ mod idle_bars;
 mod layers;
 mod moment;
 mod step_pair;
+mod table_row;
 mod tile;
 
 pub use bars::{Bar, TILE_UNITS, TileRange};
 pub use code::code_name;
 pub use example::{Example, LayerChoice};
-pub use moment::{Link, LinkKind, Moment, Neighbours, Place, TableRow};
+pub use moment::{Link, LinkKind, Moment, Neighbours, Place};
 pub use step_pair::StepPair;
+pub use table_row::TableRow;
 pub use tile::Tile;
 
 use code::CodeBars;

@@ -3,6 +3,7 @@
 
 use super::idle_bars::IdleBar;
 use super::layers::LayerBar;
+use super::table_row::TableRow;
 use super::{LaneKind, Stage, StepBar, Timeline, code, counters};
 use crate::analysis::categories::Categories;
 use crate::analysis::classified::ClassifiedTrace;
@@ -60,23 +61,6 @@ impl Moment {
     /// Adds the way to a bar, if there is one.
     pub(super) fn link(&mut self, kind: LinkKind, to: Option<Place>) {
         self.links.extend(to.map(|to| Link { kind, to }));
-    }
-}
-
-/// A row of a table of the report.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableRow {
-    /// The id of the table.
-    pub table: &'static str,
-    /// Words for the way there: `Collectives`.
-    pub title: &'static str,
-    /// Keys of columns and the values of the row in them, as in exports.
-    pub cells: Vec<(&'static str, String)>,
-}
-
-impl TableRow {
-    pub(super) fn new(table: &'static str, title: &'static str, key: &'static str, value: impl ToString) -> Self {
-        Self { table, title, cells: vec![(key, value.to_string())] }
     }
 }
 
