@@ -52,6 +52,13 @@ async function drive(name, reportTo) {
     dataTransfer.items.add(new page.File([await (await fetch(name)).arrayBuffer()], name));
     for (const type of ['dragenter', 'dragover', 'drop']) page.document.body.dispatchEvent(new page.DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
     await until('results', () => find('#results[aria-busy=false]:not([hidden]) .block table') && find('#analyzing').textContent === '');
+    // The complete results are drawn shortly after they arrive.
+    let [verdict, since] = ['', 0];
+    await until('a verdict that stays', () => {
+      const now = find('#verdict').textContent;
+      if (now !== verdict) [verdict, since] = [now, Date.now()];
+      return Date.now() - since > 1_000;
+    });
     Object.assign(result, { verdict: find('#verdict').textContent, facts: find('.run-facts').textContent });
     for (const { id } of [...page.document.querySelectorAll('[role=tab], #more button')]) {
       find(`#${id}`).click();
