@@ -273,7 +273,7 @@ export class Tabs {
     const { session, store, windows } = this.#page;
     const named = store.runs.findIndex(({ label }) => label === runLabel);
     const { example, file: rankFile } = pressed.dataset;
-    const isOfRank = (/** @type {TraceEntry} */ { file }) => file.name.endsWith(rankFile ?? '');
+    const isOfRank = (/** @type {TraceEntry} */ { file }) => file.name === rankFile;
     const trace = rankFile ? session.liveTraces.find(isOfRank) : session.liveTraceOf(store.run ?? Math.max(named, 0));
     if (!trace) return;
     const others = [...pressed.closest('tr')?.querySelectorAll('[data-time]') ?? []];

@@ -17,7 +17,7 @@ struct Rule {
     table: String,
     /// The columns whose cells lead to the timeline.
     columns: Vec<String>,
-    /// The text of an [`Example`], with the keys of columns in braces. `{start of KEY}` is the start of the step with the number in that
+    /// The text of an [`Example`](crate::analysis::timeline::Example), with the keys of columns in braces. `{start of KEY}` is the start of the step with the number in that
     /// column.
     example: String,
     /// The words of the link.

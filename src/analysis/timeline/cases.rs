@@ -242,7 +242,7 @@ fn is_process(trace: &Trace, id: ProcessId, wanted: &str) -> bool {
     label_text(&labels::pid(trace, id)) == wanted
 }
 
-/// A label as it stands in a table.
+/// The text of a label in the tables; empty for any other value.
 pub(super) fn label_text(label: &Value) -> String {
     match label {
         Value::Text(text) => text.clone(),
