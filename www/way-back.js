@@ -45,14 +45,16 @@ export class WayBack {
 }
 
 /** The first element of a selector, once there is one; null if that takes too long. @param {string} selector @returns {Promise<HTMLElement | null>} */
-async function drawn(selector) {
+const drawn = (selector) => whenDrawn(() => document.querySelector(selector));
+
+/** What `find` finds, tried in each frame; null if it finds nothing in time. @template {Element} Found @param {() => Found | null} find */
+export async function whenDrawn(find) {
   for (const end = performance.now() + DRAWN_WITHIN_MS; performance.now() < end;) {
     await new Promise((resolve) => {
       requestAnimationFrame(resolve);
     });
-    /** @type {HTMLElement | null} */
-    const node = document.querySelector(selector);
-    if (node) return node;
+    const found = find();
+    if (found) return found;
   }
   return null;
 }
