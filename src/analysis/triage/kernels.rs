@@ -309,14 +309,15 @@ impl RowSum {
         }
     }
 
-    /// Merges the call sites of each source location and sorts the result, best source priority first.
+    /// Merges the call sites that show the same source location and sorts the result, best source priority first. Sites
+    /// of one `location` can show different ones: a `Linear` that both attention and MLP call runs `torch/linear.py`.
     fn row_call_sites(&self, view: &View, rules: &FrameRules) -> Vec<RowCallSite> {
         let mut locations: Vec<Vec<Weighted>> = Vec::new();
         let mut slots: HashMap<&str, usize, RandomState> = HashMap::default();
         let unresolved = CallSite::default();
         for &CallSiteSum { call_site, launches, duration_ns, elapsed_ns } in &self.call_sites {
             let call_site = view.call_sites.distinct.get(call_site as usize).unwrap_or(&unresolved);
-            let slot = *slots.entry(&call_site.location).or_insert(locations.len());
+            let slot = *slots.entry(&call_site.display).or_insert(locations.len());
             locations.resize(locations.len().max(slot + 1), Vec::new());
             let weighted = Weighted { call_site, launches, duration_ns, elapsed_ns };
             locations.get_mut(slot).into_iter().for_each(|location| location.push(weighted));
@@ -430,6 +431,27 @@ mod tests {
         assert_eq!(shares(&rows[0]), [50.0, 50.0, 75.0, 50.0]);
         assert_eq!(rows[0].ids.len(), 2);
         assert_eq!(rows[0].call_sites.len(), 1, "all unresolved ops share one call site");
+    }
+
+    #[test]
+    fn callers_of_one_library_function_keep_their_own_shares() {
+        // The innermost frame of both launches is the `Linear` of PyTorch; the model's code differs.
+        let mut trace = TestTrace::coded();
+        for (index, (caller, duration_ns)) in
+            [("m/model.py(81): mlp", 74), ("m/model.py(241): attention", 13), ("m/model.py(241): attention", 13)]
+                .into_iter()
+                .enumerate()
+        {
+            let (start, id) = (100 * index as i64, index as u32 + 1);
+            trace
+                .frame(caller, start..start + 50)
+                .frame("torch/nn/modules/linear.py(130): forward", start + 1..start + 40);
+            trace.cpu_op("aten::mm", start + 2..start + 20, id);
+            trace.kernel_of_cpu_op("gemm", start + 20..start + 20 + duration_ns, id);
+        }
+        let rows = view(&trace.finish(), &Options::default(), |view| rows(view));
+        let sites: Vec<_> = rows[0].call_sites.iter().map(|site| (site.display.as_str(), site.duration_ns)).collect();
+        assert_eq!(sites, [("m/model.py:81 mlp", 74), ("m/model.py:241 attention", 26)]);
     }
 
     #[test]
