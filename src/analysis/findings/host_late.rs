@@ -34,7 +34,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         title: if is_paused { "Pauses of the host between GPU work" } else { "Late launches by the host" },
         cost_ms,
         evidence,
-        action: if is_paused { pause_action(situation) } else { action(situation) },
+        action: if is_paused { pause_action(situation) } else { action(situation, device.gaps.replayed_share() > 0.0) },
         section: "gpu_idle_gaps",
     })
 }
@@ -48,7 +48,8 @@ fn pause_action(situation: &Situation) -> String {
     format!("Find out what the host does during the longest gaps: {causes}. If it is warm-up, capture after it.")
 }
 
-fn action(situation: &Situation) -> String {
+/// What to do about late launches. `replays` tells whether graphs launch a part of the work already.
+fn action(situation: &Situation, replays: bool) -> String {
     let graphs = situation.graphs();
     let first = match situation.host_confidence() {
         Confidence::Low if situation.is_window => {
@@ -64,6 +65,10 @@ fn action(situation: &Situation) -> String {
             "Check that {graphs} are on for this stage: {}For prefill, use larger chunks (`--chunked-prefill-size`).",
             graph_flags(situation.vendor)
         ),
+        Framework::Vllm if replays => format!(
+            "{graphs} launch a part of the work already. Include the batch sizes of the other steps in \
+             `cudagraph_capture_sizes` of `--compilation-config`."
+        ),
         Framework::Vllm => format!(
             "Remove `--enforce-eager`, so that {graphs} replay the step, and include this batch size in \
              `cudagraph_capture_sizes` of `--compilation-config`."
@@ -72,6 +77,11 @@ fn action(situation: &Situation) -> String {
             format!("Enable {graphs} with `cuda_graph_config: {{max_batch_size: ..., enable_padding: true}}`.")
         }
         Framework::OtherEngine => format!("Check that the engine replays this stage with {graphs}."),
+        Framework::Transformers | Framework::Torch if replays => format!(
+            "{graphs} launch a part of the work already; these launches are outside of them. Reduce their number with {}, \
+             use larger batches, and move other work off the launching thread.",
+            compile_mode(situation)
+        ),
         Framework::Transformers => {
             let mode = compile_mode(situation);
             format!("Compile the model with {mode}, or serve it with an engine that replays decode steps as {graphs}.")
@@ -119,6 +129,15 @@ mod tests {
         assert_eq!((found.cost_ms, found.confidence.as_str()), (5.4, "high"));
         assert!(found.evidence.contains("in 9 gaps"), "{found:?}");
         assert!(found.action.contains("torch.compile"), "{found:?}");
+    }
+
+    #[test]
+    fn advice_does_not_ask_for_graphs_that_launch_a_part_of_the_work() {
+        // The kernels are too many to be the preparation of the replay.
+        let mut trace = torch_loop(100, 600, 400);
+        trace.call("cudaGraphLaunch", 100_000..100_005).launches("gemm", 100_005..100_100);
+        let found = finding(&mut trace, "host-late").unwrap();
+        assert!(found.action.starts_with("CUDA graphs launch a part of the work already"), "{found:?}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::view::View;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::shifted_durations::{WITHHELD, shifted_durations};
 use crate::analysis::structure::stages::Stage;
-use crate::trace::{NONE, NameId, Names, Ns};
+use crate::trace::{NONE, NameId, Names, Ns, Trace};
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -212,11 +212,8 @@ impl KernelRow {
 fn limits(view: &View, rows: &[KernelRow]) -> Vec<String> {
     let has = |resolution| rows.iter().flat_map(|row| &row.call_sites).any(|site| site.resolution == resolution);
     let mut limits = vec![KERNEL_SHARES.to_owned()];
-    if view.trace.code.as_ref().is_none_or(|code| code.frames.is_empty()) && !view.has_mapping {
-        limits.push(
-            "The trace has no Python frames, so source locations are unknown. Record it with with_stack=True."
-                .to_owned(),
-        );
+    if !view.has_mapping {
+        limits.extend(missing_frames(view.trace).map(str::to_owned));
     }
     if has(Resolution::Replay) {
         limits.push(GRAPH_REPLAY.to_owned());
@@ -225,6 +222,27 @@ fn limits(view: &View, rows: &[KernelRow]) -> Vec<String> {
         limits.push(BORROWED.to_owned());
     }
     limits
+}
+
+/// Says that Python frames are missing in the whole trace, or on the threads that launch most of the work.
+fn missing_frames(trace: &Trace) -> Option<&'static str> {
+    let Some(code) = trace.code.as_ref().filter(|code| !code.frames.is_empty()) else {
+        return Some(
+            "The trace has no Python frames, so source locations are unknown. Record it with with_stack=True.",
+        );
+    };
+    let mut has_frames = vec![false; trace.threads.len()];
+    for frame in code.frames.iter() {
+        has_frames.get_mut(frame.thread.0 as usize).into_iter().for_each(|has| *has = true);
+    }
+    let launches = (0..trace.gpu_ops.len()).filter_map(|op| trace.calls.get(trace.gpu_ops.launch(op)?.0 as usize));
+    let balance = launches.fold(0_i64, |balance, call| {
+        balance + if has_frames.get(call.thread.0 as usize) == Some(&true) { 1 } else { -1 }
+    });
+    (balance < 0).then_some(
+        "The threads that launch most of the work have no Python frames, so source locations are unknown. Start the \
+         profiler in the thread that launches the work.",
+    )
 }
 
 /// The ops of one canonical name in one stage, aggregated by call site.
@@ -452,6 +470,19 @@ mod tests {
         let rows = view(&trace.finish(), &Options::default(), |view| rows(view));
         let sites: Vec<_> = rows[0].call_sites.iter().map(|site| (site.display.as_str(), site.duration_ns)).collect();
         assert_eq!(sites, [("m/model.py:81 mlp", 74), ("m/model.py:241 attention", 26)]);
+    }
+
+    #[test]
+    fn frames_on_other_threads_than_the_launches_are_a_limit() {
+        let trace = |frames_on: i64| {
+            let mut trace = TestTrace::coded();
+            trace.thread(frames_on).frame("serve.py(1): wait", 0..100);
+            trace.thread(7).call("cudaLaunchKernel", 10..12).launches("gemm", 20..30);
+            trace.finish()
+        };
+        assert_eq!(missing_frames(&trace(7)), None);
+        assert!(missing_frames(&trace(1)).unwrap().contains("threads that launch most of the work"));
+        assert!(missing_frames(&TestTrace::coded().finish()).unwrap().contains("has no Python frames"));
     }
 
     #[test]
