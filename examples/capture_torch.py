@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Captures a real torch.profiler trace of a small decoder, for gpuprism or any other reader of such traces.
 
-    python3 capture_torch.py OUT.json.gz
+    python3 capture_torch.py OUT.json.gz            # decode steps replay a graph: their real durations
+    python3 capture_torch.py OUT.json.gz --eager    # the same work without the graph: the code of each kernel
 
 It needs PyTorch built for CUDA or ROCm, a GPU, and nothing else. The decoder has random weights in half precision; the
 workload is one prefill step, launched kernel by kernel, and then decode steps that each replay one CUDA graph (a HIP
 graph on ROCm) and hand their tokens to the host, as an LLM server does. The steps carry names by record_function.
+With --eager the decode steps launch their kernels one by one, and Python stacks and shapes are recorded.
 """
 
 import sys
@@ -18,7 +20,7 @@ except ImportError as missing:
     sys.exit(f"capture_torch.py needs PyTorch, built for CUDA or ROCm ({missing}): see https://pytorch.org/get-started")
 
 LAYERS, HIDDEN, HEADS, INNER, VOCABULARY = 8, 1024, 16, 4096, 32_000
-BATCH, PROMPT, DECODE_STEPS = 8, 512, 32
+BATCH, PROMPT, DECODE_STEPS, EAGER_DECODE_STEPS = 8, 512, 32, 3
 CONTEXT = PROMPT + DECODE_STEPS
 
 
@@ -105,10 +107,10 @@ class Workload:
         return graph
 
 
-def serve(workload, decode):
+def serve(workload, decode, steps):
     with record_function(f"prefill bs={BATCH} tokens={BATCH * PROMPT}"):
         workload.prefill()
-    for _ in range(DECODE_STEPS):
+    for _ in range(steps):
         with record_function(f"decode bs={BATCH}"):
             decode()
             # A server needs the tokens on the host to send them out; the GPU waits meanwhile.
@@ -116,22 +118,26 @@ def serve(workload, decode):
 
 
 def main():
-    if len(sys.argv) != 2 or not sys.argv[1].endswith(".json.gz"):
-        sys.exit("usage: python3 capture_torch.py OUT.json.gz")
+    arguments = sys.argv[1:]
+    eager = arguments[1:] == ["--eager"]
+    if not arguments or not arguments[0].endswith(".json.gz") or not (eager or len(arguments) == 1):
+        sys.exit("usage: python3 capture_torch.py OUT.json.gz [--eager]")
     if not torch.cuda.is_available():
         sys.exit("capture_torch.py needs a GPU: PyTorch finds neither a CUDA nor a ROCm device on this machine.")
-    out = sys.argv[1]
+    out = arguments[0]
     torch.manual_seed(0)
     with torch.no_grad():
         workload = Workload(torch.device("cuda"))  # ROCm devices answer to this name too
-        graph = workload.captured_decode()
-        serve(workload, graph.replay)  # once without the profiler, so that the trace shows no warm-up
+        decode = workload.decode if eager else workload.captured_decode().replay
+        steps = EAGER_DECODE_STEPS if eager else DECODE_STEPS
+        serve(workload, decode, steps)  # once without the profiler, so that the trace shows no warm-up
         torch.cuda.synchronize()
-        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
-            serve(workload, graph.replay)
+        activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+        with profile(activities=activities, with_stack=eager, record_shapes=eager) as profiler:
+            serve(workload, decode, steps)
             torch.cuda.synchronize()
     profiler.export_chrome_trace(out)
-    print(f"{out}: one prefill step and {DECODE_STEPS} decode steps on {torch.cuda.get_device_name()}")
+    print(f"{out}: one prefill step and {steps} decode steps on {torch.cuda.get_device_name()}")
 
 
 if __name__ == "__main__":

@@ -211,6 +211,34 @@ fn a_real_graph_capture_is_used_as_mapping_trace() {
     assert_eq!((labels(&runs), mapping(&runs)), (vec![files[0]], vec![files[1]]));
 }
 
+/// Prefill launches one kernel for all products of a layer. Of their operations, the MLP (`forward`) has 3 x 4,096 x 1,024
+/// per token and the attention (`attend`) 4 x 1,024 x 1,024: 75 % and 25 %. The times follow within a few percent.
+#[test]
+fn an_eager_capture_names_each_caller_of_the_kernels_of_a_recorded_decoder() {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/traces");
+    let [graph, eager] = ["decoder_graph.json.gz", "decoder_eager.json.gz"];
+    let runs = runs(&traces, &["--formal-input", graph, "--mapping-input", eager]);
+    assert_eq!((labels(&runs), mapping(&runs)), (vec![graph], vec![eager]));
+    let rows = runs[0]["sections"]["triage_kernels"]["rows"].as_array().unwrap();
+    let location = |stage: &str, kernel: &str| {
+        let is_row = |row: &&Value| row["stage"] == stage && row["kernel_name"].as_str().unwrap().contains(kernel);
+        rows.iter().find(is_row).unwrap()["python_location"].as_str().unwrap().to_owned()
+    };
+    let product = location("extend/prefill", "nvjet_sm90_hsh_256x128");
+    let shares: Vec<(&str, f64)> = product
+        .lines()
+        .map(|line| {
+            let (site, share) = line.split_once(" (site share ").unwrap();
+            (site, share.trim_end_matches("%)").parse().unwrap())
+        })
+        .collect();
+    let [("capture_torch.py:48 forward", mlp), ("capture_torch.py:53 attend", attention)] = shares[..] else {
+        panic!("{product}")
+    };
+    assert!((mlp - 75.0).abs() < 5.0 && (attention - 25.0).abs() < 5.0, "{product}");
+    assert_eq!(location("decode", "layer_norm"), "capture_torch.py:31 norm");
+}
+
 #[test]
 fn server_arguments_are_read_from_the_flag_the_folder_or_its_parent() {
     let folder = directory("triage_server_args");

@@ -15,6 +15,9 @@ const skip = existsSync(h.traces) ? false : 'no shared traces';
 const DECODE = 'sglang_qwen3_30b_b300_decode.trace.json.gz';
 const TRAINING = 'train_v100_216k_events.trace.json.gz';
 
+/** A decoder on an H200, captured twice: its decode steps replay a graph, and the same work launched kernel by kernel with stacks. */
+const RECORDED = join(h.root, 'examples/traces');
+
 const file = async (name, folder = h.traces) => ({ name, body: await readFile(join(folder, name)) });
 
 /** Opens files, runs the task and checks its number of gestures and the faults of the page. */
@@ -48,7 +51,22 @@ async function section(one, id) {
 const kernelButton = (page, text) => page.locator('#blocks button.kernel', text && { hasText: text }).first();
 const moment = (page) => page.locator('.moment');
 
-test('which kernel costs most in decode, and which line launches it', { skip }, async () => {
+test('which kernel costs most in decode, and which line launches it', async () => {
+  const files = await Promise.all(['decoder_graph.json.gz', 'decoder_eager.json.gz'].map((name) => file(name, RECORDED)));
+  await task(files, 3, async (page, { click, choose }) => {
+    await click(page.locator('#more > summary'));
+    await click(page.locator('#more-triage'));
+    const run = page.locator('.triage-run').first();
+    await run.waitFor();
+    await choose(run.locator('select'), { label: 'decoder_eager.json.gz' });
+    // The table of the stage decode begins with its longest kernel, the attention.
+    const first = page.locator('[data-table="triage_kernels@decode"] tbody tr', { has: page.locator('button.place') }).first();
+    await first.locator('button.place', { hasText: 'capture_torch.py:53 attend' }).waitFor();
+    assert.match(await first.innerText(), /cudnn_generated[^\t]*\n\tattention/);
+  });
+});
+
+test('which kernel costs most in decode, and which line replays its graph', { skip }, async () => {
   const one = await file(DECODE);
   const [most] = (await section(one, 'kernels')).rows.sort((a, b) => b.elapsed_ns - a.elapsed_ns);
   await task([one], 3, async (page, { click }) => {
@@ -68,20 +86,21 @@ test('why the GPU is idle between two steps', { skip }, async () => {
   });
 });
 
-test('zoom to one step', { skip }, async () => {
-  const one = await file(TRAINING);
+test('zoom to one decode step', async () => {
+  const one = await file('decoder_graph.json.gz', RECORDED);
   const { rows, summary } = await section(one, 'step_list');
-  const second = rows[1];
+  const step = rows[2];
+  assert.equal(step.stage, 'decode');
   await task([one], 1, async (page, { choose }) => {
-    const option = page.locator('#strips select option', { hasText: /^2: all/ }).first();
+    const option = page.locator('#strips select option', { hasText: /^3: decode/ }).first();
     await choose(page.locator('#strips select').first(), await option.getAttribute('value'));
     await page.waitForFunction(() => location.hash.includes('window='));
     // FILE@FROM-TO or FROM-TO, in seconds since the first op.
     const window = new URLSearchParams(new URL(page.url()).hash.slice(1)).get('window').split('@').at(-1);
     const [from, to] = window.split('-').map((text) => Math.round(Number(text) * 1e9));
     // JSON.parse rounds times since 1970 to 256 ns.
-    assert.ok(Math.abs(from - (second.start_ns - summary.first_op_ns)) < 1_000);
-    assert.ok(to > from && to <= from + second.duration_ns + 1_000);
+    assert.ok(Math.abs(from - (step.start_ns - summary.first_op_ns)) < 1_000);
+    assert.ok(to > from && to <= from + step.duration_ns + 1_000);
   });
 });
 
