@@ -17,7 +17,11 @@ pub fn csv(table: &Table) -> String {
     });
     text += &line(headers.map(|header| field(&header)));
     for row in &table.rows {
-        text += &line(row.iter().flat_map(cell));
+        text += &line(row.iter().zip(&table.columns).flat_map(|(value, column)| {
+            let mut fields = cell(value);
+            fields.resize(if column.kind == Kind::Kernel { 2 } else { 1 }, String::new());
+            fields
+        }));
     }
     text
 }

@@ -383,10 +383,23 @@ fn cell(key: &str, kind: Kind, value: Option<&Value>, short: &dyn Fn(&str) -> St
         (Value::Null, _) => Cell::Empty,
         (Value::Bool(value), _) => Cell::Text(if *value { "yes" } else { "no" }.to_owned()),
         (Value::Text(full), Kind::Kernel) => Cell::Kernel { short: short(full), full: full.clone() },
+        (Value::Text(full), Kind::Text) if key == "evidence" => shared_kernels(full, short),
         (Value::Text(text), _) => Cell::Text(text.clone()),
         (Value::Int(value), Kind::Count) => u64::try_from(*value).map_or(Cell::Int(*value), Cell::Count),
         (Value::Int(value), _) if is_id(key) => Cell::Int(*value),
         (Value::Int(_) | Value::Float(_), _) => measure(key, value),
+    }
+}
+
+/// Lines of kernels and their shares, such as `name (23.1%)`, with short names. Other texts stay as they are.
+fn shared_kernels(full: &str, short: &dyn Fn(&str) -> String) -> Cell {
+    let line = |line: &str| {
+        let (name, share) = line.rsplit_once(" (").filter(|(_, share)| share.ends_with("%)"))?;
+        Some(format!("{} ({share}", short(name)))
+    };
+    match full.lines().map(line).collect::<Option<Vec<_>>>() {
+        Some(lines) => Cell::Kernel { short: lines.join("\n"), full: full.to_owned() },
+        None => Cell::Text(full.to_owned()),
     }
 }
 
@@ -461,6 +474,24 @@ mod tests {
 
     fn only(section: Section) -> Table {
         find_table(&Report::new(vec![run("a", "nccl_ops", section)]), "nccl_ops", None).unwrap().without_run()
+    }
+
+    #[test]
+    fn evidence_shows_short_kernel_names_with_their_shares_and_exports_full_ones() {
+        let name = "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::silu_kernel>>(int)";
+        let full = format!("{name} (4.2%)\nk (1.0%)");
+        let mut section = Section::new("T", "patterns", &["pattern", "evidence"]);
+        section.row(["a".into(), full.as_str().into()]);
+        section.row(["b".into(), "The step waits (4.2 ms).".into()]);
+        let table = only(section);
+        let cells = shown(&table);
+        assert_eq!(
+            (cells[0][1].text.as_str(), cells[0][1].title.as_str()),
+            ("elementwise_kernel<silu_kernel> (4.2%)\nk (1.0%)", full.as_str())
+        );
+        assert_eq!(cells[1][1].text, "The step waits (4.2 ms).");
+        let text = csv::csv(&table);
+        assert!(text.starts_with("pattern,evidence\na,") && text.contains(name), "{text}");
     }
 
     #[test]
