@@ -3,10 +3,13 @@
 //! Headers differ between versions of nsys (`Throughput (MBps)` or `(MB/s)`, with or without `GreenCtx`), so columns are found
 //! by title. Console lines may precede the header. The header names the unit of the times.
 
+mod launch_configs;
+
 use super::known_formats::{Other, not_read};
 use crate::trace::{Format, GpuOp, Ns, OpKind, ProblemKind, Trace, TraceBuilder, is_plausible};
 use crate::{Error, Result};
 use csv_core::{ReadRecordResult, Reader};
+use launch_configs::LaunchColumns;
 use memchr::memmem;
 
 /// Limits of the console output before the header.
@@ -33,6 +36,7 @@ struct Columns {
     name: usize,
     device: Option<usize>,
     stream: Option<usize>,
+    launch: Option<LaunchColumns>,
     /// Number of columns. A row with another number belongs to another table or has lost a quote.
     count: usize,
 }
@@ -141,6 +145,9 @@ impl GpuTraceReader {
             kind: kind(&name),
         };
         self.builder.trace.gpu_ops.push(op, None);
+        if let Some(config) = columns.launch.and_then(|launch| launch.config(fields)) {
+            self.builder.set_launch_config_of_last_op(config);
+        }
     }
 }
 
@@ -199,7 +206,8 @@ fn header(label: &str, line: &[u8]) -> Result<Option<Columns>> {
     if device.is_none() && stream.is_none() {
         return refused(Other::HostTable);
     }
-    Ok(Some(Columns { start, duration, name, device, stream, count: titles.len() }))
+    let launch = LaunchColumns::find(&titles);
+    Ok(Some(Columns { start, duration, name, device, stream, launch, count: titles.len() }))
 }
 
 /// Finds the column `WORD (unit)` or `WORD:..._unit`. Returns its index, and its unit as a power of ten in ns.

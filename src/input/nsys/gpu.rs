@@ -1,5 +1,6 @@
 //! Reads the GPU tables: kernels, copies, sets, and CUDA graphs that were traced as a whole.
 
+use super::launch_configs::{self, launch_config};
 use super::names::PendingNames;
 use super::packed_ids::{IdFormat, names_by_number};
 use super::scanner::Cells;
@@ -16,6 +17,8 @@ const STREAM: usize = 4;
 const CORRELATION_ID: usize = 5;
 /// Index of the first column that only this table has.
 const FIRST_OWN: usize = 6;
+/// The number of columns of kernels before those of their configurations.
+const NAMES_OF_KERNELS: usize = 4;
 
 /// Labels of copy kinds by their number in nsys, for exports without a table of them.
 const COPY_LABELS: &[&str] = &[
@@ -50,8 +53,10 @@ pub(super) fn read_ops(import: &mut Import<'_>) -> PendingNames {
     import.builder.trace.bytes.reserve_exact(copies + sets);
     let mut names = PendingNames::default();
     let named = &[FIRST_OWN, FIRST_OWN + 1, FIRST_OWN + 2, FIRST_OWN + 3];
-    let columns: &[&[&str]] = &[&["demangledName"], &["shortName"], &["mangledName"], &["name"]];
-    read_table(import, &KERNELS, OpKind::Kernel, columns, &mut |cells| names.of_row(cells, named));
+    let names_of_kernels: [&[&str]; NAMES_OF_KERNELS] =
+        [&["demangledName"], &["shortName"], &["mangledName"], &["name"]];
+    let columns = [&names_of_kernels[..], &launch_configs::COLUMNS].concat();
+    read_table(import, &KERNELS, OpKind::Kernel, &columns, &mut |cells| names.of_row(cells, named));
     let mut copy_names = CopyNames::new(import);
     let columns: &[&[&str]] = &[&["copyKind"], &["bytes"], &["srcKind"], &["dstKind"]];
     read_table(import, &COPIES, OpKind::Copy, columns, &mut |cells| {
@@ -62,7 +67,8 @@ pub(super) fn read_ops(import: &mut Import<'_>) -> PendingNames {
     names
 }
 
-/// Reads the table of a role. `own_columns` are those that only this table has; copies and sets have their size second.
+/// Reads the table of a role. `own_columns` are those that only this table has; copies and sets have their size second, kernels their
+/// names and then their configurations.
 fn read_table(
     import: &mut Import<'_>,
     role: &Role,
@@ -97,9 +103,10 @@ fn read_table(
             kind,
         };
         builder.trace.gpu_ops.push(op, correlation(cells, CORRELATION_ID));
-        if kind != OpKind::Kernel
-            && let Some(bytes) = cells.int(FIRST_OWN + 1).and_then(|bytes| u64::try_from(bytes).ok())
-        {
+        if kind == OpKind::Kernel {
+            let config = launch_config(cells, FIRST_OWN + NAMES_OF_KERNELS);
+            config.into_iter().for_each(|config| builder.set_launch_config_of_last_op(config));
+        } else if let Some(bytes) = cells.int(FIRST_OWN + 1).and_then(|bytes| u64::try_from(bytes).ok()) {
             builder.set_bytes_of_last_op(bytes);
         }
     });

@@ -2,7 +2,8 @@
 //! per row, about 25 bytes per row at the peak.
 //!
 //! - `schema` finds the tables and columns, which differ between releases of nsys; `scanner` reads the rows of one table.
-//! - `gpu`, `host` and `metrics` convert rows to GPU ops, calls, ranges, waits and counters.
+//! - `gpu`, `host` and `metrics` convert rows to GPU ops, calls, ranges, waits and counters; `launch_configs` reads how kernels were
+//!   launched.
 //! - `packed_ids` unpacks ids of processes, threads and GPUs. `nccl` matches messages of collectives with kernels.
 //! - `names` stores string ids while rows are read, and looks up at the end only the texts that are used.
 //!
@@ -30,6 +31,7 @@
 mod describe;
 mod gpu;
 mod host;
+mod launch_configs;
 mod metrics;
 mod names;
 mod nccl;
