@@ -13,7 +13,8 @@ const GUTTER = 76;
 const GROUP_HEIGHT = 17;
 const ROW_HEIGHT = { device: 20, derived: 15, host: 14, code: 13, counter: 30 };
 const LANE_GAP = 3;
-const NUMBERS = 8;
+/** The numbers of a bar in a tile. */
+export const NUMBERS = 8;
 /** The least height of a bar of several short items, as a share of the row. */
 const MIN_FILLED = 0.2;
 const LABEL_FONT = '11px ui-monospace, "Cascadia Mono", Menlo, Consolas, monospace';
@@ -82,9 +83,9 @@ export function colours(parent, context, styles) {
   return { fills: pairs.map(({ fill }) => fill), inks: pairs.map(({ ink }) => ink), hatches, text, muted, line, surface, raised, accent };
 }
 
-const PATCH_PX = 6;
+export const PATCH_PX = 6;
 /** In each patch of a hatching: lines from a point to another one. @type {Record<import('./types.js').Hatching, [number, number, number, number][]>} */
-const HATCHINGS = {
+export const HATCHINGS = {
   rising: [[-1, 1, 1, -1], [0, 1, 1, 0], [0, 2, 2, 0]],
   falling: [[-1, 0, 1, 2], [0, 0, 1, 1], [0, -1, 2, 1]],
   vertical: [[0.5, 0, 0.5, 1]],

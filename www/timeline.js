@@ -3,6 +3,7 @@
 
 import { arrange, button, byId, el, loadStyleSheet, present, setAttributes, svg } from './dom.js';
 import { Alignment } from './timeline-align.js';
+import { TimelineLegend } from './timeline-legend.js';
 import { momentPanel } from './timeline-moment.js';
 import { Painter, colours, plotWidth, shareAt } from './timeline-paint.js';
 import { Tiles } from './timeline-tiles.js';
@@ -237,6 +238,7 @@ export class Timeline {
   #panel = el('div');
   /** What the canvas says below the lanes, for screen readers. */
   #notes = el('p', { class: 'visually-hidden' });
+  #legend = new TimelineLegend();
   #context = /** @type {CanvasRenderingContext2D} */ (this.#canvas.getContext('2d', { alpha: false }));
   /** @type {TimelineView | null} */
   #data = null;
@@ -293,7 +295,7 @@ export class Timeline {
     this.node = el('figure', { class: 'timeline' },
       el('figcaption', {}, 'Timeline ', this.#name, this.#pair,
         this.#back, this.#hint, this.#markList, this.#tools),
-      this.#scroll, this.#notes, this.#spoken, this.#panel, this.#card);
+      this.#scroll, this.#legend.node, this.#notes, this.#spoken, this.#panel, this.#card);
     new TimelineInput(this, this.#canvas, this.#scroll);
     this.#panel.addEventListener('keydown', (event) => {
       if (event.key !== 'Escape') return;
@@ -362,7 +364,7 @@ export class Timeline {
     const isNew = this.#data === null;
     this.#data = data;
     this.#notes.textContent = data.notes.join(' ');
-    if (!hasTiles) this.#makeTiles(data.firstTiles);
+    if (!hasTiles) this.#makeTiles(data);
     if (isNew) {
       this.view = new View(data);
       this.view.isLinked = this.#anchor !== null;
@@ -375,10 +377,13 @@ export class Timeline {
     else this.#paint();
   }
 
-  /** @param {TimelineView['firstTiles']} firstTiles */
-  #makeTiles(firstTiles) {
+  /** @param {TimelineView} data */
+  #makeTiles({ firstTiles, styles }) {
+    this.#legend.clear(styles);
+    for (const { tile } of firstTiles) this.#legend.add(tile);
     let hasBars = firstTiles.some(({ tile }) => tile.bars.length > 0);
     this.#tiles = new Tiles(this.#entry, firstTiles, (tile) => {
+      if (tile) this.#legend.add(tile);
       if (hasBars || !tile?.bars.length) this.draw();
       // The first bars come with the frame that shows the first results, which takes long.
       else this.#paint();

@@ -231,6 +231,43 @@ test('a click on an idle gap says why the GPU was idle, what came before and wha
   await close();
 });
 
+/** The two kernels, and a third one that is launched during the second, and starts 50 us after its end. */
+function threeKernels() {
+  const { traceEvents } = JSON.parse(twoKernels().body.toString());
+  const event = (cat, name, ts, dur, args, tid) => ({ ph: 'X', cat, name, pid: cat === 'kernel' ? 0 : 9, tid, ts, dur, args });
+  traceEvents.push(
+    event('cuda_runtime', 'cudaLaunchKernel', 1_080, 2, { correlation: 3 }, 9),
+    event('kernel', 'ampere_gemm', 1_150, 30, { device: 0, stream: 7, correlation: 3 }, 7),
+  );
+  return { name: 'three.json', body: Buffer.from(JSON.stringify({ traceEvents })) };
+}
+
+test('a legend below the lanes names the hatching of each cause of idle time in the trace, and of no other, in room that was kept for it', async () => {
+  for (const viewport of [{ width: 1440, height: 900 }, { width: 390, height: 844 }]) {
+    for (const [file, causes] of [[twoKernels(), ['host late']], [threeKernels(), ['host late', 'other stream']]]) {
+      const { page, faults, close } = await opened(file, viewport);
+      const list = timeline(page).getByRole('list', { name: 'Causes of idle time' });
+      await list.getByText(causes.at(-1)).waitFor();
+      assert.deepEqual(await list.getByRole('listitem').allInnerTexts(), causes);
+      const samples = list.locator('svg');
+      const [lines, strokes] = await Promise.all([
+        samples.evaluateAll((nodes) => nodes.map((node) => node.firstChild.getAttribute('d'))),
+        samples.evaluateAll((nodes) => nodes.map((node) => getComputedStyle(node.firstChild).stroke.match(/\d+/g).map(Number))),
+      ]);
+      assert.equal(new Set(lines).size, causes.length, 'each has its own lines');
+      for (const stroke of strokes) assert.deepEqual(stroke, await h.fill(page, 'cat-cpu'));
+      const height = await timeline(page).locator('.timeline-legend').evaluate((node) => {
+        const before = node.offsetHeight;
+        node.replaceChildren();
+        return [before, node.offsetHeight];
+      });
+      assert.equal(height[0], height[1], 'the empty line is as high');
+      assert.deepEqual(faults, []);
+      await close();
+    }
+  }
+});
+
 test('the details of an idle gap lead to the table of its finding', async () => {
   const { page, faults, close } = await opened(twoKernels());
   const { x, y } = await point(page, 45, 'idle');

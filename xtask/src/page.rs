@@ -197,6 +197,7 @@ const LATER_SCRIPTS: &[&str] = &[
     "timeline.css",
     "timeline-align.js",
     "timeline-input.js",
+    "timeline-legend.js",
     "timeline-moment.js",
     "timeline-paint.js",
     "timeline-tiles.js",
