@@ -553,6 +553,41 @@ test('a finding shows its longest case in the timeline, and a clause of the verd
   await close();
 });
 
+/** The two kernels below this many streams with a kernel each, so that the lanes of the host are screens below the first ones. */
+function manyLanes(streams) {
+  const { traceEvents } = JSON.parse(twoKernels().body.toString());
+  const kernel = (_, at) => ({ ph: 'X', cat: 'kernel', name: `norm_${at}`, pid: 0, tid: 100 + at, ts: 1_000 + at, dur: 10, args: { device: 0, stream: 100 + at, correlation: 100 + at } });
+  traceEvents.push(...Array.from({ length: streams }, kernel));
+  return { name: 'many-lanes.json', body: Buffer.from(JSON.stringify({ traceEvents })) };
+}
+
+test('a lane below the fold has no tiles until it is scrolled to, and then it is drawn', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.tapWorkers(page);
+  await h.drop(page, manyLanes(60));
+  await h.settled(page);
+  await drawn(page);
+  const requested = () => page.evaluate(() => [...new Set((globalThis.tap.requests.tile ?? []).map(({ args }) => args.layer))]);
+  const scroll = (top) => page.locator('.timeline-scroll').evaluate((node, top) => node.scrollTo(0, top), top);
+  const first = await requested();
+  assert.ok(first.includes('derived') && !first.includes('host'), `${first}`);
+  // Scrolled by this much, the lanes of the host are still more than a screen away.
+  await scroll(300);
+  await inView(page);
+  assert.ok(!(await requested()).includes('host'), `${await requested()}`);
+  await scroll(1e6);
+  await page.waitForFunction(() => globalThis.tap.requests.tile?.some(({ args }) => args.layer === 'host'));
+  await inView(page);
+  const launch = await h.fill(page, 'tl-launch');
+  const hasLaunches = (colour) => canvas(page).evaluate((node, [red, green, blue]) => {
+    const { data } = node.getContext('2d').getImageData(0, 0, node.width, node.height);
+    return data.some((_, at) => at % 4 === 0 && data[at] === red && data[at + 1] === green && data[at + 2] === blue);
+  }, colour);
+  assert.ok(await hasLaunches(launch), 'the calls that launched the kernels');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('every trace has a timeline: the first four at once, further ones when they are asked for', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await page.setViewportSize({ width: 1440, height: 900 });
