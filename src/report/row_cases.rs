@@ -263,7 +263,7 @@ mod tests {
     }
 
     /// Tables whose rows have cases in the real traces.
-    const WITH_CASES: [&str; 11] = [
+    const WITH_CASES: [&str; 14] = [
         "findings",
         "gpu_idle",
         "sync",
@@ -275,6 +275,9 @@ mod tests {
         "layer_list",
         "layer_roles",
         "nccl_ops",
+        "step_budget",
+        "graph_coverage",
+        "stream_overlap",
     ];
 
     /// Every cell that has a case leads to a bar.

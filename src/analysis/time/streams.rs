@@ -48,6 +48,11 @@ pub(crate) fn stream_overlap(context: &Context) -> Section {
     section
 }
 
+/// The class of a row, by its label.
+pub(crate) fn class_of(text: &str) -> Option<Class> {
+    Class::ALL.into_iter().find(|class| label(*class) == text)
+}
+
 fn label(class: Class) -> &'static str {
     match class {
         Class::Compute => "Compute",

@@ -10,6 +10,7 @@ use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::communication::operations::{self, Call, each_call};
 use crate::analysis::labels;
 use crate::analysis::section::Value;
+use crate::analysis::time::streams::class_of;
 use crate::ordering;
 use crate::rules::CPU;
 use crate::rules::names::demangle;
@@ -98,6 +99,9 @@ impl Timeline {
             Example::RangeOf(process, name) => {
                 self.longest_span(trace, (&trace.ranges, LaneKind::Ranges), within, name, Some(process))
             }
+            Example::Counter(device, stage, name) => self.highest_sample(trace, (device, stage, name), within),
+            Example::GraphOp(stage) => self.longest_of_graph(trace, stage, within),
+            Example::Overlap(label) => self.longest_overlap(trace, class_of(label)?, within),
         }
     }
 

@@ -43,6 +43,12 @@ pub enum Example {
     Range(String),
     /// The same in the process with this id.
     RangeOf(String, String),
+    /// Samples of a counter, by the label of its device, the stage and its name.
+    Counter(String, String, String),
+    /// Ops of graphs in the steps of this stage.
+    GraphOp(String),
+    /// Overlap of work of this class with work of another one, in the words of the section `stream_overlap`.
+    Overlap(String),
 }
 
 /// Which layers of the steps of a stage an [`Example`] is about.
@@ -81,6 +87,9 @@ impl Example {
             Self::CallOf(process, name) => format!("call_of {process} {name}"),
             Self::Range(name) => format!("range {name}"),
             Self::RangeOf(process, name) => format!("range_of {process} {name}"),
+            Self::Counter(device, stage, name) => format!("counter {device} {stage} {name}"),
+            Self::GraphOp(stage) => format!("graph_op {stage}"),
+            Self::Overlap(class) => format!("overlap {class}"),
         }
     }
 
@@ -126,6 +135,13 @@ impl Example {
             "call_of" => pair().map(|(process, name)| Self::CallOf(process, name))?,
             "range" => Self::Range(of.to_owned()),
             "range_of" => pair().map(|(process, name)| Self::RangeOf(process, name))?,
+            "counter" => {
+                let (device, of) = pair()?;
+                let (stage, name) = of.split_once(' ')?;
+                Self::Counter(device, stage.to_owned(), name.to_owned())
+            }
+            "graph_op" => Self::GraphOp(of.to_owned()),
+            "overlap" => Self::Overlap(of.to_owned()),
             _ => return None,
         })
     }

@@ -103,7 +103,7 @@ impl Timeline {
     }
 
     /// An op, or a graph that was traced as a whole; see [`crate::analysis::time::work::Work::row`].
-    fn place_of_work(&self, trace: &Trace, row: usize) -> Option<Place> {
+    pub(super) fn place_of_work(&self, trace: &Trace, row: usize) -> Option<Place> {
         let Some(replay) = row.checked_sub(trace.gpu_ops.len()) else { return self.place_of_op(trace, row) };
         let device = trace.graph_replays.get(replay)?.device;
         self.place(trace, self.lane(LaneKind::Graphs(device))?, replay)

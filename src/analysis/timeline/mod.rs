@@ -20,6 +20,7 @@ mod moment;
 mod step_pair;
 mod table_row;
 mod tile;
+mod work_cases;
 
 pub use bars::{Bar, TILE_UNITS, TileRange};
 pub use code::code_name;

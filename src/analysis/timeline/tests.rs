@@ -1,6 +1,7 @@
 //! Promises of the timeline: nothing is lost at any zoom, a tile is small, bars say what they are.
 
 use super::*;
+use crate::analysis::labels;
 use crate::analysis::section::Value;
 use crate::analysis::testing::torch;
 use crate::rules::RuleBook;
@@ -462,6 +463,78 @@ fn a_row_leads_to_its_longest_call_range_message_or_gap() {
     assert_eq!((at("call_of 9 cudaStreamSynchronize"), at("range x")), (None, None));
     assert_eq!(at("idle_on unknown 1"), Some((1_028, "derived")), "from the end of the all-reduce");
     assert_eq!(at("idle_on unknown 2"), None);
+}
+
+#[test]
+fn a_counter_leads_to_its_highest_sample_in_the_steps_of_a_stage() {
+    let mut trace = TestTrace::new();
+    trace.in_us();
+    for (name, start) in [("step[EXTEND bs=1]", 0), ("step[DECODE bs=4]", 100)] {
+        trace
+            .range(name, start..start + 40)
+            .launch(start + 5..start + 10)
+            .launches("gemm_kernel", start + 20..start + 50);
+    }
+    let samples = [(25, 30.0), (30, 90.0), (60, 95.0), (125, 40.0), (130, 50.0), (140, f64::NAN), (400, 99.0)];
+    let trace = trace.metric("SM Active [Throughput %]", &samples).finish();
+    let timeline = timeline(&trace);
+    let device = label_of_first_device(&trace);
+    let at = |of: &str| {
+        let text = format!("counter {device} {of}");
+        let place = timeline.example(&trace, &Example::parse(&text).unwrap(), timeline.extent)?;
+        Some(place.start.0 / 1_000)
+    };
+    assert_eq!(
+        at("all SM Active [Throughput %]"),
+        Some(60),
+        "between the steps; that after the last op does not count"
+    );
+    assert_eq!(at("extend/prefill SM Active [Throughput %]"), Some(30));
+    assert_eq!(at("decode SM Active [Throughput %]"), Some(130));
+    assert_eq!((at("draft SM Active [Throughput %]"), at("all DRAM")), (None, None));
+}
+
+fn label_of_first_device(trace: &Trace) -> String {
+    super::cases::label_text(&labels::device(trace, DeviceId(0)))
+}
+
+#[test]
+fn a_stage_leads_to_the_longest_op_of_its_graphs() {
+    let mut trace = TestTrace::new();
+    trace.in_us();
+    for (name, start) in [("step[EXTEND bs=1]", 0), ("step[DECODE bs=4]", 100)] {
+        trace.range(name, start..start + 40).launch(start..start + 1).launches("gemm_kernel", start + 20..start + 45);
+        if start > 0 {
+            trace.call("cudaGraphLaunch", start + 2..start + 3);
+            trace.launches("norm_kernel", start + 45..start + 48).launches("gemm_kernel", start + 48..start + 58);
+        }
+    }
+    let trace = trace.finish();
+    let timeline = timeline(&trace);
+    let at = |stage: &str| {
+        let place = timeline.example(&trace, &Example::GraphOp(stage.to_owned()), timeline.extent)?;
+        Some(place.start.0 / 1_000)
+    };
+    assert_eq!(at("decode"), Some(148), "the kernel before it is longer, but in no graph");
+    assert_eq!(at("extend/prefill"), None);
+}
+
+#[test]
+fn a_class_leads_to_its_work_that_overlaps_longest_with_work_of_another_class() {
+    let mut trace = TestTrace::nsys();
+    trace.in_us();
+    trace.stream(1).kernel("gemm_kernel", 0..100).stream(2).kernel("gemm_kernel", 10..90);
+    trace.kernel("Memcpy HtoD (Pinned -> Device)", 95..120).stream(1).kernel("gemm_kernel", 200..230);
+    trace.stream(2).kernel("Memcpy HtoD (Pinned -> Device)", 210..220);
+    trace.device(1).kernel("Memset (Device)", 0..100);
+    let trace = trace.finish();
+    let timeline = timeline(&trace);
+    let at = |label: &str| {
+        let place = timeline.example(&trace, &Example::Overlap(label.to_owned()), timeline.extent)?;
+        Some(place.start.0 / 1_000)
+    };
+    assert_eq!((at("Compute"), at("Memcpy")), (Some(200), Some(210)), "10 us, and before that 5");
+    assert_eq!((at("Memset"), at("NCCL"), at("other")), (None, None, None), "alone on its device, or not in the trace");
 }
 
 #[test]

@@ -1,0 +1,93 @@
+//! Cases of tables about samples and GPU work: the highest sample of a counter, the longest op of a graph, the longest overlap. One
+//! pass over the samples, ops or work; a binary search among the steps for each.
+
+use super::moment::Place;
+use super::{LaneKind, StepBar, Timeline};
+use crate::analysis::classified::ClassifiedTrace;
+use crate::analysis::labels;
+use crate::analysis::structure::stages::Stage;
+use crate::analysis::time::work::{Class, Work, each_work};
+use crate::rules::signals::CallKind;
+use crate::trace::{DeviceId, MetricSeries, Ns, Trace, Window};
+
+impl Timeline {
+    /// The highest sample of a counter in the steps of a stage; of the stage `all`, in all of the GPU's time.
+    pub(super) fn highest_sample(
+        &self,
+        trace: &Trace,
+        (device, stage, counter): (&str, &str, &str),
+        within: Window,
+    ) -> Option<Place> {
+        let is_counter = |id: DeviceId, series: &MetricSeries| {
+            series.name == counter && super::cases::label_text(&labels::device(trace, id)) == device
+        };
+        let (lane, id, series) = self.lanes.iter().enumerate().find_map(|(lane, kind)| match kind.kind {
+            LaneKind::Counter(id, index) => {
+                Some((lane, id, trace.metrics.get(index).filter(|series| is_counter(id, series))?))
+            }
+            _ => None,
+        })?;
+        let steps = self.steps_of(trace, id);
+        let is_in_stage = |time: Ns| stage == Stage::All.label() || stage_at(&steps, time) == Some(stage);
+        let samples = series.samples.iter().enumerate().filter(|(_, (time, value))| {
+            value.is_finite() && within.overlaps(*time, *time) && self.gpu.overlaps(*time, *time) && is_in_stage(*time)
+        });
+        let highest = samples.reduce(|highest, next| if next.1.1 > highest.1.1 { next } else { highest });
+        self.place(trace, lane, highest?.0)
+    }
+
+    /// The longest op that the launch of a graph started in the steps of a stage.
+    pub(super) fn longest_of_graph(&self, trace: &Trace, stage: &str, within: Window) -> Option<Place> {
+        let classified = ClassifiedTrace::new(trace);
+        let is_graph = |row: usize| {
+            let call = trace.gpu_ops.launch(row).and_then(|launch| trace.calls.name(launch.0 as usize));
+            call.is_some_and(|name| classified.call_kind(name) == CallKind::GraphLaunch)
+        };
+        let steps: Vec<Vec<&StepBar>> =
+            (0..).map(DeviceId).take(trace.devices.len()).map(|id| self.steps_of(trace, id)).collect();
+        let rows = trace.gpu_ops.count_starting_before(within.start)..trace.gpu_ops.count_starting_before(within.end);
+        let cases = rows.filter_map(|row| Some((row, trace.gpu_ops.get(row)?))).filter(|(row, op)| {
+            let of_device = steps.get(op.device.0 as usize);
+            of_device.is_some_and(|steps| stage_at(steps, op.start) == Some(stage)) && is_graph(*row)
+        });
+        let (row, _) =
+            cases.reduce(|longest, next| if next.1.duration > longest.1.duration { next } else { longest })?;
+        self.place_of_op(trace, row)
+    }
+
+    /// The work of a class that ran longest at the same time as one other work of its device, of another class.
+    pub(super) fn longest_overlap(&self, trace: &Trace, class: Class, within: Window) -> Option<Place> {
+        // By device and class: the work that ends last of what has started.
+        let mut open: Vec<[Option<Work>; Class::ALL.len()]> = vec![Default::default(); trace.devices.len()];
+        let mut longest: Option<(Ns, usize)> = None;
+        each_work(&ClassifiedTrace::new(trace), &mut |work| {
+            let Some(open) = open.get_mut(work.device) else { return };
+            for other in open.iter().flatten().filter(|other| other.class != work.class) {
+                let overlap = work.end.min(other.end).since(work.start);
+                let of_class = [work, *other].into_iter().find(|one| one.class == class);
+                let Some(one) = of_class.filter(|one| within.overlaps(one.start, one.start)) else { continue };
+                if overlap > longest.map_or(Ns::ZERO, |(longest, _)| longest) {
+                    longest = Some((overlap, one.row));
+                }
+            }
+            if let Some(last) = open.get_mut(work.class as usize)
+                && last.is_none_or(|last| work.end > last.end)
+            {
+                *last = Some(work);
+            }
+        });
+        self.place_of_work(trace, longest?.1)
+    }
+
+    /// The steps of a device, sorted by start.
+    fn steps_of(&self, trace: &Trace, device: DeviceId) -> Vec<&StepBar> {
+        self.steps(trace).iter().filter(|step| step.device == Some(device)).collect()
+    }
+}
+
+/// The stage of the last of these steps that starts before or at a time, if it has not ended.
+fn stage_at(steps: &[&StepBar], time: Ns) -> Option<&'static str> {
+    let before = steps.partition_point(|step| step.start <= time);
+    let step = steps.get(before.checked_sub(1)?)?;
+    (time < step.until).then(|| step.stage.label())
+}
