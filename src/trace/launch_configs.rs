@@ -36,6 +36,10 @@ pub struct LaunchConfigs {
 }
 
 impl LaunchConfigs {
+    /// Whether this build reads them. Only the page's timeline shows them, and reading them takes a third of the time for an export of
+    /// Nsight Systems.
+    pub(crate) const ARE_READ: bool = cfg!(any(all(target_arch = "wasm32", feature = "full"), test));
+
     /// The index of a configuration, which is added if it is new; `None` if there are too many.
     pub fn add(&mut self, config: LaunchConfig) -> Option<u32> {
         if let Some(known) = self.ids.get(&config) {

@@ -159,7 +159,7 @@ pub struct Trace {
     pub memory_traffic: Vec<(u32, MemoryTraffic)>,
     /// What the program wrote about the nodes of graphs that the ops replay, if recorded.
     pub node_notes: NodeNotes,
-    /// How the kernels were launched, if recorded.
+    /// How the kernels were launched, if recorded and read by this build.
     pub launch_configs: LaunchConfigs,
     /// CUDA graphs that were traced as a whole, without their kernels; sorted by start.
     pub graph_replays: Vec<GraphReplay>,
@@ -406,7 +406,7 @@ impl TraceBuilder {
             reorder(&mut code.code.op_ids, &order);
         }
         let trace = &mut self.trace;
-        if CODE_IS_BUILT {
+        if LaunchConfigs::ARE_READ {
             trace.launch_configs.reorder(&order);
         }
         let has_bytes = !trace.bytes.is_empty() || !trace.memory_traffic.is_empty();

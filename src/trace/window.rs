@@ -140,7 +140,11 @@ impl Trace {
                 .filter_map(|(op, message)| Some((kept.new_index(*op)?, message.clone())))
                 .collect(),
             node_notes: if CODE_IS_BUILT { self.node_notes.part(&kept) } else { NodeNotes::default() },
-            launch_configs: if CODE_IS_BUILT { self.launch_configs.part(&kept) } else { LaunchConfigs::default() },
+            launch_configs: if LaunchConfigs::ARE_READ {
+                self.launch_configs.part(&kept)
+            } else {
+                LaunchConfigs::default()
+            },
             graph_replays: self.graph_replays.iter().filter_map(graph_replay).collect(),
             metrics: self.metrics.iter().map(metric).collect(),
             code: self.code.as_deref().map(|code| Box::new(code.within(&kept, &calls, host_window, window))),

@@ -3,7 +3,7 @@
 //! nsys usually rounds shared memory to a thousandth of a megabyte. It is read only if the title says that it is in bytes.
 
 use super::Fields;
-use crate::trace::{CODE_IS_BUILT, LaunchConfig};
+use crate::trace::{LaunchConfig, LaunchConfigs};
 
 /// Units of an exact size, in lower case.
 const BYTES: [&str; 3] = ["b", "byte", "bytes"];
@@ -19,9 +19,9 @@ pub(super) struct LaunchColumns {
 }
 
 impl LaunchColumns {
-    /// `None` without grid and block, and in the page's first module, which has no timeline.
+    /// `None` without grid and block, and where nothing shows them.
     pub(super) fn find(titles: &[String]) -> Option<Self> {
-        if !CODE_IS_BUILT {
+        if !LaunchConfigs::ARE_READ {
             return None;
         }
         let at = |wanted: &str| titles.iter().position(|title| title == wanted);

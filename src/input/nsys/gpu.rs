@@ -55,7 +55,7 @@ pub(super) fn read_ops(import: &mut Import<'_>) -> PendingNames {
     let named = &[FIRST_OWN, FIRST_OWN + 1, FIRST_OWN + 2, FIRST_OWN + 3];
     let names_of_kernels: [&[&str]; NAMES_OF_KERNELS] =
         [&["demangledName"], &["shortName"], &["mangledName"], &["name"]];
-    let columns = [&names_of_kernels[..], &launch_configs::COLUMNS].concat();
+    let columns = [&names_of_kernels[..], launch_configs::COLUMNS].concat();
     read_table(import, &KERNELS, OpKind::Kernel, &columns, &mut |cells| names.of_row(cells, named));
     let mut copy_names = CopyNames::new(import);
     let columns: &[&[&str]] = &[&["copyKind"], &["bytes"], &["srcKind"], &["dstKind"]];

@@ -1,10 +1,11 @@
 //! Reads how kernels were launched. A table without these columns, or a row that lacks the grid or block, has no configuration.
 
 use super::scanner::Cells;
-use crate::trace::LaunchConfig;
+use crate::trace::{LaunchConfig, LaunchConfigs};
 
-/// The columns of a configuration, in the order that [`launch_config`] expects.
-pub(super) const COLUMNS: [&[&str]; 9] = [
+/// The columns of a configuration, in the order that [`launch_config`] expects; none where nothing shows it.
+pub(super) const COLUMNS: &[&[&str]] = if LaunchConfigs::ARE_READ { &OF_CONFIG } else { &[] };
+const OF_CONFIG: [&[&str]; 9] = [
     &["gridX"],
     &["gridY"],
     &["gridZ"],
@@ -18,6 +19,9 @@ pub(super) const COLUMNS: [&[&str]; 9] = [
 
 /// The configuration in the columns from `first` on.
 pub(super) fn launch_config(cells: &Cells<'_>, first: usize) -> Option<LaunchConfig> {
+    if !LaunchConfigs::ARE_READ {
+        return None;
+    }
     let size = |column: usize| cells.int(first + column).and_then(|size| u32::try_from(size).ok());
     let grid = [size(0)?, size(1)?, size(2)?];
     let block = [size(3)?, size(4)?, size(5)?];

@@ -40,8 +40,8 @@ mod tensors;
 use super::Detail;
 use crate::json::Json;
 use crate::trace::{
-    CODE_IS_BUILT, Collective, Device, DeviceId, DeviceProperties, Format, GpuOp, Job, NameId, Names, Ns, OpKind,
-    ProblemKind, ProcessGroup, ProcessId, Span, ThreadId, Trace, TraceBuilder, is_plausible,
+    CODE_IS_BUILT, Collective, Device, DeviceId, DeviceProperties, Format, GpuOp, Job, LaunchConfigs, NameId, Names,
+    Ns, OpKind, ProblemKind, ProcessGroup, ProcessId, Span, ThreadId, Trace, TraceBuilder, is_plausible,
 };
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Cursor, Step, Value, unescape};
@@ -717,7 +717,7 @@ impl TorchReader {
         if let Some(collective) = fields.message.collective() {
             self.builder.set_collective_of_last_op(collective);
         }
-        if kind == OpKind::Kernel {
+        if LaunchConfigs::ARE_READ && kind == OpKind::Kernel {
             self.launch_config_of_last_op(event, read, name);
         }
         self.note_of_last_op(event);
