@@ -391,10 +391,15 @@ fn cell(key: &str, kind: Kind, value: Option<&Value>, short: &dyn Fn(&str) -> St
     }
 }
 
+/// Splits a line such as `name (23.1%)` into the name of a kernel and its share, `23.1%)`.
+pub(super) fn kernel_and_share(line: &str) -> Option<(&str, &str)> {
+    line.rsplit_once(" (").filter(|(_, share)| share.ends_with("%)"))
+}
+
 /// Lines of kernels and their shares, such as `name (23.1%)`, with short names. Other texts stay as they are.
 fn shared_kernels(full: &str, short: &dyn Fn(&str) -> String) -> Cell {
     let line = |line: &str| {
-        let (name, share) = line.rsplit_once(" (").filter(|(_, share)| share.ends_with("%)"))?;
+        let (name, share) = kernel_and_share(line)?;
         Some(format!("{} ({share}", short(name)))
     };
     match full.lines().map(line).collect::<Option<Vec<_>>>() {
@@ -492,6 +497,14 @@ mod tests {
         assert_eq!(cells[1][1].text, "The step waits (4.2 ms).");
         let text = csv::csv(&table);
         assert!(text.starts_with("pattern,evidence\na,") && text.contains(name), "{text}");
+    }
+
+    #[test]
+    fn a_csv_row_without_a_kernel_has_as_many_fields_as_the_header() {
+        let mut section = Section::new("T", "gaps", &["kernel_name", "call_count"]);
+        section.row(["k".into(), 1_i64.into()]);
+        section.row([Value::Null, 2_i64.into()]);
+        assert_eq!(csv::csv(&only(section)), "kernel_name,short_kernel_name,call_count\nk,k,1\n,,2\n");
     }
 
     #[test]

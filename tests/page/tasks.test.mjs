@@ -1,5 +1,5 @@
 // Ten questions about real traces, each answered with at most a stated number of gestures. A gesture is a click, a choice from a list, or
-// text in a field. Opening the file is not counted. Skipped without the shared traces.
+// text in a field. Opening the file is not counted. Tasks on traces of the project always run; the others need the shared traces.
 
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';

@@ -34,7 +34,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         title: if is_paused { "Pauses of the host between GPU work" } else { "Late launches by the host" },
         cost_ms,
         evidence,
-        action: if is_paused { pause_action(situation) } else { action(situation, device.gaps.replayed_share() > 0.0) },
+        action: if is_paused { pause_action(situation) } else { action(situation, device.gaps.has_replays) },
         section: "gpu_idle_gaps",
     })
 }
@@ -48,8 +48,8 @@ fn pause_action(situation: &Situation) -> String {
     format!("Find out what the host does during the longest gaps: {causes}. If it is warm-up, capture after it.")
 }
 
-/// What to do about late launches. `replays` tells whether graphs launch a part of the work already.
-fn action(situation: &Situation, replays: bool) -> String {
+/// What to do about late launches. `has_replays` tells whether graphs launch a part of the work already.
+fn action(situation: &Situation, has_replays: bool) -> String {
     let graphs = situation.graphs();
     let first = match situation.host_confidence() {
         Confidence::Low if situation.is_window => {
@@ -65,7 +65,7 @@ fn action(situation: &Situation, replays: bool) -> String {
             "Check that {graphs} are on for this stage: {}For prefill, use larger chunks (`--chunked-prefill-size`).",
             graph_flags(situation.vendor)
         ),
-        Framework::Vllm if replays => format!(
+        Framework::Vllm if has_replays => format!(
             "{graphs} launch a part of the work already. Include the batch sizes of the other steps in \
              `cudagraph_capture_sizes` of `--compilation-config`."
         ),
@@ -77,7 +77,7 @@ fn action(situation: &Situation, replays: bool) -> String {
             format!("Enable {graphs} with `cuda_graph_config: {{max_batch_size: ..., enable_padding: true}}`.")
         }
         Framework::OtherEngine => format!("Check that the engine replays this stage with {graphs}."),
-        Framework::Transformers | Framework::Torch if replays => format!(
+        Framework::Transformers | Framework::Torch if has_replays => format!(
             "{graphs} launch a part of the work already; these launches are outside of them. Reduce their number with {}, \
              use larger batches, and move other work off the launching thread.",
             compile_mode(situation)

@@ -23,7 +23,7 @@ pub(super) enum Framework {
     TensorRtLlm,
     /// A serving engine without advice of its own.
     OtherEngine,
-    /// Hugging Face Transformers in eager mode.
+    /// Hugging Face Transformers without a serving engine.
     Transformers,
     /// PyTorch without a known engine.
     Torch,

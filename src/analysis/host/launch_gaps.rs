@@ -41,8 +41,10 @@ pub(crate) struct LaunchGaps {
     /// Launched in time, but short: the turnaround between eager ops.
     pub(crate) turnaround: Gaps,
     pub(crate) kernel_time: Ns,
-    /// Kernel time that graph replays launched.
+    /// Kernel time that graph replays launched; zero if the graphs were traced as a whole.
     pub(crate) replayed: Ns,
+    /// Whether there are replays, traced by kernel or as a whole.
+    pub(crate) has_replays: bool,
     pub(crate) eager_kernels: u64,
     /// Eager kernels below the threshold of a short kernel.
     pub(crate) short_kernels: u64,
@@ -239,6 +241,7 @@ impl LaunchSums {
             turnaround: self.turnaround,
             kernel_time: self.kernel_time,
             replayed: self.replayed,
+            has_replays: self.last.is_some(),
             eager_kernels: self.eager_kernels,
             short_kernels: self.short_kernels,
             ..LaunchGaps::default()

@@ -5,7 +5,7 @@ use super::example::{Example, LayerChoice};
 use super::idle_bars::IdleBar;
 use super::layers::LayerBar;
 use super::moment::Place;
-use super::{LaneKind, StepBar, Timeline};
+use super::{LaneKind, Timeline};
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::communication::operations::{self, Call, each_call};
 use crate::analysis::labels;
@@ -236,8 +236,7 @@ impl Timeline {
 impl Timeline {
     /// The stage of the step of a device at a time; empty between steps.
     pub(super) fn stage_at(&self, trace: &Trace, device: DeviceId, time: Ns) -> &'static str {
-        let is_around = |step: &&StepBar| step.device == Some(device) && step.start <= time && time < step.until;
-        self.steps(trace).iter().find(is_around).map_or("", |step| step.stage.label())
+        self.step_around(trace, device, time).map_or("", |(_, step)| step.stage.label())
     }
 }
 

@@ -94,11 +94,9 @@ impl Timeline {
         moment.link(LinkKind::Step, self.step_at(trace, device, gap.start));
     }
 
-    /// The last step of a device that begins before a time, if it ends after it.
+    /// The step of a device around a time.
     fn step_at(&self, trace: &Trace, device: DeviceId, time: Ns) -> Option<Place> {
-        let mut steps = self.steps(trace).iter().enumerate();
-        let is_around = |step: &StepBar| step.device == Some(device) && step.start <= time && step.until > time;
-        let (row, step) = steps.rfind(|(_, step)| is_around(step))?;
+        let (row, step) = self.step_around(trace, device, time)?;
         self.place(trace, self.lane(LaneKind::Steps(step.device))?, row)
     }
 

@@ -262,6 +262,15 @@ impl Timeline {
         })
     }
 
+    /// The step of a device around a time and its row. Steps of one device are disjoint, so only the last that started can be it: a
+    /// binary search, and then back over the steps of other devices.
+    fn step_around(&self, trace: &Trace, device: DeviceId, time: Ns) -> Option<(usize, &StepBar)> {
+        let steps = self.steps(trace);
+        let started = steps.get(..steps.partition_point(|step| step.start <= time))?;
+        let (row, step) = started.iter().enumerate().rfind(|(_, step)| step.device == Some(device))?;
+        (time < step.until).then_some((row, step))
+    }
+
     /// Sorted by start.
     fn steps(&self, trace: &Trace) -> &[StepBar] {
         self.steps.get_or_init(|| {

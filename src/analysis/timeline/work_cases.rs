@@ -2,7 +2,7 @@
 //! pass over the samples, ops or work; a binary search among the steps for each.
 
 use super::moment::Place;
-use super::{LaneKind, StepBar, Timeline};
+use super::{LaneKind, Timeline};
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::labels;
 use crate::analysis::structure::stages::Stage;
@@ -27,8 +27,7 @@ impl Timeline {
             }
             _ => None,
         })?;
-        let steps = self.steps_of(trace, id);
-        let is_in_stage = |time: Ns| stage == Stage::All.label() || stage_at(&steps, time) == Some(stage);
+        let is_in_stage = |time: Ns| stage == Stage::All.label() || self.stage_at(trace, id, time) == stage;
         let samples = series.samples.iter().enumerate().filter(|(_, (time, value))| {
             value.is_finite() && within.overlaps(*time, *time) && self.gpu.overlaps(*time, *time) && is_in_stage(*time)
         });
@@ -43,13 +42,10 @@ impl Timeline {
             let call = trace.gpu_ops.launch(row).and_then(|launch| trace.calls.name(launch.0 as usize));
             call.is_some_and(|name| classified.call_kind(name) == CallKind::GraphLaunch)
         };
-        let steps: Vec<Vec<&StepBar>> =
-            (0..).map(DeviceId).take(trace.devices.len()).map(|id| self.steps_of(trace, id)).collect();
         let rows = trace.gpu_ops.count_starting_before(within.start)..trace.gpu_ops.count_starting_before(within.end);
-        let cases = rows.filter_map(|row| Some((row, trace.gpu_ops.get(row)?))).filter(|(row, op)| {
-            let of_device = steps.get(op.device.0 as usize);
-            of_device.is_some_and(|steps| stage_at(steps, op.start) == Some(stage)) && is_graph(*row)
-        });
+        let cases = rows
+            .filter_map(|row| Some((row, trace.gpu_ops.get(row)?)))
+            .filter(|(row, op)| is_graph(*row) && self.stage_at(trace, op.device, op.start) == stage);
         let (row, _) =
             cases.reduce(|longest, next| if next.1.duration > longest.1.duration { next } else { longest })?;
         self.place_of_op(trace, row)
@@ -78,16 +74,4 @@ impl Timeline {
         });
         self.place_of_work(trace, longest?.1)
     }
-
-    /// The steps of a device, sorted by start.
-    fn steps_of(&self, trace: &Trace, device: DeviceId) -> Vec<&StepBar> {
-        self.steps(trace).iter().filter(|step| step.device == Some(device)).collect()
-    }
-}
-
-/// The stage of the last of these steps that starts before or at a time, if it has not ended.
-fn stage_at(steps: &[&StepBar], time: Ns) -> Option<&'static str> {
-    let before = steps.partition_point(|step| step.start <= time);
-    let step = steps.get(before.checked_sub(1)?)?;
-    (time < step.until).then(|| step.stage.label())
 }

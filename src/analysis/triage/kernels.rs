@@ -355,14 +355,14 @@ struct Weighted<'a> {
     elapsed_ns: i64,
 }
 
-/// Merges the call sites of one location. Stack, CPU op and resolution are the most frequent ones, each determined on its
-/// own.
+/// Merges call sites that show the same location. Stack (with the location that was found in it), CPU op and resolution
+/// are the most frequent ones, each determined on its own.
 fn merged(sites: &[Weighted]) -> RowCallSite {
-    let stack = most_frequent(sites, |site| (&site.stack, &site.display));
-    let (stack, display) = stack.map(|(stack, display)| (stack.clone(), display.clone())).unwrap_or_default();
+    let found = most_frequent(sites, |site| (&site.location, &site.stack));
+    let (location, stack) = found.map(|(location, stack)| (location.clone(), stack.clone())).unwrap_or_default();
     RowCallSite {
-        location: sites.first().map(|site| site.call_site.location.clone()).unwrap_or_default(),
-        display,
+        location,
+        display: sites.first().map(|site| site.call_site.display.clone()).unwrap_or_default(),
         stack,
         cpu_op: most_frequent(sites, |site| &site.cpu_op).cloned().unwrap_or_default(),
         resolution: most_frequent(sites, |site| site.resolution).unwrap_or(Resolution::Unresolved),
@@ -530,18 +530,19 @@ mod tests {
     }
 
     #[test]
-    fn call_sites_of_one_location_merge_to_their_most_frequent_stack_and_op() {
-        let site = |display: &str, cpu_op: &str, resolution| CallSite {
-            location: "torch/linear.py:1 forward".to_owned(),
-            display: display.to_owned(),
-            stack: vec![display.to_owned()],
+    fn call_sites_that_show_one_location_merge_to_their_most_frequent_stack_and_op() {
+        let site = |location: &str, cpu_op: &str, resolution| CallSite {
+            location: location.to_owned(),
+            display: "m.py:1 mlp".to_owned(),
+            stack: vec!["m.py:1 mlp".to_owned(), location.to_owned()],
             cpu_op: cpu_op.to_owned(),
             resolution,
         };
+        let [functional, linear] = ["torch/functional.py:1 linear", "torch/linear.py:2 forward"];
         let [a, b, c] = [
-            site("m.py:1 attention", "aten::addmm", Resolution::Exact),
-            site("m.py:2 mlp", "aten::mm", Resolution::Exact),
-            site("m.py:2 mlp", "aten::addmm", Resolution::ByLaunch),
+            site(functional, "aten::addmm", Resolution::Exact),
+            site(linear, "aten::mm", Resolution::Exact),
+            site(linear, "aten::addmm", Resolution::ByLaunch),
         ];
         let weighted = |call_site, launches| {
             let duration_ns = 10 * launches as i64;
@@ -549,9 +550,10 @@ mod tests {
         };
         let one = merged(&[weighted(&a, 4), weighted(&b, 3), weighted(&c, 3)]);
         assert_eq!(
-            (one.display.as_str(), one.cpu_op.as_str(), one.resolution),
-            ("m.py:2 mlp", "aten::addmm", Resolution::Exact)
+            (one.location.as_str(), one.cpu_op.as_str(), one.resolution),
+            (linear, "aten::addmm", Resolution::Exact)
         );
+        assert_eq!((one.stack, one.display.as_str()), (b.stack.clone(), "m.py:1 mlp"));
         assert_eq!((one.launches, one.duration_ns), (10, 100));
     }
 }

@@ -5,6 +5,7 @@ use super::tables::MAIN_TABLES;
 use super::{Group, Style, View};
 use crate::analysis::section::Record;
 use crate::report::format::{clean, headings, shown};
+use crate::report::sections::kernel_and_share;
 use crate::report::short_names::ShortNames;
 use crate::report::table::Kind;
 use crate::report::terminal::grid::{Fit, Heading, lines, wrap};
@@ -155,11 +156,7 @@ fn overlap(row: &Record, names: &ShortNames) -> Vec<String> {
 
 fn fuse(row: &Record, names: &ShortNames) -> Vec<String> {
     let evidence = row.words("evidence");
-    // A line is a kernel and its share, such as `name (23.1%)`.
-    let kernels = evidence.lines().map(|line| match line.rsplit_once(" (") {
-        Some((name, share)) if share.ends_with("%)") => names.short(name),
-        _ => names.short(line),
-    });
+    let kernels = evidence.lines().map(|line| names.short(kernel_and_share(line).map_or(line, |(name, _)| name)));
     let paths = row.words("candidate_path");
     let paths = paths.lines().map(short_path);
     let why = [sentence(&row.words("rationale"))].into_iter().chain(paths).filter(|line| !line.is_empty());
