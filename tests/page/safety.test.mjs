@@ -193,7 +193,7 @@ test('after a drop only static files of the page are requested', async () => {
   await h.exported(page, 'markdown');
   await page.waitForTimeout(300);
   for (const url of asked) assert.ok(url.startsWith(`${server.origin}/`) || url.startsWith(`blob:${server.origin}/`), url);
-  for (const path of server.requests) assert.match(path, /^\/((strips|results|overview|chart|tabs|way-back|table|columns|pivot|worker|worker-serve|reading|render-worker|triage|tools|tools-worker|reopen|kept-files|database|timeline(-align|-input|-moment|-paint|-tiles|-view)?|pkg\/gpuprism(_full)?)\.js|timeline\.css|pkg\/gpuprism_full_bg\.wasm|favicon\.svg)$/, path);
+  for (const path of server.requests) assert.match(path, /^\/((strips|results|overview|chart|tabs|way-back|table|columns|pivot|worker|worker-serve|reading|render-worker|triage|tools|tools-worker|reopen|kept-files|database|timeline(-align|-input|-legend|-moment|-paint|-tiles|-view)?|pkg\/gpuprism(_full)?)\.js|timeline\.css|pkg\/gpuprism_full_bg\.wasm|favicon\.svg)$/, path);
   for (const { path, method, search, body } of server.sent) assert.deepEqual({ method, search, body }, { method: 'GET', search: '', body: 0 }, path);
   assert.deepEqual(foreign.requests, []);
   assert.deepEqual(faults, []);
