@@ -92,10 +92,11 @@ function leftOutCard(entry, leftOut, { session }) {
     actions(button('Try again in full', () => session.retry(entry, { leftOut: null })), button('Dismiss', () => session.dismiss(entry))));
 }
 
-/** Shows a card that belongs to no file. @param {string} title @param {string} message @param {Severity} [severity] */
+/** Shows a card that belongs to no file, once for the same problem. @param {string} title @param {string} message @param {Severity} [severity] */
 export function showPageProblem(title, message, severity = 'error') {
   const node = el('article', { class: 'card error', role: 'alert' }, el('h2', {}, severityMark(severity), title), el('p', {}, message));
   node.append(actions(button('Dismiss', () => node.remove())));
+  [...byId('cards').children].find((card) => card.textContent === node.textContent)?.remove();
   byId('cards').append(node);
 }
 

@@ -177,12 +177,12 @@ export class Results {
 
   /** The kernel, the row of tabs and the timelines. Resolves when these have their first bars. */
   #drawUpperPart() {
-    const { store, session, attempt, windows } = this.#page;
+    const { store, session, windows } = this.#page;
     this.#showKernel();
     showRunChoice(store.runs.map(({ label }) => label), store.run, session.beingRead.length);
     const filter = byId('filter');
     if (filter.value !== store.view.filter) filter.value = store.view.filter;
-    const timelines = attempt('The timeline could not be drawn', windows.openTimelines);
+    const timelines = windows.openTimelines();
     this.#tabs.showRow();
     return timelines;
   }

@@ -26,7 +26,7 @@ export class Windows {
     this.#page = page;
     page.store.subscribe(['reports'], () => this.#apply({ all: false }));
     // The timelines of files that are being read are made meanwhile, and drawn while they are analyzed.
-    page.store.subscribe(['entries'], () => page.attempt('The timeline could not be drawn', () => this.#openNew()));
+    page.store.subscribe(['entries'], () => this.#openNew());
     // Only a reader with sections has a timeline.
     page.store.subscribe(['readers'], () => page.attempt('The strips could not be drawn', this.draw));
     page.store.subscribe(['view'], (next, previous) => {
@@ -156,9 +156,9 @@ export class Windows {
     await Promise.all([this.openTimelines(), this.drawStrips(isResized)]);
   };
 
-  /** Resolves when the timelines have their first bars. */
+  /** Resolves when the timelines have their first bars, or after their problem is shown. */
   openTimelines = () => {
-    this.#opened = this.#openTimelines();
+    this.#opened = this.#page.attempt('The timeline could not be drawn', this.#openTimelines);
     return this.#opened;
   };
 
@@ -173,14 +173,14 @@ export class Windows {
   );
 
   /** Makes the timelines of new files, and draws those of files that have just been read. */
-  async #openNew() {
-    if (keyOf(this.#page.session.expectedTraces) !== this.#expectedKey) await this.openTimelines();
+  #openNew() {
+    if (keyOf(this.#page.session.expectedTraces) !== this.#expectedKey) this.openTimelines();
   }
 
   drawStrips = latest(
     async (/** @type {boolean | void} */ isResized) => {
       // The bars are more than the strips, so the worker is asked for them first.
-      await this.#opened.catch(() => {});
+      await this.#opened;
       await (await this.#whenNeeded(this.#strips))?.show(this.#page.session.expectedTraces, this.#options, Boolean(isResized));
     },
     () => {},
