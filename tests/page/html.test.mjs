@@ -50,3 +50,24 @@ test('a saved report has no trace and no strips, next to a trace as alone', asyn
   const page = await savedLikeCommandLine('', [], saved, server1);
   assert.ok(page.includes(`<strong>Timeline of ${server1.name}</strong>`) && !page.includes(`<strong>Timeline of ${server2.name}</strong>`));
 });
+
+test('a category that the legend of the saved file hides is faint in its strips, and as before when it is shown again', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, server1);
+  await h.settled(page);
+  const { body } = await h.exported(page, 'html');
+  const saved = await page.context().newPage();
+  await saved.setContent(body.toString());
+  const opacities = (key) => saved.locator(`.strip[data-key="${key}"]`).evaluateAll((strips) => [...new Set(strips.map((strip) => getComputedStyle(strip).opacity))]);
+  const button = saved.locator('.legend button[data-key="gemm"]');
+  await button.click();
+  await saved.mouse.move(0, 0);
+  await button.blur();
+  assert.deepEqual([await opacities('gemm'), await opacities('norm')], [['0.2'], ['1']]);
+  await button.click();
+  await saved.mouse.move(0, 0);
+  await button.blur();
+  assert.deepEqual(await opacities('gemm'), ['1']);
+  assert.deepEqual(faults, []);
+  await close();
+});

@@ -81,6 +81,8 @@ for (const button of all(".legend button")) {
     if (!hidden.delete(key)) hidden.add(key);
     button.setAttribute("aria-pressed", String(!hidden.has(key)));
     all(".chart").forEach(restack);
+    // As in the page, something that ran stays visible where it ran.
+    for (const strip of all(".strip[data-key]")) strip.classList.toggle("faint", hidden.has(strip.dataset.key));
     all("section").filter((section) => section.querySelector("table")).forEach(showRows);
     highlight(hidden.has(key) ? null : key);
   });
