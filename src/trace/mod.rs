@@ -219,6 +219,8 @@ pub struct TraceBuilder {
     thread_ids: HashMap<Thread, ThreadId, RandomState>,
     /// Parallel to the calls: correlation id.
     correlations: Vec<u32>,
+    /// Parallel to the graph replays: process and correlation id.
+    replay_ids: Vec<(ProcessId, u32)>,
     code: Option<Box<CodeBuilder>>,
     is_linked: bool,
 }
@@ -296,6 +298,12 @@ impl TraceBuilder {
     pub fn set_note_of_last_op(&mut self, note: u32) {
         let last = index(self.trace.gpu_ops.len().saturating_sub(1));
         self.trace.node_notes.add_row(last, note);
+    }
+
+    /// Adds a CUDA graph that was traced as a whole. Its launch is the call of the same process with the same correlation id.
+    pub fn add_graph_replay(&mut self, replay: GraphReplay, process: ProcessId, correlation: Option<u32>) {
+        self.trace.graph_replays.push(replay);
+        self.replay_ids.push((process, correlation.unwrap_or(UNLINKED)));
     }
 
     /// Sets how the kernel that was pushed last was launched.
@@ -378,6 +386,10 @@ impl TraceBuilder {
         let calls = CallsByCorrelation::new(&self.trace.calls, &self.correlations, threads, processes);
         self.correlations = Vec::new();
         self.trace.gpu_ops.link(|process, id| calls.call(process, id));
+        let replay_ids = std::mem::take(&mut self.replay_ids);
+        for (replay, (process, id)) in self.trace.graph_replays.iter_mut().zip(replay_ids) {
+            replay.launch = Some(calls.call(process, id)).filter(|call| *call != UNLINKED).map(CallId);
+        }
         self.is_linked = true;
     }
 

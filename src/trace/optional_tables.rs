@@ -1,6 +1,6 @@
 //! Rows of the tables that only some formats fill: the distributed job, collectives, graph replays, host waits, counters.
 
-use super::{DeviceId, Ns, ProcessId};
+use super::{CallId, DeviceId, Ns, ProcessId};
 
 /// The distributed job of a trace that one rank wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -61,6 +61,8 @@ pub struct GraphReplay {
     pub duration: Ns,
     /// The device it ran on.
     pub device: DeviceId,
+    /// The call that launched it, if known. [`super::TraceBuilder::link`] sets it.
+    pub launch: Option<CallId>,
 }
 
 /// Time that a process waited in one operating system call.

@@ -180,11 +180,22 @@ impl TestTrace {
         self
     }
 
-    /// Adds a replay of a CUDA graph on the current device.
+    /// Adds a replay of a CUDA graph on the current device, without a launching call.
     pub(crate) fn replay(&mut self, time: Range<i64>) -> &mut Self {
+        self.replay_with_id(time, None)
+    }
+
+    /// Adds a replay of a CUDA graph that the last call launched.
+    pub(crate) fn launches_replay(&mut self, time: Range<i64>) -> &mut Self {
+        self.replay_with_id(time, Some(self.last_call))
+    }
+
+    fn replay_with_id(&mut self, time: Range<i64>, correlation: Option<u32>) -> &mut Self {
         let (start, duration) = self.start_and_duration(&time);
-        let device = self.device_id();
-        self.builder.trace.graph_replays.push(GraphReplay { start, duration, device });
+        let (device, (pid, name)) = (self.device_id(), self.process.clone());
+        let process = self.builder.process(pid, &name);
+        let replay = GraphReplay { start, duration, device, launch: None };
+        self.builder.add_graph_replay(replay, process, correlation);
         self
     }
 

@@ -6,8 +6,8 @@
 use super::columns::{KeptRows, index};
 use super::names::NameRemap;
 use super::{
-    Annotation, CODE_IS_BUILT, DeviceId, GraphReplay, HostCode, LaunchConfigs, MetricSeries, NONE, NodeNotes, Ns,
-    OpKind, ProcessId, Span, Spans, Trace, Window,
+    Annotation, CODE_IS_BUILT, CallId, DeviceId, GraphReplay, HostCode, LaunchConfigs, MetricSeries, NONE, NodeNotes,
+    Ns, OpKind, ProcessId, Span, Spans, Trace, Window,
 };
 use std::ops::Range;
 
@@ -119,7 +119,8 @@ impl Trace {
         };
         let graph_replay = |replay: &GraphReplay| {
             let (start, duration) = window.clip(replay.start, replay.start + replay.duration)?;
-            Some(GraphReplay { start, duration, ..*replay })
+            let launch = replay.launch.and_then(|call| calls.new_index(call.0)).map(CallId);
+            Some(GraphReplay { start, duration, launch, ..*replay })
         };
         let metric = |series: &MetricSeries| {
             let samples = series.samples.iter().filter(|(time, _)| window.overlaps(*time, *time));
@@ -325,6 +326,19 @@ mod tests {
             trace.device(device).launches(&format!("kernel {}", index % 5), start..start + duration);
         }
         trace.finish()
+    }
+
+    #[test]
+    fn a_graph_replay_keeps_the_link_to_a_launch_in_the_window() {
+        let mut trace = TestTrace::nsys();
+        trace.call("cudaMalloc", 0..5).call("cudaGraphLaunch", 10..15).launches_replay(20..30);
+        let trace = trace.kernel("k", 40..50).finish();
+        let launch = |start: i64| {
+            let part = trace.within(Window { start: Ns(start), end: Ns(60) });
+            let call = part.graph_replays.first()?.launch?;
+            part.calls.get(call.0 as usize).map(|call| part.calls.names.get(call.name).to_owned())
+        };
+        assert_eq!((launch(8), launch(16)), (Some("cudaGraphLaunch".to_owned()), None));
     }
 
     fn busy(trace: &Trace) -> (i64, i64, u64) {

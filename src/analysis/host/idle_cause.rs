@@ -2,7 +2,7 @@
 //!
 //! A gap is the time between the end of all earlier ops of a device and the start of its next op. Its class
 //! depends on when the next op was launched:
-//! - No launch call is recorded: [`IdleCause::Unknown`].
+//! - No launch call is recorded, or the work is a graph that was traced as a whole: [`IdleCause::Unknown`].
 //! - The op that ended last belongs to the same launch, a graph replay: [`IdleCause::Turnaround`].
 //! - The launch call returned after the gap began: [`IdleCause::HostLate`], or [`IdleCause::Drained`] if the
 //!   launching thread was blocked in a call when the gap began, because the host then waited until the GPU was

@@ -2,7 +2,7 @@
 //! tables, O(n).
 
 use crate::analysis::classified::ClassifiedTrace;
-use crate::trace::{GpuOp, GraphReplay, Ns, OpKind};
+use crate::trace::{CallId, GpuOp, GraphReplay, Ns, OpKind, Trace};
 
 /// The class of a unit of GPU work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +56,14 @@ impl Work {
     fn of_replay(row: usize, replay: &GraphReplay) -> Self {
         let (start, end) = (replay.start, replay.start + replay.duration);
         Self { start, end, device: replay.device.0 as usize, class: Class::Replay, row }
+    }
+}
+
+/// The call that launched the work in this [`Work::row`], if known.
+pub(crate) fn launch_of(trace: &Trace, row: usize) -> Option<CallId> {
+    match row.checked_sub(trace.gpu_ops.len()) {
+        None => trace.gpu_ops.launch(row),
+        Some(replay) => trace.graph_replays.get(replay)?.launch,
     }
 }
 

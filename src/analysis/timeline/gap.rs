@@ -10,6 +10,7 @@ use super::{LaneKind, Place, StepBar, Timeline};
 use crate::analysis::findings::findings_of_cause;
 use crate::analysis::labels;
 use crate::analysis::section::{Section, Value};
+use crate::analysis::time::work::launch_of;
 use crate::trace::{DeviceId, HostInterval, Ns, ThreadId, Trace};
 
 const CODE_COLUMNS: [&str; 4] = ["code", "total_time_ns", "self_time_ns", "self_share_of_gap_pct"];
@@ -46,7 +47,7 @@ impl Timeline {
         section.figure("op_after", work_name(trace, gap.next_row()));
         moment.launch = self.place_of_work(trace, gap.next_row());
         moment.link(LinkKind::OpBefore, self.place_of_work(trace, gap.previous_row()));
-        let call_id = trace.gpu_ops.launch(gap.next_row()).map(|call| call.0 as usize);
+        let call_id = launch_of(trace, gap.next_row()).map(|call| call.0 as usize);
         let call = call_id.and_then(|call| trace.calls.get(call));
         if let (Some(call_id), Some(call)) = (call_id, call) {
             let lane = self.lane(LaneKind::Calls(call.thread));

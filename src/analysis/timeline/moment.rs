@@ -15,8 +15,8 @@ use crate::rules::RuleSet;
 use crate::rules::names::demangle;
 use crate::rules::signals::{CallKind, Signals};
 use crate::trace::{
-    Argument, CallId, Element, GpuOp, LaunchConfig, NameId, NodeNote, Ns, OpShape, ShapedOps, Span, Spans, ThreadId,
-    Trace,
+    Argument, CallId, Element, GpuOp, GraphReplay, LaunchConfig, NameId, NodeNote, Ns, OpShape, ShapedOps, Span, Spans,
+    ThreadId, Trace,
 };
 
 /// A bar of one item.
@@ -127,7 +127,7 @@ impl Timeline {
         moment.section.figure("duration_ns", place.end.since(place.start));
         match self.lanes.get(lane)?.kind {
             LaneKind::Stream(..) => self.describe_op(trace, rules, trace.gpu_ops.get(row)?, &mut moment),
-            LaneKind::Graphs(_) => "CUDA graph, traced as a whole".clone_into(&mut moment.name),
+            LaneKind::Graphs(_) => self.describe_replay(trace, trace.graph_replays.get(row)?, &mut moment),
             LaneKind::Counter(_, index) => {
                 let series = trace.metrics.get(index)?;
                 series.name.clone_into(&mut moment.name);
@@ -307,6 +307,17 @@ impl Timeline {
         };
     }
 
+    fn describe_replay(&self, trace: &Trace, replay: &GraphReplay, moment: &mut Moment) {
+        "CUDA graph, traced as a whole".clone_into(&mut moment.name);
+        let Some(CallId(call)) = replay.launch else { return };
+        let Some(span) = trace.calls.get(call as usize) else { return };
+        moment.section.figure("launch_call", trace.calls.names.get(span.name));
+        moment.section.figure("launch_to_start_ns", replay.start.since(span.start));
+        let lane = self.lane(LaneKind::Calls(span.thread));
+        moment.launch = lane.and_then(|lane| self.place(trace, lane, call as usize));
+        moment.link(LinkKind::Launch, moment.launch);
+    }
+
     /// The first launch of a kernel from `from` on, or else before it; `None` if the trace has no kernel of this name. The name may be demangled.
     pub fn launch_of(&self, trace: &Trace, name: &str, from: Ns) -> Option<Place> {
         let is_name: Vec<bool> = trace.names.iter().map(|raw| raw == name || demangle(raw) == name).collect();
@@ -376,6 +387,9 @@ impl Timeline {
         if let Some(op) = rows.first().and_then(|row| trace.gpu_ops.get(*row)) {
             moment.section.figure("first_op_starts_after_ns", op.start.since(call.start));
             moment.launch = rows.first().and_then(|row| self.place_of_op(trace, *row));
+            moment.link(LinkKind::FirstOp, moment.launch);
+        } else if let Some(replay) = trace.graph_replays.iter().position(|replay| replay.launch == Some(own)) {
+            moment.launch = self.place_of_work(trace, trace.gpu_ops.len() + replay);
             moment.link(LinkKind::FirstOp, moment.launch);
         }
     }

@@ -215,6 +215,27 @@ fn a_gap_before_a_graph_that_was_traced_as_a_whole_leads_to_it() {
     assert_eq!(figure(&moment, "op_after"), &Value::Text("CUDA graph, traced as a whole".to_owned()));
     let after = moment.links.iter().find(|link| link.kind == LinkKind::OpAfter).unwrap().to;
     assert_eq!((after.lane, after.row, moment.launch), (graphs, 0, Some(after)));
+    assert_eq!(figure(&moment, "launch_call"), &Value::Null);
+}
+
+#[test]
+fn a_graph_that_was_traced_as_a_whole_and_the_gap_before_it_lead_to_its_launch() {
+    let mut trace = TestTrace::nsys();
+    trace.in_us().launch(0..5).launches("gemm_kernel", 10..20).call("cudaStreamSynchronize_v3020", 8..25);
+    let trace = trace.call("cudaGraphLaunch_v10000", 190..198).launches_replay(200..300).finish();
+    let timeline = timeline(&trace);
+    let idle = lane_of(&timeline, |kind| matches!(kind, LaneKind::Idle(_)));
+    let graphs = lane_of(&timeline, |kind| matches!(kind, LaneKind::Graphs(_)));
+    let launch = Value::Text("cudaGraphLaunch_v10000".to_owned());
+    let gap = timeline.moment(&trace, rules(), idle, 0).unwrap();
+    assert_eq!((figure(&gap, "launch_call"), figure(&gap, "launch_call_ns")), (&launch, &Value::Int(8_000)));
+    assert_eq!(figure(&gap, "launched_after_ns"), &Value::Int(178_000));
+    let call = gap.links.iter().find(|link| link.kind == LinkKind::CallOfOpAfter).unwrap().to;
+    let replay = timeline.moment(&trace, rules(), graphs, 0).unwrap();
+    assert_eq!((figure(&replay, "launch_call"), figure(&replay, "launch_to_start_ns")), (&launch, &Value::Int(10_000)));
+    assert_eq!(replay.launch, Some(call));
+    let call = timeline.moment(&trace, rules(), call.lane, call.row).unwrap();
+    assert_eq!((call.name.as_str(), call.launch), ("cudaGraphLaunch_v10000", Some(replay.place)));
 }
 
 #[test]

@@ -150,19 +150,21 @@ impl CopyNames {
     }
 }
 
-/// Reads CUDA graphs that were traced as a whole, sorted by start.
+/// Reads CUDA graphs that were traced as a whole.
 pub(super) fn read_graph_replays(import: &mut Import<'_>) {
     let Some(table) = import.schema.find(&GRAPHS) else { return };
     let (id_format, owner) = IdFormat::of(table);
-    let (builder, gpus) = (&mut import.builder, &mut import.gpus);
-    let read =
-        import.scanner.scan(table, &[&["start"], &["end"], owner, &["deviceId"]], &mut |cells| match times(cells) {
-            Ok((start, duration)) => {
-                let device = gpus.device(builder, id_format.pid(cells.int(OWNER)), cells.int(DEVICE));
-                builder.trace.graph_replays.push(GraphReplay { start, duration, device });
-            }
-            Err(problem) => builder.trace.problems.add(problem, 1, cells.at),
-        });
-    builder.trace.graph_replays.sort_by_key(|replay| replay.start);
+    let (builder, threads, gpus) = (&mut import.builder, &mut import.threads, &mut import.gpus);
+    let columns = [&["start"], &["end"], owner, &["deviceId"], CORRELATION];
+    let read = import.scanner.scan(table, &columns, &mut |cells| match times(cells) {
+        Ok((start, duration)) => {
+            let pid = id_format.pid(cells.int(OWNER));
+            let device = gpus.device(builder, pid, cells.int(DEVICE));
+            let process = threads.process(builder, pid);
+            let replay = GraphReplay { start, duration, device, launch: None };
+            builder.add_graph_replay(replay, process, correlation(cells, DEVICE + 1));
+        }
+        Err(problem) => builder.trace.problems.add(problem, 1, cells.at),
+    });
     import.count_damage(read);
 }

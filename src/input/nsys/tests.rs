@@ -4,6 +4,7 @@ use super::fixture::{
     GEMM, GENERATIONS, Generation, LOOP_PIDS, TYPE_IDS, database, decode_loop, global_pid, global_tid, golden, integers,
 };
 use super::{open, open_with, read, read_gpu_ops};
+use crate::analysis::testing::shared;
 use crate::input::tests::problems;
 use crate::trace::{Collective, DeviceProperties, ImportProblems, OpKind, ProblemKind, Trace};
 use rusqlite::Connection;
@@ -352,6 +353,38 @@ fn graph_replays_are_not_gpu_ops() {
     ));
     let replays: Vec<_> = trace.graph_replays.iter().map(|replay| (replay.start.0, replay.duration.0)).collect();
     assert_eq!((replays, trace.gpu_ops.len()), (vec![(5, 4), (20, 10)], 0));
+}
+
+/// Two processes number their calls alike.
+#[test]
+fn graph_replays_are_linked_to_their_launches() {
+    let connection = decode_loop(Generation::S3_25);
+    run(
+        &connection,
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start, end, deviceId, streamId, correlationId, globalPid)",
+    );
+    let columns = "start, end, deviceId, streamId, correlationId, globalPid";
+    let [first, second] = LOOP_PIDS.map(global_pid);
+    let rows = [[70_000, 71_000, 0, 7, 2, second], [60_000, 61_000, 0, 7, 2, first], [80_000, 81_000, 0, 7, 99, first]];
+    integers(&connection, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", columns, &rows);
+    let trace = trace(&connection);
+    let calls = trace.graph_replays.iter().map(|replay| trace.calls.get(replay.launch?.0 as usize));
+    let of_call = calls.map(|call| {
+        let process = trace.threads[call?.thread.0 as usize].process;
+        Some((trace.processes[process.0 as usize].pid, trace.calls.names.get(call?.name)))
+    });
+    let expected = LOOP_PIDS.map(|pid| Some((pid, "cudaGraphLaunch_v10000")));
+    assert_eq!(of_call.collect::<Vec<_>>(), [expected[0], expected[1], None]);
+}
+
+/// In a real export each replay has its own launch.
+#[test]
+fn graph_replays_of_a_shared_export_are_linked_to_their_launches() {
+    let Some(path) = shared("traces/nsys/cuda_graph_level_s2025.5.sqlite") else { return };
+    let trace = open(&path, "x").unwrap();
+    let calls = trace.graph_replays.iter().map(|replay| trace.calls.get(replay.launch.unwrap().0 as usize).unwrap());
+    let found: Vec<_> = calls.map(|call| (call.start.0, trace.calls.names.get(call.name))).collect();
+    assert_eq!(found, [(339_395_196, "cudaGraphLaunch_v10000"), (339_410_087, "cudaGraphLaunch_v10000")]);
 }
 
 #[test]
