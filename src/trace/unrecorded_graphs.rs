@@ -85,7 +85,7 @@ impl UnrecordedGraphs {
     /// `launches` decides by the name of a call.
     pub fn of(trace: &Trace, launches: &dyn Fn(&str) -> Launches) -> Self {
         let kinds: Vec<Launches> = trace.calls.names.iter().map(launches).collect();
-        // Graphs that were traced as a whole are not linked to their launches.
+        // Graphs that were traced as a whole have no ops either.
         if !kinds.contains(&Launches::Graph) || !trace.graph_replays.is_empty() {
             return Self::default();
         }

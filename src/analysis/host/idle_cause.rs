@@ -2,7 +2,7 @@
 //!
 //! A gap is the time between the end of all earlier ops of a device and the start of its next op. Its class
 //! depends on when the next op was launched:
-//! - No launch call is recorded, or the work is a graph that was traced as a whole: [`IdleCause::Unknown`].
+//! - No launch call is recorded: [`IdleCause::Unknown`].
 //! - The op that ended last belongs to the same launch, a graph replay: [`IdleCause::Turnaround`].
 //! - The launch call returned after the gap began: [`IdleCause::HostLate`], or [`IdleCause::Drained`] if the
 //!   launching thread was blocked in a call when the gap began, because the host then waited until the GPU was
@@ -21,7 +21,7 @@ use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::blocking_calls::{BlockingCall, BlockingCalls, DrainKey};
 use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps, LaunchRules, LaunchSums, Stretch};
 use crate::analysis::time::gaps::{Gap, GapSweep};
-use crate::analysis::time::work::{Work, each_work};
+use crate::analysis::time::work::{Work, each_work, launch_of};
 use crate::rules::signals::CallKind;
 use crate::trace::{CallId, GpuOp, HostInterval, NameId, Ns, OpKind, Span, Trace};
 
@@ -164,7 +164,7 @@ impl<'a> CauseRules<'a> {
 
     fn call_of(&self, row: usize) -> Option<(CallId, Span, CallKind)> {
         let trace = self.classified.trace;
-        let id = trace.gpu_ops.launch(row)?;
+        let id = launch_of(trace, row)?;
         let call = trace.calls.get(id.0 as usize)?;
         Some((id, call, self.classified.call_kind(call.name)))
     }
@@ -173,7 +173,7 @@ impl<'a> CauseRules<'a> {
     fn timing(&self, gap: &Gap) -> LaunchTiming {
         let (previous_row, idle_from) = (gap.previous_row, gap.start);
         let Some((id, call, kind)) = self.call_of(gap.next_row) else { return LaunchTiming::NotRecorded };
-        if previous_row.and_then(|row| self.classified.trace.gpu_ops.launch(row)) == Some(id) {
+        if previous_row.and_then(|row| launch_of(self.classified.trace, row)) == Some(id) {
             return LaunchTiming::SameLaunch;
         }
         // Another call, such as a copy, may wait for the device. If it runs longer than the gap, only its start counts.

@@ -48,6 +48,23 @@ fn gaps_within_a_graph_replay_are_turnaround_and_its_edges_may_last_ten_microsec
     assert_eq!(gaps(&mut trace), expected);
 }
 
+/// As Nsight Systems records graphs by default.
+#[test]
+fn a_gap_before_a_graph_that_was_traced_as_a_whole_has_the_cause_of_its_launch() {
+    let mut trace = TestTrace::nsys();
+    trace.in_us().call("cudaGraphLaunch_v10000", 0..5).launches_replay(10..100);
+    trace.call("cudaGraphLaunch_v10000", 20..25).launches_replay(109..200); // launched in time, 9 us
+    trace.call("cudaGraphLaunch_v10000", 210..215).launches_replay(220..300); // launched in the gap
+    trace
+        .call("cudaStreamSynchronize_v3020", 216..301)
+        .call("cudaGraphLaunch_v10000", 320..325)
+        .launches_replay(330..400);
+    trace.replay(450..500); // no launch recorded
+    let expected =
+        ["100: 9 turnaround", "200: 15 host_late, 5 host_late", "300: 25 drained, 5 drained", "400: 50 unknown"];
+    assert_eq!(gaps(&mut trace), expected);
+}
+
 #[test]
 fn idle_time_after_a_call_that_waited_for_the_device_is_drained() {
     let drained = |sync: std::ops::Range<i64>, thread: i64| {
