@@ -1,7 +1,7 @@
 // The panel that captures traces from a running server; `gpuprism view --server URL` offers it. The program behind the page talks to the
 // server: the panel starts and cancels captures, shows their state, and opens what they wrote.
 
-import { arrange, button, byId, commandLine, el, loadStyleSheet, noticeItem, words } from './dom.js';
+import { arrange, button, byId, commandLine, el, loadStyleSheet, noticeItem, noticeText, words } from './dom.js';
 import { asProblem } from './problem.js';
 
 /** @import { CaptureStatus, Entry, Page, ServedFile, ServedListItem, ServerCheck } from './types.js' */
@@ -166,8 +166,8 @@ class CapturePanel {
 
 /** @param {ServerCheck} check */
 function checkItem({ level, text, remedy }) {
-  if (level === 'ok') return el('li', { class: 'notice' }, el('span', { class: 'severity info' }, '✓ OK'), el('span', { class: 'notice-text' }, ...words(text)));
-  return noticeItem(SEVERITIES[level] ?? 'warning', ...words(text), remedy && el('span', { class: 'remedy' }, ...words(remedy)));
+  if (level === 'ok') return el('li', { class: 'notice' }, el('span', { class: 'severity info' }, '✓ OK'), noticeText(text));
+  return noticeItem(SEVERITIES[level] ?? 'warning', text, remedy && el('span', { class: 'remedy' }, ...words(remedy)));
 }
 
 /** @param {string} url @param {RequestInit} [init] */

@@ -131,8 +131,8 @@ const arrow = (outcome) => ARROWS[outcome] && el('span', { class: `change ${outc
 
 /** The verdict of a run and its warnings. @param {ComparedRun} run @param {boolean} hasLabel */
 function verdictItems({ label, outcome, verdict, warnings }, hasLabel) {
-  const first = outcome === 'not comparable' ? noticeItem('warning', ...words(verdict)) : el('li', { class: 'compared' }, arrow(outcome), el('span', {}, ...words(verdict)));
-  return [first, ...warnings.map((text) => noticeItem('info', hasLabel && el('span', { class: 'run-label' }, label), ...words(text)))];
+  const first = outcome === 'not comparable' ? noticeItem('warning', verdict) : el('li', { class: 'compared' }, arrow(outcome), el('span', {}, ...words(verdict)));
+  return [first, ...warnings.map((text) => noticeItem('info', hasLabel && el('span', { class: 'run-label' }, label), text))];
 }
 
 /** @param {Element} item @param {ComparedRun | undefined} run */

@@ -108,8 +108,11 @@ export function severityMark(severity) {
   return el('span', { class: `severity ${look}` }, icon, word);
 }
 
-/** One line of a list of notices. @param {Severity} severity @param {Child[]} text */
-export const noticeItem = (severity, ...text) => el('li', { class: 'notice' }, severityMark(severity), el('span', { class: 'notice-text' }, ...text));
+/** One line of a list of notices, of sentences and nodes. @param {Severity} severity @param {Child[]} parts */
+export const noticeItem = (severity, ...parts) => el('li', { class: 'notice' }, severityMark(severity), noticeText(...parts));
+
+/** @param {Child[]} parts */
+export const noticeText = (...parts) => el('span', { class: 'notice-text' }, ...parts.map((part) => (typeof part === 'string' && part ? el('span', {}, ...words(part)) : part)));
 
 /** @param {AttributeValue} text */
 export const note = (text) => el('p', { class: 'note' }, String(text));

@@ -109,7 +109,7 @@ function showNotices(runs) {
 
 /** @param {Notice} notice @param {string} run */
 function runNotice({ severity, message, count, advice }, run) {
-  return noticeItem(severity, run && el('span', { class: 'run-label' }, run), ...words(message),
+  return noticeItem(severity, run && el('span', { class: 'run-label' }, run), message,
     count !== '1' && !message.includes(count) && el('span', { class: 'notice-count' }, `× ${count}`),
     advice && el('span', { class: 'advice' }, ...words(advice), ...copyCommands(advice)));
 }

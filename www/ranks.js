@@ -105,7 +105,7 @@ export class Ranks {
   #showSummary({ verdict, aside, has_jobs: hasJobs, parts }) {
     const verdicts = verdict.map((text) => el('li', { class: 'compared' }, ...words(text)));
     const notes = hasJobs ? aside : ['No two ranks of one job are open.', ...aside];
-    this.#notices.replaceChildren(...verdicts, ...notes.map((text) => noticeItem('info', ...words(text))));
+    this.#notices.replaceChildren(...verdicts, ...notes.map((text) => noticeItem('info', text)));
     this.#figure.hidden = !hasJobs;
     this.#legend.replaceChildren(...parts.map(({ name, class: className }) => el('li', {}, swatch(className), name)));
   }

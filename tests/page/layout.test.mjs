@@ -264,6 +264,25 @@ test('nothing moves when different traces or the ranks of a job are opened at on
   }
 });
 
+/** The kernel starts 8 ms after its launch although the GPU is idle. */
+const unseenWork = () => {
+  const launched = (at, wait, id) => [
+    { ph: 'X', cat: 'cuda_runtime', name: 'cudaLaunchKernel', pid: 9, tid: 9, ts: at, dur: 2, args: { correlation: id } },
+    { ph: 'X', cat: 'kernel', name: 'gemm', pid: 0, tid: 7, ts: at + wait, dur: 500, args: { device: 0, stream: 7, correlation: id } },
+  ];
+  return { name: 'unseen.json', body: Buffer.from(JSON.stringify({ traceEvents: [...launched(1_000, 10, 1), ...launched(2_000, 8_000, 2)] })) };
+};
+
+test('a warning with a figure is one sentence, also on a phone', async () => {
+  const { page, faults, close } = await opened(unseenWork(), { width: 390, height: 844 });
+  const figure = page.locator('.notice .figure', { hasText: /^8\.0 ms$/ }).first();
+  await figure.waitFor();
+  assert.equal(await figure.evaluate((node) => getComputedStyle(node).display), 'inline');
+  assert.match(await figure.locator('..').innerText(), /^GPU 0 executed work that is not in the file for 8\.0 ms, /);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('the strips of several runs do not cover each other, and on a phone the tabs with their fields take at most a fifth of the screen', async () => {
   const streams = (count) => Array.from({ length: 5 * count }, (_, at) => ['gemm', 1_000 * at, 900, at % 5]);
   const files = ['one.json', 'two.json', 'three.json'].map((name) => h.kineto(name, streams(9)));
