@@ -176,6 +176,8 @@ pub struct Thresholds {
     pub min_turnaround_share: f64,
     /// Maximum number of eager kernels between two graph replays that prepare the second one.
     pub max_preparation_kernels: f64,
+    /// Minimum number of graph launches in a capture without steps, for claims about the replay of graphs.
+    pub min_replays: u64,
     /// Late launches whose mean gap is longer are pauses of the host program, not slow launches.
     pub long_gap_ms: f64,
 }
@@ -183,7 +185,7 @@ from_json!(strict Thresholds {
     launch_storm, launch_storm_min, tiny_kernel_us, launcher_gap_us, launcher_idle_us, nvtx_coverage, min_finding_share,
     min_uncertain_share, min_host_delay_ms, min_busy_share, medium_severity_share, high_severity_share, min_drained_ms, min_copy_share,
     exposed_communication, communication_overlap, short_kernel_us,
-    min_short_kernels, min_turnaround_share, max_preparation_kernels, long_gap_ms
+    min_short_kernels, min_turnaround_share, max_preparation_kernels, min_replays, long_gap_ms
 });
 
 /// One condition for a launch storm: many launches of short kernels.

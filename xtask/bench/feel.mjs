@@ -85,7 +85,9 @@ function observe() {
     for (const { target } of records) if (target.dataset.state && target.classList.contains("timeline")) seen.paints.push({ at, state: target.dataset.state });
     findFirstBars();
     findHead();
-  }).observe(document, { subtree: true, attributes: true, attributeFilter: ["data-state", "data-shown"] });
+    // The page sets it once its module runs and files can be opened.
+    if (!seen.ready && document.documentElement.dataset.simd) note("ready");
+  }).observe(document, { subtree: true, attributes: true, attributeFilter: ["data-state", "data-shown", "data-simd"] });
 }
 
 /** In the page: turns a wheel over the timeline with each frame, in, sideways, out and back. Resolves with the times between frames. */
@@ -174,6 +176,7 @@ async function opening(page) {
     const read = seen.answers.find(({ op }) => op === "open").at;
     const shown = entry.startTime + entry.duration;
     return {
+      ready_ms: seen.ready.painted,
       import_ms: entry.duration,
       read_to_results_ms: shown - read,
       read_to_bars_ms: seen.firstBars.drawn - read,

@@ -6,7 +6,7 @@ use super::situation::{Framework, Situation};
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, cost_ms) =
         situation.worst(|device| device.host_late_ms * device.gaps.share_of_late(device.gaps.preparation))?;
-    if !situation.is_notable_host_delay(cost_ms) {
+    if !situation.is_notable_host_delay(cost_ms) || !situation.repeats_graphs() {
         return None;
     }
     let graphs = situation.graphs();
@@ -83,5 +83,25 @@ mod tests {
     fn many_late_eager_kernels_before_a_replay_are_eager_work() {
         assert!(finding(&mut steps(100), "replay-preparation").is_none());
         assert!(finding(&mut steps(100), "host-late").is_some());
+    }
+
+    /// As Nsight Systems records graphs by default.
+    #[test]
+    fn three_late_replays_of_whole_graphs_are_a_loop_and_two_are_not() {
+        let found = |replays: i64| {
+            let mut trace = TestTrace::nsys();
+            trace.in_us();
+            for start in (0..replays).map(|replay| replay * 10_000) {
+                trace.call("cudaGraphLaunch_v10000", start..start + 5).launches_replay(start + 10..start + 9_010);
+            }
+            finding(&mut trace, "replay-preparation")
+        };
+        assert!(found(2).is_none());
+        let found = found(3).unwrap();
+        assert!((found.cost_ms - 2.0).abs() < 0.1, "{found:?}");
+        assert!(
+            found.evidence.ends_with("the GPU idles in 2 gaps before and after replays of CUDA graphs"),
+            "{found:?}"
+        );
     }
 }

@@ -13,6 +13,7 @@ use crate::analysis::time::activity::Activity;
 use crate::analysis::unit::Unit;
 use crate::digits::grouped;
 use crate::ordering;
+use crate::rules::signals::CallKind;
 use crate::trace::{BlockingSite, DeviceId, Format, Ns, OpKind, Trace, Vendor};
 
 /// The framework that launches the GPU work.
@@ -195,6 +196,14 @@ impl<'a> Situation<'a> {
     fn is_almost_empty(&self) -> bool {
         let busy = self.devices.iter().map(|device| device.busy_share).fold(0.0, f64::max);
         self.steps == 0 && busy < self.context.signals.thresholds.min_busy_share
+    }
+
+    /// Whether the trace shows that graphs are replayed again and again, as a server does.
+    pub(super) fn repeats_graphs(&self) -> bool {
+        let context = self.context;
+        let launches =
+            || context.trace.calls.iter().filter(|call| context.call_kind(call.name) == CallKind::GraphLaunch);
+        self.steps > 0 || launches().count() as u64 >= context.signals.thresholds.min_replays
     }
 
     /// `1.2 ms on GPU 3, 4.5 % of the step time`, or `12.0 ms in 10 steps (1.2 ms a step), 4.5 % of the step time`.

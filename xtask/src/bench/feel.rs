@@ -27,6 +27,7 @@ const FRAME_MS: f64 = 17.0;
 const AT_HAND_MS: f64 = 16.0;
 const FROM_WORKER_MS: f64 = 100.0;
 const FIRST_PIXELS_MS: f64 = 100.0;
+const READY_MS: f64 = 1_000.0;
 const MEMORY_OF_JSON: f64 = 0.15;
 
 /// Measures both traces and adds a section for each.
@@ -74,6 +75,9 @@ fn one(report: &mut Report, ops: u64, file: &Path) -> Result<()> {
         megabytes(bytes),
         date.trim()
     ));
+    let ready =
+        "from the request for the page, with an empty cache and a server on the same machine, until it takes files";
+    report.at_most(ready, number("/ready_ms")?, READY_MS, millis);
     report.fact("from the picked file to its first results on screen", &seconds(number("/import_ms")? / 1e3));
     let drawn = "from the trace being read until the first bars of the timeline are drawn";
     report.fact(drawn, &millis(number("/read_to_bars_ms")?));
