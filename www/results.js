@@ -106,6 +106,7 @@ export class Results {
       this.#page.windows.keepRoom();
       const { isPartial } = session;
       const isLast = () => store.overview === overview;
+      byId('panel').classList.toggle('without-work', !overview.has_work);
       showVerdict(overview, session.beingRead, this.#examples);
       try {
         const timelines = this.#drawUpperPart();

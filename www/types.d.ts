@@ -146,6 +146,8 @@ export interface Overview {
   findings: Finding[];
   categories: Category[];
   tabs: Tab[];
+  /** False if no run has GPU work. */
+  has_work: boolean;
 }
 
 export type RuleSets = { engine: string; models: string[] };

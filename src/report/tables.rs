@@ -4,6 +4,7 @@
 use super::Report;
 use super::chart::{Bar, Segment};
 use super::table::{Cell, Column, Kind, Table};
+use super::text::has_work;
 use super::{palette, sections};
 use crate::analysis::pivot::by_category::pivot;
 use crate::analysis::rest;
@@ -23,14 +24,21 @@ pub fn table(report: &Report, id: &str, run: Option<usize>) -> Option<Table> {
         .filter(|(index, _)| run.is_none_or(|run| run == *index))
         .map(|(_, (label, run))| (label.as_str(), run))
         .collect();
-    match id {
-        "kernels" => Some(kernels(&chosen)),
-        "pivot" => Some(report_pivot(report, &labels)),
-        "categories" => Some(categories(&chosen)),
-        "devices" => Some(devices(&chosen)),
-        "notices" => Some(notices(&chosen)),
-        section => sections::table(section, &chosen),
-    }
+    let of_work = match id {
+        "kernels" => kernels(&chosen),
+        "pivot" => report_pivot(report, &labels),
+        "categories" => categories(&chosen),
+        "devices" => devices(&chosen),
+        "notices" => return Some(notices(&chosen)),
+        section => return sections::table(section, &chosen),
+    };
+    Some(if chosen.iter().any(|(_, run)| has_work(run)) { of_work } else { without_work(of_work, &chosen) })
+}
+
+/// A table of GPU work for runs without any: the reason and the command that captures it, as in the table of idle time.
+fn without_work(table: Table, runs: &[(&str, &Run)]) -> Table {
+    let gaps = sections::table("gpu_idle", runs).map_or_else(Vec::new, |idle| idle.gaps);
+    if gaps.is_empty() { table } else { Table { rows: Vec::new(), totals: None, gaps, ..table } }
 }
 
 const BUILTIN_TABLES: [&str; 5] = ["kernels", "pivot", "categories", "devices", "notices"];
@@ -291,6 +299,7 @@ mod tests {
     use crate::analysis::pivot::layout::{Measure, PercentBase, PivotLayout, Source};
     use crate::analysis::testing::replay_of_layers;
     use crate::report::{csv, html_page, markdown, pivot_table, terminal};
+    use crate::trace::testing::TestTrace;
 
     fn report(lost_at: usize) -> Report {
         let mut trace = replay_of_layers(lost_at);
@@ -303,6 +312,22 @@ mod tests {
         let table = table(report, id, None).unwrap();
         let column = table.columns.iter().position(|column| column.key == key).unwrap();
         table.rows.iter().map(|row| (crate::report::format::exact(&row[1]), row[column] != Cell::Empty)).collect()
+    }
+
+    #[test]
+    fn a_run_without_gpu_work_says_so_and_what_captures_it_instead_of_sums_of_zero() {
+        let mut trace = TestTrace::new();
+        trace.in_us().cpu_op("aten::mm", 10..20, 1);
+        let empty = Report::new(vec![trace.run()]);
+        for id in ["kernels", "pivot", "categories", "devices"] {
+            let table = table(&empty, id, None).unwrap();
+            assert!(table.rows.is_empty() && table.totals.is_none(), "{id}");
+            assert_eq!(table.gaps[0].why, "The trace contains no GPU ops.", "{id}");
+            assert!(table.gaps[0].recapture.contains("ProfilerActivity.CUDA"), "{id}");
+        }
+        assert!(crate::report::facts(&empty.runs[0]).starts_with("no GPU ops; torch.profiler; "));
+        let mixed = Report::new(vec![trace.run(), replay_of_layers(usize::MAX).run()]);
+        assert!(table(&mixed, "kernels", None).unwrap().gaps.is_empty());
     }
 
     #[test]

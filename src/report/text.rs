@@ -120,6 +120,11 @@ fn wall_word(run: &Run) -> &'static str {
     }
 }
 
+/// Whether a GPU did anything in the run, or in its window.
+pub fn has_work(run: &Run) -> bool {
+    !run.devices.is_empty() || !run.kernels.is_empty()
+}
+
 /// One line of facts about a run.
 pub fn facts(run: &Run) -> String {
     let devices = match run.devices.len() {
@@ -131,6 +136,9 @@ pub fn facts(run: &Run) -> String {
     let part = run.window.map_or(String::new(), |window| {
         format!("{} of {}: ", range(window.start_ns, window.end_ns), duration(window.whole_ns))
     });
+    if !has_work(run) {
+        return format!("{part}no GPU ops; {source}; rules {}", run.rules);
+    }
     let busy = totals_only(run).unwrap_or_else(|| {
         let wall = duration(run.wall.wall_ns);
         format!("busy {} of the {} ({wall})", percent(run.wall.busy_share), wall_word(run))

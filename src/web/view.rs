@@ -9,7 +9,7 @@ use crate::report::source_links::{SourceLink, source_link};
 use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{
     Clause, ExampleLink, Finding, Report, RowCases, Tab, TableChoice, TableRequest, clauses, displayed, facts,
-    is_builtin_table, legend, merged_findings, narrow_names, palette, severity, shortened, sort_and_filter,
+    has_work, is_builtin_table, legend, merged_findings, narrow_names, palette, severity, shortened, sort_and_filter,
     table as find_table, tabs,
 };
 use serde::Serialize;
@@ -22,6 +22,8 @@ pub(super) struct Overview<'a> {
     findings: Vec<Finding<'a>>,
     categories: Vec<CategoryView>,
     tabs: Vec<TabView>,
+    /// False if no run has GPU work.
+    has_work: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -92,6 +94,7 @@ pub(super) fn overview(report: &Report) -> Overview<'_> {
             .map(|name| CategoryView { class: palette::class(&name), title: palette::title(&name).to_owned(), name })
             .collect(),
         tabs: tabs.collect(),
+        has_work: report.runs.iter().any(has_work),
     }
 }
 
@@ -294,7 +297,7 @@ impl PagedTable {
             note: table.note.clone(),
             figures: table.figures_by_run().map(figures).collect(),
             gaps: table.gaps.clone(),
-            grid: *all > 0 || is_builtin_table(&table.id),
+            grid: *all > 0 || is_builtin_table(&table.id) && table.gaps.is_empty(),
             is_short: request.short,
             shown: if request.short { first_of(rows.len(), *all) } else { rows_of(table.rows.len(), *all) },
             row_count: if request.short { rows.len() } else { table.rows.len() },

@@ -264,6 +264,27 @@ test('nothing moves when different traces or the ranks of a job are opened at on
   }
 });
 
+test('a trace without GPU work says first what is missing, and has no empty tables', async () => {
+  const op = { ph: 'X', cat: 'cpu_op', name: 'aten::mm', pid: 9, tid: 9, ts: 1_000, dur: 20, args: {} };
+  const file = { name: 'cpu.json', body: Buffer.from(JSON.stringify({ traceEvents: [op] })) };
+  for (const size of [{ width: 1440, height: 900 }, { width: 390, height: 844 }]) {
+    const { page, faults, close } = await opened(file, size);
+    await page.locator('#verdict', { hasText: 'No GPU work in this trace.' }).waitFor();
+    await page.locator('.notice', { hasText: 'no GPU events; 1 CPU event' }).waitFor();
+    const [tabs, notices] = [await box(page, '.tab-row'), await box(page, '#notices')];
+    assert.ok(notices.top - tabs.bottom < 30, JSON.stringify({ tabs, notices }));
+    for (const part of ['#strips', '#timelines', '#chart', '#panel table']) assert.equal(await page.locator(part).filter({ visible: true }).count(), 0, part);
+    await assertStill(page, 'loading a trace without GPU work');
+    for (const tab of ['kernels', 'host']) {
+      await h.openTab(page, tab);
+      await page.locator('#blocks', { hasText: 'The trace contains no GPU ops.' }).waitFor();
+      assert.equal(await page.locator('#panel table').count(), 0, tab);
+    }
+    assert.deepEqual(faults, []);
+    await close();
+  }
+});
+
 /** The kernel starts 8 ms after its launch although the GPU is idle. */
 const unseenWork = () => {
   const launched = (at, wait, id) => [
