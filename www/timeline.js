@@ -570,7 +570,8 @@ export class Timeline {
     const left = Math.max(Math.min(x + 14, clientWidth - offsetWidth - CARD_MARGIN_PX), CARD_MARGIN_PX);
     const below = y + 18;
     const top = below + offsetHeight + CARD_MARGIN_PX <= clientHeight ? below : Math.max(y - 10 - offsetHeight, CARD_MARGIN_PX);
-    Object.assign(this.#card.style, { left: `${left}px`, top: `${top}px` });
+    // As a transform it is no shift of the layout when the card follows the pointer.
+    this.#card.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
   }
 
   /** @param {Hit} hit */

@@ -213,7 +213,7 @@ export async function settled(page) {
   try {
     await page.waitForFunction(() => !document.querySelector('.card.reading')
       && !document.querySelector('#todo').textContent.includes('Being computed')
-      && document.querySelector('#results:not([hidden])[aria-busy=false] .block:first-child table'), null, { timeout: 60_000 });
+      && document.querySelector('#results:not([hidden])[aria-busy=false] :is(.block:first-child table, .without-work .missing)'), null, { timeout: 60_000 });
   } catch (problem) {
     throw new Error(`${problem.message}\n${await page.evaluate(shown)}`, { cause: problem });
   }
