@@ -8,6 +8,7 @@ const { lacksFirefox } = await import('./harness.mjs');
 if (lacksFirefox) test('gestures in Firefox', { skip: lacksFirefox });
 else {
   await import('./timeline.test.mjs');
+  await import('./gestures.test.mjs');
   await import('./align.test.mjs');
   await import('./tasks.test.mjs');
 }

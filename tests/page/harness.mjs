@@ -339,6 +339,24 @@ export async function openTab(page, id) {
   await page.waitForFunction((id) => document.querySelector(`#tab-${id}`)?.getAttribute('aria-selected') === 'true', id);
 }
 
+/** Moves fingers over an element, each from a point to another one: real touches, or in Firefox, which takes no touches from a test, events of pointers. */
+export async function touch(page, target, ...fingers) {
+  const steps = 5;
+  const at = (step) => fingers.map(({ from, to }, id) => ({ id, x: from.x + ((to.x - from.x) * step) / steps, y: from.y + ((to.y - from.y) * step) / steps }));
+  const moves = Array.from({ length: steps }, (_, step) => ['Move', at(step + 1)]);
+  const phases = [['Start', at(0)], ...moves, ['End', isFirefox ? at(steps) : []]];
+  if (isFirefox) {
+    const types = { Start: 'pointerdown', Move: 'pointermove', End: 'pointerup' };
+    // An event that a script has made has no pointer to capture.
+    await target.evaluate((node) => void (node.setPointerCapture = () => {}));
+    for (const [phase, points] of phases) for (const { id, x, y } of points) await target.dispatchEvent(types[phase], { pointerId: 11 + id, pointerType: 'touch', button: 0, clientX: x, clientY: y, bubbles: true });
+    return;
+  }
+  const session = await page.context().newCDPSession(page);
+  await session.send('Emulation.setTouchEmulationEnabled', { enabled: true, maxTouchPoints: 2 });
+  for (const [phase, touchPoints] of phases) await session.send('Input.dispatchTouchEvent', { type: `touch${phase}`, touchPoints });
+}
+
 /** Opens the menu of the settings, unless it is open. */
 export async function openSettings(page) {
   if (await page.locator('#choices[open]').count() === 0) await page.locator('#choices > summary').click();

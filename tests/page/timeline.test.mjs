@@ -639,41 +639,23 @@ test('Shift and a drag pick a window for all tables, and Escape goes back to the
   await close();
 });
 
-/** Moves fingers from a point each to another one: real touches, or in Firefox, which takes no touches from a test, events of pointers. */
-async function touch(page, ...fingers) {
-  const steps = 5;
-  const at = (step) => fingers.map(({ from, to }, id) => ({ id, x: from.x + ((to.x - from.x) * step) / steps, y: from.y + ((to.y - from.y) * step) / steps }));
-  const moves = Array.from({ length: steps }, (_, step) => ['Move', at(step + 1)]);
-  const phases = [['Start', at(0)], ...moves, ['End', h.isFirefox ? at(steps) : []]];
-  if (h.isFirefox) {
-    const types = { Start: 'pointerdown', Move: 'pointermove', End: 'pointerup' };
-    // An event that a script has made has no pointer to capture.
-    await canvas(page).evaluate((node) => void (node.setPointerCapture = () => {}));
-    for (const [phase, points] of phases) for (const { id, x, y } of points) await canvas(page).dispatchEvent(types[phase], { pointerId: 11 + id, pointerType: 'touch', button: 0, clientX: x, clientY: y, bubbles: true });
-    return;
-  }
-  const session = await page.context().newCDPSession(page);
-  await session.send('Emulation.setTouchEmulationEnabled', { enabled: true, maxTouchPoints: 2 });
-  for (const [phase, touchPoints] of phases) await session.send('Input.dispatchTouchEvent', { type: `touch${phase}`, touchPoints });
-}
-
 test('two fingers zoom, one pans, and a tap selects on a touch screen', async () => {
   const { page, faults, close } = await opened(twoKernels(), { width: 390, height: 844 });
   const { x, y } = await point(page, 50, 'stream');
   const across = (from, to) => ({ from: { x: x + from, y }, to: { x: x + to, y } });
-  await touch(page, across(-20, -60), across(20, 60));
+  await h.touch(page, canvas(page), across(-20, -60), across(20, 60));
   const zoomed = await inView(page);
   // What was between the fingers, 40 pixels apart, is 120 pixels wide.
   assert.ok(Math.abs(zoomed.length - 1.01 * LENGTH_US / 3) < 4, JSON.stringify(zoomed));
   assert.ok(Math.abs((zoomed.from + zoomed.to) / 2 - 50) < 3, JSON.stringify(zoomed));
   const scrolled = await page.evaluate(() => scrollY);
-  await touch(page, across(60, -60));
+  await h.touch(page, canvas(page), across(60, -60));
   const panned = await inView(page);
   const { width } = await canvas(page).boundingBox();
   assert.ok(Math.abs(panned.from - zoomed.from - (120 / (width - 76)) * zoomed.length) < 3, JSON.stringify({ zoomed, panned }));
   assert.ok(Math.abs(panned.length - zoomed.length) < 1, 'one finger does not zoom');
   assert.equal(await page.evaluate(() => scrollY), scrolled, 'the page stays');
-  await touch(page, across(60, 60));
+  await h.touch(page, canvas(page), across(60, 60));
   await page.locator('.moment h3', { hasText: 'flash_fwd_kernel' }).waitFor();
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false, 'nothing runs off the page');
   assert.deepEqual(faults, []);
