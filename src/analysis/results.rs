@@ -64,6 +64,11 @@ from_json!(Run {
 });
 
 impl Run {
+    /// Whether a GPU did anything in the run, or in its window.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.devices.is_empty() || !self.kernels.is_empty()
+    }
+
     /// The section of this name, unless the trace lacks its data.
     pub(crate) fn filled(&self, section: &str) -> Option<&Section> {
         self.sections.get(section).filter(|section| section.missing.is_none())

@@ -59,7 +59,7 @@ pub use row_cases::RowCases;
 pub use sections::{Group, TableChoice, displayed, section_table, shortened};
 pub use sort_filter::{TableRequest, narrow_names, sort_and_filter};
 pub use tables::{bars, is_builtin_table, legend, severity, table};
-pub use text::{Clause, clauses, facts, has_work, verdict};
+pub use text::{Clause, clauses, facts, verdict};
 
 use crate::analysis::compare::compare as compare_runs;
 use crate::analysis::results::Run;

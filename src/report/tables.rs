@@ -4,7 +4,6 @@
 use super::Report;
 use super::chart::{Bar, Segment};
 use super::table::{Cell, Column, Kind, Table};
-use super::text::has_work;
 use super::{palette, sections};
 use crate::analysis::pivot::by_category::pivot;
 use crate::analysis::rest;
@@ -32,7 +31,7 @@ pub fn table(report: &Report, id: &str, run: Option<usize>) -> Option<Table> {
         "notices" => return Some(notices(&chosen)),
         section => return sections::table(section, &chosen),
     };
-    Some(if chosen.iter().any(|(_, run)| has_work(run)) { of_work } else { without_work(of_work, &chosen) })
+    Some(if chosen.iter().any(|(_, run)| run.has_work()) { of_work } else { without_work(of_work, &chosen) })
 }
 
 /// A table of GPU work for runs without any: the reason and the command that captures it, as in the table of idle time.

@@ -120,11 +120,6 @@ fn wall_word(run: &Run) -> &'static str {
     }
 }
 
-/// Whether a GPU did anything in the run, or in its window.
-pub fn has_work(run: &Run) -> bool {
-    !run.devices.is_empty() || !run.kernels.is_empty()
-}
-
 /// One line of facts about a run.
 pub fn facts(run: &Run) -> String {
     let devices = match run.devices.len() {
@@ -136,7 +131,7 @@ pub fn facts(run: &Run) -> String {
     let part = run.window.map_or(String::new(), |window| {
         format!("{} of {}: ", range(window.start_ns, window.end_ns), duration(window.whole_ns))
     });
-    if !has_work(run) {
+    if !run.has_work() {
         return format!("{part}no GPU ops; {source}; rules {}", run.rules);
     }
     let busy = totals_only(run).unwrap_or_else(|| {

@@ -9,7 +9,7 @@ use crate::report::source_links::{SourceLink, source_link};
 use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{
     Clause, ExampleLink, Finding, Report, RowCases, Tab, TableChoice, TableRequest, clauses, displayed, facts,
-    has_work, is_builtin_table, legend, merged_findings, narrow_names, palette, severity, shortened, sort_and_filter,
+    is_builtin_table, legend, merged_findings, narrow_names, palette, severity, shortened, sort_and_filter,
     table as find_table, tabs,
 };
 use serde::Serialize;
@@ -94,7 +94,7 @@ pub(super) fn overview(report: &Report) -> Overview<'_> {
             .map(|name| CategoryView { class: palette::class(&name), title: palette::title(&name).to_owned(), name })
             .collect(),
         tabs: tabs.collect(),
-        has_work: report.runs.iter().any(has_work),
+        has_work: report.runs.iter().any(Run::has_work),
     }
 }
 
