@@ -13,7 +13,6 @@ use crate::analysis::time::activity::Activity;
 use crate::analysis::unit::Unit;
 use crate::digits::grouped;
 use crate::ordering;
-use crate::rules::signals::CallKind;
 use crate::trace::{BlockingSite, DeviceId, Format, Ns, OpKind, Trace, Vendor};
 
 /// The framework that launches the GPU work.
@@ -200,10 +199,8 @@ impl<'a> Situation<'a> {
 
     /// Whether the trace shows that graphs are replayed again and again, as a server does.
     pub(super) fn repeats_graphs(&self) -> bool {
-        let context = self.context;
-        let launches =
-            || context.trace.calls.iter().filter(|call| context.call_kind(call.name) == CallKind::GraphLaunch);
-        self.steps > 0 || launches().count() as u64 >= context.signals.thresholds.min_replays
+        let launches = || self.context.host().launches.iter().map(|launches| launches.graphs).sum::<u64>();
+        self.steps > 0 || launches() >= self.context.signals.thresholds.min_replays
     }
 
     /// `1.2 ms on GPU 3, 4.5 % of the step time`, or `12.0 ms in 10 steps (1.2 ms a step), 4.5 % of the step time`.

@@ -265,29 +265,7 @@ impl Timeline {
         if let Some(note) = trace.node_notes.of_row(moment.place.row) {
             describe_note(note, section);
         }
-        if let Some(CallId(call)) = trace.gpu_ops.launch(moment.place.row)
-            && let Some(span) = trace.calls.get(call as usize)
-        {
-            section.figure("launch_call", trace.calls.names.get(span.name));
-            section.figure("launch_to_start_ns", op.start.since(span.start));
-            if let Some(shape) = shape_around(trace, span) {
-                section.figure("cpu_op", shape.op.as_str());
-                section.figure("arguments", arguments(shape));
-            }
-            let lane = self.lane(LaneKind::Calls(span.thread));
-            moment.launch = lane.and_then(|lane| self.place(trace, lane, call as usize));
-            moment.link(LinkKind::Launch, moment.launch);
-            let stack = code::stack(trace, span.thread, span.start);
-            if !stack.is_empty() {
-                let mut section = Section::new("Code that launched it, innermost first", "", &["code"]);
-                section.summary = std::mem::take(&mut moment.section.summary);
-                for event in stack.iter().rev().take(MAX_STACK_ROWS) {
-                    section.row([code::name(trace, *event).into()]);
-                }
-                section.rows_in_all = stack.len() as u64;
-                moment.section = section;
-            }
-        }
+        self.describe_launch(trace, trace.gpu_ops.launch(moment.place.row), op.start, moment);
         let row = moment.place.row;
         let communicates =
             Categories::by_default_rules(trace).is_some_and(|default| default.of(raw, &full).0 == "communication");
@@ -309,13 +287,33 @@ impl Timeline {
 
     fn describe_replay(&self, trace: &Trace, replay: &GraphReplay, moment: &mut Moment) {
         "CUDA graph, traced as a whole".clone_into(&mut moment.name);
-        let Some(CallId(call)) = replay.launch else { return };
+        self.describe_launch(trace, replay.launch, replay.start, moment);
+    }
+
+    /// The call that launched the work of a bar, with its CPU op and its Python stack.
+    fn describe_launch(&self, trace: &Trace, launch: Option<CallId>, start: Ns, moment: &mut Moment) {
+        let Some(CallId(call)) = launch else { return };
         let Some(span) = trace.calls.get(call as usize) else { return };
-        moment.section.figure("launch_call", trace.calls.names.get(span.name));
-        moment.section.figure("launch_to_start_ns", replay.start.since(span.start));
+        let section = &mut moment.section;
+        section.figure("launch_call", trace.calls.names.get(span.name));
+        section.figure("launch_to_start_ns", start.since(span.start));
+        if let Some(shape) = shape_around(trace, span) {
+            section.figure("cpu_op", shape.op.as_str());
+            section.figure("arguments", arguments(shape));
+        }
         let lane = self.lane(LaneKind::Calls(span.thread));
         moment.launch = lane.and_then(|lane| self.place(trace, lane, call as usize));
         moment.link(LinkKind::Launch, moment.launch);
+        let stack = code::stack(trace, span.thread, span.start);
+        if !stack.is_empty() {
+            let mut section = Section::new("Code that launched it, innermost first", "", &["code"]);
+            section.summary = std::mem::take(&mut moment.section.summary);
+            for event in stack.iter().rev().take(MAX_STACK_ROWS) {
+                section.row([code::name(trace, *event).into()]);
+            }
+            section.rows_in_all = stack.len() as u64;
+            moment.section = section;
+        }
     }
 
     /// The first launch of a kernel from `from` on, or else before it; `None` if the trace has no kernel of this name. The name may be demangled.
