@@ -9,8 +9,8 @@ import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
 const RANKS = new URL('../../../shared/traces/torch/dlrm_v100_8ranks/', import.meta.url);
-/** Where the aligned moment is on a canvas, as a share of its bars, and the width of the lane titles. */
-const [ANCHOR_SHARE, GUTTER] = [0.1, 76];
+/** Where the aligned moment is on a canvas, as a share of its bars. */
+const ANCHOR_SHARE = 0.1;
 
 const event = (cat, text, ts, dur, tid, args = {}) => ({ ph: 'X', cat, name: text, pid: cat === 'kernel' ? 0 : 9, tid, ts, dur, args });
 
@@ -60,7 +60,7 @@ const settle = async (page) => {
 
 const anchor = async (page) => {
   const { width } = await page.locator('.timeline canvas').first().boundingBox();
-  return GUTTER + ANCHOR_SHARE * (width - GUTTER);
+  return h.GUTTER_PX + ANCHOR_SHARE * (width - h.GUTTER_PX);
 };
 
 /** The bar of each canvas that begins at the aligned moment, or up to 8 us after it, at this length of a microsecond. */
@@ -84,7 +84,7 @@ test('runs of different lengths are aligned at their median step, and a zoom of 
   await settle(page);
   const zoomed = await bars(page, 'cat-gemm');
   const lengths = zoomed.map((runs) => Math.max(...runs.map(([from, to]) => to - from)));
-  assert.ok(lengths[0] > 1.3 * (a[1] - a[0]) || zoomed[0].some(([from]) => from <= GUTTER + 1), `the first run is zoomed, too: ${JSON.stringify(zoomed)}`);
+  assert.ok(lengths[0] > 1.3 * (a[1] - a[0]) || zoomed[0].some(([from]) => from <= h.GUTTER_PX + 1), `the first run is zoomed, too: ${JSON.stringify(zoomed)}`);
   await align(page, 'none');
   const before = await bars(page, 'cat-gemm');
   await page.locator('.timeline').nth(1).getByRole('button', { name: 'Show all' }).click();

@@ -15,31 +15,13 @@ const SHARED = [
   'sglang_qwen3_30b_b300_decode.trace.json.gz', 'vllm_b200_eager_prefill.trace.json.gz', 'train_a100_rank3of8.trace.json.gz', '../nsys/h100_2gpu_fastvideo_s3.25.sqlite',
 ].map((name) => join(h.traces, name));
 
-/** The titles of the lanes, in pixels. */
-const GUTTER_PX = 76;
-
 const canvas = (page) => page.locator('.timeline canvas').first();
 const moment = (page) => page.locator('.moment');
 
-/** The part of the strips that the timeline shows, as shares of them. */
-async function inView(page) {
-  await page.locator('.timeline[data-state=drawn]').first().waitFor();
-  await page.evaluate(() => new Promise((done) => {
-    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)));
-  }));
-  const view = page.locator('.strip-view').first();
-  if (await view.getAttribute('visibility') === 'hidden') return { from: 0, length: 1 };
-  const [frame, plot] = await Promise.all([view.boundingBox(), page.locator('[data-key=plot]').first().boundingBox()]);
-  return { from: (frame.x - plot.x) / plot.width, length: frame.width / plot.width };
-}
-
-/** The part in view after an act that changes it. */
+/** The part in view after an act that changes it, as shares of the strips. */
 async function movedBy(page, act) {
-  const frame = () => page.locator('.strip-view').first().evaluate((node) => ['x', 'width', 'visibility'].map((name) => node.getAttribute(name)).join());
-  const before = await frame();
-  await act();
-  await page.waitForFunction((text) => ['x', 'width', 'visibility'].map((name) => document.querySelector('.strip-view').getAttribute(name)).join() !== text, before);
-  return inView(page);
+  await h.viewChanges(page, act);
+  return h.shareInView(page);
 }
 
 /** Asserts that two shares of the strips are at most a few of their pixels apart. */
@@ -55,12 +37,12 @@ async function drag(page, from, to, steps = 4) {
 /** A point of the canvas at this share of its bars. */
 async function point(page, share, below = 60) {
   const { x, y, width } = await canvas(page).boundingBox();
-  return { x: x + GUTTER_PX + share * (width - GUTTER_PX), y: y + below };
+  return { x: x + h.GUTTER_PX + share * (width - h.GUTTER_PX), y: y + below };
 }
 
 async function zoomAndPan(page) {
   await canvas(page).focus();
-  let view = await inView(page);
+  let view = await h.shareInView(page);
   for (let times = 0; times < 3; times += 1) view = await movedBy(page, () => page.keyboard.press('w'));
   const right = await movedBy(page, () => page.keyboard.press('d'));
   assertNear(right.from, view.from + 0.2 * view.length, 'd pans by a fifth');
@@ -75,7 +57,7 @@ async function zoomAndPan(page) {
   assertNear(zoomed.from + 0.3 * zoomed.length, wider.from + 0.3 * wider.length, 'what is under the pointer stays there');
   const panned = await movedBy(page, () => drag(page, { ...at, x: at.x + 100 }, at));
   const { width } = await canvas(page).boundingBox();
-  assertNear(panned.from, zoomed.from + (100 / (width - GUTTER_PX)) * zoomed.length, 'a drag pans');
+  assertNear(panned.from, zoomed.from + (100 / (width - h.GUTTER_PX)) * zoomed.length, 'a drag pans');
   assertNear(panned.length, zoomed.length, 'without a zoom');
 
   const [frame, plot] = [await page.locator('.strip-view').first().boundingBox(), await page.locator('[data-key=plot]').first().boundingBox()];
@@ -90,7 +72,7 @@ async function selectAndMark(page) {
   const name = await moment(page).locator('h3').innerText();
   assert.match(name, /\w/);
   await page.locator('.timeline [role=status]', { hasText: /\w+.*, / }).first().waitFor();
-  const before = await inView(page);
+  const before = await h.shareInView(page);
   const fitted = await movedBy(page, () => page.keyboard.press('f'));
   assert.ok(fitted.length < before.length, 'f zooms to the selected bar');
   await page.keyboard.press('m');
@@ -109,7 +91,7 @@ async function selectAndMark(page) {
 /** Double clicks the bar that a click in the middle of the canvas selects, in the first lane that has one there. */
 async function zoomToABar(page) {
   const { height } = await canvas(page).boundingBox();
-  const before = await inView(page);
+  const before = await h.shareInView(page);
   for (let below = 45; below < height - 5; below += 8) {
     const at = await point(page, 0.5, below);
     await page.mouse.click(at.x, at.y);
@@ -155,7 +137,7 @@ async function pinch(page) {
   await page.setViewportSize({ width: 390, height: 844 });
   await canvas(page).scrollIntoViewIfNeeded();
   await page.locator('.timeline-tools button', { hasText: 'Show all' }).first().click();
-  await inView(page);
+  await h.shareInView(page);
   const at = await point(page, 0.5, 40);
   const zoomed = await movedBy(page, () => h.touch(page, canvas(page), ...[[-20, -60], [20, 60]].map(([from, to]) => ({ from: { ...at, x: at.x + from }, to: { ...at, x: at.x + to } }))));
   assert.ok(zoomed.length < 0.5, JSON.stringify(zoomed));

@@ -357,6 +357,29 @@ export async function touch(page, target, ...fingers) {
   for (const [phase, touchPoints] of phases) await session.send('Input.dispatchTouchEvent', { type: `touch${phase}`, touchPoints });
 }
 
+/** The width of the titles of the timeline's lanes, in pixels. */
+export const GUTTER_PX = 76;
+
+/** The part of the strips that the first timeline shows once it is drawn, as shares of their length; the whole length has no frame. */
+export async function shareInView(page) {
+  await page.locator('.timeline[data-state=drawn]').first().waitFor();
+  await page.evaluate(() => new Promise((done) => {
+    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)));
+  }));
+  const view = page.locator('.strip-view').first();
+  if (await view.getAttribute('visibility') === 'hidden') return { from: 0, length: 1 };
+  const [frame, plot] = await Promise.all([view.boundingBox(), page.locator('[data-key=plot]').first().boundingBox()]);
+  return { from: (frame.x - plot.x) / plot.width, length: frame.width / plot.width };
+}
+
+/** Waits until an act has changed the part of the strips that is in view. */
+export async function viewChanges(page, act) {
+  const frame = () => page.evaluate(() => ['x', 'width', 'visibility'].map((name) => document.querySelector('.strip-view').getAttribute(name)).join());
+  const before = await frame();
+  await act();
+  await page.waitForFunction((text) => ['x', 'width', 'visibility'].map((name) => document.querySelector('.strip-view').getAttribute(name)).join() !== text, before);
+}
+
 /** Opens the menu of the settings, unless it is open. */
 export async function openSettings(page) {
   if (await page.locator('#choices[open]').count() === 0) await page.locator('#choices > summary').click();

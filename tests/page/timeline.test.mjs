@@ -36,12 +36,11 @@ async function opened(file, viewport) {
 /** A point on the canvas: at a time, in the lane whose title the page's own layout has at this index. The whole trace is in view. */
 async function point(page, us, lane) {
   const { x, y, width } = await canvas(page).boundingBox();
-  const gutter = 76;
   const share = (us + 0.005 * LENGTH_US) / (1.01 * LENGTH_US);
   // Axis 20, heading 17; steps and idle 15 each, the stream 20, with 3 between; then the heading of the thread.
   const tops = { steps: 37, idle: 55, stream: 73, calls: 113 };
   // Below the label.
-  return { x: x + gutter + share * (width - gutter), y: y + tops[lane] + (lane === 'stream' ? 17 : 8) };
+  return { x: x + h.GUTTER_PX + share * (width - h.GUTTER_PX), y: y + tops[lane] + (lane === 'stream' ? 17 : 8) };
 }
 
 /** The colour of a pixel as [r, g, b]. */
@@ -53,15 +52,10 @@ const pixel = async (page, { x, y }) => {
   }, [x - left, y - top]);
 };
 
-/** The part of the trace that is in view, in microseconds, as the strips frame it; the whole trace has no frame. */
+/** The part of the trace that is in view, in microseconds. */
 async function inView(page) {
-  await drawn(page);
-  await page.evaluate(() => new Promise((done) => {
-    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)));
-  }));
-  const [frame, plot] = await Promise.all(['.strip-view', '[data-key=plot]'].map((selector) => page.locator(selector).first().boundingBox()));
-  if (await page.locator('.strip-view').first().getAttribute('visibility') === 'hidden') return { from: 0, to: LENGTH_US, length: LENGTH_US };
-  const [from, length] = [(frame.x - plot.x) / plot.width, frame.width / plot.width].map((share) => share * LENGTH_US);
+  const share = await h.shareInView(page);
+  const [from, length] = [share.from * LENGTH_US, share.length * LENGTH_US];
   return { from, to: from + length, length };
 }
 
@@ -70,10 +64,7 @@ const assertNear = (actual, expected, what) => assert.ok(Math.abs(actual - expec
 
 /** The part of the trace that is in view after an act that changes it. */
 async function movedBy(page, act) {
-  const frame = () => page.locator('.strip-view').first().evaluate((node) => ['x', 'width'].map((name) => node.getAttribute(name)).join());
-  const before = await frame();
-  await act();
-  await page.waitForFunction((text) => ['x', 'width'].map((name) => document.querySelector('.strip-view').getAttribute(name)).join() !== text, before);
+  await h.viewChanges(page, act);
   return inView(page);
 }
 
