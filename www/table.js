@@ -333,7 +333,7 @@ function tableCell(cell, kind) {
 function momentCell({ text, title, since_first_op_ns: time, example }, kind) {
   const action = example ? example.text : 'show it in the timeline';
   return el('td', { class: kind, title },
-    el('button', { type: 'button', class: 'moment-link', 'data-time': time ?? null, 'data-example': example ? example.of : null, 'data-file': example?.file ?? null, title: `${title || text}: ${action}` }, text));
+    el('button', { type: 'button', class: 'moment-link', 'data-time': time ?? null, 'data-example': example ? example.of : null, 'data-file': example?.file ?? null, 'data-run': example?.run ?? null, title: `${title || text}: ${action}` }, text));
 }
 
 /** @param {Cell} cell @param {ColumnKind} kind */

@@ -266,15 +266,16 @@ export class Tabs {
     if (this.#chosen.id !== TIMELINE) this.open(TIMELINE, { kernel: this.#page.store.view.kernel });
   }
 
-  /** Shows what a pressed cell of a table is about in the timeline of its rank, of the chosen run, or else of the run with this label: a case, or a time.
-   * Where nothing starts at the time, an end, another time of its row counts.
+  /** Shows what a pressed cell of a table is about, a case or a time: in the timeline of its rank, of its run in a comparison, of the chosen run, or else of
+   * the run with this label. Where nothing starts at the time, an end, another time of its row counts.
    * @param {string} table @param {string} runLabel @param {HTMLElement} pressed */
   showMoment(table, runLabel, pressed) {
     const { session, store, windows } = this.#page;
     const named = store.runs.findIndex(({ label }) => label === runLabel);
-    const { example, file: rankFile } = pressed.dataset;
+    const { example, file: rankFile, run: comparedRun } = pressed.dataset;
     const isOfRank = (/** @type {TraceEntry} */ { file }) => file.name === rankFile;
-    const trace = rankFile ? session.liveTraces.find(isOfRank) : session.liveTraceOf(store.run ?? Math.max(named, 0));
+    const run = comparedRun ? Number(comparedRun) : store.run ?? Math.max(named, 0);
+    const trace = rankFile ? session.liveTraces.find(isOfRank) : session.liveTraceOf(run);
     if (!trace) return;
     const others = [...pressed.closest('tr')?.querySelectorAll('[data-time]') ?? []];
     const times = [pressed, ...others].map((time) => Number(time.getAttribute('data-time')));

@@ -117,7 +117,7 @@ export interface Finding {
 
 /** A case of a clause or finding in the timeline. */
 /** `file` is the name of the trace of a rank. */
-export type ExampleLink = { of: string; text: string; file?: string };
+export type ExampleLink = { of: string; text: string; file?: string; run?: number };
 
 /** `title` is what people read; the address and the filters have the name. */
 export type Category = { name: string; title: string; class: string };

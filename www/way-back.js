@@ -26,9 +26,10 @@ export class WayBack {
     const rows = source.closest('.scroll');
     this.#table = block?.dataset.table ?? '';
     this.#rows = { left: rows?.scrollLeft ?? 0, top: rows?.scrollTop ?? 0 };
-    const { time, example, file } = source.dataset;
-    const rank = file ? `[data-file="${CSS.escape(file)}"]` : '';
-    this.#pressed = example ? `[data-example="${CSS.escape(example)}"]${rank}` : `[data-time="${CSS.escape(time ?? '')}"]`;
+    const { time, example, file, run: runOfCase } = source.dataset;
+    const ofFile = file ? `[data-file="${CSS.escape(file)}"]` : '';
+    const ofRun = runOfCase ? `[data-run="${runOfCase}"]` : '';
+    this.#pressed = example ? `[data-example="${CSS.escape(example)}"]${ofFile}${ofRun}` : `[data-time="${CSS.escape(time ?? '')}"]`;
     this.title = block?.querySelector('h2')?.textContent ?? 'the table';
   }
 

@@ -184,16 +184,31 @@ pub fn table(comparison: &Comparison, id: &str, run: Option<usize>) -> Option<Ta
     if id == "compare_summary" {
         return Some(table.without("remarks").without_empty_columns());
     }
-    let has_unit = !WITHOUT_UNIT.contains(&id);
-    let is_shown = |run: &&ComparedRun| if has_unit { run.change.is_some() } else { run.outcome != Outcome::Baseline };
-    let compared = comparison.runs.iter().filter(is_shown).count();
-    let chosen = run.and_then(|index| comparison.runs.get(index)).filter(is_shown);
-    if let (Some(run), Some(column)) = (chosen, table.columns.iter().position(|column| column.key == "run")) {
-        table.rows.retain(|row| row.get(column) == Some(&Cell::Text(run.label.clone())));
+    let shown = shown_runs(comparison, id, run);
+    if let ([(_, only)], Some(column)) = (&shown[..], table.columns.iter().position(|column| column.key == "run")) {
+        table.rows.retain(|row| row.get(column) == Some(&Cell::Text(only.label.clone())));
     }
-    let table = if chosen.is_some() || compared == 1 { table.without("run") } else { table };
-    let has_rows = has_unit || !table.rows.is_empty();
-    (compared > 0 && has_rows).then(|| change_first(table.without_empty_columns()))
+    let table = if shown.len() == 1 { table.without("run") } else { table };
+    let has_rows = has_unit(id) || !table.rows.is_empty();
+    (!shown.is_empty() && has_rows).then(|| change_first(table.without_empty_columns()))
+}
+
+fn has_unit(table: &str) -> bool {
+    !WITHOUT_UNIT.contains(&table)
+}
+
+/// Index and result of the runs with rows in a table: of the run with the index `run` if it was compared, else of all runs that were.
+pub(super) fn shown_runs<'a>(
+    comparison: &'a Comparison,
+    table: &str,
+    run: Option<usize>,
+) -> Vec<(usize, &'a ComparedRun)> {
+    let is_shown = |run: &ComparedRun| {
+        if has_unit(table) { run.change.is_some() } else { run.outcome != Outcome::Baseline }
+    };
+    let all: Vec<_> = comparison.runs.iter().enumerate().filter(|(_, run)| is_shown(run)).collect();
+    let chosen = all.iter().find(|(index, _)| Some(*index) == run).copied();
+    chosen.map_or(all, |chosen| vec![chosen])
 }
 
 /// Moves the columns with changes directly after the names.

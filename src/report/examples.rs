@@ -20,6 +20,9 @@ pub struct ExampleLink {
     /// The name of the file in which it is, if that is not the run of the statement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
+    /// The index of the run in which it is, if that is not the run of the statement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<usize>,
 }
 
 impl ExampleLink {
@@ -30,7 +33,7 @@ impl ExampleLink {
             Example::Copy(_) => "Show the longest such copy",
             _ => "Show the longest such kernel",
         };
-        Self { of: example.text(), text: Cow::Borrowed(text), file: None }
+        Self { of: example.text(), text: Cow::Borrowed(text), file: None, run: None }
     }
 }
 

@@ -2,11 +2,13 @@
 //! data: `patterns/row_cases.json`. A cell costs the length of its texts; the steps of a report are read once a table.
 
 use super::Report;
+use super::compare::shown_runs;
 use super::examples::ExampleLink;
 use super::findings::of_run;
 use super::format::exact;
 use super::table::{Cell, Table};
 use crate::analysis::communication::ranks::{Job, Rank, Ranks};
+use crate::analysis::compare::Comparison;
 use crate::analysis::results::Run;
 use crate::analysis::section::{FIRST_OP, Value};
 use crate::json::{self, embedded, from_json};
@@ -22,19 +24,23 @@ struct Rule {
     example: String,
     /// The words of the link.
     text: String,
-    only: Option<Only>,
+    /// Conditions on the row, all of which must be met.
+    only: Vec<Only>,
     /// Of a table of ranks: the column with the label of the rank in whose trace the case is.
     rank: Option<String>,
+    /// Of a comparison: whether the case is in the baseline, not in the run that is compared.
+    in_baseline: bool,
 }
-from_json!(strict Rule { table, columns, example, text; only, rank });
+from_json!(strict Rule { table, columns, example, text; only, rank, in_baseline });
 
-/// The rows that a rule is about.
+/// A condition on a row.
 struct Only {
     column: String,
-    /// How the value in that column begins.
-    starts_with: Vec<String>,
+    /// The values of that column; any value if empty.
+    is: Vec<String>,
+    is_not: Vec<String>,
 }
-from_json!(strict Only { column, starts_with });
+from_json!(strict Only { column; is, is_not });
 
 static RULES: LazyLock<Vec<Rule>> =
     LazyLock::new(|| embedded(json::read(include_str!("../../patterns/row_cases.json"))));
@@ -49,6 +55,8 @@ const START_OF: &str = "start of ";
 pub struct RowCases {
     rules: Vec<&'static Rule>,
     runs: Vec<RunCases>,
+    /// Of a comparison: the index of its baseline.
+    baseline: Option<usize>,
 }
 
 impl std::fmt::Debug for Rule {
@@ -64,6 +72,8 @@ struct RunCases {
     /// Of a rank: the title of its job and the name of its file.
     job: String,
     file: Option<String>,
+    /// Of a run that is compared: its index.
+    index: Option<usize>,
     /// Number and start of its steps, in nanoseconds since the first GPU op.
     steps: Vec<(String, i64)>,
     /// Title and case of its findings.
@@ -73,7 +83,7 @@ struct RunCases {
 impl RowCases {
     /// The cases of the table with this id: of this run, or of all runs.
     pub fn of(report: &Report, table: &str, run: Option<usize>) -> Self {
-        let rules: Vec<&Rule> = RULES.iter().filter(|rule| rule.table == table).collect();
+        let rules = rules_of(table);
         let needs_steps = rules.iter().any(|rule| rule.example.contains(START_OF));
         let labels = report.labels();
         let runs = labels.iter().zip(&report.runs).enumerate();
@@ -84,7 +94,15 @@ impl RowCases {
             findings: if table == FINDINGS { findings(run) } else { Vec::new() },
             ..RunCases::default()
         });
-        Self { rules, runs: runs.collect() }
+        Self { rules, runs: runs.collect(), baseline: None }
+    }
+
+    /// The cases of a table of a comparison, about this run or about all runs.
+    pub fn of_comparison(comparison: &Comparison, table: &str, run: Option<usize>) -> Self {
+        let runs = shown_runs(comparison, table, run).into_iter();
+        let runs =
+            runs.map(|(index, run)| RunCases { label: run.label.clone(), index: Some(index), ..RunCases::default() });
+        Self { rules: rules_of(table), runs: runs.collect(), baseline: Some(comparison.baseline) }
     }
 
     /// The cases of a table of the ranks of jobs.
@@ -96,7 +114,7 @@ impl RowCases {
             ..RunCases::default()
         };
         let runs = ranks.jobs.iter().flat_map(|job| job.ranks.iter().map(move |rank| of_rank(job, rank)));
-        Self { rules: RULES.iter().filter(|rule| rule.table == table).collect(), runs: runs.collect() }
+        Self { rules: rules_of(table), runs: runs.collect(), baseline: None }
     }
 
     /// The case of each cell of a row of the table.
@@ -135,7 +153,8 @@ impl RowCases {
             }
             None => text(key),
         })?;
-        Some(ExampleLink { of: example, text: rule.text.clone().into(), file: run.file.clone() })
+        let run_index = if rule.in_baseline { self.baseline } else { run.index };
+        Some(ExampleLink { of: example, text: rule.text.clone().into(), file: run.file.clone(), run: run_index })
     }
 
     /// The run or rank whose label is in a column; the only one if there is no such column.
@@ -151,11 +170,16 @@ impl RowCases {
 impl Rule {
     /// Whether it is about this column of the row.
     fn is_for(&self, key: &str, text: &dyn Fn(&str) -> Option<String>) -> bool {
-        let is_row = self.only.as_ref().is_none_or(|Only { column, starts_with }| {
-            text(column).is_some_and(|value| starts_with.iter().any(|start| value.starts_with(start)))
-        });
+        let is_met = |Only { column, is, is_not }: &Only| {
+            text(column).is_some_and(|value| (is.is_empty() || is.contains(&value)) && !is_not.contains(&value))
+        };
+        let is_row = self.only.iter().all(is_met);
         is_row && self.columns.iter().any(|column| column == key)
     }
+}
+
+fn rules_of(table: &str) -> Vec<&'static Rule> {
+    RULES.iter().filter(|rule| rule.table == table).collect()
 }
 
 /// The text with values in place of the keys in braces; `None` if a value is not known.
@@ -188,12 +212,15 @@ fn findings(run: &Run) -> Vec<(String, Option<ExampleLink>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::compare::compare;
     use crate::analysis::section::Section;
     use crate::analysis::testing::{analyze, torch};
     use crate::analysis::timeline::{Example, Timeline};
+    use crate::report::compare as words;
     use crate::report::tests_support::empty_run;
     use crate::report::{known_tables, table as find_table};
     use crate::rules::RuleBook;
+    use crate::trace::testing::TestTrace;
 
     fn report(name: &str, section: Section) -> Report {
         Report::new(vec![Run { sections: [(name.to_owned(), section)].into(), ..empty_run("a") }])
@@ -210,7 +237,7 @@ mod tests {
     #[test]
     fn the_rules_name_tables_and_write_examples() {
         for rule in RULES.iter() {
-            let mut tables = known_tables().chain(crate::report::ranks::TABLES);
+            let mut tables = known_tables().chain(crate::report::ranks::TABLES).chain(crate::report::compare::TABLES);
             assert!(tables.any(|table| table == rule.table), "{}", rule.table);
             let example = filled(&rule.example, &|_| Some("1".to_owned())).unwrap();
             assert!(Example::parse(&example).is_some(), "{}", rule.example);
@@ -262,6 +289,67 @@ mod tests {
         assert_eq!(cases(&report, "slowest_step"), [("slowest_step".to_owned(), "step_at 3000".to_owned())]);
     }
 
+    /// A third run is compared with the second one: column, index of the run and case.
+    #[test]
+    fn the_times_of_a_category_lead_to_the_baseline_and_to_the_run_that_is_compared() {
+        let run = |label: &str, duration_ns: i64| {
+            let mut trace = TestTrace::new();
+            trace
+                .label(label)
+                .kernel("nvjet_tst", 0..duration_ns)
+                .kernel("flash_fwd_kernel", 5_000..5_000 + duration_ns);
+            trace.run()
+        };
+        let runs = [run("a", 1_000), run("b", 2_000), run("c", 4_000)];
+        let labelled: Vec<(&str, &Run)> = runs.iter().map(|run| (run.label.as_str(), run)).collect();
+        let comparison = compare(&labelled, 1);
+        let of_row = |chosen: Option<usize>, label: &str| -> Vec<(String, usize, String)> {
+            let table = words::table(&comparison, "compare_categories", chosen).unwrap();
+            let is_row = |row: &&Vec<Cell>| {
+                let texts: Vec<String> = row.iter().map(exact).collect();
+                texts.contains(&"gemm".to_owned()) && (chosen.is_some() || texts.contains(&label.to_owned()))
+            };
+            let cases = RowCases::of_comparison(&comparison, &table.id, chosen);
+            let cells = cases.of_row(&table, table.rows.iter().find(is_row).unwrap());
+            let keys = table.columns.iter().map(|column| column.key.clone());
+            let links = keys.zip(cells).filter_map(|(key, link)| Some((key, link?)));
+            links.map(|(key, link)| (key, link.run.unwrap(), link.of)).collect()
+        };
+        let expected = |run: usize| {
+            let case = |key: &str, run: usize| (key.to_owned(), run, "category gemm".to_owned());
+            [case("baseline_ns", 1), case("compared_ns", run)]
+        };
+        assert_eq!(of_row(None, "a"), expected(0));
+        assert_eq!(of_row(None, "c"), expected(2));
+        assert_eq!(of_row(Some(2), "c"), expected(2));
+    }
+
+    /// Two recorded runs of one model: every link leads to a bar of the run that it names.
+    #[test]
+    fn rows_of_a_comparison_lead_to_bars_of_their_run() {
+        let names = ["sglang_qwen3_30b_mi300_decode", "sglang_qwen3_30b_b300_decode"];
+        let traces: Vec<_> = names.iter().filter_map(|name| torch(&format!("{name}.trace.json.gz"))).collect();
+        if traces.len() < 2 {
+            return;
+        }
+        let runs: Vec<Run> = traces.iter().map(analyze).collect();
+        let labelled: Vec<(&str, &Run)> = names.into_iter().zip(&runs).collect();
+        let comparison = compare(&labelled, 0);
+        let rules = || RuleBook::gpuprism_default().unwrap();
+        let timelines: Vec<Timeline> = traces.iter().map(|trace| Timeline::of(trace, rules()).unwrap()).collect();
+        for id in ["compare_categories", "compare_roles"] {
+            let table = words::table(&comparison, id, None).unwrap();
+            let cases = RowCases::of_comparison(&comparison, id, None);
+            let links: Vec<_> = table.rows.iter().flat_map(|row| cases.of_row(&table, row)).flatten().collect();
+            for link in &links {
+                let (timeline, trace) = (&timelines[link.run.unwrap()], &traces[link.run.unwrap()]);
+                let place = timeline.example(trace, &Example::parse(&link.of).unwrap(), timeline.extent);
+                assert!(place.is_some(), "{id}: {link:?}");
+            }
+            assert!((0..2).all(|run| links.iter().any(|link| link.run == Some(run))), "{id}: {links:?}");
+        }
+    }
+
     /// Tables whose rows have cases in the real traces.
     const WITH_CASES: [&str; 14] = [
         "findings",
@@ -286,6 +374,7 @@ mod tests {
         let files = [
             "train_a100_rank3of8",
             "sglang_qwen3_30b_b300_decode",
+            "sglang_qwen3_30b_mi300_decode",
             "sglang_qwen3_8b_mi300_extend",
             "vllm_b200_eager_prefill",
             "train_v100_216k_events",

@@ -105,6 +105,30 @@ test('with several runs, each clause and each row leads to its own run', options
   await close();
 });
 
+test('the times of a compared category and layer lead to the baseline and to the other run', options, async () => {
+  const { page, faults, close } = await opened(SERVING, 'sglang_qwen3_30b_mi300_decode.trace.json.gz');
+  await h.openTab(page, 'compare');
+  for (const [table, column, index, name] of [
+    ['compare_categories', 'baseline_ns', 0, /^bmm_/],
+    ['compare_categories', 'compared_ns', 1, /^(?!bmm_)./],
+    ['compare_roles', 'baseline_us', 0, /^Layer \d+ of/],
+    ['compare_roles', 'compared_us', 1, /^Layer \d+ of/],
+  ]) {
+    const row = page.locator(`.block[data-table=${table}] tbody tr`, { hasText: table === 'compare_roles' ? 'whole layer' : 'moe_gemm' }).first();
+    await row.waitFor();
+    const keys = (await h.readTable(page, `.block[data-table=${table}]`)).keys;
+    await row.locator('td').nth(keys.indexOf(column)).locator('button').click();
+    const heading = page.locator('.timeline').nth(index).locator('.moment h3');
+    await heading.waitFor();
+    assert.match(await heading.textContent(), name, `${table} ${column}`);
+    assert.equal(await page.locator('.moment h3').count(), 1, 'the other run has no selection');
+    await page.keyboard.press('Escape');
+    await page.waitForFunction((run) => document.activeElement.dataset.run === run, String(index));
+  }
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('a wait of a rank leads to the timeline of its trace', options, async () => {
   const { page, faults, close } = await opened(...[0, 1, 2].map((rank) => `dlrm_v100_8ranks/rank${rank}.pt.trace.json.gz`));
   await h.openTab(page, 'communication');

@@ -4,7 +4,7 @@ use crate::analysis::compare::{Comparison, Outcome, compare};
 use crate::analysis::results::Run;
 use crate::json;
 use crate::report::html::Overview;
-use crate::report::{self, Report, chart, compare as words};
+use crate::report::{self, Report, RowCases, chart, compare as words};
 use crate::session;
 use crate::web::reports::{merged, table_request};
 use crate::web::{JsResult, to_js, to_js_error, view};
@@ -112,8 +112,11 @@ impl Tools {
     /// An invalid request.
     pub fn table(&mut self, baseline: usize, request: &JsValue) -> JsResult<JsValue> {
         let request = table_request(request)?;
-        let table = words::table(self.comparison(baseline), &request.id, request.run);
-        to_js(&table.map(|table| view::PagedTable::new(table, &request, false).view(&request)))
+        let comparison = self.comparison(baseline);
+        let table = words::table(comparison, &request.id, request.run);
+        let cases = || RowCases::of_comparison(comparison, &request.id, request.run);
+        let paged = |table| view::PagedTable::new(table, &request, false).with_cases(cases()).view(&request);
+        to_js(&table.map(paged))
     }
 
     /// Translates the report of another tool into a report text.
