@@ -1,6 +1,7 @@
 // The tabs and their tables. The report says which tables are in which tab. Comparison, ranks, dashboard, model, triage, pivot and rules
 // have a script of their own, which is loaded when it is first shown.
 
+import { showPageProblem } from './cards.js';
 import { button, byId, el, latest, onDemand, prefetched, present, runOptions, save } from './dom.js';
 import { PHONE, ROWS_PER_REQUEST, pendingNote, showTables, showTabs } from './table.js';
 import { WayBack } from './way-back.js';
@@ -209,7 +210,7 @@ export class Tabs {
     const { tables, allTables = tables } = this.#chosen;
     return new Map(this.#tablesToShow(allTables).filter((id) => this.#isOfReport(id)).map((id) => {
       const request = this.#request(id);
-      return [id, prefetched(JSON.stringify(request), this.#page.renderer.table(request))];
+      return [id, prefetched(JSON.stringify(request), this.#reportTable(request))];
     }));
   }
 
@@ -276,7 +277,11 @@ export class Tabs {
     const isOfRank = (/** @type {TraceEntry} */ { file }) => file.name === rankFile;
     const run = comparedRun ? Number(comparedRun) : store.run ?? Math.max(named, 0);
     const trace = rankFile ? session.liveTraces.find(isOfRank) : session.liveTraceOf(run);
-    if (!trace) return;
+    if (!trace) {
+      showPageProblem('There is no timeline of this run', 'It was opened as a report, without its trace. Open the trace to see moments of the run.', 'info');
+      byId('cards').lastElementChild?.scrollIntoView({ block: 'nearest' });
+      return;
+    }
     const others = [...pressed.closest('tr')?.querySelectorAll('[data-time]') ?? []];
     const times = [pressed, ...others].map((time) => Number(time.getAttribute('data-time')));
     const wayBack = new WayBack(this.#page, pressed);
@@ -369,11 +374,18 @@ export class Tabs {
 
   /** @param {TableRequest} request @returns {Promise<Table | null>} */
   async #table(request) {
-    const { store, renderer, requestTool } = this.#page;
+    const { store, requestTool } = this.#page;
     const part = await this.#partOf(request.id);
     if (part) return part.table(request);
     if (isCompared(request.id)) return await this.#jobVerdict() ? null : requestTool('table', { baseline: store.baseline, request });
-    return renderer.table(request);
+    return this.#reportTable(request);
+  }
+
+  /** A table of the report. Its cells lead to the timeline only if one of the runs has one. @param {TableRequest} request */
+  async #reportTable(request) {
+    const { renderer, session } = this.#page;
+    const table = await renderer.table(request);
+    return table && session.expectedTraces.length === 0 ? withoutMoments(table) : table;
   }
 
   /** @param {string} id */
@@ -444,6 +456,11 @@ export class Tabs {
       return (request && await this.#table({ ...request, from }))?.rows ?? [];
     };
   }
+}
+
+/** @param {Table} table @returns {Table} */
+function withoutMoments(table) {
+  return { ...table, rows: table.rows.map((cells) => cells.map((cell) => ({ ...cell, example: undefined, since_first_op_ns: undefined }))) };
 }
 
 /** @param {string} table */

@@ -141,3 +141,21 @@ test('a wait of a rank leads to the timeline of its trace', options, async () =>
   assert.deepEqual(faults, []);
   await close();
 });
+
+test('rows of a report without its trace lead nowhere, and beside a trace say what to open', options, async () => {
+  const report = await h.jsonReport({ name: TRAINING, body: await readFile(join(h.traces, TRAINING)) });
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, { name: 'report.json', body: Buffer.from(report) });
+  await h.settled(page);
+  await h.openTab(page, 'host');
+  await page.locator('.block[data-table=gpu_idle] tbody tr').first().waitFor();
+  assert.equal(await page.locator('.moment-link').count(), 0);
+  await h.drop(page, { name: SERVING, body: await readFile(join(h.traces, SERVING)) });
+  await h.settled(page);
+  await press(page, 'gpu_idle', 'idle_on host_late 0', 'idle: host late');
+  await h.openTab(page, 'host');
+  await page.locator('.block[data-table=gpu_idle] [data-example="idle_on drained 3"]').click();
+  await page.locator('#cards .card', { hasText: 'It was opened as a report, without its trace. Open the trace to see moments of the run.' }).waitFor();
+  assert.deepEqual(faults, []);
+  await close();
+});
