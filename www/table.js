@@ -135,7 +135,7 @@ export function tableBlock(table, actions) {
 }
 
 /** @param {Table['figures'][number]} figures */
-function figureList({ run, figures }) {
+export function figureList({ run, figures }) {
   return el('dl', { class: 'figures', 'aria-label': run || null }, run && el('div', {}, el('dt', {}, 'Run'), el('dd', {}, run)), ...figures.filter(({ text }) => text).map(figureItem));
 }
 

@@ -1,7 +1,7 @@
 // The details of the selected bar, below the timeline.
 
 import { button, copyButton, el, present } from './dom.js';
-import { tableBlock } from './table.js';
+import { figureList, tableBlock } from './table.js';
 
 /** @import { Moment, NamedPlace, Place } from './types.js' */
 
@@ -25,7 +25,8 @@ export function momentPanel(moment, proofs, { select, fit, openKernel, close }) 
     button('Close', close, { class: 'small', title: 'Close (Esc)' }),
   ]);
   return el('section', { class: 'moment', 'aria-label': 'Selected bar' },
-    el('header', {}, el('h3', {}, name), copyButton(name), ...tools), ...proofs.map(proofLine), tableBlock(table));
+    el('header', {}, el('h3', {}, name), copyButton(name), ...tools), ...proofs.map(proofLine),
+    ...table.figures.map(figureList), table.grid && tableBlock({ ...table, figures: [] }));
 }
 
 /** @param {Proof} proof */

@@ -342,9 +342,9 @@ impl Bound {
             Self::Compute => {
                 let first = run.categories.first().filter(|category| category.elapsed_ns > 0);
                 if let Some((first, share)) = first.and_then(|first| Some((first, first.bar_share?))) {
-                    let head = if times.has_hidden_graphs { "; outside of graphs most busy" } else { "; most busy" };
+                    let head = if times.has_hidden_graphs { "; outside of graphs the" } else { "; the" };
                     let words = format!(
-                        "{head} time goes to {} ({} of wall time)",
+                        "{head} largest category is {} ({} of wall time)",
                         category_words(&first.category),
                         percent(share)
                     );
@@ -414,7 +414,7 @@ fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
         return;
     }
     // The bound names the first category only if compute is the bound.
-    let (skipped, head) = if bound == Bound::Compute { (1, " Next: ") } else { (0, " Most busy time goes to ") };
+    let (skipped, head) = if bound == Bound::Compute { (1, " Next: ") } else { (0, " Largest by GPU time: ") };
     let categories = run.categories.iter().enumerate().skip(skipped);
     let shares = categories.filter_map(|(index, category)| Some((index, category, category.bar_share?)));
     let large = shares.filter(|(.., share)| *share >= MIN_OTHER_SHARE);
@@ -463,7 +463,7 @@ mod tests {
         let text = verdict(&mut trace);
         assert_eq!(
             text,
-            "Decode: 1 step of 10.0 ms, batch 32, GPU busy 100.0 %; most busy time goes to gemm (80.0 % of wall time). \
+            "Decode: 1 step of 10.0 ms, batch 32, GPU busy 100.0 %; the largest category is gemm (80.0 % of wall time). \
              Next: attention (20.0 % of wall time)."
         );
     }
@@ -474,7 +474,7 @@ mod tests {
         trace.in_us().kernel("gemm_kernel", 0..8_000);
         assert_eq!(
             verdict(&mut trace),
-            "The capture covers 8.0 ms of GPU work, GPU busy 100.0 %; most busy time goes to gemm (100.0 % of wall time)."
+            "The capture covers 8.0 ms of GPU work, GPU busy 100.0 %; the largest category is gemm (100.0 % of wall time)."
         );
         assert_eq!(verdict(&mut TestTrace::nsys()), "No GPU work in this trace.");
     }
@@ -504,7 +504,7 @@ mod tests {
         }
         assert_eq!(
             verdict(&mut trace),
-            "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.9 %; most busy time goes to gemm (9.0 % of wall time); \
+            "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.9 %; the largest category is gemm (9.0 % of wall time); \
              the GPU idles for 9.0 ms outside of the steps."
         );
     }

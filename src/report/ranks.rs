@@ -25,7 +25,7 @@ const HIDDEN_IF_ZERO: [&str; 13] = [
     "calls_unmatched",
 ];
 
-/// A few sentences per job, in the order of the jobs: one per rank that delays the others, and one about compute time.
+/// A few sentences per job, in the order of the jobs: about the rank that delays the others most, about the other ones that do, and about compute time.
 pub fn verdict(ranks: &Ranks) -> Vec<String> {
     let several = ranks.jobs.len() > 1;
     let sentences = |job: &Job| {
@@ -48,43 +48,51 @@ fn verdict_of(job: &Job) -> String {
     });
     let share = percent(wait as f64 / all.max(1) as f64);
     let stragglers = job.stragglers();
-    if stragglers.is_empty() {
+    let Some((first, others)) = stragglers.split_first() else {
         return format!(
             "No single rank delays the others: {share} of the time in {} matched collectives is waiting, spread over the ranks. {compute}",
             job.matched
         );
-    }
-    let (mut sentences, mut subject) = (Vec::new(), Subject::Full);
-    for rank in stragglers {
-        sentences.push(delay(job, rank, subject));
-        subject = Subject::Short;
-    }
-    format!("{} {compute}", sentences.join(" "))
+    };
+    format!("{} {}{compute}", delay(job, first), also_late(others))
 }
 
-/// How a sentence about a late rank begins.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Subject {
-    Full,
-    /// After another such sentence.
-    Short,
+/// `Rank 2 (15.5 %, its trace does not show why) and rank 4 (13.8 %, its host launches late) do, too. `; empty without such ranks.
+fn also_late(ranks: &[&Rank]) -> String {
+    let of_rank =
+        |rank: &&Rank| format!("{} ({}, {})", rank.label, percent(rank.waited_for_pct / 100.0), main_cause(rank));
+    let names: Vec<String> = ranks.iter().map(of_rank).collect();
+    let (verb, list) = match names.as_slice() {
+        [] => return String::new(),
+        [only] => ("does", only.clone()),
+        [firsts @ .., last] => ("do", format!("{} and {last}", firsts.join(", "))),
+    };
+    format!("{} {verb}, too. ", crate::capitalize(list))
+}
+
+/// The cause of most of a rank's delay.
+fn main_cause(rank: &Rank) -> &'static str {
+    let delay = &rank.delay;
+    let causes = [
+        (delay.unknown_ns, "its trace does not show why"),
+        (delay.communication_ns, "communication that could not be matched"),
+        (delay.work_ns, "its GPU works longer"),
+        (delay.host_late_ns, "its host launches late"),
+    ];
+    causes.into_iter().max_by_key(|(ns, _)| *ns).map_or("", |(_, cause)| cause)
 }
 
 /// `Rank 7 delays the others: 58 % of the other ranks' time in collectives is waiting for it (3.95 ms per rank; it is last in 5
 /// of 8), 2.20 ms because its host launches late, 1.75 ms for a reason that its trace does not show.`
-fn delay(job: &Job, rank: &Rank, subject: Subject) -> String {
+fn delay(job: &Job, rank: &Rank) -> String {
     let per_rank = |ns: i64| duration(job.per_other_rank(ns));
-    let subject = match subject {
-        Subject::Full => " delays the others: ",
-        Subject::Short => " also does: ",
-    };
     let share = percent(rank.waited_for_pct / 100.0);
     let last = match rank.times_last {
         0 => String::new(),
         times => format!("; it is last in {times} of {}", rank.collectives),
     };
     format!(
-        "{}{subject}{share} of the other ranks' time in collectives is waiting for it ({} per rank{last}), {}.",
+        "{} delays the others: {share} of the other ranks' time in collectives is waiting for it ({} per rank{last}), {}.",
         crate::capitalize(rank.label.clone()),
         per_rank(rank.waited_for_ns),
         causes(job, rank, &per_rank)
@@ -181,7 +189,7 @@ pub use files::{json, markdown, text};
 /// The output formats of the command line.
 #[cfg(not(target_arch = "wasm32"))]
 mod files {
-    use super::{Job, Ranks, Subject, TABLES, delay, table, ungrouped, verdict};
+    use super::{Job, Ranks, TABLES, delay, table, ungrouped, verdict};
     use crate::analysis::communication::ranks::Rank;
     use crate::report::chart::{PARTS, rank_parts};
     use crate::report::format::clean;
@@ -279,7 +287,7 @@ mod files {
         let own = &rank.delay;
         json!({
             "rank": rank.label,
-            "sentence": delay(job, rank, Subject::Full),
+            "sentence": delay(job, rank),
             "waiting_per_rank_ns": job.per_other_rank(own.total_ns),
             "host_late_per_rank_ns": job.per_other_rank(own.host_late_ns),
             "work_per_rank_ns": job.per_other_rank(own.work_ns),

@@ -240,7 +240,11 @@ impl PagedTable {
         if let Some(chars) = request.name_chars {
             narrow_names(&mut whole, chars);
         }
-        let mut table = sort_and_filter(whole, request);
+        let mut table = match &request.sort {
+            // Else the few rows would be those of the first run.
+            None if request.short && !one_run => sort_and_filter(whole, &largest_first(request)),
+            _ => sort_and_filter(whole, request),
+        };
         table.rows.truncate(MAX_ROWS);
         if one_run {
             table = table.without_run();
@@ -307,6 +311,11 @@ impl PagedTable {
             totals: shown_in(table, units, table.totals.as_slice()).pop().map(cells),
         }
     }
+}
+
+/// The request for the same rows, those that take the most GPU time first.
+fn largest_first(request: &TableRequest) -> TableRequest {
+    TableRequest { sort: Some("elapsed_ns".to_owned()), descending: true, ..request.clone() }
 }
 
 fn rows_of(kept: usize, all: usize) -> String {

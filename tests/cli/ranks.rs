@@ -4,8 +4,8 @@ use crate::common::{directory, gpuprism, printed, shared};
 use serde_json::Value;
 use std::path::Path;
 
-/// Writes a rank whose all-reduce starts at `late` us and ends at 100 us, like the all-reduce of every rank.
-fn rank(folder: &Path, number: u32, late: u32) {
+/// Writes a rank of a job of this many whose all-reduce starts at `late` us and ends at 100 us, like the all-reduce of every rank.
+fn rank(folder: &Path, number: u32, world: u32, late: u32) {
     let event = |name: &str, start: u32, dur: u32| {
         format!(
             r#"{{"ph": "X", "cat": "kernel", "name": "{name}", "pid": 0, "tid": 7, "ts": {start}, "dur": {dur}, "args": {{"device": 0, "stream": 7}}}}"#
@@ -13,7 +13,7 @@ fn rank(folder: &Path, number: u32, late: u32) {
     };
     let events =
         [event("nvjet_tst_64x8", 0, late), event("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", late, 100 - late)];
-    let info = format!(r#""distributedInfo": {{"backend": "nccl", "rank": {number}, "world_size": 2}}"#);
+    let info = format!(r#""distributedInfo": {{"backend": "nccl", "rank": {number}, "world_size": {world}}}"#);
     let text = format!(r#"{{{info}, "traceEvents": [{}]}}"#, events.join(", "));
     std::fs::write(folder.join(format!("rank{number}.json")), text).unwrap();
 }
@@ -21,8 +21,8 @@ fn rank(folder: &Path, number: u32, late: u32) {
 fn example(test: &str) -> std::path::PathBuf {
     let folder = directory(test);
     std::fs::create_dir(folder.join("job")).unwrap();
-    rank(&folder.join("job"), 0, 30);
-    rank(&folder.join("job"), 1, 90);
+    rank(&folder.join("job"), 0, 2, 30);
+    rank(&folder.join("job"), 1, 2, 90);
     folder
 }
 
@@ -44,6 +44,18 @@ fn the_verdict_names_the_rank_that_delays_the_others() {
         printed(&folder, ["ranks", "job/rank1.json", "job/rank0.json"]),
         "the order of files does not matter"
     );
+}
+
+/// Ranks 0 and 1 wait 58 us for ranks 2 and 3, half of it for each, then all others 2 us for rank 3. The others spend 150 us in the
+/// collective beside rank 2, and 152 us beside rank 3.
+#[test]
+fn the_verdict_also_names_the_ranks_that_delay_the_others_less() {
+    let folder = directory("ranks_that_delay");
+    [(0, 30), (1, 30), (2, 88), (3, 90)].into_iter().for_each(|(number, late)| rank(&folder, number, 4, late));
+    let text = printed(&folder, ["ranks", "."]);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.starts_with("Rank 3 delays the others: 42.1 % of the other ranks' time"), "{words}");
+    assert!(words.contains(" Rank 2 (38.7 %, its GPU works longer) does, too. "), "{words}");
 }
 
 #[test]

@@ -109,6 +109,10 @@ fn summary(comparison: &Comparison, candidates: &[Candidate], breakdowns: &[Brea
         section = section
             .limit("Noise is two standard errors of the difference, estimated from the spread of steps in each stage.");
     }
+    if *basis != Basis::Total {
+        section = section
+            .limit("Wall, busy, idle and elapsed time are of the whole run, with the work outside of the units.");
+    }
     if comparison.timelines > 1 {
         section = section.limit("Busy, idle and elapsed time are means over the devices of a run.");
     }
@@ -181,8 +185,8 @@ fn kernel_row(
         part.category.as_str().into(),
         pair.presence().word().into(),
         cause(pair.presence(), causes).into(),
-        launches_a.into(),
-        launches_b.into(),
+        mean_count(launches_a),
+        mean_count(launches_b),
         launches_a.map(|launches| baseline_ns as f64 / launches).into(),
         launches_b.map(|launches| time_ns as f64 / launches).into(),
         baseline_ns.into(),
@@ -208,6 +212,14 @@ fn cause(presence: Presence, causes: Option<(i64, i64)>) -> &'static str {
                 (false, _, false) => "shorter launches",
             }
         }
+    }
+}
+
+/// A mean of counts. A whole one is shown like a count.
+fn mean_count(mean: Option<f64>) -> Value {
+    match mean {
+        Some(mean) if mean.fract() == 0.0 => Value::Int(mean as i64),
+        mean => mean.into(),
     }
 }
 

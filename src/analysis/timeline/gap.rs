@@ -54,7 +54,7 @@ impl Timeline {
             let kind = if gap.late_until(trace).is_some() { LinkKind::LateCall } else { LinkKind::CallOfOpAfter };
             moment.link(kind, lane.and_then(|lane| self.place(trace, lane, call_id)));
             section.figure("launch_call", trace.calls.names.get(call.name));
-            section.figure("launch_call_ns", call.duration);
+            section.figure("launch_call_duration_ns", call.duration);
             section.figure("launched_after_ns", call.end().since(gap.start).max(Ns::ZERO));
         }
         moment.link(LinkKind::OpAfter, moment.launch);

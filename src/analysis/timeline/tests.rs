@@ -228,7 +228,7 @@ fn a_graph_that_was_traced_as_a_whole_and_the_gap_before_it_lead_to_its_launch()
     let graphs = lane_of(&timeline, |kind| matches!(kind, LaneKind::Graphs(_)));
     let launch = Value::Text("cudaGraphLaunch_v10000".to_owned());
     let gap = timeline.moment(&trace, rules(), idle, 0).unwrap();
-    assert_eq!((figure(&gap, "launch_call"), figure(&gap, "launch_call_ns")), (&launch, &Value::Int(8_000)));
+    assert_eq!((figure(&gap, "launch_call"), figure(&gap, "launch_call_duration_ns")), (&launch, &Value::Int(8_000)));
     assert_eq!(figure(&gap, "launched_after_ns"), &Value::Int(178_000));
     let call = gap.links.iter().find(|link| link.kind == LinkKind::CallOfOpAfter).unwrap().to;
     let replay = timeline.moment(&trace, rules(), graphs, 0).unwrap();
