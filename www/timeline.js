@@ -286,7 +286,7 @@ export class Timeline {
     this.#actions = actions;
     this.#scroll = el('div', { class: 'timeline-scroll' }, this.#canvas, this.#room);
     this.#tools = el('span', { class: 'timeline-tools' }, this.#steps,
-      button('Show all', () => this.showAll(), { class: 'small', title: 'Show the whole trace' }),
+      button('Show all', () => this.#showMore(), { class: 'small', title: 'Show all GPU ops; again: with the events of the host before and after them' }),
       button('−', () => this.zoom(2), { class: 'small', 'aria-label': 'Zoom out', title: 'Zoom out (s)' }),
       button('+', () => this.zoom(0.5), { class: 'small', 'aria-label': 'Zoom in', title: 'Zoom in (w)' }));
     this.#canvas.setAttribute('aria-label',
@@ -460,6 +460,15 @@ export class Timeline {
   showAll() {
     this.#viewsBefore = [];
     this.view.showAll(this.gpuTo);
+    this.draw();
+  }
+
+  /** Shows the ops of the trace, or if they are what is in view, also the events before and after them. */
+  #showMore() {
+    const { from, to, bounds } = this.view;
+    this.showAll();
+    if (this.view.from !== from || this.view.to !== to) return;
+    this.view.show(bounds.from, bounds.to);
     this.draw();
   }
 

@@ -102,7 +102,7 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
   await page.goBack();
   await page.goBack();
   await page.locator('#comparison p', { hasText: verdict }).waitFor();
-  assert.deepEqual([await window('rank0.json').inputValue(), await window('rank1.json').inputValue()], ['', '']);
+  await page.waitForFunction((inputs) => inputs.every((input) => input.value === ''), await Promise.all(['rank0.json', 'rank1.json'].map((name) => window(name).elementHandle())));
   await h.openTab(page, 'kernels');
   await page.locator('#ranks').waitFor({ state: 'hidden' });
   // One of two ranks is left.

@@ -99,8 +99,8 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             capitalize(reason),
         ),
         action:
-            "Compare the traces of all ranks with `gpuprism ranks`: it names the ranks that arrive last. Fix the cause \
-                 there (uneven work or a slow host)."
+            "Compare the traces of all ranks, with `gpuprism ranks` or open together on the page: this names the ranks that \
+             arrive last. Fix the cause there (uneven work or a slow host)."
                 .to_owned(),
         section: "nccl_ops",
     })
