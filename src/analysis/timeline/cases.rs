@@ -12,8 +12,8 @@ use crate::analysis::labels;
 use crate::analysis::section::Value;
 use crate::analysis::time::streams::class_of;
 use crate::ordering;
-use crate::rules::CPU;
 use crate::rules::names::demangle;
+use crate::rules::{CPU, GRAPHS};
 use crate::trace::{
     CodeTime, DeviceId, GpuOp, Ns, OpKind, ProcessId, Spans, ThreadId, Trace, Window, without_install_folder,
 };
@@ -32,6 +32,7 @@ impl Timeline {
             }
             Example::Step(stage) => self.median_step(trace, stage, within),
             Example::Category(category) if category == CPU => self.longest_gap(trace, within, &|_, _| true),
+            Example::Category(category) if category == GRAPHS => self.longest_graph(trace, within),
             Example::Category(category) => {
                 let index = self.categories.iter().position(|known| known == category)?;
                 let is_category: Vec<bool> = self.category_of_name.iter().map(|of_name| *of_name == index).collect();
@@ -123,6 +124,14 @@ impl Timeline {
         let cases = rows.filter_map(|row| Some((row, trace.gpu_ops.get(row).filter(is_case)?.duration)));
         let (row, _) = cases.reduce(|longest, next| if next.1 > longest.1 { next } else { longest })?;
         self.place_of_op(trace, row)
+    }
+
+    /// A graph that was traced as a whole.
+    fn longest_graph(&self, trace: &Trace, within: Window) -> Option<Place> {
+        let graphs = trace.graph_replays.iter().enumerate();
+        let cases = graphs.filter(|(_, replay)| within.overlaps(replay.start, replay.start));
+        let longest = cases.reduce(|longest, next| if next.1.duration > longest.1.duration { next } else { longest });
+        self.place_of_work(trace, trace.gpu_ops.len() + longest?.0)
     }
 
     fn longest_gap(

@@ -3,6 +3,7 @@
 use super::Timeline;
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::idle_cause::{GapParts, IdleCause, each_gap};
+use crate::analysis::time::work::launch_of;
 use crate::trace::{DeviceId, Ns, Trace};
 
 /// An idle gap.
@@ -46,7 +47,7 @@ impl IdleBar {
 
     /// When the launch of the next work returned, if the host was late.
     pub(super) fn late_until(&self, trace: &Trace) -> Option<Ns> {
-        let call = trace.gpu_ops.launch(self.next_row()).and_then(|call| trace.calls.get(call.0 as usize));
+        let call = launch_of(trace, self.next_row()).and_then(|call| trace.calls.get(call.0 as usize));
         call.filter(|_| self.is_late).map(|call| call.end().clamp(self.start, self.end))
     }
 }

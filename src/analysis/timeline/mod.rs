@@ -190,11 +190,11 @@ struct StepBar {
 /// The lanes of a trace, and what their bars are computed from.
 #[derive(Debug)]
 pub struct Timeline {
-    /// Time zero: the start of the first GPU op, as in all reports.
+    /// Time zero: the start of the first GPU work, as in all reports.
     pub zero: Ns,
     /// From the first event to the last, of device and host.
     pub extent: Window,
-    /// From the first GPU op to the last.
+    /// From the first GPU op or whole graph to the last.
     pub gpu: Window,
     /// The lanes, from top to bottom.
     pub lanes: Vec<Lane>,

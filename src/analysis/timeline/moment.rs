@@ -170,7 +170,7 @@ impl Timeline {
             }
             LaneKind::Graphs(device) => {
                 let replay = trace.graph_replays.get(row).filter(|replay| replay.device == device)?;
-                (replay.start, replay.start + replay.duration)
+                (replay.start, replay.end())
             }
             LaneKind::Counter(_, index) => counters::place(trace.metrics.get(index)?, row)?,
             LaneKind::Calls(thread) => of_span(trace.calls.get(row)?, thread)?,

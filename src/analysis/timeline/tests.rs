@@ -4,7 +4,7 @@ use super::*;
 use crate::analysis::labels;
 use crate::analysis::section::Value;
 use crate::analysis::testing::torch;
-use crate::rules::RuleBook;
+use crate::rules::{GRAPHS, RuleBook};
 use crate::trace::testing::TestTrace;
 use crate::trace::{
     ALLOCATED_MEMORY, CodeTime, Collective, Element, HostInterval, LateCode, LaunchConfig, Names, NodeNote,
@@ -219,6 +219,17 @@ fn a_gap_before_a_graph_that_was_traced_as_a_whole_leads_to_it() {
 }
 
 #[test]
+fn a_graph_that_was_traced_as_a_whole_is_within_the_extent_and_the_longest_case_of_its_category() {
+    let mut trace = TestTrace::nsys();
+    let trace = trace.in_us().replay(0..5).kernel("gemm_kernel", 10..20).replay(200..300).replay(310..320).finish();
+    let timeline = timeline(&trace);
+    let whole = Window { start: Ns(0), end: Ns(320_000) };
+    assert_eq!((timeline.zero, timeline.gpu, timeline.extent), (Ns(0), whole, whole));
+    let case = timeline.example(&trace, &Example::Category(GRAPHS.to_owned()), whole).unwrap();
+    assert_eq!((case.start, case.end), (Ns(200_000), Ns(300_000)));
+}
+
+#[test]
 fn a_graph_that_was_traced_as_a_whole_and_the_gap_before_it_lead_to_its_launch() {
     let mut trace = TestTrace::nsys();
     trace.in_us().launch(0..5).launches("gemm_kernel", 10..20).call("cudaStreamSynchronize_v3020", 8..25);
@@ -230,7 +241,7 @@ fn a_graph_that_was_traced_as_a_whole_and_the_gap_before_it_lead_to_its_launch()
     let gap = timeline.moment(&trace, rules(), idle, 0).unwrap();
     assert_eq!((figure(&gap, "launch_call"), figure(&gap, "launch_call_ns")), (&launch, &Value::Int(8_000)));
     assert_eq!(figure(&gap, "launched_after_ns"), &Value::Int(178_000));
-    let call = gap.links.iter().find(|link| link.kind == LinkKind::CallOfOpAfter).unwrap().to;
+    let call = gap.links.iter().find(|link| link.kind == LinkKind::LateCall).unwrap().to;
     let replay = timeline.moment(&trace, rules(), graphs, 0).unwrap();
     assert_eq!((figure(&replay, "launch_call"), figure(&replay, "launch_to_start_ns")), (&launch, &Value::Int(10_000)));
     assert_eq!(replay.launch, Some(call));
