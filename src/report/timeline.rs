@@ -256,7 +256,7 @@ fn style(style: Style) -> StyleText {
         Style::Stage(stage) => filled(&palette::class(stage.label()), stage.label()),
         Style::Idle(cause) => StyleText {
             class: palette::class("idle"),
-            title: format!("idle: {}", cause.word().replace('_', " ")),
+            title: cause.title(),
             hatch: Some(Hatching::of_cause(cause.word())),
         },
         Style::Counter => filled("tl-counter", "counter"),

@@ -38,6 +38,13 @@ impl LongGaps {
         Self { devices: vec![None; trace.devices.len()], shortest }
     }
 
+    /// Those of all ops.
+    pub(crate) fn of(trace: &Trace) -> Self {
+        let mut gaps = Self::new(trace);
+        trace.gpu_ops.iter().enumerate().for_each(|(row, op)| gaps.add(row, &op));
+        gaps
+    }
+
     /// Adds the next op. Ops must arrive sorted by start.
     pub(crate) fn add(&mut self, row: usize, op: &GpuOp) {
         match self.devices.get_mut(op.device.0 as usize) {
@@ -139,8 +146,7 @@ mod tests {
             let mut trace = TestTrace::nsys();
             trace.in_us().kernel("gemm_kernel", 0..1_000).replay(1_000..graph_end);
             let trace = trace.launch(1_900..2_000).launches("gemm_kernel", 9_000..10_000).finish();
-            let mut gaps = LongGaps::new(&trace);
-            trace.gpu_ops.iter().enumerate().for_each(|(row, op)| gaps.add(row, &op));
+            let gaps = LongGaps::of(&trace);
             let survey_has = Context::new(&trace, 30).survey().idle[0].unseen.clone();
             assert_eq!(gaps.unseen_intervals(&trace), [survey_has]);
             gaps.unseen(&trace)[0]

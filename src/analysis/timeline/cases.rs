@@ -31,7 +31,7 @@ impl Timeline {
                 self.longest_gap(trace, within, &|device, gap| gap.is_of(causes) && is_in_steps(device, gap.start))
             }
             Example::Step(stage) => self.median_step(trace, stage, within),
-            Example::Category(category) if category == CPU => self.longest_gap(trace, within, &|_, _| true),
+            Example::Category(category) if category == CPU => self.longest_gap(trace, within, &|_, gap| gap.is_idle()),
             Example::Category(category) if category == GRAPHS => self.longest_graph(trace, within),
             Example::Category(category) => {
                 let index = self.categories.iter().position(|known| known == category)?;
@@ -153,7 +153,7 @@ impl Timeline {
         let is_case = |step: &super::StepBar| stage.is_empty() || step.stage.label() == stage;
         let mut cases: Vec<(usize, &super::StepBar)> =
             steps.filter(|(_, step)| within.overlaps(step.start, step.start) && is_case(step)).collect();
-        ordering::sort_by_key(&mut cases, |(_, step)| step.until.since(step.start));
+        ordering::sort_by_key(&mut cases, |(_, step)| step.time);
         let (row, step) = cases.get(cases.len().checked_sub(1)? / 2)?;
         self.place(trace, self.lane(LaneKind::Steps(step.device))?, *row)
     }

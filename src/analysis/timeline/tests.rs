@@ -3,8 +3,8 @@
 use super::*;
 use crate::analysis::labels;
 use crate::analysis::section::Value;
-use crate::analysis::testing::torch;
-use crate::rules::{GRAPHS, RuleBook};
+use crate::analysis::testing::{analyze, torch};
+use crate::rules::{CPU, GRAPHS, RuleBook};
 use crate::trace::testing::TestTrace;
 use crate::trace::{
     ALLOCATED_MEMORY, CodeTime, Collective, Element, HostInterval, LateCode, LaunchConfig, Names, NodeNote,
@@ -201,6 +201,35 @@ fn an_idle_gap_states_how_much_of_its_cause_a_step_has() {
     let steps = lane_of(&timeline, |kind| matches!(kind, LaneKind::Steps(_)));
     let step = moment.links.iter().find(|link| link.kind == LinkKind::Step).unwrap().to;
     assert_eq!((step.lane, step.row), (steps, 1));
+}
+
+/// A step whose ops run at 0..1 ms and at 10..11 ms. The second was launched until 2 ms and the GPU did nothing visible until 10 ms, so 8 ms
+/// are work that the trace lacks. The next step begins at 12 ms.
+#[test]
+fn a_step_lasts_without_work_that_is_not_traced_and_such_work_is_not_idle() {
+    let mut trace = TestTrace::new();
+    trace.in_us().range("step[DECODE bs=2]", 0..2_100).launch(0..0).launches("gemm_kernel", 0..1_000);
+    trace.launch(1_900..2_000).launches("gemm_kernel", 10_000..11_000);
+    trace.range("step[DECODE bs=2]", 11_900..12_100).launch(11_950..11_960).launches("gemm_kernel", 12_000..13_000);
+    let trace = trace.finish();
+    let timeline = timeline(&trace);
+    let steps = lane_of(&timeline, |kind| matches!(kind, LaneKind::Steps(_)));
+    let step = timeline.moment(&trace, rules(), steps, 0).unwrap();
+    let ms = |name: &str| figure(&step, name).number().unwrap() / 1e6;
+    assert_eq!(["duration_ns", "not_traced_ns", "to_last_op_ns"].map(ms), [4.0, 8.0, 3.0]);
+    assert_eq!((step.place.start, step.place.end), (Ns(0), Ns(12_000_000)));
+    let run = analyze(&trace);
+    assert_eq!(run.rows("step_list")[0].amount("duration_ns"), 4e6);
+    let idle = lane_of(&timeline, |kind| matches!(kind, LaneKind::Idle(_)));
+    let names = |row| timeline.moment(&trace, rules(), idle, row).unwrap().name;
+    assert_eq!((names(0), names(1)), ("not traced".to_owned(), "idle: host late".to_owned()));
+    // 1 ms of the window of 13 ms without the 8 ms.
+    let late = timeline.moment(&trace, rules(), idle, 1).unwrap();
+    assert_eq!(figure(&late, "share_of_idle_time_pct"), &Value::Float(100.0));
+    assert_eq!(figure(&late, "share_of_the_trace_pct"), &Value::Float(20.0));
+    let whole = Window { start: Ns(0), end: Ns(13_000_000) };
+    let case = timeline.example(&trace, &Example::Category(CPU.to_owned()), whole).unwrap();
+    assert_eq!(case, late.place);
 }
 
 #[test]
