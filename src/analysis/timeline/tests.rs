@@ -233,6 +233,21 @@ fn a_step_lasts_without_work_that_is_not_traced_and_such_work_is_not_idle() {
 }
 
 #[test]
+fn the_panel_of_a_step_of_a_real_trace_states_the_time_of_its_row_in_the_table() {
+    for file in ["sglang_qwen3_8b_mi300_extend.trace.json.gz", "train_a100_rank3of8.trace.json.gz"] {
+        let Some(trace) = torch(file) else { return };
+        let (timeline, run) = (timeline(&trace), analyze(&trace));
+        let lane = lane_of(&timeline, |kind| matches!(kind, LaneKind::Steps(_)));
+        let rows = run.rows("step_list");
+        assert!(!rows.is_empty());
+        for (row, listed) in rows.iter().enumerate() {
+            let step = timeline.moment(&trace, rules(), lane, row).unwrap();
+            assert_eq!(Some(figure(&step, "duration_ns")), listed.get("duration_ns"), "{file}");
+        }
+    }
+}
+
+#[test]
 fn a_gap_before_a_graph_that_was_traced_as_a_whole_leads_to_it() {
     let mut trace = TestTrace::nsys();
     trace.in_us();
