@@ -1,4 +1,5 @@
-// The line below the lanes that names the hatchings of idle time: those of the causes that had a bar so far. Its room is kept.
+// The line below the lanes that names the hatchings of idle time, and of time that is not traced: those that had a bar so far. Its room is
+// kept.
 
 import { el, svg } from './dom.js';
 import { HATCHINGS, NUMBERS, PATCH_PX } from './timeline-paint.js';
@@ -28,12 +29,21 @@ export class TimelineLegend {
     for (let at = 3; at < bars.length; at += NUMBERS) if (this.#styles[bars[at]]?.hatch) this.#found.add(bars[at]);
     if (this.#found.size === before) return;
     const found = this.#styles.filter((_, index) => this.#found.has(index));
-    this.node.replaceChildren('Idle time:', el('ul', { 'aria-label': 'Causes of idle time, each with its own hatching' }, ...found.map(item)));
+    const [idle, others] = [found.filter(isIdle), found.filter((style) => !isIdle(style))];
+    const causes = el('ul', { 'aria-label': 'Causes of idle time, each with its own hatching' }, ...idle.map(item));
+    const notIdle = el('ul', { 'aria-label': 'Not idle' }, ...others.map(item));
+    this.node.replaceChildren(...(idle.length > 0 ? ['Idle time:', causes] : []), ...(others.length > 0 ? [notIdle] : []));
   }
 }
 
-/** @param {TimelineStyle} style its title is `idle: host late` */
-const item = ({ class: className, title, hatch }) => el('li', {}, hatch && sample(className, hatch), title.split(': ').at(-1));
+/** In front of the causes of idle time. Time of work that the trace lacks is hatched too, but is not idle. */
+const IDLE = 'idle: ';
+
+/** Whether bars of a style are idle time. @param {TimelineStyle} style */
+export const isIdle = ({ title }) => title.startsWith(IDLE);
+
+/** @param {TimelineStyle} style its title is `idle: host late` or `not traced` */
+const item = ({ class: className, title, hatch }) => el('li', {}, hatch && sample(className, hatch), title.replace(IDLE, ''));
 
 /** A few patches of a hatching. @param {string} className @param {Hatching} hatching */
 function sample(className, hatching) {

@@ -3,7 +3,7 @@
 
 import { arrange, button, byId, el, loadStyleSheet, present, setAttributes, svg } from './dom.js';
 import { Alignment } from './timeline-align.js';
-import { TimelineLegend } from './timeline-legend.js';
+import { TimelineLegend, isIdle } from './timeline-legend.js';
 import { momentPanel } from './timeline-moment.js';
 import { Painter, colours, plotWidth, shareAt } from './timeline-paint.js';
 import { Tiles } from './timeline-tiles.js';
@@ -197,11 +197,11 @@ const isRead = ({ kind }) => kind === 'trace';
 const IDLE = 'CPU (non-GPU)';
 
 /** The styles of these categories, as indices. Categories come first in the list; other styles may have the same title. The causes of idle
- * time, which are hatched, are one category.
+ * time are one category.
  * @param {TimelineStyle[]} styles @param {string[]} categories */
 function stylesOf(styles, categories) {
   const indices = new Set(categories.map((name) => styles.findIndex(({ title }) => title === name)));
-  if (categories.includes(IDLE)) styles.forEach(({ hatch }, index) => hatch !== null && indices.add(index));
+  if (categories.includes(IDLE)) styles.forEach((style, index) => isIdle(style) && indices.add(index));
   return indices;
 }
 

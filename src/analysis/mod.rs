@@ -44,7 +44,7 @@ mod trust;
 mod unit;
 mod verdict;
 
-pub use crate::rules::{CPU, SHARED};
+pub use crate::rules::{CPU, GRAPHS, SHARED};
 pub use kernels::groups::Groups;
 pub use pivot::by_category::{Pivot, PivotRow, pivot};
 pub use rule_use::rule_use;

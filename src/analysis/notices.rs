@@ -76,7 +76,7 @@ fn whole_graphs(trace: &Trace) -> Option<Notice> {
             "graphs_traced_whole",
             count,
             format!(
-                "{} of CUDA graphs traced as a whole: the kernels inside are not included in any number",
+                "{} of CUDA graphs traced as a whole: their time counts as busy time, but the kernels inside are not known",
                 counted(count, "run", "runs")
             ),
             "Capture again with `--cuda-graph-trace=node`.",

@@ -138,13 +138,13 @@ pub struct Totals {
     pub duration_ns: i64,
     /// Sum of the durations of the kernels.
     pub kernel_duration_ns: i64,
-    /// Sum over devices of the time in which at least one op runs on the device.
+    /// Sum over devices of the time in which at least one op runs on the device, or a CUDA graph that was traced as a whole.
     pub union_ns: i64,
-    /// Time in which at least one op runs on any device.
+    /// Time in which at least one op or graph runs on any device.
     pub union_all_ns: i64,
-    /// First start to last end of all GPU ops, or the length of the chosen window.
+    /// First start to last end of all GPU ops and graphs, or the length of the chosen window.
     pub window_ns: i64,
-    /// Sum of `elapsed_ns` over all names. Equals `union_ns` (merged devices: `union_all_ns`), except under
+    /// Sum of `elapsed_ns` over all categories. Equals `union_ns` (merged devices: `union_all_ns`), except under
     /// [`Attribution::Exclusive`].
     pub elapsed_ns: i64,
 }
@@ -174,7 +174,7 @@ pub struct Wall {
     pub cpu_ns: i64,
     /// `cpu_ns` divided by `bar_ns`.
     pub cpu_share: f64,
-    /// The part of the bar with at least one op running, divided by `bar_ns`.
+    /// The part of the bar with at least one op or graph running, divided by `bar_ns`.
     pub busy_share: f64,
     /// Time with GPU work that no op owns: only under [`Attribution::Exclusive`].
     pub shared_ns: i64,
@@ -207,9 +207,9 @@ pub struct Device {
     pub gpu_ops: u64,
     /// Sum of the durations of the ops on this device.
     pub duration_ns: i64,
-    /// Time in which at least one op runs on this device.
+    /// Time in which at least one op or graph runs on this device.
     pub union_ns: i64,
-    /// First start to last end of the ops on this device.
+    /// First start to last end of the ops and graphs on this device.
     pub window_ns: i64,
     /// Wall time minus `union_ns`.
     pub idle_ns: i64,
@@ -223,7 +223,7 @@ from_json!(Device { id, name, gpu_ops, duration_ns, union_ns, window_ns, idle_ns
 pub struct Category {
     /// The name of the category in the rule set.
     pub category: String,
-    /// The number of GPU ops in this category.
+    /// The number of GPU ops in this category; of `CUDA graph`, the runs of graphs that were traced as a whole.
     pub count: u64,
     /// Sum of the durations of its ops.
     pub duration_ns: i64,

@@ -7,9 +7,9 @@ use super::index::WindowSegments;
 use super::results::{Attribution, Category, Device, Kernel, Picked, Run, Totals, Verdict, Wall, WallSource};
 use super::summary::{OpTotals, Summary};
 use super::time::attribution::{OwnedTime, share_out_merged, unions};
-use super::time::busy::busy_on_any_device;
+use super::time::busy::{busy_on_any_device, graphs_alone, length};
 use super::verdict::verdict;
-use super::{key_figures, notices};
+use super::{GRAPHS, key_figures, notices};
 use crate::analysis::inference::served_model::ServedModel;
 use crate::analysis::kernels::groups::{Group, Groups};
 use crate::analysis::section::Sections;
@@ -18,7 +18,7 @@ use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::signals::Signals;
 use crate::rules::{PhaseMap, RuleSet, names};
-use crate::trace::{Cut, NameId, Ns, OpKind, Trace};
+use crate::trace::{Cut, DeviceId, NameId, Ns, OpKind, Trace};
 use std::borrow::Cow;
 
 /// The user's choices for a run.
@@ -69,23 +69,24 @@ pub fn first_results(
         None => trace.span().map_or(0, |span| span.length().0),
     };
     let kernel_groups = || groups.iter().filter(|group| group.kind == OpKind::Kernel);
-    let devices_union: Vec<i64> = if options.merge_devices { unions(trace) } else { owned.union_ns.clone() };
+    let busy = BusyTime::of(trace, &owned, options.merge_devices);
+    let categories = categories(&kernels, busy.graphs(trace));
     let totals = Totals {
         gpu_ops: trace.gpu_ops.len() as u64,
         kernels: kernel_groups().map(|group| group.count).sum(),
         distinct_names: kernels.len() as u64,
         duration_ns: sum(kernels.iter().map(|kernel| kernel.duration_ns)),
         kernel_duration_ns: sum(kernel_groups().map(|group| group.total.0)),
-        union_ns: sum(devices_union.iter().copied()),
-        union_all_ns: if let [one] = devices_union.as_slice() { *one } else { busy_on_any_device(trace).0 },
+        union_ns: sum(busy.devices_ns.iter().copied()),
+        union_all_ns: if let [one] = busy.devices_ns.as_slice() { *one } else { busy_on_any_device(trace).0 },
         window_ns,
-        elapsed_ns: sum(kernels.iter().map(|kernel| kernel.elapsed_ns)),
+        elapsed_ns: sum(categories.iter().map(|category| category.elapsed_ns)),
     };
     for kernel in &mut kernels {
         kernel.elapsed_share = Some(share(kernel.elapsed_ns, totals.elapsed_ns));
     }
     ordering::sort_by(&mut kernels, |a, b| b.elapsed_ns.cmp(&a.elapsed_ns).then_with(|| a.name.cmp(&b.name)));
-    let wall = wall(options, window_ns, &unseen_ns, &owned.union_ns, totals.elapsed_ns);
+    let wall = wall(options, window_ns, &unseen_ns, &busy.timelines_ns, totals.elapsed_ns);
     let mut run = Run {
         label: trace.label.clone(),
         format: trace.format,
@@ -94,8 +95,8 @@ pub fn first_results(
         attribution: options.attribution,
         devices_merged: options.merge_devices,
         window: trace.cut.map(picked),
-        devices: devices(trace, groups, &devices_union, &device_walls(&wall, window_ns, &unseen_ns)),
-        categories: categories(&kernels, totals.elapsed_ns, wall.bar_ns),
+        devices: devices(trace, groups, &busy.devices_ns, &device_walls(&wall, window_ns, &unseen_ns)),
+        categories: with_shares(categories, totals.elapsed_ns, wall.bar_ns),
         notices: notices::notices(trace, &all_groups, &wall, options.wall),
         sections: Sections::new(),
         verdict: Verdict::default(),
@@ -186,7 +187,51 @@ fn kernels(trace: &Trace, rules: &RuleSet, options: &Options, owned: &OwnedTime,
     .collect()
 }
 
-fn categories(kernels: &[Kernel], elapsed_ns: i64, bar_ns: i64) -> Vec<Category> {
+/// The time in which at least one op or graph runs.
+struct BusyTime {
+    /// By timeline.
+    timelines_ns: Vec<i64>,
+    devices_ns: Vec<i64>,
+    /// Sum over the timelines of the time in which only graphs run that were traced as a whole.
+    graphs_ns: i64,
+}
+
+impl BusyTime {
+    fn of(trace: &Trace, owned: &OwnedTime, merge_devices: bool) -> Self {
+        let device_of = |device: DeviceId| device.0 as usize;
+        let of_graphs = |timelines, timeline_of| -> Vec<i64> {
+            graphs_alone(trace, timelines, timeline_of).iter().map(|graphs| length(graphs).0).collect()
+        };
+        let both = |ops: &[i64], graphs: &[i64]| ops.iter().zip(graphs).map(|(ops, graphs)| ops + graphs).collect();
+        let by_device = of_graphs(trace.devices.len(), &device_of);
+        if !merge_devices {
+            let timelines_ns: Vec<i64> = both(&owned.union_ns, &by_device);
+            return Self { devices_ns: timelines_ns.clone(), timelines_ns, graphs_ns: sum(by_device.into_iter()) };
+        }
+        let merged = of_graphs(1, &|_| 0);
+        Self {
+            timelines_ns: both(&owned.union_ns, &merged),
+            devices_ns: both(&unions(trace), &by_device),
+            graphs_ns: sum(merged.into_iter()),
+        }
+    }
+
+    /// The category of graphs that were traced as a whole, if there are any.
+    fn graphs(&self, trace: &Trace) -> Option<Category> {
+        (!trace.graph_replays.is_empty()).then(|| Category {
+            category: GRAPHS.to_owned(),
+            count: trace.graph_replays.len() as u64,
+            duration_ns: sum(trace.graph_replays.iter().map(|replay| replay.duration.0)),
+            elapsed_ns: self.graphs_ns,
+            exclusive_ns: self.graphs_ns,
+            fair_ns: self.graphs_ns,
+            ..Category::default()
+        })
+    }
+}
+
+/// The sums of the kernels by category, and the category of whole graphs.
+fn categories(kernels: &[Kernel], graphs: Option<Category>) -> Vec<Category> {
     let mut sums = VecMap::new();
     for kernel in kernels {
         let first = Category { category: kernel.category.clone(), ..Category::default() };
@@ -198,7 +243,11 @@ fn categories(kernels: &[Kernel], elapsed_ns: i64, bar_ns: i64) -> Vec<Category>
             sum.fair_ns = sum.fair_ns.saturating_add(kernel.fair_ns);
         });
     }
-    let mut categories: Vec<Category> = sums.0.into_iter().map(|(_, category)| category).collect();
+    sums.0.into_iter().map(|(_, category)| category).chain(graphs).collect()
+}
+
+/// Sorted by elapsed time.
+fn with_shares(mut categories: Vec<Category>, elapsed_ns: i64, bar_ns: i64) -> Vec<Category> {
     for category in &mut categories {
         category.elapsed_share = Some(share(category.elapsed_ns, elapsed_ns));
         category.bar_share = Some(share(category.elapsed_ns, bar_ns));
@@ -222,6 +271,12 @@ fn devices(trace: &Trace, groups: &[Group], union_ns: &[i64], walls_ns: &[i64]) 
             device.duration_ns = device.duration_ns.saturating_add(group.total.0);
             let (first, last) = device.span.unwrap_or((group.first, group.last));
             device.span = Some((first.min(group.first), last.max(group.last)));
+        }
+    }
+    for replay in &trace.graph_replays {
+        if let Some(device) = totals.get_mut(replay.device.0 as usize) {
+            let (first, last) = device.span.unwrap_or((replay.start, replay.end()));
+            device.span = Some((first.min(replay.start), last.max(replay.end())));
         }
     }
     let rows = trace.devices.iter().zip(totals).zip(union_ns).zip(walls_ns);
@@ -295,10 +350,39 @@ fn share(part: i64, whole: i64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::{Options, analyze};
+    use crate::analysis::GRAPHS;
     use crate::analysis::results::Run;
     use crate::analysis::section::Value;
     use crate::analysis::structure::shifted_durations::WITHHELD;
     use crate::analysis::testing::replay_of_layers;
+    use crate::rules::RuleBook;
+    use crate::trace::testing::TestTrace;
+
+    /// A gemm of 0..10 us, a graph of 5..30 us that starts while it runs, an idle GPU of 30..90 us and a graph of 90..100 us: the window is
+    /// 100 us, 40 us of it are busy, and the graphs own the 30 us in which no op runs.
+    #[test]
+    fn graphs_that_were_traced_as_a_whole_are_busy_time_in_all_figures() {
+        let mut trace = TestTrace::nsys();
+        let trace = trace.in_us().kernel("gemm_kernel", 0..10).replay(5..30).replay(90..100).finish();
+        let rules = RuleBook::gpuprism_default().unwrap();
+        for merge_devices in [false, true] {
+            let run = analyze(&trace, rules, &Options { merge_devices, ..Options::default() });
+            let (totals, device) = (&run.totals, &run.devices[0]);
+            assert_eq!(
+                (totals.window_ns, totals.union_ns, totals.union_all_ns, totals.elapsed_ns),
+                (100_000, 40_000, 40_000, 40_000)
+            );
+            assert_eq!((device.window_ns, device.union_ns, device.idle_ns), (100_000, 40_000, 60_000));
+            assert_eq!((run.wall.bar_ns, run.wall.cpu_ns, run.wall.cpu_share), (100_000, 60_000, 0.6));
+            let categories: Vec<_> =
+                run.categories.iter().map(|row| (row.category.as_str(), row.count, row.elapsed_ns)).collect();
+            assert_eq!(categories, [(GRAPHS, 2, 30_000), ("gemm", 1, 10_000)]);
+            let idle = &run.rows("gpu_idle")[0];
+            assert_eq!(["window_ms", "busy_ms", "idle_ms"].map(|name| idle.amount(name)), [0.1, 0.04, 0.06]);
+            assert!(run.verdict.text.contains("40 us of GPU work, GPU busy 40.0 %"), "{}", run.verdict.text);
+        }
+    }
 
     /// A replay, and after it a GEMM of another name and a gather that the host launches itself.
     fn run(lost_at: usize) -> Run {

@@ -9,6 +9,7 @@ use super::trust::STEPS_WITHOUT_WORK;
 use super::unit::Unit;
 use crate::digits::grouped;
 use crate::ordering;
+use crate::rules::GRAPHS;
 use crate::rules::signals::Thresholds;
 
 /// The maximum number of stages in the first sentence.
@@ -24,7 +25,7 @@ const MIN_UNKNOWN_SHARE: f64 = 0.1;
 /// States what bounds a run. Without sections it states only busy time and categories.
 pub(super) fn verdict(run: &Run, thresholds: &Thresholds) -> Verdict {
     let mut text = Sentences::default();
-    if run.totals.gpu_ops == 0 {
+    if run.totals.gpu_ops == 0 && run.totals.union_ns == 0 {
         let extent = if run.window.is_some() { "window" } else { "trace" };
         text.push(format!("No GPU work in this {extent}."), None);
         return text.finish();
@@ -139,7 +140,7 @@ impl Times {
             exposed: run.filled("nccl_ops").map_or(0.0, |section| section.summary.amount("exposed_ms")),
             overlapped,
             compute_alone: compute - overlapped,
-            has_hidden_graphs: row("CUDA graph").is_some(),
+            has_hidden_graphs: row(GRAPHS).is_some(),
             steps: None,
         };
         Self { steps: StepsInCapture::of(run, &times), ..times }
@@ -342,7 +343,8 @@ impl Bound {
             Self::Compute => {
                 let first = run.categories.first().filter(|category| category.elapsed_ns > 0);
                 if let Some((first, share)) = first.and_then(|first| Some((first, first.bar_share?))) {
-                    let head = if times.has_hidden_graphs { "; outside of graphs the" } else { "; the" };
+                    let is_outside = times.has_hidden_graphs && first.category != GRAPHS;
+                    let head = if is_outside { "; outside of graphs the" } else { "; the" };
                     let words = format!(
                         "{head} largest category is {} ({} of wall time)",
                         category_words(&first.category),
@@ -364,7 +366,11 @@ fn is_inflated(run: &Run) -> bool {
 }
 
 fn category_words(category: &str) -> &str {
-    if category == MISC { "kernels without a category" } else { category }
+    match category {
+        MISC => "kernels without a category",
+        GRAPHS => "CUDA graphs traced as a whole",
+        _ => category,
+    }
 }
 
 /// The second sentence, unless it would be about other work than the steps: the finding with the largest cost that the bound

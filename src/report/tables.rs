@@ -228,7 +228,8 @@ fn devices(runs: &[(&str, &Run)]) -> Table {
         ("busy_share", "Busy", Kind::Share, |device| Cell::Share(device.busy_share)),
         ("window_ns", "First to last op", Kind::Time, |device| Cell::Ns(device.window_ns)),
     ];
-    let note = "Busy: time with at least one op running. Idle: wall time minus busy time. Shares are of wall time.";
+    let note =
+        "Busy: time with at least one op or graph running. Idle: wall time minus busy time. Shares are of wall time.";
     table_of(("devices", "Devices"), note.to_owned(), &columns, runs, |run| &run.devices)
 }
 

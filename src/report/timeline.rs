@@ -6,8 +6,8 @@ use crate::analysis::timeline::{
 };
 use crate::digits::grouped;
 use crate::report::format::{clean, digits, duration, time_like};
-use crate::rules::names;
 use crate::rules::signals::Signals;
+use crate::rules::{GRAPHS, names};
 use crate::trace::{ALLOCATED_MEMORY, CodeKind, DeviceId, Ns, ThreadId, Trace};
 use serde::Serialize;
 
@@ -62,7 +62,7 @@ impl TimelineTexts {
         }
         let text = match lane.kind {
             LaneKind::Stream(..) => self.short_names.get(bar.name.0 as usize).map_or("", String::as_str),
-            LaneKind::Graphs(_) => "CUDA graph",
+            LaneKind::Graphs(_) => GRAPHS,
             LaneKind::Counter(_, index) => return counter_label(trace, index, bar.row),
             LaneKind::Ranges(_) => trace.ranges.names.get(bar.name),
             LaneKind::Calls(_) => trace.calls.names.get(bar.name),
@@ -252,11 +252,11 @@ fn style(style: Style) -> StyleText {
     let filled = |class: &str, title: &str| StyleText { class: class.to_owned(), title: title.to_owned(), hatch: None };
     match style {
         // Categories are in front of these; see `styles`.
-        Style::Category(_) | Style::Graph => filled(&palette::class("memory"), "CUDA graph"),
+        Style::Category(_) | Style::Graph => filled(&palette::class(GRAPHS), GRAPHS),
         Style::Stage(stage) => filled(&palette::class(stage.label()), stage.label()),
         Style::Idle(cause) => StyleText {
             class: palette::class("idle"),
-            title: format!("idle: {}", cause.word().replace('_', " ")),
+            title: cause.title(),
             hatch: Some(Hatching::of_cause(cause.word())),
         },
         Style::Counter => filled("tl-counter", "counter"),

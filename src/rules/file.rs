@@ -6,7 +6,7 @@
 //! Error messages name file, engine, model and rule.
 
 use super::matcher::Matcher;
-use super::{CPU, SHARED};
+use super::{CPU, GRAPHS, SHARED};
 use crate::json::Json;
 use crate::{Error, Result};
 
@@ -128,7 +128,7 @@ fn is_layered(model: &[(String, Json)]) -> bool {
 }
 
 /// Names that gpuprism uses for parts of the time bar that belong to no GPU op or to several.
-const RESERVED: [&str; 2] = [CPU, SHARED];
+const RESERVED: [&str; 3] = [CPU, SHARED, GRAPHS];
 
 fn rules_of(location: &str, model: Vec<(String, Json)>) -> Result<Vec<Rule>> {
     let entries = if is_layered(&model) { substage(location, model)? } else { model };

@@ -38,3 +38,5 @@ pub use usage::{RuleUse, Usage};
 pub const CPU: &str = "CPU (non-GPU)";
 /// The category of the time in which several ops run, if ops own only the time in which they run alone.
 pub const SHARED: &str = "shared by several ops";
+/// The category of the time in which a device runs only CUDA graphs that were traced as a whole, so that their kernels are not known.
+pub const GRAPHS: &str = "CUDA graph";

@@ -6,7 +6,8 @@
 use super::window::text;
 use crate::analysis::host::launched_work::launched_windows;
 use crate::analysis::inference::passes::steps_on_devices;
-use crate::analysis::structure::stages::{Stage, Step};
+use crate::analysis::structure::stages::{Stage, Step, time_between};
+use crate::analysis::time::long_gaps::LongGaps;
 use crate::ordering::{VecMap, sorted_indices};
 use crate::report::format::duration;
 use crate::trace::{NameId, Ns, Span, Trace, Window};
@@ -15,7 +16,7 @@ use serde::Serialize;
 /// A window with a title.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NamedWindow {
-    /// For example `3: decode, batch 16, 3.21 ms`.
+    /// For example `3: decode, batch 16, 3.21 ms to its last op`.
     pub title: String,
     /// The window as text, in the format that [`super::window`] parses.
     pub window: String,
@@ -51,7 +52,10 @@ pub fn named_windows(trace: &Trace) -> Vec<WindowGroup> {
     let steps = steps_on_devices(trace);
     let device = steps.iter().filter_map(|step| step.device).min();
     let device_steps: Vec<Step> = steps.iter().filter(|step| step.device == device).copied().collect();
-    let mut groups = vec![step_windows(&device_steps, gpu_span), stage_windows(&device_steps, gpu_span)];
+    let unseen = LongGaps::of(trace).unseen_intervals(trace);
+    let unseen = device.and_then(|device| unseen.get(device.0 as usize)).map_or(&[][..], Vec::as_slice);
+    let mut groups =
+        vec![step_windows(&device_steps, unseen, gpu_span), stage_windows(&device_steps, unseen, gpu_span)];
     groups.extend(range_windows(trace, &steps, gpu_span));
     groups.retain(|group| !group.windows.is_empty() || group.more > 0);
     groups
@@ -77,15 +81,28 @@ impl WindowGroup {
     }
 }
 
-fn step_windows(steps: &[Step], gpu_span: Window) -> WindowGroup {
+/// A step from its first op to its last. In the tables it lasts until the next step, so the title names its end.
+fn step_windows(steps: &[Step], unseen: &[(Ns, Ns)], gpu_span: Window) -> WindowGroup {
     let mut group = WindowGroup::new("Steps");
     for (step, number) in steps.iter().zip(1..) {
-        group.add(|| step_title(step, number), Window { start: step.start, end: step.end }, gpu_span, MAX_STEPS);
+        let window = Window { start: step.start, end: step.end };
+        group.add(|| step_title(step, number, &length(window, unseen, " to its last op")), window, gpu_span, MAX_STEPS);
     }
     group
 }
 
-fn step_title(step: &Step, number: usize) -> String {
+/// `494 ms to its last op, and 493 ms not traced`: the length of a window without the time of work that the trace does not contain, and
+/// that time.
+fn length(window: Window, unseen: &[(Ns, Ns)], until: &str) -> String {
+    let not_traced = time_between(unseen, window.start, window.end);
+    let traced = duration(window.length().since(not_traced).0);
+    match not_traced {
+        Ns::ZERO => format!("{traced}{until}"),
+        _ => format!("{traced}{until}, and {} not traced", duration(not_traced.0)),
+    }
+}
+
+fn step_title(step: &Step, number: usize, length: &str) -> String {
     let mut title = format!("{number}: {}", step.info.stage.label());
     if let Some(batch) = step.info.batch_size {
         title += &format!(", batch {batch}");
@@ -93,11 +110,11 @@ fn step_title(step: &Step, number: usize) -> String {
     if let Some(tokens) = step.info.tokens {
         title += &format!(", {tokens} tokens");
     }
-    title + &format!(", {}", duration(step.end.since(step.start).0))
+    title + ", " + length
 }
 
 /// One window for consecutive steps of one stage.
-fn stage_windows(steps: &[Step], gpu_span: Window) -> WindowGroup {
+fn stage_windows(steps: &[Step], unseen: &[(Ns, Ns)], gpu_span: Window) -> WindowGroup {
     let mut group = WindowGroup::new("Stages");
     let mut numbers: VecMap<Stage, usize> = VecMap::new();
     for interval in steps.chunk_by(|step, next| step.info.stage == next.info.stage) {
@@ -109,7 +126,7 @@ fn stage_windows(steps: &[Step], gpu_span: Window) -> WindowGroup {
         });
         let window = Window { start: first.start, end: interval.iter().map(|step| step.end).fold(first.end, Ns::max) };
         let steps = if interval.len() == 1 { "1 step".to_owned() } else { format!("{} steps", interval.len()) };
-        let title = || format!("{} {number}: {steps}, {}", stage.label(), duration(window.end.since(window.start).0));
+        let title = || format!("{} {number}: {steps}, {}", stage.label(), length(window, unseen, ""));
         group.add(title, window, gpu_span, MAX_STAGE_INTERVALS);
     }
     group
@@ -271,7 +288,10 @@ mod tests {
     fn steps_stage_intervals_and_ranges_are_listed() {
         let lines = as_lines(&served_trace());
         assert_eq!(lines.len(), 4, "{lines:#?}");
-        assert!(lines[0].starts_with("Steps | 1: extend/prefill, batch 4, 4.00 us @0-0.000004 | 2: "), "{lines:#?}");
+        assert!(
+            lines[0].starts_with("Steps | 1: extend/prefill, batch 4, 4.00 us to its last op @0-0.000004 | 2: "),
+            "{lines:#?}"
+        );
         assert_eq!(
             lines[1..],
             [
@@ -281,6 +301,22 @@ mod tests {
                 "Range schedule | 1: 110 us on the host, no GPU work @0-0.000035 | 0",
                 "Range generate | 1: 24.0 us @0.00002-0.000044 | 0",
             ][..],
+        );
+    }
+
+    /// The ops run at 0..1 ms and at 10..11 ms. The second was launched until 2 ms, so the 8 ms before it are work that the trace lacks.
+    #[test]
+    fn the_length_of_a_step_leaves_out_work_that_is_not_traced() {
+        let mut trace = TestTrace::new();
+        trace.in_us().range("step[EXTEND bs=4]", 0..2_100).launch(0..0).launches("gemm_kernel", 0..1_000);
+        trace.launch(1_900..2_000).launches("gemm_kernel", 10_000..11_000);
+        let lines = as_lines(&trace.finish());
+        assert_eq!(
+            lines,
+            [
+                "Steps | 1: extend/prefill, batch 4, 3.00 ms to its last op, and 8.00 ms not traced @0-0.011 | 0",
+                "Stages | extend/prefill 1: 1 step, 3.00 ms, and 8.00 ms not traced @0-0.011 | 0",
+            ]
         );
     }
 

@@ -53,6 +53,8 @@ pub struct MemoryTraffic {
 }
 
 /// One launch of a CUDA graph that was traced as a whole, without its kernels.
+///
+/// Its time is busy time of the device. Nothing else is known of its kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraphReplay {
     /// Start on the clock of the trace.
@@ -63,6 +65,13 @@ pub struct GraphReplay {
     pub device: DeviceId,
     /// The call that launched it, if known. [`super::TraceBuilder::link`] sets it.
     pub launch: Option<CallId>,
+}
+
+impl GraphReplay {
+    /// Returns the end time.
+    pub fn end(&self) -> Ns {
+        self.start.after(self.duration)
+    }
 }
 
 /// Time that a process waited in one operating system call.

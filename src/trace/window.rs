@@ -16,7 +16,7 @@ use std::ops::Range;
 pub struct Cut {
     /// The window.
     pub window: Window,
-    /// First start to last end of all GPU ops of the whole trace.
+    /// First start to last end of all GPU work of the whole trace.
     pub whole: Window,
     /// Number of GPU ops of the whole trace.
     pub of_ops: u64,
@@ -77,14 +77,21 @@ impl Kept {
 }
 
 impl Trace {
-    /// Returns time zero of tables and windows: the start of the first GPU op of the whole trace.
+    /// Returns time zero of tables and windows: the start of the first GPU work of the whole trace.
     pub fn beginning(&self) -> Option<Ns> {
-        self.cut.map(|cut| cut.whole.start).or_else(|| Some(self.gpu_ops.iter().next()?.start))
+        self.cut.map(|cut| cut.whole.start).or_else(|| self.first_start())
     }
 
-    /// Returns the time from the first start to the last end of all GPU ops; `None` if there are none.
+    /// Returns the time from the first start to the last end of all GPU work: ops, and graphs that were traced as a whole. `None` if
+    /// there is none.
     pub fn span(&self) -> Option<Window> {
-        Some(Window { start: self.gpu_ops.iter().next()?.start, end: self.gpu_ops.last_end()? })
+        let ends = self.graph_replays.iter().map(GraphReplay::end).chain(self.gpu_ops.last_end());
+        Some(Window { start: self.first_start()?, end: ends.max()? })
+    }
+
+    fn first_start(&self) -> Option<Ns> {
+        let op = self.gpu_ops.iter().next().map(|op| op.start);
+        op.into_iter().chain(self.graph_replays.first().map(|replay| replay.start)).min()
     }
 
     /// Clips a span to the window of this part of a trace, for sums of time; `None` if they do not overlap. [`Trace::within`] keeps
@@ -118,7 +125,7 @@ impl Trace {
             op.is_some_and(|op| window.clip(op.start, op.end()) == Some((op.start, op.duration)))
         };
         let graph_replay = |replay: &GraphReplay| {
-            let (start, duration) = window.clip(replay.start, replay.start + replay.duration)?;
+            let (start, duration) = window.clip(replay.start, replay.end())?;
             let launch = replay.launch.and_then(|call| calls.new_index(call.0)).map(CallId);
             Some(GraphReplay { start, duration, launch, ..*replay })
         };

@@ -216,7 +216,7 @@ test('a step, a stage and a range can be picked by name, and their windows have 
   const parts = page.getByLabel('Part of steps.json');
   await parts.locator('optgroup').nth(2).waitFor({ state: 'attached' });
   const group = (label) => parts.locator(`optgroup[label="${label}"] option`).allInnerTexts();
-  assert.deepEqual(await group('Steps'), ['1: extend/prefill, batch 2, 10.0 us', '2: decode, batch 2, 2 tokens, 10.0 us']);
+  assert.deepEqual(await group('Steps'), ['1: extend/prefill, batch 2, 10.0 us to its last op', '2: decode, batch 2, 2 tokens, 10.0 us to its last op']);
   assert.deepEqual(await group('Stages'), ['extend/prefill 1: 1 step, 10.0 us', 'decode 1: 1 step, 10.0 us']);
   assert.deepEqual(await group('Range answer'), ['1: 50.0 us', '2: 10.0 us']);
   await parts.selectOption({ index: 2 });

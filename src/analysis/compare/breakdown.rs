@@ -3,7 +3,7 @@
 
 use crate::analysis::results::Run;
 use crate::analysis::triage::frames::canonical;
-use crate::analysis::{CPU, SHARED};
+use crate::analysis::{CPU, GRAPHS, SHARED};
 use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::names;
@@ -50,6 +50,7 @@ impl Breakdown {
     /// Divides all times by `amount` after subtracting `excluded_idle_ns` from the idle time.
     pub(super) fn of(run: &Run, amount: Amount, excluded_idle_ns: i64) -> Self {
         let mut parts = kernels(run);
+        parts.extend(graphs(run));
         let idle_ns = run.wall.cpu_ns.saturating_sub(excluded_idle_ns);
         let owned = parts.iter().fold(0, |sum: i64, part| sum.saturating_add(part.time_ns));
         let rest = run.wall.bar_ns.saturating_sub(owned).saturating_sub(run.wall.shared_ns);
@@ -76,6 +77,17 @@ impl Breakdown {
     pub(super) fn launches(&self, part: &Part) -> f64 {
         part.launches as f64 * self.amount.per as f64 / self.amount.units.max(1) as f64
     }
+}
+
+/// The graphs that were traced as a whole, which have no kernels.
+fn graphs(run: &Run) -> Option<Part> {
+    let graphs = run.categories.iter().find(|category| category.category == GRAPHS)?;
+    Some(Part {
+        name: GRAPHS.to_owned(),
+        category: GRAPHS.to_owned(),
+        launches: graphs.count,
+        time_ns: graphs.elapsed_ns,
+    })
 }
 
 /// The kernels of a run by canonical name, in order of first occurrence. A name takes the category of its first kernel.

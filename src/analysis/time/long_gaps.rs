@@ -38,6 +38,13 @@ impl LongGaps {
         Self { devices: vec![None; trace.devices.len()], shortest }
     }
 
+    /// Those of all ops.
+    pub(crate) fn of(trace: &Trace) -> Self {
+        let mut gaps = Self::new(trace);
+        trace.gpu_ops.iter().enumerate().for_each(|(row, op)| gaps.add(row, &op));
+        gaps
+    }
+
     /// Adds the next op. Ops must arrive sorted by start.
     pub(crate) fn add(&mut self, row: usize, op: &GpuOp) {
         match self.devices.get_mut(op.device.0 as usize) {
@@ -61,25 +68,49 @@ impl LongGaps {
 
     /// The intervals of that time, sorted.
     pub(crate) fn unseen_intervals(&self, trace: &Trace) -> Vec<Vec<(Ns, Ns)>> {
-        let signals = self.devices.iter().flatten().any(|device| !device.gaps.is_empty() || trace.cut.is_some());
+        let has_first_gaps = trace.cut.is_some() || !trace.graph_replays.is_empty();
+        let signals = self.devices.iter().flatten().any(|device| !device.gaps.is_empty() || has_first_gaps);
         let signals = signals.then(Signals::embedded);
+        let graphs = GraphEnds::of(trace);
         let unseen_of = |(device, gaps): (usize, &Option<DeviceGaps>)| {
             let (Some(gaps), Some(signals)) = (gaps, &signals) else { return Vec::new() };
-            let at_start = trace.cut.map(|cut| (cut.window.start, gaps.first_row));
+            let first_start = trace.cut.map(|cut| cut.window.start).or_else(|| graphs.last_before(device, gaps.first));
+            let at_start = first_start.map(|start| (start, gaps.first_row));
             let gaps = at_start.into_iter().chain(gaps.gaps.iter().copied());
             let unseen = gaps.filter_map(|(start, next_row)| {
                 let end = trace.gpu_ops.get(next_row).map_or(start, |op| op.start);
+                let start = graphs.last_before(device, end).map_or(start, |graph_end| graph_end.max(start));
                 let gap = Gap { device, start, end, previous_row: None, next_row };
                 let call_kind = |name| signals.call(trace.calls.names.get(name));
                 unseen_in_gap(trace, &gap, &call_kind)
             });
             unseen.collect()
         };
-        // Graphs that were traced as a whole are not in the table of ops.
-        if !trace.graph_replays.is_empty() {
-            return vec![Vec::new(); self.devices.len()];
-        }
         self.devices.iter().enumerate().map(unseen_of).collect()
+    }
+}
+
+/// Graphs that were traced as a whole, which are not in the table of ops and shorten its gaps. By device: start, and the latest end so
+/// far, sorted by start.
+struct GraphEnds(Vec<Vec<(Ns, Ns)>>);
+
+impl GraphEnds {
+    fn of(trace: &Trace) -> Self {
+        let mut ends: Vec<Vec<(Ns, Ns)>> = vec![Vec::new(); trace.devices.len()];
+        for replay in &trace.graph_replays {
+            if let Some(ends) = ends.get_mut(replay.device.0 as usize) {
+                let latest = ends.last().map_or(replay.end(), |(_, end)| replay.end().max(*end));
+                ends.push((replay.start, latest));
+            }
+        }
+        Self(ends)
+    }
+
+    /// The latest end of the graphs that start no later than `time`.
+    fn last_before(&self, device: usize, time: Ns) -> Option<Ns> {
+        let ends = self.0.get(device)?;
+        let started = ends.partition_point(|(start, _)| *start <= time);
+        ends.get(started.checked_sub(1)?).map(|(_, end)| *end)
     }
 }
 
@@ -98,5 +129,28 @@ impl Merge for LongGaps {
                 None => *sum = Some(DeviceGaps { first_row, gaps: mapped.collect(), ..*more }),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::context::Context;
+    use crate::trace::testing::TestTrace;
+
+    /// Ops of 0..1 ms and 9..10 ms, the second launched at 2 ms. A graph of 1..4 ms, traced as a whole, leaves 5 ms in which nothing
+    /// visible ran; one that runs until 9 ms leaves none.
+    #[test]
+    fn a_graph_that_was_traced_as_a_whole_shortens_the_time_of_unseen_work() {
+        let unseen = |graph_end| {
+            let mut trace = TestTrace::nsys();
+            trace.in_us().kernel("gemm_kernel", 0..1_000).replay(1_000..graph_end);
+            let trace = trace.launch(1_900..2_000).launches("gemm_kernel", 9_000..10_000).finish();
+            let gaps = LongGaps::of(&trace);
+            let survey_has = Context::new(&trace, 30).survey().idle[0].unseen.clone();
+            assert_eq!(gaps.unseen_intervals(&trace), [survey_has]);
+            gaps.unseen(&trace)[0]
+        };
+        assert_eq!((unseen(4_000), unseen(9_000)), (Ns(5_000_000), Ns::ZERO));
     }
 }

@@ -6,6 +6,7 @@ use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::time::activity::Activity;
 use crate::analysis::time::work::Class;
+use crate::rules::GRAPHS;
 use crate::trace::Ns;
 
 const TITLE: &str = "Stream overlap";
@@ -59,7 +60,7 @@ fn label(class: Class) -> &'static str {
         Class::Communication => "NCCL",
         Class::Copy => "Memcpy",
         Class::Set => "Memset",
-        Class::Replay => "CUDA graph",
+        Class::Replay => GRAPHS,
     }
 }
 

@@ -2,21 +2,22 @@
 //! over the ops, which also visits every column that an op overlaps.
 //!
 //! Overlapping time belongs to the op that started first, as in the first-come attribution, so the strip of a
-//! device adds up to its busy time.
+//! device adds up to its busy time. Time in which only graphs run that were traced as a whole is a category of its own.
 
 use crate::analysis::categories::Categories;
+use crate::analysis::time::busy::graphs_alone;
 use crate::analysis::time::long_gaps::LongGaps;
 use crate::json::from_json;
 use crate::ordering;
 use crate::ordering::VecMap;
-use crate::rules::{RuleSet, names};
+use crate::rules::{GRAPHS, RuleSet, names};
 use crate::trace::{DeviceId, Ns, Trace, Window};
 use serde::Serialize;
 
 /// All strips of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Strips {
-    /// First start to last end of the GPU ops.
+    /// First start to last end of the GPU ops, and of graphs that were traced as a whole.
     pub whole: Window,
     /// The categories, in the order used by [`Strip::times`] and [`Strip::columns`].
     pub categories: Vec<String>,
@@ -34,7 +35,7 @@ pub struct Strip {
     pub device: String,
     /// `None` for the whole device.
     pub stream: Option<i64>,
-    /// Time with at least one op running.
+    /// Time with at least one op or graph running.
     pub busy: Ns,
     /// `busy` over the length of the whole trace, without the time in which the device executed work that the trace does not contain.
     pub busy_share: f64,
@@ -63,7 +64,8 @@ struct StripBuilder {
 pub fn strips(trace: &Trace, rules: &RuleSet, columns: usize) -> Option<Strips> {
     let whole = trace.span()?;
     let columns = columns.clamp(1, 4_096);
-    let (categories, category_of) = categories(trace, rules);
+    let (mut categories, category_of) = categories(trace, rules);
+    categories.extend((!trace.graph_replays.is_empty()).then(|| GRAPHS.to_owned()));
     let (lanes, streams_left_out) = lanes(trace);
     let mut builders: Vec<StripBuilder> =
         lanes.iter().map(|_| StripBuilder::new(whole, columns * categories.len())).collect();
@@ -87,6 +89,10 @@ pub fn strips(trace: &Trace, rules: &RuleSet, columns: usize) -> Option<Strips> 
                 builder.add(op.start, op.end(), category, &scale);
             }
         }
+    }
+    let graphs = graphs_alone(trace, trace.devices.len(), &|device| device.0 as usize);
+    for ((device, _), builder) in lanes.iter().zip(&mut builders).filter(|((_, stream), _)| stream.is_none()) {
+        builder.add_apart(graphs.get(device.0 as usize).map_or(&[], Vec::as_slice), categories.len() - 1, &scale);
     }
     let width = categories.len().max(1);
     let unseen = long_gaps.unseen(trace);
@@ -183,6 +189,12 @@ impl StripBuilder {
         self.times.iter().skip(category).step_by(categories).fold(Ns::ZERO, |sum, time| sum + *time)
     }
 
+    /// Adds intervals in which no op runs, after all ops.
+    fn add_apart(&mut self, intervals: &[(Ns, Ns)], category: usize, scale: &Scale) {
+        (self.busy_until, self.column_end) = (scale.whole.start, scale.whole.start);
+        intervals.iter().for_each(|(start, end)| self.add(*start, *end, category, scale));
+    }
+
     fn add(&mut self, start: Ns, end: Ns, category: usize, scale: &Scale) {
         let from = start.max(self.busy_until);
         if end <= from {
@@ -244,6 +256,19 @@ mod tests {
 
     fn sums(strip: &Strip) -> Vec<Vec<i64>> {
         strip.columns.iter().map(|column| column.iter().map(|time| time.0).collect()).collect()
+    }
+
+    /// Device 0: 0..20 gemm on stream 2, a graph of 10..60 while it runs and alone, a graph of 90..100; two columns of 50.
+    #[test]
+    fn graphs_that_were_traced_as_a_whole_have_the_time_in_which_no_op_runs() {
+        let mut trace = TestTrace::new();
+        let found = strips_of(&trace.kernel("gemm_kernel", 0..20).replay(10..60).replay(90..100).finish(), 2).unwrap();
+        assert_eq!(
+            (found.whole.length(), found.categories.as_slice()),
+            (Ns(100), &["gemm".to_owned(), GRAPHS.to_owned()][..])
+        );
+        let [device] = found.strips.as_slice() else { panic!("{found:?}") };
+        assert_eq!((device.busy, device.busy_share, sums(device)), (Ns(70), 0.7, vec![vec![20, 30], vec![0, 20]]));
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Work {
     }
 
     fn of_replay(row: usize, replay: &GraphReplay) -> Self {
-        let (start, end) = (replay.start, replay.start + replay.duration);
+        let (start, end) = (replay.start, replay.end());
         Self { start, end, device: replay.device.0 as usize, class: Class::Replay, row }
     }
 }

@@ -12,8 +12,8 @@ use crate::analysis::labels;
 use crate::analysis::section::Value;
 use crate::analysis::time::streams::class_of;
 use crate::ordering;
-use crate::rules::CPU;
 use crate::rules::names::demangle;
+use crate::rules::{CPU, GRAPHS};
 use crate::trace::{
     CodeTime, DeviceId, GpuOp, Ns, OpKind, ProcessId, Spans, ThreadId, Trace, Window, without_install_folder,
 };
@@ -31,7 +31,8 @@ impl Timeline {
                 self.longest_gap(trace, within, &|device, gap| gap.is_of(causes) && is_in_steps(device, gap.start))
             }
             Example::Step(stage) => self.median_step(trace, stage, within),
-            Example::Category(category) if category == CPU => self.longest_gap(trace, within, &|_, _| true),
+            Example::Category(category) if category == CPU => self.longest_gap(trace, within, &|_, gap| gap.is_idle()),
+            Example::Category(category) if category == GRAPHS => self.longest_graph(trace, within),
             Example::Category(category) => {
                 let index = self.categories.iter().position(|known| known == category)?;
                 let is_category: Vec<bool> = self.category_of_name.iter().map(|of_name| *of_name == index).collect();
@@ -125,6 +126,14 @@ impl Timeline {
         self.place_of_op(trace, row)
     }
 
+    /// A graph that was traced as a whole.
+    fn longest_graph(&self, trace: &Trace, within: Window) -> Option<Place> {
+        let graphs = trace.graph_replays.iter().enumerate();
+        let cases = graphs.filter(|(_, replay)| within.overlaps(replay.start, replay.start));
+        let longest = cases.reduce(|longest, next| if next.1.duration > longest.1.duration { next } else { longest });
+        self.place_of_work(trace, trace.gpu_ops.len() + longest?.0)
+    }
+
     fn longest_gap(
         &self,
         trace: &Trace,
@@ -144,7 +153,7 @@ impl Timeline {
         let is_case = |step: &super::StepBar| stage.is_empty() || step.stage.label() == stage;
         let mut cases: Vec<(usize, &super::StepBar)> =
             steps.filter(|(_, step)| within.overlaps(step.start, step.start) && is_case(step)).collect();
-        ordering::sort_by_key(&mut cases, |(_, step)| step.until.since(step.start));
+        ordering::sort_by_key(&mut cases, |(_, step)| step.time);
         let (row, step) = cases.get(cases.len().checked_sub(1)? / 2)?;
         self.place(trace, self.lane(LaneKind::Steps(step.device))?, *row)
     }

@@ -10,6 +10,7 @@ use super::{LaneKind, Place, StepBar, Timeline};
 use crate::analysis::findings::findings_of_cause;
 use crate::analysis::labels;
 use crate::analysis::section::{Section, Value};
+use crate::analysis::structure::stages::time_between;
 use crate::analysis::time::work::launch_of;
 use crate::trace::{DeviceId, HostInterval, Ns, ThreadId, Trace};
 
@@ -79,8 +80,13 @@ impl Timeline {
         let same = Gaps::of(gaps.iter().filter(is_same));
         section.figure("gaps_of_this_cause", same.count);
         section.figure("total_of_this_cause_ns", same.time);
-        section.figure("share_of_idle_time_pct", Value::pct(same.time, Gaps::of(gaps.iter()).time));
-        section.figure("share_of_the_trace_pct", Value::pct(same.time, self.gpu.length()));
+        if gap.is_idle() {
+            let idle = Gaps::of(gaps.iter().filter(|gap| gap.is_idle())).time;
+            section.figure("share_of_idle_time_pct", Value::pct(same.time, idle));
+        }
+        let unseen = self.unseen(trace).get(device.0 as usize).filter(|_| gap.is_idle());
+        let unseen = unseen.map_or(Ns::ZERO, |unseen| time_between(unseen, self.gpu.start, self.gpu.end));
+        section.figure("share_of_the_trace_pct", Value::pct(same.time, self.gpu.length().since(unseen)));
         let is_of_device = |step: &&StepBar| step.device.is_none_or(|of| of == device);
         let steps = || self.steps(trace).iter().filter(is_of_device);
         let (Some(first), Some(last)) = (steps().map(|step| step.start).min(), steps().map(|step| step.until).max())

@@ -1,8 +1,9 @@
 //! The idle gaps of each device as bars. One pass over the work of the trace, when a tile or a bar first needs them; 32 bytes a gap.
 
-use super::Timeline;
+use super::{GapCause, Timeline};
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::idle_cause::{GapParts, IdleCause, each_gap};
+use crate::analysis::time::work::launch_of;
 use crate::trace::{DeviceId, Ns, Trace};
 
 /// An idle gap.
@@ -24,7 +25,12 @@ pub(super) struct IdleBar {
 impl IdleBar {
     /// `idle: host late`.
     pub(super) fn name(&self) -> String {
-        format!("idle: {}", self.cause.word().replace('_', " "))
+        GapCause(self.cause).title()
+    }
+
+    /// Whether the device ran nothing, and not work that the trace does not contain.
+    pub(super) fn is_idle(&self) -> bool {
+        self.cause != IdleCause::Unseen
     }
 
     /// Whether one of these words is its cause.
@@ -46,7 +52,7 @@ impl IdleBar {
 
     /// When the launch of the next work returned, if the host was late.
     pub(super) fn late_until(&self, trace: &Trace) -> Option<Ns> {
-        let call = trace.gpu_ops.launch(self.next_row()).and_then(|call| trace.calls.get(call.0 as usize));
+        let call = launch_of(trace, self.next_row()).and_then(|call| trace.calls.get(call.0 as usize));
         call.filter(|_| self.is_late).map(|call| call.end().clamp(self.start, self.end))
     }
 }

@@ -36,7 +36,8 @@ use layers::{LayerBar, layer_bars};
 
 use super::host::idle_cause::IdleCause;
 use super::inference::passes::{may_have_steps, steps_on_devices};
-use super::structure::stages::{Basis, Stage, timed};
+use super::structure::stages::{Basis, Stage, TimedStep, time_between, timed};
+use super::time::long_gaps::LongGaps;
 use super::time::strips::categories;
 use crate::ordering;
 use crate::rules::RuleSet;
@@ -167,7 +168,7 @@ impl Style {
     }
 }
 
-/// Why a device was idle; see the section `gpu_idle`.
+/// Why a device was idle, or that it ran work which the trace does not contain; see the section `gpu_idle`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GapCause(pub(crate) IdleCause);
 
@@ -176,6 +177,14 @@ impl GapCause {
     pub fn word(self) -> &'static str {
         self.0.word()
     }
+
+    /// What its bars are called: `idle: host late`. Time of unseen work is not idle.
+    pub fn title(self) -> String {
+        match self.0 {
+            IdleCause::Unseen => "not traced".to_owned(),
+            cause => format!("idle: {}", cause.word().replace('_', " ")),
+        }
+    }
 }
 
 /// A step as a bar.
@@ -183,6 +192,12 @@ impl GapCause {
 struct StepBar {
     start: Ns,
     until: Ns,
+    /// From `start` to `until`, without the time in which the device executed work that the trace does not contain.
+    time: Ns,
+    /// The same until its last op ends.
+    to_last_op: Ns,
+    /// Time of such work between `start` and `until`.
+    unseen: Ns,
     stage: Stage,
     device: Option<DeviceId>,
 }
@@ -190,11 +205,11 @@ struct StepBar {
 /// The lanes of a trace, and what their bars are computed from.
 #[derive(Debug)]
 pub struct Timeline {
-    /// Time zero: the start of the first GPU op, as in all reports.
+    /// Time zero: the start of the first GPU work, as in all reports.
     pub zero: Ns,
     /// From the first event to the last, of device and host.
     pub extent: Window,
-    /// From the first GPU op to the last.
+    /// From the first GPU op or whole graph to the last.
     pub gpu: Window,
     /// The lanes, from top to bottom.
     pub lanes: Vec<Lane>,
@@ -215,6 +230,8 @@ pub struct Timeline {
     full_heights: Vec<f64>,
     layers: Vec<LayerBar>,
     steps: OnceCell<Vec<StepBar>>,
+    /// By device: the time of work that the trace does not contain.
+    unseen: OnceCell<Vec<Vec<(Ns, Ns)>>>,
     gaps: OnceCell<IdleBars>,
     code: CodeBars,
 }
@@ -257,6 +274,7 @@ impl Timeline {
             full_heights: trace.metrics.iter().map(counters::full_height).collect(),
             layers,
             steps: OnceCell::new(),
+            unseen: OnceCell::new(),
             gaps: OnceCell::new(),
             code,
         })
@@ -271,6 +289,26 @@ impl Timeline {
         (time < step.until).then_some((row, step))
     }
 
+    /// The intervals of each device in which it executed work that the trace does not contain.
+    fn unseen(&self, trace: &Trace) -> &[Vec<(Ns, Ns)>] {
+        self.unseen.get_or_init(|| LongGaps::of(trace).unseen_intervals(trace))
+    }
+
+    fn step_bar(&self, trace: &Trace, timed: &TimedStep) -> StepBar {
+        let TimedStep { step, until, time, .. } = *timed;
+        let unseen = step.device.and_then(|device| self.unseen(trace).get(device.0 as usize));
+        let to_last_op = unseen.map_or(Ns::ZERO, |unseen| time_between(unseen, step.start, step.end));
+        StepBar {
+            start: step.start,
+            until,
+            time,
+            to_last_op: step.end.since(step.start).since(to_last_op),
+            unseen: until.since(step.start).since(time),
+            stage: step.info.stage,
+            device: step.device,
+        }
+    }
+
     /// Sorted by start.
     fn steps(&self, trace: &Trace) -> &[StepBar] {
         self.steps.get_or_init(|| {
@@ -279,14 +317,8 @@ impl Timeline {
             if steps.iter().any(|step| step.basis != Basis::Host) {
                 steps.retain(|step| step.basis != Basis::Host);
             }
-            let no_unseen_work = vec![Vec::new(); trace.devices.len()];
-            let bars = timed(steps.iter(), &no_unseen_work).into_iter().map(|timed| StepBar {
-                start: timed.step.start,
-                until: timed.until,
-                stage: timed.step.info.stage,
-                device: timed.step.device,
-            });
-            let mut bars: Vec<StepBar> = bars.collect();
+            let timed = timed(steps.iter(), self.unseen(trace)).into_iter();
+            let mut bars: Vec<StepBar> = timed.map(|timed| self.step_bar(trace, &timed)).collect();
             ordering::sort_by_key(&mut bars, |bar| bar.start);
             bars
         })

@@ -124,7 +124,11 @@ impl Timeline {
             same_name: Neighbours::default(),
         };
         moment.section.figure("starts_after_first_op_ns", place.start.since(self.zero));
-        moment.section.figure("duration_ns", place.end.since(place.start));
+        let duration = match self.lanes.get(lane)?.kind {
+            LaneKind::Steps(_) => self.steps(trace).get(row)?.time,
+            _ => place.end.since(place.start),
+        };
+        moment.section.figure("duration_ns", duration);
         match self.lanes.get(lane)?.kind {
             LaneKind::Stream(..) => self.describe_op(trace, rules, trace.gpu_ops.get(row)?, &mut moment),
             LaneKind::Graphs(_) => self.describe_replay(trace, trace.graph_replays.get(row)?, &mut moment),
@@ -170,7 +174,7 @@ impl Timeline {
             }
             LaneKind::Graphs(device) => {
                 let replay = trace.graph_replays.get(row).filter(|replay| replay.device == device)?;
-                (replay.start, replay.start + replay.duration)
+                (replay.start, replay.end())
             }
             LaneKind::Counter(_, index) => counters::place(trace.metrics.get(index)?, row)?,
             LaneKind::Calls(thread) => of_span(trace.calls.get(row)?, thread)?,
@@ -454,6 +458,11 @@ fn step_name(step: &StepBar) -> String {
 fn describe_step(step: &StepBar, row: usize, moment: &mut Moment) {
     moment.name = step_name(step);
     moment.row = Some(TableRow::new("step_list", "Steps over time", "start_ns", step.start.0));
+    // The duration leaves this time out, as in the tables.
+    if step.unseen > Ns::ZERO {
+        moment.section.figure("not_traced_ns", step.unseen);
+    }
+    moment.section.figure("to_last_op_ns", step.to_last_op);
     moment.section.figure("step", row + 1);
     moment.section.figure("stage", step.stage.label());
 }

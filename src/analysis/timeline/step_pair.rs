@@ -31,7 +31,7 @@ impl Timeline {
 
     /// The pair of a stage and the time of all its steps.
     fn pair_of(&self, trace: &Trace, stage: Stage) -> Option<(StepPair, Ns)> {
-        let duration = |step: &StepBar| step.until.since(step.start);
+        let duration = |step: &StepBar| step.time;
         let of_stage =
             self.steps(trace).iter().enumerate().filter(|(_, step)| step.stage == stage && step.device.is_some());
         let mut steps: Vec<(usize, &StepBar)> = of_stage.collect();

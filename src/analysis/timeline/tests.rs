@@ -3,8 +3,8 @@
 use super::*;
 use crate::analysis::labels;
 use crate::analysis::section::Value;
-use crate::analysis::testing::torch;
-use crate::rules::RuleBook;
+use crate::analysis::testing::{analyze, torch};
+use crate::rules::{CPU, GRAPHS, RuleBook};
 use crate::trace::testing::TestTrace;
 use crate::trace::{
     ALLOCATED_MEMORY, CodeTime, Collective, Element, HostInterval, LateCode, LaunchConfig, Names, NodeNote,
@@ -203,6 +203,50 @@ fn an_idle_gap_states_how_much_of_its_cause_a_step_has() {
     assert_eq!((step.lane, step.row), (steps, 1));
 }
 
+/// A step whose ops run at 0..1 ms and at 10..11 ms. The second was launched until 2 ms and the GPU did nothing visible until 10 ms, so 8 ms
+/// are work that the trace lacks. The next step begins at 12 ms.
+#[test]
+fn a_step_lasts_without_work_that_is_not_traced_and_such_work_is_not_idle() {
+    let mut trace = TestTrace::new();
+    trace.in_us().range("step[DECODE bs=2]", 0..2_100).launch(0..0).launches("gemm_kernel", 0..1_000);
+    trace.launch(1_900..2_000).launches("gemm_kernel", 10_000..11_000);
+    trace.range("step[DECODE bs=2]", 11_900..12_100).launch(11_950..11_960).launches("gemm_kernel", 12_000..13_000);
+    let trace = trace.finish();
+    let timeline = timeline(&trace);
+    let steps = lane_of(&timeline, |kind| matches!(kind, LaneKind::Steps(_)));
+    let step = timeline.moment(&trace, rules(), steps, 0).unwrap();
+    let ms = |name: &str| figure(&step, name).number().unwrap() / 1e6;
+    assert_eq!(["duration_ns", "not_traced_ns", "to_last_op_ns"].map(ms), [4.0, 8.0, 3.0]);
+    assert_eq!((step.place.start, step.place.end), (Ns(0), Ns(12_000_000)));
+    let run = analyze(&trace);
+    assert_eq!(run.rows("step_list")[0].amount("duration_ns"), 4e6);
+    let idle = lane_of(&timeline, |kind| matches!(kind, LaneKind::Idle(_)));
+    let names = |row| timeline.moment(&trace, rules(), idle, row).unwrap().name;
+    assert_eq!((names(0), names(1)), ("not traced".to_owned(), "idle: host late".to_owned()));
+    // 1 ms of the window of 13 ms without the 8 ms.
+    let late = timeline.moment(&trace, rules(), idle, 1).unwrap();
+    assert_eq!(figure(&late, "share_of_idle_time_pct"), &Value::Float(100.0));
+    assert_eq!(figure(&late, "share_of_the_trace_pct"), &Value::Float(20.0));
+    let whole = Window { start: Ns(0), end: Ns(13_000_000) };
+    let case = timeline.example(&trace, &Example::Category(CPU.to_owned()), whole).unwrap();
+    assert_eq!(case, late.place);
+}
+
+#[test]
+fn the_panel_of_a_step_of_a_real_trace_states_the_time_of_its_row_in_the_table() {
+    for file in ["sglang_qwen3_8b_mi300_extend.trace.json.gz", "train_a100_rank3of8.trace.json.gz"] {
+        let Some(trace) = torch(file) else { return };
+        let (timeline, run) = (timeline(&trace), analyze(&trace));
+        let lane = lane_of(&timeline, |kind| matches!(kind, LaneKind::Steps(_)));
+        let rows = run.rows("step_list");
+        assert!(!rows.is_empty());
+        for (row, listed) in rows.iter().enumerate() {
+            let step = timeline.moment(&trace, rules(), lane, row).unwrap();
+            assert_eq!(Some(figure(&step, "duration_ns")), listed.get("duration_ns"), "{file}");
+        }
+    }
+}
+
 #[test]
 fn a_gap_before_a_graph_that_was_traced_as_a_whole_leads_to_it() {
     let mut trace = TestTrace::nsys();
@@ -219,6 +263,17 @@ fn a_gap_before_a_graph_that_was_traced_as_a_whole_leads_to_it() {
 }
 
 #[test]
+fn a_graph_that_was_traced_as_a_whole_is_within_the_extent_and_the_longest_case_of_its_category() {
+    let mut trace = TestTrace::nsys();
+    let trace = trace.in_us().replay(0..5).kernel("gemm_kernel", 10..20).replay(200..300).replay(310..320).finish();
+    let timeline = timeline(&trace);
+    let whole = Window { start: Ns(0), end: Ns(320_000) };
+    assert_eq!((timeline.zero, timeline.gpu, timeline.extent), (Ns(0), whole, whole));
+    let case = timeline.example(&trace, &Example::Category(GRAPHS.to_owned()), whole).unwrap();
+    assert_eq!((case.start, case.end), (Ns(200_000), Ns(300_000)));
+}
+
+#[test]
 fn a_graph_that_was_traced_as_a_whole_and_the_gap_before_it_lead_to_its_launch() {
     let mut trace = TestTrace::nsys();
     trace.in_us().launch(0..5).launches("gemm_kernel", 10..20).call("cudaStreamSynchronize_v3020", 8..25);
@@ -230,7 +285,7 @@ fn a_graph_that_was_traced_as_a_whole_and_the_gap_before_it_lead_to_its_launch()
     let gap = timeline.moment(&trace, rules(), idle, 0).unwrap();
     assert_eq!((figure(&gap, "launch_call"), figure(&gap, "launch_call_duration_ns")), (&launch, &Value::Int(8_000)));
     assert_eq!(figure(&gap, "launched_after_ns"), &Value::Int(178_000));
-    let call = gap.links.iter().find(|link| link.kind == LinkKind::CallOfOpAfter).unwrap().to;
+    let call = gap.links.iter().find(|link| link.kind == LinkKind::LateCall).unwrap().to;
     let replay = timeline.moment(&trace, rules(), graphs, 0).unwrap();
     assert_eq!((figure(&replay, "launch_call"), figure(&replay, "launch_to_start_ns")), (&launch, &Value::Int(10_000)));
     assert_eq!(replay.launch, Some(call));

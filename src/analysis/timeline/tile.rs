@@ -45,7 +45,7 @@ impl Timeline {
             );
         }
         for (row, replay) in trace.graph_replays.iter().enumerate() {
-            let (end, name) = (replay.start + replay.duration, NameId(0));
+            let (end, name) = (replay.end(), NameId(0));
             let lane = self.lane(LaneKind::Graphs(replay.device));
             builder.add(lane, Item { start: replay.start, end, depth: 0, style: Style::Graph, row, name });
         }

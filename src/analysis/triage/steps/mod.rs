@@ -12,7 +12,7 @@ use crate::analysis::structure::stages::{
     Basis, Form, Stage, Step, TimedStep, TokenSums, representative, steps, timed,
 };
 use crate::analysis::time::long_gaps::LongGaps;
-use crate::trace::{Ns, Trace};
+use crate::trace::Ns;
 
 /// The columns of the table.
 pub(crate) const COLUMNS: [&str; 11] = [
@@ -41,7 +41,7 @@ pub(crate) fn section(view: &View) -> Section {
     }
     let shape = view.options.model_shape.or_else(|| view.server.model_shape());
     let busy = BusyTime::new(view.trace, view.ops().map(|(.., op)| op));
-    let unseen = unseen_work(view.trace);
+    let unseen = LongGaps::of(view.trace).unseen_intervals(view.trace);
     // Steps without a device come last in the list.
     let (on_host, on_device): (Vec<&Step>, Vec<&Step>) = all_steps.iter().partition(|step| step.device.is_none());
     let timed: Vec<TimedStep> =
@@ -69,13 +69,6 @@ fn steps_of_view(view: &View) -> Vec<Step> {
     let annotated = steps(view.trace);
     let steps = if annotated.is_empty() { steps_on_devices(view.trace) } else { annotated };
     steps.into_iter().filter(is_selected).collect()
-}
-
-/// By device: the intervals in which it executed work that the trace does not contain.
-fn unseen_work(trace: &Trace) -> Vec<Vec<(Ns, Ns)>> {
-    let mut gaps = LongGaps::new(trace);
-    trace.gpu_ops.iter().enumerate().for_each(|(row, op)| gaps.add(row, &op));
-    gaps.unseen_intervals(trace)
 }
 
 /// The stage of a step; if its annotation has none, the stage of the file.
