@@ -35,7 +35,7 @@ fn summary(run: &Run, section: &str, figure: &str) -> Option<f64> {
     run.sections.get(section)?.summary.get(figure)?.number()
 }
 
-/// Time in calls that block their thread, including copies.
+/// Time in calls that block their thread, including the copies that the trace shows to block.
 fn blocked_ms(run: &Run) -> Option<f64> {
     let barriers = run.sections.get("barriers").filter(|section| section.missing.is_none())?;
     let is_call =

@@ -3,6 +3,7 @@
 //! The data is in `patterns/signals.json`. A lookup costs one substring search per word of the list.
 
 use crate::json::{self, embedded, from_json};
+use crate::trace::Ns;
 
 /// The effect of a CUDA or HIP API call on the GPU and on the calling thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,14 +179,16 @@ pub struct Thresholds {
     pub max_preparation_kernels: f64,
     /// Minimum number of graph launches in a capture without steps, for claims about the replay of graphs.
     pub min_replays: u64,
-    /// Late launches whose mean gap is longer are pauses of the host program, not slow launches.
+    /// A late gap of this length or more is a pause of the host program, not a slow launch.
     pub long_gap_ms: f64,
+    /// Minimum share of such gaps in the time of all late gaps, from which a finding is about the pauses.
+    pub min_pause_share: f64,
 }
 from_json!(strict Thresholds {
     launch_storm, launch_storm_min, tiny_kernel_us, launcher_gap_us, launcher_idle_us, nvtx_coverage, min_finding_share,
     min_uncertain_share, min_host_delay_ms, min_busy_share, medium_severity_share, high_severity_share, min_drained_ms, min_copy_share,
     exposed_communication, communication_overlap, short_kernel_us,
-    min_short_kernels, min_turnaround_share, max_preparation_kernels, min_replays, long_gap_ms
+    min_short_kernels, min_turnaround_share, max_preparation_kernels, min_replays, long_gap_ms, min_pause_share
 });
 
 /// One condition for a launch storm: many launches of short kernels.
@@ -197,6 +200,13 @@ pub struct LaunchStorm {
     pub median_us: f64,
 }
 from_json!(strict LaunchStorm { launches_per_s, median_us });
+
+impl Thresholds {
+    /// `long_gap_ms` as a duration.
+    pub(crate) fn long_gap(&self) -> Ns {
+        Ns((self.long_gap_ms * 1e6).round() as i64)
+    }
+}
 
 impl Signals {
     /// The built-in data of `patterns/signals.json`.

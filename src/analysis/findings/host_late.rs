@@ -1,9 +1,10 @@
 //! `host-late`: the GPU idles because eager launches come too late.
 
 use super::finding::{Confidence, Finding};
-use super::situation::{Framework, Situation, format_time};
+use super::situation::{Framework, Situation, counted, format_time};
 use crate::analysis::host::launch_gaps::Gaps;
-use crate::trace::Vendor;
+use crate::analysis::section::Record;
+use crate::trace::{Ns, Vendor};
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, cost_ms) =
@@ -12,16 +13,15 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         return None;
     }
     let (counted_gaps, gaps) = device.late_gaps(device.gaps.eager);
-    // A few long pauses are not caused by slow launches.
-    let is_paused = gaps.is_some_and(|gaps| {
-        let mean_ms = gaps.total.0 as f64 / 1e6 / gaps.count.max(1) as f64;
-        mean_ms >= situation.context.signals.thresholds.long_gap_ms || 2 * gaps.longest.0 >= gaps.total.0
-    });
-    let longest = |gaps: Gaps| format!("; the longest gap is {}", format_time(gaps.longest.0 as f64 / 1e6));
+    let is_paused = gaps.is_some_and(|gaps| is_paused(situation, gaps));
+    let pause = if is_paused { pause_code(situation) } else { None };
+    let longest = |gaps: Gaps| format!("; the longest gap is {}", format_time(ms(gaps.longest)));
     let evidence = format!(
-        "{}: the GPU idles in {counted_gaps} until the host launches the next op{}{}",
+        "{}: the GPU idles in {counted_gaps} until the host launches the next op{}{}{}{}",
         situation.amount(device, cost_ms),
         gaps.map_or_else(String::new, longest),
+        gaps.filter(|_| is_paused).map_or_else(String::new, |gaps| long_text(situation, gaps)),
+        pause.as_ref().map_or("", |code| code.evidence.as_str()),
         situation.host_caveat()
     );
     Some(Finding {
@@ -34,8 +34,62 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         title: if is_paused { "Pauses of the host between GPU work" } else { "Late launches by the host" },
         cost_ms,
         evidence,
-        action: if is_paused { pause_action(situation) } else { action(situation, device.gaps.has_replays) },
+        action: match pause.and_then(|code| code.change) {
+            Some(change) => change,
+            None if is_paused => pause_action(situation),
+            None => action(situation, device.gaps.has_replays),
+        },
         section: "gpu_idle_gaps",
+    })
+}
+
+fn ms(time: Ns) -> f64 {
+    time.0 as f64 / 1e6
+}
+
+/// A few long pauses are not caused by slow launches.
+fn is_paused(situation: &Situation, gaps: Gaps) -> bool {
+    let thresholds = &situation.context.signals.thresholds;
+    let is_mostly_long = gaps.long_total.0 as f64 >= thresholds.min_pause_share * gaps.total.0 as f64;
+    is_mostly_long || 2 * gaps.longest.0 >= gaps.total.0
+}
+
+/// The number and time of the long gaps, if there are several.
+fn long_text(situation: &Situation, gaps: Gaps) -> String {
+    if gaps.long_count < 2 || gaps.long_count == gaps.count {
+        return String::new();
+    }
+    let long = format_time(situation.context.signals.thresholds.long_gap_ms);
+    let total = format_time(ms(gaps.long_total));
+    format!("; {} of {long} or more make up {total}", counted(gaps.long_count, "gap"))
+}
+
+/// The code in which the host spent most time of long gaps.
+struct PauseCode {
+    evidence: String,
+    /// What can be done about it, if that is known.
+    change: Option<String>,
+}
+
+/// Looks for the code in the section `idle_blame`. It is named only if its time in a gap is that of a long gap.
+fn pause_code(situation: &Situation) -> Option<PauseCode> {
+    let long_ms = situation.context.signals.thresholds.long_gap_ms;
+    let name = |row: &Record| {
+        let function = row.words("function");
+        if function.is_empty() { row.words("cpu_op") } else { function }
+    };
+    let is_long = |row: &&Record| {
+        row.text("class") == "host_late"
+            && row.amount("total_ms") >= long_ms * row.amount("gaps").max(1.0)
+            && !name(row).is_empty()
+            && !name(row).starts_with('(')
+    };
+    let rows = situation.section("idle_blame")?.rows.iter().filter(is_long);
+    let row = rows.max_by(|a, b| a.amount("total_ms").total_cmp(&b.amount("total_ms")))?;
+    let (time, gaps) = (format_time(row.amount("total_ms")), counted(row.amount("gaps") as u64, "gap"));
+    Some(PauseCode {
+        evidence: format!("; in {gaps} the host was in {} for {time}", name(row)),
+        change: Some(row.words("change")).filter(|change| !change.is_empty()),
     })
 }
 
@@ -217,5 +271,27 @@ mod tests {
     fn a_few_long_pauses_are_not_called_slow_launches() {
         let found = finding(&mut torch_loop(4, 300_000, 40_000), "host-late").unwrap();
         assert!(found.action.contains("warm-up") && !found.action.contains("torch.compile"), "{found:?}");
+    }
+
+    /// Twenty kernels with this idle time between them, and two more with 12 ms before each.
+    fn loop_with_two_pauses(idle_us: i64) -> TestTrace {
+        let mut trace = torch_loop(20, idle_us, 400);
+        let end = 19 * (idle_us + 400) + 400;
+        for start in [end + 12_000, end + 24_400] {
+            trace.launch(start..start).launches("gemm", start..start + 400);
+        }
+        trace
+    }
+
+    #[test]
+    fn a_few_long_gaps_among_many_short_ones_are_pauses_if_they_are_most_of_the_time() {
+        // 19 gaps of 500 us are 9.5 ms, two of 12 ms are 24 ms.
+        let found = finding(&mut loop_with_two_pauses(500), "host-late").unwrap();
+        assert!(found.evidence.contains("in 21 gaps"), "{found:?}");
+        assert!(found.evidence.contains("; 2 gaps of 10.0 ms or more make up 24.0 ms"), "{found:?}");
+        assert!(!found.action.contains("torch.compile") && found.confidence == "medium", "{found:?}");
+        // 19 gaps of 1.5 ms are 28.5 ms: more than the two long ones.
+        let found = finding(&mut loop_with_two_pauses(1_500), "host-late").unwrap();
+        assert!(found.action.contains("torch.compile") && !found.evidence.contains("make up"), "{found:?}");
     }
 }

@@ -5,7 +5,7 @@ use crate::analysis::communication::waiting::DeviceWaiting;
 use crate::analysis::context::Context;
 use crate::analysis::engine::engine;
 use crate::analysis::host::blocking_calls::DrainKey;
-use crate::analysis::host::idle_cause::CauseRules;
+use crate::analysis::host::idle_cause::{CauseRules, Drained};
 use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps};
 use crate::analysis::labels;
 use crate::analysis::section::{Record, Section, Sections};
@@ -41,8 +41,8 @@ pub(super) struct DeviceTimes {
     pub(super) late_in_steps: Option<Gaps>,
     /// Idle time in which the launching thread compiled code.
     pub(super) compiling_ms: f64,
-    /// The drained time by call site of the blocking calls, longest first.
-    pub(super) drained_by: Vec<(DrainSite, f64)>,
+    /// The drained time by call site of the blocking calls, the longest direct time first.
+    pub(super) drained_by: Vec<(DrainSite, Drained)>,
     /// Time in which communication ran and no other kernel.
     pub(super) exposed_communication_ms: f64,
     /// Time in which only copies ran.
@@ -107,9 +107,11 @@ impl DeviceTimes {
         }
     }
 
-    /// Idle time after blocking calls.
-    pub(super) fn drained_ms(&self) -> f64 {
-        self.drained_by.iter().map(|(_, ms)| ms).sum()
+    /// Idle time after blocking calls, of all sites.
+    pub(super) fn drained(&self) -> Drained {
+        let mut sum = Drained::default();
+        self.drained_by.iter().for_each(|(_, drained)| sum.add(*drained));
+        sum
     }
 }
 
@@ -281,7 +283,8 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
         let window_ms = row.amount("window_ms") - row.amount("unseen_ms");
         let extent = extent_of_steps(context, DeviceId(index)).filter(|_| is_longer_than_steps(outside_ms, window_ms));
         let (from, to) = extent.unwrap_or((Ns(i64::MIN), Ns(i64::MAX)));
-        let (late, drained) = survey.idle.get(index as usize)?.late_between(from, to);
+        let (late, drained) =
+            survey.idle.get(index as usize)?.late_between(from, to, context.signals.thresholds.long_gap());
         Some(DeviceTimes {
             label: row.words("device_id"),
             busy_share: if window_ms > 0.0 { row.amount("busy_ms") / window_ms } else { 0.0 },
@@ -330,16 +333,16 @@ fn extent_of_steps(context: &Context, device: DeviceId) -> Option<(Ns, Ns)> {
     extents.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
 }
 
-/// The drained time by call site of the blocking calls, longest first.
-fn drained_by(context: &Context, mut calls: Vec<(DrainKey, Ns)>) -> Vec<(DrainSite, f64)> {
-    calls.retain(|(_, length)| *length > Ns::ZERO);
-    ordering::sort_by_key(&mut calls, |(_, length)| std::cmp::Reverse(*length));
+/// The drained time by call site of the blocking calls, the longest direct time first.
+fn drained_by(context: &Context, mut calls: Vec<(DrainKey, Drained)>) -> Vec<(DrainSite, Drained)> {
+    calls.retain(|(_, drained)| drained.idle() > Ns::ZERO);
+    ordering::sort_by_key(&mut calls, |(_, drained)| std::cmp::Reverse(drained.direct));
     let trace = context.trace;
     let site = |site: DrainKey| DrainSite {
         call: trace.calls.names.get(site.name).to_owned(),
         code: site.site.and_then(|id| trace.blocking_sites.get(id)).cloned(),
     };
-    calls.into_iter().map(|(call, length)| (site(call), length.0 as f64 / 1e6)).collect()
+    calls.into_iter().map(|(call, drained)| (site(call), drained)).collect()
 }
 
 /// Sums the copies of each device by class. The class follows from the name.

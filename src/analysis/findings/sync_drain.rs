@@ -1,29 +1,29 @@
 //! `sync-drain`: the GPU idles after it ran empty during a blocking call.
 //!
+//! The cost is the idle time from the moment at which the GPU ran empty, while the launching thread was still blocked, to
+//! the next op. The later gaps until launches are ahead again have other causes too, so the evidence only states them.
 //! The evidence names the calls, and the CPU op and Python frame that made them if they were looked up in a second reading of
 //! the file ([`crate::trace::BlockingSites`]).
 
 use super::finding::{Confidence, Finding};
 use super::situation::{DeviceTimes, DrainSite, Framework, Situation, format_time};
+use crate::analysis::host::idle_cause::Drained;
+use crate::trace::Ns;
 
 /// The maximum number of call sites in the evidence.
 const MAX_CALLS: usize = 3;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
-    let (device, cost_ms) = situation.worst(DeviceTimes::drained_ms)?;
+    let (device, cost_ms) = situation.worst(|device| ms(device.drained().direct))?;
     if cost_ms < situation.context.signals.thresholds.min_drained_ms {
         return None;
     }
-    let text = |site: &DrainSite| match &site.code {
-        Some(code) => code.text_of_call(&site.call),
-        None => site.call.clone(),
-    };
-    let costliest = device.drained_by.iter().take(MAX_CALLS);
-    let calls: Vec<String> = costliest.map(|(site, ms)| format!("{} ({})", text(site), format_time(*ms))).collect();
-    let calls = if calls.is_empty() { "a blocking call".to_owned() } else { calls.join("; ") };
+    let drained = device.drained();
+    // Without the calls the host is earlier by the time for which they waited, and no more.
+    let is_late_without = drained.waited < drained.direct;
     Some(Finding {
         id: "sync-drain",
-        confidence: if situation.has_stacks || matches!(situation.steps, 1 | 2) {
+        confidence: if situation.has_stacks || matches!(situation.steps, 1 | 2) || is_late_without {
             Confidence::Medium
         } else {
             Confidence::High
@@ -31,17 +31,54 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         title: "Idle GPU after blocking calls",
         cost_ms,
         evidence: format!(
-            "{}: the GPU ran empty while the launching thread waited for it, and idled until launches were ahead again. By \
-             call: {calls}",
-            situation.amount(device, cost_ms)
+            "{}: the GPU ran empty while the launching thread was in a blocking call, and idled until that thread \
+             launched the next op{}{}. By call: {}",
+            situation.amount(device, cost_ms),
+            if is_late_without { waited_text(drained) } else { String::new() },
+            refill_text(drained),
+            calls_text(device)
         ),
         action: action(situation, device),
-        section: "sync",
+        section: "barriers",
     })
 }
 
+fn ms(time: Ns) -> f64 {
+    time.0 as f64 / 1e6
+}
+
+fn waited_text(drained: Drained) -> String {
+    format!(
+        ". The calls had waited {} for the GPU, so without them the host is late too",
+        format_time(ms(drained.waited))
+    )
+}
+
+fn refill_text(drained: Drained) -> String {
+    if drained.refill == Ns::ZERO {
+        return String::new();
+    }
+    format!(
+        ". Another {} are in the gaps after that, until launches are ahead again; the trace does not show how much of it \
+         the calls cause",
+        format_time(ms(drained.refill))
+    )
+}
+
+/// The calls with the most idle time directly after them.
+fn calls_text(device: &DeviceTimes) -> String {
+    let text = |site: &DrainSite| match &site.code {
+        Some(code) => code.text_of_call(&site.call),
+        None => site.call.clone(),
+    };
+    let direct = device.drained_by.iter().filter(|(_, drained)| drained.direct > Ns::ZERO).take(MAX_CALLS);
+    let calls: Vec<String> =
+        direct.map(|(site, drained)| format!("{} ({})", text(site), format_time(ms(drained.direct)))).collect();
+    if calls.is_empty() { "a blocking call".to_owned() } else { calls.join("; ") }
+}
+
 fn action(situation: &Situation, device: &DeviceTimes) -> String {
-    let has_frame = |(site, _): &(DrainSite, f64)| site.code.as_ref().is_some_and(|code| !code.frame.is_empty());
+    let has_frame = |(site, _): &(DrainSite, Drained)| site.code.as_ref().is_some_and(|code| !code.frame.is_empty());
     let is_located = device.drained_by.first().is_some_and(has_frame);
     match situation.framework {
         Framework::SgLang | Framework::Vllm | Framework::TensorRtLlm | Framework::OtherEngine => {
@@ -90,6 +127,33 @@ mod tests {
         assert!((found.cost_ms - 0.8).abs() < 0.01, "{found:?}");
         assert!(found.evidence.contains("By call: cudaStreamSynchronize (8"), "{found:?}");
         assert!(finding(&mut loop_with_sync(200), "host-late").is_none(), "the same time is not late as well");
+    }
+
+    /// A kernel of 1 ms, a blocking call that returns when it ends, and three ops of 10 us, each launched 100 us after the end of
+    /// the one before it.
+    fn late_after_a_wait(wait_us: i64) -> TestTrace {
+        let mut trace = TestTrace::new();
+        trace.in_us().launch(0..1).launches("gemm", 1..501).launch(2..3).launches("gemm", 501..1_000);
+        trace.call("cudaStreamSynchronize", 1_000 - wait_us..1_002);
+        for start in [1_100, 1_210, 1_320] {
+            trace.launch(start - 1..start).launches("norm", start..start + 10);
+        }
+        trace
+    }
+
+    #[test]
+    fn gaps_after_the_first_launch_are_stated_but_are_no_cost_of_the_call() {
+        let found = finding(&mut late_after_a_wait(900), "sync-drain").unwrap();
+        assert!((found.cost_ms - 0.1).abs() < 1e-9, "100 us to the first op: {found:?}");
+        assert!(found.evidence.contains("Another 200 us are in the gaps after that"), "{found:?}");
+        assert_eq!(found.confidence, "high");
+    }
+
+    #[test]
+    fn a_call_that_waited_for_less_than_the_gap_leaves_the_host_late() {
+        let found = finding(&mut late_after_a_wait(60), "sync-drain").unwrap();
+        assert!(found.evidence.contains("had waited 60 us for the GPU"), "{found:?}");
+        assert_eq!(found.confidence, "medium");
     }
 
     #[test]

@@ -23,9 +23,9 @@ const BARRIERS: [&str; 8] = [
     "idle_after_ms",
     "call_site",
 ];
-const IDLE_AFTER: &str = "idle_after_ms is the idle time of the GPU after calls that had waited until it was empty, until \
-                          work is launched ahead of it again; on the device where it is longest. It is the cost of the \
-                          call, however short the call itself is.";
+const IDLE_AFTER: &str = "idle_after_ms is the idle time of the GPU from the moment at which it ran empty during such a call, \
+                          to its next op; on the device where it is longest. Later gaps in which launches are still late \
+                          are not counted.";
 const CALL_SITE: &str = "call_site is the innermost CPU op and Python frame around the calls with the most idle time after \
                          them. It is looked up if the trace records CPU ops or Python stacks and the idle time after \
                          blocking calls is at least 0.1 ms and 0.1 % of the busy time of the GPU.";
@@ -162,8 +162,8 @@ fn barriers_section(context: &Context, title: &str, launcher_gaps: &LauncherGaps
              gaps count as idle gaps, because the program probably had no work."
         ))
         .limit(
-            "A blocking copy is inferred from the name of the call: copies within a device may return immediately, and \
-             an asynchronous copy from pageable memory may block.",
+            "A blocking copy is inferred from the name of the call: copies within a device may return immediately. An \
+             asynchronous copy from or to pageable memory counts if its call returned after the copy had ended.",
         );
     if trace.host_waits.is_empty() {
         section = section.limit("The trace does not record waits in the operating system.");
@@ -194,9 +194,19 @@ mod tests {
         rows(&trace.sections(), "barriers", &columns)
     }
 
+    /// A copy to pageable memory whose call of 300 us returns 2 us after it, and one that returns before its copy starts.
+    #[test]
+    fn an_asynchronous_copy_that_returned_after_its_copy_had_ended_is_blocking() {
+        let mut trace = TestTrace::new();
+        trace.in_us().call("cudaMemcpyAsync", 0..300).launches("Memcpy DtoH (Device -> Pageable)", 290..298);
+        trace.call("cudaMemcpyAsync", 310..320).launches("Memcpy DtoH (Device -> Pageable)", 330..340);
+        trace.call("cudaMemcpyAsync", 350..360).launches("Memcpy DtoH (Device -> Pinned)", 352..358);
+        assert_eq!(barrier_rows(&mut trace), ["blocking_memcpy cudaMemcpyAsync 1 0.3 300"]);
+    }
+
     /// Three gaps of 30 us: after a synchronization, in the refill after it, and after an op that was launched in time.
     #[test]
-    fn the_cost_of_a_blocking_call_is_the_idle_time_after_it() {
+    fn the_cost_of_a_blocking_call_is_the_idle_time_directly_after_it() {
         let mut trace = TestTrace::nsys();
         trace.in_us().launch(0..1).launches("k", 10..20).call("cudaStreamSynchronize", 15..21);
         trace.launch(48..50).launches("k", 50..60).launch(88..90).launches("k", 90..200);
@@ -204,7 +214,7 @@ mod tests {
         // The final synchronization of the capture.
         let sections = trace.call("cudaDeviceSynchronize", 245..260).sections();
         let columns = ["api_name", "idle_after_ms"];
-        let expected = ["cudaDeviceSynchronize 0", "cudaStreamSynchronize 0.06"];
+        let expected = ["cudaDeviceSynchronize 0", "cudaStreamSynchronize 0.03"];
         assert_eq!(rows(&sections, "sync", &columns), expected);
         assert_eq!(rows(&sections, "barriers", &columns)[1..], expected);
     }

@@ -6,7 +6,7 @@ use crate::analysis::measure::longest::{EventKind, Longest};
 use crate::analysis::measure::tally::{Tallies, Tally, key};
 use crate::analysis::measure::union::added_to_union;
 use crate::rules::signals::CallKind;
-use crate::trace::{Ns, Span};
+use crate::trace::{Ns, OpKind, Span};
 
 /// Calls that [`HostCalls::longest`] keeps.
 const LONGEST_KEPT: usize = 50;
@@ -22,7 +22,8 @@ pub(crate) struct HostCalls {
     pub(crate) synchronizing: Tallies,
     /// Time in these calls; a driver call nested in a runtime call is not counted twice.
     pub(crate) synchronizing_time: Ns,
-    /// Copies that block, under [`key`] of zero and name.
+    /// Copies that block by their name, or because their call returned after the copy had ended; under [`key`] of zero and
+    /// name.
     pub(crate) copying: Tallies,
     /// Calls that do not block, although their names suggest it.
     pub(crate) non_blocking: Tally,
@@ -85,8 +86,32 @@ impl HostCalls {
                 host.longest.offer(call.duration, call.start, EventKind::Call, row);
             }
         }
+        host.add_waited_copies(context);
         host
     }
+
+    /// Adds the calls of asynchronous copies that waited for their copy.
+    fn add_waited_copies(&mut self, context: &ClassifiedTrace) {
+        let trace = context.trace;
+        for row in 0..trace.gpu_ops.len() {
+            if let Some(copy) = waited_copy(context, row)
+                && let Some(call) = trace.in_window(copy)
+            {
+                self.copying.add(key(0, call.name.0), call.duration);
+            }
+        }
+    }
+}
+
+/// The call of an asynchronous copy from or to pageable memory that returned after the copy in this row had ended.
+fn waited_copy(context: &ClassifiedTrace, row: usize) -> Option<Span> {
+    let trace = context.trace;
+    let copy = trace.gpu_ops.get(row).filter(|op| op.kind == OpKind::Copy)?;
+    let call = trace.calls.get(trace.gpu_ops.launch(row)?.0 as usize)?;
+    let waited = context.call_kind(call.name) == CallKind::CopyAsync
+        && (call.start..=call.end()).contains(&copy.end())
+        && trace.names.get(copy.name).contains("Pageable");
+    waited.then_some(call)
 }
 
 /// Times in which a thread that launches work neither launched nor was blocked in a call.

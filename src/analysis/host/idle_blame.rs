@@ -2,7 +2,7 @@
 //! most of it. From the late gaps and [`crate::trace::LateCode`]; one sweep over the GPU ops.
 
 use super::idle_cause::IdleCause;
-use super::idle_code_rules::{Kind, rule};
+use super::idle_code_rules::{Kind, op_rule, rule};
 use super::late_gaps::{LateGap, LateTotals, each_late_gap};
 use crate::analysis::context::Context;
 use crate::analysis::section::{Section, Value};
@@ -171,9 +171,14 @@ impl Blame {
             CodeKey::Unknown => Place { function: UNKNOWN, ..Place::default() },
             CodeKey::Op(_) => Place::default(),
         };
-        // Before a drained gap the host waited for the GPU, so that no function held up the launch by itself.
-        let rule = rule(place.file, place.function).filter(|rule| !key.is_drained || rule.kind == Kind::Overlaps);
         let op = self.ops.iter().max_by_key(|(_, time)| *time).map(|(op, _)| code.ops.get(*op));
+        let by_function = || rule(place.file, place.function).map(|rule| (rule.kind, rule.change.as_str()));
+        let known = match key.code {
+            CodeKey::Op(_) => op.and_then(op_rule),
+            _ => by_function(),
+        };
+        // Before a drained gap the host waited for the GPU, so that no code held up the launch by itself.
+        let known = known.filter(|(kind, _)| !key.is_drained || *kind == Kind::Overlaps);
         let per_step = (steps > 0).then(|| self.time.0 as f64 / 1e6 / steps as f64);
         [
             place.function.into(),
@@ -185,8 +190,8 @@ impl Blame {
             per_step.into(),
             Value::pct(self.time, all),
             self.gaps.into(),
-            rule.map_or(Value::Null, |rule| rule.kind.word().into()),
-            rule.map_or(Value::Null, |rule| rule.change.as_str().into()),
+            known.map_or(Value::Null, |(kind, _)| kind.word().into()),
+            known.map_or(Value::Null, |(_, change)| change.into()),
         ]
     }
 }

@@ -357,8 +357,46 @@ struct LateLaunch {
     interval: usize,
 }
 
-/// The host was late without a blocking call before.
-const NOT_DRAINED: u32 = u32::MAX;
+/// Idle time after the blocking calls of one name and site.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Drained {
+    /// From the moment at which the device was empty, while the thread was still blocked, to its next op.
+    pub(crate) direct: Ns,
+    /// In the later gaps, until the host was ahead of the device again.
+    pub(crate) refill: Ns,
+    /// For how long the calls of `direct` had waited when the device was empty.
+    pub(crate) waited: Ns,
+}
+
+impl Drained {
+    /// A gap of this length. `waited` is for how long the call before it had waited; `None` for a gap of a refill.
+    fn of(length: Ns, waited: Option<Ns>) -> Self {
+        match waited {
+            Some(waited) => Self { direct: length, waited, refill: Ns::ZERO },
+            None => Self { refill: length, ..Self::default() },
+        }
+    }
+
+    pub(crate) fn add(&mut self, more: Self) {
+        self.direct += more.direct;
+        self.refill += more.refill;
+        self.waited += more.waited;
+    }
+
+    pub(crate) fn idle(self) -> Ns {
+        self.direct + self.refill
+    }
+}
+
+/// Why the host was late in an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LateAfter {
+    /// Without a blocking call before.
+    NoCall,
+    /// After the call with this index in [`IdleTimes::drained_by`], which had waited so long when the interval began; `None` in a
+    /// refill.
+    Call { index: usize, waited: Option<Ns> },
+}
 
 /// The idle time of one device during a run of consecutive ops, by cause.
 ///
@@ -369,13 +407,13 @@ pub(crate) struct IdleTimes {
     /// By [`IdleCause`].
     pub(crate) times: [Ns; IdleCause::ALL.len()],
     /// Drained time by the call that drained the device.
-    pub(crate) drained_by: Vec<(DrainKey, Ns)>,
+    pub(crate) drained_by: Vec<(DrainKey, Drained)>,
     /// Intervals of work that the trace does not contain.
     pub(crate) unseen: Vec<(Ns, Ns)>,
     /// Intervals in which the host was late, also after a drain.
     pub(crate) late: Vec<(Ns, Ns)>,
-    /// For each of them, the index in `drained_by` of the call that drained the device; [`NOT_DRAINED`] if none did.
-    late_after: Vec<u32>,
+    /// The reason of each of them.
+    late_after: Vec<LateAfter>,
     /// The gaps by launch, without those of `open`.
     launches: LaunchSums,
     /// At most [`MAX_REFILL`].
@@ -466,8 +504,10 @@ impl IdleTimes {
         let parts = rules.parts(gap, timing);
         let stretch = self.launches.stretch();
         let drained_by = match (timing, self.refill) {
-            (LaunchTiming::AfterDrain(blocked), _) => Some(rules.site_of(blocked)),
-            (LaunchTiming::Late, Some(Some(refill))) => Some(refill.site),
+            (LaunchTiming::AfterDrain(blocked), _) => {
+                Some((rules.site_of(blocked), Some(gap.start.since(blocked.start))))
+            }
+            (LaunchTiming::Late, Some(Some(refill))) => Some((refill.site, None)),
             _ => None,
         };
         let late = parts.length_of(IdleCause::HostLate);
@@ -476,7 +516,7 @@ impl IdleTimes {
         if late_length > Ns::ZERO {
             // Only the first part of a gap can be late on its own.
             self.late.push((gap.start, gap.start.after(late_length)));
-            self.late_after.push(NOT_DRAINED);
+            self.late_after.push(LateAfter::NoCall);
         }
         self.late_ops += u64::from(matches!(parts.main(), IdleCause::HostLate | IdleCause::Drained));
         for (cause, length) in parts.0 {
@@ -486,13 +526,15 @@ impl IdleTimes {
             }
         }
         if late == Ns::ZERO && parts.main() == IdleCause::Turnaround && !rules.is_replayed(gap.next_row) {
-            self.launches.add_turnaround(gap.length());
+            self.launches.add_turnaround(&rules.launch, gap.length());
         }
         match drained_by {
-            Some(site) => {
-                let index = self.add_drained(site, stretch, parts.length_of(IdleCause::Drained));
+            Some((site, waited)) => {
+                let drained = Drained::of(parts.length_of(IdleCause::Drained), waited);
+                let index = self.add_drained(&rules.launch, site, stretch, drained);
                 if late_length > Ns::ZERO {
-                    self.late_after.last_mut().into_iter().for_each(|after| *after = index);
+                    let after = LateAfter::Call { index, waited };
+                    self.late_after.last_mut().into_iter().for_each(|last| *last = after);
                 }
             }
             None if late == Ns::ZERO => {}
@@ -506,21 +548,21 @@ impl IdleTimes {
     }
 
     /// Returns the index of the site in `drained_by`.
-    fn add_drained(&mut self, site: DrainKey, stretch: Stretch, length: Ns) -> u32 {
-        if length > Ns::ZERO {
-            self.launches.add_drained(stretch, length);
+    fn add_drained(&mut self, rules: &LaunchRules, site: DrainKey, stretch: Stretch, drained: Drained) -> usize {
+        if drained.idle() > Ns::ZERO {
+            self.launches.add_drained(rules, stretch, drained.idle());
         }
-        self.add_drained_by(site, length)
+        self.add_drained_by(site, drained)
     }
 
-    fn add_drained_by(&mut self, site: DrainKey, length: Ns) -> u32 {
+    fn add_drained_by(&mut self, site: DrainKey, drained: Drained) -> usize {
         let known = self.drained_by.iter().position(|(known, _)| *known == site);
         let index = known.unwrap_or_else(|| {
-            self.drained_by.push((site, Ns::ZERO));
+            self.drained_by.push((site, Drained::default()));
             self.drained_by.len() - 1
         });
-        self.drained_by.get_mut(index).into_iter().for_each(|(_, sum)| *sum += length);
-        u32::try_from(index).unwrap_or(NOT_DRAINED)
+        self.drained_by.get_mut(index).into_iter().for_each(|(_, sum)| sum.add(drained));
+        index
     }
 
     /// Adds time of which the cause is unknown.
@@ -532,13 +574,18 @@ impl IdleTimes {
     /// refill.
     pub(crate) fn append(&mut self, rules: &CauseRules, later: &Self, visit_drained: &mut dyn FnMut(usize)) {
         self.times.iter_mut().zip(later.times).for_each(|(sum, more)| *sum += more);
-        let sites: Vec<u32> =
-            later.drained_by.iter().map(|(site, length)| self.add_drained_by(*site, *length)).collect();
+        let sites: Vec<usize> =
+            later.drained_by.iter().map(|(site, drained)| self.add_drained_by(*site, *drained)).collect();
         self.unseen.extend_from_slice(&later.unseen);
         let late_before = self.late.len();
         self.late.extend_from_slice(&later.late);
-        let site = |index: &u32| sites.get(*index as usize).copied().unwrap_or(NOT_DRAINED);
-        self.late_after.extend(later.late_after.iter().map(site));
+        let merged = |after: &LateAfter| match *after {
+            LateAfter::Call { index, waited } => {
+                sites.get(index).map_or(LateAfter::NoCall, |index| LateAfter::Call { index: *index, waited })
+            }
+            LateAfter::NoCall => LateAfter::NoCall,
+        };
+        self.late_after.extend(later.late_after.iter().map(merged));
         self.ops += later.ops;
         self.late_ops += later.late_ops;
         self.longest_wait = self.longest_wait.max(later.longest_wait);
@@ -552,7 +599,7 @@ impl IdleTimes {
             match self.refill {
                 None if launches < MAX_REFILL => self.open.push(LateLaunch { launches, stretch, interval, ..*late }),
                 Some(Some(refill)) if refill.launches + launches < MAX_REFILL => {
-                    self.move_to_drained(refill.site, &LateLaunch { stretch, interval, ..*late });
+                    self.move_to_drained(&rules.launch, refill.site, &LateLaunch { stretch, interval, ..*late });
                     visit_drained(late.next_row);
                 }
                 _ => self.launches.add_late(&rules.launch, stretch, late.length),
@@ -594,25 +641,34 @@ impl IdleTimes {
         launches.finish(&rules.launch, self.is_drained_late, is_engine)
     }
 
-    fn move_to_drained(&mut self, site: DrainKey, launch: &LateLaunch) {
+    fn move_to_drained(&mut self, rules: &LaunchRules, site: DrainKey, launch: &LateLaunch) {
         let length = launch.length;
         let late = self.times.get_mut(IdleCause::HostLate as usize);
         late.into_iter().for_each(|time| *time = time.since(length));
         self.times.get_mut(IdleCause::Drained as usize).into_iter().for_each(|time| *time += length);
-        let index = self.add_drained(site, launch.stretch, length);
-        self.late_after.get_mut(launch.interval).into_iter().for_each(|after| *after = index);
+        let index = self.add_drained(rules, site, launch.stretch, Drained::of(length, None));
+        let moved = LateAfter::Call { index, waited: None };
+        self.late_after.get_mut(launch.interval).into_iter().for_each(|after| *after = moved);
     }
 
     /// The gaps in which the host was late between two times: after no blocking call, and the time after each blocking call.
-    pub(crate) fn late_between(&self, start: Ns, end: Ns) -> (Gaps, Vec<(DrainKey, Ns)>) {
+    /// Gaps of `long` or more count as long.
+    pub(crate) fn late_between(&self, start: Ns, end: Ns, long: Ns) -> (Gaps, Vec<(DrainKey, Drained)>) {
         let mut late = Gaps::default();
-        let mut drained_by: Vec<_> = self.drained_by.iter().map(|(site, _)| (*site, Ns::ZERO)).collect();
+        let mut drained_by: Vec<_> = self.drained_by.iter().map(|(site, _)| (*site, Drained::default())).collect();
         for ((from, to), after) in self.late.iter().zip(&self.late_after) {
             let inside = to.min(&end).since(*from.max(&start));
-            match drained_by.get_mut(*after as usize) {
-                _ if inside <= Ns::ZERO => {}
-                Some((_, sum)) => *sum += inside,
-                None => late.add(inside),
+            if inside <= Ns::ZERO {
+                continue;
+            }
+            // After `settle`, no call has drained the device.
+            let of_call = match *after {
+                LateAfter::Call { index, waited } => drained_by.get_mut(index).map(|(_, sum)| (sum, waited)),
+                LateAfter::NoCall => None,
+            };
+            match of_call {
+                Some((sum, waited)) => sum.add(Drained::of(inside, waited)),
+                None => late.add(inside, long),
             }
         }
         (late, drained_by)

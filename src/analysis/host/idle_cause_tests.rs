@@ -227,18 +227,29 @@ fn idle_times_of_shared_traces_match_an_independent_program() {
     }
 }
 
+/// No gap is as long.
+const LONG: Ns = Ns(i64::MAX);
+
 /// The intervals in which the host was late have the lengths of the sums by cause and by call.
 fn assert_late_intervals(idle: &IdleTimes, trace: &Trace) {
-    let known = |sites: Vec<(DrainKey, Ns)>| sites.into_iter().filter(|(_, time)| *time > Ns::ZERO).collect::<Vec<_>>();
+    let known = |sites: Vec<(DrainKey, Drained)>| {
+        sites
+            .into_iter()
+            .filter(|(_, drained)| drained.idle() > Ns::ZERO)
+            .map(|(site, drained)| (site, drained.direct, drained.refill))
+            .collect::<Vec<_>>()
+    };
     let span = trace.span().unwrap();
     let middle = Ns(span.start.0.midpoint(span.end.0));
     let (whole, halves) = (
-        idle.late_between(span.start, span.end),
-        [(span.start, middle), (middle, span.end)].map(|(from, to)| idle.late_between(from, to)),
+        idle.late_between(span.start, span.end, LONG),
+        [(span.start, middle), (middle, span.end)].map(|(from, to)| idle.late_between(from, to, LONG)),
     );
     assert_eq!(whole.0.total, idle.times[IdleCause::HostLate as usize]);
     assert_eq!(known(whole.1.clone()), known(idle.drained_by.clone()));
-    let sum = |late: &(Gaps, Vec<(DrainKey, Ns)>)| late.1.iter().fold(late.0.total, |sum, (_, time)| sum + *time);
+    let sum = |late: &(Gaps, Vec<(DrainKey, Drained)>)| {
+        late.1.iter().fold(late.0.total, |sum, (_, drained)| sum + drained.idle())
+    };
     assert_eq!(sum(&halves[0]) + sum(&halves[1]), sum(&whole));
 }
 
@@ -255,6 +266,8 @@ fn late_intervals_of_a_refill_belong_to_the_call_before_it() {
     let context = Context::new(&trace, 30);
     let idle = &context.survey().idle[0];
     assert_late_intervals(idle, &trace);
-    let (late, drained) = idle.late_between(Ns(0), Ns(125_000));
-    assert_eq!((late.total.0, drained.iter().map(|(_, time)| time.0).collect::<Vec<_>>()), (5_000, vec![60_000]));
+    let (late, drained) = idle.late_between(Ns(0), Ns(125_000), LONG);
+    // The GPU ran empty at 20 us, 15 us after the call began: 40 us to the next op, and 10 us in each of two gaps after it.
+    let direct = Drained { direct: Ns(40_000), refill: Ns(20_000), waited: Ns(15_000) };
+    assert_eq!((late.total.0, drained.iter().map(|(_, drained)| *drained).collect::<Vec<_>>()), (5_000, vec![direct]));
 }

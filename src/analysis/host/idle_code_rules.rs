@@ -39,11 +39,24 @@ from_json!(strict Rule { file, functions, kind, change, source });
 
 from_json!(Kind = "overlaps" => Overlaps, "stays" => Stays, "moves" => Moves);
 
+/// One entry of the list of CPU ops.
+#[derive(Debug)]
+pub(super) struct OpRule {
+    /// The begin of the name.
+    op: String,
+    pub(super) kind: Kind,
+    pub(super) change: String,
+    #[cfg_attr(not(test), allow(dead_code, reason = "for readers of the file; a test requires it"))]
+    source: String,
+}
+from_json!(strict OpRule { op, kind, change, source });
+
 #[derive(Debug)]
 struct Rules {
     rules: Vec<Rule>,
+    ops: Vec<OpRule>,
 }
-from_json!(Rules { rules });
+from_json!(Rules { rules, ops });
 
 static RULES: LazyLock<Rules> =
     LazyLock::new(|| embedded(json::read(include_str!("../../../patterns/idle_code.json"))));
@@ -69,6 +82,11 @@ pub(super) fn rule(file: &str, function: &str) -> Option<&'static Rule> {
     RULES.rules.iter().find(|rule| rule.matches(file, function))
 }
 
+/// The kind and the change of the first rule for a CPU op in which the host was without a Python function.
+pub(super) fn op_rule(op: &str) -> Option<(Kind, &'static str)> {
+    RULES.ops.iter().find(|rule| op.starts_with(&rule.op)).map(|rule| (rule.kind, rule.change.as_str()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +100,16 @@ mod tests {
             let first = RULES.rules.iter().position(|other| other.matches(&file, function));
             assert_eq!(first, Some(index), "an earlier rule hides {rule:?}");
         }
+    }
+
+    #[test]
+    fn a_data_loader_without_workers_is_told_to_use_them() {
+        let change = |op: &str| op_rule(op).map(|(kind, change)| (kind, change.contains("num_workers above 0")));
+        let iterator = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+        assert_eq!(change(iterator), Some((Kind::Moves, true)));
+        assert_eq!(change(&iterator.replace("SingleProcess", "MultiProcessing")), Some((Kind::Moves, false)));
+        assert_eq!(change("aten::copy_"), None);
+        assert!(RULES.ops.iter().all(|rule| rule.change.ends_with('.') && rule.source.len() > 20));
     }
 
     #[test]

@@ -15,17 +15,31 @@ pub(crate) struct Gaps {
     pub(crate) count: u64,
     pub(crate) total: Ns,
     pub(crate) longest: Ns,
+    /// Number of the long ones.
+    pub(crate) long_count: u64,
+    /// Their sum.
+    pub(crate) long_total: Ns,
 }
 
 impl Gaps {
-    pub(super) fn add(&mut self, length: Ns) {
-        self.add_all(Self { count: 1, total: length, longest: length });
+    /// Adds a gap, which is long if it lasts `long` or more.
+    pub(super) fn add(&mut self, length: Ns, long: Ns) {
+        let is_long = length >= long;
+        self.add_all(Self {
+            count: 1,
+            total: length,
+            longest: length,
+            long_count: u64::from(is_long),
+            long_total: if is_long { length } else { Ns::ZERO },
+        });
     }
 
     fn add_all(&mut self, more: Self) {
         self.count += more.count;
         self.total += more.total;
         self.longest = self.longest.max(more.longest);
+        self.long_count += more.long_count;
+        self.long_total += more.long_total;
     }
 }
 
@@ -72,6 +86,8 @@ impl LaunchGaps {
 pub(super) struct LaunchRules {
     /// Longer late gaps are pauses.
     pause: Ns,
+    /// Gaps of this length or more are long.
+    long_gap: Ns,
     short_kernel: Ns,
     max_preparation_kernels: u64,
 }
@@ -81,6 +97,7 @@ impl LaunchRules {
         let ns = |us: f64| Ns((us * 1e3).round() as i64);
         Self {
             pause: ns(thresholds.launcher_idle_us),
+            long_gap: thresholds.long_gap(),
             short_kernel: ns(thresholds.short_kernel_us),
             max_preparation_kernels: thresholds.max_preparation_kernels as u64,
         }
@@ -162,16 +179,17 @@ impl LaunchSums {
 
     pub(super) fn add_late(&mut self, rules: &LaunchRules, stretch: Stretch, length: Ns) {
         let gaps = self.gaps(stretch);
-        if length > rules.pause { gaps.pauses.add(length) } else { gaps.late.add(length) }
+        let kind = if length > rules.pause { &mut gaps.pauses } else { &mut gaps.late };
+        kind.add(length, rules.long_gap);
     }
 
-    pub(super) fn add_drained(&mut self, stretch: Stretch, length: Ns) {
-        self.gaps(stretch).drained.add(length);
+    pub(super) fn add_drained(&mut self, rules: &LaunchRules, stretch: Stretch, length: Ns) {
+        self.gaps(stretch).drained.add(length, rules.long_gap);
     }
 
     /// Adds a short gap before an op that was launched in time.
-    pub(super) fn add_turnaround(&mut self, length: Ns) {
-        self.turnaround.add(length);
+    pub(super) fn add_turnaround(&mut self, rules: &LaunchRules, length: Ns) {
+        self.turnaround.add(length, rules.long_gap);
     }
 
     /// Adds an op or a whole graph. `is_replayed` is true if a graph launch started it. `visit_decided` gets the stretch

@@ -194,11 +194,12 @@ impl Survey {
         }
     }
 
-    /// Idle time after calls of this name that had waited until the device was empty, on the device where it is longest.
+    /// Idle time directly after calls of this name that had waited until the device was empty, on the device where it is
+    /// longest.
     pub(crate) fn idle_after(&self, call: &str, calls: &Names) -> Ns {
         let of_call = |idle: &IdleTimes| {
             let times = idle.drained_by.iter().filter(|(site, _)| calls.get(site.name) == call);
-            times.fold(Ns::ZERO, |sum, (_, time)| sum + *time)
+            times.fold(Ns::ZERO, |sum, (_, drained)| sum + drained.direct)
         };
         self.idle.iter().map(of_call).max().unwrap_or(Ns::ZERO)
     }
@@ -207,7 +208,8 @@ impl Survey {
     pub(crate) fn costliest_site(&self, call: &str, calls: &Names) -> Option<SiteId> {
         let all = self.idle.iter().flat_map(|idle| &idle.drained_by);
         let sites = all.filter(|(site, _)| calls.get(site.name) == call);
-        sites.filter_map(|(site, time)| Some((*time, site.site?))).max_by_key(|(time, _)| *time).map(|(_, site)| site)
+        let times = sites.filter_map(|(site, drained)| Some((drained.direct, site.site?)));
+        times.max_by_key(|(time, _)| *time).map(|(_, site)| site)
     }
 
     /// Hidden and exposed time of one communication operation.
