@@ -233,7 +233,7 @@ fn graph_nodes(trace: &Trace, run: &Run) -> Outcome {
     match whole {
         0 => None,
         _ if run.totals.kernels == 0 => problem(format!("{}.", text())),
-        _ => warning(format!("{}: their time is in no category.", text())),
+        _ => warning(format!("{}: which kernels take their time is not known.", text())),
     }
 }
 
