@@ -325,7 +325,7 @@ test('on a phone the times and the share of a kernel are in sight next to its na
   const inSight = () => page.evaluate(() => [...document.querySelectorAll('.table-kernels thead button')]
     .filter((button) => button.checkVisibility() && button.getBoundingClientRect().right <= document.querySelector('.scroll').getBoundingClientRect().right).map(({ dataset }) => dataset.key));
   assert.deepEqual(await inSight(), ['name', 'duration_ns', 'elapsed_ns', 'elapsed_share']);
-  assert.match(await columnsNote(page).innerText(), /^2 columns hidden/);
+  await columnsNote(page).filter({ hasText: /^2 columns hidden/ }).waitFor();
   const cut = await page.locator('.table-kernels button.kernel').evaluateAll((names) => names.filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth).map((name) => name.textContent));
   assert.deepEqual(cut, [], 'names are shortened, not cut');
   await page.locator('.block:first-child .column-menu summary').click();
