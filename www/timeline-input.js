@@ -3,6 +3,8 @@
 
 /** @import { Timeline } from './timeline.js' */
 
+/** They move the view and need no selection. */
+const VIEW_KEYS = new Set(['w', 's', 'a', 'd']);
 const MIN_DRAG_PX = 4;
 const HOVER_AFTER_MS = 50;
 const ZOOM_PER_WHEEL_PX = 1.0025;
@@ -179,6 +181,7 @@ export class TimelineInput {
     event.preventDefault();
     event.stopPropagation();
     this.#endHover();
-    action();
+    if (VIEW_KEYS.has(event.key)) action();
+    else timeline.afterSelecting(action);
   }
 }

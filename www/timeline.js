@@ -277,6 +277,10 @@ export class Timeline {
   /** The bounds of a drag that picks a window. @type {[number, number] | null} */
   picking = null;
   view = new View({ from: 0, to: 1 });
+  /** Resolves when the bar that was asked for last is selected. @type {Promise<void>} */
+  #selecting = Promise.resolve();
+  /** Resolves when the acts on the selection are done. @type {Promise<void>} */
+  #acts = Promise.resolve();
   /** What was in view before each jump, for the way back. @type {{ from: number, to: number }[]} */
   #viewsBefore = [];
 
@@ -607,12 +611,20 @@ export class Timeline {
   /** Selects a bar: outlines it, shows its details below and says its name. @param {{ lane: number, row: number } | null} place @param {{ reveals?: boolean, fits?: boolean }} [options] */
   select(place, options = {}) {
     if (place) {
-      this.#actions.attempt(() => this.#select(place, options));
+      const selecting = this.#select(place, options);
+      this.#selecting = selecting.catch(() => {});
+      this.#actions.attempt(() => selecting);
       return;
     }
     this.#selected = null;
     this.#showInPanel();
     this.draw();
+  }
+
+  /** Acts on the selection once the bar that was asked for last is selected: the details of a bar come from the worker, and the next key may be faster.
+   * @param {() => void} act */
+  afterSelecting(act) {
+    this.#acts = this.#acts.then(() => this.#selecting).then(() => void this.#actions.attempt(act));
   }
 
   /** Classes say which timelines have details: `:has` would restyle the page with each change in it. @param {Node[]} moment the details of a bar, or nothing */

@@ -340,6 +340,27 @@ test('the keys alone reach every bar, say its name, zoom and go back', async () 
   await close();
 });
 
+test('keys that are pressed faster than details come act one after the other', async () => {
+  const { page, faults, close } = await opened(twoKernels());
+  await canvas(page).focus();
+  await page.keyboard.press('ArrowRight');
+  const heading = page.locator('.moment h3');
+  await heading.filter({ hasText: 'ampere_gemm' }).waitFor();
+  await h.tapWorkers(page, { moment: 300 });
+  // To the launching call and back, then to the next kernel.
+  for (const key of ['ArrowDown', 'ArrowUp', 'ArrowRight']) await page.keyboard.press(key);
+  await heading.filter({ hasText: 'flash_fwd_kernel' }).waitFor();
+  await page.waitForTimeout(400);
+  assert.equal(await heading.textContent(), 'flash_fwd_kernel');
+  // Escape closes the details of a bar that it was too fast for.
+  for (const key of ['ArrowLeft', 'Escape']) await page.keyboard.press(key);
+  await page.locator('.moment').waitFor({ state: 'detached' });
+  await page.waitForTimeout(400);
+  assert.equal(await page.locator('.moment').count(), 0);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('w and s zoom at the pointer, at the selected bar without a pointer, else at the middle; a and d pan', async () => {
   const { page, faults, close } = await opened(twoKernels());
   const press = async (key) => {
