@@ -117,7 +117,8 @@ export class Timelines {
     this.#toggles += 1;
     const call = this.#toggles;
     const pair = await timeline.stepPair();
-    if (call !== this.#toggles || !pair) return;
+    if (call !== this.#toggles) return;
+    if (!pair) throw new Error('No stage has three steps of different length in this trace, so none is slow.');
     const second = new Timeline(timeline.entry, /** @type {TimelineActions} */ (this.#actions));
     this.#second = second;
     this.#arrange();
@@ -372,7 +373,7 @@ export class Timeline {
       this.view = new View(data);
       this.view.isLinked = this.#anchor !== null;
       this.showAll();
-      this.#steps.hidden = !data.has_step_pair;
+      this.#steps.hidden = !data.lanes.some(({ title }) => title === 'steps');
     }
     this.#makePainter();
     // At once: the first bars come with the first results, and the other tiles are asked for before other things.

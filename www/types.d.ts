@@ -203,7 +203,6 @@ export interface TimelineView {
   from: number;
   to: number;
   gpu_to: number;
-  has_step_pair: boolean;
   window: [from: number, to: number] | null;
   /** Those of the first picture that are computed already. Empty if only the window differs from the timeline before. */
   firstTiles: { id: TileId; tile: Tile }[];

@@ -139,10 +139,10 @@ test('the slowest step of a run is below its median one, and the same button clo
   await close();
 });
 
-test('a run without three steps offers no slowest step', async () => {
+test('a run without three steps says that none is slow', async () => {
   const { page, close } = await opened(stepped('a.json', [40, 50]));
-  await page.locator('.timeline[data-state=drawn]').waitFor();
-  assert.equal(await page.getByRole('button', { name: 'Median and slowest step' }).isVisible(), false);
+  await page.getByRole('button', { name: 'Median and slowest step' }).click();
+  await page.getByText('No stage has three steps of different length').waitFor();
   await close();
 });
 

@@ -27,8 +27,6 @@ struct TimelineView {
     to: f64,
     /// The last GPU op.
     gpu_to: f64,
-    /// Whether a stage has steps that differ, see [`Imported::timeline_step_pair`].
-    has_step_pair: bool,
     /// The chosen window, if there is one.
     window: Option<[f64; 2]>,
 }
@@ -126,7 +124,6 @@ impl Imported {
             from: since_zero(timeline.extent.start),
             to: since_zero(timeline.extent.end),
             gpu_to: since_zero(timeline.gpu.end),
-            has_step_pair: timeline.step_pair(trace).is_some(),
             window: picked.map(|window| [since_zero(window.start), since_zero(window.end)]),
         })
     }
