@@ -41,6 +41,16 @@ pub mod web;
 
 pub use error::{Error, Result};
 
+/// `a, b and c`; empty for no names.
+fn listed(names: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.split_last() {
+        None => String::new(),
+        Some((only, [])) => (*only).to_owned(),
+        Some((last, first)) => format!("{} and {last}", first.join(", ")),
+    }
+}
+
 /// Makes the first letter upper case if it is an ASCII letter. Unicode case tables would add a thirtieth to the page's first
 /// download.
 fn capitalize(mut text: String) -> String {

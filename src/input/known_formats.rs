@@ -131,10 +131,7 @@ mod texts {
     /// What is read, for errors: the titles of all formats.
     pub(crate) fn titles() -> String {
         let titles: Vec<&str> = KNOWN.formats.iter().map(|format| format.title.as_str()).collect();
-        match titles.split_last() {
-            Some((last, first)) => format!("{} and {last}", first.join(", ")),
-            None => String::new(),
-        }
+        crate::listed(&titles)
     }
 
     impl DescribedOther {

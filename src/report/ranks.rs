@@ -62,12 +62,12 @@ fn also_late(ranks: &[&Rank]) -> String {
     let of_rank =
         |rank: &&Rank| format!("{} ({}, {})", rank.label, percent(rank.waited_for_pct / 100.0), main_cause(rank));
     let names: Vec<String> = ranks.iter().map(of_rank).collect();
-    let (verb, list) = match names.as_slice() {
-        [] => return String::new(),
-        [only] => ("does", only.clone()),
-        [firsts @ .., last] => ("do", format!("{} and {last}", firsts.join(", "))),
+    let verb = match names.len() {
+        0 => return String::new(),
+        1 => "does",
+        _ => "do",
     };
-    format!("{} {verb}, too. ", crate::capitalize(list))
+    format!("{} {verb}, too. ", crate::capitalize(crate::listed(&names)))
 }
 
 /// The cause of most of a rank's delay.

@@ -1,7 +1,7 @@
 //! `communication-waits`: collectives wait for other ranks instead of transferring data.
 
 use super::finding::{Confidence, Finding};
-use super::situation::{DeviceTimes, Situation, format_bytes, format_time};
+use super::situation::{DeviceTimes, Situation, format_bytes, format_time, ms};
 use crate::analysis::communication::waiting::{DeviceWaiting, Evidence, Size};
 use crate::capitalize;
 use crate::trace::Ns;
@@ -11,10 +11,6 @@ pub(super) fn exposed_waiting_ms(device: &DeviceTimes) -> f64 {
     let Some(DeviceWaiting { total, waiting, .. }) = device.waits else { return 0.0 };
     let exposed = (device.exposed_communication_ms / ms(total)).min(1.0);
     if total > Ns::ZERO { ms(waiting) * exposed } else { 0.0 }
-}
-
-fn ms(time: Ns) -> f64 {
-    time.0 as f64 / 1e6
 }
 
 fn time(time: Ns) -> String {

@@ -1,10 +1,10 @@
 //! `host-late`: the GPU idles because eager launches come too late.
 
 use super::finding::{Confidence, Finding};
-use super::situation::{Framework, Situation, counted, format_time};
+use super::situation::{Framework, Situation, counted, format_time, ms};
 use crate::analysis::host::launch_gaps::Gaps;
 use crate::analysis::section::Record;
-use crate::trace::{Ns, Vendor};
+use crate::trace::Vendor;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, cost_ms) =
@@ -41,10 +41,6 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         },
         section: "gpu_idle_gaps",
     })
-}
-
-fn ms(time: Ns) -> f64 {
-    time.0 as f64 / 1e6
 }
 
 /// A few long pauses are not caused by slow launches.

@@ -236,6 +236,11 @@ pub(super) fn format_bytes(bytes: f64) -> String {
     }
 }
 
+/// A time in milliseconds.
+pub(super) fn ms(time: Ns) -> f64 {
+    time.0 as f64 / 1e6
+}
+
 /// Formats a time in s, ms or us.
 pub(crate) fn format_time(ms: f64) -> String {
     match ms {
@@ -289,7 +294,7 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
             label: row.words("device_id"),
             busy_share: if window_ms > 0.0 { row.amount("busy_ms") / window_ms } else { 0.0 },
             compiling_ms: row.amount("compiling_ms"),
-            host_late_ms: late.total.0 as f64 / 1e6,
+            host_late_ms: ms(late.total),
             late_in_steps: extent.map(|_| late),
             drained_by: drained_by(context, drained),
             exposed_communication_ms: activity.exposed() as f64 / 1e6,

@@ -6,7 +6,7 @@
 //! the file ([`crate::trace::BlockingSites`]).
 
 use super::finding::{Confidence, Finding};
-use super::situation::{DeviceTimes, DrainSite, Framework, Situation, format_time};
+use super::situation::{DeviceTimes, DrainSite, Framework, Situation, format_time, ms};
 use crate::analysis::host::idle_cause::Drained;
 use crate::trace::Ns;
 
@@ -41,10 +41,6 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         action: action(situation, device),
         section: "barriers",
     })
-}
-
-fn ms(time: Ns) -> f64 {
-    time.0 as f64 / 1e6
 }
 
 fn waited_text(drained: Drained) -> String {

@@ -4,6 +4,7 @@
 
 use crate::analysis::host::idle_cause::{MIN_UNSEEN, unseen_in_gap};
 use crate::analysis::index::{IdMap, Merge};
+use crate::analysis::time::busy::length;
 use crate::analysis::time::gaps::Gap;
 use crate::rules::signals::Signals;
 use crate::trace::{GpuOp, Ns, Trace};
@@ -62,8 +63,7 @@ impl LongGaps {
     /// Returns for each device the time in which it executed work that the trace does not contain, between its first
     /// and its last op, in a window from the start of the window.
     pub(crate) fn unseen(&self, trace: &Trace) -> Vec<Ns> {
-        let sum = |intervals: Vec<(Ns, Ns)>| intervals.iter().fold(Ns::ZERO, |sum, (from, to)| sum + to.since(*from));
-        self.unseen_intervals(trace).into_iter().map(sum).collect()
+        self.unseen_intervals(trace).iter().map(length).collect()
     }
 
     /// The intervals of that time, sorted.

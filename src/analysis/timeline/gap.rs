@@ -84,7 +84,7 @@ impl Timeline {
             let idle = Gaps::of(gaps.iter().filter(|gap| gap.is_idle())).time;
             section.figure("share_of_idle_time_pct", Value::pct(same.time, idle));
         }
-        let unseen = self.unseen(trace).get(device.0 as usize).filter(|_| gap.is_idle());
+        let unseen = self.gaps(trace).unseen().get(device.0 as usize).filter(|_| gap.is_idle());
         let unseen = unseen.map_or(Ns::ZERO, |unseen| time_between(unseen, self.gpu.start, self.gpu.end));
         section.figure("share_of_the_trace_pct", Value::pct(same.time, self.gpu.length().since(unseen)));
         let is_of_device = |step: &&StepBar| step.device.is_none_or(|of| of == device);

@@ -59,7 +59,11 @@ impl IdleBar {
 
 /// The gaps by device, in the order of time, without the usual delays between ops, which would be most of them.
 #[derive(Debug)]
-pub(super) struct IdleBars(Vec<Vec<IdleBar>>);
+pub(super) struct IdleBars {
+    bars: Vec<Vec<IdleBar>>,
+    /// The intervals of each device in which it executed work that the trace does not contain.
+    unseen: Vec<Vec<(Ns, Ns)>>,
+}
 
 impl IdleBars {
     fn of(trace: &Trace) -> Self {
@@ -85,17 +89,22 @@ impl IdleBars {
             let causes = bars.iter_mut().flat_map(|bar| [&mut bar.cause, &mut bar.lesser_cause]);
             causes.filter(|cause| **cause == IdleCause::Drained).for_each(|cause| *cause = IdleCause::HostLate);
         }
-        Self(bars)
+        Self { bars, unseen: idle.into_iter().map(|idle| idle.unseen).collect() }
     }
 
     /// Those of a device. They do not overlap.
     pub(super) fn of_device(&self, device: DeviceId) -> &[IdleBar] {
-        self.0.get(device.0 as usize).map_or(&[], Vec::as_slice)
+        self.bars.get(device.0 as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// By device: the intervals in which it executed work that the trace does not contain.
+    pub(super) fn unseen(&self) -> &[Vec<(Ns, Ns)>] {
+        &self.unseen
     }
 
     /// All with their devices and their rows in the lanes of these.
     pub(super) fn iter(&self) -> impl Iterator<Item = (DeviceId, usize, &IdleBar)> {
-        let devices = (0..).map(DeviceId).zip(&self.0);
+        let devices = (0..).map(DeviceId).zip(&self.bars);
         devices.flat_map(|(device, bars)| bars.iter().enumerate().map(move |(row, bar)| (device, row, bar)))
     }
 }

@@ -37,7 +37,6 @@ use layers::{LayerBar, layer_bars};
 use super::host::idle_cause::IdleCause;
 use super::inference::passes::{may_have_steps, steps_on_devices};
 use super::structure::stages::{Basis, Stage, TimedStep, time_between, timed};
-use super::time::long_gaps::LongGaps;
 use super::time::strips::categories;
 use crate::ordering;
 use crate::rules::RuleSet;
@@ -230,8 +229,6 @@ pub struct Timeline {
     full_heights: Vec<f64>,
     layers: Vec<LayerBar>,
     steps: OnceCell<Vec<StepBar>>,
-    /// By device: the time of work that the trace does not contain.
-    unseen: OnceCell<Vec<Vec<(Ns, Ns)>>>,
     gaps: OnceCell<IdleBars>,
     code: CodeBars,
 }
@@ -274,7 +271,6 @@ impl Timeline {
             full_heights: trace.metrics.iter().map(counters::full_height).collect(),
             layers,
             steps: OnceCell::new(),
-            unseen: OnceCell::new(),
             gaps: OnceCell::new(),
             code,
         })
@@ -289,14 +285,9 @@ impl Timeline {
         (time < step.until).then_some((row, step))
     }
 
-    /// The intervals of each device in which it executed work that the trace does not contain.
-    fn unseen(&self, trace: &Trace) -> &[Vec<(Ns, Ns)>] {
-        self.unseen.get_or_init(|| LongGaps::of(trace).unseen_intervals(trace))
-    }
-
     fn step_bar(&self, trace: &Trace, timed: &TimedStep) -> StepBar {
         let TimedStep { step, until, time, .. } = *timed;
-        let unseen = step.device.and_then(|device| self.unseen(trace).get(device.0 as usize));
+        let unseen = step.device.and_then(|device| self.gaps(trace).unseen().get(device.0 as usize));
         let to_last_op = unseen.map_or(Ns::ZERO, |unseen| time_between(unseen, step.start, step.end));
         StepBar {
             start: step.start,
@@ -317,7 +308,7 @@ impl Timeline {
             if steps.iter().any(|step| step.basis != Basis::Host) {
                 steps.retain(|step| step.basis != Basis::Host);
             }
-            let timed = timed(steps.iter(), self.unseen(trace)).into_iter();
+            let timed = timed(steps.iter(), self.gaps(trace).unseen()).into_iter();
             let mut bars: Vec<StepBar> = timed.map(|timed| self.step_bar(trace, &timed)).collect();
             ordering::sort_by_key(&mut bars, |bar| bar.start);
             bars
