@@ -388,14 +388,35 @@ impl Drained {
     }
 }
 
-/// Why the host was late in an interval.
+/// Why the host was late in an interval. A trace can have a million of them: 16 bytes each. `index` is that of the call in
+/// [`IdleTimes::drained_by`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LateAfter {
     /// Without a blocking call before.
     NoCall,
-    /// After the call with this index in [`IdleTimes::drained_by`], which had waited so long when the interval began; `None` in a
-    /// refill.
-    Call { index: usize, waited: Option<Ns> },
+    /// Directly after a call, which had waited so long when the interval began.
+    Call { index: u32, waited: Ns },
+    /// In the refill after a call.
+    Refill { index: u32 },
+}
+
+impl LateAfter {
+    fn of(index: usize, waited: Option<Ns>) -> Self {
+        match (u32::try_from(index), waited) {
+            (Ok(index), Some(waited)) => Self::Call { index, waited },
+            (Ok(index), None) => Self::Refill { index },
+            (Err(_), _) => Self::NoCall,
+        }
+    }
+
+    /// The index of the call and for how long it had waited.
+    fn call(self) -> Option<(usize, Option<Ns>)> {
+        match self {
+            Self::NoCall => None,
+            Self::Call { index, waited } => Some((index as usize, Some(waited))),
+            Self::Refill { index } => Some((index as usize, None)),
+        }
+    }
 }
 
 /// The idle time of one device during a run of consecutive ops, by cause.
@@ -533,7 +554,7 @@ impl IdleTimes {
                 let drained = Drained::of(parts.length_of(IdleCause::Drained), waited);
                 let index = self.add_drained(&rules.launch, site, stretch, drained);
                 if late_length > Ns::ZERO {
-                    let after = LateAfter::Call { index, waited };
+                    let after = LateAfter::of(index, waited);
                     self.late_after.last_mut().into_iter().for_each(|last| *last = after);
                 }
             }
@@ -579,11 +600,9 @@ impl IdleTimes {
         self.unseen.extend_from_slice(&later.unseen);
         let late_before = self.late.len();
         self.late.extend_from_slice(&later.late);
-        let merged = |after: &LateAfter| match *after {
-            LateAfter::Call { index, waited } => {
-                sites.get(index).map_or(LateAfter::NoCall, |index| LateAfter::Call { index: *index, waited })
-            }
-            LateAfter::NoCall => LateAfter::NoCall,
+        let merged = |after: &LateAfter| {
+            let call = after.call().and_then(|(index, waited)| Some((*sites.get(index)?, waited)));
+            call.map_or(LateAfter::NoCall, |(index, waited)| LateAfter::of(index, waited))
         };
         self.late_after.extend(later.late_after.iter().map(merged));
         self.ops += later.ops;
@@ -647,7 +666,7 @@ impl IdleTimes {
         late.into_iter().for_each(|time| *time = time.since(length));
         self.times.get_mut(IdleCause::Drained as usize).into_iter().for_each(|time| *time += length);
         let index = self.add_drained(rules, site, launch.stretch, Drained::of(length, None));
-        let moved = LateAfter::Call { index, waited: None };
+        let moved = LateAfter::of(index, None);
         self.late_after.get_mut(launch.interval).into_iter().for_each(|after| *after = moved);
     }
 
@@ -662,12 +681,9 @@ impl IdleTimes {
                 continue;
             }
             // After `settle`, no call has drained the device.
-            let of_call = match *after {
-                LateAfter::Call { index, waited } => drained_by.get_mut(index).map(|(_, sum)| (sum, waited)),
-                LateAfter::NoCall => None,
-            };
+            let of_call = after.call().and_then(|(index, waited)| Some((drained_by.get_mut(index)?, waited)));
             match of_call {
-                Some((sum, waited)) => sum.add(Drained::of(inside, waited)),
+                Some(((_, sum), waited)) => sum.add(Drained::of(inside, waited)),
                 None => late.add(inside, long),
             }
         }
