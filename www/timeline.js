@@ -118,7 +118,10 @@ export class Timelines {
     const call = this.#toggles;
     const pair = await timeline.stepPair();
     if (call !== this.#toggles) return;
-    if (!pair) throw new Error('No stage has three steps of different length in this trace, so none is slow.');
+    if (!pair) {
+      timeline.refusePair('no stage has three steps of different length');
+      return;
+    }
     const second = new Timeline(timeline.entry, /** @type {TimelineActions} */ (this.#actions));
     this.#second = second;
     this.#arrange();
@@ -424,6 +427,13 @@ export class Timeline {
   setPair(text) {
     this.#pair.textContent = text;
     this.#steps.setAttribute('aria-pressed', String(text !== ''));
+  }
+
+  /** Says why this trace has no slow step to show; its button stays off. @param {string} reason */
+  refusePair(reason) {
+    this.#pair.textContent = reason;
+    this.#spoken.textContent = reason;
+    this.#steps.disabled = true;
   }
 
   /** Draws a line at the moment at which the timelines are aligned; null lets this one move on its own.

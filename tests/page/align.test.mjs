@@ -139,10 +139,14 @@ test('the slowest step of a run is below its median one, and the same button clo
   await close();
 });
 
-test('a run without three steps says that none is slow', async () => {
-  const { page, close } = await opened(stepped('a.json', [40, 50]));
-  await page.getByRole('button', { name: 'Median and slowest step' }).click();
-  await page.getByText('No stage has three steps of different length').waitFor();
+test('a run without three steps says beside its timeline that none is slow', async () => {
+  const { page, faults, close } = await opened(stepped('a.json', [40, 50]));
+  const steps = page.getByRole('button', { name: 'Median and slowest step' });
+  await steps.click();
+  await page.locator('.timeline figcaption').getByText('no stage has three steps of different length').waitFor();
+  assert.ok(await steps.isDisabled());
+  assert.equal(await page.locator('.card.error').count(), 0);
+  assert.deepEqual(faults, []);
   await close();
 });
 

@@ -109,6 +109,8 @@ pub struct StepColumn<'a> {
     pub row: &'a Record,
     /// Since the first GPU op.
     pub start_ns: i64,
+    /// Where the next step begins; later than the start and the length together if the trace lacks ops of the step.
+    pub end_ns: i64,
     /// The length of the step.
     pub duration_ns: i64,
     /// Time in which ops run.
@@ -128,9 +130,12 @@ pub fn step_columns(section: &Section) -> (Vec<StepColumn<'_>>, usize) {
     let column = |row| {
         let duration_ns = int(row, "duration_ns").filter(|duration| *duration > 0)?;
         let limit = limits.iter().find(|(stage, _)| *stage == row.text("stage")).map_or(f64::MAX, |(_, limit)| *limit);
+        let start_ns = int(row, "start_ns")?.saturating_sub(first_op).max(0);
+        let not_traced_ns = int(row, "not_traced_ns").unwrap_or(0).max(0);
         Some(StepColumn {
             row,
-            start_ns: int(row, "start_ns")?.saturating_sub(first_op).max(0),
+            start_ns,
+            end_ns: start_ns.saturating_add(duration_ns).saturating_add(not_traced_ns),
             duration_ns,
             busy_ns: int(row, "busy_ns").unwrap_or(0).clamp(0, duration_ns),
             host_late_ns: int(row, "host_late_ns").unwrap_or(0).clamp(0, duration_ns),
@@ -202,5 +207,14 @@ mod tests {
         assert_eq!(others, 1);
         section.rows[3].0[3].1 = 140_i64.into();
         assert!(step_columns(&section).0[3].is_slow);
+    }
+
+    #[test]
+    fn a_step_ends_after_the_time_that_the_trace_lacks() {
+        let row = [1_000_i64, 400, 50].map(Into::into);
+        let mut section = section(["start_ns", "duration_ns", "not_traced_ns"], &[row]);
+        section.figure(FIRST_OP, 1_000_i64);
+        let [step] = &step_columns(&section).0[..] else { panic!("one step") };
+        assert_eq!((step.start_ns, step.duration_ns, step.end_ns), (0, 400, 450));
     }
 }

@@ -68,7 +68,7 @@ fn note(stages: &[&str], has_floors: bool, left_out: usize, on_others: usize) ->
 }
 
 fn end(step: &StepColumn) -> f64 {
-    step.start_ns.saturating_add(step.duration_ns) as f64
+    step.end_ns as f64
 }
 
 fn plot(steps: &[StepColumn], width: u32) -> Plot {
@@ -138,7 +138,7 @@ fn title(step: &StepColumn) -> String {
 /// The window of a step as the page takes it: seconds from the first GPU op.
 fn window(step: &StepColumn) -> String {
     let seconds = |ns: i64| Unit::of(1_000_000_000).number(ns, 1);
-    format!("{}-{}", seconds(step.start_ns), seconds(step.start_ns.saturating_add(step.duration_ns)))
+    format!("{}-{}", seconds(step.start_ns), seconds(step.end_ns))
 }
 
 /// A line at the floor of a stage, with its name.
