@@ -14,9 +14,7 @@ use crate::analysis::time::streams::class_of;
 use crate::ordering;
 use crate::rules::names::demangle;
 use crate::rules::{CPU, GRAPHS};
-use crate::trace::{
-    CodeTime, DeviceId, GpuOp, Ns, OpKind, ProcessId, Spans, ThreadId, Trace, Window, without_install_folder,
-};
+use crate::trace::{CodeTime, DeviceId, Ns, OpKind, ProcessId, Spans, ThreadId, Trace, Window, without_install_folder};
 
 impl Timeline {
     /// The case of a statement that starts within a window; `None` if there is none.
@@ -36,11 +34,11 @@ impl Timeline {
             Example::Category(category) => {
                 let index = self.categories.iter().position(|known| known == category)?;
                 let is_category: Vec<bool> = self.category_of_name.iter().map(|of_name| *of_name == index).collect();
-                self.longest_op(trace, within, &|op| is_category.get(op.name.0 as usize) == Some(&true))
+                self.longest_row(trace, within, &|_, op| is_category.get(op.name.0 as usize) == Some(&true))
             }
             Example::Kernel(name) => {
                 let is_name: Vec<bool> = trace.names.iter().map(|raw| raw == name || demangle(raw) == *name).collect();
-                self.longest_op(trace, within, &|op| is_name.get(op.name.0 as usize) == Some(&true))
+                self.longest_row(trace, within, &|_, op| is_name.get(op.name.0 as usize) == Some(&true))
             }
             Example::Copy(words) => {
                 let has_word = |raw: &str| {
@@ -48,13 +46,13 @@ impl Timeline {
                     words.iter().any(|word| name.contains(word))
                 };
                 let has_word: Vec<bool> = trace.names.iter().map(has_word).collect();
-                self.longest_op(trace, within, &|op| {
+                self.longest_row(trace, within, &|_, op| {
                     op.kind == OpKind::Copy && has_word.get(op.name.0 as usize) == Some(&true)
                 })
             }
             Example::Communication => {
                 let classified = ClassifiedTrace::new(trace);
-                self.longest_op(trace, within, &|op| classified.is_communication(op.name))
+                self.longest_row(trace, within, &|_, op| classified.is_communication(op.name))
             }
             Example::IdleOn(cause, device) => {
                 let is_device = |id: DeviceId| label_text(&labels::device(trace, id)) == *device;
@@ -88,7 +86,7 @@ impl Timeline {
             }
             Example::CommunicationOf(process) => {
                 let classified = ClassifiedTrace::new(trace);
-                self.longest_op(trace, within, &|op| {
+                self.longest_row(trace, within, &|_, op| {
                     classified.is_communication(op.name) && is_process(trace, op.process, process)
                 })
             }
@@ -102,6 +100,8 @@ impl Timeline {
             }
             Example::Counter(device, stage, name) => self.highest_sample(trace, (device, stage, name), within),
             Example::GraphOp(stage) => self.longest_of_graph(trace, stage, within),
+            Example::EagerOp(stage) => self.longest_of_eager_steps(trace, stage, within),
+            Example::OpOutsideSteps => self.longest_outside_steps(trace, within),
             Example::Overlap(label) => self.longest_overlap(trace, class_of(label)?, within),
         }
     }
@@ -117,13 +117,6 @@ impl Timeline {
                 .for_each(|(first, last)| (*first, *last) = (step.start.min(*first), step.until.max(*last)));
         }
         extents
-    }
-
-    fn longest_op(&self, trace: &Trace, within: Window, is_case: &dyn Fn(&GpuOp) -> bool) -> Option<Place> {
-        let rows = trace.gpu_ops.count_starting_before(within.start)..trace.gpu_ops.count_starting_before(within.end);
-        let cases = rows.filter_map(|row| Some((row, trace.gpu_ops.get(row).filter(is_case)?.duration)));
-        let (row, _) = cases.reduce(|longest, next| if next.1 > longest.1 { next } else { longest })?;
-        self.place_of_op(trace, row)
     }
 
     /// A graph that was traced as a whole.

@@ -47,6 +47,10 @@ pub enum Example {
     Counter(String, String, String),
     /// Ops of graphs in the steps of this stage.
     GraphOp(String),
+    /// Ops of the steps of this stage in which no graph is launched.
+    EagerOp(String),
+    /// Ops that no step launched.
+    OpOutsideSteps,
     /// Overlap of work of this class with work of another one, in the words of the section `stream_overlap`.
     Overlap(String),
 }
@@ -89,6 +93,8 @@ impl Example {
             Self::RangeOf(process, name) => format!("range_of {process} {name}"),
             Self::Counter(device, stage, name) => format!("counter {device} {stage} {name}"),
             Self::GraphOp(stage) => format!("graph_op {stage}"),
+            Self::EagerOp(stage) => format!("eager_op {stage}"),
+            Self::OpOutsideSteps => "op_outside_steps ".to_owned(),
             Self::Overlap(class) => format!("overlap {class}"),
         }
     }
@@ -141,6 +147,8 @@ impl Example {
                 Self::Counter(device, stage.to_owned(), name.to_owned())
             }
             "graph_op" => Self::GraphOp(of.to_owned()),
+            "eager_op" => Self::EagerOp(of.to_owned()),
+            "op_outside_steps" => Self::OpOutsideSteps,
             "overlap" => Self::Overlap(of.to_owned()),
             _ => return None,
         })

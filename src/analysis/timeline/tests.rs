@@ -596,6 +596,27 @@ fn a_stage_leads_to_the_longest_op_of_its_graphs() {
 }
 
 #[test]
+fn a_stage_leads_to_the_longest_op_of_its_steps_without_graphs_and_ops_outside_of_steps_are_found() {
+    let mut trace = TestTrace::new();
+    trace.in_us();
+    trace.launch(0..1).launches("copy_kernel", 20..90);
+    for (start, has_graph) in [(100, true), (200, false)] {
+        trace.range("step[DECODE bs=4]", start..start + 40);
+        trace.launch(start..start + 1).launches("gemm_kernel", start + 20..start + if has_graph { 60 } else { 45 });
+        if has_graph {
+            trace.call("cudaGraphLaunch", start + 2..start + 3).launches("norm_kernel", start + 60..start + 63);
+        }
+    }
+    let trace = trace.finish();
+    let timeline = timeline(&trace);
+    let at = |case: Example| Some(timeline.example(&trace, &case, timeline.extent)?.start.0 / 1_000);
+    let eager = |stage: &str| at(Example::EagerOp(stage.to_owned()));
+    assert_eq!(eager("decode"), Some(220), "the longer one is in a step with a graph");
+    assert_eq!(eager("extend/prefill"), None);
+    assert_eq!(at(Example::OpOutsideSteps), Some(20));
+}
+
+#[test]
 fn a_class_leads_to_its_work_that_overlaps_longest_with_work_of_another_class() {
     let mut trace = TestTrace::nsys();
     trace.in_us();
