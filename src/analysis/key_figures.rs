@@ -2,7 +2,8 @@
 //! Read from the results of a finished run, without another pass over the trace.
 
 use super::results::Run;
-use super::section::{Record, Section, Value};
+use super::section::Section;
+use crate::rules::signals::Signals;
 
 pub(super) const NAME: &str = "key_figures";
 
@@ -38,15 +39,18 @@ fn summary(run: &Run, section: &str, figure: &str) -> Option<f64> {
 /// Time in calls that block their thread, including the copies that the trace shows to block.
 fn blocked_ms(run: &Run) -> Option<f64> {
     let barriers = run.sections.get("barriers").filter(|section| section.missing.is_none())?;
-    let is_call =
-        |row: &&Record| matches!(row.get("barrier_kind").and_then(Value::text), Some("sync_api" | "blocking_memcpy"));
-    let times = barriers.rows.iter().filter(is_call).filter_map(|row| row.get("total_time_ms")?.number());
-    Some(times.fold(0.0, |sum, time| sum + time))
+    let copies = barriers.rows.iter().filter(|row| row.text("barrier_kind") == "blocking_memcpy");
+    let copies_ms = copies.fold(0.0, |sum, row| sum + row.amount("total_time_ms"));
+    // Unlike the rows of synchronizing calls, their total has nested calls once.
+    Some(copies_ms + summary(run, "sync", "sync_total_time_ms").unwrap_or(0.0))
 }
 
 /// Returns the cause of more than half of the idle time, if there is one. The bar may have more idle time
 /// than the gaps between ops; neither counts the time of unseen work.
 fn idle_cause(run: &Run) -> Option<&'static str> {
+    if is_almost_empty(run) {
+        return None;
+    }
     const CAUSES: [(&[&str], &str); 6] = [
         (&["host_late_ms"], "host late"),
         (&["drained_ms"], "drained"),
@@ -58,6 +62,12 @@ fn idle_cause(run: &Run) -> Option<&'static str> {
     let all = column_sum(run, "idle_ms").max(ms(run.wall.cpu_ns));
     let is_main = |columns: &[&str]| columns.iter().map(|column| column_sum(run, column)).sum::<f64>() > all / 2.0;
     CAUSES.iter().find(|(columns, _)| is_main(columns)).map(|(_, words)| *words)
+}
+
+/// Whether the GPU works almost never and no steps are marked. Then nobody is late: there is no work.
+fn is_almost_empty(run: &Run) -> bool {
+    let window = column_sum(run, "window_ms") - column_sum(run, "unseen_ms");
+    run.filled("steps").is_none() && column_sum(run, "busy_ms") < Signals::embedded().thresholds.min_busy_share * window
 }
 
 /// The sum of a column of the idle times over all devices.

@@ -155,7 +155,7 @@ fn layer_words(run: &Run, row: &Record) -> String {
     let layer_us = row.amount("median_us") + idle;
     let noun = if count == 1.0 { "layer" } else { "layers" };
     let unit = Unit::of_layer(layer_us * 1e3);
-    let overlap = overlapped_us(run, row, idle).map(|us| format!(", {} with overlap", unit.text(us * 1e3)));
+    let overlap = overlapped_us(run, row).map(|us| format!(", {} with overlap", unit.text(us * 1e3)));
     let head = format!(
         "{} {noun}{kind_words} of {}{}",
         grouped(count as u64),
@@ -188,7 +188,7 @@ pub(crate) fn layer_parts(run: &Run, layer: &Record) -> Vec<LayerPart> {
     let is_own = |row: &&Record| ["stage", "kind"].iter().all(|column| row.text(column) == layer.text(column));
     let part = |row: &Record| LayerPart {
         role: row.text("role").to_owned(),
-        // Idle time has no median: the mean over the layers of the step of median length.
+        // Reports of earlier versions have no median of idle time: the mean.
         us: row
             .number("median_us")
             .unwrap_or_else(|| if row.text("role") == IDLE { row.amount("total_ns") / 1e3 / count } else { 0.0 }),
@@ -227,12 +227,14 @@ fn part_words(parts: Vec<LayerPart>, kernels_us: f64, unit: Unit, idle_words: &s
 
 /// The mean time of a layer of this kind in the step of median length, if its kernels overlap so much that it is notably shorter
 /// than their sum.
-fn overlapped_us(run: &Run, layer: &Record, idle_us: f64) -> Option<f64> {
+fn overlapped_us(run: &Run, layer: &Record) -> Option<f64> {
     let is_own = |row: &&Record| ["stage", "kind"].iter().all(|column| row.text(column) == layer.text(column));
     let list = run.filled("layer_list").filter(|section| section.rows.len() as u64 == section.rows_in_all)?;
     let kernels_us: f64 = list.rows.iter().filter(is_own).map(|row| row.amount("time_us")).sum();
     let total_us = layer.amount("total_ns") / 1e3;
-    let overlap_us = kernels_us - (total_us - idle_us * layer.amount("count"));
+    let roles = run.rows("layer_roles").iter().filter(is_own);
+    let idle_us: f64 = roles.filter(|row| row.text("role") == IDLE).map(|row| row.amount("total_ns") / 1e3).sum();
+    let overlap_us = kernels_us - (total_us - idle_us);
     let is_notable = 100.0 * overlap_us >= ModelWords::embedded().min_overlap_pct * kernels_us.max(1.0);
     is_notable.then(|| total_us / layer.amount("count").max(1.0))
 }
@@ -245,6 +247,9 @@ fn host_words(run: &Run) -> Option<String> {
     // If much of the late time is outside of the steps, a time per step would be too long.
     let is_per_step = steps > 0.0 && 100.0 * in_steps_ms >= ModelWords::embedded().min_in_steps_pct * all_ms;
     let (late_ms, per_step) = if is_per_step { (in_steps_ms / steps, " a step") } else { (all_ms, "") };
+    // The sentence on the steps has the times of the median step.
+    let on_average = if is_per_step && steps > 1.0 { "on average " } else { "" };
+    let extent = if steps > 0.0 && !is_per_step { " in the whole capture" } else { "" };
     let divisor = if is_per_step { steps } else { 1.0 };
     let unit = Unit::of(late_ms * 1e6);
     let place = if is_before_layers(run, late_ms) { "before the first layer" } else { "of late launches" };
@@ -255,7 +260,8 @@ fn host_words(run: &Run) -> Option<String> {
     });
     let stacks = run.rows("trust").iter().any(|row| row.text("id") == "capture-overhead");
     let stacks = if stacks { "; the profiler slows the host, so this is an upper bound" } else { "" };
-    Some(format!("Host: {}{per_step} {place}{}{stacks}.", unit.text(late_ms * 1e6), function.unwrap_or_default()))
+    let function = function.unwrap_or_default();
+    Some(format!("Host: {on_average}{}{per_step} {place}{extent}{function}{stacks}.", unit.text(late_ms * 1e6)))
 }
 
 /// Whether almost all of the late time of a step is before its first layer. Known only if the steps have one stage.

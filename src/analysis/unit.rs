@@ -3,6 +3,9 @@
 
 use super::section::{Record, Section, Sections};
 
+/// A larger mean length of steps than this multiple of the median comes from a few long steps.
+const MAX_MEAN_TO_MEDIAN: f64 = 1.5;
+
 /// The time of the unit on one device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Unit {
@@ -10,8 +13,8 @@ pub(crate) struct Unit {
     pub(crate) ms: f64,
     /// Steps per device; zero if no steps are marked.
     pub(crate) steps: u64,
-    /// Stages of the steps.
-    stages: usize,
+    /// Whether the mean step is like the median one.
+    has_typical_step: bool,
 }
 
 impl Unit {
@@ -20,25 +23,31 @@ impl Unit {
         let window = |row: &Record| row.amount("window_ms") - row.amount("unseen_ms");
         let idle = filled("gpu_idle").map_or(&[][..], |section: &Section| &section.rows);
         let window_ms = idle.iter().map(window).fold(0.0, f64::max);
-        let Some(steps) = filled("steps") else { return Self { ms: window_ms, steps: 0, stages: 0 } };
+        let Some(steps) = filled("steps") else { return Self { ms: window_ms, steps: 0, has_typical_step: false } };
         let devices = steps.summary.amount("devices").max(1.0);
         let count = (steps.summary.amount("steps") / devices).floor() as u64;
-        let lengths = steps.rows.iter().map(|row| row.amount("steps") * row.amount("median_ns"));
-        let steps_ms = lengths.sum::<f64>() / devices / 1e6;
+        let steps_ms = steps.rows.iter().map(|row| row.amount("total_ns")).sum::<f64>() / devices / 1e6;
         let ms = if steps_ms == 0.0 { window_ms } else { steps_ms.min(window_ms) };
-        Self { ms, steps: count, stages: steps.rows.len() }
+        Self { ms, steps: count, has_typical_step: has_typical_step(&steps.rows) }
     }
 
-    /// The part of a time that falls on one step; `None` for a single step, and for steps of several stages, whose mean says
-    /// nothing.
+    /// The part of a time that falls on one step; `None` for a single step, and for steps whose mean says nothing.
     pub(crate) fn per_step(self, ms: f64) -> Option<f64> {
-        (self.steps > 1 && self.stages == 1).then(|| ms / self.steps as f64)
+        (self.steps > 1 && self.has_typical_step).then(|| ms / self.steps as f64)
     }
 
     /// The share of a time in the unit, at most 1.
     pub(crate) fn share(self, ms: f64) -> f64 {
         if self.ms > 0.0 { (ms / self.ms).min(1.0) } else { 0.0 }
     }
+}
+
+/// Whether all steps are of one stage and their mean length is near the median. One long step, such as a start, makes the mean
+/// larger.
+fn has_typical_step(stages: &[Record]) -> bool {
+    let [stage] = stages else { return false };
+    let mean_ns = stage.amount("total_ns") / stage.amount("steps").max(1.0);
+    mean_ns <= MAX_MEAN_TO_MEDIAN * stage.amount("median_ns")
 }
 
 #[cfg(test)]
@@ -53,13 +62,27 @@ mod tests {
         trace.in_us().launch(0..1).launches("copy", 10..60);
         trace.range("step[DECODE bs=2]", 50..60).launch(51..52).launches("gemm", 200..300);
         trace.range("step[DECODE bs=2]", 70..80).launch(71..72).launches("gemm", 350..450);
-        assert_eq!(Unit::of(&trace.sections()), Unit { ms: 0.25, steps: 2, stages: 1 });
+        assert_eq!(Unit::of(&trace.sections()), Unit { ms: 0.25, steps: 2, has_typical_step: true });
     }
 
     #[test]
     fn without_steps_the_unit_is_the_window() {
         let mut trace = TestTrace::nsys();
         let sections = trace.in_us().kernel("k", 0..10).kernel("k", 20..30).sections();
-        assert_eq!(Unit::of(&sections), Unit { ms: 0.03, steps: 0, stages: 0 });
+        assert_eq!(Unit::of(&sections), Unit { ms: 0.03, steps: 0, has_typical_step: false });
+    }
+
+    #[test]
+    fn one_long_step_counts_in_the_unit_and_leaves_no_typical_step() {
+        let mut trace = TestTrace::new();
+        // Steps of 1,000, 100, 100 and 100 us: a start, and three alike.
+        trace.in_us();
+        for (start, end) in [(0, 1_000), (1_000, 1_100), (1_100, 1_200), (1_200, 1_300)] {
+            trace.range("step[DECODE bs=2]", start..start + 5).launch(start + 1..start + 2);
+            trace.launches("gemm", start + 10..end + 10);
+        }
+        let unit = Unit::of(&trace.sections());
+        assert_eq!((unit.ms, unit.steps, unit.per_step(1.0)), (1.3, 4, None));
+        assert_eq!(unit.share(0.13), 0.1);
     }
 }

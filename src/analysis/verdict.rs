@@ -1,7 +1,7 @@
 //! The verdict on a run: what one unit of work takes, what it is bound by, and what costs most beside that. Read from the
 //! results of a run, without another pass over the trace. At most two sentences.
 
-use super::findings::{MIN_OUTSIDE_SHARE, format_time};
+use super::findings::format_time;
 use super::labels::{capitalized, stage_words};
 use super::results::{Run, Verdict, VerdictClause, WallSource};
 use super::section::Record;
@@ -17,8 +17,14 @@ const MAX_STAGES: usize = 3;
 /// Other categories in the second sentence, and their minimum share of the wall time.
 const MAX_OTHER_CATEGORIES: usize = 2;
 const MIN_OTHER_SHARE: f64 = 0.05;
+/// From this share of busy time on, work that is neither compute nor communication is stated.
+const MIN_OTHER_WORK_SHARE: f64 = 0.005;
+/// A step with more than this share of the time of its stage is stated.
+const MIN_LONGEST_SHARE: f64 = 0.5;
 /// The category of kernels that no rule matches.
 const MISC: &str = "misc";
+/// From this share of idle time outside of steps on, the verdict is about the steps: the capture was longer than the work.
+const MIN_OUTSIDE_SHARE: f64 = 0.2;
 /// From this share of idle time without a known cause on, the verdict states it.
 const MIN_UNKNOWN_SHARE: f64 = 0.1;
 
@@ -169,7 +175,7 @@ impl Times {
 fn unit(run: &Run, times: &Times, text: &mut Sentences) {
     let steps = run.rows("steps");
     let mut rows: Vec<(usize, &Record)> = steps.iter().enumerate().collect();
-    let total = |row: &Record| row.amount("steps") * row.amount("median_ns");
+    let total = |row: &Record| row.amount("total_ns");
     ordering::sort_by(&mut rows, |a, b| total(b.1).total_cmp(&total(a.1)));
     rows.truncate(MAX_STAGES);
     ordering::sort_by_key(&mut rows, |(index, _)| *index);
@@ -210,6 +216,11 @@ fn steps_words(row: &Record) -> String {
         1 => format!("1 step of {length}"),
         several => format!("{} steps, median {length}", grouped(several)),
     };
+    // The other figures are mostly about one long step, such as a start.
+    let longest_ns = row.amount("max_ns");
+    if count > 2 && longest_ns > MIN_LONGEST_SHARE * row.amount("total_ns") {
+        words += &format!(", the longest {}", format_time(longest_ns / 1e6));
+    }
     let mean = |column: &str| row.number(column).filter(|mean| *mean > 0.0);
     let exact = |mean: f64| if mean.fract() == 0.0 { grouped(mean as u64) } else { format!("{mean:.1}") };
     let on_average = if count == 1 { "" } else { "mean " };
@@ -333,10 +344,11 @@ impl Bound {
             Self::Overlap => {
                 let of_busy = |ms: f64| percent(if times.busy > 0.0 { ms / times.busy } else { 0.0 });
                 let words = format!(
-                    "; of busy time, {} is compute alone, {} communication alone, {} both together",
+                    "; of busy time, {} is compute alone, {} communication alone, {} both together{}",
                     of_busy(times.compute_alone),
                     of_busy(times.exposed),
-                    of_busy(times.overlapped)
+                    of_busy(times.overlapped),
+                    others_words(times).unwrap_or_default()
                 );
                 text.push(words, Some(("stream_overlap", None)));
             }
@@ -355,6 +367,13 @@ impl Bound {
             }
         }
     }
+}
+
+/// `, 5.0 % other work`: what is neither compute nor communication, such as copies.
+fn others_words(times: &Times) -> Option<String> {
+    let others = times.busy - times.compute_alone - times.exposed - times.overlapped;
+    let share = if times.busy > 0.0 { others / times.busy } else { 0.0 };
+    (share >= MIN_OTHER_WORK_SHARE).then(|| format!(", {} other work such as copies", percent(share)))
 }
 
 /// True if the findings about the host are uncertain.
@@ -398,7 +417,8 @@ fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
     if let Some((index, row)) = next {
         let cost = row.amount("cost_ms");
         let share = if unit.ms > 0.0 { format!(", {} of the time", percent(unit.share(cost))) } else { String::new() };
-        text.push(" Largest recoverable cost: ", None);
+        let is_largest = !rows.iter().any(|said| is_said(said) && said.amount("cost_ms") > cost);
+        text.push(if is_largest { " Largest recoverable cost: " } else { " Largest other recoverable cost: " }, None);
         let time = unit.per_step(cost).map_or_else(|| format_time(cost), |ms| format!("{} a step", format_time(ms)));
         let words = format!("{} ({time}{share})", uncapitalized(row.text("title")));
         text.push(words, Some(("findings", Some(index))));

@@ -114,10 +114,7 @@ fn results(report: &Report, push: &mut dyn FnMut(&'static str, String)) {
     }
     let findings = findings(report);
     if findings.is_empty() {
-        push(
-            "headings",
-            "\n## Findings\n\nNone: nothing in this trace costs 1 % of its time for a known reason.\n".to_owned(),
-        );
+        push("headings", "\n## Findings\n\nNone: no cause that gpuprism knows costs 1 % of the time.\n".to_owned());
     } else {
         push("headings", "\n## Findings\n\n".to_owned());
     }

@@ -21,7 +21,7 @@ pub(crate) mod testing;
 mod unified_memory_migration;
 mod unsuited_kernels;
 
-pub(crate) use situation::{MIN_OUTSIDE_SHARE, counts_steps_only, format_time};
+pub(crate) use situation::{counts_steps_only, format_time};
 
 use crate::analysis::context::Context;
 use crate::analysis::section::{Section, Sections};

@@ -41,7 +41,7 @@ pub(super) struct DeviceTimes {
     pub(super) late_in_steps: Option<Gaps>,
     /// Idle time in which the launching thread compiled code.
     pub(super) compiling_ms: f64,
-    /// The drained time by call site of the blocking calls, the longest direct time first.
+    /// The drained time by call site of the blocking calls, the costliest first.
     pub(super) drained_by: Vec<(DrainSite, Drained)>,
     /// Time in which communication ran and no other kernel.
     pub(super) exposed_communication_ms: f64,
@@ -307,9 +307,10 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
     (0..).zip(copies.into_iter().zip(&survey.activities)).filter_map(&mut device).collect()
 }
 
-/// Whether only the steps count, because a device idles for `outside_ms` of the window outside of them.
+/// Whether only the steps count, because a device idles for `outside_ms` of the window outside of them. Less than this share is
+/// no finding.
 fn is_longer_than_steps(outside_ms: f64, window_ms: f64) -> bool {
-    outside_ms > MIN_OUTSIDE_SHARE * window_ms
+    outside_ms > MAX_IGNORED_SHARE * window_ms
 }
 
 /// The mean idle time of a device outside of its steps, from the section `steps`.
@@ -327,9 +328,8 @@ pub(crate) fn counts_steps_only(sections: &Sections) -> bool {
     steps.summary.amount("devices") == idle.rows.len() as f64 && idle.rows.iter().all(is_longer)
 }
 
-/// Idle time outside of steps is left out if it is a larger share of the window: then the capture was longer than the
-/// work.
-pub(crate) const MIN_OUTSIDE_SHARE: f64 = 0.2;
+/// Less idle time outside of steps than this share of the window does not change a finding.
+const MAX_IGNORED_SHARE: f64 = 0.005;
 
 /// The time from the first step of a device to the end of its last one.
 fn extent_of_steps(context: &Context, device: DeviceId) -> Option<(Ns, Ns)> {
@@ -338,10 +338,10 @@ fn extent_of_steps(context: &Context, device: DeviceId) -> Option<(Ns, Ns)> {
     extents.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
 }
 
-/// The drained time by call site of the blocking calls, the longest direct time first.
+/// The drained time by call site of the blocking calls, the costliest first.
 fn drained_by(context: &Context, mut calls: Vec<(DrainKey, Drained)>) -> Vec<(DrainSite, Drained)> {
     calls.retain(|(_, drained)| drained.idle() > Ns::ZERO);
-    ordering::sort_by_key(&mut calls, |(_, drained)| std::cmp::Reverse(drained.direct));
+    ordering::sort_by_key(&mut calls, |(_, drained)| std::cmp::Reverse(drained.explained));
     let trace = context.trace;
     let site = |site: DrainKey| DrainSite {
         call: trace.calls.names.get(site.name).to_owned(),

@@ -1,7 +1,8 @@
 //! `sync-drain`: the GPU idles after it ran empty during a blocking call.
 //!
-//! The cost is the idle time from the moment at which the GPU ran empty, while the launching thread was still blocked, to
-//! the next op. The later gaps until launches are ahead again have other causes too, so the evidence only states them.
+//! A gap begins when the GPU runs empty while the launching thread is still blocked, and ends with the next op. Its cost is at most
+//! the time for which the call had waited: without the call the host is earlier by that, and no more. The rest, and the later
+//! gaps until launches are ahead again, have other causes too, so the evidence only states them.
 //! The evidence names the calls, and the CPU op and Python frame that made them if they were looked up in a second reading of
 //! the file ([`crate::trace::BlockingSites`]).
 
@@ -14,16 +15,14 @@ use crate::trace::Ns;
 const MAX_CALLS: usize = 3;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
-    let (device, cost_ms) = situation.worst(|device| ms(device.drained().direct))?;
+    let (device, cost_ms) = situation.worst(|device| ms(device.drained().explained))?;
     if cost_ms < situation.context.signals.thresholds.min_drained_ms {
         return None;
     }
     let drained = device.drained();
-    // Without the calls the host is earlier by the time for which they waited, and no more.
-    let is_late_without = drained.waited < drained.direct;
     Some(Finding {
         id: "sync-drain",
-        confidence: if situation.has_stacks || matches!(situation.steps, 1 | 2) || is_late_without {
+        confidence: if situation.has_stacks || matches!(situation.steps, 1 | 2) {
             Confidence::Medium
         } else {
             Confidence::High
@@ -34,7 +33,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             "{}: the GPU ran empty while the launching thread was in a blocking call, and idled until that thread \
              launched the next op{}{}. By call: {}",
             situation.amount(device, cost_ms),
-            if is_late_without { waited_text(drained) } else { String::new() },
+            rest_text(drained),
             refill_text(drained),
             calls_text(device)
         ),
@@ -43,10 +42,17 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     })
 }
 
-fn waited_text(drained: Drained) -> String {
+/// The part of the gaps that remains without the calls.
+fn rest_text(drained: Drained) -> String {
+    let rest = drained.direct.since(drained.explained);
+    if rest == Ns::ZERO {
+        return String::new();
+    }
     format!(
-        ". The calls had waited {} for the GPU, so without them the host is late too",
-        format_time(ms(drained.waited))
+        ". These gaps last {}; the calls had waited more briefly than some of them last, and the host is late in the \
+         other {} without the calls too",
+        format_time(ms(drained.direct)),
+        format_time(ms(rest))
     )
 }
 
@@ -61,15 +67,15 @@ fn refill_text(drained: Drained) -> String {
     )
 }
 
-/// The calls with the most idle time directly after them.
+/// The calls that cost most.
 fn calls_text(device: &DeviceTimes) -> String {
     let text = |site: &DrainSite| match &site.code {
         Some(code) => code.text_of_call(&site.call),
         None => site.call.clone(),
     };
-    let direct = device.drained_by.iter().filter(|(_, drained)| drained.direct > Ns::ZERO).take(MAX_CALLS);
+    let costly = device.drained_by.iter().filter(|(_, drained)| drained.explained > Ns::ZERO).take(MAX_CALLS);
     let calls: Vec<String> =
-        direct.map(|(site, drained)| format!("{} ({})", text(site), format_time(ms(drained.direct)))).collect();
+        costly.map(|(site, drained)| format!("{} ({})", text(site), format_time(ms(drained.explained)))).collect();
     if calls.is_empty() { "a blocking call".to_owned() } else { calls.join("; ") }
 }
 
@@ -125,13 +131,13 @@ mod tests {
         assert!(finding(&mut loop_with_sync(200), "host-late").is_none(), "the same time is not late as well");
     }
 
-    /// A kernel of 1 ms, a blocking call that returns when it ends, and three ops of 10 us, each launched 100 us after the end of
-    /// the one before it.
-    fn late_after_a_wait(wait_us: i64) -> TestTrace {
+    /// A kernel of 1 ms, a blocking call that returns when it ends, and three ops of 10 us: the first is launched `idle_us` after
+    /// the kernel, the others 100 us after the end of the one before them.
+    fn late_after_a_wait(wait_us: i64, idle_us: i64) -> TestTrace {
         let mut trace = TestTrace::new();
         trace.in_us().launch(0..1).launches("gemm", 1..501).launch(2..3).launches("gemm", 501..1_000);
         trace.call("cudaStreamSynchronize", 1_000 - wait_us..1_002);
-        for start in [1_100, 1_210, 1_320] {
+        for start in [1_000, 1_110, 1_220].map(|start| start + idle_us) {
             trace.launch(start - 1..start).launches("norm", start..start + 10);
         }
         trace
@@ -139,7 +145,7 @@ mod tests {
 
     #[test]
     fn gaps_after_the_first_launch_are_stated_but_are_no_cost_of_the_call() {
-        let found = finding(&mut late_after_a_wait(900), "sync-drain").unwrap();
+        let found = finding(&mut late_after_a_wait(900, 100), "sync-drain").unwrap();
         assert!((found.cost_ms - 0.1).abs() < 1e-9, "100 us to the first op: {found:?}");
         assert!(found.evidence.contains("Another 200 us are in the gaps after that"), "{found:?}");
         assert_eq!(found.confidence, "high");
@@ -147,9 +153,11 @@ mod tests {
 
     #[test]
     fn a_call_that_waited_for_less_than_the_gap_leaves_the_host_late() {
-        let found = finding(&mut late_after_a_wait(60), "sync-drain").unwrap();
-        assert!(found.evidence.contains("had waited 60 us for the GPU"), "{found:?}");
-        assert_eq!(found.confidence, "medium");
+        let found = finding(&mut late_after_a_wait(160, 300), "sync-drain").unwrap();
+        assert!((found.cost_ms - 0.16).abs() < 1e-9, "{found:?}");
+        assert!(found.evidence.contains("These gaps last 300 us"), "{found:?}");
+        assert!(found.evidence.contains("late in the other 140 us without the calls too"), "{found:?}");
+        assert!(finding(&mut late_after_a_wait(5, 300), "sync-drain").is_none(), "5 us of a gap of 300 us");
     }
 
     #[test]

@@ -14,7 +14,7 @@ const LONGEST_KEPT: usize = 50;
 /// Sums over all API calls.
 #[derive(Debug)]
 pub(crate) struct HostCalls {
-    /// Time in all calls, summed over all threads.
+    /// Time in all calls, summed over all threads; a driver call nested in a runtime call is not counted twice.
     pub(crate) total: Ns,
     /// By process.
     pub(crate) launches: Vec<Launches>,
@@ -54,13 +54,16 @@ impl HostCalls {
             gaps: LauncherGaps::default(),
             longest: Longest::new(LONGEST_KEPT),
         };
-        // By thread: the latest end of its synchronising calls so far.
-        let mut covered_until: Vec<Option<Ns>> = vec![None; trace.threads.len()];
+        // By thread: the latest end of its calls, and of its synchronising calls, so far.
+        let mut in_calls_until: Vec<Option<Ns>> = vec![None; trace.threads.len()];
+        let mut covered_until = in_calls_until.clone();
+        let mut nesting = NestedCalls::of(trace.threads.len());
         let mut gap_sweep = LauncherGapSweep::of(context);
         for (row, whole) in trace.calls.iter().enumerate() {
             let kind = context.call_kind(whole.name);
             let process = trace.threads.get(whole.thread.0 as usize).map_or(u32::MAX, |thread| thread.process.0);
-            let is_launch = matches!(kind, CallKind::Launch | CallKind::GraphLaunch);
+            let is_nested = nesting.is_nested(whole, kind);
+            let is_launch = matches!(kind, CallKind::Launch | CallKind::GraphLaunch) && !is_nested;
             let blocks = matches!(kind, CallKind::Synchronize | CallKind::CopyBlocking);
             if is_launch && let Some(launches) = host.launches.get_mut(process as usize) {
                 launches.all += 1;
@@ -70,7 +73,9 @@ impl HostCalls {
                 gap_sweep.add(whole, is_launch, &mut host.gaps);
             }
             let Some(call) = trace.in_window(whole) else { continue };
-            host.total += call.duration;
+            if let Some(in_calls_until) = in_calls_until.get_mut(call.thread.0 as usize) {
+                host.total += added_to_union(in_calls_until, call.start, call.end());
+            }
             match kind {
                 CallKind::Synchronize => {
                     host.synchronizing.add(key(process, call.name.0), call.duration);
@@ -78,11 +83,11 @@ impl HostCalls {
                         host.synchronizing_time += added_to_union(covered_until, call.start, call.end());
                     }
                 }
-                CallKind::CopyBlocking => host.copying.add(key(0, call.name.0), call.duration),
+                CallKind::CopyBlocking if !is_nested => host.copying.add(key(0, call.name.0), call.duration),
                 CallKind::DoesNotBlock => host.non_blocking.add(call.duration),
                 _ => {}
             }
-            if blocks {
+            if blocks && !is_nested {
                 host.longest.offer(call.duration, call.start, EventKind::Call, row);
             }
         }
@@ -112,6 +117,28 @@ fn waited_copy(context: &ClassifiedTrace, row: usize) -> Option<Span> {
         && (call.start..=call.end()).contains(&copy.end())
         && trace.names.get(copy.name).contains("Pageable");
     waited.then_some(call)
+}
+
+/// Tells which calls are part of the call around them: a driver call in a runtime call of the same kind, or the call of a
+/// versioned name in the one without a version, such as `cudaMemcpy_v3020` in `cudaMemcpy`. Takes the calls sorted by start.
+struct NestedCalls {
+    /// By thread: kind and end of the call that is not nested and began last.
+    outer: Vec<Option<(CallKind, Ns)>>,
+}
+
+impl NestedCalls {
+    fn of(threads: usize) -> Self {
+        Self { outer: vec![None; threads] }
+    }
+
+    fn is_nested(&mut self, call: Span, kind: CallKind) -> bool {
+        let Some(outer) = self.outer.get_mut(call.thread.0 as usize) else { return false };
+        let is_nested = outer.is_some_and(|(outer_kind, end)| outer_kind == kind && call.end() <= end);
+        if !is_nested {
+            *outer = Some((kind, call.end()));
+        }
+        is_nested
+    }
 }
 
 /// Times in which a thread that launches work neither launched nor was blocked in a call.
@@ -186,5 +213,24 @@ mod tests {
         assert_eq!((number(copying, "count"), number(copying, "total_time_ms")), (1.0, 0.000_16));
         assert_eq!(number(&longest_events::timeline_events(&context).summary, "total_cpu_time_ms"), 0.000_16);
         assert_eq!(number(&ranges::nvtx_ranges(&context).rows[0], "total_time_ms"), 0.000_16);
+    }
+
+    #[test]
+    fn a_call_inside_of_its_unversioned_twin_is_counted_once() {
+        let mut trace = TestTrace::nsys();
+        for (outer, inner, at) in [
+            ("cudaLaunchKernel", "cuLaunchKernel", 0),
+            ("cudaMemcpy", "cudaMemcpy_v3020", 100),
+            ("cudaStreamSynchronize", "cuStreamSynchronize", 200),
+        ] {
+            trace.call(outer, at..at + 50).call(inner, at + 10..at + 40);
+        }
+        trace.kernel("k", 20..30);
+        let sections = trace.sections();
+        assert_eq!(number(&sections["timeline_events"].summary, "total_cpu_time_ms"), 0.000_15);
+        assert_eq!(number(&sections["launch_storm"].summary, "host_launches"), 1.0);
+        let copies = rows_of(&sections["barriers"], &["api_name", "count"]);
+        assert!(copies.contains(&"cudaMemcpy 1".to_owned()), "{copies:?}");
+        assert!(!copies.iter().any(|row| row.starts_with("cudaMemcpy_v3020")), "{copies:?}");
     }
 }

@@ -364,15 +364,16 @@ pub(crate) struct Drained {
     pub(crate) direct: Ns,
     /// In the later gaps, until the host was ahead of the device again.
     pub(crate) refill: Ns,
-    /// For how long the calls of `direct` had waited when the device was empty.
-    pub(crate) waited: Ns,
+    /// The part of `direct` that the calls explain. Without a call, the host is earlier by the time for which it waited, and no
+    /// more.
+    pub(crate) explained: Ns,
 }
 
 impl Drained {
     /// A gap of this length. `waited` is for how long the call before it had waited; `None` for a gap of a refill.
     fn of(length: Ns, waited: Option<Ns>) -> Self {
         match waited {
-            Some(waited) => Self { direct: length, waited, refill: Ns::ZERO },
+            Some(waited) => Self { direct: length, explained: length.min(waited), refill: Ns::ZERO },
             None => Self { refill: length, ..Self::default() },
         }
     }
@@ -380,7 +381,7 @@ impl Drained {
     pub(crate) fn add(&mut self, more: Self) {
         self.direct += more.direct;
         self.refill += more.refill;
-        self.waited += more.waited;
+        self.explained += more.explained;
     }
 
     pub(crate) fn idle(self) -> Ns {

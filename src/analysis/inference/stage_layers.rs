@@ -73,7 +73,8 @@ pub(crate) struct RoleTime {
     /// The place of its first kernel in the layer; `None` for idle time and for ops that most layers do not have.
     pub(crate) position: Option<usize>,
     pub(crate) kernels: usize,
-    /// The time in one layer: the sum of the medians of the role's kernels.
+    /// The time in one layer: the sum of the medians of the role's kernels. Of idle time: the median of the layers of the step of
+    /// median length.
     pub(crate) median_us: Option<f64>,
     pub(crate) spread_pct: Option<f64>,
     /// In the step of median length.
@@ -142,6 +143,8 @@ impl StageLayers {
 struct Parts {
     /// By kind and role.
     inside: VecMap<(usize, String), Ns>,
+    /// Idle time by kind and number of the layer.
+    idle_of_layers: VecMap<(usize, usize), Ns>,
     /// By role.
     outside: VecMap<String, OutsidePart>,
 }
@@ -157,7 +160,7 @@ struct OutsidePart {
 
 impl Parts {
     fn of(source: &Source, pass: &FoldedPass) -> Self {
-        let mut parts = Self { inside: VecMap::new(), outside: VecMap::new() };
+        let mut parts = Self { inside: VecMap::new(), idle_of_layers: VecMap::new(), outside: VecMap::new() };
         let roles = pass.roles(source);
         let ops = pass.ops.iter().zip(op_times(&pass.ops, source.unseen_of(&pass.ops))).zip(&pass.rows);
         for (((op, row), place), role) in ops.map(|((op, time), row)| ((op, time), *row)).zip(pass.places()).zip(roles)
@@ -165,7 +168,7 @@ impl Parts {
             let (op, time) = op;
             match place {
                 Place::Layer(number) => {
-                    parts.add_inside(pass.order.get(number).copied().unwrap_or_default(), role, time)
+                    parts.add_inside((pass.order.get(number).copied().unwrap_or_default(), number), role, time)
                 }
                 Place::Head => parts.add_outside("head", "head_idle", (row, op), time),
                 Place::Tail => parts.add_outside(tail_role(source.roles.get(op.name)), "tail_idle", (row, op), time),
@@ -174,7 +177,8 @@ impl Parts {
         parts
     }
 
-    fn add_inside(&mut self, kind: usize, role: String, time: OpTime) {
+    fn add_inside(&mut self, (kind, number): (usize, usize), role: String, time: OpTime) {
+        self.idle_of_layers.update((kind, number), Ns::ZERO, |sum| *sum += time.idle);
         self.inside.update((kind, role), Ns::ZERO, |sum| *sum += time.busy);
         self.inside.update((kind, IDLE.to_owned()), Ns::ZERO, |sum| *sum += time.idle);
     }
@@ -190,6 +194,12 @@ impl Parts {
 
     fn total(&self, kind: usize, role: &str) -> Ns {
         self.inside.get(&(kind, role.to_owned())).copied().unwrap_or_default()
+    }
+
+    /// The median idle time of the layers of a kind. One layer may idle much longer than the others.
+    fn median_idle_us(&self, kind: usize) -> Option<f64> {
+        let of_kind = self.idle_of_layers.0.iter().filter(|((other, _), _)| *other == kind);
+        Some(median(&sorted(of_kind.map(|(_, idle)| idle.0)))? / 1e3)
     }
 
     fn outside(self) -> Vec<RoleTime> {
@@ -302,7 +312,7 @@ fn role_times(roles: &[String], layers: &[LayerOps], kind: usize, parts: &Parts)
         role: role.clone(),
         position: None,
         kernels: 0,
-        median_us: None,
+        median_us: if role == IDLE { parts.median_idle_us(kind) } else { None },
         spread_pct: None,
         total: *total,
         rows: Vec::new(),

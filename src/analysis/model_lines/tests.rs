@@ -149,7 +149,8 @@ fn the_host_is_stated_with_the_function_that_took_most() {
         ["decode".into(), "outside".into(), "head_idle".into(), 0_i64.into(), Value::Null, 1_400_000_i64.into()];
     let roles = ("layer_roles", table(&ROLES, &[&head_idle]));
     let run = run_of(&[steps("proven"), roles, ("idle_blame", blame.clone())]);
-    let text = "Host: 1.5 ms a step before the first layer, 0.45 of it in _prepare_inputs (gpu_model_runner.py).";
+    let text =
+        "Host: on average 1.5 ms a step before the first layer, 0.45 of it in _prepare_inputs (gpu_model_runner.py).";
     assert_eq!(texts(&run)[1], text);
     // Without layers it is not known where in the step the host was late.
     let run = run_of(&[("idle_blame", blame)]);
@@ -159,7 +160,8 @@ fn the_host_is_stated_with_the_function_that_took_most() {
     outside.figure("late_ms", 13.5);
     outside.figure("late_in_steps_ms", 9.0);
     outside.figure("steps", 9_u64);
-    let text = "Host: 13.5 ms of late launches, 4.0 of it in _prepare_inputs (gpu_model_runner.py).";
+    let text =
+        "Host: 13.5 ms of late launches in the whole capture, 4.0 of it in _prepare_inputs (gpu_model_runner.py).";
     assert_eq!(texts(&run_of(&[("idle_blame", outside)])), [text]);
 }
 

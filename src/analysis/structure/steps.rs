@@ -15,7 +15,7 @@ use crate::trace::{Ns, Trace, Window};
 use std::ops::Range;
 
 const TITLE: &str = "Engine steps";
-const COLUMNS: [&str; 15] = [
+const COLUMNS: [&str; 17] = [
     "stage",
     "steps",
     "batch",
@@ -26,6 +26,8 @@ const COLUMNS: [&str; 15] = [
     "other_idle_median_ns",
     "p10_ns",
     "p90_ns",
+    "max_ns",
+    "total_ns",
     "mean_interval_ns",
     "stdev_interval_ns",
     "busy_pct",
@@ -177,6 +179,8 @@ impl Row {
             part(MeasuredStep::other_idle),
             percentile(10),
             percentile(90),
+            self.steps.iter().map(|step| step.time).max().into(),
+            self.steps.iter().fold(Ns::ZERO, |sum, step| sum + step.time).into(),
             intervals.value(),
             intervals.deviation(),
             if time > Ns::ZERO { Value::pct(busy, time) } else { Value::Null },
@@ -341,8 +345,8 @@ mod tests {
             rows(&sections, "steps", &COLUMNS),
             [
                 // The gaps from 55 to 105 and from 125 to 135 end with late launches: 50 ns, and 10 and 0 ns.
-                "extend/prefill 1 2 30 100 50 50 0 - - 100 - 50 annotation proven",
-                "decode 2 3 3 30 25 5 0 30 30 30 - 83.333 annotation proven"
+                "extend/prefill 1 2 30 100 50 50 0 - - 100 100 100 - 50 annotation proven",
+                "decode 2 3 3 30 25 5 0 30 30 30 60 30 - 83.333 annotation proven"
             ]
         );
         assert_eq!(figure(&sections, "steps", "idle_outside_ns") + figure(&sections, "steps", "work_outside_pct"), 0.0);
