@@ -65,7 +65,7 @@ fn idle_cause(run: &Run) -> Option<&'static str> {
 }
 
 /// Whether the GPU works almost never and no steps are marked. Then nobody is late: there is no work.
-fn is_almost_empty(run: &Run) -> bool {
+pub(super) fn is_almost_empty(run: &Run) -> bool {
     let window = column_sum(run, "window_ms") - column_sum(run, "unseen_ms");
     run.filled("steps").is_none() && column_sum(run, "busy_ms") < Signals::embedded().thresholds.min_busy_share * window
 }

@@ -5,6 +5,7 @@
 //! A sentence is left out if its section has no rows or if the section only guesses.
 
 use super::inference::model_words::{ModelWords, role_words};
+use super::key_figures::is_almost_empty;
 use super::labels::{capitalized, stage_words};
 use super::results::{Run, VerdictClause};
 use super::section::Record;
@@ -241,7 +242,7 @@ fn overlapped_us(run: &Run, layer: &Record) -> Option<f64> {
 
 /// `Host: 1.5 ms a step before the first layer, 0.45 of it in _prepare_inputs (gpu_model_runner.py).`
 fn host_words(run: &Run) -> Option<String> {
-    let blame = run.filled("idle_blame").filter(|section| !section.rows.is_empty())?;
+    let blame = run.filled("idle_blame").filter(|section| !section.rows.is_empty() && !is_almost_empty(run))?;
     let steps = blame.summary.amount("steps");
     let (all_ms, in_steps_ms) = (blame.summary.amount("late_ms"), blame.summary.amount("late_in_steps_ms"));
     // If much of the late time is outside of the steps, a time per step would be too long.

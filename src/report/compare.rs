@@ -111,6 +111,7 @@ fn short_verdict(comparison: &Comparison, run: &ComparedRun) -> String {
 
 fn per(comparison: &Comparison) -> &'static str {
     match comparison.basis {
+        Basis::Step if comparison.has_work_outside_steps => " per step with the work around it",
         Basis::Step => " per step",
         Basis::Token => " per 1,000 tokens",
         Basis::Range => " per range",

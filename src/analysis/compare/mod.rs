@@ -105,6 +105,8 @@ pub struct Comparison {
     pub range: String,
     /// The largest number of device timelines in a comparable run.
     pub timelines: u64,
+    /// Whether times per step include much work before the first step or after the last one.
+    pub has_work_outside_steps: bool,
     /// One entry per run, in the order given.
     pub runs: Vec<ComparedRun>,
     /// What limits the trust in the numbers of the captures.
@@ -281,7 +283,11 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
     let range = first.range.as_ref().filter(|_| basis == Basis::Range).map_or("", |range| range.name.as_str());
     let comparable = candidates.iter().zip(&compared).filter(|(_, compared)| compared.reasons.is_empty());
     let timelines = comparable.map(|(candidate, _)| units::timelines(candidate.run)).max().unwrap_or(1);
+    let outside = candidates.iter().zip(&compared).filter(|(_, compared)| compared.reasons.is_empty());
+    let outside = outside.filter_map(|(candidate, _)| Some(candidate.steps.as_ref()?.work_outside_share));
+    let max_outside = rules.thresholds.notable_work_outside_steps;
     let mut comparison = Comparison {
+        has_work_outside_steps: basis == Basis::Step && outside.fold(0.0, f64::max) > max_outside,
         baseline,
         basis,
         range: range.to_owned(),
@@ -306,7 +312,16 @@ impl Comparison {
     /// A comparison of no runs.
     fn empty(baseline: usize) -> Self {
         let (range, sections) = (String::new(), Sections::new());
-        Self { baseline, basis: Basis::Total, range, timelines: 1, runs: Vec::new(), trust: Vec::new(), sections }
+        Self {
+            baseline,
+            basis: Basis::Total,
+            range,
+            timelines: 1,
+            has_work_outside_steps: false,
+            runs: Vec::new(),
+            trust: Vec::new(),
+            sections,
+        }
     }
 }
 

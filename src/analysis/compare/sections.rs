@@ -93,6 +93,9 @@ fn per_unit(comparison: &Comparison) -> String {
     let several = comparison.timelines > 1;
     let mean = if several { ", mean over the devices" } else { "" };
     match comparison.basis {
+        Basis::Step if comparison.has_work_outside_steps => {
+            format!("per step of the engine, with the work around the steps{mean}")
+        }
         Basis::Step => format!("per step of the engine{mean}"),
         Basis::Token => format!("per 1,000 tokens{mean}"),
         Basis::Range if several => format!("per range `{}`, as device time summed over the devices", comparison.range),

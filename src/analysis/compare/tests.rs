@@ -471,6 +471,20 @@ fn idle_time_outside_the_steps_does_not_count() {
 }
 
 #[test]
+fn a_comparison_says_whether_its_steps_include_work_around_them() {
+    let after_warm_up = |label: &str, ns: i64| {
+        let mut trace = trace(label);
+        trace.kernel("warm up", 0..ns);
+        add_step(&mut trace, "step[DECODE bs=1]", 1_000, 0, &[(GEMM, 100)]);
+        add_step(&mut trace, "step[DECODE bs=1]", 1_100, 0, &[(GEMM, 100)]);
+        trace.run()
+    };
+    let has_work_outside =
+        |ns: i64| compare_with_first(&[&after_warm_up("A", 10), &after_warm_up("B", ns)]).has_work_outside_steps;
+    assert_eq!([10, 100].map(has_work_outside), [false, true], "4.8 % and 33 % of the work");
+}
+
+#[test]
 fn the_gpu_vendor_is_detected_from_kernel_names_if_devices_have_no_name() {
     let on = |label: &str, name: &str| TestTrace::new().label(label).kernel(name, 0..100).run();
     let a = on("A", "nvjet_tst_64x8");
