@@ -78,7 +78,7 @@ impl TimelineTexts {
 
     /// The short name of a bar and its duration, for a button that leads to it: `flash_fwd_kernel, 30.0 us`.
     pub fn button(&self, trace: &Trace, timeline: &Timeline, place: Place) -> String {
-        let duration = duration(place.end.since(place.start).0);
+        let duration = duration(timeline.duration_of(trace, place).0);
         let name = match timeline.lanes.get(place.lane).map(|lane| lane.kind) {
             Some(LaneKind::Stream(..)) => {
                 let op = trace.gpu_ops.get(place.row);

@@ -84,7 +84,10 @@ fn pause_code(situation: &Situation) -> Option<PauseCode> {
     let row = rows.max_by(|a, b| a.amount("total_ms").total_cmp(&b.amount("total_ms")))?;
     let (time, gaps) = (format_time(row.amount("total_ms")), counted(row.amount("gaps") as u64, "gap"));
     Some(PauseCode {
-        evidence: format!("; in {gaps} the host was in {} for {time}", name(row)),
+        evidence: format!(
+            "; in {gaps} the host was in {} itself, without the code that it calls, for {time}",
+            name(row)
+        ),
         change: Some(row.words("change")).filter(|change| !change.is_empty()),
     })
 }

@@ -300,6 +300,13 @@ impl Timeline {
         }
     }
 
+    /// How long a bar lasts: a step without the time in which the trace lacks its work.
+    pub fn duration_of(&self, trace: &Trace, place: Place) -> Ns {
+        let is_step = matches!(self.lanes.get(place.lane).map(|lane| lane.kind), Some(LaneKind::Steps(_)));
+        let step = if is_step { self.steps(trace).get(place.row) } else { None };
+        step.map_or(place.end.since(place.start), |step| step.time)
+    }
+
     /// Sorted by start.
     fn steps(&self, trace: &Trace) -> &[StepBar] {
         self.steps.get_or_init(|| {

@@ -218,6 +218,7 @@ fn a_step_lasts_without_work_that_is_not_traced_and_such_work_is_not_idle() {
     let ms = |name: &str| figure(&step, name).number().unwrap() / 1e6;
     assert_eq!(["duration_ns", "not_traced_ns", "to_last_op_ns"].map(ms), [4.0, 8.0, 3.0]);
     assert_eq!((step.place.start, step.place.end), (Ns(0), Ns(12_000_000)));
+    assert_eq!(timeline.duration_of(&trace, step.place), Ns(4_000_000));
     let run = analyze(&trace);
     assert_eq!(["duration_ns", "not_traced_ns"].map(|name| run.rows("step_list")[0].amount(name)), [4e6, 8e6]);
     let idle = lane_of(&timeline, |kind| matches!(kind, LaneKind::Idle(_)));
