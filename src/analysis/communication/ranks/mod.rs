@@ -15,9 +15,9 @@
 //! - How calls of several ranks are matched is described in `matching`. Calls that cannot be matched are counted with the reason.
 //! - [`TimeParts`] do not overlap and add up exactly to the job's window, which is the longest window of a rank. Time in which only
 //!   communication runs is divided call by call in the proportion of waiting to transfer.
-//! - Waiting is charged to the ranks that have not arrived yet, in equal parts, and split by what the late rank did since its
-//!   previous collective (see `lateness`). A rank is a straggler if this waiting takes at least `straggler_share` of the other
-//!   ranks' time in matched collectives. Several ranks can be stragglers.
+//! - Waiting is charged to the rank that arrives last, and split by what that rank did since its previous collective (see
+//!   `lateness`). A rank is a straggler if this waiting takes at least `straggler_share` of the other ranks' time in matched
+//!   collectives. Several ranks can be stragglers.
 //! - A log covers the whole trace even if a window is selected, because calls are matched by their order. [`window_log`] adds the
 //!   times within a window. A call that reaches over an end of the window counts with the part inside: waiting comes first,
 //!   transfer last. Adjacent windows therefore add up. `clocks` translates a window between the clocks of a job's traces.

@@ -68,8 +68,7 @@ const BY_DURATION: &str = "The shortest duration of a collective counts as trans
                            as waiting for the last one. This is an estimate from durations only, because the clocks \
                            of different hosts cannot be compared.";
 
-const BY_ARRIVAL: &str =
-    "While ranks wait, their waiting is charged in equal parts to the ranks that have not arrived.";
+const BY_ARRIVAL: &str = "All waiting in a collective is charged to the rank that arrives last.";
 
 const CLIPPED_CALLS: &str = "Only the part of a collective inside the window counts. Waiting is assumed to come first, \
                              transfer last.";

@@ -103,10 +103,12 @@ fn a_rank_that_always_arrives_last_is_the_straggler() {
     let found = grouped(&[rank(0, 100), rank(1, 90), rank(2, 40)]);
     let job = &found.jobs[0];
     let late = job.straggler().unwrap();
-    // The others spend 4 * 190 ns in collectives. Rank 0 waits 10 ns for both, then both wait 50 ns for rank 2.
-    assert_eq!((late.label.as_str(), late.times_last, late.waited_for_ns), ("rank 2", 4, 4 * (5 + 2 * 50)));
-    assert!((late.waited_for_pct - 100.0 * 420.0 / 760.0).abs() < 1e-12);
-    assert_eq!(job.ranks.iter().map(|rank| rank.waited_for_ns).collect::<Vec<_>>(), [0, 20, 420]);
+    // The others spend 4 * 190 ns in collectives. Rank 0 waits 60 ns for rank 2 and rank 1 waits 50 ns. Both wait for it alone
+    // for 50 ns.
+    assert_eq!((late.label.as_str(), late.times_last, late.waited_for_ns), ("rank 2", 4, 4 * (60 + 50)));
+    assert_eq!(late.delay.alone_ns, 4 * 2 * 50);
+    assert!((late.waited_for_pct - 100.0 * 440.0 / 760.0).abs() < 1e-12);
+    assert_eq!(job.ranks.iter().map(|rank| rank.waited_for_ns).collect::<Vec<_>>(), [0, 0, 440]);
     assert_eq!(job.ranks.iter().filter(|rank| rank.is_straggler).count(), 1);
     assert!(has_limit(job, "do not name process groups"), "{:?}", job.limits);
 }
@@ -191,21 +193,28 @@ fn slow_kernels_with_equal_function_names_have_distinct_short_names() {
     assert_eq!(slow_kernel(["copy", large]).short_name, "gemm", "one kernel of this name needs no tile size");
 }
 
-#[test]
-fn all_ranks_that_arrive_late_together_are_named() {
-    let rank = |rank: u32, duration: i64| {
-        let starts = (0..3).map(|index| index * 1_000);
-        log_of_rank(
-            rank,
-            4,
-            &starts.map(|start| (ALL_REDUCE, start + 1_000 - duration, duration, None)).collect::<Vec<_>>(),
-        )
+/// Collectives of four ranks with these durations, each at the end of its microsecond.
+fn collectives_of_four(durations: [[i64; 4]; 3]) -> Job {
+    let rank = |rank: usize| {
+        let ends = durations.iter().zip(1..).map(|(durations, number)| (number * 1_000, durations[rank]));
+        let ops: Vec<Op> = ends.map(|(end, duration)| (ALL_REDUCE, end - duration, duration, None)).collect();
+        log_of_rank(rank as u32, 4, &ops)
     };
-    let job = grouped(&[rank(0, 800), rank(1, 805), rank(2, 102), rank(3, 100)]).jobs.remove(0);
-    let stragglers: Vec<&str> = job.stragglers().iter().map(|rank| rank.label.as_str()).collect();
-    assert_eq!(stragglers, ["rank 3", "rank 2"], "rank 2 is 2 ns earlier than rank 3");
-    let punctual = grouped(&[rank(0, 100), rank(1, 103), rank(2, 102), rank(3, 101)]).jobs.remove(0);
-    assert_eq!(punctual.stragglers().len(), 0);
+    grouped(&[0, 1, 2, 3].map(rank)).jobs.remove(0)
+}
+
+#[test]
+fn only_ranks_that_arrive_last_delay_the_others() {
+    let stragglers = |durations| {
+        let job = collectives_of_four(durations);
+        job.stragglers().iter().map(|rank| (rank.label.clone(), rank.times_last)).collect::<Vec<_>>()
+    };
+    let second_to_last = [800, 805, 102, 100];
+    assert_eq!(stragglers([second_to_last; 3]), [("rank 3".to_owned(), 3)], "rank 2 came before rank 3 each time");
+    let taking_turns = [second_to_last, [800, 805, 100, 102], second_to_last];
+    assert_eq!(stragglers(taking_turns), [("rank 3".to_owned(), 2), ("rank 2".to_owned(), 1)]);
+    assert_eq!(stragglers([[800, 805, 100, 100]; 3]), [], "neither of two ranks is last");
+    assert_eq!(stragglers([[100, 103, 102, 101]; 3]), [], "all arrive in time");
 }
 
 #[test]
@@ -516,14 +525,15 @@ fn a_real_job_of_eight_ranks_matches_an_independent_program() {
     assert_eq!(us(|rank| rank.communication_ns), [5_798, 11_336, 3_492, 9_774, 6_587, 6_251, 3_558, 1_746]);
     assert_eq!(us(|rank| rank.wait_ns), [5_581, 11_119, 3_275, 9_557, 6_370, 6_034, 3_341, 1_529]);
     assert_eq!(us(|rank| rank.transfer_ns), [217; 8]);
-    assert_eq!(us(|rank| rank.waited_for_ns), [3_330, 34, 7_003, 286, 5_789, 6_545, 6_942, 16_873]);
+    assert_eq!(us(|rank| rank.waited_for_ns), [0, 0, 0, 0, 4_987, 6_276, 0, 35_543]);
+    assert_eq!(us(|rank| rank.delay.alone_ns), [0, 0, 0, 0, 70, 707, 0, 9_156]);
     assert_eq!(job.ranks.iter().map(|rank| rank.times_last).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 2, 0, 5]);
-    // Ranks 2, 6 and 7 reach the first collective 4 to 7 ms after the others although each did 1.8 ms of work and idling before
-    // it, as most ranks: their traces begin later. Before the later collectives, ranks 4, 5 and 7 launch late.
+    // Rank 7 reaches the first collective 8 ms after the others although it did 1.8 ms of work and idling before it, as most ranks:
+    // its trace begins later. Before the later collectives, ranks 4, 5 and 7 launch late.
     let stragglers: Vec<&str> = job.stragglers().iter().map(|rank| rank.label.as_str()).collect();
-    assert_eq!(stragglers, ["rank 7", "rank 2", "rank 5", "rank 6", "rank 4"]);
-    assert_eq!(us(|rank| rank.delay.host_late_ns), [34, 27, 964, 275, 4_072, 5_029, 905, 6_889]);
-    assert_eq!(us(|rank| rank.delay.work_ns), [6, 1, 22, 5, 819, 612, 11, 275]);
+    assert_eq!(stragglers, ["rank 7", "rank 5", "rank 4"]);
+    assert_eq!(us(|rank| rank.delay.host_late_ns), [0, 0, 0, 0, 3_495, 5_570, 0, 8_649]);
+    assert_eq!(us(|rank| rank.delay.work_ns), [0, 0, 0, 0, 1_133, 532, 0, 291]);
     assert_eq!(us(|rank| rank.delay.communication_ns), [0; 8]);
 }
 
