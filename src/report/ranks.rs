@@ -3,7 +3,8 @@
 use super::format::{duration, percent};
 use super::section_table;
 use super::table::{Cell, Table};
-use crate::analysis::communication::ranks::{Job, Rank, Ranks, UngroupedFile};
+use crate::analysis::communication::ranks::{ComputeBasis, Job, Rank, Ranks, UngroupedFile};
+use crate::digits::grouped;
 
 /// The tables of an analysis of ranks.
 pub const TABLES: [&str; 4] = ["ranks", "rank_collectives", "rank_waits", "rank_files"];
@@ -138,21 +139,40 @@ fn slow_kernel(job: &Job, rank: &Rank) -> String {
 
 /// A sentence about the rank with the longest compute time, relative to the median rank, or of two ranks to the other one.
 fn compute(job: &Job) -> String {
-    let Some(longest) = job.ranks.iter().max_by_key(|rank| rank.compute_ns) else { return String::new() };
-    let label = crate::capitalize(longest.label.clone());
+    let prefix = match job.compute {
+        ComputeBasis::Steps(1) => "In the step that all ranks have, ".to_owned(),
+        ComputeBasis::Steps(count) => format!("In the {} steps that all ranks have, ", grouped(count)),
+        ComputeBasis::All => String::new(),
+        ComputeBasis::None => return not_compared(job),
+    };
+    let Some(longest) = job.ranks.iter().max_by_key(|rank| rank.compared_ns) else { return String::new() };
+    let label = &longest.label;
     let other = match job.ranks.as_slice() {
-        [first, second] if first.label == longest.label => second.label.as_str(),
+        [first, second] if first.label == *label => second.label.as_str(),
         [first, _] => first.label.as_str(),
         _ => "the median rank",
     };
-    if longest.skew_pct >= 1.0 {
-        format!("{label} computes {} longer than {other}.", percent(longest.skew_pct / 100.0))
-    } else if longest.compute_ns > 0 && longest.skew_pct == 0.0 && job.ranks.iter().any(|rank| rank.compute_ns == 0) {
+    let skew_pct = longest.skew_pct.unwrap_or(0.0);
+    let sentence = if skew_pct >= 1.0 {
+        format!("{prefix}{label} computes {} longer than {other}.", percent(skew_pct / 100.0))
+    } else if longest.compared_ns > 0 && skew_pct == 0.0 && job.ranks.iter().any(|rank| rank.compared_ns == 0) {
         // The reference computes nothing, so there is no percentage.
-        format!("{label} computes for {}, {other} not at all.", duration(longest.compute_ns))
+        format!("{prefix}{label} computes for {}, {other} not at all.", duration(longest.compared_ns))
     } else {
-        "All ranks spend about the same time in compute.".to_owned()
-    }
+        format!("{prefix}all ranks spend about the same time in compute.")
+    };
+    crate::capitalize(sentence)
+}
+
+/// Work of moments that only some traces cover would look like longer compute.
+fn not_compared(job: &Job) -> String {
+    let walls = || job.ranks.iter().map(|rank| rank.wall_ns);
+    let (shortest, longest) = (walls().min().unwrap_or(0), walls().max().unwrap_or(0));
+    format!(
+        "Compute times are not compared: the ranks have no steps in common, and they cover {} to {}.",
+        duration(shortest),
+        duration(longest)
+    )
 }
 
 /// The files that belong to no job, one sentence each.

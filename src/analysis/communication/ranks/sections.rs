@@ -75,7 +75,10 @@ const CLIPPED_CALLS: &str = "Only the part of a collective inside the window cou
 
 pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungrouped: &[UngroupedFile]) -> Sections {
     let mut ranks = Section::new("Ranks", "GPU ops of each rank, and collectives matched across ranks", &RANKS)
-        .limit("The column Deviation from median refers to compute time.");
+        .limit(
+            "The column Deviation from median refers to compute time: that of the steps that all ranks have, or all of it if \
+             there are none and the ranks cover the same time.",
+        );
     let mut collectives =
         Section::new("Collectives across ranks", "collectives matched across ranks", &COLLECTIVES).limit(BY_DURATION);
     let mut waits = Section::new("Waiting by rank", "collectives matched across ranks", &WAITS)

@@ -219,12 +219,42 @@ fn only_ranks_that_arrive_last_delay_the_others() {
 
 #[test]
 fn two_ranks_are_compared_with_each_other() {
-    let rank = |rank: u32, compute: i64| log_of_rank(rank, 2, &[(GEMM, 0, compute, None)]);
-    let job = grouped(&[rank(0, 100), rank(1, 150)]).jobs.remove(0);
-    assert_eq!(job.ranks.iter().map(|rank| rank.skew_pct.round()).collect::<Vec<_>>(), [-33.0, 50.0]);
-    let rank = |rank: u32, compute: i64| log_of_rank(rank, 3, &[(GEMM, 0, compute, None)]);
-    let job = grouped(&[rank(0, 100), rank(1, 150), rank(2, 200)]).jobs.remove(0);
-    assert_eq!(job.ranks.iter().map(|rank| rank.skew_pct.round()).collect::<Vec<_>>(), [-33.0, 0.0, 33.0]);
+    let skews = |compute: &[i64]| {
+        let world = compute.len() as u32;
+        let ranks = (0..).zip(compute);
+        // All ranks cover the same 1,000 ns.
+        let rank = |(rank, compute): (u32, &i64)| {
+            log_of_rank(rank, world, &[(GEMM, 0, *compute, None), (ALL_REDUCE, 990, 10, None)])
+        };
+        let job = grouped(&ranks.map(rank).collect::<Vec<_>>()).jobs.remove(0);
+        job.ranks.iter().map(|rank| rank.skew_pct.unwrap().round()).collect::<Vec<_>>()
+    };
+    assert_eq!(skews(&[100, 150]), [-33.0, 50.0]);
+    assert_eq!(skews(&[100, 150, 200]), [-33.0, 0.0, 33.0]);
+}
+
+/// The verdict on two ranks. Rank 0 computes 200 ns in its step. The trace of rank 1 begins with a kernel of 300 ns that an earlier
+/// step launched; then the rank computes 210 ns in its own step.
+fn verdict_on_steps(steps: [&str; 2]) -> String {
+    let [mut first, mut second] = [0, 1].map(|rank| rank_trace(&format!("rank{rank}.json"), Some((rank, 2)), &[]));
+    second.stream(7).kernel(GEMM, 400..700);
+    for (trace, step, compute) in [(&mut first, steps[0], 200), (&mut second, steps[1], 210)] {
+        trace.range(step, 600..900).call("cudaLaunchKernel", 610..620);
+        trace.stream(7).launches(GEMM, 1_000..1_000 + compute).stream(9).kernel(ALL_REDUCE, 1_300..1_400);
+    }
+    let found = grouped(&[log(&first.finish()), log(&second.finish())]);
+    crate::report::ranks::verdict(&found).remove(0)
+}
+
+#[test]
+fn compute_times_are_compared_over_the_same_steps() {
+    let same = verdict_on_steps(["ProfilerStep#5", "ProfilerStep#5"]);
+    let words = "In the step that all ranks have, rank 1 computes 5.00 % longer than rank 0.";
+    assert!(same.ends_with(words), "{same}");
+    // The traces cover 1,000 ns and 400 ns.
+    let other = verdict_on_steps(["ProfilerStep#5", "ProfilerStep#6"]);
+    let words = "Compute times are not compared: the ranks have no steps in common, and they cover 400 ns to 1.00 us.";
+    assert!(other.ends_with(words), "{other}");
 }
 
 #[test]
@@ -481,6 +511,8 @@ proptest! {
             operations: vec!["allreduce".into()],
             groups: vec![String::new()],
             calls: numbers.clone(),
+            step_names: vec!["step".into()],
+            steps: numbers.clone(),
             counts: numbers.iter().rev().copied().collect(),
             left_out: rank,
             replays: rank,
@@ -519,6 +551,9 @@ fn a_real_job_of_eight_ranks_matches_an_independent_program() {
     assert_eq!(us(|rank| rank.wall_ns), [13_009, 18_749, 11_350, 18_853, 16_589, 16_392, 11_410, 10_967]);
     assert_eq!(us(|rank| rank.busy_ns), [6_590, 12_321, 4_304, 10_708, 7_702, 7_271, 4_359, 2_659]);
     assert_eq!(us(|rank| rank.compute_ns), [1_034, 1_246, 1_068, 1_240, 1_126, 1_041, 1_051, 1_059]);
+    // The traces of ranks 1 and 3 begin with kernels that the step before launched. They are no compute of the common step.
+    assert_eq!(job.compute, ComputeBasis::Steps(1));
+    assert_eq!(us(|rank| rank.compared_ns), [1_034, 1_043, 1_068, 1_064, 1_126, 1_041, 1_051, 1_059]);
     assert_eq!(us(|rank| rank.parts.hidden_ns), [261, 280, 275, 324, 37, 40, 269, 166]);
     let exposed = |rank: &Rank| rank.parts.wait_ns + rank.parts.transfer_ns + rank.parts.unmatched_ns;
     assert_eq!(us(exposed), [5_537, 11_056, 3_217, 9_450, 6_550, 6_211, 3_289, 1_580]);
