@@ -3,7 +3,8 @@
 use super::format::{duration, percent};
 use super::section_table;
 use super::table::{Cell, Table};
-use crate::analysis::communication::ranks::{Job, Rank, Ranks, UngroupedFile};
+use crate::analysis::communication::ranks::{ComputeBasis, Job, Rank, Ranks, UngroupedFile};
+use crate::digits::grouped;
 
 /// The tables of an analysis of ranks.
 pub const TABLES: [&str; 4] = ["ranks", "rank_collectives", "rank_waits", "rank_files"];
@@ -57,7 +58,7 @@ fn verdict_of(job: &Job) -> String {
     format!("{} {}{compute}", delay(job, first), also_late(others))
 }
 
-/// `Rank 2 (15.5 %, its trace does not show why) and rank 4 (13.8 %, its host launches late) do, too. `; empty without such ranks.
+/// `Rank 5 (15.5 %, its host launches late) and rank 4 (13.8 %, its host launches late) do, too. `; empty without such ranks.
 fn also_late(ranks: &[&Rank]) -> String {
     let of_rank =
         |rank: &&Rank| format!("{} ({}, {})", rank.label, percent(rank.waited_for_pct / 100.0), main_cause(rank));
@@ -82,19 +83,23 @@ fn main_cause(rank: &Rank) -> &'static str {
     causes.into_iter().max_by_key(|(ns, _)| *ns).map_or("", |(_, cause)| cause)
 }
 
-/// `Rank 7 delays the others: 58 % of the other ranks' time in collectives is waiting for it (3.95 ms per rank; it is last in 5
-/// of 8), 2.20 ms because its host launches late, 1.75 ms for a reason that its trace does not show.`
+/// `Rank 7 delays the others: 76.0 % of the other ranks' time in collectives is waiting for it (5.08 ms per rank, of which 391 us
+/// for this rank alone; it is last in 5 of 8), 3.10 ms for a reason that its trace does not show, 1.98 ms because its host
+/// launches late.`
 fn delay(job: &Job, rank: &Rank) -> String {
     let per_rank = |ns: i64| duration(job.per_other_rank(ns));
     let share = percent(rank.waited_for_pct / 100.0);
-    let last = match rank.times_last {
-        0 => String::new(),
-        times => format!("; it is last in {times} of {}", rank.collectives),
+    // The rest of the time, another late rank was missing as well: an earlier arrival of this rank alone would not save it.
+    let alone = match rank.delay.alone_ns {
+        alone_ns if alone_ns == rank.delay.total_ns => String::new(),
+        alone_ns => format!(", of which {} for this rank alone", per_rank(alone_ns)),
     };
     format!(
-        "{} delays the others: {share} of the other ranks' time in collectives is waiting for it ({} per rank{last}), {}.",
+        "{} delays the others: {share} of the other ranks' time in collectives is waiting for it ({} per rank{alone}; it is last in {} of {}), {}.",
         crate::capitalize(rank.label.clone()),
         per_rank(rank.waited_for_ns),
+        rank.times_last,
+        rank.collectives,
         causes(job, rank, &per_rank)
     )
 }
@@ -134,21 +139,40 @@ fn slow_kernel(job: &Job, rank: &Rank) -> String {
 
 /// A sentence about the rank with the longest compute time, relative to the median rank, or of two ranks to the other one.
 fn compute(job: &Job) -> String {
-    let Some(longest) = job.ranks.iter().max_by_key(|rank| rank.compute_ns) else { return String::new() };
-    let label = crate::capitalize(longest.label.clone());
+    let prefix = match job.compute {
+        ComputeBasis::Steps(1) => "In the step that all ranks have, ".to_owned(),
+        ComputeBasis::Steps(count) => format!("In the {} steps that all ranks have, ", grouped(count)),
+        ComputeBasis::All => String::new(),
+        ComputeBasis::None => return not_compared(job),
+    };
+    let Some(longest) = job.ranks.iter().max_by_key(|rank| rank.compared_ns) else { return String::new() };
+    let label = &longest.label;
     let other = match job.ranks.as_slice() {
-        [first, second] if first.label == longest.label => second.label.as_str(),
+        [first, second] if first.label == *label => second.label.as_str(),
         [first, _] => first.label.as_str(),
         _ => "the median rank",
     };
-    if longest.skew_pct >= 1.0 {
-        format!("{label} computes {} longer than {other}.", percent(longest.skew_pct / 100.0))
-    } else if longest.compute_ns > 0 && longest.skew_pct == 0.0 && job.ranks.iter().any(|rank| rank.compute_ns == 0) {
+    let skew_pct = longest.skew_pct.unwrap_or(0.0);
+    let sentence = if skew_pct >= 1.0 {
+        format!("{prefix}{label} computes {} longer than {other}.", percent(skew_pct / 100.0))
+    } else if longest.compared_ns > 0 && skew_pct == 0.0 && job.ranks.iter().any(|rank| rank.compared_ns == 0) {
         // The reference computes nothing, so there is no percentage.
-        format!("{label} computes for {}, {other} not at all.", duration(longest.compute_ns))
+        format!("{prefix}{label} computes for {}, {other} not at all.", duration(longest.compared_ns))
     } else {
-        "All ranks spend about the same time in compute.".to_owned()
-    }
+        format!("{prefix}all ranks spend about the same time in compute.")
+    };
+    crate::capitalize(sentence)
+}
+
+/// Work of moments that only some traces cover would look like longer compute.
+fn not_compared(job: &Job) -> String {
+    let walls = || job.ranks.iter().map(|rank| rank.wall_ns);
+    let (shortest, longest) = (walls().min().unwrap_or(0), walls().max().unwrap_or(0));
+    format!(
+        "Compute times are not compared: the ranks have no steps in common, and they cover {} to {}.",
+        duration(shortest),
+        duration(longest)
+    )
 }
 
 /// The files that belong to no job, one sentence each.
@@ -289,6 +313,7 @@ mod files {
             "rank": rank.label,
             "sentence": delay(job, rank),
             "waiting_per_rank_ns": job.per_other_rank(own.total_ns),
+            "alone_per_rank_ns": job.per_other_rank(own.alone_ns),
             "host_late_per_rank_ns": job.per_other_rank(own.host_late_ns),
             "work_per_rank_ns": job.per_other_rank(own.work_ns),
             "communication_per_rank_ns": job.per_other_rank(own.communication_ns),

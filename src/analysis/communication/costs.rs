@@ -4,7 +4,7 @@
 
 use super::algorithms::{self, Algorithm};
 use super::operations::{Operations, bus_factor};
-use super::waiting::{CallWait, Evidence, Size};
+use super::waiting::{CallWait, Evidence, Reason, Size};
 use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::section::{Section, Value};
@@ -67,6 +67,10 @@ struct Cost {
     total: Ns,
     /// `None` if no call can be compared.
     waiting: Option<Ns>,
+    /// The least time of a call without its estimated waiting, so that transfers and waiting never exceed the total.
+    transfer: Ns,
+    /// How this call shows its waiting; `None` if it does not wait.
+    reason: Option<Reason>,
 }
 
 /// One row per operation, algorithm, message size and number of ranks, longest first.
@@ -161,23 +165,41 @@ impl Transfer {
                 return Self { us: None, basis: "size not recorded".to_owned(), confidence: "guess" };
             }
         };
-        let calls = cost.durations.len() as u64;
-        if let Some(shortest) = cost.durations.first().filter(|_| calls >= algorithms::min_calls()) {
-            let us = Some(*shortest as f64 / 1e3);
-            return Self { us, basis: format!("{size}, shortest of {calls} calls"), confidence: "inferred" };
-        }
+        let measured = Self::measured(cost, size);
         let share = context.signals.waiting.reachable_share;
-        match link_gb_per_s.zip(link_us(kind, operation, algorithm, share)) {
-            Some((link, (us_at_one_gb_per_s, latency_us))) => Self {
-                us: Some(us_at_one_gb_per_s / link + latency_us),
-                basis: format!(
-                    "{size}, {:.0} % of the link rate of {link:.0} GB/s, if all ranks share a server",
-                    100.0 * share
-                ),
-                confidence: "guess",
-            },
-            None => Self { us: None, basis: format!("{size}, too few calls"), confidence: "guess" },
+        let over_link = |link: f64| {
+            let (us_at_one_gb_per_s, latency_us) = link_us(kind, operation, algorithm, share)?;
+            let us = us_at_one_gb_per_s / link + latency_us;
+            // A call that takes less time proves more than the link rate.
+            let us = (us < cost.transfer.0 as f64 / 1e3).then_some(us)?;
+            let basis = format!(
+                "{size}, {:.0} % of the link rate of {link:.0} GB/s, if all ranks share a server",
+                100.0 * share
+            );
+            Some(Self { us: Some(us), basis, confidence: "guess" })
+        };
+        match (measured.confidence, link_gb_per_s) {
+            ("guess", Some(link)) => over_link(link).unwrap_or(measured),
+            _ => measured,
         }
+    }
+
+    /// The time without waiting, as the calls show it. A few calls of one size may all wait.
+    fn measured(cost: &Cost, size: &str) -> Self {
+        let us = Some(cost.transfer.0 as f64 / 1e3);
+        let calls = cost.durations.len() as u64;
+        let (basis, confidence) = match cost.reason {
+            Some(Reason::Faster { bytes, .. }) if cost.kind.bytes.is_some_and(|own| own < bytes) => {
+                (format!("{size}, a larger call takes no longer"), "inferred")
+            }
+            Some(Reason::Bandwidth { .. }) => {
+                (format!("{size}, at the bandwidth of the fastest large call"), "inferred")
+            }
+            Some(Reason::SlowNetwork { .. }) => (format!("{size}, over a slow network"), "guess"),
+            _ if calls >= algorithms::min_calls() => (format!("{size}, shortest of {calls} calls"), "inferred"),
+            _ => return Self { us: None, basis: format!("{size}, too few calls"), confidence: "guess" },
+        };
+        Self { us, basis, confidence }
     }
 }
 
@@ -233,7 +255,10 @@ impl Cost {
             (false, false) if comparable.peek().is_none() => None,
             (false, false) => Some(comparable.fold(Ns::ZERO, |sum, (_, call)| sum + call.waiting)),
         };
-        Some(Self { kind: *kind, rows: calls.iter().map(|(_, call)| call.row).collect(), durations, total, waiting })
+        let (_, fastest) = calls.iter().min_by_key(|(_, call)| call.transfer())?;
+        let (transfer, reason) = (fastest.transfer(), fastest.reason);
+        let rows = calls.iter().map(|(_, call)| call.row).collect();
+        Some(Self { kind: *kind, rows, durations, total, waiting, transfer, reason })
     }
 }
 

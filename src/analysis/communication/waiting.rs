@@ -45,7 +45,7 @@ pub(crate) struct CallWait {
     /// A lower bound. For a call of unknown size: it waits that long or sends more than others.
     pub(crate) waiting: Ns,
     /// Why it waits, if it does.
-    reason: Option<Reason>,
+    pub(crate) reason: Option<Reason>,
     /// Enough calls of its size show how long a transfer takes.
     pub(crate) is_comparable: bool,
     /// Another call shows whether it waits.
@@ -64,6 +64,11 @@ impl CallWait {
         self.group.3
     }
 
+    /// The part that is not waiting: an upper bound of the transfer.
+    pub(crate) fn transfer(&self) -> Ns {
+        self.duration.since(self.waiting)
+    }
+
     fn wait(&mut self, transfer: Ns, reason: Reason) {
         let waiting = self.duration.since(transfer);
         if waiting > self.waiting {
@@ -74,7 +79,7 @@ impl CallWait {
 
 /// Why a call of one rank waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reason {
+pub(crate) enum Reason {
     /// The shortest call that sends as much or more takes so long.
     Faster { bytes: u64, duration: Ns },
     /// At the highest bandwidth of a large message the transfer takes so long.

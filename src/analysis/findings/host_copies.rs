@@ -19,10 +19,15 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         let bytes = bytes(direction);
         let words = if direction == "h2d" { "to the GPU" } else { "to the host" };
         (bytes > 0.0 && bytes >= 0.01 * all_bytes)
-            .then(|| format!("{} {words} at {}/s", format_bytes(bytes), format_bytes(1e9 * rate)))
+            .then(|| format!("{} {words} at {}/s per copy", format_bytes(bytes), format_bytes(1e9 * rate)))
     });
     let rates: Vec<String> = directions.collect();
-    let rates = if rates.is_empty() { String::new() } else { format!("; {} on all GPUs", rates.join(", ")) };
+    // The bytes are a sum over the GPUs, which copy at the same time; the rate is that of one copy.
+    let rates = match (rates.is_empty(), situation.context.trace.devices.len()) {
+        (true, _) => String::new(),
+        (false, 0..=1) => format!("; {}", rates.join(", ")),
+        (false, _) => format!("; all GPUs together: {}", rates.join(", ")),
+    };
     let action = match situation.framework {
         Framework::Program => {
             "Keep data on the GPU between kernels, and copy the next part on a stream of its own while kernels run."
@@ -63,8 +68,18 @@ mod tests {
     fn copies_without_kernels_are_a_finding_that_does_not_say_to_pin() {
         let found = finding(&mut copies(1_000), "host-copies").unwrap();
         assert_eq!(found.cost_ms, 1.0);
-        assert!(found.evidence.contains("20.0 MB to the GPU at 20.0 GB/s"), "{found:?}");
+        assert!(found.evidence.ends_with("; 20.0 MB to the GPU at 20.0 GB/s per copy"), "{found:?}");
         assert!(!found.action.contains("pin"), "{found:?}");
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_all_gpus_and_the_rate_is_that_of_one_copy() {
+        // Each of two GPUs copies 20 MB in the same millisecond: 40 MB, but no link is faster than 20 GB/s.
+        let mut trace = copies(1_000);
+        trace.device(1).stream(7).kernel("[CUDA memcpy Host-to-Device]", 0..1_000).bytes(20_000_000);
+        let found = finding(trace.kernel("saxpy", 1_000..10_000), "host-copies").unwrap();
+        let words = "; all GPUs together: 40.0 MB to the GPU at 20.0 GB/s per copy";
+        assert!(found.evidence.ends_with(words), "{found:?}");
     }
 
     #[test]

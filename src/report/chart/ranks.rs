@@ -71,7 +71,7 @@ fn summary(job: &Job) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::communication::ranks::{Delay, Source, TimeParts, WindowSelection};
+    use crate::analysis::communication::ranks::{ComputeBasis, Delay, Source, TimeParts, WindowSelection};
     use crate::report::palette;
 
     fn rank(label: &str, parts: TimeParts) -> Rank {
@@ -91,7 +91,8 @@ mod tests {
             times_last: 0,
             waited_for_ns: 0,
             waited_for_pct: 0.0,
-            skew_pct: 0.0,
+            compared_ns: 0,
+            skew_pct: None,
             delay: Delay::default(),
             slow_kernel: None,
             experts: None,
@@ -108,6 +109,7 @@ mod tests {
             world_size: None,
             window_ns: 100,
             windows: WindowSelection::None,
+            compute: ComputeBasis::All,
             ranks: vec![rank("rank 0", waits), rank("rank 1", computes)],
             matched: 0,
             unmatched: 0,

@@ -3,6 +3,7 @@ use crate::analysis::communication::collectives::nccl_ops;
 use crate::analysis::testing::{number, read_json, rows_of, torch};
 use crate::trace::testing::TestTrace;
 use crate::trace::{Collective, Job, ProcessGroup};
+use proptest::prelude::*;
 
 const MULTICAST: &str = "multimem_all_reduce_kernel<c10::BFloat16, 16>";
 const COPY: &str = "Memcpy DtoD (Device -> Device)";
@@ -31,6 +32,59 @@ fn the_shortest_of_five_calls_of_one_size_is_the_transfer() {
     };
     assert_eq!(transfer(&[30, 20, 40, 50, 25]), "NCCL 5 30 20 20 inferred");
     assert_eq!(transfer(&[30, 20, 40, 50]), "NCCL 4 35 20 - guess");
+}
+
+/// Ten MB cross the link twice in 1,000 us: 10 GB/s. The other 1 MB messages need 100 us and the latency of 10 us, so those that
+/// take 1,110 us wait 1,000 us each. The shortest of them is no transfer.
+#[test]
+fn where_all_calls_of_a_size_wait_the_transfer_is_what_their_waiting_leaves() {
+    let mut trace = calls("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 10_000_000, 2, &[1_000; 5]);
+    for start in (5_000..).step_by(2_000).take(5) {
+        trace.kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", start..start + 1_110).message(message(1_000_000, 2));
+    }
+    let columns = ["message_bytes", "transfer_us", "waiting_estimate_ms", "basis"];
+    assert_eq!(
+        rows_of(&trace.section(collective_costs), &columns),
+        [
+            "1000000 110 5 recorded size, at the bandwidth of the fastest large call",
+            "10000000 1000 0 recorded size, shortest of 5 calls"
+        ]
+    );
+}
+
+#[test]
+fn a_message_transfers_no_longer_than_a_larger_one() {
+    let mut trace = calls("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 400_000, 2, &[50]);
+    trace.kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 5_000..5_500).message(message(200_000, 2));
+    let columns = ["message_bytes", "transfer_us", "waiting_estimate_ms", "basis"];
+    assert_eq!(
+        rows_of(&trace.section(collective_costs), &columns),
+        ["200000 50 0.45 recorded size, a larger call takes no longer", "400000 - 0 recorded size, too few calls"]
+    );
+}
+
+proptest! {
+    /// The transfers of a row and its waiting are parts of its time.
+    #[test]
+    fn transfers_and_waiting_of_a_row_never_exceed_its_time(
+        calls in prop::collection::vec((1_i64..3_000, 0_usize..4, 7_i64..9, any::<bool>()), 1..40),
+        has_known_link in any::<bool>(),
+    ) {
+        let mut trace = TestTrace::new();
+        trace.in_us().named_device(0, if has_known_link { "NVIDIA H100 80GB HBM3" } else { "" });
+        for (start, (duration, size, stream, has_ranks)) in (0..).step_by(5_000).zip(calls) {
+            let bytes = [4_096, 300_000, 2_000_000, 90_000_000][size];
+            let ranks = has_ranks.then_some(8);
+            let kernel = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
+            trace.stream(stream).kernel(kernel, start..start + duration);
+            trace.message(Collective { ranks, ..message(bytes, 8) });
+        }
+        for row in &trace.section(collective_costs).rows {
+            let transfers_ms = row.amount("count") * row.amount("transfer_us") / 1e3;
+            let sum_ms = transfers_ms + row.amount("waiting_estimate_ms");
+            prop_assert!(sum_ms <= row.amount("total_time_ms") + 1e-6, "{row:?}");
+        }
+    }
 }
 
 #[test]
@@ -181,5 +235,10 @@ fn waiting_adds_up_to_that_of_the_collectives() {
         let of = |section: Section| section.rows.iter().map(|row| row.amount("waiting_estimate_ms")).sum::<f64>();
         let (costs, collectives) = (of(collective_costs(&context)), of(nccl_ops(&context)));
         assert!(costs > 0.0 && (costs - collectives).abs() < 1e-6, "{costs} {collectives}");
+        for row in &collective_costs(&context).rows {
+            let transfers_ms = row.amount("count") * row.amount("transfer_us") / 1e3;
+            let is_part = transfers_ms + row.amount("waiting_estimate_ms") <= row.amount("total_time_ms") + 1e-6;
+            assert!(is_part, "{name}: {row:?}");
+        }
     }
 }

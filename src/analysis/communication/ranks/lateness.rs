@@ -1,19 +1,24 @@
-//! Why a rank arrives late in collectives: charges the waiting of each rank to the ranks that have not arrived yet, and splits
-//! the charge by what the late rank did since its previous matched collective. O(n log n) in the number of calls.
+//! Why a rank arrives late in collectives: charges the waiting in each collective to the rank that arrives last, and splits the
+//! charge by what that rank did since its previous matched collective. O(n log n) in the number of calls.
+//!
+//! A rank that arrives before the last one delays nobody: had it come earlier, the others would have waited as long. So only the
+//! last rank is charged, and how much later it came than the one before it is kept apart.
 //!
 //! All ranks leave a collective together, so the time from its end to the start of the next one is comparable between ranks
 //! without a common clock. A rank that arrives late spent more of this time on work, in other communication, or idle before
 //! its host launched. If these differences do not add up to the lateness, such as in the first collective of traces that begin
 //! at different moments, the traces do not show the cause of the rest.
 
-use super::matching::{Call, OperationCalls, Preparation};
+use super::matching::{Call, OperationCalls, Preparation, RankCall};
 use crate::ordering;
 
 /// Waiting of other ranks for one rank, by cause. Sums over the waiting ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Delay {
-    /// All waiting for the rank.
+    /// All waiting in collectives in which the rank arrived last.
     pub total_ns: i64,
+    /// The part in which all other ranks had arrived.
+    pub alone_ns: i64,
     /// The rank's GPU was idle longer than those of the waiting ranks, because its host had not launched the next op.
     pub host_late_ns: i64,
     /// The rank's GPU worked longer.
@@ -35,17 +40,16 @@ struct Event {
 /// Returns the delays of the job's ranks.
 pub(super) fn delays(ranks: usize, operations: &[OperationCalls]) -> Vec<Delay> {
     let preparations = preparations(ranks, operations);
-    let mut sums = vec![[0.0_f64; CAUSES]; ranks];
+    let mut charges = vec![Charge::default(); ranks];
     let mut first = 0;
     for operation in operations {
         operation.for_each_match(&mut |calls| {
             let own = preparations.get(first..first + calls.len()).unwrap_or_default();
             first += calls.len();
-            let arrivals = calls.iter().zip(own).map(|((rank, call), preparation)| (*rank, *call, *preparation));
-            charge(arrivals.collect(), &mut sums);
+            charge(calls, own, &mut charges);
         });
     }
-    sums.into_iter().map(Delay::from_sums).collect()
+    charges.into_iter().map(Charge::delay).collect()
 }
 
 /// The preparation of each matched call since the previous matched call of its rank, in the order of `for_each_match`.
@@ -88,34 +92,44 @@ fn preparations(ranks: usize, operations: &[OperationCalls]) -> Vec<Preparation>
 /// The number of causes: host, work, communication, unknown.
 const CAUSES: usize = 4;
 
-/// Charges the waiting in one collective to the late ranks.
-///
-/// Between two arrivals, the ranks that are there wait for those that are not, which share the charge equally.
-fn charge(mut arrivals: Vec<(usize, &Call, Preparation)>, sums: &mut [[f64; CAUSES]]) {
-    ordering::sort_by_key(&mut arrivals, |(_, call, _)| std::cmp::Reverse(call.duration_ns));
-    let ranks = arrivals.len();
-    let transfer_ns = arrivals.last().map_or(0, |(_, call, _)| call.duration_ns);
-    // Sums over the ranks that are already there: the visible shares of their waiting, their durations and preparations.
-    let (mut waiting, mut durations, mut prepared) = (0.0, 0.0, Preparation::default());
-    let (mut charged, mut previous_ns) = (0.0, None);
-    for (index, (rank, call, own)) in arrivals.iter().enumerate() {
-        if let (Some(previous_ns), late) = (previous_ns, (ranks - index) as f64) {
-            charged += call.duration_ns.abs_diff(previous_ns) as f64 * waiting / late;
-        }
-        previous_ns = Some(call.duration_ns);
-        if index > 0
-            && charged > 0.0
-            && let Some(sums) = sums.get_mut(*rank)
-        {
-            let there = index as f64;
-            let late_ns = durations / there - call.duration_ns as f64;
-            let shares = own.shares_of_excess(&prepared, there, late_ns);
-            sums.iter_mut().zip(shares).for_each(|(sum, share)| *sum += charged * share);
-        }
-        waiting += call.visible_share(transfer_ns);
-        durations += call.duration_ns as f64;
-        prepared.add(own);
+/// What one rank is charged with.
+#[derive(Debug, Clone, Copy, Default)]
+struct Charge {
+    total_ns: i64,
+    alone_ns: i64,
+    /// The total by cause. Fractions, so that many small charges lose no time.
+    causes_ns: [f64; CAUSES],
+}
+
+/// Charges the waiting in one collective to the rank that arrives last; to none if several arrive last together.
+fn charge(calls: &[RankCall], preparations: &[Preparation], charges: &mut [Charge]) {
+    let Some(last) = last_of(calls) else { return };
+    let Some(((rank, call), own)) = calls.get(last).zip(preparations.get(last)) else { return };
+    let others = || calls.iter().zip(preparations).enumerate().filter(|(index, _)| *index != last);
+    let Some(next_ns) = others().map(|(_, ((_, call), _))| call.duration_ns).min() else { return };
+    let (mut total_ns, mut alone_ns, mut late_ns) = (0_i64, 0_i64, 0.0);
+    let (mut count, mut prepared) = (0.0, Preparation::default());
+    for (_, ((_, other), preparation)) in others() {
+        total_ns = total_ns.saturating_add(other.waiting_ns(call.duration_ns));
+        let for_all_ns = other.waiting_ns(call.duration_ns).saturating_sub(other.waiting_ns(next_ns));
+        alone_ns = alone_ns.saturating_add(for_all_ns);
+        late_ns += other.duration_ns.saturating_sub(call.duration_ns) as f64;
+        count += 1.0;
+        prepared.add(preparation);
     }
+    let Some(charge) = charges.get_mut(*rank) else { return };
+    charge.total_ns = charge.total_ns.saturating_add(total_ns);
+    charge.alone_ns = charge.alone_ns.saturating_add(alone_ns);
+    let shares = own.shares_of_excess(&prepared, count, late_ns / count);
+    charge.causes_ns.iter_mut().zip(shares).for_each(|(sum, share)| *sum += total_ns as f64 * share);
+}
+
+/// The index of the call that alone is the shortest, whose rank arrives last.
+pub(super) fn last_of(calls: &[RankCall]) -> Option<usize> {
+    let shortest_ns = calls.iter().map(|(_, call)| call.duration_ns).min()?;
+    let mut shortest = calls.iter().enumerate().filter(|(_, (_, call))| call.duration_ns == shortest_ns);
+    let (index, _) = shortest.next()?;
+    shortest.next().is_none().then_some(index)
 }
 
 impl Preparation {
@@ -148,12 +162,13 @@ impl Preparation {
     }
 }
 
-impl Delay {
-    fn from_sums(sums: [f64; CAUSES]) -> Self {
-        // Rounded down, except for errors of floating point, so that the sum over ranks does not exceed the waiting.
-        let [host_late_ns, work_ns, communication_ns, _] = sums.map(|sum| (sum + 1e-3) as i64);
-        let total_ns = (sums.iter().fold(0.0, |sum, part| sum + part) + 1e-3) as i64;
-        let known = host_late_ns.saturating_add(work_ns).saturating_add(communication_ns);
-        Self { total_ns, host_late_ns, work_ns, communication_ns, unknown_ns: total_ns.saturating_sub(known) }
+impl Charge {
+    fn delay(self) -> Delay {
+        // Rounded down, except for errors of floating point, so that the parts do not exceed the whole.
+        let [host_late_ns, work_ns, communication_ns, _] = self.causes_ns.map(|sum| (sum + 1e-3) as i64);
+        let known_ns = host_late_ns.saturating_add(work_ns).saturating_add(communication_ns);
+        let unknown_ns = self.total_ns.saturating_sub(known_ns).max(0);
+        let Self { total_ns, alone_ns, .. } = self;
+        Delay { total_ns, alone_ns, host_late_ns, work_ns, communication_ns, unknown_ns }
     }
 }

@@ -4,6 +4,7 @@
 //! objects to keep the text small. A log covers the whole trace, because calls are matched by their order; a [`RankWindow`] adds
 //! the times within a window.
 
+use super::compute::add_steps;
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::communication::operations::{SEND_RECEIVE, each_call};
 use crate::analysis::structure::call_ranges::{NONE, names_around_calls};
@@ -73,6 +74,10 @@ pub struct RankLog {
     pub kernels: Vec<String>,
     /// [`KERNEL_COLUMNS`] numbers per rank and compute kernel.
     pub kernel_times: Vec<i64>,
+    /// Names of steps; empty for a step without a name.
+    pub step_names: Vec<String>,
+    /// [`STEP_COLUMNS`](super::STEP_COLUMNS) numbers per rank and name of steps.
+    pub steps: Vec<i64>,
     /// [`COUNT_COLUMNS`] numbers per combination of rank, operation and group that has calls.
     pub counts: Vec<i64>,
     /// The number of calls that were dropped.
@@ -98,6 +103,8 @@ from_json!(RankLog {
     before,
     kernels,
     kernel_times,
+    step_names,
+    steps,
     counts,
     left_out,
     replays,
@@ -145,6 +152,7 @@ pub fn log(trace: &Trace) -> RankLog {
     add_calls(&context, &rank_of_device, &mut log);
     log.before = times_before_calls(&context);
     add_kernels(trace, &context, &rank_of_device, &mut log);
+    add_steps(&context, &rank_of_device, &mut log);
     let TimeSums { times, hidden } = time_sums(&context, &rank_of_device, None);
     for (call, hidden) in log.calls.chunks_exact_mut(CALL_COLUMNS).zip(hidden) {
         call.last_mut().into_iter().for_each(|exposed_ns| *exposed_ns = hidden.exposed_ns);

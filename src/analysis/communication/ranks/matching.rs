@@ -10,6 +10,7 @@
 
 use super::RankInput;
 use super::jobs::JobGroup;
+use super::lateness::last_of;
 use super::log::{BEFORE_COLUMNS, CALL_COLUMNS, COUNT_COLUMNS, RankLog, RankWindow};
 use super::rules::Rules;
 use crate::analysis::communication::operations::SEND_RECEIVE;
@@ -52,10 +53,9 @@ impl Call {
         Self { bytes, start_ns, duration_ns, exposed_ns, before, visible: Some((0, duration_ns)) }
     }
 
-    /// The visible share of the time until only the transfer remains; zero if the rank did not wait.
-    pub(super) fn visible_share(&self, transfer_ns: i64) -> f64 {
-        let wait_ns = self.duration_ns.saturating_sub(transfer_ns);
-        if wait_ns <= 0 { 0.0 } else { self.visible_part_ns(0..wait_ns) as f64 / wait_ns as f64 }
+    /// The visible part of the waiting until only this transfer remains.
+    pub(super) fn waiting_ns(&self, transfer_ns: i64) -> i64 {
+        self.visible_part_ns(0..self.duration_ns.saturating_sub(transfer_ns))
     }
 
     /// The same call limited to a window, with the exposed time inside the window.
@@ -296,8 +296,7 @@ impl OperationCalls {
     pub(super) fn for_each_collective(&self, visit: &mut dyn FnMut(&MatchedCollective)) {
         self.for_each_match(&mut |calls| {
             let transfer_ns = calls.iter().map(|(_, call)| call.duration_ns).min().unwrap_or(0);
-            let mut shortest = calls.iter().filter(|(_, call)| call.duration_ns == transfer_ns);
-            let last = shortest.next().map(|(rank, _)| *rank).filter(|_| shortest.next().is_none());
+            let last = last_of(calls).and_then(|index| calls.get(index)).map(|(rank, _)| *rank);
             if calls.iter().any(|(_, call)| call.visible.is_some()) {
                 let participants: Vec<Participant> =
                     calls.iter().map(|(rank, call)| Participant::new(*rank, call, transfer_ns)).collect();
@@ -350,7 +349,7 @@ impl OperationCalls {
 impl<'a> Participant<'a> {
     fn new(rank: usize, call: &'a Call, transfer_ns: i64) -> Self {
         let last_arrival = call.duration_ns.saturating_sub(transfer_ns);
-        let wait_ns = call.visible_part_ns(0..last_arrival);
+        let wait_ns = call.waiting_ns(transfer_ns);
         let transfer_ns = call.visible_part_ns(last_arrival..call.duration_ns);
         Self { rank, call, wait_ns, transfer_ns }
     }

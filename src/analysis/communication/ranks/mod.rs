@@ -15,9 +15,10 @@
 //! - How calls of several ranks are matched is described in `matching`. Calls that cannot be matched are counted with the reason.
 //! - [`TimeParts`] do not overlap and add up exactly to the job's window, which is the longest window of a rank. Time in which only
 //!   communication runs is divided call by call in the proportion of waiting to transfer.
-//! - Waiting is charged to the ranks that have not arrived yet, in equal parts, and split by what the late rank did since its
-//!   previous collective (see `lateness`). A rank is a straggler if this waiting takes at least `straggler_share` of the other
-//!   ranks' time in matched collectives. Several ranks can be stragglers.
+//! - Waiting is charged to the rank that arrives last, and split by what that rank did since its previous collective (see
+//!   `lateness`). A rank is a straggler if this waiting takes at least `straggler_share` of the other ranks' time in matched
+//!   collectives. Several ranks can be stragglers.
+//! - Compute times are compared only over the same work, see `compute`.
 //! - A log covers the whole trace even if a window is selected, because calls are matched by their order. [`window_log`] adds the
 //!   times within a window. A call that reaches over an end of the window counts with the part inside: waiting comes first,
 //!   transfer last. Adjacent windows therefore add up. `clocks` translates a window between the clocks of a job's traces.
@@ -33,6 +34,7 @@
 //! (`gpuprism-ranks/1`).
 
 mod clocks;
+mod compute;
 mod experts;
 mod file_names;
 mod jobs;
@@ -46,6 +48,7 @@ mod tests;
 mod times;
 
 pub use clocks::{JobClocks, RankWait};
+pub use compute::STEP_COLUMNS;
 pub use lateness::Delay;
 pub use log::{
     BEFORE_COLUMNS, CALL_COLUMNS, COUNT_COLUMNS, KERNEL_COLUMNS, RankLog, RankWindow, TIME_COLUMNS, log, window_log,
@@ -86,6 +89,8 @@ pub struct Job {
     pub window_ns: i64,
     /// Whether whole traces or windows are compared.
     pub windows: WindowSelection,
+    /// Which compute time is compared.
+    pub compute: ComputeBasis,
     /// In the order of rank numbers.
     pub ranks: Vec<Rank>,
     /// Collectives that were matched across ranks.
@@ -157,10 +162,23 @@ pub struct Rank {
     pub experts: Option<ExpertTime>,
     /// [`Rank::waited_for_ns`] in percent of the other ranks' time in matched collectives.
     pub waited_for_pct: f64,
-    /// Difference of its compute time from that of the median rank, in percent; of two ranks, from that of the other one.
-    pub skew_pct: f64,
+    /// The compute time that can be compared with those of the other ranks, see [`ComputeBasis`]; zero if none can.
+    pub compared_ns: i64,
+    /// Its difference from that of the median rank, in percent; of two ranks, from that of the other one.
+    pub skew_pct: Option<f64>,
     /// True if the other ranks wait for it: [`Rank::waited_for_pct`] reaches the threshold.
     pub is_straggler: bool,
+}
+
+/// Which compute time of the ranks is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ComputeBasis {
+    /// That of the kernels launched in so many steps, which all ranks have.
+    Steps(u64),
+    /// All of it, because the ranks cover the same time.
+    All,
+    /// None: the ranks have no common steps and cover different times.
+    None,
 }
 
 /// The products of experts on one rank.

@@ -15,8 +15,17 @@ pub(super) struct Rules {
     pub(super) one_way_operations: Vec<String>,
     /// A rank is a straggler if the other ranks spend this share of their time in collectives waiting for it.
     pub(super) straggler_share: f64,
+    /// Ranks cover the same time if the shortest extent is shorter than the longest by no more than this share of it.
+    pub(super) max_extent_difference: f64,
 }
-from_json!(Rules { kinds, counter_words, equal_size_operations, one_way_operations, straggler_share });
+from_json!(Rules {
+    kinds,
+    counter_words,
+    equal_size_operations,
+    one_way_operations,
+    straggler_share,
+    max_extent_difference
+});
 
 pub(super) static RULES: LazyLock<Rules> =
     LazyLock::new(|| embedded(json::read(include_str!("../../../../patterns/ranks.json"))));

@@ -68,15 +68,17 @@ const BY_DURATION: &str = "The shortest duration of a collective counts as trans
                            as waiting for the last one. This is an estimate from durations only, because the clocks \
                            of different hosts cannot be compared.";
 
-const BY_ARRIVAL: &str =
-    "While ranks wait, their waiting is charged in equal parts to the ranks that have not arrived.";
+const BY_ARRIVAL: &str = "All waiting in a collective is charged to the rank that arrives last.";
 
 const CLIPPED_CALLS: &str = "Only the part of a collective inside the window counts. Waiting is assumed to come first, \
                              transfer last.";
 
 pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungrouped: &[UngroupedFile]) -> Sections {
     let mut ranks = Section::new("Ranks", "GPU ops of each rank, and collectives matched across ranks", &RANKS)
-        .limit("The column Deviation from median refers to compute time.");
+        .limit(
+            "The column Deviation from median refers to compute time: that of the steps that all ranks have, or all of it if \
+             there are none and the ranks cover the same time.",
+        );
     let mut collectives =
         Section::new("Collectives across ranks", "collectives matched across ranks", &COLLECTIVES).limit(BY_DURATION);
     let mut waits = Section::new("Waiting by rank", "collectives matched across ranks", &WAITS)

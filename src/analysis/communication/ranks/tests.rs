@@ -103,10 +103,12 @@ fn a_rank_that_always_arrives_last_is_the_straggler() {
     let found = grouped(&[rank(0, 100), rank(1, 90), rank(2, 40)]);
     let job = &found.jobs[0];
     let late = job.straggler().unwrap();
-    // The others spend 4 * 190 ns in collectives. Rank 0 waits 10 ns for both, then both wait 50 ns for rank 2.
-    assert_eq!((late.label.as_str(), late.times_last, late.waited_for_ns), ("rank 2", 4, 4 * (5 + 2 * 50)));
-    assert!((late.waited_for_pct - 100.0 * 420.0 / 760.0).abs() < 1e-12);
-    assert_eq!(job.ranks.iter().map(|rank| rank.waited_for_ns).collect::<Vec<_>>(), [0, 20, 420]);
+    // The others spend 4 * 190 ns in collectives. Rank 0 waits 60 ns for rank 2 and rank 1 waits 50 ns. Both wait for it alone
+    // for 50 ns.
+    assert_eq!((late.label.as_str(), late.times_last, late.waited_for_ns), ("rank 2", 4, 4 * (60 + 50)));
+    assert_eq!(late.delay.alone_ns, 4 * 2 * 50);
+    assert!((late.waited_for_pct - 100.0 * 440.0 / 760.0).abs() < 1e-12);
+    assert_eq!(job.ranks.iter().map(|rank| rank.waited_for_ns).collect::<Vec<_>>(), [0, 0, 440]);
     assert_eq!(job.ranks.iter().filter(|rank| rank.is_straggler).count(), 1);
     assert!(has_limit(job, "do not name process groups"), "{:?}", job.limits);
 }
@@ -191,31 +193,68 @@ fn slow_kernels_with_equal_function_names_have_distinct_short_names() {
     assert_eq!(slow_kernel(["copy", large]).short_name, "gemm", "one kernel of this name needs no tile size");
 }
 
-#[test]
-fn all_ranks_that_arrive_late_together_are_named() {
-    let rank = |rank: u32, duration: i64| {
-        let starts = (0..3).map(|index| index * 1_000);
-        log_of_rank(
-            rank,
-            4,
-            &starts.map(|start| (ALL_REDUCE, start + 1_000 - duration, duration, None)).collect::<Vec<_>>(),
-        )
+/// Collectives of four ranks with these durations, each at the end of its microsecond.
+fn collectives_of_four(durations: [[i64; 4]; 3]) -> Job {
+    let rank = |rank: usize| {
+        let ends = durations.iter().zip(1..).map(|(durations, number)| (number * 1_000, durations[rank]));
+        let ops: Vec<Op> = ends.map(|(end, duration)| (ALL_REDUCE, end - duration, duration, None)).collect();
+        log_of_rank(rank as u32, 4, &ops)
     };
-    let job = grouped(&[rank(0, 800), rank(1, 805), rank(2, 102), rank(3, 100)]).jobs.remove(0);
-    let stragglers: Vec<&str> = job.stragglers().iter().map(|rank| rank.label.as_str()).collect();
-    assert_eq!(stragglers, ["rank 3", "rank 2"], "rank 2 is 2 ns earlier than rank 3");
-    let punctual = grouped(&[rank(0, 100), rank(1, 103), rank(2, 102), rank(3, 101)]).jobs.remove(0);
-    assert_eq!(punctual.stragglers().len(), 0);
+    grouped(&[0, 1, 2, 3].map(rank)).jobs.remove(0)
+}
+
+#[test]
+fn only_ranks_that_arrive_last_delay_the_others() {
+    let stragglers = |durations| {
+        let job = collectives_of_four(durations);
+        job.stragglers().iter().map(|rank| (rank.label.clone(), rank.times_last)).collect::<Vec<_>>()
+    };
+    let second_to_last = [800, 805, 102, 100];
+    assert_eq!(stragglers([second_to_last; 3]), [("rank 3".to_owned(), 3)], "rank 2 came before rank 3 each time");
+    let taking_turns = [second_to_last, [800, 805, 100, 102], second_to_last];
+    assert_eq!(stragglers(taking_turns), [("rank 3".to_owned(), 2), ("rank 2".to_owned(), 1)]);
+    assert_eq!(stragglers([[800, 805, 100, 100]; 3]), [], "neither of two ranks is last");
+    assert_eq!(stragglers([[100, 103, 102, 101]; 3]), [], "all arrive in time");
 }
 
 #[test]
 fn two_ranks_are_compared_with_each_other() {
-    let rank = |rank: u32, compute: i64| log_of_rank(rank, 2, &[(GEMM, 0, compute, None)]);
-    let job = grouped(&[rank(0, 100), rank(1, 150)]).jobs.remove(0);
-    assert_eq!(job.ranks.iter().map(|rank| rank.skew_pct.round()).collect::<Vec<_>>(), [-33.0, 50.0]);
-    let rank = |rank: u32, compute: i64| log_of_rank(rank, 3, &[(GEMM, 0, compute, None)]);
-    let job = grouped(&[rank(0, 100), rank(1, 150), rank(2, 200)]).jobs.remove(0);
-    assert_eq!(job.ranks.iter().map(|rank| rank.skew_pct.round()).collect::<Vec<_>>(), [-33.0, 0.0, 33.0]);
+    let skews = |compute: &[i64]| {
+        let world = compute.len() as u32;
+        let ranks = (0..).zip(compute);
+        // All ranks cover the same 1,000 ns.
+        let rank = |(rank, compute): (u32, &i64)| {
+            log_of_rank(rank, world, &[(GEMM, 0, *compute, None), (ALL_REDUCE, 990, 10, None)])
+        };
+        let job = grouped(&ranks.map(rank).collect::<Vec<_>>()).jobs.remove(0);
+        job.ranks.iter().map(|rank| rank.skew_pct.unwrap().round()).collect::<Vec<_>>()
+    };
+    assert_eq!(skews(&[100, 150]), [-33.0, 50.0]);
+    assert_eq!(skews(&[100, 150, 200]), [-33.0, 0.0, 33.0]);
+}
+
+/// The verdict on two ranks. Rank 0 computes 200 ns in its step. The trace of rank 1 begins with a kernel of 300 ns that an earlier
+/// step launched; then the rank computes 210 ns in its own step.
+fn verdict_on_steps(steps: [&str; 2]) -> String {
+    let [mut first, mut second] = [0, 1].map(|rank| rank_trace(&format!("rank{rank}.json"), Some((rank, 2)), &[]));
+    second.stream(7).kernel(GEMM, 400..700);
+    for (trace, step, compute) in [(&mut first, steps[0], 200), (&mut second, steps[1], 210)] {
+        trace.range(step, 600..900).call("cudaLaunchKernel", 610..620);
+        trace.stream(7).launches(GEMM, 1_000..1_000 + compute).stream(9).kernel(ALL_REDUCE, 1_300..1_400);
+    }
+    let found = grouped(&[log(&first.finish()), log(&second.finish())]);
+    crate::report::ranks::verdict(&found).remove(0)
+}
+
+#[test]
+fn compute_times_are_compared_over_the_same_steps() {
+    let same = verdict_on_steps(["ProfilerStep#5", "ProfilerStep#5"]);
+    let words = "In the step that all ranks have, rank 1 computes 5.00 % longer than rank 0.";
+    assert!(same.ends_with(words), "{same}");
+    // The traces cover 1,000 ns and 400 ns.
+    let other = verdict_on_steps(["ProfilerStep#5", "ProfilerStep#6"]);
+    let words = "Compute times are not compared: the ranks have no steps in common, and they cover 400 ns to 1.00 us.";
+    assert!(other.ends_with(words), "{other}");
 }
 
 #[test]
@@ -472,6 +511,8 @@ proptest! {
             operations: vec!["allreduce".into()],
             groups: vec![String::new()],
             calls: numbers.clone(),
+            step_names: vec!["step".into()],
+            steps: numbers.clone(),
             counts: numbers.iter().rev().copied().collect(),
             left_out: rank,
             replays: rank,
@@ -510,20 +551,24 @@ fn a_real_job_of_eight_ranks_matches_an_independent_program() {
     assert_eq!(us(|rank| rank.wall_ns), [13_009, 18_749, 11_350, 18_853, 16_589, 16_392, 11_410, 10_967]);
     assert_eq!(us(|rank| rank.busy_ns), [6_590, 12_321, 4_304, 10_708, 7_702, 7_271, 4_359, 2_659]);
     assert_eq!(us(|rank| rank.compute_ns), [1_034, 1_246, 1_068, 1_240, 1_126, 1_041, 1_051, 1_059]);
+    // The traces of ranks 1 and 3 begin with kernels that the step before launched. They are no compute of the common step.
+    assert_eq!(job.compute, ComputeBasis::Steps(1));
+    assert_eq!(us(|rank| rank.compared_ns), [1_034, 1_043, 1_068, 1_064, 1_126, 1_041, 1_051, 1_059]);
     assert_eq!(us(|rank| rank.parts.hidden_ns), [261, 280, 275, 324, 37, 40, 269, 166]);
     let exposed = |rank: &Rank| rank.parts.wait_ns + rank.parts.transfer_ns + rank.parts.unmatched_ns;
     assert_eq!(us(exposed), [5_537, 11_056, 3_217, 9_450, 6_550, 6_211, 3_289, 1_580]);
     assert_eq!(us(|rank| rank.communication_ns), [5_798, 11_336, 3_492, 9_774, 6_587, 6_251, 3_558, 1_746]);
     assert_eq!(us(|rank| rank.wait_ns), [5_581, 11_119, 3_275, 9_557, 6_370, 6_034, 3_341, 1_529]);
     assert_eq!(us(|rank| rank.transfer_ns), [217; 8]);
-    assert_eq!(us(|rank| rank.waited_for_ns), [3_330, 34, 7_003, 286, 5_789, 6_545, 6_942, 16_873]);
+    assert_eq!(us(|rank| rank.waited_for_ns), [0, 0, 0, 0, 4_987, 6_276, 0, 35_543]);
+    assert_eq!(us(|rank| rank.delay.alone_ns), [0, 0, 0, 0, 70, 707, 0, 9_156]);
     assert_eq!(job.ranks.iter().map(|rank| rank.times_last).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 2, 0, 5]);
-    // Ranks 2, 6 and 7 reach the first collective 4 to 7 ms after the others although each did 1.8 ms of work and idling before
-    // it, as most ranks: their traces begin later. Before the later collectives, ranks 4, 5 and 7 launch late.
+    // Rank 7 reaches the first collective 8 ms after the others although it did 1.8 ms of work and idling before it, as most ranks:
+    // its trace begins later. Before the later collectives, ranks 4, 5 and 7 launch late.
     let stragglers: Vec<&str> = job.stragglers().iter().map(|rank| rank.label.as_str()).collect();
-    assert_eq!(stragglers, ["rank 7", "rank 2", "rank 5", "rank 6", "rank 4"]);
-    assert_eq!(us(|rank| rank.delay.host_late_ns), [34, 27, 964, 275, 4_072, 5_029, 905, 6_889]);
-    assert_eq!(us(|rank| rank.delay.work_ns), [6, 1, 22, 5, 819, 612, 11, 275]);
+    assert_eq!(stragglers, ["rank 7", "rank 5", "rank 4"]);
+    assert_eq!(us(|rank| rank.delay.host_late_ns), [0, 0, 0, 0, 3_495, 5_570, 0, 8_649]);
+    assert_eq!(us(|rank| rank.delay.work_ns), [0, 0, 0, 0, 1_133, 532, 0, 291]);
     assert_eq!(us(|rank| rank.delay.communication_ns), [0; 8]);
 }
 

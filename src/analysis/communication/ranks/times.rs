@@ -1,5 +1,6 @@
 //! Computes how each rank of a job spent its time from its log and the matched collectives. Linear in the number of calls.
 
+use super::compute;
 use super::experts::set_expert_times;
 use super::jobs::{JobGroup, Member};
 use super::lateness::{Delay, delays};
@@ -7,7 +8,7 @@ use super::log::{KERNEL_COLUMNS, TIME_COLUMNS};
 use super::matching::{OperationCalls, unmatched_notes};
 use super::rules::Rules;
 use super::{Job, Rank, RankInput, SlowKernel, Source, TimeParts, WindowSelection};
-use crate::analysis::communication::{percent, skew_pct};
+use crate::analysis::communication::percent;
 use crate::digits::grouped;
 use crate::rules::names;
 use std::borrow::Cow;
@@ -41,6 +42,7 @@ pub(super) fn job(
     let window_ns = ranks.iter().map(|rank| rank.wall_ns).max().unwrap_or(0);
     ranks.iter_mut().for_each(|rank| rank.parts.outside_ns = window_ns - rank.wall_ns);
     compare_with_others(&mut ranks, rules);
+    let compute = compute::compare(&mut ranks, group, windows, inputs, rules);
     if windows != WindowSelection::All {
         find_slow_kernels(&mut ranks, group, inputs);
         set_expert_times(&mut ranks, group, inputs);
@@ -52,6 +54,7 @@ pub(super) fn job(
         world_size: group.world_size,
         window_ns,
         windows,
+        compute,
         limits: limits(group, inputs, operations, rules),
         ranks,
         matched,
@@ -129,7 +132,8 @@ fn rank(member: &Member, RankInput { log, window }: &RankInput, own: &Sums) -> R
         slow_kernel: None,
         experts: None,
         waited_for_pct: 0.0,
-        skew_pct: 0.0,
+        compared_ns: 0,
+        skew_pct: None,
         is_straggler: false,
     }
 }
@@ -156,12 +160,10 @@ impl Sums {
 fn compare_with_others(ranks: &mut [Rank], rules: &Rules) {
     let in_collectives = |rank: &Rank| rank.wait_ns.saturating_add(rank.transfer_ns);
     let all = ranks.iter().fold(0_i64, |sum, rank| sum.saturating_add(in_collectives(rank)));
-    let compute: Vec<i64> = ranks.iter().map(|rank| rank.compute_ns).collect();
-    for (index, rank) in ranks.iter_mut().enumerate() {
+    for rank in ranks {
         let others = all.saturating_sub(in_collectives(rank));
         rank.waited_for_pct = percent(rank.waited_for_ns as f64, others as f64);
         rank.is_straggler = rank.waited_for_pct >= 100.0 * rules.straggler_share;
-        rank.skew_pct = skew_pct(&compute, index);
     }
 }
 

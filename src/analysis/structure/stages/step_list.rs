@@ -149,6 +149,8 @@ pub fn steps_from_ranges(trace: &Trace) -> Vec<Step> {
 pub struct HostStep {
     /// Its number within its process, from 1. Ranks of one run number their steps in the same way.
     pub number: u32,
+    /// See [`Step::name`].
+    pub name: NameId,
     /// The stage of its range.
     pub stage: Stage,
     /// Number of requests in the batch, if its range states it.
@@ -179,6 +181,7 @@ impl HostStep {
         let (form, range_start) = (Form::Inferred, (ProcessId(0), Ns::ZERO));
         Self {
             number,
+            name: NO_NAME,
             stage,
             batch_size: None,
             unpadded_batch: None,
@@ -213,6 +216,7 @@ pub fn steps_by_op(trace: &Trace) -> (Vec<HostStep>, Vec<u32>) {
         let StepInfo { stage, form, batch_size, unpadded_batch, tokens, context, generation } = node.info;
         steps.push(HostStep {
             number,
+            name: node.name,
             stage,
             batch_size,
             unpadded_batch,
