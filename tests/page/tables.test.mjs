@@ -151,6 +151,30 @@ test('the first five hundred rows are printed with the number of all; afterwards
   await close();
 });
 
+test('on paper tables follow each other, without form controls; a chosen window is stated, and the labels over time stay legible', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, h.kineto('a.json', Array.from({ length: 8 }, (_, at) => ['gemm', 1_000_000 + 400_000 * at, 300_000])));
+  await h.settled(page);
+  await h.openTab(page, 'host');
+  const tables = await page.locator('.block').count();
+  const sheets = (await page.pdf({ format: 'A4' })).toString('latin1').match(/\/Type ?\/Page\b/g).length;
+  assert.ok(tables > 5 && sheets < tables, `${tables} tables on ${sheets} sheets`);
+  await page.locator('.strip-tools input').fill('0.001-0.002');
+  await page.locator('.strip-tools input').press('Enter');
+  await page.locator('.trail', { hasText: 'ms' }).waitFor();
+  await page.emulateMedia({ media: 'print' });
+  assert.equal(await page.locator('#strips').locator('select, input').filter({ visible: true }).count(), 0);
+  assert.match(await page.locator('#strips figcaption').innerText(), /1\.?\d* to 2\.?\d* ms/);
+  // As wide as A4 between its margins.
+  const heights = await page.evaluate(() => {
+    document.querySelector('#strips').style.width = '690px';
+    return [...document.querySelectorAll('.strip-drawing text')].map((text) => text.getBoundingClientRect().height);
+  });
+  assert.ok(heights.length > 0 && Math.min(...heights) >= 8, `${heights}`);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('selected rows on screen can be copied', async () => {
   const { page, close } = await opened();
   const text = await page.evaluate(() => {
