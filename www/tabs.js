@@ -230,6 +230,7 @@ export class Tabs {
         save: (table) => this.#save(table),
         openKernel: (kernel) => look({ kernel }),
         openTable: (table) => this.open(table),
+        showCategories: () => look({ hide: [] }),
         showMoment: (table, row, link) => this.showMoment(table, row.cells[0]?.title ?? '', link),
         requestRows: this.#moreRows(),
       });

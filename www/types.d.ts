@@ -55,6 +55,8 @@ export interface Table {
   is_short: boolean;
   /** How many rows pass the filter, as a sentence. */
   shown: string;
+  /** Why rows are missing: hidden categories. May be empty. */
+  hidden: string;
   row_count: number;
   /** The index of the row that was looked for. */
   found: number | null;

@@ -175,6 +175,23 @@ test('on paper tables follow each other, without form controls; a chosen window 
   await close();
 });
 
+test('a table says which hidden category leaves out its rows, and shows all again', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, h.kineto('a.json', [['ampere_gemm', 1_000, 500], ['softmax_kernel', 1_600, 300], ['rms_norm', 2_000, 100]]));
+  await h.settled(page);
+  await page.locator('#legend button', { hasText: 'gemm' }).click();
+  await h.openTab(page, 'kernels');
+  const heading = page.locator('.block[data-table=kernels] header');
+  await heading.getByText('2 of 3 rows · gemm is hidden').waitFor();
+  await page.locator('#filter').fill('GEMM');
+  await heading.getByText('0 of 3 rows · gemm is hidden').waitFor();
+  await heading.getByRole('button', { name: 'Show all' }).click();
+  await heading.getByText('1 of 3 rows', { exact: true }).waitFor();
+  assert.equal(await heading.getByRole('button', { name: 'Show all' }).count(), 0);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('selected rows on screen can be copied', async () => {
   const { page, close } = await opened();
   const text = await page.evaluate(() => {
