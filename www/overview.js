@@ -102,7 +102,7 @@ function showNotices(runs) {
   const notes = ofSeverity('info');
   const first = items.find(({ notice }) => notice.severity === 'info');
   const folded = first ? [el('li', { class: 'folded' },
-    el('details', {}, el('summary', {}, severityMark('info'), ...words(first.notice.message), notes.length > 1 && ' and more'),
+    el('details', {}, el('summary', {}, severityMark('info'), ...words(first.notice.message), notes.length > 1 && ' … more'),
       el('ul', { class: 'notices' }, ...notes)))] : [];
   byId('notices').replaceChildren(...ofSeverity('error'), ...ofSeverity('warning'), ...folded);
 }

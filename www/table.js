@@ -15,6 +15,7 @@ import { readStored, store } from './storage.js';
  *   save(table: string): void,
  *   openKernel(name: string): void,
  *   openTable(table: string): void,
+ *   showCategories(): void,
  *   showMoment(table: string, row: HTMLTableRowElement, pressed: HTMLElement): void,
  *   requestRows(table: string, from: number): Promise<Cell[][]>,
  * }} TableActions */
@@ -121,12 +122,13 @@ export function explanation(id, title, text) {
 /** A table with its title, notes, figures and gaps. Without actions it must have all its rows.
  * @param {Table} table @param {TableActions} [actions] */
 export function tableBlock(table, actions) {
-  const { id, title, shown, figures, gaps, grid: hasGrid, is_short: isShort } = table;
+  const { id, title, shown, hidden, figures, gaps, grid: hasGrid, is_short: isShort } = table;
   const titleId = `title-${id}`;
   const [mark, body] = table.note ? explanation(id, title, table.note) : [];
   const { frame, below, menu, columnsNote } = hasGrid ? grid(table, actions) : { below: [] };
   return el('section', { class: isShort ? 'block short' : 'block', 'data-table': id, 'aria-labelledby': titleId },
-    el('header', {}, el('h2', { id: titleId }, title), mark, hasGrid && el('span', { class: 'note shown', role: 'status' }, shown), columnsNote,
+    el('header', {}, el('h2', { id: titleId }, title), mark, hasGrid && el('span', { class: 'note shown', role: 'status' }, shown, hidden && ` · ${hidden}`),
+      hidden && actions && button('Show all', actions.showCategories, { class: 'small', title: 'Show the hidden categories' }), columnsNote,
       actions && isShort && button(`All ${title.toLowerCase()}`, () => actions.openTable(id), { class: 'small' }),
       actions && hasGrid && el('span', { class: 'table-tools' }, menu,
         button('CSV', () => actions.save(id), { class: 'small quiet', 'data-format': 'csv', 'aria-label': `Save ${title} as CSV` }))),

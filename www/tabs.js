@@ -230,6 +230,7 @@ export class Tabs {
         save: (table) => this.#save(table),
         openKernel: (kernel) => look({ kernel }),
         openTable: (table) => this.open(table),
+        showCategories: () => look({ hide: [] }),
         showMoment: (table, row, link) => this.showMoment(table, row.cells[0]?.title ?? '', link),
         requestRows: this.#moreRows(),
       });
@@ -268,7 +269,7 @@ export class Tabs {
   }
 
   /** Shows what a pressed cell of a table is about, a case or a time: in the timeline of its rank, of its run in a comparison, of the chosen run, or else of
-   * the run with this label. Where nothing starts at the time, an end, another time of its row counts.
+   * the run with this label. The other times of its row tell which bar the time belongs to.
    * @param {string} table @param {string} runLabel @param {HTMLElement} pressed */
   showMoment(table, runLabel, pressed) {
     const { session, store, windows } = this.#page;

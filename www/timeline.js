@@ -675,22 +675,23 @@ export class Timeline {
     return true;
   }
 
-  /** Selects what starts at the first time of a row at which something does. @param {RowTime} row */
+  /** Selects the bar that the first time of a row belongs to. Without such a bar, marks the times of the row. @param {RowTime} row */
   async showTime({ table, times, wayBack }) {
     if (!this.#data) return;
     this.setWayBack(wayBack);
-    const [time] = times;
-    for (const start of times) {
-      const place = await this.#entry.reader.request('startingAt', { table, time: start });
-      if (!place) continue;
-      await this.#select(place, { fits: true });
-      this.#led = this.#selected;
-      this.comeIntoView();
-      return;
-    }
-    this.select(null);
-    this.#jump(() => this.view.reveal({ from: time, to: time }));
+    const place = await this.#entry.reader.request('itemOfRow', { table, times });
+    if (place) await this.#select(place, { fits: true });
+    else this.#markRow({ from: Math.min(...times), to: Math.max(...times) });
+    this.#led = this.#selected;
     this.comeIntoView();
+  }
+
+  /** @param {{ from: number, to: number }} row */
+  #markRow(row) {
+    this.select(null);
+    this.#jump(() => (row.from < row.to ? this.view.fit(row) : this.view.reveal(row)));
+    this.#setMarks([...new Set([...this.#markTimes, row.from, row.to])], row.from);
+    this.#showInPanel(el('p', { class: 'note' }, 'The timeline has no bar for this row of the table. Marks show its times.'));
   }
 
   /** Offers the way back to a table, or none. @param {WayBack | null} wayBack */

@@ -55,6 +55,8 @@ export interface Table {
   is_short: boolean;
   /** How many rows pass the filter, as a sentence. */
   shown: string;
+  /** Why rows are missing: hidden categories. May be empty. */
+  hidden: string;
   row_count: number;
   /** The index of the row that was looked for. */
   found: number | null;
@@ -408,8 +410,8 @@ export type TraceOperations = {
   tile(args: { layer: string; level: number; index: number }): Tile | null;
   /** The first launch of a kernel from a time on, or else before it. */
   launchOf(args: { name: string; from: number }): Place | null;
-  /** What starts at a time, for a row of a table. */
-  startingAt(args: { table: string; time: number }): Place | null;
+  /** What the first of the times of a row of a table belongs to. */
+  itemOfRow(args: { table: string; times: number[] }): Place | null;
   /** A case of a clause or finding that starts between two times. */
   example(args: { of: string; from: number; to: number }): Place | null;
   /** The median and the slowest step of the stage that takes the most time. Null if no stage has three steps that differ. */

@@ -112,7 +112,7 @@ const handlers = {
   },
   tile: ({ layer, level, index }) => fullTrace().timeline_tile(layer, level, index),
   launchOf: ({ name, from }) => fullTrace().timeline_kernel(name, from),
-  startingAt: ({ table, time }) => fullTrace().timeline_start(table, time),
+  itemOfRow: ({ table, times }) => fullTrace().timeline_item(table, Float64Array.from(times)),
   example: ({ of, from, to }) => fullTrace().timeline_example(of, from, to),
   stepPair: () => fullTrace().timeline_step_pair(),
   marks: ({ times }) => fullTrace().timeline_marks(Float64Array.from(times)),

@@ -236,7 +236,9 @@ fn render(report: &Report, overviews: &[Option<Overview>], args: &Args) -> Resul
         (Format::Markdown, None) => markdown(report),
         (Format::Json, _) => report.json(),
         (Format::Html, _) => html_page_with_timelines(report, overviews, "gpuprism report"),
-        (Format::Terminal, None) if args.all => terminal::terminal(report, args.limit.unwrap_or(MAX_ROWS)),
+        (Format::Terminal, None) if args.all => {
+            terminal::terminal(report, args.limit.unwrap_or(MAX_ROWS), super::width())
+        }
         (Format::Terminal | Format::Csv, None) => terminal::screen(report, args.limit, super::width()),
     })
 }

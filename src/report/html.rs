@@ -40,7 +40,7 @@ pub fn html(
     title: &str,
 ) -> String {
     let mut page = head(title);
-    page += &format!("<p class=\"verdict\">{}</p>\n", escape(&verdict(report)));
+    page += &format!("<p class=\"verdict\">{}</p>\n", words(&verdict(report)));
     page += &runs(report);
     let bars = charts_with_legend(&[&bars.wide], &drawings(Some(&bars.wide), bars.narrow.as_ref()));
     let strips = timelines(report, overviews);
@@ -62,7 +62,7 @@ pub fn html(
 pub fn excerpt(title: &str, sentences: &[String], charts: &[Chart], tables: &[Table]) -> String {
     let mut page = head(title);
     for sentence in sentences {
-        let _ = writeln!(page, "<p>{}</p>", escape(sentence));
+        let _ = writeln!(page, "<p>{}</p>", words(sentence));
     }
     let charts: Vec<&Chart> = charts.iter().collect();
     page += &charts_with_legend(&charts, &charts.iter().map(|chart| chart.to_svg()).collect::<String>());
@@ -147,7 +147,7 @@ fn drawings(wide: Option<&Chart>, narrow: Option<&Chart>) -> String {
 
 fn panel(dashboard: &Dashboard, panel: &Panel) -> String {
     let svg = drawings(panel.chart.as_ref(), chart_of(&dashboard.narrow, panel.id));
-    let gap = panel.gap.as_ref().map(|(why, recapture)| format!("{} <code>{}</code>", escape(why), escape(recapture)));
+    let gap = panel.gap.as_ref().map(|(why, recapture)| format!("{} <code>{}</code>", words(why), escape(recapture)));
     let (title, note) = (escape(panel.title), gap.unwrap_or_else(|| escape(&panel.note)));
     let class = if panel.is_wide { " class=\"wide\"" } else { "" };
     format!(
@@ -201,6 +201,19 @@ fn notices(report: &Report) -> String {
     list + "</ul>\n</section>\n"
 }
 
+/// A text with its parts between backticks as code, as on the page. An odd backtick is one of the text.
+fn words(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len() % 2 == 0 {
+        return escape(text);
+    }
+    let part = |(index, part): (usize, &&str)| match index % 2 {
+        0 => escape(part),
+        _ => format!("<code>{}</code>", escape(part)),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
 fn notice_item(prefix: &str, notice: &Notice) -> String {
     let (class, word) = match notice.severity {
         Severity::Info => ("info", "Note"),
@@ -211,8 +224,8 @@ fn notice_item(prefix: &str, notice: &Notice) -> String {
     format!(
         "<li class=\"{class}\"><strong>{word}</strong> <span>{}{}{count}</span> <span class=\"advice\">{}</span></li>\n",
         escape(prefix),
-        escape(&notice.message),
-        escape(&notice.advice),
+        words(&notice.message),
+        words(&notice.advice),
     )
 }
 
@@ -238,7 +251,7 @@ fn finding_item(finding: &Finding) -> String {
         "medium" => "warning",
         _ => "info",
     };
-    let lines = |lines: &[&str]| lines.iter().map(|line| format!("<br>{}", escape(line))).collect::<String>();
+    let lines = |lines: &[&str]| lines.iter().map(|line| format!("<br>{}", words(line))).collect::<String>();
     let run = if finding.run.is_empty() { String::new() } else { format!("{}: ", finding.run) };
     format!(
         "<li class=\"{class}\"><strong>{}</strong> <span>{}{}</span> <em>{}</em>{}<span class=\"advice\">{}</span></li>\n",
@@ -302,15 +315,15 @@ fn section(table: &Table) -> String {
 fn preamble(table: &Table) -> String {
     let mut text = String::new();
     if !table.note.is_empty() {
-        let _ = writeln!(text, "<p class=\"note\">{}</p>", escape(&table.note));
+        let _ = writeln!(text, "<p class=\"note\">{}</p>", words(&table.note));
     }
     for (run, line) in figure_lines(table) {
         let run = if run.is_empty() { String::new() } else { format!("<strong>{}</strong> ", escape(run)) };
-        let _ = writeln!(text, "<p>{run}{}</p>", escape(&line));
+        let _ = writeln!(text, "<p>{run}{}</p>", words(&line));
     }
     for gap in &table.gaps {
         let run = if gap.run.is_empty() { String::new() } else { format!("<strong>{}</strong> ", escape(&gap.run)) };
-        let _ = writeln!(text, "<p>{run}{} <code>{}</code></p>", escape(&gap.why), escape(&gap.recapture));
+        let _ = writeln!(text, "<p>{run}{} <code>{}</code></p>", words(&gap.why), escape(&gap.recapture));
     }
     text
 }
@@ -410,6 +423,14 @@ mod tests {
             (notice.message, notice.advice, notice.count) = (text.into(), text.into(), 2);
         }
         Report::new(vec![run.clone(), run])
+    }
+
+    #[test]
+    fn commands_in_advice_are_code_and_not_in_backticks() {
+        assert_eq!(words("Use `a<b>` or `c`."), "Use <code>a&lt;b&gt;</code> or <code>c</code>.");
+        assert_eq!(words("5` wide & high"), "5` wide &amp; high");
+        let page = crate::report::html_page(&report("pinned (`cudaMallocHost`)"), "t");
+        assert!(page.contains("<span class=\"advice\">pinned (<code>cudaMallocHost</code>)</span>"), "{page}");
     }
 
     fn table(name: &str) -> Table {

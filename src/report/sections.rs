@@ -721,7 +721,7 @@ mod tests {
         let findings = crate::report::findings(&report);
         assert_eq!((findings[0].cost.as_str(), findings[1].cost.as_str()), ("412 ms", ""));
         assert_eq!(findings[0].evidence, ["38 % idle", "12 gaps"]);
-        let text = crate::report::terminal::terminal(&report, 30);
+        let text = crate::report::terminal::terminal(&report, 30, 120);
         assert!(text.contains("high: Idle (412 ms)\n    - 38 % idle\n    - 12 gaps\n    > Overlap launches"), "{text}");
     }
 }

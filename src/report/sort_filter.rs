@@ -107,12 +107,12 @@ fn narrow<'a>(cells: impl Iterator<Item = &'a mut Cell>, max_chars: usize) {
 /// removed too, because they are sums over all rows.
 pub fn sort_and_filter(mut table: Table, request: &TableRequest) -> Table {
     let all = table.rows.len();
-    let category = table.columns.iter().position(|column| column.kind == Kind::Category);
-    let is_hidden = |row: &Vec<Cell>| match category.and_then(|index| row.get(index)) {
-        Some(Cell::Text(name) | Cell::Category { name, .. }) => request.hidden_categories.contains(name),
-        _ => false,
+    let category = category_column(&table);
+    let is_hidden = |row: &Vec<Cell>| {
+        let name = category.and_then(|index| row.get(index)).and_then(category_name);
+        name.is_some_and(|name| request.hidden_categories.iter().any(|hidden| hidden == name))
     };
-    let words: Vec<String> = request.filter.split_ascii_whitespace().map(str::to_ascii_lowercase).collect();
+    let words = filter_words(request);
     table.rows.retain(|row| !is_hidden(row) && contains_all(row, &words));
     if table.rows.len() < all {
         table.totals = None;
@@ -122,6 +122,36 @@ pub fn sort_and_filter(mut table: Table, request: &TableRequest) -> Table {
         ordering::sort_by(&mut table.rows, |a, b| compare(a.get(index), b.get(index), request.descending));
     }
     table
+}
+
+/// The hidden categories that leave out rows which pass the filter, in the order of these rows.
+pub fn hiding_categories<'a>(table: &Table, request: &'a TableRequest) -> Vec<&'a str> {
+    let words = filter_words(request);
+    let category = category_column(table);
+    let mut hiding: Vec<&str> = Vec::new();
+    for row in &table.rows {
+        let name = category.and_then(|index| row.get(index)).and_then(category_name);
+        let hidden = name.and_then(|name| request.hidden_categories.iter().find(|hidden| *hidden == name));
+        if let Some(hidden) = hidden.filter(|hidden| !hiding.contains(&hidden.as_str()) && contains_all(row, &words)) {
+            hiding.push(hidden);
+        }
+    }
+    hiding
+}
+
+fn category_column(table: &Table) -> Option<usize> {
+    table.columns.iter().position(|column| column.kind == Kind::Category)
+}
+
+fn category_name(cell: &Cell) -> Option<&str> {
+    match cell {
+        Cell::Text(name) | Cell::Category { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
+fn filter_words(request: &TableRequest) -> Vec<String> {
+    request.filter.split_ascii_whitespace().map(str::to_ascii_lowercase).collect()
 }
 
 fn contains_all(row: &[Cell], words: &[String]) -> bool {
@@ -204,6 +234,18 @@ mod tests {
             let request = TableRequest { sort: Some("ns".into()), descending, ..TableRequest::default() };
             assert_eq!(names(&sort_and_filter(table(), &request)), want);
         }
+    }
+
+    #[test]
+    fn a_hidden_category_is_named_if_rows_that_pass_the_filter_are_left_out_for_it() {
+        let hiding = |filter: &str, hidden: &[&str]| {
+            let hidden_categories = hidden.iter().map(|&name| name.to_owned()).collect();
+            let request = TableRequest { filter: filter.into(), hidden_categories, ..TableRequest::default() };
+            hiding_categories(&table(), &request).join(" ")
+        };
+        assert_eq!(hiding("", &["norm", "gemm", "copy"]), "gemm norm");
+        assert_eq!((hiding("BETA", &["norm", "gemm"]), hiding("alpha", &["norm"])), ("norm".into(), String::new()));
+        assert_eq!(hiding("", &[]), "");
     }
 
     #[test]

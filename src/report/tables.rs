@@ -276,11 +276,14 @@ fn bar_note(run: &Run) -> String {
         WallSource::Given => "given wall time",
         WallSource::RaisedToBusy => "busy time",
     };
-    match run.devices.len() {
-        devices if devices > 1 && !run.devices_merged => format!("{wall}, sum of {devices} devices"),
-        devices if devices > 1 => format!("{wall}, {devices} devices merged"),
-        _ => wall.to_owned(),
-    }
+    // First what makes the bar longer than the trace: the chart cuts the end of a long note.
+    let devices = match run.devices.len() {
+        devices if devices > 1 && !run.devices_merged => format!("sum of {devices} devices"),
+        devices if devices > 1 => format!("{devices} devices merged"),
+        _ => return wall.to_owned(),
+    };
+    let is_whole_trace = matches!(run.wall.source, WallSource::Window) && run.window.is_none();
+    if is_whole_trace { devices } else { format!("{devices}, {wall}") }
 }
 
 /// The categories and unowned times of all runs in the order of the palette, for stacked bars and the legend.

@@ -18,11 +18,14 @@ const MAX_CELL_WIDTH: usize = 72;
 /// Sentences are wrapped at this width, in terminal columns.
 const LINE_WIDTH: usize = 110;
 
-/// The whole report: everything of the screen in full, and all tables with rows, with at most `limit` rows each; 0 for all.
-pub fn terminal(report: &Report, limit: usize) -> String {
-    let mut text = format!("{}\n", clean(&verdict(report)));
+/// The whole report: everything of the screen in full, and all tables with rows, with at most `limit` rows each; 0 for all. Sentences are
+/// at most `width` columns wide.
+pub fn terminal(report: &Report, limit: usize, width: usize) -> String {
+    let width = width.min(LINE_WIDTH);
+    let wrapped = |head: &str, indent: &str, sentence: &str| wrapped_at(width, head, indent, sentence);
+    let mut text = wrapped("", "", &verdict(report));
     for (index, (label, run)) in report.labels().iter().zip(&report.runs).enumerate() {
-        text += &format!("\n{}\n  {}\n", clean(label), clean(&facts(run)));
+        text += &format!("\n{}\n{}", clean(label), wrapped("  ", "  ", &facts(run)));
         if let Some(banner) = table(report, "key_figures", Some(index)) {
             figure_lines(&banner).for_each(|(_, line)| text += &wrapped("  ", "  ", &line));
         }
@@ -30,21 +33,22 @@ pub fn terminal(report: &Report, limit: usize) -> String {
             text += &wrapped("  ", "    ", &line);
         }
         for finding in of_run(run) {
-            text += &paragraph(&finding);
+            text += &paragraph(&finding, width);
         }
         for id in ["devices", "categories", "kernels"] {
             let Some(table) = table(report, id, Some(index)).filter(|table| !table.rows.is_empty()) else { continue };
-            text += &section(&table.without_run(), if id == "kernels" { limit } else { 0 });
+            text += &section_at(width, &table.without_run(), if id == "kernels" { limit } else { 0 });
         }
     }
     if let (Some(pivot), true) = (table(report, "pivot", None), report.runs.len() > 1) {
-        text += &section(&pivot, 0);
+        text += &section_at(width, &pivot, 0);
     }
-    text + &other_tables(report, limit)
+    text + &other_tables(report, limit, width)
 }
 
 /// The tables of the sections, then the tables without rows with the reason.
-fn other_tables(report: &Report, limit: usize) -> String {
+fn other_tables(report: &Report, limit: usize, width: usize) -> String {
+    let wrapped = |sentence: String| wrapped_at(width, "  ", "    ", &sentence);
     const ABOVE: [&str; 2] = ["findings", "key_figures"];
     let ids = groups(report).into_iter().flat_map(|group| group.tables);
     let ids = ids.filter(|id| !is_builtin_table(id) && !ABOVE.contains(&id.as_str()));
@@ -52,11 +56,11 @@ fn other_tables(report: &Report, limit: usize) -> String {
     for table in ids.filter_map(|id| table(report, &id, None)) {
         if !table.rows.is_empty() {
             let table = if report.runs.len() == 1 { table.without_run() } else { table };
-            text += &section(&table, limit);
+            text += &section_at(width, &table, limit);
         } else if let Some(gap) = table.gaps.first() {
-            empty += &wrapped("  ", "    ", &format!("{} ({}): {}", table.title, table.id, gap.why));
+            empty += &wrapped(format!("{} ({}): {}", table.title, table.id, gap.why));
         } else {
-            empty += &wrapped("  ", "    ", &format!("{} ({}): no rows.", table.title, table.id));
+            empty += &wrapped(format!("{} ({}): no rows.", table.title, table.id));
         }
     }
     if !empty.is_empty() {
@@ -72,9 +76,10 @@ pub fn one_table(report: &Report, table: Table, limit: usize) -> String {
 }
 
 /// A finding: severity, confidence, title and cost; then evidence; then the action.
-fn paragraph(finding: &Finding) -> String {
+fn paragraph(finding: &Finding, width: usize) -> String {
+    let wrapped = |head: &str, indent: &str, sentence: &str| wrapped_at(width, head, indent, sentence);
     let cost = if finding.cost.is_empty() { String::new() } else { format!(" ({})", finding.cost) };
-    let mut text = format!("\n  {}: {}{}\n", clean(&finding.grade()), clean(finding.title), clean(&cost));
+    let mut text = format!("\n{}", wrapped("  ", "  ", &format!("{}: {}{cost}", finding.grade(), finding.title)));
     finding.evidence.iter().for_each(|line| text += &wrapped("    - ", "      ", line));
     finding.action.iter().for_each(|line| text += &wrapped("    > ", "      ", line));
     text
@@ -82,10 +87,14 @@ fn paragraph(finding: &Finding) -> String {
 
 /// Wraps a sentence at [`LINE_WIDTH`]. The first line starts with `head`, the others with `indent`.
 pub fn wrapped(head: &str, indent: &str, sentence: &str) -> String {
+    wrapped_at(LINE_WIDTH, head, indent, sentence)
+}
+
+fn wrapped_at(width: usize, head: &str, indent: &str, sentence: &str) -> String {
     let (mut text, mut line) = (String::new(), head.to_owned());
-    for word in clean(sentence).split(' ') {
+    for word in grid::unbreakable(&clean(sentence)) {
         let begins = line == head || line == indent;
-        if !begins && line.width() + 1 + word.width() > LINE_WIDTH {
+        if !begins && line.width() + 1 + word.width() > width {
             text += &format!("{}\n", line.trim_end());
             line = indent.to_owned();
         } else if !begins {
@@ -97,6 +106,10 @@ pub fn wrapped(head: &str, indent: &str, sentence: &str) -> String {
 }
 
 pub(super) fn section(table: &Table, limit: usize) -> String {
+    section_at(LINE_WIDTH, table, limit)
+}
+
+fn section_at(line_width: usize, table: &Table, limit: usize) -> String {
     let left_out = if limit == 0 { 0 } else { table.rows.len().saturating_sub(limit) };
     let mut rows: Vec<Vec<String>> = vec![headings(table)];
     let shown = shown(table);
@@ -113,7 +126,7 @@ pub(super) fn section(table: &Table, limit: usize) -> String {
     let width =
         |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
-    let mut text = format!("\n{}\n{}", clean(&table.title), preamble(table));
+    let mut text = format!("\n{}\n{}", clean(&table.title), preamble(table, line_width));
     if table.rows.is_empty() && !is_builtin_table(&table.id) {
         return text;
     }
@@ -133,17 +146,18 @@ pub(super) fn section(table: &Table, limit: usize) -> String {
 }
 
 /// Note, figures and gaps of a table.
-fn preamble(table: &Table) -> String {
+fn preamble(table: &Table, width: usize) -> String {
+    let wrapped = |sentence: &str| wrapped_at(width, "  ", "  ", sentence);
     let mut text = String::new();
     let named = |run: &str| if run.is_empty() { String::new() } else { format!("{run}: ") };
     if !is_builtin_table(&table.id) && !table.note.is_empty() {
-        text += &wrapped("  ", "  ", &table.note);
+        text += &wrapped(&table.note);
     }
     for (run, words) in figure_lines(table) {
-        text += &wrapped("  ", "  ", &format!("{}{words}", named(run)));
+        text += &wrapped(&format!("{}{words}", named(run)));
     }
     for gap in &table.gaps {
-        text += &wrapped("  ", "  ", &format!("missing: {}{}", named(&gap.run), gap.why));
+        text += &wrapped(&format!("missing: {}{}", named(&gap.run), gap.why));
         // Not wrapped, so that the command can be copied.
         text += &format!("    {}\n", clean(&gap.recapture));
     }
@@ -179,4 +193,22 @@ fn fitting(characters: impl Iterator<Item = char>, width: usize) -> String {
         fits
     };
     characters.take_while(fits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_of_the_whole_report_are_as_narrow_as_the_terminal_and_the_same_words_at_any_width() {
+        let report = crate::report::tests_support::sample();
+        let [narrow, wide] = [80, 200].map(|width| terminal(&report, 3, width));
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&narrow), words(&wide));
+        // Cells of a table are at least two blanks apart.
+        let is_sentence = |line: &&str| line.contains(' ') && !line.trim_start().contains("  ");
+        let widest = |text: &str| text.lines().filter(is_sentence).map(UnicodeWidthStr::width).max().unwrap();
+        assert!(widest(&narrow) <= 80, "{narrow}");
+        assert!((81..=LINE_WIDTH).contains(&widest(&wide)), "{wide}");
+    }
 }

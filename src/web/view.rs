@@ -9,8 +9,8 @@ use crate::report::source_links::{SourceLink, source_link};
 use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{
     Clause, ExampleLink, Finding, Report, RowCases, Tab, TableChoice, TableRequest, clauses, displayed, facts,
-    is_builtin_table, legend, merged_findings, narrow_names, palette, severity, shortened, sort_and_filter,
-    table as find_table, tabs,
+    hiding_categories, is_builtin_table, legend, merged_findings, narrow_names, palette, severity, shortened,
+    sort_and_filter, table as find_table, tabs,
 };
 use serde::Serialize;
 
@@ -163,6 +163,8 @@ pub(super) struct TableView {
     grid: bool,
     is_short: bool,
     shown: String,
+    /// Why rows are missing: `memory is hidden`. Empty if no row is left out for its category.
+    hidden: String,
     /// The number of rows that can be requested.
     row_count: usize,
     /// The index of the row that the request looks for, if the table has it.
@@ -219,6 +221,8 @@ pub(super) struct PagedTable {
     request: TableRequest,
     /// The number of rows before filtering.
     all: usize,
+    /// The hidden categories that leave out rows, in words.
+    hidden: String,
     table: Table,
     units: Vec<Unit>,
     /// `None` for a table that is not of a report.
@@ -240,6 +244,7 @@ impl PagedTable {
         if let Some(chars) = request.name_chars {
             narrow_names(&mut whole, chars);
         }
+        let hidden = hidden_words(&hiding_categories(&whole, request));
         let mut table = match &request.sort {
             // Else the few rows would be those of the first run.
             None if request.short && !one_run => sort_and_filter(whole, &largest_first(request)),
@@ -252,7 +257,7 @@ impl PagedTable {
         if request.short {
             table = shortened(table);
         }
-        Self { request: request.clone(), all, units: units(&table), table, cases: None }
+        Self { request: request.clone(), all, hidden, units: units(&table), table, cases: None }
     }
 
     /// With links to the timeline.
@@ -304,6 +309,7 @@ impl PagedTable {
             grid: *all > 0 || is_builtin_table(&table.id) && table.gaps.is_empty(),
             is_short: request.short,
             shown: if request.short { first_of(rows.len(), *all) } else { rows_of(table.rows.len(), *all) },
+            hidden: self.hidden.clone(),
             row_count: if request.short { rows.len() } else { table.rows.len() },
             found: request.found(table),
             columns: columns(table, units, request),
@@ -323,6 +329,15 @@ fn rows_of(kept: usize, all: usize) -> String {
         1 if all == 1 => "1 row".to_owned(),
         kept if kept == all => format!("{} rows", grouped(all as u64)),
         kept => format!("{} of {} rows", grouped(kept as u64), grouped(all as u64)),
+    }
+}
+
+/// `gemm and memory are hidden`.
+fn hidden_words(categories: &[&str]) -> String {
+    match categories {
+        [] => String::new(),
+        [one] => format!("{one} is hidden"),
+        [first @ .., last] => format!("{} and {last} are hidden", first.join(", ")),
     }
 }
 

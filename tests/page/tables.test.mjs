@@ -151,6 +151,47 @@ test('the first five hundred rows are printed with the number of all; afterwards
   await close();
 });
 
+test('on paper tables follow each other, without form controls; a chosen window is stated, and the labels over time stay legible', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, h.kineto('a.json', Array.from({ length: 8 }, (_, at) => ['gemm', 1_000_000 + 400_000 * at, 300_000])));
+  await h.settled(page);
+  await h.openTab(page, 'host');
+  const tables = await page.locator('.block').count();
+  const sheets = (await page.pdf({ format: 'A4' })).toString('latin1').match(/\/Type ?\/Page\b/g).length;
+  assert.ok(tables > 5 && sheets < tables, `${tables} tables on ${sheets} sheets`);
+  await page.locator('.strip-tools input').fill('0.001-0.002');
+  await page.locator('.strip-tools input').press('Enter');
+  await page.locator('.trail', { hasText: 'ms' }).waitFor();
+  await page.emulateMedia({ media: 'print' });
+  assert.equal(await page.locator('#strips').locator('select, input').filter({ visible: true }).count(), 0);
+  assert.match(await page.locator('#strips figcaption').innerText(), /1\.?\d* to 2\.?\d* ms/);
+  // As wide as A4 between its margins.
+  const heights = await page.evaluate(() => {
+    document.querySelector('#strips').style.width = '690px';
+    return [...document.querySelectorAll('.strip-drawing text')].map((text) => text.getBoundingClientRect().height);
+  });
+  assert.ok(heights.length > 0 && Math.min(...heights) >= 8, `${heights}`);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a table says which hidden category leaves out its rows, and shows all again', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, h.kineto('a.json', [['ampere_gemm', 1_000, 500], ['softmax_kernel', 1_600, 300], ['rms_norm', 2_000, 100]]));
+  await h.settled(page);
+  await page.locator('#legend button', { hasText: 'gemm' }).click();
+  await h.openTab(page, 'kernels');
+  const heading = page.locator('.block[data-table=kernels] header');
+  await heading.getByText('2 of 3 rows · gemm is hidden').waitFor();
+  await page.locator('#filter').fill('GEMM');
+  await heading.getByText('0 of 3 rows · gemm is hidden').waitFor();
+  await heading.getByRole('button', { name: 'Show all' }).click();
+  await heading.getByText('1 of 3 rows', { exact: true }).waitFor();
+  assert.equal(await heading.getByRole('button', { name: 'Show all' }).count(), 0);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('selected rows on screen can be copied', async () => {
   const { page, close } = await opened();
   const text = await page.evaluate(() => {

@@ -475,6 +475,48 @@ test('the time of an idle gap in its table leads to the gap', async () => {
   await close();
 });
 
+test('both times of an idle gap among the longest events lead to it, and each time of a launch to its call or its kernel', async () => {
+  const { page, faults, close } = await opened(twoKernels());
+  const leadsTo = async (table, row, column, name) => {
+    await h.openTab(page, 'host');
+    await page.locator(`.table-${table} tbody tr`, row).first().locator('button.moment-link').nth(column).click();
+    await page.locator('.moment h3', { hasText: name }).waitFor();
+    await page.keyboard.press('Escape');
+    await page.locator('#tab-host[aria-selected=true]').waitFor();
+  };
+  for (const column of [0, 1]) await leadsTo('timeline_events', { hasText: 'GPU idle' }, column, 'idle: host late');
+  for (const column of [0, 1]) await leadsTo('launch_latency_rows', {}, column, 'cudaLaunchKernel');
+  for (const column of [2, 3]) await leadsTo('launch_latency_rows', {}, column, 'gemm');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+/** Three kernels that the host launched before the first began: what is between them is the usual delay. */
+function launchedAhead() {
+  const pair = (index) => [
+    { ph: 'X', cat: 'cuda_runtime', name: 'cudaLaunchKernel', pid: 9, tid: 9, ts: 900 + 5 * index, dur: 2, args: { correlation: index + 1 } },
+    { ph: 'X', cat: 'kernel', name: 'ampere_gemm', pid: 0, tid: 7, ts: 1_000 + 102 * index, dur: 100, args: { device: 0, stream: 7, correlation: index + 1 } },
+  ];
+  return { name: 'ahead.json', body: Buffer.from(JSON.stringify({ traceEvents: [0, 1, 2].flatMap(pair) })) };
+}
+
+test('a gap that has no bar is marked at its times, which the view shows', async () => {
+  const { page, faults, close } = await opened(launchedAhead());
+  await h.openTab(page, 'host');
+  for (const column of [0, 1]) {
+    const row = page.locator('.table-gpu_idle_gaps tbody tr').first();
+    assert.match(await row.innerText(), /turnaround/);
+    await row.locator('button.moment-link').nth(column).click();
+    await page.locator('.timeline', { hasText: 'no bar for this row of the table' }).waitFor();
+    assert.match(await page.locator('.timeline-marks').innerText(), /2\.00 us/);
+    assert.ok((await h.shareInView(page)).length < 0.05);
+    await page.keyboard.press('Escape');
+    await page.locator('#tab-host[aria-selected=true]').waitFor();
+  }
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 /** A trace whose idle gaps, many more than fit on the screen, get longer with time. */
 function manyGaps() {
   let at = 1_000;

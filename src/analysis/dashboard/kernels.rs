@@ -41,7 +41,7 @@ pub struct KernelSelection<'a> {
     pub communication: usize,
     /// Kernels of hidden categories.
     pub hidden: usize,
-    /// Rows beyond the maximum number of bars.
+    /// Kernels beyond the maximum number of bars.
     pub more: usize,
 }
 
@@ -73,6 +73,8 @@ pub fn select_kernels<'a>(
             selection.bars.push(KernelBar { row, category: categories.get(name), baseline });
         }
     }
+    // The section itself may have the first rows only, as in a report.
+    selection.more += usize::try_from(section.rows_in_all).unwrap_or_default().saturating_sub(section.rows.len());
     selection
 }
 
@@ -194,6 +196,14 @@ mod tests {
         ours.kernels = vec![kernel("_Z1fi", "attention")];
         let found = select_kernels(&ours, None, 0.0, true, &[], 20);
         assert_eq!(found.bars.iter().map(|bar| bar.category).collect::<Vec<_>>(), ["attention", "misc"]);
+    }
+
+    #[test]
+    fn kernels_that_the_section_does_not_list_count_as_left_out() {
+        let mut ours = run(&[("a", 0, 9.0), ("b", 0, 2.0), ("c", 0, 1.0)]);
+        ours.sections.get_mut("kernels").unwrap().rows_in_all = 80;
+        let found = select_kernels(&ours, None, 0.0, true, &[], 2);
+        assert_eq!((found.bars.len(), found.more), (2, 78));
     }
 
     #[test]

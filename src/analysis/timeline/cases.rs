@@ -72,7 +72,7 @@ impl Timeline {
                 let op = trace.late_code.ops.find(op)?;
                 self.gap_with_code(trace, cause, within, &|time| time.function.is_none() && time.op == Some(op))
             }
-            Example::StepAt(ns) => self.starting_at(trace, "step_list", self.zero + Ns(*ns)),
+            Example::StepAt(ns) => self.item_of_row(trace, "step_list", &[self.zero + Ns(*ns)]),
             Example::Layer(choice) => self.layer(trace, choice, within),
             Example::Collective(operation) => self.longest_collective(trace, within, operation, &|_| true),
             Example::CollectiveOfSize(operation, bytes) => {

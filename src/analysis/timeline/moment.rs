@@ -332,32 +332,49 @@ impl Timeline {
         self.place_of_op(trace, row)
     }
 
-    /// The item that starts at a time, for a row of a table of a report: of the gaps and steps for their tables, else of the ops, calls and
-    /// ranges; `None` if nothing starts then, as where a window cut it.
-    pub fn starting_at(&self, trace: &Trace, table: &str, time: Ns) -> Option<Place> {
-        let in_lane = |kind: LaneKind, row: usize| self.place(trace, self.lane(kind)?, row);
-        match table {
-            "gpu_idle_gaps" => {
-                let (device, row, _) = self.gaps(trace).iter().find(|(.., gap)| gap.start == time)?;
-                in_lane(LaneKind::Idle(device), row)
-            }
-            "step_list" => {
-                let row = self.steps(trace).iter().position(|step| step.start == time)?;
-                in_lane(LaneKind::Steps(self.steps(trace).get(row)?.device), row)
-            }
-            _ => {
-                let row = trace.gpu_ops.count_starting_before(time);
-                let op = trace.gpu_ops.get(row).filter(|op| op.start == time);
-                let of_spans = |spans: &Spans, kind: fn(ThreadId) -> LaneKind| {
-                    let row = spans.count_starting_before(time);
-                    let span = spans.get(row).filter(|span| span.start == time)?;
-                    in_lane(kind(span.thread), row)
-                };
-                op.and_then(|_| self.place_of_op(trace, row))
-                    .or_else(|| of_spans(&trace.calls, LaneKind::Calls))
-                    .or_else(|| of_spans(&trace.ranges, LaneKind::Ranges))
-            }
+    /// The item that the first of the times of a row of a table belongs to: one that begins and ends with times of the row, else one that
+    /// begins or else ends at the time. `None` without such an item: a window cut it, or it is a gap that has no bar. Two times
+    /// are the ends of one item, so its neighbours, which begin and end with it, do not count.
+    pub fn item_of_row(&self, trace: &Trace, table: &str, times: &[Ns]) -> Option<Place> {
+        let (time, from, to) = (*times.first()?, *times.iter().min()?, *times.iter().max()?);
+        let are_ends = from < to && times.iter().all(|time| [from, to].contains(time));
+        let find = |matches: &dyn Fn(Ns, Ns) -> bool| self.item_of_table(trace, table, matches);
+        let whole = find(&|start, end| [start, end].contains(&time) && times.contains(&start) && times.contains(&end));
+        if whole.is_some() || are_ends {
+            return whole;
         }
+        find(&|start, _| start == time).or_else(|| find(&|_, end| end == time))
+    }
+
+    /// The first item of the kind that a table lists whose start and end match.
+    fn item_of_table(&self, trace: &Trace, table: &str, matches: &dyn Fn(Ns, Ns) -> bool) -> Option<Place> {
+        match table {
+            "gpu_idle_gaps" => self.gap_that(trace, matches),
+            "step_list" => {
+                let row = self.steps(trace).iter().position(|step| matches(step.start, step.until))?;
+                self.place(trace, self.lane(LaneKind::Steps(self.steps(trace).get(row)?.device))?, row)
+            }
+            "timeline_events" => self.event_that(trace, matches).or_else(|| self.gap_that(trace, matches)),
+            _ => self.event_that(trace, matches),
+        }
+    }
+
+    fn gap_that(&self, trace: &Trace, matches: &dyn Fn(Ns, Ns) -> bool) -> Option<Place> {
+        let (device, row, _) = self.gaps(trace).iter().find(|(.., gap)| matches(gap.start, gap.end))?;
+        self.place(trace, self.lane(LaneKind::Idle(device))?, row)
+    }
+
+    /// An op, a call or a range.
+    fn event_that(&self, trace: &Trace, matches: &dyn Fn(Ns, Ns) -> bool) -> Option<Place> {
+        let of_spans = |spans: &Spans, kind: fn(ThreadId) -> LaneKind| {
+            let is_match = |row: &usize| spans.get(*row).is_some_and(|span| matches(span.start, span.end()));
+            let row = (0..spans.len()).find(is_match)?;
+            self.place(trace, self.lane(kind(spans.get(row)?.thread))?, row)
+        };
+        let op = trace.gpu_ops.iter().position(|op| matches(op.start, op.end()));
+        op.and_then(|row| self.place_of_op(trace, row))
+            .or_else(|| of_spans(&trace.calls, LaneKind::Calls))
+            .or_else(|| of_spans(&trace.ranges, LaneKind::Ranges))
     }
 
     pub(super) fn place_of_op(&self, trace: &Trace, row: usize) -> Option<Place> {

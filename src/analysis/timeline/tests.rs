@@ -378,19 +378,53 @@ fn an_op_states_the_code_that_launched_it() {
 }
 
 #[test]
-fn the_time_of_a_row_of_a_table_leads_to_the_gap_the_step_the_op_or_the_call_that_starts_then() {
+fn the_time_of_a_row_of_a_table_leads_to_the_gap_the_step_the_op_or_the_call_that_it_belongs_to() {
     let (trace, timeline) = (stepped(), timeline(&stepped()));
-    let at = |table: &str, us: i64| {
-        let place = timeline.starting_at(&trace, table, timeline.zero + Ns(us * 1_000))?;
+    let at = |table: &str, times: &[i64]| {
+        let times: Vec<Ns> = times.iter().map(|us| timeline.zero + Ns(us * 1_000)).collect();
+        let place = timeline.item_of_row(&trace, table, &times)?;
         Some((timeline.lanes[place.lane].kind, place.row))
     };
     let (device, thread) = (DeviceId(0), ThreadId(0));
-    assert_eq!(at("gpu_idle_gaps", 30), Some((LaneKind::Idle(device), 0)));
-    assert_eq!(at("step_list", 100), Some((LaneKind::Steps(Some(device)), 1)));
-    assert_eq!(at("timeline_events", 100), Some((LaneKind::Stream(device, 7), 1)));
-    assert_eq!(at("timeline_events", 90), Some((LaneKind::Calls(thread), 1)));
-    assert_eq!(at("timeline_events", 80), Some((LaneKind::Ranges(thread), 1)));
-    assert_eq!((at("timeline_events", 81), at("gpu_idle_gaps", 31)), (None, None));
+    assert_eq!(at("gpu_idle_gaps", &[30, 30, 100]), Some((LaneKind::Idle(device), 0)));
+    assert_eq!(at("gpu_idle_gaps", &[100, 30, 100]), Some((LaneKind::Idle(device), 0)));
+    assert_eq!(at("step_list", &[100]), Some((LaneKind::Steps(Some(device)), 1)));
+    assert_eq!(at("cuda_memcpy_events", &[100]), Some((LaneKind::Stream(device, 7), 1)));
+    assert_eq!(at("cuda_memcpy_events", &[90]), Some((LaneKind::Calls(thread), 1)));
+    assert_eq!(at("cuda_memcpy_events", &[80]), Some((LaneKind::Ranges(thread), 1)));
+    assert_eq!((at("cuda_memcpy_events", &[81]), at("gpu_idle_gaps", &[31])), (None, None));
+}
+
+#[test]
+fn both_times_of_an_idle_gap_among_the_longest_events_lead_to_it_and_not_to_the_ops_around_it() {
+    let (trace, timeline) = (stepped(), timeline(&stepped()));
+    let at = |times: [i64; 2]| {
+        let times = times.map(|us| timeline.zero + Ns(us * 1_000));
+        let place = timeline.item_of_row(&trace, "timeline_events", &times)?;
+        Some((timeline.lanes[place.lane].kind, place.row))
+    };
+    let gap = Some((LaneKind::Idle(DeviceId(0)), 0));
+    assert_eq!((at([30, 100]), at([100, 30])), (gap, gap));
+    // A gap without a bar, for example a turnaround.
+    assert_eq!((at([30, 99]), at([100, 31])), (None, None));
+}
+
+#[test]
+fn each_time_of_a_row_about_a_launch_leads_to_its_call_or_its_kernel() {
+    let mut trace = TestTrace::new();
+    trace.in_us();
+    trace.launch(0..10).launches("gemm_kernel", 40..90).launch(20..42).launches("softmax", 90..120);
+    let trace = trace.finish();
+    let timeline = timeline(&trace);
+    let at = |asked: i64| {
+        let times = [asked, 0, 10, 40, 90].map(|us| trace.gpu_ops.get(0).unwrap().start + Ns((us - 40) * 1_000));
+        let place = timeline.item_of_row(&trace, "launch_latency_rows", &times)?;
+        Some((timeline.lanes[place.lane].kind, place.row))
+    };
+    let call = Some((LaneKind::Calls(ThreadId(0)), 0));
+    assert_eq!((at(0), at(10)), (call, call));
+    let kernel = Some((LaneKind::Stream(DeviceId(0), 7), 0));
+    assert_eq!((at(40), at(90)), (kernel, kernel));
 }
 
 #[test]

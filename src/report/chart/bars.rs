@@ -19,7 +19,7 @@ pub struct Bar {
     pub label: String,
     /// The parts, in any order.
     pub segments: Vec<Segment>,
-    /// A few words below the label: `trace window, sum of 2 devices`. May be empty.
+    /// A few words below the label: `sum of 2 devices`. May be empty.
     pub note: String,
 }
 
@@ -281,7 +281,7 @@ mod tests {
             segment("norm", 1_000_000, 0.01),
             segment("gemm", 59_000_000, 0.59),
         ];
-        Bar { label: label.into(), segments, note: "trace window, sum of 2 devices".into() }
+        Bar { label: label.into(), segments, note: "sum of 2 devices, given wall time".into() }
     }
 
     fn rects(chart: &Chart) -> Vec<(&str, f64, f64)> {

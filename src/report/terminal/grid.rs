@@ -107,11 +107,47 @@ fn fit(cell: &str, fit: Fit, width: usize) -> Vec<String> {
     }
 }
 
-/// Wraps a text at blanks; a word that is too long is broken, paths after a slash.
+/// The units of figures. The page has the same rule in `dom.js`.
+const UNITS: [&str; 17] =
+    ["%", "s", "ms", "us", "ns", "B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB", "GPU", "GPUs", "W"];
+
+/// The words of a text, a figure with its unit as one: `99.3 %`.
+pub(super) fn unbreakable(text: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let mut rest = text;
+    while let Some((word, after)) = first_word(rest) {
+        words.push(word);
+        rest = after;
+    }
+    words.push(rest);
+    words
+}
+
+/// The text up to a blank that is not between a figure and its unit, and the text after it.
+fn first_word(text: &str) -> Option<(&str, &str)> {
+    let blanks = text.match_indices(' ').map(|(index, _)| index);
+    let mut splits = blanks.filter_map(|index| Some((text.get(..index)?, text.get(index + 1..)?)));
+    splits.find(|(before, after)| !(ends_with_figure(before) && begins_with_unit(after)))
+}
+
+fn ends_with_figure(text: &str) -> bool {
+    let digits = text.trim_end_matches(['.', ',']);
+    digits.ends_with(|last: char| last.is_ascii_digit())
+}
+
+fn begins_with_unit(text: &str) -> bool {
+    let is_unit = |unit: &&str| {
+        let after = text.strip_prefix(*unit);
+        after.is_some_and(|after| !after.starts_with(|next: char| next.is_ascii_alphabetic()))
+    };
+    UNITS.iter().any(is_unit)
+}
+
+/// Wraps a text at blanks, but not between a figure and its unit if both fit a line; a word that is too long is broken, paths after a slash.
 pub(in crate::report) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
-    for word in text.split(' ') {
+    for word in unbreakable(text).into_iter().flat_map(|word| fitting_words(word, width)) {
         let separator = usize::from(!line.is_empty());
         if line.width() + separator + word.width() <= width {
             line += &" ".repeat(separator);
@@ -130,6 +166,11 @@ pub(in crate::report) fn wrap(text: &str, width: usize) -> Vec<String> {
     }
     lines.push(line);
     lines
+}
+
+/// A figure and its unit as two words if they do not fit a line.
+fn fitting_words(word: &str, width: usize) -> Vec<&str> {
+    if word.width() > width { word.split(' ').collect() } else { vec![word] }
 }
 
 /// Breaks a word into parts that fit, if possible after a slash, an underscore or a comma in their second half.
@@ -166,6 +207,15 @@ mod tests {
             "                    four",
         ];
         assert_eq!(lines(&headings, &rows, 2, 30), want);
+    }
+
+    #[test]
+    fn a_figure_is_not_split_from_its_unit() {
+        assert_eq!(wrap("GPU busy 99.3 %; idle 1,024 us", 14), ["GPU busy", "99.3 %; idle", "1,024 us"]);
+        // A digit before other words, and a line too narrow for both.
+        assert_eq!(wrap("rank 3 sends 7 GPUs", 12), ["rank 3 sends", "7 GPUs"]);
+        assert_eq!(wrap("on rank 3 slow", 9), ["on rank 3", "slow"]);
+        assert_eq!(wrap("1,024 us", 6), ["1,024", "us"]);
     }
 
     proptest! {

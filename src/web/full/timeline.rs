@@ -150,12 +150,13 @@ impl Imported {
         place.map_or(Ok(JsValue::NULL), |place| to_js(&place_view(timeline, place)))
     }
 
-    /// What starts at a time, for a row of a table, in the timeline that was opened last. Null if nothing does.
-    pub fn timeline_start(&self, table: &str, time: f64) -> JsResult<JsValue> {
+    /// The bar that the first of the times of a row of a table belongs to, in the timeline that was opened last. Null if there is none.
+    pub fn timeline_item(&self, table: &str, times: &[f64]) -> JsResult<JsValue> {
         let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
         let opened = self.timeline_cache.last();
         let Some(OpenTimeline { timeline, .. }) = &*opened else { return Ok(JsValue::NULL) };
-        let place = timeline.starting_at(trace, table, timeline.zero + Ns(time as i64));
+        let times: Vec<Ns> = times.iter().map(|time| timeline.zero + Ns(*time as i64)).collect();
+        let place = timeline.item_of_row(trace, table, &times);
         place.map_or(Ok(JsValue::NULL), |place| to_js(&place_view(timeline, place)))
     }
 

@@ -22,7 +22,7 @@ pub(super) fn draw(view: &View) -> PanelResult {
         (selected.below_threshold, "below the threshold"),
         (selected.communication, "communication kernels (switched off)"),
         (selected.hidden, "of hidden categories"),
-        (selected.more, "more in the table"),
+        (selected.more, "more"),
     ];
     let left_out: Vec<String> = left_out
         .iter()

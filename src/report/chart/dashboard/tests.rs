@@ -446,7 +446,7 @@ fn large_sections_are_limited_to_a_readable_number_of_marks() {
     let panels = dashboard(&Report::new(vec![large]), 0, None, &Options::default());
     assert_eq!((bars(&panels, "kernels", "seg ").len(), bars(&panels, "skew", "seg ").len()), (20, 16));
     assert!(nodes(&panels, "nvlink").len() < 400);
-    assert!(panel(&panels, "kernels").note.contains("19,980 more in the table"));
+    assert!(panel(&panels, "kernels").note.contains("Left out: 19,980 more."));
 }
 
 #[test]
