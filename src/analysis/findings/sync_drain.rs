@@ -1,8 +1,8 @@
 //! `sync-drain`: the GPU idles after it ran empty during a blocking call.
 //!
 //! A gap begins when the GPU runs empty while the launching thread is still blocked, and ends with the next op. Its cost is at most
-//! the time for which the call had waited: without the call the host is earlier by that, and no more. The rest, and the later
-//! gaps until launches are ahead again, have other causes too, so the evidence only states them.
+//! the time that the call took: without the call the host is earlier by that, and no more. The rest, and the later gaps until
+//! launches are ahead again, have other causes too, so the evidence only states them.
 //! The evidence names the calls, and the CPU op and Python frame that made them if they were looked up in a second reading of
 //! the file ([`crate::trace::BlockingSites`]).
 
@@ -49,8 +49,8 @@ fn rest_text(drained: Drained) -> String {
         return String::new();
     }
     format!(
-        ". These gaps last {}; the calls had waited more briefly than some of them last, and the host is late in the \
-         other {} without the calls too",
+        ". These gaps last {}, but some of the calls took less time than their gap: for {} the host is late without the \
+         calls too",
         format_time(ms(drained.direct)),
         format_time(ms(rest))
     )
@@ -154,9 +154,9 @@ mod tests {
     #[test]
     fn a_call_that_waited_for_less_than_the_gap_leaves_the_host_late() {
         let found = finding(&mut late_after_a_wait(160, 300), "sync-drain").unwrap();
-        assert!((found.cost_ms - 0.16).abs() < 1e-9, "{found:?}");
-        assert!(found.evidence.contains("These gaps last 300 us"), "{found:?}");
-        assert!(found.evidence.contains("late in the other 140 us without the calls too"), "{found:?}");
+        assert!((found.cost_ms - 0.162).abs() < 1e-9, "{found:?}");
+        assert!(found.evidence.contains("These gaps last 300 us, but"), "{found:?}");
+        assert!(found.evidence.contains("for 138 us the host is late without the calls too"), "{found:?}");
         assert!(finding(&mut late_after_a_wait(5, 300), "sync-drain").is_none(), "5 us of a gap of 300 us");
     }
 

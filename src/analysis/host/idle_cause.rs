@@ -364,16 +364,15 @@ pub(crate) struct Drained {
     pub(crate) direct: Ns,
     /// In the later gaps, until the host was ahead of the device again.
     pub(crate) refill: Ns,
-    /// The part of `direct` that the calls explain. Without a call, the host is earlier by the time for which it waited, and no
-    /// more.
+    /// The part of `direct` that the calls explain. Without a call, the host is earlier by the time that the call took, and no more.
     pub(crate) explained: Ns,
 }
 
 impl Drained {
-    /// A gap of this length. `waited` is for how long the call before it had waited; `None` for a gap of a refill.
-    fn of(length: Ns, waited: Option<Ns>) -> Self {
-        match waited {
-            Some(waited) => Self { direct: length, explained: length.min(waited), refill: Ns::ZERO },
+    /// A gap of this length. `blocked` is how long the call before it took; `None` for a gap of a refill.
+    fn of(length: Ns, blocked: Option<Ns>) -> Self {
+        match blocked {
+            Some(blocked) => Self { direct: length, explained: length.min(blocked), refill: Ns::ZERO },
             None => Self { refill: length, ..Self::default() },
         }
     }
@@ -395,26 +394,26 @@ impl Drained {
 enum LateAfter {
     /// Without a blocking call before.
     NoCall,
-    /// Directly after a call, which had waited so long when the interval began.
-    Call { index: u32, waited: Ns },
+    /// Directly after a call, which took so long.
+    Call { index: u32, blocked: Ns },
     /// In the refill after a call.
     Refill { index: u32 },
 }
 
 impl LateAfter {
-    fn of(index: usize, waited: Option<Ns>) -> Self {
-        match (u32::try_from(index), waited) {
-            (Ok(index), Some(waited)) => Self::Call { index, waited },
+    fn of(index: usize, blocked: Option<Ns>) -> Self {
+        match (u32::try_from(index), blocked) {
+            (Ok(index), Some(blocked)) => Self::Call { index, blocked },
             (Ok(index), None) => Self::Refill { index },
             (Err(_), _) => Self::NoCall,
         }
     }
 
-    /// The index of the call and for how long it had waited.
+    /// The index of the call and how long it took.
     fn call(self) -> Option<(usize, Option<Ns>)> {
         match self {
             Self::NoCall => None,
-            Self::Call { index, waited } => Some((index as usize, Some(waited))),
+            Self::Call { index, blocked } => Some((index as usize, Some(blocked))),
             Self::Refill { index } => Some((index as usize, None)),
         }
     }
@@ -527,7 +526,7 @@ impl IdleTimes {
         let stretch = self.launches.stretch();
         let drained_by = match (timing, self.refill) {
             (LaunchTiming::AfterDrain(blocked), _) => {
-                Some((rules.site_of(blocked), Some(gap.start.since(blocked.start))))
+                Some((rules.site_of(blocked), Some(blocked.end.since(blocked.start))))
             }
             (LaunchTiming::Late, Some(Some(refill))) => Some((refill.site, None)),
             _ => None,
@@ -551,11 +550,11 @@ impl IdleTimes {
             self.launches.add_turnaround(&rules.launch, gap.length());
         }
         match drained_by {
-            Some((site, waited)) => {
-                let drained = Drained::of(parts.length_of(IdleCause::Drained), waited);
+            Some((site, blocked)) => {
+                let drained = Drained::of(parts.length_of(IdleCause::Drained), blocked);
                 let index = self.add_drained(&rules.launch, site, stretch, drained);
                 if late_length > Ns::ZERO {
-                    let after = LateAfter::of(index, waited);
+                    let after = LateAfter::of(index, blocked);
                     self.late_after.last_mut().into_iter().for_each(|last| *last = after);
                 }
             }
@@ -602,8 +601,8 @@ impl IdleTimes {
         let late_before = self.late.len();
         self.late.extend_from_slice(&later.late);
         let merged = |after: &LateAfter| {
-            let call = after.call().and_then(|(index, waited)| Some((*sites.get(index)?, waited)));
-            call.map_or(LateAfter::NoCall, |(index, waited)| LateAfter::of(index, waited))
+            let call = after.call().and_then(|(index, blocked)| Some((*sites.get(index)?, blocked)));
+            call.map_or(LateAfter::NoCall, |(index, blocked)| LateAfter::of(index, blocked))
         };
         self.late_after.extend(later.late_after.iter().map(merged));
         self.ops += later.ops;
@@ -682,9 +681,9 @@ impl IdleTimes {
                 continue;
             }
             // After `settle`, no call has drained the device.
-            let of_call = after.call().and_then(|(index, waited)| Some((drained_by.get_mut(index)?, waited)));
+            let of_call = after.call().and_then(|(index, blocked)| Some((drained_by.get_mut(index)?, blocked)));
             match of_call {
-                Some(((_, sum), waited)) => sum.add(Drained::of(inside, waited)),
+                Some(((_, sum), blocked)) => sum.add(Drained::of(inside, blocked)),
                 None => late.add(inside, long),
             }
         }
