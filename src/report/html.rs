@@ -204,7 +204,7 @@ fn notices(report: &Report) -> String {
 /// A text with its parts between backticks as code, as on the page. An odd backtick is one of the text.
 fn words(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         return escape(text);
     }
     let part = |(index, part): (usize, &&str)| match index % 2 {

@@ -4,6 +4,7 @@ use super::finding::{Confidence, Finding};
 use super::situation::{DeviceTimes, Situation, format_bytes, format_time, ms};
 use crate::analysis::communication::waiting::{DeviceWaiting, Evidence, Size};
 use crate::capitalize;
+use crate::digits::grouped;
 use crate::trace::Ns;
 
 /// The waiting of a device that no other work hides.
@@ -30,7 +31,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             format!("the ranks in this file take {} to {} for the same collectives", time(shortest), time(longest)),
         ),
         Evidence::Calls { calls, shortest, longest, size } => {
-            let times = format!("{} to {}", time(shortest), time(longest));
+            let (calls, times) = (grouped(calls), format!("{} to {}", time(shortest), time(longest)));
             match size {
                 Size::Bytes(_) => {
                     (Confidence::Medium, format!("{calls} calls of one size take {times}; {FROM_ONE_RANK}"))
