@@ -4,50 +4,10 @@
 use super::jobs::JobGroup;
 use super::log::RankLog;
 use super::rules::Rules;
+use super::step_log::STEP_COLUMNS;
 use super::{ComputeBasis, Rank, RankInput, WindowSelection};
-use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::communication::skew_pct;
-use crate::analysis::measure::union::added_to_union;
-use crate::analysis::structure::stages::{has_marked_steps, steps_by_op};
-use crate::analysis::time::work::Class;
-use crate::trace::{NONE, Names, Ns};
 use std::collections::BTreeMap;
-
-/// Numbers per row in [`RankLog::steps`]: rank, name, number of steps of this name, and the compute time of the kernels that
-/// were launched in them.
-pub const STEP_COLUMNS: usize = 4;
-
-/// A log keeps this many rows of steps.
-const MAX_STEP_ROWS: usize = 10_000;
-
-/// Adds the compute time of the marked steps to the log.
-pub(super) fn add_steps(context: &ClassifiedTrace, rank_of_device: &[Option<usize>], log: &mut RankLog) {
-    let trace = context.trace;
-    if !has_marked_steps(trace) {
-        return;
-    }
-    let (steps, step_of_op) = steps_by_op(trace);
-    // By rank and step: the end of its compute so far, and the time of its compute.
-    let mut times: BTreeMap<(usize, u32), (Option<Ns>, Ns)> = BTreeMap::new();
-    for (op, step) in trace.gpu_ops.iter().zip(step_of_op).filter(|(_, step)| *step != NONE) {
-        let Some(rank) = rank_of_device.get(op.device.0 as usize).copied().flatten() else { continue };
-        let (reach, time) = times.entry((rank, step)).or_default();
-        if Class::of(context, &op) == Class::Compute {
-            *time += added_to_union(reach, op.start, op.end());
-        }
-    }
-    let mut sums: BTreeMap<(usize, &str), (i64, i64)> = BTreeMap::new();
-    for ((rank, step), (_, time)) in times {
-        let Some(step) = steps.get(step as usize) else { continue };
-        let (count, sum) = sums.entry((rank, trace.ranges.names.get(step.name))).or_default();
-        (*count, *sum) = (*count + 1, sum.saturating_add(time.0));
-    }
-    let mut names = Names::default();
-    for ((rank, name), (count, time)) in sums.into_iter().take(MAX_STEP_ROWS) {
-        log.steps.extend([rank as i64, i64::from(names.intern(name).0), count, time]);
-    }
-    log.step_names = names.iter().map(str::to_owned).collect();
-}
 
 /// Sets the compute time of each rank that is comparable with those of the others. Returns what is compared.
 pub(super) fn compare(

@@ -9,7 +9,7 @@
 //! its host launched. If these differences do not add up to the lateness, such as in the first collective of traces that begin
 //! at different moments, the traces do not show the cause of the rest.
 
-use super::matching::{Call, OperationCalls, Preparation, RankCall};
+use super::matching::{Call, OperationCalls, Preparation, RankCall, last_of};
 use crate::ordering;
 
 /// Waiting of other ranks for one rank, by cause. Sums over the waiting ranks.
@@ -122,14 +122,6 @@ fn charge(calls: &[RankCall], preparations: &[Preparation], charges: &mut [Charg
     charge.alone_ns = charge.alone_ns.saturating_add(alone_ns);
     let shares = own.shares_of_excess(&prepared, count, late_ns / count);
     charge.causes_ns.iter_mut().zip(shares).for_each(|(sum, share)| *sum += total_ns as f64 * share);
-}
-
-/// The index of the call that alone is the shortest, whose rank arrives last.
-pub(super) fn last_of(calls: &[RankCall]) -> Option<usize> {
-    let shortest_ns = calls.iter().map(|(_, call)| call.duration_ns).min()?;
-    let mut shortest = calls.iter().enumerate().filter(|(_, (_, call))| call.duration_ns == shortest_ns);
-    let (index, _) = shortest.next()?;
-    shortest.next().is_none().then_some(index)
 }
 
 impl Preparation {

@@ -4,7 +4,7 @@
 //! objects to keep the text small. A log covers the whole trace, because calls are matched by their order; a [`RankWindow`] adds
 //! the times within a window.
 
-use super::compute::add_steps;
+use super::step_log::step_times;
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::communication::operations::{SEND_RECEIVE, each_call};
 use crate::analysis::structure::call_ranges::{NONE, names_around_calls};
@@ -152,7 +152,7 @@ pub fn log(trace: &Trace) -> RankLog {
     add_calls(&context, &rank_of_device, &mut log);
     log.before = times_before_calls(&context);
     add_kernels(trace, &context, &rank_of_device, &mut log);
-    add_steps(&context, &rank_of_device, &mut log);
+    (log.step_names, log.steps) = step_times(&context, &rank_of_device);
     let TimeSums { times, hidden } = time_sums(&context, &rank_of_device, None);
     for (call, hidden) in log.calls.chunks_exact_mut(CALL_COLUMNS).zip(hidden) {
         call.last_mut().into_iter().for_each(|exposed_ns| *exposed_ns = hidden.exposed_ns);

@@ -10,7 +10,6 @@
 
 use super::RankInput;
 use super::jobs::JobGroup;
-use super::lateness::last_of;
 use super::log::{BEFORE_COLUMNS, CALL_COLUMNS, COUNT_COLUMNS, RankLog, RankWindow};
 use super::rules::Rules;
 use crate::analysis::communication::operations::SEND_RECEIVE;
@@ -376,4 +375,12 @@ pub(super) fn unmatched_notes(operations: &[OperationCalls]) -> Vec<String> {
         .into_iter()
         .map(|(reason, count)| format!("{} calls are not matched: {reason}.", grouped(count as u64)))
         .collect()
+}
+
+/// The index of the call that alone is the shortest, whose rank arrives last.
+pub(super) fn last_of(calls: &[RankCall]) -> Option<usize> {
+    let shortest_ns = calls.iter().map(|(_, call)| call.duration_ns).min()?;
+    let mut shortest = calls.iter().enumerate().filter(|(_, (_, call))| call.duration_ns == shortest_ns);
+    let (index, _) = shortest.next()?;
+    shortest.next().is_none().then_some(index)
 }

@@ -43,16 +43,17 @@ mod log;
 mod matching;
 mod rules;
 mod sections;
+mod step_log;
 #[cfg(test)]
 mod tests;
 mod times;
 
 pub use clocks::{JobClocks, RankWait};
-pub use compute::STEP_COLUMNS;
 pub use lateness::Delay;
 pub use log::{
     BEFORE_COLUMNS, CALL_COLUMNS, COUNT_COLUMNS, KERNEL_COLUMNS, RankLog, RankWindow, TIME_COLUMNS, log, window_log,
 };
+pub use step_log::STEP_COLUMNS;
 
 use crate::analysis::section::Sections;
 use crate::ordering;
