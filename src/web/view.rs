@@ -334,11 +334,8 @@ fn rows_of(kept: usize, all: usize) -> String {
 
 /// `gemm and memory are hidden`.
 fn hidden_words(categories: &[&str]) -> String {
-    match categories {
-        [] => String::new(),
-        [one] => format!("{one} is hidden"),
-        [first @ .., last] => format!("{} and {last} are hidden", first.join(", ")),
-    }
+    let verb = if categories.len() == 1 { "is" } else { "are" };
+    if categories.is_empty() { String::new() } else { format!("{} {verb} hidden", crate::listed(categories)) }
 }
 
 fn first_of(shown: usize, all: usize) -> String {

@@ -185,7 +185,10 @@ fn unit(key: &str) -> &'static str {
 }
 
 /// Suffixes of keys and their units.
-const UNITS: [(&str, &str); 8] = [
+const UNITS: [(&str, &str); 11] = [
+    ("gb_per_s", "GB/s"),
+    ("tb_per_s", "TB/s"),
+    ("_per_s", "1/s"),
     ("_ns", "ns"),
     ("_us", "µs"),
     ("_ms", "ms"),
@@ -275,7 +278,9 @@ fn value_types<'a>(sections: impl Iterator<Item = &'a Value>) -> BTreeMap<&'a st
 
 /// The title of a column without its unit. `config` is `patterns/sections.json`.
 fn title(config: &Value, key: &str) -> String {
-    let stem = UNITS.iter().find_map(|(suffix, _)| key.strip_suffix(suffix)).unwrap_or(key);
+    let stem =
+        UNITS.iter().find_map(|(suffix, _)| key.strip_suffix(suffix)).map_or(key, |stem| stem.trim_end_matches('_'));
+    let stem = if stem.is_empty() { key } else { stem };
     let listed = [key, stem].into_iter().find_map(|name| config["columns"][name].as_str());
     let words = stem.split('_').map(|word| config["words"][word].as_str().unwrap_or(word));
     listed.map_or_else(|| words.collect::<Vec<_>>().join(" "), str::to_owned)
