@@ -2,6 +2,7 @@
 //! results of a run, without another pass over the trace. At most two sentences.
 
 use super::findings::format_time;
+use super::key_figures::is_almost_empty;
 use super::labels::{capitalized, stage_words};
 use super::results::{Run, Verdict, VerdictClause, WallSource};
 use super::section::Record;
@@ -266,10 +267,9 @@ impl Bound {
             return Self::Compute;
         }
         let is_given_wall = run.wall.source != WallSource::Window;
-        let has_steps = run.filled("steps").is_some();
         if times.is_compiling() && !is_given_wall {
             Self::Compilation
-        } else if !has_steps && !is_given_wall && times.share(times.busy) < thresholds.min_busy_share {
+        } else if is_almost_empty(run) && !is_given_wall {
             Self::Nothing
         } else if times.is_host_bound() && !is_given_wall {
             Self::Host
@@ -369,7 +369,7 @@ impl Bound {
     }
 }
 
-/// `, 5.0 % other work`: what is neither compute nor communication, such as copies.
+/// `, 5.0 % other work such as copies`: what is neither compute nor communication, such as copies.
 fn others_words(times: &Times) -> Option<String> {
     let others = times.busy - times.compute_alone - times.exposed - times.overlapped;
     let share = if times.busy > 0.0 { others / times.busy } else { 0.0 };
