@@ -46,7 +46,8 @@ fn blocked_ms(run: &Run) -> Option<f64> {
 }
 
 /// Returns the cause of more than half of the idle time, if there is one. The bar may have more idle time
-/// than the gaps between ops; neither counts the time of unseen work.
+/// than the gaps between ops; neither counts the time of unseen work. Drained time of which the blocking calls explain less
+/// than half does not prove that the calls are the cause.
 fn idle_cause(run: &Run) -> Option<&'static str> {
     if is_almost_empty(run) {
         return None;
@@ -61,7 +62,9 @@ fn idle_cause(run: &Run) -> Option<&'static str> {
     ];
     let all = column_sum(run, "idle_ms").max(ms(run.wall.cpu_ns));
     let is_main = |columns: &[&str]| columns.iter().map(|column| column_sum(run, column)).sum::<f64>() > all / 2.0;
-    CAUSES.iter().find(|(columns, _)| is_main(columns)).map(|(_, words)| *words)
+    let explained_ms = summary(run, "gpu_idle", "drained_explained_ms").unwrap_or(0.0);
+    let is_proven = |words: &str| words != "drained" || explained_ms >= column_sum(run, "drained_ms") / 2.0;
+    CAUSES.iter().find(|(columns, words)| is_main(columns) && is_proven(words)).map(|(_, words)| *words)
 }
 
 /// Whether the GPU works almost never and no steps are marked. Then nobody is late: there is no work.
@@ -120,6 +123,22 @@ mod tests {
         assert_eq!((figure("cpu_calls_ms"), figure("cpu_blocked_ms")), (Value::Float(0.043), Value::Float(0.04)));
         assert_eq!(figure("bottleneck"), "GPU idle, 60.0 % of wall time".into());
         assert_eq!(figure("framework"), Value::Null);
+    }
+
+    /// A kernel of 1 ms, a call that blocks for 0.9 ms until it ends, and the launch of the next kernel `idle_us` later.
+    fn idle_cause_after_a_blocking_call(idle_us: i64) -> Value {
+        let mut trace = TestTrace::new();
+        trace.in_us().launch(0..5).launches("gemm", 10..1_010).call("cudaStreamSynchronize", 110..1_010);
+        let end = 1_010 + idle_us;
+        trace.launch(end - 5..end).launches("gemm", end..end + 500);
+        let run = analyze(&trace.finish(), RuleBook::gpuprism_default().unwrap(), &Options::default());
+        run.sections["key_figures"].summary.get("idle_cause").unwrap().clone()
+    }
+
+    #[test]
+    fn a_blocking_call_is_the_cause_only_of_idle_time_that_it_explains() {
+        assert_eq!(idle_cause_after_a_blocking_call(1_800), "drained".into());
+        assert_eq!(idle_cause_after_a_blocking_call(1_801), "host late or drained".into());
     }
 
     #[test]

@@ -53,6 +53,15 @@ pub(crate) fn gpu_idle(context: &Context) -> Section {
             Value::ms(compiling),
         ]);
     }
+    let drains = || survey.idle.iter().flat_map(|idle| &idle.drained_by).map(|(_, drained)| drained);
+    if drains().any(|drained| drained.idle() > Ns::ZERO) {
+        let explained = drains().fold(Ns::ZERO, |sum, drained| sum + drained.explained);
+        section.figure("drained_explained_ms", Value::ms(explained));
+        section = section.limit(
+            "Drained, explained by the calls: without its blocking call, the host is earlier by the time that the call took, \
+             and no more. The rest of the drained time may have other causes.",
+        );
+    }
     section
 }
 

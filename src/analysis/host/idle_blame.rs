@@ -46,7 +46,7 @@ pub(crate) fn idle_blame(context: &Context) -> Section {
     ordering::sort_by_key(&mut rows, |(key, blame)| (std::cmp::Reverse(blame.time), *key));
     let mut section = Section::new(TITLE, "idle gaps before late launches, and the Python functions and CPU ops of the launching thread", &COLUMNS)
         .limit("A function has the time in which it was innermost. Built-in functions count for their caller. The CPU op is the one that took most of that time.")
-        .limit("host_late: the host launched the next op too late. drained: it did so because it had waited until the GPU was empty.")
+        .limit("host_late: the host launched the next op too late. drained: it did so after a call that had waited until the GPU was empty.")
         .limit("Placement: the engine can overlap the function with work of the GPU, another thread can do it, or it must stay before the launch; blank where that is not known. Waiting until the GPU was empty is no work of a function: drained rows name only a mode of the engine that waits elsewhere.")
         .limit("The time per step divides by the number of steps; late launches outside of the steps count, too.")
         .limit("Profiling slows Python, with stacks in particular: without the profiler these times are shorter. Compare with a capture without stacks before changing code.");

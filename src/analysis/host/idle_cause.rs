@@ -5,7 +5,7 @@
 //! - No launch call is recorded: [`IdleCause::Unknown`].
 //! - The op that ended last belongs to the same launch, a graph replay: [`IdleCause::Turnaround`].
 //! - The launch call returned after the gap began: [`IdleCause::HostLate`], or [`IdleCause::Drained`] if the
-//!   launching thread was blocked in a call when the gap began, because the host then waited until the GPU was
+//!   launching thread was blocked in a call when the gap began: the host had waited until the GPU was
 //!   empty. The ops after such a drain count as drained too ("refill") until one of them is launched before its
 //!   predecessor ends, at most for [`MAX_REFILL`] launches, or until a launch call itself takes
 //!   longer than [`SLOW_LAUNCH`]. If the host was never ahead of the device, drained time
@@ -53,7 +53,7 @@ pub(crate) enum IdleCause {
     Turnaround,
     /// The host launched the next op too late.
     HostLate,
-    /// The host launched the next op too late because it had waited until the device was empty.
+    /// The host launched the next op too late, after a call that had waited until the device was empty.
     Drained,
     /// The next op was launched in time and waited for something else, such as an event of another stream.
     OtherStream,
