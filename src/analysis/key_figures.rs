@@ -52,9 +52,11 @@ fn idle_cause(run: &Run) -> Option<&'static str> {
     if is_almost_empty(run) {
         return None;
     }
-    const CAUSES: [(&[&str], &str); 6] = [
+    let explained_ms = summary(run, "gpu_idle", "drained_explained_ms").unwrap_or(0.0);
+    let is_explained = explained_ms >= column_sum(run, "drained_ms") / 2.0;
+    let causes: [(&[&str], &str); 6] = [
         (&["host_late_ms"], "host late"),
-        (&["drained_ms"], "drained"),
+        (&["drained_ms"], if is_explained { "drained" } else { "host late or drained" }),
         (&["host_late_ms", "drained_ms"], "host late or drained"),
         (&["turnaround_ms"], "turnaround between kernels"),
         (&["other_stream_ms"], "other stream"),
@@ -62,9 +64,7 @@ fn idle_cause(run: &Run) -> Option<&'static str> {
     ];
     let all = column_sum(run, "idle_ms").max(ms(run.wall.cpu_ns));
     let is_main = |columns: &[&str]| columns.iter().map(|column| column_sum(run, column)).sum::<f64>() > all / 2.0;
-    let explained_ms = summary(run, "gpu_idle", "drained_explained_ms").unwrap_or(0.0);
-    let is_proven = |words: &str| words != "drained" || explained_ms >= column_sum(run, "drained_ms") / 2.0;
-    CAUSES.iter().find(|(columns, words)| is_main(columns) && is_proven(words)).map(|(_, words)| *words)
+    causes.iter().find(|(columns, _)| is_main(columns)).map(|(_, words)| *words)
 }
 
 /// Whether the GPU works almost never and no steps are marked. Then nobody is late: there is no work.

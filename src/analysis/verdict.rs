@@ -369,7 +369,7 @@ impl Bound {
     }
 }
 
-/// `, 5.0 % other work such as copies`: what is neither compute nor communication, such as copies.
+/// `, 5.0 % other work such as copies`: what is neither compute nor communication.
 fn others_words(times: &Times) -> Option<String> {
     let others = times.busy - times.compute_alone - times.exposed - times.overlapped;
     let share = if times.busy > 0.0 { others / times.busy } else { 0.0 };

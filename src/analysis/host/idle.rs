@@ -1,7 +1,7 @@
 //! Idle time of each device by [`IdleCause`], and the longest idle gaps. From the
 //! [`Survey`](crate::analysis::time::survey::Survey) of the context, without another pass over the ops.
 
-use super::idle_cause::IdleCause;
+use super::idle_cause::{Drained, IdleCause};
 use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::recapture::{self, MissingData};
@@ -53,10 +53,10 @@ pub(crate) fn gpu_idle(context: &Context) -> Section {
             Value::ms(compiling),
         ]);
     }
-    let drains = || survey.idle.iter().flat_map(|idle| &idle.drained_by).map(|(_, drained)| drained);
-    if drains().any(|drained| drained.idle() > Ns::ZERO) {
-        let explained = drains().fold(Ns::ZERO, |sum, drained| sum + drained.explained);
-        section.figure("drained_explained_ms", Value::ms(explained));
+    let mut drained = Drained::default();
+    survey.idle.iter().flat_map(|idle| &idle.drained_by).for_each(|(_, of_call)| drained.add(*of_call));
+    if drained.idle() > Ns::ZERO {
+        section.figure("drained_explained_ms", Value::ms(drained.explained));
         section = section.limit(
             "Drained, explained by the calls: without its blocking call, the host is earlier by the time that the call took, \
              and no more. The rest of the drained time may have other causes.",
