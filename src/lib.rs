@@ -17,6 +17,9 @@
 //! Programs that use the library start with `files::read_run` (native) or [`input::Reader`] (bytes), `files::analyze::run` and
 //! [`report::table()`]; `examples/library.rs` is such a program.
 
+// Without the command line, some of its helpers are left without a user. Lints run with it.
+#![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
+
 pub mod analysis;
 #[cfg(all(not(target_arch = "wasm32"), feature = "facts"))]
 mod date;
@@ -30,7 +33,7 @@ pub mod rules;
 pub mod session;
 pub mod trace;
 
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(all(not(target_arch = "wasm32"), feature = "cli"))]
 pub mod cli;
 #[cfg(all(not(target_arch = "wasm32"), feature = "facts"))]
 pub mod facts;

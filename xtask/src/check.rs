@@ -21,10 +21,11 @@ const CHECKS: &[Check] = &[
         setup::page()?;
         wasm::lint()
     }),
-    // The unit tests with debug assertions and overflow checks; all tests on the optimised build, which is what ships. Captures are
-    // tested with the HTTP layers of SGLang and vLLM only if GPUPRISM_REAL_SERVERS is set, because their packages are large.
+    // The unit tests with debug assertions and overflow checks; those of whole programs on the optimised build, which is what ships.
+    // Captures are tested with the HTTP layers of SGLang and vLLM only if GPUPRISM_REAL_SERVERS is set, because their packages are
+    // large.
     ("Rust unit tests, debug", || Run::new("cargo test --lib").run()),
-    ("Rust tests, release", || Run::new("cargo test --release").run()),
+    ("Rust tests, release", release_tests),
     // In its own profile, so that its dependencies are compiled only once.
     ("Rust tests of xtask", || Run::new("cargo test --package xtask --profile xtask").run()),
     ("second computation in Python", oracle),
@@ -37,9 +38,9 @@ const CHECKS: &[Check] = &[
     ("SIMD in the page's modules", || wasm::assert_simd(&project::dist())),
     ("command line", command_line),
     ("generated chapters and links of the book", book::check),
-    // Last of those that use the release build: cargo builds the library with other features for it and replaces `libgpuprism.rlib`.
-    ("Python package", python::test),
     ("same results of all builds", same_results),
+    // Last of those that use the debug build: cargo builds the library with other features for it and replaces `libgpuprism.rlib`.
+    ("Python package", || python::test(python::Build::Debug)),
     ("page in the browser", page_tests),
 ];
 
@@ -55,6 +56,13 @@ pub fn all() -> Result<()> {
     Ok(())
 }
 
+/// The tests of whole programs and of the documentation, and the unit tests of the crate with `unsafe` code.
+fn release_tests() -> Result<()> {
+    Run::new("cargo test --release --test *").run()?;
+    Run::new("cargo test --release --doc").run()?;
+    Run::new("cargo test --release --package gpuprism-scan --lib").run()
+}
+
 fn command_line() -> Result<()> {
     Run::new("cargo build --release --bin gpuprism --examples").run()
 }
@@ -62,7 +70,7 @@ fn command_line() -> Result<()> {
 /// Tests the Python package alone, with the command line that it is compared with.
 pub fn python() -> Result<()> {
     command_line()?;
-    python::test()
+    python::test(python::Build::Release)
 }
 
 /// Tests the Python programs that compute steps, layers and idle blame a second time. A machine without Python skips them.

@@ -32,8 +32,17 @@ fn python() -> Result<std::result::Result<PathBuf, String>> {
     })
 }
 
+/// How the wheel is compiled.
+#[derive(Clone, Copy)]
+pub enum Build {
+    /// In a third of the time, with checks of overflows and assertions.
+    Debug,
+    /// For use.
+    Release,
+}
+
 /// Builds the wheel and tests it. `gpuprism` and the examples must be built in release. Without Python, prints why nothing is tested.
-pub fn test() -> Result<()> {
+pub fn test(build: Build) -> Result<()> {
     let python = match python()? {
         Ok(python) => python,
         Err(why) => {
@@ -55,7 +64,7 @@ pub fn test() -> Result<()> {
             return Ok(());
         }
     };
-    let wheel = wheel(&python, &target.join("wheels"))?;
+    let wheel = wheel(&python, &target.join("wheels"), build)?;
     pip(&python).args(["install", "--quiet", "--no-index", "--no-deps", "--force-reinstall"]).arg(wheel).run()?;
     Run::program(&python)
         .args("-m pytest -q -p no:cacheprovider python/tests".split(' '))
@@ -89,13 +98,17 @@ fn pip(python: &Path) -> Run {
 }
 
 /// Builds the wheel into an empty folder, so that there is only one.
-fn wheel(python: &Path, folder: &Path) -> Result<PathBuf> {
+fn wheel(python: &Path, folder: &Path, build: Build) -> Result<PathBuf> {
     if folder.exists() {
         std::fs::remove_dir_all(folder)?;
     }
     Run::program(python)
-        .args("-m maturin build --quiet --release --locked --manifest-path python/Cargo.toml --out".split(' '))
+        .args("-m maturin build --quiet --locked --manifest-path python/Cargo.toml --out".split(' '))
         .arg(folder)
+        .args(match build {
+            Build::Debug => None,
+            Build::Release => Some("--release"),
+        })
         .run()?;
     let built = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<PathBuf>>>()?;
     let [wheel] = built.as_slice() else { bail!("maturin wrote {} files to {}", built.len(), folder.display()) };
