@@ -30,17 +30,17 @@ const CHECKS: &[Check] = &[
     ("Rust tests of xtask", || Run::new("cargo test --package xtask --profile xtask").run()),
     ("second computation in Python", oracle),
     ("documentation", || Run::new("cargo doc --no-deps").env("RUSTDOCFLAGS", "-Dwarnings").run()),
-    ("fuzzing", || fuzz::all(fuzz::Effort::Check)),
     ("setup of the browser", setup::test),
-    ("page", || page::build(None)),
+    // Each uses a single core in the end, and they share no files.
+    ("fuzzing, and the page", || at_once([|| fuzz::all(fuzz::Effort::Check), || page::build(None)])),
     // After the page is built: its scripts import the types of `dist/pkg`.
     ("types and lints of the page", page_types_and_lints),
     ("SIMD in the page's modules", || wasm::assert_simd(&project::dist())),
     ("command line", command_line),
     ("generated chapters and links of the book", book::check),
-    ("same results of all builds", same_results),
-    // Last of those that use the debug build: cargo builds the library with other features for it and replaces `libgpuprism.rlib`.
-    ("Python package", || python::test(python::Build::Debug)),
+    // The Python package is the last that uses the release build: cargo builds the library with other features for it and replaces
+    // `libgpuprism.rlib`. The other one builds in debug.
+    ("same results of all builds, and the Python package", || at_once([same_results, python::test])),
     ("page in the browser", page_tests),
 ];
 
@@ -54,6 +54,10 @@ pub fn all() -> Result<()> {
     }
     println!("\nall {} checks passed", CHECKS.len());
     Ok(())
+}
+
+fn at_once(checks: [fn() -> Result<()>; 2]) -> Result<()> {
+    in_parallel(&checks, checks.len(), |check| check())
 }
 
 /// The tests of whole programs and of the documentation, and the unit tests of the crate with `unsafe` code.
@@ -70,7 +74,7 @@ fn command_line() -> Result<()> {
 /// Tests the Python package alone, with the command line that it is compared with.
 pub fn python() -> Result<()> {
     command_line()?;
-    python::test(python::Build::Release)
+    python::test()
 }
 
 /// Tests the Python programs that compute steps, layers and idle blame a second time. A machine without Python skips them.

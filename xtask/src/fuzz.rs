@@ -30,7 +30,7 @@ pub enum Effort {
     Hunt { seconds: u32 },
 }
 
-const CHECK_INPUTS: u32 = 2_000;
+const CHECK_INPUTS: u32 = 1_000;
 
 impl Effort {
     fn flags(self) -> Vec<String> {

@@ -32,17 +32,8 @@ fn python() -> Result<std::result::Result<PathBuf, String>> {
     })
 }
 
-/// How the wheel is compiled.
-#[derive(Clone, Copy)]
-pub enum Build {
-    /// In a third of the time, with checks of overflows and assertions.
-    Debug,
-    /// For use.
-    Release,
-}
-
 /// Builds the wheel and tests it. `gpuprism` and the examples must be built in release. Without Python, prints why nothing is tested.
-pub fn test(build: Build) -> Result<()> {
+pub fn test() -> Result<()> {
     let python = match python()? {
         Ok(python) => python,
         Err(why) => {
@@ -64,7 +55,7 @@ pub fn test(build: Build) -> Result<()> {
             return Ok(());
         }
     };
-    let wheel = wheel(&python, &target.join("wheels"), build)?;
+    let wheel = wheel(&python, &target.join("wheels"))?;
     pip(&python).args(["install", "--quiet", "--no-index", "--no-deps", "--force-reinstall"]).arg(wheel).run()?;
     Run::program(&python)
         .args("-m pytest -q -p no:cacheprovider python/tests".split(' '))
@@ -98,17 +89,13 @@ fn pip(python: &Path) -> Run {
 }
 
 /// Builds the wheel into an empty folder, so that there is only one.
-fn wheel(python: &Path, folder: &Path, build: Build) -> Result<PathBuf> {
+fn wheel(python: &Path, folder: &Path) -> Result<PathBuf> {
     if folder.exists() {
         std::fs::remove_dir_all(folder)?;
     }
     Run::program(python)
-        .args("-m maturin build --quiet --locked --manifest-path python/Cargo.toml --out".split(' '))
+        .args("-m maturin build --quiet --release --locked --manifest-path python/Cargo.toml --out".split(' '))
         .arg(folder)
-        .args(match build {
-            Build::Debug => None,
-            Build::Release => Some("--release"),
-        })
         .run()?;
     let built = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<PathBuf>>>()?;
     let [wheel] = built.as_slice() else { bail!("maturin wrote {} files to {}", built.len(), folder.display()) };
