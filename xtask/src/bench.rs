@@ -282,7 +282,7 @@ fn measure_page(file: &Path, runs: usize) -> Result<Value> {
         .arg(url)
         .arg(file)
         .arg(runs.to_string())
-        .env("CHROMIUM", setup::chromium()?)
+        .env("CHROMIUM", setup::whole_chromium()?)
         .output()?;
     serde_json::from_str(&printed).context("xtask/bench/page.mjs did not print JSON")
 }
@@ -426,7 +426,7 @@ impl Report {
     fn new() -> Result<Self> {
         let date = Run::new("date +%Y-%m-%d").output()?;
         let rustc = Run::new("rustc --version").output()?;
-        let chromium = Run::program(&setup::chromium()?).arg("--version").output()?;
+        let chromium = Run::program(&setup::whole_chromium()?).arg("--version").output()?;
         let text = format!(
             "# Measurements\n\n\
              Written by `cargo xtask bench`; the sections on how the page feels also by `cargo xtask bench page`. Times on a shared machine vary; values that are compared come from \

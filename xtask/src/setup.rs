@@ -25,12 +25,13 @@ const CLANG: Tool = Tool {
     names: &["clang"],
     debian_package: "clang",
 };
+/// Chromium without windows: it starts and opens a page in half the time of a whole browser.
+const HEADLESS_SHELL: &str = "chromium-headless-shell";
 const CHROMIUM: Tool = Tool {
     what: "Chromium",
     variable: Some("CHROMIUM"),
-    // The headless shell starts and opens a page in half the time of a whole browser.
     names: &[
-        "chromium-headless-shell",
+        HEADLESS_SHELL,
         "chromium",
         "chromium-browser",
         "google-chrome",
@@ -38,7 +39,7 @@ const CHROMIUM: Tool = Tool {
         "/Applications/Chromium.app/Contents/MacOS/Chromium",
         "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     ],
-    debian_package: "chromium-headless-shell",
+    debian_package: HEADLESS_SHELL,
 };
 const NODE: Tool = Tool { what: "Node.js 20.19 or newer", variable: None, names: &["node"], debian_package: "nodejs" };
 const NPM: Tool = Tool { what: "npm", variable: None, names: &["npm"], debian_package: "npm" };
@@ -100,6 +101,18 @@ pub fn chromium() -> Result<PathBuf> {
     CHROMIUM.find().context("Chromium is missing; run `cargo xtask setup test`")
 }
 
+/// A whole Chromium, as people use it, to measure how the page feels.
+pub fn whole_chromium() -> Result<PathBuf> {
+    let found = match CHROMIUM.named() {
+        Some(named) => find_program(&named),
+        None => {
+            let mut names = CHROMIUM.names.iter().filter(|name| **name != HEADLESS_SHELL);
+            names.find_map(|name| find_program(Path::new(name)))
+        }
+    };
+    found.context("a whole Chromium is missing: on Debian `apt-get install chromium`, or set CHROMIUM=/path/to/it")
+}
+
 fn has_wasm_target() -> Result<bool> {
     let directory = Run::new("rustc --print target-libdir --target wasm32-unknown-unknown").output()?;
     let entries = std::fs::read_dir(directory.trim());
@@ -132,7 +145,7 @@ fn tools(wanted: &[&Tool]) -> Result<()> {
     let variable_hint =
         tool.variable.map_or_else(String::new, |name| format!("; if it is not in PATH, set {name}=/path/to/it"));
     bail!(
-        "{} is missing. On Debian or Ubuntu:\n    sudo apt-get install {}\n\
+        "{} is missing. On Debian:\n    sudo apt-get install {}\n\
          on other systems, use their package manager{variable_hint}",
         tool.what,
         packages.join(" ")

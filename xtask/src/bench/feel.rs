@@ -142,8 +142,11 @@ fn one(report: &mut Report, ops: u64, file: &Path) -> Result<()> {
 fn measure(file: &Path) -> Result<Value> {
     let url = super::serve_page()?;
     println!("measuring how the page feels with {}", file.display());
-    let printed =
-        Run::new("node xtask/bench/feel.mjs").arg(url).arg(text(file)).env("CHROMIUM", setup::chromium()?).output()?;
+    let printed = Run::new("node xtask/bench/feel.mjs")
+        .arg(url)
+        .arg(text(file))
+        .env("CHROMIUM", setup::whole_chromium()?)
+        .output()?;
     // What moved, and when tasks were long, is for whoever looks for a cause; the report has only figures.
     println!("{printed}");
     serde_json::from_str(&printed).context("xtask/bench/feel.mjs did not print JSON")
