@@ -1,5 +1,5 @@
-//! Traces for tests: built op by op, made of random work, the fixture of nsys-llm-explainer, and real traces if
-//! they are available.
+//! Traces for tests: built op by op, made of random work, the fixture of nsys-llm-explainer, and recorded
+//! traces.
 
 use crate::analysis::Options;
 use crate::analysis::context::Context;
@@ -57,18 +57,25 @@ pub(crate) fn analyze(trace: &Trace) -> Run {
     crate::analysis::analyze(trace, RuleBook::gpuprism_default().unwrap(), &Options::default())
 }
 
-/// The path of a file below `../shared`. If it is missing, prints a message and returns `None`.
-pub(crate) fn shared(file: &str) -> Option<PathBuf> {
+/// The path of a file below `../shared`, which must exist: tests that read one are ignored without the folder (`build.rs`).
+pub(crate) fn shared(file: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(file);
-    if path.exists() {
-        return Some(path);
-    }
-    println!("skipped: no {}", path.display());
-    None
+    assert!(path.exists(), "the recorded traces are incomplete: there is no {}", path.display());
+    path
 }
 
-pub(crate) fn read_json(file: &str) -> Option<serde_json::Value> {
-    Some(serde_json::from_slice(&std::fs::read(shared(file)?).unwrap()).unwrap())
+#[test]
+fn tests_of_recorded_traces_run_where_the_traces_are() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces");
+    assert_eq!(
+        folder.is_dir(),
+        cfg!(recorded_traces),
+        "the folder came or went since the last build: `touch build.rs`"
+    );
+}
+
+pub(crate) fn read_json(file: &str) -> serde_json::Value {
+    serde_json::from_slice(&std::fs::read(shared(file)).unwrap()).unwrap()
 }
 
 /// Parses a trace; panics if the bytes are another document.
@@ -78,17 +85,17 @@ pub(crate) fn import(mut importer: Importer, bytes: &[u8]) -> Trace {
     *trace
 }
 
-/// Reads a real torch trace; `None` if it is missing.
-pub(crate) fn torch(file: &str) -> Option<Trace> {
-    let bytes = std::fs::read(shared(&format!("traces/torch/{file}"))?).unwrap();
-    Some(import(Importer::new(file), &bytes))
+/// Reads a real torch trace.
+pub(crate) fn torch(file: &str) -> Trace {
+    let bytes = std::fs::read(shared(&format!("traces/torch/{file}"))).unwrap();
+    import(Importer::new(file), &bytes)
 }
 
-/// The fixture of nsys-llm-explainer as a trace, with its hand-computed values. `None` if it is missing.
-pub(crate) fn fixture() -> Option<(Trace, serde_json::Value)> {
+/// The fixture of nsys-llm-explainer as a trace, with its hand-computed values.
+pub(crate) fn fixture() -> (Trace, serde_json::Value) {
     const FOLDER: &str = "spec/data/golden";
-    let tables = read_json(&format!("{FOLDER}/nsys_fixture.json"))?["tables"].take();
-    let expected = read_json(&format!("{FOLDER}/nsys_fixture.expected.json"))?["expected"].take();
+    let tables = read_json(&format!("{FOLDER}/nsys_fixture.json"))["tables"].take();
+    let expected = read_json(&format!("{FOLDER}/nsys_fixture.expected.json"))["expected"].take();
     let rows = |table: &str| tables[table]["rows"].as_array().unwrap().clone();
     let strings: Vec<(i64, String)> = rows("StringIds").iter().map(|row| (int(&row[0]), text(&row[1]))).collect();
     let string = |id: &serde_json::Value| strings.iter().find(|entry| entry.0 == int(id)).unwrap().1.clone();
@@ -116,7 +123,7 @@ pub(crate) fn fixture() -> Option<(Trace, serde_json::Value)> {
         let samples: Vec<(i64, f64)> = samples.map(|sample| (int(&sample[0]), sample[3].as_f64().unwrap())).collect();
         trace.device(0).metric(&text(&row[1]), &samples);
     }
-    Some((trace.finish(), expected))
+    (trace.finish(), expected)
 }
 
 fn int(value: &serde_json::Value) -> i64 {

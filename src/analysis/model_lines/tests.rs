@@ -167,8 +167,9 @@ fn the_host_is_stated_with_the_function_that_took_most() {
 
 /// Numbers of an independent program over the same file: 48 layers, 122.4 us of kernels, experts 43.2 and 23.6 us, 2.11 ms late.
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn the_sentences_on_a_shared_trace_have_the_numbers_of_an_independent_program() {
-    let Some(trace) = torch("sglang_qwen3_30b_b300_decode.trace.json.gz") else { return };
+    let trace = torch("sglang_qwen3_30b_b300_decode.trace.json.gz");
     let lines = texts(&analyze(&trace));
     assert!(lines[0].starts_with("Decode: 1 step of 7.5 ms") && lines[0].contains("batch 16"), "{lines:?}");
     assert!(

@@ -234,9 +234,10 @@ fn a_step_lasts_without_work_that_is_not_traced_and_such_work_is_not_idle() {
 }
 
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn the_panel_of_a_step_of_a_real_trace_states_the_time_of_its_row_in_the_table() {
     for file in ["sglang_qwen3_8b_mi300_extend.trace.json.gz", "train_a100_rank3of8.trace.json.gz"] {
-        let Some(trace) = torch(file) else { return };
+        let trace = torch(file);
         let (timeline, run) = (timeline(&trace), analyze(&trace));
         let lane = lane_of(&timeline, |kind| matches!(kind, LaneKind::Steps(_)));
         let rows = run.rows("step_list");
@@ -727,11 +728,12 @@ fn a_message_is_found_by_its_size() {
 
 /// Qwen3-30B-A3B has 48 layers, gpt-oss-120b 36 of two kinds, by their configs.
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn each_layer_of_a_step_has_a_bar_and_below_it_the_roles_of_its_kernels() {
     for (file, layers, kinds) in
         [("sglang_qwen3_30b_b300_decode", 48, "layer 47 of 0 to 47"), ("vllm_b200_eager_prefill", 36, "kind B")]
     {
-        let Some(trace) = crate::analysis::testing::torch(&format!("{file}.trace.json.gz")) else { continue };
+        let trace = crate::analysis::testing::torch(&format!("{file}.trace.json.gz"));
         let timeline = timeline(&trace);
         let lane = lane_of(&timeline, |kind| matches!(kind, LaneKind::Layers(_)));
         let (roles, outer): (Vec<_>, Vec<_>) = timeline.layers.iter().partition(|bar| bar.depth == 1);
@@ -755,8 +757,9 @@ fn each_layer_of_a_step_has_a_bar_and_below_it_the_roles_of_its_kernels() {
 
 /// The annotations are written for the layers that the timeline found without them.
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn a_layer_whose_kernels_were_annotated_has_the_name_that_they_share() {
-    let Some(mut trace) = torch("sglang_qwen3_30b_b300_decode.trace.json.gz") else { return };
+    let mut trace = torch("sglang_qwen3_30b_b300_decode.trace.json.gz");
     let bars = |trace: &Trace, depth: u8| -> Vec<LayerBar> {
         timeline(trace).layers.into_iter().filter(|bar| bar.depth == depth).collect()
     };
@@ -880,13 +883,14 @@ proptest! {
 
 /// Counted by an independent program in the raw JSON: instants `[memory]` of GPUs, and the largest `Total Allocated`.
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn the_memory_samples_of_real_traces_are_those_in_the_file() {
     for (file, samples, highest) in [
         ("train_v100_216k_events.trace.json.gz", 26_770, 6_629_508_096.0),
         ("hf_qwen1.5_0.5b_h100.trace.json.gz", 2_250, 2_088_508_416.0),
         ("particle_transformer_a100.pt.trace.json.gz", 969, 13_155_807_744.0),
     ] {
-        let Some(trace) = torch(file) else { return };
+        let trace = torch(file);
         let [series] = trace.metrics.as_slice() else { panic!("{file}: {} series", trace.metrics.len()) };
         let found = series.samples.iter().fold(0.0, |highest: f64, (_, value)| highest.max(*value));
         assert_eq!((series.samples.len(), found), (samples, highest), "{file}");

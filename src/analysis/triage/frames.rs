@@ -262,7 +262,7 @@ fn last_folder(path: &str, folder: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
+    use crate::analysis::testing::read_json;
 
     #[test]
     fn canonical_names_have_no_addresses_no_extra_blanks_and_no_arguments() {
@@ -334,13 +334,9 @@ mod tests {
 
     /// Compares with recorded results of the original tool. Its special cases for one user's folders do not occur in them.
     #[test]
+    #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
     fn names_locations_and_priorities_equal_those_of_the_original_tool() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/spec/data/golden/triage_unit_cases.expected.json");
-        let Ok(text) = std::fs::read_to_string(path) else {
-            println!("skipped: {path} does not exist");
-            return;
-        };
-        let (cases, rules): (Value, _) = (serde_json::from_str(&text).unwrap(), FrameRules::embedded());
+        let (cases, rules) = (read_json("spec/data/golden/triage_unit_cases.expected.json"), FrameRules::embedded());
         for case in cases["names"].as_array().unwrap() {
             assert_eq!(canonical(case["in"].as_str().unwrap()), case["canonical"].as_str().unwrap());
         }

@@ -93,8 +93,9 @@ mod tests {
 
     /// In a real export they are what a query finds.
     #[test]
+    #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
     fn configurations_are_those_that_a_query_finds() {
-        let Some(path) = shared("traces/nsys/h100_2gpu_fastvideo_s3.25.sqlite") else { return };
+        let path = shared("traces/nsys/h100_2gpu_fastvideo_s3.25.sqlite");
         let mut found = configs(&open(&path, "x").unwrap());
         let connection = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
         let query = "SELECT gridX, gridY, gridZ, blockX, blockY, blockZ, registersPerThread,

@@ -176,13 +176,9 @@ fn only_the_selected_kinds_are_replaced_and_counted() {
 
 /// gpuprism's own sentences contain nothing private, so redaction must not change them.
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn the_sentences_of_a_real_report_are_kept() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces/torch");
-    let Ok(bytes) = std::fs::read(folder.join("vllm_b200_eager_prefill.trace.json.gz")) else {
-        eprintln!("skipped: ../shared/traces is missing");
-        return;
-    };
-    let trace = crate::analysis::testing::import(crate::input::Importer::new("trace.json"), &bytes);
+    let trace = crate::analysis::testing::torch("vllm_b200_eager_prefill.trace.json.gz");
     let report = Report::new(vec![session::run(&trace, &Choices::default()).unwrap()]);
     let redacted = all(&report);
     assert!(figures(&redacted) == figures(&report));

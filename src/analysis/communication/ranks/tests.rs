@@ -533,8 +533,8 @@ proptest! {
     }
 }
 
-/// The traces of a real job; `None` if they are missing.
-fn eight_ranks() -> Option<Vec<Trace>> {
+/// The traces of a real job.
+fn eight_ranks() -> Vec<Trace> {
     (0..8).map(|rank| torch(&format!("dlrm_v100_8ranks/rank{rank}.pt.trace.json.gz"))).collect()
 }
 
@@ -542,8 +542,9 @@ fn eight_ranks() -> Option<Vec<Trace>> {
 /// range around their launch, and matches them by order. The traces share one host clock, on which all ranks leave each of the
 /// eight collectives within 8 us.
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn a_real_job_of_eight_ranks_matches_an_independent_program() {
-    let Some(traces) = eight_ranks() else { return };
+    let traces = eight_ranks();
     let found = grouped(&traces.iter().map(log).collect::<Vec<_>>());
     let job = &found.jobs[0];
     assert_eq!((job.world_size, job.matched, job.unmatched, job.window_ns), (Some(8), 8, 0, 18_853_000));
@@ -573,8 +574,9 @@ fn a_real_job_of_eight_ranks_matches_an_independent_program() {
 }
 
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn the_log_of_a_real_trace_has_its_process_groups() {
-    let Some(trace) = torch("nccl_metadata_a100.trace.json.gz") else { return };
+    let trace = torch("nccl_metadata_a100.trace.json.gz");
     let log = log(&trace);
     assert_eq!((log.rank, log.world_size, log.backend.as_str()), (0, 2, "nccl"));
     assert_eq!((log.groups.as_slice(), log.group_ranks.as_slice()), (&["0".to_owned()][..], &["0 1".to_owned()][..]));

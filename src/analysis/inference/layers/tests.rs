@@ -115,9 +115,10 @@ fn without_steps_the_section_says_what_to_capture() {
 /// Both captures begin while the GPU executes work that was launched before: 463 and 493 ms. The steps without it are those of
 /// the table of steps, whose times are tested on their own.
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn work_that_the_trace_does_not_contain_is_no_part_of_the_layers() {
     for (name, step_ms) in [("sglang_qwen3_8b_mi300_decode", 10.498), ("sglang_qwen3_8b_mi300_extend", 494.050)] {
-        let Some(trace) = torch(&format!("{name}.trace.json.gz")) else { return };
+        let trace = torch(&format!("{name}.trace.json.gz"));
         let (layers, roles) = sections_of(&trace);
         assert!((layers.summary.amount("step_ns") / 1e6 - step_ms).abs() < 0.001, "{name} {:?}", layers.summary);
         let share: f64 = roles.rows.iter().map(|row| row.amount("share_of_step_pct")).sum();
@@ -127,6 +128,7 @@ fn work_that_the_trace_does_not_contain_is_no_part_of_the_layers() {
 
 /// Numbers of an independent program over the same files: layers, kinds, kernels, equal layers, and the time of each role.
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn layers_of_shared_traces_match_an_independent_program() {
     for name in [
         "hf_qwen1.5_0.5b_h100",
@@ -140,7 +142,7 @@ fn layers_of_shared_traces_match_an_independent_program() {
         "vllm_mi300_piecewise_graph",
     ] {
         let expected = read_json(&format!("oracles/inference/{name}.json"));
-        let (Some(trace), Some(expected)) = (torch(&format!("{name}.trace.json.gz")), expected) else { return };
+        let trace = torch(&format!("{name}.trace.json.gz"));
         let expected = &expected["layers"];
         let (layers, roles) = sections_of(&trace);
         assert_eq!(layers.summary.amount("layers"), expected["layers"].as_f64().unwrap(), "{name}");
@@ -192,8 +194,9 @@ fn a_single_step_that_lost_the_record_of_an_attention_kernel_has_no_layers() {
 /// Times of the products with these shapes (8944 x 2816 x 1024 twice, 8944 x 1024 x 2816 once a layer), read from the file by
 /// an independent program: `tests/oracle`.
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn separate_products_for_gate_and_up_are_no_down_projection() {
-    let Some(trace) = torch("hf_qwen1.5_0.5b_h100.trace.json.gz") else { return };
+    let trace = torch("hf_qwen1.5_0.5b_h100.trace.json.gz");
     let (_, roles) = sections_of(&trace);
     let median = |role: &str| roles.rows.iter().find(|row| row.text("role") == role).unwrap().amount("median_us");
     close(median("gate_up"), 167.1, "gate_up");

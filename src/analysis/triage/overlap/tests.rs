@@ -392,23 +392,23 @@ fn a_hundred_thousand_concurrent_streams_are_handled() {
 }
 
 /// The view of a golden trace with stages set by time: prefill before 50 ms, decode after.
-fn golden<R>(name: &str, mapping: &[&Trace], use_view: impl FnOnce(View) -> R) -> Option<R> {
-    let trace = golden_trace(name)?;
+fn golden<R>(name: &str, mapping: &[&Trace], use_view: impl FnOnce(View) -> R) -> R {
+    let trace = golden_trace(name);
     let options = Options { pid_substring: Some("0".to_owned()), ..Options::default() };
-    Some(with_view(&trace, mapping, &options, |mut view| {
+    with_view(&trace, mapping, &options, |mut view| {
         for (op, stage) in trace.gpu_ops.iter().zip(&mut view.stages).filter(|(_, stage)| stage.is_some()) {
             *stage = Some(if op.start < Ns(50_000_000) { Stage::Prefill } else { Stage::Decode });
         }
         use_view(view)
-    }))
+    })
 }
 
-fn golden_trace(name: &str) -> Option<Trace> {
-    Some(import(Importer::with_code(name), &golden_file(name)?))
+fn golden_trace(name: &str) -> Trace {
+    import(Importer::with_code(name), &golden_file(name))
 }
 
-fn golden_file(name: &str) -> Option<Vec<u8>> {
-    Some(std::fs::read(shared(&format!("spec/data/golden/{name}"))?).unwrap())
+fn golden_file(name: &str) -> Vec<u8> {
+    std::fs::read(shared(&format!("spec/data/golden/{name}"))).unwrap()
 }
 
 /// Our names may have an argument list that the original tool removes.
@@ -417,10 +417,11 @@ fn is_named(ours: &str, theirs: &str) -> bool {
 }
 
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn the_sweep_of_the_golden_pair_equals_the_original() {
-    let Some(expected) = golden_file("triage_formal_overlap.expected.json") else { return };
+    let expected = golden_file("triage_formal_overlap.expected.json");
     let expected: serde_json::Value = serde_json::from_slice(&expected).unwrap();
-    let sweep = golden("triage_formal.trace.json", &[], |view| stream_sweep::sweep(&view, &Rules::embedded())).unwrap();
+    let sweep = golden("triage_formal.trace.json", &[], |view| stream_sweep::sweep(&view, &Rules::embedded()));
     let us = |time_ns: i64| time_ns as f64 / 1e3;
     for (stage, key) in [(Stage::Prefill, "extend"), (Stage::Decode, "decode")] {
         assert_eq!(us(sweep.busy_ns(stage)), expected[key]["overlap_stats"]["total_busy_us"].as_f64().unwrap());
@@ -463,15 +464,15 @@ const DIFFERENCES: [(&str, [&str; 4], [&str; 4]); 2] = [
 ];
 
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn rows_of_the_golden_pair_equal_the_original_except_for_its_defects() {
-    let Some(expected) = golden_file("triage_pair.expected.txt") else { return };
+    let expected = golden_file("triage_pair.expected.txt");
     let expected = String::from_utf8(expected).unwrap();
-    let mapping = golden_trace("triage_mapping.trace.json").unwrap();
+    let mapping = golden_trace("triage_mapping.trace.json");
     let section = golden("triage_formal.trace.json", &[&mapping], |view| {
         let rows = crate::analysis::triage::kernels::rows(&view);
         section(&view, &rows)
     });
-    let section = section.unwrap();
     let table =
         expected.split("Overlap Opportunity Table").nth(1).unwrap().split("Fuse Opportunity Table").next().unwrap();
     let (mut stage, mut compared) = ("", 0);

@@ -1,0 +1,24 @@
+//! Sets `cfg(recorded_traces)` if the folder of recorded traces lies beside the repository. Tests that read them are ignored
+//! without it, so that the summary of `cargo test` counts them. Only tests use the cfg: the library is the same with and
+//! without it.
+
+#![allow(clippy::print_stdout, reason = "how a build script talks to cargo")]
+
+use std::error::Error;
+use std::path::PathBuf;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rustc-check-cfg=cfg(recorded_traces)");
+    println!("cargo::rerun-if-changed=build.rs");
+    // Other packages of the workspace use this script, too.
+    let package = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
+    let repository = package.ancestors().find(|folder| folder.join("Cargo.lock").is_file()).unwrap_or(&package);
+    let traces = repository.join("../shared/traces");
+    // Cargo would run the script and compile the package in every build if it watched a missing folder. Therefore a test checks
+    // that the cfg is up to date.
+    if traces.is_dir() {
+        println!("cargo::rerun-if-changed={}", traces.display());
+        println!("cargo::rustc-cfg=recorded_traces");
+    }
+    Ok(())
+}
