@@ -21,6 +21,7 @@ use super::kernels::groups::Groups;
 use super::kernels::kernel_sums::KernelSums;
 use super::measure::tally::Tallies;
 use super::recapture::{self, MissingData};
+use super::section::{Answer, TypedSection};
 use super::section::{Section, Value};
 use super::structure::call_ranges::{CallRanges, CallRangesView};
 use super::structure::measured_steps::MeasuredSteps;
@@ -134,6 +135,11 @@ impl<'a> Context<'a> {
     /// A section that the trace cannot fill, with the command that captures the data it lacks.
     pub(crate) fn missing(&self, title: &str, columns: &[&str], why: &str, data: MissingData) -> Section {
         Section::missing(title, columns, why, &recapture::command(self.trace, data))
+    }
+
+    /// The answer of a trace that lacks the data of a section, with the command that captures it.
+    pub(crate) fn lacks<S: TypedSection>(&self, why: &str, data: MissingData) -> Answer<S> {
+        S::missing(why, recapture::command(self.trace, data))
     }
 
     /// Counts and sums of all GPU ops by name, stream, process and kind.

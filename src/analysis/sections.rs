@@ -1,4 +1,5 @@
-//! All sections of a report: one section answers one question, each a pure function of the trace.
+//! All sections of a report: one section answers one question, each a pure function of the trace. To add one, declare it in a module
+//! with [`section!`](super::section::typed) and name it in [`declared!`] below.
 //!
 //! Every pass is a sweep over tables sorted by start, O(n log n) at most. Overlap and idle time are per device, launches are
 //! joined within their process, and collectives are recognised by their kernels, not by the names of ranges.
@@ -10,7 +11,7 @@ use super::hardware::{counters, stage_counters};
 use super::host::{barriers, idle, idle_blame, launch_latency};
 use super::inference::{graph_coverage, layers, op_costs, speculation, step_floor, step_time_fit, unsuited_kernels};
 use super::kernels::{copies, top_kernels};
-use super::section::{Section, Sections};
+use super::section::{Answer, Section, SectionSpec, Sections, TypedSection};
 use super::structure::{listed_steps, node_annotations, phases, ranges, slowest_step, step_budget, steps};
 use super::time::{longest_events, streams};
 use super::trust;
@@ -19,11 +20,34 @@ use super::trust;
 /// reads the trace again with the second module, which has the sections.
 pub(crate) const ARE_COMPILED: bool = cfg!(any(not(target_arch = "wasm32"), feature = "full"));
 
-type Answer = fn(&Context) -> Section;
+type AnswerOf<S> = fn(&Context) -> S;
+
+/// Lists the declared sections, each with the function that answers it. Other functions answer sections that only some traces
+/// have; these are listed without one.
+macro_rules! declared {
+    ($($section:path $(= $function:path)?),* $(,)?) => {
+        /// All declared sections.
+        pub(crate) static SPECS: &[SectionSpec] = &[$(<$section as TypedSection>::SPEC),*];
+
+        /// Answers the declared sections that every trace can have.
+        fn answer_declared(context: &Context, sections: &mut Sections) {
+            $($(put(sections, $function(context) as Answer<$section>);)?)*
+        }
+    };
+}
+
+declared! {
+    idle::GpuIdle = idle::gpu_idle,
+    idle::GpuIdleGaps = idle::gpu_idle_gaps,
+}
+
+fn put<S: TypedSection>(sections: &mut Sections, answer: Answer<S>) {
+    sections.insert(S::SPEC.name.to_owned(), answer.section());
+}
 
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
-    let answers: &[(&str, Answer)] = &[
+    let answers: &[(&str, AnswerOf<Section>)] = &[
         ("kernels_by_pid", top_kernels::kernels_by_pid),
         ("sync", barriers::sync),
         ("sync_by_pid", barriers::sync_by_pid),
@@ -51,8 +75,6 @@ pub fn explain(context: &Context) -> Sections {
         ("nvlink_during_nccl", counters::nvlink_during_nccl),
         ("nvlink_timeseries", counters::nvlink_timeseries),
         ("roofline", counters::roofline),
-        ("gpu_idle", idle::gpu_idle),
-        ("gpu_idle_gaps", idle::gpu_idle_gaps),
         ("idle_blame", idle_blame::idle_blame),
         ("copy_engine_events", copies::copy_engine_events),
         ("stream_overlap", streams::stream_overlap),
@@ -63,6 +85,7 @@ pub fn explain(context: &Context) -> Sections {
     for (name, section) in shared {
         sections.insert(name.to_owned(), section);
     }
+    answer_declared(context, &mut sections);
     for (name, answer) in answers {
         sections.insert((*name).to_owned(), answer(context));
     }

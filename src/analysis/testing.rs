@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 impl TestTrace {
     /// One section of the report of the finished trace.
-    pub(crate) fn section(&mut self, section: fn(&Context) -> Section) -> Section {
-        section(&Context::new(&self.finish(), 30))
+    pub(crate) fn section<S: Into<Section>>(&mut self, section: fn(&Context) -> S) -> Section {
+        section(&Context::new(&self.finish(), 30)).into()
     }
 
     /// All sections of the report of the finished trace.

@@ -1,8 +1,8 @@
 //! Converts sections of results to tables; linear in rows.
 //!
-//! The key of a column decides its type and format. A suffix names the unit: `_ns`, `_us`, `_ms`, `_s` for a time. The
-//! word `pct` marks a percentage, `fraction` a fraction of one. Column titles and the special keys are data:
-//! `patterns/sections.json`.
+//! Declared sections (`analysis::sections::SPECS`) state the title and the kind of each column. Sections of other tools are shown by
+//! their keys: a suffix names the unit, `_ns`, `_us`, `_ms`, `_s` for a time, `pct` marks a percentage, `fraction` a fraction of
+//! one. The groups of tables are data: `patterns/sections.json`.
 //!
 //! Timestamps are exported on the trace's clock. If all sections of a table record the first GPU op
 //! (`Section::from_first_op`), they are shown relative to it.
@@ -11,7 +11,8 @@ use super::chart::Unit;
 use super::short_names::ShortNames;
 use super::table::{Cell, Column, Figure, Gap, Kind, Table};
 use crate::analysis::results::Run;
-use crate::analysis::section::{FIRST_OP, Section, Value};
+use crate::analysis::section::{ColumnKind, ColumnSpec, FIRST_OP, Section, Value};
+use crate::analysis::sections::SPECS;
 use crate::analysis::triage::Stage;
 use crate::capitalize;
 use crate::digits::grouped;
@@ -346,27 +347,40 @@ fn column(key: &str, sections: &[(&str, &Section)]) -> Column {
     Column { key: key.to_owned(), title: title(key), kind: kind(key, &values) }
 }
 
-/// The type of a column, from its key, or else from its values.
+/// The declaration of a column or figure. A key has the same title and kind in all sections.
+fn declared(key: &str) -> Option<&'static ColumnSpec> {
+    SPECS.iter().flat_map(|spec| spec.columns.iter().chain(spec.figures)).find(|column| column.key == key)
+}
+
+/// The type of a column, from its declaration or its key, or else from its values.
 fn kind(key: &str, values: &[&Value]) -> Kind {
+    let declared = declared(key).map(|column| column.kind);
     let is = |test: fn(&Value) -> bool| values.iter().any(|value| test(value));
     if is(|value| matches!(value, Value::Text(_) | Value::Bool(_))) {
         let words = &CONFIG.names;
-        return match key {
-            "category" => Kind::Category,
-            name if words.iter().any(|word| word == name) => Kind::Kernel,
-            "python_location" | "python_scope" | "source_location" | "candidate_path" => Kind::CodeLocation,
+        return match (declared, key) {
+            (Some(ColumnKind::Category), _) | (None, "category") => Kind::Category,
+            (Some(ColumnKind::Kernel), _) => Kind::Kernel,
+            (None, name) if words.iter().any(|word| word == name) => Kind::Kernel,
+            (Some(ColumnKind::CodeLocation), _)
+            | (None, "python_location" | "python_scope" | "source_location" | "candidate_path") => Kind::CodeLocation,
             _ => Kind::Text,
         };
     }
     match Unit::split_suffix(key) {
         _ if has_word(key, "pct") || has_word(key, "fraction") => Kind::Share,
-        Some((stem, _)) if CONFIG.timestamps.iter().any(|timestamp| timestamp == stem) => Kind::Timestamp,
+        _ if declared == Some(ColumnKind::Timestamp) => Kind::Timestamp,
+        Some((stem, _)) if is_timestamp(stem) => Kind::Timestamp,
         Some(_) => Kind::Time,
         None if is_id(key) => Kind::Text,
         None if is(|value| matches!(value, Value::Float(_) | Value::Int(i64::MIN..0))) => Kind::Number,
         None if values.iter().all(|value| **value == Value::Null) => Kind::Text,
         None => Kind::Count,
     }
+}
+
+fn is_timestamp(stem: &str) -> bool {
+    CONFIG.timestamps.iter().any(|timestamp| timestamp == stem)
 }
 
 fn has_word(key: &str, word: &str) -> bool {
@@ -445,6 +459,9 @@ fn measure(key: &str, value: &Value) -> Cell {
 /// The displayed title for a key, without its unit.
 pub(super) fn title(key: &str) -> String {
     let stem = Unit::split_suffix(key).map_or(key, |(stem, _)| stem);
+    if let Some(column) = declared(key).filter(|column| !column.title.is_empty()) {
+        return column.title.to_owned();
+    }
     let listed = CONFIG.columns.get(key).or_else(|| CONFIG.columns.get(stem));
     if let Some(words) = listed {
         return words.clone();
@@ -670,6 +687,34 @@ mod tests {
         assert!(csv(&table).contains("'=cmd"));
         assert!(!crate::report::terminal::one_table(&report, table, 0).contains('\u{1}'));
         assert!(groups(&report).iter().any(|group| group.tables.iter().any(|id| id == HOSTILE)), "not dropped");
+    }
+
+    /// JSON keys are a contract: the suffix of a key names the unit that its type has.
+    #[test]
+    fn the_type_of_a_declared_column_fits_the_unit_in_its_key() {
+        let columns = || SPECS.iter().flat_map(|spec| spec.columns.iter().chain(spec.figures));
+        assert!(columns().count() > 0);
+        for column in columns() {
+            let by_key = match Unit::split_suffix(column.key) {
+                _ if has_word(column.key, "pct") || has_word(column.key, "fraction") => ColumnKind::Share,
+                Some((stem, _)) if is_timestamp(stem) => ColumnKind::Timestamp,
+                Some(_) => ColumnKind::Time,
+                None if is_id(column.key) => ColumnKind::Id,
+                None => column.kind,
+            };
+            assert_eq!(column.kind, by_key, "{}", column.key);
+        }
+    }
+
+    #[test]
+    fn a_key_has_one_title_and_one_kind_in_all_sections() {
+        let mut known: BTreeMap<&str, &ColumnSpec> = BTreeMap::new();
+        for spec in SPECS {
+            for column in spec.columns.iter().chain(spec.figures) {
+                let first = known.entry(column.key).or_insert(column);
+                assert_eq!((first.title, first.kind), (column.title, column.kind), "{} in {}", column.key, spec.name);
+            }
+        }
     }
 
     #[test]

@@ -5,81 +5,106 @@ use super::idle_cause::{Drained, IdleCause};
 use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::recapture::{self, MissingData};
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, At, Ms, Pct, Stated, TypedSection, Value, first_op, section};
 use crate::analysis::time::gaps::{Busy, Gap};
 use crate::trace::{DeviceId, Ns, Trace};
 
-const COLUMNS: [&str; 12] = [
-    "device_id",
-    "window_ms",
-    "busy_ms",
-    "idle_ms",
-    "idle_pct_of_window",
-    "turnaround_ms",
-    "host_late_ms",
-    "drained_ms",
-    "other_stream_ms",
-    "unseen_ms",
-    "unknown_ms",
-    "compiling_ms",
-];
-const GAP_COLUMNS: [&str; 5] = ["device_id", "gap_start_ns", "gap_end_ns", "gap_ms", "cause"];
+section! {
+    /// How long each device was idle between its first and last op, by cause.
+    pub(crate) struct GpuIdle("gpu_idle", "GPU idle time");
+    row GpuIdleRow {
+        device_id: Value = "Device",
+        window_ms: Ms,
+        busy_ms: Ms,
+        idle_ms: Ms,
+        idle_pct_of_window: Pct = "Idle",
+        turnaround_ms: Ms = "Turnaround",
+        host_late_ms: Ms = "Host late",
+        drained_ms: Ms,
+        other_stream_ms: Ms = "Other stream",
+        /// Time in which the device executed work that the trace does not contain; no part of `idle_ms`.
+        unseen_ms: Ms = "Unseen work",
+        unknown_ms: Ms,
+        compiling_ms: Ms,
+    }
+    figures GpuIdleFigures {
+        /// The part of the drained time by which the host would be earlier without the blocking calls.
+        drained_explained_ms: Stated<Ms> = "Drained, explained by the calls",
+    }
+}
+
+section! {
+    /// The longest idle gaps of all devices.
+    pub(crate) struct GpuIdleGaps("gpu_idle_gaps", "Longest idle gaps");
+    row GpuIdleGapRow {
+        device_id: Value = "Device",
+        gap_start_ns: At,
+        gap_end_ns: At,
+        gap_ms: Ms,
+        cause: String,
+    }
+    figures GpuIdleGapFigures { first_op_ns: Stated<At> }
+}
+
 const DERIVED_FROM: &str = "start and end of kernels, copies, memsets and whole graphs, and their launch calls";
 
-/// How long each device was idle between its first and last op, by cause.
-pub(crate) fn gpu_idle(context: &Context) -> Section {
-    const TITLE: &str = "GPU idle time";
+/// One row per device with work.
+pub(crate) fn gpu_idle(context: &Context) -> Answer<GpuIdle> {
     let survey = context.survey();
     if survey.busy.iter().all(Option::is_none) {
-        return missing(context, TITLE, &COLUMNS);
+        return missing(context);
     }
-    let mut section = section(context, TITLE, &COLUMNS);
+    let mut answer: Answer<GpuIdle> = answer(context);
     for (device, (busy, idle)) in (0..).zip(survey.busy.iter().zip(&survey.idle)) {
         let Some(Busy { first, last, busy }) = *busy else { continue };
         let (window, [turnaround, late, drained, other, unseen, unknown, compiling]) = (last.since(first), idle.times);
         let idle = window.since(busy).since(unseen);
-        section.row([
-            labels::device(context.trace, DeviceId(device)),
-            Value::ms(window),
-            Value::ms(busy),
-            Value::ms(idle),
-            Value::pct(idle, window.since(unseen)),
-            Value::ms(turnaround),
-            Value::ms(late),
-            Value::ms(drained),
-            Value::ms(other),
-            Value::ms(unseen),
-            Value::ms(unknown),
-            Value::ms(compiling),
-        ]);
+        answer.rows.push(GpuIdleRow {
+            device_id: labels::device(context.trace, DeviceId(device)),
+            window_ms: window.into(),
+            busy_ms: busy.into(),
+            idle_ms: idle.into(),
+            idle_pct_of_window: Pct::of(idle, window.since(unseen)),
+            turnaround_ms: turnaround.into(),
+            host_late_ms: late.into(),
+            drained_ms: drained.into(),
+            other_stream_ms: other.into(),
+            unseen_ms: unseen.into(),
+            unknown_ms: unknown.into(),
+            compiling_ms: compiling.into(),
+        });
     }
     let mut drained = Drained::default();
     survey.idle.iter().flat_map(|idle| &idle.drained_by).for_each(|(_, of_call)| drained.add(*of_call));
-    if drained.idle() > Ns::ZERO {
-        section.figure("drained_explained_ms", Value::ms(drained.explained));
-        section = section.limit(
-            "Drained, explained by the calls: without its blocking call, the host is earlier by the time that the call took, \
-             and no more. The rest of the drained time may have other causes.",
-        );
+    if drained.idle() == Ns::ZERO {
+        return answer;
     }
-    section
+    let drained_explained_ms = Stated(Some(drained.explained.into()));
+    answer.with_figures(GpuIdleFigures { drained_explained_ms }).limit(
+        "Drained, explained by the calls: without its blocking call, the host is earlier by the time that the call took, \
+         and no more. The rest of the drained time may have other causes.",
+    )
 }
 
-pub(crate) fn gpu_idle_gaps(context: &Context) -> Section {
-    const TITLE: &str = "Longest idle gaps";
+pub(crate) fn gpu_idle_gaps(context: &Context) -> Answer<GpuIdleGaps> {
     let survey = context.survey();
     if survey.busy.iter().all(Option::is_none) {
-        return missing(context, TITLE, &GAP_COLUMNS);
+        return missing(context);
     }
-    let mut section = section(context, TITLE, &GAP_COLUMNS).from_first_op(context.trace);
+    let mut answer: Answer<GpuIdleGaps> =
+        answer(context).with_figures(GpuIdleGapFigures { first_op_ns: first_op(context.trace) });
     for event in survey.longest_gaps.clone().ranked() {
         let Some(gap) = gap_before(context.trace, event.start(), event.row()) else { continue };
-        let device = labels::device(context.trace, DeviceId(gap.device as u32));
-        let cause = IdleCause::of_tag(event.tag()).word();
-        section.row([device, gap.start.into(), gap.end.into(), Value::ms(gap.length()), cause.into()]);
+        answer.rows.push(GpuIdleGapRow {
+            device_id: labels::device(context.trace, DeviceId(gap.device as u32)),
+            gap_start_ns: At(gap.start),
+            gap_end_ns: At(gap.end),
+            gap_ms: gap.length().into(),
+            cause: IdleCause::of_tag(event.tag()).word().to_owned(),
+        });
     }
-    section.rows_in_all = survey.longest_gaps.offered;
-    section
+    answer.rows_in_all = survey.longest_gaps.offered;
+    answer
 }
 
 /// Returns the gap from `start` to the work in this row, see [`Gap::next_row`]. [`Gap::previous_row`] is not filled in.
@@ -94,12 +119,12 @@ pub(crate) fn gap_before(trace: &Trace, start: Ns, next_row: usize) -> Option<Ga
     Some(Gap { device: device.0 as usize, start, end, previous_row: None, next_row })
 }
 
-fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
-    context.missing(title, columns, "The trace contains no GPU ops.", MissingData::Kernels)
+fn missing<S: TypedSection>(context: &Context) -> Answer<S> {
+    context.lacks("The trace contains no GPU ops.", MissingData::Kernels)
 }
 
-fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
-    let section = Section::new(title, DERIVED_FROM, columns)
+fn answer<S: TypedSection>(context: &Context) -> Answer<S> {
+    let answer = S::answer(DERIVED_FROM)
         .limit(match context.trace.cut {
             None => "A device's window extends from its first op to its last. Time before and after is not counted.",
             Some(_) => "The cause of a device's last gap is unknown: the op that ends it is after the window.",
@@ -117,17 +142,18 @@ fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
              is no idle time, and the idle share leaves it out of the window, too.",
         );
     if context.trace.calls.is_empty() {
-        return section.limit(format!(
+        return answer.limit(format!(
             "The trace contains no API calls, so the causes are unknown. To capture them: {}",
             recapture::command(context.trace, MissingData::Calls)
         ));
     }
-    section
+    answer
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::section::Fields;
     use crate::analysis::testing::*;
     use crate::analysis::time::survey;
     use crate::trace::testing::TestTrace;
@@ -138,7 +164,8 @@ mod tests {
     fn idle_time_of_the_fixture_matches_the_manual_result_except_for_copies() {
         let (trace, expected) = fixture();
         let context = Context::new(&trace, 30);
-        let (idle, gaps, expected) = (gpu_idle(&context), gpu_idle_gaps(&context), &expected["gpu_idle"]);
+        let (idle, gaps, expected) =
+            (gpu_idle(&context).section(), gpu_idle_gaps(&context).section(), &expected["gpu_idle"]);
         close(number(&idle.rows[0], "window_ms"), &expected["window_ms"]);
         // nsys-llm-explainer counts copies as idle time: here 0.5 ms of its gap of 1.0 ms, which this report
         // splits in two.
@@ -154,7 +181,7 @@ mod tests {
         trace.launch(950..960).launches("k", 1_000..1_500).launch(2_950..2_960).launches("k", 3_000..3_500);
         let part = trace.kernel("later", 9_000..9_100).window(400..5_000);
         let context = Context::new(&part, 30);
-        let (idle, gaps) = (gpu_idle(&context), gpu_idle_gaps(&context));
+        let (idle, gaps) = (gpu_idle(&context).section(), gpu_idle_gaps(&context).section());
         let ns = |column: &str| (number(&idle.rows[0], column) * 1e6).round();
         assert_eq!((ns("window_ms"), ns("busy_ms"), ns("idle_ms")), (4_600.0, 1_000.0, 3_600.0));
         let causes = ["host_late_ms", "unknown_ms"].map(ns);
@@ -183,10 +210,10 @@ mod tests {
         fn idle_time_equals_a_count_of_every_tick(ops in grid_ops()) {
             let trace = grid_trace(&ops).finish();
             let context = Context::new(&trace, 30);
-            let (idle, gaps) = (gpu_idle(&context), gpu_idle_gaps(&context));
+            let (idle, gaps) = (gpu_idle(&context).section(), gpu_idle_gaps(&context).section());
             let (mut busy, mut rest) = (0.0, 0.0);
             for row in &idle.rows {
-                let by_cause: f64 = COLUMNS[5..].iter().map(|cause| number(row, cause)).sum();
+                let by_cause: f64 = GpuIdleRow::COLUMNS[5..].iter().map(|cause| number(row, cause.key)).sum();
                 prop_assert!((number(row, "idle_ms") + number(row, "unseen_ms") - by_cause).abs() < 1e-12);
                 prop_assert!((number(row, "window_ms") - number(row, "busy_ms") - by_cause).abs() < 1e-12);
                 busy += number(row, "busy_ms");

@@ -1,8 +1,16 @@
-//! The data structure of the sections of a report: title, source, limits, single figures and rows.
+//! The sections of a report: title, source, limits, single figures and rows. Analyses declare and fill typed sections
+//! ([`typed`], [`units`]); this file has the form that JSON and tables use.
 //!
 //! Keys of figures and columns follow the tables of nsys-llm-explainer and end in their unit: `_ns`, `_us`, `_ms`,
 //! `_s`, `_pct` (0 to 100), `_fraction` (0 to 1). If a trace lacks the data for a section, [`Missing`] names the data
 //! and the command that captures it.
+
+pub mod typed;
+pub mod units;
+
+pub use typed::{Answer, ColumnKind, ColumnSpec, Fields, SectionSpec, TypedSection};
+pub(crate) use typed::{fields, first_op, section};
+pub use units::*;
 
 use crate::json::{FromJson, Json, JsonError, JsonResult, Members, from_json};
 use crate::trace::{Ns, Trace};
@@ -46,9 +54,10 @@ pub struct Missing {
 from_json!(Missing { why, recapture });
 
 /// A value of a row or figure.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum Value {
     /// Unknown or not applicable.
+    #[default]
     Null,
     /// True or false.
     Bool(bool),
