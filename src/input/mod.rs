@@ -113,10 +113,10 @@ enum FormatReader {
     GpuTraceCsv(Box<GpuTraceReader>),
     /// A CSV of NVLink counters by nsys-llm-explainer, or the tree of Proton; has its text so far.
     Document(Vec<u8>),
-    /// One of [`streams::FORMATS`].
+    /// One of the formats of [`streams`].
     #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
     Stream(Box<dyn stream_reader::StreamReader>),
-    /// One of [`streams::FORMATS`], in a build without their readers.
+    /// One of the formats of [`streams`], in a build without their readers.
     #[cfg(all(target_arch = "wasm32", not(feature = "full")))]
     NeedsFullModule,
 }

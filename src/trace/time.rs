@@ -1,4 +1,5 @@
-//! Time as integer nanoseconds. Floating point is never used: a double cannot hold epoch time in ns exactly.
+//! Time as integer nanoseconds. No time of a file passes through floating point: a double cannot hold epoch time in ns exactly.
+//! Only results, such as means, are floating-point numbers.
 
 use crate::json::{FromJson, Json, JsonResult, from_json};
 use serde::Serialize;

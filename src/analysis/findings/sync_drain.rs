@@ -3,8 +3,8 @@
 //! A gap begins when the GPU runs empty while the launching thread is still blocked, and ends with the next op. Its cost is at most
 //! the time that the call took: without the call the host is earlier by that, and no more. The rest, and the later gaps until
 //! launches are ahead again, have other causes too, so the evidence only states them.
-//! The evidence names the calls, and the CPU op and Python frame that made them if they were looked up in a second reading of
-//! the file ([`crate::trace::BlockingSites`]).
+//! The evidence names the calls, and the CPU op and Python frame that made them if they were looked up when the file was read
+//! ([`crate::trace::BlockingSites`]).
 
 use super::finding::{Confidence, Finding};
 use super::situation::{DeviceTimes, DrainSite, Framework, Situation, format_time, ms};

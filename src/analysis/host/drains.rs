@@ -1,4 +1,4 @@
-//! The blocking calls that drained a GPU, if they cost so much that their code is worth a second reading of the file.
+//! The blocking calls that drained a GPU, if they cost so much that the code around them is looked up (`trace::PackedCode`).
 //!
 //! One sweep over the GPU ops. The idle time after a drain counts for the call that drained the device, as in
 //! [`idle_cause`](super::idle_cause), which has the rules. A device whose host was never ahead has no drains.
