@@ -104,7 +104,7 @@ pub fn first_results(
         totals,
         wall,
     };
-    run.verdict = verdict(&run, &Signals::embedded().thresholds);
+    run.verdict = verdict(&run, &Signals::embedded().verdict);
     (run, all_groups)
 }
 
@@ -118,7 +118,7 @@ pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, reused: Reu
     }
     let key_figures = key_figures::key_figures(run);
     run.sections.insert(key_figures::NAME.to_owned(), key_figures);
-    run.verdict = verdict(run, &Signals::embedded().thresholds);
+    run.verdict = verdict(run, &Signals::embedded().verdict);
 }
 
 /// Removes the shares of kernels whose durations may belong to other kernels, and those of their categories.

@@ -2,9 +2,7 @@
 //! sections `steps` and `gpu_idle`.
 
 use super::section::{Record, Section, Sections};
-
-/// A larger mean length of steps than this multiple of the median comes from a few long steps.
-const MAX_MEAN_TO_MEDIAN: f64 = 1.5;
+use crate::rules::signals::VerdictThresholds;
 
 /// The time of the unit on one device.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,7 +16,7 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
-    pub(crate) fn of(sections: &Sections) -> Self {
+    pub(crate) fn of(sections: &Sections, thresholds: &VerdictThresholds) -> Self {
         let filled = |name: &str| sections.get(name).filter(|section| section.missing.is_none());
         let window = |row: &Record| row.amount("window_ms") - row.amount("unseen_ms");
         let idle = filled("gpu_idle").map_or(&[][..], |section: &Section| &section.rows);
@@ -28,7 +26,7 @@ impl Unit {
         let count = (steps.summary.amount("steps") / devices).floor() as u64;
         let steps_ms = steps.rows.iter().map(|row| row.amount("total_ns")).sum::<f64>() / devices / 1e6;
         let ms = if steps_ms == 0.0 { window_ms } else { steps_ms.min(window_ms) };
-        Self { ms, steps: count, has_typical_step: has_typical_step(&steps.rows) }
+        Self { ms, steps: count, has_typical_step: has_typical_step(&steps.rows, thresholds) }
     }
 
     /// The part of a time that falls on one step; `None` for a single step, and for steps whose mean says nothing.
@@ -44,16 +42,21 @@ impl Unit {
 
 /// Whether all steps are of one stage and their mean length is near the median. One long step, such as a start, makes the mean
 /// larger.
-fn has_typical_step(stages: &[Record]) -> bool {
+fn has_typical_step(stages: &[Record], thresholds: &VerdictThresholds) -> bool {
     let [stage] = stages else { return false };
     let mean_ns = stage.amount("total_ns") / stage.amount("steps").max(1.0);
-    mean_ns <= MAX_MEAN_TO_MEDIAN * stage.amount("median_ns")
+    mean_ns <= thresholds.max_mean_to_median * stage.amount("median_ns")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::signals::Signals;
     use crate::trace::testing::TestTrace;
+
+    fn unit(sections: &Sections) -> Unit {
+        Unit::of(sections, &Signals::embedded().verdict)
+    }
 
     #[test]
     fn the_unit_is_the_sum_of_the_steps_of_a_device() {
@@ -62,14 +65,14 @@ mod tests {
         trace.in_us().launch(0..1).launches("copy", 10..60);
         trace.range("step[DECODE bs=2]", 50..60).launch(51..52).launches("gemm", 200..300);
         trace.range("step[DECODE bs=2]", 70..80).launch(71..72).launches("gemm", 350..450);
-        assert_eq!(Unit::of(&trace.sections()), Unit { ms: 0.25, steps: 2, has_typical_step: true });
+        assert_eq!(unit(&trace.sections()), Unit { ms: 0.25, steps: 2, has_typical_step: true });
     }
 
     #[test]
     fn without_steps_the_unit_is_the_window() {
         let mut trace = TestTrace::nsys();
         let sections = trace.in_us().kernel("k", 0..10).kernel("k", 20..30).sections();
-        assert_eq!(Unit::of(&sections), Unit { ms: 0.03, steps: 0, has_typical_step: false });
+        assert_eq!(unit(&sections), Unit { ms: 0.03, steps: 0, has_typical_step: false });
     }
 
     #[test]
@@ -81,7 +84,7 @@ mod tests {
             trace.range("step[DECODE bs=2]", start..start + 5).launch(start + 1..start + 2);
             trace.launches("gemm", start + 10..end + 10);
         }
-        let unit = Unit::of(&trace.sections());
+        let unit = unit(&trace.sections());
         assert_eq!((unit.ms, unit.steps, unit.per_step(1.0)), (1.3, 4, None));
         assert_eq!(unit.share(0.13), 0.1);
     }

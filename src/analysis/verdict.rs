@@ -11,36 +11,23 @@ use super::unit::Unit;
 use crate::digits::grouped;
 use crate::ordering;
 use crate::rules::GRAPHS;
-use crate::rules::signals::Thresholds;
+use crate::rules::signals::VerdictThresholds;
 
-/// The maximum number of stages in the first sentence.
-const MAX_STAGES: usize = 3;
-/// Other categories in the second sentence, and their minimum share of the wall time.
-const MAX_OTHER_CATEGORIES: usize = 2;
-const MIN_OTHER_SHARE: f64 = 0.05;
-/// From this share of busy time on, work that is neither compute nor communication is stated.
-const MIN_OTHER_WORK_SHARE: f64 = 0.005;
-/// A step with more than this share of the time of its stage is stated.
-const MIN_LONGEST_SHARE: f64 = 0.5;
 /// The category of kernels that no rule matches.
 const MISC: &str = "misc";
-/// From this share of idle time outside of steps on, the verdict is about the steps: the capture was longer than the work.
-const MIN_OUTSIDE_SHARE: f64 = 0.2;
-/// From this share of idle time without a known cause on, the verdict states it.
-const MIN_UNKNOWN_SHARE: f64 = 0.1;
 
 /// States what bounds a run. Without sections it states only busy time and categories.
-pub(super) fn verdict(run: &Run, thresholds: &Thresholds) -> Verdict {
+pub(super) fn verdict(run: &Run, thresholds: &VerdictThresholds) -> Verdict {
     let mut text = Sentences::default();
     if run.totals.gpu_ops == 0 && run.totals.union_ns == 0 {
         let extent = if run.window.is_some() { "window" } else { "trace" };
         text.push(format!("No GPU work in this {extent}."), None);
         return text.finish();
     }
-    let times = Times::of(run);
-    unit(run, &times, &mut text);
+    let times = Times::of(run, thresholds);
+    unit(run, &times, thresholds, &mut text);
     let bound = Bound::of(run, &times, thresholds);
-    bound.write(run, &times, &mut text);
+    bound.write(run, &times, thresholds, &mut text);
     if let Some(StepsInCapture { idle_outside, .. }) = times.steps {
         text.push(
             format!("; the GPU idles for {} outside of the steps", format_time(idle_outside)),
@@ -48,7 +35,7 @@ pub(super) fn verdict(run: &Run, thresholds: &Thresholds) -> Verdict {
         );
     }
     text.push(".", None);
-    beside(run, &times, bound, &mut text);
+    beside(run, &times, bound, thresholds, &mut text);
     text.finish()
 }
 
@@ -112,7 +99,7 @@ struct StepsInCapture {
 impl StepsInCapture {
     /// `None` if the rest of the capture is short; for a window, whose first and last steps may be cut; for several devices, whose
     /// times outside of steps differ; and for graphs that were traced as a whole, which are not linked to their steps.
-    fn of(run: &Run, times: &Times) -> Option<Self> {
+    fn of(run: &Run, times: &Times, thresholds: &VerdictThresholds) -> Option<Self> {
         let summary = &run.filled("steps")?.summary;
         let has_one_device = summary.amount("devices") == 1.0 && run.rows("gpu_idle").len() == 1;
         if run.window.is_some() || !has_one_device || times.has_hidden_graphs || times.is_compiling() {
@@ -120,7 +107,7 @@ impl StepsInCapture {
         }
         let figure = |name: &str| summary.amount(name) / 1e6;
         let (idle_outside, busy_outside) = (figure("idle_outside_ns"), figure("busy_outside_ns"));
-        (idle_outside > MIN_OUTSIDE_SHARE * times.window).then(|| Self {
+        (idle_outside > thresholds.min_outside_share * times.window).then(|| Self {
             length: times.window - idle_outside - busy_outside,
             busy: times.busy - busy_outside,
             late: times.host_late + times.drained - figure("late_outside_ns"),
@@ -130,7 +117,7 @@ impl StepsInCapture {
 }
 
 impl Times {
-    fn of(run: &Run) -> Self {
+    fn of(run: &Run, thresholds: &VerdictThresholds) -> Self {
         let Some(idle) = run.filled("gpu_idle") else { return Self::default() };
         let sum = |column: &str| idle.rows.iter().fold(0.0, |sum, row| sum + row.amount(column));
         let overlap = run.filled("stream_overlap");
@@ -150,7 +137,7 @@ impl Times {
             has_hidden_graphs: row(GRAPHS).is_some(),
             steps: None,
         };
-        Self { steps: StepsInCapture::of(run, &times), ..times }
+        Self { steps: StepsInCapture::of(run, &times, thresholds), ..times }
     }
 
     /// A host that is late before the first step or after the last does not delay the steps.
@@ -173,19 +160,19 @@ impl Times {
 }
 
 /// `Decode: 1 step of 10.4 ms, batch 32, GPU busy 93.5 %`.
-fn unit(run: &Run, times: &Times, text: &mut Sentences) {
+fn unit(run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sentences) {
     let steps = run.rows("steps");
     let mut rows: Vec<(usize, &Record)> = steps.iter().enumerate().collect();
     let total = |row: &Record| row.amount("total_ns");
     ordering::sort_by(&mut rows, |a, b| total(b.1).total_cmp(&total(a.1)));
-    rows.truncate(MAX_STAGES);
+    rows.truncate(thresholds.max_stages);
     ordering::sort_by_key(&mut rows, |(index, _)| *index);
     for (position, (index, row)) in rows.iter().enumerate() {
         let stage = stage_words(row.text("stage"));
         let separator = if position == 0 { "" } else { "; " };
         let stage = if position == 0 { capitalized(&stage) } else { stage };
         let head = if stage.is_empty() { String::new() } else { format!("{stage}: ") };
-        text.push(format!("{separator}{head}{}", steps_words(row)), Some(("steps", Some(*index))));
+        text.push(format!("{separator}{head}{}", steps_words(row, thresholds)), Some(("steps", Some(*index))));
         let busy = row.number("busy_pct").map(|busy| format!(", GPU busy {}", percent(busy / 100.0)));
         text.push(busy.unwrap_or_default(), Some(("steps", Some(*index))));
     }
@@ -210,7 +197,7 @@ fn unit(run: &Run, times: &Times, text: &mut Sentences) {
 }
 
 /// `9 steps, median 10.4 ms, mean batch 31.5`.
-fn steps_words(row: &Record) -> String {
+fn steps_words(row: &Record, thresholds: &VerdictThresholds) -> String {
     let count = row.amount("steps") as u64;
     let length = format_time(row.amount("median_ns") / 1e6);
     let mut words = match count {
@@ -219,7 +206,7 @@ fn steps_words(row: &Record) -> String {
     };
     // The other figures are mostly about one long step, such as a start.
     let longest_ns = row.amount("max_ns");
-    if count > 2 && longest_ns > MIN_LONGEST_SHARE * row.amount("total_ns") {
+    if count > 2 && longest_ns > thresholds.min_longest_step_share * row.amount("total_ns") {
         words += &format!(", the longest {}", format_time(longest_ns / 1e6));
     }
     let mean = |column: &str| row.number(column).filter(|mean| *mean > 0.0);
@@ -258,7 +245,7 @@ enum Bound {
 }
 
 impl Bound {
-    fn of(run: &Run, times: &Times, thresholds: &Thresholds) -> Self {
+    fn of(run: &Run, times: &Times, thresholds: &VerdictThresholds) -> Self {
         let compute = times.busy - times.exposed;
         if run.rows("trust").iter().any(|row| row.text("id") == STEPS_WITHOUT_WORK) {
             return Self::StepsWithoutWork;
@@ -286,7 +273,7 @@ impl Bound {
         }
     }
 
-    fn write(self, run: &Run, times: &Times, text: &mut Sentences) {
+    fn write(self, run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sentences) {
         match self {
             Self::Host => {
                 let (share, extent) = match times.steps {
@@ -348,7 +335,7 @@ impl Bound {
                     of_busy(times.compute_alone),
                     of_busy(times.exposed),
                     of_busy(times.overlapped),
-                    others_words(times).unwrap_or_default()
+                    others_words(times, thresholds).unwrap_or_default()
                 );
                 text.push(words, Some(("stream_overlap", None)));
             }
@@ -370,10 +357,10 @@ impl Bound {
 }
 
 /// `, 5.0 % other work such as copies`: what is neither compute nor communication.
-fn others_words(times: &Times) -> Option<String> {
+fn others_words(times: &Times, thresholds: &VerdictThresholds) -> Option<String> {
     let others = times.busy - times.compute_alone - times.exposed - times.overlapped;
     let share = if times.busy > 0.0 { others / times.busy } else { 0.0 };
-    (share >= MIN_OTHER_WORK_SHARE).then(|| format!(", {} other work such as copies", percent(share)))
+    (share >= thresholds.min_other_work_share).then(|| format!(", {} other work such as copies", percent(share)))
 }
 
 /// True if the findings about the host are uncertain.
@@ -394,7 +381,7 @@ fn category_words(category: &str) -> &str {
 
 /// The second sentence, unless it would be about other work than the steps: the finding with the largest cost that the bound
 /// does not include; else the next categories.
-fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
+fn beside(run: &Run, times: &Times, bound: Bound, thresholds: &VerdictThresholds, text: &mut Sentences) {
     if bound == Bound::StepsWithoutWork {
         return;
     }
@@ -413,7 +400,7 @@ fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
     // Rows come by severity. Of equal costs the first counts.
     let others = rows.iter().enumerate().filter(|(_, row)| !is_said(row));
     let next = others.rev().max_by(|(_, a), (_, b)| a.amount("cost_ms").total_cmp(&b.amount("cost_ms")));
-    let unit = Unit::of(&run.sections);
+    let unit = Unit::of(&run.sections, thresholds);
     if let Some((index, row)) = next {
         let cost = row.amount("cost_ms");
         let share = if unit.ms > 0.0 { format!(", {} of the time", percent(unit.share(cost))) } else { String::new() };
@@ -430,7 +417,7 @@ fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
         return;
     }
     let unknown = times.share(times.unknown);
-    if bound == Bound::Compute && unknown >= MIN_UNKNOWN_SHARE && run.wall.source == WallSource::Window {
+    if bound == Bound::Compute && unknown >= thresholds.min_unknown_share && run.wall.source == WallSource::Window {
         let words = format!(" The GPU idles for {} of the time; the trace does not show why.", percent(unknown));
         text.push(words, Some(("gpu_idle", None)));
         return;
@@ -443,8 +430,8 @@ fn beside(run: &Run, times: &Times, bound: Bound, text: &mut Sentences) {
     let (skipped, head) = if bound == Bound::Compute { (1, " Next: ") } else { (0, " Largest by GPU time: ") };
     let categories = run.categories.iter().enumerate().skip(skipped);
     let shares = categories.filter_map(|(index, category)| Some((index, category, category.bar_share?)));
-    let large = shares.filter(|(.., share)| *share >= MIN_OTHER_SHARE);
-    for (position, (index, category, share)) in large.take(MAX_OTHER_CATEGORIES).enumerate() {
+    let large = shares.filter(|(.., share)| *share >= thresholds.min_other_category_share);
+    for (position, (index, category, share)) in large.take(thresholds.max_other_categories).enumerate() {
         text.push(if position == 0 { head } else { " and " }, None);
         let words = format!("{} ({} of wall time)", category_words(&category.category), percent(share));
         text.push(words, Some(("categories", Some(index))));

@@ -64,11 +64,14 @@ pub struct Signals {
     pub memory_kernels: Vec<String>,
     /// The thresholds of findings.
     pub thresholds: Thresholds,
+    /// The thresholds of the verdict.
+    pub verdict: VerdictThresholds,
     /// How waiting in communication is estimated from one rank.
     pub waiting: WaitingRules,
 }
 from_json!(strict Signals {
-    calls, host_waits, collectives, phases, kept_counters, counter_endings, nvlink, flops, dram_bytes, compilations, memory_kernels, thresholds, waiting
+    calls, host_waits, collectives, phases, kept_counters, counter_endings, nvlink, flops, dram_bytes, compilations, memory_kernels, thresholds,
+    verdict, waiting
 });
 
 /// How waiting in communication is estimated from one rank.
@@ -166,9 +169,6 @@ pub struct Thresholds {
     pub min_copy_share: f64,
     /// Minimum share of the captured time in which communication runs without compute, for a finding.
     pub exposed_communication: f64,
-    /// Minimum share of the busy time in which communication and compute overlap, from which the verdict states compute
-    /// alone, exposed communication and both together.
-    pub communication_overlap: f64,
     /// Maximum duration of a short kernel.
     pub short_kernel_us: f64,
     /// Minimum number of short eager kernels for a finding.
@@ -187,8 +187,35 @@ pub struct Thresholds {
 from_json!(strict Thresholds {
     launch_storm, launch_storm_min, tiny_kernel_us, launcher_gap_us, launcher_idle_us, nvtx_coverage, min_finding_share,
     min_uncertain_share, min_host_delay_ms, min_busy_share, medium_severity_share, high_severity_share, min_drained_ms, min_copy_share,
-    exposed_communication, communication_overlap, short_kernel_us,
-    min_short_kernels, min_turnaround_share, max_preparation_kernels, min_replays, long_gap_ms, min_pause_share
+    exposed_communication, short_kernel_us, min_short_kernels, min_turnaround_share, max_preparation_kernels, min_replays, long_gap_ms, min_pause_share
+});
+
+/// The thresholds of the verdict. Shares are fractions of 1.
+#[derive(Debug, Clone)]
+pub struct VerdictThresholds {
+    /// Maximum number of stages in the first sentence.
+    pub max_stages: usize,
+    /// Maximum number of other categories in the second sentence.
+    pub max_other_categories: usize,
+    /// Minimum share of wall time of each of them.
+    pub min_other_category_share: f64,
+    /// Minimum share of busy time of work that is neither compute nor communication, from which it is stated.
+    pub min_other_work_share: f64,
+    /// Minimum share of one step in the time of its stage, from which the step is stated.
+    pub min_longest_step_share: f64,
+    /// Minimum share of idle time outside of steps, from which the verdict is about the steps: the capture was longer than the work.
+    pub min_outside_share: f64,
+    /// Minimum share of idle time without a known cause, from which it is stated.
+    pub min_unknown_share: f64,
+    /// Minimum share of the busy time in which communication and compute overlap, from which the verdict states compute
+    /// alone, exposed communication and both together.
+    pub communication_overlap: f64,
+    /// Maximum ratio of the mean length of steps to the median. A larger mean comes from a few long steps.
+    pub max_mean_to_median: f64,
+}
+from_json!(strict VerdictThresholds {
+    max_stages, max_other_categories, min_other_category_share, min_other_work_share, min_longest_step_share, min_outside_share,
+    min_unknown_share, communication_overlap, max_mean_to_median
 });
 
 /// One condition for a launch storm: many launches of short kernels.

@@ -120,7 +120,7 @@ impl<'a> Situation<'a> {
         let trace = context.trace;
         let framework = framework(trace);
         let steps = sections.get("steps").filter(|section| section.missing.is_none());
-        let unit = Unit::of(sections);
+        let unit = Unit::of(sections, &context.signals.verdict);
         Self {
             context,
             framework,
