@@ -1,7 +1,6 @@
 //! Compares results for real traces with those of other programs: a slow reference implementation, gputrc2graph and TraceLens.
 //!
-//! The traces and reference results are in `../shared`, outside the project. A test prints a line and passes if its files are
-//! missing.
+//! The traces and reference results are in `../shared`, outside the project.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
@@ -25,8 +24,9 @@ const MISC_LIMIT: f64 = 0.03;
 const WITHOUT_LAUNCHES: &str = "hf_qwen1.5_0.5b_h100";
 
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn torch_traces_match_the_reference_to_the_nanosecond() {
-    let (Some(facts), Some(traces)) = (shared("oracles/facts"), shared("traces/torch")) else { return };
+    let (facts, traces) = (shared("oracles/facts"), shared("traces/torch"));
     let traces: Vec<PathBuf> =
         [files(&traces, ".json.gz"), files(&traces.join("dlrm_v100_8ranks"), ".json.gz")].concat();
     let (first, second) = traces.split_at(traces.len() / 2);
@@ -39,8 +39,9 @@ fn torch_traces_match_the_reference_to_the_nanosecond() {
 }
 
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn nsys_exports_match_the_reference_to_the_nanosecond() {
-    let (Some(facts), Some(exports)) = (shared("oracles/facts"), shared("traces/nsys")) else { return };
+    let (facts, exports) = (shared("oracles/facts"), shared("traces/nsys"));
     let exports = files(&exports, ".sqlite");
     for export in &exports {
         let trace = nsys::open(export, file_name(export)).unwrap();
@@ -51,8 +52,9 @@ fn nsys_exports_match_the_reference_to_the_nanosecond() {
 }
 
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn csv_tables_of_nsys_exports_match_the_reference_to_the_nanosecond() {
-    let (Some(facts), Some(exports)) = (shared("oracles/facts"), shared("traces/nsys")) else { return };
+    let (facts, exports) = (shared("oracles/facts"), shared("traces/nsys"));
     let folder = directory("facts_of_nsys");
     for export in files(&exports, ".sqlite") {
         let Some(csv) = gpu_trace_csv(&export, &folder) else { continue };
@@ -61,6 +63,7 @@ fn csv_tables_of_nsys_exports_match_the_reference_to_the_nanosecond() {
 }
 
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn categories_match_gputrc2graph_to_the_nanosecond() {
     for_each_of_gputrc2graph("report_as_gputrc2graph", |case| {
         let args = ["--attribution", "first-come", "--merge-devices", "--engine", &case.engine, "--model", &case.model];
@@ -92,6 +95,7 @@ fn check_categories(case: &Case, run: &Value) {
 }
 
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn result_csv_of_graph_matches_gputrc2graph_to_the_nanosecond() {
     for_each_of_gputrc2graph("graph_as_gputrc2graph", |case| {
         let csv = case.csv.as_ref().unwrap_or(&case.export);
@@ -112,8 +116,9 @@ fn result_csv_of_graph_matches_gputrc2graph_to_the_nanosecond() {
 }
 
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn the_golden_fixture_in_code_equals_its_json_description() {
-    let Some(golden) = shared("spec/data/golden") else { return };
+    let golden = shared("spec/data/golden");
     let connection = common::nsys::golden(true);
     for (name, table) in read_json(&golden.join("nsys_fixture.json"))["tables"].as_object().unwrap() {
         let columns: Vec<&str> =
@@ -151,8 +156,9 @@ fn plain(value: &Value) -> String {
 }
 
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn busy_time_matches_tracelens() {
-    let (Some(timelines), Some(traces)) = (shared("oracles/timeline"), shared("traces/torch")) else { return };
+    let (timelines, traces) = (shared("oracles/timeline"), shared("traces/torch"));
     for timeline in files(&timelines, ".json") {
         let name = file_name(&timeline).strip_suffix(".json").unwrap();
         if name == WITHOUT_LAUNCHES {
@@ -167,8 +173,9 @@ fn busy_time_matches_tracelens() {
 }
 
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn the_default_rules_categorize_nearly_all_time_of_llm_servers() {
-    let Some(traces) = shared("traces/torch") else { return };
+    let traces = shared("traces/torch");
     for path in files(&traces, ".json.gz") {
         if !["sglang_", "vllm_", "hf_"].iter().any(|engine| file_name(&path).starts_with(engine)) {
             continue;
@@ -191,14 +198,15 @@ fn torch_facts(path: &Path) -> String {
     format!("{set}{name}.json")
 }
 
-/// Compares a trace with the facts that a separate program found; a trace without facts is skipped.
+/// The separate program has no facts of this export.
+const WITHOUT_FACTS: &str = "cuda_graph_level_s2025.5.sqlite.json";
+
+/// Compares a trace with the facts that a separate program found.
 fn check_facts(trace: &Trace, facts: &Path, name: &str) {
-    let path = facts.join(name);
-    if !path.is_file() {
-        println!("skipped: there is no file {}", path.display());
+    if name == WITHOUT_FACTS {
         return;
     }
-    let facts = read_json(&path);
+    let facts = read_json(&facts.join(name));
     let (run, merged) = (run(trace, false), run(trace, true));
     let totals = &run.totals;
     let names = by_name(&run, &merged);
@@ -258,7 +266,7 @@ fn found_name(expected: &Value, names: &ByName) -> Value {
 
 /// The CSV table that nsys would print for an export. `None` if Python is missing.
 fn gpu_trace_csv(export: &Path, folder: &Path) -> Option<PathBuf> {
-    let program = shared("tools")?.join("gpu_trace_csv.py");
+    let program = shared("tools/gpu_trace_csv.py");
     let output = match Command::new("python3").arg(program).arg(export).output() {
         Ok(output) => output,
         Err(error) => {
@@ -303,7 +311,7 @@ fn ns(seconds: &Value) -> i64 {
 }
 
 fn for_each_of_gputrc2graph(folder: &str, check: impl Fn(&Case)) {
-    let (Some(oracles), Some(exports)) = (shared("oracles/gputrc2graph"), shared("traces/nsys")) else { return };
+    let (oracles, exports) = (shared("oracles/gputrc2graph"), shared("traces/nsys"));
     let folder = directory(folder);
     for oracle in files(&oracles, ".json") {
         let name = file_name(&oracle).strip_suffix(".json").unwrap();

@@ -15,10 +15,11 @@ SHARED = pathlib.Path(os.environ.get("GPUPRISM_SHARED") or ROOT.parent / "shared
 
 
 def shared(path: str) -> pathlib.Path:
-    """A recorded trace, or the test is skipped."""
+    """A recorded trace. Without their folder the test is skipped; a missing file is an error."""
+    if not SHARED.is_dir():
+        pytest.skip("no recorded traces")
     file = SHARED / path
-    if not file.exists():
-        pytest.skip(f"{file} is missing")
+    assert file.exists(), f"the recorded traces are incomplete: there is no {file}"
     return file
 
 

@@ -126,8 +126,9 @@ fn files_that_are_not_ranks_are_skipped_or_refused() {
 
 /// Rank 7 is last in five of eight collectives, rank 5 in two and rank 4 in one. An independent program computes the same.
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn every_rank_that_delays_a_real_job_is_named_with_its_cause() {
-    let Some(folder) = shared("traces/torch") else { return };
+    let folder = shared("traces/torch");
     let json: Value =
         serde_json::from_str(&printed(&folder, ["ranks", "dlrm_v100_8ranks", "--format", "json"])).unwrap();
     let delays = json["jobs"][0]["delays"].as_array().unwrap();
@@ -142,8 +143,9 @@ fn every_rank_that_delays_a_real_job_is_named_with_its_cause() {
 }
 
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn the_gpus_of_one_export_are_compared_as_ranks_without_collectives() {
-    let Some(folder) = shared("traces/nsys") else { return };
+    let folder = shared("traces/nsys");
     let text = printed(&folder, ["ranks", "h100_2gpu_fastvideo_s3.25.sqlite"]);
     assert!(
         text.starts_with("2 ranks in 969 ms; no collective ran. All ranks spend about the same time in compute."),

@@ -118,8 +118,9 @@ fn a_torch_trace_gets_the_report_of_explain() {
 }
 
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn the_archive_has_the_files_of_explain() {
-    let Some(traces) = shared("traces/nsys") else { return };
+    let traces = shared("traces/nsys");
     let folder = directory("serve_archive");
     let trace = traces.join("h100_nvfuser_s3.16.sqlite");
     let out = explained(&folder, &trace);
@@ -222,8 +223,9 @@ fn the_health_check_asks_a_running_server() {
 /// Calls the API as the client of nsys-llm-explainer does. That client is not on the Python package index, so `serve_client.py` sends
 /// its requests, with the library that it uses.
 #[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn the_python_client_of_the_original_works() {
-    let Some(traces) = shared("traces/nsys") else { return };
+    let traces = shared("traces/nsys");
     let folder = directory("serve_python");
     let Some(python) = python_with_requests(&folder) else { return };
     let server = Serve::start(&folder, Some("secret"));

@@ -51,13 +51,12 @@ pub(crate) fn directory(name: &str) -> PathBuf {
     path
 }
 
-/// A folder with real traces or reference results. If it is missing, prints a line and returns `None`.
-pub(crate) fn shared(folder: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(folder);
-    if !path.is_dir() {
-        println!("skipped: there is no folder {}", path.display());
-    }
-    path.is_dir().then_some(path)
+/// A file or folder of recorded traces or reference results, which must exist: tests that read one are ignored where there are
+/// no recorded traces (`build.rs`).
+pub(crate) fn shared(path: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(path);
+    assert!(path.exists(), "the recorded traces are incomplete: there is no {}", path.display());
+    path
 }
 
 /// Reads a trace without its code.

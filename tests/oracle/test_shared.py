@@ -59,7 +59,7 @@ def oracle(name):
         return json.load(file)
 
 
-@unittest.skipUnless(os.path.isdir(SHARED), "no ../shared: comparison with the shared oracles skipped")
+@unittest.skipUnless(os.path.isdir(os.path.join(SHARED, "traces")), "no recorded traces")
 class Shared(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
