@@ -35,7 +35,7 @@ pub fn build(out: Option<&Path>) -> Result<()> {
     copy_directory(&root.join("www"), &dist)?;
     fs::remove_file(dist.join(SCRIPT_TYPES)).with_context(|| format!("cannot remove {SCRIPT_TYPES}"))?;
     strip_comments(&dist)?;
-    Program::build()?.write_example(&dist.join(EXAMPLE))?;
+    Program::with_example()?.write_example(&dist.join(EXAMPLE))?;
     book::render(&dist)?;
     list_for_offline(&dist)?;
     check_size(&dist)

@@ -34,7 +34,13 @@ impl Program {
         Self::built()
     }
 
-    /// The same, which another check has built.
+    /// Builds only the program that writes the example trace.
+    pub fn with_example() -> Result<Self> {
+        cargo("build", "--quiet --example serving_trace").run()?;
+        Self::built()
+    }
+
+    /// What another check has built.
     pub fn built() -> Result<Self> {
         Ok(Self { directory: project::target_dir()?.join(PROFILE) })
     }
