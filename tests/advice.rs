@@ -7,8 +7,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
-mod common;
-
+use crate::common;
 use common::{directory, file_name, files, gpuprism, shared};
 use regex::Regex;
 use serde::Deserialize;

@@ -5,8 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
-mod common;
-
+use crate::common;
 use common::{directory, gpuprism, json_runs, printed, shared};
 use gpuprism::input::{Imported, Importer, nsys};
 use gpuprism::trace::{Format, NodeNote, Ns, ProblemKind, Trace, Window};

@@ -4,8 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
-mod common;
-
+use crate::common;
 use common::{csv_rows, directory, file_name, files, gpuprism, import, json_runs, read_json, seconds_to_ns, shared};
 use gpuprism::analysis::results::{Attribution, Kernel, Run};
 use gpuprism::input::nsys;

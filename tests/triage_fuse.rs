@@ -3,10 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
-mod common;
-#[path = "common/testing.rs"]
-mod testing;
-
+use crate::{common, testing};
 use common::{import_with_code, shared};
 use gpuprism::analysis::section::Value;
 use gpuprism::analysis::triage::call_sites::{CallSite, CallSites, Resolution};

@@ -4,8 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
-mod common;
-
+use crate::common;
 use common::{directory, file_name, files, import_with_code, read_json, shared};
 use gpuprism::analysis::section::{Record, Section};
 use gpuprism::analysis::triage::{Options, Request, ServerArgs, Stage, triage};

@@ -9,8 +9,7 @@
     reason = "helpers of tests"
 )]
 
-mod common;
-
+use crate::common;
 use common::{import_with_code, shared};
 use gpuprism::analysis::section::{Record, Section};
 use gpuprism::analysis::triage::{Options, Request, ServerArgs, Stage, triage};

@@ -3,8 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
-mod common;
-
+use crate::common;
 use gpuprism::analysis::section::{Record, Section, Value};
 use gpuprism::analysis::structure::stages;
 use gpuprism::analysis::triage::{Options, Request, ServerArgs, Stage, triage};

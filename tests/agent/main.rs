@@ -6,10 +6,9 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod skill;
 
+use crate::common;
 use common::mcp::Server;
 use common::shared;
 use serde::Deserialize;

@@ -1,7 +1,7 @@
 //! `gpuprism brief`, `show` and `doctor`: short texts for agents and chats.
 
+use crate::cli::example::write_events;
 use crate::common::{directory, gpuprism, printed, shared};
-use crate::example::write_events;
 use std::path::{Path, PathBuf};
 
 /// Three decode steps of 1 ms: a kernel of 400 us, and after it a launch that comes 500 us too late.

@@ -1,7 +1,7 @@
 //! `gpuprism diff`: verdict, tables and exit codes.
 
+use crate::cli::example::{op, write_events};
 use crate::common::{Output, csv_rows, directory, file_name, files, gpuprism, printed, shared};
-use crate::example::{op, write_events};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! `gpuprism explain`: writes the files of nsys-llm-explainer with the same names and columns, reproducibly.
 
+use crate::cli::example::{GEMM, NCCL, write_torch};
 use crate::common::{csv_rows, directory, gpuprism, json_runs, printed, read_json, shared};
-use crate::example::{GEMM, NCCL, write_torch};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! `gpuprism graph`: writes the files of gputrc2graph with the same columns and row order.
 
+use crate::cli::example::{COPY, GEMM, NCCL, NSYS_CSV, WINDOW, op, write_events, write_torch};
 use crate::common::{Output, csv_rows, directory, gpuprism, printed, seconds_to_ns};
-use crate::example::{COPY, GEMM, NCCL, NSYS_CSV, WINDOW, op, write_events, write_torch};
 use std::path::{Path, PathBuf};
 
 const TRACE_END: &str = "_cuda_gpu_trace.csv";

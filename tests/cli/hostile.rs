@@ -1,7 +1,7 @@
 //! Names in a trace are untrusted text: no output format may interpret them.
 
+use crate::cli::example::{op, write_events};
 use crate::common::{csv_rows, directory, json_runs, printed};
-use crate::example::{op, write_events};
 use std::path::PathBuf;
 
 const FILE: &str = "=1+1 <b>|.json";

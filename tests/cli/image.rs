@@ -4,9 +4,9 @@
 //! The final stage needs Linux, root, `chroot` and `ldd`. The libraries of the base image are those of this machine, but only those that
 //! `distroless/cc` has. The folder is read-only for the user by its permissions.
 
+use crate::cli::example::write_torch;
+use crate::cli::serve::{Serve, ended};
 use crate::common::directory;
-use crate::example::write_torch;
-use crate::serve::{Serve, ended};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -4,8 +4,6 @@
 
 mod brief;
 mod capture;
-#[path = "../common/mod.rs"]
-mod common;
 mod deploy;
 mod diff;
 mod example;

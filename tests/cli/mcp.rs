@@ -1,9 +1,9 @@
 //! `gpuprism mcp`: the tools, their limits, and what the server refuses.
 
-use crate::brief::write_late_steps;
+use crate::cli::brief::write_late_steps;
+use crate::cli::example;
 use crate::common::mcp::Server;
 use crate::common::{directory, gpuprism, printed};
-use crate::example;
 use serde_json::json;
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! `gpuprism model`: sentences and tables on steps and layers, and `gpuprism diff` by role.
 
+use crate::cli::example::write_events;
 use crate::common::{directory, gpuprism, printed};
-use crate::example::write_events;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 

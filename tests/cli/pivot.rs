@@ -1,7 +1,7 @@
 //! `gpuprism pivot`: layouts, formats, errors, and sums over real traces.
 
+use crate::cli::example::write_events;
 use crate::common::{directory, gpuprism, printed, shared};
-use crate::example::write_events;
 use serde_json::Value;
 use std::path::Path;
 

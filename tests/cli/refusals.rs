@@ -1,7 +1,7 @@
 //! Error handling: exit code 1 for a bad file and 2 for a bad command, one sentence on standard error, no other output.
 
+use crate::cli::example::write_torch;
 use crate::common::{Output, directory, gpuprism, shared};
-use crate::example::write_torch;
 use std::path::Path;
 
 fn assert_one_sentence(output: &Output, status: i32, words: &[&str]) {

@@ -1,7 +1,7 @@
 //! `gpuprism report`: every format prints the hand-computed numbers, and every flag has its effect.
 
+use crate::cli::example::{self, CPU, GEMM, KNOWN, Known, NCCL, UNION, UNION_ALL, WINDOW, write_torch};
 use crate::common::{csv_rows, directory, file_name, files, gpuprism, json_runs, printed, shared};
-use crate::example::{self, CPU, GEMM, KNOWN, Known, NCCL, UNION, UNION_ALL, WINDOW, write_torch};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,7 +1,7 @@
 //! `gpuprism rules`: a hand-computed case of shadowing, and sums over all rules of real traces.
 
+use crate::cli::example::write_events;
 use crate::common::{directory, gpuprism, printed, shared};
-use crate::example::write_events;
 use serde_json::Value;
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! `gpuprism serve`: uploads over HTTP get the files of `gpuprism explain`, and the spool is empty afterwards.
 
+use crate::cli::example::{NCCL, write_torch};
 use crate::common::{directory, printed, read_json, shared};
-use crate::example::{NCCL, write_torch};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

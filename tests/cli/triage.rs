@@ -1,7 +1,7 @@
 //! `gpuprism triage` and `gpuprism bundle`: file selection in folders, output text, errors.
 
+use crate::cli::example::{op, write_events};
 use crate::common::{Output, csv_rows, directory, file_name, files, gpuprism, json_runs, printed, shared};
-use crate::example::{op, write_events};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -367,7 +367,7 @@ fn a_folder_or_file_without_a_trace_is_refused_with_its_content() {
     refused(&["gone.json"], &["gone.json"]);
     std::fs::write(folder.join("other.json"), r#"{"n": 1}"#).unwrap();
     refused(&["other.json"], &["other.json", "no `traceEvents`"]);
-    std::fs::write(folder.join("table.csv"), crate::example::NSYS_CSV).unwrap();
+    std::fs::write(folder.join("table.csv"), crate::cli::example::NSYS_CSV).unwrap();
     refused(&["table.csv"], &["table.csv", "not a torch.profiler trace", "gpuprism report"]);
     write_events(&folder, "work.json", &[op("kernel", "k", 0, 7, 1, 5)]);
     refused(&["--mapping-input", "empty", "--formal-input", "work.json"], &["empty", "no trace"]);

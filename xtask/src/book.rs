@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::command::Run;
+use crate::program::Program;
 use crate::project;
 
 pub use html::render;
@@ -64,32 +64,6 @@ fn generated() -> Result<Vec<(PathBuf, String, String)>> {
 
 fn folder() -> PathBuf {
     project::root().join("docs")
-}
-
-/// The release build of gpuprism and its examples.
-struct Program {
-    directory: PathBuf,
-}
-
-impl Program {
-    fn build() -> Result<Self> {
-        Run::new("cargo build --quiet --release --bin gpuprism --examples").run()?;
-        Ok(Self { directory: project::target_dir()?.join("release") })
-    }
-
-    /// The output of `gpuprism` for these arguments.
-    fn gpuprism(&self, arguments: &[&str]) -> Result<String> {
-        Run::program(&self.path("gpuprism")).args(arguments).output()
-    }
-
-    /// Writes the example trace to `path`.
-    fn write_example(&self, path: &Path) -> Result<()> {
-        Run::program(&self.path("examples/serving_trace")).arg(path).output().map(drop)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
-    }
 }
 
 /// Text for a cell of a Markdown table.

@@ -1,80 +1,212 @@
-//! All checks of the project, the cheapest first. The first failure ends the run and shows its command.
+//! All checks of the project. `cargo xtask test` runs them, `cargo xtask test ID` one of them.
+//!
+//! Each check is a process of its own, whose output goes to `target/check-logs/ID.log` and is printed when it ends. So checks that run
+//! at the same time do not mix their output, and [`Counts`] can read the results of the tests from it.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
 use crate::command::{Run, in_parallel};
-use crate::{book, fuzz, page, project, python, setup, wasm};
+use crate::counts::Counts;
+use crate::program::{PROFILE, Program, cargo};
+use crate::{book, page, project, python, setup, wasm};
 
-type Check = (&'static str, fn() -> Result<()>);
+/// A check: its id, what it is, and the function.
+type Check = (&'static str, &'static str, fn() -> Result<()>);
 
-const CHECKS: &[Check] = &[
-    ("format", || {
-        Run::new("cargo fmt --all --check").run()?;
-        Run::new("cargo fmt --manifest-path fuzz/Cargo.toml --check").run()
-    }),
-    ("lints, native", || Run::new("cargo clippy --workspace --all-targets -- -D warnings").run()),
-    ("lints, wasm32", || {
-        setup::page()?;
-        wasm::lint()
-    }),
-    // The unit tests with debug assertions and overflow checks; those of whole programs on the optimised build, which is what ships.
-    // Captures are tested with the HTTP layers of SGLang and vLLM only if GPUPRISM_REAL_SERVERS is set, because their packages are
-    // large.
-    ("Rust unit tests, debug", || Run::new("cargo test --lib").run()),
-    ("Rust tests, release", release_tests),
-    // In its own profile, so that its dependencies are compiled only once.
-    ("Rust tests of xtask", || Run::new("cargo test --package xtask --profile xtask").run()),
-    ("second computation in Python", oracle),
-    ("documentation", || Run::new("cargo doc --no-deps").env("RUSTDOCFLAGS", "-Dwarnings").run()),
-    ("setup of the browser", setup::test),
-    // Each uses a single core in the end, and they share no files.
-    ("fuzzing, and the page", || at_once([|| fuzz::all(fuzz::Effort::Check), || page::build(None)])),
-    // After the page is built: its scripts import the types of `dist/pkg`.
-    ("types and lints of the page", page_types_and_lints),
-    ("SIMD in the page's modules", || wasm::assert_simd(&project::dist())),
-    ("command line", command_line),
-    ("generated chapters and links of the book", book::check),
-    // The Python package is the last that uses the release build: cargo builds the library with other features for it and replaces
-    // `libgpuprism.rlib`. The other one builds in debug.
-    ("same results of all builds, and the Python package", || at_once([same_results, python::test])),
-    ("page in the browser", page_tests),
+/// Checks that run one after the other.
+type Lane = &'static [Check];
+
+/// One stage after the other; the lanes of a stage at the same time.
+const STAGES: &[&[Lane]] = &[
+    &[&[("format", "format", format)]],
+    &[
+        // The lane of the native compiler, which uses both cores except while it links and tests.
+        &[
+            ("lints", "lints, native", lints),
+            ("compile", "compile programs and tests", compile),
+            ("rust", "Rust tests", rust_tests),
+            ("xtask", "Rust tests of xtask", xtask_tests),
+            ("doc", "documentation", documentation),
+        ],
+        // The lane of the page. Its compiler has a target folder, and so a lock, of its own, and uses one core most of the time.
+        &[
+            ("setup", "setup of Node, the browser and Python", set_up),
+            ("lints-wasm", "lints, wasm32", wasm::lint),
+            ("page-build", "build of the page", || page::build(None)),
+            // Its scripts import the types of `dist/pkg`.
+            ("page-types", "types and lints of the page", page_types_and_lints),
+            ("simd", "SIMD in the page's modules", || wasm::assert_simd(&project::dist())),
+            ("oracle", "second computation in Python", oracle),
+        ],
+    ],
+    &[
+        &[
+            ("book", "generated chapters and links of the book", book::check),
+            ("builds", "same results of all builds", same_results),
+        ],
+        &[("python", "Python package", || python::test_module(&Program::built()?))],
+    ],
+    // Alone: some of these measure times.
+    &[&[("page", "page in the browser", page_tests)]],
 ];
 
-/// Runs all checks in order.
+/// If it is set, a test that needs a recorded trace must not be skipped.
+const REQUIRE_TRACES: &str = "GPUPRISM_REQUIRE_TRACES";
+
+/// Runs all checks. The first failure ends the run when the checks beside it have ended.
 pub fn all() -> Result<()> {
-    for (index, (title, check)) in CHECKS.iter().enumerate() {
-        println!("\n== {}/{} {title}", index + 1, CHECKS.len());
-        let start = Instant::now();
-        check().with_context(|| format!("the check \"{title}\" failed"))?;
-        println!("== {title}: passed in {} s", start.elapsed().as_secs());
+    let start = Instant::now();
+    let logs = project::target_dir()?.join("check-logs");
+    if logs.exists() {
+        fs::remove_dir_all(&logs).with_context(|| format!("cannot empty {}", logs.display()))?;
     }
-    println!("\nall {} checks passed", CHECKS.len());
+    fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
+    let run = Progress {
+        program: std::env::current_exe()?,
+        logs,
+        has_failed: AtomicBool::new(false),
+        done: Mutex::default(),
+    };
+    for stage in STAGES {
+        thread::scope(|scope| {
+            for lane in *stage {
+                scope.spawn(|| run.lane(lane));
+            }
+        });
+        if run.has_failed.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    let done = run.done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    summary(&done, start.elapsed().as_secs())
+}
+
+/// Runs the check with this id, in this process.
+pub fn one(id: &str) -> Result<()> {
+    let mut checks = STAGES.iter().flat_map(|stage| stage.iter()).flat_map(|lane| lane.iter());
+    let Some((_, title, check)) = checks.find(|check| check.0 == id) else {
+        let ids: Vec<&str> =
+            STAGES.iter().flat_map(|stage| stage.iter()).flat_map(|lane| lane.iter()).map(|check| check.0).collect();
+        bail!("no check {id}; there are {}", ids.join(", "));
+    };
+    check().with_context(|| format!("the check \"{title}\" failed"))
+}
+
+/// A check that has ended.
+struct Done {
+    title: &'static str,
+    seconds: u64,
+    counts: Counts,
+    failure: Option<anyhow::Error>,
+}
+
+/// What the lanes share.
+struct Progress {
+    program: PathBuf,
+    logs: PathBuf,
+    has_failed: AtomicBool,
+    done: Mutex<Vec<Done>>,
+}
+
+impl Progress {
+    fn lane(&self, lane: Lane) {
+        for check in lane {
+            // A failure in another lane: what comes now would only delay its message.
+            if self.has_failed.load(Ordering::Relaxed) || !self.check(check) {
+                return;
+            }
+        }
+    }
+
+    /// Runs a check and prints its output. Returns whether it passed.
+    fn check(&self, (id, title, _): &Check) -> bool {
+        println!("== {title}: begins");
+        let start = Instant::now();
+        let log = self.logs.join(format!("{id}.log"));
+        let outcome = Run::program(&self.program)
+            .args(["test", id])
+            .log_to(&log)
+            .and_then(Run::run)
+            .with_context(|| format!("the check \"{title}\" failed; its output is in {}", log.display()));
+        let seconds = start.elapsed().as_secs();
+        let text = fs::read(&log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let word = if outcome.is_ok() { "passed" } else { "FAILED" };
+        let is_ok = outcome.is_ok();
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        println!("\n== {title}\n{}\n== {title}: {word} in {seconds} s\n", text.trim_end());
+        done.push(Done { title, seconds, counts: Counts::read(&text), failure: outcome.err() });
+        if !is_ok {
+            self.has_failed.store(true, Ordering::Relaxed);
+        }
+        is_ok
+    }
+}
+
+/// Prints a line per check, what was skipped, and the sum. An error if a check failed or a needed test was skipped.
+fn summary(done: &[Done], seconds: u64) -> Result<()> {
+    println!("\n{:>7}  check", "seconds");
+    for check in done {
+        println!("{:>7}  {}{}", check.seconds, check.title, if check.failure.is_some() { ": FAILED" } else { "" });
+    }
+    println!("{seconds:>7}  in total\n");
+    let mut counts = Counts::default();
+    done.iter().for_each(|check| counts.add(&check.counts));
+    print!("{counts}");
+    if let Some(failure) = done.iter().find_map(|check| check.failure.as_ref()) {
+        bail!("{failure:#}");
+    }
+    let without_traces = counts.skipped_without_traces();
+    if without_traces > 0 && std::env::var_os(REQUIRE_TRACES).is_some() {
+        bail!("{REQUIRE_TRACES} is set, but {without_traces} tests found no recorded traces");
+    }
     Ok(())
 }
 
-fn at_once(checks: [fn() -> Result<()>; 2]) -> Result<()> {
-    in_parallel(&checks, checks.len(), |check| check())
+/// What the other checks need and no compiler writes.
+fn set_up() -> Result<()> {
+    setup::test()?;
+    python::set_up()
 }
 
-/// The tests of whole programs and of the documentation, and the unit tests of the crate with `unsafe` code.
-fn release_tests() -> Result<()> {
-    Run::new("cargo test --release --test *").run()?;
-    Run::new("cargo test --release --doc").run()?;
-    Run::new("cargo test --release --package gpuprism-scan --lib").run()
+fn format() -> Result<()> {
+    Run::new("cargo fmt --all --check").run()?;
+    Run::new("cargo fmt --manifest-path fuzz/Cargo.toml --check").run()
 }
 
-fn command_line() -> Result<()> {
-    Run::new("cargo build --release --bin gpuprism --examples").run()
+fn lints() -> Result<()> {
+    Run::new(&format!("cargo clippy --workspace --all-targets --profile {PROFILE} -- -D warnings")).run()
 }
 
-/// Tests the Python package alone, with the command line that it is compared with.
+/// Everything that the other checks run, so that they only run it, and the times of both are known.
+fn compile() -> Result<()> {
+    cargo("build", "--all-targets").run()
+}
+
+/// Unit tests, the tests of whole programs, kept inputs of the fuzz targets, and the examples of the documentation. Captures are tested
+/// with the HTTP layers of SGLang and vLLM only if GPUPRISM_REAL_SERVERS is set, because their packages are large.
+fn rust_tests() -> Result<()> {
+    cargo("test", "").run()
+}
+
+fn xtask_tests() -> Result<()> {
+    Run::new(&format!("cargo test --package xtask --profile {PROFILE}")).run()
+}
+
+fn documentation() -> Result<()> {
+    cargo("doc", "--no-deps").env("RUSTDOCFLAGS", "-Dwarnings").run()
+}
+
+/// Builds the wheel and tests it, with the command line that it is compared with.
 pub fn python() -> Result<()> {
-    command_line()?;
-    python::test()
+    python::test_wheel(&Program::build()?)
 }
 
 /// Tests the Python programs that compute steps, layers and idle blame a second time. A machine without Python skips them.
@@ -88,7 +220,7 @@ fn oracle() -> Result<()> {
     }
 }
 
-fn page_types_and_lints() -> Result<()> {
+pub fn page_types_and_lints() -> Result<()> {
     Run::new("node node_modules/typescript/bin/tsc --project tsconfig.json").run()?;
     Run::new("node node_modules/eslint/bin/eslint.js --max-warnings 0 www npm tests/page eslint.config.js").run()
 }
@@ -99,19 +231,27 @@ const PAGE_TESTS_AT_ONCE: usize = 4;
 /// Runs several test files at once: they wait for the browser most of the time. On a busy machine a browser may time out, so a file that
 /// fails is repeated once, at the end and alone, and named.
 fn page_tests() -> Result<()> {
-    let chromium = setup::chromium()?;
+    let (chromium, program) = (setup::chromium()?, Program::built()?.path("gpuprism"));
     let failed = Mutex::new(Vec::new());
     in_parallel(&test_files(&project::root().join("tests/page"))?, PAGE_TESTS_AT_ONCE, |file| {
-        if let Err(failure) = page_test(file, &chromium) {
-            println!("{failure:#}");
-            failed.lock().unwrap_or_else(PoisonError::into_inner).push(file.clone());
+        let (outcome, output) = page_test(file, &chromium, &program)?;
+        match outcome {
+            Ok(()) => println!("\n{}\n{output}", file.display()),
+            Err(failure) => {
+                // Not counted: it runs a second time.
+                let output: String = output.lines().map(|line| format!("| {line}\n")).collect();
+                println!("\n{} failed\n{output}{failure:#}", file.display());
+                failed.lock().unwrap_or_else(PoisonError::into_inner).push(file.clone());
+            }
         }
         Ok(())
     })?;
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     for file in &failed {
         println!("\n{} failed; running it a second time", file.display());
-        page_test(file, &chromium).context("it failed a second time")?;
+        let (outcome, output) = page_test(file, &chromium, &program)?;
+        println!("{output}");
+        outcome.context("it failed a second time")?;
     }
     for file in failed {
         println!("UNSTEADY: {} passed only the second time; see its failure above", file.display());
@@ -119,45 +259,48 @@ fn page_tests() -> Result<()> {
     Ok(())
 }
 
-/// Its output is printed at the end, so that those of several files do not mix.
-fn page_test(file: &Path, chromium: &Path) -> Result<()> {
-    println!("{} begins", file.display());
+/// Runs one file. Returns the outcome and the output, which is printed at the end, so that those of several files do not mix.
+fn page_test(file: &Path, chromium: &Path, program: &Path) -> Result<(Result<()>, String)> {
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     let log = project::target_dir()?.join(format!("page-{name}.log"));
     let outcome = Run::new("node --test")
         .arg(file)
         .env("GPUPRISM_DIST", project::dist())
-        .env("GPUPRISM_BIN", program("release")?)
+        .env("GPUPRISM_BIN", program)
         .env("CHROMIUM", chromium)
         .log_to(&log)?
         .run();
-    println!("\n{}\n{}", file.display(), std::fs::read_to_string(&log).unwrap_or_default());
-    outcome
+    Ok((outcome, fs::read_to_string(&log).unwrap_or_default()))
 }
 
-/// Compares the results of the command line in debug and in release and of the page's modules, because an optimiser can make
-/// them differ: see `docs/decisions/017-optimiser-fault.md`.
+/// Compares the results of the command line, as the checks build it, and of the page's modules, because an optimiser can make them
+/// differ: see `docs/decisions/017-optimiser-fault.md`.
 fn same_results() -> Result<()> {
-    // With the examples, the dependencies have the same features as for the unit tests and are not built again.
-    Run::new("cargo build --bin gpuprism --examples").run()?;
-    Run::new("node tests/page/builds.mjs")
-        .args([
-            program("debug")?,
-            program("release")?,
-            project::target_dir()?.join("release/examples"),
-            project::dist(),
-        ])
-        .run()
+    compare_builds(&Program::built()?, &Program::built()?)
 }
 
-/// The path of the command line as built in this profile.
-fn program(profile: &str) -> Result<PathBuf> {
-    Ok(project::target_dir()?.join(profile).join(format!("gpuprism{}", std::env::consts::EXE_SUFFIX)))
+/// The same with the release build and the debug build of the command line, and the page in `dist`.
+pub fn all_builds() -> Result<()> {
+    page::build(None)?;
+    for profile in ["dev", "release"] {
+        Run::new(&format!("cargo build --profile {profile} --bin gpuprism")).run()?;
+    }
+    let (debug, release) = (project::target_dir()?.join("debug"), project::target_dir()?.join("release"));
+    let checks = Program::build()?;
+    compare_builds(&Program::at(debug), &checks)?;
+    compare_builds(&Program::at(release), &checks)
+}
+
+/// Compares a program with another one and with the page. The second one has examples.
+fn compare_builds(program: &Program, checks: &Program) -> Result<()> {
+    Run::new("node tests/page/builds.mjs")
+        .args([program.path("gpuprism"), checks.path("gpuprism"), checks.examples(), project::dist()])
+        .run()
 }
 
 /// Lists the test files, because versions of `node --test` search directories differently.
 fn test_files(directory: &Path) -> Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+    let entries = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
     let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     let is_test = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -1,6 +1,7 @@
 //! Fuzzing with the stable compiler: flags enable LLVM's coverage pass, and the crate `libfuzzer-sys` contains libFuzzer.
 //!
-//! Each target in `fuzz/` runs on its seeds and past crashes first, then on generated inputs.
+//! Each target in `fuzz/` runs on its seeds and past crashes first, then on generated inputs. `tests/fuzz.rs` replays the former without
+//! libFuzzer.
 
 use std::path::{Path, PathBuf};
 use std::{fs, iter};
@@ -21,40 +22,8 @@ const FLAGS: &[&str] = &[
     "--cfg=fuzzing",
 ];
 
-/// The inputs of a target, and how long it runs.
-#[derive(Clone, Copy)]
-pub enum Effort {
-    /// A fixed number of inputs from a fixed seed, so that results are reproducible.
-    Check,
-    /// New inputs for this many seconds. Interesting ones are kept for the next run.
-    Hunt { seconds: u32 },
-}
-
-const CHECK_INPUTS: u32 = 1_000;
-
-impl Effort {
-    fn flags(self) -> Vec<String> {
-        match self {
-            Self::Check => vec!["-seed=1".to_owned(), format!("-runs={CHECK_INPUTS}")],
-            Self::Hunt { seconds } => vec![format!("-max_total_time={seconds}")],
-        }
-    }
-
-    /// The directory for interesting inputs. Emptied for a check.
-    fn corpus(self, fuzz: &Path, target: &str) -> Result<PathBuf> {
-        let directory = match self {
-            Self::Check => fuzz.join("target/check-corpus").join(target),
-            Self::Hunt { .. } => fuzz.join("corpus").join(target),
-        };
-        if matches!(self, Self::Check) && directory.exists() {
-            fs::remove_dir_all(&directory).with_context(|| format!("cannot empty {}", directory.display()))?;
-        }
-        Ok(directory)
-    }
-}
-
 /// Builds and runs all targets.
-pub fn all(effort: Effort) -> Result<()> {
+pub fn all(seconds: u64) -> Result<()> {
     setup::fuzz()?;
     let fuzz = project::root().join("fuzz");
     let manifest = fuzz.join("Cargo.toml");
@@ -64,7 +33,7 @@ pub fn all(effort: Effort) -> Result<()> {
     let targets = targets(&manifest)?;
     let programs = build(&fuzz, &manifest)?;
     // The targets are independent, and each uses one core.
-    in_parallel(&targets, targets.len(), |target| run(&fuzz, &programs, target, effort))
+    in_parallel(&targets, targets.len(), |target| run(&fuzz, &programs, target, seconds))
 }
 
 fn targets(manifest: &Path) -> Result<Vec<String>> {
@@ -97,8 +66,9 @@ fn build(fuzz: &Path, manifest: &Path) -> Result<PathBuf> {
     Ok(target_dir.join(host).join("release"))
 }
 
-fn run(fuzz: &Path, programs: &Path, target: &str, effort: Effort) -> Result<()> {
-    let corpus = effort.corpus(fuzz, target)?;
+fn run(fuzz: &Path, programs: &Path, target: &str, seconds: u64) -> Result<()> {
+    // Inputs that reach new code are kept for the next run.
+    let corpus = fuzz.join("corpus").join(target);
     let artifacts = fuzz.join("artifacts").join(target);
     for directory in [&corpus, &artifacts] {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
@@ -106,8 +76,8 @@ fn run(fuzz: &Path, programs: &Path, target: &str, effort: Effort) -> Result<()>
     let given = ["seeds", "regressions"].map(|kind| fuzz.join(kind).join(target));
     let log = fuzz.join("target").join(format!("{target}.log"));
     let outcome = Run::program(&programs.join(target))
-        .args(effort.flags())
         .args([
+            format!("-max_total_time={seconds}"),
             "-rss_limit_mb=2048".to_owned(),
             "-timeout=10".to_owned(),
             // The trailing separator makes the prefix a directory.

@@ -4,12 +4,15 @@ mod bench;
 mod book;
 mod check;
 mod command;
+mod counts;
 mod fuzz;
 mod npm;
 mod offline;
 mod page;
+mod program;
 mod project;
 mod python;
+mod quick;
 mod release;
 mod serve;
 mod setup;
@@ -34,9 +37,11 @@ usage: cargo xtask COMMAND
   release                 build the page, and the command line with the page in it, for `gpuprism view`
   serve [--port N]        build the page and serve it on http://127.0.0.1:N (8080)
   book [--out DIR]        write the generated chapters of docs/, check all links, and render the book into DIR/docs
-  test                    run all checks: format, lints, tests, docs, fuzzing, the page in a browser
+  check                   format, lints of what changed, unit tests, types of the page: before each commit
+  test [CHECK]            run all checks: format, lints, tests, docs, the page in a browser; or the one with this id
   python                  build the Python package into target/wheels and test it; needs Python 3.11
-  fuzz [--seconds N]      run each fuzz target on new inputs for N seconds (60)
+  builds                  compare the results of debug, release and the page's modules
+  fuzz [--seconds N | --hours N]  run each fuzz target on new inputs for so long (60 seconds)
   bench                   measure reading speed, memory and the page, and write benches/README.md
   bench page              measure only how the page in dist feels, and renew its sections of benches/README.md
 ";
@@ -72,8 +77,11 @@ fn run() -> Result<()> {
         ["serve"] => serve::serve(arguments.port),
         ["book"] => book::write(arguments.out.as_deref()),
         ["python"] => check::python(),
+        ["check"] => quick::run(),
         ["test"] => check::all(),
-        ["fuzz"] => fuzz::all(fuzz::Effort::Hunt { seconds: arguments.seconds }),
+        ["test", id] => check::one(id),
+        ["builds"] => check::all_builds(),
+        ["fuzz"] => fuzz::all(arguments.seconds),
         ["bench"] => bench::all(),
         ["bench", "page"] => bench::page(),
         other => bail!("unknown command `{}`; `cargo xtask help` lists the commands", other.join(" ")),
@@ -84,7 +92,7 @@ struct Arguments {
     words: Vec<String>,
     out: Option<PathBuf>,
     port: u16,
-    seconds: u32,
+    seconds: u64,
 }
 
 impl Arguments {
@@ -95,6 +103,7 @@ impl Arguments {
                 Long("out") => arguments.out = Some(std::path::absolute(parser.value()?)?),
                 Long("port") => arguments.port = parser.value()?.parse()?,
                 Long("seconds") => arguments.seconds = parser.value()?.parse()?,
+                Long("hours") => arguments.seconds = parser.value()?.parse::<u64>()?.saturating_mul(3600),
                 Long("help") | Short('h') => arguments.words.insert(0, "help".to_owned()),
                 Value(word) => arguments.words.push(word.string()?),
                 _ => return Err(argument.unexpected().into()),

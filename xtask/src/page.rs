@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use flate2::{Compression, write::GzEncoder};
 
-use crate::command::Run;
+use crate::program::Program;
 use crate::{book, offline, project, setup, wasm};
 
 /// The limit for the gzipped size of the files that a first visit loads.
@@ -35,7 +35,7 @@ pub fn build(out: Option<&Path>) -> Result<()> {
     copy_directory(&root.join("www"), &dist)?;
     fs::remove_file(dist.join(SCRIPT_TYPES)).with_context(|| format!("cannot remove {SCRIPT_TYPES}"))?;
     strip_comments(&dist)?;
-    Run::new("cargo run --quiet --release --example serving_trace --").arg(dist.join(EXAMPLE)).run()?;
+    Program::with_example()?.write_example(&dist.join(EXAMPLE))?;
     book::render(&dist)?;
     list_for_offline(&dist)?;
     check_size(&dist)

@@ -1,11 +1,12 @@
-//! Builds the Python package into a wheel, installs it into a virtual environment, and runs its tests there. Everything is below
-//! `target`: a machine without Python needs none of it.
+//! Runs the tests of the Python package in a virtual environment: in the checks on the module as cargo builds it, otherwise on the wheel.
+//! Everything is below `target`: a machine without Python needs none of it.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
 use crate::command::Run;
+use crate::program::Program;
 use crate::{project, setup};
 
 /// What the tests need, with hashes.
@@ -32,13 +33,33 @@ fn python() -> Result<std::result::Result<PathBuf, String>> {
     })
 }
 
-/// Builds the wheel and tests it. `gpuprism` and the examples must be built in release. Without Python, prints why nothing is tested.
-pub fn test() -> Result<()> {
+/// Tests the module that cargo built beside the command line, without a wheel.
+pub fn test_module(program: &Program) -> Result<()> {
+    let Some(python) = ready()? else { return Ok(()) };
+    put_module(&python, program)?;
+    tests(&python, program)
+}
+
+/// Builds the wheel as it is released, and tests it. Without Python, prints why nothing is tested.
+pub fn test_wheel(program: &Program) -> Result<()> {
+    let Some(python) = ready()? else { return Ok(()) };
+    let wheel = wheel(&python, &project::target_dir()?.join("wheels"))?;
+    let package = package_folder(&python)?;
+    // From a test without a wheel.
+    if package.exists() {
+        std::fs::remove_dir_all(&package).with_context(|| format!("cannot remove {}", package.display()))?;
+    }
+    pip(&python).args(["install", "--quiet", "--no-index", "--no-deps", "--force-reinstall"]).arg(wheel).run()?;
+    tests(&python, program)
+}
+
+/// The Python with everything that the tests need. Without one, prints why nothing is tested.
+fn ready() -> Result<Option<PathBuf>> {
     let python = match python()? {
         Ok(python) => python,
         Err(why) => {
             println!("skipped: {why}");
-            return Ok(());
+            return Ok(None);
         }
     };
     let target = project::target_dir()?;
@@ -47,21 +68,62 @@ pub fn test() -> Result<()> {
         true => ("python-ray", &[REQUIREMENTS, RAY_REQUIREMENTS]),
         false => ("python", &[REQUIREMENTS]),
     };
-    let python = match environment(&python, &target.join(folder), requirements) {
-        Ok(python) => python,
+    match environment(&python, &target.join(folder), requirements) {
+        Ok(python) => Ok(Some(python)),
         // The packages come from a registry, which a machine may not reach.
         Err(why) => {
             println!("skipped: the packages of the tests cannot be installed: {why:#}");
-            return Ok(());
+            Ok(None)
         }
-    };
-    let wheel = wheel(&python, &target.join("wheels"))?;
-    pip(&python).args(["install", "--quiet", "--no-index", "--no-deps", "--force-reinstall"]).arg(wheel).run()?;
-    Run::program(&python)
-        .args("-m pytest -q -p no:cacheprovider python/tests".split(' '))
-        .env("GPUPRISM_BIN", target.join("release").join(format!("gpuprism{}", std::env::consts::EXE_SUFFIX)))
-        .env("GPUPRISM_EXAMPLES", target.join("release/examples"))
+    }
+}
+
+/// Installs the packages of the tests, which takes long and needs no compiler.
+pub fn set_up() -> Result<()> {
+    ready().map(drop)
+}
+
+fn tests(python: &Path, program: &Program) -> Result<()> {
+    Run::program(python)
+        .args("-m pytest -q -rs -p no:cacheprovider python/tests".split(' '))
+        .env("GPUPRISM_BIN", program.path("gpuprism"))
+        .env("GPUPRISM_EXAMPLES", program.examples())
         .run()
+}
+
+/// The folder of the package in a virtual environment.
+fn package_folder(python: &Path) -> Result<PathBuf> {
+    let packages =
+        Run::program(python).args(["-c", "import sysconfig; print(sysconfig.get_path('platlib'))"]).output()?;
+    Ok(Path::new(packages.trim()).join("gpuprism"))
+}
+
+/// Puts the package where an installation of the wheel puts it, with the files that maturin writes.
+fn put_module(python: &Path, program: &Program) -> Result<()> {
+    const INIT: &str = "\
+from .gpuprism import *
+
+__doc__ = gpuprism.__doc__
+if hasattr(gpuprism, \"__all__\"):
+    __all__ = gpuprism.__all__
+";
+    let folder = package_folder(python)?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let module = folder.join(if cfg!(windows) { "gpuprism.pyd" } else { "gpuprism.abi3.so" });
+    // A process that has loaded the old file keeps it.
+    if module.exists() {
+        std::fs::remove_file(&module).with_context(|| format!("cannot replace {}", module.display()))?;
+    }
+    copy(&program.python_module(), &module)?;
+    copy(&project::root().join("python/gpuprism.pyi"), &folder.join("__init__.pyi"))?;
+    std::fs::write(folder.join("__init__.py"), INIT)?;
+    std::fs::write(folder.join("py.typed"), "")?;
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    std::fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    Ok(())
 }
 
 /// The Python of a virtual environment with the locked packages. It is kept until they change.

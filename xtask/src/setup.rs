@@ -152,7 +152,7 @@ fn tools(wanted: &[&Tool]) -> Result<()> {
     );
 }
 
-fn node_packages() -> Result<()> {
+pub fn node_packages() -> Result<()> {
     let root = project::root();
     let locked = modified(&root.join("package-lock.json"));
     if locked.is_none() {

@@ -46,7 +46,7 @@ impl Module {
     }
 
     fn flags(&self) -> Vec<String> {
-        let mut flags = vec!["--package=gpuprism".to_owned(), format!("--features={}", self.features.join(","))];
+        let mut flags = vec!["--package=gpuprism-wasm".to_owned(), format!("--features={}", self.features.join(","))];
         if self.is_fast {
             flags.push("--config=profile.wasm.package.gpuprism.opt-level=3".to_owned());
         }
@@ -81,7 +81,7 @@ pub fn lint() -> Result<()> {
 
 fn compile(module: &Module) -> Result<PathBuf> {
     cargo("cargo build --lib --target wasm32-unknown-unknown --profile wasm").args(module.flags()).run()?;
-    Ok(project::target_dir()?.join("wasm32-unknown-unknown/wasm/gpuprism.wasm"))
+    Ok(project::target_dir()?.join("wasm32-unknown-unknown/wasm/gpuprism_wasm.wasm"))
 }
 
 /// A cargo command for wasm32 without RUSTFLAGS, which would replace the flags of .cargo/config.toml and so disable SIMD.

@@ -2,7 +2,7 @@
 //!
 //! The graph has an edge from file A to file B if A names an item that B defines. A name that a module re-exports counts
 //! for the file that defines the item. Tests (`#[cfg(test)]`) may use anything and are left out. Run
-//! `cargo test --package xtask --profile xtask --test imports -- --nocapture` for the list.
+//! `cargo test --package xtask --profile checks --test imports -- --nocapture` for the list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -1,0 +1,32 @@
+//! All tests of `tests/`, as one program: `cargo test --test all cli::` runs those of one file or folder.
+
+#[path = "../advice.rs"]
+mod advice;
+#[path = "../agent/main.rs"]
+mod agent;
+#[path = "../cli/main.rs"]
+mod cli;
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../formats.rs"]
+mod formats;
+#[path = "../fuzz.rs"]
+mod fuzz;
+#[path = "../inference_truth/main.rs"]
+mod inference_truth;
+#[path = "../kernel_categories.rs"]
+mod kernel_categories;
+#[path = "../oracles.rs"]
+mod oracles;
+#[path = "../common/testing.rs"]
+mod testing;
+#[path = "../triage_catalog.rs"]
+mod triage_catalog;
+#[path = "../triage_fuse.rs"]
+mod triage_fuse;
+#[path = "../triage_kernels.rs"]
+mod triage_kernels;
+#[path = "../triage_overlap.rs"]
+mod triage_overlap;
+#[path = "../triage_stages.rs"]
+mod triage_stages;
