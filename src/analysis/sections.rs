@@ -39,6 +39,15 @@ macro_rules! declared {
 declared! {
     idle::GpuIdle = idle::gpu_idle,
     idle::GpuIdleGaps = idle::gpu_idle_gaps,
+    graph_coverage::GraphCoverage = graph_coverage::graph_coverage,
+    layers::Layers = layers::layers,
+    layers::LayerList = layers::layer_list,
+    layers::LayerRoles = layers::layer_roles,
+    op_costs::OpCosts = op_costs::op_costs,
+    unsuited_kernels::UnsuitedKernels = unsuited_kernels::unsuited_kernels,
+    step_floor::FloorOfSteps = step_floor::step_floor,
+    step_time_fit::StepTimeFit = step_time_fit::step_time_fit,
+    speculation::Speculation,
 }
 
 fn put<S: TypedSection>(sections: &mut Sections, answer: Answer<S>) {
@@ -60,14 +69,6 @@ pub fn explain(context: &Context) -> Sections {
         ("step_budget", step_budget::step_budget),
         ("slowest_step", slowest_step::slowest_step),
         ("step_list", listed_steps::step_list),
-        ("graph_coverage", graph_coverage::graph_coverage),
-        ("layers", layers::layers),
-        ("layer_list", layers::layer_list),
-        ("layer_roles", layers::layer_roles),
-        ("op_costs", op_costs::op_costs),
-        ("unsuited_kernels", unsuited_kernels::unsuited_kernels),
-        ("step_floor", step_floor::step_floor),
-        ("step_time_fit", step_time_fit::step_time_fit),
         ("nccl_ops", collectives::nccl_ops),
         ("collective_costs", costs::collective_costs),
         ("nccl_rank_skew", collectives::nccl_rank_skew),
@@ -90,7 +91,7 @@ pub fn explain(context: &Context) -> Sections {
         sections.insert((*name).to_owned(), answer(context));
     }
     if let Some(speculation) = speculation::speculation(context) {
-        sections.insert("speculation".to_owned(), speculation);
+        put(&mut sections, speculation);
     }
     if let Some(counters) = stage_counters::gpu_counters(context) {
         sections.insert("gpu_counters".to_owned(), counters);
