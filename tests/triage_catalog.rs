@@ -195,7 +195,7 @@ fn the_catalog_has_168_families_with_unique_ids_and_valid_pull_requests() {
         assert!(family["note"].as_str().unwrap().ends_with('.'), "{family}");
         assert!(family["status"] != "in-flight" || !numbers.is_empty(), "{family}");
     }
-    assert_eq!(Case::new(Framework::Plain, "").section().columns, catalog::COLUMNS, "the catalog loads");
+    assert_eq!(Case::new(Framework::Plain, "").section().columns.len(), 8, "the catalog loads");
 }
 
 #[test]

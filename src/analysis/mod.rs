@@ -1,5 +1,6 @@
 //! Pure functions from a trace to typed results, a folder per question.
 
+pub(crate) mod captured;
 pub mod categories;
 pub mod classified;
 pub mod communication;

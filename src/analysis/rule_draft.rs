@@ -5,7 +5,7 @@
 
 use super::results::Run;
 use super::rule_use::{KernelSum, sum_kernels, sums};
-use super::section::{Section, Value};
+use super::section::{CategoryName, KernelName, Pct, Section, TypedSection, section};
 use crate::rules::{RuleSet, names};
 use crate::trace::Ns;
 use std::collections::BTreeMap;
@@ -13,9 +13,21 @@ use std::collections::BTreeMap;
 /// The most kernels that are listed; the figures count all.
 const MAX_ROWS: usize = 10;
 
+section! {
+    /// What a rule takes that is being written.
+    pub(crate) struct RuleDraft("rule_draft", "What the rule takes");
+    row DraftRow {
+        kernel_name: KernelName = "Kernel",
+        category: CategoryName,
+        launches: u64,
+        elapsed_ns: Ns,
+        share_pct: Pct,
+    }
+    figures DraftFigures { names: usize, launches: u64, elapsed_ns: Ns, share_pct: Pct }
+}
+
 /// The kernels of the runs that the rule with this regex takes in `rules`, the longest first.
 pub fn rule_draft(rules: &RuleSet, regex: &str, runs: &[&Run]) -> Section {
-    const COLUMNS: [&str; 5] = ["kernel_name", "category", "launches", "elapsed_ns", "share_pct"];
     let kernels = sum_kernels(runs);
     let categories = categories(runs);
     let is_taken = |kernel: &KernelSum| rules.regex_of(kernel.name, &kernel.demangled) == Some(regex);
@@ -23,24 +35,21 @@ pub fn rule_draft(rules: &RuleSet, regex: &str, runs: &[&Run]) -> Section {
         kernels.iter().enumerate().filter(|(_, kernel)| is_taken(kernel)).map(|(index, _)| index).collect();
     let (_, total) = sums(&kernels, 0..kernels.len());
     let (launches, elapsed) = sums(&kernels, taken.iter().copied());
-    let mut section = Section::new("What the rule takes", "the kernel names of the runs shown", &COLUMNS).limit(
-        format!("The category is the one so far. At most {MAX_ROWS} kernels are listed; the figures count all."),
-    );
-    section.figure("names", taken.len());
-    section.figure("launches", launches);
-    section.figure("elapsed_ns", elapsed);
-    section.figure("share_pct", Value::pct(Ns(elapsed), Ns(total)));
-    for kernel in taken.iter().take(MAX_ROWS).filter_map(|index| kernels.get(*index)) {
-        section.row([
-            kernel.name.into(),
-            categories.get(kernel.name).copied().unwrap_or_default().into(),
-            kernel.launches.into(),
-            kernel.elapsed_ns.into(),
-            Value::pct(Ns(kernel.elapsed_ns), Ns(total)),
-        ]);
-    }
-    section.rows_in_all = taken.len() as u64;
-    section
+    let share_pct = |elapsed| Pct::of(Ns(elapsed), Ns(total));
+    let row = |kernel: &KernelSum| DraftRow {
+        kernel_name: kernel.name.into(),
+        category: categories.get(kernel.name).copied().unwrap_or_default().into(),
+        launches: kernel.launches,
+        elapsed_ns: Ns(kernel.elapsed_ns),
+        share_pct: share_pct(kernel.elapsed_ns),
+    };
+    let figures = DraftFigures { names: taken.len(), launches, elapsed_ns: Ns(elapsed), share_pct: share_pct(elapsed) };
+    let mut answer = RuleDraft::answer("the kernel names of the runs shown")
+        .limit(format!("The category is the one so far. At most {MAX_ROWS} kernels are listed; the figures count all."))
+        .with_figures(figures)
+        .with_rows(taken.iter().take(MAX_ROWS).filter_map(|index| kernels.get(*index)).map(row));
+    answer.rows_in_all = taken.len() as u64;
+    answer.section()
 }
 
 /// A kernel of the runs: the name in the trace and the category so far. The name may be demangled.

@@ -5,14 +5,45 @@
 //! [`RuleSet::usage`].
 
 use super::results::Run;
-use super::section::{Section, Value};
+use super::section::{Answer, CategoryName, KernelName, Pct, Sections, TypedSection, section};
+use super::sections::put;
 use crate::ordering;
 use crate::rules::{MISC, RuleSet, RuleUse, Usage, names};
 use crate::trace::Ns;
 use std::collections::BTreeMap;
 
-/// Ids of the two sections.
-const TABLES: [&str; 2] = ["rules_in_force", "rules_misc"];
+section! {
+    /// What each rule takes.
+    pub(crate) struct RulesInForce("rules_in_force", "Active rules");
+    row RuleRow {
+        rule_place: usize = "#",
+        regex: String = "Rule",
+        category: CategoryName,
+        rule_state: String = "State",
+        rule_names: usize = "Names",
+        launches: u64,
+        elapsed_ns: Ns,
+        share_pct: Pct,
+        shadowed_names: usize,
+        shadowed_ns: Ns = "Shadowed time",
+        shadowed_by: String,
+        rule_file: String = "File",
+    }
+    figures RuleFigures { rules_in_use: u64, rules_shadowed: u64, rules_never_hit: u64 }
+}
+
+section! {
+    /// Kernels without a category of their own.
+    pub(crate) struct RulesMisc("rules_misc", "Kernels in misc");
+    row MiscRow {
+        kernel_name: KernelName = "Kernel",
+        launches: u64,
+        elapsed_ns: Ns,
+        share_pct: Pct,
+        taken_by: Option<String>,
+    }
+    figures MiscFigures { names: usize, launches: u64, elapsed_ns: Ns, share_pct: Pct }
+}
 
 /// The maximum number of shadowing rules that are listed per rule.
 const MAX_SHADOWING_RULES: usize = 3;
@@ -28,14 +59,16 @@ pub(super) struct KernelSum<'a> {
 }
 
 /// Builds the sections `rules_in_force` and `rules_misc` of all runs together.
-pub fn rule_use(rules: &RuleSet, runs: &[&Run]) -> BTreeMap<String, Section> {
+pub fn rule_use(rules: &RuleSet, runs: &[&Run]) -> Sections {
     let kernels = sum_kernels(runs);
     let usage = rules.usage(kernels.iter().map(|kernel| (kernel.name, kernel.demangled.as_str())));
-    let mut sections = [rules_in_force(rules, &kernels, &usage), misc(&kernels, &usage)];
+    let mut sections = Sections::new();
+    put(&mut sections, rules_in_force(rules, &kernels, &usage));
+    put(&mut sections, misc(&kernels, &usage));
     if let Some(limit) = other_rules_limit(rules, runs) {
-        sections.iter_mut().for_each(|section| section.limits.push(limit.clone()));
+        sections.values_mut().for_each(|section| section.limits.push(limit.clone()));
     }
-    TABLES.iter().map(|id| (*id).to_owned()).zip(sections).collect()
+    sections
 }
 
 pub(super) fn sum_kernels<'a>(runs: &[&'a Run]) -> Vec<KernelSum<'a>> {
@@ -65,29 +98,15 @@ pub(super) fn sums(kernels: &[KernelSum], indices: impl Iterator<Item = usize>) 
     })
 }
 
-fn rules_in_force(rules: &RuleSet, kernels: &[KernelSum], usage: &Usage) -> Section {
-    const COLUMNS: [&str; 12] = [
-        "rule_place",
-        "regex",
-        "category",
-        "rule_state",
-        "rule_names",
-        "launches",
-        "elapsed_ns",
-        "share_pct",
-        "shadowed_names",
-        "shadowed_ns",
-        "shadowed_by",
-        "rule_file",
-    ];
+fn rules_in_force(rules: &RuleSet, kernels: &[KernelSum], usage: &Usage) -> Answer<RulesInForce> {
     let derived = format!(
         "the rules {} in the order in which they are tried, and the kernel names of the runs shown",
         rules.label()
     );
-    let mut section = Section::new("Active rules", &derived, &COLUMNS)
+    let mut answer = RulesInForce::answer(derived)
         .limit("The first rule that matches a name takes it. A name is shadowed if the rule matches it but an earlier rule takes it");
     if usage.fully_tested < kernels.len() {
-        section = section.limit(format!(
+        answer = answer.limit(format!(
             "Shadowing is computed for the {} most expensive names of {}; the names that rules take are complete",
             usage.fully_tested,
             kernels.len()
@@ -103,25 +122,23 @@ fn rules_in_force(rules: &RuleSet, kernels: &[KernelSum], usage: &Usage) -> Sect
         for (count, word) in states.iter_mut().zip([IN_USE, SHADOWED, NEVER_HIT]) {
             *count += u64::from(state == word);
         }
-        section.row([
-            (index + 1).into(),
-            rule.regex.into(),
-            rule.category.into(),
-            state.into(),
-            rule.matched.len().into(),
-            launches.into(),
-            elapsed.into(),
-            Value::pct(Ns(elapsed), Ns(total)),
-            shadowed.len().into(),
-            shadowed_ns.into(),
-            shadowing_rules(shadowed, usage).into(),
-            rule.file.into(),
-        ]);
+        answer.rows.push(RuleRow {
+            rule_place: index + 1,
+            regex: rule.regex.into(),
+            category: rule.category.into(),
+            rule_state: state.to_owned(),
+            rule_names: rule.matched.len(),
+            launches,
+            elapsed_ns: Ns(elapsed),
+            share_pct: Pct::of(Ns(elapsed), Ns(total)),
+            shadowed_names: shadowed.len(),
+            shadowed_ns: Ns(shadowed_ns),
+            shadowed_by: shadowing_rules(shadowed, usage),
+            rule_file: rule.file.into(),
+        });
     }
-    for (name, count) in ["rules_in_use", "rules_shadowed", "rules_never_hit"].iter().zip(states) {
-        section.figure(name, count);
-    }
-    section
+    let [rules_in_use, rules_shadowed, rules_never_hit] = states;
+    answer.with_figures(RuleFigures { rules_in_use, rules_shadowed, rules_never_hit })
 }
 
 const IN_USE: &str = "in use";
@@ -155,9 +172,8 @@ fn shadowing_rules(shadowed: &[(usize, usize)], usage: &Usage) -> String {
     named.chain(more).collect::<Vec<_>>().join("\n")
 }
 
-fn misc(kernels: &[KernelSum], usage: &Usage) -> Section {
-    const COLUMNS: [&str; 5] = ["kernel_name", "launches", "elapsed_ns", "share_pct", "taken_by"];
-    let mut section = Section::new("Kernels in misc", "the kernel names of the runs shown", &COLUMNS).limit(
+fn misc(kernels: &[KernelSum], usage: &Usage) -> Answer<RulesMisc> {
+    let mut answer = RulesMisc::answer("the kernel names of the runs shown").limit(
         "Names that no rule matches, that only the final rule .* takes, or that a rule assigns to misc; without names \
              whose category the trace shows",
     );
@@ -171,20 +187,21 @@ fn misc(kernels: &[KernelSum], usage: &Usage) -> Section {
     let (_, total) = sums(kernels, 0..kernels.len());
     for (index, rule) in &in_misc {
         let Some(kernel) = kernels.get(*index) else { continue };
-        section.row([
-            kernel.name.into(),
-            kernel.launches.into(),
-            kernel.elapsed_ns.into(),
-            Value::pct(Ns(kernel.elapsed_ns), Ns(total)),
-            rule.map(|(index, regex)| format!("rule {}: {regex}", index + 1)).into(),
-        ]);
+        answer.rows.push(MiscRow {
+            kernel_name: kernel.name.into(),
+            launches: kernel.launches,
+            elapsed_ns: Ns(kernel.elapsed_ns),
+            share_pct: Pct::of(Ns(kernel.elapsed_ns), Ns(total)),
+            taken_by: rule.map(|(index, regex)| format!("rule {}: {regex}", index + 1)),
+        });
     }
     let (launches, elapsed) = sums(kernels, in_misc.iter().map(|(kernel, _)| *kernel));
-    section.figure("names", in_misc.len());
-    section.figure("launches", launches);
-    section.figure("elapsed_ns", elapsed);
-    section.figure("share_pct", Value::pct(Ns(elapsed), Ns(total)));
-    section
+    answer.with_figures(MiscFigures {
+        names: in_misc.len(),
+        launches,
+        elapsed_ns: Ns(elapsed),
+        share_pct: Pct::of(Ns(elapsed), Ns(total)),
+    })
 }
 
 /// The limit for runs with categories of other rules. Reports that were read back keep their categories.
@@ -205,6 +222,7 @@ fn other_rules_limit(rules: &RuleSet, runs: &[&Run]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::section::Value;
     use crate::analysis::testing::{number, rows_of};
     use crate::rules::RuleBook;
     use crate::trace::testing::TestTrace;
@@ -255,9 +273,8 @@ mod tests {
     #[test]
     fn a_run_with_other_rules_has_a_limit() {
         let run = run();
-        let has_limit = |sections: &BTreeMap<String, Section>| {
-            sections["rules_misc"].limits.iter().any(|limit| limit.contains("t.json"))
-        };
+        let has_limit =
+            |sections: &Sections| sections["rules_misc"].limits.iter().any(|limit| limit.contains("t.json"));
         assert!(!has_limit(&rule_use(&rules(RULES), &[&run])));
         assert!(has_limit(&rule_use(&RuleBook::embedded().select("gpuprism", "default").unwrap(), &[&run])));
     }

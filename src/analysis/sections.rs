@@ -4,6 +4,7 @@
 //! Every pass is a sweep over tables sorted by start, O(n log n) at most. Overlap and idle time are per device, launches are
 //! joined within their process, and collectives are recognised by their kernels, not by the names of ranges.
 
+use super::captured;
 use super::communication::{collectives, costs};
 use super::context::Context;
 use super::findings;
@@ -14,7 +15,9 @@ use super::kernels::{copies, top_kernels};
 use super::section::{Answer, Section, SectionSpec, Sections, TypedSection};
 use super::structure::{listed_steps, node_annotations, phases, ranges, slowest_step, step_budget, steps};
 use super::time::{longest_events, streams};
+use super::triage::{self, catalog, fuse, overlap, summary};
 use super::trust;
+use super::{rule_draft, rule_use};
 
 /// Whether this build computes sections. The page's first module shows only the first results, so that it stays small; the page
 /// reads the trace again with the second module, which has the sections.
@@ -39,9 +42,28 @@ macro_rules! declared {
 declared! {
     idle::GpuIdle = idle::gpu_idle,
     idle::GpuIdleGaps = idle::gpu_idle_gaps,
+    graph_coverage::GraphCoverage = graph_coverage::graph_coverage,
+    layers::Layers = layers::layers,
+    layers::LayerList = layers::layer_list,
+    layers::LayerRoles = layers::layer_roles,
+    op_costs::OpCosts = op_costs::op_costs,
+    unsuited_kernels::UnsuitedKernels = unsuited_kernels::unsuited_kernels,
+    step_floor::FloorOfSteps = step_floor::step_floor,
+    step_time_fit::StepTimeFit = step_time_fit::step_time_fit,
+    speculation::Speculation,
+    summary::TriageSummary,
+    triage::steps::TriageSteps,
+    triage::kernels::TriageKernels,
+    overlap::TriageOverlap,
+    fuse::TriageFuse,
+    catalog::TriageCatalog,
+    captured::Captured,
+    rule_use::RulesInForce,
+    rule_use::RulesMisc,
+    rule_draft::RuleDraft,
 }
 
-fn put<S: TypedSection>(sections: &mut Sections, answer: Answer<S>) {
+pub(crate) fn put<S: TypedSection>(sections: &mut Sections, answer: Answer<S>) {
     sections.insert(S::SPEC.name.to_owned(), answer.section());
 }
 
@@ -60,14 +82,6 @@ pub fn explain(context: &Context) -> Sections {
         ("step_budget", step_budget::step_budget),
         ("slowest_step", slowest_step::slowest_step),
         ("step_list", listed_steps::step_list),
-        ("graph_coverage", graph_coverage::graph_coverage),
-        ("layers", layers::layers),
-        ("layer_list", layers::layer_list),
-        ("layer_roles", layers::layer_roles),
-        ("op_costs", op_costs::op_costs),
-        ("unsuited_kernels", unsuited_kernels::unsuited_kernels),
-        ("step_floor", step_floor::step_floor),
-        ("step_time_fit", step_time_fit::step_time_fit),
         ("nccl_ops", collectives::nccl_ops),
         ("collective_costs", costs::collective_costs),
         ("nccl_rank_skew", collectives::nccl_rank_skew),
@@ -90,7 +104,7 @@ pub fn explain(context: &Context) -> Sections {
         sections.insert((*name).to_owned(), answer(context));
     }
     if let Some(speculation) = speculation::speculation(context) {
-        sections.insert("speculation".to_owned(), speculation);
+        put(&mut sections, speculation);
     }
     if let Some(counters) = stage_counters::gpu_counters(context) {
         sections.insert("gpu_counters".to_owned(), counters);

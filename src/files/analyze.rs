@@ -1,12 +1,13 @@
 //! Analyzes traces with what lies beside them in their folder.
 
-use super::captured::{self, captured};
+use super::captured::captured;
 use super::io::label;
 use super::neighbours::{LEVELS_OF_CAPTURE, Neighbours};
 use super::open::{self, RunSource};
 use super::watch::Watch;
 use crate::analysis::inference::model_config::ModelConfig;
 use crate::analysis::results::Run;
+use crate::analysis::sections::put;
 use crate::session::{self, Choices, ModelChoice, UserFile};
 use crate::trace::Trace;
 use crate::{Error, Result};
@@ -26,8 +27,8 @@ pub fn run(trace: &Trace, choices: &Choices, beside: &Neighbours) -> Result<Run>
         model_config.config = beside.read("config.json", LEVELS_OF_CAPTURE, check);
     }
     let mut run = session::run(trace, &Choices { model_config, ..choices.clone() })?;
-    if let Some(section) = captured {
-        run.sections.insert(captured::SECTION.to_owned(), section);
+    if let Some(captured) = captured {
+        put(&mut run.sections, captured);
     }
     Ok(run)
 }

@@ -1,14 +1,12 @@
 //! What `capture.json` beside a trace says about its capture: the section `capture` of its report.
 
 use super::neighbours::{LEVELS_OF_CAPTURE, Neighbours};
-use crate::analysis::section::{Section, Value};
+use crate::analysis::captured::{Captured, CapturedFigures};
+use crate::analysis::section::{Answer, Ms, TypedSection};
 use gpuprism_capture::record::{CaptureRecord, FILE, Graphs, Part, Probe, ProbeTime, Stage, StageCapture};
 
-/// The name of the section.
-pub(crate) const SECTION: &str = "capture";
-
 /// The section of the capture that lists this trace, in the nearest `capture.json`.
-pub(crate) fn captured(beside: &Neighbours) -> Option<Section> {
+pub(crate) fn captured(beside: &Neighbours) -> Option<Answer<Captured>> {
     let file = beside.find(FILE, LEVELS_OF_CAPTURE)?;
     let folder = file.parent()?;
     let record = CaptureRecord::read(folder)
@@ -16,26 +14,25 @@ pub(crate) fn captured(beside: &Neighbours) -> Option<Section> {
         .ok()?;
     let name = beside.trace().strip_prefix(folder).ok()?.to_str()?.replace('\\', "/");
     let stage = record.captures.iter().find(|stage| stage.files.iter().any(|file| file.path == name))?;
-    Some(section(&record, stage))
+    Some(answer(&record, stage))
 }
 
-fn section(record: &CaptureRecord, stage: &StageCapture) -> Section {
-    let mut section = Section::new("Capture", "capture.json beside the trace", &[])
-        .limit("The times of the probe are measured by the client: they contain HTTP, tokenizing and scheduling.");
-    let text = |text: &Option<String>| text.as_ref().map_or(Value::Null, |text| text.as_str().into());
-    section.figure("framework", record.framework.title());
-    section.figure("framework_version", text(&record.framework_version));
-    section.figure("model", text(&record.model));
-    section.figure("captured_stage", stage.stage.map_or(Value::Null, |stage| stage.name().into()));
-    section.figure("part", part_words(stage.part));
-    section.figure("graphs", stage.graphs.map_or(Value::Null, |graphs| graph_words(graphs).into()));
-    section.figure("load", load_words(record, stage));
+fn answer(record: &CaptureRecord, stage: &StageCapture) -> Answer<Captured> {
     let (unprofiled, profiled) = (probe_ms(stage, stage.unprofiled), probe_ms(stage, stage.profiled));
-    let value = |number: Option<f64>| number.map_or(Value::Null, Value::Float);
-    section.figure("unprofiled_ms", value(unprofiled));
-    section.figure("profiled_ms", value(profiled));
-    section.figure("profiler_overhead_factor", value(overhead(unprofiled, profiled)));
-    section
+    Captured::answer("capture.json beside the trace")
+        .limit("The times of the probe are measured by the client: they contain HTTP, tokenizing and scheduling.")
+        .with_figures(CapturedFigures {
+            framework: record.framework.title().to_owned(),
+            framework_version: record.framework_version.clone(),
+            model: record.model.clone(),
+            captured_stage: stage.stage.map(|stage| stage.name().to_owned()),
+            part: part_words(stage.part).to_owned(),
+            graphs: stage.graphs.map(|graphs| graph_words(graphs).to_owned()),
+            load: load_words(record, stage),
+            unprofiled_ms: unprofiled.map(Ms),
+            profiled_ms: profiled.map(Ms),
+            profiler_overhead_factor: overhead(unprofiled, profiled),
+        })
 }
 
 /// How many times as long the same requests took with the profiler.
@@ -60,15 +57,13 @@ fn graph_words(graphs: Graphs) -> &'static str {
 }
 
 /// `4 requests of 4,096 words, 1 token each`, or who else sent the load.
-fn load_words(record: &CaptureRecord, stage: &StageCapture) -> Value {
+fn load_words(record: &CaptureRecord, stage: &StageCapture) -> String {
     match (&stage.probe, &record.settings.command) {
         (Some(Probe { requests, input_words, output_tokens }), _) => {
-            let words =
-                format!("probe of {requests} requests, {input_words} words, {output_tokens} tokens asked for each");
-            words.as_str().into()
+            format!("probe of {requests} requests, {input_words} words, {output_tokens} tokens asked for each")
         }
-        (None, Some(command)) => command.as_str().into(),
-        (None, None) => "own traffic".into(),
+        (None, Some(command)) => command.clone(),
+        (None, None) => "own traffic".to_owned(),
     }
 }
 

@@ -1,7 +1,9 @@
 //! Peak figures of GPUs, the ceilings of the roofline and of the floor of a step: `patterns/hardware.json`. A device is found by
 //! its name, or by its number of multiprocessors and its memory; linear in the presets.
 
+use crate::analysis::inference::op_costs::OpCosts;
 use crate::analysis::results::Run;
+use crate::analysis::section::TypedSection;
 use crate::json::{self, from_json};
 use crate::trace::{Device, DeviceProperties};
 use std::sync::OnceLock;
@@ -59,9 +61,6 @@ struct Presets {
 }
 from_json!(Presets { partitions, presets });
 
-/// The figure of the section `op_costs` with the title of the preset.
-pub(crate) const PEAK_FIGURES: &str = "peak_figures";
-
 /// A driver keeps some memory for itself.
 const MEMORY_TOLERANCE: f64 = 0.03;
 
@@ -117,8 +116,8 @@ pub fn preset(run: &Run, id: Option<&str>) -> Option<&'static Preset> {
     if let Some(id) = id {
         return presets().iter().find(|preset| preset.id == id);
     }
-    let title = run.filled("op_costs").map_or("", |costs| costs.summary.text(PEAK_FIGURES));
-    if let Some(preset) = presets().iter().find(|preset| preset.title == title) {
+    let title = OpCosts::figures(&run.sections).and_then(|figures| figures.peak_figures.0);
+    if let Some(preset) = presets().iter().find(|preset| Some(&preset.title) == title.as_ref()) {
         return Some(preset);
     }
     // A report has the names of its devices only.
@@ -146,6 +145,7 @@ fn common(mut presets: impl Iterator<Item = Option<&'static Preset>>) -> Option<
 mod tests {
     use super::super::testing::{run_of, section};
     use super::*;
+    use crate::analysis::inference::op_costs::OpCostFigures;
     use std::collections::BTreeSet;
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
         let mut run = run_of(&[""]);
         assert_eq!(preset(&run, None), None);
         let mut costs = section(["op"], &[["aten::mm".into()]]);
-        costs.figure(PEAK_FIGURES, "MI300X 192 GB");
+        costs.figure(OpCostFigures::peak_figures, "MI300X 192 GB");
         run.sections.insert("op_costs".into(), costs);
         assert_eq!(preset(&run, None).map(|preset| preset.id.as_str()), Some("mi300x"));
         assert_eq!(preset(&run, Some("a100-sxm4-40")).map(|preset| preset.id.as_str()), Some("a100-sxm4-40"));

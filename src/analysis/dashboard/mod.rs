@@ -10,7 +10,7 @@ mod links;
 mod model;
 mod roofline;
 
-pub(crate) use hardware::{PEAK_FIGURES, preset_of_devices};
+pub(crate) use hardware::preset_of_devices;
 pub use hardware::{Preset, preset, presets};
 pub use kernels::{BaselineRow, KernelBar, KernelSelection, select_kernels};
 pub use links::{CounterLines, HoverInterval, Line, counter_lines};

@@ -7,7 +7,7 @@ use super::passes::{Pass, Passes};
 use crate::analysis::context::Context;
 use crate::analysis::engine::engine;
 use crate::analysis::recapture::MissingData;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, Pct, TypedSection, section};
 use crate::analysis::structure::stages::Stage;
 use crate::json::{self, embedded, from_json};
 use crate::rules::inference::thresholds;
@@ -15,20 +15,25 @@ use crate::rules::signals::CallKind;
 use crate::trace::{GpuOp, Ns};
 use std::sync::LazyLock;
 
-const TITLE: &str = "Graph coverage";
-const COLUMNS: [&str; 11] = [
-    "stage",
-    "steps",
-    "mode",
-    "replayed_ops_pct",
-    "replayed_time_pct",
-    "graph_launches_per_step",
-    "ops_per_launch",
-    "eager_steps",
-    "eager_batch_sizes",
-    "padding_pct",
-    "advice",
-];
+section! {
+    /// How much of the work of each stage replays graphs.
+    pub(crate) struct GraphCoverage("graph_coverage", "Graph coverage");
+    row GraphCoverageRow {
+        /// Or [`OUTSIDE`], which has no steps.
+        stage: String,
+        steps: Option<u64>,
+        mode: Option<String>,
+        replayed_ops_pct: Pct = "Of the ops",
+        replayed_time_pct: Pct = "Of their time",
+        graph_launches_per_step: Option<i64>,
+        ops_per_launch: Option<i64>,
+        eager_steps: Option<u64>,
+        eager_batch_sizes: Option<String> = "Batch sizes of eager steps",
+        padding_pct: Option<Pct>,
+        advice: Option<String>,
+    }
+}
+
 /// The label of the ops that were launched in no step.
 const OUTSIDE: &str = "outside steps";
 /// The maximum number of batch sizes in a cell.
@@ -53,13 +58,13 @@ static FLAGS: LazyLock<GraphFlags> =
     LazyLock::new(|| embedded(json::read(include_str!("../../../patterns/graph_flags.json"))));
 
 /// One row per stage.
-pub(crate) fn graph_coverage(context: &Context) -> Section {
+pub(crate) fn graph_coverage(context: &Context) -> Answer<GraphCoverage> {
     let passes = context.passes();
     if passes.is_empty() {
         let why = "No GPU op was launched in an annotated step, and the order of the kernels shows no steps.";
-        return context.missing(TITLE, &COLUMNS, why, MissingData::Ranges);
+        return context.lacks(why, MissingData::Ranges);
     }
-    let mut section = Section::new(TITLE, "steps, the GPU ops launched in them, and graph launch calls", &COLUMNS)
+    let mut answer = GraphCoverage::answer("steps, the GPU ops launched in them, and graph launch calls")
         .limit(
             "The shares are of all ops of the steps and of the sum of their durations. A step is eager if no graph is \
              launched in it.",
@@ -72,19 +77,19 @@ pub(crate) fn graph_coverage(context: &Context) -> Section {
     let engine = engine(context.trace);
     let flags = FLAGS.engines.iter().find(|flags| Some(&flags.engine) == engine.as_ref());
     if !context.trace.graph_replays.is_empty() {
-        section = section
+        answer = answer
             .limit("Some graphs were traced as a whole. Their ops are not in the trace: use --cuda-graph-trace=node.");
     }
     for stage in passes.stages() {
         let coverage = StageCoverage::of(context, passes, stage);
-        section.row(coverage.values(stage.label(), coverage.advice(stage, flags)));
+        answer.rows.push(coverage.row(stage.label(), coverage.advice(stage, flags)));
     }
     let mut outside = StageCoverage::default();
     outside.add_ops(context, &mut passes.outside(context.trace));
     if outside.ops > 0 {
-        section.row(outside.values(OUTSIDE, None));
+        answer.rows.push(outside.row(OUTSIDE, None));
     }
-    section
+    answer
 }
 
 /// The replays in the passes of a stage.
@@ -173,9 +178,9 @@ impl StageCoverage {
     }
 
     /// The share of the batch that are no requests.
-    fn padding_pct(&self) -> Option<f64> {
+    fn padding_pct(&self) -> Option<Pct> {
         let (padded, unpadded) = self.padded;
-        (padded > 0 && unpadded <= padded).then(|| 100.0 * (padded - unpadded) as f64 / padded as f64)
+        (padded > 0 && unpadded <= padded).then(|| Pct(100.0 * (padded - unpadded) as f64 / padded as f64))
     }
 
     /// What changes the replays of a stage with few tokens. Prefill is not advised to use graphs, because the GPU is its limit.
@@ -188,37 +193,32 @@ impl StageCoverage {
         }
     }
 
-    fn values(&self, label: &str, advice: Option<&str>) -> [Value; COLUMNS.len()] {
-        let share = |part: u64, whole: u64| Value::Float(100.0 * part as f64 / whole.max(1) as f64);
+    fn row(&self, label: &str, advice: Option<&str>) -> GraphCoverageRow {
         let median = |sorted: &[i64]| sorted.get(sorted.len().saturating_sub(1) / 2).copied();
-        let has_steps = |value: Value| if self.steps > 0 { value } else { Value::Null };
+        let has_steps = self.steps > 0;
         // In a stage that never uses graphs, eager steps are no exception.
         let is_exception = self.eager_steps < self.steps;
-        [
-            label.into(),
-            has_steps(self.steps.into()),
-            has_steps(self.mode().into()),
-            share(self.replayed_ops, self.ops),
-            Value::pct(self.replayed_time, self.time),
-            has_steps(median(&self.launches).unwrap_or_default().into()),
-            median(&self.ops_per_launch).into(),
-            has_steps(self.eager_steps.into()),
-            if is_exception { self.batch_sizes() } else { Value::Null },
-            self.padding_pct().into(),
-            advice.into(),
-        ]
-    }
-
-    fn batch_sizes(&self) -> Value {
         let sizes = &self.eager_batch_sizes;
-        if sizes.is_empty() { Value::Null } else { first_numbers(sizes, MAX_BATCH_SIZES).into() }
+        GraphCoverageRow {
+            stage: label.to_owned(),
+            steps: has_steps.then_some(self.steps),
+            mode: has_steps.then(|| self.mode().to_owned()),
+            replayed_ops_pct: Pct(100.0 * self.replayed_ops as f64 / self.ops.max(1) as f64),
+            replayed_time_pct: Pct::of(self.replayed_time, self.time),
+            graph_launches_per_step: has_steps.then(|| median(&self.launches).unwrap_or_default()),
+            ops_per_launch: median(&self.ops_per_launch),
+            eager_steps: has_steps.then_some(self.eager_steps),
+            eager_batch_sizes: (is_exception && !sizes.is_empty()).then(|| first_numbers(sizes, MAX_BATCH_SIZES)),
+            padding_pct: self.padding_pct(),
+            advice: advice.map(str::to_owned),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::testing::{read_json, rows_of, torch};
+    use crate::analysis::testing::{keys, read_json, rows_of, torch};
     use crate::trace::testing::TestTrace;
 
     /// A step of eight ops of 1 us; `graphs` are the ops of each graph launch, the others are launched one by one.
@@ -243,7 +243,7 @@ mod tests {
         for (index, (name, graphs)) in steps.iter().enumerate() {
             add_step(&mut trace, name, index as i64 * 1_000, graphs);
         }
-        rows_of(&trace.section(graph_coverage), &COLUMNS[..9]).join("; ")
+        rows_of(&trace.section(graph_coverage), &keys::<GraphCoverage>()[..9]).join("; ")
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
             }
             let mut trace = trace.finish();
             trace.engine_hints.python_frames.intern(engine);
-            graph_coverage(&Context::new(&trace, 30)).rows[0].text("advice").to_owned()
+            graph_coverage(&Context::new(&trace, 30)).rows.remove(0).advice.unwrap_or_default()
         };
         let (sglang, vllm) = ("sglang/srt/managers/scheduler.py(1): x", "vllm/v1/worker/gpu_worker.py(1): x");
         let decode = "step[DECODE bs=4]";
@@ -327,12 +327,11 @@ mod tests {
             let trace = torch(&format!("{trace}.trace.json.gz"));
             let graphs = &expected["graphs"];
             let context = Context::new(&trace, 30);
-            let section = graph_coverage(&context);
-            let step = section.rows.first().unwrap();
-            assert_eq!(step.amount("graph_launches_per_step"), graphs["graph_launches"].as_f64().unwrap(), "{graphs}");
+            let step = graph_coverage(&context).rows.remove(0);
+            assert_eq!(step.graph_launches_per_step, graphs["graph_launches"].as_i64(), "{graphs}");
             if graphs["graph_launches"] != 0 {
                 let of_launches = graphs["ops_per_launch_min_median_max"].as_array().unwrap();
-                assert_eq!(step.amount("ops_per_launch"), of_launches[1].as_f64().unwrap(), "{graphs}");
+                assert_eq!(step.ops_per_launch.map(|ops| ops as f64), of_launches[1].as_f64(), "{graphs}");
             }
             let mut whole = StageCoverage::default();
             whole.add_ops(&context, &mut trace.gpu_ops.iter().enumerate());

@@ -4,34 +4,44 @@
 use super::op_model::OpCost;
 use super::op_work::{Execution, OpWork};
 use crate::analysis::context::Context;
-use crate::analysis::dashboard::PEAK_FIGURES;
 use crate::analysis::measure::percentiles::median;
 use crate::analysis::recapture::MissingData;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, KernelName, Ms, Pct, Stated, TypedSection, Us, section};
 use crate::ordering;
 use crate::rules::names;
 use crate::trace::Ns;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
-const TITLE: &str = "Cost of ops";
-const COLUMNS: [&str; 15] = [
-    "op",
-    "shape",
-    "dtype",
-    "count",
-    "median_us",
-    "total_ms",
-    "share_of_busy_pct",
-    "gflop",
-    "mb",
-    "tflops",
-    "tb_per_s",
-    "of_peak_pct",
-    "bound_by",
-    "kernel",
-    "basis",
-];
+section! {
+    /// The cost of each op with recorded shapes.
+    pub(crate) struct OpCosts("op_costs", "Cost of ops");
+    row OpCostRow {
+        op: String,
+        shape: String,
+        dtype: String = "Type",
+        count: usize,
+        median_us: Us,
+        total_ms: Ms,
+        share_of_busy_pct: Pct = "Of busy time",
+        gflop: Option<f64> = "GFLOP",
+        mb: Option<f64> = "MB",
+        tflops: Option<f64> = "TFLOP/s",
+        tb_per_s: Option<f64> = "TB/s",
+        of_peak_pct: Option<Pct> = "Of the peak",
+        bound_by: Option<String>,
+        kernel: Option<KernelName>,
+        basis: String = "Rests on",
+    }
+    figures OpCostFigures {
+        /// The title of the preset of the GPU.
+        peak_figures: Stated<String> = "Peak figures of",
+        share_of_busy_pct: Pct = "Of busy time",
+        gflop: f64 = "GFLOP",
+        matrix_ops_ms: Ms = "Products, attention, convolutions",
+    }
+}
+
 /// The maximum number of rows.
 const MAX_ROWS: usize = 100;
 
@@ -46,53 +56,47 @@ struct Row<'a> {
 }
 
 /// One row per op, shape and types.
-pub(crate) fn op_costs(context: &Context) -> Section {
+pub(crate) fn op_costs(context: &Context) -> Answer<OpCosts> {
     let work = context.op_work();
     if work.executions().is_empty() {
         return missing(context);
     }
-    let mut section = Section::new(TITLE, "framework ops with the shapes of their arguments, and the kernels that they launched", &COLUMNS)
+    let mut answer = OpCosts::answer("framework ops with the shapes of their arguments, and the kernels that they launched")
         .limit("A kernel belongs to the innermost op with known cost that was open on the launching thread. Kernels of graph replays belong to no op.")
         .limit("The time of an op is the union of its kernels, without memory copies and sets. Rates are for the median.")
         .limit("A multiplication and an addition are two operations. Bytes count each operand and the result once; what the cache keeps is not known.");
-    match work.limits() {
-        None => {
-            section = section.limit("The peak figures of the GPU are not known, so no share of the peak is given.");
-        }
-        Some(preset) if preset.is_about => {
-            section = section.limit("The peak figures of the GPU are approximate: sources differ.");
-        }
-        Some(_) => {}
-    }
-    if let Some(preset) = work.limits() {
-        section.figure(PEAK_FIGURES, preset.title.as_str());
+    let limits = work.limits();
+    if limits.is_none() {
+        answer = answer.limit("The peak figures of the GPU are not known, so no share of the peak is given.");
+    } else if limits.is_some_and(|preset| preset.is_about) {
+        answer = answer.limit("The peak figures of the GPU are approximate: sources differ.");
     }
     let left_out = context.trace.shaped_ops.left_out;
     if left_out > 0 {
-        section = section.limit(format!("{left_out} ops were not read, because the file has too many ops or shapes."));
+        answer = answer.limit(format!("{left_out} ops were not read, because the file has too many ops or shapes."));
     }
     let busy: Ns = context.survey().busy.iter().flatten().fold(Ns::ZERO, |sum, device| sum + device.busy);
     let rows = rows(context, work);
     let known = rows.iter().fold(Ns::ZERO, |sum, row| sum + row.total);
     let flop: f64 = rows.iter().filter_map(|row| Some(row.cost.flop? * row.executions.len() as f64)).sum();
     let matrix_ops = rows.iter().filter(|row| row.cost.flop.is_some()).fold(Ns::ZERO, |sum, row| sum + row.total);
-    for row in &rows {
-        section.row(values(context, work, row, busy));
-    }
-    section.truncate(MAX_ROWS);
-    section.figure("share_of_busy_pct", Value::pct(known, busy));
-    section.figure("gflop", flop / 1e9);
-    section.figure("matrix_ops_ms", Value::ms(matrix_ops));
-    section
+    answer.rows.extend(rows.iter().map(|row| table_row(context, work, row, busy)));
+    answer.truncate(MAX_ROWS);
+    answer.with_figures(OpCostFigures {
+        peak_figures: Stated(limits.map(|preset| preset.title.clone())),
+        share_of_busy_pct: Pct::of(known, busy),
+        gflop: flop / 1e9,
+        matrix_ops_ms: matrix_ops.into(),
+    })
 }
 
-fn missing(context: &Context) -> Section {
+fn missing(context: &Context) -> Answer<OpCosts> {
     let why = if context.trace.shaped_ops.is_empty() {
         "The trace has no ops with shapes of their arguments."
     } else {
         "No op with shapes launched a kernel. Replays of graphs have no ops: record an eager step."
     };
-    context.missing(TITLE, &COLUMNS, why, MissingData::Shapes)
+    context.lacks(why, MissingData::Shapes)
 }
 
 /// The rows, largest total first.
@@ -150,36 +154,37 @@ fn mean_cost(work: &OpWork, row: &Row) -> OpCost {
     OpCost { flop: mean(|cost| cost.flop), bytes: mean(|cost| cost.bytes), unknown, ..row.cost.clone().into_owned() }
 }
 
-fn values(context: &Context, work: &OpWork, row: &Row, busy: Ns) -> [Value; COLUMNS.len()] {
+fn table_row(context: &Context, work: &OpWork, row: &Row, busy: Ns) -> OpCostRow {
     let mut times: Vec<i64> = row.executions.iter().map(|execution| execution.time.0).collect();
     times.sort_unstable();
     let median_ns = median(&times).unwrap_or_default();
     let median_work = work.work(&row.cost, median_ns);
     let of_peak = median_work.of_peak();
-    [
-        row.op.into(),
-        row.cost.shape.as_str().into(),
-        row.cost.types.as_str().into(),
-        row.executions.len().into(),
-        (median_ns / 1e3).into(),
-        Value::ms(row.total),
-        Value::pct(row.total, busy),
-        row.cost.flop.map(|flop| flop / 1e9).into(),
-        median_work.bytes.map(|bytes| bytes / 1e6).into(),
-        median_work.tflops().into(),
-        median_work.tb_per_s().into(),
-        of_peak.map(|(share, _)| share).into(),
-        of_peak.map(|(_, is_arithmetic)| if is_arithmetic { "arithmetic" } else { "memory" }).into(),
-        kernel(context, row).into(),
-        basis(&row.cost, of_peak.map(|(share, _)| share)).into(),
-    ]
+    let bound_by = of_peak.map(|(_, is_arithmetic)| if is_arithmetic { "arithmetic" } else { "memory" });
+    OpCostRow {
+        op: row.op.to_owned(),
+        shape: row.cost.shape.clone(),
+        dtype: row.cost.types.clone(),
+        count: row.executions.len(),
+        median_us: Us(median_ns / 1e3),
+        total_ms: row.total.into(),
+        share_of_busy_pct: Pct::of(row.total, busy),
+        gflop: row.cost.flop.map(|flop| flop / 1e9),
+        mb: median_work.bytes.map(|bytes| bytes / 1e6),
+        tflops: median_work.tflops(),
+        tb_per_s: median_work.tb_per_s(),
+        of_peak_pct: of_peak.map(|(share, _)| Pct(share)),
+        bound_by: bound_by.map(str::to_owned),
+        kernel: kernel(context, row),
+        basis: basis(&row.cost, of_peak.map(|(share, _)| share)),
+    }
 }
 
 /// The longest kernel of the longest execution.
-fn kernel(context: &Context, row: &Row) -> Option<String> {
+fn kernel(context: &Context, row: &Row) -> Option<KernelName> {
     let longest = row.executions.iter().max_by_key(|execution| execution.time)?;
     let op = context.trace.gpu_ops.get(longest.longest as usize)?;
-    Some(names::demangle(context.trace.names.get(op.name)).into_owned())
+    Some(names::demangle(context.trace.names.get(op.name)).into())
 }
 
 /// What the figures of a row rest on.

@@ -7,31 +7,34 @@
 
 use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::median;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, MeanNs, TypedSection, section};
 use crate::analysis::structure::measured_steps::MeasuredStep;
 use crate::analysis::structure::stages::{Stage, representative};
 use crate::ordering::VecMap;
 use crate::rules::inference::thresholds;
 use crate::trace::{DeviceId, Ns};
 
-const TITLE: &str = "Speculative decoding";
-const COLUMNS: [&str; 12] = [
-    "rounds",
-    "batch",
-    "round_ns",
-    "draft_ns",
-    "verify_ns",
-    "other_ns",
-    "draft_steps_per_round",
-    "tokens_per_request",
-    "plain_step_ns",
-    "plain_batch",
-    "break_even_tokens",
-    "basis",
-];
+section! {
+    /// What a round of speculative decoding costs.
+    pub(crate) struct Speculation("speculation", "Speculative decoding");
+    row SpeculationRow {
+        rounds: usize,
+        batch: Option<f64> = "Batch size",
+        round_ns: Option<MeanNs>,
+        draft_ns: Option<MeanNs>,
+        verify_ns: Option<MeanNs>,
+        other_ns: Option<MeanNs>,
+        draft_steps_per_round: f64,
+        tokens_per_request: Option<f64> = "Verified tokens per request",
+        plain_step_ns: Option<MeanNs> = "Plain decode step",
+        plain_batch: Option<f64> = "Its batch size",
+        break_even_tokens: Option<f64> = "Break-even tokens",
+        basis: String = "Rests on",
+    }
+}
 
 /// One row, for the rounds of all devices. `None` for a trace without draft and verify steps.
-pub(crate) fn speculation(context: &Context) -> Option<Section> {
+pub(crate) fn speculation(context: &Context) -> Option<Answer<Speculation>> {
     let steps = &context.measured_steps().steps;
     if !steps.iter().any(|step| matches!(step.step.info.stage, Stage::Draft | Stage::Verify)) {
         return None;
@@ -39,13 +42,12 @@ pub(crate) fn speculation(context: &Context) -> Option<Section> {
     let rounds = rounds(steps);
     if rounds.is_empty() {
         let why = "The trace has no complete round: two verify steps with only draft steps between them.";
-        return Some(Section::missing(TITLE, &COLUMNS, why, ""));
+        return Some(Speculation::missing(why, ""));
     }
-    let mut section = Section::new(TITLE, "annotated draft, verify and decode steps", &COLUMNS)
+    let answer = Speculation::answer("annotated draft, verify and decode steps")
         .limit("A round lasts from the start of a verify step to the start of the next one, with draft steps between. Times are medians over the rounds.")
         .limit("Break-even is the number of tokens that a request has to get from a round, with the one of the target model, so that speculation is not slower than plain decode steps.");
-    section.row(values(&rounds, &plain(steps)));
-    Some(section)
+    Some(answer.with_rows([row(&rounds, &plain(steps))]))
 }
 
 /// One round.
@@ -109,7 +111,7 @@ fn plain(steps: &[MeasuredStep]) -> Plain {
     Plain { time_ns: median_of(times), batch: mean(decode.iter().filter_map(|step| step.step.info.batch_size)) }
 }
 
-fn values(rounds: &[Round], plain: &Plain) -> [Value; COLUMNS.len()] {
+fn row(rounds: &[Round], plain: &Plain) -> SpeculationRow {
     let of = |part: fn(&Round) -> Ns| median_of(rounds.iter().map(|round| part(round).0));
     let batch = mean(rounds.iter().filter_map(|round| round.batch));
     let tokens =
@@ -122,20 +124,20 @@ fn values(rounds: &[Round], plain: &Plain) -> [Value; COLUMNS.len()] {
     let is_comparable =
         batch.zip(plain.batch).is_some_and(|(batch, plain)| batch.max(plain) <= max_ratio * batch.min(plain));
     let break_even = round.zip(plain.time_ns).filter(|_| is_comparable).map(|(round, plain)| round / plain);
-    [
-        rounds.len().into(),
-        batch.into(),
-        round.into(),
-        of(|round| round.draft).into(),
-        of(|round| round.verify).into(),
-        of(Round::other).into(),
-        drafts.into(),
-        per_request.into(),
-        plain.time_ns.into(),
-        plain.batch.into(),
-        break_even.into(),
-        basis(plain, is_comparable).into(),
-    ]
+    SpeculationRow {
+        rounds: rounds.len(),
+        batch,
+        round_ns: round.map(MeanNs),
+        draft_ns: of(|round| round.draft).map(MeanNs),
+        verify_ns: of(|round| round.verify).map(MeanNs),
+        other_ns: of(Round::other).map(MeanNs),
+        draft_steps_per_round: drafts,
+        tokens_per_request: per_request,
+        plain_step_ns: plain.time_ns.map(MeanNs),
+        plain_batch: plain.batch,
+        break_even_tokens: break_even,
+        basis: basis(plain, is_comparable).to_owned(),
+    }
 }
 
 fn basis(plain: &Plain, is_comparable: bool) -> &'static str {
@@ -160,6 +162,7 @@ fn mean(values: impl Iterator<Item = u64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::section::Section;
     use crate::analysis::testing::rows_of;
     use crate::trace::testing::TestTrace;
 
@@ -170,7 +173,7 @@ mod tests {
             trace.range(name, start * 10..start * 10 + 5).launch(start * 10 + 1..start * 10 + 2);
             trace.launches("k", start * 10 + 5..end * 10);
         }
-        speculation(&Context::new(&trace.finish(), 30))
+        speculation(&Context::new(&trace.finish(), 30)).map(Answer::section)
     }
 
     const VERIFY: &str = "step[VERIFY bs=4 g_sq=16]";

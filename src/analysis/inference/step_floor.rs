@@ -12,29 +12,37 @@ use super::stage_layers::StageLayers;
 use super::traced_weights::TracedWeights;
 use crate::analysis::context::Context;
 use crate::analysis::dashboard::Preset;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, Ms, Pct, TypedSection, section};
 use crate::analysis::structure::measured_steps::MeasuredStep;
 use crate::analysis::structure::stages::{Form, Stage, StepInfo, representative};
-use crate::analysis::structure::steps::{evidence, missing};
+use crate::analysis::structure::steps::{evidence, no_steps};
 use crate::digits::grouped;
 use crate::ordering;
 
-const TITLE: &str = "Floor of the steps";
-const COLUMNS: [&str; 13] = [
-    "stage",
-    "floor_ms",
-    "floor_uniform_ms",
-    "measured_ms",
-    "mbu_pct",
-    "mbu_uniform_pct",
-    "mfu_pct",
-    "ms_per_token",
-    "bound_by",
-    "weights_gb",
-    "kv_gb",
-    "basis",
-    "confidence",
-];
+section! {
+    /// The least time for the step of each stage, next to the measured one.
+    pub(crate) struct FloorOfSteps("step_floor", "Floor of the steps");
+    row StepFloorRow {
+        stage: Stage,
+        floor_ms: Option<Ms>,
+        floor_uniform_ms: Option<Ms> = "Floor, uniform routing",
+        measured_ms: Ms,
+        mbu_pct: Option<Pct> = "MBU",
+        mbu_uniform_pct: Option<Pct> = "MBU, uniform routing",
+        mfu_pct: Option<Pct> = "MFU",
+        ms_per_token: Option<f64> = "Per token (ms)",
+        bound_by: Option<String>,
+        weights_gb: Option<f64> = "Weights read (GB)",
+        kv_gb: Option<f64> = "KV cache read (GB)",
+        basis: String = "Rests on",
+        confidence: Option<String>,
+    }
+    figures StepFloorFigures {
+        weights_in_all: f64 = "Weights of the model",
+        kv_gb_per_1000_tokens: f64 = "KV cache of 1,000 tokens (GB)",
+    }
+}
+
 const NO_MODEL: &str = "The floor of a step needs the model: its config.json (--config, or opened on the page together with the \
      trace), or the weights that one GPU reads in a step (--weights-gb). The shapes of the products do not give them, because not all \
      products of a layer have shapes.";
@@ -42,23 +50,23 @@ const NO_MODEL: &str = "The floor of a step needs the model: its config.json (--
 const STAGES: [Stage; 4] = [Stage::Prefill, Stage::Decode, Stage::Mixed, Stage::Verify];
 
 /// One row per stage.
-pub(crate) fn step_floor(context: &Context) -> Section {
+pub(crate) fn step_floor(context: &Context) -> Answer<FloorOfSteps> {
     if context.measured_steps().steps.is_empty() {
-        return missing(context, TITLE, &COLUMNS);
+        return no_steps(context);
     }
     let nothing = ServedModel::default();
     let model = context.model.unwrap_or(&nothing);
     let traced = traced_weights(context);
     if model.config.is_none() && model.weights_gb.is_none() && traced.is_empty() {
-        return Section::missing(TITLE, &COLUMNS, NO_MODEL, "");
+        return FloorOfSteps::missing(NO_MODEL, "");
     }
     let Some(preset) = context.preset() else {
         let why =
             "The memory bandwidth is not known, because the trace names no known GPU, several kinds, or a part of one.";
-        return Section::missing(TITLE, &COLUMNS, why, "");
+        return FloorOfSteps::missing(why, "");
     };
     let source = "the measured steps, the model or the shapes of its products, and the data sheet of the GPU";
-    let mut section = Section::new(TITLE, source, &COLUMNS)
+    let mut answer = FloorOfSteps::answer(source)
         .limit(
             "The row is about the step with the median busy time. The floor is the larger of two times: to read the weights and \
              the KV cache once at the full memory bandwidth, and to compute their products at the full rate. Activations, norms \
@@ -71,21 +79,17 @@ pub(crate) fn step_floor(context: &Context) -> Section {
         )
         .limit("Steps of a draft model, without requests, or of unknown stage have a row only if all products of their layers have shapes.")
         .limit("Weights inferred from shapes are a lower bound: those of the products of all layers and of the LM head, without experts beyond those of one token. The KV cache is then not counted.");
-    if let Some(config) = &model.config {
-        section.figure("weights_in_all", config.weights().total());
-        section.figure("kv_gb_per_1000_tokens", config.kv_gb_per_1000_tokens(model.parallel.unwrap_or_default()));
-    }
+    answer.figures = model.config.as_ref().map(|config| StepFloorFigures {
+        weights_in_all: config.weights().total(),
+        kv_gb_per_1000_tokens: config.kv_gb_per_1000_tokens(model.parallel.unwrap_or_default()),
+    });
     let stages = Stages::of(context, model, preset, traced);
-    for stage in Stage::ALL {
-        if let Some(row) = stages.row(stage, &context.measured_steps().steps) {
-            section.row(row);
-        }
-    }
-    if section.rows.is_empty() {
+    answer.rows.extend(Stage::ALL.iter().filter_map(|stage| stages.row(*stage, &context.measured_steps().steps)));
+    if answer.rows.is_empty() {
         let why = "What the steps compute is not known: none is marked as prefill, decode, mixed or verify.";
-        return Section::missing(TITLE, &COLUMNS, why, "");
+        return FloorOfSteps::missing(why, "");
     }
-    section
+    answer
 }
 
 /// What all rows have in common.
@@ -138,8 +142,8 @@ impl<'a> Stages<'a> {
         Self { model, preset, roof: Roof::of(preset, compute), division: Division::of(context, model), traced }
     }
 
-    /// The values of a stage; `None` without steps.
-    fn row(&self, stage: Stage, steps: &[MeasuredStep]) -> Option<[Value; COLUMNS.len()]> {
+    /// The row of a stage; `None` without steps.
+    fn row(&self, stage: Stage, steps: &[MeasuredStep]) -> Option<StepFloorRow> {
         let is_of_stage = |step: &&MeasuredStep| step.step.info.stage == stage && step.step.device.is_some();
         let of_stage: Vec<MeasuredStep> = steps.iter().filter(is_of_stage).copied().collect();
         let mut counted: Vec<&MeasuredStep> = representative(&of_stage, |step| step.reaches_next).collect();
@@ -159,33 +163,35 @@ impl<'a> Stages<'a> {
             (floor_ms > busy_ms).then_some((floor_ms, busy_ms))
         });
         let tokens = floor.load.tokens.filter(|tokens| *tokens > 0.0);
-        let ms_per_token = tokens.map(|tokens| measured_ms / tokens);
+        let without_floor = |basis| StepFloorRow {
+            stage,
+            measured_ms: Ms(measured_ms),
+            ms_per_token: tokens.map(|tokens| measured_ms / tokens),
+            basis,
+            ..StepFloorRow::default()
+        };
         if let Some((floor_ms, busy_ms)) = too_fast {
-            let basis = self.contradiction(&floor, floor_ms, busy_ms);
-            return Some(without_floor(stage, measured_ms, ms_per_token, basis));
+            return Some(without_floor(self.contradiction(&floor, floor_ms, busy_ms)));
         }
         if floor.read_ms.is_none() {
-            return Some(without_floor(stage, measured_ms, ms_per_token, self.why_unknown()));
+            return Some(without_floor(self.why_unknown()));
         }
-        let share = |ms: Option<f64>| ms.filter(|_| measured_ms > 0.0).map(|ms| 100.0 * ms / measured_ms);
+        let share = |ms: Option<f64>| ms.filter(|_| measured_ms > 0.0).map(|ms| Pct(100.0 * ms / measured_ms));
         // Faster than uniform routing allows: routing is not uniform.
         let uniform_ms = floor.uniform_ms().filter(|uniform| *uniform <= measured_ms);
         let is_compute_bound = floor.compute_ms > floor.read_ms;
-        Some([
-            stage.label().into(),
-            floor.least_ms().into(),
-            uniform_ms.into(),
-            measured_ms.into(),
-            share(floor.read_ms).into(),
-            share(floor.uniform_read_ms.filter(|_| uniform_ms.is_some())).into(),
-            share(floor.compute_ms).into(),
-            ms_per_token.into(),
-            if is_compute_bound { "arithmetic" } else { "memory bandwidth" }.into(),
-            floor.weights_bytes.map(|bytes| bytes / 1e9).into(),
-            floor.kv_bytes.map(|bytes| bytes / 1e9).into(),
-            self.basis(info, &floor, measured_ms).into(),
-            self.confidence(info.form, &floor).into(),
-        ])
+        Some(StepFloorRow {
+            floor_ms: floor.least_ms().map(Ms),
+            floor_uniform_ms: uniform_ms.map(Ms),
+            mbu_pct: share(floor.read_ms),
+            mbu_uniform_pct: share(floor.uniform_read_ms.filter(|_| uniform_ms.is_some())),
+            mfu_pct: share(floor.compute_ms),
+            bound_by: Some(if is_compute_bound { "arithmetic" } else { "memory bandwidth" }.to_owned()),
+            weights_gb: floor.weights_bytes.map(|bytes| bytes / 1e9),
+            kv_gb: floor.kv_bytes.map(|bytes| bytes / 1e9),
+            confidence: Some(self.confidence(info.form, &floor).to_owned()),
+            ..without_floor(self.basis(info, &floor, measured_ms))
+        })
     }
 
     /// `is_single` says that the stage has one step, which then has the products with shapes.
@@ -293,28 +299,12 @@ impl<'a> Stages<'a> {
     }
 }
 
-fn without_floor(stage: Stage, measured_ms: f64, ms_per_token: Option<f64>, basis: String) -> [Value; COLUMNS.len()] {
-    let mut row = [const { Value::Null }; COLUMNS.len()];
-    let known = [
-        ("stage", stage.label().into()),
-        ("measured_ms", measured_ms.into()),
-        ("ms_per_token", ms_per_token.into()),
-        ("basis", basis.into()),
-    ];
-    for (column, value) in known {
-        if let Some(cell) = COLUMNS.iter().position(|name| *name == column).and_then(|index| row.get_mut(index)) {
-            *cell = value;
-        }
-    }
-    row
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::analysis::Options;
     use crate::analysis::inference::model_config::ModelConfig;
-    use crate::analysis::section::Record;
+    use crate::analysis::section::{Fields, Section};
     use crate::analysis::testing::{read_json, torch};
     use crate::rules::RuleBook;
     use crate::trace::Trace;
@@ -368,8 +358,8 @@ mod tests {
         trace.range(name, 0..50).launch(1..2).launches("k", 100..100 + busy_us).finish()
     }
 
-    fn row(section: &Section) -> &Record {
-        section.rows.first().unwrap_or_else(|| panic!("{section:?}"))
+    fn row(section: &Section) -> StepFloorRow {
+        StepFloorRow::read(section.rows.first().unwrap_or_else(|| panic!("{section:?}")))
     }
 
     /// 4 layers of 256 experts with 3 x 1,024 x 1,024 weights, of which a token uses one: 6.3 MB an expert, 1.6 GB a layer.
@@ -378,25 +368,24 @@ mod tests {
 
     #[test]
     fn routing_that_is_not_uniform_has_no_uniform_floor() {
-        let slow = section(&decode("step[DECODE bs=64]", 2_000), with_config(MOE));
-        let uniform = row(&slow).number("floor_uniform_ms").unwrap();
+        let slow = row(&section(&decode("step[DECODE bs=64]", 2_000), with_config(MOE)));
+        let uniform = slow.floor_uniform_ms.unwrap().0;
         // 64 tokens use 57 of 256 experts of a layer.
         assert!((0.42..0.45).contains(&uniform), "{uniform}");
-        assert_eq!(row(&slow).get("kv_gb"), Some(&Value::Null));
-        assert!(row(&slow).text("basis").contains("KV cache not counted"), "{slow:?}");
-        let fast = section(&decode("step[DECODE bs=64]", 300), with_config(MOE));
-        assert_eq!(row(&fast).get("floor_uniform_ms"), Some(&Value::Null));
-        assert_eq!(row(&fast).get("mbu_uniform_pct"), Some(&Value::Null));
-        assert!(row(&fast).number("floor_ms").is_some());
-        assert!(row(&fast).text("basis").contains("so fewer experts were read"), "{fast:?}");
+        assert_eq!(slow.kv_gb, None);
+        assert!(slow.basis.contains("KV cache not counted"), "{slow:?}");
+        let fast = row(&section(&decode("step[DECODE bs=64]", 300), with_config(MOE)));
+        assert_eq!((fast.floor_uniform_ms, fast.mbu_uniform_pct), (None, None));
+        assert!(fast.floor_ms.is_some());
+        assert!(fast.basis.contains("so fewer experts were read"), "{fast:?}");
     }
 
     #[test]
     fn an_unknown_quantisation_asks_for_the_size_of_the_weights() {
         let text = MOE.replacen('{', r#"{"quantization_config": {"quant_method": "tomorrow"}, "#, 1);
-        let unknown = section(&decode("step[DECODE bs=1]", 2_000), with_config(&text));
-        assert_eq!(row(&unknown).get("floor_ms"), Some(&Value::Null));
-        assert!(row(&unknown).text("basis").ends_with("give --weights-gb."), "{unknown:?}");
+        let unknown = row(&section(&decode("step[DECODE bs=1]", 2_000), with_config(&text)));
+        assert_eq!(unknown.floor_ms, None);
+        assert!(unknown.basis.ends_with("give --weights-gb."), "{unknown:?}");
     }
 
     #[test]
@@ -418,16 +407,18 @@ mod tests {
     fn shapes_of_all_products_give_the_floor_of_the_weights_without_a_config() {
         let trace = torch("sglang_qwen3_8b_mi300_extend.trace.json.gz");
         let section = section(&trace, ServedModel::default());
-        let [row] = &section.rows[..] else { panic!("{section:?}") };
-        assert_eq!((row.text("stage"), row.text("confidence")), ("extend/prefill", "inferred"));
-        let basis = row.text("basis");
+        assert_eq!(section.rows.len(), 1);
+        let row = row(&section);
+        assert_eq!((row.stage, row.confidence.as_deref()), (Stage::Prefill, Some("inferred")));
+        let basis = &row.basis;
         assert!(basis.starts_with("weights of 36 layers and the LM head inferred from shapes; batch 15"), "{basis}");
         assert!(basis.contains("weights alone"), "{basis}");
-        assert!((row.amount("weights_gb") - 15.136_2).abs() < 1e-4, "{row:?}");
+        assert!((row.weights_gb.unwrap() - 15.136_2).abs() < 1e-4, "{row:?}");
         let floor_ms = 213_392.6 / 1_307.0;
-        assert!((row.amount("floor_ms") - floor_ms).abs() < 0.001 * floor_ms, "{row:?}");
-        assert!((row.amount("mbu_pct") - 100.0 * 15.136_2 / 5.3 / row.amount("measured_ms")).abs() < 0.001, "{row:?}");
-        assert_eq!((row.get("kv_gb"), row.get("floor_uniform_ms")), (Some(&Value::Null), Some(&Value::Null)));
+        assert!((row.floor_ms.unwrap().0 - floor_ms).abs() < 0.001 * floor_ms, "{row:?}");
+        let mbu_pct = 100.0 * 15.136_2 / 5.3 / row.measured_ms.0;
+        assert!((row.mbu_pct.unwrap().0 - mbu_pct).abs() < 0.001, "{row:?}");
+        assert_eq!((row.kv_gb, row.floor_uniform_ms), (None, None));
     }
 
     /// 24 layers of 4 x 1,024^2 + 3 x 1,024 x 2,816 weights, 16 x 559 tokens, on an H100.
@@ -436,12 +427,13 @@ mod tests {
     fn a_step_of_unknown_stage_has_a_floor_if_its_products_have_shapes() {
         let trace = torch("hf_qwen1.5_0.5b_h100.trace.json.gz");
         let section = section(&trace, ServedModel::default());
-        let [row] = &section.rows[..] else { panic!("{section:?}") };
+        assert_eq!(section.rows.len(), 1);
+        let row = row(&section);
         let weights = 24.0 * (4.0 * 1_024.0 * 1_024.0 + 3.0 * 1_024.0 * 2_816.0);
-        assert_eq!((row.text("stage"), row.amount("weights_gb")), ("all", 2.0 * weights / 1e9));
+        assert_eq!((row.stage, row.weights_gb), (Stage::All, Some(2.0 * weights / 1e9)));
         let floor_ms = 2.0 * weights * 8_944.0 / 989e9;
-        assert!((row.amount("floor_ms") - floor_ms).abs() < 1e-6, "{row:?}");
-        assert!(row.text("basis").starts_with("weights of 24 layers inferred from shapes"), "{row:?}");
+        assert!((row.floor_ms.unwrap().0 - floor_ms).abs() < 1e-6, "{row:?}");
+        assert!(row.basis.starts_with("weights of 24 layers inferred from shapes"), "{row:?}");
     }
 
     #[test]

@@ -6,23 +6,26 @@
 //! together, their parts cannot be told apart and there is no row.
 
 use crate::analysis::context::Context;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, MeanNs, Ms, Pct, TypedSection, Us, Value, section};
 use crate::analysis::structure::stages::{Stage, representative};
-use crate::analysis::structure::steps::missing;
+use crate::analysis::structure::steps::no_steps;
 use crate::rules::inference::thresholds;
 use crate::trace::Ns;
 
-const TITLE: &str = "Step time by batch and context";
-const COLUMNS: [&str; 8] = [
-    "stage",
-    "steps",
-    "batch_sizes",
-    "fixed_ms",
-    "per_sequence_us",
-    "per_context_token_ns",
-    "residual_pct",
-    "explained_pct",
-];
+section! {
+    /// The line through the busy times of the decode steps.
+    pub(crate) struct StepTimeFit("step_time_fit", "Step time by batch and context");
+    row StepTimeFitRow {
+        stage: Stage,
+        steps: usize,
+        batch_sizes: usize,
+        fixed_ms: Ms,
+        per_sequence_us: Us,
+        per_context_token_ns: MeanNs = "Per token of context",
+        residual_pct: Pct,
+        explained_pct: Pct,
+    }
+}
 
 /// One decode step.
 #[derive(Debug, Clone, Copy)]
@@ -47,10 +50,10 @@ pub(crate) struct Fit {
 }
 
 /// One row for the decode steps.
-pub(crate) fn step_time_fit(context: &Context) -> Section {
+pub(crate) fn step_time_fit(context: &Context) -> Answer<StepTimeFit> {
     let steps = &context.measured_steps().steps;
     if steps.is_empty() {
-        return missing(context, TITLE, &COLUMNS);
+        return no_steps(context);
     }
     let counted = representative(steps, |step| step.reaches_next).filter(|step| step.busy > Ns::ZERO);
     let samples = counted.filter_map(|step| {
@@ -69,33 +72,40 @@ pub(crate) fn step_time_fit(context: &Context) -> Section {
             samples.len(),
             sizes.len()
         );
-        return Section::missing(TITLE, &COLUMNS, &why, "");
+        return StepTimeFit::missing(why, "");
     }
     let Some(fit) = fit(&samples) else {
         let why = "Batch size and context grow together in this trace, so the time of a sequence and of its context cannot be \
                    told apart.";
-        return Section::missing(TITLE, &COLUMNS, why, "");
+        return StepTimeFit::missing(why, "");
     };
-    let mut section = Section::new(TITLE, "busy times of decode steps, and their batch size and context", &COLUMNS).limit(
+    let answer = StepTimeFit::answer("busy times of decode steps, and their batch size and context").limit(
         "The busy time of a step is about the fixed time, plus the time per sequence, plus the time per token of context. The \
          residual is the root of the mean squared difference, in per cent of the mean.",
     );
-    let [fixed, per_sequence, per_token, residual, explained] = fit.values();
-    let (steps, sizes) = (samples.len().into(), sizes.len().into());
-    section.row([Stage::Decode.label().into(), steps, sizes, fixed, per_sequence, per_token, residual, explained]);
-    section
+    answer.with_rows([fit.row(samples.len(), sizes.len())])
 }
 
 impl Fit {
+    /// The row of the decode steps.
+    pub(crate) fn row(&self, steps: usize, batch_sizes: usize) -> StepTimeFitRow {
+        StepTimeFitRow {
+            stage: Stage::Decode,
+            steps,
+            batch_sizes,
+            fixed_ms: Ms(self.fixed / 1e6),
+            per_sequence_us: Us(self.per_sequence / 1e3),
+            per_context_token_ns: MeanNs(self.per_token),
+            residual_pct: Pct(100.0 * self.residual / self.mean),
+            explained_pct: Pct(100.0 * self.explained),
+        }
+    }
+
     /// The figures of a row: fixed time in ms, per sequence in us, per token in ns, residual and explained part in per cent.
     pub(crate) fn values(&self) -> [Value; 5] {
-        [
-            (self.fixed / 1e6).into(),
-            (self.per_sequence / 1e3).into(),
-            self.per_token.into(),
-            (100.0 * self.residual / self.mean).into(),
-            (100.0 * self.explained).into(),
-        ]
+        let row = self.row(0, 0);
+        [row.fixed_ms.0, row.per_sequence_us.0, row.per_context_token_ns.0, row.residual_pct.0, row.explained_pct.0]
+            .map(Value::from)
     }
 }
 
@@ -136,7 +146,8 @@ pub(crate) fn fit(samples: &[Sample]) -> Option<Fit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::testing::rows_of;
+    use crate::analysis::section::Section;
+    use crate::analysis::testing::{keys, rows_of};
     use crate::trace::testing::TestTrace;
 
     /// Decode steps of these batch sizes and contexts, whose busy time in microseconds is `time`.
@@ -158,7 +169,7 @@ mod tests {
     #[test]
     fn a_linear_step_time_is_found_exactly() {
         let section = section(&STEPS, |batch, context| 2_000 + 30 * batch + 2 * context);
-        assert_eq!(rows_of(&section, &COLUMNS), ["decode 9 4 2 30 2000 0 100"]);
+        assert_eq!(rows_of(&section, &keys::<StepTimeFit>()), ["decode 9 4 2 30 2000 0 100"]);
     }
 
     #[test]

@@ -8,28 +8,30 @@
 use super::kernel_roles::NameRole;
 use super::unfused_attention::{self, UnfusedRule};
 use crate::analysis::context::Context;
-use crate::analysis::labels;
 use crate::analysis::recapture::MissingData;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, KernelName, Ms, Pct, TypedSection, section};
 use crate::json::{self, embedded, from_json};
 use crate::ordering::{self, VecMap};
 use crate::rules::names;
-use crate::trace::{Device, DeviceId, NameId, Ns, OpKind, Trace};
+use crate::trace::{DeviceId, NameId, Ns, OpKind, Trace};
 use std::sync::LazyLock;
 
-const TITLE: &str = "Unsuited kernels";
-const COLUMNS: [&str; 10] = [
-    "problem",
-    "kernels",
-    "launches",
-    "total_ms",
-    "share_of_kernel_time_pct",
-    "per_step_ms",
-    "capability",
-    "advice",
-    "confidence",
-    "example_kernel",
-];
+section! {
+    /// Kernels that do not fit the GPU or the work, by problem.
+    pub(crate) struct UnsuitedKernels("unsuited_kernels", "Unsuited kernels");
+    row UnsuitedKernelRow {
+        problem: String,
+        kernels: usize,
+        launches: u64,
+        total_ms: Ms,
+        share_of_kernel_time_pct: Pct = "Of kernel time",
+        per_step_ms: Option<Ms>,
+        capability: Option<String>,
+        advice: String,
+        confidence: String,
+        example_kernel: Option<KernelName>,
+    }
+}
 
 /// One test of `patterns/unsuited_kernels.json`.
 #[derive(Debug)]
@@ -160,40 +162,18 @@ struct Problem {
 }
 
 /// One row per problem and compute capability, longest first.
-pub(crate) fn unsuited_kernels(context: &Context) -> Section {
-    let kernel_time = kernel_time(context);
+pub(crate) fn unsuited_kernels(context: &Context) -> Answer<UnsuitedKernels> {
+    let (trace, kernel_time) = (context.trace, kernel_time(context));
     if kernel_time == Ns::ZERO {
-        return context.missing(TITLE, &COLUMNS, "The trace contains no kernels.", MissingData::Kernels);
+        return context.lacks("The trace contains no kernels.", MissingData::Kernels);
     }
-    let mut section = section(context);
     let mut problems = problems_by_name(context);
     problems.extend(unfused_attention(context));
     let share = |problem: &Problem| 100.0 * problem.total.0 as f64 / kernel_time.0 as f64;
     problems.retain(|problem| share(problem) >= problem.min_share_pct);
     add_times_per_step(context, &mut problems);
     ordering::sort_by_key(&mut problems, |problem| std::cmp::Reverse(problem.total));
-    for problem in &problems {
-        let example = problem.names.0.iter().max_by_key(|(_, total)| *total).map(|(name, _)| *name);
-        section.row([
-            problem.problem.into(),
-            problem.names.0.len().into(),
-            problem.launches.into(),
-            Value::ms(problem.total),
-            Value::pct(problem.total, kernel_time),
-            problem.per_step.map_or(Value::Null, Value::ms),
-            problem.capability.map(|capability| format!("{}.{}", capability / 10, capability % 10)).into(),
-            problem.advice.into(),
-            problem.confidence.into(),
-            example.map_or(Value::Null, |name| labels::kernel(context.trace, name)),
-        ]);
-    }
-    section
-}
-
-fn section(context: &Context) -> Section {
-    let trace = context.trace;
-    let is_unknown = |device: &Device| device.properties.capability.is_none();
-    let mut section = Section::new(TITLE, "names and order of kernels, and the compute capability of GPUs", &COLUMNS)
+    let mut answer = UnsuitedKernels::answer("names and order of kernels, and the compute capability of GPUs")
         .limit(
             "Only problems from 1 % of the kernel time on; split-K reductions from 2 % on. A kernel can have several \
              problems.",
@@ -202,14 +182,25 @@ fn section(context: &Context) -> Section {
             "Proven: the name of the kernel states the problem. Inferred: name and GPU, or the order of kernels. Guess: \
              the kernel may suit its work, see the advice.",
         );
-    if trace.devices.iter().any(is_unknown) {
-        section.limits.push(
+    if trace.devices.iter().any(|device| device.properties.capability.is_none()) {
+        answer = answer.limit(
             "Without the CUDA compute capability of a GPU (not recorded, or a GPU of another maker), kernels for other \
-             GPUs are not searched."
-                .to_owned(),
+             GPUs are not searched.",
         );
     }
-    section
+    let example = |problem: &Problem| problem.names.0.iter().max_by_key(|(_, total)| *total).map(|(name, _)| *name);
+    answer.with_rows(problems.iter().map(|problem| UnsuitedKernelRow {
+        problem: problem.problem.to_owned(),
+        kernels: problem.names.0.len(),
+        launches: problem.launches,
+        total_ms: problem.total.into(),
+        share_of_kernel_time_pct: Pct::of(problem.total, kernel_time),
+        per_step_ms: problem.per_step.map(Ms::from),
+        capability: problem.capability.map(|capability| format!("{}.{}", capability / 10, capability % 10)),
+        advice: problem.advice.to_owned(),
+        confidence: problem.confidence.to_owned(),
+        example_kernel: example(problem).map(|name| names::demangle(trace.names.get(name)).into()),
+    }))
 }
 
 fn kernel_time(context: &Context) -> Ns {

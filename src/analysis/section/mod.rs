@@ -10,6 +10,7 @@ pub mod units;
 
 pub use typed::{Answer, ColumnKind, ColumnSpec, Fields, SectionSpec, TypedSection};
 pub(crate) use typed::{fields, first_op, section};
+pub(crate) use units::words;
 pub use units::*;
 
 use crate::json::{FromJson, Json, JsonError, JsonResult, Members, from_json};

@@ -4,10 +4,10 @@
 
 use super::measured_steps::MeasuredStep;
 use crate::analysis::context::Context;
+use crate::analysis::host::idle::GpuIdle;
 use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::recapture::MissingData;
-use crate::analysis::section::{Section, Value};
-use crate::analysis::structure::ranges::no_ranges;
+use crate::analysis::section::{Answer, Section, TypedSection, Value};
 use crate::analysis::structure::stages::{Basis, Form, Step, representative};
 use crate::analysis::triage::Stage;
 use crate::digits::grouped;
@@ -89,16 +89,23 @@ pub(crate) fn steps(context: &Context) -> Section {
     section
 }
 
-/// The section of a trace in which no whole step was found.
-pub(crate) fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
+/// The answer of a trace in which no whole step was found.
+pub(crate) fn no_steps<S: TypedSection>(context: &Context) -> Answer<S> {
     if context.measured_steps().cut > 0 {
-        Section::missing(title, columns, "No step is completely inside the window.", "")
+        S::missing("No step is completely inside the window.", "")
     } else if context.trace.ranges.is_empty() {
-        no_ranges(context, title, columns)
+        context.lacks("The trace contains no ranges (NVTX ranges or user annotations).", MissingData::Ranges)
     } else {
         let why = "The trace has no step annotations of SGLang, vLLM or TensorRT-LLM and no ProfilerStep# ranges.";
-        context.missing(title, columns, why, MissingData::Ranges)
+        context.lacks(why, MissingData::Ranges)
     }
+}
+
+/// The section of a trace in which no whole step was found.
+pub(crate) fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
+    let columns = columns.iter().map(|column| (*column).to_owned()).collect();
+    let missing = no_steps::<GpuIdle>(context).missing;
+    Section { title: title.to_owned(), columns, missing, ..Section::default() }
 }
 
 /// How steps of this form were found, and how sure that is.

@@ -4,10 +4,10 @@
 use super::call_sites::{CallSite, Resolution};
 use super::definitions::{BORROWED, GRAPH_REPLAY, KERNEL_SHARES};
 use super::frames::FrameRules;
-use super::kernel_names::KernelName;
+use super::kernel_names;
 use super::times::percent;
 use super::view::View;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, CategoryName, KernelName, Pct, Place, TypedSection, section};
 use crate::analysis::structure::shifted_durations::{WITHHELD, shifted_durations};
 use crate::analysis::structure::stages::Stage;
 use crate::trace::{NONE, NameId, Names, Ns, Trace};
@@ -80,27 +80,31 @@ pub fn rows(view: &View) -> Vec<KernelRow> {
     rows
 }
 
-/// The columns of the kernel table.
-pub const COLUMNS: [&str; 13] = [
-    "stage",
-    "kernel_name",
-    "category",
-    "duration_ns",
-    "elapsed_ns",
-    "elapsed_share_pct",
-    "share_pct",
-    "launches",
-    "python_location",
-    "cpu_op",
-    "found",
-    "busy_share_pct",
-    "wall_share_pct",
-];
+section! {
+    /// Time, launches and call sites of each kernel, by stage.
+    pub(crate) struct TriageKernels("triage_kernels", "Kernel table");
+    row TriageKernelRow {
+        stage: Stage,
+        kernel_name: KernelName = "Kernel",
+        category: CategoryName,
+        duration_ns: Ns,
+        elapsed_ns: Ns,
+        elapsed_share_pct: Option<Pct> = "Of busy time",
+        share_pct: Option<Pct>,
+        launches: u64,
+        python_location: Place,
+        cpu_op: String,
+        found: String = "Found in",
+        busy_share_pct: Option<Pct> = "Sum of durations, of busy time",
+        wall_share_pct: Option<Pct> = "Of wall time",
+    }
+    figures TriageKernelFigures { hidden_rows: usize, hidden_share_pct: Pct }
+}
 
 /// Builds the table. Rows below the minimum share or past the limit are hidden; the summary counts them.
 /// `python_location` and `cpu_op` are lists with one item per line.
-pub fn section(view: &View, rows: &[KernelRow]) -> Section {
-    let mut section = Section::new("Kernel table", "GPU ops, CPU ops and Python frames", &COLUMNS);
+pub(crate) fn table(view: &View, rows: &[KernelRow]) -> Answer<TriageKernels> {
+    let mut answer = TriageKernels::answer("GPU ops, CPU ops and Python frames");
     let rules = FrameRules::embedded();
     let total = view.times().total_elapsed();
     let (mut hidden, mut hidden_time) = (0_usize, Ns::ZERO);
@@ -112,18 +116,17 @@ pub fn section(view: &View, rows: &[KernelRow]) -> Section {
             if is_negligible || index >= limit || row.elapsed_share_pct < view.options.min_share_pct {
                 (hidden, hidden_time) = (hidden + 1, hidden_time + Ns(row.elapsed_ns));
             } else {
-                section.row(cells(row, &rules));
+                answer.rows.push(table_row(row, &rules));
             }
         }
     }
-    section.rows_in_all = rows.len() as u64;
-    section.figure("hidden_rows", hidden);
-    section.figure("hidden_share_pct", percent(hidden_time, total));
-    section.limits = limits(view, rows);
+    answer.rows_in_all = rows.len() as u64;
+    answer.limits = limits(view, rows);
     if rows.iter().any(|row| row.has_shifted_durations) {
-        section.limits.push(WITHHELD.to_owned());
+        answer.limits.push(WITHHELD.to_owned());
     }
-    section
+    let hidden_share_pct = Pct(percent(hidden_time, total));
+    answer.with_figures(TriageKernelFigures { hidden_rows: hidden, hidden_share_pct })
 }
 
 /// Ops outside of all steps are hidden if they take less than this share of the time of a run with known stages.
@@ -132,8 +135,8 @@ const NEGLIGIBLE_PCT: f64 = 1.0;
 /// Maximum number of source locations in a cell.
 const SHOWN_LOCATIONS: usize = 2;
 
-fn cells(row: &KernelRow, rules: &FrameRules) -> [Value; COLUMNS.len()] {
-    let share = |pct: f64| Value::from((!row.has_shifted_durations).then_some(pct));
+fn table_row(row: &KernelRow, rules: &FrameRules) -> TriageKernelRow {
+    let share = |pct: f64| (!row.has_shifted_durations).then_some(Pct(pct));
     let sites = row.shown_call_sites(rules);
     let location = |(site, share): &(&RowCallSite, Option<f64>)| {
         let display = if site.display.is_empty() { Resolution::Unresolved.label() } else { &site.display };
@@ -147,21 +150,21 @@ fn cells(row: &KernelRow, rules: &FrameRules) -> [Value; COLUMNS.len()] {
             resolutions.push(label);
         }
     }
-    [
-        row.stage.label().into(),
-        row.name.as_str().into(),
-        row.category.as_str().into(),
-        row.duration_ns.into(),
-        row.elapsed_ns.into(),
-        share(row.elapsed_share_pct),
-        share(row.share_pct),
-        row.launches.into(),
-        sites.iter().map(location).collect::<Vec<_>>().join("\n").into(),
-        cpu_ops.join("\n").into(),
-        resolutions.join(", ").into(),
-        share(row.busy_share_pct),
-        share(row.wall_share_pct),
-    ]
+    TriageKernelRow {
+        stage: row.stage,
+        kernel_name: row.name.as_str().into(),
+        category: row.category.as_str().into(),
+        duration_ns: Ns(row.duration_ns),
+        elapsed_ns: Ns(row.elapsed_ns),
+        elapsed_share_pct: share(row.elapsed_share_pct),
+        share_pct: share(row.share_pct),
+        launches: row.launches,
+        python_location: sites.iter().map(location).collect::<Vec<_>>().join("\n").into(),
+        cpu_op: cpu_ops.join("\n"),
+        found: resolutions.join(", "),
+        busy_share_pct: share(row.busy_share_pct),
+        wall_share_pct: share(row.wall_share_pct),
+    }
 }
 
 impl KernelRow {
@@ -300,7 +303,7 @@ fn row_sums(view: &View) -> Vec<RowSum> {
 }
 
 impl RowSum {
-    fn new(stage: Stage, name: &KernelName) -> Self {
+    fn new(stage: Stage, name: &kernel_names::KernelName) -> Self {
         let (name, category) = (name.canonical.clone(), name.category.clone());
         Self { stage, name, category, ids: Vec::new(), call_sites: Vec::new() }
     }
@@ -493,7 +496,7 @@ mod tests {
             [(0.0, 0, 3, 0.0), (1.0, 0, 3, 0.0), (1.5, 0, 2, 1.0), (0.0, 1, 1, 10.0), (99.0, 2, 0, 100.0)]
         {
             let options = Options { min_share_pct, kernel_table_limit, ..Options::default() };
-            let section = view(&trace, &options, |view| section(view, &rows(view)));
+            let section = view(&trace, &options, |view| table(view, &rows(view))).section();
             let figure = |name: &str| section.summary.get(name).unwrap().number().unwrap();
             assert_eq!((section.rows.len(), section.rows_in_all), (shown, 3));
             assert_eq!((figure("hidden_rows"), figure("hidden_share_pct")), ((3 - shown) as f64, hidden_pct));
@@ -504,7 +507,7 @@ mod tests {
     fn kernels_with_shifted_durations_have_no_shares() {
         let shares = |lost_at: usize| {
             let trace = replay_of_layers(lost_at).finish();
-            let section = view(&trace, &Options::default(), |view| section(view, &rows(view)));
+            let section = view(&trace, &Options::default(), |view| table(view, &rows(view))).section();
             assert_eq!(section.limits.iter().any(|limit| limit == WITHHELD), lost_at == 30);
             rows_of(&section, &["share_pct", "busy_share_pct", "wall_share_pct", "elapsed_share_pct"])
         };
@@ -515,18 +518,21 @@ mod tests {
     #[test]
     fn a_cell_shows_the_two_best_locations_and_their_resolutions() {
         let rules = FrameRules::embedded();
-        let text = |row: &KernelRow, column: &str| {
-            let cells = cells(row, &rules);
-            cells[COLUMNS.iter().position(|key| *key == column).unwrap()].text().unwrap().to_owned()
+        let texts = |row: &KernelRow| {
+            let row = table_row(row, &rules);
+            [row.python_location.0, row.cpu_op, row.found]
         };
         let [vllm, script] = ["vllm/a.py:1 f", "script.py:2 g"];
         let plain = row(vec![site(script, Resolution::Exact, 60), site("", Resolution::Unresolved, 40)]);
-        assert_eq!(text(&plain, "python_location"), "script.py:2 g (site share 60%)\nunresolved (site share 40%)");
-        assert_eq!(text(&plain, "found"), "exact, unresolved");
+        let [locations, _, found] = texts(&plain);
+        assert_eq!(locations, "script.py:2 g (site share 60%)\nunresolved (site share 40%)");
+        assert_eq!(found, "exact, unresolved");
         let framework = row(vec![site(vllm, Resolution::ByLaunch, 40), site(script, Resolution::Exact, 60)]);
-        assert_eq!(text(&framework, "python_location"), vllm, "a framework location hides the others");
-        assert_eq!(text(&framework, "cpu_op"), "op of vllm/a.py:1 f");
-        assert_eq!(text(&framework, "found"), "by launch");
+        assert_eq!(
+            texts(&framework),
+            [vllm, "op of vllm/a.py:1 f", "by launch"],
+            "a framework location hides the others"
+        );
     }
 
     #[test]

@@ -67,6 +67,7 @@ pub use serving::{Framework, ModelShape, ServerArgs};
 pub use view::View;
 
 use crate::analysis::section::Sections;
+use crate::analysis::sections::put;
 use crate::trace::Trace;
 use serde::Deserialize;
 
@@ -131,16 +132,15 @@ pub fn triage(request: &Request) -> Sections {
     let view = View::new(request);
     let rows = kernels::rows(&view);
     let roofs = roof::Roofs::new(&view, &rows);
-    let mut sections = Sections::new();
-    let mut put = |name: &str, section| sections.insert(name.to_owned(), section);
-    put("triage_kernels", kernels::section(&view, &rows));
-    let overlaps = overlap::section(&view, &rows);
-    put("triage_summary", summary::section(&view, &rows, &overlaps, &roofs));
-    put("triage_overlap", overlaps);
+    let overlaps = overlap::table(&view, &rows);
     let fusions = fuse::matches(&view, &rows);
-    put("triage_fuse", fuse::section(&view, &fusions, &roofs));
-    put("triage_catalog", catalog::section(&view, &rows, &fusions, &roofs));
-    put("triage_steps", steps::section(&view));
+    let mut sections = Sections::new();
+    put(&mut sections, kernels::table(&view, &rows));
+    put(&mut sections, summary::table(&view, &rows, &overlaps, &roofs));
+    put(&mut sections, overlaps);
+    put(&mut sections, fuse::table(&view, &fusions, &roofs));
+    put(&mut sections, catalog::table(&view, &rows, &fusions, &roofs));
+    put(&mut sections, steps::table(&view));
     sections
 }
 

@@ -6,10 +6,11 @@
 
 use super::super::files::{self, StandardError};
 use crate::analysis::results::{Notice, Run, Severity};
+use crate::analysis::sections::put;
 use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::{Framework, Options, Request, ServerArgs, Stage};
 use crate::files::Neighbours;
-use crate::files::captured::{self, captured};
+use crate::files::captured::captured;
 use crate::input::folder::{self, Chosen, Content, Entry, Selection, Skipped};
 use crate::ordering::VecMap;
 use crate::session::{self, Choices, Opened, SERVER_ARGS};
@@ -299,8 +300,8 @@ impl<'a> Batch<'a> {
         };
         let choices = Choices { without_sections: true, window: self.settings.window.clone(), ..Choices::default() };
         let mut run = session::triage(&request, &choices)?;
-        if let Some(section) = captured(&Neighbours::of(&source.path(file.entry), None, &StandardError)) {
-            run.sections.insert(captured::SECTION.to_owned(), section);
+        if let Some(captured) = captured(&Neighbours::of(&source.path(file.entry), None, &StandardError)) {
+            put(&mut run.sections, captured);
         }
         Ok(run)
     }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::analysis::results::{Notice, Severity};
+use crate::analysis::section::TypedSection;
 use crate::analysis::triage::{catalog, definitions, fuse, kernels, overlap, steps, summary};
 use crate::report::tests_support::empty_run;
 
@@ -7,15 +8,19 @@ const HOSTILE: &str = "void k<a|b>(`x`)\n</table><img src=x>[y](z)";
 
 fn run(label: &str) -> Run {
     let sections = [
-        ("triage_kernels", &kernels::COLUMNS[..]),
-        ("triage_overlap", &overlap::COLUMNS[..]),
-        ("triage_fuse", &fuse::COLUMNS[..]),
-        ("triage_catalog", &catalog::COLUMNS[..]),
-        ("triage_steps", &steps::COLUMNS[..]),
-        ("triage_summary", &summary::COLUMNS[..]),
+        empty::<kernels::TriageKernels>(),
+        empty::<overlap::TriageOverlap>(),
+        empty::<fuse::TriageFuse>(),
+        empty::<catalog::TriageCatalog>(),
+        empty::<steps::TriageSteps>(),
+        empty::<summary::TriageSummary>(),
     ];
-    let sections = sections.map(|(name, columns)| (name.to_owned(), Section::new(name, "", columns)));
     Run { notices: Vec::new(), sections: sections.into(), ..empty_run(label) }
+}
+
+fn empty<S: TypedSection>() -> (String, Section) {
+    let name = S::SPEC.name.to_owned();
+    (name.clone(), Section { title: name, ..S::answer("").section() })
 }
 
 /// Adds a row with these values; all other columns are null.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::analysis::section::Section;
 use crate::analysis::testing::{read_json, rows_of, torch};
 use crate::trace::Trace;
 use crate::trace::testing::TestTrace;
@@ -50,7 +51,7 @@ fn trace_of(steps: &[Vec<TestLayer>]) -> Trace {
 
 fn sections_of(trace: &Trace) -> (Section, Section) {
     let context = Context::new(trace, 30);
-    (layers(&context), layer_roles(&context))
+    (layers(&context).section(), layer_roles(&context).section())
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::analysis::inference::model_config::ModelConfig;
 use crate::analysis::inference::served_model::ServedModel;
-use crate::analysis::section::Record;
+use crate::analysis::section::{Record, Section, Value};
 use crate::analysis::testing::{read_json, torch};
 use crate::trace::testing::TestTrace;
 use crate::trace::{Argument, Element, OpShape};
@@ -39,7 +39,7 @@ fn products_and_attention_of_shared_traces_agree_with_the_oracle() {
     for name in TRACES {
         let oracle = format!("oracles/inference/{}.json", name.trim_end_matches(".pt"));
         let (oracle, trace) = (read_json(&oracle), torch(&format!("{name}.trace.json.gz")));
-        let section = op_costs(&Context::new(&trace, 30));
+        let section = op_costs(&Context::new(&trace, 30)).section();
         for expected in oracle["ops"]["rows"].as_array().unwrap() {
             let (op, shape) = (expected["op"].as_str().unwrap(), expected["shape"].as_str().unwrap());
             // The oracle counts the outer of two nested ops twice.
@@ -76,7 +76,7 @@ fn operations_agree_with_trace_lens() {
     for name in TRACES {
         let expected = oracle[name.trim_end_matches(".pt")].as_array().cloned().unwrap_or_default();
         let trace = torch(&format!("{name}.trace.json.gz"));
-        let section = op_costs(&Context::new(&trace, 30));
+        let section = op_costs(&Context::new(&trace, 30)).section();
         for expected in expected {
             let first = match expected["op"].as_str().unwrap() {
                 "aten::mm" => 0,
@@ -101,7 +101,7 @@ fn operations_agree_with_trace_lens() {
 fn convolutions_agree_with_trace_lens() {
     let oracle = read_json("oracles/inference/tracelens_ops.json");
     let trace = torch("particle_transformer_a100.pt.trace.json.gz");
-    let section = op_costs(&Context::new(&trace, 30));
+    let section = op_costs(&Context::new(&trace, 30)).section();
     let expected = oracle["particle_transformer_a100"].as_array().unwrap().iter();
     for expected in expected.filter(|row| row["op"] == "aten::convolution") {
         let (count, gflop) = (expected["count"].as_f64().unwrap(), expected["gflop"].as_f64().unwrap());
@@ -170,7 +170,7 @@ fn costs_with_full_attention(name: &str) -> Section {
     let config = r#"{"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8, "vocab_size": 8}"#;
     let config = Some(ModelConfig::parse("config.json", config).unwrap());
     let model = ServedModel { config, ..ServedModel::default() };
-    op_costs(&Context::new(&trace, 30).with_model(&model))
+    op_costs(&Context::new(&trace, 30).with_model(&model)).section()
 }
 
 /// TraceLens takes all layers for full attention, as the config here says.
@@ -202,7 +202,7 @@ fn an_op_whose_cost_is_not_known_has_a_row_with_the_reason() {
         ("vllm_b200_eager_prefill", "vllm::moe_forward", "the weights of the experts are no arguments"),
     ] {
         let trace = torch(&format!("{name}.trace.json.gz"));
-        let section = op_costs(&Context::new(&trace, 30));
+        let section = op_costs(&Context::new(&trace, 30)).section();
         let row = section.rows.iter().find(|row| row.text("op") == op).unwrap_or_else(|| panic!("{name}"));
         let unknown = ["gflop", "mb", "tflops", "tb_per_s", "of_peak_pct", "bound_by"];
         assert!(unknown.iter().all(|column| row.get(column) == Some(&Value::Null)), "{row:?}");

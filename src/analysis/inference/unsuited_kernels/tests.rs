@@ -226,7 +226,7 @@ fn attention_of_shared_traces_matches_an_independent_program() {
 #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn a_report_of_a_real_decode_step_shows_its_reductions() {
     let trace = torch("sglang_qwen3_30b_b300_decode.trace.json.gz");
-    let section = unsuited_kernels(&Context::new(&trace, 30));
+    let section = unsuited_kernels(&Context::new(&trace, 30)).section();
     let found = row(&section, "problem", SPLIT_K);
     assert_eq!((number(found, "launches"), words(found, "capability")), (96.0, "10.3"));
     assert!((number(found, "per_step_ms") - 0.302).abs() < 0.001);

@@ -20,26 +20,48 @@ use super::fuse::Fusion;
 use super::kernels::KernelRow;
 use super::roof::Roofs;
 use super::view::View;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, Place, Section, TypedSection, section};
+use crate::analysis::structure::stages::Stage;
 use chains::{Chain, Streams};
 use findings::{Finding, StageFindings, Verdict};
 use similarity::Note;
 use stage_rows::{RunContext, StageRows};
 
-/// The columns of the table.
-pub const COLUMNS: [&str; 8] =
-    ["stage", "family", "finding", "advice", "evidence", "source_location", "switches", "kind"];
+section! {
+    /// Families of the catalog that apply to the run.
+    pub(crate) struct TriageCatalog("triage_catalog", "Known fusions and overlaps");
+    row TriageCatalogRow {
+        stage: Stage,
+        family: String,
+        finding: String,
+        advice: String,
+        evidence: Option<String>,
+        source_location: Option<Place>,
+        switches: Option<String>,
+        kind: String,
+    }
+    figures TriageCatalogFigures {
+        /// The note on the family that the run resembles.
+        similarity: String,
+        similarity_level: String,
+        similarity_why: String,
+    }
+}
 
 /// The maximum number of lines in a cell.
 const MAX_LINES: usize = 3;
 
-/// Builds the table. The similarity note is the figure `similarity`, with `similarity_level` and `similarity_why`.
+/// The table in the form of JSON.
 pub fn section(view: &View, rows: &[KernelRow], fusions: &[Fusion], roofs: &Roofs) -> Section {
-    let title = "Known fusions and overlaps";
+    table(view, rows, fusions, roofs).section()
+}
+
+/// Builds the table. The similarity note is the figure `similarity`, with `similarity_level` and `similarity_why`.
+pub(crate) fn table(view: &View, rows: &[KernelRow], fusions: &[Fusion], roofs: &Roofs) -> Answer<TriageCatalog> {
     let catalog = format!("the catalog of {} known families of fused kernels and overlaps", CATALOG.families.len());
-    let mut section = Section::new(title, &catalog, &COLUMNS).limit(CATALOG_DATE).limit(CATALOG_REACH);
+    let mut answer = TriageCatalog::answer(catalog).limit(CATALOG_DATE).limit(CATALOG_REACH);
     if view.server.0.is_empty() {
-        section = section.limit("The state of switches is unknown without server arguments.");
+        answer = answer.limit("The state of switches is unknown without server arguments.");
     }
     let run = RunContext::new(view);
     let streams = Streams::of_stages(view, rows);
@@ -49,16 +71,16 @@ pub fn section(view: &View, rows: &[KernelRow], fusions: &[Fusion], roofs: &Roof
             continue;
         };
         let found = findings::find_families(&run, &stage_rows, fusions, streams);
-        found.findings.iter().for_each(|finding| add_finding(&mut section, &run, &stage_rows, finding, roofs));
+        answer.rows.extend(found.findings.iter().map(|finding| table_row(&run, &stage_rows, finding, roofs)));
         let chains = streams.unexplained(&stage_rows, &found.is_explained, &CATALOG.new);
         note = note.into_iter().chain(note_of_stage(&run, &stage_rows, &found, &chains)).reduce(Note::better);
     }
-    if let Some(note) = note {
-        section.figure("similarity", note.sentence);
-        section.figure("similarity_level", note.level);
-        section.figure("similarity_why", note.why);
-    }
-    section
+    answer.figures = note.map(|note| TriageCatalogFigures {
+        similarity: note.sentence,
+        similarity_level: note.level.into(),
+        similarity_why: note.why,
+    });
+    answer
 }
 
 /// The best note of a stage; compares unexplained chains with families that have no finding.
@@ -77,7 +99,7 @@ fn note_of_stage(run: &RunContext, stage_rows: &StageRows, found: &StageFindings
     notes.reduce(Note::better)
 }
 
-fn add_finding(section: &mut Section, run: &RunContext, stage_rows: &StageRows, finding: &Finding, roofs: &Roofs) {
+fn table_row(run: &RunContext, stage_rows: &StageRows, finding: &Finding, roofs: &Roofs) -> TriageCatalogRow {
     let rows = finding.rows.iter().filter_map(|row| Some(stage_rows.rows.get(*row)?.index));
     let roof = if finding.verdict == Verdict::Active { roofs.sentence(rows) } else { String::new() };
     let family = finding.family;
@@ -87,16 +109,16 @@ fn add_finding(section: &mut Section, run: &RunContext, stage_rows: &StageRows, 
     }];
     evidence.extend(row_lines(stage_rows, &finding.rows));
     let switches: Vec<String> = finding.switches.iter().map(|switch| switch.line()).collect();
-    section.row([
-        stage_rows.stage.label().into(),
-        family.name.as_str().into(),
-        finding.verdict.label().into(),
-        (advice(run, finding) + &roof).into(),
-        lines(evidence),
-        lines(family.files.iter().take(MAX_LINES).cloned().collect()),
-        lines(switches),
-        family.kind.as_str().into(),
-    ]);
+    TriageCatalogRow {
+        stage: stage_rows.stage,
+        family: family.name.clone(),
+        finding: finding.verdict.label().to_owned(),
+        advice: advice(run, finding) + &roof,
+        evidence: lines(evidence),
+        source_location: lines(family.files.iter().take(MAX_LINES).cloned().collect()).map(Place),
+        switches: lines(switches),
+        kind: family.kind.clone(),
+    }
 }
 
 fn advice(run: &RunContext, finding: &Finding) -> String {
@@ -139,7 +161,7 @@ fn row_lines(stage_rows: &StageRows, rows: &[usize]) -> Vec<String> {
     lines
 }
 
-/// A cell of several lines; null if there are none.
-fn lines(lines: Vec<String>) -> Value {
-    if lines.is_empty() { Value::Null } else { lines.join("\n").into() }
+/// A cell of several lines; `None` if there are none.
+fn lines(lines: Vec<String>) -> Option<String> {
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }

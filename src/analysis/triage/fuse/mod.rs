@@ -22,7 +22,8 @@ mod table;
 pub use matching::matches;
 pub use patterns::{MessageLimit, Origin, Pattern, Patterns};
 pub use requirements::Messages;
-pub use table::{COLUMNS, section};
+pub use table::section;
+pub(crate) use table::{TriageFuse, table};
 
 use crate::analysis::structure::stages::Stage;
 

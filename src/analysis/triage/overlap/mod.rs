@@ -18,7 +18,7 @@ mod waiting;
 use super::kernels::{KernelRow, RowIndex};
 use super::view::View;
 use crate::analysis::host::idle_cause::IdleCause;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, KernelName, Pct, Place, TypedSection, section};
 use crate::analysis::structure::stages::Stage;
 use crate::trace::Ns;
 use idle_gaps::IdleTime;
@@ -28,30 +28,44 @@ use stream_sweep::{Sweep, SweepRow};
 use verdicts::{Judge, Verdict, Verdicts};
 use waiting::Waiting;
 
-/// The columns of the table.
-pub(crate) const COLUMNS: [&str; 15] = [
-    "stage",
-    "priority",
-    "verdict",
-    "kernel_name",
-    "duration_ns",
-    "elapsed_share_pct",
-    "share_pct",
-    "exclusive_pct",
-    "dep_risk",
-    "recommendation",
-    "python_scope",
-    "basis",
-    "hidden_pct",
-    "hidden_by_compute_pct",
-    "unpaused_share_pct",
-];
+section! {
+    /// Kernels that could overlap with others, those that do, and idle time.
+    pub(crate) struct TriageOverlap("triage_overlap", "Overlap opportunities");
+    row TriageOverlapRow {
+        stage: Stage,
+        priority: String,
+        verdict: String,
+        /// Or [`IDLE`].
+        kernel_name: KernelName = "Kernel",
+        duration_ns: Ns,
+        elapsed_share_pct: Option<Pct> = "Of busy time",
+        share_pct: Option<Pct>,
+        exclusive_pct: Option<Pct>,
+        dep_risk: Option<String> = "Dependency risk",
+        recommendation: String,
+        python_scope: Option<Place>,
+        basis: String = "Rests on",
+        hidden_pct: Option<Pct>,
+        hidden_by_compute_pct: Option<Pct>,
+        unpaused_share_pct: Option<Pct> = "Of busy and idle time",
+    }
+    figures TriageOverlapFigures {
+        busy_ns: Ns,
+        idle_ns: Ns,
+        pauses_ns: Ns,
+        streams: usize,
+        overlapped_ns: Ns,
+        same_stream_overlap_ns: Ns,
+        serial_rows: usize,
+        rows_below_bar: usize = "Rows below the minimum share",
+    }
+}
 
 /// The kernel name of rows about idle time.
 pub(super) const IDLE: &str = "(GPU idle)";
 
 /// Builds the table of all stages.
-pub(crate) fn section(view: &View, rows: &[KernelRow]) -> Section {
+pub(crate) fn table(view: &View, rows: &[KernelRow]) -> Answer<TriageOverlap> {
     let rules = Rules::embedded();
     let sweep = stream_sweep::sweep(view, &rules);
     let (idle, follows_idle) = idle_gaps::idle_by_stage(view, &rules);
@@ -59,7 +73,7 @@ pub(crate) fn section(view: &View, rows: &[KernelRow]) -> Section {
     let row_index = RowIndex::new(rows);
     let waiting = waiting::by_row(view, &sweep, &rules);
     let table = Table { view, kernels: rows, row_index, rules, sweep, neighbours, waiting, idle };
-    table.section()
+    table.answer()
 }
 
 /// The inputs of the rows.
@@ -78,27 +92,35 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    fn section(&self) -> Section {
-        let mut section = Section::new("Overlap opportunities", "a sweep over the streams of each device", &COLUMNS);
-        let (mut serial, mut too_small, mut dropped) = (0, 0, 0_usize);
+    fn answer(&self) -> Answer<TriageOverlap> {
+        let mut answer = TriageOverlap::answer("a sweep over the streams of each device");
+        let (mut serial_rows, mut rows_below_bar, mut dropped) = (0, 0, 0_usize);
         for stage in self.view.times().stages() {
             let verdicts = self.verdicts(stage);
-            serial += verdicts.serial;
-            too_small += verdicts.too_small;
-            let before = section.rows.len();
-            self.idle_row(stage, &mut section);
-            verdicts.rows.iter().for_each(|verdict| self.row(*verdict, &mut section));
+            serial_rows += verdicts.serial;
+            rows_below_bar += verdicts.too_small;
+            let before = answer.rows.len();
+            answer.rows.extend(self.idle_row(stage));
+            answer.rows.extend(verdicts.rows.iter().filter_map(|verdict| self.row(*verdict)));
             let limit = self.view.options.overlap_table_limit;
-            let count = section.rows.len() - before;
+            let count = answer.rows.len() - before;
             if limit > 0 && count > limit {
                 dropped += count - limit;
-                section.rows.truncate(before + limit);
+                answer.rows.truncate(before + limit);
             }
         }
-        section.rows_in_all = (section.rows.len() + dropped) as u64;
-        self.figures(&mut section, serial, too_small);
-        section.limits = self.limits();
-        section
+        answer.rows_in_all = (answer.rows.len() + dropped) as u64;
+        answer.limits = self.limits();
+        answer.with_figures(TriageOverlapFigures {
+            busy_ns: Ns(self.busy_ns()),
+            idle_ns: Ns(self.sum_idle(|idle| idle.idle_ns)),
+            pauses_ns: Ns(self.sum_idle(|idle| idle.pauses_ns)),
+            streams: self.sweep.streams,
+            overlapped_ns: Ns(self.sweep.overlapped_ns),
+            same_stream_overlap_ns: self.sweep.same_stream_overlap,
+            serial_rows,
+            rows_below_bar,
+        })
     }
 
     fn verdicts(&self, stage: Stage) -> Verdicts {
@@ -118,33 +140,30 @@ impl Table<'_> {
         judge.stage(self.sweep.busy_ns(stage), &rows)
     }
 
-    fn row(&self, verdict: Verdict, section: &mut Section) {
-        let (Some(row), Some(neighbours)) = (self.sweep.rows.get(verdict.row), self.neighbours.get(verdict.row)) else {
-            return;
-        };
+    fn row(&self, verdict: Verdict) -> Option<TriageOverlapRow> {
+        let (row, neighbours) = (self.sweep.rows.get(verdict.row)?, self.neighbours.get(verdict.row)?);
         let (busy, unpaused) = (self.sweep.busy_ns(row.stage), self.unpaused_ns(row.stage));
         let elapsed = self.view.times().of_stage(row.stage).elapsed;
-        let pct_of_row = |time_ns: i64| Value::pct(Ns(time_ns), Ns(row.duration_ns));
+        let pct_of_row = |time_ns: i64| Some(Pct::of(Ns(time_ns), Ns(row.duration_ns)));
         let is_shifted = self.kernel(verdict.row).is_some_and(|row| row.has_shifted_durations);
-        let share = |share: Value| if is_shifted { Value::Null } else { share };
-        let name = self.sweep.names.get(row.name);
-        section.row([
-            row.stage.label().into(),
-            format!("P{}", verdict.priority).into(),
-            verdict.verdict.into(),
-            name.into(),
-            row.duration_ns.into(),
-            share(Value::pct(Ns(row.elapsed_ns), elapsed)),
-            share(Value::pct(Ns(row.duration_ns), Ns(busy))),
-            pct_of_row(row.exclusive_ns),
-            neighbours.risk(&self.rules.thresholds).label().into(),
-            self.rules.recommendation(verdict.recommendation).into(),
-            self.call_site(verdict.row).into(),
-            self.basis(verdict, row, neighbours).into(),
-            pct_of_row(row.hidden_ns()),
-            pct_of_row(row.hidden_by_compute_ns),
-            share(Value::pct(Ns(row.duration_ns), Ns(unpaused))),
-        ]);
+        let share = |share: Pct| (!is_shifted).then_some(share);
+        Some(TriageOverlapRow {
+            stage: row.stage,
+            priority: format!("P{}", verdict.priority),
+            verdict: verdict.verdict.to_owned(),
+            kernel_name: self.sweep.names.get(row.name).into(),
+            duration_ns: Ns(row.duration_ns),
+            elapsed_share_pct: share(Pct::of(Ns(row.elapsed_ns), elapsed)),
+            share_pct: share(Pct::of(Ns(row.duration_ns), Ns(busy))),
+            exclusive_pct: pct_of_row(row.exclusive_ns),
+            dep_risk: Some(neighbours.risk(&self.rules.thresholds).label().to_owned()),
+            recommendation: self.rules.recommendation(verdict.recommendation).to_owned(),
+            python_scope: Some(self.call_site(verdict.row).into()),
+            basis: self.basis(verdict, row, neighbours),
+            hidden_pct: pct_of_row(row.hidden_ns()),
+            hidden_by_compute_pct: pct_of_row(row.hidden_by_compute_ns),
+            unpaused_share_pct: share(Pct::of(Ns(row.duration_ns), Ns(unpaused))),
+        })
     }
 
     /// The kernel row of a row of the sweep.
@@ -159,12 +178,12 @@ impl Table<'_> {
         site.map_or("unmapped", |site| site.display.as_str())
     }
 
-    fn idle_row(&self, stage: Stage, section: &mut Section) {
-        let (Some(idle), unpaused) = (self.idle.get(stage as usize), self.unpaused_ns(stage)) else { return };
+    fn idle_row(&self, stage: Stage) -> Option<TriageOverlapRow> {
+        let (idle, unpaused) = (self.idle.get(stage as usize)?, self.unpaused_ns(stage));
         let thresholds = &self.rules.thresholds;
         let is_part = |time_ns: i64, min_pct: f64, whole_ns: i64| time_ns as f64 >= min_pct / 100.0 * whole_ns as f64;
         if unpaused == 0 || !is_part(idle.idle_ns, thresholds.idle_pct, unpaused) {
-            return;
+            return None;
         }
         let (late_ns, turnaround_ns) = (idle.launched_late(), idle.of_cause(IdleCause::Turnaround));
         let other_ns = idle.of_cause(IdleCause::OtherStream);
@@ -176,7 +195,7 @@ impl Table<'_> {
             idle.gaps >= thresholds.min_idle_gaps && !is_part(longest, thresholds.max_longest_gap_pct, idle.idle_ns);
         let has_replays = self.replayed_stages().contains(&stage);
         if !is_steady && !has_replays {
-            return;
+            return None;
         }
         let (priority, verdict, recommendation) = match (is_host_late, has_replays) {
             (true, false) => ("P1", "host late", "launch"),
@@ -184,23 +203,17 @@ impl Table<'_> {
             (false, false) if is_turnaround => ("P2", "gaps between short kernels", "turnaround"),
             (false, _) => ("P2", "idle gaps", "wait"),
         };
-        section.row([
-            stage.label().into(),
-            priority.into(),
-            verdict.into(),
-            IDLE.into(),
-            idle.idle_ns.into(),
-            Value::Null,
-            Value::Null,
-            Value::Null,
-            Value::Null,
-            self.rules.recommendation(recommendation).into(),
-            Value::Null,
-            self.idle_basis(idle, unpaused).into(),
-            Value::Null,
-            Value::Null,
-            Value::pct(Ns(idle.idle_ns), Ns(unpaused)),
-        ]);
+        Some(TriageOverlapRow {
+            stage,
+            priority: priority.to_owned(),
+            verdict: verdict.to_owned(),
+            kernel_name: IDLE.into(),
+            duration_ns: Ns(idle.idle_ns),
+            recommendation: self.rules.recommendation(recommendation).to_owned(),
+            basis: self.idle_basis(idle, unpaused),
+            unpaused_share_pct: Some(Pct::of(Ns(idle.idle_ns), Ns(unpaused))),
+            ..TriageOverlapRow::default()
+        })
     }
 
     /// Busy time plus the idle time that the stage's ops end: wall time without pauses and without other stages.
@@ -216,16 +229,5 @@ impl Table<'_> {
 
     fn sum_idle(&self, value: fn(&IdleTime) -> i64) -> i64 {
         self.idle.iter().fold(0, |sum, idle| sum.saturating_add(value(idle)))
-    }
-
-    fn figures(&self, section: &mut Section, serial: usize, too_small: usize) {
-        section.figure("busy_ns", self.busy_ns());
-        section.figure("idle_ns", self.sum_idle(|idle| idle.idle_ns));
-        section.figure("pauses_ns", self.sum_idle(|idle| idle.pauses_ns));
-        section.figure("streams", self.sweep.streams);
-        section.figure("overlapped_ns", self.sweep.overlapped_ns);
-        section.figure("same_stream_overlap_ns", self.sweep.same_stream_overlap);
-        section.figure("serial_rows", serial);
-        section.figure("rows_below_bar", too_small);
     }
 }

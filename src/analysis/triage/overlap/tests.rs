@@ -2,7 +2,7 @@
 
 use super::neighbours::{Neighbours, Risk};
 use super::*;
-use crate::analysis::section::Record;
+use crate::analysis::section::{Record, Section, Value};
 use crate::analysis::testing::{import, number, shared};
 use crate::analysis::triage::frames::canonical;
 use crate::analysis::triage::{Options, Request, ServerArgs};
@@ -38,7 +38,7 @@ fn with_view<R>(trace: &Trace, mapping: &[&Trace], options: &Options, use_view: 
 }
 
 fn table_of(trace: &Trace, mapping: &[&Trace], options: &Options) -> Section {
-    with_view(trace, mapping, options, |view| section(&view, &[]))
+    with_view(trace, mapping, options, |view| super::table(&view, &[]).section())
 }
 
 fn table(ops: &[Op]) -> Section {
@@ -471,7 +471,7 @@ fn rows_of_the_golden_pair_equal_the_original_except_for_its_defects() {
     let mapping = golden_trace("triage_mapping.trace.json");
     let section = golden("triage_formal.trace.json", &[&mapping], |view| {
         let rows = crate::analysis::triage::kernels::rows(&view);
-        section(&view, &rows)
+        super::table(&view, &rows).section()
     });
     let table =
         expected.split("Overlap Opportunity Table").nth(1).unwrap().split("Fuse Opportunity Table").next().unwrap();

@@ -7,37 +7,64 @@ use super::times::{BusyTime, percent};
 use super::view::View;
 use crate::analysis::inference::passes::steps_on_devices;
 use crate::analysis::measure::percentiles::of_sorted;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, ColumnKind, Pct, Plain, TypedSection, Us, Value, section};
 use crate::analysis::structure::stages::{
     Basis, Form, Stage, Step, TimedStep, TokenSums, representative, steps, timed,
 };
 use crate::analysis::time::long_gaps::LongGaps;
 use crate::trace::Ns;
 
-/// The columns of the table.
-pub(crate) const COLUMNS: [&str; 11] = [
-    "stage",
-    "steps",
-    "batch_size",
-    "tokens",
-    "median_us",
-    "p90_us",
-    "spread_pct",
-    "gpu_busy_pct",
-    "attention_gflop",
-    "attention_tflops",
-    "example",
-];
+section! {
+    /// The steps of each stage.
+    pub(crate) struct TriageSteps("triage_steps", "Steps");
+    row TriageStepRow {
+        stage: Stage,
+        steps: usize,
+        batch_size: Option<CountRange>,
+        tokens: Option<CountRange>,
+        median_us: Option<Us>,
+        p90_us: Option<Us> = "p90",
+        spread_pct: Option<Pct>,
+        gpu_busy_pct: Option<Pct>,
+        attention_gflop: Option<f64> = "Attention GFLOP",
+        attention_tflops: Option<f64> = "Attention TFLOP/s",
+        example: Option<String>,
+    }
+    figures TriageStepFigures { steps: usize }
+}
 
-const TITLE: &str = "Steps";
+/// The smallest and the largest of some counts: a number if they are equal, else `1-4`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct CountRange(u64, u64);
+
+impl Plain for CountRange {
+    const KIND: ColumnKind = ColumnKind::Number;
+
+    fn value(self) -> Value {
+        let Self(min, max) = self;
+        if min == max { min.into() } else { format!("{min}-{max}").into() }
+    }
+
+    fn of_value(value: &Value) -> Option<Self> {
+        let Value::Text(text) = value else { return u64::of_value(value).map(|count| Self(count, count)) };
+        let (min, max) = text.split_once('-')?;
+        Some(Self(min.parse().ok()?, max.parse().ok()?))
+    }
+}
+
+impl CountRange {
+    fn of(values: impl Iterator<Item = u64> + Clone) -> Option<Self> {
+        Some(Self(values.clone().min()?, values.max()?))
+    }
+}
 
 /// Builds the table with one row per stage.
-pub(crate) fn section(view: &View) -> Section {
+pub(crate) fn table(view: &View) -> Answer<TriageSteps> {
     let all_steps = steps_of_view(view);
     if all_steps.is_empty() {
         let why = "The trace has no step annotations of SGLang, vLLM or TensorRT-LLM and no ProfilerStep#.";
         let recapture = "torch.profiler with a schedule and prof.step(), or the profiling endpoint of a serving engine";
-        return Section::missing(TITLE, &COLUMNS, why, recapture);
+        return TriageSteps::missing(why, recapture);
     }
     let shape = view.options.model_shape.or_else(|| view.server.model_shape());
     let busy = BusyTime::new(view.trace, view.ops().map(|(.., op)| op));
@@ -46,20 +73,17 @@ pub(crate) fn section(view: &View) -> Section {
     let (on_host, on_device): (Vec<&Step>, Vec<&Step>) = all_steps.iter().partition(|step| step.device.is_none());
     let timed: Vec<TimedStep> =
         [on_device, on_host].into_iter().flat_map(|steps| timed(steps.into_iter(), &unseen)).collect();
-    let mut section = Section::new(
-        TITLE,
+    let mut answer = TriageSteps::answer(
         "step annotations of the device, or else of the host, or else Python functions and the order of the kernels",
-        &COLUMNS,
     );
     for stage in Stage::ALL {
         let steps: Vec<&TimedStep> = timed.iter().filter(|timed| stage_of(view, timed.step) == stage).collect();
         if !steps.is_empty() {
-            section.row(row(view, stage, &steps, shape, &busy));
+            answer.rows.push(row(view, stage, &steps, shape, &busy));
         }
     }
-    section.figure("steps", all_steps.len());
-    section.limits = limits(&all_steps, shape);
-    section
+    answer.limits = limits(&all_steps, shape);
+    answer.with_figures(TriageStepFigures { steps: all_steps.len() })
 }
 
 /// The steps on devices with ops in the view.
@@ -76,7 +100,7 @@ fn stage_of(view: &View, step: &Step) -> Stage {
     if step.info.stage == Stage::All { view.file_stage } else { step.info.stage }
 }
 
-fn row(view: &View, stage: Stage, timed: &[&TimedStep], shape: Option<ModelShape>, busy: &BusyTime) -> [Value; 11] {
+fn row(view: &View, stage: Stage, timed: &[&TimedStep], shape: Option<ModelShape>, busy: &BusyTime) -> TriageStepRow {
     let steps = || timed.iter().map(|timed| timed.step);
     let mut times: Vec<i64> = representative(timed, |timed| timed.reaches_next).map(|timed| timed.time.0).collect();
     times.sort_unstable();
@@ -87,27 +111,18 @@ fn row(view: &View, stage: Stage, timed: &[&TimedStep], shape: Option<ModelShape
     let (gflop, tflops) = attention(timed, shape);
     let code = view.trace.code.as_deref();
     let example = steps().next().zip(code).map(|(step, code)| code.annotation_names.get(step.name));
-    [
-        stage.label().into(),
-        timed.len().into(),
-        range(steps().filter_map(|step| step.info.batch_size)),
-        range(steps().filter_map(|step| step.info.tokens)),
-        median.into(),
-        p90.into(),
-        spread.into(),
-        busy_pct(busy, timed).into(),
-        gflop.into(),
-        tflops.into(),
-        example.into(),
-    ]
-}
-
-/// The common value, or the range from the smallest to the largest.
-fn range(values: impl Iterator<Item = u64> + Clone) -> Value {
-    match (values.clone().min(), values.max()) {
-        (Some(min), Some(max)) if min == max => min.into(),
-        (Some(min), Some(max)) => format!("{min}-{max}").into(),
-        _ => Value::Null,
+    TriageStepRow {
+        stage,
+        steps: timed.len(),
+        batch_size: CountRange::of(steps().filter_map(|step| step.info.batch_size)),
+        tokens: CountRange::of(steps().filter_map(|step| step.info.tokens)),
+        median_us: median.map(Us),
+        p90_us: p90.map(Us),
+        spread_pct: spread.map(Pct),
+        gpu_busy_pct: busy_pct(busy, timed).map(Pct),
+        attention_gflop: gflop,
+        attention_tflops: tflops,
+        example: example.map(str::to_owned),
     }
 }
 

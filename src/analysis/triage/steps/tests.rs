@@ -1,6 +1,6 @@
 use super::super::{Options, ServerArgs};
 use super::*;
-use crate::analysis::section::Record;
+use crate::analysis::section::{Record, Section};
 use crate::analysis::structure::stages::testing::{arguments, with_view};
 use crate::trace::Trace;
 use crate::trace::testing::TestTrace;
@@ -9,7 +9,7 @@ const US: i64 = 1_000;
 const SHAPE: ModelShape = ModelShape { layers: 2, heads: 4, head_dim: 8 };
 
 fn table_of(trace: &Trace, file_stage: Stage, server: &ServerArgs, options: &Options) -> Section {
-    with_view(trace, file_stage, server, options, |view| section(view))
+    with_view(trace, file_stage, server, options, |view| super::table(view).section())
 }
 
 fn table(trace: &Trace) -> Section {

@@ -4,38 +4,53 @@
 use super::call_sites::Resolution;
 use super::definitions::{PAUSES, STAGE_WALL};
 use super::kernels::KernelRow;
-use super::overlap;
+use super::overlap::{self, TriageOverlap, TriageOverlapRow};
 use super::roof::Roofs;
 use super::serving::{Role, rank_labels, tensor_parallel};
 use super::times::{Times, percent};
 use super::view::View;
-use crate::analysis::section::{Record, Section, Value};
+use crate::analysis::section::{Answer, Stated, TypedSection, section};
 use crate::analysis::structure::stages::{Stage, count_stage_conflicts, steps};
 use crate::ordering::VecMap;
 use crate::trace::{DeviceId, Ns};
 use std::cmp::Reverse;
 
-/// The columns of the table, which has one row per stage.
-pub(crate) const COLUMNS: [&str; 6] = ["stage", "duration_ns", "busy_ns", "wall_ns", "launches", "dominated_by"];
-
-/// Figures: `mode`, `framework`, `model`, `role`, `tp_size`, `tp_size_from`, `arguments`, `devices`, `overlap_basis`;
-/// warnings are limits of the section. `overlaps` is the overlap table of the same view.
-pub(crate) fn section(view: &View, rows: &[KernelRow], overlaps: &Section, roofs: &Roofs) -> Section {
-    let mut section = Section::new("Triage", "the tables below", &COLUMNS);
-    figures(view, &mut section);
-    let times = view.times();
-    for stage in times.stages() {
-        let time = times.of_stage(stage);
-        section.row([
-            stage.label().into(),
-            time.duration.into(),
-            time.busy.into(),
-            time.wall.into(),
-            time.launches.into(),
-            dominated_by(view, stage, time.elapsed, rows, overlaps, roofs).into(),
-        ]);
+section! {
+    /// The times and largest parts of each stage, and what the triage knows of the run.
+    pub(crate) struct TriageSummary("triage_summary", "Triage");
+    row TriageSummaryRow {
+        stage: Stage,
+        duration_ns: Ns,
+        busy_ns: Ns,
+        wall_ns: Ns,
+        launches: u64,
+        dominated_by: Option<String>,
     }
-    section.limits = [
+    figures TriageSummaryFigures {
+        mode: String,
+        framework: String,
+        model: Option<String>,
+        role: Option<String>,
+        tp_size: Option<u64>,
+        tp_size_from: Option<String>,
+        arguments: Option<String>,
+        devices: Option<String>,
+        overlap_basis: Option<String>,
+        /// The labels of the mapping traces, one per line.
+        mapping_traces: Stated<String>,
+    }
+}
+
+/// Warnings are limits of the section. `overlaps` is the overlap table of the same view.
+pub(crate) fn table(
+    view: &View,
+    rows: &[KernelRow],
+    overlaps: &Answer<TriageOverlap>,
+    roofs: &Roofs,
+) -> Answer<TriageSummary> {
+    let times = view.times();
+    let has_pauses = overlaps.figures.as_ref().is_some_and(|figures| figures.pauses_ns > Ns::ZERO);
+    let limits = [
         unmatched(view),
         workers_mixed(view, times),
         merged_ranks(view),
@@ -44,39 +59,52 @@ pub(crate) fn section(view: &View, rows: &[KernelRow], overlaps: &Section, roofs
         replayed(view),
         // The wall time of a stage includes work of the others.
         (times.stages().len() > 1).then(|| STAGE_WALL.to_owned()),
-        (overlaps.summary.amount("pauses_ns") > 0.0).then(|| PAUSES.to_owned()),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    section
+        has_pauses.then(|| PAUSES.to_owned()),
+    ];
+    let row = |stage| {
+        let time = times.of_stage(stage);
+        TriageSummaryRow {
+            stage,
+            duration_ns: time.duration,
+            busy_ns: time.busy,
+            wall_ns: time.wall,
+            launches: time.launches,
+            dominated_by: dominated_by(view, stage, time.elapsed, rows, overlaps, roofs),
+        }
+    };
+    let answer = TriageSummary::answer("the tables below").with_figures(figures(view));
+    let answer = answer.with_rows(times.stages().into_iter().map(row));
+    limits.into_iter().flatten().fold(answer, Answer::limit)
 }
 
-fn figures(view: &View, section: &mut Section) {
-    section.figure("mode", if view.has_mapping { "mapping-formal" } else { "single-trace" });
-    section.figure("framework", view.framework.label());
-    section.figure("model", view.server.model());
-    section.figure("role", view.server.role().map(Role::label));
+fn figures(view: &View) -> TriageSummaryFigures {
     let parallel = tensor_parallel(view.server, view.framework, view.trace);
-    section.figure("tp_size", parallel.map(|parallel| parallel.size));
     let estimate = |is_certain| if is_certain { "" } else { "an estimate from " };
-    section.figure("tp_size_from", parallel.map(|size| format!("{}{}", estimate(size.is_certain), size.source)));
     let arguments = view.server.relevant_arguments();
-    section.figure("arguments", (!arguments.is_empty()).then(|| arguments.join("\n")));
     let devices = view.trace.devices.iter().filter(|device| view.options.selects(&device.id));
     let devices = devices.map(|device| match device.name.as_str() {
         "" => format!("id {}", device.id),
         name => format!("{} ({name})", device.id),
     });
     let devices = devices.collect::<Vec<_>>().join(", ");
-    section.figure("devices", (!devices.is_empty()).then_some(devices));
     let basis = if view.has_mapping {
         "a pair: times and streams come from this trace, call sites from the mapping traces"
     } else {
         "one trace: times, streams and call sites come from this trace"
     };
     let has_work = view.ops().next().is_some();
-    section.figure("overlap_basis", has_work.then_some(basis));
+    TriageSummaryFigures {
+        mode: if view.has_mapping { "mapping-formal" } else { "single-trace" }.to_owned(),
+        framework: view.framework.label().to_owned(),
+        model: view.server.model(),
+        role: view.server.role().map(|role| role.label().to_owned()),
+        tp_size: parallel.as_ref().map(|parallel| parallel.size),
+        tp_size_from: parallel.map(|size| format!("{}{}", estimate(size.is_certain), size.source)),
+        arguments: (!arguments.is_empty()).then(|| arguments.join("\n")),
+        devices: (!devices.is_empty()).then_some(devices),
+        overlap_basis: has_work.then(|| basis.to_owned()),
+        mapping_traces: Stated(None),
+    }
 }
 
 /// `gemm 54.2 %, attention 21.7 %; largest kernel nvjet_tst_64x8 (23.1 %); GPU idle 6.5 % of busy and idle time`.
@@ -86,7 +114,7 @@ fn dominated_by(
     stage: Stage,
     elapsed: Ns,
     rows: &[KernelRow],
-    overlaps: &Section,
+    overlaps: &Answer<TriageOverlap>,
     roofs: &Roofs,
 ) -> Option<String> {
     const MIN_DOMINANT_IDLE_PCT: f64 = 50.0;
@@ -124,10 +152,9 @@ fn largest_categories(rows: &[&KernelRow], elapsed: Ns) -> String {
 }
 
 /// The idle share of a stage in the overlap table, without pauses.
-fn idle_pct(stage: Stage, overlaps: &Section) -> Option<f64> {
-    let has = |row: &&Record, key: &str, text: &str| row.get(key).and_then(Value::text) == Some(text);
-    let is_idle = |row: &&Record| has(row, "stage", stage.label()) && has(row, "kernel_name", overlap::IDLE);
-    overlaps.rows.iter().find(is_idle)?.get("unpaused_share_pct")?.number()
+fn idle_pct(stage: Stage, overlaps: &Answer<TriageOverlap>) -> Option<f64> {
+    let is_idle = |row: &&TriageOverlapRow| row.stage == stage && row.kernel_name.0 == overlap::IDLE;
+    overlaps.rows.iter().find(is_idle)?.unpaused_share_pct.map(|share| share.0)
 }
 
 /// A warning if no device matches the selection.

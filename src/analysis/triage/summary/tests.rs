@@ -1,25 +1,30 @@
 use super::super::call_sites::CallSite;
+use super::super::overlap::TriageOverlapFigures;
 use super::super::serving::Framework;
 use super::super::{Options, ServerArgs};
 use super::*;
-use crate::analysis::section::{Record, Value};
+use crate::analysis::section::{Fields, Pct, Section, Value};
 use crate::analysis::structure::stages::testing::{arguments, with_view};
 use crate::trace::testing::TestTrace;
 use crate::trace::{Job, NONE, Trace};
 
 fn summary_of(trace: &Trace, file_stage: Stage, server: &ServerArgs, rows: &[KernelRow]) -> Section {
     with_view(trace, file_stage, server, &Options::default(), |view| {
-        section(view, rows, &overlaps(), &Roofs::default())
+        table(view, rows, &overlaps(), &Roofs::default()).section()
     })
 }
 
 /// An overlap table with idle time in prefill and decode.
-fn overlaps() -> Section {
-    let mut section = Section::new("", "", &["stage", "kernel_name", "unpaused_share_pct"]);
-    section.row([Stage::Prefill.label().into(), "(GPU idle)".into(), 86.2.into()]);
-    section.row([Stage::Decode.label().into(), "other".into(), 99.0.into()]);
-    section.row([Stage::Decode.label().into(), "(GPU idle)".into(), 6.5.into()]);
-    section
+fn overlaps() -> Answer<TriageOverlap> {
+    let row = |(stage, name, share): (Stage, &str, f64)| TriageOverlapRow {
+        stage,
+        kernel_name: name.into(),
+        unpaused_share_pct: Some(Pct(share)),
+        ..TriageOverlapRow::default()
+    };
+    let rows =
+        [(Stage::Prefill, overlap::IDLE, 86.2), (Stage::Decode, "other", 99.0), (Stage::Decode, overlap::IDLE, 6.5)];
+    TriageOverlap::answer("").with_rows(rows.map(row))
 }
 
 fn summary(trace: &Trace) -> Section {
@@ -28,11 +33,11 @@ fn summary(trace: &Trace) -> Section {
 
 #[test]
 fn pauses_are_mentioned_only_if_there_are_some() {
-    let mut paused = overlaps();
-    paused.figure("pauses_ns", 20_000_000_i64);
+    let figures = TriageOverlapFigures { pauses_ns: Ns(20_000_000), ..TriageOverlapFigures::default() };
+    let paused = overlaps().with_figures(figures);
     let trace = TestTrace::new().kernel("k", 0..60).finish();
     let summary = with_view(&trace, Stage::All, &ServerArgs::default(), &Options::default(), |view| {
-        section(view, &[], &paused, &Roofs::default())
+        table(view, &[], &paused, &Roofs::default()).section()
     });
     assert!(warns(&summary, "Wall time includes the pauses of the devices"), "{:?}", summary.limits);
 }
@@ -57,25 +62,27 @@ fn each_stage_has_its_times_and_largest_parts() {
         KernelRow::for_test(Stage::Decode, "mm_b", "gemm", 50),
     ];
     let section = summary_of(&trace.finish(), Stage::All, &ServerArgs::default(), &rows);
-    let row = |stage: &str, values: [i64; 4], text: &str| {
-        let values = values.map(Value::from);
-        let [duration, busy, wall, launches] = values;
-        let cells = [stage.into(), duration, busy, wall, launches, text.into()];
-        Record(COLUMNS.iter().map(|column| (*column).to_owned()).zip(cells).collect())
+    let row = |stage, [duration_ns, busy_ns, wall_ns]: [i64; 3], text: &str| TriageSummaryRow {
+        stage,
+        duration_ns: Ns(duration_ns),
+        busy_ns: Ns(busy_ns),
+        wall_ns: Ns(wall_ns),
+        launches: 2,
+        dominated_by: Some(text.to_owned()),
     };
     let want = [
         row(
-            "extend/prefill",
-            [120, 90, 90, 2],
+            Stage::Prefill,
+            [120, 90, 90],
             "GPU idle 86.2 % of busy and idle time; share of the work: gemm 66.7 %; largest kernel k (66.7 %)",
         ),
         row(
-            "decode",
-            [200, 200, 700, 2],
+            Stage::Decode,
+            [200, 200, 700],
             "gemm 55.0 %, attention 45.0 %; largest kernel k (45.0 %); GPU idle 6.5 % of busy and idle time",
         ),
     ];
-    assert_eq!(section.rows, want);
+    assert_eq!(section.rows.iter().map(TriageSummaryRow::read).collect::<Vec<_>>(), want);
     assert!(warns(&section, "work of other stages in between"));
     assert!(!warns(&section, "pauses"), "there are none");
     assert_eq!(figure(&section, "mode"), &Value::from("single-trace"));
@@ -167,7 +174,7 @@ fn graph_replays_are_a_warning_with_advice_for_each_framework() {
         let replayed = with_view(&trace, Stage::All, &ServerArgs::default(), &Options::default(), |view| {
             (view.framework, view.call_sites.distinct) = (framework, vec![site.clone()]);
             view.call_sites.by_op = vec![0, 0, 0, NONE];
-            section(view, &[], &overlaps(), &Roofs::default())
+            table(view, &[], &overlaps(), &Roofs::default()).section()
         });
         assert!(
             warns(&replayed, "75.0 % of the ops are graph replays") && warns(&replayed, how),
@@ -188,7 +195,7 @@ fn a_selection_without_a_device_is_a_warning() {
     let summary_of_devices = |text: &str| {
         let options = Options { pid_substring: Some(text.to_owned()), ..Options::default() };
         with_view(&trace, Stage::All, &ServerArgs::default(), &options, |view| {
-            section(view, &[], &overlaps(), &Roofs::default())
+            table(view, &[], &overlaps(), &Roofs::default()).section()
         })
     };
     assert_eq!(
