@@ -39,6 +39,7 @@ macro_rules! declared {
 declared! {
     idle::GpuIdle = idle::gpu_idle,
     idle::GpuIdleGaps = idle::gpu_idle_gaps,
+    steps::Steps = steps::steps,
 }
 
 fn put<S: TypedSection>(sections: &mut Sections, answer: Answer<S>) {
@@ -56,7 +57,6 @@ pub fn explain(context: &Context) -> Sections {
         ("nvtx_kernel_time", ranges::nvtx_kernel_time),
         ("nvtx_by_pid", ranges::nvtx_by_pid),
         ("phase_split", phases::phase_split),
-        ("steps", steps::steps),
         ("step_budget", step_budget::step_budget),
         ("slowest_step", slowest_step::slowest_step),
         ("step_list", listed_steps::step_list),

@@ -4,7 +4,7 @@
 use crate::analysis::Options;
 use crate::analysis::context::Context;
 use crate::analysis::results::Run;
-use crate::analysis::section::{Record, Section, Sections, Value};
+use crate::analysis::section::{Record, Section, Sections, TypedSection, Value};
 use crate::analysis::sections::explain;
 use crate::input::{Imported, Importer};
 use crate::rules::RuleBook;
@@ -132,6 +132,11 @@ fn int(value: &serde_json::Value) -> i64 {
 
 fn text(value: &serde_json::Value) -> String {
     value.as_str().unwrap().to_owned()
+}
+
+/// The keys of the columns of a section.
+pub(crate) fn keys<S: TypedSection>() -> Vec<&'static str> {
+    S::SPEC.columns.iter().map(|column| column.key).collect()
 }
 
 /// Each row of a section as the values of these columns, separated by spaces.

@@ -12,13 +12,14 @@ pub use step_list::{Basis, HostStep, Step, count_stage_conflicts, steps, steps_b
 pub(crate) use step_list::{NO_NAME, has_marked_steps};
 pub(crate) use step_time::{TimedStep, representative, time_between, timed};
 
+use crate::analysis::section::words;
 use crate::ordering;
 use crate::rules::inference::thresholds;
 use crate::trace::{Annotation, DeviceId, GpuOp, HostCode, NONE, Names, Ns, ProcessId, Trace};
 use timeline::{Segment, Timeline};
 
 /// A stage of serving.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Stage {
     /// Processes prompts. SGLang calls it extend.
     Prefill,
@@ -35,6 +36,7 @@ pub enum Stage {
     /// A step of another kind.
     Other,
     /// Unknown: no annotation or name states a stage.
+    #[default]
     All,
 }
 
@@ -45,17 +47,20 @@ impl Stage {
 
     /// The label in tables: `extend/prefill`, `decode`, `all`.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Prefill => "extend/prefill",
-            Self::Decode => "decode",
-            Self::Mixed => "mixed",
-            Self::Draft => "draft",
-            Self::Verify => "verify",
-            Self::Idle => "idle",
-            Self::Other => "other",
-            Self::All => "all",
-        }
+        self.word()
     }
+}
+
+words! {
+    Stage:
+    Prefill = "extend/prefill",
+    Decode = "decode",
+    Mixed = "mixed",
+    Draft = "draft",
+    Verify = "verify",
+    Idle = "idle",
+    Other = "other",
+    All = "all",
 }
 
 /// The stage that the names of a file and its folders state. The file name comes first, then the nearest folder: SGLang
