@@ -7,6 +7,7 @@ use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Answer, MeanNs, Pct, Section, TypedSection, section};
+use crate::analysis::structure::ranges::no_ranges;
 use crate::analysis::structure::stages::{Basis, Form, Step, representative};
 use crate::analysis::triage::Stage;
 use crate::digits::grouped;
@@ -105,7 +106,7 @@ pub(crate) fn no_steps<S: TypedSection>(context: &Context) -> Answer<S> {
     if context.measured_steps().cut > 0 {
         S::missing("No step is completely inside the window.", "")
     } else if context.trace.ranges.is_empty() {
-        context.lacks("The trace contains no ranges (NVTX ranges or user annotations).", MissingData::Ranges)
+        no_ranges(context)
     } else {
         let why = "The trace has no step annotations of SGLang, vLLM or TensorRT-LLM and no ProfilerStep# ranges.";
         context.lacks(why, MissingData::Ranges)
