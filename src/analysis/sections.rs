@@ -61,6 +61,17 @@ declared! {
     rule_use::RulesInForce,
     rule_use::RulesMisc,
     rule_draft::RuleDraft,
+    steps::Steps = steps::steps,
+    listed_steps::StepList = listed_steps::step_list,
+    slowest_step::SlowestStep = slowest_step::slowest_step,
+    step_budget::StepBudget = step_budget::step_budget,
+    phases::PhaseSplit = phases::phase_split,
+    phases::RangePhases,
+    phases::KernelPhases,
+    ranges::Ranges = ranges::nvtx_ranges,
+    ranges::RangeKernels = ranges::nvtx_kernel_time,
+    ranges::RangesByProcess = ranges::nvtx_by_pid,
+    node_annotations::GraphAnnotations,
 }
 
 pub(crate) fn put<S: TypedSection>(sections: &mut Sections, answer: Answer<S>) {
@@ -74,14 +85,6 @@ pub fn explain(context: &Context) -> Sections {
         ("sync", barriers::sync),
         ("sync_by_pid", barriers::sync_by_pid),
         ("barriers", barriers::barriers),
-        ("nvtx_ranges", ranges::nvtx_ranges),
-        ("nvtx_kernel_time", ranges::nvtx_kernel_time),
-        ("nvtx_by_pid", ranges::nvtx_by_pid),
-        ("phase_split", phases::phase_split),
-        ("steps", steps::steps),
-        ("step_budget", step_budget::step_budget),
-        ("slowest_step", slowest_step::slowest_step),
-        ("step_list", listed_steps::step_list),
         ("nccl_ops", collectives::nccl_ops),
         ("collective_costs", costs::collective_costs),
         ("nccl_rank_skew", collectives::nccl_rank_skew),
@@ -110,11 +113,11 @@ pub fn explain(context: &Context) -> Sections {
         sections.insert("gpu_counters".to_owned(), counters);
     }
     if let Some(annotations) = node_annotations::graph_annotations(context) {
-        sections.insert("graph_annotations".to_owned(), annotations);
+        put(&mut sections, annotations);
     }
     if let Some(map) = context.phase_map {
-        sections.insert("nvtx_phases".to_owned(), phases::nvtx_phases(context, map));
-        sections.insert("nvtx_kernel_phases".to_owned(), phases::nvtx_kernel_phases(context, map));
+        put(&mut sections, phases::nvtx_phases(context, map));
+        put(&mut sections, phases::nvtx_kernel_phases(context, map));
     }
     let trust = trust::trust(context, &sections);
     sections.insert("trust".to_owned(), trust);

@@ -2,75 +2,75 @@
 //! [`MeasuredSteps`](super::measured_steps::MeasuredSteps), without another pass over the ops.
 
 use super::measured_steps::MeasuredStep;
-use super::steps::{evidence, missing};
+use super::stages::Stage;
+use super::steps::{evidence, no_steps};
 use crate::analysis::context::Context;
 use crate::analysis::labels;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, At, Stated, TypedSection, Value, first_op, section};
 use crate::trace::Ns;
 
-const TITLE: &str = "Steps over time";
-const COLUMNS: [&str; 15] = [
-    "step",
-    "stage",
-    "device_id",
-    "start_ns",
-    "duration_ns",
-    "not_traced_ns",
-    "busy_ns",
-    "host_late_ns",
-    "batch",
-    "tokens",
-    "context",
-    "kernels",
-    "graph_launches",
-    "found_by",
-    "confidence",
-];
+section! {
+    /// The steps of the engine in the order of time.
+    pub(crate) struct StepList("step_list", "Steps over time");
+    row StepListRow {
+        step: usize,
+        stage: Stage,
+        device_id: Value = "Device",
+        start_ns: At,
+        duration_ns: Ns,
+        /// The time of the step in which the trace lacks ops; null without such time, so that the column is not shown.
+        not_traced_ns: Option<Ns>,
+        busy_ns: Option<Ns>,
+        host_late_ns: Option<Ns>,
+        batch: Option<u64> = "Batch size",
+        tokens: Option<u64>,
+        context: Option<u64> = "Context tokens",
+        kernels: Option<u64>,
+        graph_launches: Option<u64>,
+        found_by: String,
+        confidence: String,
+    }
+    figures StepListFigures { first_op_ns: Stated<At> }
+}
+
 /// The number of rows that are shown.
 const MAX_ROWS: usize = 10_000;
 
 /// One row per step and device.
-pub(crate) fn step_list(context: &Context) -> Section {
+pub(crate) fn step_list(context: &Context) -> Answer<StepList> {
     let steps = &context.measured_steps().steps;
     if steps.is_empty() {
-        return missing(context, TITLE, &COLUMNS);
+        return no_steps(context);
     }
-    let mut section = Section::new(TITLE, "the steps of the serving engine and the GPU ops in them", &COLUMNS)
+    let mut answer = StepList::answer("the steps of the serving engine and the GPU ops in them")
         .limit("A step lasts from its first GPU op to the first op of the next step on its device, without time in which the trace lacks ops that ran.")
         .limit("Context: the tokens in the KV cache of all sequences that generate, where the annotation of the step states their sum.")
-        .from_first_op(context.trace);
-    for (step, number) in steps.iter().take(MAX_ROWS).zip(1_usize..) {
-        section.row(values(context, step, number));
-    }
-    section.rows_in_all = steps.len() as u64;
-    section
+        .with_figures(StepListFigures { first_op_ns: first_op(context.trace) })
+        .with_rows(steps.iter().take(MAX_ROWS).zip(1..).map(|(step, number)| row(context, step, number)));
+    answer.rows_in_all = steps.len() as u64;
+    answer
 }
 
-/// The time of the step in which the trace lacks ops; null without such time, so that the column is not shown.
-fn not_traced(measured: &MeasuredStep) -> Value {
+fn row(context: &Context, measured: &MeasuredStep, step: usize) -> StepListRow {
+    let info = &measured.step.info;
+    let [found_by, confidence] = evidence(info.form).map(str::to_owned);
+    let device = measured.step.device;
     let not_traced = measured.until.since(measured.step.start).since(measured.time);
-    if not_traced > Ns::ZERO { not_traced.into() } else { Value::Null }
-}
-
-fn values(context: &Context, measured: &MeasuredStep, number: usize) -> [Value; COLUMNS.len()] {
-    let step = &measured.step;
-    let [found_by, confidence] = evidence(step.info.form);
-    let on_device = |value: Value| if step.device.is_some() { value } else { Value::Null };
-    [
-        number.into(),
-        step.info.stage.label().into(),
-        step.device.map_or(Value::Null, |device| labels::device(context.trace, device)),
-        step.start.into(),
-        measured.time.into(),
-        not_traced(measured),
-        on_device(measured.busy.into()),
-        on_device(measured.host_late.into()),
-        step.info.batch_size.into(),
-        step.info.tokens.into(),
-        step.info.generation.map(|sums| sums.sk).into(),
-        on_device(measured.kernels.into()),
-        on_device(measured.graph_launches.into()),
-        found_by.into(),
-        confidence.into(),
-    ]
+    StepListRow {
+        step,
+        stage: info.stage,
+        device_id: device.map_or(Value::Null, |device| labels::device(context.trace, device)),
+        start_ns: At(measured.step.start),
+        duration_ns: measured.time,
+        not_traced_ns: (not_traced > Ns::ZERO).then_some(not_traced),
+        busy_ns: device.map(|_| measured.busy),
+        host_late_ns: device.map(|_| measured.host_late),
+        batch: info.batch_size,
+        tokens: info.tokens,
+        context: info.generation.map(|sums| sums.sk),
+        kernels: device.map(|_| measured.kernels),
+        graph_launches: device.map(|_| measured.graph_launches),
+        found_by,
+        confidence,
+    }
 }

@@ -2,19 +2,37 @@
 //! `mark_kernels` recorded at the nodes of a graph during its capture, Proton the scopes that were open at a launch. One pass over
 //! the kernels, O(n).
 
-use super::ranges::{KERNEL_TIME, kernel_time_row};
 use crate::analysis::context::Context;
 use crate::analysis::measure::tally::Tally;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, Ms, Pct, TypedSection, Us, section};
 use crate::ordering;
-use crate::trace::{Format, OpKind};
+use crate::trace::{Format, Ns, OpKind};
 use std::cmp::Reverse;
 use std::collections::HashMap;
+
+section! {
+    /// Kernel time by annotation. The title depends on what wrote the annotations.
+    pub(crate) struct GraphAnnotations("graph_annotations", "Kernel time by annotation in CUDA graphs");
+    row GraphAnnotationRow {
+        range_name: String = "Range",
+        kernel_count: u64,
+        total_kernel_time_ns: Ns = "Kernel time",
+        total_kernel_time_ms: Ms = "Kernel time",
+        avg_kernel_duration_us: Us = "Mean",
+        pct_of_total_kernel_time: Pct = "Of summed kernel time",
+    }
+    figures GraphAnnotationFigures {
+        mapped_kernel_count: u64,
+        mapped_kernel_time_ns: Ns,
+        coverage_pct: Pct,
+        moved_ops: u64,
+    }
+}
 
 const MAX_ROWS: usize = 500;
 
 /// One row per annotation; `None` if no op has a note.
-pub(crate) fn graph_annotations(context: &Context) -> Option<Section> {
+pub(crate) fn graph_annotations(context: &Context) -> Option<Answer<GraphAnnotations>> {
     let trace = context.trace;
     if trace.node_notes.is_empty() {
         return None;
@@ -34,21 +52,27 @@ pub(crate) fn graph_annotations(context: &Context) -> Option<Section> {
         }
     }
     let [title, source, limit] = words(trace.format);
-    let mut section = Section::new(title, source, &KERNEL_TIME).limit(limit);
+    let mut answer = GraphAnnotations::answer(source).limit(limit).with_figures(GraphAnnotationFigures {
+        mapped_kernel_count: inside.count,
+        mapped_kernel_time_ns: inside.total,
+        coverage_pct: Pct::of(inside.total, all.total),
+        moved_ops: moved,
+    });
+    answer.title = title;
     if moved > 0 {
-        section = section.limit("The exporter moved ops to the lanes that the program chose: lanes are not the streams on which they ran. A bar of the timeline has its stream.");
+        answer = answer.limit("The exporter moved ops to the lanes that the program chose: lanes are not the streams on which they ran. A bar of the timeline has its stream.");
     }
-    section.figure("mapped_kernel_count", inside.count);
-    section.figure("mapped_kernel_time_ns", inside.total);
-    section.figure("coverage_pct", Value::pct(inside.total, all.total));
-    section.figure("moved_ops", moved);
     let mut ranked: Vec<(&str, Tally)> = by_annotation.into_iter().collect();
     ordering::sort_by_key(&mut ranked, |(name, tally)| (Reverse(tally.total), *name));
-    section.rows_in_all = ranked.len() as u64;
-    for (name, tally) in ranked.into_iter().take(MAX_ROWS) {
-        section.row(kernel_time_row(name, &tally, all.total));
-    }
-    Some(section)
+    answer.rows_in_all = ranked.len() as u64;
+    Some(answer.with_rows(ranked.into_iter().take(MAX_ROWS).map(|(name, tally)| GraphAnnotationRow {
+        range_name: name.to_owned(),
+        kernel_count: tally.count,
+        total_kernel_time_ns: tally.total,
+        total_kernel_time_ms: tally.total.into(),
+        avg_kernel_duration_us: tally.mean(),
+        pct_of_total_kernel_time: Pct::of(tally.total, all.total),
+    })))
 }
 
 /// The title, the source and the meaning of a row.

@@ -10,14 +10,35 @@ use super::phase_names::PhaseNames;
 use super::range_times::self_times;
 use super::ranges::{self, no_ranges, unless_attributable};
 use crate::analysis::context::Context;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, Ms, Pct, TypedSection, section};
 use crate::ordering::sorted_indices;
 use crate::rules::PhaseMap;
 use crate::trace::{NameId, Ns, Trace};
 
-const SPLIT: [&str; 4] = ["phase", "total_time_ms", "pct_of_total", "without_communication_ms"];
-const WALL: [&str; 3] = ["phase", "total_time_ms", "pct_of_nvtx_total"];
-const KERNELS: [&str; 3] = ["phase", "total_time_ms", "pct_of_attributed_kernel_time"];
+section! {
+    /// Time by prefill, decode and sampling.
+    pub(crate) struct PhaseSplit("phase_split", "Phases");
+    row PhaseRow { phase: String, total_time_ms: Ms = "Total", pct_of_total: Pct, without_communication_ms: Option<Ms> }
+    figures PhaseFigures { source: String }
+}
+
+section! {
+    /// Wall time of ranges by the phases of the user.
+    pub(crate) struct RangePhases("nvtx_phases", "Wall time by your phases");
+    row RangePhaseRow { phase: String, total_time_ms: Ms = "Total", pct_of_nvtx_total: Pct = "Of time in ranges" }
+    figures RangePhaseFigures { nvtx_total_time_ms: Ms = "Total" }
+}
+
+section! {
+    /// Kernel time by the phases of the user.
+    pub(crate) struct KernelPhases("nvtx_kernel_phases", "Kernel time by your phases");
+    row KernelPhaseRow {
+        phase: String,
+        total_time_ms: Ms = "Total",
+        pct_of_attributed_kernel_time: Pct = "Of kernel time in ranges",
+    }
+    figures KernelPhaseFigures { attributed_kernel_time_ms: Ms = "Kernel time" }
+}
 
 impl PhaseNames {
     /// Wall time by phase, without double counting of nested ranges.
@@ -29,14 +50,6 @@ impl PhaseNames {
             sum.into_iter().for_each(|sum| *sum += time);
         }
         sums
-    }
-
-    /// Adds a row for each phase that has time, the longest first, then one named `rest` for the remaining
-    /// part of `all`.
-    fn add_rows(&self, section: &mut Section, times: &[Ns], all: Ns, rest: &str) {
-        for (_, phase, time) in self.longest_first(times, all, rest) {
-            section.row([phase.into(), Value::ms(time), Value::pct(time, all)]);
-        }
     }
 
     /// Index, name and time of each phase, sorted by time; then the rest of `all`, with index `usize::MAX`.
@@ -60,16 +73,15 @@ fn wall_time_in_ranges(trace: &Trace) -> Ns {
 }
 
 /// Time by prefill, decode and sampling, from words in range names.
-pub(crate) fn phase_split(context: &Context) -> Section {
-    const TITLE: &str = "Phases";
+pub(crate) fn phase_split(context: &Context) -> Answer<PhaseSplit> {
     let trace = context.trace;
     if trace.ranges.is_empty() {
-        return no_ranges(context, TITLE, &SPLIT);
+        return no_ranges(context);
     }
     let split = PhaseNames::by_words(trace, &context.signals);
     let kernel_time = &context.details().kernel_time;
     let by_kernels = kernel_time.inside().count > 0;
-    let (source, derived_from, (times, communication), all) = if by_kernels {
+    let (source, derived_from, (times, communication), all): (_, _, (Vec<Ns>, Vec<Ns>), _) = if by_kernels {
         let derived_from = "kernel time by the nearest range around the launch that names a phase";
         let times = kernel_time.by_phase.iter().map(|phase| (phase.time, phase.communication)).unzip();
         ("nvtx_kernel_time", derived_from, times, kernel_time.all().total)
@@ -78,73 +90,84 @@ pub(crate) fn phase_split(context: &Context) -> Section {
             "wall time of the nearest range that names a phase, because no kernel was launched inside a range";
         ("nvtx_range_time", derived_from, (split.wall_time(trace), Vec::new()), wall_time_in_ranges(trace))
     };
-    let mut section = Section::new(TITLE, derived_from, &SPLIT)
+    let mut answer = PhaseSplit::answer(derived_from)
         .limit("The phase comes from a word in the range name. A step with both prefill and decode counts as prefill.");
-    section = if by_kernels {
-        section
+    answer = if by_kernels {
+        answer
             .limit("Shares are of all kernel time. Kernels launched outside ranges with a phase are unclassified.")
             .limit(ranges::INNERMOST)
     } else {
-        section.limit("Shares are of the time in which a range is open, summed over threads.")
+        answer.limit("Shares are of the time in which a range is open, summed over threads.")
     };
     if times.iter().all(|time| *time == Ns::ZERO) {
-        section = section
-            .limit("No time belongs to a phase. If range names identify phases by other words, use a phase map.");
+        answer =
+            answer.limit("No time belongs to a phase. If range names identify phases by other words, use a phase map.");
     }
-    section.figure("source", source);
     let communication_of_rest = remainder(&communication, kernel_time.communication);
-    for (index, phase, time) in split.longest_first(&times, all, "unclassified") {
-        let without = by_kernels.then(|| time - communication.get(index).copied().unwrap_or(communication_of_rest));
-        section.row([phase.into(), Value::ms(time), Value::pct(time, all), without.map(Value::ms).into()]);
-    }
-    section
+    let row = |(index, phase, time): (usize, &str, Ns)| {
+        let communication = communication.get(index).copied().unwrap_or(communication_of_rest);
+        PhaseRow {
+            phase: phase.to_owned(),
+            total_time_ms: time.into(),
+            pct_of_total: Pct::of(time, all),
+            without_communication_ms: by_kernels.then(|| (time - communication).into()),
+        }
+    };
+    answer
+        .with_figures(PhaseFigures { source: source.to_owned() })
+        .with_rows(split.longest_first(&times, all, "unclassified").into_iter().map(row))
 }
 
 /// Wall time of ranges by the phases of the user's phase map.
-pub(crate) fn nvtx_phases(context: &Context, map: &PhaseMap) -> Section {
-    const TITLE: &str = "Wall time by your phases";
+pub(crate) fn nvtx_phases(context: &Context, map: &PhaseMap) -> Answer<RangePhases> {
     let trace = context.trace;
     if trace.ranges.is_empty() {
-        return no_ranges(context, TITLE, &WALL);
+        return no_ranges(context);
     }
     let split = PhaseNames::by_map(map, trace);
-    let mut section = Section::new(TITLE, "the nearest range that matches the phase map", &WALL)
-        .limit("Time counts once per thread and is summed over threads. Unmapped is time inside other ranges only.");
     let all = wall_time_in_ranges(trace);
-    section.figure("nvtx_total_time_ms", Value::ms(all));
-    split.add_rows(&mut section, &split.wall_time(trace), all, "unmapped");
-    section
+    let phases = split.longest_first(&split.wall_time(trace), all, "unmapped");
+    RangePhases::answer("the nearest range that matches the phase map")
+        .limit("Time counts once per thread and is summed over threads. Unmapped is time inside other ranges only.")
+        .with_figures(RangePhaseFigures { nvtx_total_time_ms: all.into() })
+        .with_rows(phases.into_iter().map(|(_, phase, time)| RangePhaseRow {
+            phase: phase.to_owned(),
+            total_time_ms: time.into(),
+            pct_of_nvtx_total: Pct::of(time, all),
+        }))
 }
 
 /// Kernel time inside ranges by the phases of the user's phase map.
-pub(crate) fn nvtx_kernel_phases(context: &Context, map: &PhaseMap) -> Section {
-    const TITLE: &str = "Kernel time by your phases";
+pub(crate) fn nvtx_kernel_phases(context: &Context, map: &PhaseMap) -> Answer<KernelPhases> {
     let trace = context.trace;
-    if let Some(missing) = unless_attributable(context, TITLE, &KERNELS) {
+    if let Some(missing) = unless_attributable(context) {
         return missing;
     }
     let split = PhaseNames::by_map(map, trace);
-    let mut section =
-        Section::new(TITLE, "kernel time by the nearest range around the launch that matches the phase map", &KERNELS)
-            .limit("Shares are of the kernel time inside any range. Unmapped is kernel time inside other ranges only.")
-            .limit(ranges::INNERMOST);
     let ranges = CallRanges::of(trace, &split);
     let mut kernel_time = KernelTimeByRange::new(context, split.phases.len());
     for (row, op) in trace.gpu_ops.iter().enumerate() {
         kernel_time.add(context, &ranges.view(), row, &op);
     }
     let all = kernel_time.inside().total;
-    section.figure("attributed_kernel_time_ms", Value::ms(all));
     let times: Vec<Ns> = kernel_time.by_phase.iter().map(|phase| phase.time).collect();
-    split.add_rows(&mut section, &times, all, "unmapped");
-    section
+    let phases = split.longest_first(&times, all, "unmapped");
+    KernelPhases::answer("kernel time by the nearest range around the launch that matches the phase map")
+        .limit("Shares are of the kernel time inside any range. Unmapped is kernel time inside other ranges only.")
+        .limit(ranges::INNERMOST)
+        .with_figures(KernelPhaseFigures { attributed_kernel_time_ms: all.into() })
+        .with_rows(phases.into_iter().map(|(_, phase, time)| KernelPhaseRow {
+            phase: phase.to_owned(),
+            total_time_ms: time.into(),
+            pct_of_attributed_kernel_time: Pct::of(time, all),
+        }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::analysis::sections::explain;
-    use crate::analysis::testing::{figure, rows};
+    use crate::analysis::testing::{figure, keys, rows};
     use crate::trace::testing::TestTrace;
 
     /// A decode step that contains a layer and a sampler, followed by a range without a phase.
@@ -167,7 +190,7 @@ mod tests {
     fn kernel_time_belongs_to_the_nearest_range_that_names_a_phase() {
         let sections = with_kernels().sections();
         assert_eq!(
-            rows(&sections, "phase_split", &SPLIT),
+            rows(&sections, "phase_split", &keys::<PhaseSplit>()),
             ["sampling 2 13.333 2", "decode 1 6.667 1", "unclassified 12 80 12"],
             "a layer has the phase of the range around it"
         );
@@ -210,7 +233,7 @@ mod tests {
     fn without_launches_wall_time_is_used_and_nested_ranges_count_once() {
         let sections = step().sections();
         assert_eq!(
-            rows(&sections, "phase_split", &SPLIT),
+            rows(&sections, "phase_split", &keys::<PhaseSplit>()),
             ["decode 0 58.333 -", "sampling 0 25 -", "unclassified 0 16.667 -"],
             "70, 30 and 20 of 120 ns"
         );
@@ -229,7 +252,7 @@ mod tests {
             "50, 20 and 50 of 120 ns"
         );
         assert_eq!(
-            rows(&sections, "nvtx_kernel_phases", &KERNELS),
+            rows(&sections, "nvtx_kernel_phases", &keys::<KernelPhases>()),
             ["other 4 57.143", "layers 3 42.857", "unmapped 0 0"]
         );
     }

@@ -6,47 +6,74 @@ use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::measure::tally::{Tallies, Tally, key};
 use crate::analysis::recapture::MissingData;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, Fraction, Ms, Pct, Stated, TypedSection, Us, Value, section};
 use crate::trace::{NameId, Ns, ProcessId};
 
-const RANGES: [&str; 4] = ["range_name", "count", "total_time_ms", "avg_duration_us"];
-pub(super) const KERNEL_TIME: [&str; 6] = [
-    "range_name",
-    "kernel_count",
-    "total_kernel_time_ns",
-    "total_kernel_time_ms",
-    "avg_kernel_duration_us",
-    "pct_of_total_kernel_time",
-];
-const BY_PID: [&str; 7] = [
-    "pid",
-    "range_name",
-    "nvtx_count",
-    "nvtx_total_time_ms",
-    "attributed_kernel_time_ms",
-    "attributed_kernel_count",
-    "pid_attribution_coverage_pct",
-];
+section! {
+    /// Wall time of ranges by name.
+    pub(crate) struct Ranges("nvtx_ranges", "Ranges");
+    row RangeRow { range_name: String = "Range", count: u64, total_time_ms: Ms = "Total", avg_duration_us: Us = "Mean" }
+}
+
+section! {
+    /// Kernel time by the range that launched it.
+    pub(crate) struct RangeKernels("nvtx_kernel_time", "Kernel time by range");
+    row RangeKernelsRow {
+        range_name: String = "Range",
+        kernel_count: u64,
+        total_kernel_time_ns: Ns = "Kernel time",
+        total_kernel_time_ms: Ms = "Kernel time",
+        avg_kernel_duration_us: Us = "Mean",
+        pct_of_total_kernel_time: Pct = "Of summed kernel time",
+    }
+    figures RangeKernelsFigures {
+        total_kernel_time_ns: Ns = "Kernel time",
+        mapped_kernel_time_ns: Ns,
+        mapped_kernel_time_ms: Ms,
+        coverage_fraction: Fraction,
+        coverage_pct: Pct,
+        mapped_kernel_count: u64,
+        kernels_outside_ranges: u64,
+        kernel_time_outside_ranges_ms: Ms,
+        kernels_without_call: u64,
+        kernel_time_without_call_ms: Ms,
+        repeated_range: Stated<String>,
+        repeated_range_count: Stated<u64> = "Repeated ranges",
+        repeated_range_pct: Stated<Pct> = "Kernel time in it",
+    }
+}
+
+section! {
+    /// Wall time and kernel time of ranges, by process.
+    pub(crate) struct RangesByProcess("nvtx_by_pid", "Ranges by process");
+    row RangeOfProcessRow {
+        pid: Value,
+        range_name: String = "Range",
+        nvtx_count: u64 = "Count",
+        nvtx_total_time_ms: Ms = "Total",
+        attributed_kernel_time_ms: Ms = "Kernel time",
+        attributed_kernel_count: u64 = "Kernels",
+        pid_attribution_coverage_pct: Option<Pct> = "Coverage",
+    }
+}
+
 const ROWS: usize = 50;
 const ROWS_BY_PID: usize = 500;
 
 pub(crate) const INNERMOST: &str = "A kernel belongs to the innermost range of the launching thread that contains the \
                                     whole launch call. Work that another thread launches for a range is not counted.";
 
-pub(crate) fn no_ranges(context: &Context, title: &str, columns: &[&str]) -> Section {
-    context.missing(
-        title,
-        columns,
-        "The trace contains no ranges (NVTX ranges or user annotations).",
-        MissingData::Ranges,
-    )
+const NO_RANGES: &str = "The trace contains no ranges (NVTX ranges or user annotations).";
+
+pub(crate) fn no_ranges<S: TypedSection>(context: &Context) -> Answer<S> {
+    context.lacks(NO_RANGES, MissingData::Ranges)
 }
 
-/// Returns a section that states what is missing, if kernels cannot be attributed to ranges.
-pub(crate) fn unless_attributable(context: &Context, title: &str, columns: &[&str]) -> Option<Section> {
+/// Returns an answer that states what is missing, if kernels cannot be attributed to ranges.
+pub(crate) fn unless_attributable<S: TypedSection>(context: &Context) -> Option<Answer<S>> {
     let trace = context.trace;
     let (why, data) = if trace.ranges.is_empty() {
-        ("The trace contains no ranges (NVTX ranges or user annotations).", MissingData::Ranges)
+        (NO_RANGES, MissingData::Ranges)
     } else if context.kernels().sums.is_empty() {
         ("The trace contains no GPU kernels.", MissingData::Kernels)
     } else if trace.calls.is_empty() {
@@ -54,7 +81,7 @@ pub(crate) fn unless_attributable(context: &Context, title: &str, columns: &[&st
     } else {
         return None;
     };
-    Some(context.missing(title, columns, why, data))
+    Some(context.lacks(why, data))
 }
 
 fn range_name<'a>(context: &Context<'a>) -> impl Fn(&Tally) -> &'a str + use<'a> {
@@ -62,82 +89,81 @@ fn range_name<'a>(context: &Context<'a>) -> impl Fn(&Tally) -> &'a str + use<'a>
     |tally| trace.ranges.names.get(NameId(tally.member()))
 }
 
-pub(crate) fn nvtx_ranges(context: &Context) -> Section {
-    const TITLE: &str = "Ranges";
+pub(crate) fn nvtx_ranges(context: &Context) -> Answer<Ranges> {
     let trace = context.trace;
     if trace.ranges.is_empty() {
-        return no_ranges(context, TITLE, &RANGES);
+        return no_ranges(context);
     }
     let ranges = context.range_times().summed_by_low_number();
-    let mut section = Section::new(TITLE, "start and end of every range, by name", &RANGES)
+    let mut answer = Ranges::answer("start and end of every range, by name")
         .limit("Host wall time, not GPU time. Nested ranges and ranges of different threads each count in full.");
     if trace.cut.is_some() {
-        section = section
+        answer = answer
             .limit("Only time inside the window counts: ranges before it that launched work in it have zero time.");
     }
     let name = range_name(context);
     let ranked = ranges.by_time(&name);
-    section.rows_in_all = ranked.len() as u64;
-    for tally in ranked.iter().take(ROWS) {
-        section.row([name(tally).into(), tally.count.into(), Value::ms(tally.total), tally.average_us()]);
-    }
-    section
+    answer.rows_in_all = ranked.len() as u64;
+    answer.with_rows(ranked.iter().take(ROWS).map(|tally| RangeRow {
+        range_name: name(tally).to_owned(),
+        count: tally.count,
+        total_time_ms: tally.total.into(),
+        avg_duration_us: tally.mean(),
+    }))
 }
 
 /// Kernel time by the range that launched it.
-pub(crate) fn nvtx_kernel_time(context: &Context) -> Section {
-    const TITLE: &str = "Kernel time by range";
-    if let Some(missing) = unless_attributable(context, TITLE, &KERNEL_TIME) {
+pub(crate) fn nvtx_kernel_time(context: &Context) -> Answer<RangeKernels> {
+    if let Some(missing) = unless_attributable(context) {
         return missing;
     }
     let kernel_time = &context.details().kernel_time;
     let (inside, all) = (kernel_time.inside(), kernel_time.all().total);
-    let mut section = Section::new(TITLE, "kernels, their launch calls, and the ranges around the calls", &KERNEL_TIME)
-        .limit(INNERMOST);
-    let coverage_pct = Value::pct(inside.total, all);
-    section.figure("total_kernel_time_ns", all);
-    section.figure("mapped_kernel_time_ns", inside.total);
-    section.figure("mapped_kernel_time_ms", Value::ms(inside.total));
-    section.figure("coverage_fraction", coverage_pct.number().map(|pct| pct / 100.0));
-    section.figure("coverage_pct", coverage_pct);
-    section.figure("mapped_kernel_count", inside.count);
-    section.figure("kernels_outside_ranges", kernel_time.outside.count);
-    section.figure("kernel_time_outside_ranges_ms", Value::ms(kernel_time.outside.total));
-    section.figure("kernels_without_call", kernel_time.without_call.count);
-    section.figure("kernel_time_without_call_ms", Value::ms(kernel_time.without_call.total));
-    let name = range_name(context);
     let by_name = kernel_time.by_name();
-    if let Some(unit) = repeated_unit(context.trace, &by_name) {
-        section.figure("repeated_range", context.trace.ranges.names.get(unit.name));
-        section.figure("repeated_range_count", unit.count);
-        section.figure("repeated_range_pct", Value::pct(unit.kernel_time, all));
-    }
+    let unit = repeated_unit(context.trace, &by_name);
+    let coverage_pct = Pct::of(inside.total, all);
+    let name = range_name(context);
     let ranked = by_name.by_time(&name);
-    section.rows_in_all = ranked.len() as u64;
-    for tally in ranked.iter().take(ROWS) {
-        section.row(kernel_time_row(name(tally), tally, all));
-    }
-    section
+    let mut answer = RangeKernels::answer("kernels, their launch calls, and the ranges around the calls")
+        .limit(INNERMOST)
+        .with_rows(ranked.iter().take(ROWS).map(|tally| RangeKernelsRow::new(name(tally), tally, all)))
+        .with_figures(RangeKernelsFigures {
+            total_kernel_time_ns: all,
+            mapped_kernel_time_ns: inside.total,
+            mapped_kernel_time_ms: inside.total.into(),
+            coverage_fraction: Fraction(coverage_pct.0 / 100.0),
+            coverage_pct,
+            mapped_kernel_count: inside.count,
+            kernels_outside_ranges: kernel_time.outside.count,
+            kernel_time_outside_ranges_ms: kernel_time.outside.total.into(),
+            kernels_without_call: kernel_time.without_call.count,
+            kernel_time_without_call_ms: kernel_time.without_call.total.into(),
+            repeated_range: Stated(unit.map(|unit| context.trace.ranges.names.get(unit.name).to_owned())),
+            repeated_range_count: Stated(unit.map(|unit| unit.count)),
+            repeated_range_pct: Stated(unit.map(|unit| Pct::of(unit.kernel_time, all))),
+        });
+    answer.rows_in_all = ranked.len() as u64;
+    answer
 }
 
-/// A row of [`KERNEL_TIME`].
-pub(super) fn kernel_time_row(name: &str, tally: &Tally, all: Ns) -> [Value; 6] {
-    [
-        name.into(),
-        tally.count.into(),
-        tally.total.into(),
-        Value::ms(tally.total),
-        tally.average_us(),
-        Value::pct(tally.total, all),
-    ]
+impl RangeKernelsRow {
+    pub(super) fn new(name: &str, tally: &Tally, all: Ns) -> Self {
+        Self {
+            range_name: name.to_owned(),
+            kernel_count: tally.count,
+            total_kernel_time_ns: tally.total,
+            total_kernel_time_ms: tally.total.into(),
+            avg_kernel_duration_us: tally.mean(),
+            pct_of_total_kernel_time: Pct::of(tally.total, all),
+        }
+    }
 }
 
 /// Wall time and kernel time of ranges, by process.
-pub(crate) fn nvtx_by_pid(context: &Context) -> Section {
-    const TITLE: &str = "Ranges by process";
+pub(crate) fn nvtx_by_pid(context: &Context) -> Answer<RangesByProcess> {
     let trace = context.trace;
     if trace.ranges.is_empty() {
-        return no_ranges(context, TITLE, &BY_PID);
+        return no_ranges(context);
     }
     let by_range = &context.details().kernel_time.by_range;
     let processes = trace.processes.len();
@@ -148,28 +174,26 @@ pub(crate) fn nvtx_by_pid(context: &Context) -> Section {
     for tally in by_range.iter() {
         inside.merge(&Tally { key: key(tally.group(), 0), ..*tally });
     }
-    let mut section = Section::new(TITLE, "ranges by process and name, and the kernels launched in them", &BY_PID)
-        .limit(INNERMOST)
-        .limit("Coverage is the share of the process's kernel time that is inside any range.");
     let name = range_name(context);
     let ranked = context.range_times().by_time(&name);
-    section.rows_in_all = ranked.len() as u64;
-    for tally in ranked.iter().take(ROWS_BY_PID) {
+    let row = |tally: &Tally| {
         let kernels = by_range.get(tally.key).copied().unwrap_or_default();
         let process = key(tally.group(), 0);
-        let coverage = all.get(process).map(|all| {
-            let inside = inside.get(process).copied().unwrap_or_default();
-            Value::pct(inside.total, all.total)
-        });
-        section.row([
-            labels::pid(trace, ProcessId(tally.group())),
-            name(tally).into(),
-            tally.count.into(),
-            Value::ms(tally.total),
-            Value::ms(kernels.total),
-            kernels.count.into(),
-            coverage.unwrap_or(Value::Null),
-        ]);
-    }
-    section
+        let inside = inside.get(process).copied().unwrap_or_default();
+        RangeOfProcessRow {
+            pid: labels::pid(trace, ProcessId(tally.group())),
+            range_name: name(tally).to_owned(),
+            nvtx_count: tally.count,
+            nvtx_total_time_ms: tally.total.into(),
+            attributed_kernel_time_ms: kernels.total.into(),
+            attributed_kernel_count: kernels.count,
+            pid_attribution_coverage_pct: all.get(process).map(|all| Pct::of(inside.total, all.total)),
+        }
+    };
+    let mut answer = RangesByProcess::answer("ranges by process and name, and the kernels launched in them")
+        .limit(INNERMOST)
+        .limit("Coverage is the share of the process's kernel time that is inside any range.")
+        .with_rows(ranked.iter().take(ROWS_BY_PID).map(row));
+    answer.rows_in_all = ranked.len() as u64;
+    answer
 }

@@ -125,7 +125,7 @@ mod tests {
         let mut trace = TestTrace::new();
         (0..6).for_each(|index| add_unit(&mut trace, "iteration", index * 100));
         let window = trace.finish().within(Window { start: Ns(50), end: Ns(550) });
-        let summary = nvtx_kernel_time(&Context::new(&window, 30)).summary;
+        let summary = nvtx_kernel_time(&Context::new(&window, 30)).section().summary;
         assert_eq!(summary.words("repeated_range"), "");
     }
 

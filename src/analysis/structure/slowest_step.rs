@@ -5,28 +5,32 @@
 
 use super::measured_steps::MeasuredStep;
 use super::stages::Stage;
-use super::steps::missing;
+use super::steps::no_steps;
 use crate::analysis::context::Context;
 use crate::analysis::labels;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, Ms, TypedSection, Value, section};
 use crate::analysis::time::work::{Work, each_work};
 use crate::ordering::{self, VecMap};
 use crate::rules::names;
 use crate::trace::{NameId, Ns};
 
-const TITLE: &str = "Slowest step against the median step";
-const COLUMNS: [&str; 10] = [
-    "stage",
-    "device_id",
-    "part",
-    "in_slowest_ms",
-    "in_median_ms",
-    "more_ms",
-    "launches_in_slowest",
-    "launches_in_median",
-    "slowest_step",
-    "median_step",
-];
+section! {
+    /// The parts of the slowest and of the median step of each stage.
+    pub(crate) struct SlowestStep("slowest_step", "Slowest step against the median step");
+    row SlowestStepRow {
+        stage: Stage,
+        device_id: Value = "Device",
+        part: String,
+        in_slowest_ms: Ms = "In the slowest step",
+        in_median_ms: Ms = "In the median step",
+        more_ms: Ms = "Longer by",
+        launches_in_slowest: Option<u64> = "Launches, slowest step",
+        launches_in_median: Option<u64> = "Launches, median step",
+        slowest_step: usize,
+        median_step: usize,
+    }
+}
+
 /// Fewer steps have no typical one.
 const MIN_STEPS: usize = 3;
 /// The number of kernels of a stage that have a row of their own.
@@ -34,27 +38,20 @@ const MAX_KERNELS: usize = 20;
 
 /// For each stage with at least three steps: the parts of its slowest step and of the median step of the same device, those
 /// with the largest differences first, and their sum.
-pub(crate) fn slowest_step(context: &Context) -> Section {
+pub(crate) fn slowest_step(context: &Context) -> Answer<SlowestStep> {
     if context.measured_steps().steps.is_empty() {
-        return missing(context, TITLE, &COLUMNS);
+        return no_steps(context);
     }
     let pairs: Vec<Pair> = Stage::ALL.into_iter().filter_map(|stage| Pair::of(context, stage)).collect();
     if pairs.is_empty() {
-        return Section::missing(
-            TITLE,
-            &COLUMNS,
-            "No device has three steps of one stage that differ in their duration.",
-            "",
-        );
+        return SlowestStep::missing("No device has three steps of one stage that differ in their duration.", "");
     }
-    let mut section = Section::new(TITLE, "the steps of the serving engine and the GPU ops in them", &COLUMNS)
+    let works = works_of(context, &pairs);
+    SlowestStep::answer("the steps of the serving engine and the GPU ops in them")
         .limit("Two steps of one stage and device: the longest one, and the one with the median duration. Steps over time has both by their number.")
         .limit("Where ops overlap, the one that started first owns the time, so that the parts add up to the steps.")
-        .limit("One step shows what was different that time, not what is usual.");
-    for (pair, works) in pairs.iter().zip(works_of(context, &pairs)) {
-        add_rows(&mut section, context, pair, works);
-    }
-    section
+        .limit("One step shows what was different that time, not what is usual.")
+        .with_rows(pairs.iter().zip(works).flat_map(|(pair, works)| rows(context, pair, works)))
 }
 
 /// A step with its number in the list of steps.
@@ -185,7 +182,7 @@ impl Compared {
     }
 }
 
-fn add_rows(section: &mut Section, context: &Context, pair: &Pair, works: [StepWork; 2]) {
+fn rows(context: &Context, pair: &Pair, works: [StepWork; 2]) -> Vec<SlowestStepRow> {
     let steps = pair.steps.map(|numbered| numbered.step);
     let late = steps.map(|step| step.host_late);
     let [slowest, median] = pair.steps;
@@ -197,21 +194,20 @@ fn add_rows(section: &mut Section, context: &Context, pair: &Pair, works: [StepW
     parts.push(Compared::idle("(other idle time)", others));
     ordering::sort_by_key(&mut parts, |part| std::cmp::Reverse(part.more().0.unsigned_abs()));
     parts.push(Compared::idle("total", steps.map(|step| step.time)));
-    for part in parts {
-        let [slowest_time, median_time] = part.times;
-        section.row([
-            pair.stage.label().into(),
-            slowest.step.step.device.map_or(Value::Null, |device| labels::device(context.trace, device)),
-            part.name.as_str().into(),
-            Value::ms(slowest_time),
-            Value::ms(median_time),
-            Value::ms(part.more()),
-            part.launches.map(|[slowest, _]| slowest).into(),
-            part.launches.map(|[_, median]| median).into(),
-            slowest.number.into(),
-            median.number.into(),
-        ]);
-    }
+    let device = slowest.step.step.device.map_or(Value::Null, |device| labels::device(context.trace, device));
+    let row = |part: Compared| SlowestStepRow {
+        stage: pair.stage,
+        device_id: device.clone(),
+        in_slowest_ms: part.times[0].into(),
+        in_median_ms: part.times[1].into(),
+        more_ms: part.more().into(),
+        launches_in_slowest: part.launches.map(|[slowest, _]| slowest),
+        launches_in_median: part.launches.map(|[_, median]| median),
+        slowest_step: slowest.number,
+        median_step: median.number,
+        part: part.name,
+    };
+    parts.into_iter().map(row).collect()
 }
 
 /// The kernels with the largest differences, and one row with the sum of the others.
@@ -278,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_parts_of_both_steps_add_up_and_the_largest_difference_is_first() {
-        let section = slowest_step(&Context::new(&steps(true).finish(), 30));
+        let section = steps(true).section(slowest_step);
         assert_eq!(
             rows_of(
                 &section,
@@ -298,7 +294,7 @@ mod tests {
 
     #[test]
     fn steps_of_equal_duration_are_not_compared() {
-        let section = slowest_step(&Context::new(&steps(false).finish(), 30));
+        let section = steps(false).section(slowest_step);
         assert!(section.rows.is_empty() && section.missing.is_some(), "{section:?}");
     }
 }

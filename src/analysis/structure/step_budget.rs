@@ -3,52 +3,58 @@
 
 use super::measured_steps::MeasuredStep;
 use super::stages::Stage;
-use super::steps::missing;
+use super::steps::no_steps;
 use crate::analysis::context::Context;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, Ms, Pct, TypedSection, section};
 use crate::trace::Ns;
 
-const TITLE: &str = "Mean time of a step";
-const COLUMNS: [&str; 9] = [
-    "stage",
-    "steps",
-    "mean_ms",
-    "busy_ms",
-    "host_late_ms",
-    "other_idle_ms",
-    "busy_pct",
-    "host_late_pct",
-    "other_idle_pct",
-];
+section! {
+    /// The mean time of a step of each stage and its parts.
+    pub(crate) struct StepBudget("step_budget", "Mean time of a step");
+    row StepBudgetRow {
+        stage: Stage,
+        steps: usize,
+        mean_ms: Ms,
+        busy_ms: Ms,
+        host_late_ms: Ms = "Host late",
+        other_idle_ms: Ms,
+        busy_pct: Pct = "GPU busy",
+        host_late_pct: Pct,
+        other_idle_pct: Pct,
+    }
+}
 
 /// One row per stage with steps on a device.
-pub(crate) fn step_budget(context: &Context) -> Section {
+pub(crate) fn step_budget(context: &Context) -> Answer<StepBudget> {
     let measured = &context.measured_steps().steps;
     let on_device: Vec<&MeasuredStep> = measured.iter().filter(|step| step.step.device.is_some()).collect();
     if on_device.is_empty() {
-        return missing(context, TITLE, &COLUMNS);
+        return no_steps(context);
     }
-    let mut section = Section::new(TITLE, "the steps of the serving engine and the GPU ops in them", &COLUMNS)
+    let of_stage = |stage| on_device.iter().copied().filter(move |step| step.step.info.stage == stage);
+    StepBudget::answer("the steps of the serving engine and the GPU ops in them")
         .limit("Means over all steps of the stage, so that the parts add up to the step. Engine steps has the medians.")
-        .limit("Other idle time is turnaround between kernels, and waiting for another stream or an event.");
-    for stage in Stage::ALL {
-        let steps: Vec<&MeasuredStep> =
-            on_device.iter().copied().filter(|step| step.step.info.stage == stage).collect();
-        if !steps.is_empty() {
-            section.row(values(stage, &steps));
-        }
-    }
-    section
+        .limit("Other idle time is turnaround between kernels, and waiting for another stream or an event.")
+        .with_rows(Stage::ALL.into_iter().filter_map(|stage| row(stage, &of_stage(stage).collect::<Vec<_>>())))
 }
 
-fn values(stage: Stage, steps: &[&MeasuredStep]) -> [Value; COLUMNS.len()] {
+/// `None` if there are no steps.
+fn row(stage: Stage, steps: &[&MeasuredStep]) -> Option<StepBudgetRow> {
     let sum = |part: fn(&MeasuredStep) -> Ns| steps.iter().fold(Ns::ZERO, |sum, step| sum + part(step));
     let (time, busy, late) = (sum(|step| step.time), sum(|step| step.busy), sum(|step| step.host_late));
     let other = time.since(busy).since(late);
-    let mean = |time: Ns| Value::Float(time.0 as f64 / 1e6 / steps.len() as f64);
-    let [mean_ms, busy_ms, late_ms, other_ms] = [time, busy, late, other].map(mean);
-    let [busy_pct, late_pct, other_pct] = [busy, late, other].map(|part| Value::pct(part, time));
-    [stage.label().into(), steps.len().into(), mean_ms, busy_ms, late_ms, other_ms, busy_pct, late_pct, other_pct]
+    let mean = |time: Ns| Ms(time.0 as f64 / 1e6 / steps.len() as f64);
+    (!steps.is_empty()).then(|| StepBudgetRow {
+        stage,
+        steps: steps.len(),
+        mean_ms: mean(time),
+        busy_ms: mean(busy),
+        host_late_ms: mean(late),
+        other_idle_ms: mean(other),
+        busy_pct: Pct::of(busy, time),
+        host_late_pct: Pct::of(late, time),
+        other_idle_pct: Pct::of(other, time),
+    })
 }
 
 #[cfg(test)]
@@ -67,7 +73,7 @@ mod tests {
             trace.launches("k", from + 2..from + 2 + busy / 2).launch(from + 60..from + 62);
             trace.launches("k", from + 70..from + 70 + busy / 2);
         }
-        let section = step_budget(&Context::new(&trace.finish(), 30));
+        let section = trace.section(step_budget);
         let sums: Vec<f64> = section
             .rows
             .iter()

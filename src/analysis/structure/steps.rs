@@ -4,44 +4,57 @@
 
 use super::measured_steps::MeasuredStep;
 use crate::analysis::context::Context;
-use crate::analysis::host::idle::GpuIdle;
 use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::recapture::MissingData;
-use crate::analysis::section::{Answer, Section, TypedSection, Value};
+use crate::analysis::section::{Answer, MeanNs, Pct, Section, TypedSection, section};
+use crate::analysis::structure::ranges::no_ranges;
 use crate::analysis::structure::stages::{Basis, Form, Step, representative};
 use crate::analysis::triage::Stage;
 use crate::digits::grouped;
 use crate::trace::{Ns, Trace, Window};
 use std::ops::Range;
 
-const TITLE: &str = "Engine steps";
-const COLUMNS: [&str; 17] = [
-    "stage",
-    "steps",
-    "batch",
-    "tokens",
-    "median_ns",
-    "busy_median_ns",
-    "host_late_median_ns",
-    "other_idle_median_ns",
-    "p10_ns",
-    "p90_ns",
-    "max_ns",
-    "total_ns",
-    "mean_interval_ns",
-    "stdev_interval_ns",
-    "busy_pct",
-    "found_by",
-    "confidence",
-];
+section! {
+    /// Number, time and interval of the steps of each stage.
+    pub(crate) struct Steps("steps", "Engine steps");
+    row StepRow {
+        stage: Stage,
+        steps: usize,
+        /// A mean, as `tokens`.
+        batch: Option<f64> = "Batch size",
+        tokens: Option<f64>,
+        median_ns: Option<MeanNs>,
+        busy_median_ns: Option<MeanNs> = "Busy, median",
+        host_late_median_ns: Option<MeanNs> = "Host late, median",
+        other_idle_median_ns: Option<MeanNs> = "Other idle, median",
+        p10_ns: Option<MeanNs> = "p10",
+        p90_ns: Option<MeanNs> = "p90",
+        max_ns: Option<Ns>,
+        total_ns: Ns,
+        mean_interval_ns: Option<MeanNs>,
+        stdev_interval_ns: Option<MeanNs> = "Interval deviation",
+        busy_pct: Option<Pct> = "GPU busy",
+        found_by: String,
+        confidence: String,
+    }
+    figures StepFigures {
+        steps: usize,
+        /// Devices with steps.
+        devices: u64,
+        work_outside_pct: Pct,
+        idle_outside_ns: Ns,
+        late_outside_ns: Ns,
+        busy_outside_ns: Ns,
+    }
+}
 
 /// One row per stage. The interval of a step is the time from its start to the start of the next step on its
 /// device, with pauses. The last step has none; if no step of a stage has one, the time of the step is used instead.
-pub(crate) fn steps(context: &Context) -> Section {
+pub(crate) fn steps(context: &Context) -> Answer<Steps> {
     let measured = context.measured_steps();
-    let Some(first) = measured.steps.first() else { return missing(context, TITLE, &COLUMNS) };
+    let Some(first) = measured.steps.first() else { return no_steps(context) };
     let form = first.step.info.form;
-    let mut section = Section::new(TITLE, source_of(form), &COLUMNS)
+    let mut answer = Steps::answer(source_of(form))
         .limit(
             "A step lasts from its first GPU op to the first op of the next step on its device, and counts once per \
              device. The last step, and a serving step before a pause longer than the step, lasts to its last op; the \
@@ -51,42 +64,41 @@ pub(crate) fn steps(context: &Context) -> Section {
         .limit("An interval is the time from the start of a step to the start of the next step, with pauses. Batch size and tokens are means.");
     if measured.cut > 0 {
         let steps = if measured.cut == 1 { "step is" } else { "steps are" };
-        section = section.limit(format!("{} {steps} cut by the window and excluded.", grouped(measured.cut as u64)));
+        answer = answer.limit(format!("{} {steps} cut by the window and excluded.", grouped(measured.cut as u64)));
     }
     // The profile usually ends within a step of each process.
     if measured.without_work > context.trace.processes.len() {
-        section = section.limit(format!(
+        answer = answer.limit(format!(
             "{} more steps are marked, but the file contains no GPU work of them.",
             grouped(measured.without_work as u64)
         ));
     }
     if first.step.basis == Basis::Host {
-        section = section.limit("The trace does not link steps to GPU ops. Step times are those of the host ranges.");
+        answer = answer.limit("The trace does not link steps to GPU ops. Step times are those of the host ranges.");
     }
     if measured.has_tokens_by_shapes {
-        section = section.limit(
+        answer = answer.limit(
             "Tokens that no annotation states are the rows of the matrix products, of which at least 80 % in the step agree. \
              Padding counts.",
         );
     }
     if let Some(limit) = limit_of(form) {
-        section = section.limit(limit);
+        answer = answer.limit(limit);
     }
-    let mut rows = Stage::ALL.map(|_| Row::default());
+    let mut stages = Stage::ALL.map(|_| OfStage::default());
     for step in &measured.steps {
-        rows.get_mut(step.step.info.stage as usize).into_iter().for_each(|row| row.add(*step));
+        stages.get_mut(step.step.info.stage as usize).into_iter().for_each(|stage| stage.add(*step));
     }
-    for (row, stage) in rows.iter().zip(Stage::ALL).filter(|(row, _)| !row.steps.is_empty()) {
-        section.row(row.values(stage, form));
-    }
-    section.figure("steps", measured.steps.len());
+    let filled = stages.iter().zip(Stage::ALL).filter(|(steps, _)| !steps.steps.is_empty());
     let outside = Outside::of(measured.steps.iter().map(|measured| &measured.step), context);
-    section.figure("devices", outside.devices);
-    section.figure("work_outside_pct", Value::pct(outside.work, outside.all_work));
-    section.figure("idle_outside_ns", outside.idle);
-    section.figure("late_outside_ns", outside.late);
-    section.figure("busy_outside_ns", outside.busy);
-    section
+    answer.with_rows(filled.map(|(steps, stage)| steps.row(stage, form))).with_figures(StepFigures {
+        steps: measured.steps.len(),
+        devices: outside.devices,
+        work_outside_pct: Pct::of(outside.work, outside.all_work),
+        idle_outside_ns: outside.idle,
+        late_outside_ns: outside.late,
+        busy_outside_ns: outside.busy,
+    })
 }
 
 /// The answer of a trace in which no whole step was found.
@@ -94,7 +106,7 @@ pub(crate) fn no_steps<S: TypedSection>(context: &Context) -> Answer<S> {
     if context.measured_steps().cut > 0 {
         S::missing("No step is completely inside the window.", "")
     } else if context.trace.ranges.is_empty() {
-        context.lacks("The trace contains no ranges (NVTX ranges or user annotations).", MissingData::Ranges)
+        no_ranges(context)
     } else {
         let why = "The trace has no step annotations of SGLang, vLLM or TensorRT-LLM and no ProfilerStep# ranges.";
         context.lacks(why, MissingData::Ranges)
@@ -104,8 +116,7 @@ pub(crate) fn no_steps<S: TypedSection>(context: &Context) -> Answer<S> {
 /// The section of a trace in which no whole step was found.
 pub(crate) fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
     let columns = columns.iter().map(|column| (*column).to_owned()).collect();
-    let missing = no_steps::<GpuIdle>(context).missing;
-    Section { title: title.to_owned(), columns, missing, ..Section::default() }
+    Section { title: title.to_owned(), columns, ..no_steps::<Steps>(context).section() }
 }
 
 /// How steps of this form were found, and how sure that is.
@@ -143,7 +154,7 @@ fn source_of(form: Form) -> &'static str {
 
 /// The steps of one stage.
 #[derive(Debug, Default)]
-struct Row {
+struct OfStage {
     steps: Vec<MeasuredStep>,
     intervals: Mean,
     /// Times of steps that are the last on their device.
@@ -152,7 +163,7 @@ struct Row {
     tokens: Mean,
 }
 
-impl Row {
+impl OfStage {
     fn add(&mut self, step: MeasuredStep) {
         self.steps.push(step);
         match step.interval {
@@ -163,37 +174,37 @@ impl Row {
         step.step.info.tokens.into_iter().for_each(|count| self.tokens.add(count));
     }
 
-    fn values(&self, stage: Stage, form: Form) -> [Value; COLUMNS.len()] {
+    fn row(&self, stage: Stage, form: Form) -> StepRow {
         let on_device = || self.steps.iter().filter(|step| step.step.device.is_some());
         let sum = |time: fn(&MeasuredStep) -> Ns| on_device().fold(Ns::ZERO, |sum, step| sum + time(step));
         let (time, busy) = (sum(|step| step.time), sum(|step| step.busy));
         let times = sorted(&self.steps, |step| step.time);
         // One step has no percentiles.
-        let percentile = |percent| if times.len() > 1 { at(&times, percent) } else { Value::Null };
+        let percentile = |percent| if times.len() > 1 { at(&times, percent) } else { None };
         let part = |part: fn(&MeasuredStep) -> Ns| {
-            if time > Ns::ZERO { at(&sorted(&self.steps, part), 50) } else { Value::Null }
+            if time > Ns::ZERO { at(&sorted(&self.steps, part), 50) } else { None }
         };
         let intervals = if self.intervals.count > 0.0 { self.intervals } else { self.last_times };
-        let [found_by, confidence] = evidence(form);
-        [
-            stage.label().into(),
-            self.steps.len().into(),
-            self.batch_size.value(),
-            self.tokens.value(),
-            at(&times, 50),
-            part(|step| step.busy),
-            part(|step| step.host_late),
-            part(MeasuredStep::other_idle),
-            percentile(10),
-            percentile(90),
-            self.steps.iter().map(|step| step.time).max().into(),
-            self.steps.iter().fold(Ns::ZERO, |sum, step| sum + step.time).into(),
-            intervals.value(),
-            intervals.deviation(),
-            if time > Ns::ZERO { Value::pct(busy, time) } else { Value::Null },
-            found_by.into(),
-            confidence.into(),
-        ]
+        let [found_by, confidence] = evidence(form).map(str::to_owned);
+        StepRow {
+            stage,
+            steps: self.steps.len(),
+            batch: self.batch_size.value(),
+            tokens: self.tokens.value(),
+            median_ns: at(&times, 50),
+            busy_median_ns: part(|step| step.busy),
+            host_late_median_ns: part(|step| step.host_late),
+            other_idle_median_ns: part(MeasuredStep::other_idle),
+            p10_ns: percentile(10),
+            p90_ns: percentile(90),
+            max_ns: self.steps.iter().map(|step| step.time).max(),
+            total_ns: self.steps.iter().fold(Ns::ZERO, |sum, step| sum + step.time),
+            mean_interval_ns: intervals.value().map(MeanNs),
+            stdev_interval_ns: intervals.deviation().map(MeanNs),
+            busy_pct: (time > Ns::ZERO).then(|| Pct::of(busy, time)),
+            found_by,
+            confidence,
+        }
     }
 }
 
@@ -204,8 +215,8 @@ fn sorted(steps: &[MeasuredStep], part: fn(&MeasuredStep) -> Ns) -> Vec<i64> {
     times
 }
 
-fn at(sorted: &[i64], percent: u64) -> Value {
-    of_sorted(sorted, percent).into()
+fn at(sorted: &[i64], percent: u64) -> Option<MeanNs> {
+    of_sorted(sorted, percent).map(MeanNs)
 }
 
 /// Running mean and standard deviation (Welford's algorithm).
@@ -225,13 +236,13 @@ impl Mean {
         self.squares += difference * (value as f64 - self.mean);
     }
 
-    fn value(&self) -> Value {
-        if self.count > 0.0 { Value::Float(self.mean) } else { Value::Null }
+    fn value(&self) -> Option<f64> {
+        (self.count > 0.0).then_some(self.mean)
     }
 
-    /// The sample standard deviation; `Null` for fewer than two values.
-    fn deviation(&self) -> Value {
-        if self.count > 1.0 { Value::Float((self.squares / (self.count - 1.0)).sqrt()) } else { Value::Null }
+    /// The sample standard deviation; `None` for fewer than two values.
+    fn deviation(&self) -> Option<f64> {
+        (self.count > 1.0).then(|| (self.squares / (self.count - 1.0)).sqrt())
     }
 }
 
@@ -329,7 +340,7 @@ impl Lane {
 mod tests {
     use super::*;
     use crate::analysis::structure::stages::StepInfo;
-    use crate::analysis::testing::{figure, rows, rows_of};
+    use crate::analysis::testing::{figure, keys, rows, rows_of};
     use crate::trace::testing::TestTrace;
     use crate::trace::{DeviceId, NameId, ProcessId};
     use proptest::prelude::*;
@@ -349,7 +360,7 @@ mod tests {
         let sections = trace.range("step[DECODE bs=4]", 190..195).sections();
         // On the device: 5 to 55, 105 to 125, 135 to 165; the last step has no interval.
         assert_eq!(
-            rows(&sections, "steps", &COLUMNS),
+            rows(&sections, "steps", &keys::<Steps>()),
             [
                 // The gaps from 55 to 105 and from 125 to 135 end with late launches: 50 ns, and 10 and 0 ns.
                 "extend/prefill 1 2 30 100 50 50 0 - - 100 100 100 - 50 annotation proven",
@@ -466,7 +477,7 @@ mod tests {
             (106, 150, &[], false),
         ] {
             let part = trace.within(Window { start: Ns(start), end: Ns(end) });
-            let found = super::steps(&Context::new(&part, 30));
+            let found = super::steps(&Context::new(&part, 30)).section();
             assert_eq!(rows_of(&found, &["steps", "mean_interval_ns"]), expected, "{start} to {end}");
             let has_limit = found.limits.iter().any(|limit| limit.contains("cut by the window"));
             assert_eq!(has_limit, has_cut_steps, "{start} to {end}");
