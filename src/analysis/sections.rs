@@ -10,7 +10,7 @@ use super::findings;
 use super::hardware::{counters, memory_traffic, stage_counters};
 use super::host::{barriers, idle, idle_blame, launch_latency};
 use super::inference::{graph_coverage, layers, op_costs, speculation, step_floor, step_time_fit, unsuited_kernels};
-use super::kernels::{copies, top_kernels};
+use super::kernels::{copies, one_kernel, top_kernels};
 use super::section::{Answer, Section, SectionSpec, Sections, TypedSection};
 use super::structure::{listed_steps, node_annotations, phases, ranges, slowest_step, step_budget, steps};
 use super::time::{longest_events, streams};
@@ -23,7 +23,7 @@ pub(crate) const ARE_COMPILED: bool = cfg!(any(not(target_arch = "wasm32"), feat
 type AnswerOf<S> = fn(&Context) -> S;
 
 /// Lists the declared sections, each with the function that answers it. Other functions answer sections that only some traces
-/// have; these are listed without one.
+/// have, share their computation, or belong to one kernel; these are listed without one.
 macro_rules! declared {
     ($($section:path $(= $function:path)?),* $(,)?) => {
         /// All declared sections.
@@ -54,6 +54,10 @@ declared! {
     top_kernels::KernelsByProcess = top_kernels::kernels_by_pid,
     top_kernels::LaunchStorm,
     top_kernels::LaunchStormByProcess,
+    one_kernel::Detail,
+    one_kernel::FirstLaunches,
+    one_kernel::Callers,
+    one_kernel::Neighbours,
     copies::CopyEngine = copies::copy_engine_events,
     counters::LinksDuringCollectives = counters::nvlink_during_nccl,
     counters::LinkSeries = counters::nvlink_timeseries,
