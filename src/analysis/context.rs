@@ -21,8 +21,7 @@ use super::kernels::groups::Groups;
 use super::kernels::kernel_sums::KernelSums;
 use super::measure::tally::Tallies;
 use super::recapture::{self, MissingData};
-use super::section::{Answer, TypedSection};
-use super::section::{Section, Value};
+use super::section::{Answer, Pct, Section, TypedSection};
 use super::structure::call_ranges::{CallRanges, CallRangesView};
 use super::structure::measured_steps::MeasuredSteps;
 use super::structure::phase_names::PhaseNames;
@@ -271,9 +270,9 @@ impl<'a> Context<'a> {
         self.shifted_durations.get_or_init(|| shifted_durations(self))
     }
 
-    /// The share of a kernel in per cent; `Null` if its durations may belong to other kernels.
-    pub(crate) fn share_of_kernel(&self, name: NameId, part: Ns, whole: Ns) -> Value {
-        if self.shifted_durations().affects(name) { Value::Null } else { Value::pct(part, whole) }
+    /// The share of a kernel in per cent; `None` if its durations may belong to other kernels.
+    pub(crate) fn share_of_kernel(&self, name: NameId, part: Ns, whole: Ns) -> Option<Pct> {
+        (!self.shifted_durations().affects(name)).then(|| Pct::of(part, whole))
     }
 
     /// Wall time of ranges by process and name.

@@ -1,6 +1,6 @@
 //! Labels of devices, processes, kernels and streams in table rows.
 
-use crate::analysis::section::Value;
+use crate::analysis::section::{KernelName, Plain, Value};
 use crate::rules::names;
 use crate::trace::{DeviceId, GpuOp, NameId, ProcessId, Trace};
 
@@ -21,8 +21,13 @@ pub(crate) fn pid(trace: &Trace, id: ProcessId) -> Value {
 }
 
 /// The full kernel name, demangled.
+pub(crate) fn kernel_name(trace: &Trace, id: NameId) -> KernelName {
+    KernelName(names::demangle(trace.names.get(id)).into_owned())
+}
+
+/// The full kernel name, demangled.
 pub(crate) fn kernel(trace: &Trace, id: NameId) -> Value {
-    Value::Text(names::demangle(trace.names.get(id)).into_owned())
+    kernel_name(trace, id).value()
 }
 
 /// `Copy stream 7` for the head `Copy`; with the device if the trace has several. If the stream is unknown,

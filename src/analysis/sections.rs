@@ -8,10 +8,10 @@ use super::captured;
 use super::communication::{collectives, costs};
 use super::context::Context;
 use super::findings;
-use super::hardware::{counters, stage_counters};
+use super::hardware::{counters, memory_traffic, stage_counters};
 use super::host::{barriers, idle, idle_blame, launch_latency};
 use super::inference::{graph_coverage, layers, op_costs, speculation, step_floor, step_time_fit, unsuited_kernels};
-use super::kernels::{copies, top_kernels};
+use super::kernels::{copies, one_kernel, top_kernels};
 use super::section::{Answer, Section, SectionSpec, Sections, TypedSection};
 use super::structure::{listed_steps, node_annotations, phases, ranges, slowest_step, step_budget, steps};
 use super::time::{longest_events, streams};
@@ -26,7 +26,7 @@ pub(crate) const ARE_COMPILED: bool = cfg!(any(not(target_arch = "wasm32"), feat
 type AnswerOf<S> = fn(&Context) -> S;
 
 /// Lists the declared sections, each with the function that answers it. Other functions answer sections that only some traces
-/// have; these are listed without one.
+/// have, share their computation, or belong to one kernel; these are listed without one.
 macro_rules! declared {
     ($($section:path $(= $function:path)?),* $(,)?) => {
         /// All declared sections.
@@ -72,8 +72,24 @@ declared! {
     ranges::RangeKernels = ranges::nvtx_kernel_time,
     ranges::RangesByProcess = ranges::nvtx_by_pid,
     node_annotations::GraphAnnotations,
+    top_kernels::TopKernels,
+    top_kernels::KernelsByProcess = top_kernels::kernels_by_pid,
+    top_kernels::LaunchStorm,
+    top_kernels::LaunchStormByProcess,
+    one_kernel::Detail,
+    one_kernel::FirstLaunches,
+    one_kernel::Callers,
+    one_kernel::Neighbours,
+    copies::CopyEngine = copies::copy_engine_events,
+    counters::LinksDuringCollectives = counters::nvlink_during_nccl,
+    counters::LinkSeries = counters::nvlink_timeseries,
+    memory_traffic::Roofline = counters::roofline,
+    stage_counters::StageCounters,
+    streams::StreamOverlap = streams::stream_overlap,
+    longest_events::LongestEvents = longest_events::timeline_events,
 }
 
+/// Adds the answer under the name of its section.
 pub(crate) fn put<S: TypedSection>(sections: &mut Sections, answer: Answer<S>) {
     sections.insert(S::SPEC.name.to_owned(), answer.section());
 }
@@ -81,7 +97,6 @@ pub(crate) fn put<S: TypedSection>(sections: &mut Sections, answer: Answer<S>) {
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
     let answers: &[(&str, AnswerOf<Section>)] = &[
-        ("kernels_by_pid", top_kernels::kernels_by_pid),
         ("sync", barriers::sync),
         ("sync_by_pid", barriers::sync_by_pid),
         ("barriers", barriers::barriers),
@@ -89,17 +104,14 @@ pub fn explain(context: &Context) -> Sections {
         ("collective_costs", costs::collective_costs),
         ("nccl_rank_skew", collectives::nccl_rank_skew),
         ("nccl_by_pid", collectives::nccl_by_pid),
-        ("nvlink_during_nccl", counters::nvlink_during_nccl),
-        ("nvlink_timeseries", counters::nvlink_timeseries),
-        ("roofline", counters::roofline),
         ("idle_blame", idle_blame::idle_blame),
-        ("copy_engine_events", copies::copy_engine_events),
-        ("stream_overlap", streams::stream_overlap),
-        ("timeline_events", longest_events::timeline_events),
     ];
     let mut sections = Sections::new();
-    let shared = top_kernels::of_durations(context).into_iter().chain(launch_latency::sections(context));
-    for (name, section) in shared {
+    let (kernels, storm, storm_by_process) = top_kernels::of_durations(context);
+    put(&mut sections, kernels);
+    put(&mut sections, storm);
+    put(&mut sections, storm_by_process);
+    for (name, section) in launch_latency::sections(context) {
         sections.insert(name.to_owned(), section);
     }
     answer_declared(context, &mut sections);
@@ -110,7 +122,7 @@ pub fn explain(context: &Context) -> Sections {
         put(&mut sections, speculation);
     }
     if let Some(counters) = stage_counters::gpu_counters(context) {
-        sections.insert("gpu_counters".to_owned(), counters);
+        put(&mut sections, counters);
     }
     if let Some(annotations) = node_annotations::graph_annotations(context) {
         put(&mut sections, annotations);

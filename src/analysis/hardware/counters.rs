@@ -5,33 +5,48 @@
 //! Each counter is a separate series, so received and sent bytes are never mixed. A series of one GPU is compared
 //! with the collectives and kernels of that GPU only.
 
-use super::memory_traffic::{self, MAX_ROOFLINE_ROWS, ROOFLINE_COLUMNS, ROOFLINE_TITLE};
+use super::memory_traffic::{self, Bytes, MAX_ROOFLINE_ROWS, Roofline, RooflineRow};
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::recapture::MissingData;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, At, AtMs, Stated, TypedSection, Value, first_op, section};
 use crate::analysis::time::work::{Class, Intervals, add_interval, each_work};
 use crate::digits::grouped;
 use crate::ordering;
 use crate::ordering::VecMap;
 use crate::trace::{DeviceId, GpuOp, MetricSeries, NameId, Ns, OpKind, Vendor};
 
-const NVLINK_TITLE: &str = "NVLink during collectives";
-const SERIES_TITLE: &str = "NVLink over time";
-const NVLINK_COLUMNS: [&str; 9] = [
-    "metric_source_id",
-    "metric_names",
-    "samples",
-    "samples_during_nccl",
-    "avg_metric_during_nccl",
-    "avg_metric_outside_nccl",
-    "max_metric_during_nccl",
-    "nccl_activity_correlation",
-    "device_id",
-];
-const SERIES_COLUMNS: [&str; 6] =
-    ["metric_source_id", "metric_name", "timestamp_ns", "timestamp_ms", "metric_value", "nccl_active"];
+section! {
+    /// The NVLink counters during collectives and outside of them.
+    pub(crate) struct LinksDuringCollectives("nvlink_during_nccl", "NVLink during collectives");
+    row LinkRow {
+        metric_source_id: Value = "Source",
+        metric_names: String = "Counters",
+        samples: u64,
+        samples_during_nccl: u64 = "Samples during communication",
+        avg_metric_during_nccl: Option<f64> = "Mean during communication",
+        avg_metric_outside_nccl: Option<f64> = "Mean outside communication",
+        max_metric_during_nccl: Option<f64> = "Max during communication",
+        nccl_activity_correlation: f64 = "Correlation",
+        device_id: Value = "Device",
+    }
+}
+
+section! {
+    /// The samples of the NVLink counters.
+    pub(crate) struct LinkSeries("nvlink_timeseries", "NVLink over time");
+    row LinkSampleRow {
+        metric_source_id: Value = "Source",
+        metric_name: String = "Counter",
+        timestamp_ns: At,
+        timestamp_ms: AtMs,
+        metric_value: f64 = "Value",
+        nccl_active: bool = "Communication",
+    }
+    figures LinkSeriesFigures { first_op_ns: Stated<At> }
+}
+
 /// Maximum number of points of all series together.
 const MAX_POINTS: usize = 20_000;
 
@@ -139,16 +154,14 @@ fn correlation(series: &MetricSeries, intervals: &[(Ns, Ns)], sums: &SampleSums)
 }
 
 /// Compares the NVLink samples during collectives with those outside them.
-pub(crate) fn nvlink_during_nccl(context: &Context) -> Section {
-    let Some(intervals) = intervals_for_nvlink(context) else {
-        return no_nvlink(context, NVLINK_TITLE, &NVLINK_COLUMNS);
-    };
+pub(crate) fn nvlink_during_nccl(context: &Context) -> Answer<LinksDuringCollectives> {
+    let Some(intervals) = intervals_for_nvlink(context) else { return no_nvlink(context) };
     let series = nvlink_series(context, &intervals);
     if intervals.iter().all(Vec::is_empty) {
         let why = "NVLink was sampled, but no communication kernel was traced.";
-        return Section::missing(NVLINK_TITLE, &NVLINK_COLUMNS, why, "");
+        return LinksDuringCollectives::missing(why, "");
     }
-    let mut section = nvlink_section(&series, NVLINK_TITLE, &NVLINK_COLUMNS)
+    let mut answer: Answer<LinksDuringCollectives> = nvlink(&series)
         .limit("A sample counts as during a collective if its timestamp is in one. Its value may cover earlier time.");
     let mut unusable = 0;
     let mut rows: Vec<(SampleSums, f64, &MetricSeries)> = Vec::new();
@@ -163,30 +176,26 @@ pub(crate) fn nvlink_during_nccl(context: &Context) -> Section {
         let by_value = mean_inside(&b.0).total_cmp(&mean_inside(&a.0)).then(b.1.total_cmp(&a.1));
         by_value.then_with(|| (a.2.source, &a.2.name).cmp(&(b.2.source, &b.2.name)))
     });
-    for (sums, correlation, series) in rows {
-        section.row([
-            series.source.into(),
-            series.name.as_str().into(),
-            sums.samples().into(),
-            sums.samples_inside.into(),
-            (sums.sum_inside / sums.samples_inside as f64).into(),
-            (sums.sum_outside / sums.samples_outside as f64).into(),
-            sums.max_inside.into(),
-            correlation.into(),
-            series.device.map_or(Value::Null, |device| labels::device(context.trace, device)),
-        ]);
-    }
     if unusable > 0 {
-        section.limits.push(format!("{} samples have no numeric value and are excluded.", grouped(unusable)));
+        answer.limits.push(format!("{} samples have no numeric value and are excluded.", grouped(unusable)));
     }
-    section
+    let mean = |sum: f64, samples: u64| (samples > 0).then(|| sum / samples as f64);
+    answer.with_rows(rows.into_iter().map(|(sums, correlation, series)| LinkRow {
+        metric_source_id: series.source.into(),
+        metric_names: series.name.clone(),
+        samples: sums.samples(),
+        samples_during_nccl: sums.samples_inside,
+        avg_metric_during_nccl: mean(sums.sum_inside, sums.samples_inside),
+        avg_metric_outside_nccl: mean(sums.sum_outside, sums.samples_outside),
+        max_metric_during_nccl: sums.max_inside,
+        nccl_activity_correlation: correlation,
+        device_id: series.device.map_or(Value::Null, |device| labels::device(context.trace, device)),
+    }))
 }
 
 /// Lists the NVLink samples. If there are more than [`MAX_POINTS`], each series is thinned out evenly.
-pub(crate) fn nvlink_timeseries(context: &Context) -> Section {
-    let Some(intervals) = intervals_for_nvlink(context) else {
-        return no_nvlink(context, SERIES_TITLE, &SERIES_COLUMNS);
-    };
+pub(crate) fn nvlink_timeseries(context: &Context) -> Answer<LinkSeries> {
+    let Some(intervals) = intervals_for_nvlink(context) else { return no_nvlink(context) };
     let series = nvlink_series(context, &intervals);
     let sample_count = series.iter().map(|(series, _)| series.samples.len()).sum::<usize>();
     let max_per_series = if sample_count > MAX_POINTS { (MAX_POINTS / series.len()).max(1) } else { usize::MAX };
@@ -202,20 +211,24 @@ pub(crate) fn nvlink_timeseries(context: &Context) -> Section {
         });
     }
     ordering::sort_by(&mut points, |a, b| (a.0, &a.1.name, a.1.source).cmp(&(b.0, &b.1.name, b.1.source)));
-    let mut section = nvlink_section(&series, SERIES_TITLE, &SERIES_COLUMNS).from_first_op(context.trace);
+    let mut answer: Answer<LinkSeries> =
+        nvlink(&series).with_figures(LinkSeriesFigures { first_op_ns: first_op(context.trace) });
     if sample_count > MAX_POINTS {
-        section.limits.push(format!(
+        answer.limits.push(format!(
             "There are {} samples. Each series shows at most {}, evenly spaced, including the first and the last.",
             grouped(sample_count as u64),
             grouped(max_per_series as u64)
         ));
     }
-    for (time, series, value, is_inside) in points {
-        let (source, name) = (series.source.into(), series.name.as_str().into());
-        section.row([source, name, time.into(), Value::ms(time), value.into(), is_inside.into()]);
-    }
-    section.rows_in_all = sample_count as u64;
-    section
+    answer.rows_in_all = sample_count as u64;
+    answer.with_rows(points.into_iter().map(|(time, series, value, is_inside)| LinkSampleRow {
+        metric_source_id: series.source.into(),
+        metric_name: series.name.clone(),
+        timestamp_ns: At(time),
+        timestamp_ms: AtMs(time.0 as f64 / 1e6),
+        metric_value: value,
+        nccl_active: is_inside,
+    }))
 }
 
 /// The index of the `nth` of `selected` samples that are spaced evenly from the first to the last of `total` samples.
@@ -227,23 +240,21 @@ fn evenly_spaced(nth: usize, selected: usize, total: usize) -> usize {
     if selected < 2 { 0 } else { (scaled / (selected as u64 - 1)) as usize }
 }
 
-fn no_nvlink(context: &Context, title: &str, columns: &[&str]) -> Section {
-    context.missing(
-        title,
-        columns,
+fn no_nvlink<S: TypedSection>(context: &Context) -> Answer<S> {
+    context.lacks(
         "The trace contains no NVLink counter samples. The first command lists the metric sets: replace SET with one \
          that includes NVLink.",
         MissingData::LinkCounters,
     )
 }
 
-fn nvlink_section(series: &[(&MetricSeries, &[(Ns, Ns)])], title: &str, columns: &[&str]) -> Section {
-    let section = Section::new(title, "sampled NVLink counters and communication kernels of the same GPU", columns)
+fn nvlink<S: TypedSection>(series: &[(&MetricSeries, &[(Ns, Ns)])]) -> Answer<S> {
+    let answer = S::answer("sampled NVLink counters and communication kernels of the same GPU")
         .limit("Values are in the unit given in the counter's name.");
     if series.iter().all(|(series, _)| series.device.is_some()) {
-        return section;
+        return answer;
     }
-    section.limit("A counter that does not name its GPU is compared with the communication of all GPUs.")
+    answer.limit("A counter that does not name its GPU is compared with the communication of all GPUs.")
 }
 
 /// The work of all instances of one kernel.
@@ -258,7 +269,7 @@ struct KernelWork {
 
 /// Lists floating point operations and bytes of each kernel, if the trace has samples of both, or bytes if they were counted for
 /// each kernel.
-pub(crate) fn roofline(context: &Context) -> Section {
+pub(crate) fn roofline(context: &Context) -> Answer<Roofline> {
     if !context.trace.memory_traffic.is_empty() {
         return memory_traffic::roofline(context);
     }
@@ -275,7 +286,7 @@ pub(crate) fn roofline(context: &Context) -> Section {
             "The trace contains no counters of floating-point operations and device memory bytes. Nsight Compute \
              counts both and draws the roofline itself; gpuprism does not read its reports."
         };
-        return context.missing(ROOFLINE_TITLE, &ROOFLINE_COLUMNS, why, MissingData::WorkCounters);
+        return context.lacks(why, MissingData::WorkCounters);
     }
     let mut work_by_name = instances(context);
     let mut unused = 0;
@@ -285,11 +296,11 @@ pub(crate) fn roofline(context: &Context) -> Section {
     for series in bytes {
         unused += u32::from(!share_out(context, series, &mut work_by_name, &|work, bytes| work.bytes += bytes));
     }
-    let mut section = roofline_rows(context, &work_by_name);
+    let mut answer = roofline_rows(context, &work_by_name);
     if unused > 0 {
-        section.limits.push(format!("{unused} counters name no GPU of the trace and are excluded."));
+        answer.limits.push(format!("{unused} counters name no GPU of the trace and are excluded."));
     }
-    section
+    answer
 }
 
 /// The series with counts, and whether there are series in per cent of a peak.
@@ -386,34 +397,26 @@ fn median_spacing(series: &MetricSeries) -> Option<Ns> {
     spacing.get(spacing.len() / 2).map(|&spacing| Ns(spacing))
 }
 
-fn roofline_rows(context: &Context, work_by_name: &[KernelWork]) -> Section {
-    let mut section =
-        Section::new(ROOFLINE_TITLE, "counters of operations and bytes, kernels of the same GPU", &ROOFLINE_COLUMNS)
-            .limit(
-                "A sample is divided by time among the kernels that run during it: an estimate if there are several.",
-            )
-            .limit("Rates are relative to the total time of a kernel, including time without samples.");
+fn roofline_rows(context: &Context, work_by_name: &[KernelWork]) -> Answer<Roofline> {
     let mut rows: Vec<(NameId, &KernelWork)> = (0..).map(NameId).zip(work_by_name).collect();
     rows.retain(|(_, work)| work.flops > 0.0 && work.bytes > 0.0 && work.time > Ns::ZERO);
     ordering::sort_by_key(&mut rows, |(name, work)| (std::cmp::Reverse(work.time), *name));
-    section.rows_in_all = rows.len() as u64;
-    for (name, work) in rows.into_iter().take(MAX_ROOFLINE_ROWS) {
-        section.row([
-            labels::kernel(context.trace, name),
-            Value::ms(work.time),
-            work.calls.into(),
-            work.flops.into(),
-            work.bytes.into(),
-            (work.flops / work.bytes).into(),
-            (work.flops / work.time.0 as f64 / 1e3).into(),
-            Value::Null,
-            Value::Null,
-            Value::Null,
-            (work.bytes / work.time.0 as f64 / 1e3).into(),
-            "samples of counters".into(),
-        ]);
-    }
-    section
+    let mut answer = Roofline::answer("counters of operations and bytes, kernels of the same GPU")
+        .limit("A sample is divided by time among the kernels that run during it: an estimate if there are several.")
+        .limit("Rates are relative to the total time of a kernel, including time without samples.");
+    answer.rows_in_all = rows.len() as u64;
+    answer.with_rows(rows.into_iter().take(MAX_ROOFLINE_ROWS).map(|(name, work)| RooflineRow {
+        kernel_name: labels::kernel_name(context.trace, name),
+        total_time_ms: work.time.into(),
+        call_count: work.calls,
+        flops: Some(work.flops),
+        bytes: Some(Bytes::Estimated(work.bytes)),
+        arithmetic_intensity: Some(work.flops / work.bytes),
+        achieved_tflops: Some(work.flops / work.time.0 as f64 / 1e3),
+        tb_per_s: Some(work.bytes / work.time.0 as f64 / 1e3),
+        basis: "samples of counters".to_owned(),
+        ..RooflineRow::default()
+    }))
 }
 
 #[cfg(test)]
@@ -430,7 +433,7 @@ mod tests {
     #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
     fn nvlink_figures_of_the_fixture_match_the_original_with_rx_and_tx_combined() {
         let (trace, expected) = fixture();
-        let (ours, theirs) = (nvlink_during_nccl(&Context::new(&trace, 30)), &expected["nvlink_row"]);
+        let (ours, theirs) = (nvlink_during_nccl(&Context::new(&trace, 30)).section(), &expected["nvlink_row"]);
         // The original has one row for received and sent bytes together.
         assert_eq!(ours.rows.len(), 2);
         let sum = |value: &dyn Fn(&crate::analysis::section::Record) -> f64| ours.rows.iter().map(value).sum::<f64>();
@@ -496,7 +499,7 @@ mod tests {
     #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
     fn roofline_of_the_fixture_matches_hand_computed_values() {
         let (trace, expected) = fixture();
-        let section = roofline(&Context::new(&trace, 30));
+        let section = roofline(&Context::new(&trace, 30)).section();
         let expected = expected["roofline"].as_array().unwrap();
         assert_eq!(section.rows.len(), expected.len());
         for theirs in expected {

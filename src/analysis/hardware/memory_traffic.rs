@@ -5,27 +5,62 @@
 
 use crate::analysis::context::Context;
 use crate::analysis::labels;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, ColumnKind, KernelName, Ms, Plain, TypedSection, Value, section};
 use crate::ordering;
 use crate::trace::{MemoryTraffic, NameId, Ns, Trace};
 use std::collections::BTreeMap;
 
-/// The section of operations and bytes, from counters of each kernel or from samples.
-pub(crate) const ROOFLINE_TITLE: &str = "Roofline";
-pub(crate) const ROOFLINE_COLUMNS: [&str; 12] = [
-    "kernel_name",
-    "total_time_ms",
-    "call_count",
-    "flops",
-    "bytes",
-    "arithmetic_intensity",
-    "achieved_tflops",
-    "read_mb",
-    "written_mb",
-    "read_tb_per_s",
-    "tb_per_s",
-    "basis",
-];
+section! {
+    /// Operations and bytes of each kernel, from counters of each kernel or from samples.
+    pub(crate) struct Roofline("roofline", "Roofline");
+    row RooflineRow {
+        kernel_name: KernelName = "Kernel",
+        total_time_ms: Ms = "Total",
+        call_count: u64 = "Calls",
+        flops: Option<f64>,
+        bytes: Option<Bytes>,
+        arithmetic_intensity: Option<f64> = "FLOP per byte",
+        achieved_tflops: Option<f64> = "TFLOP/s",
+        read_mb: Option<f64> = "Read (MB)",
+        written_mb: Option<f64> = "Written (MB)",
+        read_tb_per_s: Option<f64> = "Read TB/s",
+        tb_per_s: Option<f64> = "TB/s",
+        basis: String = "Rests on",
+    }
+}
+
+/// The bytes that a kernel moved.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Bytes {
+    Counted(u64),
+    /// From samples, or as the program stated them.
+    Estimated(f64),
+}
+
+impl Default for Bytes {
+    fn default() -> Self {
+        Self::Counted(0)
+    }
+}
+
+impl Plain for Bytes {
+    const KIND: ColumnKind = ColumnKind::Number;
+
+    fn value(self) -> Value {
+        match self {
+            Self::Counted(bytes) => bytes.into(),
+            Self::Estimated(bytes) => bytes.into(),
+        }
+    }
+
+    fn of_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Int(_) => u64::of_value(value).map(Self::Counted),
+            value => value.number().map(Self::Estimated),
+        }
+    }
+}
+
 /// The maximum number of rows of the section.
 pub(super) const MAX_ROOFLINE_ROWS: usize = 40;
 
@@ -79,7 +114,7 @@ impl CountedBytes {
 }
 
 /// The roofline section of a trace with memory traffic per kernel, longest time first.
-pub(super) fn roofline(context: &Context) -> Section {
+pub(super) fn roofline(context: &Context) -> Answer<Roofline> {
     let trace = context.trace;
     let mut by_name: BTreeMap<NameId, CountedBytes> = BTreeMap::new();
     for (row, traffic) in &trace.memory_traffic {
@@ -88,35 +123,30 @@ pub(super) fn roofline(context: &Context) -> Section {
     }
     let mut rows: Vec<(NameId, CountedBytes)> = by_name.into_iter().collect();
     ordering::sort_by_key(&mut rows, |(name, counted)| (std::cmp::Reverse(counted.time), *name));
-    let mut section = Section::new(ROOFLINE_TITLE, "bytes that the profiler counted for each kernel", &ROOFLINE_COLUMNS)
+    let mut answer = Roofline::answer("bytes that the profiler counted for each kernel")
         .limit("Time and calls are those of the counted kernels. A profiler that counts runs kernels one at a time, which may take longer.")
         .limit("Bytes are counted where the L2 cache reads and writes beyond it. On GPUs with another cache there, as the Infinity Cache of MI300, they include what that cache answers.")
         .limit("Operations are not counted, so there is no arithmetic intensity.");
     if rows.iter().any(|(_, counted)| counted.total().is_none()) {
-        section.limits.push(
+        answer.limits.push(
             "Where only reads or only writes were counted, the total is not known: collect `FETCH_SIZE WRITE_SIZE`."
                 .to_owned(),
         );
     }
-    section.rows_in_all = rows.len() as u64;
-    for (name, counted) in rows.into_iter().take(MAX_ROOFLINE_ROWS) {
-        let mb = |bytes: Option<u64>| Value::from(bytes.map(|bytes| bytes as f64 / 1e6));
-        section.row([
-            labels::kernel(trace, name),
-            Value::ms(counted.time),
-            counted.kernels.into(),
-            Value::Null,
-            counted.total().into(),
-            Value::Null,
-            Value::Null,
-            mb(counted.read),
-            mb(counted.written),
-            counted.tb_per_s(counted.read).into(),
-            counted.tb_per_s(counted.total()).into(),
-            "counters".into(),
-        ]);
-    }
-    section
+    answer.rows_in_all = rows.len() as u64;
+    let mb = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / 1e6);
+    answer.with_rows(rows.into_iter().take(MAX_ROOFLINE_ROWS).map(|(name, counted)| RooflineRow {
+        kernel_name: labels::kernel_name(trace, name),
+        total_time_ms: counted.time.into(),
+        call_count: counted.kernels,
+        bytes: counted.total().map(Bytes::Counted),
+        read_mb: mb(counted.read),
+        written_mb: mb(counted.written),
+        read_tb_per_s: counted.tb_per_s(counted.read),
+        tb_per_s: counted.tb_per_s(counted.total()),
+        basis: "counters".to_owned(),
+        ..RooflineRow::default()
+    }))
 }
 
 #[cfg(test)]

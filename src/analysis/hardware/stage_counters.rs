@@ -5,23 +5,26 @@
 
 use crate::analysis::context::Context;
 use crate::analysis::labels;
-use crate::analysis::section::Section;
+use crate::analysis::section::{Answer, TypedSection, Value, section};
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::time::work::{Intervals, add_interval, each_work};
 use crate::digits::grouped;
 use crate::trace::{ALLOCATED_MEMORY, DeviceId, MetricSeries, Ns, Trace};
 
-const TITLE: &str = "Hardware counters by stage";
-const COLUMNS: [&str; 8] = [
-    "device_id",
-    "stage",
-    "metric_name",
-    "counter_samples",
-    "mean_value",
-    "busy_samples",
-    "mean_value_busy",
-    "highest_value",
-];
+section! {
+    /// The sampled hardware counters of each device by stage.
+    pub(crate) struct StageCounters("gpu_counters", "Hardware counters by stage");
+    row StageCounterRow {
+        device_id: Value = "Device",
+        stage: Stage,
+        metric_name: String = "Counter",
+        counter_samples: u64 = "Samples",
+        mean_value: Option<f64> = "Mean",
+        busy_samples: u64 = "Samples while busy",
+        mean_value_busy: Option<f64> = "Mean while busy",
+        highest_value: Option<f64> = "Highest",
+    }
+}
 
 /// The steps of a device: start, end and stage, sorted by start.
 type StageIntervals = Vec<(Ns, Ns, Stage)>;
@@ -57,7 +60,7 @@ impl Sums {
 }
 
 /// A row for each device, stage and counter. `None` for a trace without samples of hardware counters.
-pub(crate) fn gpu_counters(context: &Context) -> Option<Section> {
+pub(crate) fn gpu_counters(context: &Context) -> Option<Answer<StageCounters>> {
     let trace = context.trace;
     let span = trace.span()?;
     let series: Vec<(DeviceId, &MetricSeries)> = sampled_series(trace).collect();
@@ -94,31 +97,27 @@ pub(crate) fn gpu_counters(context: &Context) -> Option<Section> {
     }
     // A stable sort: counters stay in the order of their names.
     rows.sort_by_key(|(device, stage, ..)| (*device, *stage));
-    Some(section(trace, rows, unusable))
+    Some(answer(trace, rows, unusable))
 }
 
-fn section(trace: &Trace, rows: Vec<(DeviceId, Stage, &MetricSeries, Sums)>, unusable: u64) -> Section {
-    let mut section = Section::new(TITLE, "sampled hardware counters, the GPU work and the steps", &COLUMNS)
+fn answer(trace: &Trace, rows: Vec<(DeviceId, Stage, &MetricSeries, Sums)>, unusable: u64) -> Answer<StageCounters> {
+    let mut answer = StageCounters::answer("sampled hardware counters, the GPU work and the steps")
         .limit("Values are in the unit given in the counter's name. Means count each sample once.")
         .limit("A sample belongs to the step and to the busy time that its timestamp is in. Its value covers the time since the sample before, so that kernels shorter than that are not told apart.")
         .limit("The stage all is the time from the first GPU op to the last, with what is outside of the steps.");
     if unusable > 0 {
-        section.limits.push(format!("{} samples have no numeric value and are excluded.", grouped(unusable)));
+        answer.limits.push(format!("{} samples have no numeric value and are excluded.", grouped(unusable)));
     }
-    section.rows_in_all = rows.len() as u64;
-    for (device, stage, series, sums) in rows {
-        section.row([
-            labels::device(trace, device),
-            stage.label().into(),
-            series.name.as_str().into(),
-            sums.samples.into(),
-            sums.mean().into(),
-            sums.busy_samples.into(),
-            sums.busy_mean().into(),
-            sums.highest.into(),
-        ]);
-    }
-    section
+    answer.with_rows(rows.into_iter().map(|(device, stage, series, sums)| StageCounterRow {
+        device_id: labels::device(trace, device),
+        stage,
+        metric_name: series.name.clone(),
+        counter_samples: sums.samples,
+        mean_value: sums.mean(),
+        busy_samples: sums.busy_samples,
+        mean_value_busy: sums.busy_mean(),
+        highest_value: sums.highest,
+    }))
 }
 
 /// The series of hardware counters, each with its device.
@@ -158,7 +157,8 @@ fn stage_at(steps: &StageIntervals, time: Ns) -> Option<Stage> {
 
 #[cfg(test)]
 mod tests {
-    use crate::analysis::testing::rows_of;
+    use super::StageCounters;
+    use crate::analysis::testing::{keys, rows_of};
     use crate::trace::ALLOCATED_MEMORY;
     use crate::trace::testing::TestTrace;
 
@@ -174,7 +174,7 @@ mod tests {
         trace.metric(SM, &[(50, 99.0), (100, 80.0), (150, 90.0), (310, 20.0), (360, 0.0), (380, 25.0), (410, 99.0)]);
         let section = trace.sections().remove("gpu_counters").unwrap();
         assert_eq!(
-            rows_of(&section, &super::COLUMNS),
+            rows_of(&section, &keys::<StageCounters>()),
             [
                 format!("0 extend/prefill {SM} 2 85 2 85 90"),
                 format!("0 decode {SM} 3 15 2 22.5 25"),
@@ -193,14 +193,17 @@ mod tests {
         trace.metric(ALLOCATED_MEMORY, &[(10, 1e9)]);
         let section = trace.sections().remove("gpu_counters").unwrap();
         assert_eq!(
-            rows_of(&section, &super::COLUMNS),
+            rows_of(&section, &keys::<StageCounters>()),
             [format!("0 all {SM} 1 10 1 10 10"), format!("1 all {SM} 1 30 1 30 30")]
         );
         assert!(section.limits.iter().any(|limit| limit.starts_with("1 samples have no numeric value")));
         // On one GPU, too, a counter with a source of its own is that of another GPU.
         let mut alone = TestTrace::nsys();
         alone.kernel("a", 0..100).metric(SM, &[(10, 10.0)]).metric_of(None, SM, &[(10, 0.0)]);
-        assert_eq!(rows_of(&alone.sections()["gpu_counters"], &super::COLUMNS), [format!("0 all {SM} 1 10 1 10 10")]);
+        assert_eq!(
+            rows_of(&alone.sections()["gpu_counters"], &keys::<StageCounters>()),
+            [format!("0 all {SM} 1 10 1 10 10")]
+        );
         assert!(!TestTrace::nsys().kernel("a", 0..1).sections().contains_key("gpu_counters"));
     }
 }

@@ -211,7 +211,7 @@ mod tests {
         let barriers = barriers::barriers(&context);
         let copying = row(&barriers, "api_name", "cudaMemcpy");
         assert_eq!((number(copying, "count"), number(copying, "total_time_ms")), (1.0, 0.000_16));
-        assert_eq!(number(&longest_events::timeline_events(&context).summary, "total_cpu_time_ms"), 0.000_16);
+        assert_eq!(number(&longest_events::timeline_events(&context).section().summary, "total_cpu_time_ms"), 0.000_16);
         assert_eq!(number(&ranges::nvtx_ranges(&context).section().rows[0], "total_time_ms"), 0.000_16);
     }
 

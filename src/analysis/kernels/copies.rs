@@ -2,28 +2,94 @@
 
 use crate::analysis::context::Context;
 use crate::analysis::labels;
-use crate::analysis::measure::longest::{EventKind, Longest};
+use crate::analysis::measure::longest::{Event, EventKind, Longest};
 use crate::analysis::measure::union::added_to_union;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{
+    Answer, At, ColumnKind, ColumnSpec, FIRST_OP, Field, Fields, KernelName, Ms, Record, SectionSpec, Stated,
+    TypedSection, Value, fields, first_op,
+};
 use crate::digits::grouped;
-use crate::ordering;
 use crate::trace::{GpuOp, Ns, OpKind};
+use std::collections::BTreeMap;
 
-const TITLE: &str = "Copy engine";
-const COLUMNS: [&str; 12] = [
-    "event_name",
-    "direction",
-    "event_class",
-    "lane",
-    "stream_id",
-    "device_id",
-    "bytes",
-    "start_ns",
-    "end_ns",
-    "duration_ns",
-    "duration_ms",
-    "gb_per_s",
-];
+/// The longest memory copies, with totals by direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CopyEngine;
+
+fields! {
+    /// A copy.
+    pub(crate) struct CopyRow {
+        event_name: KernelName = "Event",
+        direction: String,
+        event_class: String = "Class",
+        lane: String,
+        stream_id: Value = "Stream",
+        device_id: Value = "Device",
+        bytes: Option<u64>,
+        start_ns: At,
+        end_ns: At,
+        duration_ns: Ns,
+        duration_ms: Ms,
+        gb_per_s: Option<f64>,
+    }
+}
+
+fields! {
+    /// The totals of one direction. In the section, `h2d_` and the like stand before each key.
+    pub(crate) struct DirectionFigures {
+        count: u64,
+        total_time_ms: Ms = "Total",
+        busy_ms: Ms,
+        bytes: Stated<u64>,
+        gb_per_s: Stated<Option<f64>>,
+    }
+}
+
+/// The figures of [`CopyEngine`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct CopyFigures {
+    pub(crate) first_op_ns: Stated<At>,
+    /// By direction in lower case, such as `h2d`.
+    pub(crate) directions: BTreeMap<String, DirectionFigures>,
+}
+
+impl Fields for CopyFigures {
+    const COLUMNS: &'static [ColumnSpec] = &[ColumnSpec { key: FIRST_OP, title: "", kind: ColumnKind::Timestamp }];
+
+    fn write(self, record: &mut Record) {
+        self.first_op_ns.write(FIRST_OP, record);
+        for (direction, figures) in self.directions {
+            let mut own = Record::default();
+            figures.write(&mut own);
+            record.0.extend(own.0.into_iter().map(|(key, value)| (format!("{direction}_{key}"), value)));
+        }
+    }
+
+    fn read(record: &Record) -> Self {
+        let mut by_direction: BTreeMap<String, Record> = BTreeMap::new();
+        for (key, value) in record.0.iter().filter(|(key, _)| key != FIRST_OP) {
+            if let Some((direction, key)) = key.split_once('_') {
+                by_direction.entry(direction.to_owned()).or_default().0.push((key.to_owned(), value.clone()));
+            }
+        }
+        Self {
+            first_op_ns: Field::read(FIRST_OP, record),
+            directions: by_direction.into_iter().map(|(direction, own)| (direction, Fields::read(&own))).collect(),
+        }
+    }
+}
+
+impl TypedSection for CopyEngine {
+    const SPEC: SectionSpec = SectionSpec {
+        name: "copy_engine_events",
+        title: "Copy engine",
+        columns: CopyRow::COLUMNS,
+        figures: CopyFigures::COLUMNS,
+    };
+    type Row = CopyRow;
+    type Figures = CopyFigures;
+}
+
 const MAX_ROWS: usize = 100;
 /// The endpoints of a copy: in lower case as in Nsight names, the letter in torch names (`Memcpy HtoD`), and the
 /// letter in tables.
@@ -31,7 +97,7 @@ const ENDPOINTS: [(&str, char, char); 4] =
     [("host", 'h', 'H'), ("device", 'd', 'D'), ("peer", 'p', 'P'), ("array", 'a', 'A')];
 
 /// Lists the longest copies, with totals by direction as figures.
-pub(crate) fn copy_engine_events(context: &Context) -> Section {
+pub(crate) fn copy_engine_events(context: &Context) -> Answer<CopyEngine> {
     let trace = context.trace;
     let is_copy = |op: &GpuOp| op.kind == OpKind::Copy;
     let mut is_copy_name = vec![false; trace.names.len()];
@@ -57,43 +123,45 @@ pub(crate) fn copy_engine_events(context: &Context) -> Section {
         total.into_iter().for_each(|(_, total)| total.add(&op, moved));
     }
     if longest.offered == 0 {
-        return Section::missing(TITLE, &COLUMNS, "The trace contains no memory copies.", "");
+        return CopyEngine::missing("The trace contains no memory copies.", "");
     }
-    let mut section = Section::new(TITLE, "memory copies on the GPU", &COLUMNS)
-        .limit("A rate is bytes divided by the duration of the copy. Overlapping copies in one direction share a link.")
-        .from_first_op(trace);
     let copies = longest.offered;
-    for event in longest.ranked() {
-        let Some(op) = trace.gpu_ops.get(event.row()) else { continue };
+    let row = |event: Event| {
+        let op = trace.gpu_ops.get(event.row())?;
         let entry = trace.bytes.binary_search_by_key(&event.row(), |entry| entry.0 as usize);
         let moved = entry.ok().and_then(|index| trace.bytes.get(index)).map(|entry| entry.1);
-        section.row([
-            trace.names.get(op.name).into(),
-            direction(&op).into(),
-            "memcpy".into(),
-            labels::lane(trace, "Copy", &op).into(),
-            labels::stream(&op),
-            labels::device(trace, op.device),
-            moved.into(),
-            op.start.into(),
-            op.end().into(),
-            op.duration.into(),
-            Value::ms(op.duration),
-            moved.map_or(Value::Null, |moved| gb_per_s(moved, op.duration)),
-        ]);
-    }
-    section.rows_in_all = copies;
-    ordering::sort_by_key(&mut totals, |(direction, _)| *direction);
+        Some(CopyRow {
+            event_name: trace.names.get(op.name).into(),
+            direction: direction(&op).to_owned(),
+            event_class: "memcpy".to_owned(),
+            lane: labels::lane(trace, "Copy", &op),
+            stream_id: labels::stream(&op),
+            device_id: labels::device(trace, op.device),
+            bytes: moved,
+            start_ns: At(op.start),
+            end_ns: At(op.end()),
+            duration_ns: op.duration,
+            duration_ms: op.duration.into(),
+            gb_per_s: moved.map(|moved| gb_per_s(moved, op.duration)),
+        })
+    };
+    let mut answer = CopyEngine::answer("memory copies on the GPU")
+        .limit("A rate is bytes divided by the duration of the copy. Overlapping copies in one direction share a link.")
+        .with_rows(longest.ranked().filter_map(row))
+        .with_figures(CopyFigures {
+            first_op_ns: first_op(trace),
+            directions: totals.iter().map(|(name, total)| (name.to_ascii_lowercase(), total.figures())).collect(),
+        });
+    answer.rows_in_all = copies;
     let without_bytes = totals.iter().map(|(_, total)| total.count - total.count_with_bytes).sum::<u64>();
     if without_bytes > 0 {
-        section.limits.push(format!(
+        answer = answer.limit(format!(
             "{} of {} copies do not record how many bytes they moved.",
             grouped(without_bytes),
             grouped(copies)
         ));
     }
-    totals.iter().for_each(|(direction, total)| total.add_figures(direction, &mut section));
-    section
+    answer
 }
 
 #[derive(Debug, Clone, Default)]
@@ -127,21 +195,21 @@ impl DirectionTotals {
         }
     }
 
-    fn add_figures(&self, direction: &str, section: &mut Section) {
-        let direction = direction.to_ascii_lowercase();
-        section.figure(&format!("{direction}_count"), self.count);
-        section.figure(&format!("{direction}_total_time_ms"), Value::ms(self.time));
-        section.figure(&format!("{direction}_busy_ms"), Value::ms(self.busy));
-        if self.count_with_bytes > 0 {
-            section.figure(&format!("{direction}_bytes"), self.bytes);
-            section.figure(&format!("{direction}_gb_per_s"), gb_per_s(self.bytes, self.time_with_bytes));
+    fn figures(&self) -> DirectionFigures {
+        let has_bytes = self.count_with_bytes > 0;
+        DirectionFigures {
+            count: self.count,
+            total_time_ms: self.time.into(),
+            busy_ms: self.busy.into(),
+            bytes: Stated(has_bytes.then_some(self.bytes)),
+            gb_per_s: Stated(has_bytes.then(|| Some(gb_per_s(self.bytes, self.time_with_bytes)))),
         }
     }
 }
 
-/// Bytes per nanosecond equal GB/s. Empty if the time is zero.
-fn gb_per_s(bytes: u64, time: Ns) -> Value {
-    Value::from(bytes as f64 / time.0 as f64)
+/// Bytes per nanosecond equal GB/s. Infinite, which is null in JSON, if the time is zero.
+fn gb_per_s(bytes: u64, time: Ns) -> f64 {
+    bytes as f64 / time.0 as f64
 }
 
 const UNKNOWN: &str = "unknown";

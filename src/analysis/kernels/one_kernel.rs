@@ -9,7 +9,9 @@ use crate::analysis::labels;
 use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::recapture::{self, MissingData};
 use crate::analysis::results::Attribution;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{
+    Answer, At, CategoryName, KernelName, Pct, Place, Section, Stated, TypedSection, Us, Value, first_op, section,
+};
 use crate::analysis::structure::call_ranges::{NONE, names_around_calls};
 use crate::analysis::structure::shifted_durations::{WITHHELD, shifted_durations};
 use crate::analysis::time::attribution::{share_out, share_out_merged};
@@ -97,23 +99,76 @@ pub struct Column {
     pub longest: Ns,
 }
 
-const DETAIL: [&str; 10] = [
-    "device_id",
-    "stream_id",
-    "call_count",
-    "total_time_ns",
-    "avg_duration_us",
-    "min_duration_us",
-    "p50_duration_us",
-    "p90_duration_us",
-    "p99_duration_us",
-    "max_duration_us",
-];
-const LAUNCHES: [&str; 5] = ["launch", "start_ns", "duration_ns", "device_id", "stream_id"];
-const CALLERS: [&str; 5] = ["api_name", "range_name", "call_count", "pct_of_launches", "total_time_ns"];
-const CALLERS_IN_CODE: [&str; 7] =
-    ["api_name", "range_name", "cpu_op", "python_location", "call_count", "pct_of_launches", "total_time_ns"];
-const NEIGHBOURS: [&str; 5] = ["side", "kernel_name", "call_count", "pct_of_launches", "median_gap_ns"];
+section! {
+    /// Figures for all launches of a kernel, and one row per device and stream.
+    pub(crate) struct Detail("one_kernel", "Launches");
+    row DetailRow {
+        device_id: Value = "Device",
+        stream_id: Value = "Stream",
+        call_count: usize = "Calls",
+        total_time_ns: Ns = "Total",
+        avg_duration_us: Option<Us> = "Mean",
+        min_duration_us: Option<Us> = "Min",
+        p50_duration_us: Option<Us> = "p50",
+        p90_duration_us: Option<Us> = "p90",
+        p99_duration_us: Option<Us> = "p99",
+        max_duration_us: Option<Us> = "Max",
+    }
+    figures DetailFigures {
+        launches: usize,
+        total_time_ns: Ns = "Total",
+        elapsed_share_pct: Option<Pct> = "Of busy time",
+        avg_duration_us: Option<Us> = "Mean",
+        min_duration_us: Option<Us> = "Min",
+        p50_duration_us: Option<Us> = "p50",
+        p90_duration_us: Option<Us> = "p90",
+        p99_duration_us: Option<Us> = "p99",
+        max_duration_us: Option<Us> = "Max",
+        category: CategoryName,
+        category_source: String,
+    }
+}
+
+section! {
+    /// The first launches of a kernel.
+    pub(crate) struct FirstLaunches("one_kernel_launches", "First launches");
+    row LaunchRow {
+        launch: usize,
+        start_ns: At,
+        duration_ns: Ns,
+        device_id: Value = "Device",
+        stream_id: Value = "Stream",
+    }
+    figures LaunchFigures { first_op_ns: Stated<At> }
+}
+
+section! {
+    /// What launches a kernel.
+    pub(crate) struct Callers("one_kernel_callers", "Called from");
+    row CallerRow {
+        api_name: Option<String> = "Call",
+        range_name: Option<String> = "Range",
+        /// Shown if the trace was read with code, as `python_location`.
+        cpu_op: Option<String>,
+        python_location: Option<Place>,
+        call_count: usize = "Calls",
+        pct_of_launches: Pct,
+        total_time_ns: Ns = "Total",
+    }
+}
+
+section! {
+    /// The ops before and after a kernel on its stream.
+    pub(crate) struct Neighbours("one_kernel_neighbours", "Neighbors");
+    row NeighbourRow {
+        side: String,
+        kernel_name: Option<KernelName> = "Kernel",
+        call_count: usize = "Calls",
+        pct_of_launches: Pct,
+        median_gap_ns: Option<Ns>,
+    }
+}
+
 /// Maximum number of callers, and of neighbours on each side.
 const MAX_ROWS: usize = 10;
 /// Maximum number of launches that are listed.
@@ -140,10 +195,10 @@ pub fn one_kernel(trace: &Trace, rules: &RuleSet, sharing: Sharing, name: &str, 
     let category = category.to_owned();
     let durations = sorted(ops.iter().map(|(_, op)| op.duration));
     OneKernel {
-        detail: detail(trace, sharing, &matching, &ops, &durations, (&category, source)),
-        launches: launches(trace, &ops),
-        callers: callers(trace, &ops),
-        neighbours: neighbours(trace, &matching, ops.len()),
+        detail: detail(trace, sharing, &matching, &ops, &durations, (&category, source)).section(),
+        launches: launches(trace, &ops).section(),
+        callers: callers(trace, &ops).section(),
+        neighbours: neighbours(trace, &matching, ops.len()).section(),
         histogram: histogram(&durations),
         over_time: over_time(trace, &ops, columns),
         name: full,
@@ -179,12 +234,12 @@ fn sum(durations: &[i64]) -> Ns {
     Ns(durations.iter().fold(0, |sum: i64, duration| sum.saturating_add(*duration)))
 }
 
-/// Mean, minimum, median, 90th and 99th percentile and maximum in microseconds.
-fn statistics_us(sorted: &[i64]) -> [Value; 6] {
+/// Mean, minimum, median, 90th and 99th percentile and maximum.
+fn statistics(sorted: &[i64]) -> [Option<Us>; 6] {
     let mean_ns = sum(sorted).0 as f64 / sorted.len().max(1) as f64;
     let [p50, p90, p99] = PERCENTILES.map(|percent| of_sorted(sorted, percent));
     let (shortest, longest) = (of_sorted(sorted, 0), of_sorted(sorted, 100));
-    [Some(mean_ns), shortest, p50, p90, p99, longest].map(|ns| Value::from(ns.map(|ns| ns / 1e3)))
+    [Some(mean_ns), shortest, p50, p90, p99, longest].map(|ns| ns.map(|ns| Us(ns / 1e3)))
 }
 
 fn detail(
@@ -194,59 +249,72 @@ fn detail(
     ops: &[(usize, GpuOp)],
     durations: &[i64],
     (category, source): (&str, CategorySource),
-) -> Section {
-    const TITLE: &str = "Launches";
+) -> Answer<Detail> {
     if ops.is_empty() {
         let scope = if trace.cut.is_some() { "the selected window of this trace" } else { "this trace" };
-        return Section::missing(TITLE, &DETAIL, &format!("No GPU op in {scope} has this name."), "");
+        return Detail::missing(format!("No GPU op in {scope} has this name."), "");
     }
-    let mut section = Section::new(TITLE, "start and end of every launch", &DETAIL).limit(
+    let mut answer = Detail::answer("start and end of every launch").limit(
         "Of busy time: the elapsed time of the kernel as a share of the busy time of all devices, as in the kernel table.",
     );
     if trace.cut.is_some_and(|cut| cut.cut_ops > 0) {
-        section = section.limit("Only the part of a launch inside the window counts.");
+        answer = answer.limit("Only the part of a launch inside the window counts.");
     }
     let (owned, busy) = owned_and_busy(trace, sharing, matching);
-    section.figure("launches", durations.len());
-    section.figure("total_time_ns", sum(durations));
     let shifted = shifted_durations(&ClassifiedTrace::new(trace));
     let is_doubtful = ops.iter().any(|(_, op)| shifted.affects(op.name));
-    section.figure("elapsed_share_pct", if is_doubtful { Value::Null } else { Value::pct(owned, busy) });
     if is_doubtful {
-        section = section.limit(WITHHELD);
+        answer = answer.limit(WITHHELD);
     }
-    let [.., mean, shortest, p50, p90, p99, longest] = DETAIL;
-    for (name, value) in [mean, shortest, p50, p90, p99, longest].iter().zip(statistics_us(durations)) {
-        section.figure(name, value);
-    }
-    section.figure("category", category);
-    section.figure("category_source", source.word());
+    let [mean, shortest, p50, p90, p99, longest] = statistics(durations);
     let mut lanes = ValuesByKey::new();
     for (_, op) in ops {
         add(&mut lanes, lane(op, 0), op.duration.0);
     }
-    for (lane, mut durations) in lanes.0 {
+    let row = |(lane, mut durations): (Key, Vec<i64>)| {
         durations.sort_unstable();
-        let (device, stream) = (labels::device(trace, DeviceId(lane[0])), stream(lane));
-        let stream = Value::from(Some(stream).filter(|stream| *stream >= 0));
-        let [mean, shortest, p50, p90, p99, longest] = statistics_us(&durations);
-        let (count, total) = (durations.len().into(), sum(&durations).into());
-        section.row([device, stream, count, total, mean, shortest, p50, p90, p99, longest]);
-    }
-    section
+        let [mean, shortest, p50, p90, p99, longest] = statistics(&durations);
+        DetailRow {
+            device_id: labels::device(trace, DeviceId(lane[0])),
+            stream_id: stream_id(lane),
+            call_count: durations.len(),
+            total_time_ns: sum(&durations),
+            avg_duration_us: mean,
+            min_duration_us: shortest,
+            p50_duration_us: p50,
+            p90_duration_us: p90,
+            p99_duration_us: p99,
+            max_duration_us: longest,
+        }
+    };
+    answer.with_rows(lanes.0.into_iter().map(row)).with_figures(DetailFigures {
+        launches: durations.len(),
+        total_time_ns: sum(durations),
+        elapsed_share_pct: (!is_doubtful).then(|| Pct::of(owned, busy)),
+        avg_duration_us: mean,
+        min_duration_us: shortest,
+        p50_duration_us: p50,
+        p90_duration_us: p90,
+        p99_duration_us: p99,
+        max_duration_us: longest,
+        category: category.into(),
+        category_source: source.word().to_owned(),
+    })
 }
 
-fn launches(trace: &Trace, ops: &[(usize, GpuOp)]) -> Section {
-    let mut section = Section::new("First launches", "start and end of every launch", &LAUNCHES)
+fn launches(trace: &Trace, ops: &[(usize, GpuOp)]) -> Answer<FirstLaunches> {
+    let mut answer = FirstLaunches::answer("start and end of every launch")
         .limit("At most 100 launches, in the order of time. The timeline leads from each to the next.")
-        .from_first_op(trace);
-    for ((_, op), number) in ops.iter().take(MAX_LAUNCHES).zip(1_usize..) {
-        let stream = Value::from(Some(stream(lane(op, 0))).filter(|stream| *stream >= 0));
-        let device = labels::device(trace, op.device);
-        section.row([number.into(), op.start.into(), op.duration.into(), device, stream]);
-    }
-    section.rows_in_all = ops.len() as u64;
-    section
+        .with_figures(LaunchFigures { first_op_ns: first_op(trace) })
+        .with_rows(ops.iter().take(MAX_LAUNCHES).zip(1..).map(|((_, op), launch)| LaunchRow {
+            launch,
+            start_ns: At(op.start),
+            duration_ns: op.duration,
+            device_id: labels::device(trace, op.device),
+            stream_id: stream_id(lane(op, 0)),
+        }));
+    answer.rows_in_all = ops.len() as u64;
+    answer
 }
 
 /// Key of device, stream and process. With process 0, streams with the same number in several processes share a key.
@@ -254,9 +322,10 @@ fn lane(op: &GpuOp, process: u32) -> Key {
     [op.device.0, (op.stream >> 32) as u32, op.stream as u32, process]
 }
 
-/// The stream number in a [`lane`] key.
-fn stream([_, high, low, _]: Key) -> i64 {
-    (i64::from(high) << 32) | i64::from(low)
+/// The stream number in a [`lane`] key; null if it is unknown.
+fn stream_id([_, high, low, _]: Key) -> Value {
+    let stream = (i64::from(high) << 32) | i64::from(low);
+    Value::from((stream >= 0).then_some(stream))
 }
 
 /// The elapsed time of the kernel, and of all GPU ops.
@@ -283,21 +352,27 @@ fn sort_by_count(groups: &mut ValuesByKey) {
     ordering::sort_by_key(&mut groups.0, |(_, group)| Reverse(group.len()));
 }
 
-fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Section {
-    const TITLE: &str = "Called from";
-    let columns: &[&str] = if trace.code.is_some() { &CALLERS_IN_CODE } else { &CALLERS };
+fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Answer<Callers> {
     let linked = ops.iter().filter(|(row, _)| trace.gpu_ops.launch(*row).is_some()).count();
-    if linked == 0 {
+    let mut answer = if linked == 0 {
         let why = "The trace contains no call that launched this kernel.";
-        return Section::missing(TITLE, columns, why, &recapture::command(trace, MissingData::Calls));
-    }
-    let mut section = Section::new(TITLE, "calls with the correlation ids of the launches", columns)
-        .limit("The range is the innermost range of the launching thread that contains the call.");
+        Callers::missing(why, recapture::command(trace, MissingData::Calls))
+    } else {
+        Callers::answer("calls with the correlation ids of the launches")
+            .limit("The range is the innermost range of the launching thread that contains the call.")
+    };
     if trace.code.is_none() {
-        section = section.limit("CPU ops and Python frames are read only for triage.");
+        answer.hide(CallerRow::cpu_op);
+        answer.hide(CallerRow::python_location);
+    }
+    if linked == 0 {
+        return answer;
+    }
+    if trace.code.is_none() {
+        answer = answer.limit("CPU ops and Python frames are read only for triage.");
     }
     if linked < ops.len() {
-        section = section.limit(format!("{} launches have no known call.", ops.len() - linked));
+        answer = answer.limit(format!("{} launches have no known call.", ops.len() - linked));
     }
     let ranges = names_around_calls(trace, &trace.ranges, &|_| true);
     let (cpu_ops, frames) = names_in_code(trace);
@@ -310,12 +385,17 @@ fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Section {
         add(&mut groups, [name, name_around(&ranges), name_around(&cpu_ops), name_around(&frames)], op.duration.0);
     }
     sort_by_count(&mut groups);
-    for (caller, durations) in groups.0 {
-        let numbers = [durations.len().into(), pct(durations.len(), ops.len()), sum(&durations).into()];
-        add_caller(trace, &mut section, caller, numbers);
-    }
-    section.truncate(MAX_ROWS);
-    section
+    answer.rows_in_all = groups.0.len() as u64;
+    let code = trace.code.as_ref();
+    answer.with_rows(groups.0.into_iter().take(MAX_ROWS).map(|([call, range, cpu_op, frame], durations)| CallerRow {
+        api_name: name_in(&trace.calls, call),
+        range_name: name_in(&trace.ranges, range),
+        cpu_op: code.and_then(|code| name_in(&code.cpu_ops, cpu_op)),
+        python_location: code.and_then(|code| name_in(&code.frames, frame)).map(Place),
+        call_count: durations.len(),
+        pct_of_launches: pct(durations.len(), ops.len()),
+        total_time_ns: sum(&durations),
+    }))
 }
 
 /// The innermost CPU op and Python frame around each call; empty if the trace was read without code.
@@ -326,28 +406,16 @@ fn names_in_code(trace: &Trace) -> (Vec<u32>, Vec<u32>) {
     (names_around_calls(trace, &code.cpu_ops, &|_| true), names_around_calls(trace, &code.frames, &in_file))
 }
 
-fn add_caller(trace: &Trace, section: &mut Section, [call, range, cpu_op, frame]: Key, numbers: [Value; 3]) {
-    let [count, share, total] = numbers;
-    let (call, range) = (name_in(&trace.calls, call), name_in(&trace.ranges, range));
-    match &trace.code {
-        Some(code) => {
-            let (cpu_op, frame) = (name_in(&code.cpu_ops, cpu_op), name_in(&code.frames, frame));
-            section.row([call, range, cpu_op, frame, count, share, total]);
-        }
-        None => section.row([call, range, count, share, total]),
-    }
+fn name_in(spans: &Spans, name: u32) -> Option<String> {
+    (name != NONE).then(|| spans.names.get(NameId(name)).to_owned())
 }
 
-fn name_in(spans: &Spans, name: u32) -> Value {
-    if name == NONE { Value::Null } else { spans.names.get(NameId(name)).into() }
+fn pct(part: usize, whole: usize) -> Pct {
+    Pct(100.0 * part as f64 / whole.max(1) as f64)
 }
 
-fn pct(part: usize, whole: usize) -> Value {
-    Value::from(100.0 * part as f64 / whole.max(1) as f64)
-}
-
-fn neighbours(trace: &Trace, matching: &MatchingNames, launches: usize) -> Section {
-    let mut section = Section::new("Neighbors", "the ops before and after each launch on its stream", &NEIGHBOURS)
+fn neighbours(trace: &Trace, matching: &MatchingNames, launches: usize) -> Answer<Neighbours> {
+    let mut answer = Neighbours::answer("the ops before and after each launch on its stream")
         .limit("A negative gap means that the two ops overlap. An empty name means that there is no neighbor.");
     // Gaps by the name of the neighbour, NONE if there is no neighbour.
     let (mut before, mut after) = (ValuesByKey::new(), ValuesByKey::new());
@@ -370,22 +438,24 @@ fn neighbours(trace: &Trace, matching: &MatchingNames, launches: usize) -> Secti
     for (_, op) in last.0.iter().filter(|(_, op)| matching.contains(op.name)) {
         add(&mut after, [NONE, 0, 0, 0], op.duration.0);
     }
-    let rows = before.0.len() + after.0.len();
-    add_side(trace, &mut section, "before", before, launches);
-    add_side(trace, &mut section, "after", after, launches);
-    section.rows_in_all = rows as u64;
-    section
+    answer.rows_in_all = (before.0.len() + after.0.len()) as u64;
+    answer.with_rows(side(trace, "before", before, launches)).with_rows(side(trace, "after", after, launches))
 }
 
-fn add_side(trace: &Trace, section: &mut Section, side: &str, mut groups: ValuesByKey, launches: usize) {
+fn side(trace: &Trace, side: &str, mut groups: ValuesByKey, launches: usize) -> Vec<NeighbourRow> {
     sort_by_count(&mut groups);
-    for ([name, ..], mut gaps) in groups.0.into_iter().take(MAX_ROWS) {
+    let row = |([name, ..], mut gaps): (Key, Vec<i64>)| {
         gaps.sort_unstable();
         let name = (name != NONE).then_some(NameId(name));
-        let gap = name.and(of_sorted(&gaps, 50)).map(|gap| gap as i64);
-        let name = name.map_or(Value::Null, |name| labels::kernel(trace, name));
-        section.row([side.into(), name, gaps.len().into(), pct(gaps.len(), launches), gap.into()]);
-    }
+        NeighbourRow {
+            side: side.to_owned(),
+            kernel_name: name.map(|name| labels::kernel_name(trace, name)),
+            call_count: gaps.len(),
+            pct_of_launches: pct(gaps.len(), launches),
+            median_gap_ns: name.and(of_sorted(&gaps, 50)).map(|gap| Ns(gap as i64)),
+        }
+    };
+    groups.0.into_iter().take(MAX_ROWS).map(row).collect()
 }
 
 fn histogram(sorted: &[i64]) -> Histogram {

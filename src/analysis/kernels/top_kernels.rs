@@ -8,85 +8,133 @@ use crate::analysis::kernels::kernel_sums::KernelSum;
 use crate::analysis::labels;
 use crate::analysis::measure::tally::{Tallies, Tally, key};
 use crate::analysis::recapture::MissingData;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, KernelName, Ms, Pct, Seconds, TypedSection, Us, Value, section};
 use crate::analysis::structure::shifted_durations::WITHHELD;
 use crate::digits::grouped;
 use crate::ordering::sorted_indices;
 use crate::trace::{DeviceId, NameId, Ns, ProcessId};
 
-pub(super) const KERNELS: [&str; 11] = [
-    "kernel_name",
-    "device_id",
-    "call_count",
-    "total_time_ns",
-    "total_time_ms",
-    "avg_duration_us",
-    "min_duration_us",
-    "max_duration_us",
-    "p50_duration_us",
-    "p90_duration_us",
-    "pct_total_kernel_time",
-];
-/// The columns of [`KERNELS`] that need the duration of each launch.
-pub(super) const DISTRIBUTION: [&str; 4] = ["min_duration_us", "max_duration_us", "p50_duration_us", "p90_duration_us"];
-const KERNELS_BY_PID: [&str; 10] = [
-    "pid",
-    "pid_total_kernel_time_ms",
-    "pid_pct_of_total_kernel_time",
-    "kernel_name",
-    "device_id",
-    "call_count",
-    "total_time_ms",
-    "avg_duration_us",
-    "pct_of_pid_kernel_time",
-    "pct_of_total_kernel_time",
-];
-const TINY_KERNELS: [&str; 3] = ["kernel_name", "call_count", "avg_duration_us"];
-const STORM_BY_PID: [&str; 13] = [
-    "pid",
-    "total_launches",
-    "window_s",
-    "launches_per_s",
-    "median_kernel_us",
-    "p90_kernel_us",
-    "p99_kernel_us",
-    "pct_under_5us",
-    "pct_under_10us",
-    "pct_under_20us",
-    "is_launch_storm",
-    "host_launches",
-    "host_launches_per_s",
+section! {
+    /// The kernels with the most time, by name and device.
+    pub(crate) struct TopKernels("kernels", "Top kernels");
+    row TopKernelRow {
+        kernel_name: KernelName = "Kernel",
+        device_id: Value = "Device",
+        call_count: u64 = "Calls",
+        total_time_ns: Ns = "Total",
+        total_time_ms: Ms = "Total",
+        avg_duration_us: Option<Us> = "Mean",
+        min_duration_us: Us = "Min",
+        max_duration_us: Us = "Max",
+        p50_duration_us: Option<Us> = "p50",
+        p90_duration_us: Option<Us> = "p90",
+        pct_total_kernel_time: Option<Pct> = "Of summed kernel time",
+    }
+    figures TopKernelFigures {
+        total_kernel_time_ns: Ns = "Kernel time",
+        kernel_count: u64,
+    }
+}
+
+section! {
+    /// The processes with the most kernel time, each with its kernels with the most time.
+    pub(crate) struct KernelsByProcess("kernels_by_pid", "Kernels by process");
+    row KernelOfProcessRow {
+        pid: Value,
+        pid_total_kernel_time_ms: Ms = "Process total",
+        pid_pct_of_total_kernel_time: Pct = "Process share",
+        kernel_name: KernelName = "Kernel",
+        device_id: Value = "Device",
+        call_count: u64 = "Calls",
+        total_time_ms: Ms = "Total",
+        avg_duration_us: Us = "Mean",
+        pct_of_pid_kernel_time: Option<Pct> = "Of process",
+        pct_of_total_kernel_time: Option<Pct> = "Of summed kernel time",
+    }
+    figures KernelsByProcessFigures { processes: usize }
+}
+
+section! {
+    /// Whether the trace has a launch storm. The rows are the kernel names with the most tiny kernels.
+    pub(crate) struct LaunchStorm("launch_storm", "Launch storm");
+    row TinyKernelRow { kernel_name: KernelName = "Kernel", call_count: u64 = "Calls", avg_duration_us: Us = "Mean" }
+    figures LaunchStormFigures {
+        total_launches: u64,
+        window_s: Seconds,
+        launches_per_s: f64,
+        median_kernel_us: Option<Us>,
+        p50_kernel_us: Option<Us>,
+        p90_kernel_us: Option<Us>,
+        p99_kernel_us: Option<Us>,
+        pct_under_5us: Pct,
+        pct_under_10us: Pct,
+        pct_under_20us: Pct,
+        is_launch_storm: bool,
+        tiny_kernel_us: Us,
+        host_launches: Option<u64>,
+        host_launches_per_s: Option<f64>,
+        graph_launches: Option<u64>,
+    }
+}
+
+section! {
+    /// Whether each process has a launch storm.
+    pub(crate) struct LaunchStormByProcess("launch_storm_by_pid", "Launch storm by process");
+    row LaunchStormRow {
+        pid: Value,
+        total_launches: u64,
+        window_s: Seconds,
+        launches_per_s: f64,
+        median_kernel_us: Option<Us>,
+        p90_kernel_us: Option<Us>,
+        p99_kernel_us: Option<Us>,
+        pct_under_5us: Pct,
+        pct_under_10us: Pct,
+        pct_under_20us: Pct,
+        is_launch_storm: bool,
+        host_launches: Option<u64>,
+        host_launches_per_s: Option<f64>,
+    }
+}
+
+/// The columns of [`TopKernels`] that need the duration of each launch.
+pub(super) const DISTRIBUTION: [&str; 4] = [
+    TopKernelRow::min_duration_us,
+    TopKernelRow::max_duration_us,
+    TopKernelRow::p50_duration_us,
+    TopKernelRow::p90_duration_us,
 ];
 /// Maximum number of processes, of kernels per process, and of tiny kernels.
 const MAX_ROWS: usize = 10;
 
-fn no_kernels(context: &Context, title: &str, columns: &[&str]) -> Section {
-    context.missing(title, columns, "The trace contains no GPU kernels.", MissingData::Kernels)
+fn no_kernels<S: TypedSection>(context: &Context) -> Answer<S> {
+    context.lacks("The trace contains no GPU kernels.", MissingData::Kernels)
 }
 
-fn ns_to_us(ns: Option<f64>) -> Value {
-    Value::from(ns.map(|ns| ns / 1e3))
+fn us(ns: Option<f64>) -> Option<Us> {
+    ns.map(|ns| Us(ns / 1e3))
 }
 
 /// The sections that need the duration of every kernel.
-pub(crate) fn of_durations(context: &Context) -> [(&'static str, Section); 3] {
+pub(crate) fn of_durations(
+    context: &Context,
+) -> (Answer<TopKernels>, Answer<LaunchStorm>, Answer<LaunchStormByProcess>) {
     let durations = &context.durations();
     let rates = LaunchRate::by_process(context, durations);
     let percentiles = durations.percentiles_of_process_ns(None);
-    [
-        ("kernels", kernels(context, durations)),
-        ("launch_storm", launch_storm(context, durations, &rates, percentiles)),
-        ("launch_storm_by_pid", launch_storm_by_pid(context, durations, &rates, percentiles)),
-    ]
+    (
+        kernels(context, durations),
+        launch_storm(context, durations, &rates, percentiles),
+        launch_storm_by_pid(context, durations, &rates, percentiles),
+    )
 }
 
 /// Lists the kernels with the most time, by name and device.
-fn kernels(context: &Context, durations: &KernelDurations) -> Section {
-    const TITLE: &str = "Top kernels";
+fn kernels(context: &Context, durations: &KernelDurations) -> Answer<TopKernels> {
     let (trace, kernels) = (context.trace, context.kernels());
     let (total, count) = (kernels.total(), kernels.count());
     if count == 0 {
-        return no_kernels(context, TITLE, &KERNELS);
+        return no_kernels(context);
     }
     let device_and_name = |sum: &KernelSum| key(sum.device.0, sum.name.0);
     let mut tallies = Tallies::default();
@@ -94,34 +142,34 @@ fn kernels(context: &Context, durations: &KernelDurations) -> Section {
         tallies.merge(&Tally { key: device_and_name(sum), ..sum.tally });
     }
     let ranked = tallies.by_time(&|tally| trace.names.get(NameId(tally.member())));
-    let mut section = Section::new(TITLE, "start and end of every kernel, by name and device", &KERNELS)
-        .limit("Times are sums of durations: overlapping kernels each count in full.");
-    section.figure("total_kernel_time_ns", total);
-    section.figure("kernel_count", count);
-    section.rows_in_all = ranked.len() as u64;
-    for tally in ranked.iter().take(context.kernel_limit) {
+    let row = |tally: &Tally| {
         let keys = kernels.sums.iter().filter(|sum| device_and_name(sum) == tally.key).map(KernelSum::key);
-        let [median, p90, _] = durations.percentiles_ns(keys).map(ns_to_us);
-        section.row([
-            labels::kernel(trace, NameId(tally.member())),
-            labels::device(trace, DeviceId(tally.group())),
-            tally.count.into(),
-            tally.total.into(),
-            Value::ms(tally.total),
-            tally.average_us(),
-            Value::us(tally.shortest),
-            Value::us(tally.longest),
-            median,
-            p90,
-            context.share_of_kernel(NameId(tally.member()), tally.total, total),
-        ]);
-    }
-    with_note(context, section)
+        let [median, p90, _] = durations.percentiles_ns(keys).map(us);
+        let name = NameId(tally.member());
+        TopKernelRow {
+            kernel_name: labels::kernel_name(trace, name),
+            device_id: labels::device(trace, DeviceId(tally.group())),
+            call_count: tally.count,
+            total_time_ns: tally.total,
+            total_time_ms: tally.total.into(),
+            avg_duration_us: Some(tally.mean()),
+            min_duration_us: tally.shortest.into(),
+            max_duration_us: tally.longest.into(),
+            p50_duration_us: median,
+            p90_duration_us: p90,
+            pct_total_kernel_time: context.share_of_kernel(name, tally.total, total),
+        }
+    };
+    let mut answer = TopKernels::answer("start and end of every kernel, by name and device")
+        .limit("Times are sums of durations: overlapping kernels each count in full.")
+        .with_figures(TopKernelFigures { total_kernel_time_ns: total, kernel_count: count })
+        .with_rows(ranked.iter().take(context.kernel_limit).map(row));
+    answer.rows_in_all = ranked.len() as u64;
+    with_note(context, answer)
 }
 
 /// Lists the processes with the most kernel time, each with its kernels with the most time.
-pub(crate) fn kernels_by_pid(context: &Context) -> Section {
-    const TITLE: &str = "Kernels by process";
+pub(crate) fn kernels_by_pid(context: &Context) -> Answer<KernelsByProcess> {
     let trace = context.trace;
     let (devices, names, processes) = (trace.devices.len(), trace.names.len(), trace.processes.len());
     // Keys: device and name.
@@ -136,37 +184,38 @@ pub(crate) fn kernels_by_pid(context: &Context) -> Section {
         processes.merge(&Tally { key: key(sum.process.0, 0), ..sum.tally });
     }
     if processes.iter().len() == 0 {
-        return no_kernels(context, TITLE, &KERNELS_BY_PID);
+        return no_kernels(context);
     }
     let kernels: Vec<Tally> = kernels.iter().copied().collect();
     let kernel = |tally: &Tally| kernels.get(tally.member() as usize).copied().unwrap_or_default();
     let ranked = kernels_of_processes.by_time(&|tally| trace.names.get(NameId(kernel(tally).member())));
-    let mut section = Section::new(TITLE, "the process of every kernel", &KERNELS_BY_PID);
-    section.figure("processes", processes.iter().len());
-    section.rows_in_all = ranked.len() as u64;
+    let mut answer = KernelsByProcess::answer("the process of every kernel")
+        .with_figures(KernelsByProcessFigures { processes: processes.iter().len() });
+    answer.rows_in_all = ranked.len() as u64;
     for process in processes.by_time(&|_| "").iter().take(MAX_ROWS) {
         for tally in ranked.iter().filter(|tally| tally.group() == process.group()).take(MAX_ROWS) {
             let kernel = kernel(tally);
-            section.row([
-                labels::pid(trace, ProcessId(process.group())),
-                Value::ms(process.total),
-                Value::pct(process.total, total),
-                labels::kernel(trace, NameId(kernel.member())),
-                labels::device(trace, DeviceId(kernel.group())),
-                tally.count.into(),
-                Value::ms(tally.total),
-                tally.average_us(),
-                context.share_of_kernel(NameId(kernel.member()), tally.total, process.total),
-                context.share_of_kernel(NameId(kernel.member()), tally.total, total),
-            ]);
+            let name = NameId(kernel.member());
+            answer.rows.push(KernelOfProcessRow {
+                pid: labels::pid(trace, ProcessId(process.group())),
+                pid_total_kernel_time_ms: process.total.into(),
+                pid_pct_of_total_kernel_time: Pct::of(process.total, total),
+                kernel_name: labels::kernel_name(trace, name),
+                device_id: labels::device(trace, DeviceId(kernel.group())),
+                call_count: tally.count,
+                total_time_ms: tally.total.into(),
+                avg_duration_us: tally.mean(),
+                pct_of_pid_kernel_time: context.share_of_kernel(name, tally.total, process.total),
+                pct_of_total_kernel_time: context.share_of_kernel(name, tally.total, total),
+            });
         }
     }
-    with_note(context, section)
+    with_note(context, answer)
 }
 
 /// Adds the reason why shares are missing.
-fn with_note(context: &Context, section: Section) -> Section {
-    if context.shifted_durations().shifted > 0 { section.limit(WITHHELD) } else { section }
+fn with_note<S: TypedSection>(context: &Context, answer: Answer<S>) -> Answer<S> {
+    if context.shifted_durations().shifted > 0 { answer.limit(WITHHELD) } else { answer }
 }
 
 /// Counts of the kernels and launch calls of one or all processes.
@@ -227,8 +276,8 @@ impl LaunchRate {
         count as f64 / self.window_s()
     }
 
-    fn pct_under(&self) -> [Value; 3] {
-        self.under.map(|under| Value::from(100.0 * under as f64 / self.kernels.max(1) as f64))
+    fn pct_under(&self) -> [Pct; 3] {
+        self.under.map(|under| Pct(100.0 * under as f64 / self.kernels.max(1) as f64))
     }
 
     fn is_storm(&self, context: &Context, median_ns: Option<f64>) -> bool {
@@ -244,12 +293,10 @@ fn launch_storm(
     durations: &KernelDurations,
     rates: &[LaunchRate],
     [median, p90, p99]: Percentiles,
-) -> Section {
-    const TITLE: &str = "Launch storm";
-    let trace = context.trace;
+) -> Answer<LaunchStorm> {
     let rate = LaunchRate::combined(rates);
     if rate.kernels == 0 {
-        return no_kernels(context, TITLE, &TINY_KERNELS);
+        return no_kernels(context);
     }
     let storms: Vec<String> = context
         .signals
@@ -261,32 +308,36 @@ fn launch_storm(
             format!("{per_s} kernels per second with a median of at most {} us", storm.median_us)
         })
         .collect();
-    let mut section =
-        Section::new(TITLE, "all kernels from the first start to the last end, and launch calls", &TINY_KERNELS)
-            .limit("Launches count kernels, also those inside graphs. Host launches count calls, one per graph.")
-            .limit(format!("A launch storm is at least {}.", storms.join(", or at least ")));
-    let [under_5us, under_10us, under_20us] = rate.pct_under();
-    section.figure("total_launches", rate.kernels);
-    section.figure("window_s", rate.window_s());
-    section.figure("launches_per_s", rate.per_s(rate.kernels));
-    section.figure("median_kernel_us", ns_to_us(median));
-    section.figure("p50_kernel_us", ns_to_us(median));
-    section.figure("p90_kernel_us", ns_to_us(p90));
-    section.figure("p99_kernel_us", ns_to_us(p99));
-    section.figure("pct_under_5us", under_5us);
-    section.figure("pct_under_10us", under_10us);
-    section.figure("pct_under_20us", under_20us);
-    section.figure("is_launch_storm", rate.is_storm(context, median));
-    section.figure("tiny_kernel_us", context.signals.thresholds.tiny_kernel_us);
-    let has_calls = !trace.calls.is_empty();
-    section.figure("host_launches", has_calls.then_some(rate.host_launches));
-    section.figure("host_launches_per_s", has_calls.then(|| rate.per_s(rate.host_launches)));
-    section.figure("graph_launches", has_calls.then_some(rate.graph_launches));
-    add_tiny_kernels(context, durations, &mut section);
-    section
+    let [pct_under_5us, pct_under_10us, pct_under_20us] = rate.pct_under();
+    let has_calls = !context.trace.calls.is_empty();
+    let answer = LaunchStorm::answer("all kernels from the first start to the last end, and launch calls")
+        .limit("Launches count kernels, also those inside graphs. Host launches count calls, one per graph.")
+        .limit(format!("A launch storm is at least {}.", storms.join(", or at least ")))
+        .with_figures(LaunchStormFigures {
+            total_launches: rate.kernels,
+            window_s: Seconds(rate.window_s()),
+            launches_per_s: rate.per_s(rate.kernels),
+            median_kernel_us: us(median),
+            p50_kernel_us: us(median),
+            p90_kernel_us: us(p90),
+            p99_kernel_us: us(p99),
+            pct_under_5us,
+            pct_under_10us,
+            pct_under_20us,
+            is_launch_storm: rate.is_storm(context, median),
+            tiny_kernel_us: Us(context.signals.thresholds.tiny_kernel_us),
+            host_launches: has_calls.then_some(rate.host_launches),
+            host_launches_per_s: has_calls.then(|| rate.per_s(rate.host_launches)),
+            graph_launches: has_calls.then_some(rate.graph_launches),
+        });
+    with_tiny_kernels(context, durations, answer)
 }
 
-fn add_tiny_kernels(context: &Context, durations: &KernelDurations, section: &mut Section) {
+fn with_tiny_kernels(
+    context: &Context,
+    durations: &KernelDurations,
+    mut answer: Answer<LaunchStorm>,
+) -> Answer<LaunchStorm> {
     let trace = context.trace;
     let mut tiny = Tallies::with_table(1, trace.names.len());
     for sum in &context.kernels().sums {
@@ -296,10 +347,12 @@ fn add_tiny_kernels(context: &Context, durations: &KernelDurations, section: &mu
         }
     }
     let ranked = tiny.ranked(&|tally| tally.count as i64, &|tally| trace.names.get(NameId(tally.member())));
-    section.rows_in_all = ranked.len() as u64;
-    for tally in ranked.iter().take(MAX_ROWS) {
-        section.row([labels::kernel(trace, NameId(tally.member())), tally.count.into(), tally.average_us()]);
-    }
+    answer.rows_in_all = ranked.len() as u64;
+    answer.with_rows(ranked.iter().take(MAX_ROWS).map(|tally| TinyKernelRow {
+        kernel_name: labels::kernel_name(trace, NameId(tally.member())),
+        call_count: tally.count,
+        avg_duration_us: tally.mean(),
+    }))
 }
 
 /// Checks each process for a launch storm. The rows are the processes, sorted by number of kernels.
@@ -308,49 +361,48 @@ fn launch_storm_by_pid(
     durations: &KernelDurations,
     rates: &[LaunchRate],
     trace_percentiles: Percentiles,
-) -> Section {
-    const TITLE: &str = "Launch storm by process";
+) -> Answer<LaunchStormByProcess> {
     let trace = context.trace;
     let kernels = |process: usize| rates.get(process).map_or(0, |rate| rate.kernels);
     let mut processes = sorted_indices(rates.len(), &|a, b| kernels(b).cmp(&kernels(a)));
     processes.retain(|&process| kernels(process) > 0);
     if processes.is_empty() {
-        return no_kernels(context, TITLE, &STORM_BY_PID);
+        return no_kernels(context);
     }
-    let mut section =
-        Section::new(TITLE, "the kernels of each process from its first start to its last end", &STORM_BY_PID);
-    section.rows_in_all = processes.len() as u64;
-    for process in processes.into_iter().take(MAX_ROWS) {
-        let Some(rate) = rates.get(process) else { continue };
+    let has_calls = !trace.calls.is_empty();
+    let row = |&process: &usize| {
+        let rate = rates.get(process)?;
         let has_all_kernels = rate.kernels == context.kernels().count();
         let own_percentiles = || durations.percentiles_of_process_ns(Some(ProcessId(process as u32)));
         let [median, p90, p99] = if has_all_kernels { trace_percentiles } else { own_percentiles() };
-        let [under_5us, under_10us, under_20us] = rate.pct_under();
-        let has_calls = !trace.calls.is_empty();
-        section.row([
-            labels::pid(trace, ProcessId(process as u32)),
-            rate.kernels.into(),
-            rate.window_s().into(),
-            rate.per_s(rate.kernels).into(),
-            ns_to_us(median),
-            ns_to_us(p90),
-            ns_to_us(p99),
-            under_5us,
-            under_10us,
-            under_20us,
-            rate.is_storm(context, median).into(),
-            has_calls.then_some(rate.host_launches).into(),
-            has_calls.then(|| rate.per_s(rate.host_launches)).into(),
-        ]);
-    }
-    section
+        let [pct_under_5us, pct_under_10us, pct_under_20us] = rate.pct_under();
+        Some(LaunchStormRow {
+            pid: labels::pid(trace, ProcessId(process as u32)),
+            total_launches: rate.kernels,
+            window_s: Seconds(rate.window_s()),
+            launches_per_s: rate.per_s(rate.kernels),
+            median_kernel_us: us(median),
+            p90_kernel_us: us(p90),
+            p99_kernel_us: us(p99),
+            pct_under_5us,
+            pct_under_10us,
+            pct_under_20us,
+            is_launch_storm: rate.is_storm(context, median),
+            host_launches: has_calls.then_some(rate.host_launches),
+            host_launches_per_s: has_calls.then(|| rate.per_s(rate.host_launches)),
+        })
+    };
+    let mut answer = LaunchStormByProcess::answer("the kernels of each process from its first start to its last end")
+        .with_rows(processes.iter().take(MAX_ROWS).filter_map(row));
+    answer.rows_in_all = processes.len() as u64;
+    answer
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::analysis::sections::explain;
-    use crate::analysis::testing::{figure, number, rows};
+    use crate::analysis::testing::{figure, keys, number, rows};
     use crate::trace::testing::TestTrace;
 
     #[test]
@@ -390,7 +442,7 @@ mod tests {
         let sections = trace.sections();
         let section = &sections["launch_storm"];
         assert_eq!(section.summary.get("is_launch_storm"), Some(&true.into()));
-        assert_eq!(rows(&sections, "launch_storm", &TINY_KERNELS), ["a 150 1", "b 50 1"]);
+        assert_eq!(rows(&sections, "launch_storm", &keys::<LaunchStorm>()), ["a 150 1", "b 50 1"]);
         // The window ends with the last kernel: 199 * 2 us + 1 us.
         let figure = |name: &str| figure(&sections, "launch_storm", name);
         assert_eq!((figure("window_s"), figure("pct_under_5us")), (0.000_399, 100.0));

@@ -1,10 +1,10 @@
 //! The sections and devices of a run of which only the totals of each kernel are known, without times: the tree of Proton. O(n log n)
 //! for n kernels on devices.
 
-use super::top_kernels::{DISTRIBUTION, KERNELS};
-use crate::analysis::hardware::memory_traffic::{ROOFLINE_COLUMNS, ROOFLINE_TITLE};
+use super::top_kernels::{DISTRIBUTION, TopKernelRow, TopKernels};
+use crate::analysis::hardware::memory_traffic::{Bytes, Roofline, RooflineRow};
 use crate::analysis::results::Device;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, Pct, TypedSection, Us};
 use crate::ordering::{self, VecMap};
 use crate::trace::Ns;
 
@@ -26,20 +26,16 @@ impl KernelTotals {
         self.bytes += more.bytes;
     }
 
-    fn count(&self) -> Value {
-        i64::try_from(self.count).unwrap_or(i64::MAX).into()
+    fn mean_us(&self) -> Option<Us> {
+        (self.count > 0).then(|| Us(self.time.0 as f64 / self.count as f64 / 1e3))
     }
 
-    fn mean_us(&self) -> Value {
-        Value::from((self.count > 0).then(|| self.time.0 as f64 / self.count as f64 / 1e3))
+    fn intensity(&self) -> Option<f64> {
+        (self.flops > 0.0 && self.bytes > 0.0).then(|| self.flops / self.bytes)
     }
 
-    fn intensity(&self) -> Value {
-        Value::from((self.flops > 0.0 && self.bytes > 0.0).then(|| self.flops / self.bytes))
-    }
-
-    fn tflops(&self) -> Value {
-        Value::from((self.flops > 0.0 && self.time > Ns::ZERO).then(|| self.flops / self.time.0 as f64 / 1e3))
+    fn tflops(&self) -> Option<f64> {
+        (self.flops > 0.0 && self.time > Ns::ZERO).then(|| self.flops / self.time.0 as f64 / 1e3)
     }
 }
 
@@ -67,42 +63,48 @@ impl KernelsOfDevices {
     }
 
     /// One row per kernel and device, without what only single launches tell.
-    pub(crate) fn section(&self, derived_from: &str) -> Section {
-        let columns: Vec<&str> = KERNELS.into_iter().filter(|column| !DISTRIBUTION.contains(column)).collect();
-        let mut section = Section::new("Kernels by device", derived_from, &columns);
+    pub(crate) fn section(&self, derived_from: &str) -> Answer<TopKernels> {
         let total = self.sum().time;
-        for ((name, device), totals) in &self.0 {
-            section.row([
-                name.as_str().into(),
-                device.as_str().into(),
-                totals.count(),
-                totals.time.into(),
-                Value::ms(totals.time),
-                totals.mean_us(),
-                Value::pct(totals.time, total),
-            ]);
-        }
-        section
+        let rows = self.0.iter().map(|((name, device), totals)| TopKernelRow {
+            kernel_name: name.as_str().into(),
+            device_id: device.as_str().into(),
+            call_count: totals.count,
+            total_time_ns: totals.time,
+            total_time_ms: totals.time.into(),
+            avg_duration_us: totals.mean_us(),
+            pct_total_kernel_time: Some(Pct::of(totals.time, total)),
+            ..TopKernelRow::default()
+        });
+        let mut answer = TopKernels::answer(derived_from).with_rows(rows);
+        answer.title = "Kernels by device";
+        DISTRIBUTION.into_iter().for_each(|column| answer.hide(column));
+        answer
     }
 
     /// The work of kernels whose program names it. `None` if none does.
-    pub(crate) fn roofline(&self, derived_from: &str) -> Option<Section> {
-        const NAMED: usize = 7;
-        let columns: Vec<&str> = ROOFLINE_COLUMNS.into_iter().take(NAMED).collect();
-        let mut section = Section::new(ROOFLINE_TITLE, derived_from, &columns);
-        for ((name, _), totals) in self.0.iter().filter(|(_, totals)| totals.flops > 0.0 || totals.bytes > 0.0) {
-            let known = |value: f64| Value::from((value > 0.0).then_some(value));
-            section.row([
-                name.as_str().into(),
-                Value::ms(totals.time),
-                totals.count(),
-                known(totals.flops),
-                known(totals.bytes),
-                totals.intensity(),
-                totals.tflops(),
-            ]);
+    pub(crate) fn roofline(&self, derived_from: &str) -> Option<Answer<Roofline>> {
+        let known = |value: f64| (value > 0.0).then_some(value);
+        let named = self.0.iter().filter(|(_, totals)| totals.flops > 0.0 || totals.bytes > 0.0);
+        let mut answer = Roofline::answer(derived_from).with_rows(named.map(|((name, _), totals)| RooflineRow {
+            kernel_name: name.as_str().into(),
+            total_time_ms: totals.time.into(),
+            call_count: totals.count,
+            flops: known(totals.flops),
+            bytes: known(totals.bytes).map(Bytes::Estimated),
+            arithmetic_intensity: totals.intensity(),
+            achieved_tflops: totals.tflops(),
+            ..RooflineRow::default()
+        }));
+        for column in [
+            RooflineRow::read_mb,
+            RooflineRow::written_mb,
+            RooflineRow::read_tb_per_s,
+            RooflineRow::tb_per_s,
+            RooflineRow::basis,
+        ] {
+            answer.hide(column);
         }
-        (!section.rows.is_empty()).then_some(section)
+        (!answer.rows.is_empty()).then_some(answer)
     }
 
     /// The time of each device: kernels that ran at the same time count more than once.

@@ -7,26 +7,35 @@ use crate::analysis::host::idle_cause::IdleCause;
 use crate::analysis::labels;
 use crate::analysis::measure::longest::{Event, EventKind};
 use crate::analysis::recapture::MissingData;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, At, AtMs, KernelName, Ms, Stated, TypedSection, Value, first_op, section};
 use crate::analysis::time::work::Class;
 use crate::rules::names;
 use crate::rules::signals::CallKind;
 use crate::trace::{Format, Ns};
 
-const TITLE: &str = "Longest events";
-const COLUMNS: [&str; 11] = [
-    "event_name",
-    "event_class",
-    "lane",
-    "pid",
-    "stream_id",
-    "start_ns",
-    "end_ns",
-    "duration_ns",
-    "duration_ms",
-    "start_ms",
-    "end_ms",
-];
+section! {
+    /// The longest kernels, copies, blocking calls and idle gaps.
+    pub(crate) struct LongestEvents("timeline_events", "Longest events");
+    row LongestEventRow {
+        event_name: KernelName = "Event",
+        event_class: String = "Class",
+        lane: String,
+        pid: Value,
+        stream_id: Value = "Stream",
+        start_ns: At,
+        end_ns: At,
+        duration_ns: Ns,
+        duration_ms: Ms,
+        start_ms: AtMs,
+        end_ms: AtMs,
+    }
+    figures LongestEventFigures {
+        first_op_ns: Stated<At>,
+        t0_ns: At,
+        total_gpu_time_ms: Ms,
+        total_cpu_time_ms: Ms,
+    }
+}
 
 struct TableRow {
     name: String,
@@ -39,52 +48,54 @@ struct TableRow {
 }
 
 /// The longest kernels, copies, blocking calls and idle gaps.
-pub(crate) fn timeline_events(context: &Context) -> Section {
+pub(crate) fn timeline_events(context: &Context) -> Answer<LongestEvents> {
     let trace = context.trace;
     let (survey, host) = (context.survey(), context.host());
     let mut longest = survey.longest_ops.clone();
     longest.merge(&survey.longest_gaps, &|row| row);
     longest.merge(&host.longest, &|row| row);
     if longest.offered == 0 {
-        return context.missing(
-            TITLE,
-            &COLUMNS,
-            "The trace contains neither GPU ops nor blocking calls.",
-            MissingData::Kernels,
-        );
+        return context.lacks("The trace contains neither GPU ops nor blocking calls.", MissingData::Kernels);
     }
     let event_count = longest.offered;
     let rows: Vec<TableRow> = longest.ranked().filter_map(|event| table_row(context, &event)).collect();
     let origin = rows.iter().map(|row| row.start).min().unwrap_or(Ns::ZERO);
-    let mut section = Section::new(TITLE, "kernels, copies, blocking calls and idle gaps of each GPU", &COLUMNS)
-        .from_first_op(trace)
-        .limit("The time of API calls is summed over all threads. It is not wall time.");
+    let mut answer = LongestEvents::answer("kernels, copies, blocking calls and idle gaps of each GPU")
+        .limit("The time of API calls is summed over all threads. It is not wall time.")
+        .with_figures(LongestEventFigures {
+            first_op_ns: first_op(trace),
+            t0_ns: At(origin),
+            total_gpu_time_ms: context.kernels().total().into(),
+            total_cpu_time_ms: host.total.into(),
+        })
+        .with_rows(rows.into_iter().map(|row| row.row(origin)));
     if trace.format == Format::TorchProfiler {
-        section = section.limit(
+        answer = answer.limit(
             "Only calls that launch, copy, set, wait or allocate memory are read; queries, for example, are not.",
         );
     }
-    section.figure("t0_ns", origin);
-    section.figure("total_gpu_time_ms", Value::ms(context.kernels().total()));
-    section.figure("total_cpu_time_ms", Value::ms(host.total));
-    for row in rows {
-        let duration = row.end.since(row.start);
-        section.row([
-            row.name.into(),
-            row.class.into(),
-            row.lane.into(),
-            row.pid,
-            row.stream,
-            row.start.into(),
-            row.end.into(),
-            duration.into(),
-            Value::ms(duration),
-            Value::ms(row.start.since(origin)),
-            Value::ms(row.end.since(origin)),
-        ]);
+    answer.rows_in_all = event_count;
+    answer
+}
+
+impl TableRow {
+    fn row(self, origin: Ns) -> LongestEventRow {
+        let duration = self.end.since(self.start);
+        let ms = |time: Ns| AtMs(time.since(origin).0 as f64 / 1e6);
+        LongestEventRow {
+            event_name: self.name.into(),
+            event_class: self.class.to_owned(),
+            lane: self.lane,
+            pid: self.pid,
+            stream_id: self.stream,
+            start_ns: At(self.start),
+            end_ns: At(self.end),
+            duration_ns: duration,
+            duration_ms: duration.into(),
+            start_ms: ms(self.start),
+            end_ms: ms(self.end),
+        }
     }
-    section.rows_in_all = event_count;
-    section
 }
 
 fn table_row(context: &Context, event: &Event) -> Option<TableRow> {
@@ -183,7 +194,7 @@ mod tests {
     #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
     fn totals_of_the_fixture_match_the_expected_ones() {
         let (trace, expected) = fixture();
-        let (section, expected) = (timeline_events(&Context::new(&trace, 30)), &expected["timeline"]);
+        let (section, expected) = (timeline_events(&Context::new(&trace, 30)).section(), &expected["timeline"]);
         close(number(&section.summary, "total_gpu_time_ms"), &expected["total_gpu_time_ms"]);
         close(number(&section.summary, "total_cpu_time_ms"), &expected["total_cpu_time_ms"]);
         // nsys-llm-explainer lists 13: 5 kernels, 3 stalls, 2 windows of collectives, 1 gap, 2 copies. The

@@ -3,50 +3,57 @@
 
 use crate::analysis::context::Context;
 use crate::analysis::recapture::MissingData;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, Ms, Pct, TypedSection, section};
 use crate::analysis::time::activity::Activity;
 use crate::analysis::time::work::Class;
 use crate::rules::GRAPHS;
 use crate::trace::Ns;
 
-const TITLE: &str = "Stream overlap";
-const COLUMNS: [&str; 3] = ["label", "total_time_ms", "overlap_pct"];
+section! {
+    /// How long each class of work runs, and how much of it overlaps other classes.
+    pub(crate) struct StreamOverlap("stream_overlap", "Stream overlap");
+    row StreamOverlapRow { label: String = "Work", total_time_ms: Ms = "Total", overlap_pct: Pct = "Overlapped" }
+    figures StreamOverlapFigures {
+        compute_nccl_overlap_ms: Ms,
+        compute_memcpy_overlap_ms: Ms,
+        nccl_memcpy_overlap_ms: Ms,
+        max_concurrent_gpu_ops: usize,
+    }
+}
 
 /// How long each class of work runs, and the part of this time in which another class runs on the same device.
-pub(crate) fn stream_overlap(context: &Context) -> Section {
+pub(crate) fn stream_overlap(context: &Context) -> Answer<StreamOverlap> {
     let trace = context.trace;
     if trace.gpu_ops.is_empty() && trace.graph_replays.is_empty() {
-        return context.missing(TITLE, &COLUMNS, "The trace contains no GPU ops.", MissingData::Kernels);
+        return context.lacks("The trace contains no GPU ops.", MissingData::Kernels);
     }
     let devices = &context.survey().activities;
     let sum = |time: &dyn Fn(&Activity) -> i64| devices.iter().fold(Ns::ZERO, |sum, device| sum + Ns(time(device)));
-    let mut section = Section::new(TITLE, "start and end of every GPU op", &COLUMNS)
+    let both = |one: Class, other: Class| sum(&|device| device.with_all(one.bit() | other.bit())).into();
+    let mut answer = StreamOverlap::answer("start and end of every GPU op")
         .limit("Overlap is counted between ops of the same device and summed over devices.")
-        .limit("Overlapping ops may still compete for the same resources.");
+        .limit("Overlapping ops may still compete for the same resources.")
+        .with_figures(StreamOverlapFigures {
+            compute_nccl_overlap_ms: both(Class::Compute, Class::Communication),
+            compute_memcpy_overlap_ms: both(Class::Compute, Class::Copy),
+            nccl_memcpy_overlap_ms: both(Class::Communication, Class::Copy),
+            max_concurrent_gpu_ops: devices.iter().map(|device| device.max_concurrent).max().unwrap_or(0),
+        });
     for class in Class::ALL {
         let total = sum(&|device| device.with_all(class.bit()));
         let always = matches!(class, Class::Compute | Class::Communication | Class::Copy);
         if always || total > Ns::ZERO {
-            section.row([
-                label(class).into(),
-                Value::ms(total),
-                Value::pct(sum(&|device| device.shared(class)), total),
-            ]);
+            answer.rows.push(StreamOverlapRow {
+                label: label(class).to_owned(),
+                total_time_ms: total.into(),
+                overlap_pct: Pct::of(sum(&|device| device.shared(class)), total),
+            });
         }
     }
     if !trace.graph_replays.is_empty() {
-        section.limits.push("The overlap of kernels in CUDA graphs that were traced as a whole is unknown.".to_owned());
+        answer.limits.push("The overlap of kernels in CUDA graphs that were traced as a whole is unknown.".to_owned());
     }
-    for (name, one, other) in [
-        ("compute_nccl_overlap_ms", Class::Compute, Class::Communication),
-        ("compute_memcpy_overlap_ms", Class::Compute, Class::Copy),
-        ("nccl_memcpy_overlap_ms", Class::Communication, Class::Copy),
-    ] {
-        section.figure(name, Value::ms(sum(&|device| device.with_all(one.bit() | other.bit()))));
-    }
-    let max_concurrent = devices.iter().map(|device| device.max_concurrent).max().unwrap_or(0);
-    section.figure("max_concurrent_gpu_ops", max_concurrent);
-    section
+    answer
 }
 
 /// The class of a row, by its label.
@@ -75,7 +82,7 @@ mod tests {
     #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
     fn overlap_of_the_fixture_matches_the_manual_result() {
         let (trace, expected) = fixture();
-        let (ours, expected) = (stream_overlap(&Context::new(&trace, 30)), &expected["stream_overlap"]);
+        let (ours, expected) = (stream_overlap(&Context::new(&trace, 30)).section(), &expected["stream_overlap"]);
         for label in ["Compute", "NCCL", "Memcpy"] {
             close(number(row(&ours, "label", label), "total_time_ms"), &expected[label]["ms"]);
             close(number(row(&ours, "label", label), "overlap_pct"), &expected[label]["pct"]);
