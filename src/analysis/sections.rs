@@ -4,13 +4,15 @@
 //! Every pass is a sweep over tables sorted by start, O(n log n) at most. Overlap and idle time are per device, launches are
 //! joined within their process, and collectives are recognised by their kernels, not by the names of ranges.
 
-use super::communication::{collectives, costs};
+use super::communication::{collectives, costs, ranks};
+use super::compare;
 use super::context::Context;
 use super::findings;
 use super::hardware::{counters, stage_counters};
 use super::host::{barriers, idle, idle_blame, launch_latency};
 use super::inference::{graph_coverage, layers, op_costs, speculation, step_floor, step_time_fit, unsuited_kernels};
 use super::kernels::{copies, top_kernels};
+use super::key_figures;
 use super::section::{Answer, Section, SectionSpec, Sections, TypedSection};
 use super::structure::{listed_steps, node_annotations, phases, ranges, slowest_step, step_budget, steps};
 use super::time::{longest_events, streams};
@@ -31,7 +33,7 @@ macro_rules! declared {
 
         /// Answers the declared sections that every trace can have.
         fn answer_declared(context: &Context, sections: &mut Sections) {
-            $($(put(sections, $function(context) as Answer<$section>);)?)*
+            $($(($function(context) as Answer<$section>).put(sections);)?)*
         }
     };
 }
@@ -39,19 +41,35 @@ macro_rules! declared {
 declared! {
     idle::GpuIdle = idle::gpu_idle,
     idle::GpuIdleGaps = idle::gpu_idle_gaps,
-}
-
-fn put<S: TypedSection>(sections: &mut Sections, answer: Answer<S>) {
-    sections.insert(S::SPEC.name.to_owned(), answer.section());
+    barriers::Sync = barriers::sync,
+    barriers::SyncByPid = barriers::sync_by_pid,
+    barriers::Barriers = barriers::barriers,
+    launch_latency::LaunchLatencies,
+    launch_latency::LaunchLatencyHistogram,
+    idle_blame::IdleBlame = idle_blame::idle_blame,
+    collectives::NcclOps = collectives::nccl_ops,
+    collectives::NcclRankSkew = collectives::nccl_rank_skew,
+    collectives::NcclByPid = collectives::nccl_by_pid,
+    costs::CollectiveCosts = costs::collective_costs,
+    ranks::sections::RankTimes,
+    ranks::sections::RankCollectives,
+    ranks::sections::RankWaits,
+    ranks::sections::RankFiles,
+    compare::sections::CompareSummary,
+    compare::sections::CompareCategories,
+    compare::sections::CompareKernels,
+    compare::roles::CompareRoles,
+    compare::roles::CompareFloor,
+    compare::step_times::CompareStepTimes,
+    key_figures::KeyFigures,
+    trust::Trust,
+    findings::Findings,
 }
 
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
     let answers: &[(&str, AnswerOf<Section>)] = &[
         ("kernels_by_pid", top_kernels::kernels_by_pid),
-        ("sync", barriers::sync),
-        ("sync_by_pid", barriers::sync_by_pid),
-        ("barriers", barriers::barriers),
         ("nvtx_ranges", ranges::nvtx_ranges),
         ("nvtx_kernel_time", ranges::nvtx_kernel_time),
         ("nvtx_by_pid", ranges::nvtx_by_pid),
@@ -68,23 +86,20 @@ pub fn explain(context: &Context) -> Sections {
         ("unsuited_kernels", unsuited_kernels::unsuited_kernels),
         ("step_floor", step_floor::step_floor),
         ("step_time_fit", step_time_fit::step_time_fit),
-        ("nccl_ops", collectives::nccl_ops),
-        ("collective_costs", costs::collective_costs),
-        ("nccl_rank_skew", collectives::nccl_rank_skew),
-        ("nccl_by_pid", collectives::nccl_by_pid),
         ("nvlink_during_nccl", counters::nvlink_during_nccl),
         ("nvlink_timeseries", counters::nvlink_timeseries),
         ("roofline", counters::roofline),
-        ("idle_blame", idle_blame::idle_blame),
         ("copy_engine_events", copies::copy_engine_events),
         ("stream_overlap", streams::stream_overlap),
         ("timeline_events", longest_events::timeline_events),
     ];
     let mut sections = Sections::new();
-    let shared = top_kernels::of_durations(context).into_iter().chain(launch_latency::sections(context));
-    for (name, section) in shared {
+    for (name, section) in top_kernels::of_durations(context) {
         sections.insert(name.to_owned(), section);
     }
+    let (latencies, histogram) = launch_latency::sections(context);
+    latencies.put(&mut sections);
+    histogram.put(&mut sections);
     answer_declared(context, &mut sections);
     for (name, answer) in answers {
         sections.insert((*name).to_owned(), answer(context));
@@ -102,10 +117,8 @@ pub fn explain(context: &Context) -> Sections {
         sections.insert("nvtx_phases".to_owned(), phases::nvtx_phases(context, map));
         sections.insert("nvtx_kernel_phases".to_owned(), phases::nvtx_kernel_phases(context, map));
     }
-    let trust = trust::trust(context, &sections);
-    sections.insert("trust".to_owned(), trust);
-    let findings = findings::findings(context, &sections);
-    sections.insert("findings".to_owned(), findings);
+    trust::trust(context, &sections).put(&mut sections);
+    findings::findings(context, &sections).put(&mut sections);
     sections
 }
 

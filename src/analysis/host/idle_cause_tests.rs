@@ -141,7 +141,7 @@ fn drained_time_of_a_host_that_was_never_ahead_is_host_late() {
         let trace = trace.finish();
         let context = Context::new(&trace, 30);
         let idle = context.survey().idle[0].clone();
-        let cause = rows_of(&idle::gpu_idle_gaps(&context), &["cause"]).remove(0);
+        let cause = rows_of(&idle::gpu_idle_gaps(&context).section(), &["cause"]).remove(0);
         (cause, idle.times.map(|time| time.0 / 1_000)[1..3].to_vec(), idle.drained_by.len())
     };
     assert_eq!(times(48), ("host_late".to_owned(), vec![19 * 900, 0], 0));
@@ -198,7 +198,7 @@ fn gaps_of_a_few_nanoseconds_are_rounding() {
     trace.kernel("k", 0..100).kernel("k", 109..200).kernel("k", 210..300);
     let context = trace.finish();
     let context = Context::new(&context, 30);
-    assert_eq!(rows_of(&idle::gpu_idle_gaps(&context), &["cause"]), ["unknown", "turnaround"]);
+    assert_eq!(rows_of(&idle::gpu_idle_gaps(&context).section(), &["cause"]), ["unknown", "turnaround"]);
 }
 
 /// Idle time of shared traces in nanoseconds, in the order of [`IdleCause::ALL`]. They agree with an independent program

@@ -11,8 +11,8 @@
 //!         figures WaitFigures { calls: u64 }
 //!     }
 //!
-//! A title is only given where it differs from the words of the key. [`SPECS`](crate::analysis::sections::SPECS) lists all
-//! declared sections.
+//! `row` or `figures` may be left out. A title is only given where it differs from the words of the key.
+//! [`SPECS`](crate::analysis::sections::SPECS) lists all declared sections.
 
 use super::{FIRST_OP, Missing, Record, Section, Sections};
 use crate::trace::Trace;
@@ -74,7 +74,7 @@ pub trait Fields: Default {
     fn read(record: &Record) -> Self;
 }
 
-/// A section without figures.
+/// A section without rows or without figures.
 impl Fields for () {
     const COLUMNS: &'static [ColumnSpec] = &[];
     fn write(self, _: &mut Record) {}
@@ -85,7 +85,7 @@ impl Fields for () {
 pub trait TypedSection: Sized {
     /// Name, title and columns.
     const SPEC: SectionSpec;
-    /// One row.
+    /// One row; `()` if there are only figures.
     type Row: Fields;
     /// The single figures; `()` if there are none.
     type Figures: Fields;
@@ -180,9 +180,20 @@ impl<S: TypedSection> Answer<S> {
         self
     }
 
+    /// Keeps the first rows and remembers the number of all rows.
+    pub fn truncate(&mut self, rows: usize) {
+        self.rows_in_all = self.rows_in_all.max(self.rows.len() as u64);
+        self.rows.truncate(rows);
+    }
+
     /// Leaves out a column, such as `RankRow::job`.
     pub fn hide(&mut self, key: &'static str) {
         self.hidden.push(key);
+    }
+
+    /// Adds the section to others under its name.
+    pub fn put(self, sections: &mut Sections) {
+        sections.insert(S::SPEC.name.to_owned(), self.section());
     }
 
     /// The form of JSON and tables.
@@ -232,16 +243,16 @@ macro_rules! section {
     (
         $(#[$doc:meta])*
         $vis:vis struct $section:ident($name:literal, $title:expr);
-        row $row:ident { $($rows:tt)* }
+        $(row $row:ident { $($rows:tt)* })?
         $(figures $figures:ident { $($figure_fields:tt)* })?
     ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         $vis struct $section;
-        $crate::analysis::section::fields! {
+        $($crate::analysis::section::fields! {
             #[doc = concat!("A row of `", $name, "`.")]
             $vis struct $row { $($rows)* }
-        }
+        })?
         $($crate::analysis::section::fields! {
             #[doc = concat!("The figures of `", $name, "`.")]
             $vis struct $figures { $($figure_fields)* }
@@ -250,15 +261,15 @@ macro_rules! section {
             const SPEC: $crate::analysis::section::SectionSpec = $crate::analysis::section::SectionSpec {
                 name: $name,
                 title: $title,
-                columns: <$row as $crate::analysis::section::Fields>::COLUMNS,
+                columns: <Self::Row as $crate::analysis::section::Fields>::COLUMNS,
                 figures: <Self::Figures as $crate::analysis::section::Fields>::COLUMNS,
             };
-            type Row = $row;
-            type Figures = $crate::analysis::section::section!(@figures $($figures)?);
+            type Row = $crate::analysis::section::section!(@fields $($row)?);
+            type Figures = $crate::analysis::section::section!(@fields $($figures)?);
         }
     };
-    (@figures) => { () };
-    (@figures $figures:ident) => { $figures };
+    (@fields) => { () };
+    (@fields $fields:ident) => { $fields };
 }
 
 /// Declares a struct whose fields are columns or figures: `key: Type = "Title"`; the title may be left out. The key of each field is
