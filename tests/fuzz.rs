@@ -8,6 +8,7 @@
 #[allow(clippy::let_underscore_must_use, unreachable_pub, reason = "the crate of the fuzz targets has it as a library")]
 mod checks;
 
+use crate::common::nsys;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

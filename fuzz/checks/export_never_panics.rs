@@ -3,10 +3,8 @@
 //! An input that starts like a database is read as one. Any other input encodes changes of a small Nsight Systems export: values,
 //! types, names and numbers of rows, which flipped bits of a file seldom change.
 
-#[allow(dead_code, reason = "the tests use the rest")]
-#[path = "../../tests/common/nsys.rs"]
-mod fixture;
-
+// Beside this folder's module, because the tests have the fixtures already.
+use super::super::nsys as fixture;
 use gpuprism::analysis::{Options, analyze};
 use gpuprism::input::nsys;
 use gpuprism::rules::{RuleBook, RuleSet};

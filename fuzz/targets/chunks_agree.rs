@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuprism_fuzz::chunks_agree::check(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuprism_fuzz::checks::chunks_agree::check(data));

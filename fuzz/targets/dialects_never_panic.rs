@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuprism_fuzz::dialects_never_panic::check(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuprism_fuzz::checks::dialects_never_panic::check(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuprism_fuzz::rules_never_panic::check(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuprism_fuzz::checks::rules_never_panic::check(data));

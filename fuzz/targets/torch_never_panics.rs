@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuprism_fuzz::torch_never_panics::check(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuprism_fuzz::checks::torch_never_panics::check(data));

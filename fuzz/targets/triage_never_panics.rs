@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuprism_fuzz::triage_never_panics::check(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| gpuprism_fuzz::checks::triage_never_panics::check(data));

@@ -21,7 +21,7 @@ use super::kernels::groups::Groups;
 use super::kernels::kernel_sums::KernelSums;
 use super::measure::tally::Tallies;
 use super::recapture::{self, MissingData};
-use super::section::{Answer, Pct, Section, TypedSection};
+use super::section::{Answer, Pct, TypedSection};
 use super::structure::call_ranges::{CallRanges, CallRangesView};
 use super::structure::measured_steps::MeasuredSteps;
 use super::structure::phase_names::PhaseNames;
@@ -129,11 +129,6 @@ impl<'a> Context<'a> {
     /// Sets what the user says about the model.
     pub fn with_model(self, model: &'a ServedModel) -> Self {
         Self { model: Some(model), ..self }
-    }
-
-    /// A section that the trace cannot fill, with the command that captures the data it lacks.
-    pub(crate) fn missing(&self, title: &str, columns: &[&str], why: &str, data: MissingData) -> Section {
-        Section::missing(title, columns, why, &recapture::command(self.trace, data))
     }
 
     /// The answer of a trace that lacks the data of a section, with the command that captures it.

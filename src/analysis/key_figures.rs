@@ -2,34 +2,49 @@
 //! Read from the results of a finished run, without another pass over the trace.
 
 use super::results::Run;
-use super::section::Section;
+use super::section::{Answer, Ms, Pct, Stated, TypedSection, section};
+use crate::analysis::host::barriers::{BarrierKind, Barriers, Sync};
+use crate::analysis::host::idle::{GpuIdle, GpuIdleRow};
 use crate::rules::signals::Signals;
+use crate::trace::Ns;
 
-pub(super) const NAME: &str = "key_figures";
+section! {
+    /// The key figures of a run.
+    pub(crate) struct KeyFigures("key_figures", "Key figures");
+    figures KeyFigureValues {
+        /// A sum over devices is not time that passed, so it has another name.
+        gpu_time_all_devices_ms: Stated<Option<Ms>> = "GPU time, all devices",
+        gpu_time_ms: Stated<Option<Ms>>,
+        gpu_idle_pct: Option<Pct>,
+        idle_cause: Option<String> = "Main idle cause",
+        cpu_calls_ms: Option<Ms> = "CPU time in GPU API calls",
+        cpu_blocked_ms: Option<Ms>,
+        bottleneck: Option<String>,
+        framework: Option<String>,
+    }
+}
 
 /// Returns the key figures of a run. Figures that come from explaining sections are `Null` if the run has no
 /// such sections.
-pub(super) fn key_figures(run: &Run) -> Section {
-    let mut section = Section::new("Key figures", "totals, calls and idle gaps of the run", &[])
-        .limit("Time in calls is summed over host threads.");
+pub(super) fn key_figures(run: &Run) -> Answer<KeyFigures> {
     let wall = &run.wall;
     let has_ops = run.totals.gpu_ops > 0;
-    // A sum over devices is not time that passed, so it has another name.
-    let gpu_time = if wall.bar_ns > wall.wall_ns { "gpu_time_all_devices_ms" } else { "gpu_time_ms" };
-    section.figure(gpu_time, has_ops.then(|| ms(wall.bar_ns.saturating_sub(wall.cpu_ns))));
-    section.figure("gpu_idle_pct", (has_ops || wall.bar_ns > 0).then_some(100.0 * wall.cpu_share));
-    section.figure("idle_cause", idle_cause(run));
+    let gpu_time = has_ops.then(|| Ns(wall.bar_ns.saturating_sub(wall.cpu_ns)).into());
+    let is_sum = wall.bar_ns > wall.wall_ns;
     // A sum of zero means that no calls were recorded.
-    let calls_ms = summary(run, "timeline_events", "total_cpu_time_ms").filter(|time| *time > 0.0);
-    section.figure("cpu_calls_ms", calls_ms);
-    section.figure("cpu_blocked_ms", calls_ms.and_then(|_| blocked_ms(run)));
-    section.figure("bottleneck", bottleneck(run));
-    section.figure("framework", run.engine.clone());
-    section
-}
-
-fn ms(time_ns: i64) -> f64 {
-    time_ns as f64 / 1e6
+    let calls = summary(run, "timeline_events", "total_cpu_time_ms").filter(|time| *time > 0.0);
+    KeyFigures::answer("totals, calls and idle gaps of the run")
+        .limit("Time in calls is summed over host threads.")
+        .with_figures(KeyFigureValues {
+            gpu_time_all_devices_ms: Stated(is_sum.then_some(gpu_time)),
+            gpu_time_ms: Stated((!is_sum).then_some(gpu_time)),
+            gpu_idle_pct: (has_ops || wall.bar_ns > 0).then_some(Pct(100.0 * wall.cpu_share)),
+            idle_cause: idle_cause(run).map(str::to_owned),
+            cpu_calls_ms: calls.map(Ms),
+            cpu_blocked_ms: calls.and_then(|_| blocked_ms(run)).map(Ms),
+            bottleneck: bottleneck(run),
+            framework: run.engine.clone(),
+        })
 }
 
 fn summary(run: &Run, section: &str, figure: &str) -> Option<f64> {
@@ -38,11 +53,11 @@ fn summary(run: &Run, section: &str, figure: &str) -> Option<f64> {
 
 /// Time in calls that block their thread, including the copies that the trace shows to block.
 fn blocked_ms(run: &Run) -> Option<f64> {
-    let barriers = run.sections.get("barriers").filter(|section| section.missing.is_none())?;
-    let copies = barriers.rows.iter().filter(|row| row.text("barrier_kind") == "blocking_memcpy");
-    let copies_ms = copies.fold(0.0, |sum, row| sum + row.amount("total_time_ms"));
+    let barriers = Barriers::read(&run.sections)?;
+    let copies = barriers.rows.iter().filter(|row| row.barrier_kind == BarrierKind::BlockingCopy);
+    let copies_ms = copies.fold(0.0, |sum, row| sum + row.total_time_ms.0);
     // Unlike the rows of synchronizing calls, their total has nested calls once.
-    Some(copies_ms + summary(run, "sync", "sync_total_time_ms").unwrap_or(0.0))
+    Some(copies_ms + Sync::figures(&run.sections).map_or(0.0, |figures| figures.sync_total_time_ms.0))
 }
 
 /// Returns the cause of more than half of the idle time, if there is one. The bar may have more idle time
@@ -52,31 +67,34 @@ fn idle_cause(run: &Run) -> Option<&'static str> {
     if is_almost_empty(run) {
         return None;
     }
-    let explained_ms = summary(run, "gpu_idle", "drained_explained_ms").unwrap_or(0.0);
-    let is_explained = explained_ms >= column_sum(run, "drained_ms") / 2.0;
-    let causes: [(&[&str], &str); 6] = [
-        (&["host_late_ms"], "host late"),
-        (&["drained_ms"], if is_explained { "drained" } else { "host late or drained" }),
-        (&["host_late_ms", "drained_ms"], "host late or drained"),
-        (&["turnaround_ms"], "turnaround between kernels"),
-        (&["other_stream_ms"], "other stream"),
-        (&["compiling_ms"], "compiling"),
+    let explained = GpuIdle::figures(&run.sections).and_then(|figures| figures.drained_explained_ms.0);
+    let rows = GpuIdle::rows(&run.sections);
+    let sum = |time: fn(&GpuIdleRow) -> Ms| sum(&rows, time);
+    let (late, drained) = (sum(|row| row.host_late_ms), sum(|row| row.drained_ms));
+    let is_explained = explained.map_or(0.0, |explained| explained.0) >= drained / 2.0;
+    let causes = [
+        (late, "host late"),
+        (drained, if is_explained { "drained" } else { "host late or drained" }),
+        (late + drained, "host late or drained"),
+        (sum(|row| row.turnaround_ms), "turnaround between kernels"),
+        (sum(|row| row.other_stream_ms), "other stream"),
+        (sum(|row| row.compiling_ms), "compiling"),
     ];
-    let all = column_sum(run, "idle_ms").max(ms(run.wall.cpu_ns));
-    let is_main = |columns: &[&str]| columns.iter().map(|column| column_sum(run, column)).sum::<f64>() > all / 2.0;
-    causes.iter().find(|(columns, _)| is_main(columns)).map(|(_, words)| *words)
+    let all = sum(|row| row.idle_ms).max(Ms::from(Ns(run.wall.cpu_ns)).0);
+    causes.into_iter().find(|(time, _)| *time > all / 2.0).map(|(_, words)| words)
 }
 
 /// Whether the GPU works almost never and no steps are marked. Then nobody is late: there is no work.
 pub(super) fn is_almost_empty(run: &Run) -> bool {
-    let window = column_sum(run, "window_ms") - column_sum(run, "unseen_ms");
-    run.filled("steps").is_none() && column_sum(run, "busy_ms") < Signals::embedded().thresholds.min_busy_share * window
+    let rows = GpuIdle::rows(&run.sections);
+    let window = sum(&rows, |row| row.window_ms) - sum(&rows, |row| row.unseen_ms);
+    run.filled("steps").is_none()
+        && sum(&rows, |row| row.busy_ms) < Signals::embedded().thresholds.min_busy_share * window
 }
 
-/// The sum of a column of the idle times over all devices.
-fn column_sum(run: &Run, column: &str) -> f64 {
-    let rows = run.sections.get("gpu_idle").map_or(&[][..], |section| &section.rows);
-    rows.iter().fold(0.0, |sum, row| sum + row.amount(column))
+/// The sum of a column of the idle times over all devices, in milliseconds.
+fn sum(rows: &[GpuIdleRow], time: fn(&GpuIdleRow) -> Ms) -> f64 {
+    rows.iter().fold(0.0, |sum, row| sum + time(row).0)
 }
 
 /// Returns the largest part of the bar (a category or idle time) and its share; `None` if shares are missing.

@@ -41,7 +41,7 @@ pub(crate) mod testing;
 pub mod time;
 pub mod timeline;
 pub mod triage;
-mod trust;
+pub(crate) mod trust;
 mod unit;
 mod verdict;
 

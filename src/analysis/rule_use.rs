@@ -6,7 +6,6 @@
 
 use super::results::Run;
 use super::section::{Answer, CategoryName, KernelName, Pct, Sections, TypedSection, section};
-use super::sections::put;
 use crate::ordering;
 use crate::rules::{MISC, RuleSet, RuleUse, Usage, names};
 use crate::trace::Ns;
@@ -63,8 +62,8 @@ pub fn rule_use(rules: &RuleSet, runs: &[&Run]) -> Sections {
     let kernels = sum_kernels(runs);
     let usage = rules.usage(kernels.iter().map(|kernel| (kernel.name, kernel.demangled.as_str())));
     let mut sections = Sections::new();
-    put(&mut sections, rules_in_force(rules, &kernels, &usage));
-    put(&mut sections, misc(&kernels, &usage));
+    rules_in_force(rules, &kernels, &usage).put(&mut sections);
+    misc(&kernels, &usage).put(&mut sections);
     if let Some(limit) = other_rules_limit(rules, runs) {
         sections.values_mut().for_each(|section| section.limits.push(limit.clone()));
     }

@@ -116,8 +116,7 @@ pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, reused: Reu
         run.sections = sections::explain(&context);
         withhold_shares(run, &context);
     }
-    let key_figures = key_figures::key_figures(run);
-    run.sections.insert(key_figures::NAME.to_owned(), key_figures);
+    key_figures::key_figures(run).put(&mut run.sections);
     run.verdict = verdict(run, &Signals::embedded().verdict);
 }
 

@@ -5,14 +5,16 @@
 //! joined within their process, and collectives are recognised by their kernels, not by the names of ranges.
 
 use super::captured;
-use super::communication::{collectives, costs};
+use super::communication::{collectives, costs, ranks};
+use super::compare;
 use super::context::Context;
 use super::findings;
 use super::hardware::{counters, memory_traffic, stage_counters};
 use super::host::{barriers, idle, idle_blame, launch_latency};
 use super::inference::{graph_coverage, layers, op_costs, speculation, step_floor, step_time_fit, unsuited_kernels};
 use super::kernels::{copies, one_kernel, top_kernels};
-use super::section::{Answer, Section, SectionSpec, Sections, TypedSection};
+use super::key_figures;
+use super::section::{Answer, SectionSpec, Sections, TypedSection};
 use super::structure::{listed_steps, node_annotations, phases, ranges, slowest_step, step_budget, steps};
 use super::time::{longest_events, streams};
 use super::triage::{self, catalog, fuse, overlap, summary};
@@ -23,8 +25,6 @@ use super::{rule_draft, rule_use};
 /// reads the trace again with the second module, which has the sections.
 pub(crate) const ARE_COMPILED: bool = cfg!(any(not(target_arch = "wasm32"), feature = "full"));
 
-type AnswerOf<S> = fn(&Context) -> S;
-
 /// Lists the declared sections, each with the function that answers it. Other functions answer sections that only some traces
 /// have, share their computation, or belong to one kernel; these are listed without one.
 macro_rules! declared {
@@ -34,7 +34,7 @@ macro_rules! declared {
 
         /// Answers the declared sections that every trace can have.
         fn answer_declared(context: &Context, sections: &mut Sections) {
-            $($(put(sections, $function(context) as Answer<$section>);)?)*
+            $($(($function(context) as Answer<$section>).put(sections);)?)*
         }
     };
 }
@@ -87,54 +87,57 @@ declared! {
     stage_counters::StageCounters,
     streams::StreamOverlap = streams::stream_overlap,
     longest_events::LongestEvents = longest_events::timeline_events,
-}
-
-/// Adds the answer under the name of its section.
-pub(crate) fn put<S: TypedSection>(sections: &mut Sections, answer: Answer<S>) {
-    sections.insert(S::SPEC.name.to_owned(), answer.section());
+    barriers::Sync = barriers::sync,
+    barriers::SyncByPid = barriers::sync_by_pid,
+    barriers::Barriers = barriers::barriers,
+    launch_latency::LaunchLatencies,
+    launch_latency::LaunchLatencyHistogram,
+    idle_blame::IdleBlame = idle_blame::idle_blame,
+    collectives::NcclOps = collectives::nccl_ops,
+    collectives::NcclRankSkew = collectives::nccl_rank_skew,
+    collectives::NcclByPid = collectives::nccl_by_pid,
+    costs::CollectiveCosts = costs::collective_costs,
+    ranks::sections::RankTimes,
+    ranks::sections::RankCollectives,
+    ranks::sections::RankWaits,
+    ranks::sections::RankFiles,
+    compare::sections::CompareSummary,
+    compare::sections::CompareCategories,
+    compare::sections::CompareKernels,
+    compare::roles::CompareRoles,
+    compare::roles::CompareFloor,
+    compare::step_times::CompareStepTimes,
+    key_figures::KeyFigures,
+    trust::Trust,
+    findings::Findings,
 }
 
 /// Answers every question about one trace that its data allow.
 pub fn explain(context: &Context) -> Sections {
-    let answers: &[(&str, AnswerOf<Section>)] = &[
-        ("sync", barriers::sync),
-        ("sync_by_pid", barriers::sync_by_pid),
-        ("barriers", barriers::barriers),
-        ("nccl_ops", collectives::nccl_ops),
-        ("collective_costs", costs::collective_costs),
-        ("nccl_rank_skew", collectives::nccl_rank_skew),
-        ("nccl_by_pid", collectives::nccl_by_pid),
-        ("idle_blame", idle_blame::idle_blame),
-    ];
     let mut sections = Sections::new();
     let (kernels, storm, storm_by_process) = top_kernels::of_durations(context);
-    put(&mut sections, kernels);
-    put(&mut sections, storm);
-    put(&mut sections, storm_by_process);
-    for (name, section) in launch_latency::sections(context) {
-        sections.insert(name.to_owned(), section);
-    }
+    kernels.put(&mut sections);
+    storm.put(&mut sections);
+    storm_by_process.put(&mut sections);
+    let (latencies, histogram) = launch_latency::sections(context);
+    latencies.put(&mut sections);
+    histogram.put(&mut sections);
     answer_declared(context, &mut sections);
-    for (name, answer) in answers {
-        sections.insert((*name).to_owned(), answer(context));
-    }
     if let Some(speculation) = speculation::speculation(context) {
-        put(&mut sections, speculation);
+        speculation.put(&mut sections);
     }
     if let Some(counters) = stage_counters::gpu_counters(context) {
-        put(&mut sections, counters);
+        counters.put(&mut sections);
     }
     if let Some(annotations) = node_annotations::graph_annotations(context) {
-        put(&mut sections, annotations);
+        annotations.put(&mut sections);
     }
     if let Some(map) = context.phase_map {
-        put(&mut sections, phases::nvtx_phases(context, map));
-        put(&mut sections, phases::nvtx_kernel_phases(context, map));
+        phases::nvtx_phases(context, map).put(&mut sections);
+        phases::nvtx_kernel_phases(context, map).put(&mut sections);
     }
-    let trust = trust::trust(context, &sections);
-    sections.insert("trust".to_owned(), trust);
-    let findings = findings::findings(context, &sections);
-    sections.insert("findings".to_owned(), findings);
+    trust::trust(context, &sections).put(&mut sections);
+    findings::findings(context, &sections).put(&mut sections);
     sections
 }
 

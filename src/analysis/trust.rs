@@ -4,8 +4,9 @@
 use super::context::Context;
 use super::labels;
 use super::recapture::{self, MissingData};
-use super::section::{Section, Sections};
+use super::section::{Answer, Sections, TypedSection, section, words};
 use crate::analysis::findings::format_time;
+use crate::analysis::host::idle::{GpuIdle, GpuIdleRow};
 use crate::analysis::host::idle_cause::{MIN_UNSEEN, unseen_after_launch};
 use crate::analysis::structure::shifted_durations::ShiftedDurations;
 use crate::analysis::structure::stages::Basis;
@@ -14,7 +15,55 @@ use crate::digits::grouped;
 use crate::rules::signals::CallKind;
 use crate::trace::{DeviceId, Ns, Trace};
 
-const COLUMNS: [&str; 3] = ["id", "text", "affects"];
+section! {
+    /// Each reason to trust some results less.
+    pub(crate) struct Trust("trust", "Limits of this trace");
+    row TrustRow {
+        id: TrustId,
+        text: String,
+        /// The results that it affects.
+        affects: String,
+    }
+}
+
+/// A reason to trust some results less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum TrustId {
+    UnseenWork,
+    GraphWorkMissing,
+    /// No step has GPU work.
+    StepsWithoutWork,
+    DurationsShifted,
+    GraphsTracedWhole,
+    ClockSkew,
+    CaptureOverhead,
+    SingleStep,
+    OneRankOfMany,
+    /// A word of another version.
+    #[default]
+    Other,
+}
+
+words!(
+    TrustId:
+    UnseenWork = "unseen-work",
+    GraphWorkMissing = "graph-work-missing",
+    StepsWithoutWork = "steps-without-work",
+    DurationsShifted = "durations-shifted",
+    GraphsTracedWhole = "graphs-traced-whole",
+    ClockSkew = "clock-skew",
+    CaptureOverhead = "capture-overhead",
+    SingleStep = "single-step",
+    OneRankOfMany = "one-rank-of-many",
+    Other = "",
+);
+
+impl Trust {
+    /// Whether the section has a row with this id.
+    pub(crate) fn has(sections: &Sections, id: TrustId) -> bool {
+        Self::rows(sections).iter().any(|row| row.id == id)
+    }
+}
 
 /// Idle time that the host causes below this percentage of the window needs no warning about a slow host.
 const MIN_HOST_PCT: f64 = 1.0;
@@ -25,13 +74,7 @@ const LOADS_CODE: Ns = Ns(1_000_000);
 /// The mean over fewer launches is not reliable.
 const MIN_LAUNCHES: u64 = 100;
 
-/// The id of the row that says that no step has GPU work.
-pub(crate) const STEPS_WITHOUT_WORK: &str = "steps-without-work";
-
-/// One row for each reason to trust some results less.
-pub(crate) fn trust(context: &Context, sections: &Sections) -> Section {
-    let mut section =
-        Section::new("Limits of this trace", "launch calls, Python frames, steps and metadata of the trace", &COLUMNS);
+pub(crate) fn trust(context: &Context, sections: &Sections) -> Answer<Trust> {
     let rows = [
         unseen_work(context),
         unrecorded_graphs(context),
@@ -43,21 +86,18 @@ pub(crate) fn trust(context: &Context, sections: &Sections) -> Section {
         single_step(context.trace, sections),
         one_rank_of_many(context.trace),
     ];
-    for (id, text, affects) in rows.into_iter().flatten() {
-        section.row([id.into(), text.into(), affects.into()]);
-    }
-    section.rows_in_all = section.rows.len() as u64;
-    section
+    Trust::answer("launch calls, Python frames, steps and metadata of the trace").with_rows(rows.into_iter().flatten())
 }
 
-/// Id, text, and the results that it affects.
-type Row = (&'static str, String, &'static str);
+fn row(id: TrustId, text: impl Into<String>, affects: &str) -> TrustRow {
+    TrustRow { id, text: text.into(), affects: affects.to_owned() }
+}
 
 fn time_words(time: Ns) -> String {
     format_time(time.0 as f64 / 1e6)
 }
 
-fn unseen_work(context: &Context) -> Option<Row> {
+fn unseen_work(context: &Context) -> Option<TrustRow> {
     let trace = context.trace;
     let inside = |device: usize| Some(unseen_time(context, device)?.after_a_long_wait);
     let devices = context.survey().busy.iter().enumerate();
@@ -67,8 +107,7 @@ fn unseen_work(context: &Context) -> Option<Row> {
         (inside + before > Ns::ZERO).then_some((device, inside, before))
     });
     let (device, inside, before) = found.max_by_key(|(_, inside, before)| *inside + *before)?;
-    let gpu = labels::device(trace, DeviceId(device as u32));
-    let gpu = gpu.text().map_or_else(|| gpu.number().map_or_else(String::new, |id| id.to_string()), str::to_owned);
+    let gpu = labels::device(trace, DeviceId(device as u32)).words();
     let text = format!(
         "GPU {gpu} executed work that is not in the file for {}, probably launched before the capture began: ops started \
          that long after their launch although nothing visible ran before them. This time counts neither as idle nor as \
@@ -76,7 +115,7 @@ fn unseen_work(context: &Context) -> Option<Row> {
         time_words(inside + before),
         if inside == Ns::ZERO { ", because it is before the first op" } else { "" }
     );
-    Some(("unseen-work", text, "idle time, blocked time of copies and calls, steps at the start"))
+    Some(row(TrustId::UnseenWork, text, "idle time, blocked time of copies and calls, steps at the start"))
 }
 
 /// The time between the ops of a device in which it executed work that the trace does not contain, by what proves it.
@@ -99,7 +138,7 @@ fn unseen_time(context: &Context, device: usize) -> Option<UnseenTime> {
     Some(time)
 }
 
-fn unrecorded_graphs(context: &Context) -> Option<Row> {
+fn unrecorded_graphs(context: &Context) -> Option<TrustRow> {
     let graphs = &context.trace.unrecorded_graphs;
     if graphs.launches == 0 {
         return None;
@@ -122,11 +161,11 @@ fn unrecorded_graphs(context: &Context) -> Option<Row> {
         grouped(graphs.of),
         recapture::command(context.trace, MissingData::Kernels),
     );
-    Some(("graph-work-missing", text, "busy and idle time, steps, kernels, categories, shares, launches"))
+    Some(row(TrustId::GraphWorkMissing, text, "busy and idle time, steps, kernels, categories, shares, launches"))
 }
 
 /// Steps that are marked on the host while no GPU op of the file runs.
-fn steps_without_work(context: &Context) -> Option<Row> {
+fn steps_without_work(context: &Context) -> Option<TrustRow> {
     let steps = &context.measured_steps().steps;
     // The work of a step may be outside of the window, or in a graph that was traced as a whole.
     if context.trace.cut.is_some() || !context.trace.graph_replays.is_empty() {
@@ -153,7 +192,7 @@ fn steps_without_work(context: &Context) -> Option<Row> {
         time_words(distance),
         recapture::command(context.trace, MissingData::Kernels),
     );
-    Some((STEPS_WITHOUT_WORK, text, "busy and idle time, kernels, categories"))
+    Some(row(TrustId::StepsWithoutWork, text, "busy and idle time, kernels, categories"))
 }
 
 /// The wait of the first op of a device after its launch. `None` if it is short or the launch is unknown.
@@ -167,7 +206,7 @@ fn unseen_before(context: &Context, device: usize, busy: Busy) -> Option<Ns> {
     Some(to.since(from)).filter(|length| *length > MIN_UNSEEN)
 }
 
-fn shifted(context: &Context) -> Option<Row> {
+fn shifted(context: &Context) -> Option<TrustRow> {
     let &ShiftedDurations { layers, shifted, .. } = context.shifted_durations();
     if shifted == 0 {
         return None;
@@ -179,10 +218,10 @@ fn shifted(context: &Context) -> Option<Row> {
         grouped(shifted as u64),
         grouped(layers as u64)
     );
-    Some(("durations-shifted", text, "times and shares of kernels and categories, communication, triage"))
+    Some(row(TrustId::DurationsShifted, text, "times and shares of kernels and categories, communication, triage"))
 }
 
-fn graphs_traced_whole(trace: &Trace) -> Option<Row> {
+fn graphs_traced_whole(trace: &Trace) -> Option<TrustRow> {
     let replays = trace.graph_replays.len();
     if replays == 0 {
         return None;
@@ -196,10 +235,10 @@ fn graphs_traced_whole(trace: &Trace) -> Option<Row> {
         time_words(total),
         if replays == 1 { "was" } else { "were" },
     );
-    Some(("graphs-traced-whole", text, "kernels, categories, shares, launches"))
+    Some(row(TrustId::GraphsTracedWhole, text, "kernels, categories, shares, launches"))
 }
 
-fn clock_skew(context: &Context) -> Option<Row> {
+fn clock_skew(context: &Context) -> Option<TrustRow> {
     let latencies = &context.details().latencies;
     let (early, worst) = (latencies.before_call, latencies.max_before_call);
     if early == 0 {
@@ -212,16 +251,15 @@ fn clock_skew(context: &Context) -> Option<Row> {
         if early == 1 { " starts" } else { "s start" },
         worst.0 as f64 / 1e3
     );
-    Some(("clock-skew", text, "launch latency, causes of idle time"))
+    Some(row(TrustId::ClockSkew, text, "launch latency, causes of idle time"))
 }
 
-fn capture_overhead(context: &Context, sections: &Sections) -> Option<Row> {
-    let rows = &sections.get("gpu_idle")?.rows;
-    let host_pct = rows.iter().map(|row| {
-        let window = row.amount("window_ms") - row.amount("unseen_ms");
-        if window > 0.0 { 100.0 * (row.amount("host_late_ms") + row.amount("drained_ms")) / window } else { 0.0 }
-    });
-    if host_pct.fold(0.0, f64::max) < MIN_HOST_PCT {
+fn capture_overhead(context: &Context, sections: &Sections) -> Option<TrustRow> {
+    let host_pct = |row: &GpuIdleRow| {
+        let window = row.window_ms.0 - row.unseen_ms.0;
+        if window > 0.0 { 100.0 * (row.host_late_ms.0 + row.drained_ms.0) / window } else { 0.0 }
+    };
+    if GpuIdle::rows(sections).iter().map(host_pct).fold(0.0, f64::max) < MIN_HOST_PCT {
         return None;
     }
     let frames = context.trace.events.python_frames;
@@ -234,7 +272,7 @@ fn capture_overhead(context: &Context, sections: &Sections) -> Option<Row> {
         "{reason}, which slows the host down. Idle time caused by the host is an upper bound; capture again without \
          stacks to measure it."
     );
-    Some(("capture-overhead", text, "idle time caused by the host, length of steps"))
+    Some(row(TrustId::CaptureOverhead, text, "idle time caused by the host, length of steps"))
 }
 
 /// The mean duration of a launch call, if it is unusually long.
@@ -249,7 +287,7 @@ fn slow_launch(context: &Context) -> Option<Ns> {
     (count >= MIN_LAUNCHES && mean > SLOW_LAUNCH).then_some(mean)
 }
 
-fn single_step(trace: &Trace, sections: &Sections) -> Option<Row> {
+fn single_step(trace: &Trace, sections: &Sections) -> Option<TrustRow> {
     let steps = sections.get("steps").filter(|steps| steps.missing.is_none())?;
     let count: f64 = steps.rows.iter().map(|row| row.amount("steps")).sum();
     let (text, affects) = if trace.cut.is_some() {
@@ -261,10 +299,10 @@ fn single_step(trace: &Trace, sections: &Sections) -> Option<Row> {
             "percentiles of steps, idle time at the start of the step",
         )
     };
-    (count == 1.0).then(|| ("single-step", text.to_owned(), affects))
+    (count == 1.0).then(|| row(TrustId::SingleStep, text, affects))
 }
 
-fn one_rank_of_many(trace: &Trace) -> Option<Row> {
+fn one_rank_of_many(trace: &Trace) -> Option<TrustRow> {
     let job = trace.job.as_deref().filter(|job| job.world_size > 1)?;
     // A file of merged ranks has one named process for each rank.
     let ranks = trace.processes.iter().filter(|process| !process.name.is_empty()).count();
@@ -273,7 +311,7 @@ fn one_rank_of_many(trace: &Trace) -> Option<Row> {
          rank; `gpuprism ranks` decides with the files of all ranks.",
         job.rank, job.world_size
     );
-    (ranks <= 1).then_some(("one-rank-of-many", text, "communication"))
+    (ranks <= 1).then(|| row(TrustId::OneRankOfMany, text, "communication"))
 }
 
 #[cfg(test)]

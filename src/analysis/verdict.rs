@@ -6,7 +6,7 @@ use super::key_figures::is_almost_empty;
 use super::labels::{capitalized, stage_words};
 use super::results::{Run, Verdict, VerdictClause, WallSource};
 use super::section::Record;
-use super::trust::STEPS_WITHOUT_WORK;
+use super::trust::{Trust, TrustId};
 use super::unit::Unit;
 use crate::digits::grouped;
 use crate::ordering;
@@ -247,7 +247,7 @@ enum Bound {
 impl Bound {
     fn of(run: &Run, times: &Times, thresholds: &VerdictThresholds) -> Self {
         let compute = times.busy - times.exposed;
-        if run.rows("trust").iter().any(|row| row.text("id") == STEPS_WITHOUT_WORK) {
+        if Trust::has(&run.sections, TrustId::StepsWithoutWork) {
             return Self::StepsWithoutWork;
         }
         if times.window == 0.0 {

@@ -7,7 +7,6 @@ use super::open::{self, RunSource};
 use super::watch::Watch;
 use crate::analysis::inference::model_config::ModelConfig;
 use crate::analysis::results::Run;
-use crate::analysis::sections::put;
 use crate::session::{self, Choices, ModelChoice, UserFile};
 use crate::trace::Trace;
 use crate::{Error, Result};
@@ -28,7 +27,7 @@ pub fn run(trace: &Trace, choices: &Choices, beside: &Neighbours) -> Result<Run>
     }
     let mut run = session::run(trace, &Choices { model_config, ..choices.clone() })?;
     if let Some(captured) = captured {
-        put(&mut run.sections, captured);
+        captured.put(&mut run.sections);
     }
     Ok(run)
 }

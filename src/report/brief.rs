@@ -139,7 +139,7 @@ fn finding_lines(finding: &Finding) -> String {
     let cost = if finding.cost.is_empty() { String::new() } else { format!(", {}", finding.cost) };
     let evidence = finding.evidence.first().map(|line| format!(" {}", clean(line))).unwrap_or_default();
     let action = finding.action.first().map(|line| format!(" Do: {}", clean(line))).unwrap_or_default();
-    let (id, title) = (clean(finding.id), clean(finding.title));
+    let (id, title) = (finding.id.word(), clean(finding.title));
     format!("- `{id}` ({}{cost}): {title}.{}{action}\n", finding.grade(), sentence(&evidence))
 }
 
@@ -179,7 +179,7 @@ fn next_commands(subject: &Subject) -> String {
     let path = shell_word(subject.path);
     let mut commands = Vec::new();
     if let Some(finding) = findings(subject.report).first() {
-        commands.push(format!("gpuprism show {path} {}", shell_word(finding.id)));
+        commands.push(format!("gpuprism show {path} {}", shell_word(finding.id.word())));
     }
     let lacks = |id: &str| subject.checks.iter().any(|check| check.id == id && check.level != Level::Ok);
     if lacks("model") {
@@ -208,7 +208,7 @@ fn shell_word(word: &str) -> String {
 
 /// Everything on one finding, limit or table of a file, by its id. `None` if there is none with this id.
 pub fn show(subject: &Subject, id: &str) -> Option<String> {
-    if let Some(finding) = findings(subject.report).into_iter().find(|finding| finding.id == id) {
+    if let Some(finding) = findings(subject.report).into_iter().find(|finding| finding.id.word() == id) {
         return Some(whole_finding(subject.report, &finding));
     }
     if let Some(check) = subject.checks.iter().find(|check| check.id == id) {
@@ -267,6 +267,6 @@ fn first_rows(mut table: Table, count: usize) -> String {
 
 /// The ids that [`show`] knows besides tables.
 pub fn known_ids<'a>(subject: &'a Subject) -> Vec<&'a str> {
-    let findings = findings(subject.report).into_iter().map(|finding| finding.id);
+    let findings = findings(subject.report).into_iter().map(|finding| finding.id.word());
     findings.chain(subject.checks.iter().map(|check| check.id)).collect()
 }

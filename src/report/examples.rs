@@ -1,8 +1,8 @@
 //! Which case of a statement the timeline shows: the example of a clause of the verdict or of a finding, from its section and row.
 
-use crate::analysis::findings::{cause_of_finding, counts_steps_only};
+use crate::analysis::findings::{FindingId, FindingRow, Findings, counts_steps_only};
 use crate::analysis::results::{Run, VerdictClause};
-use crate::analysis::section::Record;
+use crate::analysis::section::TypedSection;
 use crate::analysis::timeline::Example;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -53,7 +53,7 @@ pub(super) fn example_of_idle_time(run: &Run) -> Option<ExampleLink> {
 }
 
 /// The link of a row of the findings; `None` for those of other tools.
-pub(super) fn example_of_finding(run: &Run, row: &Record) -> Option<ExampleLink> {
+pub(super) fn example_of_finding(run: &Run, row: &FindingRow) -> Option<ExampleLink> {
     of_finding(run, row).as_ref().map(ExampleLink::to)
 }
 
@@ -63,7 +63,7 @@ fn of_clause(run: &Run, clause: &VerdictClause) -> Option<Example> {
     match section {
         "steps" => Some(Example::Step(run.rows(section).get(row?)?.text("stage").to_owned())),
         "categories" => Some(Example::Category(run.categories.get(row?)?.category.clone())),
-        "findings" => of_finding(run, run.rows(section).get(row?)?),
+        "findings" => of_finding(run, Findings::rows(&run.sections).get(row?)?),
         "gpu_idle" => Some(Example::Idle(vec![main_cause(run)?.to_owned()])),
         "nccl_ops" | "stream_overlap" => Some(Example::Communication),
         _ => None,
@@ -78,23 +78,23 @@ fn main_cause(run: &Run) -> Option<&'static str> {
     Some(cause)
 }
 
-fn of_finding(run: &Run, row: &Record) -> Option<Example> {
-    let id = row.text("id");
-    if let Some(cause) = cause_of_finding(id) {
-        let causes = vec![cause.to_owned()];
-        let in_steps = id != "compilation" && counts_steps_only(&run.sections);
+fn of_finding(run: &Run, row: &FindingRow) -> Option<Example> {
+    if let Some(cause) = row.id.idle_cause() {
+        let causes = vec![cause.word().to_owned()];
+        let in_steps = row.id != FindingId::Compilation && counts_steps_only(&run.sections);
         return Some(if in_steps { Example::IdleInSteps(causes) } else { Example::Idle(causes) });
     }
     let copies = |words: &[&str]| Some(Example::Copy(words.iter().map(|word| (*word).to_owned()).collect()));
-    match id {
-        "pageable-copies" => copies(&["pageable"]),
-        "unified-memory-migration" => copies(&["unified"]),
-        "host-copies" => copies(&["htod", "dtoh", "host-to-device", "device-to-host", "hosttodevice", "devicetohost"]),
-        "exposed-communication" | "communication-waits" => Some(Example::Communication),
-        "short-kernels" => Some(Example::Step(String::new())),
-        "unsuited-kernels" => {
-            let problem = row.text("title");
-            let unsuited = run.rows("unsuited_kernels").iter().find(|row| row.text("problem") == problem)?;
+    match row.id {
+        FindingId::PageableCopies => copies(&["pageable"]),
+        FindingId::UnifiedMemoryMigration => copies(&["unified"]),
+        FindingId::HostCopies => {
+            copies(&["htod", "dtoh", "host-to-device", "device-to-host", "hosttodevice", "devicetohost"])
+        }
+        FindingId::ExposedCommunication | FindingId::CommunicationWaits => Some(Example::Communication),
+        FindingId::ShortKernels => Some(Example::Step(String::new())),
+        FindingId::UnsuitedKernels => {
+            let unsuited = run.rows("unsuited_kernels").iter().find(|kernels| kernels.text("problem") == row.title)?;
             Some(Example::Kernel(unsuited.text("example_kernel").to_owned()))
         }
         _ => None,
@@ -116,7 +116,7 @@ mod tests {
         let trace = late_steps_after_a_pause().finish();
         let report = Report::new(vec![run(&trace, &Choices::default()).unwrap()]);
         let timeline = Timeline::of(&trace, RuleBook::gpuprism_default().unwrap()).unwrap();
-        let late = findings(&report).into_iter().find(|finding| finding.id == "host-late").unwrap();
+        let late = findings(&report).into_iter().find(|finding| finding.id == FindingId::HostLate).unwrap();
         let example = Example::parse(&late.example.unwrap().of).unwrap();
         let place = timeline.example(&trace, &example, timeline.gpu).unwrap();
         assert_eq!(place.end.since(place.start).0, 500_000);

@@ -6,8 +6,9 @@ use super::examples::{ExampleLink, example_of_finding};
 use super::format::figure;
 use super::sections::table_id;
 use super::table::Cell;
+use crate::analysis::findings::{Confidence, FindingId, FindingRow, Findings, Severity};
 use crate::analysis::results::Run;
-use crate::analysis::section::{Record, Value};
+use crate::analysis::section::{Fields, Record, TypedSection};
 use crate::ordering;
 use serde::Serialize;
 
@@ -19,11 +20,11 @@ pub struct Finding<'a> {
     /// The number of its run in the report, from 0.
     pub run_index: usize,
     /// Identifier of the rule, for scripts; empty in reports of other tools.
-    pub id: &'a str,
+    pub id: FindingId,
     /// `high`, `medium` or `low`.
-    pub severity: &'a str,
+    pub severity: Severity,
     /// How certain the finding is: `high`, `medium` or `low`; empty in reports of other tools.
-    pub confidence: &'a str,
+    pub confidence: Confidence,
     /// A short heading.
     pub title: &'a str,
     /// The time that can be saved, with its unit; empty if unknown.
@@ -42,8 +43,8 @@ impl Finding<'_> {
     /// Severity and confidence: `high, confidence medium`.
     pub(super) fn grade(&self) -> String {
         match self.confidence {
-            "" => self.severity.to_owned(),
-            confidence => format!("{}, confidence {confidence}", self.severity),
+            Confidence::Unknown => self.severity.word().to_owned(),
+            confidence => format!("{}, confidence {}", self.severity.word(), confidence.word()),
         }
     }
 }
@@ -55,22 +56,12 @@ pub fn findings(report: &Report) -> Vec<Finding<'_>> {
     for (run_index, (label, run)) in labels.iter().zip(&report.runs).enumerate() {
         let run_name = if labels.len() > 1 { label.as_str() } else { "" };
         let named = of_run(run).map(|finding| Finding { run: run_name.to_owned(), run_index, ..finding });
-        with_costs.extend(rows(run).iter().map(cost_ms).zip(named));
+        with_costs.extend(rows(run).iter().map(|row| FindingRow::read(row).cost_ms.0).zip(named));
     }
     ordering::sort_by(&mut with_costs, |(cost, finding), (other_cost, other)| {
-        severity_rank(other.severity).cmp(&severity_rank(finding.severity)).then(other_cost.total_cmp(cost))
+        other.severity.cmp(&finding.severity).then(other_cost.total_cmp(cost))
     });
     with_costs.into_iter().map(|(_, finding)| finding).collect()
-}
-
-/// Higher for more severe findings; unknown words, which reports of other tools can contain, come last.
-fn severity_rank(severity: &str) -> u8 {
-    match severity {
-        "high" => 3,
-        "medium" => 2,
-        "low" => 1,
-        _ => 0,
-    }
 }
 
 /// The findings with equal ones of several runs merged. The run where it is most severe, and of these the one with the
@@ -100,28 +91,24 @@ pub(super) fn of_run(run: &Run) -> impl Iterator<Item = Finding<'_>> {
 }
 
 fn rows(run: &Run) -> &[Record] {
-    run.sections.get("findings").map_or(&[], |section| &section.rows)
-}
-
-fn cost_ms(row: &Record) -> f64 {
-    row.get("cost_ms").and_then(Value::number).unwrap_or_default()
+    run.sections.get(Findings::SPEC.name).map_or(&[], |section| &section.rows)
 }
 
 fn finding<'a>(run: &'a Run, row: &'a Record) -> Finding<'a> {
-    let text = |key: &str| row.get(key).and_then(Value::text).unwrap_or_default();
-    let cost = Unit::split_suffix("cost_ms").filter(|_| cost_ms(row) > 0.0);
+    let read = FindingRow::read(row);
+    let cost = Unit::split_suffix(FindingRow::cost_ms).filter(|_| read.cost_ms.0 > 0.0);
     Finding {
         run: String::new(),
         run_index: 0,
-        id: text("id"),
-        severity: text("severity"),
-        confidence: text("confidence"),
-        title: text("title"),
-        cost: cost.map(|(_, ms)| figure(&Cell::Time(cost_ms(row), ms)).text).unwrap_or_default(),
-        evidence: lines(text("evidence")),
-        action: lines(text("action")),
-        table: table_id(text("section")),
-        example: example_of_finding(run, row),
+        id: read.id,
+        severity: read.severity,
+        confidence: read.confidence,
+        title: row.text(FindingRow::title),
+        cost: cost.map(|(_, ms)| figure(&Cell::Time(read.cost_ms.0, ms)).text).unwrap_or_default(),
+        evidence: lines(row.text(FindingRow::evidence)),
+        action: lines(row.text(FindingRow::action)),
+        table: table_id(row.text(FindingRow::section)),
+        example: example_of_finding(run, &read),
     }
 }
 
@@ -153,8 +140,9 @@ mod tests {
             run("c", &[("medium", "Idle", 3.0), ("high", "Copies", 1.0)]),
         ];
         let report = Report::new(runs);
-        let texts =
-            |finding: &Finding| [finding.severity, finding.title, &finding.run, &finding.cost].map(str::to_owned);
+        let texts = |finding: &Finding| {
+            [finding.severity.word(), finding.title, &finding.run, &finding.cost].map(str::to_owned)
+        };
         let merged: Vec<[String; 4]> = merged_findings(&report).iter().map(texts).collect();
         let wanted =
             [["high", "Idle", "b and 2 other runs", "5.00 ms"], ["high", "Copies", "c and 1 other run", "1.00 ms"]];

@@ -10,6 +10,7 @@ use super::chart::{Chart, escape};
 use super::table::{Cell, Column, Kind, Table};
 use super::text::figure_lines;
 use super::{Finding, Report, chart, findings, format, is_builtin_table, palette, verdict};
+use crate::analysis::findings::Severity as Grade;
 use crate::analysis::results::{Notice, Run, Severity};
 use crate::digits::grouped;
 use std::fmt::Write;
@@ -247,8 +248,8 @@ fn findings_list(report: &Report) -> String {
 
 fn finding_item(finding: &Finding) -> String {
     let class = match finding.severity {
-        "high" => "error",
-        "medium" => "warning",
+        Grade::High => "error",
+        Grade::Medium => "warning",
         _ => "info",
     };
     let lines = |lines: &[&str]| lines.iter().map(|line| format!("<br>{}", words(line))).collect::<String>();

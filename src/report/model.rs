@@ -7,7 +7,7 @@ use super::table::Table;
 use super::{Report, section_table, table};
 use crate::analysis::compare::step_times;
 use crate::analysis::results::Run;
-use crate::analysis::section::Section;
+use crate::analysis::section::{Answer, Section};
 
 /// A choice of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ fn tables(report: &Report, parts: &[Part]) -> Vec<Table> {
 fn step_times_of_all_runs(report: &Report, parts: &[Part]) -> Option<Section> {
     let labels = report.labels();
     let runs: Vec<(&str, &Run)> = labels.iter().map(String::as_str).zip(&report.runs).collect();
-    if parts.is_empty() { step_times(&runs) } else { None }
+    if parts.is_empty() { step_times(&runs).map(Answer::section) } else { None }
 }
 
 /// The sentences and the chosen tables as Markdown.

@@ -8,7 +8,6 @@
 use super::foreign::{self, BusyTime};
 use crate::analysis::kernels::totals_only::{KernelTotals, KernelsOfDevices};
 use crate::analysis::results::{Format, Notice, Run, Sections, Severity};
-use crate::analysis::sections::put;
 use crate::input::is_proton_tree;
 use crate::json::Json;
 use crate::ordering::VecMap;
@@ -40,9 +39,9 @@ pub(crate) fn read(label: &str, text: &str) -> Result<Run> {
         return Err(Error::refused(label, why));
     }
     let mut sections = Sections::new();
-    put(&mut sections, kernels.section("frames of the tree that have a device"));
+    kernels.section("frames of the tree that have a device").put(&mut sections);
     if let Some(roofline) = kernels.roofline("FLOPs and bytes that the program gave to Proton") {
-        put(&mut sections, roofline);
+        roofline.put(&mut sections);
     }
     let sum = kernels.sum();
     let busy = BusyTime { devices: kernels.devices(), window_ns: 0, kernel_ns: sum.time.0 };

@@ -102,7 +102,7 @@ fn the_report_of_the_trace_and_of_a_window_names_the_site() {
     let trace = located(&text(&code("cpu_op", "aten::item", 9, 99, 1004)), 0);
     let window = trace.within(Window { start: Ns(500_000), end: Ns(2_500_000) });
     for trace in [&trace, &window] {
-        let sync = barriers::sync(&Context::new(trace, 30));
+        let sync = barriers::sync(&Context::new(trace, 30)).section();
         assert_eq!(rows_of(&sync, &["api_name", "call_site"]), ["cudaStreamSynchronize aten::item"]);
     }
 }

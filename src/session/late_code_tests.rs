@@ -33,7 +33,7 @@ fn the_time_of_a_late_launch_is_blamed_on_the_innermost_function() {
         event("kernel", "gemm", 7, 705, 80, 2),
     ];
     let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
-    let section = idle_blame(&Context::new(&with_code(text.as_bytes()), 30));
+    let section = idle_blame(&Context::new(&with_code(text.as_bytes()), 30)).section();
     // The GPU waits from 100 to 705: prepare until 600, loop until the launch returned at 700, 5 us of latency.
     assert_eq!(
         rows_of(&section, &["function", "file", "line", "cpu_op", "class", "total_ms", "gaps"]),
@@ -59,7 +59,7 @@ fn functions_that_an_engine_can_overlap_are_told_from_those_that_must_stay() {
         event("kernel", "gemm", 7, 705, 80, 2),
     ];
     let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
-    let section = idle_blame(&Context::new(&with_code(text.as_bytes()), 30));
+    let section = idle_blame(&Context::new(&with_code(text.as_bytes()), 30)).section();
     assert_eq!(
         rows_of(&section, &["function", "placement", "total_ms"]),
         [
@@ -91,7 +91,7 @@ fn each_gpu_decides_whether_its_host_was_late_or_drained_it() {
         }
     }
     let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
-    let section = idle_blame(&Context::new(&with_code(text.as_bytes()), 30));
+    let section = idle_blame(&Context::new(&with_code(text.as_bytes()), 30)).section();
     assert_eq!(
         rows_of(&section, &["function", "class", "total_ms", "gaps"]),
         ["loop host_late 17.1 19", "loop drained 17.1 19"]
@@ -113,7 +113,7 @@ fn a_function_in_a_drained_gap_has_only_modes_that_wait_elsewhere() {
     events.push(event("cuda_runtime", "cudaLaunchKernel", 9, 2_640, 10, 50));
     events.push(event("kernel", "gemm", 7, 2_655, 80, 50));
     let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
-    let section = idle_blame(&Context::new(&with_code(text.as_bytes()), 30));
+    let section = idle_blame(&Context::new(&with_code(text.as_bytes()), 30)).section();
     let rows = rows_of(&section, &["function", "class", "placement"]);
     assert!(rows.contains(&"update_from_output drained can overlap".to_owned()), "{rows:?}");
     assert!(rows.contains(&"_prepare_inputs drained -".to_owned()), "{rows:?}");
@@ -121,7 +121,7 @@ fn a_function_in_a_drained_gap_has_only_modes_that_wait_elsewhere() {
 
 #[test]
 fn a_trace_without_code_says_so() {
-    let section = idle_blame(&Context::new(&TestTrace::nsys().kernel("k", 0..1).finish(), 30));
+    let section = idle_blame(&Context::new(&TestTrace::nsys().kernel("k", 0..1).finish(), 30)).section();
     assert!(section.missing.unwrap().recapture.contains("with_stack"));
 }
 
@@ -133,7 +133,7 @@ fn blame_of_shared_traces_matches_an_independent_program() {
         let expected = read_json(&format!("oracles/inference/{name}.json"));
         let path = shared(&format!("traces/torch/{name}.trace.json.gz"));
         let trace = with_code(&std::fs::read(path).unwrap());
-        let section = idle_blame(&Context::new(&trace, 30));
+        let section = idle_blame(&Context::new(&trace, 30)).section();
         let mut found: HashMap<String, f64> = HashMap::new();
         for row in &section.rows {
             let file = row.text("file").rsplit('/').next().unwrap().to_owned();

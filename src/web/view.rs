@@ -1,6 +1,8 @@
 //! Converts results into the strings that the page shows. The page sets them as `textContent`.
 
 use crate::analysis::results::{Run, Severity};
+use crate::analysis::section::TypedSection;
+use crate::analysis::trust::{Trust, TrustId};
 use crate::digits::grouped;
 use crate::report::chart::Unit;
 use crate::report::format::figure;
@@ -130,18 +132,16 @@ fn notices(run: &Run) -> Vec<NoticeView> {
 /// The rows of the section `trust` as notices, without those that a notice with the same code already states.
 fn limits(run: &Run) -> impl Iterator<Item = NoticeView> {
     // These leave the measured times as they are; the others make some of them wrong.
-    const REMARKS: [&str; 3] = ["capture-overhead", "single-step", "one-rank-of-many"];
-    let rows = run.sections.get("trust").into_iter().flat_map(|section| &section.rows);
-    rows.filter_map(|row| {
-        let id = row.text("id");
-        let code = id.replace('-', "_");
+    const REMARKS: [TrustId; 3] = [TrustId::CaptureOverhead, TrustId::SingleStep, TrustId::OneRankOfMany];
+    Trust::rows(&run.sections).into_iter().filter_map(|row| {
+        let code = row.id.word().replace('-', "_");
         let is_new = !run.notices.iter().any(|notice| notice.code == code);
         is_new.then(|| NoticeView {
-            severity: severity(if REMARKS.contains(&id) { Severity::Info } else { Severity::Warning }),
+            severity: severity(if REMARKS.contains(&row.id) { Severity::Info } else { Severity::Warning }),
             code,
-            message: row.text("text").to_owned(),
+            message: row.text,
             count: grouped(1),
-            advice: format!("Affects {}.", row.text("affects")),
+            advice: format!("Affects {}.", row.affects),
         })
     })
 }

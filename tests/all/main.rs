@@ -1,5 +1,7 @@
 //! All tests of `tests/`, as one program: `cargo test --test all cli::` runs those of one file or folder.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
+
 #[path = "../advice.rs"]
 mod advice;
 #[path = "../agent/main.rs"]

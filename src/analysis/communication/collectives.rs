@@ -7,7 +7,7 @@ use super::{median, percent};
 use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::recapture::{self, MissingData};
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, KernelName, Ms, Pct, TypedSection, Us, Value, section};
 use crate::analysis::time::activity::{Activity, Hidden};
 use crate::analysis::time::gaps::Busy;
 use crate::digits::grouped;
@@ -15,65 +15,94 @@ use crate::ordering;
 use crate::ordering::VecMap;
 use crate::trace::{Format, NameId, Ns, ProcessId, Trace};
 
-const TITLE: &str = "Collectives";
-const SKEW_TITLE: &str = "Collectives by rank";
-const PID_TITLE: &str = "Collectives by process";
-const COLUMNS: [&str; 17] = [
-    "op_name",
-    "raw_name_example",
-    "source",
-    "count",
-    "total_time_ms",
-    "max_duration_ms",
-    "avg_duration_us",
-    "compute_overlap_ms",
-    "compute_overlap_pct",
-    "straggler",
-    "straggler_total_ms",
-    "straggler_max_ms",
-    "bytes_total",
-    "algorithm_bandwidth_gb_per_s",
-    "bus_bandwidth_gb_per_s",
-    "exposed_ms",
-    "waiting_estimate_ms",
-];
-const SKEW_COLUMNS: [&str; 5] = ["op_name", "rank_label", "total_time_ms", "max_duration_ms", "skew_vs_median_pct"];
-const PID_COLUMNS: [&str; 5] = ["pid", "total_nccl_time_ms", "nccl_event_count", "max_duration_ms", "top_nccl_op"];
+section! {
+    /// Time, overlap, straggler and bandwidth of each operation.
+    pub(crate) struct NcclOps("nccl_ops", "Collectives");
+    row NcclOpRow {
+        op_name: String = "Operation",
+        raw_name_example: KernelName = "Example",
+        source: String,
+        count: u64,
+        total_time_ms: Ms = "Total",
+        max_duration_ms: Ms = "Max",
+        avg_duration_us: Us = "Mean",
+        compute_overlap_ms: Ms = "Hidden by compute",
+        compute_overlap_pct: Pct = "Hidden by compute",
+        straggler: String,
+        straggler_total_ms: Ms = "Straggler's total",
+        straggler_max_ms: Ms = "Straggler's max",
+        bytes_total: Option<u64>,
+        algorithm_bandwidth_gb_per_s: Option<f64>,
+        bus_bandwidth_gb_per_s: Option<f64>,
+        exposed_ms: Ms,
+        waiting_estimate_ms: Option<Ms> = "Waiting, estimated",
+    }
+    figures NcclFigures {
+        count: u64,
+        total_time_ms: Ms = "Total",
+        compute_overlap_pct: Pct = "Hidden by compute",
+        exposed_ms: Ms,
+        exposed_pct_of_window: Pct,
+    }
+}
+
+section! {
+    /// The deviation of each rank from the median total time, by operation.
+    pub(crate) struct NcclRankSkew("nccl_rank_skew", "Collectives by rank");
+    row NcclRankRow {
+        op_name: String = "Operation",
+        rank_label: String = "Rank",
+        total_time_ms: Ms = "Total",
+        max_duration_ms: Ms = "Max",
+        skew_vs_median_pct: Pct = "Deviation from median",
+    }
+}
+
+section! {
+    /// Communication time of each process.
+    pub(crate) struct NcclByPid("nccl_by_pid", "Collectives by process");
+    row NcclProcessRow {
+        pid: Value,
+        total_nccl_time_ms: Ms = "Total",
+        nccl_event_count: u64 = "Count",
+        max_duration_ms: Ms = "Max",
+        top_nccl_op: String = "Top operation",
+    }
+}
+
 const MAX_ROWS: usize = 20;
 const DERIVED_FROM: &str = "communication kernels; host range times are not used";
 
-/// Time, overlap, straggler and bandwidth of each operation.
-pub(crate) fn nccl_ops(context: &Context) -> Section {
+pub(crate) fn nccl_ops(context: &Context) -> Answer<NcclOps> {
     let trace = context.trace;
-    let Some(found) = context.collectives() else { return missing(context, TITLE, &COLUMNS) };
-    let mut section = section(context, TITLE, &COLUMNS)
-        .limit("Kernel times include waiting for other ranks, so bandwidths are effective rates, not link rates.")
-        .limit("Exposed time is time in which the device of the kernel runs no kernel that computes; copies do not hide communication.");
+    let Some(found) = context.collectives() else { return missing(context) };
     let waiting = context.waiting();
     let by_label = found.by_label(trace);
     let has_one_rank = by_label.iter().zip(by_label.iter().skip(1)).all(|(((_, a), _), ((_, b), _))| a == b);
     let stragglers = stragglers(by_label);
     let mut rows: Vec<(&str, (NameId, Tally))> = found.by_operation();
     ordering::sort_by_key(&mut rows, |(_, (_, tally))| std::cmp::Reverse((tally.total, tally.longest)));
-    for (_, (operation, tally)) in &rows {
+    let op_rows = rows.iter().map(|(_, (operation, tally))| {
         let hidden = context.survey().hidden_of(found.operations.get(*operation));
         let waiting = waiting.of_operation(*operation);
-        section.row(op_row(trace, found, (*operation, tally), hidden, waiting, stragglers.get(operation)));
-    }
+        op_row(trace, found, (*operation, tally), hidden, waiting, stragglers.get(operation))
+    });
+    let mut answer: Answer<NcclOps> = answer(context)
+        .limit("Kernel times include waiting for other ranks, so bandwidths are effective rates, not link rates.")
+        .limit("Exposed time is time in which the device of the kernel runs no kernel that computes; copies do not hide communication.")
+        .with_figures(figures(context, &rows))
+        .with_rows(op_rows);
     if has_one_rank {
         // With one rank there is no straggler.
-        let is_kept = |key: &str| !key.starts_with("straggler");
-        section.columns.retain(|key| is_kept(key));
-        section.rows.iter_mut().for_each(|row| row.0.retain(|(key, _)| is_kept(key)));
+        answer.hidden = vec![NcclOpRow::straggler, NcclOpRow::straggler_total_ms, NcclOpRow::straggler_max_ms];
     }
-    section.limits.extend(waiting_limit(context).map(str::to_owned));
-    section.truncate(MAX_ROWS);
-    section.limits.extend(message_limits(trace, found));
+    answer.limits.extend(waiting_limit(context).map(str::to_owned));
+    answer.truncate(MAX_ROWS);
+    answer.limits.extend(message_limits(trace, found));
     if !trace.graph_replays.is_empty() {
-        section.limits.push("Communication in CUDA graphs that were traced as a whole is not visible.".to_owned());
+        answer.limits.push("Communication in CUDA graphs that were traced as a whole is not visible.".to_owned());
     }
-    figures(context, &mut section, &rows);
-    section
+    answer
 }
 
 /// States how waiting was estimated, if there is any.
@@ -126,29 +155,29 @@ fn op_row(
     hidden: Hidden,
     waiting: Option<Ns>,
     straggler: Option<&(Tally, String)>,
-) -> [Value; COLUMNS.len()] {
+) -> NcclOpRow {
     let (straggler, slowest) = straggler.map_or(("", Tally::default()), |(tally, label)| (label, *tally));
     let messages = found.messages.get(operation.0 as usize).copied().unwrap_or_default();
     let example = found.example.get(operation.0 as usize).map_or("", |name| trace.names.get(*name));
-    [
-        found.operations.get(operation).into(),
-        example.into(),
-        "kernel".into(),
-        tally.count.into(),
-        Value::ms(tally.total),
-        Value::ms(tally.longest),
-        (tally.total.0 as f64 / tally.count as f64 / 1e3).into(),
-        Value::ms(Ns(hidden.compute_overlap_ns)),
-        Value::pct(Ns(hidden.compute_overlap_ns), tally.total),
-        straggler.into(),
-        Value::ms(slowest.total),
-        Value::ms(slowest.longest),
-        messages.total(),
-        (messages.bytes as f64 / messages.time.0 as f64).into(),
-        (messages.bus_bytes / messages.bus_time.0 as f64).into(),
-        Value::ms(Ns(hidden.exposed_ns)),
-        waiting.map_or(Value::Null, Value::ms),
-    ]
+    NcclOpRow {
+        op_name: found.operations.get(operation).to_owned(),
+        raw_name_example: example.into(),
+        source: "kernel".to_owned(),
+        count: tally.count,
+        total_time_ms: tally.total.into(),
+        max_duration_ms: tally.longest.into(),
+        avg_duration_us: Us(tally.total.0 as f64 / tally.count as f64 / 1e3),
+        compute_overlap_ms: Ns(hidden.compute_overlap_ns).into(),
+        compute_overlap_pct: Pct::of(Ns(hidden.compute_overlap_ns), tally.total),
+        straggler: straggler.to_owned(),
+        straggler_total_ms: slowest.total.into(),
+        straggler_max_ms: slowest.longest.into(),
+        bytes_total: messages.total(),
+        algorithm_bandwidth_gb_per_s: Some(messages.bytes as f64 / messages.time.0 as f64),
+        bus_bandwidth_gb_per_s: Some(messages.bus_bytes / messages.bus_time.0 as f64),
+        exposed_ms: Ns(hidden.exposed_ns).into(),
+        waiting_estimate_ms: waiting.map(Ms::from),
+    }
 }
 
 /// Returns for each operation the rank with the largest total time.
@@ -165,8 +194,8 @@ fn stragglers(by_label: Vec<((NameId, String), Tally)>) -> VecMap<NameId, (Tally
     slowest
 }
 
-/// Adds sums over all operations, and the share of the devices' windows in which communication is exposed.
-fn figures(context: &Context, section: &mut Section, rows: &[(&str, (NameId, Tally))]) {
+/// Sums over all operations, and the share of the devices' windows in which communication is exposed.
+fn figures(context: &Context, rows: &[(&str, (NameId, Tally))]) -> NcclFigures {
     let survey = context.survey();
     let mut all = Tally::default();
     rows.iter().for_each(|(_, (_, tally))| all.add(*tally));
@@ -174,19 +203,20 @@ fn figures(context: &Context, section: &mut Section, rows: &[(&str, (NameId, Tal
     let exposed = survey.activities.iter().fold(Ns::ZERO, |sum, device: &Activity| sum + Ns(device.exposed()));
     let lengths = survey.busy.iter().flatten().map(|busy: &Busy| busy.last.since(busy.first));
     let window = lengths.fold(Ns::ZERO, |sum, length| sum + length);
-    section.figure("count", all.count);
-    section.figure("total_time_ms", Value::ms(all.total));
-    section.figure("compute_overlap_pct", Value::pct(compute_overlap, all.total));
-    section.figure("exposed_ms", Value::ms(exposed));
-    section.figure("exposed_pct_of_window", Value::pct(exposed, window));
+    NcclFigures {
+        count: all.count,
+        total_time_ms: all.total.into(),
+        compute_overlap_pct: Pct::of(compute_overlap, all.total),
+        exposed_ms: exposed.into(),
+        exposed_pct_of_window: Pct::of(exposed, window),
+    }
 }
 
-/// The deviation of each rank from the median total time, by operation.
-pub(crate) fn nccl_rank_skew(context: &Context) -> Section {
+pub(crate) fn nccl_rank_skew(context: &Context) -> Answer<NcclRankSkew> {
     let trace = context.trace;
-    let Some(found) = context.collectives() else { return missing(context, SKEW_TITLE, &SKEW_COLUMNS) };
+    let Some(found) = context.collectives() else { return missing(context) };
     let by_label = found.by_label(trace);
-    let mut section = section(context, SKEW_TITLE, &SKEW_COLUMNS)
+    let mut answer: Answer<NcclRankSkew> = answer(context)
         .limit("The rank that arrives last waits least, so the rank with the shortest total may delay the others.");
     let mut has_one_rank = true;
     for (operation, (id, _)) in found.by_operation() {
@@ -198,23 +228,23 @@ pub(crate) fn nccl_rank_skew(context: &Context) -> Section {
         let median = median(rows.iter().map(|row| row.0).collect());
         let skew = |total: i64| percent(total as f64 - median, median);
         ordering::sort_by(&mut rows, |a, b| skew(b.0).abs().total_cmp(&skew(a.0).abs()).then_with(|| a.1.cmp(b.1)));
-        for (total, label, tally) in rows {
-            let (total_time, longest) = (Value::ms(tally.total), Value::ms(tally.longest));
-            section.row([operation.into(), label.into(), total_time, longest, skew(total).into()]);
-        }
+        answer.rows.extend(rows.into_iter().map(|(total, label, tally)| NcclRankRow {
+            op_name: operation.to_owned(),
+            rank_label: label.to_owned(),
+            total_time_ms: tally.total.into(),
+            max_duration_ms: tally.longest.into(),
+            skew_vs_median_pct: Pct(skew(total)),
+        }));
     }
     if has_one_rank {
-        section
-            .limits
-            .push("The trace contains only one rank. Skew requires a trace that contains all ranks.".to_owned());
+        answer = answer.limit("The trace contains only one rank. Skew requires a trace that contains all ranks.");
     }
-    section
+    answer
 }
 
-/// Communication time of each process.
-pub(crate) fn nccl_by_pid(context: &Context) -> Section {
+pub(crate) fn nccl_by_pid(context: &Context) -> Answer<NcclByPid> {
     let trace = context.trace;
-    let Some(found) = context.collectives() else { return missing(context, PID_TITLE, &PID_COLUMNS) };
+    let Some(found) = context.collectives() else { return missing(context) };
     let mut top = VecMap::new();
     for ((process, operation), tally) in found.by(&|operation, unit| (unit.0, operation)) {
         top.update(process, (Ns(-1), ""), |best: &mut (Ns, &str)| {
@@ -225,20 +255,16 @@ pub(crate) fn nccl_by_pid(context: &Context) -> Section {
     }
     let mut rows: Vec<(ProcessId, Tally)> = found.by(&|_, unit| unit.0);
     ordering::sort_by_key(&mut rows, |(_, tally)| std::cmp::Reverse((tally.total, tally.count)));
-    let mut section = section(context, PID_TITLE, &PID_COLUMNS);
-    for (process, tally) in rows {
-        section.row([
-            labels::pid(trace, process),
-            Value::ms(tally.total),
-            tally.count.into(),
-            Value::ms(tally.longest),
-            top.get(&process).map_or("", |top| top.1).into(),
-        ]);
-    }
-    section
+    answer(context).with_rows(rows.into_iter().map(|(process, tally)| NcclProcessRow {
+        pid: labels::pid(trace, process),
+        total_nccl_time_ms: tally.total.into(),
+        nccl_event_count: tally.count,
+        max_duration_ms: tally.longest.into(),
+        top_nccl_op: top.get(&process).map_or("", |top| top.1).to_owned(),
+    }))
 }
 
-pub(super) fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
+pub(super) fn missing<S: TypedSection>(context: &Context) -> Answer<S> {
     let trace = context.trace;
     let may_be_hidden = !trace.graph_replays.is_empty() || trace.gpu_ops.is_empty();
     let why = match (trace.gpu_ops.is_empty(), trace.graph_replays.is_empty()) {
@@ -247,12 +273,12 @@ pub(super) fn missing(context: &Context, title: &str, columns: &[&str]) -> Secti
         (false, true) => "No communication kernel ran.",
     };
     let recapture = if may_be_hidden { recapture::command(trace, MissingData::Kernels) } else { String::new() };
-    Section::missing(title, columns, why, &recapture)
+    S::missing(why, recapture)
 }
 
-fn section(context: &Context, title: &str, columns: &[&str]) -> Section {
-    let section = Section::new(title, DERIVED_FROM, columns);
-    if context.trace.devices.len() > 1 { section.limit("Times are summed over devices.") } else { section }
+fn answer<S: TypedSection>(context: &Context) -> Answer<S> {
+    let answer = S::answer(DERIVED_FROM);
+    if context.trace.devices.len() > 1 { answer.limit("Times are summed over devices.") } else { answer }
 }
 
 #[cfg(test)]
@@ -278,7 +304,7 @@ mod tests {
     fn collectives_of_the_fixture_match_the_manual_result() {
         let (trace, expected) = fixture();
         let context = Context::new(&trace, 30);
-        let (ops, by_pid) = (nccl_ops(&context), nccl_by_pid(&context));
+        let (ops, by_pid) = (nccl_ops(&context).section(), nccl_by_pid(&context).section());
         let expected = expected["nccl_ops"].as_array().unwrap();
         assert_eq!((ops.rows.len(), by_pid.rows.len()), (expected.len(), 2));
         for (ours, theirs) in ops.rows.iter().zip(expected) {
@@ -426,7 +452,7 @@ mod tests {
     #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
     fn messages_of_a_real_torch_trace_are_counted_and_named() {
         let trace = torch("nccl_metadata_a100.trace.json.gz");
-        let section = nccl_ops(&Context::new(&trace, 30));
+        let section = nccl_ops(&Context::new(&trace, 30)).section();
         assert_eq!(number(&section.summary, "count"), 21.0);
         let allreduce = row(&section, "op_name", "allreduce");
         // 15 all-reduces of 76,671,096 floats in total, in 46,762,159 ns; with two ranks both bandwidths are

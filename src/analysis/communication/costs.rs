@@ -7,31 +7,35 @@ use super::operations::{Operations, bus_factor};
 use super::waiting::{CallWait, Evidence, Reason, Size};
 use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::of_sorted;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, Ms, TypedSection, Us, section};
 use crate::analysis::time::activity::{ActivitySweep, Hidden};
 use crate::analysis::time::work::{Class, each_work};
 use crate::ordering;
 use crate::trace::{GpuOp, NameId, Ns, OpKind, Trace};
 use std::cmp::Reverse;
 
-const TITLE: &str = "Costs of collectives";
-const COLUMNS: [&str; 15] = [
-    "op_name",
-    "algorithm",
-    "message_bytes",
-    "ranks",
-    "count",
-    "total_time_ms",
-    "median_us",
-    "min_us",
-    "transfer_us",
-    "bus_bandwidth_gb_per_s",
-    "waiting_estimate_ms",
-    "exposed_ms",
-    "fitting_algorithm",
-    "basis",
-    "confidence",
-];
+section! {
+    /// One row per operation, algorithm, message size and number of ranks, longest first.
+    pub(crate) struct CollectiveCosts("collective_costs", "Costs of collectives");
+    row CostRow {
+        op_name: String = "Operation",
+        algorithm: Option<String>,
+        message_bytes: Option<u64> = "Message",
+        ranks: Option<u64>,
+        count: usize,
+        total_time_ms: Ms = "Total",
+        median_us: Option<Us>,
+        min_us: Option<Us> = "Shortest",
+        transfer_us: Option<Us> = "Transfer, estimated",
+        bus_bandwidth_gb_per_s: Option<f64>,
+        waiting_estimate_ms: Option<Ms> = "Waiting, estimated",
+        exposed_ms: Ms,
+        fitting_algorithm: Option<String> = "Faster for this size",
+        basis: String = "Rests on",
+        confidence: String,
+    }
+}
+
 const MAX_ROWS: usize = 40;
 /// The copies around a kernel are searched in so many rows on each side, because other streams run in between.
 const NEIGHBOURS: usize = 8;
@@ -73,28 +77,24 @@ struct Cost {
     reason: Option<Reason>,
 }
 
-/// One row per operation, algorithm, message size and number of ranks, longest first.
-pub(crate) fn collective_costs(context: &Context) -> Section {
-    let Some(found) = context.collectives() else {
-        return super::collectives::missing(context, TITLE, &COLUMNS);
-    };
+pub(crate) fn collective_costs(context: &Context) -> Answer<CollectiveCosts> {
+    let Some(found) = context.collectives() else { return super::collectives::missing(context) };
     let mut costs = costs(context);
     ordering::sort_by_key(&mut costs, |cost| Reverse(cost.total));
     let kinds = costs.len();
     costs.truncate(MAX_ROWS);
     let exposed = exposed(context, &costs);
     let link_gb_per_s = context.preset().and_then(|preset| preset.link_gb_per_s);
-    let mut section = section(context);
-    for (cost, exposed) in costs.iter().zip(exposed) {
-        let transfer = Transfer::of(cost, found.operations.get(cost.kind.operation), link_gb_per_s, context);
-        section.row(row(cost, found.operations.get(cost.kind.operation), exposed, &transfer));
-    }
-    section.rows_in_all = kinds as u64;
-    section
+    let mut answer = answer(context).with_rows(costs.iter().zip(exposed).map(|(cost, exposed)| {
+        let operation = found.operations.get(cost.kind.operation);
+        row(cost, operation, exposed, Transfer::of(cost, operation, link_gb_per_s, context))
+    }));
+    answer.rows_in_all = kinds as u64;
+    answer
 }
 
-fn section(context: &Context) -> Section {
-    let section = Section::new(TITLE, "communication kernels, recorded messages, and copies around kernels", &COLUMNS)
+fn answer(context: &Context) -> Answer<CollectiveCosts> {
+    let answer = CollectiveCosts::answer("communication kernels, recorded messages, and copies around kernels")
         .limit("The bandwidth is that of the median call over the busiest link, as nccl-tests define it.")
         .limit(
             "Transfer and waiting are estimated from one rank. The traces of all ranks decide: `gpuprism ranks FOLDER`.",
@@ -104,9 +104,9 @@ fn section(context: &Context) -> Section {
              trees.",
         );
     if has_ranks(context) {
-        section.limit("The file contains several ranks; their waiting is in the table of collectives.")
+        answer.limit("The file contains several ranks; their waiting is in the table of collectives.")
     } else {
-        section
+        answer
     }
 }
 
@@ -115,32 +115,32 @@ fn has_ranks(context: &Context) -> bool {
     context.waiting().devices.iter().flatten().any(|device| matches!(device.evidence, Evidence::Ranks { .. }))
 }
 
-fn row(cost: &Cost, operation: &str, exposed: Hidden, transfer: &Transfer) -> [Value; COLUMNS.len()] {
+fn row(cost: &Cost, operation: &str, exposed: Hidden, transfer: Transfer) -> CostRow {
     let kind = cost.kind;
     let algorithm = kind.algorithm.and_then(algorithms::get);
     let percentile = |percent| of_sorted(&cost.durations, percent);
-    let us = |ns: Option<f64>| Value::from(ns.map(|ns| ns / 1e3));
+    let us = |ns: Option<f64>| ns.map(|ns| Us(ns / 1e3));
     let bus_bytes = kind.bytes.zip(bus_factor(operation, kind.ranks)).map(|(bytes, factor)| bytes as f64 * factor);
     let bandwidth = bus_bytes.zip(percentile(50)).map(|(bytes, ns)| bytes / ns);
     let fitting = algorithm.zip(kind.bytes).zip(kind.ranks);
     let fitting = fitting.and_then(|((algorithm, bytes), ranks)| algorithm.fitting(bytes, ranks));
-    [
-        operation.into(),
-        algorithm.map(|algorithm| algorithm.name.as_str()).into(),
-        kind.bytes.into(),
-        kind.ranks.into(),
-        cost.durations.len().into(),
-        Value::ms(cost.total),
-        us(percentile(50)),
-        us(percentile(0)),
-        transfer.us.into(),
-        bandwidth.into(),
-        cost.waiting.map_or(Value::Null, Value::ms),
-        Value::ms(Ns(exposed.exposed_ns)),
-        fitting.into(),
-        transfer.basis.as_str().into(),
-        transfer.confidence.into(),
-    ]
+    CostRow {
+        op_name: operation.to_owned(),
+        algorithm: algorithm.map(|algorithm| algorithm.name.clone()),
+        message_bytes: kind.bytes,
+        ranks: kind.ranks,
+        count: cost.durations.len(),
+        total_time_ms: cost.total.into(),
+        median_us: us(percentile(50)),
+        min_us: us(percentile(0)),
+        transfer_us: transfer.us.map(Us),
+        bus_bandwidth_gb_per_s: bandwidth,
+        waiting_estimate_ms: cost.waiting.map(Ms::from),
+        exposed_ms: Ns(exposed.exposed_ns).into(),
+        fitting_algorithm: fitting.map(str::to_owned),
+        basis: transfer.basis,
+        confidence: transfer.confidence.to_owned(),
+    }
 }
 
 /// The time of a transfer without waiting, as far as one rank shows it.

@@ -5,7 +5,6 @@
 //! none, the operation follows from the kernel's name.
 
 use crate::analysis::classified::{ClassifiedTrace, KernelKind};
-use crate::analysis::section::Value;
 use crate::ordering::VecMap;
 use crate::trace::{Collective, DeviceId, GpuOp, NameId, Names, Ns, OpKind, ProcessId, Trace};
 
@@ -227,8 +226,8 @@ impl Messages {
         }
     }
 
-    pub(crate) fn total(&self) -> Value {
-        if self.count == 0 { Value::Null } else { Value::from(self.bytes) }
+    pub(crate) fn total(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.bytes)
     }
 }
 

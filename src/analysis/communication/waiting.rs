@@ -504,7 +504,7 @@ mod tests {
     #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
     fn waiting_in_a_real_trace_is_estimated() {
         let trace = torch("nccl_metadata_a100.trace.json.gz");
-        let section = nccl_ops(&Context::new(&trace, 30));
+        let section = nccl_ops(&Context::new(&trace, 30)).section();
         let waiting = |operation| number(row(&section, "op_name", operation), "waiting_estimate_ms");
         assert!((waiting("allreduce") - 17.104_369).abs() < 1e-3, "{}", waiting("allreduce"));
         assert_eq!(waiting("broadcast"), 0.0);

@@ -2,6 +2,7 @@
 //! several ops, and idle time; for the whole run or per unit of work.
 
 use crate::analysis::results::Run;
+use crate::analysis::section::words;
 use crate::analysis::triage::frames::canonical;
 use crate::analysis::{CPU, GRAPHS, SHARED};
 use crate::ordering;
@@ -135,23 +136,15 @@ impl ExactDivider {
 }
 
 /// Whether a part exists in both runs or only in one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Presence {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Presence {
+    #[default]
     Both,
     New,
     Gone,
 }
 
-impl Presence {
-    /// The word in the column `found`.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Both => "both",
-            Self::New => "new",
-            Self::Gone => "gone",
-        }
-    }
-}
+words!(Presence: Both = "both", New = "new", Gone = "gone");
 
 /// A part in the baseline and in the other run.
 #[derive(Debug, Clone, Copy)]

@@ -16,20 +16,20 @@
 
 mod breakdown;
 mod comparability;
-mod roles;
+pub(crate) mod roles;
 mod rules;
-mod sections;
-mod step_times;
+pub(crate) mod sections;
+pub(crate) mod step_times;
 mod steps;
 #[cfg(test)]
 mod tests;
 mod units;
 
 pub use breakdown::CategoryChange;
-pub use step_times::step_times;
+pub(crate) use step_times::step_times;
 
 use super::results::Run;
-use crate::analysis::section::Sections;
+use crate::analysis::section::{Sections, words};
 use breakdown::{Breakdown, PartPair, changes_by_category, match_parts};
 use rules::Rules;
 use steps::Steps;
@@ -64,7 +64,7 @@ impl Basis {
 }
 
 /// The result for one run relative to the baseline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Outcome {
     /// The run is the baseline.
     Baseline,
@@ -77,22 +77,19 @@ pub enum Outcome {
     /// No difference, or noise is unknown and the difference is below `negligible_change`.
     Same,
     /// The run could not be compared.
+    #[default]
     NotComparable,
 }
 
-impl Outcome {
-    /// The word used in tables and JSON.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Baseline => "baseline",
-            Self::Slower => "slower",
-            Self::Faster => "faster",
-            Self::WithinNoise => "within noise",
-            Self::Same => "same",
-            Self::NotComparable => "not comparable",
-        }
-    }
-}
+words!(
+    Outcome:
+    Baseline = "baseline",
+    Slower = "slower",
+    Faster = "faster",
+    WithinNoise = "within noise",
+    Same = "same",
+    NotComparable = "not comparable",
+);
 
 /// Runs compared with a baseline.
 #[derive(Debug, Clone, PartialEq)]
@@ -300,10 +297,15 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
     // Layers are compared by role also if the runs as a whole cannot be, for example because of different work.
     let others: Vec<&Candidate> =
         candidates.iter().enumerate().filter(|(index, _)| *index != baseline).map(|(_, other)| other).collect();
-    let tables = [("compare_roles", roles::roles(first, &others)), ("compare_floor", roles::floors(first, &others))];
-    let tables = tables.into_iter().filter(|(_, section)| !section.rows.is_empty());
-    for (name, section) in tables.chain(step_times(runs).map(|section| ("compare_step_times", section))) {
-        comparison.sections.insert(name.to_owned(), section);
+    let (roles, floors) = (roles::roles(first, &others), roles::floors(first, &others));
+    if !roles.rows.is_empty() {
+        roles.put(&mut comparison.sections);
+    }
+    if !floors.rows.is_empty() {
+        floors.put(&mut comparison.sections);
+    }
+    if let Some(step_times) = step_times(runs) {
+        step_times.put(&mut comparison.sections);
     }
     comparison
 }

@@ -5,40 +5,48 @@
 use super::Candidate;
 use crate::analysis::model_lines::{IDLE, LayerPart, layer_parts};
 use crate::analysis::results::Run;
-use crate::analysis::section::{Record, Section, Value};
+use crate::analysis::section::{Answer, Ms, Pct, Record, TypedSection, Us, section};
 use crate::ordering;
 
-const ROLES: [&str; 11] = [
-    "run",
-    "stage",
-    "kind",
-    "role",
-    "baseline_kernels",
-    "compared_kernels",
-    "baseline_us",
-    "compared_us",
-    "delta_us",
-    "layers",
-    "step_delta_ms",
-];
-const FLOOR: [&str; 8] = [
-    "run",
-    "stage",
-    "baseline_measured_ms",
-    "compared_measured_ms",
-    "baseline_floor_ms",
-    "compared_floor_ms",
-    "baseline_of_hardware_pct",
-    "compared_of_hardware_pct",
-];
+section! {
+    /// One row per run, stage, kind of layer and role. A role that only one of the runs has is empty on the other side.
+    pub(crate) struct CompareRoles("compare_roles", "Changes by role in a layer");
+    row CompareRoleRow {
+        run: String,
+        stage: String,
+        kind: String,
+        role: String,
+        baseline_kernels: Option<u64> = "Kernels, base",
+        compared_kernels: Option<u64> = "Kernels",
+        baseline_us: Option<Us>,
+        compared_us: Option<Us> = "Time",
+        delta_us: Us = "Change",
+        layers: Option<u64>,
+        step_delta_ms: Option<Ms> = "Change of a step",
+    }
+}
+
+section! {
+    /// One row per run and stage of which both runs have a floor that is not guessed.
+    pub(crate) struct CompareFloor("compare_floor", "Steps against their floors");
+    row CompareFloorRow {
+        run: String,
+        stage: String,
+        baseline_measured_ms: Ms = "Busy, base",
+        compared_measured_ms: Ms = "Busy",
+        baseline_floor_ms: Ms = "Floor, base",
+        compared_floor_ms: Ms = "Floor",
+        baseline_of_hardware_pct: Pct = "Floor of busy, base",
+        compared_of_hardware_pct: Pct = "Floor of busy",
+    }
+}
+
 /// The role of the row with the whole layer, and the kind of parts outside of layers.
 const WHOLE: &str = "whole layer";
 const OUTSIDE: &str = "outside";
 
-/// One row per run, stage, kind of layer and role. A role that only one of the runs has is empty on the other side.
-pub(super) fn roles(baseline: &Candidate, others: &[&Candidate]) -> Section {
-    let derived_from = "the median time of each role of kernels in one layer";
-    let mut section = Section::new("Changes by role in a layer", derived_from, &ROLES)
+pub(super) fn roles(baseline: &Candidate, others: &[&Candidate]) -> Answer<CompareRoles> {
+    let mut answer = CompareRoles::answer("the median time of each role of kernels in one layer")
         .limit("Kinds of layers are matched in the order of their frequency, kernels by their role. A role that is empty on one side is done by another kernel there, for example by a fused one.")
         .limit("The change of a step is the change of a layer times the number of layers. Rows outside of layers are times of a whole step.");
     for other in others {
@@ -46,14 +54,14 @@ pub(super) fn roles(baseline: &Candidate, others: &[&Candidate]) -> Section {
             let is_same = |row: &&Record| ["stage", "kind"].iter().all(|key| row.text(key) == before.text(key));
             if let Some(after) = other.run.rows("layers").iter().find(is_same) {
                 let sides = Sides { label: other.label, before: (baseline.run, before), after: (other.run, after) };
-                sides.add_rows(&mut section);
+                sides.add_rows(&mut answer);
             }
         }
         for stage in stages(baseline.run) {
-            outside_rows(&mut section, other.label, stage, baseline.run, other.run);
+            outside_rows(&mut answer.rows, other.label, stage, baseline.run, other.run);
         }
     }
-    section
+    answer
 }
 
 /// The same kind of layer in two runs.
@@ -64,10 +72,10 @@ struct Sides<'a> {
 }
 
 impl Sides<'_> {
-    fn add_rows(&self, section: &mut Section) {
-        let layers = self.layers(section);
+    fn add_rows(&self, answer: &mut Answer<CompareRoles>) {
+        let layers = self.layers(&mut answer.limits);
         let ((before_run, before), (after_run, after)) = (self.before, self.after);
-        self.row(section, WHOLE, Some(&whole(before)), Some(&whole(after)), layers);
+        answer.rows.push(self.row(WHOLE, Some(&whole(before)), Some(&whole(after)), layers));
         // Durations that do not belong to their names say nothing on roles.
         if before_run.has_shifted_durations() || after_run.has_shifted_durations() {
             return;
@@ -81,12 +89,12 @@ impl Sides<'_> {
             let side = |parts: &'_ [LayerPart]| find(parts, &part.role);
             let before = side(&before).and_then(|index| before.get(index));
             let after = side(&after).and_then(|index| after.get(index));
-            self.row(section, &part.role, before, after, layers);
+            answer.rows.push(self.row(&part.role, before, after, layers));
         }
     }
 
     /// The number of layers of this kind, if both runs have as many and the same batch; else says so in the section.
-    fn layers(&self, section: &mut Section) -> Option<f64> {
+    fn layers(&self, limits: &mut Vec<String>) -> Option<f64> {
         let ((before_run, before), (after_run, after)) = (self.before, self.after);
         let stage = before.text("stage");
         let counts = (before.amount("count"), after.amount("count"));
@@ -108,36 +116,35 @@ impl Sides<'_> {
             self.label,
             reasons.join(" and ")
         );
-        if !section.limits.contains(&limit) {
-            section.limits.push(limit);
+        if !limits.contains(&limit) {
+            limits.push(limit);
         }
         None
     }
 
     fn row(
         &self,
-        section: &mut Section,
         role: &str,
         before: Option<&LayerPart>,
         after: Option<&LayerPart>,
         layers: Option<f64>,
-    ) {
+    ) -> CompareRoleRow {
         let us = |part: Option<&LayerPart>| part.map(|part| part.us);
         let kernels = |part: Option<&LayerPart>| part.map(|part| part.kernels).filter(|kernels| *kernels > 0);
         let delta_us = us(after).unwrap_or(0.0) - us(before).unwrap_or(0.0);
-        section.row([
-            self.label.into(),
-            self.before.1.text("stage").into(),
-            self.before.1.text("kind").into(),
-            role.into(),
-            kernels(before).into(),
-            kernels(after).into(),
-            us(before).into(),
-            us(after).into(),
-            delta_us.into(),
-            layers.map(|layers| layers as u64).into(),
-            layers.map(|layers| delta_us * layers / 1e3).into(),
-        ]);
+        CompareRoleRow {
+            run: self.label.to_owned(),
+            stage: self.before.1.text("stage").to_owned(),
+            kind: self.before.1.text("kind").to_owned(),
+            role: role.to_owned(),
+            baseline_kernels: kernels(before),
+            compared_kernels: kernels(after),
+            baseline_us: us(before).map(Us),
+            compared_us: us(after).map(Us),
+            delta_us: Us(delta_us),
+            layers: layers.map(|layers| layers as u64),
+            step_delta_ms: layers.map(|layers| Ms(delta_us * layers / 1e3)),
+        }
     }
 }
 
@@ -156,7 +163,7 @@ fn parts_outside<'a>(run: &'a Run, stage: &str) -> impl Iterator<Item = &'a Reco
 }
 
 /// One row per part of a step outside of its layers.
-fn outside_rows(section: &mut Section, label: &str, stage: &str, before: &Run, after: &Run) {
+fn outside_rows(rows: &mut Vec<CompareRoleRow>, label: &str, stage: &str, before: &Run, after: &Run) {
     let parts = |run| parts_outside(run, stage);
     if !stages(after).contains(&stage) {
         return;
@@ -170,45 +177,44 @@ fn outside_rows(section: &mut Section, label: &str, stage: &str, before: &Run, a
         let kernels = |row: Option<&Record>| row.map(|row| row.amount("kernels") as u64);
         let (before, after) = (find(before), find(after));
         let delta_us = us(after).unwrap_or(0.0) - us(before).unwrap_or(0.0);
-        section.row([
-            label.into(),
-            stage.into(),
-            OUTSIDE.into(),
-            role.into(),
-            kernels(before).into(),
-            kernels(after).into(),
-            us(before).into(),
-            us(after).into(),
-            delta_us.into(),
-            Value::Null,
-            (delta_us / 1e3).into(),
-        ]);
+        rows.push(CompareRoleRow {
+            run: label.to_owned(),
+            stage: stage.to_owned(),
+            kind: OUTSIDE.to_owned(),
+            role: role.to_owned(),
+            baseline_kernels: kernels(before),
+            compared_kernels: kernels(after),
+            baseline_us: us(before).map(Us),
+            compared_us: us(after).map(Us),
+            delta_us: Us(delta_us),
+            layers: None,
+            step_delta_ms: Some(Ms(delta_us / 1e3)),
+        });
     }
 }
 
-/// One row per run and stage of which both runs have a floor that is not guessed.
-pub(super) fn floors(baseline: &Candidate, others: &[&Candidate]) -> Section {
-    let mut section = Section::new("Steps against their floors", "measured steps and the least time that the hardware needs for them", &FLOOR)
+pub(super) fn floors(baseline: &Candidate, others: &[&Candidate]) -> Answer<CompareFloor> {
+    let mut answer = CompareFloor::answer("measured steps and the least time that the hardware needs for them")
         .limit("The floor is the time that the hardware needs at least for the weights, the KV cache and the products of a step. Busy is the measured time in which the GPU works on it.");
     for other in others {
         for before in sure_floors(baseline.run) {
             let Some(after) = sure_floors(other.run).find(|row| row.text("stage") == before.text("stage")) else {
                 continue;
             };
-            let of_hardware = |row: &Record| 100.0 * row.amount("floor_ms") / row.amount("measured_ms");
-            section.row([
-                other.label.into(),
-                before.text("stage").into(),
-                before.amount("measured_ms").into(),
-                after.amount("measured_ms").into(),
-                before.amount("floor_ms").into(),
-                after.amount("floor_ms").into(),
-                of_hardware(before).into(),
-                of_hardware(after).into(),
-            ]);
+            let of_hardware = |row: &Record| Pct(100.0 * row.amount("floor_ms") / row.amount("measured_ms"));
+            answer.rows.push(CompareFloorRow {
+                run: other.label.to_owned(),
+                stage: before.text("stage").to_owned(),
+                baseline_measured_ms: Ms(before.amount("measured_ms")),
+                compared_measured_ms: Ms(after.amount("measured_ms")),
+                baseline_floor_ms: Ms(before.amount("floor_ms")),
+                compared_floor_ms: Ms(after.amount("floor_ms")),
+                baseline_of_hardware_pct: of_hardware(before),
+                compared_of_hardware_pct: of_hardware(after),
+            });
         }
     }
-    section
+    answer
 }
 
 fn sure_floors(run: &Run) -> impl Iterator<Item = &Record> {

@@ -4,56 +4,71 @@ use super::breakdown::{Breakdown, Part, PartPair, Presence};
 use super::units::timelines;
 use super::{Basis, Candidate, ComparedRun, Comparison, Outcome};
 use crate::analysis::results::Run;
-use crate::analysis::section::{Section, Sections, Value};
+use crate::analysis::section::{
+    Answer, CategoryName, KernelName, MeanCount, MeanNs, Pct, Sections, TypedSection, section,
+};
+use crate::trace::Ns;
 
-const SUMMARY: [&str; 14] = [
-    "run",
-    "outcome",
-    "compared_ns",
-    "delta_ns",
-    "delta_pct",
-    "ratio",
-    "noise_ns",
-    "wall_ns",
-    "busy_ns",
-    "idle_ns",
-    "elapsed_ns",
-    "steps",
-    "median_step_ns",
-    "remarks",
-];
+section! {
+    /// One row per run.
+    pub(crate) struct CompareSummary("compare_summary", "Comparison");
+    row CompareRunRow {
+        run: String,
+        outcome: Outcome,
+        compared_ns: Option<Ns> = "Time",
+        delta_ns: Option<Ns> = "Change",
+        delta_pct: Option<Pct> = "Change",
+        ratio: Option<f64>,
+        noise_ns: Option<MeanNs>,
+        wall_ns: Ns,
+        busy_ns: Ns,
+        idle_ns: Ns,
+        elapsed_ns: Ns,
+        steps: Option<u64>,
+        median_step_ns: Option<MeanNs>,
+        remarks: String,
+    }
+}
 
-const CATEGORIES: [&str; 10] = [
-    "run",
-    "category",
-    "baseline_ns",
-    "compared_ns",
-    "delta_ns",
-    "ratio",
-    "share_of_change_pct",
-    "matched_delta_ns",
-    "new_delta_ns",
-    "gone_delta_ns",
-];
+section! {
+    /// One row per run and category.
+    pub(crate) struct CompareCategories("compare_categories", "Changes by category");
+    row CompareCategoryRow {
+        run: String,
+        category: CategoryName,
+        baseline_ns: Ns,
+        compared_ns: Ns = "Time",
+        delta_ns: Ns = "Change",
+        ratio: Option<f64>,
+        share_of_change_pct: Option<Pct> = "Of the change",
+        matched_delta_ns: Ns = "Same kernels",
+        new_delta_ns: Ns = "New kernels",
+        gone_delta_ns: Ns = "Gone kernels",
+    }
+}
 
-const KERNELS: [&str; 16] = [
-    "run",
-    "kernel_name",
-    "category",
-    "found",
-    "cause",
-    "baseline_launches",
-    "launches",
-    "baseline_mean_ns",
-    "mean_ns",
-    "baseline_ns",
-    "compared_ns",
-    "delta_ns",
-    "ratio",
-    "share_of_change_pct",
-    "launches_delta_ns",
-    "length_delta_ns",
-];
+section! {
+    /// One row per run and kernel.
+    pub(crate) struct CompareKernels("compare_kernels", "Changes by kernel");
+    row CompareKernelRow {
+        run: String,
+        kernel_name: KernelName = "Kernel",
+        category: CategoryName,
+        found: Presence = "Found in",
+        cause: String,
+        baseline_launches: Option<MeanCount> = "Launches, base",
+        launches: Option<MeanCount>,
+        baseline_mean_ns: Option<MeanNs> = "Mean, base",
+        mean_ns: Option<MeanNs>,
+        baseline_ns: Ns,
+        compared_ns: Ns = "Time",
+        delta_ns: Ns = "Change",
+        ratio: Option<f64>,
+        share_of_change_pct: Option<Pct> = "Of the change",
+        launches_delta_ns: Option<Ns> = "Change by launches",
+        length_delta_ns: Option<Ns> = "Change by duration",
+    }
+}
 
 pub(super) fn sections(
     comparison: &Comparison,
@@ -63,10 +78,9 @@ pub(super) fn sections(
 ) -> Sections {
     let Comparison { runs: compared, baseline, .. } = comparison;
     let mut sections = Sections::new();
-    let mut put = |name: &str, section| sections.insert(name.to_owned(), section);
-    put("compare_summary", summary(comparison, candidates, breakdowns));
-    let mut categories = table("Changes by category", comparison, &CATEGORIES);
-    let mut kernels = table("Changes by kernel", comparison, &KERNELS)
+    summary(comparison, candidates, breakdowns).put(&mut sections);
+    let mut categories: Answer<CompareCategories> = changes(comparison);
+    let mut kernels: Answer<CompareKernels> = changes(comparison)
         .limit("Kernels are matched by name; addresses and function arguments are ignored, template arguments are not.")
         .limit(
             "A mean is elapsed time divided by launches. A change is split in two: the change in launches times the \
@@ -74,18 +88,18 @@ pub(super) fn sections(
         );
     if let Some(before) = breakdowns.get(*baseline) {
         for ((compared, pairs), after) in compared.iter().zip(pairs).zip(breakdowns) {
-            category_rows(&mut categories, compared);
-            pairs.iter().for_each(|pair| kernel_row(&mut kernels, compared, pair, (before, after)));
+            categories.rows.extend(category_rows(compared));
+            kernels.rows.extend(pairs.iter().filter_map(|pair| kernel_row(compared, pair, (before, after))));
         }
     }
-    put("compare_categories", categories);
-    put("compare_kernels", kernels);
+    categories.put(&mut sections);
+    kernels.put(&mut sections);
     sections
 }
 
-fn table(title: &str, comparison: &Comparison, columns: &[&str]) -> Section {
-    let derived_from = format!("elapsed time {}", per_unit(comparison));
-    Section::new(title, &derived_from, columns).limit("The changes of a run add up to its total change.")
+fn changes<S: TypedSection>(comparison: &Comparison) -> Answer<S> {
+    S::answer(format!("elapsed time {}", per_unit(comparison)))
+        .limit("The changes of a run add up to its total change.")
 }
 
 /// The unit of times as a phrase. Times are never summed over devices without the word device time.
@@ -105,74 +119,71 @@ fn per_unit(comparison: &Comparison) -> String {
     }
 }
 
-fn summary(comparison: &Comparison, candidates: &[Candidate], breakdowns: &[Breakdown]) -> Section {
+fn summary(comparison: &Comparison, candidates: &[Candidate], breakdowns: &[Breakdown]) -> Answer<CompareSummary> {
     let Comparison { basis, runs: compared, .. } = comparison;
-    let mut section = Section::new("Comparison", &format!("wall time {}", per_unit(comparison)), &SUMMARY);
+    let mut answer = CompareSummary::answer(format!("wall time {}", per_unit(comparison)));
     if matches!(basis, Basis::Step | Basis::Token) {
-        section = section
+        answer = answer
             .limit("Noise is two standard errors of the difference, estimated from the spread of steps in each stage.");
     }
     if *basis != Basis::Total {
-        section = section
-            .limit("Wall, busy, idle and elapsed time are of the whole run, with the work outside of the units.");
+        answer =
+            answer.limit("Wall, busy, idle and elapsed time are of the whole run, with the work outside of the units.");
     }
     if comparison.timelines > 1 {
-        section = section.limit("Busy, idle and elapsed time are means over the devices of a run.");
+        answer = answer.limit("Busy, idle and elapsed time are means over the devices of a run.");
     }
-    for ((candidate, compared), breakdown) in candidates.iter().zip(compared).zip(breakdowns) {
+    answer.with_rows(candidates.iter().zip(compared).zip(breakdowns).map(|((candidate, compared), breakdown)| {
         let (run, change) = (candidate.run, compared.change.as_ref());
         let remarks: Vec<&str> = compared.reasons.iter().chain(&compared.warnings).map(String::as_str).collect();
         let steps = candidate.steps.as_ref();
-        section.row([
-            compared.label.as_str().into(),
-            compared.outcome.word().into(),
-            if compared.outcome == Outcome::NotComparable { Value::Null } else { breakdown.total_ns.into() },
-            change.map(|change| change.delta_ns()).into(),
-            change.and_then(|change| change.pct()).into(),
-            change.and_then(|change| ratio(change.baseline_ns, change.time_ns)).into(),
-            change.and_then(|change| change.noise_ns).into(),
-            run.wall.wall_ns.into(),
-            mean_over_devices(run, run.wall.bar_ns.saturating_sub(run.wall.cpu_ns)).into(),
-            mean_over_devices(run, run.wall.cpu_ns).into(),
-            mean_over_devices(run, run.totals.elapsed_ns).into(),
-            steps.map(|steps| steps.count()).into(),
-            steps.and_then(|steps| steps.mean(|stage| stage.median_ns)).into(),
-            remarks.join("\n").into(),
-        ]);
-    }
-    section
+        CompareRunRow {
+            run: compared.label.clone(),
+            outcome: compared.outcome,
+            compared_ns: (compared.outcome != Outcome::NotComparable).then_some(Ns(breakdown.total_ns)),
+            delta_ns: change.map(|change| Ns(change.delta_ns())),
+            delta_pct: change.and_then(|change| change.pct()).map(Pct),
+            ratio: change.and_then(|change| ratio(change.baseline_ns, change.time_ns)),
+            noise_ns: change.and_then(|change| change.noise_ns).map(MeanNs),
+            wall_ns: Ns(run.wall.wall_ns),
+            busy_ns: mean_over_devices(run, run.wall.bar_ns.saturating_sub(run.wall.cpu_ns)),
+            idle_ns: mean_over_devices(run, run.wall.cpu_ns),
+            elapsed_ns: mean_over_devices(run, run.totals.elapsed_ns),
+            steps: steps.map(|steps| steps.count()),
+            median_step_ns: steps.and_then(|steps| steps.mean(|stage| stage.median_ns)).map(MeanNs),
+            remarks: remarks.join("\n"),
+        }
+    }))
 }
 
-fn mean_over_devices(run: &Run, sum_ns: i64) -> i64 {
-    i64::try_from(timelines(run)).ok().and_then(|timelines| sum_ns.checked_div(timelines)).unwrap_or(sum_ns)
+fn mean_over_devices(run: &Run, sum_ns: i64) -> Ns {
+    Ns(i64::try_from(timelines(run)).ok().and_then(|timelines| sum_ns.checked_div(timelines)).unwrap_or(sum_ns))
 }
 
-fn category_rows(section: &mut Section, compared: &ComparedRun) {
-    let Some(change) = &compared.change else { return };
-    let total_ns = change.delta_ns();
-    for category in &change.categories {
-        section.row([
-            compared.label.as_str().into(),
-            category.category.as_str().into(),
-            category.baseline_ns.into(),
-            category.time_ns.into(),
-            category.delta_ns().into(),
-            ratio(category.baseline_ns, category.time_ns).into(),
-            share_pct(category.delta_ns(), total_ns),
-            category.matched_delta_ns.into(),
-            category.new_ns.into(),
-            category.gone_ns.saturating_neg().into(),
-        ]);
-    }
+fn category_rows(compared: &ComparedRun) -> impl Iterator<Item = CompareCategoryRow> {
+    compared.change.iter().flat_map(move |change| {
+        let total_ns = change.delta_ns();
+        change.categories.iter().map(move |category| CompareCategoryRow {
+            run: compared.label.clone(),
+            category: category.category.as_str().into(),
+            baseline_ns: Ns(category.baseline_ns),
+            compared_ns: Ns(category.time_ns),
+            delta_ns: Ns(category.delta_ns()),
+            ratio: ratio(category.baseline_ns, category.time_ns),
+            share_of_change_pct: share_pct(category.delta_ns(), total_ns),
+            matched_delta_ns: Ns(category.matched_delta_ns),
+            new_delta_ns: Ns(category.new_ns),
+            gone_delta_ns: Ns(category.gone_ns.saturating_neg()),
+        })
+    })
 }
 
 fn kernel_row(
-    section: &mut Section,
     compared: &ComparedRun,
     pair: &PartPair,
     (before, after): (&Breakdown, &Breakdown),
-) {
-    let (Some(change), Some(part)) = (&compared.change, pair.part()) else { return };
+) -> Option<CompareKernelRow> {
+    let (change, part) = (compared.change.as_ref()?, pair.part()?);
     let (baseline_ns, time_ns) = pair.times_ns();
     let launches = |breakdown: &Breakdown, part: Option<&Part>| {
         part.filter(|part| part.launches > 0).map(|part| breakdown.launches(part))
@@ -182,24 +193,24 @@ fn kernel_row(
         let by_launches = ((b - a) * (baseline_ns as f64 / a)).round() as i64;
         (by_launches, pair.delta_ns().saturating_sub(by_launches))
     });
-    section.row([
-        compared.label.as_str().into(),
-        part.name.as_str().into(),
-        part.category.as_str().into(),
-        pair.presence().word().into(),
-        cause(pair.presence(), causes).into(),
-        mean_count(launches_a),
-        mean_count(launches_b),
-        launches_a.map(|launches| baseline_ns as f64 / launches).into(),
-        launches_b.map(|launches| time_ns as f64 / launches).into(),
-        baseline_ns.into(),
-        time_ns.into(),
-        pair.delta_ns().into(),
-        ratio(baseline_ns, time_ns).into(),
-        share_pct(pair.delta_ns(), change.delta_ns()),
-        causes.map(|causes| causes.0).into(),
-        causes.map(|causes| causes.1).into(),
-    ]);
+    Some(CompareKernelRow {
+        run: compared.label.clone(),
+        kernel_name: part.name.as_str().into(),
+        category: part.category.as_str().into(),
+        found: pair.presence(),
+        cause: cause(pair.presence(), causes).to_owned(),
+        baseline_launches: launches_a.map(MeanCount),
+        launches: launches_b.map(MeanCount),
+        baseline_mean_ns: launches_a.map(|launches| MeanNs(baseline_ns as f64 / launches)),
+        mean_ns: launches_b.map(|launches| MeanNs(time_ns as f64 / launches)),
+        baseline_ns: Ns(baseline_ns),
+        compared_ns: Ns(time_ns),
+        delta_ns: Ns(pair.delta_ns()),
+        ratio: ratio(baseline_ns, time_ns),
+        share_of_change_pct: share_pct(pair.delta_ns(), change.delta_ns()),
+        launches_delta_ns: causes.map(|causes| Ns(causes.0)),
+        length_delta_ns: causes.map(|causes| Ns(causes.1)),
+    })
 }
 
 fn cause(presence: Presence, causes: Option<(i64, i64)>) -> &'static str {
@@ -218,18 +229,10 @@ fn cause(presence: Presence, causes: Option<(i64, i64)>) -> &'static str {
     }
 }
 
-/// A mean of counts. A whole one is shown like a count.
-fn mean_count(mean: Option<f64>) -> Value {
-    match mean {
-        Some(mean) if mean.fract() == 0.0 => Value::Int(mean as i64),
-        mean => mean.into(),
-    }
-}
-
 fn ratio(baseline_ns: i64, time_ns: i64) -> Option<f64> {
     (baseline_ns > 0).then(|| time_ns as f64 / baseline_ns as f64)
 }
 
-fn share_pct(delta_ns: i64, total_ns: i64) -> Value {
-    if total_ns == 0 { Value::Null } else { Value::Float(100.0 * delta_ns as f64 / total_ns as f64) }
+fn share_pct(delta_ns: i64, total_ns: i64) -> Option<Pct> {
+    (total_ns != 0).then(|| Pct(100.0 * delta_ns as f64 / total_ns as f64))
 }

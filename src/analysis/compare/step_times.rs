@@ -7,24 +7,28 @@
 use super::comparability::{gpu_names, setup_differences, working_devices};
 use crate::analysis::inference::step_time_fit::{Sample, batch_sizes, fit};
 use crate::analysis::results::Run;
-use crate::analysis::section::{Record, Section, Value};
+use crate::analysis::section::{Answer, MeanNs, Ms, Pct, Record, TypedSection, Us, section};
 use crate::analysis::structure::stages::Stage;
 use crate::rules::inference::thresholds;
 use std::collections::BTreeMap;
 
-const TITLE: &str = "Step time by batch and context over all runs";
-const COLUMNS: [&str; 10] = [
-    "stage",
-    "runs",
-    "steps",
-    "batch_sizes",
-    "fixed_ms",
-    "per_sequence_us",
-    "per_context_token_ns",
-    "residual_pct",
-    "explained_pct",
-    "basis",
-];
+section! {
+    /// The line through the decode steps of all runs, or why there is none.
+    pub(crate) struct CompareStepTimes("compare_step_times", "Step time by batch and context over all runs");
+    row StepTimesRow {
+        stage: String,
+        runs: usize,
+        steps: usize,
+        batch_sizes: usize,
+        fixed_ms: Option<Ms>,
+        per_sequence_us: Option<Us>,
+        per_context_token_ns: Option<MeanNs> = "Per token of context",
+        residual_pct: Option<Pct>,
+        explained_pct: Option<Pct>,
+        basis: String = "Rests on",
+    }
+}
+
 /// What two captures on one line must have in common, as far as both tell.
 const SHARED_SETUP: [&str; 4] = ["the framework", "the version", "the model", "CUDA graphs"];
 
@@ -64,7 +68,7 @@ impl<'a> Steps<'a> {
 
 /// One row with the line through the decode steps of all runs, or why there is none. `None` if fewer than two runs have steps
 /// with a batch and a context.
-pub fn step_times(runs: &[(&str, &Run)]) -> Option<Section> {
+pub(crate) fn step_times(runs: &[(&str, &Run)]) -> Option<Answer<CompareStepTimes>> {
     let runs: Vec<Steps> = runs.iter().copied().filter_map(Steps::of).collect();
     let (first, others) = runs.split_first().filter(|(_, others)| !others.is_empty())?;
     let samples: Vec<Sample> = runs.iter().flat_map(|run| run.samples.iter().copied()).collect();
@@ -80,28 +84,27 @@ pub fn step_times(runs: &[(&str, &Run)]) -> Option<Section> {
             fit(&samples).ok_or("batch size and context grow together, so their times cannot be told apart".to_owned())
         }
     };
-    let mut section = Section::new(TITLE, "busy times of the decode steps of all runs, and their batch size and context", &COLUMNS)
+    let answer = CompareStepTimes::answer("busy times of the decode steps of all runs, and their batch size and context")
         .limit("The busy time of a step is about the fixed time, plus the time per sequence, plus the time per token of context. The residual is the root of the mean squared difference, in per cent of the mean.")
         .limit("Runs share a line if their GPUs, the number of layers and the records of the captures do not contradict each other. What was not recorded may differ.");
     let basis = match &found {
         Ok(_) => runs.iter().map(Steps::words).collect::<Vec<_>>().join(", "),
         Err(why) => format!("no line: {why}"),
     };
-    let figures = found.map_or_else(|_| std::array::from_fn(|_| Value::Null), |fit| fit.values());
-    let [fixed, per_sequence, per_token, residual, explained] = figures;
-    section.row([
-        Stage::Decode.label().into(),
-        runs.len().into(),
-        samples.len().into(),
-        sizes.into(),
-        fixed,
-        per_sequence,
-        per_token,
-        residual,
-        explained,
-        basis.into(),
-    ]);
-    Some(section)
+    let [fixed, per_sequence, per_token, residual, explained] =
+        found.map_or([None; 5], |fit| fit.values().map(|value| value.number()));
+    Some(answer.with_rows([StepTimesRow {
+        stage: Stage::Decode.label().to_owned(),
+        runs: runs.len(),
+        steps: samples.len(),
+        batch_sizes: sizes,
+        fixed_ms: fixed.map(Ms),
+        per_sequence_us: per_sequence.map(Us),
+        per_context_token_ns: per_token.map(MeanNs),
+        residual_pct: residual.map(Pct),
+        explained_pct: explained.map(Pct),
+        basis,
+    }]))
 }
 
 /// In what two runs differ, so that their steps are not on one line.
@@ -161,7 +164,7 @@ mod tests {
             run("H100", 8, &[800, 100, 500, 9]),
         ];
         assert!(runs.iter().all(|run| run.sections["step_time_fit"].missing.is_some()));
-        let section = step_times(&[("a", &runs[0]), ("b", &runs[1]), ("c", &runs[2])]).unwrap();
+        let section = step_times(&[("a", &runs[0]), ("b", &runs[1]), ("c", &runs[2])]).unwrap().section();
         assert_eq!(rows_of(&section, &FIT), ["2 30 2000 0 100"]);
         let counts = ["runs", "steps", "batch_sizes", "basis"];
         assert_eq!(
@@ -173,7 +176,7 @@ mod tests {
     #[test]
     fn runs_on_other_gpus_share_no_line_and_the_table_says_so() {
         let runs = [run("H100", 1, &[100, 400, 700, 9]), run("MI300X", 4, &[100, 900, 300, 9])];
-        let section = step_times(&[("a", &runs[0]), ("b", &runs[1])]).unwrap();
+        let section = step_times(&[("a", &runs[0]), ("b", &runs[1])]).unwrap().section();
         assert_eq!(rows_of(&section, &FIT), ["- - - - -"]);
         assert_eq!(section.rows[0].text("basis"), "no line: the GPU differs: H100 in a, MI300X in b");
     }

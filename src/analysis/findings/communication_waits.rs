@@ -1,6 +1,6 @@
 //! `communication-waits`: collectives wait for other ranks instead of transferring data.
 
-use super::finding::{Confidence, Finding};
+use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{DeviceTimes, Situation, format_bytes, format_time, ms};
 use crate::analysis::communication::waiting::{DeviceWaiting, Evidence, Size};
 use crate::capitalize;
@@ -80,7 +80,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     };
     let may = if confidence == Confidence::Low { "may be" } else { "are" };
     Some(Finding {
-        id: "communication-waits",
+        id: FindingId::CommunicationWaits,
         confidence,
         title: if confidence == Confidence::Low {
             "Collectives that may wait for other ranks"

@@ -1,13 +1,13 @@
 //! `compilation`: the GPU idles while the launching thread runs `torch.compile`. Warm-up belongs before a capture; later, it is a
 //! model that compiles again, such as for a shape that it has not seen.
 
-use super::finding::{Confidence, Finding};
+use super::finding::{Confidence, Finding, FindingId};
 use super::situation::Situation;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, cost_ms) = situation.worst(|device| device.compiling_ms)?;
     Some(Finding {
-        id: "compilation",
+        id: FindingId::Compilation,
         confidence: Confidence::High,
         title: "Compilation during the capture",
         cost_ms,

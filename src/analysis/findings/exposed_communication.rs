@@ -1,7 +1,7 @@
 //! `exposed-communication`: communication runs without compute for a part of the time, and it is not mostly waiting.
 
 use super::communication_waits::exposed_waiting_ms;
-use super::finding::{Confidence, Finding};
+use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{DeviceTimes, Framework, Situation, format_time};
 use crate::analysis::communication::waiting::{DeviceWaiting, Evidence};
 
@@ -29,7 +29,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     };
     let unknown = if knows_waiting(device) { "" } else { "; one rank alone does not show how much of it is waiting" };
     Some(Finding {
-        id: "exposed-communication",
+        id: FindingId::ExposedCommunication,
         confidence: if knows_waiting(device) { Confidence::High } else { Confidence::Medium },
         title: "Communication without compute",
         cost_ms,

@@ -1,8 +1,73 @@
 //! One finding, its certainty and its severity.
 
+use crate::analysis::host::idle_cause::IdleCause;
+use crate::analysis::section::words;
+use serde::Serialize;
+
+/// The identifier of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "the files of the same names describe them")]
+pub enum FindingId {
+    HostLate,
+    Compilation,
+    ReplayPreparation,
+    SyncDrain,
+    PageableCopies,
+    UnifiedMemoryMigration,
+    HostCopies,
+    ExposedCommunication,
+    CommunicationWaits,
+    ShortKernels,
+    UnsuitedKernels,
+    /// A finding of another tool or version.
+    #[default]
+    #[serde(rename = "")]
+    Other,
+}
+
+words!(
+    FindingId:
+    HostLate = "host-late",
+    Compilation = "compilation",
+    ReplayPreparation = "replay-preparation",
+    SyncDrain = "sync-drain",
+    PageableCopies = "pageable-copies",
+    UnifiedMemoryMigration = "unified-memory-migration",
+    HostCopies = "host-copies",
+    ExposedCommunication = "exposed-communication",
+    CommunicationWaits = "communication-waits",
+    ShortKernels = "short-kernels",
+    UnsuitedKernels = "unsuited-kernels",
+    Other = "",
+);
+
+impl FindingId {
+    /// The cause of the idle time that the finding is about; `None` if it is about something else.
+    pub(crate) fn idle_cause(self) -> Option<IdleCause> {
+        match self {
+            Self::HostLate | Self::ReplayPreparation => Some(IdleCause::HostLate),
+            Self::SyncDrain => Some(IdleCause::Drained),
+            Self::Compilation => Some(IdleCause::Compiling),
+            _ => None,
+        }
+    }
+
+    /// The findings about a cause of idle time.
+    pub(crate) fn of_cause(cause: IdleCause) -> impl Iterator<Item = Self> {
+        let all = [Self::HostLate, Self::ReplayPreparation, Self::SyncDrain, Self::Compilation];
+        all.into_iter().filter(move |id| id.idle_cause() == Some(cause))
+    }
+}
+
 /// How certain a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Confidence {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// A report of another tool, which does not state it.
+    #[default]
+    #[serde(rename = "")]
+    Unknown,
     /// The capture itself may cause it, or another cause is as likely.
     Low,
     /// An estimate, or seen in few repetitions.
@@ -11,38 +76,29 @@ pub(super) enum Confidence {
     High,
 }
 
-impl Confidence {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
-    }
-}
+words!(Confidence: Unknown = "", Low = "low", Medium = "medium", High = "high");
 
 /// How much of the time a finding costs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Severity {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// A word of another tool.
+    #[default]
+    #[serde(rename = "")]
+    Unknown,
+    /// Little.
     Low,
+    /// A notable part.
     Medium,
+    /// A large part, with a certain cause.
     High,
 }
 
-impl Severity {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
-    }
-}
+words!(Severity: Unknown = "", Low = "low", Medium = "medium", High = "high");
 
 #[derive(Debug)]
 pub(super) struct Finding {
-    /// Stable identifier in kebab-case.
-    pub(super) id: &'static str,
+    pub(super) id: FindingId,
     pub(super) confidence: Confidence,
     /// A noun phrase.
     pub(super) title: &'static str,

@@ -1,6 +1,6 @@
 //! `host-copies`: only copies between host and device run for a large part of the time.
 
-use super::finding::{Confidence, Finding};
+use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Framework, Situation, format_bytes};
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
@@ -42,7 +42,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         }
     };
     Some(Finding {
-        id: "host-copies",
+        id: FindingId::HostCopies,
         confidence: Confidence::High,
         title: "Copies between host and GPU without kernels",
         cost_ms,

@@ -1,9 +1,10 @@
 //! `host-late`: the GPU idles because eager launches come too late.
 
-use super::finding::{Confidence, Finding};
+use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Framework, Situation, counted, format_time, ms};
+use crate::analysis::host::idle_blame::{BlameRow, IdleBlame};
+use crate::analysis::host::idle_cause::IdleCause;
 use crate::analysis::host::launch_gaps::Gaps;
-use crate::analysis::section::Record;
 use crate::trace::Vendor;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
@@ -25,7 +26,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         situation.host_caveat()
     );
     Some(Finding {
-        id: "host-late",
+        id: FindingId::HostLate,
         confidence: if is_paused {
             situation.host_confidence().min(Confidence::Medium)
         } else {
@@ -70,25 +71,22 @@ struct PauseCode {
 /// Looks for the code in the section `idle_blame`. It is named only if its time in a gap is that of a long gap.
 fn pause_code(situation: &Situation) -> Option<PauseCode> {
     let long_ms = situation.context.signals.thresholds.long_gap_ms;
-    let name = |row: &Record| {
-        let function = row.words("function");
-        if function.is_empty() { row.words("cpu_op") } else { function }
-    };
-    let is_long = |row: &&Record| {
-        row.text("class") == "host_late"
-            && row.amount("total_ms") >= long_ms * row.amount("gaps").max(1.0)
+    let name = |row: &BlameRow| if row.function.is_empty() { row.cpu_op.clone() } else { row.function.clone() };
+    let is_long = |row: &BlameRow| {
+        row.class == IdleCause::HostLate
+            && row.total_ms.0 >= long_ms * row.gaps.max(1) as f64
             && !name(row).is_empty()
             && !name(row).starts_with('(')
     };
-    let rows = situation.section("idle_blame")?.rows.iter().filter(is_long);
-    let row = rows.max_by(|a, b| a.amount("total_ms").total_cmp(&b.amount("total_ms")))?;
-    let (time, gaps) = (format_time(row.amount("total_ms")), counted(row.amount("gaps") as u64, "gap"));
+    let rows = situation.rows::<IdleBlame>().into_iter().filter(is_long);
+    let row = rows.max_by(|a, b| a.total_ms.0.total_cmp(&b.total_ms.0))?;
+    let (time, gaps) = (format_time(row.total_ms.0), counted(row.gaps, "gap"));
     Some(PauseCode {
         evidence: format!(
             "; in {gaps} the host was in {} itself, without the code that it calls, for {time}",
-            name(row)
+            name(&row)
         ),
-        change: Some(row.words("change")).filter(|change| !change.is_empty()),
+        change: row.change,
     })
 }
 
@@ -111,7 +109,7 @@ fn action(situation: &Situation, has_replays: bool) -> String {
         Confidence::Low => {
             "First capture at least three consecutive steps without Python stacks. If the delay remains: "
         }
-        Confidence::Medium | Confidence::High => "",
+        Confidence::Unknown | Confidence::Medium | Confidence::High => "",
     };
     let action = match situation.framework {
         Framework::SgLang => format!(

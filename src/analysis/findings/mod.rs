@@ -21,12 +21,13 @@ pub(crate) mod testing;
 mod unified_memory_migration;
 mod unsuited_kernels;
 
+pub use finding::{Confidence, FindingId, Severity};
 pub(crate) use situation::{counts_steps_only, format_time};
 
 use crate::analysis::context::Context;
-use crate::analysis::section::{Section, Sections};
+use crate::analysis::section::{Answer, Ms, Sections, TypedSection, section};
 use crate::ordering;
-use finding::{Confidence, Finding, Severity};
+use finding::Finding;
 use situation::Situation;
 use std::cmp::Reverse;
 
@@ -45,35 +46,27 @@ const FINDINGS: [fn(&Situation) -> Option<Finding>; 11] = [
     unsuited_kernels::find,
 ];
 
-/// The findings about the cause of idle time, with the word of the cause in the section `gpu_idle`.
-const IDLE_CAUSES: [(&str, &str); 4] = [
-    ("host-late", "host_late"),
-    ("replay-preparation", "host_late"),
-    ("sync-drain", "drained"),
-    ("compilation", "compiling"),
-];
-
-/// The cause of the idle time that a finding is about; `None` if it is about something else.
-pub(crate) fn cause_of_finding(id: &str) -> Option<&'static str> {
-    IDLE_CAUSES.iter().find(|(known, _)| *known == id).map(|(_, cause)| *cause)
-}
-
-/// The ids of the findings about a cause of idle time.
-pub(crate) fn findings_of_cause(cause: &str) -> impl Iterator<Item = &'static str> {
-    IDLE_CAUSES.into_iter().filter(move |(_, known)| *known == cause).map(|(id, _)| id)
-}
-
 /// The largest number of findings in a report.
 const MAX_FINDINGS: usize = 5;
 
-const COLUMNS: &[&str] = &["id", "severity", "confidence", "title", "cost_ms", "evidence", "action", "section"];
+section! {
+    /// The causes of lost GPU time, by severity and then by cost.
+    pub(crate) struct Findings("findings", "Findings");
+    row FindingRow {
+        id: FindingId,
+        severity: Severity,
+        confidence: Confidence,
+        title: String,
+        cost_ms: Ms,
+        evidence: String,
+        action: String,
+        /// The name of the section with the evidence.
+        section: String,
+    }
+}
 
 /// Lists the [`MAX_FINDINGS`] findings with the largest costs, by severity and then by cost.
-pub(crate) fn findings(context: &Context, sections: &Sections) -> Section {
-    let mut section = Section::new("Findings", "all other sections", COLUMNS).limit(
-        "The cost is the time that could be saved on the device where it is largest. Two findings can include the same \
-         time.",
-    );
+pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Findings> {
     let situation = Situation::of(context, sections);
     let thresholds = &context.signals.thresholds;
     let is_large = |finding: &Finding| situation.share(finding.cost_ms) >= thresholds.min_finding_share;
@@ -88,19 +81,23 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Section {
     };
     // Stable, so that findings of one severity stay sorted by cost.
     ordering::sort_by_key(&mut findings, |finding| Reverse(severity(finding)));
-    for finding in findings {
-        section.row([
-            finding.id.into(),
-            severity(&finding).word().into(),
-            finding.confidence.word().into(),
-            finding.title.into(),
-            finding.cost_ms.into(),
-            finding.evidence.into(),
-            finding.action.into(),
-            finding.section.into(),
-        ]);
-    }
-    section
+    let row = |finding: Finding| FindingRow {
+        id: finding.id,
+        severity: severity(&finding),
+        confidence: finding.confidence,
+        title: finding.title.to_owned(),
+        cost_ms: Ms(finding.cost_ms),
+        evidence: finding.evidence,
+        action: finding.action,
+        section: finding.section.to_owned(),
+    };
+    let rows: Vec<FindingRow> = findings.into_iter().map(row).collect();
+    Findings::answer("all other sections")
+        .limit(
+            "The cost is the time that could be saved on the device where it is largest. Two findings can include the \
+             same time.",
+        )
+        .with_rows(rows)
 }
 
 #[cfg(test)]

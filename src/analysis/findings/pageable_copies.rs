@@ -1,6 +1,6 @@
 //! `pageable-copies`: copies from or to pageable host memory, which block the host and cannot overlap.
 
-use super::finding::{Confidence, Finding};
+use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Framework, Situation, counted};
 use crate::trace::Vendor;
 
@@ -8,7 +8,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     // Copies that run together with other work cost no GPU time.
     let (device, cost_ms) = situation.worst(|device| device.copies.pageable.total_ms.min(device.exposed_copies_ms))?;
     Some(Finding {
-        id: "pageable-copies",
+        id: FindingId::PageableCopies,
         confidence: Confidence::High,
         title: "Copies from or to pageable memory",
         cost_ms,

@@ -1,6 +1,6 @@
 //! `replay-preparation`: the GPU idles while the host prepares the replay of a graph, or samples after it.
 
-use super::finding::Finding;
+use super::finding::{Finding, FindingId};
 use super::situation::{Framework, Situation};
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
@@ -39,7 +39,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         _ => "The step already replays graphs; the delay is the host work around the replay.",
     };
     Some(Finding {
-        id: "replay-preparation",
+        id: FindingId::ReplayPreparation,
         confidence: situation.host_confidence(),
         title: "Host work around graph replays",
         cost_ms,

@@ -1,6 +1,6 @@
 //! `short-kernels`: the turnaround between many short eager kernels adds up.
 
-use super::finding::{Confidence, Finding};
+use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Framework, Situation};
 use crate::digits::grouped;
 
@@ -22,7 +22,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         _ => "Use fused kernels: `gpuprism triage` lists the sequences that have one.".to_owned(),
     };
     Some(Finding {
-        id: "short-kernels",
+        id: FindingId::ShortKernels,
         confidence: Confidence::High,
         title: "Gaps between short kernels",
         cost_ms,

@@ -5,11 +5,13 @@ use crate::analysis::communication::waiting::DeviceWaiting;
 use crate::analysis::context::Context;
 use crate::analysis::engine::engine;
 use crate::analysis::host::blocking_calls::DrainKey;
+use crate::analysis::host::idle::{GpuIdle, GpuIdleRow};
 use crate::analysis::host::idle_cause::{CauseRules, Drained};
 use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps};
 use crate::analysis::labels;
-use crate::analysis::section::{Record, Section, Sections};
+use crate::analysis::section::{Section, Sections, TypedSection};
 use crate::analysis::time::activity::Activity;
+use crate::analysis::trust::{Trust, TrustId};
 use crate::analysis::unit::Unit;
 use crate::digits::grouped;
 use crate::ordering;
@@ -139,10 +141,14 @@ impl<'a> Situation<'a> {
         self.sections.get(name).filter(|section| section.missing.is_none())
     }
 
+    /// The rows of a section; none if the trace cannot fill it.
+    pub(super) fn rows<S: TypedSection>(&self) -> Vec<S::Row> {
+        S::rows(self.sections)
+    }
+
     /// Whether durations in graph replays do not belong to their kernel names, so that no time of single kernels counts.
     pub(super) fn has_shifted_durations(&self) -> bool {
-        let trust = self.section("trust");
-        trust.is_some_and(|trust| trust.rows.iter().any(|row| row.text("id") == "durations-shifted"))
+        Trust::has(self.sections, TrustId::DurationsShifted)
     }
 
     /// The share of a time in the unit: the steps of a device, or its window.
@@ -274,26 +280,25 @@ fn framework(trace: &Trace) -> Framework {
 
 /// `outside_ms` is the idle time of a device before its first step and after its last.
 fn devices(context: &Context, sections: &Sections, framework: Framework, outside_ms: f64) -> Vec<DeviceTimes> {
-    let idle = sections.get("gpu_idle").filter(|section| section.missing.is_none());
     let is_engine = !matches!(framework, Framework::Transformers | Framework::Torch | Framework::Program);
     let rules = CauseRules::new(context, context.blocking());
     let waits = &context.waiting().devices;
     let copies = copy_times(context);
-    let rows = idle.map_or(&[][..], |section| &section.rows);
+    let rows = GpuIdle::rows(sections);
     let survey = context.survey();
     let mut device = |(index, (copies, activity)): (u32, (CopyTimes, &Activity))| {
         let gaps = survey.idle.get(index as usize)?.launch_gaps(&rules, is_engine);
         let label = labels::device(context.trace, DeviceId(index));
-        let row = rows.iter().find(|row: &&Record| row.get("device_id") == Some(&label))?;
-        let window_ms = row.amount("window_ms") - row.amount("unseen_ms");
+        let row = rows.iter().find(|row| row.device_id == label)?;
+        let window_ms = row.window_ms.0 - row.unseen_ms.0;
         let extent = extent_of_steps(context, DeviceId(index)).filter(|_| is_longer_than_steps(outside_ms, window_ms));
         let (from, to) = extent.unwrap_or((Ns(i64::MIN), Ns(i64::MAX)));
         let (late, drained) =
             survey.idle.get(index as usize)?.late_between(from, to, context.signals.thresholds.long_gap());
         Some(DeviceTimes {
-            label: row.words("device_id"),
-            busy_share: if window_ms > 0.0 { row.amount("busy_ms") / window_ms } else { 0.0 },
-            compiling_ms: row.amount("compiling_ms"),
+            label: label.words(),
+            busy_share: if window_ms > 0.0 { row.busy_ms.0 / window_ms } else { 0.0 },
+            compiling_ms: row.compiling_ms.0,
             host_late_ms: ms(late.total),
             late_in_steps: extent.map(|_| late),
             drained_by: drained_by(context, drained),
@@ -321,10 +326,10 @@ fn outside_ms(steps: Option<&Section>) -> f64 {
 
 /// Whether the findings of idle time count the steps only, on all devices.
 pub(crate) fn counts_steps_only(sections: &Sections) -> bool {
-    let known = |name: &str| sections.get(name).filter(|section| section.missing.is_none());
-    let (Some(steps), Some(idle)) = (known("steps"), known("gpu_idle")) else { return false };
+    let steps = sections.get("steps").filter(|section| section.missing.is_none());
+    let (Some(steps), Some(idle)) = (steps, GpuIdle::read(sections)) else { return false };
     let outside_ms = outside_ms(Some(steps));
-    let is_longer = |row: &Record| is_longer_than_steps(outside_ms, row.amount("window_ms") - row.amount("unseen_ms"));
+    let is_longer = |row: &GpuIdleRow| is_longer_than_steps(outside_ms, row.window_ms.0 - row.unseen_ms.0);
     steps.summary.amount("devices") == idle.rows.len() as f64 && idle.rows.iter().all(is_longer)
 }
 

@@ -6,7 +6,7 @@
 //! The evidence names the calls, and the CPU op and Python frame that made them if they were looked up when the file was read
 //! ([`crate::trace::BlockingSites`]).
 
-use super::finding::{Confidence, Finding};
+use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{DeviceTimes, DrainSite, Framework, Situation, format_time, ms};
 use crate::analysis::host::idle_cause::Drained;
 use crate::trace::Ns;
@@ -21,7 +21,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     }
     let drained = device.drained();
     Some(Finding {
-        id: "sync-drain",
+        id: FindingId::SyncDrain,
         confidence: if situation.has_stacks || matches!(situation.steps, 1 | 2) {
             Confidence::Medium
         } else {

@@ -1,6 +1,6 @@
 //! `unified-memory-migration`: pages of unified memory move between host and GPU when a kernel touches them.
 
-use super::finding::{Confidence, Finding};
+use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Situation, counted};
 use crate::trace::Vendor;
 
@@ -15,7 +15,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let advise =
         if situation.vendor == Vendor::Nvidia { " Set `cudaMemAdvise` for data that one side only reads." } else { "" };
     Some(Finding {
-        id: "unified-memory-migration",
+        id: FindingId::UnifiedMemoryMigration,
         confidence: Confidence::High,
         title: "Migration of unified memory",
         cost_ms,

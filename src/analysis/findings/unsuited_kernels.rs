@@ -1,6 +1,6 @@
 //! `unsuited-kernels`: kernels whose names prove that others would take less time.
 
-use super::finding::{Confidence, Finding};
+use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{DeviceTimes, Situation, format_time};
 use crate::analysis::inference::unsuited_kernels::{Hit, hits};
 use crate::digits::grouped;
@@ -25,7 +25,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         hit.test.basis.as_deref().unwrap_or_default(),
     );
     Some(Finding {
-        id: "unsuited-kernels",
+        id: FindingId::UnsuitedKernels,
         confidence: Confidence::Medium,
         title: &hit.test.problem,
         cost_ms,

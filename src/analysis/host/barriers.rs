@@ -7,22 +7,93 @@ use crate::analysis::host::calls::LauncherGaps;
 use crate::analysis::labels;
 use crate::analysis::measure::tally::{Tallies, Tally, key};
 use crate::analysis::recapture::MissingData;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, Ms, Stated, TypedSection, Us, Value, section, words};
 use crate::digits::grouped_text;
 use crate::trace::{BlockingSite, Format, NameId, Names, Ns, ProcessId};
 
-const SYNC: [&str; 6] = ["api_name", "call_count", "total_time_ms", "avg_duration_us", "idle_after_ms", "call_site"];
-const SYNC_BY_PID: [&str; 5] = ["pid", "api_name", "call_count", "total_time_ms", "avg_duration_us"];
-const BARRIERS: [&str; 8] = [
-    "barrier_kind",
-    "api_name",
-    "count",
-    "total_time_ms",
-    "avg_duration_us",
-    "max_duration_us",
-    "idle_after_ms",
-    "call_site",
-];
+section! {
+    /// Synchronizing calls that block their thread, by name.
+    pub(crate) struct Sync("sync", "Synchronizing calls");
+    row SyncRow {
+        api_name: String = "Call",
+        call_count: u64 = "Calls",
+        total_time_ms: Ms = "Total",
+        avg_duration_us: Us = "Mean",
+        idle_after_ms: Ms = "GPU idle after",
+        call_site: Option<String>,
+    }
+    figures SyncFigures {
+        /// Unlike the sum of the rows, it has nested calls once.
+        sync_total_time_ms: Ms,
+        non_blocking_calls: Stated<u64>,
+        non_blocking_time_ms: Stated<Ms>,
+    }
+}
+
+section! {
+    /// Synchronizing calls that block their thread, by process and name.
+    pub(crate) struct SyncByPid("sync_by_pid", "Synchronizing calls by process");
+    row SyncByPidRow {
+        pid: Value,
+        api_name: String = "Call",
+        call_count: u64 = "Calls",
+        total_time_ms: Ms = "Total",
+        avg_duration_us: Us = "Mean",
+    }
+}
+
+section! {
+    /// Blocking calls, waits in the operating system and launcher gaps, the largest total time first.
+    pub(crate) struct Barriers("barriers", "Barriers between CPU and GPU");
+    row BarrierRow {
+        barrier_kind: BarrierKind = "Kind",
+        api_name: String = "Call",
+        count: u64,
+        total_time_ms: Ms = "Total",
+        avg_duration_us: Us = "Mean",
+        max_duration_us: Us = "Max",
+        idle_after_ms: Option<Ms> = "GPU idle after",
+        call_site: Option<String>,
+    }
+    figures BarrierFigures {
+        other_os_calls: Stated<u64>,
+        other_os_time_ms: Stated<Ms>,
+        launcher_gap_threshold_us: Us,
+        launcher_idle_threshold_us: Us,
+        idle_gaps: u64,
+        idle_gap_time_ms: Ms,
+    }
+}
+
+/// What a thread waits in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum BarrierKind {
+    Synchronization,
+    BlockingCopy,
+    HostWait,
+    LauncherGap,
+    /// A word of another version.
+    #[default]
+    Other,
+}
+
+words!(
+    BarrierKind:
+    Synchronization = "sync_api",
+    BlockingCopy = "blocking_memcpy",
+    HostWait = "host_wait",
+    LauncherGap = "cpu_launcher_gap",
+    Other = "",
+);
+
+impl BarrierKind {
+    /// The kind with this number.
+    fn of_number(number: u32) -> Self {
+        let all = [Self::Synchronization, Self::BlockingCopy, Self::HostWait, Self::LauncherGap];
+        all.get(number as usize).copied().unwrap_or_default()
+    }
+}
+
 const IDLE_AFTER: &str = "idle_after_ms is the idle time of the GPU from the moment at which it ran empty during such a call, \
                           to its next op; on the device where it is longest. Later gaps in which launches are still late \
                           are not counted.";
@@ -32,127 +103,124 @@ const CALL_SITE: &str = "call_site is the innermost CPU op and Python frame arou
 const SYNC_ROWS: usize = 200;
 const BARRIER_ROWS: usize = 50;
 
-fn no_calls(context: &Context, title: &str, columns: &[&str]) -> Section {
-    context.missing(title, columns, "The trace contains no GPU API calls.", MissingData::Calls)
+fn no_calls<S: TypedSection>(context: &Context) -> Answer<S> {
+    context.lacks("The trace contains no GPU API calls.", MissingData::Calls)
 }
 
-/// Synchronizing calls that block their thread, by name.
-pub(crate) fn sync(context: &Context) -> Section {
-    const TITLE: &str = "Synchronizing calls";
+pub(crate) fn sync(context: &Context) -> Answer<Sync> {
     let trace = context.trace;
     if trace.calls.is_empty() {
-        return no_calls(context, TITLE, &SYNC);
+        return no_calls(context);
     }
     let host = context.host();
     let blocking = host.synchronizing.summed_by_low_number();
-    let mut section = Section::new(TITLE, "durations of API calls, by name", &SYNC)
+    // The reader of torch traces skips such calls, so a count of zero would be wrong.
+    let non_blocking = Some(host.non_blocking).filter(|_| trace.format != Format::TorchProfiler);
+    let ranked = blocking.by_time(&|tally| trace.calls.names.get(NameId(tally.member())));
+    let mut answer = Sync::answer("durations of API calls, by name")
         .limit("Non-blocking calls, such as event queries, have no row. In Nsight Systems exports they are counted.")
         .limit("Times are summed over threads. The total counts a driver call inside a runtime call only once.")
         .limit(IDLE_AFTER)
-        .limit(CALL_SITE);
-    section.figure("sync_total_time_ms", Value::ms(host.synchronizing_time));
-    // The reader of torch traces skips such calls, so a count of zero would be wrong.
-    if trace.format != Format::TorchProfiler {
-        section.figure("non_blocking_calls", host.non_blocking.count);
-        section.figure("non_blocking_time_ms", Value::ms(host.non_blocking.total));
-    }
-    let ranked = blocking.by_time(&|tally| trace.calls.names.get(NameId(tally.member())));
-    section.rows_in_all = ranked.len() as u64;
-    for tally in ranked.iter().take(SYNC_ROWS) {
-        let name = trace.calls.names.get(NameId(tally.member()));
-        let [idle_after, call_site] = idle_after(context, name);
-        section.row([
-            name.into(),
-            tally.count.into(),
-            Value::ms(tally.total),
-            tally.average_us(),
-            idle_after,
-            call_site,
-        ]);
-    }
-    section
+        .limit(CALL_SITE)
+        .with_figures(SyncFigures {
+            sync_total_time_ms: host.synchronizing_time.into(),
+            non_blocking_calls: Stated(non_blocking.map(|calls| calls.count)),
+            non_blocking_time_ms: Stated(non_blocking.map(|calls| calls.total.into())),
+        })
+        .with_rows(ranked.iter().take(SYNC_ROWS).map(|tally| {
+            let api_name = trace.calls.names.get(NameId(tally.member())).to_owned();
+            let (idle_after_ms, call_site) = idle_after(context, &api_name);
+            SyncRow {
+                api_name,
+                call_count: tally.count,
+                total_time_ms: tally.total.into(),
+                avg_duration_us: tally.mean(),
+                idle_after_ms,
+                call_site,
+            }
+        }));
+    answer.rows_in_all = ranked.len() as u64;
+    answer
 }
 
 /// `idle_after_ms` and `call_site` of the calls of this name.
-fn idle_after(context: &Context, call: &str) -> [Value; 2] {
+fn idle_after(context: &Context, call: &str) -> (Ms, Option<String>) {
     let (trace, survey) = (context.trace, context.survey());
     let site = survey.costliest_site(call, &trace.calls.names).and_then(|site| trace.blocking_sites.get(site));
-    [Value::ms(survey.idle_after(call, &trace.calls.names)), site.map(BlockingSite::text).into()]
+    (survey.idle_after(call, &trace.calls.names).into(), site.map(BlockingSite::text))
 }
 
-/// Synchronizing calls that block their thread, by process and name.
-pub(crate) fn sync_by_pid(context: &Context) -> Section {
-    const TITLE: &str = "Synchronizing calls by process";
+pub(crate) fn sync_by_pid(context: &Context) -> Answer<SyncByPid> {
     let trace = context.trace;
     if trace.calls.is_empty() {
-        return no_calls(context, TITLE, &SYNC_BY_PID);
+        return no_calls(context);
     }
-    let mut section = Section::new(TITLE, "durations of API calls, by process and name", &SYNC_BY_PID);
     let ranked = context.host().synchronizing.by_time(&|tally| trace.calls.names.get(NameId(tally.member())));
-    section.rows_in_all = ranked.len() as u64;
-    for tally in ranked.iter().take(SYNC_ROWS) {
-        section.row([
-            labels::pid(trace, ProcessId(tally.group())),
-            trace.calls.names.get(NameId(tally.member())).into(),
-            tally.count.into(),
-            Value::ms(tally.total),
-            tally.average_us(),
-        ]);
-    }
-    section
+    let mut answer = SyncByPid::answer("durations of API calls, by process and name").with_rows(
+        ranked.iter().take(SYNC_ROWS).map(|tally| SyncByPidRow {
+            pid: labels::pid(trace, ProcessId(tally.group())),
+            api_name: trace.calls.names.get(NameId(tally.member())).to_owned(),
+            call_count: tally.count,
+            total_time_ms: tally.total.into(),
+            avg_duration_us: tally.mean(),
+        }),
+    );
+    answer.rows_in_all = ranked.len() as u64;
+    answer
 }
 
-/// Values of the column `barrier_kind`, by the high number of the tally's key.
-const KINDS: [&str; 4] = ["sync_api", "blocking_memcpy", "host_wait", "cpu_launcher_gap"];
-
-/// Blocking calls, waits in the operating system and launcher gaps, the largest total time first.
-pub(crate) fn barriers(context: &Context) -> Section {
-    const TITLE: &str = "Barriers between CPU and GPU";
+pub(crate) fn barriers(context: &Context) -> Answer<Barriers> {
     let trace = context.trace;
     if trace.calls.is_empty() && trace.host_waits.is_empty() {
-        return no_calls(context, TITLE, &BARRIERS);
+        return no_calls(context);
     }
     let (mut barriers, mut names) = (Tallies::default(), Names::default());
     let host = context.host();
-    for (kind, calls) in [(0, &host.synchronizing), (1, &host.copying)] {
+    for (kind, calls) in
+        [(BarrierKind::Synchronization, &host.synchronizing), (BarrierKind::BlockingCopy, &host.copying)]
+    {
         for tally in calls.iter() {
             let name = names.intern(trace.calls.names.get(NameId(tally.member())));
-            barriers.merge(&Tally { key: key(kind, name.0), ..*tally });
+            barriers.merge(&Tally { key: key(kind as u32, name.0), ..*tally });
         }
     }
     for wait in trace.host_waits.iter().filter(|wait| context.signals.is_host_wait(&wait.name)) {
-        let key = key(2, names.intern(&wait.name).0);
+        let key = key(BarrierKind::HostWait as u32, names.intern(&wait.name).0);
         barriers.merge(&Tally { key, count: wait.count, total: wait.total, longest: wait.longest, ..Tally::default() });
     }
     let launcher_gaps = &host.gaps;
     if launcher_gaps.gaps.count > 0 {
-        barriers.merge(&Tally { key: key(3, names.intern(KINDS[3]).0), ..launcher_gaps.gaps });
+        let kind = BarrierKind::LauncherGap;
+        barriers.merge(&Tally { key: key(kind as u32, names.intern(kind.word()).0), ..launcher_gaps.gaps });
     }
-    let mut section = barriers_section(context, TITLE, launcher_gaps);
     let ranked = barriers.by_time(&|tally| names.get(NameId(tally.member())));
-    section.rows_in_all = ranked.len() as u64;
-    for tally in ranked.iter().take(BARRIER_ROWS) {
-        let (kind, name) = (tally.group() as usize, names.get(NameId(tally.member())));
-        let [idle_after, call_site] = if kind < 2 { idle_after(context, name) } else { [Value::Null, Value::Null] };
-        section.row([
-            KINDS.get(kind).copied().into(),
-            name.into(),
-            tally.count.into(),
-            Value::ms(tally.total),
-            tally.average_us(),
-            Value::us(tally.longest),
-            idle_after,
-            call_site,
-        ]);
-    }
-    section
+    let mut answer =
+        barriers_without_rows(context, launcher_gaps).with_rows(ranked.iter().take(BARRIER_ROWS).map(|tally| {
+            let (barrier_kind, name) = (BarrierKind::of_number(tally.group()), names.get(NameId(tally.member())));
+            let is_call = matches!(barrier_kind, BarrierKind::Synchronization | BarrierKind::BlockingCopy);
+            let (idle_after_ms, call_site) = is_call.then(|| idle_after(context, name)).unzip();
+            BarrierRow {
+                barrier_kind,
+                api_name: name.to_owned(),
+                count: tally.count,
+                total_time_ms: tally.total.into(),
+                avg_duration_us: tally.mean(),
+                max_duration_us: tally.longest.into(),
+                idle_after_ms,
+                call_site: call_site.flatten(),
+            }
+        }));
+    answer.rows_in_all = ranked.len() as u64;
+    answer
 }
 
-fn barriers_section(context: &Context, title: &str, launcher_gaps: &LauncherGaps) -> Section {
+fn barriers_without_rows(context: &Context, launcher_gaps: &LauncherGaps) -> Answer<Barriers> {
     let (trace, thresholds) = (context.trace, &context.signals.thresholds);
     let (min_us, max_us) = (thresholds.launcher_gap_us, thresholds.launcher_idle_us);
     let [shortest, longest] = [min_us, max_us].map(|us| grouped_text(&us.to_string()));
-    let mut section = Section::new(title, "durations of API calls, launch gaps and operating system waits", &BARRIERS)
+    let other_calls = || trace.host_waits.iter().filter(|wait| !context.signals.is_host_wait(&wait.name));
+    let has_waits = !trace.host_waits.is_empty();
+    Barriers::answer("durations of API calls, launch gaps and operating system waits")
         .limit("Times are sums over threads that may wait at the same time, so they do not add up to wall time.")
         .limit(IDLE_AFTER)
         .limit(CALL_SITE)
@@ -164,22 +232,22 @@ fn barriers_section(context: &Context, title: &str, launcher_gaps: &LauncherGaps
         .limit(
             "A blocking copy is inferred from the name of the call: copies within a device may return immediately. An \
              asynchronous copy from or to pageable memory counts if its call returned after the copy had ended.",
-        );
-    if trace.host_waits.is_empty() {
-        section = section.limit("The trace does not record waits in the operating system.");
-    } else {
-        section = section.limit(
-            "Host waits include threads without work, for example a thread that waits for a request in poll or futex.",
-        );
-        let other_calls = || trace.host_waits.iter().filter(|wait| !context.signals.is_host_wait(&wait.name));
-        section.figure("other_os_calls", other_calls().map(|wait| wait.count).sum::<u64>());
-        section.figure("other_os_time_ms", Value::ms(other_calls().fold(Ns::ZERO, |sum, wait| sum + wait.total)));
-    }
-    section.figure("launcher_gap_threshold_us", min_us);
-    section.figure("launcher_idle_threshold_us", max_us);
-    section.figure("idle_gaps", launcher_gaps.idle.count);
-    section.figure("idle_gap_time_ms", Value::ms(launcher_gaps.idle.total));
-    section
+        )
+        .limit(if has_waits {
+            "Host waits include threads without work, for example a thread that waits for a request in poll or futex."
+        } else {
+            "The trace does not record waits in the operating system."
+        })
+        .with_figures(BarrierFigures {
+            other_os_calls: Stated(has_waits.then(|| other_calls().map(|wait| wait.count).sum())),
+            other_os_time_ms: Stated(
+                has_waits.then(|| other_calls().fold(Ns::ZERO, |sum, wait| sum + wait.total).into()),
+            ),
+            launcher_gap_threshold_us: Us(min_us),
+            launcher_idle_threshold_us: Us(max_us),
+            idle_gaps: launcher_gaps.idle.count,
+            idle_gap_time_ms: launcher_gaps.idle.total.into(),
+        })
 }
 
 #[cfg(test)]

@@ -208,7 +208,7 @@ mod tests {
         trace.call("cudaMemcpy", 100..900).launches("[CUDA memcpy Device-to-Host]", 500..600);
         let part = trace.window(480..640);
         let context = Context::new(&part, 30);
-        let barriers = barriers::barriers(&context);
+        let barriers = barriers::barriers(&context).section();
         let copying = row(&barriers, "api_name", "cudaMemcpy");
         assert_eq!((number(copying, "count"), number(copying, "total_time_ms")), (1.0, 0.000_16));
         assert_eq!(number(&longest_events::timeline_events(&context).section().summary, "total_cpu_time_ms"), 0.000_16);

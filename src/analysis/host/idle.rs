@@ -41,7 +41,7 @@ section! {
         gap_start_ns: At,
         gap_end_ns: At,
         gap_ms: Ms,
-        cause: String,
+        cause: IdleCause,
     }
     figures GpuIdleGapFigures { first_op_ns: Stated<At> }
 }
@@ -100,7 +100,7 @@ pub(crate) fn gpu_idle_gaps(context: &Context) -> Answer<GpuIdleGaps> {
             gap_start_ns: At(gap.start),
             gap_end_ns: At(gap.end),
             gap_ms: gap.length().into(),
-            cause: IdleCause::of_tag(event.tag()).word().to_owned(),
+            cause: IdleCause::of_tag(event.tag()),
         });
     }
     answer.rows_in_all = survey.longest_gaps.offered;

@@ -5,24 +5,33 @@ use super::idle_cause::IdleCause;
 use super::idle_code_rules::{Kind, op_rule, rule};
 use super::late_gaps::{LateGap, LateTotals, each_late_gap};
 use crate::analysis::context::Context;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, Ms, Pct, TypedSection, section};
 use crate::ordering::{self, VecMap};
 use crate::trace::{CodeTime, Format, LateCode, NameId, Ns, without_install_folder};
 
-const TITLE: &str = "Host code while the GPU waited";
-const COLUMNS: [&str; 11] = [
-    "function",
-    "file",
-    "line",
-    "cpu_op",
-    "class",
-    "total_ms",
-    "ms_per_step",
-    "share_pct",
-    "gaps",
-    "placement",
-    "change",
-];
+section! {
+    /// The functions in which the host was while a GPU waited for it. The rows add up to the late time.
+    pub(crate) struct IdleBlame("idle_blame", "Host code while the GPU waited");
+    row BlameRow {
+        function: String,
+        file: String,
+        line: Option<u64>,
+        cpu_op: String,
+        class: IdleCause,
+        total_ms: Ms,
+        ms_per_step: Option<f64>,
+        share_pct: Pct,
+        gaps: u64,
+        placement: Option<Kind>,
+        change: Option<String> = "What to change",
+    }
+    figures BlameFigures {
+        late_ms: Ms,
+        late_in_steps_ms: Ms,
+        steps: usize,
+    }
+}
+
 /// The number of rows that are shown.
 const MAX_ROWS: usize = 200;
 /// The function of the time after the launch call returned.
@@ -31,7 +40,7 @@ const LATENCY: &str = "(launch latency)";
 const UNKNOWN: &str = "(no code found)";
 
 /// One row per function and class of gap, and rows for the time that no function explains. They add up to the late time.
-pub(crate) fn idle_blame(context: &Context) -> Section {
+pub(crate) fn idle_blame(context: &Context) -> Answer<IdleBlame> {
     let code = &context.trace.late_code;
     if code.is_empty() {
         return missing(context);
@@ -44,32 +53,28 @@ pub(crate) fn idle_blame(context: &Context) -> Section {
     let mut rows = sums.over_devices(&totals);
     let all = rows.iter().fold(Ns::ZERO, |sum, (_, blame)| sum + blame.time);
     ordering::sort_by_key(&mut rows, |(key, blame)| (std::cmp::Reverse(blame.time), *key));
-    let mut section = Section::new(TITLE, "idle gaps before late launches, and the Python functions and CPU ops of the launching thread", &COLUMNS)
+    let measured = &context.measured_steps().steps;
+    let steps = measured.len();
+    let in_steps = measured.iter().fold(Ns::ZERO, |sum, step| sum + step.host_late);
+    let mut answer = IdleBlame::answer("idle gaps before late launches, and the Python functions and CPU ops of the launching thread")
         .limit("A function has the time in which it was innermost. Built-in functions count for their caller. The CPU op is the one that took most of that time.")
         .limit("host_late: the host launched the next op too late. drained: it did so after a call that had waited until the GPU was empty.")
         .limit("Placement: the engine can overlap the function with work of the GPU, another thread can do it, or it must stay before the launch; blank where that is not known. Waiting until the GPU was empty is no work of a function: drained rows name only a mode of the engine that waits elsewhere.")
         .limit("The time per step divides by the number of steps; late launches outside of the steps count, too.")
-        .limit("Profiling slows Python, with stacks in particular: without the profiler these times are shorter. Compare with a capture without stacks before changing code.");
-    let measured = &context.measured_steps().steps;
-    let steps = measured.len();
-    let in_steps = measured.iter().fold(Ns::ZERO, |sum, step| sum + step.host_late);
-    section.figure("late_ms", Value::ms(all));
-    section.figure("late_in_steps_ms", Value::ms(in_steps));
-    section.figure("steps", steps);
-    for (key, blame) in &rows {
-        section.row(blame.values(*key, code, all, steps));
-    }
-    section.truncate(MAX_ROWS);
-    section
+        .limit("Profiling slows Python, with stacks in particular: without the profiler these times are shorter. Compare with a capture without stacks before changing code.")
+        .with_figures(BlameFigures { late_ms: all.into(), late_in_steps_ms: in_steps.into(), steps })
+        .with_rows(rows.iter().map(|(key, blame)| blame.row(*key, code, all, steps)));
+    answer.truncate(MAX_ROWS);
+    answer
 }
 
-fn missing(context: &Context) -> Section {
+fn missing(context: &Context) -> Answer<IdleBlame> {
     if context.trace.format != Format::TorchProfiler {
         let why = "This format does not record the code of the host.";
-        return Section::missing(TITLE, &COLUMNS, why, "torch.profiler.profile(..., with_stack=True)");
+        return IdleBlame::missing(why, "torch.profiler.profile(..., with_stack=True)");
     }
     let why = "The GPU waited less than 5 % of the time for late launches, or the file contains no host code.";
-    Section::missing(TITLE, &COLUMNS, why, "")
+    IdleBlame::missing(why, "")
 }
 
 /// What a time is blamed on.
@@ -164,7 +169,7 @@ impl Blame {
         }
     }
 
-    fn values(&self, key: Key, code: &LateCode, all: Ns, steps: usize) -> [Value; COLUMNS.len()] {
+    fn row(&self, key: Key, code: &LateCode, all: Ns, steps: usize) -> BlameRow {
         let place = match key.code {
             CodeKey::Function(name) => Place::parse(code.functions.get(name)),
             CodeKey::AfterLaunch => Place { function: LATENCY, ..Place::default() },
@@ -180,19 +185,19 @@ impl Blame {
         // Before a drained gap the host waited for the GPU, so that no code held up the launch by itself.
         let known = known.filter(|(kind, _)| !key.is_drained || *kind == Kind::Overlaps);
         let per_step = (steps > 0).then(|| self.time.0 as f64 / 1e6 / steps as f64);
-        [
-            place.function.into(),
-            place.file.into(),
-            place.line.into(),
-            op.unwrap_or_default().into(),
-            if key.is_drained { IdleCause::Drained } else { IdleCause::HostLate }.word().into(),
-            Value::ms(self.time),
-            per_step.into(),
-            Value::pct(self.time, all),
-            self.gaps.into(),
-            known.map_or(Value::Null, |(kind, _)| kind.word().into()),
-            known.map_or(Value::Null, |(_, change)| change.into()),
-        ]
+        BlameRow {
+            function: place.function.to_owned(),
+            file: place.file.to_owned(),
+            line: place.line,
+            cpu_op: op.unwrap_or_default().to_owned(),
+            class: if key.is_drained { IdleCause::Drained } else { IdleCause::HostLate },
+            total_ms: self.time.into(),
+            ms_per_step: per_step,
+            share_pct: Pct::of(self.time, all),
+            gaps: self.gaps,
+            placement: known.map(|(kind, _)| kind),
+            change: known.map(|(_, change)| change.to_owned()),
+        }
     }
 }
 

@@ -20,6 +20,7 @@
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::blocking_calls::{BlockingCall, BlockingCalls, DrainKey};
 use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps, LaunchRules, LaunchSums, Stretch};
+use crate::analysis::section::words;
 use crate::analysis::time::gaps::{Gap, GapSweep};
 use crate::analysis::time::work::{Work, each_work, launch_of};
 use crate::rules::signals::CallKind;
@@ -47,7 +48,7 @@ const MIN_SHARE_AHEAD: f64 = 0.1;
 const MAX_SEARCHED_ROWS: usize = 4_096;
 
 /// Why a device was idle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum IdleCause {
     /// The usual delay between two ops, or any delay within a graph replay.
     Turnaround,
@@ -60,6 +61,7 @@ pub(crate) enum IdleCause {
     /// The device executed work that the trace does not contain, or may have. This is no idle time.
     Unseen,
     /// The launch of the next op is not recorded.
+    #[default]
     Unknown,
     /// The launching thread compiled code.
     Compiling,
@@ -78,21 +80,20 @@ impl IdleCause {
 
     /// The cause with this number.
     pub(crate) fn of_tag(tag: u8) -> Self {
-        Self::ALL.get(tag as usize).copied().unwrap_or(Self::Unknown)
-    }
-
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Turnaround => "turnaround",
-            Self::HostLate => "host_late",
-            Self::Drained => "drained",
-            Self::OtherStream => "other_stream",
-            Self::Unseen => "unseen",
-            Self::Unknown => "unknown",
-            Self::Compiling => "compiling",
-        }
+        Self::ALL.get(tag as usize).copied().unwrap_or_default()
     }
 }
+
+words!(
+    IdleCause:
+    Turnaround = "turnaround",
+    HostLate = "host_late",
+    Drained = "drained",
+    OtherStream = "other_stream",
+    Unseen = "unseen",
+    Unknown = "unknown",
+    Compiling = "compiling",
+);
 
 /// The launch of an op, compared with the op that ended last before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,26 +1,20 @@
 //! What can be done about a Python function for which a GPU waits (`patterns/idle_code.json`): whether the engine can run it
 //! while the GPU works, whether it must stay before the launch, or whether another thread can do it.
 
+use crate::analysis::section::words;
 use crate::json::{self, embedded, from_json};
 use std::sync::LazyLock;
 
 /// What can be done about a function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Kind {
     Overlaps,
+    #[default]
     Stays,
     Moves,
 }
 
-impl Kind {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Overlaps => "can overlap",
-            Self::Stays => "must stay",
-            Self::Moves => "can move",
-        }
-    }
-}
+words!(Kind: Overlaps = "can overlap", Stays = "must stay", Moves = "can move");
 
 /// One entry of the list.
 #[derive(Debug)]

@@ -1,27 +1,54 @@
 //! Tables of launch latency: the kernels with the longest latency, percentiles and a histogram. From
-//! [`LaunchLatencies`]; percentiles take O(n) by radix selection.
+//! [`Latencies`]; percentiles take O(n) by radix selection.
 
-use super::latencies::{LaunchLatencies, Unmeasured};
+use super::latencies::{LaunchLatencies as Latencies, Unmeasured};
 use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::measure::percentiles::Samples;
 use crate::analysis::recapture::MissingData;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Answer, At, KernelName, Stated, TypedSection, Us, Value, first_op, section};
 use crate::digits::grouped;
 use crate::trace::OpKind;
 
-const COLUMNS: [&str; 9] = [
-    "pid",
-    "stream_id",
-    "api_name",
-    "kernel_name",
-    "launch_start_ns",
-    "launch_end_ns",
-    "kernel_start_ns",
-    "kernel_end_ns",
-    "latency_us",
-];
-const HISTOGRAM_COLUMNS: [&str; 4] = ["bin_start_us", "bin_end_us", "count", "without_communication"];
+section! {
+    /// The kernels with the longest latency, and percentiles of all.
+    pub(crate) struct LaunchLatencies("launch_latency_rows", "Launch latency");
+    row LaunchLatencyRow {
+        pid: Value,
+        stream_id: Value = "Stream",
+        api_name: String = "Call",
+        kernel_name: KernelName = "Kernel",
+        launch_start_ns: At,
+        launch_end_ns: At,
+        kernel_start_ns: At,
+        kernel_end_ns: At,
+        latency_us: Us,
+    }
+    figures LaunchLatencyFigures {
+        first_op_ns: Stated<At>,
+        count: usize,
+        mean_us: Us,
+        p50_us: Option<Us>,
+        p95_us: Option<Us>,
+        p99_us: Option<Us>,
+        max_us: Option<Us>,
+        without_communication_p50_us: Stated<Option<Us>>,
+        without_communication_p95_us: Stated<Option<Us>>,
+        without_communication_p99_us: Stated<Option<Us>>,
+    }
+}
+
+section! {
+    /// How many kernels have which latency.
+    pub(crate) struct LaunchLatencyHistogram("launch_latency_histogram", "Launch latency histogram");
+    row LaunchLatencyBin {
+        bin_start_us: Us = "From",
+        bin_end_us: Us = "To",
+        count: u64,
+        without_communication: u64,
+    }
+}
+
 const MAX_BINS: usize = 30;
 const MIN_BINS: usize = 8;
 
@@ -60,11 +87,10 @@ impl Distribution {
         bins
     }
 
-    /// Adds the percentiles in microseconds to the section; `name` returns the name of a figure.
-    fn figures(&self, section: &mut Section, name: &dyn Fn(&str) -> String) {
-        for (percentile, key) in self.percentiles.iter().zip(["p50_us", "p95_us", "p99_us"]) {
-            section.figure(&name(key), percentile.map(|ns| ns / 1e3));
-        }
+    /// Percentile 50, 95 and 99.
+    fn shown_percentiles(&self) -> [Option<Us>; 3] {
+        let percentile = |index: usize| self.percentiles.get(index).copied().flatten().map(us);
+        [percentile(0), percentile(1), percentile(2)]
     }
 
     fn longest(&self) -> Option<f64> {
@@ -72,9 +98,14 @@ impl Distribution {
     }
 }
 
+/// Nanoseconds as microseconds.
+fn us(ns: f64) -> Us {
+    Us(ns / 1e3)
+}
+
 /// Returns the distribution of all latencies and, if some kernels communicate, that of the other kernels.
-fn distributions(latencies: &LaunchLatencies) -> (Distribution, Option<Distribution>) {
-    let LaunchLatencies { computing, communicating, .. } = latencies;
+fn distributions(latencies: &Latencies) -> (Distribution, Option<Distribution>) {
+    let Latencies { computing, communicating, .. } = latencies;
     let mut all = Distribution::of(&[computing, communicating]);
     let bins = all.count_by_bin(computing);
     all.bins = bins.iter().zip(all.count_by_bin(communicating)).map(|(one, other)| one + other).collect();
@@ -82,93 +113,96 @@ fn distributions(latencies: &LaunchLatencies) -> (Distribution, Option<Distribut
     (all, computing)
 }
 
-/// Both sections on launch latency, by section name.
-pub(crate) fn sections(context: &Context) -> [(&'static str, Section); 2] {
+/// Both sections on launch latency.
+pub(crate) fn sections(context: &Context) -> (Answer<LaunchLatencies>, Answer<LaunchLatencyHistogram>) {
     let distributions = distributions(&context.details().latencies);
-    [
-        ("launch_latency_rows", launch_latency_rows(context, &distributions)),
-        ("launch_latency_histogram", launch_latency_histogram(context, &distributions)),
-    ]
+    (launch_latency_rows(context, &distributions), launch_latency_histogram(context, &distributions))
 }
 
 type Distributions = (Distribution, Option<Distribution>);
 
-fn launch_latency_rows(context: &Context, (all, computing): &Distributions) -> Section {
-    const TITLE: &str = "Launch latency";
+fn launch_latency_rows(context: &Context, (all, computing): &Distributions) -> Answer<LaunchLatencies> {
     let trace = context.trace;
-    let LaunchLatencies { longest, unmeasured, started_early, sum_ns, .. } = &context.details().latencies;
+    let Latencies { longest, unmeasured, started_early, sum_ns, .. } = &context.details().latencies;
     let count = all.count;
     if count == 0 {
-        return missing(context, *unmeasured, TITLE, &COLUMNS);
+        return missing(context, *unmeasured);
     }
-    let mut section = section(TITLE, &COLUMNS, count, *unmeasured).from_first_op(context.trace);
+    let mut answer: Answer<LaunchLatencies> = answer(count, *unmeasured);
     if *started_early > 0 {
-        section.limits.push(format!(
+        answer.limits.push(format!(
             "{} of {} measured kernels began before their launch call returned. Their latency counts as zero.",
             grouped(*started_early),
             grouped(count as u64)
         ));
     }
-    section.figure("count", count);
-    section.figure("mean_us", *sum_ns as f64 / count as f64 / 1e3);
-    all.figures(&mut section, &str::to_owned);
-    section.figure("max_us", all.longest().map(|ns| ns / 1e3));
-    if let Some(computing) = computing {
-        computing.figures(&mut section, &|name| format!("without_communication_{name}"));
-    }
+    let [p50_us, p95_us, p99_us] = all.shown_percentiles();
+    let computing = computing.as_ref().map(Distribution::shown_percentiles);
+    answer.figures = Some(LaunchLatencyFigures {
+        first_op_ns: first_op(trace),
+        count,
+        mean_us: us(*sum_ns as f64 / count as f64),
+        p50_us,
+        p95_us,
+        p99_us,
+        max_us: all.longest().map(us),
+        without_communication_p50_us: Stated(computing.map(|[p50, ..]| p50)),
+        without_communication_p95_us: Stated(computing.map(|[_, p95, _]| p95)),
+        without_communication_p99_us: Stated(computing.map(|[.., p99]| p99)),
+    });
     for event in longest.clone().ranked() {
         let call = trace.gpu_ops.launch(event.row()).and_then(|call| trace.calls.get(call.0 as usize));
         let (Some(kernel), Some(call)) = (trace.gpu_ops.get(event.row()), call) else { continue };
-        section.row([
-            labels::pid(trace, kernel.process),
-            labels::stream(&kernel),
-            trace.calls.names.get(call.name).into(),
-            labels::kernel(trace, kernel.name),
-            call.start.into(),
-            call.end().into(),
-            kernel.start.into(),
-            kernel.end().into(),
-            Value::us(event.duration),
-        ]);
+        answer.rows.push(LaunchLatencyRow {
+            pid: labels::pid(trace, kernel.process),
+            stream_id: labels::stream(&kernel),
+            api_name: trace.calls.names.get(call.name).to_owned(),
+            kernel_name: labels::kernel(trace, kernel.name).words().into(),
+            launch_start_ns: At(call.start),
+            launch_end_ns: At(call.end()),
+            kernel_start_ns: At(kernel.start),
+            kernel_end_ns: At(kernel.end()),
+            latency_us: event.duration.into(),
+        });
     }
-    section.rows_in_all = count as u64;
-    section
+    answer.rows_in_all = count as u64;
+    answer
 }
 
-fn launch_latency_histogram(context: &Context, (all, computing): &Distributions) -> Section {
-    const TITLE: &str = "Launch latency histogram";
+fn launch_latency_histogram(context: &Context, (all, computing): &Distributions) -> Answer<LaunchLatencyHistogram> {
     let unmeasured = context.details().latencies.unmeasured;
     if all.count == 0 {
-        return missing(context, unmeasured, TITLE, &HISTOGRAM_COLUMNS);
+        return missing(context, unmeasured);
     }
     let (_, width_us) = all.bin_layout();
     let computing = computing.as_ref().unwrap_or(all);
-    let mut section = section(TITLE, &HISTOGRAM_COLUMNS, all.count, unmeasured);
-    for (bin, (count, without)) in all.bins.iter().zip(&computing.bins).enumerate() {
-        let (from, to) = (bin as f64 * width_us, (bin + 1) as f64 * width_us);
-        section.row([from.into(), to.into(), (*count).into(), (*without).into()]);
-    }
-    section
+    let bins = all.bins.iter().zip(&computing.bins).enumerate();
+    answer(all.count, unmeasured).with_rows(bins.map(|(bin, (count, without))| LaunchLatencyBin {
+        bin_start_us: Us(bin as f64 * width_us),
+        bin_end_us: Us((bin + 1) as f64 * width_us),
+        count: *count,
+        without_communication: *without,
+    }))
 }
 
-fn missing(context: &Context, unmeasured: Unmeasured, title: &str, columns: &[&str]) -> Section {
+fn missing<S: TypedSection>(context: &Context, unmeasured: Unmeasured) -> Answer<S> {
     let trace = context.trace;
     if unmeasured.started_before_window > 0 && unmeasured.no_call + unmeasured.other_call == 0 {
         let why =
             "No launch latency can be measured in this window: all of its kernels, or their graphs, began before it.";
-        return Section::missing(title, columns, why, "");
+        return S::missing(why, "");
     }
     let (why, data) = match (trace.gpu_ops.iter().any(|op| op.kind == OpKind::Kernel), trace.calls.is_empty()) {
         (false, _) => ("The trace contains no GPU kernels.", MissingData::Kernels),
         (true, true) => ("The trace contains no API calls.", MissingData::Calls),
         (true, false) => ("No kernel of the trace is linked to the call that launched it.", MissingData::Calls),
     };
-    context.missing(title, columns, why, data)
+    context.lacks(why, data)
 }
 
-fn section(title: &str, columns: &[&str], measured: usize, unmeasured: Unmeasured) -> Section {
+fn answer<S: TypedSection>(measured: usize, unmeasured: Unmeasured) -> Answer<S> {
     let kernels = measured as u64 + unmeasured.count();
-    let mut section = Section::new(title, "launch calls and kernels with the same process and correlation id", columns)
+    let mut answer = S::answer("launch calls and kernels with the same process and correlation id")
         .limit("Kernels wait for the host or earlier work on their stream. Long latency on a busy stream is normal.");
     for (count, what) in [
         (unmeasured.later_in_graph, "follow another kernel of the same graph launch and are excluded."),
@@ -177,30 +211,35 @@ fn section(title: &str, columns: &[&str], measured: usize, unmeasured: Unmeasure
         (unmeasured.other_call, "are linked to calls that are not launches, such as copies, and are excluded."),
     ] {
         if count > 0 {
-            section.limits.push(format!("{} of {} kernels {what}", grouped(count), grouped(kernels)));
+            answer.limits.push(format!("{} of {} kernels {what}", grouped(count), grouped(kernels)));
         }
     }
-    section
+    answer
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::section::Section;
     use crate::analysis::testing::*;
     use crate::trace::testing::TestTrace;
     use crate::trace::{Ns, Trace, Window};
     use proptest::prelude::*;
 
     fn launch_latency_rows(context: &Context) -> Section {
-        let [(_, rows), _] = sections(context);
-        rows
+        sections(context).0.section()
+    }
+
+    fn both(context: &Context) -> [Section; 2] {
+        let (rows, histogram) = sections(context);
+        [rows.section(), histogram.section()]
     }
 
     #[test]
     #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
     fn latencies_of_the_fixture_match_the_manual_result() {
         let (trace, expected) = fixture();
-        let [(_, rows), (_, histogram)] = sections(&Context::new(&trace, 30));
+        let [rows, histogram] = both(&Context::new(&trace, 30));
         let expected = &expected["launch_latency"];
         for (ours, theirs) in
             [("count", "count"), ("mean_us", "mean"), ("p50_us", "p50"), ("p95_us", "p95"), ("p99_us", "p99")]
@@ -292,7 +331,7 @@ mod tests {
             trace.launch(0..10).launches(name, 10 + wait..20 + wait);
         }
         let trace = trace.finish();
-        let [(_, rows), (_, section)] = sections(&Context::new(&trace, 30));
+        let [rows, section] = both(&Context::new(&trace, 30));
         let sum = |column: &str| section.rows.iter().map(|row| number(row, column)).sum::<f64>();
         assert_eq!((sum("count"), sum("without_communication")), (4.0, 3.0));
         assert_eq!(
@@ -314,7 +353,7 @@ mod tests {
                 trace.launch(0..10).launches("k", 10 + wait..20 + wait);
             }
             let trace = trace.finish();
-            let [(_, rows), (_, histogram)] = sections(&Context::new(&trace, 30));
+            let [rows, histogram] = both(&Context::new(&trace, 30));
             let mut sorted = waits.clone();
             sorted.sort_unstable();
             for (name, percent) in [("p50_us", 50.0), ("p95_us", 95.0), ("p99_us", 99.0), ("max_us", 100.0)] {

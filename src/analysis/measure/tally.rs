@@ -1,6 +1,6 @@
 //! Count, sum, minimum and maximum of durations by key. One pass; a table lookup or a hash lookup per duration.
 
-use crate::analysis::section::{Plain, Us, Value};
+use crate::analysis::section::{Plain, Us};
 use crate::ordering::sorted_indices;
 use crate::trace::Ns;
 use foldhash::fast::RandomState;
@@ -53,12 +53,7 @@ impl Tally {
         self.total += more.total;
     }
 
-    /// The mean in microseconds; zero if nothing was counted.
-    pub(crate) fn average_us(&self) -> Value {
-        self.mean().value()
-    }
-
-    /// Mean duration.
+    /// Mean duration; zero if nothing was counted.
     pub(crate) fn mean(&self) -> Us {
         Us(if self.count == 0 { 0.0 } else { self.total.0 as f64 / self.count as f64 / 1e3 })
     }

@@ -155,13 +155,7 @@ impl Record {
 
     /// Returns a value of any type as text. Some ids are numbers in one trace and texts in another.
     pub fn words(&self, name: &str) -> String {
-        match self.get(name) {
-            Some(Value::Text(text)) => text.clone(),
-            Some(Value::Int(value)) => value.to_string(),
-            Some(Value::Float(value)) => value.to_string(),
-            Some(Value::Bool(value)) => if *value { "yes" } else { "no" }.to_owned(),
-            Some(Value::Null) | None => String::new(),
-        }
+        self.get(name).map_or_else(String::new, Value::words)
     }
 }
 
@@ -187,6 +181,17 @@ impl Value {
             Self::Int(value) => Some(*value as f64),
             Self::Float(value) => Some(*value),
             Self::Null | Self::Bool(_) | Self::Text(_) => None,
+        }
+    }
+
+    /// Returns a value of any type as text; empty if it is null.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Int(value) => value.to_string(),
+            Self::Float(value) => value.to_string(),
+            Self::Bool(value) => if *value { "yes" } else { "no" }.to_owned(),
+            Self::Null => String::new(),
         }
     }
 

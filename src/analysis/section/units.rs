@@ -7,7 +7,7 @@
 //! | [`MeanNs`], [`Us`], [`Ms`], [`Seconds`] | fractional time | `_ns`, `_us`, `_ms`, `_s` |
 //! | [`AtMs`] | milliseconds on the clock of the trace | `_ms` |
 //! | [`Pct`], [`Fraction`] | 0 to 100, 0 to 1 | `_pct`, `_fraction` |
-//! | `u64`, `usize`, `i64`, `f64` | a number | |
+//! | `u64`, `usize`, `i64`, `f64`, [`MeanCount`] | a number | |
 //! | `String`, `&'static str`, [`KernelName`], [`CategoryName`], [`Place`] | text | |
 //! | [`Value`] | an id, a number in one trace and text in another | |
 //!
@@ -195,6 +195,20 @@ fractional! {
     Pct, Share;
     /// A part of a whole, 0 to 1.
     Fraction, Share;
+}
+
+/// A mean of counts. A whole one is a whole number in JSON, like a count.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
+pub struct MeanCount(pub f64);
+
+impl Plain for MeanCount {
+    const KIND: ColumnKind = ColumnKind::Number;
+    fn value(self) -> Value {
+        if self.0.fract() == 0.0 { Value::Int(self.0 as i64) } else { self.0.into() }
+    }
+    fn of_value(value: &Value) -> Option<Self> {
+        value.number().map(Self)
+    }
 }
 
 impl From<Ns> for Ms {

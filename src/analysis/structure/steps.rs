@@ -6,7 +6,7 @@ use super::measured_steps::MeasuredStep;
 use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::recapture::MissingData;
-use crate::analysis::section::{Answer, MeanNs, Pct, Section, TypedSection, section};
+use crate::analysis::section::{Answer, MeanNs, Pct, TypedSection, section};
 use crate::analysis::structure::ranges::no_ranges;
 use crate::analysis::structure::stages::{Basis, Form, Step, representative};
 use crate::analysis::triage::Stage;
@@ -111,12 +111,6 @@ pub(crate) fn no_steps<S: TypedSection>(context: &Context) -> Answer<S> {
         let why = "The trace has no step annotations of SGLang, vLLM or TensorRT-LLM and no ProfilerStep# ranges.";
         context.lacks(why, MissingData::Ranges)
     }
-}
-
-/// The section of a trace in which no whole step was found.
-pub(crate) fn missing(context: &Context, title: &str, columns: &[&str]) -> Section {
-    let columns = columns.iter().map(|column| (*column).to_owned()).collect();
-    Section { title: title.to_owned(), columns, ..no_steps::<Steps>(context).section() }
 }
 
 /// How steps of this form were found, and how sure that is.

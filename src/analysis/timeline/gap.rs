@@ -7,7 +7,7 @@ use super::idle_bars::IdleBar;
 use super::moment::{LinkKind, Moment};
 use super::table_row::TableRow;
 use super::{LaneKind, Place, StepBar, Timeline};
-use crate::analysis::findings::findings_of_cause;
+use crate::analysis::findings::FindingId;
 use crate::analysis::labels;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::stages::time_between;
@@ -38,7 +38,7 @@ impl Gaps {
 impl Timeline {
     pub(super) fn describe_gap(&self, trace: &Trace, device: DeviceId, gap: &IdleBar, moment: &mut Moment) {
         moment.name = gap.name();
-        moment.findings = findings_of_cause(gap.cause.word()).collect();
+        moment.findings = FindingId::of_cause(gap.cause).map(FindingId::word).collect();
         let device_label = label_text(&labels::device(trace, device));
         moment.row = Some(TableRow::new("gpu_idle", "Idle time by cause", "device_id", device_label));
         let mut section = Section::new("", "", &CODE_COLUMNS);

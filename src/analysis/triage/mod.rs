@@ -67,7 +67,6 @@ pub use serving::{Framework, ModelShape, ServerArgs};
 pub use view::View;
 
 use crate::analysis::section::Sections;
-use crate::analysis::sections::put;
 use crate::trace::Trace;
 use serde::Deserialize;
 
@@ -135,12 +134,12 @@ pub fn triage(request: &Request) -> Sections {
     let overlaps = overlap::table(&view, &rows);
     let fusions = fuse::matches(&view, &rows);
     let mut sections = Sections::new();
-    put(&mut sections, kernels::table(&view, &rows));
-    put(&mut sections, summary::table(&view, &rows, &overlaps, &roofs));
-    put(&mut sections, overlaps);
-    put(&mut sections, fuse::table(&view, &fusions, &roofs));
-    put(&mut sections, catalog::table(&view, &rows, &fusions, &roofs));
-    put(&mut sections, steps::table(&view));
+    kernels::table(&view, &rows).put(&mut sections);
+    summary::table(&view, &rows, &overlaps, &roofs).put(&mut sections);
+    overlaps.put(&mut sections);
+    fuse::table(&view, &fusions, &roofs).put(&mut sections);
+    catalog::table(&view, &rows, &fusions, &roofs).put(&mut sections);
+    steps::table(&view).put(&mut sections);
     sections
 }
 

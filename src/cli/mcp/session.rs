@@ -75,7 +75,7 @@ impl Session {
             let names: Vec<&str> = run.devices.iter().map(|device| device.name.as_str()).collect();
             text += &format!("- {}: {}; GPUs: {}\n", clean(label), clean(&facts(run)), clean(&names.join(", ")));
         }
-        let ids: Vec<&str> = findings(&described.report).iter().map(|finding| finding.id).collect();
+        let ids: Vec<&str> = findings(&described.report).iter().map(|finding| finding.id.word()).collect();
         text += &format!("Findings: {}\n", if ids.is_empty() { "none".to_owned() } else { ids.join(", ") });
         Ok(bounded(text, MAX_BYTES))
     }

@@ -6,7 +6,6 @@
 
 use super::super::files::{self, StandardError};
 use crate::analysis::results::{Notice, Run, Severity};
-use crate::analysis::sections::put;
 use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::{Framework, Options, Request, ServerArgs, Stage};
 use crate::files::Neighbours;
@@ -301,7 +300,7 @@ impl<'a> Batch<'a> {
         let choices = Choices { without_sections: true, window: self.settings.window.clone(), ..Choices::default() };
         let mut run = session::triage(&request, &choices)?;
         if let Some(captured) = captured(&Neighbours::of(&source.path(file.entry), None, &StandardError)) {
-            put(&mut run.sections, captured);
+            captured.put(&mut run.sections);
         }
         Ok(run)
     }

@@ -68,7 +68,7 @@ fn next_steps(run: &Run) -> String {
     }
     for finding in of_run(run) {
         let cost = if finding.cost.is_empty() { String::new() } else { format!(", {}", escape(&finding.cost)) };
-        text += &format!("\n- **{}** ({}{cost})\n", escape(finding.title), escape(finding.severity));
+        text += &format!("\n- **{}** ({}{cost})\n", escape(finding.title), finding.severity.word());
         finding.evidence.iter().for_each(|line| text += &format!("  - {}\n", escape(line)));
         finding.action.iter().for_each(|line| text += &format!("  - Do: {}\n", escape(line)));
     }

@@ -3,6 +3,7 @@
 //! other, in the order of [`TIGHTER`].
 
 use super::grid::{self, Fit, Heading, wrap};
+use crate::analysis::findings::{Confidence, FindingId};
 use crate::analysis::rest::{self, Rest};
 use crate::analysis::results::{Notice, Run, Severity};
 use crate::analysis::section::Value;
@@ -202,11 +203,14 @@ fn findings(findings: &[Finding], plan: &Plan, width: usize) -> Vec<String> {
     for (index, finding) in findings.iter().take(plan.findings).enumerate() {
         let run = if finding.run.is_empty() { String::new() } else { format!("{}: ", finding.run) };
         let confidence = match finding.confidence {
-            "" | "high" => String::new(),
-            other => format!(", {other} confidence"),
+            Confidence::Unknown | Confidence::High => String::new(),
+            other => format!(", {} confidence", other.word()),
         };
-        let id = if finding.id.is_empty() { String::new() } else { format!(" [{}{confidence}]", finding.id) };
-        let head = format!("  {:6}  {:>cost_width$}  ", finding.severity, finding.cost);
+        let id = match finding.id {
+            FindingId::Other => String::new(),
+            id => format!(" [{}{confidence}]", id.word()),
+        };
+        let head = format!("  {:6}  {:>cost_width$}  ", finding.severity.word(), finding.cost);
         let indent = head.chars().count();
         let title = cut(wrap(&clean(&format!("{run}{}{id}", finding.title)), width.saturating_sub(indent)), 2);
         lines.extend(hanging(&clean(&head), &title));

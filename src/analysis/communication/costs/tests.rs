@@ -179,7 +179,7 @@ fn costs_of_shared_traces_match_an_independent_program() {
     for name in ["nccl_metadata_a100", "vllm_b200_eager_prefill", "train_a100_rank3of8"] {
         let oracle = read_json(&format!("oracles/inference/{name}.json"));
         let trace = torch(&format!("{name}.trace.json.gz"));
-        let section = collective_costs(&Context::new(&trace, 30));
+        let section = collective_costs(&Context::new(&trace, 30)).section();
         let sum = |column| section.rows.iter().map(|row| number(row, column)).sum::<f64>();
         let oracle = &oracle["comm"];
         assert_eq!(sum("count"), oracle["kernels"].as_f64().unwrap(), "{name}");
@@ -218,7 +218,7 @@ fn close(ours: f64, theirs: &serde_json::Value) {
 #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn a_real_prefill_shows_the_sizes_and_the_bandwidth_of_its_multicast_all_reduces() {
     let trace = torch("vllm_b200_eager_prefill.trace.json.gz");
-    let section = collective_costs(&Context::new(&trace, 30));
+    let section = collective_costs(&Context::new(&trace, 30)).section();
     let columns = ["algorithm", "message_bytes", "ranks", "count", "min_us", "bus_bandwidth_gb_per_s"];
     assert_eq!(
         rows_of(&section, &columns)[..2],
@@ -235,10 +235,12 @@ fn waiting_adds_up_to_that_of_the_collectives() {
     for name in ["nccl_metadata_a100.trace.json.gz", "train_a100_rank3of8.trace.json.gz"] {
         let trace = torch(name);
         let context = Context::new(&trace, 30);
-        let of = |section: Section| section.rows.iter().map(|row| row.amount("waiting_estimate_ms")).sum::<f64>();
-        let (costs, collectives) = (of(collective_costs(&context)), of(nccl_ops(&context)));
+        let of = |section: crate::analysis::section::Section| {
+            section.rows.iter().map(|row| row.amount("waiting_estimate_ms")).sum::<f64>()
+        };
+        let (costs, collectives) = (of(collective_costs(&context).section()), of(nccl_ops(&context).section()));
         assert!(costs > 0.0 && (costs - collectives).abs() < 1e-6, "{costs} {collectives}");
-        for row in &collective_costs(&context).rows {
+        for row in &collective_costs(&context).section().rows {
             let transfers_ms = row.amount("count") * row.amount("transfer_us") / 1e3;
             let is_part = transfers_ms + row.amount("waiting_estimate_ms") <= row.amount("total_time_ms") + 1e-6;
             assert!(is_part, "{name}: {row:?}");

@@ -42,7 +42,7 @@ mod lateness;
 mod log;
 mod matching;
 mod rules;
-mod sections;
+pub(crate) mod sections;
 mod step_log;
 #[cfg(test)]
 mod tests;
@@ -55,7 +55,7 @@ pub use log::{
 };
 pub use step_log::STEP_COLUMNS;
 
-use crate::analysis::section::Sections;
+use crate::analysis::section::{Sections, words};
 use crate::ordering;
 use rules::RULES;
 
@@ -103,26 +103,18 @@ pub struct Job {
 }
 
 /// How the rank number was determined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Source {
     /// `distributedInfo` in the file.
     DistributedInfo,
     /// The file name.
+    #[default]
     FileName,
     /// The file has several GPUs, each of which is a rank.
     Device,
 }
 
-impl Source {
-    /// The word used in tables.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::DistributedInfo => "the trace",
-            Self::FileName => "file name",
-            Self::Device => "device",
-        }
-    }
-}
+words!(Source: DistributedInfo = "the trace", FileName = "file name", Device = "device");
 
 /// One rank of a job. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]

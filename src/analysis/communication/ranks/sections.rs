@@ -1,68 +1,91 @@
 //! Builds the tables of ranks. If there are several jobs, the first column names the job.
 
-use super::matching::{Call, MatchFailure, OperationCalls, Participant};
-use super::{Job, Rank, UngroupedFile, WindowSelection};
+use super::matching::{Call, OperationCalls, Participant};
+use super::{Job, Rank, Source, UngroupedFile, WindowSelection};
 use crate::analysis::communication::{percent, skew_pct};
-use crate::analysis::section::{Section, Sections, Value};
+use crate::analysis::section::{Pct, Sections, TypedSection, section};
 use crate::ordering;
+use crate::trace::Ns;
 use std::cmp::Reverse;
 
-const RANKS: [&str; 22] = [
-    "job",
-    "rank_label",
-    "wall_ns",
-    "busy_ns",
-    "compute_ns",
-    "experts_ns",
-    "experts_of_mean_pct",
-    "skew_vs_median_pct",
-    "communication_ns",
-    "wait_ns",
-    "transfer_ns",
-    "waited_for_ns",
-    "waited_for_pct",
-    "straggler",
-    "times_last",
-    "collectives",
-    "unmatched_ns",
-    "exposed_ns",
-    "compute_overlap_ns",
-    "idle_ns",
-    "outside_ns",
-    "device_id",
-];
+section! {
+    /// One row per rank.
+    pub(crate) struct RankTimes("ranks", "Ranks");
+    row RankRow {
+        job: String,
+        rank_label: String = "Rank",
+        wall_ns: Ns,
+        busy_ns: Ns,
+        compute_ns: Ns,
+        experts_ns: Option<Ns> = "Products of experts",
+        experts_of_mean_pct: Option<Pct> = "Experts, of the mean",
+        skew_vs_median_pct: Option<Pct> = "Deviation from median",
+        communication_ns: Ns,
+        wait_ns: Ns = "Waiting",
+        transfer_ns: Ns = "Transfer, estimated",
+        waited_for_ns: Ns = "Waiting of the others",
+        waited_for_pct: Pct = "Of the others' collective time",
+        straggler: bool,
+        times_last: u64,
+        collectives: u64,
+        unmatched_ns: Ns = "Not matched",
+        exposed_ns: Ns,
+        compute_overlap_ns: Ns = "Hidden by compute",
+        idle_ns: Ns,
+        outside_ns: Ns = "Outside the window",
+        device_id: String = "Device",
+    }
+}
 
-const COLLECTIVES: [&str; 14] = [
-    "job",
-    "op_name",
-    "process_group",
-    "group_ranks",
-    "calls_matched",
-    "calls_unmatched",
-    "total_time_ns",
-    "transfer_ns",
-    "wait_ns",
-    "wait_pct",
-    "worst_wait_ns",
-    "worst_rank",
-    "last_rank",
-    "remarks",
-];
+section! {
+    /// One row per operation and process group.
+    pub(crate) struct RankCollectives("rank_collectives", "Collectives across ranks");
+    row RankCollectiveRow {
+        job: String,
+        op_name: String = "Operation",
+        process_group: Option<String> = "Group",
+        group_ranks: String = "Ranks",
+        calls_matched: usize = "Matched",
+        calls_unmatched: usize = "Not matched",
+        total_time_ns: Ns = "Total",
+        transfer_ns: Ns = "Transfer, estimated",
+        wait_ns: Ns = "Waiting",
+        wait_pct: Option<Pct> = "Waiting share",
+        worst_wait_ns: Ns = "Longest wait",
+        worst_rank: Option<String> = "Longest waiting rank",
+        last_rank: Option<String>,
+        remarks: Option<String>,
+    }
+}
 
-const WAITS: [&str; 10] = [
-    "job",
-    "op_name",
-    "process_group",
-    "rank_label",
-    "calls_matched",
-    "total_time_ns",
-    "wait_ns",
-    "max_wait_ns",
-    "times_last",
-    "skew_vs_median_pct",
-];
+section! {
+    /// One row per operation, process group and rank.
+    pub(crate) struct RankWaits("rank_waits", "Waiting by rank");
+    row RankWaitRow {
+        job: String,
+        op_name: String = "Operation",
+        process_group: Option<String> = "Group",
+        rank_label: Option<String> = "Rank",
+        calls_matched: usize = "Matched",
+        total_time_ns: Ns = "Total",
+        wait_ns: Ns = "Waiting",
+        max_wait_ns: Ns = "Longest wait",
+        times_last: u64,
+        skew_vs_median_pct: Option<Pct> = "Deviation from median",
+    }
+}
 
-const FILES: [&str; 5] = ["file", "job", "rank_label", "rank_from", "remarks"];
+section! {
+    /// One row per file.
+    pub(crate) struct RankFiles("rank_files", "Files and ranks");
+    row RankFileRow {
+        file: String,
+        job: Option<String>,
+        rank_label: Option<String> = "Rank",
+        rank_from: Option<Source> = "Rank source",
+        remarks: Option<String>,
+    }
+}
 
 const BY_DURATION: &str = "The shortest duration of a collective counts as transfer, and the extra time of other ranks \
                            as waiting for the last one. This is an estimate from durations only, because the clocks \
@@ -74,16 +97,14 @@ const CLIPPED_CALLS: &str = "Only the part of a collective inside the window cou
                              transfer last.";
 
 pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungrouped: &[UngroupedFile]) -> Sections {
-    let mut ranks = Section::new("Ranks", "GPU ops of each rank, and collectives matched across ranks", &RANKS)
-        .limit(
-            "The column Deviation from median refers to compute time: that of the steps that all ranks have, or all of it if \
-             there are none and the ranks cover the same time.",
-        );
-    let mut collectives =
-        Section::new("Collectives across ranks", "collectives matched across ranks", &COLLECTIVES).limit(BY_DURATION);
-    let mut waits = Section::new("Waiting by rank", "collectives matched across ranks", &WAITS)
+    let mut ranks = RankTimes::answer("GPU ops of each rank, and collectives matched across ranks").limit(
+        "The column Deviation from median refers to compute time: that of the steps that all ranks have, or all of it if \
+         there are none and the ranks cover the same time.",
+    );
+    let mut collectives = RankCollectives::answer("collectives matched across ranks").limit(BY_DURATION);
+    let mut waits = RankWaits::answer("collectives matched across ranks")
         .limit("The rank that arrives last waits least, so the rank with the shortest total may delay the others.");
-    let mut files = Section::new("Files and ranks", "file contents and file names", &FILES);
+    let mut files = RankFiles::answer("file contents and file names");
     if jobs.iter().any(|job| job.matched > 0) {
         ranks = ranks.limit(BY_DURATION).limit(BY_ARRIVAL);
     }
@@ -96,80 +117,76 @@ pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungr
         let clipped = (job.windows == WindowSelection::All && job.matched > 0).then_some(CLIPPED_CALLS);
         ranks.limits.extend(job.windows.note().into_iter().chain(clipped).map(with_title));
         ranks.limits.extend(job.limits.iter().map(|limit| with_title(limit)));
-        job.ranks.iter().for_each(|rank| rank_row(&mut ranks, job, rank));
+        ranks.rows.extend(job.ranks.iter().map(|rank| rank_row(job, rank)));
         let mut sums: Vec<OperationSums> = operations.iter().map(|calls| OperationSums::of(calls, job)).collect();
         ordering::sort_by_key(&mut sums, |sums| Reverse((sums.wait_ns, sums.total_ns)));
         for sums in &sums {
-            sums.add_row(&mut collectives, job);
-            sums.add_rank_rows(&mut waits, job);
+            collectives.rows.push(sums.row(job));
+            sums.add_rank_rows(&mut waits.rows, job);
         }
-        for rank in &job.ranks {
-            let from = rank.source.word();
-            files.row([text(&rank.file), text(&job.title), text(&rank.label), from.into(), Value::Null]);
-        }
+        files.rows.extend(job.ranks.iter().map(|rank| RankFileRow {
+            file: rank.file.clone(),
+            job: Some(job.title.clone()),
+            rank_label: Some(rank.label.clone()),
+            rank_from: Some(rank.source),
+            remarks: None,
+        }));
     }
-    for UngroupedFile { file, reason } in ungrouped {
-        files.row([text(file), Value::Null, Value::Null, Value::Null, text(&format!("not grouped: {reason}"))]);
-    }
+    files.rows.extend(ungrouped.iter().map(|UngroupedFile { file, reason }| RankFileRow {
+        file: file.clone(),
+        remarks: Some(format!("not grouped: {reason}")),
+        ..RankFileRow::default()
+    }));
     if jobs.iter().flat_map(|job| &job.ranks).any(|rank| rank.experts.is_some()) {
         let limit = "Where each rank has its own experts, the rank with the most time in their products sets the pace: the \
                      largest percentage of the mean is the imbalance.";
         ranks = ranks.limit(limit);
     } else {
-        remove_columns(&mut ranks, &["experts_ns", "experts_of_mean_pct"]);
+        ranks.hidden = vec![RankRow::experts_ns, RankRow::experts_of_mean_pct];
+    }
+    // A single job needs no name.
+    if jobs.len() <= 1 {
+        ranks.hide(RankRow::job);
+        collectives.hide(RankCollectiveRow::job);
+        waits.hide(RankWaitRow::job);
+        files.hide(RankFileRow::job);
     }
     let mut sections = Sections::new();
-    for (name, section) in
-        [("ranks", ranks), ("rank_collectives", collectives), ("rank_waits", waits), ("rank_files", files)]
-    {
-        sections.insert(name.to_owned(), if jobs.len() > 1 { section } else { without_job(section) });
-    }
+    ranks.put(&mut sections);
+    collectives.put(&mut sections);
+    waits.put(&mut sections);
+    files.put(&mut sections);
     sections
 }
 
-/// Removes the column `job`, which is not needed if there is only one job.
-fn without_job(mut section: Section) -> Section {
-    remove_columns(&mut section, &["job"]);
-    section
-}
-
-fn remove_columns(section: &mut Section, names: &[&str]) {
-    section.columns.retain(|key| !names.contains(&key.as_str()));
-    section.rows.iter_mut().for_each(|row| row.0.retain(|(key, _)| !names.contains(&key.as_str())));
-}
-
-fn text(words: &str) -> Value {
-    Value::from(words)
-}
-
-fn rank_row(section: &mut Section, job: &Job, rank: &Rank) {
+fn rank_row(job: &Job, rank: &Rank) -> RankRow {
     let parts = &rank.parts;
     let exposed = parts.wait_ns.saturating_add(parts.transfer_ns).saturating_add(parts.unmatched_ns);
     let unmatched = rank.communication_ns.saturating_sub(rank.wait_ns).saturating_sub(rank.transfer_ns);
-    section.row([
-        text(&job.title),
-        text(&rank.label),
-        rank.wall_ns.into(),
-        rank.busy_ns.into(),
-        rank.compute_ns.into(),
-        rank.experts.map(|experts| experts.time_ns).into(),
-        rank.experts.map(|experts| experts.of_mean_pct).into(),
-        rank.skew_pct.into(),
-        rank.communication_ns.into(),
-        rank.wait_ns.into(),
-        rank.transfer_ns.into(),
-        rank.waited_for_ns.into(),
-        rank.waited_for_pct.into(),
-        rank.is_straggler.into(),
-        rank.times_last.into(),
-        rank.collectives.into(),
-        unmatched.into(),
-        exposed.into(),
-        parts.hidden_ns.into(),
-        parts.idle_ns.into(),
-        parts.outside_ns.into(),
-        text(&rank.device),
-    ]);
+    RankRow {
+        job: job.title.clone(),
+        rank_label: rank.label.clone(),
+        wall_ns: Ns(rank.wall_ns),
+        busy_ns: Ns(rank.busy_ns),
+        compute_ns: Ns(rank.compute_ns),
+        experts_ns: rank.experts.map(|experts| Ns(experts.time_ns)),
+        experts_of_mean_pct: rank.experts.map(|experts| Pct(experts.of_mean_pct)),
+        skew_vs_median_pct: rank.skew_pct.map(Pct),
+        communication_ns: Ns(rank.communication_ns),
+        wait_ns: Ns(rank.wait_ns),
+        transfer_ns: Ns(rank.transfer_ns),
+        waited_for_ns: Ns(rank.waited_for_ns),
+        waited_for_pct: Pct(rank.waited_for_pct),
+        straggler: rank.is_straggler,
+        times_last: rank.times_last,
+        collectives: rank.collectives,
+        unmatched_ns: Ns(unmatched),
+        exposed_ns: Ns(exposed),
+        compute_overlap_ns: Ns(parts.hidden_ns),
+        idle_ns: Ns(parts.idle_ns),
+        outside_ns: Ns(parts.outside_ns),
+        device_id: rank.device.clone(),
+    }
 }
 
 /// Sums over the calls of one operation in one process group.
@@ -224,54 +241,52 @@ impl<'a> OperationSums<'a> {
         Self { calls, total_ns, matched_ns, wait_ns, transfer_ns, worst_ns, worst_rank, by_rank }
     }
 
-    fn group(&self) -> Value {
-        if self.calls.group.is_empty() { Value::Null } else { text(&self.calls.group) }
+    fn group(&self) -> Option<String> {
+        (!self.calls.group.is_empty()).then(|| self.calls.group.clone())
     }
 
-    fn add_row(&self, section: &mut Section, job: &Job) {
-        let label = |rank: usize| job.ranks.get(rank).map(|rank| rank.label.as_str());
+    fn row(&self, job: &Job) -> RankCollectiveRow {
+        let label = |rank: usize| job.ranks.get(rank).map(|rank| rank.label.clone());
         let waited_for = self.by_rank.iter().filter(|own| own.waited_for_ns > 0);
         let last = waited_for.max_by_key(|own| (own.waited_for_ns, Reverse(own.rank)));
         let ranks = self.calls.calls.len();
         let size = self.calls.group_size.filter(|size| *size != ranks);
-        section.row([
-            text(&job.title),
-            text(&self.calls.operation),
-            self.group(),
-            size.map_or_else(|| ranks.to_string(), |size| format!("{ranks} of {size}")).into(),
-            self.calls.matched.into(),
-            self.calls.unmatched.into(),
-            self.total_ns.into(),
-            self.transfer_ns.into(),
-            self.wait_ns.into(),
-            (self.matched_ns > 0).then(|| percent(self.wait_ns as f64, self.matched_ns as f64)).into(),
-            self.worst_ns.into(),
-            self.worst_rank.and_then(label).into(),
-            last.and_then(|own| label(own.rank)).into(),
-            self.calls.alignment.as_ref().err().copied().map(MatchFailure::reason).into(),
-        ]);
+        RankCollectiveRow {
+            job: job.title.clone(),
+            op_name: self.calls.operation.clone(),
+            process_group: self.group(),
+            group_ranks: size.map_or_else(|| ranks.to_string(), |size| format!("{ranks} of {size}")),
+            calls_matched: self.calls.matched,
+            calls_unmatched: self.calls.unmatched,
+            total_time_ns: Ns(self.total_ns),
+            transfer_ns: Ns(self.transfer_ns),
+            wait_ns: Ns(self.wait_ns),
+            wait_pct: (self.matched_ns > 0).then(|| Pct(percent(self.wait_ns as f64, self.matched_ns as f64))),
+            worst_wait_ns: Ns(self.worst_ns),
+            worst_rank: self.worst_rank.and_then(label),
+            last_rank: last.and_then(|own| label(own.rank)),
+            remarks: self.calls.alignment.as_ref().err().map(|failure| failure.reason().to_owned()),
+        }
     }
 
-    fn add_rank_rows(&self, section: &mut Section, job: &Job) {
+    fn add_rank_rows(&self, rows: &mut Vec<RankWaitRow>, job: &Job) {
         if self.calls.matched == 0 {
             return;
         }
         let participants: Vec<&RankSums> =
             self.by_rank.iter().filter(|own| self.calls.calls.iter().any(|(rank, _)| *rank == own.rank)).collect();
         let totals: Vec<i64> = participants.iter().map(|own| own.total_ns).collect();
-        for (index, own) in participants.into_iter().enumerate() {
-            section.row([
-                text(&job.title),
-                text(&self.calls.operation),
-                self.group(),
-                job.ranks.get(own.rank).map(|rank| rank.label.as_str()).into(),
-                self.calls.matched.into(),
-                own.total_ns.into(),
-                own.wait_ns.into(),
-                own.worst_ns.into(),
-                own.times_last.into(),
-                skew_pct(&totals, index).into(),
-            ]);
-        }
+        rows.extend(participants.into_iter().enumerate().map(|(index, own)| RankWaitRow {
+            job: job.title.clone(),
+            op_name: self.calls.operation.clone(),
+            process_group: self.group(),
+            rank_label: job.ranks.get(own.rank).map(|rank| rank.label.clone()),
+            calls_matched: self.calls.matched,
+            total_time_ns: Ns(own.total_ns),
+            wait_ns: Ns(own.wait_ns),
+            max_wait_ns: Ns(own.worst_ns),
+            times_last: own.times_last,
+            skew_vs_median_pct: Some(Pct(skew_pct(&totals, index))),
+        }));
     }
 }
