@@ -71,7 +71,8 @@ export async function listen(server, port = 0) {
 export function launch(...more) {
   return chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', ...more],
+    // All pages of a context share a process, and with it the compiled WebAssembly: see `lendContext`.
+    args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--process-per-site', ...more],
   });
 }
 
@@ -118,9 +119,56 @@ export async function lend() {
  * resize observer that delivers in the next frame. */
 const isOwnFault = (text) => !(isFirefox && /inline style|ResizeObserver loop/.test(text));
 
-/** A page in its own browser context, ready for files; `faults` collects its errors and dialogs. */
+/** Browser contexts that no test uses now, by browser. */
+const idleContexts = new WeakMap();
+
+/**
+ * A browser context without stored data that no other test uses now. `giveBack` closes its pages and deletes what they stored, so that the
+ * next test finds it as new. A hidden page stays open in it and holds the modules: what a browser compiles of a module is used again by all
+ * pages of the process, which halves the time until results are shown.
+ */
+async function lendContext(browser, origin) {
+  const idle = idleContexts.get(browser) ?? [];
+  idleContexts.set(browser, idle);
+  const context = idle.pop() ?? await newContext(browser, origin);
+  const [keeper] = context.pages();
+  const origins = new Set([origin]);
+  const note = (frame) => /^http/.test(frame.url()) && origins.add(new URL(frame.url()).origin);
+  const watch = (page) => page.on('framenavigated', note);
+  context.on('page', watch);
+  return { context, async giveBack() {
+    context.off('page', watch);
+    await Promise.all(context.pages().filter((page) => page !== keeper).map((page) => page.close()));
+    await Promise.all([context.clearPermissions(), context.clearCookies(), context.unrouteAll({ behavior: 'ignoreErrors' })]);
+    context.removeAllListeners('request');
+    const session = await context.newCDPSession(keeper);
+    for (const origin of origins) await session.send('Storage.clearDataForOrigin', { origin, storageTypes: 'all' });
+    await session.detach();
+    idle.push(context);
+  } };
+}
+
+const CONTEXT = { acceptDownloads: true, serviceWorkers: 'block', viewport: { width: 1280, height: 900 } };
+
+async function newContext(browser, origin) {
+  const context = await browser.newContext(CONTEXT);
+  const keeper = await context.newPage();
+  await keeper.route('**/*', async (route) => {
+    const { pathname } = new URL(route.request().url());
+    const isModule = pathname.endsWith('.wasm');
+    await route.fulfill(isModule ? { contentType: MIME['.wasm'], body: await readFile(join(dist, pathname)) } : { contentType: MIME['.html'], body: '' });
+  });
+  await keeper.goto(`${origin}/keeper`);
+  await keeper.evaluate(async () => {
+    const modules = ['gpuprism', 'gpuprism_full'].map((stem) => WebAssembly.compileStreaming(fetch(`/pkg/${stem}_bg.wasm`)));
+    window.kept = await Promise.all(modules);
+  });
+  return context;
+}
+
+/** A page without stored data, ready for files; `faults` collects its errors and dialogs. */
 export async function openPage(browser, origin, fragment = '') {
-  const context = await browser.newContext({ acceptDownloads: true, serviceWorkers: 'block', viewport: { width: 1280, height: 900 } });
+  const { context, giveBack } = isFirefox ? await ownContext(browser) : await lendContext(browser, origin);
   const page = await context.newPage();
   const faults = [];
   page.on('pageerror', (error) => isOwnFault(String(error)) && faults.push(String(error)));
@@ -132,7 +180,13 @@ export async function openPage(browser, origin, fragment = '') {
   await page.locator('html[data-simd]').waitFor({ state: 'attached' });
   // The hidden frame that registers a service worker has been removed.
   await page.locator('meta[content="frame-src \'none\'"]').waitFor({ state: 'attached' });
-  return { page, faults, close: () => context.close() };
+  return { page, faults, close: giveBack };
+}
+
+/** A new context for every page: Firefox shares nothing between them. */
+async function ownContext(browser) {
+  const context = await browser.newContext(CONTEXT);
+  return { context, giveBack: () => context.close() };
 }
 
 /**
