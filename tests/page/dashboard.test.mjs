@@ -7,7 +7,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import * as h from './harness.mjs';
 
 const AXE = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -15,16 +15,7 @@ const PANELS = ['kernels', 'timeline', 'roofline', 'nvlink', 'collectives', 'str
 const HOSTILE = '<img src=x onerror=alert(1)>';
 const GEMM = 'nvjet_tst_128x64_64x8_1x2_h_bz_coopA_NNT';
 
-let server;
-let browser;
-before(async () => {
-  server = await h.servePage();
-  browser = await h.launch();
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
+const { browser, server } = await h.lend();
 
 const section = (title, columns, rows, summary = {}) => ({
   title, derived_from: '', limits: [], missing: null, summary, rows_in_all: rows.length, columns,

@@ -6,21 +6,15 @@ import { existsSync, readdirSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
-let folder;
-let small;
-before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'gpuprism-exports-'));
-  await h.writeNsysExport(join(folder, 'small.sqlite'), 0.01);
-  small = await readFile(join(folder, 'small.sqlite'));
-});
-after(async () => {
-  if (folder) await rm(folder, { recursive: true });
-});
+const folder = await mkdtemp(join(tmpdir(), 'gpuprism-exports-'));
+after(() => rm(folder, { recursive: true }));
+await h.writeNsysExport(join(folder, 'small.sqlite'), 0.01);
+const small = await readFile(join(folder, 'small.sqlite'));
 
 /** Asserts that the page shows the command line's report of a file, or its sentence. */
 async function assertSameAnswer(page, file) {

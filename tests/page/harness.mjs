@@ -104,14 +104,25 @@ export async function launchFirefox() {
 /** The engine that drives the tests of a file: Chromium, or Firefox if GPUPRISM_ENGINE names it. */
 export const isFirefox = process.env.GPUPRISM_ENGINE === 'firefox';
 
-/** A browser and a server of the built page for all tests of a file; both end with the last test. */
-export async function lend() {
-  const [browser, server] = await Promise.all([isFirefox ? launchFirefox() : launch(), servePage()]);
+/** @type {Promise<import('playwright-core').Browser> | null} */
+let shared = null;
+
+/** The browser of all test files of this process. It ends with the last test. */
+export function lendBrowser() {
+  if (shared) return shared;
+  shared = isFirefox ? launchFirefox() : launch();
   after(async () => {
+    const browser = await shared;
     await browser.close();
-    await server.close();
     if (isFirefox) await rm(firefoxDownloads.get(browser), { recursive: true, force: true });
   });
+  return shared;
+}
+
+/** A browser and a server of the built page (or of `folder`) for all tests of a file; both end with the last test. */
+export async function lend(options) {
+  const [browser, server] = await Promise.all([lendBrowser(), servePage(options)]);
+  after(() => server.close());
   return { browser, server };
 }
 
@@ -152,6 +163,7 @@ const CONTEXT = { acceptDownloads: true, serviceWorkers: 'block', viewport: { wi
 
 async function newContext(browser, origin) {
   const context = await browser.newContext(CONTEXT);
+  await context.addInitScript(countRequests);
   const keeper = await context.newPage();
   await keeper.route('**/*', async (route) => {
     const { pathname } = new URL(route.request().url());
@@ -170,6 +182,7 @@ async function newContext(browser, origin) {
 export async function openPage(browser, origin, fragment = '') {
   const { context, giveBack } = isFirefox ? await ownContext(browser) : await lendContext(browser, origin);
   const page = await context.newPage();
+  watchLoads(page);
   const faults = [];
   page.on('pageerror', (error) => isOwnFault(String(error)) && faults.push(String(error)));
   page.on('dialog', (dialog) => {
@@ -189,6 +202,60 @@ async function ownContext(browser) {
   return { context, giveBack: () => context.close() };
 }
 
+/** In the page: counts the requests to its workers that have no answer yet, in `window.unanswered`. */
+function countRequests() {
+  if (window.unanswered) return;
+  const unanswered = new Map();
+  window.unanswered = unanswered;
+  const { postMessage, terminate } = Worker.prototype;
+  Worker.prototype.postMessage = function counted(message, ...more) {
+    // A rehearsal runs until a file is there.
+    if (message?.id && message.op !== 'rehearse') {
+      if (!unanswered.has(this)) {
+        unanswered.set(this, new Set());
+        this.addEventListener('message', ({ data }) => data.progress === undefined && unanswered.get(this)?.delete(data.id));
+        this.addEventListener('error', () => unanswered.delete(this));
+      }
+      unanswered.get(this).add(message.id);
+    }
+    return postMessage.call(this, message, ...more);
+  };
+  Worker.prototype.terminate = function counted() {
+    unanswered.delete(this);
+    return terminate.call(this);
+  };
+}
+
+/** The scripts and styles that a page is loading. */
+const loading = new WeakMap();
+
+function watchLoads(page) {
+  const requests = new Set();
+  loading.set(page, requests);
+  const isCode = (request) => ['script', 'stylesheet'].includes(request.resourceType());
+  page.on('request', (request) => isCode(request) && requests.add(request));
+  for (const end of ['requestfinished', 'requestfailed']) page.on(end, (request) => requests.delete(request));
+  page.on('framenavigated', (frame) => frame === page.mainFrame() && requests.clear());
+}
+
+/**
+ * Waits until the page has nothing left to do: no request to a worker is unanswered, no script is being loaded, and frames were drawn since.
+ * Not for a page in which something waits for a time to pass.
+ */
+export async function quiet(page) {
+  await page.evaluate(countRequests);
+  for (const end = Date.now() + 60_000; Date.now() < end;) {
+    await page.evaluate(() => void (window.calmFrames = 0));
+    await page.waitForFunction(() => {
+      const open = [...window.unanswered.values()].some((ids) => ids.size > 0) || window.tap?.isHolding > 0;
+      window.calmFrames = open ? 0 : window.calmFrames + 1;
+      return window.calmFrames > 3;
+    });
+    if ((loading.get(page)?.size ?? 0) === 0) return;
+  }
+  throw new Error(`still loading ${[...loading.get(page)].map((request) => request.url())}`);
+}
+
 /**
  * Intercepts the requests of the page to its workers, as `window.tap`. `requests[name]` has the requests {worker, args}; `delays[name]`
  * is a delay in milliseconds, Infinity until `release()` is called. The name is that of the operation; an analysis without sections is
@@ -196,15 +263,21 @@ async function ownContext(browser) {
  */
 export const tapWorkers = (page, delays = {}) => page.evaluate((delays) => {
   const { postMessage } = Worker.prototype;
-  const tap = { requests: {}, delays, release() {} };
+  const tap = { requests: {}, delays, release() {}, isHolding: 0 };
   const nameOf = ({ op, args }) => (op === 'analyze' && args.isPartialFirst ? 'first' : op);
   Worker.prototype.postMessage = function tapped(message, ...more) {
     const name = nameOf(message);
     (tap.requests[name] ??= []).push({ worker: this, args: message.args });
     const send = () => postMessage.call(this, message, ...more);
     if (tap.delays[name] === Infinity) tap.release = send;
-    else if (tap.delays[name]) setTimeout(send, tap.delays[name]);
-    else send();
+    else if (tap.delays[name]) {
+      // `quiet` waits for it.
+      tap.isHolding += 1;
+      setTimeout(() => {
+        tap.isHolding -= 1;
+        send();
+      }, tap.delays[name]);
+    } else send();
   };
   window.tap = tap;
 }, delays);
@@ -246,7 +319,8 @@ export async function drop(page, ...files) {
   await page.evaluate((list) => {
     const dataTransfer = new DataTransfer();
     for (const { name, base64 } of list) {
-      const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+      // Firefox before 133 and Chromium before 140 lack it. A call for each byte takes seconds for a recorded trace.
+      const bytes = Uint8Array.fromBase64?.(base64) ?? Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
       dataTransfer.items.add(new File([bytes], name));
     }
     for (const type of ['dragenter', 'dragover', 'drop']) {

@@ -6,20 +6,15 @@ import { createHash } from 'node:crypto';
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import * as h from './harness.mjs';
 
-let browser;
-let folder;
+const browser = await h.lendBrowser();
+const folder = await mkdtemp(join(tmpdir(), 'gpuprism-offline-'));
 const ends = [];
-before(async () => {
-  browser = await h.launch();
-  folder = await mkdtemp(join(tmpdir(), 'gpuprism-offline-'));
-});
 after(async () => {
-  await browser?.close();
   await Promise.all(ends.map((end) => end()));
-  if (folder) await rm(folder, { recursive: true });
+  await rm(folder, { recursive: true });
 });
 
 /** Serves the page until it is closed or the tests end. */

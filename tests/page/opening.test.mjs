@@ -5,17 +5,12 @@ import assert from 'node:assert/strict';
 import { open, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
-let folder;
-before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'gpuprism-large-'));
-});
-after(async () => {
-  if (folder) await rm(folder, { recursive: true });
-});
+const folder = await mkdtemp(join(tmpdir(), 'gpuprism-large-'));
+after(() => rm(folder, { recursive: true }));
 
 /** Writes about 64 MB of host events with a few kernels; returns the path and the number of kernels. */
 async function largeTrace(name) {

@@ -2,17 +2,12 @@
 // drop the network gets requests for the page's own static files only. The module uses SIMD.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
-let foreign;
-before(async () => {
-  foreign = await h.serveForeign();
-});
-after(async () => {
-  await foreign?.close();
-});
+const foreign = await h.serveForeign();
+after(() => foreign.close());
 
 const SCRIPT = 'window.pwned = true; alert(1)';
 const NAMES = [

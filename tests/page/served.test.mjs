@@ -7,11 +7,10 @@ import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import * as h from './harness.mjs';
 
-const browser = await h.launch();
-after(() => browser.close());
+const browser = await h.lendBrowser();
 
 /** Starts `gpuprism view`: the address that it prints. */
 async function view(t, ...paths) {
