@@ -13,8 +13,11 @@ import { chromium, firefox } from 'playwright-core';
 
 export const root = resolve(fileURLToPath(import.meta.url), '../../..');
 export const dist = resolve(root, process.env.GPUPRISM_DIST ?? 'dist');
-export const traces = resolve(root, '../shared/traces/torch');
-export const nsysExports = resolve(root, '../shared/traces/nsys');
+const recorded = resolve(root, '../shared/traces');
+export const traces = join(recorded, 'torch');
+export const nsysExports = join(recorded, 'nsys');
+/** Why tests of recorded traces are skipped, or false. If the folder is there, a missing file is a failure. */
+export const noTraces = !existsSync(recorded) && 'no recorded traces';
 
 const MIME = {
   '.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8',
@@ -226,13 +229,13 @@ function countRequests() {
   };
 }
 
-/** The scripts and styles that a page is loading. */
+/** The scripts, styles and modules that a page is loading. */
 const loading = new WeakMap();
 
 function watchLoads(page) {
   const requests = new Set();
   loading.set(page, requests);
-  const isCode = (request) => ['script', 'stylesheet'].includes(request.resourceType());
+  const isCode = (request) => ['script', 'stylesheet'].includes(request.resourceType()) || request.url().endsWith('.wasm');
   page.on('request', (request) => isCode(request) && requests.add(request));
   for (const end of ['requestfinished', 'requestfailed']) page.on(end, (request) => requests.delete(request));
   page.on('framenavigated', (frame) => frame === page.mainFrame() && requests.clear());
@@ -254,6 +257,20 @@ export async function quiet(page) {
     if ((loading.get(page)?.size ?? 0) === 0) return;
   }
   throw new Error(`still loading ${[...loading.get(page)].map((request) => request.url())}`);
+}
+
+/** Waits until the page has drawn what it has. */
+export const frames = (page) => page.evaluate(() => new Promise((done) => {
+  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)));
+}));
+
+/** Waits until a condition holds that no page can watch. @param {() => boolean | Promise<boolean>} isTrue */
+export async function until(isTrue, what) {
+  for (const end = Date.now() + 30_000; Date.now() < end;) {
+    if (await isTrue()) return;
+    await new Promise((done) => setTimeout(done, 50));
+  }
+  throw new Error(`not within 30 s: ${what}`);
 }
 
 /**
@@ -491,14 +508,18 @@ export const GUTTER_PX = 76;
 /** The part of the strips that the first timeline shows once it is drawn, as shares of their length; the whole length has no frame. */
 export async function shareInView(page) {
   await page.locator('.timeline[data-state=drawn]').first().waitFor();
-  await page.evaluate(() => new Promise((done) => {
-    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)));
-  }));
+  await frames(page);
   const view = page.locator('.strip-view').first();
   if (await view.getAttribute('visibility') === 'hidden') return { from: 0, length: 1 };
   const [frame, plot] = await Promise.all([view.boundingBox(), page.locator('[data-key=plot]').first().boundingBox()]);
   return { from: (frame.x - plot.x) / plot.width, length: frame.width / plot.width };
 }
+
+/** Waits until a pressed cell of a table has led to the timeline, which takes the focus last. */
+export const isLedToTimeline = (page) => page.waitForFunction(() => document.activeElement.classList.contains('timeline-canvas'));
+
+/** Waits until the way back has led to the pressed cell, which takes the focus last. */
+export const isLedBack = (page) => page.waitForFunction(() => document.activeElement.matches('[data-time], [data-example]'));
 
 /** Waits until an act has changed the part of the strips that is in view. */
 export async function viewChanges(page, act) {

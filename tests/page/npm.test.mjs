@@ -3,7 +3,6 @@
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -73,7 +72,7 @@ test('the report is that of the command line, and a window is a part of it', asy
   await page.close();
 });
 
-test('a worker reads a database', { skip: !existsSync(h.nsysExports) && `${h.nsysExports} is missing` }, async () => {
+test('a worker reads a database', { skip: h.noTraces }, async () => {
   const body = await readFile(join(h.nsysExports, 'titan_rtx_nvtx_only.sqlite'));
   const { page } = await opened('run.sqlite', body);
   await page.waitForFunction(() => /read only in a worker/.test(document.querySelector('#verdict').textContent));

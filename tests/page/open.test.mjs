@@ -64,7 +64,7 @@ test('no request reaches another host before the person agrees, and then only th
   const card = await page.locator('.card').innerText();
   assert.ok(card.includes(new URL(remote.origin).host), card);
   assert.ok(card.includes('/runs/a run.json.gz'), card);
-  await page.waitForTimeout(500);
+  await h.quiet(page);
   assert.deepEqual(remote.requests, []);
   assert.deepEqual(asked.filter((url) => !url.startsWith(`${server.origin}/`)), []);
   await load(page);

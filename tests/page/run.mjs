@@ -6,13 +6,14 @@
 
 import { fork } from 'node:child_process';
 import { readdirSync, statSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const folder = dirname(fileURLToPath(import.meta.url));
 /** Tests wait for the browser for part of the time. */
-const WORKERS = Number(process.env.GPUPRISM_PAGE_WORKERS ?? 3);
+const WORKERS = Number(process.env.GPUPRISM_PAGE_WORKERS ?? Math.min(availableParallelism() + 1, 4));
 /** It sets the engine for its whole process. */
 const APART = ['firefox.test.mjs'];
 

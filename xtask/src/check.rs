@@ -1,10 +1,9 @@
 //! All checks of the project, the cheapest first. The first failure ends the run and shows its command.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::command::{Run, in_parallel};
 use crate::{book, fuzz, page, project, python, setup, wasm};
@@ -93,46 +92,12 @@ fn page_types_and_lints() -> Result<()> {
     Run::new("node node_modules/eslint/bin/eslint.js --max-warnings 0 www npm tests/page eslint.config.js").run()
 }
 
-/// More browsers at once would disturb the tests that measure times.
-const PAGE_TESTS_AT_ONCE: usize = 4;
-
-/// Runs several test files at once: they wait for the browser most of the time. On a busy machine a browser may time out, so a file that
-/// fails is repeated once, at the end and alone, and named.
 fn page_tests() -> Result<()> {
-    let chromium = setup::chromium()?;
-    let failed = Mutex::new(Vec::new());
-    in_parallel(&test_files(&project::root().join("tests/page"))?, PAGE_TESTS_AT_ONCE, |file| {
-        if let Err(failure) = page_test(file, &chromium) {
-            println!("{failure:#}");
-            failed.lock().unwrap_or_else(PoisonError::into_inner).push(file.clone());
-        }
-        Ok(())
-    })?;
-    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for file in &failed {
-        println!("\n{} failed; running it a second time", file.display());
-        page_test(file, &chromium).context("it failed a second time")?;
-    }
-    for file in failed {
-        println!("UNSTEADY: {} passed only the second time; see its failure above", file.display());
-    }
-    Ok(())
-}
-
-/// Its output is printed at the end, so that those of several files do not mix.
-fn page_test(file: &Path, chromium: &Path) -> Result<()> {
-    println!("{} begins", file.display());
-    let name = file.file_stem().unwrap_or_default().to_string_lossy();
-    let log = project::target_dir()?.join(format!("page-{name}.log"));
-    let outcome = Run::new("node --test")
-        .arg(file)
+    Run::new("node tests/page/run.mjs")
         .env("GPUPRISM_DIST", project::dist())
         .env("GPUPRISM_BIN", program("release")?)
-        .env("CHROMIUM", chromium)
-        .log_to(&log)?
-        .run();
-    println!("\n{}\n{}", file.display(), std::fs::read_to_string(&log).unwrap_or_default());
-    outcome
+        .env("CHROMIUM", setup::chromium()?)
+        .run()
 }
 
 /// Compares the results of the command line in debug and in release and of the page's modules, because an optimiser can make
@@ -153,20 +118,4 @@ fn same_results() -> Result<()> {
 /// The path of the command line as built in this profile.
 fn program(profile: &str) -> Result<PathBuf> {
     Ok(project::target_dir()?.join(profile).join(format!("gpuprism{}", std::env::consts::EXE_SUFFIX)))
-}
-
-/// Lists the test files, because versions of `node --test` search directories differently.
-fn test_files(directory: &Path) -> Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
-    let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-    let is_test = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.ends_with(".test.mjs") || name.ends_with(".test.js")
-    };
-    let mut files: Vec<_> = paths.into_iter().filter(is_test).collect();
-    files.sort();
-    if files.is_empty() {
-        bail!("{} contains no *.test.mjs or *.test.js", directory.display());
-    }
-    Ok(files)
 }
