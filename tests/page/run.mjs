@@ -32,9 +32,10 @@ async function direct() {
   if (statuses.some((status) => status !== 0)) process.exitCode = 1;
 }
 
-/** Starts a worker that takes files until there are none. Its output is printed at its end. @param {string[]} files */
+/** Starts a worker that takes files until there are none. Its output is printed at its end. What a failed test left open must not keep it.
+ * @param {string[]} files */
 function startWorker(files) {
-  const child = fork(fileURLToPath(import.meta.url), [], { execArgv: ['--test-reporter=spec'], silent: true });
+  const child = fork(fileURLToPath(import.meta.url), [], { execArgv: ['--test-reporter=spec', '--test-force-exit'], silent: true });
   const output = [];
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => output.push(text));
   const times = { file: '', since: 0 };
