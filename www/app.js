@@ -104,7 +104,10 @@ async function start() {
   }
 }
 
-const whenIdle = self.requestIdleCallback ?? setTimeout;
+/** A page that draws all the time is never idle. */
+const IDLE_WITHIN_MS = 2_000;
+
+const whenIdle = (act) => (self.requestIdleCallback ? requestIdleCallback(act, { timeout: IDLE_WITHIN_MS }) : setTimeout(act));
 
 async function prepareOffline() {
   const offline = await import('./offline.js').catch(() => null);

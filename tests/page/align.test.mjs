@@ -2,7 +2,6 @@
 // aligned is at the same place on all canvases, and stays there when one of them is zoomed.
 
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import * as h from './harness.mjs';
@@ -54,7 +53,7 @@ const bars = async (page, category) => page.evaluate(([r, g, b]) => [...document
 }), await h.fill(page, category));
 
 const settle = async (page) => {
-  await page.waitForTimeout(300);
+  await h.quiet(page);
   await page.waitForFunction(() => document.querySelectorAll('.timeline[data-state=loading]').length === 0);
 };
 
@@ -106,7 +105,7 @@ test('runs are aligned at a mark in each; without one the page says how to set i
     // The softmax, then the first gemm.
     for (const key of ['ArrowRight', 'ArrowRight', 'm']) {
       await page.keyboard.press(key);
-      await page.waitForTimeout(150);
+      await h.quiet(page);
     }
     await page.locator('.timeline').nth(index).locator('.timeline-marks:not([hidden])').waitFor();
   }
@@ -150,12 +149,12 @@ test('a run without three steps says beside its timeline that none is slow', asy
   await close();
 });
 
-test('ranks of a job leave a collective at the same place, and waiting is shaded', { skip: !existsSync(RANKS) && 'no shared traces' }, async () => {
+test('ranks of a job leave a collective at the same place, and waiting is shaded', { skip: h.noTraces }, async () => {
   const files = await Promise.all([0, 1, 2].map(async (rank) => ({ name: `rank${rank}.pt.trace.json.gz`, body: await readFile(new URL(`rank${rank}.pt.trace.json.gz`, RANKS)) })));
   const { page, faults, close } = await opened(...files);
   const before = await page.locator('.timeline canvas').first().screenshot();
   await align(page, 'collective');
-  await page.waitForTimeout(500);
+  await h.quiet(page);
   const ends = (await bars(page, 'cat-communication')).map((runs) => runs.at(-1)[1]);
   assert.ok(Math.max(...ends) - Math.min(...ends) <= 2, `the last collective ends together: ${ends}`);
   assert.ok(!before.equals(await page.locator('.timeline canvas').first().screenshot()));

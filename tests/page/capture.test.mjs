@@ -6,11 +6,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import * as h from './harness.mjs';
 
-const browser = await h.launch();
-after(() => browser.close());
+const browser = await h.lendBrowser();
 
 const TIMEOUT = { timeout: 60_000 };
 

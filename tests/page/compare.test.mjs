@@ -2,7 +2,6 @@
 // baseline is part of the address, a chart is saved as a self-contained picture, and names stay text.
 
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -121,9 +120,8 @@ async function asRun(path, name) {
   return { name, body: Buffer.from(JSON.stringify(trace)) };
 }
 
-test('real runs have the command line\'s numbers, with and without mangled names', async (t) => {
+test('real runs have the command line\'s numbers, with and without mangled names', { skip: h.noTraces }, async () => {
   const folder = join(h.traces, 'dlrm_v100_8ranks');
-  if (!existsSync(folder)) return t.skip(`no traces in ${folder}`);
   const files = await Promise.all([['rank0', 'before'], ['rank3', 'after']].map(([rank, name]) => asRun(join(folder, `${rank}.pt.trace.json.gz`), `${name}.json`)));
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=compare');
   await h.drop(page, ...files);

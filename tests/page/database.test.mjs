@@ -2,25 +2,19 @@
 // answered with a sentence, and the module that reads databases is fetched for databases only.
 
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
-let folder;
-let small;
-before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'gpuprism-exports-'));
-  await h.writeNsysExport(join(folder, 'small.sqlite'), 0.01);
-  small = await readFile(join(folder, 'small.sqlite'));
-});
-after(async () => {
-  if (folder) await rm(folder, { recursive: true });
-});
+const folder = await mkdtemp(join(tmpdir(), 'gpuprism-exports-'));
+after(() => rm(folder, { recursive: true }));
+await h.writeNsysExport(join(folder, 'small.sqlite'), 0.01);
+const small = await readFile(join(folder, 'small.sqlite'));
 
 /** Asserts that the page shows the command line's report of a file, or its sentence. */
 async function assertSameAnswer(page, file) {
@@ -39,9 +33,9 @@ async function assertSameAnswer(page, file) {
   return 'refused';
 }
 
-test('reports of real exports are the command line\'s byte for byte', async (t) => {
-  const names = existsSync(h.nsysExports) ? readdirSync(h.nsysExports).filter((name) => name.endsWith('.sqlite')) : [];
-  if (names.length === 0) t.diagnostic(`skipped: no exports in ${h.nsysExports}`);
+test('reports of real exports are the command line\'s byte for byte', { skip: h.noTraces }, async (t) => {
+  const names = readdirSync(h.nsysExports).filter((name) => name.endsWith('.sqlite'));
+  assert.notEqual(names.length, 0, `exports in ${h.nsysExports}`);
   const { page, faults, close } = await h.openPage(browser, server.origin);
   for (const name of names) {
     await t.test(name, async () => {
@@ -205,8 +199,7 @@ test('a large export shows rows while it is read and takes little memory; Cancel
   await page.locator('#files').setInputFiles(path);
   await page.waitForFunction(() => window.cancelAt === Infinity && !document.querySelector('.card'));
   // Chromium waits two seconds before it kills a busy worker.
-  for (let tries = 0; tries < 100 && page.workers().length > workers; tries += 1) await page.waitForTimeout(100);
-  assert.equal(page.workers().length, workers, 'the worker is gone');
+  await h.until(() => page.workers().length === workers, 'the worker is gone');
   assert.equal(await page.locator('#results').isVisible(), false, 'nothing of the cancelled file appears later');
   await page.evaluate(() => { window.seen = []; });
   await page.locator('#files').setInputFiles(path);

@@ -7,18 +7,13 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
-let host;
-before(async () => {
-  host = await serveHost();
-});
-after(async () => {
-  await host?.close();
-});
+const host = await serveHost();
+after(() => host.close());
 
 /** The sandbox of a Space's frame. */
 const SPACE_SANDBOX = 'allow-downloads allow-forms allow-modals allow-pointer-lock allow-popups allow-popups-to-escape-sandbox allow-same-origin allow-scripts';

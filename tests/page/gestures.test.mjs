@@ -2,7 +2,6 @@
 // gestures do exactly is tested on small made-up traces in timeline.test.mjs.
 
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { basename, join } from 'node:path';
@@ -95,7 +94,7 @@ async function zoomToABar(page) {
   for (let below = 45; below < height - 5; below += 8) {
     const at = await point(page, 0.5, below);
     await page.mouse.click(at.x, at.y);
-    await page.waitForTimeout(150);
+    await h.quiet(page);
     if (await moment(page).count() === 0) continue;
     const zoomed = await movedBy(page, async () => {
       await page.mouse.dblclick(at.x, at.y);
@@ -126,7 +125,7 @@ async function pickAWindow(page) {
   // The views before come first.
   for (let times = 0; times < 20 && page.url().includes('window='); times += 1) {
     await page.keyboard.press('Escape');
-    await page.waitForTimeout(100);
+    await h.quiet(page);
   }
   await page.waitForFunction(() => !location.hash.includes('window='));
   await page.waitForFunction((text) => document.querySelector('.runs').innerText === text, whole);
@@ -144,7 +143,7 @@ async function pinch(page) {
 }
 
 for (const path of [...RECORDED, ...SHARED]) {
-  test(`each gesture works with ${basename(path)}`, { skip: !existsSync(path) && 'no shared traces' }, async () => {
+  test(`each gesture works with ${basename(path)}`, { skip: SHARED.includes(path) && h.noTraces }, async () => {
     const { page, faults, close } = await h.openPage(browser, server.origin);
     await page.setViewportSize({ width: 1440, height: 900 });
     await h.drop(page, { name: basename(path), body: await readFile(path) });

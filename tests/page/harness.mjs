@@ -13,8 +13,11 @@ import { chromium, firefox } from 'playwright-core';
 
 export const root = resolve(fileURLToPath(import.meta.url), '../../..');
 export const dist = resolve(root, process.env.GPUPRISM_DIST ?? 'dist');
-export const traces = resolve(root, '../shared/traces/torch');
-export const nsysExports = resolve(root, '../shared/traces/nsys');
+const recorded = resolve(root, '../shared/traces');
+export const traces = join(recorded, 'torch');
+export const nsysExports = join(recorded, 'nsys');
+/** Why tests of recorded traces are skipped, or false. If the folder is there, a missing file is a failure. */
+export const noTraces = !existsSync(recorded) && 'no recorded traces';
 
 const MIME = {
   '.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8',
@@ -71,7 +74,8 @@ export async function listen(server, port = 0) {
 export function launch(...more) {
   return chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', ...more],
+    // All pages of a context share a process, and with it the compiled WebAssembly: see `lendContext`.
+    args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--process-per-site', ...more],
   });
 }
 
@@ -103,14 +107,25 @@ export async function launchFirefox() {
 /** The engine that drives the tests of a file: Chromium, or Firefox if GPUPRISM_ENGINE names it. */
 export const isFirefox = process.env.GPUPRISM_ENGINE === 'firefox';
 
-/** A browser and a server of the built page for all tests of a file; both end with the last test. */
-export async function lend() {
-  const [browser, server] = await Promise.all([isFirefox ? launchFirefox() : launch(), servePage()]);
+/** @type {Promise<import('playwright-core').Browser> | null} */
+let shared = null;
+
+/** The browser of all test files of this process. It ends with the last test. */
+export function lendBrowser() {
+  if (shared) return shared;
+  shared = isFirefox ? launchFirefox() : launch();
   after(async () => {
+    const browser = await shared;
     await browser.close();
-    await server.close();
     if (isFirefox) await rm(firefoxDownloads.get(browser), { recursive: true, force: true });
   });
+  return shared;
+}
+
+/** A browser and a server of the built page (or of `folder`) for all tests of a file; both end with the last test. */
+export async function lend(options) {
+  const [browser, server] = await Promise.all([lendBrowser(), servePage(options)]);
+  after(() => server.close());
   return { browser, server };
 }
 
@@ -118,10 +133,59 @@ export async function lend() {
  * resize observer that delivers in the next frame. */
 const isOwnFault = (text) => !(isFirefox && /inline style|ResizeObserver loop/.test(text));
 
-/** A page in its own browser context, ready for files; `faults` collects its errors and dialogs. */
+/** Browser contexts that no test uses now, by browser. */
+const idleContexts = new WeakMap();
+
+/**
+ * A browser context without stored data that no other test uses now. `giveBack` closes its pages and deletes what they stored, so that the
+ * next test finds it as new. A hidden page stays open in it and holds the modules: what a browser compiles of a module is used again by all
+ * pages of the process, which halves the time until results are shown.
+ */
+async function lendContext(browser, origin) {
+  const idle = idleContexts.get(browser) ?? [];
+  idleContexts.set(browser, idle);
+  const context = idle.pop() ?? await newContext(browser, origin);
+  const [keeper] = context.pages();
+  const origins = new Set([origin]);
+  const note = (frame) => /^http/.test(frame.url()) && origins.add(new URL(frame.url()).origin);
+  const watch = (page) => page.on('framenavigated', note);
+  context.on('page', watch);
+  return { context, async giveBack() {
+    context.off('page', watch);
+    await Promise.all(context.pages().filter((page) => page !== keeper).map((page) => page.close()));
+    await Promise.all([context.clearPermissions(), context.clearCookies(), context.unrouteAll({ behavior: 'ignoreErrors' })]);
+    context.removeAllListeners('request');
+    const session = await context.newCDPSession(keeper);
+    for (const origin of origins) await session.send('Storage.clearDataForOrigin', { origin, storageTypes: 'all' });
+    await session.detach();
+    idle.push(context);
+  } };
+}
+
+const CONTEXT = { acceptDownloads: true, serviceWorkers: 'block', viewport: { width: 1280, height: 900 } };
+
+async function newContext(browser, origin) {
+  const context = await browser.newContext(CONTEXT);
+  await context.addInitScript(countRequests);
+  const keeper = await context.newPage();
+  await keeper.route('**/*', async (route) => {
+    const { pathname } = new URL(route.request().url());
+    const isModule = pathname.endsWith('.wasm');
+    await route.fulfill(isModule ? { contentType: MIME['.wasm'], body: await readFile(join(dist, pathname)) } : { contentType: MIME['.html'], body: '' });
+  });
+  await keeper.goto(`${origin}/keeper`);
+  await keeper.evaluate(async () => {
+    const modules = ['gpuprism', 'gpuprism_full'].map((stem) => WebAssembly.compileStreaming(fetch(`/pkg/${stem}_bg.wasm`)));
+    window.kept = await Promise.all(modules);
+  });
+  return context;
+}
+
+/** A page without stored data, ready for files; `faults` collects its errors and dialogs. */
 export async function openPage(browser, origin, fragment = '') {
-  const context = await browser.newContext({ acceptDownloads: true, serviceWorkers: 'block', viewport: { width: 1280, height: 900 } });
+  const { context, giveBack } = isFirefox ? await ownContext(browser) : await lendContext(browser, origin);
   const page = await context.newPage();
+  watchLoads(page);
   const faults = [];
   page.on('pageerror', (error) => isOwnFault(String(error)) && faults.push(String(error)));
   page.on('dialog', (dialog) => {
@@ -132,7 +196,81 @@ export async function openPage(browser, origin, fragment = '') {
   await page.locator('html[data-simd]').waitFor({ state: 'attached' });
   // The hidden frame that registers a service worker has been removed.
   await page.locator('meta[content="frame-src \'none\'"]').waitFor({ state: 'attached' });
-  return { page, faults, close: () => context.close() };
+  return { page, faults, close: giveBack };
+}
+
+/** A new context for every page: Firefox shares nothing between them. */
+async function ownContext(browser) {
+  const context = await browser.newContext(CONTEXT);
+  return { context, giveBack: () => context.close() };
+}
+
+/** In the page: counts the requests to its workers that have no answer yet, in `window.unanswered`. */
+function countRequests() {
+  if (window.unanswered) return;
+  const unanswered = new Map();
+  window.unanswered = unanswered;
+  const { postMessage, terminate } = Worker.prototype;
+  Worker.prototype.postMessage = function counted(message, ...more) {
+    // A rehearsal runs until a file is there.
+    if (message?.id && message.op !== 'rehearse') {
+      if (!unanswered.has(this)) {
+        unanswered.set(this, new Set());
+        this.addEventListener('message', ({ data }) => data.progress === undefined && unanswered.get(this)?.delete(data.id));
+        this.addEventListener('error', () => unanswered.delete(this));
+      }
+      unanswered.get(this).add(message.id);
+    }
+    return postMessage.call(this, message, ...more);
+  };
+  Worker.prototype.terminate = function counted() {
+    unanswered.delete(this);
+    return terminate.call(this);
+  };
+}
+
+/** The scripts, styles and modules that a page is loading. */
+const loading = new WeakMap();
+
+function watchLoads(page) {
+  const requests = new Set();
+  loading.set(page, requests);
+  const isCode = (request) => ['script', 'stylesheet'].includes(request.resourceType()) || request.url().endsWith('.wasm');
+  page.on('request', (request) => isCode(request) && requests.add(request));
+  for (const end of ['requestfinished', 'requestfailed']) page.on(end, (request) => requests.delete(request));
+  page.on('framenavigated', (frame) => frame === page.mainFrame() && requests.clear());
+}
+
+/**
+ * Waits until the page has nothing left to do: no request to a worker is unanswered, no script is being loaded, and frames were drawn since.
+ * Not for a page in which something waits for a time to pass.
+ */
+export async function quiet(page) {
+  await page.evaluate(countRequests);
+  for (const end = Date.now() + 60_000; Date.now() < end;) {
+    await page.evaluate(() => void (window.calmFrames = 0));
+    await page.waitForFunction(() => {
+      const open = [...window.unanswered.values()].some((ids) => ids.size > 0) || window.tap?.isHolding > 0;
+      window.calmFrames = open ? 0 : window.calmFrames + 1;
+      return window.calmFrames > 3;
+    });
+    if ((loading.get(page)?.size ?? 0) === 0) return;
+  }
+  throw new Error(`still loading ${[...loading.get(page)].map((request) => request.url())}`);
+}
+
+/** Waits until the page has drawn what it has. */
+export const frames = (page) => page.evaluate(() => new Promise((done) => {
+  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)));
+}));
+
+/** Waits until a condition holds that no page can watch. @param {() => boolean | Promise<boolean>} isTrue */
+export async function until(isTrue, what) {
+  for (const end = Date.now() + 30_000; Date.now() < end;) {
+    if (await isTrue()) return;
+    await new Promise((done) => setTimeout(done, 50));
+  }
+  throw new Error(`not within 30 s: ${what}`);
 }
 
 /**
@@ -142,15 +280,21 @@ export async function openPage(browser, origin, fragment = '') {
  */
 export const tapWorkers = (page, delays = {}) => page.evaluate((delays) => {
   const { postMessage } = Worker.prototype;
-  const tap = { requests: {}, delays, release() {} };
+  const tap = { requests: {}, delays, release() {}, isHolding: 0 };
   const nameOf = ({ op, args }) => (op === 'analyze' && args.isPartialFirst ? 'first' : op);
   Worker.prototype.postMessage = function tapped(message, ...more) {
     const name = nameOf(message);
     (tap.requests[name] ??= []).push({ worker: this, args: message.args });
     const send = () => postMessage.call(this, message, ...more);
     if (tap.delays[name] === Infinity) tap.release = send;
-    else if (tap.delays[name]) setTimeout(send, tap.delays[name]);
-    else send();
+    else if (tap.delays[name]) {
+      // `quiet` waits for it.
+      tap.isHolding += 1;
+      setTimeout(() => {
+        tap.isHolding -= 1;
+        send();
+      }, tap.delays[name]);
+    } else send();
   };
   window.tap = tap;
 }, delays);
@@ -192,7 +336,8 @@ export async function drop(page, ...files) {
   await page.evaluate((list) => {
     const dataTransfer = new DataTransfer();
     for (const { name, base64 } of list) {
-      const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+      // Firefox before 133 and Chromium before 140 lack it. A call for each byte takes seconds for a recorded trace.
+      const bytes = Uint8Array.fromBase64?.(base64) ?? Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
       dataTransfer.items.add(new File([bytes], name));
     }
     for (const type of ['dragenter', 'dragover', 'drop']) {
@@ -363,14 +508,18 @@ export const GUTTER_PX = 76;
 /** The part of the strips that the first timeline shows once it is drawn, as shares of their length; the whole length has no frame. */
 export async function shareInView(page) {
   await page.locator('.timeline[data-state=drawn]').first().waitFor();
-  await page.evaluate(() => new Promise((done) => {
-    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)));
-  }));
+  await frames(page);
   const view = page.locator('.strip-view').first();
   if (await view.getAttribute('visibility') === 'hidden') return { from: 0, length: 1 };
   const [frame, plot] = await Promise.all([view.boundingBox(), page.locator('[data-key=plot]').first().boundingBox()]);
   return { from: (frame.x - plot.x) / plot.width, length: frame.width / plot.width };
 }
+
+/** Waits until a pressed cell of a table has led to the timeline, which takes the focus last. */
+export const isLedToTimeline = (page) => page.waitForFunction(() => document.activeElement.classList.contains('timeline-canvas'));
+
+/** Waits until the way back has led to the pressed cell, which takes the focus last. */
+export const isLedBack = (page) => page.waitForFunction(() => document.activeElement.matches('[data-time], [data-example]'));
 
 /** Waits until an act has changed the part of the strips that is in view. */
 export async function viewChanges(page, act) {

@@ -1,7 +1,6 @@
 // The HTML file that the page saves is that of the command line for the same traces, strips included.
 
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
@@ -29,7 +28,7 @@ const server2 = h.kineto('other.json', h.SERVER_OPS);
 
 const REAL = join(h.traces, 'sglang_qwen3_8b_mi300_extend.trace.json.gz');
 
-test('the HTML of a real trace begins with its strips', { skip: !existsSync(REAL) && 'the traces are missing' }, async () => {
+test('the HTML of a real trace begins with its strips', { skip: h.noTraces }, async () => {
   const page = await savedLikeCommandLine('', [], { name: basename(REAL), body: await readFile(REAL) });
   assert.ok(page.indexOf(TIMELINE) > 0 && page.indexOf(TIMELINE) < page.indexOf('Where the time went'));
 });

@@ -1,7 +1,6 @@
 // Where things are: five tabs and a menu, what is on the first screen, and that nothing moves after it was shown.
 
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { join } from 'node:path';
@@ -16,10 +15,10 @@ const MAX_SHIFT = 0.02;
 /** Fifteen kernels with names of different length, with a pause. */
 const generated = () => h.kineto('fifteen.json', Array.from({ length: 15 }, (_, at) => [`void serving::kernel_${'long_'.repeat(at % 4)}${at}<float, ${at}>(float*)`, 20_000 * at, 15_000 - 700 * at]));
 
-/** The generated trace, and a recorded one if it is there. */
-async function traces() {
-  const path = join(h.traces, DECODE);
-  return existsSync(path) ? [generated(), { name: DECODE, body: await readFile(path) }] : [generated()];
+/** Tests something with the generated trace, and with a recorded one. @param {(file: { name: string, body: Buffer }) => Promise<void>} check */
+function testTraces(title, check) {
+  test(title, () => check(generated()));
+  test(`${title}: recorded`, { skip: h.noTraces }, async () => check({ name: DECODE, body: await readFile(join(h.traces, DECODE)) }));
 }
 
 async function opened(files, { width, height, fragment = '' }) {
@@ -30,8 +29,9 @@ async function opened(files, { width, height, fragment = '' }) {
     const describe = ({ node, previousRect, currentRect }) => `${node?.id || node?.className || node?.nodeName} from ${previousRect.y} to ${currentRect.y}`;
     // Before there are results, the empty page makes room for the file that was dropped.
     const hasResults = () => !document.querySelector('#results').matches('[hidden], [data-shown=nothing]');
-    new PerformanceObserver((list) => list.getEntries().forEach(({ value, sources }) => hasResults() && window.shifts.push({ value, sources: sources.map(describe) })))
-      .observe({ type: 'layout-shift', buffered: false });
+    window.noteShifts = (entries) => entries.forEach(({ value, sources }) => hasResults() && window.shifts.push({ value, sources: sources.map(describe) }));
+    window.shiftObserver = new PerformanceObserver((list) => window.noteShifts(list.getEntries()));
+    window.shiftObserver.observe({ type: 'layout-shift', buffered: false });
   });
   if ([files].flat().length === 0) return opening;
   await h.drop(opening.page, ...[files].flat());
@@ -49,72 +49,67 @@ const box = (page, selector, index = 0) => page.locator(selector).nth(index).eva
 
 /** Asserts that little moved since the last call. */
 async function assertStill(page, when) {
-  await page.waitForTimeout(500);
-  const shifts = await page.evaluate(() => window.shifts.splice(0));
+  await h.quiet(page);
+  const shifts = await page.evaluate(() => {
+    window.noteShifts(window.shiftObserver.takeRecords());
+    return window.shifts.splice(0);
+  });
   const sum = shifts.reduce((total, { value }) => total + value, 0);
   assert.ok(sum < MAX_SHIFT, `${when}: ${sum.toFixed(4)} ${JSON.stringify(shifts)}`);
 }
 
-test('every trace has the same five tabs, and everything else is in one menu', async () => {
-  for (const file of await traces()) {
-    const { page, faults, close } = await opened(file, { width: 1440, height: 900 });
-    assert.deepEqual(await page.locator('[role=tab]').evaluateAll((tabs) => tabs.map(({ id }) => id)), ['tab-timeline', 'tab-kernels', 'tab-host', 'tab-communication', 'tab-compare']);
-    await h.openTab(page, 'notices');
-    assert.deepEqual(await page.locator('[role=tab]').evaluateAll((tabs) => tabs.map(({ id }) => id).slice(5)), ['tab-notices'], 'the chosen one of the menu is in the row');
-    assert.match(await page.locator('#more [aria-current]').textContent(), /^Notices/);
-    await h.openTab(page, 'timeline');
-    assert.equal(await page.locator('[role=tab]').count(), 5);
-    assert.deepEqual(faults, []);
-    await close();
-  }
+testTraces('every trace has the same five tabs, and everything else is in one menu', async (file) => {
+  const { page, faults, close } = await opened(file, { width: 1440, height: 900 });
+  assert.deepEqual(await page.locator('[role=tab]').evaluateAll((tabs) => tabs.map(({ id }) => id)), ['tab-timeline', 'tab-kernels', 'tab-host', 'tab-communication', 'tab-compare']);
+  await h.openTab(page, 'notices');
+  assert.deepEqual(await page.locator('[role=tab]').evaluateAll((tabs) => tabs.map(({ id }) => id).slice(5)), ['tab-notices'], 'the chosen one of the menu is in the row');
+  assert.match(await page.locator('#more [aria-current]').textContent(), /^Notices/);
+  await h.openTab(page, 'timeline');
+  assert.equal(await page.locator('[role=tab]').count(), 5);
+  assert.deepEqual(faults, []);
+  await close();
 });
 
-test('on a screen of 1440 x 900 the timeline and the first ten kernels are in sight', async () => {
-  for (const file of await traces()) {
-    const { page, faults, close } = await opened(file, { width: 1440, height: 900 });
+testTraces('on a screen of 1440 x 900 the timeline and the first ten kernels are in sight', async (file) => {
+  const { page, faults, close } = await opened(file, { width: 1440, height: 900 });
+  await timelineDrawn(page);
+  const [canvas, table, tenth] = [await box(page, '.timeline-canvas'), await box(page, '.block.short table'), await box(page, '.block.short tbody tr', 9)];
+  assert.ok(canvas.height >= 180 && canvas.top > 0 && canvas.bottom < table.top, JSON.stringify({ canvas, table }));
+  assert.ok(tenth.bottom <= 900, JSON.stringify(tenth));
+  assert.ok((await box(page, '#chart rect[data-key]')).bottom <= 900);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+testTraces('on a phone the verdict and the bar are on the first screen and the numbers of ten kernels on the first two, without sideways scrolling', async (file) => {
+  const { page, faults, close } = await opened(file, { width: 390, height: 844 });
+  await timelineDrawn(page);
+  assert.ok((await box(page, '#verdict')).top < 844 && (await box(page, '#chart svg')).bottom <= 844, JSON.stringify(await box(page, '#chart svg')));
+  const tenth = await box(page, '.block.short tbody tr', 9);
+  assert.ok(tenth.bottom <= 2 * 844, JSON.stringify(tenth));
+  const numbers = await page.locator('.block.short tbody tr').first().locator('td:is(.time, .share)').evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().right));
+  assert.ok(numbers.length === 2 && numbers.every((right) => right <= 390), String(numbers));
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+testTraces('nothing moves after it was shown, on load and when a window is picked', async (file) => {
+  for (const size of [{ width: 1440, height: 900 }, { width: 390, height: 844 }]) {
+    const { page, faults, close } = await opened(file, size);
     await timelineDrawn(page);
-    const [canvas, table, tenth] = [await box(page, '.timeline-canvas'), await box(page, '.block.short table'), await box(page, '.block.short tbody tr', 9)];
-    assert.ok(canvas.height >= 180 && canvas.top > 0 && canvas.bottom < table.top, JSON.stringify({ canvas, table }));
-    assert.ok(tenth.bottom <= 900, JSON.stringify(tenth));
-    assert.ok((await box(page, '#chart rect[data-key]')).bottom <= 900);
+    await assertStill(page, `loading ${file.name} at ${size.width}`);
+    const facts = await page.locator('.run-facts').innerText();
+    await page.evaluate(() => {
+      const field = document.querySelector('[aria-label^="Window of"]');
+      field.value = '0.00004-0.0002';
+      field.dispatchEvent(new Event('change', { bubbles: true }));
+    });
+    await page.waitForFunction((before) => document.querySelector('.run-facts').innerText !== before, facts);
+    await h.settled(page);
+    await assertStill(page, `a window of ${file.name} at ${size.width}`);
     assert.deepEqual(faults, []);
     await close();
-  }
-});
-
-test('on a phone the verdict and the bar are on the first screen and the numbers of ten kernels on the first two, without sideways scrolling', async () => {
-  for (const file of await traces()) {
-    const { page, faults, close } = await opened(file, { width: 390, height: 844 });
-    await timelineDrawn(page);
-    assert.ok((await box(page, '#verdict')).top < 844 && (await box(page, '#chart svg')).bottom <= 844, JSON.stringify(await box(page, '#chart svg')));
-    const tenth = await box(page, '.block.short tbody tr', 9);
-    assert.ok(tenth.bottom <= 2 * 844, JSON.stringify(tenth));
-    const numbers = await page.locator('.block.short tbody tr').first().locator('td:is(.time, .share)').evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().right));
-    assert.ok(numbers.length === 2 && numbers.every((right) => right <= 390), String(numbers));
-    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
-    assert.deepEqual(faults, []);
-    await close();
-  }
-});
-
-test('nothing moves after it was shown, on load and when a window is picked', async () => {
-  for (const file of await traces()) {
-    for (const size of [{ width: 1440, height: 900 }, { width: 390, height: 844 }]) {
-      const { page, faults, close } = await opened(file, size);
-      await timelineDrawn(page);
-      await assertStill(page, `loading ${file.name} at ${size.width}`);
-      const facts = await page.locator('.run-facts').innerText();
-      await page.evaluate(() => {
-        const field = document.querySelector('[aria-label^="Window of"]');
-        field.value = '0.00004-0.0002';
-        field.dispatchEvent(new Event('change', { bubbles: true }));
-      });
-      await page.waitForFunction((before) => document.querySelector('.run-facts').innerText !== before, facts);
-      await h.settled(page);
-      await assertStill(page, `a window of ${file.name} at ${size.width}`);
-      assert.deepEqual(faults, []);
-      await close();
-    }
   }
 });
 
@@ -142,28 +137,26 @@ const colourCount = (page) => page.locator('.timeline-canvas').evaluate((canvas)
   return new Set(new Uint32Array(data.buffer)).size;
 });
 
-test('the timeline is shown while its trace is analyzed, then the verdict, then the tables, and nothing moves', async () => {
-  for (const file of await traces()) {
-    for (const width of [1920, 1440, 1280]) {
-      const { page, faults, close } = await opened([], { width, height: 900 });
-      await prepareByDrag(page);
-      await watchFrames(page);
-      await page.evaluate(() => (window.tap.delays.first = Infinity));
-      await h.drop(page, file);
-      await page.locator('#results[data-shown=timeline] .timeline[data-state]').waitFor();
-      assert.ok(await colourCount(page) > 10, 'it has bars');
-      assert.deepEqual(await page.locator(':is(#runs, .tab-row, #chart, footer)').evaluateAll((nodes) => nodes.map((node) => getComputedStyle(node).visibility)), Array(4).fill('hidden'));
-      await page.locator('#verdict', { hasText: 'Analyzing' }).waitFor();
-      const before = await box(page, '.timeline-canvas');
-      await page.evaluate(() => window.tap.release());
-      await h.settled(page);
-      assert.deepEqual(await box(page, '.timeline-canvas'), before);
-      await timelineDrawn(page);
-      assert.deepEqual(await page.evaluate(() => window.frames), ['nothing', 'timeline', 'head', 'all']);
-      await assertStill(page, `loading ${file.name} at ${width}`);
-      assert.deepEqual(faults, []);
-      await close();
-    }
+testTraces('the timeline is shown while its trace is analyzed, then the verdict, then the tables, and nothing moves', async (file) => {
+  for (const width of [1920, 1440, 1280]) {
+    const { page, faults, close } = await opened([], { width, height: 900 });
+    await prepareByDrag(page);
+    await watchFrames(page);
+    await page.evaluate(() => (window.tap.delays.first = Infinity));
+    await h.drop(page, file);
+    await page.locator('#results[data-shown=timeline] .timeline[data-state]').waitFor();
+    assert.ok(await colourCount(page) > 10, 'it has bars');
+    assert.deepEqual(await page.locator(':is(#runs, .tab-row, #chart, footer)').evaluateAll((nodes) => nodes.map((node) => getComputedStyle(node).visibility)), Array(4).fill('hidden'));
+    await page.locator('#verdict', { hasText: 'Analyzing' }).waitFor();
+    const before = await box(page, '.timeline-canvas');
+    await page.evaluate(() => window.tap.release());
+    await h.settled(page);
+    assert.deepEqual(await box(page, '.timeline-canvas'), before);
+    await timelineDrawn(page);
+    assert.deepEqual(await page.evaluate(() => window.frames), ['nothing', 'timeline', 'head', 'all']);
+    await assertStill(page, `loading ${file.name} at ${width}`);
+    assert.deepEqual(faults, []);
+    await close();
   }
 });
 
@@ -203,16 +196,14 @@ test('a timeline without results goes if its analysis is refused, which has a wa
   await close();
 });
 
-test('nothing moves either when several files are opened at once', async () => {
+testTraces('nothing moves either when several files are opened at once', async (file) => {
   const renamed = ({ body }, name) => ({ name, body });
-  for (const file of await traces()) {
-    for (const size of [{ width: 1440, height: 900 }, { width: 390, height: 844 }]) {
-      const { page, faults, close } = await opened(['one.json', 'two.json'].map((name) => renamed(file, file.name.endsWith('.gz') ? `${name}.gz` : name)), size);
-      await page.waitForFunction(() => document.querySelectorAll('.timeline[data-state=drawn]').length === 2);
-      await assertStill(page, `loading two of ${file.name} at ${size.width}`);
-      assert.deepEqual(faults, []);
-      await close();
-    }
+  for (const size of [{ width: 1440, height: 900 }, { width: 390, height: 844 }]) {
+    const { page, faults, close } = await opened(['one.json', 'two.json'].map((name) => renamed(file, file.name.endsWith('.gz') ? `${name}.gz` : name)), size);
+    await page.waitForFunction(() => document.querySelectorAll('.timeline[data-state=drawn]').length === 2);
+    await assertStill(page, `loading two of ${file.name} at ${size.width}`);
+    assert.deepEqual(faults, []);
+    await close();
   }
 });
 
@@ -237,7 +228,7 @@ async function severalTraces() {
     return { name, body: Buffer.from(JSON.stringify({ ...JSON.parse(body), distributedInfo: { backend: 'nccl', rank: at, world_size: 2 } })) };
   };
   const read = async (...path) => ({ name: path.at(-1), body: await readFile(join(h.traces, ...path)) });
-  if (!existsSync(h.traces)) return [[h.kineto('a.json', ops(9)), h.kineto('b.json', ops(40)), h.kineto('c.json', ops(3))], [rank(0), rank(1)]];
+  if (h.noTraces) return [[h.kineto('a.json', ops(9)), h.kineto('b.json', ops(40)), h.kineto('c.json', ops(3))], [rank(0), rank(1)]];
   const ranks = (await readdir(join(h.traces, 'dlrm_v100_8ranks'))).filter((name) => name.endsWith('.gz'));
   return [
     await Promise.all([DECODE, 'train_v100_216k_events.trace.json.gz', 'vllm_b200_eager_prefill.trace.json.gz'].map((name) => read(name))),
@@ -346,7 +337,7 @@ test('the head with verdict, figures, tabs and filter stays in sight, and leaves
     scrollTo(0, 600);
     return scrollY > 100;
   });
-  await page.waitForTimeout(200);
+  await h.quiet(page);
   const head = await box(page, '.head');
   assert.ok(head.top === 0 && head.height <= 170, JSON.stringify(head));
   for (const part of ['#verdict', '.run-facts', '#tabs', '#filter']) assert.ok((await box(page, part)).bottom <= head.bottom, part);

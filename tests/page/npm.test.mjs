@@ -3,21 +3,22 @@
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import { promisify } from 'node:util';
 import * as h from './harness.mjs';
 
 const run = promisify(execFile);
 
-let folder;
-let browser;
-let server;
-before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'gpuprism-npm-'));
+const folder = await mkdtemp(join(tmpdir(), 'gpuprism-npm-'));
+after(() => rm(folder, { recursive: true }));
+await install();
+const { browser, server } = await h.lend({ folder });
+
+/** Writes a page beside the package, as npm installs it. */
+async function install() {
   const installed = join(folder, 'node_modules/gpuprism');
   await mkdir(installed, { recursive: true });
   const { files } = JSON.parse(await readFile(join(h.root, 'npm/package.json'), 'utf8'));
@@ -27,13 +28,7 @@ before(async () => {
   }
   const [, example] = /```html\n(.*?)```/s.exec(await readFile(join(h.root, 'npm/README.md'), 'utf8'));
   await writeFile(join(folder, 'index.html'), example);
-  [browser, server] = await Promise.all([h.launch(), h.servePage({ folder })]);
-});
-after(async () => {
-  await browser?.close();
-  await server?.close();
-  await rm(folder, { recursive: true });
-});
+}
 
 /** The example's page with this file. */
 async function opened(name, body) {
@@ -77,7 +72,7 @@ test('the report is that of the command line, and a window is a part of it', asy
   await page.close();
 });
 
-test('a worker reads a database', { skip: !existsSync(h.nsysExports) && `${h.nsysExports} is missing` }, async () => {
+test('a worker reads a database', { skip: h.noTraces }, async () => {
   const body = await readFile(join(h.nsysExports, 'titan_rtx_nvtx_only.sqlite'));
   const { page } = await opened('run.sqlite', body);
   await page.waitForFunction(() => /read only in a worker/.test(document.querySelector('#verdict').textContent));

@@ -6,20 +6,15 @@ import { createHash } from 'node:crypto';
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import * as h from './harness.mjs';
 
-let browser;
-let folder;
+const browser = await h.lendBrowser();
+const folder = await mkdtemp(join(tmpdir(), 'gpuprism-offline-'));
 const ends = [];
-before(async () => {
-  browser = await h.launch();
-  folder = await mkdtemp(join(tmpdir(), 'gpuprism-offline-'));
-});
 after(async () => {
-  await browser?.close();
   await Promise.all(ends.map((end) => end()));
-  if (folder) await rm(folder, { recursive: true });
+  await rm(folder, { recursive: true });
 });
 
 /** Serves the page until it is closed or the tests end. */
@@ -143,10 +138,26 @@ async function otherBuild(name, { listed }) {
 
 const buildOf = (page) => page.evaluate(() => getComputedStyle(document.querySelector('#build')).getPropertyValue('--build'));
 
+/** `isActive` resolves when the service worker that waits now has taken over. */
+async function newWorkerActive(context) {
+  const session = await context.newCDPSession(await context.newPage());
+  const waiting = new Set();
+  const isActive = new Promise((done) => {
+    session.on('ServiceWorker.workerVersionUpdated', ({ versions }) => {
+      for (const { versionId, status } of versions) {
+        if (status === 'installed') waiting.add(versionId);
+        if (status === 'activated' && waiting.has(versionId)) done();
+      }
+    });
+  });
+  await session.send('ServiceWorker.enable');
+  return { isActive };
+}
+
 test('the next visit takes a new build as a whole and deletes the old one', async () => {
   let server = await serve();
   const { port } = new URL(server.origin);
-  const { visit, close } = await visitor();
+  const { context, visit, close } = await visitor();
   const first = await visit(`${server.origin}/`);
   await keptForOffline(first);
   await server.close();
@@ -159,10 +170,10 @@ test('the next visit takes a new build as a whole and deletes the old one', asyn
     return registration.waiting !== null;
   });
   assert.ok(waits, 'the new build is there, and waits while a page of the old one is open');
+  const { isActive } = await newWorkerActive(context);
   await first.close();
   await second.close();
-  // The service worker notices a closed page a moment later.
-  await new Promise((done) => setTimeout(done, 500));
+  await isActive;
   const third = await visit(`${server.origin}/`);
   assert.equal(await buildOf(third), 'newer');
   await keptForOffline(third);
@@ -176,9 +187,11 @@ test('an incomplete build is not cached, and the page works without a service wo
   const server = await serve({ folder: await otherBuild('half', { listed: false }) });
   const { visit, close } = await visitor();
   const page = await visit(`${server.origin}/`);
+  await page.locator('meta[content="frame-src \'none\'"]').waitFor({ state: 'attached' });
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
   await h.settled(page);
-  await page.waitForTimeout(500);
+  // The installation has failed.
+  await page.waitForFunction(async () => !(await navigator.serviceWorker.getRegistration())?.installing);
   assert.doesNotMatch(await page.locator('#build').textContent(), /offline/);
   assert.equal(await page.evaluate(async () => (await navigator.serviceWorker.getRegistration())?.active ?? null), null);
   await close();

@@ -3,18 +3,13 @@
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
-let remote;
-before(async () => {
-  remote = await serveRemote();
-});
-after(async () => {
-  await remote?.close();
-});
+const remote = await serveRemote();
+after(() => remote.close());
 
 /** A host of files with an answer for each path; `requests` has method, path and headers. */
 async function serveRemote() {
@@ -69,7 +64,7 @@ test('no request reaches another host before the person agrees, and then only th
   const card = await page.locator('.card').innerText();
   assert.ok(card.includes(new URL(remote.origin).host), card);
   assert.ok(card.includes('/runs/a run.json.gz'), card);
-  await page.waitForTimeout(500);
+  await h.quiet(page);
   assert.deepEqual(remote.requests, []);
   assert.deepEqual(asked.filter((url) => !url.startsWith(`${server.origin}/`)), []);
   await load(page);

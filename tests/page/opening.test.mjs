@@ -5,17 +5,12 @@ import assert from 'node:assert/strict';
 import { open, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
-let folder;
-before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'gpuprism-large-'));
-});
-after(async () => {
-  if (folder) await rm(folder, { recursive: true });
-});
+const folder = await mkdtemp(join(tmpdir(), 'gpuprism-large-'));
+after(() => rm(folder, { recursive: true }));
 
 /** Writes about 64 MB of host events with a few kernels; returns the path and the number of kernels. */
 async function largeTrace(name) {
@@ -89,8 +84,8 @@ test('Cancel ends the reading and its worker, and another file opens', async () 
   await page.waitForFunction(() => window.cancelledAt !== undefined && !document.querySelector('.card'));
   assert.ok(await page.evaluate(() => window.cancelledAt) < 1, 'cancelled before the end');
   assert.equal(await page.locator('#empty').isVisible(), true);
-  await page.waitForTimeout(500);
-  assert.equal(page.workers().length, workers, 'the worker is gone');
+  await h.until(() => page.workers().length === workers, 'the worker is gone');
+  await h.quiet(page);
   assert.equal(await page.locator('#results').isVisible(), false, 'nothing of the cancelled file appears later');
   await opensAnother(page);
   assert.deepEqual(faults, []);
@@ -146,8 +141,7 @@ test('a renderer that fails is replaced, and the table is drawn', async () => {
   const [renderer] = page.workers();
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
   await h.settled(page);
-  await renderer.evaluate(() => void setTimeout(() => { throw new Error('dead'); }));
-  await page.waitForTimeout(200);
+  await Promise.all([renderer.waitForEvent('close'), renderer.evaluate(() => void setTimeout(() => { throw new Error('dead'); }))]);
   await h.openTab(page, 'kernels');
   await page.waitForFunction(() => document.querySelector('.block[data-table=categories] thead [data-key=elapsed_ns]'));
   assert.equal(await page.locator('#tab-kernels').getAttribute('aria-selected'), 'true');

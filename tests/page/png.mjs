@@ -23,7 +23,8 @@ export function decode(file) {
   const palette = of('PLTE');
   const pixels = new Uint8Array(width * height * 3);
   for (let at = 0; at < width * height; at += 1) {
-    const [from, begin] = colours === PALETTE ? [palette, 3 * rows[at]] : [rows, channels * at];
+    const from = colours === PALETTE ? palette : rows;
+    const begin = colours === PALETTE ? 3 * rows[at] : channels * at;
     for (let channel = 0; channel < 3; channel += 1) pixels[3 * at + channel] = from[begin + channel];
   }
   return { width, height, pixels };
@@ -41,36 +42,62 @@ function* chunksOf(file) {
 function unfiltered(bytes, rowBytes, height, channels) {
   const rows = new Uint8Array(rowBytes * height);
   for (let y = 0; y < height; y += 1) {
-    const filter = bytes[y * (rowBytes + 1)];
+    const [from, to] = [y * (rowBytes + 1) + 1, y * rowBytes];
+    const predict = PREDICTORS[bytes[from - 1]];
     for (let x = 0; x < rowBytes; x += 1) {
-      const at = y * rowBytes + x;
+      const at = to + x;
       const left = x >= channels ? rows[at - channels] : 0;
       const up = y > 0 ? rows[at - rowBytes] : 0;
       const corner = x >= channels && y > 0 ? rows[at - rowBytes - channels] : 0;
-      rows[at] = bytes[y * (rowBytes + 1) + 1 + x] + [0, left, up, (left + up) >> 1, paeth(left, up, corner)][filter];
+      rows[at] = bytes[from + x] + predict(left, up, corner);
     }
   }
   return rows;
 }
 
+/** What each kind of filter derives a byte from. */
+const PREDICTORS = [() => 0, (left) => left, (left, up) => up, (left, up) => (left + up) >> 1, paeth];
+
 function paeth(left, up, corner) {
   const guess = left + up - corner;
-  const [a, b, c] = [left, up, corner].map((value) => Math.abs(guess - value));
+  const [a, b, c] = [Math.abs(guess - left), Math.abs(guess - up), Math.abs(guess - corner)];
   if (a <= b && a <= c) return left;
   return b <= c ? up : corner;
 }
 
-/** The most frequent colours are kept exactly; the others, which smooth the edges of letters, become the nearest of them.
- * @param {Picture} picture @returns {Buffer} */
-export function encode({ width, height, pixels }) {
+/** The colours of a picture that a file keeps, and for each pixel which of them it has. The most frequent ones are kept exactly; the others,
+ * which smooth the edges of letters, become the nearest of them. @param {Picture} picture */
+function indexed({ width, height, pixels }) {
+  const colours = new Uint32Array(width * height);
   const counts = new Map();
-  const colour = (at) => (pixels[3 * at] << 16) | (pixels[3 * at + 1] << 8) | pixels[3 * at + 2];
-  for (let at = 0; at < width * height; at += 1) counts.set(colour(at), (counts.get(colour(at)) ?? 0) + 1);
+  for (let at = 0; at < colours.length; at += 1) {
+    colours[at] = (pixels[3 * at] << 16) | (pixels[3 * at + 1] << 8) | pixels[3 * at + 2];
+    counts.set(colours[at], (counts.get(colours[at]) ?? 0) + 1);
+  }
   const byCount = [...counts].sort(([a, many], [b, more]) => more - many || a - b).map(([one]) => one);
   const palette = byCount.slice(0, MAX_COLOURS);
   const indices = new Map(byCount.map((one) => [one, nearest(palette, one)]));
+  return { palette, indices: Uint8Array.from(colours, (colour) => indices.get(colour)) };
+}
+
+/** The picture as it would be in a file. @param {Picture} picture @returns {Picture} */
+export function reduced({ width, height, pixels }) {
+  const { palette, indices } = indexed({ width, height, pixels });
+  const kept = new Uint8Array(pixels.length);
+  for (let at = 0; at < indices.length; at += 1) {
+    const colour = palette[indices[at]];
+    kept[3 * at] = colour >> 16;
+    kept[3 * at + 1] = (colour >> 8) & 255;
+    kept[3 * at + 2] = colour & 255;
+  }
+  return { width, height, pixels: kept };
+}
+
+/** @param {Picture} picture @returns {Buffer} */
+export function encode({ width, height, pixels }) {
+  const { palette, indices } = indexed({ width, height, pixels });
   const rows = Buffer.alloc((width + 1) * height);
-  for (let y = 0; y < height; y += 1) for (let x = 0; x < width; x += 1) rows[y * (width + 1) + 1 + x] = indices.get(colour(y * width + x));
+  for (let y = 0; y < height; y += 1) rows.set(indices.subarray(y * width, (y + 1) * width), y * (width + 1) + 1);
   const header = Buffer.alloc(13);
   header.writeUInt32BE(width, 0);
   header.writeUInt32BE(height, 4);
@@ -81,10 +108,17 @@ export function encode({ width, height, pixels }) {
 }
 
 function nearest(palette, colour) {
-  let [best, least] = [0, Infinity];
-  for (const [index, one] of palette.entries()) {
-    const distance = [16, 8, 0].reduce((sum, bits) => sum + (((one >> bits) & 255) - ((colour >> bits) & 255)) ** 2, 0);
-    if (distance < least) [best, least] = [index, distance];
+  let best = 0;
+  let least = Infinity;
+  for (let index = 0; index < palette.length; index += 1) {
+    const red = (palette[index] >> 16) - (colour >> 16);
+    const green = ((palette[index] >> 8) & 255) - ((colour >> 8) & 255);
+    const blue = (palette[index] & 255) - (colour & 255);
+    const distance = red * red + green * green + blue * blue;
+    if (distance < least) {
+      best = index;
+      least = distance;
+    }
   }
   return best;
 }

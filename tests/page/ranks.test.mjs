@@ -2,23 +2,12 @@
 // runs have no such tab, several GPUs of one export are ranks, ranks are read in parallel, and a dropped folder opens all of them.
 
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import * as h from './harness.mjs';
 
-let browser;
-let server;
-
-before(async () => {
-  [browser, server] = await Promise.all([h.launch(), h.servePage()]);
-});
-
-after(async () => {
-  await browser?.close();
-  await server?.close();
-});
+const { browser, server } = await h.lend();
 
 /** A rank of a job: all ranks leave their all-reduce after 100 us, and this one enters it after `late` us. */
 function rank(number, world, late, name = `rank${number}.json`) {
@@ -109,7 +98,7 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
   await page.locator('#chips button').last().click();
   await page.locator('#verdict').waitFor();
   await h.openTab(page, 'communication');
-  await page.waitForTimeout(300);
+  await h.quiet(page);
   assert.ok(await page.locator('#ranks').isHidden());
   assert.deepEqual(faults, []);
   await close();
@@ -140,7 +129,7 @@ test('a job that is closed down to one file leaves no trace in any tab, and two 
   await page.locator('#chips button').last().click();
   await page.locator('#verdict').waitFor();
   // A redraw after a change of width comes late.
-  await page.waitForTimeout(300);
+  await h.quiet(page);
   assert.deepEqual([await page.locator('#comparison').innerText(), await page.locator('#compare').isVisible()], ['', false]);
   await h.clear(page);
   const { stdout } = await h.commandLine(['report', ...files.map(({ name }) => name), '--format', 'json'], files);
@@ -149,7 +138,7 @@ test('a job that is closed down to one file leaves no trace in any tab, and two 
   await page.locator('#comparison p').first().waitFor();
   await page.locator('#chips button').last().click();
   await page.locator('#empty').waitFor();
-  await page.waitForTimeout(300);
+  await h.quiet(page);
   assert.equal(await page.locator('#cards').innerText(), '');
   assert.deepEqual(faults, []);
   await close();
@@ -173,7 +162,7 @@ test('two runs that are no ranks have no comparison of ranks', async () => {
   await h.drop(page, h.kineto('before.json', h.SERVER_OPS), h.kineto('after.json', h.SERVER_OPS));
   await h.settled(page);
   await h.openTab(page, 'communication');
-  await page.waitForTimeout(300);
+  await h.quiet(page);
   assert.equal(await page.locator('#ranks').count(), 0);
   assert.deepEqual(faults, []);
   await close();
@@ -195,9 +184,8 @@ test('several GPUs of one trace are ranks, also after the triage', async () => {
   await close();
 });
 
-test('eight ranks of a real job are read in parallel and have the command line\'s results', async (t) => {
+test('eight ranks of a real job are read in parallel and have the command line\'s results', { skip: h.noTraces }, async () => {
   const folder = join(h.traces, 'dlrm_v100_8ranks');
-  if (!existsSync(folder)) return t.skip(`no traces in ${folder}`);
   const names = [...Array(8).keys()].map((number) => `rank${number}.pt.trace.json.gz`);
   const files = await Promise.all(names.map(async (name) => ({ name, body: await readFile(join(folder, name)) })));
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=ranks');

@@ -113,9 +113,8 @@ test('with the person’s agreement a reload opens the files from copies, which 
   assert.deepEqual(await kept(page), []);
   await box.check();
   // Two copies and their list, whose content comes last.
-  for (let turn = 0; (await kept(page)).length !== 3 && turn < 100; turn += 1) await page.waitForTimeout(50);
-  assert.equal((await kept(page)).length, 3);
-  await page.waitForTimeout(200);
+  await h.until(async () => (await kept(page)).length === 3, 'two copies and their list');
+  await h.quiet(page);
   await h.openTab(page, 'kernels');
   const before = await facts(page).catch(() => '');
   await page.reload();
@@ -133,7 +132,7 @@ test('with the person’s agreement a reload opens the files from copies, which 
   await box.uncheck();
   await page.waitForFunction(() => localStorage.length === 0);
   // The copies are deleted after the agreement.
-  for (let turn = 0; (await kept(page)).length > 0 && turn < 100; turn += 1) await page.waitForTimeout(50);
+  await h.until(async () => (await kept(page)).length === 0, 'the copies are deleted');
   assert.deepEqual(await kept(page), []);
   await page.reload();
   assert.match(await offer(page).innerText(), /closed a\.json, b\.json: choose or drop them again/);

@@ -1,7 +1,6 @@
 // From a row of a table to its case in the timeline and back, and from a bar of the timeline to its row, on real traces.
 
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -11,7 +10,7 @@ const { browser, server } = await h.lend();
 
 const TRAINING = 'train_a100_rank3of8.trace.json.gz';
 const SERVING = 'sglang_qwen3_30b_b300_decode.trace.json.gz';
-const options = { skip: !existsSync(h.traces) && 'no shared traces' };
+const options = { skip: h.noTraces };
 
 async function opened(...names) {
   const opened = await h.openPage(browser, server.origin);
@@ -24,6 +23,7 @@ async function opened(...names) {
 async function press(page, table, example, name) {
   await page.locator(`.block[data-table=${table}] [data-example="${example}"]`).first().click();
   await page.locator('.moment h3', { hasText: name }).waitFor();
+  await h.isLedToTimeline(page);
 }
 
 test('a cause of idle time, a collective, a call, a range and a finding lead to a case of theirs', options, async () => {
@@ -120,6 +120,7 @@ test('the times of a compared category and layer lead to the baseline and to the
     await row.locator('td').nth(keys.indexOf(column)).locator('button').click();
     // The panel of the link before may still be open.
     await page.locator('.timeline').nth(index).locator('.moment h3').filter({ hasText: name }).waitFor();
+    await h.isLedToTimeline(page);
     await page.keyboard.press('Escape');
     await page.waitForFunction((run) => document.activeElement.dataset.run === run, String(index));
   }
@@ -134,6 +135,7 @@ test('a wait of a rank leads to the timeline of its trace', options, async () =>
   const selected = page.locator('.timeline:has(.moment h3)');
   await selected.waitFor();
   assert.match(await selected.locator('.timeline-canvas').getAttribute('aria-label'), /rank1/);
+  await h.isLedToTimeline(page);
   await page.keyboard.press('Escape');
   await page.waitForFunction(() => /rank1/.test(document.activeElement.dataset.file ?? ''));
   assert.deepEqual(faults, []);

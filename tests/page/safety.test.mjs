@@ -2,17 +2,12 @@
 // drop the network gets requests for the page's own static files only. The module uses SIMD.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
-let foreign;
-before(async () => {
-  foreign = await h.serveForeign();
-});
-after(async () => {
-  await foreign?.close();
-});
+const foreign = await h.serveForeign();
+after(() => foreign.close());
 
 const SCRIPT = 'window.pwned = true; alert(1)';
 const NAMES = [
@@ -52,10 +47,10 @@ test('hostile names, categories and file names are shown as text', async () => {
   assert.equal(await elements(), before, 'no element came from a name');
   for (const tab of await page.locator('[role=tab]').all()) {
     await tab.click();
-    await page.waitForTimeout(100);
+    await h.quiet(page);
     assert.equal(await elements(), before, `no element came from a name in ${await tab.textContent()}`);
   }
-  await page.waitForTimeout(300);
+  await h.quiet(page);
   assert.equal(await page.evaluate(() => window.pwned), undefined);
   assert.deepEqual(faults, []);
   await close();
@@ -71,8 +66,9 @@ test('the exported HTML report runs no script from a name', async () => {
     faults.push(dialog.message());
     dialog.dismiss();
   });
-  await reader.setContent(body.toString());
-  await reader.waitForTimeout(300);
+  // Its images and frames have loaded or failed, so their handlers have run.
+  await reader.setContent(body.toString(), { waitUntil: 'load' });
+  await h.frames(reader);
   assert.equal(await reader.evaluate(() => window.pwned), undefined);
   assert.equal(await reader.evaluate(() => document.querySelectorAll('img, iframe, [onerror], [onload], [onclick]').length), 0);
   assert.deepEqual(faults, []);
@@ -191,7 +187,7 @@ test('after a drop only static files of the page are requested', async () => {
   await page.locator('#filter').fill('secret');
   await page.locator('[role=tab]').nth(1).click();
   await h.exported(page, 'markdown');
-  await page.waitForTimeout(300);
+  await h.quiet(page);
   for (const url of asked) assert.ok(url.startsWith(`${server.origin}/`) || url.startsWith(`blob:${server.origin}/`), url);
   for (const path of server.requests) assert.match(path, /^\/((strips|results|overview|chart|tabs|way-back|table|columns|pivot|worker|worker-serve|reading|render-worker|triage|tools|tools-worker|reopen|kept-files|database|timeline(-align|-input|-legend|-moment|-paint|-tiles|-view)?|pkg\/gpuprism(_full)?)\.js|timeline\.css|pkg\/gpuprism_full_bg\.wasm|favicon\.svg)$/, path);
   for (const { path, method, search, body } of server.sent) assert.deepEqual({ method, search, body }, { method: 'GET', search: '', body: 0 }, path);

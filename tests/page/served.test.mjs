@@ -2,16 +2,14 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import * as h from './harness.mjs';
 
-const browser = await h.launch();
-after(() => browser.close());
+const browser = await h.lendBrowser();
 
 /** Starts `gpuprism view`: the address that it prints. */
 async function view(t, ...paths) {
@@ -90,13 +88,9 @@ test('a large file is read in ranges', async (t) => {
   assert.deepEqual(faults, []);
 });
 
-test('a database is read by offset and gives the report of the command line', async (t) => {
+test('a database is read by offset and gives the report of the command line', { skip: h.noTraces }, async (t) => {
   const name = 'h100_nvfuser_s3.16.sqlite';
   const source = join(h.nsysExports, name);
-  if (!existsSync(source)) {
-    t.skip('no traces in ../shared');
-    return;
-  }
   const { page, faults } = await visit(t, await view(t, source));
   await h.settled(page);
   const { body } = await h.exported(page, 'json');

@@ -37,7 +37,7 @@ async function replace(page, ...ids) {
     const id = await box.getAttribute('value');
     if (await box.isChecked() !== ids.includes(id)) {
       await page.locator(`.share-panel [name=redact][value=${id}]`).setChecked(ids.includes(id));
-      await page.waitForTimeout(300);
+      await h.quiet(page);
     }
   }
 }

@@ -2,7 +2,6 @@
 // text in a field. Opening the file is not counted. Tasks on traces of the project always run; the others need the shared traces.
 
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -10,7 +9,7 @@ import { gunzipSync } from 'node:zlib';
 import * as h from './harness.mjs';
 
 const { browser, server } = await h.lend();
-const skip = existsSync(h.traces) ? false : 'no shared traces';
+const skip = h.noTraces;
 
 const DECODE = 'sglang_qwen3_30b_b300_decode.trace.json.gz';
 const TRAINING = 'train_v100_216k_events.trace.json.gz';

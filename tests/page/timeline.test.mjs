@@ -184,7 +184,7 @@ test('the card of a bar appears where the pointer rests and lies inside the wind
       assert.ok(at.y < height && at.y > height - 40, 'the lane is at the bottom');
       await page.mouse.move(at.x, at.y);
       await card.waitFor();
-      await page.waitForTimeout(200);
+      await h.quiet(page);
       const text = await card.innerText();
       for (const fact of [name, '30.0 us', 'attention']) assert.ok(text.includes(fact), `${fact} in ${text}`);
       const { x, y: top, width, height: tall } = await card.boundingBox();
@@ -325,8 +325,8 @@ test('the keys alone reach every bar, say its name, zoom and go back', async () 
   await said('kernel');
   const before = await canvas(page).screenshot();
   await page.keyboard.press('f');
+  await h.quiet(page);
   await drawn(page);
-  await page.waitForTimeout(200);
   const fitted = await canvas(page).screenshot();
   assert.ok(!before.equals(fitted), 'f zooms to the selected bar');
   for (const key of ['w', 'd', 'a', 's', 'm']) await page.keyboard.press(key);
@@ -335,7 +335,7 @@ test('the keys alone reach every bar, say its name, zoom and go back', async () 
   await page.keyboard.press('Escape');
   await page.locator('.moment').waitFor({ state: 'detached' });
   await page.keyboard.press('Escape');
-  await page.waitForTimeout(200);
+  await h.quiet(page);
   assert.deepEqual(faults, []);
   await close();
 });
@@ -350,12 +350,12 @@ test('keys that are pressed faster than details come act one after the other', a
   // To the launching call and back, then to the next kernel.
   for (const key of ['ArrowDown', 'ArrowUp', 'ArrowRight']) await page.keyboard.press(key);
   await heading.filter({ hasText: 'flash_fwd_kernel' }).waitFor();
-  await page.waitForTimeout(400);
+  await h.quiet(page);
   assert.equal(await heading.textContent(), 'flash_fwd_kernel');
   // Escape closes the details of a bar that it was too fast for.
   for (const key of ['ArrowLeft', 'Escape']) await page.keyboard.press(key);
   await page.locator('.moment').waitFor({ state: 'detached' });
-  await page.waitForTimeout(400);
+  await h.quiet(page);
   assert.equal(await page.locator('.moment').count(), 0);
   assert.deepEqual(faults, []);
   await close();
@@ -480,8 +480,10 @@ test('both times of an idle gap among the longest events lead to it, and each ti
   const leadsTo = async (table, row, column, name) => {
     await h.openTab(page, 'host');
     await page.locator(`.table-${table} tbody tr`, row).first().locator('button.moment-link').nth(column).click();
+    await h.isLedToTimeline(page);
     await page.locator('.moment h3', { hasText: name }).waitFor();
     await page.keyboard.press('Escape');
+    await h.isLedBack(page);
     await page.locator('#tab-host[aria-selected=true]').waitFor();
   };
   for (const column of [0, 1]) await leadsTo('timeline_events', { hasText: 'GPU idle' }, column, 'idle: host late');
@@ -508,9 +510,12 @@ test('a gap that has no bar is marked at its times, which the view shows', async
     assert.match(await row.innerText(), /turnaround/);
     await row.locator('button.moment-link').nth(column).click();
     await page.locator('.timeline', { hasText: 'no bar for this row of the table' }).waitFor();
+    await h.isLedToTimeline(page);
+    await h.quiet(page);
     assert.match(await page.locator('.timeline-marks').innerText(), /2\.00 us/);
     assert.ok((await h.shareInView(page)).length < 0.05);
     await page.keyboard.press('Escape');
+    await h.isLedBack(page);
     await page.locator('#tab-host[aria-selected=true]').waitFor();
   }
   assert.deepEqual(faults, []);
@@ -552,10 +557,10 @@ test('after a time of a table was pressed, Escape and a link lead back to where 
     await pressed.nth(column).click();
     const before = await page.evaluate(() => window.before);
     await page.locator('.moment h3', { hasText: /^idle/ }).waitFor();
+    await h.isLedToTimeline(page);
     await drawn(page);
-    assert.equal(await page.evaluate(() => document.activeElement.className), 'timeline-canvas');
     await leave();
-    await page.waitForFunction(() => document.activeElement.classList.contains('moment-link'));
+    await h.isLedBack(page);
     assert.equal(await page.evaluate(() => document.activeElement.dataset.time), await pressed.nth(column).getAttribute('data-time'));
     assert.deepEqual(await state(), before);
     assert.match(page.url(), /tab=host/);
@@ -565,7 +570,7 @@ test('after a time of a table was pressed, Escape and a link lead back to where 
   await page.locator('.moment').waitFor();
   await page.keyboard.press('ArrowRight');
   await page.waitForFunction(() => document.querySelector('.moment button[title*="left arrow"]'));
-  await page.waitForTimeout(200);
+  await h.quiet(page);
   await page.keyboard.press('Escape');
   await page.keyboard.press('Escape');
   await page.locator('.moment').waitFor({ state: 'detached' });
@@ -665,7 +670,7 @@ test('the wheel zooms at the pointer: what is under it stays there', async () =>
   const at = await point(page, 19, 'stream');
   await page.mouse.move(at.x, at.y);
   for (let turn = 0; turn < 6; turn += 1) await page.mouse.wheel(0, -200);
-  await page.waitForTimeout(300);
+  await h.quiet(page);
   await drawn(page);
   assert.deepEqual(await pixel(page, at), await h.fill(page, 'cat-gemm'), 'the end of the kernel is still under the pointer');
   const { x, y, width } = await canvas(page).boundingBox();

@@ -16,7 +16,7 @@ test('the module is fetched once, after the first results of the first trace; fi
   // Not dropped: a drag over the page loads the module for the trace that may come.
   await page.setInputFiles('#files', { name: 'report.json', mimeType: 'application/json', buffer: Buffer.from(await h.jsonReport(h.kineto('b.json', h.SERVER_OPS))) });
   await h.settled(page);
-  await page.waitForTimeout(300);
+  await h.quiet(page);
   assert.deepEqual(asked(), []);
   await page.locator('#chips button[aria-label="Close report.json"]').click();
   let release;

@@ -281,7 +281,7 @@ test('the focus is visible, and nothing is wider than a narrow screen', async ()
   await page.keyboard.press('Shift+Tab');
   assert.notEqual(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), 'none');
   await page.setViewportSize({ width: 400, height: 800 });
-  await page.waitForTimeout(300);
+  await h.quiet(page);
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 400);
   await close();
 });

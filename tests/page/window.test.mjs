@@ -29,7 +29,7 @@ const facts = (page) => page.locator('.run-facts').first().innerText();
 /** Waits until the strips no longer move, because content above them, such as a comparison, can arrive late. */
 async function atRest(page, index) {
   const place = async () => JSON.stringify(await drawn(page, index).boundingBox());
-  for (let before = '', now = await place(); before !== now; [before, now] = [now, await place()]) await page.waitForTimeout(200);
+  for (let before = '', now = await place(); before !== now; [before, now] = [now, await place()]) await h.quiet(page);
 }
 
 /** Drags in one move, because a slow one would rest on its way and show a preview. */
@@ -98,7 +98,7 @@ test('strips fit the page after its width changes back and forth', async () => {
   await page.waitForFunction(() => window.tap.requests.strips?.length === 1);
   await page.setViewportSize({ width: wide, height: 900 });
   await page.waitForFunction(() => window.tap.requests.strips.length === 2);
-  await page.waitForTimeout(1000);
+  await h.quiet(page);
   assert.deepEqual(await widths(), [wide - 40, wide - 40]);
   const places = await page.locator('.strip-drawing svg').evaluateAll((layers) => layers.map((layer) => JSON.stringify(layer.getBoundingClientRect())));
   assert.deepEqual([places.length, new Set(places).size], [2, 1], 'the pointer layer covers the drawing');
@@ -147,13 +147,13 @@ test('a file that is closed during a drag is removed without an error', async ()
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS), stepped('b.json'));
   await h.settled(page);
   await drawn(page, 1).waitFor();
-  await h.tapWorkers(page, { window: 60_000 });
+  await h.tapWorkers(page, { window: Infinity });
   await holdOver(page, 0.2, 0.5);
   await page.waitForFunction(() => window.tap.requests.window?.length > 0);
   await page.evaluate(() => document.querySelector('[aria-label="Close a.json"]').click());
   await page.mouse.up();
   await page.waitForFunction(() => document.querySelectorAll('#strips figure').length === 1);
-  await page.waitForTimeout(300);
+  await h.quiet(page);
   assert.equal(await page.locator('#cards').innerText(), '');
   assert.deepEqual(faults, []);
   await close();
@@ -432,11 +432,13 @@ const noting = (refuses) => `
 
 /** The worker of the trace, once it has rehearsed windows. */
 async function rehearsed(page) {
-  for (let tries = 0; tries < 100; tries += 1) {
-    for (const worker of page.workers()) if (await worker.evaluate(() => self.cut?.length > 0)) return worker;
-    await page.waitForTimeout(100);
-  }
-  throw new Error('no window was rehearsed');
+  const hasCut = (worker) => worker.evaluate(() => self.cut?.length > 0);
+  let found;
+  await h.until(async () => {
+    for (const worker of page.workers()) if (await hasCut(worker).catch(() => false)) found = worker;
+    return found !== undefined;
+  }, 'a window is rehearsed');
+  return found;
 }
 
 for (const refuses of [false, true]) {
@@ -451,7 +453,7 @@ for (const refuses of [false, true]) {
     await h.drop(page, file);
     await h.settled(page);
     const worker = await rehearsed(page);
-    await page.waitForTimeout(500);
+    await h.quiet(page);
     const whole = await facts(page);
     assert.deepEqual([new URL(page.url()).hash, await written.inputValue(), await page.locator('#cards').innerText()], ['', '', '']);
     assert.equal((await h.exported(page, 'json')).body.toString(), (await h.jsonReport(file)).toString());

@@ -1,6 +1,6 @@
 //! Count, sum, minimum and maximum of durations by key. One pass; a table lookup or a hash lookup per duration.
 
-use crate::analysis::section::{Plain, Us};
+use crate::analysis::section::Us;
 use crate::ordering::sorted_indices;
 use crate::trace::Ns;
 use foldhash::fast::RandomState;
