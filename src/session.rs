@@ -34,10 +34,11 @@ use crate::analysis::kernels::one_kernel::{OneKernel, Sharing};
 use crate::analysis::pivot::cells;
 use crate::analysis::pivot::cells::{Axis, PivotCells};
 use crate::analysis::results::{Attribution, Notice, Run, Severity, Verdict};
-use crate::analysis::section::Section;
+use crate::analysis::section::{Section, TypedSection};
 use crate::analysis::sections;
 use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::summary::Summary;
+use crate::analysis::triage::summary::{TriageSummary, TriageSummaryFigures};
 use crate::analysis::triage::{self, ServerArgs, Stage};
 use crate::analysis::{self, Groups, add_sections, first_results};
 use crate::input::known_formats::{Other, not_read};
@@ -468,7 +469,7 @@ fn triage_all(request: &triage::Request, choices: &Choices) -> Result<Run> {
         run.verdict = Verdict::default();
     }
     run.sections.extend(triage::triage(request));
-    if let Some(summary) = run.sections.get_mut("triage_summary") {
+    if let Some(summary) = run.sections.get_mut(TriageSummary::SPEC.name) {
         add_mapping_labels(summary, request.mapping);
     }
     Ok(run)
@@ -476,8 +477,9 @@ fn triage_all(request: &triage::Request, choices: &Choices) -> Result<Run> {
 
 fn add_mapping_labels(summary: &mut Section, mapping: &[&Trace]) {
     let labels: Vec<&str> = mapping.iter().map(|trace| trace.label.as_str()).collect();
-    if !labels.is_empty() && summary.summary.get("mapping_traces").is_none() {
-        summary.figure("mapping_traces", labels.join("\n"));
+    let key = TriageSummaryFigures::mapping_traces;
+    if !labels.is_empty() && summary.summary.get(key).is_none() {
+        summary.figure(key, labels.join("\n"));
     }
 }
 

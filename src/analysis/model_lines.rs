@@ -4,11 +4,12 @@
 //!
 //! A sentence is left out if its section has no rows or if the section only guesses.
 
+use super::inference::layers::{LayerRoleRow, LayerRoles, LayerRow};
 use super::inference::model_words::{ModelWords, role_words};
 use super::key_figures::is_almost_empty;
 use super::labels::{capitalized, stage_words};
 use super::results::{Run, VerdictClause};
-use super::section::Record;
+use super::section::{Fields, Pct, Record, TypedSection, Us};
 use crate::digits::grouped;
 use crate::ordering;
 
@@ -151,7 +152,7 @@ fn layer_words(run: &Run, row: &Record) -> String {
     let is_only_kind =
         sure_rows(run, "layers").filter(|(_, other)| other.text("stage") == row.text("stage")).count() == 1;
     let kind_words = if is_only_kind { String::new() } else { format!(" of kind {kind}") };
-    let parts = layer_parts(run, row);
+    let parts = layer_parts(run, &LayerRow::read(row));
     let idle = parts.iter().find(|part| part.role == IDLE).map_or(0.0, |part| part.us);
     let layer_us = row.amount("median_us") + idle;
     let noun = if count == 1.0 { "layer" } else { "layers" };
@@ -184,20 +185,23 @@ pub(crate) struct LayerPart {
 }
 
 /// The roles of a kind of layer, largest first.
-pub(crate) fn layer_parts(run: &Run, layer: &Record) -> Vec<LayerPart> {
-    let count = layer.amount("count").max(1.0);
-    let is_own = |row: &&Record| ["stage", "kind"].iter().all(|column| row.text(column) == layer.text(column));
-    let part = |row: &Record| LayerPart {
-        role: row.text("role").to_owned(),
-        // Reports of earlier versions have no median of idle time: the mean.
-        us: row
-            .number("median_us")
-            .unwrap_or_else(|| if row.text("role") == IDLE { row.amount("total_ns") / 1e3 / count } else { 0.0 }),
-        kernels: row.amount("kernels") as u64,
-        position: row.number("position").map(|position| position as u64),
-        floor_us: row.number("median_us").zip(row.number("of_peak_pct")).map(|(us, share)| us * share / 100.0),
+pub(crate) fn layer_parts(run: &Run, layer: &LayerRow) -> Vec<LayerPart> {
+    let count = layer.count.max(1) as f64;
+    let own =
+        LayerRoles::rows(&run.sections).into_iter().filter(|row| row.stage == layer.stage && row.kind == layer.kind);
+    let part = |row: LayerRoleRow| LayerPart {
+        us: match row.median_us {
+            Some(Us(median)) => median,
+            // Reports of earlier versions have no median of idle time: the mean.
+            None if row.role == IDLE => row.total_ns.0 as f64 / 1e3 / count,
+            None => 0.0,
+        },
+        kernels: row.kernels as u64,
+        position: row.position.map(|position| position as u64),
+        floor_us: row.median_us.zip(row.of_peak_pct).map(|(Us(us), Pct(share))| us * share / 100.0),
+        role: row.role,
     };
-    let mut parts: Vec<LayerPart> = run.rows("layer_roles").iter().filter(is_own).map(part).collect();
+    let mut parts: Vec<LayerPart> = own.map(part).collect();
     ordering::sort_by(&mut parts, |a, b| b.us.total_cmp(&a.us));
     parts
 }

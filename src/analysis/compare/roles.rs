@@ -3,9 +3,10 @@
 //! `layer_roles`, `steps` and `step_floor`; linear in their rows.
 
 use super::Candidate;
+use crate::analysis::inference::layers::LayerRow;
 use crate::analysis::model_lines::{IDLE, LayerPart, layer_parts};
 use crate::analysis::results::Run;
-use crate::analysis::section::{Answer, Ms, Pct, Record, TypedSection, Us, section};
+use crate::analysis::section::{Answer, Fields, Ms, Pct, Record, TypedSection, Us, section};
 use crate::ordering;
 
 section! {
@@ -80,7 +81,8 @@ impl Sides<'_> {
         if before_run.has_shifted_durations() || after_run.has_shifted_durations() {
             return;
         }
-        let (before, after) = (layer_parts(before_run, before), layer_parts(after_run, after));
+        let (before, after) =
+            (layer_parts(before_run, &LayerRow::read(before)), layer_parts(after_run, &LayerRow::read(after)));
         let find = |parts: &'_ [LayerPart], role: &str| parts.iter().position(|part| part.role == role);
         let only_after = after.iter().filter(|part| find(&before, &part.role).is_none());
         let mut order: Vec<&LayerPart> = before.iter().chain(only_after).collect();

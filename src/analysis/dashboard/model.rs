@@ -1,11 +1,13 @@
 //! The data of the charts on the model that a server runs: the parts of a layer, the layers of a step, the steps over time.
 
-use super::number;
+use crate::analysis::inference::layers::{LayerList, LayerRow, Layers, ListedLayerRow};
 use crate::analysis::inference::model_words::{ModelWords, role_category, role_words};
+use crate::analysis::inference::step_floor::{FloorOfSteps, StepFloorRow};
 use crate::analysis::measure::percentiles::median;
 use crate::analysis::model_lines::{IDLE, LayerPart, idle_in_layers, layer_parts};
 use crate::analysis::results::Run;
-use crate::analysis::section::{FIRST_OP, Record, Section, Value};
+use crate::analysis::section::{FIRST_OP, Record, Section, TypedSection, Value};
+use crate::analysis::structure::stages::Stage;
 use crate::ordering;
 
 /// The bar of one kind of layer.
@@ -40,26 +42,25 @@ pub struct LayerSegment {
     pub floor_us: Option<f64>,
 }
 
-/// The stage whose layers are drawn: the one with most steps. Empty without layers.
-pub fn layer_stage(run: &Run) -> &str {
-    let rows = run.rows("layers").iter().rev();
-    rows.max_by_key(|row| row.amount("steps") as u64).map_or("", |row| row.text("stage"))
+/// The stage whose layers are drawn: the one with most steps. `None` without layers.
+pub fn layer_stage(run: &Run) -> Option<Stage> {
+    Layers::rows(&run.sections).into_iter().rev().max_by_key(|row| row.steps).map(|row| row.stage)
 }
 
 /// One bar per kind of layer of [`layer_stage`].
 pub fn layer_bars(run: &Run) -> Vec<LayerBar> {
     let stage = layer_stage(run);
-    let kinds = run.rows("layers").iter().filter(|row| row.text("stage") == stage);
-    let bar = |row: &Record| {
-        let segments = segments(run, row);
+    let kinds = Layers::rows(&run.sections).into_iter().filter(|row| Some(row.stage) == stage);
+    let bar = |row: LayerRow| {
+        let segments = segments(run, &row);
         let idle = segments.iter().find(|segment| segment.is_idle).map_or(0.0, |segment| segment.us);
-        let (kind, count) = (row.text("kind").to_owned(), row.amount("count") as u64);
-        LayerBar { kind, count, us: row.amount("median_us") + idle, segments }
+        let us = row.median_us.unwrap_or_default().0 + idle;
+        LayerBar { kind: row.kind, count: row.count as u64, us, segments }
     };
     kinds.map(bar).collect()
 }
 
-fn segments(run: &Run, layer: &Record) -> Vec<LayerSegment> {
+fn segments(run: &Run, layer: &LayerRow) -> Vec<LayerSegment> {
     let mut parts: Vec<LayerPart> = layer_parts(run, layer).into_iter().filter(|part| part.us > 0.0).collect();
     ordering::sort_by_key(&mut parts, |part| (part.role == IDLE, part.position.unwrap_or(u64::MAX)));
     let segment = |part: LayerPart| LayerSegment {
@@ -76,11 +77,11 @@ fn segments(run: &Run, layer: &Record) -> Vec<LayerSegment> {
 
 /// One layer of a step.
 #[derive(Debug)]
-pub struct LayerColumn<'a> {
+pub struct LayerColumn {
     /// The number in the step, from 0.
     pub layer: f64,
     /// `A`, `B`, ...
-    pub kind: &'a str,
+    pub kind: String,
     /// The median over the steps.
     pub us: f64,
     /// Differs much from the median of its kind.
@@ -88,18 +89,16 @@ pub struct LayerColumn<'a> {
 }
 
 /// The layers of a step of [`layer_stage`], in order of execution.
-pub fn layer_columns(run: &Run) -> Vec<LayerColumn<'_>> {
+pub fn layer_columns(run: &Run) -> Vec<LayerColumn> {
     let stage = layer_stage(run);
-    let own = run.rows("layer_list").iter().filter(|row| row.text("stage") == stage);
-    own.filter_map(|row| {
-        Some(LayerColumn {
-            layer: number(row, "layer")?,
-            kind: row.text("kind"),
-            us: number(row, "time_us")?.max(0.0),
-            is_outlier: row.get("is_outlier") == Some(&Value::Bool(true)),
-        })
-    })
-    .collect()
+    let own = LayerList::rows(&run.sections).into_iter().filter(|row| Some(row.stage) == stage);
+    let column = |row: ListedLayerRow| LayerColumn {
+        layer: row.layer as f64,
+        kind: row.kind,
+        us: row.time_us.0.max(0.0),
+        is_outlier: row.is_outlier,
+    };
+    own.map(column).collect()
 }
 
 /// One step over time. Times are in nanoseconds.
@@ -165,9 +164,10 @@ fn slow_from<'a>(rows: impl Iterator<Item = &'a Record>) -> Vec<(&'a str, f64)> 
 }
 
 /// The floors of stages that are not guessed, in milliseconds.
-pub fn floors(run: &Run) -> Vec<(&str, f64)> {
-    let sure = run.rows("step_floor").iter().filter(|row| matches!(row.text("confidence"), "proven" | "inferred"));
-    sure.filter_map(|row| Some((row.text("stage"), number(row, "floor_ms").filter(|floor| *floor > 0.0)?))).collect()
+pub fn floors(run: &Run) -> Vec<(&'static str, f64)> {
+    let is_sure = |row: &StepFloorRow| matches!(row.confidence.as_deref(), Some("proven" | "inferred"));
+    let sure = FloorOfSteps::rows(&run.sections).into_iter().filter(is_sure);
+    sure.filter_map(|row| Some((row.stage.label(), row.floor_ms.filter(|floor| floor.0 > 0.0)?.0))).collect()
 }
 
 fn int(row: &Record, key: &str) -> Option<i64> {

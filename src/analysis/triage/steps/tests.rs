@@ -132,3 +132,11 @@ fn a_trace_without_steps_has_an_empty_table_with_a_reason() {
     let section = table(&TestTrace::coded().kernel("k", 0..10).annotation_with_id("nccl:all_reduce", 0..5, 1).finish());
     assert!(section.rows.is_empty() && section.missing.is_some());
 }
+
+#[test]
+fn a_range_of_counts_is_read_as_it_was_written() {
+    for (range, value) in [(CountRange(4, 4), Value::Int(4)), (CountRange(1, 16), "1-16".into())] {
+        assert_eq!((range.value(), CountRange::of_value(&value)), (value, Some(range)));
+    }
+    assert_eq!(CountRange::of_value(&"many".into()), None);
+}

@@ -3,8 +3,9 @@
 use super::super::layout::{self, UNIT};
 use super::plot::{Mark, Plot, Scale, Shape, gap_class};
 use super::{PanelResult, View, WORK, no_data};
-use crate::analysis::dashboard::{LayerColumn, layer_columns};
-use crate::analysis::section::Record;
+use crate::analysis::dashboard::{LayerColumn, layer_columns, layer_stage};
+use crate::analysis::inference::layers::Layers;
+use crate::analysis::section::TypedSection;
 use crate::report::format::duration;
 
 const HEIGHT: i32 = 150 * UNIT;
@@ -75,13 +76,12 @@ fn ring(column: &LayerColumn) -> Mark {
 }
 
 /// A line at the median of each kind.
-fn medians<'a>(view: &View<'a>, columns: usize) -> impl Iterator<Item = Mark> + use<'a> {
-    let stage = crate::analysis::dashboard::layer_stage(view.run);
-    let rows = view.run.sections.get("layers").into_iter().flat_map(|section| &section.rows);
-    let own = rows.filter(move |row| row.text("stage") == stage);
-    own.filter_map(move |row: &Record| {
-        let us = row.number("median_us")?;
-        let title = format!("median of {}: {}", row.text("kind"), duration((us * 1e3).round() as i64));
+fn medians(view: &View, columns: usize) -> impl Iterator<Item = Mark> + use<> {
+    let stage = layer_stage(view.run);
+    let own = Layers::rows(&view.run.sections).into_iter().filter(move |row| Some(row.stage) == stage);
+    own.filter_map(move |row| {
+        let us = row.median_us?.0;
+        let title = format!("median of {}: {}", row.kind, duration((us * 1e3).round() as i64));
         Some(Mark::new(Shape::Path, vec![(0.0, us * 1e3), (columns as f64, us * 1e3)], "chart-mark", &title))
     })
 }

@@ -5,6 +5,7 @@ use super::super::{first_few, glyphs};
 use super::plot::{Mark, Plot, Scale, Shape};
 use super::{FAINT, PanelResult, View};
 use crate::analysis::dashboard::{LayerBar, LayerSegment, layer_bars, layer_stage};
+use crate::analysis::structure::stages::Stage;
 use crate::report::format::{counted, duration, percent};
 use crate::report::palette;
 
@@ -35,8 +36,8 @@ pub(super) fn draw(view: &View) -> PanelResult {
     }
     let summary: Vec<String> = bars.iter().map(|bar| summary(bar, bars.len() > 1)).collect();
     let in_stage = match layer_stage(view.run) {
-        "" | "all" => String::new(),
-        stage => format!(" of {stage}"),
+        None | Some(Stage::All) => String::new(),
+        Some(stage) => format!(" of {}", stage.label()),
     };
     let note = format!(
         "One layer{in_stage}: each part is a role of kernels, in order of its first kernel; its length is the median of their time in \
