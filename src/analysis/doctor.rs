@@ -4,7 +4,12 @@
 //! A problem makes the trace unfit for a report and a triage; a warning costs some results.
 
 use super::engine::engine;
+use super::inference::graph_coverage::GraphCoverage;
+use super::inference::step_floor::FloorOfSteps;
 use super::results::Run;
+use super::section::TypedSection;
+use super::structure::steps::Steps;
+use super::trust::{Trust, TrustId};
 use crate::digits::grouped;
 use crate::json::{self, embedded, from_json};
 use crate::trace::{Format, ProblemKind, Profiler, Trace, Vendor};
@@ -96,17 +101,17 @@ pub fn checks(trace: &Trace, run: &Run) -> Vec<Check> {
         ("launches", launches(trace, run)),
         ("steps", steps(run)),
         ("step_count", step_count(run)),
-        ("start_of_capture", limit(run, "unseen-work")),
+        ("start_of_capture", limit(run, TrustId::UnseenWork)),
         ("stacks", stacks(trace)),
         ("shapes", shapes(trace)),
-        ("host_speed", limit(run, "capture-overhead")),
+        ("host_speed", limit(run, TrustId::CaptureOverhead)),
         ("graph_nodes", graph_nodes(trace, run)),
         ("graph_work", graph_work(trace)),
         ("code_of_kernels", code_of_kernels(trace, run)),
-        ("ranks", limit(run, "one-rank-of-many")),
+        ("ranks", limit(run, TrustId::OneRankOfMany)),
         ("single_rank_file", single_rank_file(trace)),
-        ("clocks", limit(run, "clock-skew")),
-        ("records", limit(run, "durations-shifted")),
+        ("clocks", limit(run, TrustId::ClockSkew)),
+        ("records", limit(run, TrustId::DurationsShifted)),
         ("model", model(run)),
     ];
     let check = |(id, outcome): (&'static str, Outcome)| {
@@ -123,9 +128,9 @@ pub fn is_fit(checks: &[Check]) -> bool {
 }
 
 /// A row of the section `trust` as a warning.
-fn limit(run: &Run, id: &str) -> Outcome {
-    let row = run.rows("trust").iter().find(|row| row.text("id") == id)?;
-    warning(row.text("text"))
+fn limit(run: &Run, id: TrustId) -> Outcome {
+    let row = Trust::rows(&run.sections).into_iter().find(|row| row.id == id)?;
+    warning(row.text)
 }
 
 fn gpu_work(trace: &Trace, run: &Run) -> Outcome {
@@ -171,12 +176,12 @@ fn launches(trace: &Trace, run: &Run) -> Outcome {
 
 /// The number of steps in the section `steps`; `None` without GPU work.
 fn count_of_steps(run: &Run) -> Option<f64> {
-    (run.totals.kernels > 0).then(|| run.rows("steps").iter().map(|row| row.amount("steps")).sum())
+    (run.totals.kernels > 0).then(|| Steps::rows(&run.sections).iter().map(|row| row.steps as f64).sum())
 }
 
 fn steps(run: &Run) -> Outcome {
     let count = count_of_steps(run)?;
-    let is = |word: &str| run.rows("steps").iter().any(|row| row.text("found_by") == word);
+    let is = |word: &str| Steps::rows(&run.sections).iter().any(|row| row.found_by == word);
     match count {
         0.0 => warning("No steps of a server were found: times are of the whole trace and not per step."),
         _ if is("annotation") => {
@@ -253,7 +258,8 @@ fn code_of_kernels(trace: &Trace, run: &Run) -> Outcome {
     if trace.format != Format::TorchProfiler {
         return None;
     }
-    let replayed = run.rows("graph_coverage").iter().map(|row| row.amount("replayed_time_pct")).fold(0.0, f64::max);
+    let stages = GraphCoverage::rows(&run.sections);
+    let replayed = stages.iter().map(|row| row.replayed_time_pct.0).fold(0.0, f64::max);
     (replayed > CATALOG.thresholds.min_replayed_time_pct).then(|| {
         let text = format!(
             "Graphs replay {replayed:.0} % of the kernel time of a stage. Kernels in a graph have no stack: the triage needs a second \
@@ -271,7 +277,7 @@ fn single_rank_file(trace: &Trace) -> Outcome {
 }
 
 fn model(run: &Run) -> Outcome {
-    let is_missing = run.sections.get("step_floor").is_some_and(|section| section.missing.is_some());
+    let is_missing = run.sections.get(FloorOfSteps::SPEC.name).is_some_and(|section| section.missing.is_some());
     (is_missing && count_of_steps(run)? > 0.0).then(|| {
         (
             Level::Warning,

@@ -4,6 +4,7 @@
 //! computed in `analysis`; renderers only format them. The doc comments of these types become `docs/json.md`.
 
 use super::section::{Record, Section};
+use super::trust::{Trust, TrustId};
 pub use crate::analysis::section::Sections;
 use crate::json::from_json;
 pub use crate::trace::{CategorySource, Format};
@@ -81,7 +82,7 @@ impl Run {
 
     /// Whether durations in graph replays may belong to other kernels.
     pub(crate) fn has_shifted_durations(&self) -> bool {
-        self.rows("trust").iter().any(|row| row.text("id") == "durations-shifted")
+        Trust::has(&self.sections, TrustId::DurationsShifted)
     }
 }
 

@@ -1,7 +1,9 @@
 //! The unit of time that costs are compared with: the steps of a device, or its window without unseen work. From the
 //! sections `steps` and `gpu_idle`.
 
-use super::section::{Record, Section, Sections};
+use super::host::idle::{GpuIdle, GpuIdleRow};
+use super::section::{Sections, TypedSection};
+use super::structure::steps::{StepRow, Steps};
 use crate::rules::signals::VerdictThresholds;
 
 /// The time of the unit on one device.
@@ -17,16 +19,17 @@ pub(crate) struct Unit {
 
 impl Unit {
     pub(crate) fn of(sections: &Sections, thresholds: &VerdictThresholds) -> Self {
-        let filled = |name: &str| sections.get(name).filter(|section| section.missing.is_none());
-        let window = |row: &Record| row.amount("window_ms") - row.amount("unseen_ms");
-        let idle = filled("gpu_idle").map_or(&[][..], |section: &Section| &section.rows);
-        let window_ms = idle.iter().map(window).fold(0.0, f64::max);
-        let Some(steps) = filled("steps") else { return Self { ms: window_ms, steps: 0, has_typical_step: false } };
-        let devices = steps.summary.amount("devices").max(1.0);
-        let count = (steps.summary.amount("steps") / devices).floor() as u64;
-        let steps_ms = steps.rows.iter().map(|row| row.amount("total_ns")).sum::<f64>() / devices / 1e6;
+        let window = |row: &GpuIdleRow| row.window_ms.0 - row.unseen_ms.0;
+        let window_ms = GpuIdle::rows(sections).iter().map(window).fold(0.0, f64::max);
+        let Some(figures) = Steps::figures(sections) else {
+            return Self { ms: window_ms, steps: 0, has_typical_step: false };
+        };
+        let stages = Steps::rows(sections);
+        let devices = figures.devices.max(1) as f64;
+        let count = (figures.steps as f64 / devices).floor() as u64;
+        let steps_ms = stages.iter().map(|stage| stage.total_ns.0 as f64).sum::<f64>() / devices / 1e6;
         let ms = if steps_ms == 0.0 { window_ms } else { steps_ms.min(window_ms) };
-        Self { ms, steps: count, has_typical_step: has_typical_step(&steps.rows, thresholds) }
+        Self { ms, steps: count, has_typical_step: has_typical_step(&stages, thresholds) }
     }
 
     /// The part of a time that falls on one step; `None` for a single step, and for steps whose mean says nothing.
@@ -42,10 +45,10 @@ impl Unit {
 
 /// Whether all steps are of one stage and their mean length is near the median. One long step, such as a start, makes the mean
 /// larger.
-fn has_typical_step(stages: &[Record], thresholds: &VerdictThresholds) -> bool {
+fn has_typical_step(stages: &[StepRow], thresholds: &VerdictThresholds) -> bool {
     let [stage] = stages else { return false };
-    let mean_ns = stage.amount("total_ns") / stage.amount("steps").max(1.0);
-    mean_ns <= thresholds.max_mean_to_median * stage.amount("median_ns")
+    let mean_ns = stage.total_ns.0 as f64 / stage.steps.max(1) as f64;
+    mean_ns <= thresholds.max_mean_to_median * stage.median_ns.unwrap_or_default().0
 }
 
 #[cfg(test)]

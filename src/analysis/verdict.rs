@@ -1,17 +1,22 @@
 //! The verdict on a run: what one unit of work takes, what it is bound by, and what costs most beside that. Read from the
 //! results of a run, without another pass over the trace. At most two sentences.
 
-use super::findings::format_time;
+use super::communication::collectives::NcclOps;
+use super::findings::{Confidence, FindingId, FindingRow, Findings, format_time};
+use super::host::idle::{GpuIdle, GpuIdleRow};
 use super::key_figures::is_almost_empty;
 use super::labels::{capitalized, stage_words};
 use super::results::{Run, Verdict, VerdictClause, WallSource};
-use super::section::Record;
+use super::section::{Ms, TypedSection};
+use super::structure::steps::{StepRow, Steps};
+use super::time::streams::StreamOverlap;
 use super::trust::{Trust, TrustId};
 use super::unit::Unit;
 use crate::digits::grouped;
 use crate::ordering;
 use crate::rules::GRAPHS;
 use crate::rules::signals::VerdictThresholds;
+use std::cmp::Reverse;
 
 /// The category of kernels that no rule matches.
 const MISC: &str = "misc";
@@ -100,17 +105,17 @@ impl StepsInCapture {
     /// `None` if the rest of the capture is short; for a window, whose first and last steps may be cut; for several devices, whose
     /// times outside of steps differ; and for graphs that were traced as a whole, which are not linked to their steps.
     fn of(run: &Run, times: &Times, thresholds: &VerdictThresholds) -> Option<Self> {
-        let summary = &run.filled("steps")?.summary;
-        let has_one_device = summary.amount("devices") == 1.0 && run.rows("gpu_idle").len() == 1;
+        let figures = Steps::figures(&run.sections)?;
+        let has_one_device = figures.devices == 1 && GpuIdle::rows(&run.sections).len() == 1;
         if run.window.is_some() || !has_one_device || times.has_hidden_graphs || times.is_compiling() {
             return None;
         }
-        let figure = |name: &str| summary.amount(name) / 1e6;
-        let (idle_outside, busy_outside) = (figure("idle_outside_ns"), figure("busy_outside_ns"));
+        let ms = |time| Ms::from(time).0;
+        let (idle_outside, busy_outside) = (ms(figures.idle_outside_ns), ms(figures.busy_outside_ns));
         (idle_outside > thresholds.min_outside_share * times.window).then(|| Self {
             length: times.window - idle_outside - busy_outside,
             busy: times.busy - busy_outside,
-            late: times.host_late + times.drained - figure("late_outside_ns"),
+            late: times.host_late + times.drained - ms(figures.late_outside_ns),
             idle_outside,
         })
     }
@@ -118,20 +123,20 @@ impl StepsInCapture {
 
 impl Times {
     fn of(run: &Run, thresholds: &VerdictThresholds) -> Self {
-        let Some(idle) = run.filled("gpu_idle") else { return Self::default() };
-        let sum = |column: &str| idle.rows.iter().fold(0.0, |sum, row| sum + row.amount(column));
-        let overlap = run.filled("stream_overlap");
-        let row = |label: &str| overlap.and_then(|section| section.rows.iter().find(|row| row.text("label") == label));
-        let overlapped = overlap.map_or(0.0, |section| section.summary.amount("compute_nccl_overlap_ms"));
-        let compute = row("Compute").map_or(0.0, |row| row.amount("total_time_ms"));
+        let Some(idle) = GpuIdle::read(&run.sections) else { return Self::default() };
+        let sum = |part: fn(&GpuIdleRow) -> Ms| idle.rows.iter().fold(0.0, |sum, row| sum + part(row).0);
+        let overlap = StreamOverlap::rows(&run.sections);
+        let row = |label: &str| overlap.iter().find(|row| row.label == label);
+        let overlapped = StreamOverlap::figures(&run.sections).map_or(0.0, |figures| figures.compute_nccl_overlap_ms.0);
+        let compute = row("Compute").map_or(0.0, |row| row.total_time_ms.0);
         let times = Self {
-            window: sum("window_ms") - sum("unseen_ms"),
-            busy: sum("busy_ms"),
-            host_late: sum("host_late_ms"),
-            drained: sum("drained_ms"),
-            unknown: sum("unknown_ms"),
-            compiling: sum("compiling_ms"),
-            exposed: run.filled("nccl_ops").map_or(0.0, |section| section.summary.amount("exposed_ms")),
+            window: sum(|row| row.window_ms) - sum(|row| row.unseen_ms),
+            busy: sum(|row| row.busy_ms),
+            host_late: sum(|row| row.host_late_ms),
+            drained: sum(|row| row.drained_ms),
+            unknown: sum(|row| row.unknown_ms),
+            compiling: sum(|row| row.compiling_ms),
+            exposed: NcclOps::figures(&run.sections).map_or(0.0, |figures| figures.exposed_ms.0),
             overlapped,
             compute_alone: compute - overlapped,
             has_hidden_graphs: row(GRAPHS).is_some(),
@@ -161,19 +166,17 @@ impl Times {
 
 /// `Decode: 1 step of 10.4 ms, batch 32, GPU busy 93.5 %`.
 fn unit(run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sentences) {
-    let steps = run.rows("steps");
-    let mut rows: Vec<(usize, &Record)> = steps.iter().enumerate().collect();
-    let total = |row: &Record| row.amount("total_ns");
-    ordering::sort_by(&mut rows, |a, b| total(b.1).total_cmp(&total(a.1)));
+    let mut rows: Vec<(usize, StepRow)> = Steps::rows(&run.sections).into_iter().enumerate().collect();
+    ordering::sort_by_key(&mut rows, |(_, row)| Reverse(row.total_ns));
     rows.truncate(thresholds.max_stages);
     ordering::sort_by_key(&mut rows, |(index, _)| *index);
     for (position, (index, row)) in rows.iter().enumerate() {
-        let stage = stage_words(row.text("stage"));
+        let stage = stage_words(row.stage.label());
         let separator = if position == 0 { "" } else { "; " };
         let stage = if position == 0 { capitalized(&stage) } else { stage };
         let head = if stage.is_empty() { String::new() } else { format!("{stage}: ") };
         text.push(format!("{separator}{head}{}", steps_words(row, thresholds)), Some(("steps", Some(*index))));
-        let busy = row.number("busy_pct").map(|busy| format!(", GPU busy {}", percent(busy / 100.0)));
+        let busy = row.busy_pct.map(|busy| format!(", GPU busy {}", percent(busy.0 / 100.0)));
         text.push(busy.unwrap_or_default(), Some(("steps", Some(*index))));
     }
     if rows.is_empty() && run.wall.source != WallSource::Window {
@@ -197,26 +200,26 @@ fn unit(run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sen
 }
 
 /// `9 steps, median 10.4 ms, mean batch 31.5`.
-fn steps_words(row: &Record, thresholds: &VerdictThresholds) -> String {
-    let count = row.amount("steps") as u64;
-    let length = format_time(row.amount("median_ns") / 1e6);
+fn steps_words(row: &StepRow, thresholds: &VerdictThresholds) -> String {
+    let count = row.steps;
+    let length = format_time(row.median_ns.unwrap_or_default().0 / 1e6);
     let mut words = match count {
         1 => format!("1 step of {length}"),
-        several => format!("{} steps, median {length}", grouped(several)),
+        several => format!("{} steps, median {length}", grouped(several as u64)),
     };
     // The other figures are mostly about one long step, such as a start.
-    let longest_ns = row.amount("max_ns");
-    if count > 2 && longest_ns > thresholds.min_longest_step_share * row.amount("total_ns") {
+    let longest_ns = row.max_ns.unwrap_or_default().0 as f64;
+    if count > 2 && longest_ns > thresholds.min_longest_step_share * row.total_ns.0 as f64 {
         words += &format!(", the longest {}", format_time(longest_ns / 1e6));
     }
-    let mean = |column: &str| row.number(column).filter(|mean| *mean > 0.0);
+    let positive = |mean: Option<f64>| mean.filter(|mean| *mean > 0.0);
     let exact = |mean: f64| if mean.fract() == 0.0 { grouped(mean as u64) } else { format!("{mean:.1}") };
     let on_average = if count == 1 { "" } else { "mean " };
-    if let Some(batch) = mean("batch") {
+    if let Some(batch) = positive(row.batch) {
         words += &format!(", {on_average}batch {}", exact(batch));
     }
     // In decode, each request has one token.
-    if let Some(tokens) = mean("tokens").filter(|tokens| row.number("batch") != Some(*tokens)) {
+    if let Some(tokens) = positive(row.tokens).filter(|tokens| row.batch != Some(*tokens)) {
         words += &format!(", {on_average}{} tokens", exact(tokens));
     }
     words
@@ -318,9 +321,7 @@ impl Bound {
             }
             Self::Communication => {
                 let exposed = percent(times.exposed / times.busy);
-                let waits = run
-                    .filled("findings")
-                    .is_some_and(|findings| findings.rows.iter().any(|row| row.text("id") == "communication-waits"));
+                let waits = Findings::rows(&run.sections).iter().any(|row| row.id == FindingId::CommunicationWaits);
                 let words = if waits {
                     format!("; communication runs alone for {exposed} of the busy time and may wait for other ranks")
                 } else {
@@ -365,10 +366,10 @@ fn others_words(times: &Times, thresholds: &VerdictThresholds) -> Option<String>
 
 /// True if the findings about the host are uncertain.
 fn is_inflated(run: &Run) -> bool {
-    let findings = run.rows("findings");
-    let is_low =
-        |row: &Record| matches!(row.text("id"), "host-late" | "replay-preparation") && row.text("confidence") == "low";
-    findings.iter().any(is_low)
+    let is_low = |row: &FindingRow| {
+        matches!(row.id, FindingId::HostLate | FindingId::ReplayPreparation) && row.confidence == Confidence::Low
+    };
+    Findings::rows(&run.sections).iter().any(is_low)
 }
 
 fn category_words(category: &str) -> &str {
@@ -385,11 +386,11 @@ fn beside(run: &Run, times: &Times, bound: Bound, thresholds: &VerdictThresholds
     if bound == Bound::StepsWithoutWork {
         return;
     }
-    let rows = run.rows("findings");
-    let is_said = |row: &Record| match bound {
-        Bound::Host => matches!(row.text("id"), "host-late" | "replay-preparation" | "sync-drain"),
-        Bound::Communication => matches!(row.text("id"), "exposed-communication"),
-        Bound::Compilation => matches!(row.text("id"), "compilation"),
+    let rows = Findings::rows(&run.sections);
+    let is_said = |row: &FindingRow| match bound {
+        Bound::Host => matches!(row.id, FindingId::HostLate | FindingId::ReplayPreparation | FindingId::SyncDrain),
+        Bound::Communication => row.id == FindingId::ExposedCommunication,
+        Bound::Compilation => row.id == FindingId::Compilation,
         Bound::StepsWithoutWork
         | Bound::Overlap
         | Bound::UnknownIdle
@@ -399,15 +400,15 @@ fn beside(run: &Run, times: &Times, bound: Bound, thresholds: &VerdictThresholds
     };
     // Rows come by severity. Of equal costs the first counts.
     let others = rows.iter().enumerate().filter(|(_, row)| !is_said(row));
-    let next = others.rev().max_by(|(_, a), (_, b)| a.amount("cost_ms").total_cmp(&b.amount("cost_ms")));
+    let next = others.rev().max_by(|(_, a), (_, b)| a.cost_ms.0.total_cmp(&b.cost_ms.0));
     let unit = Unit::of(&run.sections, thresholds);
     if let Some((index, row)) = next {
-        let cost = row.amount("cost_ms");
+        let cost = row.cost_ms.0;
         let share = if unit.ms > 0.0 { format!(", {} of the time", percent(unit.share(cost))) } else { String::new() };
-        let is_largest = !rows.iter().any(|said| is_said(said) && said.amount("cost_ms") > cost);
+        let is_largest = !rows.iter().any(|said| is_said(said) && said.cost_ms.0 > cost);
         text.push(if is_largest { " Largest recoverable cost: " } else { " Largest other recoverable cost: " }, None);
         let time = unit.per_step(cost).map_or_else(|| format_time(cost), |ms| format!("{} a step", format_time(ms)));
-        let words = format!("{} ({time}{share})", uncapitalized(row.text("title")));
+        let words = format!("{} ({time}{share})", uncapitalized(&row.title));
         text.push(words, Some(("findings", Some(index))));
         text.push(".", None);
         return;
@@ -446,10 +447,12 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// The text with a small letter at its beginning, if that is an ASCII letter: like [`crate::capitalize`].
+/// A title within a sentence. A first word with other capitals or digits, such as `FP32`, stays as it is.
 fn uncapitalized(text: &str) -> String {
     let mut text = text.to_owned();
-    if let Some(first) = text.get_mut(..1) {
+    let first_word = text.split(' ').next().unwrap_or_default();
+    let is_a_name = first_word.chars().skip(1).any(|letter| letter.is_uppercase() || letter.is_ascii_digit());
+    if let Some(first) = text.get_mut(..1).filter(|_| !is_a_name) {
         first.make_ascii_lowercase();
     }
     text
