@@ -4,12 +4,17 @@
 //!
 //! A sentence is left out if its section has no rows or if the section only guesses.
 
-use super::inference::layers::{LayerRoleRow, LayerRoles, LayerRow};
+use super::host::idle::{GpuIdle, GpuIdleRow};
+use super::host::idle_blame::IdleBlame;
+use super::inference::layers::{LayerList, LayerRoleRow, LayerRoles, LayerRow, Layers};
 use super::inference::model_words::{ModelWords, role_words};
+use super::inference::step_floor::{FloorOfSteps, StepFloorRow};
 use super::key_figures::is_almost_empty;
 use super::labels::{capitalized, stage_words};
 use super::results::{Run, VerdictClause};
-use super::section::{Fields, Pct, Record, TypedSection, Us};
+use super::section::{MeanNs, Ms, Pct, TypedSection, Us};
+use super::structure::steps::{StepRow, Steps};
+use super::trust::{Trust, TrustId};
 use crate::digits::grouped;
 use crate::ordering;
 
@@ -17,22 +22,26 @@ use crate::ordering;
 const MAX_STAGES: usize = 3;
 /// The role of idle time between the kernels of a layer.
 pub(crate) const IDLE: &str = "idle";
+/// The role of idle time before the first layer.
+const HEAD_IDLE: &str = "head_idle";
 /// The confidence of rows that only tables show.
 const GUESS: &str = "guess";
 
 /// One sentence per stage on its steps, one per kind of layer, and one on the host. Each names its section.
 pub fn model_lines(run: &Run) -> Vec<VerdictClause> {
     let mut lines = Vec::new();
-    for (index, row) in sure_rows(run, "steps").take(MAX_STAGES) {
+    let steps = Steps::rows(&run.sections);
+    let sure = steps.iter().enumerate().filter(|(_, row)| row.confidence != GUESS);
+    for (index, row) in sure.take(MAX_STAGES) {
         lines.push(line("steps", index, step_words(run, row)));
     }
-    let layers: Vec<(usize, &Record)> = sure_rows(run, "layers").collect();
-    let is_one_stage =
-        layers.iter().all(|(_, row)| Some(row.text("stage")) == layers.first().map(|(_, row)| row.text("stage")));
-    for (index, row) in &layers {
+    let layers = Layers::rows(&run.sections);
+    let is_one_stage = layers.iter().all(|row| Some(row.stage) == layers.first().map(|row| row.stage));
+    for (index, row) in layers.iter().enumerate() {
         let stage =
-            if is_one_stage { String::new() } else { format!("{}: ", capitalized(&stage_words(row.text("stage")))) };
-        lines.push(line("layers", *index, stage + &layer_words(run, row)));
+            if is_one_stage { String::new() } else { format!("{}: ", capitalized(&stage_words(row.stage.label()))) };
+        let is_only_kind = layers.iter().filter(|other| other.stage == row.stage).count() == 1;
+        lines.push(line("layers", index, stage + &layer_words(run, row, is_only_kind)));
     }
     if let Some(text) = host_words(run) {
         lines.push(line("idle_blame", 0, text));
@@ -44,30 +53,27 @@ fn line(section: &str, row: usize, text: String) -> VerdictClause {
     VerdictClause { text, section: Some(section.to_owned()), row: Some(row as u64) }
 }
 
-/// The rows of a section with their numbers, without guesses.
-fn sure_rows<'a>(run: &'a Run, name: &str) -> impl Iterator<Item = (usize, &'a Record)> {
-    run.rows(name).iter().enumerate().filter(|(_, row)| row.text("confidence") != GUESS)
-}
-
 /// `Decode: 9 steps, median 18.9 ms (16.6 busy, 1.5 host late, 0.8 turnaround), batch 1; floor ...`
-fn step_words(run: &Run, row: &Record) -> String {
-    let stage = stage_words(row.text("stage"));
+fn step_words(run: &Run, row: &StepRow) -> String {
+    let stage = stage_words(row.stage.label());
     let head = if stage.is_empty() { String::new() } else { format!("{}: ", capitalized(&stage)) };
-    let median = Unit::of(row.amount("median_ns"));
-    let count = row.amount("steps") as u64;
+    let MeanNs(median_ns) = row.median_ns.unwrap_or_default();
+    let unit = Unit::of(median_ns);
+    let count = row.steps as u64;
     let length = if count == 1 { "1 step of ".to_owned() } else { format!("{} steps, median ", grouped(count)) };
-    let parts = step_parts(run, row, median);
+    let parts = step_parts(run, row, unit);
     let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
     let work = work_words(row);
     let floor = floor_words(run, row).unwrap_or_default();
-    format!("{head}{length}{}{parts}{work}{floor}.", median.text(row.amount("median_ns")))
+    format!("{head}{length}{}{parts}{work}{floor}.", unit.text(median_ns))
 }
 
 /// The parts of the median step in the unit of its length. Parts below 0.05 of the unit are left out.
-fn step_parts(run: &Run, row: &Record, unit: Unit) -> Vec<String> {
-    let Some(busy) = row.number("busy_median_ns") else { return Vec::new() };
-    let late = row.amount("host_late_median_ns");
-    let rest = row.number("other_idle_median_ns").unwrap_or(row.amount("median_ns") - busy - late);
+fn step_parts(run: &Run, row: &StepRow, unit: Unit) -> Vec<String> {
+    let Some(MeanNs(busy)) = row.busy_median_ns else { return Vec::new() };
+    let MeanNs(late) = row.host_late_median_ns.unwrap_or_default();
+    let MeanNs(median) = row.median_ns.unwrap_or_default();
+    let rest = row.other_idle_median_ns.map_or(median - busy - late, |rest| rest.0);
     let parts = [(busy, "busy"), (late, "host late"), (rest, idle_words(run, late_ms(run), "other idle"))];
     let shown = parts.iter().filter(|(ns, _)| unit.of_ns(*ns) >= 0.05);
     shown.map(|(ns, words)| format!("{:.1} {words}", unit.of_ns(*ns))).collect()
@@ -76,11 +82,17 @@ fn step_parts(run: &Run, row: &Record, unit: Unit) -> Vec<String> {
 /// The name of the idle time between kernels: turnaround, if almost all idle time of the devices is, apart from `known_ms` that have
 /// another cause.
 fn idle_words(run: &Run, known_ms: f64, otherwise: &'static str) -> &'static str {
-    let idle = run.rows("gpu_idle");
-    let sum = |column: &str| idle.iter().map(|row| row.amount(column)).sum::<f64>();
-    let others = ["host_late_ms", "drained_ms", "other_stream_ms", "unknown_ms", "compiling_ms"];
-    let other = (others.iter().map(|column| sum(column)).sum::<f64>() - known_ms).max(0.0);
-    let turnaround = sum("turnaround_ms");
+    let idle = GpuIdle::rows(&run.sections);
+    let sum = |part: fn(&GpuIdleRow) -> Ms| idle.iter().map(|row| part(row).0).sum::<f64>();
+    let others: [fn(&GpuIdleRow) -> Ms; 5] = [
+        |row| row.host_late_ms,
+        |row| row.drained_ms,
+        |row| row.other_stream_ms,
+        |row| row.unknown_ms,
+        |row| row.compiling_ms,
+    ];
+    let other = (others.iter().map(|part| sum(*part)).sum::<f64>() - known_ms).max(0.0);
+    let turnaround = sum(|row| row.turnaround_ms);
     let min = ModelWords::embedded().turnaround_pct;
     if turnaround > 0.0 && 100.0 * turnaround >= min * (turnaround + other) { "turnaround" } else { otherwise }
 }
@@ -92,42 +104,42 @@ pub(crate) fn idle_in_layers(run: &Run) -> &'static str {
 
 /// Late launches and drains of all devices.
 fn late_ms(run: &Run) -> f64 {
-    run.rows("gpu_idle").iter().map(|row| row.amount("host_late_ms") + row.amount("drained_ms")).sum()
+    GpuIdle::rows(&run.sections).iter().map(|row| row.host_late_ms.0 + row.drained_ms.0).sum()
 }
 
 /// Idle time before the first layer, in all steps of the stages with layers.
 fn head_idle_ms(run: &Run) -> f64 {
-    let heads = run.rows("layer_roles").iter().filter(|row| row.text("role") == "head_idle");
-    let steps = |stage: &str| {
-        let row = run.rows("steps").iter().find(|row| row.text("stage") == stage);
-        row.map_or(1.0, |row| row.amount("steps"))
-    };
-    heads.map(|row| row.amount("total_ns") / 1e6 * steps(row.text("stage"))).sum()
+    let stages = Steps::rows(&run.sections);
+    let steps =
+        |head: &LayerRoleRow| stages.iter().find(|row| row.stage == head.stage).map_or(1.0, |row| row.steps as f64);
+    let roles = LayerRoles::rows(&run.sections);
+    let heads = roles.iter().filter(|row| row.role == HEAD_IDLE);
+    heads.map(|row| row.total_ns.0 as f64 / 1e6 * steps(row)).sum()
 }
 
 /// `, batch 32, 8,192 tokens`. In decode each request has one token, so that tokens are left out.
-fn work_words(row: &Record) -> String {
-    let amount = |column: &str| row.number(column).filter(|amount| *amount > 0.0);
+fn work_words(row: &StepRow) -> String {
+    let positive = |mean: Option<f64>| mean.filter(|mean| *mean > 0.0);
     let exact = |amount: f64| if amount.fract() == 0.0 { grouped(amount as u64) } else { format!("{amount:.1}") };
-    let batch = amount("batch");
-    let tokens = amount("tokens").filter(|tokens| batch != Some(*tokens));
+    let batch = positive(row.batch);
+    let tokens = positive(row.tokens).filter(|tokens| batch != Some(*tokens));
     let batch = batch.map(|batch| format!(", batch {}", exact(batch))).unwrap_or_default();
     batch + &tokens.map(|tokens| format!(", {} tokens", exact(tokens))).unwrap_or_default()
 }
 
 /// `; floor 10.6 ms (35.3 GB of weights at 3.35 TB/s): 56 % of the hardware`. `None` without a floor, and for a floor above the
 /// measured time, which rests on a wrong assumption.
-fn floor_words(run: &Run, step: &Record) -> Option<String> {
-    let is_own = |row: &&Record| row.text("stage") == step.text("stage");
-    let is_sure = |row: &&Record| matches!(row.text("confidence"), "proven" | "inferred");
-    let row = run.rows("step_floor").iter().filter(is_own).find(is_sure)?;
-    let step_ms = step.amount("median_ns") / 1e6;
-    let floor = row.number("floor_ms").filter(|floor| *floor > 0.0 && *floor <= step_ms)?;
+fn floor_words(run: &Run, step: &StepRow) -> Option<String> {
+    let is_sure = |row: &StepFloorRow| matches!(row.confidence.as_deref(), Some("proven" | "inferred"));
+    let floors = FloorOfSteps::rows(&run.sections);
+    let row = floors.iter().find(|row| row.stage == step.stage && is_sure(row))?;
+    let step_ms = step.median_ns.unwrap_or_default().0 / 1e6;
+    let Ms(floor) = row.floor_ms.filter(|Ms(floor)| *floor > 0.0 && *floor <= step_ms)?;
     let share = |ms: f64| format!("{:.0}", 100.0 * ms / step_ms);
     let text = |ms: f64| Unit::of(ms * 1e6).text(ms * 1e6);
     // Which experts a step reads is not known: all those of uniform routing, or fewer.
-    let uniform =
-        row.number("floor_uniform_ms").filter(|uniform| share(*uniform) != share(floor) && *uniform <= step_ms);
+    let uniform = row.floor_uniform_ms.map(|uniform| uniform.0);
+    let uniform = uniform.filter(|uniform| share(*uniform) != share(floor) && *uniform <= step_ms);
     let uniform_text = uniform.map(|uniform| format!(", {} with uniform routing", text(uniform))).unwrap_or_default();
     let shares = uniform.map_or_else(|| share(floor), |uniform| format!("{} to {}", share(floor), share(uniform)));
     let read = read_words(row, floor).unwrap_or_default();
@@ -135,36 +147,33 @@ fn floor_words(run: &Run, step: &Record) -> Option<String> {
 }
 
 /// ` (35.3 GB of weights at 3.35 TB/s)`: what a step reads at least, if that decides its floor.
-fn read_words(row: &Record, floor_ms: f64) -> Option<String> {
-    let weights = row.number("weights_gb")?;
-    let cache = row.amount("kv_gb");
+fn read_words(row: &StepFloorRow, floor_ms: f64) -> Option<String> {
+    let weights = row.weights_gb?;
+    let cache = row.kv_gb.unwrap_or_default();
     let cache_text = if cache >= 0.05 { format!(" and {cache:.1} GB of KV cache") } else { String::new() };
     // Gigabytes in a millisecond are terabytes in a second.
     let rate = trimmed((weights + cache) / floor_ms);
-    let is_read = row.text("bound_by") == "memory bandwidth";
+    let is_read = row.bound_by.as_deref() == Some("memory bandwidth");
     is_read.then(|| format!(" ({weights:.1} GB of weights{cache_text} at {rate} TB/s)"))
 }
 
 /// `80 layers of 198 us: gate/up 62, down 45, qkv 18, o 17, communication 2 x 5, turnaround 14.`
-fn layer_words(run: &Run, row: &Record) -> String {
-    let count = row.amount("count");
-    let kind = row.text("kind");
-    let is_only_kind =
-        sure_rows(run, "layers").filter(|(_, other)| other.text("stage") == row.text("stage")).count() == 1;
-    let kind_words = if is_only_kind { String::new() } else { format!(" of kind {kind}") };
-    let parts = layer_parts(run, &LayerRow::read(row));
+fn layer_words(run: &Run, row: &LayerRow, is_only_kind: bool) -> String {
+    let kind_words = if is_only_kind { String::new() } else { format!(" of kind {}", row.kind) };
+    let parts = layer_parts(run, row);
     let idle = parts.iter().find(|part| part.role == IDLE).map_or(0.0, |part| part.us);
-    let layer_us = row.amount("median_us") + idle;
-    let noun = if count == 1.0 { "layer" } else { "layers" };
+    let Us(kernels_us) = row.median_us.unwrap_or_default();
+    let layer_us = kernels_us + idle;
+    let noun = if row.count == 1 { "layer" } else { "layers" };
     let unit = Unit::of_layer(layer_us * 1e3);
     let overlap = overlapped_us(run, row).map(|us| format!(", {} with overlap", unit.text(us * 1e3)));
     let head = format!(
         "{} {noun}{kind_words} of {}{}",
-        grouped(count as u64),
+        grouped(row.count as u64),
         unit.text(layer_us * 1e3),
         overlap.unwrap_or_default()
     );
-    let words = part_words(parts, row.amount("median_us"), unit, idle_in_layers(run));
+    let words = part_words(parts, kernels_us, unit, idle_in_layers(run));
     if words.is_empty() || run.has_shifted_durations() {
         format!("{head}.")
     } else {
@@ -232,23 +241,25 @@ fn part_words(parts: Vec<LayerPart>, kernels_us: f64, unit: Unit, idle_words: &s
 
 /// The mean time of a layer of this kind in the step of median length, if its kernels overlap so much that it is notably shorter
 /// than their sum.
-fn overlapped_us(run: &Run, layer: &Record) -> Option<f64> {
-    let is_own = |row: &&Record| ["stage", "kind"].iter().all(|column| row.text(column) == layer.text(column));
-    let list = run.filled("layer_list").filter(|section| section.rows.len() as u64 == section.rows_in_all)?;
-    let kernels_us: f64 = list.rows.iter().filter(is_own).map(|row| row.amount("time_us")).sum();
-    let total_us = layer.amount("total_ns") / 1e3;
-    let roles = run.rows("layer_roles").iter().filter(is_own);
-    let idle_us: f64 = roles.filter(|row| row.text("role") == IDLE).map(|row| row.amount("total_ns") / 1e3).sum();
+fn overlapped_us(run: &Run, layer: &LayerRow) -> Option<f64> {
+    let list = LayerList::read(&run.sections).filter(|list| list.rows.len() as u64 == list.rows_in_all)?;
+    let own = list.rows.iter().filter(|row| row.stage == layer.stage && row.kind == layer.kind);
+    let kernels_us: f64 = own.map(|row| row.time_us.0).sum();
+    let total_us = layer.total_ns.0 as f64 / 1e3;
+    let roles = LayerRoles::rows(&run.sections);
+    let idle = roles.iter().filter(|row| row.stage == layer.stage && row.kind == layer.kind && row.role == IDLE);
+    let idle_us: f64 = idle.map(|row| row.total_ns.0 as f64 / 1e3).sum();
     let overlap_us = kernels_us - (total_us - idle_us);
     let is_notable = 100.0 * overlap_us >= ModelWords::embedded().min_overlap_pct * kernels_us.max(1.0);
-    is_notable.then(|| total_us / layer.amount("count").max(1.0))
+    is_notable.then(|| total_us / layer.count.max(1) as f64)
 }
 
 /// `Host: 1.5 ms a step before the first layer, 0.45 of it in _prepare_inputs (gpu_model_runner.py).`
 fn host_words(run: &Run) -> Option<String> {
-    let blame = run.filled("idle_blame").filter(|section| !section.rows.is_empty() && !is_almost_empty(run))?;
-    let steps = blame.summary.amount("steps");
-    let (all_ms, in_steps_ms) = (blame.summary.amount("late_ms"), blame.summary.amount("late_in_steps_ms"));
+    let blame = IdleBlame::read(&run.sections).filter(|blame| !blame.rows.is_empty() && !is_almost_empty(run))?;
+    let figures = blame.figures.unwrap_or_default();
+    let steps = figures.steps as f64;
+    let (all_ms, in_steps_ms) = (figures.late_ms.0, figures.late_in_steps_ms.0);
     // If much of the late time is outside of the steps, a time per step would be too long.
     let is_per_step = steps > 0.0 && 100.0 * in_steps_ms >= ModelWords::embedded().min_in_steps_pct * all_ms;
     let (late_ms, per_step) = if is_per_step { (in_steps_ms / steps, " a step") } else { (all_ms, "") };
@@ -258,12 +269,12 @@ fn host_words(run: &Run) -> Option<String> {
     let divisor = if is_per_step { steps } else { 1.0 };
     let unit = Unit::of(late_ms * 1e6);
     let place = if is_before_layers(run, late_ms) { "before the first layer" } else { "of late launches" };
-    let function = blame.rows.iter().find(|row| !row.text("file").is_empty()).map(|row| {
-        let ms = row.amount("total_ms") / divisor;
-        let file = row.text("file").rsplit('/').next().unwrap_or_default();
-        format!(", {} of it in {} ({file})", short_part(unit.of_ns(ms * 1e6)), row.text("function"))
+    let function = blame.rows.iter().find(|row| !row.file.is_empty()).map(|row| {
+        let ms = row.total_ms.0 / divisor;
+        let file = row.file.rsplit('/').next().unwrap_or_default();
+        format!(", {} of it in {} ({file})", short_part(unit.of_ns(ms * 1e6)), row.function)
     });
-    let stacks = run.rows("trust").iter().any(|row| row.text("id") == "capture-overhead");
+    let stacks = Trust::has(&run.sections, TrustId::CaptureOverhead);
     let stacks = if stacks { "; the profiler slows the host, so this is an upper bound" } else { "" };
     let function = function.unwrap_or_default();
     Some(format!("Host: {on_average}{}{per_step} {place}{extent}{function}{stacks}.", unit.text(late_ms * 1e6)))
@@ -271,9 +282,10 @@ fn host_words(run: &Run) -> Option<String> {
 
 /// Whether almost all of the late time of a step is before its first layer. Known only if the steps have one stage.
 fn is_before_layers(run: &Run, late_ms: f64) -> bool {
-    let one_stage = run.rows("steps").len() == 1;
-    let head_idle = run.rows("layer_roles").iter().find(|row| row.text("role") == "head_idle");
-    let head_ms = head_idle.map_or(0.0, |row| row.amount("total_ns") / 1e6);
+    let one_stage = Steps::rows(&run.sections).len() == 1;
+    let roles = LayerRoles::rows(&run.sections);
+    let head_idle = roles.iter().find(|row| row.role == HEAD_IDLE);
+    let head_ms = head_idle.map_or(0.0, |row| row.total_ns.0 as f64 / 1e6);
     one_stage && late_ms > 0.0 && 100.0 * head_ms.min(late_ms) >= ModelWords::embedded().min_head_idle_pct * late_ms
 }
 
