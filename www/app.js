@@ -107,7 +107,8 @@ async function start() {
 /** A page that draws all the time is never idle. */
 const IDLE_WITHIN_MS = 2_000;
 
-const whenIdle = (act) => (self.requestIdleCallback ? requestIdleCallback(act, { timeout: IDLE_WITHIN_MS }) : setTimeout(act));
+/** Calls a function once the page is idle; Safari has no such call. @param {() => void} act */
+const whenIdle = (act) => void ('requestIdleCallback' in self ? requestIdleCallback(act, { timeout: IDLE_WITHIN_MS }) : setTimeout(act));
 
 async function prepareOffline() {
   const offline = await import('./offline.js').catch(() => null);

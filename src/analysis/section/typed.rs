@@ -4,12 +4,14 @@
 //! tables; [`TypedSection::read`] turns a [`Section`] back into typed rows, also one of an earlier report. Analyses that use the
 //! results of others read them this way, so a misspelt column does not compile. Both directions take O(cells).
 //!
-//!     section! {
-//!         /// Where the host waited.
-//!         pub(crate) struct Waits("waits", "Waits of the host");
-//!         row WaitRow { api_name: String = "Call", total_time_ms: Ms = "Total" }
-//!         figures WaitFigures { calls: u64 }
-//!     }
+//! ```text
+//! section! {
+//!     /// Where the host waited.
+//!     pub(crate) struct Waits("waits", "Waits of the host");
+//!     row WaitRow { api_name: String = "Call", total_time_ms: Ms = "Total" }
+//!     figures WaitFigures { calls: u64 }
+//! }
+//! ```
 //!
 //! `row` or `figures` may be left out. A title is only given where it differs from the words of the key.
 //! [`SPECS`](crate::analysis::sections::SPECS) lists all declared sections.
