@@ -82,7 +82,9 @@ impl Counts {
     fn pytest(&mut self, line: &str) {
         if let Some((count, place)) = line.strip_prefix("SKIPPED [").and_then(|line| line.split_once("] ")) {
             self.reason(place.split_once(": ").unwrap_or_default().1, count.parse().unwrap_or(0));
-        } else if line.rsplit_once(" in ").is_some_and(|(_, time)| is_seconds(time)) {
+        } else if !line.starts_with("test result: ")
+            && line.rsplit_once(" in ").is_some_and(|(_, time)| is_seconds(time))
+        {
             self.passed += before(line, " passed");
             self.failed += before(line, " failed") + before(line, " error");
             self.skipped += before(line, " skipped");

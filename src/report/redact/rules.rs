@@ -1,7 +1,6 @@
 //! The rules of redaction, `patterns/redaction.json`, and the test whether a name is public: each of its words must be in
 //! gpuprism's catalogues of public kernels and code or in the list of public words. Linear in the name.
 
-use crate::analysis::sections::SPECS;
 use crate::json::{self, embedded, from_json};
 use regex::Regex;
 use std::collections::HashSet;
@@ -94,7 +93,7 @@ fn compiled(pattern: &str) -> Regex {
 }
 
 /// Data files of gpuprism with public words: rules and catalogues of kernels and code. All words of a file count, including
-/// those of notes and titles, and so do the keys and titles of declared columns. If a reworded note drops a word that kernel names use, add the word to `public_words`.
+/// those of notes and titles. If a reworded note drops a word that kernel names use, add the word to `public_words`.
 const CATALOGUES: [&str; 13] = [
     include_str!("../../../patterns/sections.json"),
     include_str!("../../../patterns/explain_tables.json"),
@@ -114,9 +113,7 @@ const CATALOGUES: [&str; 13] = [
 static PUBLIC: LazyLock<HashSet<String>> = LazyLock::new(|| {
     let mut words = HashSet::new();
     let lists = RULES.public_words.iter().map(String::as_str);
-    let columns = SPECS.iter().flat_map(|spec| spec.columns.iter().chain(spec.figures));
-    let columns = columns.flat_map(|column| [column.key, column.title]);
-    for text in CATALOGUES.into_iter().chain(lists).chain(columns) {
+    for text in CATALOGUES.into_iter().chain(lists) {
         // The `b` of a regex's `\b` and the `n` of `\n` are not letters of a word.
         let text = text.replace("\\\\b", " ").replace("\\n", " ");
         each_word(&text, &mut |word| {
