@@ -4,7 +4,6 @@
 //! computed in `analysis`; renderers only format them. The doc comments of these types become `docs/json.md`.
 
 use super::section::{Record, Section};
-use super::trust::{Trust, TrustId};
 pub use crate::analysis::section::Sections;
 use crate::json::from_json;
 pub use crate::trace::{CategorySource, Format};
@@ -78,11 +77,6 @@ impl Run {
     /// The rows of the section of this name; none if the trace lacks its data.
     pub(crate) fn rows(&self, section: &str) -> &[Record] {
         self.filled(section).map_or(&[], |section| &section.rows)
-    }
-
-    /// Whether durations in graph replays may belong to other kernels.
-    pub(crate) fn has_shifted_durations(&self) -> bool {
-        Trust::has(&self.sections, TrustId::DurationsShifted)
     }
 }
 

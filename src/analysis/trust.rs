@@ -4,6 +4,7 @@
 use super::context::Context;
 use super::labels;
 use super::recapture::{self, MissingData};
+use super::results::Run;
 use super::section::{Answer, Sections, TypedSection, section, words};
 use crate::analysis::findings::format_time;
 use crate::analysis::host::idle::{GpuIdle, GpuIdleRow};
@@ -62,6 +63,13 @@ impl Trust {
     /// Whether the section has a row with this id.
     pub(crate) fn has(sections: &Sections, id: TrustId) -> bool {
         Self::rows(sections).iter().any(|row| row.id == id)
+    }
+}
+
+impl Run {
+    /// Whether durations in graph replays may belong to other kernels.
+    pub(crate) fn has_shifted_durations(&self) -> bool {
+        Trust::has(&self.sections, TrustId::DurationsShifted)
     }
 }
 

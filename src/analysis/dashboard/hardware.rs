@@ -1,9 +1,7 @@
 //! Peak figures of GPUs, the ceilings of the roofline and of the floor of a step: `patterns/hardware.json`. A device is found by
 //! its name, or by its number of multiprocessors and its memory; linear in the presets.
 
-use crate::analysis::inference::op_costs::OpCosts;
 use crate::analysis::results::Run;
-use crate::analysis::section::TypedSection;
 use crate::json::{self, from_json};
 use crate::trace::{Device, DeviceProperties};
 use std::sync::OnceLock;
@@ -116,8 +114,9 @@ pub fn preset(run: &Run, id: Option<&str>) -> Option<&'static Preset> {
     if let Some(id) = id {
         return presets().iter().find(|preset| preset.id == id);
     }
-    let title = OpCosts::figures(&run.sections).and_then(|figures| figures.peak_figures.0);
-    if let Some(preset) = presets().iter().find(|preset| Some(&preset.title) == title.as_ref()) {
+    // Read by its key: the section's own file needs this one.
+    let title = run.filled("op_costs").map_or("", |costs| costs.summary.text("peak_figures"));
+    if let Some(preset) = presets().iter().find(|preset| preset.title == title) {
         return Some(preset);
     }
     // A report has the names of its devices only.

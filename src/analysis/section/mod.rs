@@ -8,7 +8,7 @@
 pub mod typed;
 pub mod units;
 
-pub use typed::{Answer, ColumnKind, ColumnSpec, Fields, SectionSpec, TypedSection};
+pub use typed::{Answer, ColumnSpec, Fields, SectionSpec, TypedSection};
 pub(crate) use typed::{fields, first_op, section};
 pub(crate) use units::words;
 pub use units::*;

@@ -16,31 +16,9 @@
 //! `row` or `figures` may be left out. A title is only given where it differs from the words of the key.
 //! [`SPECS`](crate::analysis::sections::SPECS) lists all declared sections.
 
+use super::units::ColumnKind;
 use super::{FIRST_OP, Missing, Record, Section, Sections};
 use crate::trace::Trace;
-
-/// How the values of a column are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ColumnKind {
-    /// Words.
-    Text,
-    /// The name of a kernel.
-    Kernel,
-    /// The name of a category of kernels.
-    Category,
-    /// Places in the code, one per line.
-    CodeLocation,
-    /// A number or a name that identifies something.
-    Id,
-    /// A count or another plain number.
-    Number,
-    /// A part of a whole, in per cent or as a fraction.
-    Share,
-    /// A duration.
-    Time,
-    /// A point in time on the clock of the trace.
-    Timestamp,
-}
 
 /// What is known of a column or figure without its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

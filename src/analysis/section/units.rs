@@ -13,9 +13,31 @@
 //!
 //! `Option<T>` is null if it is `None`; [`Stated<T>`] is left out.
 
-use super::typed::ColumnKind;
 use super::{Record, Value};
 use crate::trace::Ns;
+
+/// How the values of a column are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// Words.
+    Text,
+    /// The name of a kernel.
+    Kernel,
+    /// The name of a category of kernels.
+    Category,
+    /// Places in the code, one per line.
+    CodeLocation,
+    /// A number or a name that identifies something.
+    Id,
+    /// A count or another plain number.
+    Number,
+    /// A part of a whole, in per cent or as a fraction.
+    Share,
+    /// A duration.
+    Time,
+    /// A point in time on the clock of the trace.
+    Timestamp,
+}
 
 /// The type of a column or figure.
 pub trait Field: Sized {
