@@ -59,3 +59,12 @@ pub(crate) fn stage_words(stage: &str) -> String {
 pub(crate) fn capitalized(text: &str) -> String {
     crate::capitalize(text.to_owned())
 }
+
+/// Formats a time in s, ms or us.
+pub(crate) fn format_time(ms: f64) -> String {
+    match ms {
+        ms if ms >= 1e3 => format!("{:.2} s", ms / 1e3),
+        ms if ms >= 1.0 => format!("{ms:.1} ms"),
+        ms => format!("{:.0} us", ms * 1e3),
+    }
+}

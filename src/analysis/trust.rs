@@ -3,10 +3,10 @@
 
 use super::context::Context;
 use super::labels;
+use super::labels::format_time;
 use super::recapture::{self, MissingData};
 use super::results::Run;
 use super::section::{Answer, Sections, TypedSection, section, words};
-use crate::analysis::findings::format_time;
 use crate::analysis::host::idle::{GpuIdle, GpuIdleRow};
 use crate::analysis::host::idle_cause::{MIN_UNSEEN, unseen_after_launch};
 use crate::analysis::structure::shifted_durations::ShiftedDurations;

@@ -9,6 +9,7 @@ use crate::analysis::host::idle::{GpuIdle, GpuIdleRow};
 use crate::analysis::host::idle_cause::{CauseRules, Drained};
 use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps};
 use crate::analysis::labels;
+pub(crate) use crate::analysis::labels::format_time;
 use crate::analysis::section::{Section, Sections, TypedSection};
 use crate::analysis::time::activity::Activity;
 use crate::analysis::trust::{Trust, TrustId};
@@ -245,15 +246,6 @@ pub(super) fn format_bytes(bytes: f64) -> String {
 /// A time in milliseconds.
 pub(super) fn ms(time: Ns) -> f64 {
     time.0 as f64 / 1e6
-}
-
-/// Formats a time in s, ms or us.
-pub(crate) fn format_time(ms: f64) -> String {
-    match ms {
-        ms if ms >= 1e3 => format!("{:.2} s", ms / 1e3),
-        ms if ms >= 1.0 => format!("{ms:.1} ms"),
-        ms => format!("{:.0} us", ms * 1e3),
-    }
 }
 
 /// `1 gap`, `3 gaps`.
