@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::command::Run;
 use crate::serve::Server;
+use crate::wasm::Purpose;
 use crate::{page, project, setup};
 
 const TRACE: &str = "../shared/traces/torch/train_v100_216k_events.trace.json.gz";
@@ -63,7 +64,7 @@ pub fn all() -> Result<()> {
         }
     }
     setup::test()?;
-    page::build(None)?;
+    page::build(None, Purpose::Publish)?;
     Run::new("cargo build --release --bin gpuprism").run()?;
     let program = project::target_dir()?.join("release/gpuprism");
     let json = scaled_trace(TRACE, "train_v100")?;

@@ -15,7 +15,8 @@ use anyhow::{Context, Result, bail};
 use crate::command::{Run, in_parallel};
 use crate::counts::Counts;
 use crate::program::{PROFILE, Program, cargo};
-use crate::{book, page, project, python, setup, wasm};
+use crate::wasm::Purpose;
+use crate::{book, cpu, page, project, python, setup, wasm};
 
 /// A check: its id, what it is, and the function.
 type Check = (&'static str, &'static str, fn() -> Result<()>);
@@ -39,7 +40,7 @@ const STAGES: &[&[Lane]] = &[
         &[
             ("setup", "setup of Node, the browser and Python", set_up),
             ("lints-wasm", "lints, wasm32", wasm::lint),
-            ("page-build", "build of the page", || page::build(None)),
+            ("page-build", "build of the page", || page::build(None, Purpose::Check)),
             // Its scripts import the types of `dist/pkg`.
             ("page-types", "types and lints of the page", page_types_and_lints),
             ("simd", "SIMD in the page's modules", || wasm::assert_simd(&project::dist())),
@@ -96,13 +97,17 @@ pub fn one(id: &str) -> Result<()> {
             STAGES.iter().flat_map(|stage| stage.iter()).flat_map(|lane| lane.iter()).map(|check| check.0).collect();
         bail!("no check {id}; there are {}", ids.join(", "));
     };
-    check().with_context(|| format!("the check \"{title}\" failed"))
+    let outcome = check().with_context(|| format!("the check \"{title}\" failed"));
+    cpu::print();
+    outcome
 }
 
 /// A check that has ended.
 struct Done {
     title: &'static str,
     seconds: u64,
+    /// Of its processes.
+    processor_seconds: Option<u64>,
     counts: Counts,
     failure: Option<anyhow::Error>,
 }
@@ -142,7 +147,13 @@ impl Progress {
         let is_ok = outcome.is_ok();
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         println!("\n== {title}\n{}\n== {title}: {word} in {seconds} s\n", text.trim_end());
-        done.push(Done { title, seconds, counts: Counts::read(&text), failure: outcome.err() });
+        done.push(Done {
+            title,
+            seconds,
+            processor_seconds: cpu::read(&text),
+            counts: Counts::read(&text),
+            failure: outcome.err(),
+        });
         if !is_ok {
             self.has_failed.store(true, Ordering::Relaxed);
         }
@@ -152,11 +163,14 @@ impl Progress {
 
 /// Prints a line per check, what was skipped, and the sum. An error if a check failed or a needed test was skipped.
 fn summary(done: &[Done], seconds: u64) -> Result<()> {
-    println!("\n{:>7}  check", "seconds");
+    println!("\n{:>7}  {:>9}  check", "seconds", "processor");
     for check in done {
-        println!("{:>7}  {}{}", check.seconds, check.title, if check.failure.is_some() { ": FAILED" } else { "" });
+        let failed = if check.failure.is_some() { ": FAILED" } else { "" };
+        let processor = check.processor_seconds.map_or_else(|| "?".to_owned(), |seconds| seconds.to_string());
+        println!("{:>7}  {processor:>9}  {}{failed}", check.seconds, check.title);
     }
-    println!("{seconds:>7}  in total\n");
+    let processor: u64 = done.iter().filter_map(|check| check.processor_seconds).sum();
+    println!("{seconds:>7}  {processor:>9}  in total\n");
     let mut counts = Counts::default();
     done.iter().for_each(|check| counts.add(&check.counts));
     print!("{counts}");
@@ -281,7 +295,7 @@ fn same_results() -> Result<()> {
 
 /// The same with the release build and the debug build of the command line, and the page in `dist`.
 pub fn all_builds() -> Result<()> {
-    page::build(None)?;
+    page::build(None, Purpose::Publish)?;
     for profile in ["dev", "release"] {
         Run::new(&format!("cargo build --profile {profile} --bin gpuprism")).run()?;
     }

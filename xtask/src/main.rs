@@ -5,6 +5,7 @@ mod book;
 mod check;
 mod command;
 mod counts;
+mod cpu;
 mod fuzz;
 mod npm;
 mod offline;
@@ -25,6 +26,8 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use lexopt::Arg::{Long, Short, Value};
 use lexopt::ValueExt;
+
+use crate::wasm::Purpose;
 
 const HELP: &str = "\
 usage: cargo xtask COMMAND
@@ -68,9 +71,9 @@ fn run() -> Result<()> {
         ["wasm"] => {
             let out = arguments.out.unwrap_or_else(|| project::dist().join("pkg"));
             setup::page()?;
-            wasm::build(&out)
+            wasm::build(&out, Purpose::Publish)
         }
-        ["build"] => page::build(arguments.out.as_deref()),
+        ["build"] => page::build(arguments.out.as_deref(), Purpose::Publish),
         ["release"] => release::build(),
         ["npm"] => npm::build(arguments.out.as_deref()),
         ["space"] => space::build(arguments.out.as_deref()),

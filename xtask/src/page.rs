@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use flate2::{Compression, write::GzEncoder};
 
 use crate::program::Program;
+use crate::wasm::Purpose;
 use crate::{book, offline, project, setup, wasm};
 
 /// The limit for the gzipped size of the files that a first visit loads.
@@ -19,7 +20,7 @@ const EXAMPLE: &str = "example.json.gz";
 const SCRIPT_TYPES: &str = "types.d.ts";
 
 /// Builds the page into `out`, or into an empty `dist/`. Fails if its first load is too large.
-pub fn build(out: Option<&Path>) -> Result<()> {
+pub fn build(out: Option<&Path>, purpose: Purpose) -> Result<()> {
     setup::page()?;
     let root = project::root();
     for needed in ["www/index.html", "examples/serving_trace.rs"] {
@@ -31,7 +32,7 @@ pub fn build(out: Option<&Path>) -> Result<()> {
         Some(out) => out.to_owned(),
         None => fresh_dist()?,
     };
-    wasm::build(&dist.join("pkg"))?;
+    wasm::build(&dist.join("pkg"), purpose)?;
     copy_directory(&root.join("www"), &dist)?;
     fs::remove_file(dist.join(SCRIPT_TYPES)).with_context(|| format!("cannot remove {SCRIPT_TYPES}"))?;
     strip_comments(&dist)?;

@@ -35,7 +35,7 @@ impl Changed {
 
     /// Code that only the page's modules contain.
     fn wasm(&self) -> bool {
-        self.has(|path| path.starts_with("src/web/") || path.starts_with("wasm/") || path == "Cargo.toml")
+        self.has(|path| path.starts_with("src/web/") || path == "Cargo.toml")
     }
 
     fn page(&self) -> bool {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 
+use crate::wasm::Purpose;
 use crate::{offline, page, project};
 
 /// Builds the page and serves it until the process is stopped.
@@ -15,7 +16,7 @@ pub fn serve(port: u16) -> Result<()> {
     // Bound before the build, so that a port in use is reported at once and not after minutes.
     let server = Server::bind(port)?;
     println!("building the page; the first time takes some minutes");
-    page::build(None)?;
+    page::build(None, Purpose::Publish)?;
     println!("gpuprism is ready on {} (stop it with Ctrl-C)", server.url()?);
     server.run(&project::dist())
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::wasm::Purpose;
 use crate::{page, project};
 
 /// Builds the page into `out`, or into an empty `target/space`.
@@ -13,7 +14,7 @@ pub fn build(out: Option<&Path>) -> Result<()> {
         std::fs::remove_dir_all(&own).with_context(|| format!("cannot empty {}", own.display()))?;
     }
     let folder = out.unwrap_or(&own);
-    page::build(Some(folder))?;
+    page::build(Some(folder), Purpose::Publish)?;
     page::copy_directory(&project::root().join("space"), folder)?;
     println!("upload it with: hf upload USER/SPACE {} --repo-type space", folder.display());
     Ok(())
