@@ -1,5 +1,5 @@
 //! All sections of a report: one section answers one question, each a pure function of the trace. To add one, declare it in a module
-//! with [`section!`](super::section::typed) and name it in [`declared!`] below.
+//! with `section!` of [`section::typed`](super::section::typed) and name it in `declared!` below.
 //!
 //! Every pass is a sweep over tables sorted by start, O(n log n) at most. Overlap and idle time are per device, launches are
 //! joined within their process, and collectives are recognised by their kernels, not by the names of ranges.

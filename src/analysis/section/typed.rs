@@ -44,7 +44,7 @@ pub struct SectionSpec {
     pub figures: &'static [ColumnSpec],
 }
 
-/// A struct whose fields are the columns of a row, or the figures of a section. [`section!`](crate::section) implements it.
+/// A struct whose fields are the columns of a row, or the figures of a section. `section!` implements it.
 pub trait Fields: Default {
     /// One per field, in order.
     const COLUMNS: &'static [ColumnSpec];
