@@ -9,10 +9,11 @@ use std::path::PathBuf;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rustc-check-cfg=cfg(recorded_traces)");
-    println!("cargo::rerun-if-changed=build.rs");
     // Other packages of the workspace use this script, too.
     let package = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let repository = package.ancestors().find(|folder| folder.join("Cargo.lock").is_file()).unwrap_or(&package);
+    // Relative to the package, this path would be missing in the others, and cargo would compile them in every build.
+    println!("cargo::rerun-if-changed={}", repository.join("build.rs").display());
     let traces = repository.join("../shared/traces");
     // Cargo would run the script and compile the package in every build if it watched a missing folder. Therefore a test checks
     // that the cfg is up to date.

@@ -29,8 +29,8 @@ pub(crate) const ARE_COMPILED: bool = cfg!(any(not(target_arch = "wasm32"), feat
 /// have, share their computation, or belong to one kernel; these are listed without one.
 macro_rules! declared {
     ($($section:path $(= $function:path)?),* $(,)?) => {
-        /// All declared sections.
-        pub(crate) static SPECS: &[SectionSpec] = &[$(<$section as TypedSection>::SPEC),*];
+        /// All declared sections, in no particular order: what is known of each without a trace.
+        pub static SPECS: &[SectionSpec] = &[$(<$section as TypedSection>::SPEC),*];
 
         /// Answers the declared sections that every trace can have.
         fn answer_declared(context: &Context, sections: &mut Sections) {

@@ -29,6 +29,13 @@ impl Run {
     pub fn program(path: &Path) -> Self {
         let mut command = Command::new(path);
         command.current_dir(project::root());
+        // `cargo xtask` describes the package xtask with these. Build scripts that watch them, such as that of ring, would run again in
+        // each change between `cargo` and `cargo xtask`, and all that depends on them would be compiled again.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("CARGO_PKG_") || name == "CARGO_MANIFEST_DIR" {
+                command.env_remove(name);
+            }
+        }
         Self { command, shown: path.display().to_string() }
     }
 

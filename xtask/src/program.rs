@@ -60,6 +60,11 @@ impl Program {
         Run::program(&self.path("examples/serving_trace")).arg(path).output().map(drop)
     }
 
+    /// The output of `examples/declared_sections.rs`.
+    pub fn declared_sections(&self) -> Result<String> {
+        Run::program(&self.path("examples/declared_sections")).output()
+    }
+
     /// The path of a program by its name, as `gpuprism`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}{}", std::env::consts::EXE_SUFFIX))

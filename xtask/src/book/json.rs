@@ -221,8 +221,8 @@ fn sections(program: &Program) -> Result<String> {
         }
     }
     let types = value_types(sections.values().map(|(_, section)| section));
-    let path = project::root().join("patterns/sections.json");
-    let titles: Value = serde_json::from_str(&fs::read_to_string(path)?)?;
+    let declared = program.declared_sections()?;
+    let titles = Titles::read(&declared)?;
     let mut text = "## Sections\n\n".to_owned();
     for (name, (command, section)) in &sections {
         let text_of = |key: &str| section[key].as_str().unwrap_or_default();
@@ -246,7 +246,7 @@ fn sections(program: &Program) -> Result<String> {
                     _ => "number",
                 };
                 let kind = types.get(key).copied().unwrap_or(default);
-                text += &format!("| `{key}` | {kind} | {} | {} |\n", unit(key), cell(&title(&titles, key)));
+                text += &format!("| `{key}` | {kind} | {} | {} |\n", unit(key), cell(&titles.of(name, key)));
             }
             text.push('\n');
         }
@@ -276,14 +276,45 @@ fn value_types<'a>(sections: impl Iterator<Item = &'a Value>) -> BTreeMap<&'a st
     types
 }
 
-/// The title of a column without its unit. `config` is `patterns/sections.json`.
-fn title(config: &Value, key: &str) -> String {
-    let stem =
-        UNITS.iter().find_map(|(suffix, _)| key.strip_suffix(suffix)).map_or(key, |stem| stem.trim_end_matches('_'));
-    let stem = if stem.is_empty() { key } else { stem };
-    let listed = [key, stem].into_iter().find_map(|name| config["columns"][name].as_str());
-    let words = stem.split('_').map(|word| config["words"][word].as_str().unwrap_or(word));
-    listed.map_or_else(|| words.collect::<Vec<_>>().join(" "), str::to_owned)
+/// Titles of columns.
+struct Titles<'a> {
+    /// By section and key, from the declarations of the sections.
+    declared: BTreeMap<(&'a str, &'a str), &'a str>,
+    /// `patterns/sections.json`.
+    config: Value,
+}
+
+impl<'a> Titles<'a> {
+    /// `declared` has lines of section, key and title, separated by tabs.
+    fn read(declared: &'a str) -> Result<Self> {
+        let path = project::root().join("patterns/sections.json");
+        let config = serde_json::from_str(&fs::read_to_string(path)?)?;
+        let columns = declared.lines().filter_map(|line| {
+            let (section, column) = line.split_once('\t')?;
+            let (key, title) = column.split_once('\t')?;
+            Some(((section, key), title))
+        });
+        Ok(Self { declared: columns.collect(), config })
+    }
+
+    /// The title without its unit: the declared one, or that of the key, or the words of the key as a title.
+    fn of(&self, section: &str, key: &str) -> String {
+        let stem = UNITS
+            .iter()
+            .find_map(|(suffix, _)| key.strip_suffix(suffix))
+            .map_or(key, |stem| stem.trim_end_matches('_'));
+        let stem = if stem.is_empty() { key } else { stem };
+        let declared = self.declared.get(&(section, key)).copied();
+        let listed = || [key, stem].into_iter().find_map(|name| self.config["columns"][name].as_str());
+        let words = stem.split('_').map(|word| self.config["words"][word].as_str().unwrap_or(word));
+        declared.or_else(listed).map_or_else(|| capitalized(&words.collect::<Vec<_>>().join(" ")), str::to_owned)
+    }
+}
+
+/// The words with a capital at the beginning.
+fn capitalized(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// The JSON output of each command for the example trace.
