@@ -13,6 +13,7 @@ use serde_json::Value;
 fn assert_same_rows(sections: &Sections, section: &str, theirs: &Value, columns: &str) {
     let ours = &sections[section].rows;
     let theirs = theirs.as_array().unwrap();
+    assert!(!theirs.is_empty(), "{section}");
     assert_eq!(ours.len(), theirs.len(), "{section}");
     for (ours, theirs) in ours.iter().zip(theirs) {
         for column in columns.split(' ') {

@@ -429,10 +429,12 @@ mod tests {
     #[test]
     fn kernels_of_intact_replays_have_shares() {
         let intact = run(usize::MAX);
-        assert!(shares(&intact).iter().all(|(_, has_share)| *has_share));
+        // Five kernels of the replay and two that the host launches itself.
+        assert_eq!(shares(&intact).iter().map(|(_, has_share)| *has_share).collect::<Vec<_>>(), [true; 7]);
         assert!(intact.categories.iter().all(|category| category.bar_share.is_some()));
         for section in ["kernels", "kernels_by_pid"] {
             let section = &intact.sections[section];
+            assert_eq!(section.rows.len(), 7);
             assert!(section.limits.iter().all(|limit| limit != WITHHELD));
             assert!(section.rows.iter().all(|row| row.0.iter().all(|(_, value)| *value != Value::Null)), "{section:?}");
         }

@@ -61,6 +61,7 @@ fn a_run_is_written_once_wherever_its_file_lies() {
     kernels.sort();
     assert_eq!(kernels, ["5000", "6000"]);
     let runs = rows(&out, "runs");
+    assert_eq!(runs.len(), 2);
     assert!(runs.iter().all(|run| run["status"] == "ok" && run["tags"] == r#"{"commit":"1a\"2b"}"#), "{runs:?}");
 }
 

@@ -186,6 +186,33 @@ mod texts {
             }
         }
 
+        /// The first bytes are those that the formats prescribe.
+        #[test]
+        fn the_first_bytes_of_a_file_tell_its_kind_and_what_to_do() {
+            let nsys = "To record Nsight Systems export:";
+            let torch = "To record torch.profiler:";
+            for (bytes, kind, remedy) in [
+                (&b"PK\x03\x04"[..], "a zip archive:", "unpack it and open the trace inside"),
+                (b"\x28\xb5\x2f\xfd", "compressed with zstd:", "`zstd -d`"),
+                (b"BZh91AY&SY", "compressed with bzip2:", "`bunzip2`"),
+                (b"\xfd7zXZ\0", "compressed with xz:", "`unxz`"),
+                (b"\x1f\x8b\x08\0", "gzipped twice:", "`gunzip`"),
+                (b"PAR1", "a Parquet file:", nsys),
+                (b"\x89HDF\r\n\x1a\n", "an HDF5 file:", nsys),
+                (b"ARROW1\0\0", "an Arrow file:", nsys),
+                (b"\xff\xff\xff\xff", "perhaps an Arrow stream:", nsys),
+                (b"NVR\0", "an Nsight Compute report", nsys),
+                (b"\x80\x04", "a Python pickle,", torch),
+                (b"\x7fELF", "a program,", torch),
+                (b"%PDF-1.7", "a PDF,", torch),
+                (b"\x89PNG\r\n\x1a\n", "a picture,", torch),
+            ] {
+                let message = not_read_by_first_bytes("x", bytes).unwrap().to_string();
+                assert!(message.starts_with(&format!("x: {kind}")) && message.contains(remedy), "{kind} {message}");
+            }
+            assert!(not_read_by_first_bytes("x", b"{\"traceEvents\"").is_none());
+        }
+
         #[test]
         #[cfg(feature = "facts")]
         fn every_kind_of_other_file_is_described() {

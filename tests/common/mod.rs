@@ -75,11 +75,12 @@ fn read_trace(mut importer: Importer, path: &Path) -> Trace {
     *trace
 }
 
-/// The files of a folder whose names end with `end`, sorted by name.
+/// The files of a folder whose names end with `end`, sorted by name; there must be some.
 pub(crate) fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<PathBuf> = entries.filter(|path| file_name(path).ends_with(end)).collect();
     files.sort();
+    assert!(!files.is_empty(), "no {end} in {}", folder.display());
     files
 }
 

@@ -123,8 +123,13 @@ mod tests {
         for sentence in rules.reasons.values().chain(rules.warnings.values()).chain(rules.trust.values()) {
             assert!(sentence.as_str().unwrap().ends_with('.'), "{sentence}");
         }
-        let has_remedy = |text: &Value| text.as_str().unwrap().matches(['.', ':']).count() >= 2;
-        assert!(rules.reasons.values().all(has_remedy));
+        for (name, reason) in &rules.reasons {
+            let (why, remedy) =
+                reason.as_str().unwrap().rsplit_once(". ").unwrap_or_else(|| panic!("{name}: no remedy"));
+            let verb = remedy.split(' ').next().unwrap();
+            let verbs = ["Analyze", "Capture", "Compare", "Copy", "Mark", "Open", "Select", "Use"];
+            assert!(verbs.contains(&verb) && !why.is_empty(), "{name}: {remedy}");
+        }
     }
 
     #[test]

@@ -170,6 +170,8 @@ fn a_refill_ends_after_200_launches() {
     }
     let gaps = gaps(&mut trace);
     assert_eq!(gaps.iter().filter(|gap| gap.ends_with("drained")).count(), 201, "the first one and 200 more");
+    // One gap before each of the 250 launches.
+    assert_eq!(gaps.len(), 250);
     assert!(gaps[201..].iter().all(|gap| gap.ends_with("host_late")));
 }
 

@@ -247,6 +247,7 @@ mod tests {
             close(number(&rows.summary, ours), &expected[theirs]);
         }
         let sorted = expected["latencies_us_sorted"].as_array().unwrap();
+        assert_eq!(rows.rows.len(), sorted.len());
         for (row, expected) in rows.rows.iter().zip(sorted.iter().rev()) {
             close(number(row, "latency_us"), expected);
         }

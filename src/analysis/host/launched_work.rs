@@ -82,6 +82,7 @@ mod tests {
             let trace = trace.finish();
             let ranges: Vec<Span> = trace.ranges.iter().collect();
             let found = launched_windows(&trace, &ranges);
+            prop_assert_eq!(found.len(), ranges.len());
             for (range, found) in ranges.iter().zip(found) {
                 let works = trace.gpu_ops.iter().zip(trace.gpu_ops.launches()).filter(|(_, launch)| {
                     let call = launch.and_then(|call| trace.calls.get(call.0 as usize)).unwrap();

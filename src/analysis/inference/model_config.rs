@@ -474,15 +474,21 @@ mod tests {
             "quantization_config",
             "text_config",
         ];
+        let mut read = 0;
         for key in keys {
             for value in hostile {
                 // The first of two members with the same name counts.
                 let text = format!(r#"{{"{key}": {value}, "num_experts": 4, "num_experts_per_tok": 2, {SMALL}}}"#);
-                if let Ok(config) = ModelConfig::parse("c", &text) {
-                    assert!(config.weights().total().is_finite(), "{text}");
+                match ModelConfig::parse("c", &text) {
+                    Ok(config) => {
+                        assert!(config.weights().total().is_finite(), "{text}");
+                        read += 1;
+                    }
+                    Err(error) => assert!(error.to_string().starts_with("c: "), "{text}: {error}"),
                 }
             }
         }
+        assert!(read > 0);
         assert!(error(&"{\"a\":".repeat(100_000)).contains("not valid JSON"));
         assert!(error(&with(&format!(r#", "x": "{}""#, "y".repeat(MAX_FILE_BYTES)))).contains("4 MiB"));
     }

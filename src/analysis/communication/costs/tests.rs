@@ -79,7 +79,9 @@ proptest! {
             trace.stream(stream).kernel(kernel, start..start + duration);
             trace.message(Collective { ranks, ..message(bytes, 8) });
         }
-        for row in &trace.section(collective_costs).rows {
+        let section = trace.section(collective_costs);
+        prop_assert!(!section.rows.is_empty());
+        for row in &section.rows {
             let transfers_ms = row.amount("count") * row.amount("transfer_us") / 1e3;
             let sum_ms = transfers_ms + row.amount("waiting_estimate_ms");
             prop_assert!(sum_ms <= row.amount("total_time_ms") + 1e-6, "{row:?}");

@@ -176,6 +176,7 @@ fn without_a_config_there_are_no_rates_and_no_reasons() {
     let rules = RuleBook::gpuprism_default().unwrap();
     let sections = crate::analysis::analyze(&trace, rules, &Options::default()).sections;
     let section = &sections["layer_roles"];
+    assert!(!section.rows.is_empty());
     assert!(section.rows.iter().all(|row| row.get("basis") == Some(&Value::Null)));
     assert!(section.limits.iter().any(|limit| limit.contains("--config")), "{:?}", section.limits);
 }

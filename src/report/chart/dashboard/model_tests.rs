@@ -197,6 +197,7 @@ fn names_and_numbers_from_strangers_are_drawn_within_the_chart() {
 #[test]
 fn every_role_with_words_has_the_colour_of_a_category() {
     use crate::analysis::inference::model_words::{ModelWords, role_category};
+    assert!(ModelWords::embedded().known_roles().count() > 0);
     for role in ModelWords::embedded().known_roles() {
         let class = crate::report::palette::class(role_category(role));
         assert!(class.starts_with("cat-") && !class.starts_with("cat-spare"), "{role}: {class}");
