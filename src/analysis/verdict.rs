@@ -2,9 +2,10 @@
 //! results of a run, without another pass over the trace. At most two sentences.
 
 use super::communication::collectives::NcclOps;
-use super::findings::{Confidence, FindingId, FindingRow, Findings, format_time};
+use super::findings::{Confidence, FindingId, FindingRow, Findings};
 use super::host::idle::{GpuIdle, GpuIdleRow};
 use super::key_figures::is_almost_empty;
+use super::labels::format_time;
 use super::labels::{capitalized, stage_words};
 use super::results::{Run, Verdict, VerdictClause, WallSource};
 use super::section::{Ms, TypedSection};

@@ -1,8 +1,9 @@
 //! `communication-waits`: collectives wait for other ranks instead of transferring data.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{DeviceTimes, Situation, format_bytes, format_time, ms};
+use super::situation::{DeviceTimes, Situation, format_bytes, ms};
 use crate::analysis::communication::waiting::{DeviceWaiting, Evidence, Size};
+use crate::analysis::labels::format_time;
 use crate::capitalize;
 use crate::digits::grouped;
 use crate::trace::Ns;

@@ -2,8 +2,9 @@
 
 use super::communication_waits::exposed_waiting_ms;
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{DeviceTimes, Framework, Situation, format_time};
+use super::situation::{DeviceTimes, Framework, Situation};
 use crate::analysis::communication::waiting::{DeviceWaiting, Evidence};
+use crate::analysis::labels::format_time;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     if situation.has_shifted_durations() {

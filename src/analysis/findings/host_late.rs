@@ -1,10 +1,11 @@
 //! `host-late`: the GPU idles because eager launches come too late.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{Framework, Situation, counted, format_time, ms};
+use super::situation::{Framework, Situation, counted, ms};
 use crate::analysis::host::idle_blame::{BlameRow, IdleBlame};
 use crate::analysis::host::idle_cause::IdleCause;
 use crate::analysis::host::launch_gaps::Gaps;
+use crate::analysis::labels::format_time;
 use crate::trace::Vendor;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {

@@ -22,7 +22,7 @@ mod unified_memory_migration;
 mod unsuited_kernels;
 
 pub use finding::{Confidence, FindingId, Severity};
-pub(crate) use situation::{counts_steps_only, format_time};
+pub(crate) use situation::counts_steps_only;
 
 use crate::analysis::context::Context;
 use crate::analysis::section::{Answer, Ms, Sections, TypedSection, section};

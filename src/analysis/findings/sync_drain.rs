@@ -7,8 +7,9 @@
 //! ([`crate::trace::BlockingSites`]).
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{DeviceTimes, DrainSite, Framework, Situation, format_time, ms};
+use super::situation::{DeviceTimes, DrainSite, Framework, Situation, ms};
 use crate::analysis::host::idle_cause::Drained;
+use crate::analysis::labels::format_time;
 use crate::trace::Ns;
 
 /// The maximum number of call sites in the evidence.

@@ -1,8 +1,9 @@
 //! `unsuited-kernels`: kernels whose names prove that others would take less time.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{DeviceTimes, Situation, format_time};
+use super::situation::{DeviceTimes, Situation};
 use crate::analysis::inference::unsuited_kernels::{Hit, hits};
+use crate::analysis::labels::format_time;
 use crate::digits::grouped;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {

@@ -1,6 +1,5 @@
 use super::*;
-use crate::analysis::section::Record;
-use crate::analysis::section::{Section, Value};
+use crate::analysis::section::{Record, Section, Value};
 use crate::analysis::testing::{analyze, torch};
 use crate::trace::testing::TestTrace;
 
