@@ -48,7 +48,7 @@ use crate::ordering;
 use crate::report::{Report, foreign, proton_tree};
 use crate::rules::signals::{CallKind, Signals};
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phase_map, looks_like_rules};
-use crate::trace::{CODE_IS_BUILT, Launches, Ns, Trace, UnrecordedGraphs, Window};
+use crate::trace::{CODE_IS_BUILT, CallRole, FirstLaunches, Ns, Trace, UnrecordedWork, Window};
 use crate::{Error, Result};
 
 /// The content of an imported file.
@@ -83,7 +83,7 @@ pub const SERVER_ARGS: &str = "server_args.json";
 pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     match imported {
         Imported::Trace(mut trace) => {
-            find_unrecorded_graphs(&mut trace);
+            find_unrecorded_work(&mut trace);
             if CODE_IS_BUILT {
                 look_up_code(&mut trace);
             }
@@ -119,14 +119,21 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     }
 }
 
-/// Fills [`Trace::unrecorded_graphs`]. Must run before [`look_up_code`], which depends on the idle time.
-pub fn find_unrecorded_graphs(trace: &mut Trace) {
+/// Fills [`Trace::unrecorded_work`] and [`Trace::first_launches`]. Must run before [`look_up_code`], which depends on the idle
+/// time.
+pub fn find_unrecorded_work(trace: &mut Trace) {
     let signals = Signals::embedded();
-    trace.unrecorded_graphs = UnrecordedGraphs::of(trace, &|name| match signals.call(name) {
-        CallKind::Launch => Launches::Kernel,
-        CallKind::GraphLaunch => Launches::Graph,
-        _ => Launches::Other,
-    });
+    let role = |name: &str| match signals.call(name) {
+        CallKind::Launch => CallRole::LaunchesKernel,
+        CallKind::GraphLaunch => CallRole::LaunchesGraph,
+        CallKind::CopyAsync | CallKind::CopyBlocking | CallKind::Set => CallRole::Copies,
+        CallKind::Synchronize => CallRole::Synchronizes,
+        CallKind::BeginCapture => CallRole::BeginsCapture,
+        CallKind::EndCapture => CallRole::EndsCapture,
+        CallKind::DoesNotBlock | CallKind::Allocation | CallKind::Other => CallRole::Other,
+    };
+    trace.unrecorded_work = UnrecordedWork::of(trace, &role);
+    trace.first_launches = FirstLaunches::of(trace, &role);
 }
 
 /// Whether the text has tables of another tool and no trace, so that [`translate`] reads it.

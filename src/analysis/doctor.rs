@@ -6,6 +6,7 @@
 use super::engine::engine;
 use super::inference::graph_coverage::GraphCoverage;
 use super::inference::step_floor::FloorOfSteps;
+use super::labels::format_time;
 use super::results::Run;
 use super::section::TypedSection;
 use super::structure::steps::Steps;
@@ -107,6 +108,9 @@ pub fn checks(trace: &Trace, run: &Run) -> Vec<Check> {
         ("host_speed", limit(run, TrustId::CaptureOverhead)),
         ("graph_nodes", graph_nodes(trace, run)),
         ("graph_work", graph_work(trace)),
+        ("launched_work", launched_work(trace)),
+        ("waits", waits(trace)),
+        ("start_up", limit(run, TrustId::FirstLaunches)),
         ("code_of_kernels", code_of_kernels(trace, run)),
         ("ranks", limit(run, TrustId::OneRankOfMany)),
         ("single_rank_file", single_rank_file(trace)),
@@ -243,14 +247,36 @@ fn graph_nodes(trace: &Trace, run: &Run) -> Outcome {
 }
 
 fn graph_work(trace: &Trace) -> Outcome {
-    let graphs = &trace.unrecorded_graphs;
-    if graphs.launches == 0 {
+    let launches = &trace.unrecorded_work.launches;
+    if launches.graphs == 0 {
         return None;
     }
     problem(format!(
         "The file contains no GPU work of {} of {} graph launches: the profiler did not record these graphs.",
-        grouped(graphs.launches),
-        grouped(graphs.of)
+        grouped(launches.graphs),
+        grouped(launches.of_graphs)
+    ))
+}
+
+fn launched_work(trace: &Trace) -> Outcome {
+    let launches = &trace.unrecorded_work.launches;
+    if launches.kernels == 0 {
+        return None;
+    }
+    problem(format!(
+        "The file contains no GPU op of {} of {} kernel launches: the profiler lost them.",
+        grouped(launches.kernels + launches.kernels_at_end),
+        grouped(launches.of_kernels)
+    ))
+}
+
+fn waits(trace: &Trace) -> Outcome {
+    let waits = &trace.unrecorded_work.waits;
+    let longest = waits.iter().map(|wait| wait.returned.since(wait.last_op_end)).max()?;
+    problem(format!(
+        "A call waited for the GPU until {} after the last op in the file: the GPU executed work that the file does not \
+         contain.",
+        format_time(longest.0 as f64 / 1e6)
     ))
 }
 
@@ -329,7 +355,7 @@ mod tests {
         let mut trace = TestTrace::nsys();
         trace.launch(0..1).launches("k", 5..10).call("cudaGraphLaunch", 20..21).launch(40..41).launches("k", 45..50);
         let mut trace = trace.finish();
-        crate::session::find_unrecorded_graphs(&mut trace);
+        crate::session::find_unrecorded_work(&mut trace);
         assert_eq!(found(&trace, Level::Problem), ["graph_work"]);
     }
 

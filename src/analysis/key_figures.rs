@@ -87,9 +87,9 @@ fn idle_cause(run: &Run) -> Option<&'static str> {
 /// Whether the GPU works almost never and no steps are marked. Then nobody is late: there is no work.
 pub(super) fn is_almost_empty(run: &Run) -> bool {
     let rows = GpuIdle::rows(&run.sections);
-    let window = sum(&rows, |row| row.window_ms) - sum(&rows, |row| row.unseen_ms);
-    run.filled("steps").is_none()
-        && sum(&rows, |row| row.busy_ms) < Signals::embedded().thresholds.min_busy_share * window
+    let window = rows.iter().map(GpuIdleRow::own_window_ms).sum::<f64>();
+    let busy_at_most = sum(&rows, |row| row.busy_ms) + sum(&rows, |row| row.unrecorded_ms);
+    run.filled("steps").is_none() && busy_at_most < Signals::embedded().thresholds.min_busy_share * window
 }
 
 /// The sum of a column of the idle times over all devices, in milliseconds.

@@ -8,13 +8,13 @@ use super::recapture::{self, MissingData};
 use super::results::Run;
 use super::section::{Answer, Sections, TypedSection, section, words};
 use crate::analysis::host::idle::{GpuIdle, GpuIdleRow};
-use crate::analysis::host::idle_cause::{MIN_UNSEEN, unseen_after_launch};
+use crate::analysis::host::unseen::{MIN_UNSEEN, unseen_after_launch};
 use crate::analysis::structure::shifted_durations::ShiftedDurations;
 use crate::analysis::structure::stages::Basis;
 use crate::analysis::time::gaps::{Busy, Gap};
 use crate::digits::grouped;
 use crate::rules::signals::CallKind;
-use crate::trace::{DeviceId, Ns, Trace};
+use crate::trace::{DeviceId, Ns, SLOW_FIRST_LAUNCH, Trace, USUAL_RETURN};
 
 section! {
     /// Each reason to trust some results less.
@@ -32,6 +32,12 @@ section! {
 pub(crate) enum TrustId {
     UnseenWork,
     GraphWorkMissing,
+    /// Launches of kernels, and maybe of graphs, have no op.
+    LaunchWorkMissing,
+    /// Calls waited for the device for longer than its ops ran.
+    WaitsOutlastWork,
+    /// The capture contains launches that load kernels.
+    FirstLaunches,
     /// No step has GPU work.
     StepsWithoutWork,
     DurationsShifted,
@@ -49,6 +55,9 @@ words!(
     TrustId:
     UnseenWork = "unseen-work",
     GraphWorkMissing = "graph-work-missing",
+    LaunchWorkMissing = "launch-work-missing",
+    WaitsOutlastWork = "waits-outlast-work",
+    FirstLaunches = "first-launches",
     StepsWithoutWork = "steps-without-work",
     DurationsShifted = "durations-shifted",
     GraphsTracedWhole = "graphs-traced-whole",
@@ -85,7 +94,10 @@ const MIN_LAUNCHES: u64 = 100;
 pub(crate) fn trust(context: &Context, sections: &Sections) -> Answer<Trust> {
     let rows = [
         unseen_work(context),
-        unrecorded_graphs(context),
+        lost_graphs(context),
+        lost_launches(context),
+        outlasting_waits(context),
+        first_launches(context),
         steps_without_work(context),
         shifted(context),
         graphs_traced_whole(context.trace),
@@ -130,46 +142,164 @@ fn unseen_work(context: &Context) -> Option<TrustRow> {
 #[derive(Default)]
 struct UnseenTime {
     after_a_long_wait: Ns,
-    after_a_graph_launch: Ns,
+    after_a_lost_launch: Ns,
+    within_a_wait: Ns,
 }
 
 fn unseen_time(context: &Context, device: usize) -> Option<UnseenTime> {
     let trace = context.trace;
+    let work = &trace.unrecorded_work;
     let mut time = UnseenTime::default();
     for (start, end) in &context.survey().idle.get(device)?.unseen {
         let ops_at_end =
             trace.gpu_ops.count_starting_before(*end)..trace.gpu_ops.count_starting_before(Ns(end.0.saturating_add(1)));
-        let follows_graph = ops_at_end.into_iter().any(|row| trace.unrecorded_graphs.before(row).is_some());
-        let sum = if follows_graph { &mut time.after_a_graph_launch } else { &mut time.after_a_long_wait };
+        let follows_launch = ops_at_end.into_iter().any(|row| work.launches.before(row).is_some());
+        let sum = match work.worked_until(DeviceId(device as u32), *start) {
+            Some(_) => &mut time.within_a_wait,
+            None if follows_launch => &mut time.after_a_lost_launch,
+            None => &mut time.after_a_long_wait,
+        };
         *sum += end.since(*start);
     }
     Some(time)
 }
 
-fn unrecorded_graphs(context: &Context) -> Option<TrustRow> {
-    let graphs = &context.trace.unrecorded_graphs;
-    if graphs.launches == 0 {
+/// The longest of these times of all devices.
+fn longest_unseen(context: &Context, time: impl Fn(UnseenTime) -> Ns) -> Ns {
+    let devices = 0..context.trace.devices.len();
+    devices.filter_map(|device| unseen_time(context, device).map(&time)).max().unwrap_or(Ns::ZERO)
+}
+
+/// What is said about the time after lost launches; empty if there is none.
+fn lost_time_words(context: &Context) -> String {
+    let longest = longest_unseen(context, |time| time.after_a_lost_launch);
+    if longest == Ns::ZERO {
+        return String::new();
+    }
+    format!(
+        " The time from such a launch to the next recorded op ({}) is neither busy nor idle: it is not known.",
+        time_words(longest)
+    )
+}
+
+fn lost_graphs(context: &Context) -> Option<TrustRow> {
+    let launches = &context.trace.unrecorded_work.launches;
+    if launches.graphs == 0 || launches.kernels > 0 {
         return None;
     }
-    let devices = 0..context.trace.devices.len();
-    let longest = devices.filter_map(|device| Some(unseen_time(context, device)?.after_a_graph_launch)).max()?;
-    let left_out = if longest == Ns::ZERO {
-        String::new()
-    } else {
-        let time = time_words(longest);
-        format!(
-            " The time from such a launch to the next recorded op ({time}) counts neither as idle nor as part of the window."
-        )
-    };
     let text = format!(
         "The file contains no GPU work of {} of {} graph launches, although it contains work that was launched later: the \
-         profiler did not record these graphs, and steps that consist of them are missing.{left_out} Capture again with a \
+         profiler did not record these graphs, and steps that consist of them are missing.{} Capture again with a \
          profiler that is not older than the driver: {}",
-        grouped(graphs.launches),
-        grouped(graphs.of),
+        grouped(launches.graphs),
+        grouped(launches.of_graphs),
+        lost_time_words(context),
         recapture::command(context.trace, MissingData::Kernels),
     );
     Some(row(TrustId::GraphWorkMissing, text, "busy and idle time, steps, kernels, categories, shares, launches"))
+}
+
+fn lost_launches(context: &Context) -> Option<TrustRow> {
+    let launches = &context.trace.unrecorded_work.launches;
+    if launches.kernels == 0 {
+        return None;
+    }
+    let graphs = match launches.graphs {
+        0 => String::new(),
+        graphs => format!(" and of {} of {} graph launches", grouped(graphs), grouped(launches.of_graphs)),
+    };
+    let text = format!(
+        "The file contains no GPU op of {} of {} kernel launches{graphs}{}, although it contains work that was launched \
+         after {} of them: the profiler lost records, because its buffer was full or the process had run for long. Times and counts of \
+         kernels are too small by an unknown amount.{}{} Capture fewer steps, in a process that was started for it: {}",
+        grouped(launches.kernels + launches.kernels_at_end),
+        grouped(launches.of_kernels),
+        lost_per_step(context),
+        if launches.kernels_at_end == 0 { "all".to_owned() } else { grouped(launches.kernels) },
+        lost_time_words(context),
+        busy_range(context).unwrap_or_default(),
+        recapture::command(context.trace, MissingData::Kernels),
+    );
+    Some(row(TrustId::LaunchWorkMissing, text, "busy and idle time, steps, kernels, categories, shares, launches"))
+}
+
+/// How many launches are lost in how many steps; empty without steps.
+fn lost_per_step(context: &Context) -> String {
+    let trace = context.trace;
+    let mut steps: Vec<(Ns, Ns, u64)> =
+        context.measured_steps().steps.iter().map(|measured| (measured.step.start, measured.step.end, 0)).collect();
+    steps.sort_unstable();
+    for (time, launches) in trace.unrecorded_work.launches.lost_kernels() {
+        let next = steps.partition_point(|(start, ..)| *start <= time);
+        if let Some((_, end, lost)) = next.checked_sub(1).and_then(|index| steps.get_mut(index))
+            && *end > time
+        {
+            *lost += launches;
+        }
+    }
+    let affected = steps.iter().filter(|(.., lost)| *lost > 0).count();
+    let most = steps.iter().map(|(.., lost)| *lost).max().unwrap_or_default();
+    match affected {
+        0 => String::new(),
+        _ => format!(", in {affected} of {} steps (up to {} in one)", grouped(steps.len() as u64), grouped(most)),
+    }
+}
+
+/// The busy share with and without the unseen time, of the device with most of it.
+fn busy_range(context: &Context) -> Option<String> {
+    let survey = context.survey();
+    let shares = survey.busy.iter().zip(&survey.idle).filter_map(|(busy, idle)| {
+        let busy = (*busy)?;
+        let unseen = idle.unseen.iter().fold(Ns::ZERO, |sum, (start, end)| sum + end.since(*start));
+        let window = busy.last.since(busy.first);
+        (window > Ns::ZERO && unseen > Ns::ZERO).then_some((unseen, busy.busy, window))
+    });
+    let (unseen, busy, window) = shares.max_by_key(|(unseen, ..)| *unseen)?;
+    let percent = |time: Ns| 100.0 * time.0 as f64 / window.0 as f64;
+    Some(format!(" The GPU was busy for {:.1} to {:.1} % of the time.", percent(busy), percent(busy + unseen)))
+}
+
+fn outlasting_waits(context: &Context) -> Option<TrustRow> {
+    let mut delays: Vec<Ns> =
+        context.trace.unrecorded_work.waits.iter().map(|wait| wait.returned.since(wait.last_op_end)).collect();
+    delays.sort_unstable();
+    let median = *delays.get(delays.len() / 2)?;
+    let unseen = longest_unseen(context, |time| time.within_a_wait);
+    let left_out = match unseen {
+        Ns::ZERO => String::new(),
+        time => format!(" That time ({}) is neither busy nor idle.", time_words(time)),
+    };
+    let text = format!(
+        "{} call{} that wait{} for the GPU returned {} (median) after the last op in the file, usual are up to {}: the GPU \
+         still worked. Bodies of while nodes in graphs, launches by kernels, and lost records leave no op.{left_out} A profiler \
+         that records them decides it: {}",
+        grouped(delays.len() as u64),
+        if delays.len() == 1 { "" } else { "s" },
+        if delays.len() == 1 { "s" } else { "" },
+        time_words(median),
+        time_words(USUAL_RETURN),
+        recapture::command(context.trace, MissingData::Kernels),
+    );
+    Some(row(TrustId::WaitsOutlastWork, text, "busy and idle time, kernels, blocking calls"))
+}
+
+/// Launches that loaded code or initialised a device.
+fn first_launches(context: &Context) -> Option<TrustRow> {
+    let trace = context.trace;
+    let (start, end) = trace.cut.map_or((Ns(i64::MIN), Ns(i64::MAX)), |cut| (cut.window.start, cut.window.end));
+    let durations: Vec<Ns> = trace.first_launches.within(start, end).map(|(from, to)| to.since(from)).collect();
+    let longest = *durations.iter().max()?;
+    let text = format!(
+        "{} launch call{} of kernels that had not run before took more than {} while the GPU was idle, {} in all, the longest \
+         {}: first launches load code or initialise the GPU. If that is not what the capture is for, run the same work \
+         several times before it.",
+        grouped(durations.len() as u64),
+        if durations.len() == 1 { "" } else { "s" },
+        time_words(SLOW_FIRST_LAUNCH),
+        time_words(durations.iter().fold(Ns::ZERO, |sum, duration| sum + *duration)),
+        time_words(longest),
+    );
+    Some(row(TrustId::FirstLaunches, text, "idle time, steps, launch latencies"))
 }
 
 /// Steps that are marked on the host while no GPU op of the file runs.
@@ -206,12 +336,16 @@ fn steps_without_work(context: &Context) -> Option<TrustRow> {
 /// The wait of the first op of a device after its launch. `None` if it is short or the launch is unknown.
 fn unseen_before(context: &Context, device: usize, busy: Busy) -> Option<Ns> {
     let trace = context.trace;
-    let row = trace.gpu_ops.count_starting_before(busy.first);
-    let is_first = |row: &usize| trace.gpu_ops.get(*row).is_some_and(|op| op.device.0 as usize == device);
-    let next_row = (row..trace.gpu_ops.len()).find(is_first)?;
+    let next_row = first_row(trace, device, busy.first)?;
     let gap = Gap { device, start: Ns(i64::MIN / 4), end: busy.first, previous_row: None, next_row };
-    let (from, to) = unseen_after_launch(trace, &gap, &|name| context.call_kind(name))?;
-    Some(to.since(from)).filter(|length| *length > MIN_UNSEEN)
+    let from = unseen_after_launch(trace, &gap, &|name| context.call_kind(name))?;
+    Some(gap.end.since(from)).filter(|length| *length > MIN_UNSEEN)
+}
+
+/// The row of the first op of a device that starts at this time.
+fn first_row(trace: &Trace, device: usize, start: Ns) -> Option<usize> {
+    let is_first = |row: &usize| trace.gpu_ops.get(*row).is_some_and(|op| op.device.0 as usize == device);
+    (trace.gpu_ops.count_starting_before(start)..trace.gpu_ops.len()).find(is_first)
 }
 
 fn shifted(context: &Context) -> Option<TrustRow> {
@@ -391,7 +525,7 @@ mod tests {
         trace.in_us().launch(0..2).launches("k", 5..10).call("cudaGraphLaunch", 20..22);
         let mut trace =
             trace.launch(500..502).launches("k", 505..510).launch(511..512).launches("k", 515..520).finish();
-        crate::session::find_unrecorded_graphs(&mut trace);
+        crate::session::find_unrecorded_work(&mut trace);
         trace
     }
 
@@ -407,6 +541,65 @@ mod tests {
         let text = words(&trust.rows[0], "text");
         assert!(text.starts_with("The file contains no GPU work of 1 of 1 graph launches"), "{text}");
         assert!(text.contains("the next recorded op (485 us)") && text.contains("--cuda-graph-trace=node"), "{text}");
+    }
+
+    /// Two steps of four launches of 40 us each; the op of each second launch is missing.
+    fn trace_with_lost_records() -> Trace {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for start in [0, 1_000] {
+            trace.range("ProfilerStep#1", start..start + 200).launch(start..start + 5);
+            trace.launches("gemm", start + 10..start + 50).launch(start + 6..start + 8).launch(start + 10..start + 12);
+            trace.launches("gemm", start + 100..start + 140).launch(start + 14..start + 15);
+        }
+        let mut trace = trace.finish();
+        crate::session::find_unrecorded_work(&mut trace);
+        trace
+    }
+
+    #[test]
+    fn lost_records_are_counted_and_their_time_is_neither_idle_nor_late() {
+        let run = analyze(&trace_with_lost_records());
+        let text = words(&run.sections["trust"].rows[0], "text");
+        assert!(text.starts_with("The file contains no GPU op of 4 of 8 kernel launches, in 2 of 2 steps"), "{text}");
+        assert!(text.contains("work that was launched after 3 of them"), "{text}");
+        // Ops of 10..50, 100..140, 1010..1050 and 1100..1140 us: 160 us of 1,130 us.
+        assert!(text.contains("busy for 14.2 to 100.0 % of the time"), "{text}");
+        let idle = &run.sections["gpu_idle"].rows[0];
+        let times = ["idle_ms", "host_late_ms", "unrecorded_ms", "idle_pct_of_window"];
+        assert_eq!(times.map(|name| number(idle, name)), [0.0, 0.0, 0.97, 0.0]);
+        assert!(run.verdict.text.contains("GPU busy at least 16.0 %"), "{}", run.verdict.text);
+        assert!(!run.verdict.text.contains("largest category"), "{}", run.verdict.text);
+    }
+
+    #[test]
+    fn calls_that_wait_longer_than_the_ops_run_are_stated_and_no_blocking_calls_are_blamed() {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for start in [0, 3_000, 6_000] {
+            trace.call("cudaGraphLaunch", start..start + 20).launches("gemm", start + 30..start + 330);
+            trace.call("cudaStreamSynchronize", start + 25..start + 2_990);
+        }
+        let mut trace = trace.finish();
+        crate::session::find_unrecorded_work(&mut trace);
+        let run = analyze(&trace);
+        let text = words(&run.sections["trust"].rows[0], "text");
+        assert!(text.starts_with("3 calls that wait for the GPU returned 2.7 ms (median) after the last op"), "{text}");
+        let findings: Vec<String> = rows_of(&run.sections["findings"], &["id"]);
+        assert_eq!(findings, [""; 0]);
+    }
+
+    #[test]
+    fn a_cold_start_claims_no_work_from_before_the_capture() {
+        let mut trace = TestTrace::new();
+        trace.in_us().launch(0..300_000).launches("a", 300_010..300_020).launch(300_100..323_000);
+        let mut trace =
+            trace.launches("b", 325_400..325_420).launch(326_000..326_005).launches("c", 326_010..326_070).finish();
+        crate::session::find_unrecorded_work(&mut trace);
+        assert_eq!(ids(&trace), ["first-launches"]);
+        assert!(text(&trace).contains("2 launch calls of kernels that had not run before took more than 1.0 ms"));
+        let run = analyze(&trace);
+        assert_eq!(rows_of(&run.sections["findings"], &["title"])[0], "First launches that load kernels");
     }
 
     #[test]

@@ -19,8 +19,7 @@ pub(crate) struct Unit {
 
 impl Unit {
     pub(crate) fn of(sections: &Sections, thresholds: &VerdictThresholds) -> Self {
-        let window = |row: &GpuIdleRow| row.window_ms.0 - row.unseen_ms.0;
-        let window_ms = GpuIdle::rows(sections).iter().map(window).fold(0.0, f64::max);
+        let window_ms = GpuIdle::rows(sections).iter().map(GpuIdleRow::own_window_ms).fold(0.0, f64::max);
         let Some(figures) = Steps::figures(sections) else {
             return Self { ms: window_ms, steps: 0, has_typical_step: false };
         };

@@ -80,6 +80,8 @@ struct Times {
     drained: f64,
     unknown: f64,
     compiling: f64,
+    /// Time of work that has no record: the GPU may have been busy or idle.
+    unrecorded: f64,
     /// Time in which communication runs without compute, together with compute, and compute without communication.
     exposed: f64,
     overlapped: f64,
@@ -131,12 +133,13 @@ impl Times {
         let overlapped = StreamOverlap::figures(&run.sections).map_or(0.0, |figures| figures.compute_nccl_overlap_ms.0);
         let compute = row("Compute").map_or(0.0, |row| row.total_time_ms.0);
         let times = Self {
-            window: sum(|row| row.window_ms) - sum(|row| row.unseen_ms),
+            window: idle.rows.iter().map(GpuIdleRow::own_window_ms).sum(),
             busy: sum(|row| row.busy_ms),
             host_late: sum(|row| row.host_late_ms),
             drained: sum(|row| row.drained_ms),
             unknown: sum(|row| row.unknown_ms),
             compiling: sum(|row| row.compiling_ms),
+            unrecorded: sum(|row| row.unrecorded_ms),
             exposed: NcclOps::figures(&run.sections).map_or(0.0, |figures| figures.exposed_ms.0),
             overlapped,
             compute_alone: compute - overlapped,
@@ -149,8 +152,8 @@ impl Times {
     /// A host that is late before the first step or after the last does not delay the steps.
     fn is_host_bound(&self) -> bool {
         match self.steps {
-            Some(StepsInCapture { length, busy, late, .. }) => late > busy && length > 0.0,
-            None => self.host_late + self.drained > self.busy,
+            Some(StepsInCapture { length, busy, late, .. }) => late > busy + self.unrecorded && length > 0.0,
+            None => self.host_late + self.drained > self.busy + self.unrecorded,
         }
     }
 
@@ -177,7 +180,8 @@ fn unit(run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sen
         let stage = if position == 0 { capitalized(&stage) } else { stage };
         let head = if stage.is_empty() { String::new() } else { format!("{stage}: ") };
         text.push(format!("{separator}{head}{}", steps_words(row, thresholds)), Some(("steps", Some(*index))));
-        let busy = row.busy_pct.map(|busy| format!(", GPU busy {}", percent(busy.0 / 100.0)));
+        let at_least = if times.unrecorded > 0.0 { "at least " } else { "" };
+        let busy = row.busy_pct.map(|busy| format!(", GPU busy {at_least}{}", percent(busy.0 / 100.0)));
         text.push(busy.unwrap_or_default(), Some(("steps", Some(*index))));
     }
     if rows.is_empty() && run.wall.source != WallSource::Window {
@@ -194,7 +198,13 @@ fn unit(run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sen
         let extent = if run.window.is_some() { "window" } else { "capture" };
         text.push(format!("The {extent} covers {work} of GPU work{on}"), Some(("devices", None)));
         if times.window > 0.0 {
-            let busy = format!(", GPU busy {}", percent(run.wall.busy_share));
+            let busy = match times.unrecorded > 0.0 {
+                true => {
+                    let most = percent(times.share(times.busy + times.unrecorded));
+                    format!(", GPU busy for {} to {most} of the time", percent(times.share(times.busy)))
+                }
+                false => format!(", GPU busy {}", percent(run.wall.busy_share)),
+            };
             text.push(busy, Some(("gpu_idle", None)));
         }
     }
@@ -245,6 +255,8 @@ enum Bound {
     StepsWithoutWork,
     /// The durations of graph replays do not belong to their kernel names, so no category can be named.
     ShiftedDurations,
+    /// Work without records may have taken more time than what is recorded.
+    Unrecorded,
     Compute,
 }
 
@@ -264,10 +276,12 @@ impl Bound {
             Self::Nothing
         } else if times.is_host_bound() && !is_given_wall {
             Self::Host
-        } else if times.unknown > times.busy && !is_given_wall {
+        } else if times.unknown > times.busy + times.unrecorded && !is_given_wall {
             Self::UnknownIdle
         } else if run.has_shifted_durations() {
             Self::ShiftedDurations
+        } else if times.unrecorded > 0.0 && !leads_by(run, times.unrecorded) {
+            Self::Unrecorded
         } else if times.overlapped > thresholds.communication_overlap * times.busy {
             Self::Overlap
         } else if times.exposed > compute {
@@ -320,6 +334,11 @@ impl Bound {
                              belong to their kernel names";
                 text.push(words, Some(("trust", None)));
             }
+            Self::Unrecorded => {
+                let share = percent(times.share(times.unrecorded));
+                let words = format!("; what the GPU did for {share} of the time is not in the file");
+                text.push(words, Some(("trust", None)));
+            }
             Self::Communication => {
                 let exposed = percent(times.exposed / times.busy);
                 let waits = Findings::rows(&run.sections).iter().any(|row| row.id == FindingId::CommunicationWaits);
@@ -356,6 +375,13 @@ impl Bound {
             }
         }
     }
+}
+
+/// Whether the first category leads by more than this time of all devices.
+fn leads_by(run: &Run, ms: f64) -> bool {
+    let mut times = run.categories.iter().map(|category| category.elapsed_ns as f64 / 1e6);
+    let (first, second) = (times.next().unwrap_or_default(), times.next().unwrap_or_default());
+    first - second > ms
 }
 
 /// `, 5.0 % other work such as copies`: what is neither compute nor communication.
@@ -397,6 +423,7 @@ fn beside(run: &Run, times: &Times, bound: Bound, thresholds: &VerdictThresholds
         | Bound::UnknownIdle
         | Bound::Nothing
         | Bound::ShiftedDurations
+        | Bound::Unrecorded
         | Bound::Compute => false,
     };
     // Rows come by severity. Of equal costs the first counts.
@@ -425,7 +452,7 @@ fn beside(run: &Run, times: &Times, bound: Bound, thresholds: &VerdictThresholds
         return;
     }
     // The kernels of a compilation are mostly those of its autotuning.
-    if run.has_shifted_durations() || bound == Bound::Compilation {
+    if run.has_shifted_durations() || matches!(bound, Bound::Compilation | Bound::Unrecorded) {
         return;
     }
     // The bound names the first category only if compute is the bound.

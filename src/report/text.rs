@@ -114,6 +114,7 @@ pub(super) fn category_shares(run: &Run, count: usize) -> impl Iterator<Item = (
 fn wall_word(run: &Run) -> &'static str {
     match run.wall.source {
         WallSource::Window if run.window.is_some() => "selected window",
+        WallSource::Window if run.wall.wall_ns < run.totals.window_ns => "recorded part of the trace window",
         WallSource::Window => "trace window",
         WallSource::Given => "given wall time",
         WallSource::RaisedToBusy => "busy time (used as wall time)",

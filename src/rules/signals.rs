@@ -24,6 +24,10 @@ pub enum CallKind {
     DoesNotBlock,
     /// Allocates or frees memory, which may block.
     Allocation,
+    /// Begins to record the following launches into a graph: they run nothing.
+    BeginCapture,
+    /// Ends that.
+    EndCapture,
     /// Any other call.
     Other,
 }
@@ -36,6 +40,8 @@ from_json!(CallKind =
     "synchronize" => Synchronize,
     "does_not_block" => DoesNotBlock,
     "allocation" => Allocation,
+    "begin_capture" => BeginCapture,
+    "end_capture" => EndCapture,
     "other" => Other
 );
 

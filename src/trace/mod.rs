@@ -11,6 +11,7 @@ mod columns;
 mod compilations;
 mod correlation;
 mod database_info;
+mod first_launches;
 mod format;
 mod import_problems;
 mod late_code;
@@ -26,7 +27,7 @@ mod spans;
 #[cfg(test)]
 pub(crate) mod testing;
 mod time;
-mod unrecorded_graphs;
+mod unrecorded_work;
 mod window;
 
 pub(crate) use blocking_sites::without_install_folder;
@@ -35,6 +36,7 @@ pub use category_evidence::{CategoryEvidence, CategorySource, EvidenceByName};
 pub use code::{Annotation, FrameIds, HostCode, NONE};
 pub use compilations::Compilations;
 pub use database_info::{DatabaseInfo, TableInfo};
+pub use first_launches::{FirstLaunches, SLOW_FIRST_LAUNCH};
 pub use format::{Format, Profiler, Vendor};
 pub use import_problems::{ImportProblem, ImportProblems, ProblemKind};
 pub use late_code::{CodeTime, LateCode, MAX_LATE_INTERVALS};
@@ -51,7 +53,7 @@ pub use shaped_ops::{Argument, Element, MAX_SHAPED_OPS, MAX_SHAPES, OpShape, Sha
 pub use spans::{Span, Spans};
 pub(crate) use time::leading_integer;
 pub use time::{Ns, Window};
-pub use unrecorded_graphs::{Launches, UnrecordedGraphs};
+pub use unrecorded_work::{CallRole, LostLaunches, OutlastingWait, OutlastingWaits, USUAL_RETURN, UnrecordedWork};
 pub use window::{Cut, Kept};
 
 use crate::ordering;
@@ -178,8 +180,10 @@ pub struct Trace {
     pub blocking_sites: Arc<BlockingSites>,
     /// When host threads compiled code, if it was looked up.
     pub compilations: Arc<Compilations>,
-    /// Graph launches whose GPU work is missing, if they were looked up.
-    pub unrecorded_graphs: UnrecordedGraphs,
+    /// Work that the trace does not contain, if it was looked up.
+    pub unrecorded_work: UnrecordedWork,
+    /// Launches that loaded code or initialised a device.
+    pub first_launches: FirstLaunches,
     /// Python frames in which a serving engine runs one step, sorted by start. A window has those of the whole trace.
     pub step_frames: Arc<Spans>,
     /// The code on launching threads while a GPU waited, if it was looked up.

@@ -1,7 +1,7 @@
 //! `host-late`: the GPU idles because eager launches come too late.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{Framework, Situation, counted, ms};
+use super::situation::{DeviceTimes, Framework, Situation, counted, ms};
 use crate::analysis::host::idle_blame::{BlameRow, IdleBlame};
 use crate::analysis::host::idle_cause::IdleCause;
 use crate::analysis::host::launch_gaps::Gaps;
@@ -16,32 +16,51 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     }
     let (counted_gaps, gaps) = device.late_gaps(device.gaps.eager);
     let is_paused = gaps.is_some_and(|gaps| is_paused(situation, gaps));
-    let pause = if is_paused { pause_code(situation) } else { None };
+    let loading = loading_text(device, cost_ms).filter(|_| is_paused);
+    let pause = if is_paused && loading.is_none() { pause_code(situation) } else { None };
     let longest = |gaps: Gaps| format!("; the longest gap is {}", format_time(ms(gaps.longest)));
     let evidence = format!(
-        "{}: the GPU idles in {counted_gaps} until the host launches the next op{}{}{}{}",
+        "{}: the GPU idles in {counted_gaps} until the host launches the next op{}{}{}{}{}",
         situation.amount(device, cost_ms),
         gaps.map_or_else(String::new, longest),
         gaps.filter(|_| is_paused).map_or_else(String::new, |gaps| long_text(situation, gaps)),
+        loading.as_deref().unwrap_or_default(),
         pause.as_ref().map_or("", |code| code.evidence.as_str()),
         situation.host_caveat()
     );
     Some(Finding {
         id: FindingId::HostLate,
-        confidence: if is_paused {
+        confidence: if is_paused && loading.is_none() {
             situation.host_confidence().min(Confidence::Medium)
         } else {
             situation.host_confidence()
         },
-        title: if is_paused { "Pauses of the host between GPU work" } else { "Late launches by the host" },
+        title: if loading.is_some() {
+            "First launches that load kernels"
+        } else if is_paused {
+            "Pauses of the host between GPU work"
+        } else {
+            "Late launches by the host"
+        },
         cost_ms,
         evidence,
         action: match pause.and_then(|code| code.change) {
             Some(change) => change,
+            None if loading.is_some() => "Run the same work several times before the capture: code is loaded once. To make \
+                                          the start itself faster, load fewer kernels or set `CUDA_MODULE_LOADING=EAGER`."
+                .to_owned(),
             None if is_paused => pause_action(situation),
             None => action(situation, device.gaps.has_replays),
         },
         section: "gpu_idle_gaps",
+    })
+}
+
+/// The part of the cost that first launches explain, if it is most of it.
+fn loading_text(device: &DeviceTimes, cost_ms: f64) -> Option<String> {
+    let loading_ms = device.loading_ms;
+    (loading_ms >= cost_ms / 2.0).then(|| {
+        format!("; in {} of that time the host launched kernels that had not run before", format_time(loading_ms))
     })
 }
 

@@ -39,6 +39,8 @@ pub(super) struct DeviceTimes {
     pub(super) label: String,
     busy_share: f64,
     pub(super) host_late_ms: f64,
+    /// The part of the late time, also outside of the steps, in which the host launched kernels for the first time.
+    pub(super) loading_ms: f64,
     /// The gaps of `host_late_ms` if only the steps count.
     pub(super) late_in_steps: Option<Gaps>,
     /// Idle time in which the launching thread compiled code.
@@ -281,7 +283,7 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
         let gaps = survey.idle.get(index as usize)?.launch_gaps(&rules, is_engine);
         let label = labels::device(context.trace, DeviceId(index));
         let row = rows.iter().find(|row| row.device_id == label)?;
-        let window_ms = row.window_ms.0 - row.unseen_ms.0;
+        let window_ms = row.own_window_ms();
         let extent = extent_of_steps(context, DeviceId(index)).filter(|_| is_longer_than_steps(outside_ms, window_ms));
         let (from, to) = extent.unwrap_or((Ns(i64::MIN), Ns(i64::MAX)));
         let (late, drained) =
@@ -291,6 +293,7 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
             busy_share: if window_ms > 0.0 { row.busy_ms.0 / window_ms } else { 0.0 },
             compiling_ms: row.compiling_ms.0,
             host_late_ms: ms(late.total),
+            loading_ms: ms(context.trace.first_launches.time_in(&survey.idle.get(index as usize)?.late)),
             late_in_steps: extent.map(|_| late),
             drained_by: drained_by(context, drained),
             exposed_communication_ms: activity.exposed() as f64 / 1e6,
@@ -320,7 +323,7 @@ pub(crate) fn counts_steps_only(sections: &Sections) -> bool {
     let steps = sections.get("steps").filter(|section| section.missing.is_none());
     let (Some(steps), Some(idle)) = (steps, GpuIdle::read(sections)) else { return false };
     let outside_ms = outside_ms(Some(steps));
-    let is_longer = |row: &GpuIdleRow| is_longer_than_steps(outside_ms, row.window_ms.0 - row.unseen_ms.0);
+    let is_longer = |row: &GpuIdleRow| is_longer_than_steps(outside_ms, row.own_window_ms());
     steps.summary.amount("devices") == idle.rows.len() as f64 && idle.rows.iter().all(is_longer)
 }
 

@@ -26,6 +26,9 @@ section! {
         unseen_ms: Ms = "Unseen work",
         unknown_ms: Ms,
         compiling_ms: Ms,
+        /// The part of the unseen work that belongs to the capture: launches without ops, and waits longer than the ops. The rest was
+        /// launched before.
+        unrecorded_ms: Ms = "Unrecorded work",
     }
     figures GpuIdleFigures {
         /// The part of the drained time by which the host would be earlier without the blocking calls.
@@ -46,6 +49,13 @@ section! {
     figures GpuIdleGapFigures { first_op_ns: Stated<At> }
 }
 
+impl GpuIdleRow {
+    /// The window without the time in which the device executed work of before the capture.
+    pub(crate) fn own_window_ms(&self) -> f64 {
+        self.window_ms.0 - self.unseen_ms.0 + self.unrecorded_ms.0
+    }
+}
+
 const DERIVED_FROM: &str = "start and end of kernels, copies, memsets and whole graphs, and their launch calls";
 
 /// One row per device with work.
@@ -58,13 +68,14 @@ pub(crate) fn gpu_idle(context: &Context) -> Answer<GpuIdle> {
     for (device, (busy, idle)) in (0..).zip(survey.busy.iter().zip(&survey.idle)) {
         let Some(Busy { first, last, busy }) = *busy else { continue };
         let (window, [turnaround, late, drained, other, unseen, unknown, compiling]) = (last.since(first), idle.times);
+        let of_before = idle.of_before.iter().fold(Ns::ZERO, |sum, (start, end)| sum + end.since(*start));
         let idle = window.since(busy).since(unseen);
         answer.rows.push(GpuIdleRow {
             device_id: labels::device(context.trace, DeviceId(device)),
             window_ms: window.into(),
             busy_ms: busy.into(),
             idle_ms: idle.into(),
-            idle_pct_of_window: Pct::of(idle, window.since(unseen)),
+            idle_pct_of_window: Pct::of(idle, window.since(of_before)),
             turnaround_ms: turnaround.into(),
             host_late_ms: late.into(),
             drained_ms: drained.into(),
@@ -72,6 +83,7 @@ pub(crate) fn gpu_idle(context: &Context) -> Answer<GpuIdle> {
             unseen_ms: unseen.into(),
             unknown_ms: unknown.into(),
             compiling_ms: compiling.into(),
+            unrecorded_ms: unseen.since(of_before).into(),
         });
     }
     let mut drained = Drained::default();
@@ -138,8 +150,9 @@ fn answer<S: TypedSection>(context: &Context) -> Answer<S> {
         )
         .limit(
             "unseen: an op starts more than 1 ms after its launch although the GPU did nothing visible, so the GPU executed \
-             work that the trace does not contain; or it follows the launch of a graph whose ops are missing. This time \
-             is no idle time, and the idle share leaves it out of the window, too.",
+             work that the trace does not contain. The window of the idle share leaves this time out. unrecorded: the part of it \
+             in which the work belongs to the capture, because launches have no op or calls waited for longer than the ops ran. \
+             The window has it, and whether the GPU was busy then is not known.",
         );
     if context.trace.calls.is_empty() {
         return answer.limit(format!(
@@ -213,7 +226,7 @@ mod tests {
             let (idle, gaps) = (gpu_idle(&context).section(), gpu_idle_gaps(&context).section());
             let (mut busy, mut rest) = (0.0, 0.0);
             for row in &idle.rows {
-                let by_cause: f64 = GpuIdleRow::COLUMNS[5..].iter().map(|cause| number(row, cause.key)).sum();
+                let by_cause: f64 = GpuIdleRow::COLUMNS[5..12].iter().map(|cause| number(row, cause.key)).sum();
                 prop_assert!((number(row, "idle_ms") + number(row, "unseen_ms") - by_cause).abs() < 1e-12);
                 prop_assert!((number(row, "window_ms") - number(row, "busy_ms") - by_cause).abs() < 1e-12);
                 busy += number(row, "busy_ms");

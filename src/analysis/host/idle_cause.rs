@@ -13,18 +13,18 @@
 //!   A thread that compiled code (`torch.compile`) for most of the time until its launch is neither late nor drained:
 //!   [`IdleCause::Compiling`]. Such a launch ends a refill.
 //! - The op was launched in time: [`IdleCause::Turnaround`] if the gap is short, else [`IdleCause::OtherStream`].
-//! - An op that starts more than [`MIN_UNSEEN`] after its launch returned, although the device did nothing:
-//!   [`IdleCause::Unseen`], because the device can only have executed work that the trace does not contain. From the launch of a
-//!   graph without ops to the next op it may have, see [`crate::trace::UnrecordedGraphs`].
+//! - Time in which the device executed work that the trace does not contain, or may have: [`IdleCause::Unseen`], see
+//!   [`unseen`](super::unseen). Such time at the start of a gap is no part of the gap for the other rules.
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::blocking_calls::{BlockingCall, BlockingCalls, DrainKey};
 use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps, LaunchRules, LaunchSums, Stretch};
+use crate::analysis::host::unseen::{MIN_UNSEEN, may_wait_for_others, unseen_from, unseen_until};
 use crate::analysis::section::words;
 use crate::analysis::time::gaps::{Gap, GapSweep};
 use crate::analysis::time::work::{Work, each_work, launch_of};
 use crate::rules::signals::CallKind;
-use crate::trace::{CallId, GpuOp, HostInterval, NameId, Ns, OpKind, Span, Trace};
+use crate::trace::{CallId, GpuOp, HostInterval, NameId, Ns, OpKind, Span};
 
 /// Shorter gaps are rounding errors of the clock.
 const ROUNDING: Ns = Ns(10);
@@ -32,8 +32,6 @@ const ROUNDING: Ns = Ns(10);
 const TURNAROUND: Ns = Ns(3_000);
 /// The same where a graph replay begins or ends.
 const GRAPH_TURNAROUND: Ns = Ns(10_000);
-/// An op that waits longer after its launch, on an idle device, proves work that the trace does not contain.
-pub(crate) const MIN_UNSEEN: Ns = Ns(1_000_000);
 /// Launches after a drain that are attributed to it. A host that is still late after that is slower than the GPU.
 pub(crate) const MAX_REFILL: u32 = 200;
 /// A longer launch of a kernel does more than that, such as loading a module. The launch of a large graph may take as long.
@@ -44,8 +42,6 @@ const HIP_CLOCK_SKEW: Ns = Ns(15_000);
 const MIN_WAIT: Ns = Ns(50_000);
 /// The host was ahead of the device if it launched at least this share of the ops in time.
 const MIN_SHARE_AHEAD: f64 = 0.1;
-/// Rows that are searched for an op of another device that ran during a gap.
-const MAX_SEARCHED_ROWS: usize = 4_096;
 
 /// Why a device was idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -113,19 +109,38 @@ enum LaunchTiming {
     AfterDrain(BlockingCall),
 }
 
-/// A gap in two parts, in time order: before and after the launch. A part may have length zero.
+/// A gap in three parts, in time order: unseen work at its start, before the launch, and after it. A part may have length zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct GapParts(pub(crate) [(IdleCause, Ns); 2]);
+pub(crate) struct GapParts(pub(crate) [(IdleCause, Ns); 3]);
 
 impl GapParts {
-    fn whole(cause: IdleCause, gap: &Gap) -> Self {
-        Self([(cause, gap.length()), (cause, Ns::ZERO)])
+    /// The parts before and after the launch.
+    fn around_launch(before: (IdleCause, Ns), after: (IdleCause, Ns)) -> Self {
+        Self([(IdleCause::Unseen, Ns::ZERO), before, after])
     }
 
-    /// The cause of the longer part.
+    fn whole(cause: IdleCause, gap: &Gap) -> Self {
+        Self::around_launch((cause, gap.length()), (cause, Ns::ZERO))
+    }
+
+    /// The same after unseen work of this length.
+    fn after_unseen(self, unseen: Ns) -> Self {
+        let [_, before, after] = self.0;
+        Self([(IdleCause::Unseen, unseen), before, after])
+    }
+
+    /// The part before the launch, with its times.
+    pub(crate) fn before_launch(self, gap: &Gap) -> (IdleCause, Ns, Ns) {
+        let [(_, unseen), (cause, length), _] = self.0;
+        let start = gap.start.after(unseen);
+        (cause, start, start.after(length))
+    }
+
+    /// The cause of the longest part; of the first one of several.
     pub(crate) fn main(self) -> IdleCause {
-        let [first, second] = self.0;
-        if second.1 > first.1 { second.0 } else { first.0 }
+        let [unseen, first, second] = self.0;
+        let longer = if second.1 > first.1 { second } else { first };
+        if unseen.1 > longer.1 { unseen.0 } else { longer.0 }
     }
 
     pub(crate) fn length_of(self, cause: IdleCause) -> Ns {
@@ -242,6 +257,7 @@ impl<'a> CauseRules<'a> {
         trace.gpu_ops.get(row).is_some_and(is_pageable)
     }
 
+    /// The parts of a gap without the unseen work at its start.
     fn parts(&self, gap: &Gap, timing: LaunchTiming) -> GapParts {
         if gap.length() < ROUNDING || timing == LaunchTiming::SameLaunch {
             return GapParts::whole(IdleCause::Turnaround, gap);
@@ -261,61 +277,23 @@ impl<'a> CauseRules<'a> {
                 IdleCause::OtherStream
             }
         };
-        if let Some((from, to)) = unseen_in_gap(self.classified.trace, gap, &|_| kind) {
-            return GapParts([(before_launch, from.since(gap.start)), (IdleCause::Unseen, to.since(from))]);
+        let trace = self.classified.trace;
+        if let Some((from, _)) = unseen_from(trace, gap, &|_| kind) {
+            let unseen = (IdleCause::Unseen, gap.end.since(from));
+            return GapParts::around_launch((before_launch, from.since(gap.start)), unseen);
         }
         let launched = call.end().clamp(gap.start, gap.end);
         let waited = gap.end.since(launched);
-        // A short wait is the latency of the launch.
-        let after_launch = if waited <= MIN_UNSEEN { before_launch } else { IdleCause::OtherStream };
-        GapParts([(before_launch, launched.since(gap.start)), (after_launch, waited)])
+        let after_launch = if waited <= MIN_UNSEEN {
+            // A short wait is the latency of the launch.
+            before_launch
+        } else if kind == CallKind::GraphLaunch || may_wait_for_others(trace) {
+            IdleCause::OtherStream
+        } else {
+            IdleCause::Unknown
+        };
+        GapParts::around_launch((before_launch, launched.since(gap.start)), (after_launch, waited))
     }
-}
-
-/// Returns the time in a gap in which the device executed work that the trace does not contain, or may have: after the launch of a
-/// graph without ops, or because the next op waited long after its launch.
-pub(crate) fn unseen_in_gap(trace: &Trace, gap: &Gap, call_kind: &dyn Fn(NameId) -> CallKind) -> Option<(Ns, Ns)> {
-    let graphs = &trace.unrecorded_graphs;
-    if let (Some(shortest), Some(launched)) = (graphs.shortest_gap(), graphs.before(gap.next_row))
-        && gap.length() > shortest
-        && launched < gap.end
-    {
-        return Some((launched.max(gap.start), gap.end));
-    }
-    unseen_after_launch(trace, gap, call_kind)
-}
-
-/// Returns the time in a gap from the launch of the next op, if the op starts more than [`MIN_UNSEEN`] after the call returned,
-/// although the device did nothing visible. Not for nodes of graphs, because a graph may have to be uploaded; and not if
-/// the op may have waited for another device or for a function on the host.
-pub(crate) fn unseen_after_launch(
-    trace: &Trace,
-    gap: &Gap,
-    call_kind: &dyn Fn(NameId) -> CallKind,
-) -> Option<(Ns, Ns)> {
-    let call = trace.calls.get(trace.gpu_ops.launch(gap.next_row)?.0 as usize)?;
-    let launched = call.end().max(gap.start);
-    if gap.end.since(launched) <= MIN_UNSEEN || call_kind(call.name) == CallKind::GraphLaunch {
-        return None;
-    }
-    let waits_for_host = |name: &str| {
-        let name = name.to_ascii_lowercase();
-        ["hostfunc", "addcallback", "waitvalue"].iter().any(|word| name.contains(word))
-    };
-    if trace.calls.names.iter().any(waits_for_host) || other_device_ran(trace, gap, launched) {
-        return None;
-    }
-    Some((launched, gap.end))
-}
-
-/// Checks whether an op of another device ended between `from` and the end of the gap, or still ran then.
-fn other_device_ran(trace: &Trace, gap: &Gap, from: Ns) -> bool {
-    if trace.devices.len() < 2 {
-        return false;
-    }
-    let earlier = trace.gpu_ops.first_reaching(from)..gap.next_row.min(trace.gpu_ops.len());
-    let mut ops = earlier.rev().take(MAX_SEARCHED_ROWS).filter_map(|row| trace.gpu_ops.get(row));
-    ops.any(|op| op.device.0 as usize != gap.device && op.end() > from)
 }
 
 /// Visits the gaps of all devices in the order of their ends, with their causes. Returns the sums by device.
@@ -432,6 +410,8 @@ pub(crate) struct IdleTimes {
     pub(crate) drained_by: Vec<(DrainKey, Drained)>,
     /// Intervals of work that the trace does not contain.
     pub(crate) unseen: Vec<(Ns, Ns)>,
+    /// Those in which the work had been launched before the capture.
+    pub(crate) of_before: Vec<(Ns, Ns)>,
     /// Intervals in which the host was late, also after a drain.
     pub(crate) late: Vec<(Ns, Ns)>,
     /// The reason of each of them.
@@ -461,6 +441,7 @@ impl IdleTimes {
             times: [Ns::ZERO; IdleCause::ALL.len()],
             drained_by: Vec::new(),
             unseen: Vec::new(),
+            of_before: Vec::new(),
             late: Vec::new(),
             late_after: Vec::new(),
             launches: LaunchSums::default(),
@@ -491,8 +472,11 @@ impl IdleTimes {
         if !is_gap && self.refill == Some(None) {
             return None;
         }
+        let unseen_until = if is_gap { unseen_until(rules.classified.trace, gap) } else { None };
+        let unseen = unseen_until.map_or(Ns::ZERO, |until| self.add_unseen(gap.start, until));
+        let gap = &Gap { start: gap.start.after(unseen), ..*gap };
         let timing = rules.timing(gap);
-        let parts = is_gap.then(|| self.add_gap(rules, gap, timing));
+        let parts = is_gap.then(|| self.add_gap(rules, gap, timing).after_unseen(unseen));
         match timing {
             LaunchTiming::SameLaunch => {}
             LaunchTiming::InTime | LaunchTiming::LateAndSlow | LaunchTiming::AfterCompiling => self.refill = Some(None),
@@ -522,8 +506,19 @@ impl IdleTimes {
         }
     }
 
+    /// Returns its length.
+    fn add_unseen(&mut self, start: Ns, end: Ns) -> Ns {
+        self.unseen.push((start, end));
+        self.times.get_mut(IdleCause::Unseen as usize).into_iter().for_each(|time| *time += end.since(start));
+        end.since(start)
+    }
+
+    /// Adds a gap without the unseen work at its start.
     fn add_gap(&mut self, rules: &CauseRules, gap: &Gap, timing: LaunchTiming) -> GapParts {
         let parts = rules.parts(gap, timing);
+        if gap.length() == Ns::ZERO {
+            return parts;
+        }
         let stretch = self.launches.stretch();
         let drained_by = match (timing, self.refill) {
             (LaunchTiming::AfterDrain(blocked), _) => {
@@ -543,8 +538,12 @@ impl IdleTimes {
         self.late_ops += u64::from(matches!(parts.main(), IdleCause::HostLate | IdleCause::Drained));
         for (cause, length) in parts.0 {
             self.times.get_mut(cause as usize).into_iter().for_each(|time| *time += length);
-            if cause == IdleCause::Unseen {
+            if cause == IdleCause::Unseen && length > Ns::ZERO {
                 self.unseen.push((gap.end - length, gap.end));
+                let launches = &rules.classified.trace.unrecorded_work.launches;
+                if launches.before(gap.next_row).is_none() {
+                    self.of_before.push((gap.end - length, gap.end));
+                }
             }
         }
         if late == Ns::ZERO && parts.main() == IdleCause::Turnaround && !rules.is_replayed(gap.next_row) {
@@ -599,6 +598,7 @@ impl IdleTimes {
         let sites: Vec<usize> =
             later.drained_by.iter().map(|(site, drained)| self.add_drained_by(*site, *drained)).collect();
         self.unseen.extend_from_slice(&later.unseen);
+        self.of_before.extend_from_slice(&later.of_before);
         let late_before = self.late.len();
         self.late.extend_from_slice(&later.late);
         let merged = |after: &LateAfter| {

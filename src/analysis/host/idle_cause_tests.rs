@@ -2,13 +2,17 @@ use super::*;
 use crate::analysis::context::Context;
 use crate::analysis::host::idle;
 use crate::analysis::testing::*;
+use crate::trace::Trace;
 use crate::trace::testing::TestTrace;
 
 /// The gaps in time order with their causes, as `us cause`.
 fn gaps(trace: &mut TestTrace) -> Vec<String> {
-    let trace = trace.finish();
+    gaps_of(&trace.finish())
+}
+
+fn gaps_of(trace: &Trace) -> Vec<String> {
     let mut gaps = Vec::new();
-    each_gap(&ClassifiedTrace::new(&trace), &mut |gap, parts| {
+    each_gap(&ClassifiedTrace::new(trace), &mut |gap, parts| {
         let parts = parts.0.into_iter().filter(|part| part.1 > Ns::ZERO);
         let parts: Vec<String> =
             parts.map(|(cause, length)| format!("{} {}", length.0 / 1_000, cause.word())).collect();
@@ -192,6 +196,47 @@ fn an_op_that_waits_a_millisecond_on_an_idle_device_proves_unseen_work() {
     assert_eq!(waited("cudaLaunchKernel", 1_036, Some(36)), ["20: 15 host_late, 1001 other_stream"]);
     // The other device finished before.
     assert_eq!(waited("cudaLaunchKernel", 2_036, Some(-1_000)), ["20: 15 host_late, 2001 unseen"]);
+}
+
+/// The same for a trace whose unrecorded work was looked up, as when a file is read.
+fn gaps_of_a_file(trace: &mut TestTrace) -> Vec<String> {
+    gaps_of(&read(trace))
+}
+
+fn read(trace: &mut TestTrace) -> Trace {
+    let mut trace = trace.finish();
+    crate::session::find_unrecorded_work(&mut trace);
+    trace
+}
+
+#[test]
+fn an_op_that_waits_after_another_of_its_stream_was_not_held_back_by_work_from_before() {
+    let waited = |stream: i64| {
+        let mut trace = TestTrace::new();
+        trace.in_us().launch(0..2).launches("k", 10..20).stream(stream).launch(33..35);
+        gaps_of_a_file(trace.launches("k", 2_036..2_050))
+    };
+    assert_eq!(waited(8), ["20: 15 host_late, 2001 unseen"]);
+    assert_eq!(waited(7), ["20: 15 host_late, 2001 unknown"]);
+}
+
+#[test]
+fn the_time_in_which_a_call_outlasts_the_ops_is_unseen_and_the_rest_of_the_gap_drained() {
+    let mut trace = TestTrace::new();
+    trace.in_us().launch(0..2).launches("k", 10..100).call("cudaStreamSynchronize", 20..2_000);
+    trace.launch(2_100..2_102).launches("k", 2_110..2_200);
+    assert_eq!(gaps_of_a_file(&mut trace), ["100: 1900 unseen, 102 drained, 8 drained"]);
+    let trace = read(&mut trace);
+    let context = Context::new(&trace, 30);
+    let idle = &context.survey().idle[0];
+    assert_eq!((idle.unseen.clone(), idle.of_before.clone()), (vec![(Ns(100_000), Ns(2_000_000))], vec![]));
+}
+
+#[test]
+fn a_gap_after_a_lost_launch_is_unseen_from_the_launch_on() {
+    let mut trace = TestTrace::new();
+    trace.in_us().launch(0..2).launches("k", 10..20).launch(50..52).launch(60..62).launches("k", 100..110);
+    assert_eq!(gaps_of_a_file(&mut trace), ["20: 30 host_late, 50 unseen"]);
 }
 
 #[test]

@@ -54,12 +54,11 @@ pub(crate) fn each_late_gap(
     each_work(classified, &mut |work| {
         let Some(gap) = sweep.add(&work) else { return };
         let Some(parts) = idle.get_mut(gap.device).and_then(|idle| idle.add(&rules, &gap)) else { return };
-        let [(cause, before), (after_cause, after)] = parts.0;
+        let ((cause, start, end), [.., (after_cause, after)]) = (parts.before_launch(&gap), parts.0);
         if !matches!(cause, IdleCause::HostLate | IdleCause::Drained) {
             return;
         }
         let call = trace.gpu_ops.launch(gap.next_row).and_then(|call| trace.calls.get(call.0 as usize));
-        let (start, end) = (gap.start, gap.start.after(before));
         let interval = call.filter(|_| end > start).map(|call| HostInterval { thread: call.thread, start, end });
         let latency = if after_cause == cause { after } else { Ns::ZERO };
         visit(LateGap { device: gap.device, cause, interval, latency });

@@ -4,6 +4,7 @@
 //! - [`latencies`], [`launch_latency`]: time from the return of a launch call to the start of its kernel.
 //! - [`launched_work`]: the GPU time window of the work that a range of the host launched.
 //! - [`idle`], [`idle_cause`]: idle time of each device, and its cause.
+//! - [`unseen`]: the parts of that time in which the device executed work that the trace does not contain.
 //! - [`late_gaps`], [`idle_blame`]: what the launching thread did while a GPU waited for it.
 //! - [`launch_gaps`]: late gaps around graph replays and in eager work.
 //! - [`blocking_calls`], [`barriers`]: calls that block a thread, and the GPU idle time they cause.
@@ -26,3 +27,4 @@ pub mod latencies;
 pub mod launch_gaps;
 pub mod launch_latency;
 pub mod launched_work;
+pub mod unseen;

@@ -73,7 +73,7 @@ impl MeasuredSteps {
         if steps.is_empty() {
             return Self { cut, without_work, ..Self::default() };
         }
-        let unseen: Vec<Vec<(Ns, Ns)>> = idle.iter().map(|idle| idle.unseen.clone()).collect();
+        let unseen: Vec<Vec<(Ns, Ns)>> = idle.iter().map(|idle| idle.of_before.clone()).collect();
         let late: Vec<PrefixSums> = idle.iter().map(|idle| PrefixSums::of(&idle.late)).collect();
         let timed = timed(steps.iter(), &unseen);
         let work = work_in_steps(&timed, classified);

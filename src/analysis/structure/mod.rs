@@ -23,6 +23,7 @@ pub mod range_times;
 pub mod ranges;
 mod repeats;
 pub(crate) mod shifted_durations;
+mod shifted_names;
 pub mod slowest_step;
 pub mod stages;
 pub mod step_budget;

@@ -3,9 +3,11 @@
 //! ROCm can lose records of a replay; the names of the kernels after the loss are then shifted against the durations. The
 //! repeated layers of a model reveal it: in most of them each position has a steady duration, and in a shifted layer the
 //! durations agree with those of the neighbouring positions. Expert GEMMs and attention vary from layer to layer, but not by
-//! a shift. From the ops of the first replays; O(ops * period), with at most [`MAX_OPS`] ops and a period of at most
-//! [`MAX_PERIOD`].
+//! a shift. The layers are found twice: where the names repeat, and where the durations repeat ([`shifted_names`](super::shifted_names)),
+//! because a lost record may break the one or the other. From the ops of the first replays; O(ops * period), with at most [`MAX_OPS`]
+//! ops and a period of at most [`MAX_PERIOD`].
 
+use super::shifted_names::{self, MAX_PERIOD};
 use crate::analysis::classified::ClassifiedTrace;
 use crate::ordering;
 use crate::rules::inference::thresholds;
@@ -16,8 +18,6 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The number of replayed ops that are examined, to limit time and memory.
 const MAX_OPS: usize = 65_536;
-/// The maximum number of ops in a layer.
-const MAX_PERIOD: usize = 512;
 
 /// The note of tables that leave out the shares of such kernels.
 pub(crate) const WITHHELD: &str = "The shares of some kernels are left out, because durations in graph replays do not \
@@ -35,6 +35,14 @@ pub(crate) struct ShiftedDurations {
 }
 
 impl ShiftedDurations {
+    fn add(&mut self, (layers, shifted): (usize, usize), names: &[u32]) {
+        self.layers += layers;
+        self.shifted += shifted;
+        if shifted > 0 {
+            self.names.extend(names);
+        }
+    }
+
     /// Whether some durations under this name may belong to other kernels.
     pub(crate) fn affects(&self, name: NameId) -> bool {
         self.names.binary_search(&name.0).is_ok()
@@ -57,12 +65,10 @@ pub(crate) fn shifted_durations(classified: &ClassifiedTrace) -> ShiftedDuration
     }
     let mut found = ShiftedDurations::default();
     for (names, replays) in by_names {
-        let Some(period) = period(names) else { continue };
-        let layers = compare_layers(names, &replays, period);
-        found.layers += layers.layers;
-        found.shifted += layers.shifted;
-        if layers.shifted > 0 {
-            found.names.extend(names);
+        let by_names = period(names).map(|period| compare_layers(names, &replays, period));
+        let by_durations = replays.iter().filter_map(|durations| shifted_names::layers(names, durations));
+        for layers in by_names.into_iter().chain(by_durations) {
+            found.add(layers, names);
         }
     }
     if found.shifted < thresholds().shifted_durations.min_shifted_layers.value {
@@ -117,12 +123,12 @@ fn period(names: &[u32]) -> Option<usize> {
     })
 }
 
-/// Compares each layer of replays with equal names with the median layer.
-fn compare_layers(names: &[u32], replays: &[&[f64]], period: usize) -> ShiftedDurations {
+/// Compares each layer of replays with equal names with the median layer. Returns the number of layers and of shifted ones.
+fn compare_layers(names: &[u32], replays: &[&[f64]], period: usize) -> (usize, usize) {
     let medians: Vec<f64> = (0..period).map(|position| median_at(replays, position, period)).collect();
     let limits = &thresholds().shifted_durations;
     let (min_different, max_shifted) = (limits.min_different_log_ratio.value, limits.max_shifted_distance_ratio.value);
-    let mut found = ShiftedDurations::default();
+    let (mut compared, mut shifted) = (0, 0);
     for replay in replays {
         for start in (0..=names.len() - period).step_by(period) {
             let distance = |shift: isize| {
@@ -132,14 +138,14 @@ fn compare_layers(names: &[u32], replays: &[&[f64]], period: usize) -> ShiftedDu
                 Some(logarithms.sum::<f64>() / period as f64)
             };
             let Some(unshifted) = distance(0) else { continue };
-            found.layers += 1;
+            compared += 1;
             let max_shift = limits.max_shift_ops.value as isize;
             let shifts = (-max_shift..=max_shift).filter(|shift| *shift != 0);
             let best = shifts.filter_map(distance).fold(f64::INFINITY, f64::min);
-            found.shifted += usize::from(unshifted > min_different && best <= unshifted * max_shifted);
+            shifted += usize::from(unshifted > min_different && best <= unshifted * max_shifted);
         }
     }
-    found
+    (compared, shifted)
 }
 
 /// The median duration at one position of the layers of all replays.

@@ -2,7 +2,7 @@
 //!
 //! The first results of a run need this time, before the survey of all gaps is computed.
 
-use crate::analysis::host::idle_cause::{MIN_UNSEEN, unseen_in_gap};
+use crate::analysis::host::unseen::{MIN_UNSEEN, UnseenWork, unseen_in_gap};
 use crate::analysis::index::{IdMap, Merge};
 use crate::analysis::time::busy::length;
 use crate::analysis::time::gaps::Gap;
@@ -35,7 +35,7 @@ impl DeviceGaps {
 
 impl LongGaps {
     pub(crate) fn new(trace: &Trace) -> Self {
-        let shortest = trace.unrecorded_graphs.shortest_gap().unwrap_or(MIN_UNSEEN);
+        let shortest = trace.unrecorded_work.shortest_gap().unwrap_or(MIN_UNSEEN);
         Self { devices: vec![None; trace.devices.len()], shortest }
     }
 
@@ -63,11 +63,15 @@ impl LongGaps {
     /// Returns for each device the time in which it executed work that the trace does not contain, between its first
     /// and its last op, in a window from the start of the window.
     pub(crate) fn unseen(&self, trace: &Trace) -> Vec<Ns> {
-        self.unseen_intervals(trace).iter().map(length).collect()
+        self.unseen_intervals(trace, &|_| true).iter().map(length).collect()
     }
 
-    /// The intervals of that time, sorted.
-    pub(crate) fn unseen_intervals(&self, trace: &Trace) -> Vec<Vec<(Ns, Ns)>> {
+    /// The intervals of that time in which the work had been launched before the capture, sorted.
+    pub(crate) fn of_before(&self, trace: &Trace) -> Vec<Vec<(Ns, Ns)>> {
+        self.unseen_intervals(trace, &|work| work == UnseenWork::OfBefore)
+    }
+
+    fn unseen_intervals(&self, trace: &Trace, is_wanted: &dyn Fn(UnseenWork) -> bool) -> Vec<Vec<(Ns, Ns)>> {
         let has_first_gaps = trace.cut.is_some() || !trace.graph_replays.is_empty();
         let signals = self.devices.iter().flatten().any(|device| !device.gaps.is_empty() || has_first_gaps);
         let signals = signals.then(Signals::embedded);
@@ -77,12 +81,13 @@ impl LongGaps {
             let first_start = trace.cut.map(|cut| cut.window.start).or_else(|| graphs.last_before(device, gaps.first));
             let at_start = first_start.map(|start| (start, gaps.first_row));
             let gaps = at_start.into_iter().chain(gaps.gaps.iter().copied());
-            let unseen = gaps.filter_map(|(start, next_row)| {
+            let unseen = gaps.flat_map(|(start, next_row)| {
                 let end = trace.gpu_ops.get(next_row).map_or(start, |op| op.start);
                 let start = graphs.last_before(device, end).map_or(start, |graph_end| graph_end.max(start));
                 let gap = Gap { device, start, end, previous_row: None, next_row };
                 let call_kind = |name| signals.call(trace.calls.names.get(name));
-                unseen_in_gap(trace, &gap, &call_kind)
+                let parts = unseen_in_gap(trace, &gap, &call_kind).intervals(&gap);
+                parts.filter(|(.., work)| is_wanted(*work)).map(|(start, end, _)| (start, end)).collect::<Vec<_>>()
             });
             unseen.collect()
         };
@@ -148,7 +153,7 @@ mod tests {
             let trace = trace.launch(1_900..2_000).launches("gemm_kernel", 9_000..10_000).finish();
             let gaps = LongGaps::of(&trace);
             let survey_has = Context::new(&trace, 30).survey().idle[0].unseen.clone();
-            assert_eq!(gaps.unseen_intervals(&trace), [survey_has]);
+            assert_eq!(gaps.unseen_intervals(&trace, &|_| true), [survey_has]);
             gaps.unseen(&trace)[0]
         };
         assert_eq!((unseen(4_000), unseen(9_000)), (Ns(5_000_000), Ns::ZERO));

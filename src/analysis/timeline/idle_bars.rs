@@ -2,7 +2,7 @@
 
 use super::{GapCause, Timeline};
 use crate::analysis::classified::ClassifiedTrace;
-use crate::analysis::host::idle_cause::{GapParts, IdleCause, each_gap};
+use crate::analysis::host::idle_cause::{IdleCause, each_gap};
 use crate::analysis::time::work::launch_of;
 use crate::trace::{DeviceId, Ns, Trace};
 
@@ -61,23 +61,23 @@ impl IdleBar {
 #[derive(Debug)]
 pub(super) struct IdleBars {
     bars: Vec<Vec<IdleBar>>,
-    /// The intervals of each device in which it executed work that the trace does not contain.
-    unseen: Vec<Vec<(Ns, Ns)>>,
+    /// The intervals of each device in which it executed work that was launched before the capture.
+    of_before: Vec<Vec<(Ns, Ns)>>,
 }
 
 impl IdleBars {
     fn of(trace: &Trace) -> Self {
         let mut bars = vec![Vec::new(); trace.devices.len()];
         let idle = each_gap(&ClassifiedTrace::new(trace), &mut |gap, parts| {
-            let (cause, GapParts([(first_cause, _), (last_cause, last_length)])) = (parts.main(), parts);
-            let has_two_parts = last_length > Ns::ZERO;
+            let (cause, (first_cause, ..)) = (parts.main(), parts.before_launch(&gap));
+            let lesser = parts.0.iter().filter(|(other, length)| *other != cause && *length > Ns::ZERO);
             let row = |row: usize| u32::try_from(row).unwrap_or(u32::MAX);
             if let Some(bars) = bars.get_mut(gap.device).filter(|_| cause != IdleCause::Turnaround) {
                 bars.push(IdleBar {
                     start: gap.start,
                     end: gap.end,
                     cause,
-                    lesser_cause: if cause == first_cause && has_two_parts { last_cause } else { first_cause },
+                    lesser_cause: lesser.max_by_key(|(_, length)| *length).map_or(cause, |(other, _)| *other),
                     is_late: matches!(first_cause, IdleCause::HostLate | IdleCause::Drained),
                     previous_row: gap.previous_row.map_or(u32::MAX, row),
                     next_row: row(gap.next_row),
@@ -89,7 +89,7 @@ impl IdleBars {
             let causes = bars.iter_mut().flat_map(|bar| [&mut bar.cause, &mut bar.lesser_cause]);
             causes.filter(|cause| **cause == IdleCause::Drained).for_each(|cause| *cause = IdleCause::HostLate);
         }
-        Self { bars, unseen: idle.into_iter().map(|idle| idle.unseen).collect() }
+        Self { bars, of_before: idle.into_iter().map(|idle| idle.of_before).collect() }
     }
 
     /// Those of a device. They do not overlap.
@@ -97,9 +97,9 @@ impl IdleBars {
         self.bars.get(device.0 as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// By device: the intervals in which it executed work that the trace does not contain.
-    pub(super) fn unseen(&self) -> &[Vec<(Ns, Ns)>] {
-        &self.unseen
+    /// By device: the intervals in which it executed work that was launched before the capture.
+    pub(super) fn of_before(&self) -> &[Vec<(Ns, Ns)>] {
+        &self.of_before
     }
 
     /// All with their devices and their rows in the lanes of these.

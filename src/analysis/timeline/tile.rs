@@ -134,7 +134,11 @@ fn style_of_call(kind: CallKind) -> Style {
     match kind {
         CallKind::Launch | CallKind::GraphLaunch | CallKind::CopyAsync | CallKind::Set => Style::Launch,
         CallKind::Synchronize | CallKind::CopyBlocking => Style::Wait,
-        CallKind::DoesNotBlock | CallKind::Allocation | CallKind::Other => Style::Call,
+        CallKind::DoesNotBlock
+        | CallKind::Allocation
+        | CallKind::BeginCapture
+        | CallKind::EndCapture
+        | CallKind::Other => Style::Call,
     }
 }
 

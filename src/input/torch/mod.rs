@@ -58,9 +58,20 @@ const MICROSECONDS: u32 = 3;
 const MAX_FRAMES_FOR_HINTS: u64 = 50_000;
 const MAX_HINTS: usize = 4_096;
 
-/// Calls whose name contains one of these are stored: they launch, copy, set, synchronize or allocate.
-static STORED_CALLS: LazyLock<[Finder<'static>; 6]> =
-    LazyLock::new(|| ["aunch", "emcpy", "emset", "ynchronize", "Malloc", "Free"].map(Finder::new));
+/// Calls whose name contains one of these are stored: they launch, copy, set, synchronize, allocate, record a graph or load code.
+static STORED_CALLS: LazyLock<[Finder<'static>; 10]> = LazyLock::new(|| STORED_WORDS.map(Finder::new));
+const STORED_WORDS: [&str; 10] = [
+    "aunch",
+    "emcpy",
+    "emset",
+    "ynchronize",
+    "Malloc",
+    "Free",
+    "BeginCapture",
+    "EndCapture",
+    "ModuleLoad",
+    "LibraryLoad",
+];
 
 /// Builds a trace from events and top-level members.
 #[derive(Debug, Default)]

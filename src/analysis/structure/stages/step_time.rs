@@ -22,7 +22,7 @@ pub(crate) struct TimedStep<'a> {
 /// Computes the time of each step. It reaches to the start of the next step on the device. The last step reaches to its own
 /// last op, and so does a step of a serving engine before a pause that is longer than the step: the engine may have had no
 /// request. Steps must be sorted by start. `unseen` has for each device the intervals in which it executed work that the
-/// trace does not contain, sorted.
+/// trace does not contain because it was launched before the capture, sorted.
 pub(crate) fn timed<'a>(
     steps: impl DoubleEndedIterator<Item = &'a Step>,
     unseen: &[Vec<(Ns, Ns)>],

@@ -68,11 +68,11 @@ pub(crate) fn table(view: &View) -> Answer<TriageSteps> {
     }
     let shape = view.options.model_shape.or_else(|| view.server.model_shape());
     let busy = BusyTime::new(view.trace, view.ops().map(|(.., op)| op));
-    let unseen = LongGaps::of(view.trace).unseen_intervals(view.trace);
+    let of_before = LongGaps::of(view.trace).of_before(view.trace);
     // Steps without a device come last in the list.
     let (on_host, on_device): (Vec<&Step>, Vec<&Step>) = all_steps.iter().partition(|step| step.device.is_none());
     let timed: Vec<TimedStep> =
-        [on_device, on_host].into_iter().flat_map(|steps| timed(steps.into_iter(), &unseen)).collect();
+        [on_device, on_host].into_iter().flat_map(|steps| timed(steps.into_iter(), &of_before)).collect();
     let mut answer = TriageSteps::answer(
         "step annotations of the device, or else of the host, or else Python functions and the order of the kernels",
     );

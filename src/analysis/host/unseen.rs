@@ -1,0 +1,114 @@
+//! The parts of an idle gap in which the device executed work that the trace does not contain, or may have. O(log n) for a gap.
+//!
+//! The evidence is [`UnrecordedWork`](crate::trace::UnrecordedWork), which is found when the file is read. Such time is neither idle
+//! nor busy:
+//! - At the start of a gap: a call waited for the device for longer than the recorded ops ran.
+//! - At the end of a gap: a launch without ops came before the next op; or the next op started more than [`MIN_UNSEEN`] after its launch,
+//!   and work from before the capture may have held it back.
+
+use crate::analysis::time::gaps::Gap;
+use crate::rules::signals::CallKind;
+use crate::trace::{DeviceId, NameId, Ns, Trace};
+
+/// An op that waits longer after its launch, on an idle device, waits for something that the trace does not contain.
+pub(crate) const MIN_UNSEEN: Ns = Ns(1_000_000);
+/// Rows that are searched for an op of another device that ran during a gap.
+const MAX_SEARCHED_ROWS: usize = 4_096;
+
+/// What the device executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnseenWork {
+    /// Work that was launched before the capture. It is no part of the captured work: steps and windows leave out its time.
+    OfBefore,
+    /// Work of the capture that has no record, or may have been such.
+    Unrecorded,
+}
+
+/// The unseen parts of a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UnseenParts {
+    /// Unrecorded work until this time; the start of the gap if there is none.
+    until: Ns,
+    /// Unseen work from this time on.
+    last: Option<(Ns, UnseenWork)>,
+}
+
+impl UnseenParts {
+    /// The intervals of a gap, none of them empty.
+    pub(crate) fn intervals(self, gap: &Gap) -> impl Iterator<Item = (Ns, Ns, UnseenWork)> {
+        let first = (gap.start, self.until, UnseenWork::Unrecorded);
+        let last = self.last.map(|(from, work)| (from, gap.end, work));
+        [Some(first), last].into_iter().flatten().filter(|(start, end, _)| end > start)
+    }
+}
+
+/// Both parts of a gap. `call_kind` is the kind of a call by its name.
+pub(crate) fn unseen_in_gap(trace: &Trace, gap: &Gap, call_kind: &dyn Fn(NameId) -> CallKind) -> UnseenParts {
+    let until = unseen_until(trace, gap).unwrap_or(gap.start);
+    UnseenParts { until, last: unseen_from(trace, &Gap { start: until, ..*gap }, call_kind) }
+}
+
+/// Until when a call proves that the device worked.
+pub(crate) fn unseen_until(trace: &Trace, gap: &Gap) -> Option<Ns> {
+    let device = DeviceId(u32::try_from(gap.device).ok()?);
+    trace.unrecorded_work.worked_until(device, gap.start).map(|until| until.min(gap.end))
+}
+
+/// From when on the device executed work that the trace does not contain, or may have: after a launch without ops, or because
+/// the next op waited long after its launch.
+pub(crate) fn unseen_from(
+    trace: &Trace,
+    gap: &Gap,
+    call_kind: &dyn Fn(NameId) -> CallKind,
+) -> Option<(Ns, UnseenWork)> {
+    let work = &trace.unrecorded_work;
+    if let (Some(shortest), Some(launched)) = (work.launches.shortest_gap(), work.launches.before(gap.next_row))
+        && gap.length() > shortest
+        && launched < gap.end
+    {
+        return Some((launched.max(gap.start), UnseenWork::Unrecorded));
+    }
+    unseen_after_launch(trace, gap, call_kind).map(|from| (from, UnseenWork::OfBefore))
+}
+
+/// Returns the time in a gap from which on the next op waited, if it started more than [`MIN_UNSEEN`] after its launch call returned,
+/// although the device did nothing visible, and if work from before the capture may have held it back. Not for nodes of
+/// graphs, because a graph may have to be uploaded; and not if the op may have waited for another device or for a function on
+/// the host.
+pub(crate) fn unseen_after_launch(trace: &Trace, gap: &Gap, call_kind: &dyn Fn(NameId) -> CallKind) -> Option<Ns> {
+    let call = trace.calls.get(trace.gpu_ops.launch(gap.next_row)?.0 as usize)?;
+    let launched = call.end().max(gap.start);
+    if gap.end.since(launched) <= MIN_UNSEEN || call_kind(call.name) == CallKind::GraphLaunch {
+        return None;
+    }
+    let stream = trace.gpu_ops.stream_index(gap.next_row);
+    let is_explained = !trace.unrecorded_work.may_wait_for_earlier_queue(stream, gap.end)
+        || waits_for_host(trace)
+        || other_device_ran(trace, gap, launched);
+    (!is_explained).then_some(launched)
+}
+
+/// Whether an op that was launched in time may have waited for something that the trace contains: another stream or device, or a
+/// function on the host.
+pub(crate) fn may_wait_for_others(trace: &Trace) -> bool {
+    let mut streams = trace.gpu_ops.streams();
+    let first = streams.next();
+    streams.any(|stream| Some(stream) != first) || waits_for_host(trace)
+}
+
+fn waits_for_host(trace: &Trace) -> bool {
+    trace.calls.names.iter().any(|name| {
+        let name = name.to_ascii_lowercase();
+        ["hostfunc", "addcallback", "waitvalue"].iter().any(|word| name.contains(word))
+    })
+}
+
+/// Checks whether an op of another device ended between `from` and the end of the gap, or still ran then.
+fn other_device_ran(trace: &Trace, gap: &Gap, from: Ns) -> bool {
+    if trace.devices.len() < 2 {
+        return false;
+    }
+    let earlier = trace.gpu_ops.first_reaching(from)..gap.next_row.min(trace.gpu_ops.len());
+    let mut ops = earlier.rev().take(MAX_SEARCHED_ROWS).filter_map(|row| trace.gpu_ops.get(row));
+    ops.any(|op| op.device.0 as usize != gap.device && op.end() > from)
+}

@@ -1,0 +1,193 @@
+//! Calls that waited for the device long after the last op that is in the trace: the device still worked.
+//!
+//! Bodies of while nodes, work of device-side launches and records that were never delivered leave no op, but the host waits for
+//! them. A call returns within [`USUAL_RETURN`] of the end of the work for which it waited; the rest of its wait is work. One pass over
+//! the calls, and one over the ops if some calls took longer than that.
+
+use super::super::{DeviceId, Ns, Span, Trace};
+use super::CallRole;
+
+/// Calls return within this time after the end of the work for which they waited. In recorded traces of CUDA and HIP on Linux the
+/// longest such delay was 72 us, on Windows 195 us.
+pub const USUAL_RETURN: Ns = Ns(200_000);
+
+/// A call that waited for work that is not in the trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutlastingWait {
+    /// The device of the last op before.
+    pub device: DeviceId,
+    /// The end of that op.
+    pub last_op_end: Ns,
+    /// When the call returned.
+    pub returned: Ns,
+}
+
+impl OutlastingWait {
+    /// Until when the device worked. The more the wait exceeds the usual return, the less of it can be that return: the time
+    /// grows from zero with the excess, and reaches the end of the call when the excess is [`USUAL_RETURN`].
+    pub fn worked_until(&self) -> Ns {
+        let excess = self.returned.since(self.last_op_end).since(USUAL_RETURN);
+        self.returned.min(self.last_op_end + excess + excess)
+    }
+}
+
+/// All such calls, sorted by the end of the last op.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OutlastingWaits(Vec<OutlastingWait>);
+
+/// A call that took longer than [`USUAL_RETURN`].
+struct LongWait {
+    call: Span,
+    /// The start of the last call before it that launched work.
+    last_launch: Option<Ns>,
+}
+
+impl OutlastingWaits {
+    /// `roles` has the role of each name of calls.
+    pub(super) fn of(trace: &Trace, roles: &[CallRole]) -> Self {
+        let mut waits = long_waits(trace, roles);
+        if waits.is_empty() {
+            return Self::default();
+        }
+        waits.sort_unstable_by_key(|wait| wait.call.end());
+        let mut latest = LatestEnd::new(trace);
+        let found = waits.iter().filter_map(|wait| {
+            let (last_op_end, device) = latest.before(wait.call.end())?;
+            // Work that was launched between the last op and the call is missing for another reason: its launch has no op.
+            let is_same_work =
+                last_op_end >= wait.call.start || wait.last_launch.is_none_or(|launch| launch <= last_op_end);
+            let wait = OutlastingWait { device, last_op_end, returned: wait.call.end() };
+            (is_same_work && wait.worked_until() > last_op_end).then_some(wait)
+        });
+        let mut found: Vec<OutlastingWait> = found.collect();
+        found.sort_by_key(|wait| (wait.last_op_end, wait.returned));
+        // Several threads may wait for the same work: the one that waited longest is enough.
+        found.dedup_by(|later, kept| {
+            let is_same = later.last_op_end == kept.last_op_end;
+            if is_same {
+                kept.returned = later.returned;
+            }
+            is_same
+        });
+        Self(found)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them, by the end of the last op.
+    pub fn iter(&self) -> impl Iterator<Item = &OutlastingWait> {
+        self.0.iter()
+    }
+
+    /// Until when the device worked, if a call proves it for the time from `idle_from` on.
+    pub(super) fn worked_until(&self, device: DeviceId, idle_from: Ns) -> Option<Ns> {
+        let next = self.0.partition_point(|wait| wait.last_op_end <= idle_from);
+        let wait = self.0.get(next.checked_sub(1)?)?;
+        Some(wait.worked_until()).filter(|until| wait.device == device && *until > idle_from)
+    }
+}
+
+/// The calls that only wait and took longer than [`USUAL_RETURN`].
+fn long_waits(trace: &Trace, roles: &[CallRole]) -> Vec<LongWait> {
+    let mut waits = Vec::new();
+    let mut last_launch = None;
+    if !roles.contains(&CallRole::Synchronizes) {
+        return waits;
+    }
+    for call in trace.calls.iter() {
+        match roles.get(call.name.0 as usize) {
+            Some(CallRole::LaunchesKernel | CallRole::LaunchesGraph | CallRole::Copies) => {
+                last_launch = Some(call.start)
+            }
+            Some(CallRole::Synchronizes) if call.duration > USUAL_RETURN => waits.push(LongWait { call, last_launch }),
+            _ => {}
+        }
+    }
+    waits
+}
+
+/// The latest end of the work that starts before a time, of all devices. Times must not decrease.
+struct LatestEnd<'a> {
+    trace: &'a Trace,
+    next_op: usize,
+    next_replay: usize,
+    latest: Option<(Ns, DeviceId)>,
+}
+
+impl<'a> LatestEnd<'a> {
+    fn new(trace: &'a Trace) -> Self {
+        Self { trace, next_op: 0, next_replay: 0, latest: None }
+    }
+
+    fn before(&mut self, time: Ns) -> Option<(Ns, DeviceId)> {
+        while let Some(op) = self.trace.gpu_ops.get(self.next_op).filter(|op| op.start < time) {
+            self.add(op.end(), op.device);
+            self.next_op += 1;
+        }
+        while let Some(replay) = self.trace.graph_replays.get(self.next_replay).filter(|replay| replay.start < time) {
+            self.add(replay.end(), replay.device);
+            self.next_replay += 1;
+        }
+        self.latest
+    }
+
+    fn add(&mut self, end: Ns, device: DeviceId) {
+        if self.latest.is_none_or(|(latest, _)| end > latest) {
+            self.latest = Some((end, device));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::UnrecordedWork;
+    use crate::trace::testing::TestTrace;
+
+    fn waits(trace: &Trace) -> Vec<(i64, i64)> {
+        let found = UnrecordedWork::of(trace, &|name| match name {
+            "cudaLaunchKernel" => CallRole::LaunchesKernel,
+            "cudaStreamSynchronize" => CallRole::Synchronizes,
+            _ => CallRole::Other,
+        });
+        found.waits.iter().map(|wait| (wait.last_op_end.0 / 1_000, wait.worked_until().0 / 1_000)).collect()
+    }
+
+    /// A kernel until 100 us and a call that waits from 20 us on.
+    fn waiting(until: i64) -> TestTrace {
+        let mut trace = TestTrace::new();
+        trace.in_us().launch(0..5).launches("k", 10..100).call("cudaStreamSynchronize", 20..until);
+        trace
+    }
+
+    #[test]
+    fn a_call_that_outlasts_the_ops_proves_work_from_their_end_until_its_usual_return() {
+        assert_eq!(waits(&waiting(2_800).finish()), [(100, 2_800)]);
+        assert_eq!(waits(&waiting(301).finish()), [(100, 102)], "nothing jumps: the time grows from zero");
+        assert_eq!(waits(&waiting(300).finish()), []);
+    }
+
+    #[test]
+    fn an_op_of_any_device_that_ends_with_the_call_explains_it() {
+        let mut trace = waiting(2_800);
+        assert_eq!(waits(&trace.device(1).kernel("k", 50..2_790).finish()), []);
+    }
+
+    #[test]
+    fn a_call_without_work_before_or_after_a_launch_without_an_op_proves_nothing_about_the_last_op() {
+        let mut trace = TestTrace::new();
+        assert_eq!(waits(&trace.in_us().call("cudaStreamSynchronize", 0..900).kernel("k", 950..990).finish()), []);
+        let mut trace = TestTrace::new();
+        trace.in_us().launch(0..5).launches("k", 10..100).launch(150..155);
+        assert_eq!(waits(&trace.call("cudaStreamSynchronize", 160..900).finish()), []);
+    }
+
+    #[test]
+    fn of_several_calls_that_wait_for_the_same_work_the_longest_counts() {
+        let mut trace = waiting(2_000);
+        assert_eq!(waits(&trace.thread(2).call("cudaStreamSynchronize", 30..3_000).finish()), [(100, 3_000)]);
+    }
+}
