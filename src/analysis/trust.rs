@@ -226,8 +226,12 @@ fn lost_launches(context: &Context) -> Option<TrustRow> {
 /// How many launches are lost in how many steps; empty without steps.
 fn lost_per_step(context: &Context) -> String {
     let trace = context.trace;
-    let mut steps: Vec<(Ns, Ns, u64)> =
-        context.measured_steps().steps.iter().map(|measured| (measured.step.start, measured.step.end, 0)).collect();
+    let mut steps: Vec<(Ns, Ns, u64)> = context
+        .measured_steps()
+        .steps
+        .iter()
+        .map(|measured| (measured.step.annotation_range.0.min(measured.step.start), measured.until, 0))
+        .collect();
     steps.sort_unstable();
     for (time, launches) in trace.unrecorded_work.launches.lost_kernels() {
         let next = steps.partition_point(|(start, ..)| *start <= time);
@@ -593,8 +597,11 @@ mod tests {
     fn a_cold_start_claims_no_work_from_before_the_capture() {
         let mut trace = TestTrace::new();
         trace.in_us().launch(0..300_000).launches("a", 300_010..300_020).launch(300_100..323_000);
-        let mut trace =
-            trace.launches("b", 325_400..325_420).launch(326_000..326_005).launches("c", 326_010..326_070).finish();
+        trace.launches("b", 325_400..325_420);
+        for start in (326_000..327_000).step_by(100) {
+            trace.launch(start..start + 5).launches("c", start + 10..start + 70);
+        }
+        let mut trace = trace.finish();
         crate::session::find_unrecorded_work(&mut trace);
         assert_eq!(ids(&trace), ["first-launches"]);
         assert!(text(&trace).contains("2 launch calls of kernels that had not run before took more than 1.0 ms"));

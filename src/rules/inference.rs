@@ -138,13 +138,13 @@ pub(crate) struct ShiftThresholds {
     /// That mean over the one to the median of all durations, at most.
     pub(crate) max_period_distance_ratio: Number,
     /// The share of names of a shifted layer that are at their place, at most.
-    pub(crate) max_names_in_place: Number,
+    pub(crate) max_in_place_share: Number,
     /// The share that are at the place of its shift, at least.
-    pub(crate) min_names_at_shift: Number,
+    pub(crate) min_at_shift_share: Number,
 }
 from_json!(strict ShiftThresholds {
     min_layer_ops, min_layers, min_repeated_share, max_shift_ops, min_different_log_ratio, max_shifted_distance_ratio,
-    min_shifted_layers, max_period_log_ratio, max_period_distance_ratio, max_names_in_place, min_names_at_shift
+    min_shifted_layers, max_period_log_ratio, max_period_distance_ratio, max_in_place_share, min_at_shift_share
 });
 
 /// When a range marks the repeated unit of work.

@@ -225,8 +225,8 @@ fn the_time_in_which_a_call_outlasts_the_ops_is_unseen_and_the_rest_of_the_gap_d
     let mut trace = TestTrace::new();
     trace.in_us().launch(0..2).launches("k", 10..100).call("cudaStreamSynchronize", 20..2_000);
     trace.launch(2_100..2_102).launches("k", 2_110..2_200);
-    assert_eq!(gaps_of_a_file(&mut trace), ["100: 1900 unseen, 102 drained, 8 drained"]);
     let trace = read(&mut trace);
+    assert_eq!(gaps_of(&trace), ["100: 1900 unseen, 102 drained, 8 drained"]);
     let context = Context::new(&trace, 30);
     let idle = &context.survey().idle[0];
     assert_eq!((idle.unseen.clone(), idle.of_before.clone()), (vec![(Ns(100_000), Ns(2_000_000))], vec![]));

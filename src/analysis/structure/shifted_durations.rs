@@ -67,9 +67,10 @@ pub(crate) fn shifted_durations(classified: &ClassifiedTrace) -> ShiftedDuration
     for (names, replays) in by_names {
         let by_names = period(names).map(|period| compare_layers(names, &replays, period));
         let by_durations = replays.iter().filter_map(|durations| shifted_names::layers(names, durations));
-        for layers in by_names.into_iter().chain(by_durations) {
-            found.add(layers, names);
-        }
+        let by_durations = by_durations.reduce(|sum, more| (sum.0 + more.0, sum.1 + more.1));
+        // Layers that both find count once.
+        let layers = by_names.into_iter().chain(by_durations).max_by_key(|(layers, shifted)| (*shifted, *layers));
+        layers.into_iter().for_each(|layers| found.add(layers, names));
     }
     if found.shifted < thresholds().shifted_durations.min_shifted_layers.value {
         return ShiftedDurations { layers: found.layers, ..ShiftedDurations::default() };

@@ -11,10 +11,14 @@ use std::collections::BTreeMap;
 /// The maximum number of ops in a layer.
 pub(super) const MAX_PERIOD: usize = 512;
 
-/// What most layers have at one position.
+/// The layers whose names the others are compared with: the first ones.
+const REFERENCE_LAYERS: usize = 3;
+
+/// What layers have at one position.
 struct Position {
+    /// In most of the first layers.
     name: u32,
-    /// The logarithm of the median duration.
+    /// The logarithm of the median duration of all layers.
     duration: f64,
 }
 
@@ -50,7 +54,9 @@ fn period(logarithms: &[f64]) -> Option<usize> {
 
 fn typical(names: &[u32], logarithms: &[f64], position: usize, period: usize) -> Position {
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
-    names.iter().skip(position).step_by(period).for_each(|name| *counts.entry(*name).or_default() += 1);
+    // Until the first loss, the names are right.
+    let first = names.iter().skip(position).step_by(period).take(REFERENCE_LAYERS);
+    first.for_each(|name| *counts.entry(*name).or_default() += 1);
     let name = counts.into_iter().max_by_key(|(_, count)| *count).map_or(u32::MAX, |(name, _)| name);
     Position { name, duration: median(logarithms.iter().skip(position).step_by(period).copied().collect()) }
 }
@@ -68,11 +74,11 @@ fn is_shifted(names: &[u32], durations: &[f64], positions: &[Position]) -> bool 
         let pairs = durations.iter().zip(shifted_by(shift));
         pairs.map(|(duration, position)| (duration - position.duration).abs()).sum::<f64>() / period as f64
     };
-    if share_of_names(0) > limits.max_names_in_place.value {
+    if share_of_names(0) > limits.max_in_place_share.value {
         return false;
     }
     let best = (1..period).map(|shift| (share_of_names(shift), shift)).max_by(|a, b| a.0.total_cmp(&b.0));
-    let Some((_, shift)) = best.filter(|(share, _)| *share >= limits.min_names_at_shift.value) else { return false };
+    let Some((_, shift)) = best.filter(|(share, _)| *share >= limits.min_at_shift_share.value) else { return false };
     let (in_place, at_names) = (distance(0), distance(shift));
     at_names > limits.min_different_log_ratio.value && in_place <= at_names * limits.max_shifted_distance_ratio.value
 }

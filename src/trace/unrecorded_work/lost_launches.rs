@@ -307,13 +307,16 @@ mod tests {
 
     #[test]
     fn launches_that_are_recorded_into_a_graph_are_not_lost_also_if_the_recording_began_before_the_trace() {
-        let mut trace = TestTrace::new();
-        trace.launch(0..1).call("cudaStreamEndCapture", 2..3).call("cudaStreamBeginCapture", 10..11);
-        trace.launch(12..13).thread(2).launch(14..15).thread(1).call("cudaStreamEndCapture", 16..17);
-        for thread in [1, 2] {
-            trace.thread(thread).launch(20 + thread..20 + thread).launches("k", 30 + 10 * thread..35 + 10 * thread);
-        }
-        let lost = found(&trace.finish());
-        assert_eq!((lost.kernels, lost.of_kernels), (0, 3));
+        let lost = |begin: &str, end: &str| {
+            let mut trace = TestTrace::new();
+            trace.launch(0..1).call(end, 2..3).call(begin, 10..11);
+            trace.launch(12..13).thread(2).launch(14..15).thread(1).call(end, 16..17);
+            for thread in [1, 2] {
+                trace.thread(thread).launch(20 + thread..20 + thread).launches("k", 30 + 10 * thread..35 + 10 * thread);
+            }
+            found(&trace.finish()).kernels
+        };
+        assert_eq!(lost("cudaStreamBeginCapture", "cudaStreamEndCapture"), 0);
+        assert_eq!(lost("cudaEventRecord", "cudaEventRecord"), 3);
     }
 }
