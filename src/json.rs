@@ -1,133 +1,18 @@
-//! Parses JSON to a [`Json`] value, converts it to types ([`from_json`]), and writes JSON. Linear in the text; a struct finds
-//! each of its members by linear search.
+//! Reads JSON as a [`Json`] value, converts it to types ([`from_json`]), and writes JSON. Linear in the text and in the levels that
+//! are read; a struct finds each of its members by linear search. Memory grows with what is converted, never with a number that
+//! the text only promises.
 //!
 //! serde would compile a parser of one to six KB for each type; for fifty types that was a tenth of the page's first download.
 //! Here all types share one parser, and the macro only generates the conversion of the value.
 
+mod value;
+
+pub(crate) use value::Json;
+
 use serde::Serialize;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::ser::{Formatter, Serializer};
 use std::collections::{BTreeMap, HashSet};
 use std::{fmt, io};
-
-/// Any JSON value. Unlike a map, it preserves the order of keys and repeated keys.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Json {
-    Null,
-    Bool(bool),
-    Int(i64),
-    /// A whole number too large for [`Json::Int`].
-    Large(u64),
-    Float(f64),
-    String(String),
-    Array(Vec<Json>),
-    /// Keys and values in the order of the text.
-    Object(Vec<(String, Json)>),
-}
-
-impl Json {
-    pub(crate) fn parse(text: &str) -> serde_json::Result<Self> {
-        // Parse bytes, like all other callers: otherwise serde_json's parser would be compiled twice, for text and for bytes.
-        serde_json::from_slice(text.as_bytes())
-    }
-
-    /// Returns the type name for error messages.
-    pub(crate) fn kind(&self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Bool(_) => "a boolean",
-            Self::Int(_) | Self::Large(_) | Self::Float(_) => "a number",
-            Self::String(_) => "a string",
-            Self::Array(_) => "an array",
-            Self::Object(_) => "an object",
-        }
-    }
-
-    /// Returns the member at a path of keys through nested objects.
-    pub(crate) fn get_path(&self, path: &[&str]) -> Option<&Self> {
-        path.iter().try_fold(self, |json, key| json.members().find(|(name, _)| name == key).map(|(_, value)| value))
-    }
-
-    /// Iterates over the members of an object; empty for other values.
-    pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &Self)> {
-        let members = if let Self::Object(members) = self { members.as_slice() } else { &[] };
-        members.iter().map(|(key, value)| (key.as_str(), value))
-    }
-
-    /// Returns the elements of an array; empty for other values.
-    pub(crate) fn elements(&self) -> &[Self] {
-        if let Self::Array(elements) = self { elements } else { &[] }
-    }
-
-    pub(crate) fn text(&self) -> Option<&str> {
-        if let Self::String(text) = self { Some(text) } else { None }
-    }
-
-    pub(crate) fn number(&self) -> Option<f64> {
-        match *self {
-            Self::Int(number) => Some(number as f64),
-            Self::Large(number) => Some(number as f64),
-            Self::Float(number) => Some(number),
-            _ => None,
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Json {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(JsonVisitor)
-    }
-}
-
-struct JsonVisitor;
-
-impl<'de> Visitor<'de> for JsonVisitor {
-    type Value = Json;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = map.next_entry()? {
-            entries.push(entry);
-        }
-        Ok(Json::Object(entries))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Json, A::Error> {
-        let mut elements = Vec::new();
-        while let Some(element) = seq.next_element()? {
-            elements.push(element);
-        }
-        Ok(Json::Array(elements))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Json, E> {
-        Ok(Json::String(text.to_owned()))
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
-        Ok(Json::Bool(value))
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Json, E> {
-        Ok(Json::Int(number))
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Json, E> {
-        Ok(i64::try_from(number).map_or(Json::Large(number), Json::Int))
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<Json, E> {
-        Ok(Json::Float(number))
-    }
-
-    fn visit_unit<E>(self) -> Result<Json, E> {
-        Ok(Json::Null)
-    }
-}
 
 /// A parse error with the path of the value: `runs / 0 / label: expected a string, found null`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,7 +30,7 @@ impl JsonError {
         Self::new("missing")
     }
 
-    pub(crate) fn expected(what: &str, found: &Json) -> Self {
+    pub(crate) fn expected(what: &str, found: Json<'_>) -> Self {
         Self::new(format!("expected {what}, found {}", found.kind()))
     }
 
@@ -171,7 +56,7 @@ pub(crate) type JsonResult<T> = std::result::Result<T, JsonError>;
 
 /// A type that can be parsed from JSON.
 pub(crate) trait FromJson: Sized {
-    fn from_json(json: Json) -> JsonResult<Self>;
+    fn from_json(json: Json<'_>) -> JsonResult<Self>;
 
     /// Returns the value of a missing member; `None` if the member is required.
     fn if_missing() -> Option<Self> {
@@ -191,29 +76,29 @@ pub(crate) fn embedded<T, E: fmt::Debug>(parsed: Result<T, E>) -> T {
 }
 
 /// The members of an object, from which a parser takes one value at a time.
-pub(crate) struct Members(Vec<(String, Json)>);
+pub(crate) struct Members<'a> {
+    json: Json<'a>,
+    places: value::Places<'a>,
+}
 
-impl Members {
-    pub(crate) fn of(json: Json) -> JsonResult<Self> {
-        if let Json::Object(members) = json { Ok(Self(members)) } else { Err(JsonError::expected("an object", &json)) }
+impl<'a> Members<'a> {
+    pub(crate) fn of(json: Json<'a>) -> JsonResult<Self> {
+        let places = value::Places::of(json).ok_or_else(|| JsonError::expected("an object", json))?;
+        Ok(Self { json, places })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
     }
 
     /// Returns an error if the object has other members than these.
     pub(crate) fn reject_unknown(&self, known: &[&str]) -> JsonResult<()> {
-        match self.0.iter().find(|(key, _)| !known.contains(&key.as_str())) {
-            Some((key, _)) => Err(JsonError::new("unknown name").within(key)),
-            None => Ok(()),
-        }
+        self.places.unknown(known).map_or(Ok(()), |key| Err(JsonError::new("unknown name").within(&key)))
     }
 
-    /// Moves the value of the first member with this key out and leaves null.
-    fn take_json(&mut self, key: &str) -> Option<Json> {
-        let (_, value) = self.0.iter_mut().find(|(name, _)| name == key)?;
-        Some(std::mem::replace(value, Json::Null))
-    }
-
-    pub(crate) fn take<T: FromJson>(&mut self, key: &str) -> JsonResult<T> {
-        let value = match self.take_json(key) {
+    /// Converts the value of the first member with this key.
+    pub(crate) fn take<T: FromJson>(&self, key: &str) -> JsonResult<T> {
+        let value = match self.places.find(key) {
             Some(json) => T::from_json(json),
             None => T::if_missing().ok_or_else(JsonError::missing),
         };
@@ -221,17 +106,16 @@ impl Members {
     }
 
     /// Calls `visit` for each member, in the order of the text.
-    pub(crate) fn for_each(self, visit: &mut dyn FnMut(String, Json) -> JsonResult<()>) -> JsonResult<()> {
-        for (key, value) in self.0 {
-            let path = key.clone();
-            visit(key, value).map_err(|error| error.within(&path))?;
+    pub(crate) fn for_each(self, visit: &mut dyn FnMut(String, Json<'_>) -> JsonResult<()>) -> JsonResult<()> {
+        for (key, value) in self.json.members() {
+            visit(key.clone().into_owned(), value).map_err(|error| error.within(&key))?;
         }
         Ok(())
     }
 
-    /// Takes a member; a missing member has the default value of its type.
-    pub(crate) fn take_or_default<T: FromJson + Default>(&mut self, key: &str) -> JsonResult<T> {
-        self.take_json(key).map_or_else(|| Ok(T::default()), T::from_json).map_err(|error| error.within(key))
+    /// Converts a member; a missing member has the default value of its type.
+    pub(crate) fn take_or_default<T: FromJson + Default>(&self, key: &str) -> JsonResult<T> {
+        self.places.find(key).map_or_else(|| Ok(T::default()), T::from_json).map_err(|error| error.within(key))
     }
 }
 
@@ -264,9 +148,9 @@ macro_rules! from_json {
     };
     (@ $name:ident { $($member:ident),* ; $($optional:ident),* } $check:expr) => {
         impl $crate::json::FromJson for $name {
-            fn from_json(json: $crate::json::Json) -> $crate::json::JsonResult<Self> {
-                let mut members = $crate::json::Members::of(json)?;
-                let check: fn(&$crate::json::Members) -> $crate::json::JsonResult<()> = $check;
+            fn from_json(json: $crate::json::Json<'_>) -> $crate::json::JsonResult<Self> {
+                let members = $crate::json::Members::of(json)?;
+                let check: fn(&$crate::json::Members<'_>) -> $crate::json::JsonResult<()> = $check;
                 check(&members)?;
                 Ok(Self {
                     $($member: members.take(stringify!($member))?,)*
@@ -277,11 +161,11 @@ macro_rules! from_json {
     };
     ($name:ident = $($word:literal => $variant:ident),*) => {
         impl $crate::json::FromJson for $name {
-            fn from_json(json: $crate::json::Json) -> $crate::json::JsonResult<Self> {
-                match json.text() {
+            fn from_json(json: $crate::json::Json<'_>) -> $crate::json::JsonResult<Self> {
+                match json.text().as_deref() {
                     $(Some($word) => Ok(Self::$variant),)*
                     Some(other) => Err($crate::json::JsonError::new(format!("unknown word `{other}`"))),
-                    None => Err($crate::json::JsonError::expected("a string", &json)),
+                    None => Err($crate::json::JsonError::expected("a string", json)),
                 }
             }
         }
@@ -290,48 +174,52 @@ macro_rules! from_json {
 pub(crate) use from_json;
 
 impl FromJson for String {
-    fn from_json(json: Json) -> JsonResult<Self> {
-        if let Json::String(text) = json { Ok(text) } else { Err(JsonError::expected("a string", &json)) }
+    fn from_json(json: Json<'_>) -> JsonResult<Self> {
+        if let Json::String(text) = json {
+            Ok(text.unescaped().into_owned())
+        } else {
+            Err(JsonError::expected("a string", json))
+        }
     }
 }
 
 impl FromJson for bool {
-    fn from_json(json: Json) -> JsonResult<Self> {
-        if let Json::Bool(value) = json { Ok(value) } else { Err(JsonError::expected("true or false", &json)) }
+    fn from_json(json: Json<'_>) -> JsonResult<Self> {
+        if let Json::Bool(value) = json { Ok(value) } else { Err(JsonError::expected("true or false", json)) }
     }
 }
 
 impl FromJson for f64 {
-    fn from_json(json: Json) -> JsonResult<Self> {
-        json.number().ok_or_else(|| JsonError::expected("a number", &json))
+    fn from_json(json: Json<'_>) -> JsonResult<Self> {
+        json.number().ok_or_else(|| JsonError::expected("a number", json))
     }
 }
 
 impl FromJson for i64 {
-    fn from_json(json: Json) -> JsonResult<Self> {
-        if let Json::Int(number) = json { Ok(number) } else { Err(JsonError::expected("a whole number", &json)) }
+    fn from_json(json: Json<'_>) -> JsonResult<Self> {
+        if let Json::Int(number) = json { Ok(number) } else { Err(JsonError::expected("a whole number", json)) }
     }
 }
 
 impl FromJson for u64 {
-    fn from_json(json: Json) -> JsonResult<Self> {
+    fn from_json(json: Json<'_>) -> JsonResult<Self> {
         let number = match json {
             Json::Int(number) => Self::try_from(number).ok(),
             Json::Large(number) => Some(number),
             _ => None,
         };
-        number.ok_or_else(|| JsonError::expected("a count", &json))
+        number.ok_or_else(|| JsonError::expected("a count", json))
     }
 }
 
 impl FromJson for usize {
-    fn from_json(json: Json) -> JsonResult<Self> {
+    fn from_json(json: Json<'_>) -> JsonResult<Self> {
         Self::try_from(u64::from_json(json)?).map_err(|_| JsonError::new("a count that is too large"))
     }
 }
 
 impl<T: FromJson> FromJson for Option<T> {
-    fn from_json(json: Json) -> JsonResult<Self> {
+    fn from_json(json: Json<'_>) -> JsonResult<Self> {
         if json == Json::Null { Ok(None) } else { T::from_json(json).map(Some) }
     }
 
@@ -341,8 +229,9 @@ impl<T: FromJson> FromJson for Option<T> {
 }
 
 impl<T: FromJson> FromJson for Vec<T> {
-    fn from_json(json: Json) -> JsonResult<Self> {
-        let mut list = Self::with_capacity(json.elements().len());
+    fn from_json(json: Json<'_>) -> JsonResult<Self> {
+        // Nothing is reserved: an element of two bytes may be a struct of hundreds, and the first one may be unreadable.
+        let mut list = Self::new();
         for_each_element(json, &mut |element| {
             list.push(T::from_json(element)?);
             Ok(())
@@ -352,22 +241,22 @@ impl<T: FromJson> FromJson for Vec<T> {
 }
 
 /// Calls `visit` for each element of an array. Not generic, so that it is compiled once.
-fn for_each_element(json: Json, visit: &mut dyn FnMut(Json) -> JsonResult<()>) -> JsonResult<()> {
-    let Json::Array(elements) = json else { return Err(JsonError::expected("an array", &json)) };
-    for (index, element) in elements.into_iter().enumerate() {
+fn for_each_element(json: Json<'_>, visit: &mut dyn FnMut(Json<'_>) -> JsonResult<()>) -> JsonResult<()> {
+    let Json::Array(_) = json else { return Err(JsonError::expected("an array", json)) };
+    for (index, element) in json.elements().enumerate() {
         visit(element).map_err(|error| error.within(&index.to_string()))?;
     }
     Ok(())
 }
 
 impl FromJson for HashSet<String> {
-    fn from_json(json: Json) -> JsonResult<Self> {
+    fn from_json(json: Json<'_>) -> JsonResult<Self> {
         Ok(Vec::from_json(json)?.into_iter().collect())
     }
 }
 
 impl<T: FromJson> FromJson for BTreeMap<String, T> {
-    fn from_json(json: Json) -> JsonResult<Self> {
+    fn from_json(json: Json<'_>) -> JsonResult<Self> {
         let mut map = Self::new();
         // Not `collect`, which sorts first: one more sort function would be compiled.
         Members::of(json)?.for_each(&mut |key, value| {
@@ -419,7 +308,8 @@ mod tests {
         fn floats_round_trip_exactly(bits in any::<u64>(), small in -1e-3..1e-3_f64) {
             for number in [f64::from_bits(bits), small, small * 1e9] {
                 let expected = if number.is_finite() { Json::Float(number) } else { Json::Null };
-                prop_assert_eq!(Json::parse(&write(&number)).unwrap(), expected);
+                let text = write(&number);
+                prop_assert_eq!(Json::parse(&text).unwrap(), expected);
             }
         }
     }
@@ -428,7 +318,7 @@ mod tests {
     fn values_preserve_key_order_and_repeated_keys() {
         let json = Json::parse(r#"{"z": 1, "a": {"b": [true]}, "z": 2}"#).unwrap();
         assert_eq!(json.members().map(|(key, _)| key).collect::<Vec<_>>(), ["z", "a", "z"]);
-        assert_eq!(json.get_path(&["a", "b"]).map(Json::elements), Some(&[Json::Bool(true)][..]));
+        assert_eq!(json.get_path(&["a", "b"]).unwrap().elements().collect::<Vec<_>>(), [Json::Bool(true)]);
         assert_eq!((json.get_path(&["a", "c"]), json.get_path(&["z", "c"])), (None, None));
     }
 }

@@ -524,6 +524,11 @@ pub fn check_run_log(log: &UserFile) -> Result<()> {
 /// # Errors
 /// The text is not a JSON object.
 pub fn server_args(file: &UserFile) -> Result<ServerArgs> {
+    /// Real ones have some thousands of bytes. They are kept as a tree, which may cost many times its text.
+    const MAX_BYTES: usize = 1 << 20;
+    if file.text.len() > MAX_BYTES {
+        return Err(Error::refused(&file.file, "larger than 1 MiB, the limit for server arguments"));
+    }
     let arguments = serde_json::from_str(&file.text);
     arguments.map(ServerArgs).map_err(|error| {
         Error::refused(

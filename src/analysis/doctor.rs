@@ -7,6 +7,7 @@ use super::engine::engine;
 use super::inference::graph_coverage::GraphCoverage;
 use super::inference::step_floor::FloorOfSteps;
 use super::labels::format_time;
+use super::notices::{causes_of_unrecorded_ops, launches_without_ops, said_by_profiler};
 use super::results::Run;
 use super::section::TypedSection;
 use super::structure::steps::Steps;
@@ -98,6 +99,7 @@ pub fn checks(trace: &Trace, run: &Run) -> Vec<Check> {
     let way = way_of_capture(trace);
     let outcomes = [
         ("gpu_work", gpu_work(trace, run)),
+        ("gpu_records", gpu_records(trace)),
         ("complete_file", complete_file(trace)),
         ("launches", launches(trace, run)),
         ("steps", steps(run)),
@@ -120,7 +122,11 @@ pub fn checks(trace: &Trace, run: &Run) -> Vec<Check> {
     ];
     let check = |(id, outcome): (&'static str, Outcome)| {
         let (level, text) = outcome?;
-        let remedy = if level == Level::Ok { String::new() } else { remedy(id, way) };
+        let remedy = match (level, id) {
+            (Level::Ok, _) => String::new(),
+            (_, "gpu_records") => causes_of_unrecorded_ops(trace).to_owned(),
+            _ => remedy(id, way),
+        };
         Some(Check { id, level, text, remedy })
     };
     outcomes.into_iter().filter_map(check).collect()
@@ -140,6 +146,7 @@ fn limit(run: &Run, id: TrustId) -> Outcome {
 fn gpu_work(trace: &Trace, run: &Run) -> Outcome {
     let kernels = run.totals.kernels;
     match (kernels, trace.events.cpu) {
+        (0, _) if launches_without_ops(trace) > 0 => None,
         (0, 0) if trace.graph_replays.is_empty() => problem("The file has no GPU kernels and no host events."),
         (0, _) if trace.graph_replays.is_empty() => problem(format!(
             "The file has no GPU kernels, only {} events of the host: it is of a process that runs no GPU work, such as the front \
@@ -151,6 +158,20 @@ fn gpu_work(trace: &Trace, run: &Run) -> Outcome {
             ok(format!("{} kernels of {} GPU{}.", grouped(kernels), trace.devices.len(), plural(trace.devices.len())))
         }
     }
+}
+
+/// Whether the profiler recorded the GPU work of launch calls.
+fn gpu_records(trace: &Trace) -> Outcome {
+    let launches = launches_without_ops(trace);
+    (launches > 0).then(|| {
+        let text = format!(
+            "The profiler recorded no GPU op although kernels were launched ({} launch call{}){}.",
+            grouped(launches),
+            plural(launches as usize),
+            said_by_profiler(trace).trim_end_matches('.')
+        );
+        (Level::Problem, text)
+    })
 }
 
 fn plural(count: usize) -> &'static str {
@@ -348,6 +369,23 @@ mod tests {
         let trace = trace.finish();
         assert_eq!(found(&trace, Level::Problem), ["gpu_work"]);
         assert!(!is_fit(&checks(&trace, &analyze(&trace))));
+    }
+
+    #[test]
+    fn launches_whose_gpu_work_the_profiler_did_not_record_are_a_problem_with_its_causes() {
+        let launched = TestTrace::new().call("cudaLaunchKernel", 0..1).call("cudaLaunchKernel", 2..3).finish();
+        let checks_of = |trace: &Trace| checks(trace, &analyze(trace));
+        let check = checks_of(&launched).into_iter().find(|check| check.id == "gpu_records").unwrap();
+        assert!(check.text.contains("no GPU op although kernels were launched (2 launch calls)"), "{}", check.text);
+        assert!(check.remedy.contains("another profiler") && check.remedy.contains("WSL2"), "{}", check.remedy);
+        assert_eq!(found(&launched, Level::Problem), ["gpu_records"]);
+        let mut captured = launched.clone();
+        captured.events.graph_captures = 1;
+        assert_eq!(found(&captured, Level::Problem), ["gpu_work"], "the launches may only fill a graph");
+        let kernels = TestTrace::new().launch(0..1).launches("k", 5..6).call("cudaLaunchKernel", 900..901).finish();
+        let window =
+            kernels.within(crate::trace::Window { start: crate::trace::Ns(800), end: crate::trace::Ns(1_000) });
+        assert!(checks_of(&window).iter().all(|check| check.id != "gpu_records"), "other times have ops");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::results::{Notice, Severity, Wall, WallSource};
 use crate::analysis::kernels::groups::{Group, Groups};
 use crate::digits::grouped;
 use crate::ordering;
+use crate::rules::signals::{CallKind, Signals};
 use crate::trace::{Cut, Format, ImportProblem, Ns, ProblemKind, ProcessId, Profiler, Trace, Vendor};
 
 /// All notices of a trace, most severe first.
@@ -26,7 +27,78 @@ fn notice(severity: Severity, code: &str, count: u64, message: String, advice: &
     Notice { count, ..Notice::new(severity, code, message, advice) }
 }
 
+/// The number of launch calls of a trace whose profiler recorded no GPU op, although it recorded that kernels were launched. Zero if
+/// the launches may only have filled CUDA graphs.
+pub(super) fn launches_without_ops(trace: &Trace) -> u64 {
+    let had_ops = trace.cut.is_some_and(|cut| cut.of_ops > 0);
+    let none_recorded = trace.gpu_ops.is_empty() && trace.graph_replays.is_empty() && !had_ops;
+    if !none_recorded || trace.events.graph_captures > 0 {
+        return 0;
+    }
+    let signals = Signals::embedded();
+    let is_launch = |name: &str| matches!(signals.call(name), CallKind::Launch | CallKind::GraphLaunch);
+    let is_launch: Vec<bool> = trace.calls.names.iter().map(is_launch).collect();
+    let launches = trace.calls.iter().filter(|call| is_launch.get(call.name.0 as usize) == Some(&true));
+    launches.count() as u64
+}
+
+/// Kernels were launched, but the profiler recorded none.
+fn unrecorded_ops(trace: &Trace) -> Option<Notice> {
+    let launches = launches_without_ops(trace);
+    (launches > 0).then(|| {
+        let message = format!(
+            "the profiler recorded no GPU op although kernels were launched ({}){}",
+            counted(launches, "launch call", "launch calls"),
+            said_by_profiler(trace)
+        );
+        notice(Severity::Error, "no_gpu_events", launches, message, causes_of_unrecorded_ops(trace))
+    })
+}
+
+/// Why a profiler records launches and no GPU work, and what to do.
+pub(super) fn causes_of_unrecorded_ops(trace: &Trace) -> &'static str {
+    match (trace.format.profiler(), trace.vendor()) {
+        (Profiler::Torch, Vendor::Intel) => {
+            "Causes: activities without ProfilerActivity.XPU, or another profiler such as unitrace or VTune in the same process."
+        }
+        (Profiler::Torch, Vendor::Amd) => {
+            "Causes: activities without ProfilerActivity.CUDA (also on AMD), another profiler such as rocprofv3 in the same process, or a \
+             user who may not open /dev/kfd."
+        }
+        (Profiler::Torch, _) => {
+            "Causes: activities without ProfilerActivity.CUDA; another profiler in the same process (CUPTI allows one subscriber: nsys, \
+             DCGM, Nsight Compute); a user who may not record GPUs (the driver option NVreg_RestrictProfilingToAdminUsers, or a \
+             container without CAP_SYS_ADMIN); WSL2; or a driver newer than the CUPTI of this torch. If nsys records the GPU only with \
+             CuptiUseRawGpuTimestamps=false, CUPTI cannot convert the times of the GPU."
+        }
+        (Profiler::Nsys, _) => {
+            "Causes: another profiler in the same process (CUPTI allows one subscriber: torch.profiler, DCGM, Nsight Compute); a user \
+             who may not record GPUs (`nsys status --environment` tells: perf_event_paranoid, NVreg_RestrictProfilingToAdminUsers, a \
+             container without CAP_SYS_ADMIN); WSL2; a driver newer than this nsys; or times that CUPTI cannot convert: capture with \
+             NSYS_CONFIG_DIRECTIVES='CuptiUseRawGpuTimestamps=false'."
+        }
+        (Profiler::Rocprof | Profiler::Rpd, _) => {
+            "Causes: the file of the kernels was not opened (`*_kernel_trace.csv`), the capture ran without `--kernel-trace`, another \
+             profiler in the same process, or a user who may not open /dev/kfd."
+        }
+        (Profiler::Ascend, _) => {
+            "Causes: activities without torch_npu.profiler.ProfilerActivity.NPU, a `*_ascend_pt` folder that was not analysed, or msprof \
+             in the same process."
+        }
+        (Profiler::Proton, _) => "Proton records no calls: another tool wrote them.",
+    }
+}
+
+/// What the profiler wrote about the capture, as the end of a sentence.
+pub(super) fn said_by_profiler(trace: &Trace) -> String {
+    let quoted: Vec<String> = trace.diagnostics.iter().map(|text| format!("\"{text}\"")).collect();
+    if quoted.is_empty() { String::new() } else { format!("; the profiler itself says: {}", quoted.join(", ")) }
+}
+
 fn no_gpu_events(trace: &Trace) -> Option<Notice> {
+    if let Some(notice) = unrecorded_ops(trace) {
+        return Some(notice);
+    }
     let advice = match (trace.format.profiler(), trace.vendor()) {
         (Profiler::Torch, Vendor::Intel) => {
             "Open the trace of a worker rank, captured with ProfilerActivity.XPU while requests ran."
@@ -51,7 +123,7 @@ fn no_gpu_events(trace: &Trace) -> Option<Notice> {
         }
     };
     trace.gpu_ops.is_empty().then(|| {
-        let message = format!("no GPU events; {} CPU events", grouped(trace.events.cpu));
+        let message = format!("no GPU events; {} CPU events{}", grouped(trace.events.cpu), said_by_profiler(trace));
         notice(Severity::Error, "no_gpu_events", trace.events.cpu, message, advice)
     })
 }
@@ -109,6 +181,21 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
         ProblemKind::UnreadableEvent => (
             format!("{} could not be read, the first at byte {first_at}", counted(count, "event", "events")),
             "The file is damaged there, or contains something other than events. Unreadable events are not included in any number.",
+        ),
+        ProblemKind::UnpairedSlice => (
+            format!(
+                "{} without the other end, the first at byte {first_at}",
+                counted(count, "beginning or end of a slice", "beginnings or ends of slices")
+            ),
+            "Their GPU ops, calls and ranges have no duration and are in no number. They were running when the capture started or \
+             stopped, or the file lacks a part.",
+        ),
+        ProblemKind::UnreadableMember => (
+            format!(
+                "{} beside the event list could not be read: deviceProperties or distributedInfo",
+                counted(count, "member", "members")
+            ),
+            "The names and figures of the GPUs, or the rank, are unknown. All times are complete.",
         ),
         ProblemKind::OpWithoutTime => (
             format!(
@@ -187,6 +274,15 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
         ProblemKind::MissingName => (
             format!("the file has no text for {}", counted(count, "name", "names")),
             "They are listed by number. Export again with `nsys export --type sqlite --lazy=false`.",
+        ),
+        ProblemKind::RepeatedName => (
+            format!("the file has a second text for {}", counted(count, "name", "names")),
+            "The first text counts, so that ops may have a wrong name and category. Export again with `nsys export --type sqlite \
+             --force-overwrite=true`.",
+        ),
+        ProblemKind::LongName => (
+            format!("{} of more than 64 KiB, shortened to that", counted(count, "name", "names")),
+            "Rules and tables see the beginning of these names. Their times are complete.",
         ),
         ProblemKind::GraphNode => (
             format!("{} of CUDA graphs that run on the host or only signal", counted(count, "node", "nodes")),

@@ -2,6 +2,7 @@
 
 use super::{database, files, print_error};
 use crate::files::{Cancel, Watch};
+use crate::json::Json;
 use crate::report::zip::{self, Entry};
 use crate::report::{Report, explain};
 use crate::session::{self, Choices, Opened, UserFile};
@@ -165,10 +166,10 @@ fn original_report(path: &Path) -> Option<String> {
         return None;
     }
     let text = std::fs::read_to_string(path).ok()?;
-    let json: serde_json::Value = serde_json::from_str(&text).ok()?;
-    let is_object = |key: &str| json.get(key).is_some_and(serde_json::Value::is_object);
-    let has_outline =
-        is_object("tool") && is_object("metrics") && json.get("findings").is_some_and(|list| list.is_array());
+    let json = Json::parse(&text).ok()?;
+    let is_object = |key: &str| matches!(json.get_path(&[key]), Some(Json::Object(_)));
+    let is_list = |key: &str| matches!(json.get_path(&[key]), Some(Json::Array(_)));
+    let has_outline = is_object("tool") && is_object("metrics") && is_list("findings");
     has_outline.then_some(text)
 }
 

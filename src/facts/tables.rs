@@ -42,7 +42,7 @@ enum Kind {
 }
 
 impl FromJson for Kept {
-    fn from_json(json: Json) -> JsonResult<Self> {
+    fn from_json(json: Json<'_>) -> JsonResult<Self> {
         let text = String::from_json(json)?;
         let (key, kind) = text.split_once(' ').ok_or_else(|| JsonError::new("a column without a type"))?;
         let kind = match kind {

@@ -42,6 +42,9 @@ others! {
     Document = "document",
     JsonList = "json_list",
     EmptyList = "empty_list",
+    XlaTrace = "xla_trace",
+    Unitrace = "unitrace",
+    RocprofV1 = "rocprof_v1",
     Nvprof = "nvprof",
     Database = "database",
     // A database of rocprofv3 or rocmProfileData that lacks the tables that count.

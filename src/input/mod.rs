@@ -56,6 +56,7 @@ pub mod nsys;
 mod reader_thread;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod rocm;
+mod slices;
 mod sniff;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod stream_reader;
@@ -212,7 +213,7 @@ impl Reader {
         match self.format {
             FormatReader::Unknown(_) => Err(not_read(&self.label, Other::Empty)),
             FormatReader::Json(json) => json.finish(&self.label, gzip_problem),
-            FormatReader::Document(text) => Ok(Imported::Document(String::from_utf8_lossy(&text).into_owned())),
+            FormatReader::Document(text) => Ok(Imported::Document(text_of(text))),
             FormatReader::GpuTraceCsv(mut table) => {
                 if let Some((kind, at)) = gzip_problem {
                     table.problem(kind, 1, at);
@@ -308,7 +309,7 @@ impl EventReader {
 }
 
 /// Longer text is not a rule file or report and is not kept.
-const MAX_DOCUMENT_BYTES: usize = 256 << 20;
+const MAX_DOCUMENT_BYTES: usize = 128 << 20;
 
 impl JsonReader {
     fn new(label: &str, detail: Detail) -> Self {
@@ -318,7 +319,7 @@ impl JsonReader {
 
     fn feed(&mut self, bytes: &[u8]) {
         self.splitter.feed(bytes, self.events.sink());
-        self.is_too_long |= self.text.len() > MAX_DOCUMENT_BYTES;
+        self.is_too_long |= self.text.len() + bytes.len() > MAX_DOCUMENT_BYTES;
         if self.splitter.found_events() || self.is_too_long {
             self.text = Vec::new();
         } else {
@@ -337,7 +338,7 @@ impl JsonReader {
                         "JSON without trace events, and longer than {limit_mib} MiB, so it is not a report either"
                     ))
                 }
-                End::Complete { .. } => Ok(Imported::Document(String::from_utf8_lossy(&self.text).into_owned())),
+                End::Complete { .. } => Ok(Imported::Document(text_of(self.text))),
                 _ => {
                     refused("JSON that is damaged or cut short before its first trace event; copy or capture it again")
                 }
@@ -351,6 +352,9 @@ impl JsonReader {
             End::Complete { trailing } => torch.problem(ProblemKind::TrailingData, trailing, 0),
             End::Unclosed { at } => torch.problem(ProblemKind::Unclosed, 1, at),
             End::CutShort { at } => torch.problem(ProblemKind::Truncated, 1, at),
+        }
+        if let Some(other) = torch.foreign() {
+            return Err(not_read(label, other));
         }
         let (events, is_complete) = (torch.events, matches!(end, End::Complete { .. }));
         let mut trace = torch.finish();
@@ -369,6 +373,11 @@ impl JsonReader {
             false => Ok(Imported::Trace(Box::new(trace))),
         }
     }
+}
+
+/// The bytes as text, which is copied only to replace invalid UTF-8.
+fn text_of(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// Reads the bytes of one file, gzipped or not.
@@ -429,5 +438,7 @@ impl Importer {
     }
 }
 
+#[cfg(test)]
+mod hostile_tests;
 #[cfg(test)]
 mod tests;

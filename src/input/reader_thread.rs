@@ -13,6 +13,8 @@ use std::thread::{Builder, JoinHandle};
 
 /// Large enough to make sending a batch cheap, small enough for the cache of a core.
 const BATCH_BYTES: usize = 1 << 18;
+/// The same for items without text, such as unreadable events.
+const BATCH_ITEMS: usize = 1 << 13;
 /// Limit of batches in the queue, to bound memory if parsing is slower than splitting.
 const MAX_QUEUED_BATCHES: usize = 3;
 
@@ -73,7 +75,7 @@ impl ReaderThread {
 
     fn add(&mut self, kind: ItemKind, length: usize, at: u64) {
         self.batch.items.push(Item { kind, length, at });
-        if self.batch.bytes.len() >= BATCH_BYTES {
+        if self.batch.bytes.len() >= BATCH_BYTES || self.batch.items.len() >= BATCH_ITEMS {
             self.send_batch();
         }
     }

@@ -51,11 +51,12 @@ pub fn is_foreign(text: &str) -> bool {
 
 /// Whether the text is a `report.json`: the tool's name matches, or the list of top kernels is present.
 fn is_report(text: &str) -> bool {
-    let has_name = |json: &Json| json.get_path(&["tool", "name"]).and_then(Json::text) == Some("nsys-llm-explainer");
+    let has_name =
+        |json: Json| json.get_path(&["tool", "name"]).and_then(Json::text).as_deref() == Some("nsys-llm-explainer");
     let has_kernels =
-        |json: &Json| matches!(json.get_path(&["metrics", "top_kernels", "kernels"]), Some(Json::Array(_)));
+        |json: Json| matches!(json.get_path(&["metrics", "top_kernels", "kernels"]), Some(Json::Array(_)));
     // The substring search avoids parsing other JSON files.
-    text.contains("\"top_kernels\"") && Json::parse(text).is_ok_and(|json| has_name(&json) || has_kernels(&json))
+    text.contains("\"top_kernels\"") && Json::parse(text).is_ok_and(|json| has_name(json) || has_kernels(json))
 }
 
 /// Reads a `report.json` or an `nvlink_timeseries.csv`.
@@ -69,10 +70,10 @@ pub fn read(label: &str, text: &str) -> Result<Run> {
 fn read_report(label: &str, text: &str) -> Result<Run> {
     let json = Json::parse(text)
         .map_err(|error| Error::refused(label, format!("a damaged report of nsys-llm-explainer: {error}")))?;
-    let sections = sections(&json);
-    let busy = BusyTime::of(&json, &sections);
-    let launches = figure(&json, "launch_storm", "total_launches").map_or(0, |count| count as u64);
-    Ok(run((label, Format::NsysLlmExplainer), sections, busy, launches, notices(&json)))
+    let sections = sections(json);
+    let busy = BusyTime::of(json, &sections);
+    let launches = figure(json, "launch_storm", "total_launches").map_or(0, |count| count as u64);
+    Ok(run((label, Format::NsysLlmExplainer), sections, busy, launches, notices(json)))
 }
 
 /// The run of a file that has tables and no trace: the section `kernels` and busy times.
@@ -182,7 +183,7 @@ fn csv_value(cell: &str) -> Value {
         "False" => Value::Bool(false),
         // The JSON number parser: `str::parse::<f64>` would add a 10 KB table to the WebAssembly module.
         text => match Json::parse(text) {
-            Ok(number @ (Json::Int(_) | Json::Large(_) | Json::Float(_))) => value(&number),
+            Ok(number @ (Json::Int(_) | Json::Large(_) | Json::Float(_))) => value(number),
             _ => text.into(),
         },
     }
@@ -210,18 +211,20 @@ fn new_section(name: &str) -> Section {
     }
 }
 
-fn sections(json: &Json) -> Sections {
+fn sections(json: Json<'_>) -> Sections {
     let mut sections = Sections::new();
     for table in TABLES.iter() {
         let path: Vec<&str> = ["metrics"].into_iter().chain(table.metric.split('/')).collect();
         let Some(metric @ Json::Object(_)) = json.get_path(&path) else { continue };
-        let rows = metric.get_path(&[&table.list]).map_or(&[][..], Json::elements);
+        let rows = metric.get_path(&[&table.list]);
         let mut section = new_section(&table.section);
         section.rows = rows
-            .iter()
+            .into_iter()
+            .flat_map(Json::elements)
             .filter(|row| matches!(row, Json::Object(_)))
             .map(|row| record(row, &mut section.columns))
             .collect();
+        let is_empty = rows.is_none_or(|rows| rows.elements().next().is_none());
         section.rows_in_all = section.rows.len() as u64;
         section.limits = strings(metric.get_path(&["notes"]));
         section.summary = figures(metric);
@@ -229,7 +232,7 @@ fn sections(json: &Json) -> Sections {
         if TABLES.iter().find(|first| first.metric == table.metric) != Some(table) {
             section.summary.0.retain(|(key, _)| key == FIRST_OP && !section.rows.is_empty());
         }
-        if rows.is_empty() && metric.get_path(&["missing_counters"]) == Some(&Json::Bool(true)) {
+        if is_empty && metric.get_path(&["missing_counters"]) == Some(Json::Bool(true)) {
             let recapture = strings(metric.get_path(&["capture_instructions"])).join(" ");
             section.missing = Some(Missing { why: "The capture has no NVLink counters.".to_owned(), recapture });
         }
@@ -242,56 +245,56 @@ fn sections(json: &Json) -> Sections {
 }
 
 /// Converts a row and appends its unlisted keys to `columns`.
-fn record(row: &Json, columns: &mut Vec<String>) -> Record {
+fn record(row: Json<'_>, columns: &mut Vec<String>) -> Record {
     for (key, _) in row.members() {
-        if !columns.iter().any(|listed| listed == key) {
-            columns.push(key.to_owned());
+        if !columns.iter().any(|listed| *listed == key) {
+            columns.push(key.into_owned());
         }
     }
     Record(columns.iter().filter_map(|key| Some((key.clone(), value(row.get_path(&[key])?)))).collect())
 }
 
-fn value(json: &Json) -> Value {
+fn value(json: Json<'_>) -> Value {
     match json {
         Json::Null => Value::Null,
-        Json::Bool(value) => (*value).into(),
-        Json::Int(number) => (*number).into(),
+        Json::Bool(value) => value.into(),
+        Json::Int(number) => number.into(),
         Json::Large(_) | Json::Float(_) => json.number().into(),
-        Json::String(text) => text.as_str().into(),
+        Json::String(text) => text.unescaped().as_ref().into(),
         Json::Array(_) | Json::Object(_) => strings(Some(json)).join(", ").into(),
     }
 }
 
 /// The single values of a metric, including those of its `summary` and `pairwise` objects.
-fn figures(metric: &Json) -> Record {
+fn figures(metric: Json<'_>) -> Record {
     let mut figures = Vec::new();
     for object in [Some(metric), metric.get_path(&["summary"]), metric.get_path(&["pairwise"])].into_iter().flatten() {
         for (key, json) in object.members() {
             let is_figure = json.number().is_some() || key == "source" || key == "is_launch_storm";
-            if is_figure && *json != Json::Null && key != "t0_ns" {
-                figures.push((key.to_owned(), value(json)));
+            if is_figure && json != Json::Null && key != "t0_ns" {
+                figures.push((key.into_owned(), value(json)));
             }
         }
     }
     Record(figures)
 }
 
-fn findings(json: &Json) -> Section {
+fn findings(json: Json<'_>) -> Section {
     let columns = ["severity", "title", "cost_ms", "evidence", "action"];
     let mut section = Section::new("Findings", DERIVED_FROM, &columns);
-    for finding in json.get_path(&["findings"]).map_or(&[][..], Json::elements) {
-        let text = |key: &str| Value::from(finding.get_path(&[key]).and_then(Json::text).unwrap_or_default());
+    for finding in json.get_path(&["findings"]).into_iter().flat_map(Json::elements) {
+        let text = |key: &str| Value::from(finding.get_path(&[key]).and_then(Json::text).unwrap_or_default().as_ref());
         let lines = |key: &str| Value::from(strings(finding.get_path(&[key])).join("\n"));
         section.row([text("severity"), text("title"), Value::Null, lines("evidence"), lines("recommendation")]);
     }
     section
 }
 
-fn strings(json: Option<&Json>) -> Vec<String> {
-    json.map_or(&[][..], Json::elements).iter().filter_map(Json::text).map(str::to_owned).collect()
+fn strings(json: Option<Json<'_>>) -> Vec<String> {
+    json.into_iter().flat_map(Json::elements).filter_map(Json::text).map(Cow::into_owned).collect()
 }
 
-fn figure(json: &Json, metric: &str, key: &str) -> Option<f64> {
+fn figure(json: Json<'_>, metric: &str, key: &str) -> Option<f64> {
     json.get_path(&["metrics", metric, key]).and_then(Json::number).filter(|value| *value >= 0.0)
 }
 
@@ -303,7 +306,7 @@ pub(super) struct BusyTime {
 }
 
 impl BusyTime {
-    fn of(json: &Json, sections: &Sections) -> Self {
+    fn of(json: Json<'_>, sections: &Sections) -> Self {
         let kernel_ns = figure(json, "top_kernels", "total_kernel_time_ns").map_or(0, |ns| ns as i64);
         let rows = sections.get("gpu_idle").map_or(&[][..], |section| &section.rows);
         let window_ns = figure(json, "launch_storm", "window_s").map_or(0, |s| (s * 1e9) as i64);
@@ -441,8 +444,10 @@ fn categories(kernels: &[Kernel], busy: &BusyTime) -> Vec<Category> {
     categories
 }
 
-fn notices(json: &Json) -> Vec<Notice> {
-    let tool = |key: &str, other: &str| json.get_path(&["tool", key]).and_then(Json::text).unwrap_or(other).to_owned();
+fn notices(json: Json<'_>) -> Vec<Notice> {
+    let tool = |key: &str, other: &str| {
+        json.get_path(&["tool", key]).and_then(Json::text).map_or_else(|| other.to_owned(), Cow::into_owned)
+    };
     let name = format!("{} {}", tool("name", "nsys-llm-explainer"), tool("version", ""));
     let message = format!(
         "a report of {}: tables and findings are shown unchanged; elapsed times, categories and the bar are estimates: \

@@ -66,6 +66,7 @@ use crate::analysis::results::Run;
 use crate::json::{self, FromJson, Json, from_json};
 use crate::{Error, Result};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -93,7 +94,7 @@ impl Report {
     /// Whether this JSON text is a report of any version.
     pub fn is_report(text: &str) -> bool {
         // The substring search avoids parsing other JSON files.
-        text.contains(SCHEMA_PREFIX) && Json::parse(text).is_ok_and(|json| version(&json).starts_with(SCHEMA_PREFIX))
+        text.contains(SCHEMA_PREFIX) && Json::parse(text).is_ok_and(|json| version(json).starts_with(SCHEMA_PREFIX))
     }
 
     /// Parses a report.
@@ -103,7 +104,7 @@ impl Report {
     pub fn read(label: &str, text: &str) -> Result<Self> {
         let damaged = |why: &dyn fmt::Display| Error::refused(label, format!("a damaged gpuprism report: {why}"));
         let json = Json::parse(text).map_err(|error| damaged(&error))?;
-        let version = version(&json);
+        let version = version(json);
         if version != SCHEMA {
             let why = format!(
                 "a report of version `{version}`; this gpuprism reads `{SCHEMA}`: create the report again from the trace"
@@ -221,7 +222,7 @@ const PAGE_COLUMN_WIDTH: u32 = 594;
 /// How much wider the events are when zoomed in.
 const ZOOM: u32 = 8;
 
-fn version(json: &Json) -> &str {
+fn version<'a>(json: Json<'a>) -> Cow<'a, str> {
     json.get_path(&["schema"]).and_then(Json::text).unwrap_or_default()
 }
 

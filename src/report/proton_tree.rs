@@ -230,8 +230,8 @@ fn string_length(text: &[u8]) -> Option<usize> {
 
 /// A number, at least 0; 0 for anything else.
 fn number(text: &[u8]) -> f64 {
-    let parsed = std::str::from_utf8(text).ok().and_then(|text| Json::parse(text).ok());
-    parsed.and_then(|json| json.number()).filter(|number| number.is_finite() && *number > 0.0).unwrap_or(0.0)
+    let parsed = std::str::from_utf8(text).ok().and_then(|text| Json::parse(text).ok()?.number());
+    parsed.filter(|number| number.is_finite() && *number > 0.0).unwrap_or(0.0)
 }
 
 #[cfg(test)]

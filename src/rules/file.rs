@@ -48,18 +48,18 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Vec<ModelRules>> {
         return Err(Error::rules(file, "larger than 4 MiB, the limit for a rule file"));
     }
     let mut sets = Vec::new();
-    for (name, value) in object(file, read_json(file, text)?)? {
+    for (name, value) in object(file, read_json(file, text)?)?.members() {
         let location = format!("{file}: {name}");
         let entries = object(&location, value)?;
-        if is_layered(&entries) {
+        if is_layered(entries) {
             let rules = rules_of(&location, entries)?;
-            sets.push(ModelRules { engine: DEFAULT_ENGINE.to_owned(), model: name, rules });
+            sets.push(ModelRules { engine: DEFAULT_ENGINE.to_owned(), model: name.into_owned(), rules });
             continue;
         }
-        for (model, value) in entries {
+        for (model, value) in entries.members() {
             let location = format!("{location} / {model}");
             let rules = rules_of(&location, object(&location, value)?)?;
-            sets.push(ModelRules { engine: name.clone(), model, rules });
+            sets.push(ModelRules { engine: name.clone().into_owned(), model: model.into_owned(), rules });
         }
     }
     if sets.is_empty() {
@@ -80,20 +80,19 @@ pub fn looks_like_rules(text: &str) -> bool {
     if text.len() > MAX_FILE_BYTES {
         return false;
     }
-    let Ok(Json::Object(engines)) = read_json("", text) else { return false };
-    let mut models = Vec::new();
-    for (_, engine) in &engines {
-        let Json::Object(entries) = engine else { return false };
-        models.extend(entries.iter().map(|(_, model)| model));
-    }
-    models.iter().all(|model| matches!(model, Json::Object(_))) && models.into_iter().any(contains_string)
+    let Ok(json @ Json::Object(_)) = read_json("", text) else { return false };
+    let is_object = |json: Json| matches!(json, Json::Object(_));
+    let is_engine = |engine: Json| is_object(engine) && engine.members().all(|(_, model)| is_object(model));
+    json.members().all(|(_, engine)| is_engine(engine))
+        && json.members().any(|(_, engine)| engine.members().any(|(_, model)| contains_string(model)))
 }
 
 /// Returns true if the text is a JSON object whose values are all strings or lists, as in a phase map.
 pub fn looks_like_phase_map(text: &str) -> bool {
-    let is_patterns = |value: &Json| matches!(value, Json::String(_) | Json::Array(_));
-    let Ok(Json::Object(phases)) = read_json("", text) else { return false };
-    text.len() <= MAX_FILE_BYTES && !phases.is_empty() && phases.iter().all(|(_, value)| is_patterns(value))
+    let is_patterns = |value: Json| matches!(value, Json::String(_) | Json::Array(_));
+    let small = Some(text).filter(|text| text.len() <= MAX_FILE_BYTES);
+    let Some(Ok(json @ Json::Object(phases))) = small.map(|text| read_json("", text)) else { return false };
+    !phases.is_empty() && json.members().all(|(_, value)| is_patterns(value))
 }
 
 /// Compiles one rule. `location` names file, engine and model in the error message.
@@ -102,7 +101,7 @@ pub(super) fn compile(location: &str, rule: &Rule) -> Result<Matcher> {
         .map_err(|why| Error::rules(format!("{location} / {}", rule.regex), format!("unusable regex: {why}")))
 }
 
-pub(super) fn read_json(file: &str, text: &str) -> Result<Json> {
+pub(super) fn read_json<'a>(file: &str, text: &'a str) -> Result<Json<'a>> {
     // Some editors on Windows start a file with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     Json::parse(text).map_err(|error| {
@@ -111,9 +110,9 @@ pub(super) fn read_json(file: &str, text: &str) -> Result<Json> {
     })
 }
 
-fn object(location: &str, value: Json) -> Result<Vec<(String, Json)>> {
+fn object<'a>(location: &str, value: Json<'a>) -> Result<Json<'a>> {
     match value {
-        Json::Object(entries) => Ok(entries),
+        Json::Object(_) => Ok(value),
         other => {
             let structure = r#"{"engine": {"model": {"regex": "category"}}}"#;
             let why = format!("expected an object, found {}; the structure is {structure}", other.kind());
@@ -123,32 +122,20 @@ fn object(location: &str, value: Json) -> Result<Vec<(String, Json)>> {
 }
 
 /// The first version of gputrc2graph put the rules of a model under `layer_anno` / `Substage`, next to a constant `Stage`.
-fn is_layered(model: &[(String, Json)]) -> bool {
-    matches!(model, [(key, Json::Object(layers))] if key == "layer_anno" && layers.iter().any(|(layer, _)| layer == "Substage"))
+fn is_layered(model: Json<'_>) -> bool {
+    let mut members = model.members();
+    let only = members.next().filter(|_| members.next().is_none());
+    only.is_some_and(|(key, layers)| key == "layer_anno" && layers.get_path(&["Substage"]).is_some())
 }
 
 /// Names that gpuprism uses for parts of the time bar that belong to no GPU op or to several.
 const RESERVED: [&str; 3] = [CPU, SHARED, GRAPHS];
 
-fn rules_of(location: &str, model: Vec<(String, Json)>) -> Result<Vec<Rule>> {
-    let entries = if is_layered(&model) { substage(location, model)? } else { model };
-    let mut rules = Vec::with_capacity(entries.len());
-    for (regex, value) in entries {
-        let (value, is_generic) = category_and_flag(&format!("{location} / {regex}"), value)?;
-        match value {
-            Json::String(category) if RESERVED.contains(&category.as_str()) => {
-                let why = format!(
-                    "the category name `{category}` is reserved for time without GPU work or with several GPU ops at \
-                     once: use another name"
-                );
-                return Err(Error::rules(format!("{location} / {regex}"), why));
-            }
-            Json::String(category) => rules.push(Rule { is_generic, ..Rule::new(regex, category) }),
-            other => {
-                let why = format!("the category must be a string, found {}", other.kind());
-                return Err(Error::rules(format!("{location} / {regex}"), why));
-            }
-        }
+fn rules_of(location: &str, model: Json<'_>) -> Result<Vec<Rule>> {
+    let entries = if is_layered(model) { substage(location, model)? } else { vec![model] };
+    let mut rules = Vec::new();
+    for (regex, value) in entries.into_iter().flat_map(Json::members) {
+        rules.push(rule(&format!("{location} / {regex}"), regex.clone().into_owned(), value)?);
     }
     if rules.is_empty() {
         return Err(Error::rules(location, "no rules in this entry"));
@@ -156,13 +143,28 @@ fn rules_of(location: &str, model: Vec<(String, Json)>) -> Result<Vec<Rule>> {
     Ok(rules)
 }
 
+fn rule(location: &str, regex: String, value: Json<'_>) -> Result<Rule> {
+    let (value, is_generic) = category_and_flag(location, value)?;
+    let Some(category) = value.text() else {
+        return Err(Error::rules(location, format!("the category must be a string, found {}", value.kind())));
+    };
+    if RESERVED.contains(&category.as_ref()) {
+        let why = format!(
+            "the category name `{category}` is reserved for time without GPU work or with several GPU ops at once: use \
+             another name"
+        );
+        return Err(Error::rules(location, why));
+    }
+    Ok(Rule { is_generic, ..Rule::new(regex, category.into_owned()) })
+}
+
 /// Splits the value of a rule: a category, or an object `{"category": "reduce", "generic": true}`.
-fn category_and_flag(location: &str, value: Json) -> Result<(Json, bool)> {
+fn category_and_flag<'a>(location: &str, value: Json<'a>) -> Result<(Json<'a>, bool)> {
     match value {
-        Json::Object(members) if members.iter().any(|(key, _)| key == "category") => {
+        Json::Object(_) if value.get_path(&["category"]).is_some() => {
             let (mut category, mut is_generic) = (Json::Null, false);
-            for (key, value) in members {
-                match (key.as_str(), value) {
+            for (key, value) in value.members() {
+                match (key.as_ref(), value) {
                     ("category", value) => category = value,
                     ("generic", Json::Bool(flag)) => is_generic = flag,
                     _ => {
@@ -178,14 +180,15 @@ fn category_and_flag(location: &str, value: Json) -> Result<(Json, bool)> {
     }
 }
 
-fn substage(location: &str, model: Vec<(String, Json)>) -> Result<Vec<(String, Json)>> {
+/// The objects with the rules of a model in the older layout.
+fn substage<'a>(location: &str, model: Json<'a>) -> Result<Vec<Json<'a>>> {
     let mut rules = Vec::new();
-    for (key, layers) in model {
+    for (key, layers) in model.members() {
         let location = format!("{location} / {key}");
-        for (layer, value) in object(&location, layers)? {
+        for (layer, value) in object(&location, layers)?.members() {
             let location = format!("{location} / {layer}");
-            match layer.as_str() {
-                "Substage" => rules.extend(object(&location, value)?),
+            match layer.as_ref() {
+                "Substage" => rules.push(object(&location, value)?),
                 "Stage" => {}
                 _ => return Err(Error::rules(location, "unknown layer; expected Stage and Substage")),
             }
@@ -194,9 +197,9 @@ fn substage(location: &str, model: Vec<(String, Json)>) -> Result<Vec<(String, J
     Ok(rules)
 }
 
-fn contains_string(value: &Json) -> bool {
+fn contains_string(value: Json<'_>) -> bool {
     match value {
-        Json::Object(entries) => entries.iter().any(|(_, value)| contains_string(value)),
+        Json::Object(_) => value.members().any(|(_, value)| contains_string(value)),
         Json::String(_) => true,
         _ => false,
     }

@@ -10,8 +10,8 @@ pub(crate) struct Threshold<T> {
 }
 
 impl<T: FromJson> FromJson for Threshold<T> {
-    fn from_json(json: Json) -> JsonResult<Self> {
-        let mut members = Members::of(json)?;
+    fn from_json(json: Json<'_>) -> JsonResult<Self> {
+        let members = Members::of(json)?;
         members.reject_unknown(&["value", "why"])?;
         let why: String = members.take("why")?;
         if why.is_empty() {

@@ -48,7 +48,7 @@ impl PhaseMap {
             return Err(Error::rules(file, "larger than 4 MiB, the limit for a phase map"));
         }
         let entries = match read_json(file, text)? {
-            Json::Object(entries) if !entries.is_empty() => entries,
+            json @ Json::Object(entries) if !entries.is_empty() => json.members(),
             Json::Object(_) => return Err(wrong_structure(file, "no phase")),
             other => return Err(wrong_structure(file, other.kind())),
         };
@@ -58,7 +58,7 @@ impl PhaseMap {
             // A phase that occurs twice in the file keeps its first position.
             match phases.iter_mut().find(|phase| phase.name == name) {
                 Some(phase) => phase.patterns.extend(patterns),
-                None => phases.push(Phase { name, patterns }),
+                None => phases.push(Phase { name: name.into_owned(), patterns }),
             }
         }
         if phases.iter().map(|phase| phase.patterns.len()).sum::<usize>() > MAX_RULES {
@@ -90,15 +90,12 @@ fn wrong_structure(location: &str, found: &str) -> Error {
     Error::rules(location, why)
 }
 
-fn patterns(location: &str, value: Json) -> Result<Vec<Pattern>> {
-    let elements = match value {
-        Json::Array(elements) => elements,
-        one => vec![one],
-    };
-    let mut patterns = Vec::with_capacity(elements.len());
-    for element in elements {
+fn patterns(location: &str, value: Json<'_>) -> Result<Vec<Pattern>> {
+    let one = if let Json::Array(_) = value { None } else { Some(value) };
+    let mut patterns = Vec::new();
+    for element in one.into_iter().chain(value.elements()) {
         match element {
-            Json::String(text) => patterns.push(pattern(location, &text)?),
+            Json::String(text) => patterns.push(pattern(location, &text.unescaped())?),
             other => return Err(wrong_structure(location, other.kind())),
         }
     }

@@ -11,6 +11,10 @@ pub enum ProblemKind {
     DamagedGzip,
     /// An event is not valid JSON, or its beginning was lost.
     UnreadableEvent,
+    /// The beginning or the end of a slice (`ph` `B` or `E`) without the other one.
+    UnpairedSlice,
+    /// A member beside the event list that says something about the whole trace, such as the GPUs, and cannot be read.
+    UnreadableMember,
     /// A GPU op without a usable start or duration.
     OpWithoutTime,
     /// A GPU op with a negative duration, or with times beyond the range of the clock.
@@ -36,6 +40,10 @@ pub enum ProblemKind {
     NoDevices,
     /// A name that rows refer to but that the string table does not have.
     MissingName,
+    /// A further text for an id that the string table already has.
+    RepeatedName,
+    /// A name that is too long and was shortened.
+    LongName,
     /// Bytes after the end of the trace.
     TrailingData,
     /// A node of a CUDA graph that is a host function or an event, not GPU work.
@@ -55,6 +63,8 @@ impl ProblemKind {
             Self::Unclosed => "unclosed_list",
             Self::DamagedGzip => "damaged_gzip",
             Self::UnreadableEvent => "unreadable_events",
+            Self::UnpairedSlice => "unpaired_slices",
+            Self::UnreadableMember => "unreadable_members",
             Self::OpWithoutTime => "gpu_op_without_time",
             Self::ImpossibleDuration => "impossible_duration",
             Self::UnreadableRow => "unreadable_rows",
@@ -68,6 +78,8 @@ impl ProblemKind {
             Self::NoTimes => "no_times",
             Self::NoDevices => "no_devices",
             Self::MissingName => "missing_names",
+            Self::RepeatedName => "repeated_names",
+            Self::LongName => "long_names",
             Self::TrailingData => "trailing_data",
             Self::GraphNode => "graph_nodes",
             Self::LeftOut => "left_out",

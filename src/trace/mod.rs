@@ -130,6 +130,8 @@ pub struct EventCounts {
     pub python_frames: u64,
     /// All other events: metadata, flows, instants, counters.
     pub other: u64,
+    /// Calls that begin to capture a CUDA graph, which `cpu` includes. Equal ones are counted once.
+    pub graph_captures: u64,
 }
 
 /// One trace in memory.
@@ -198,6 +200,8 @@ pub struct Trace {
     pub category_evidence: CategoryEvidence,
     /// Input that the reader could not use.
     pub problems: ImportProblems,
+    /// Warnings and errors that the profiler wrote into the file, if it has no GPU op.
+    pub diagnostics: Vec<String>,
     /// For a part of a trace: the time window and what it cut.
     pub cut: Option<Cut>,
     /// For a part of a trace: the rows of the whole trace that it keeps.
@@ -407,11 +411,24 @@ impl TraceBuilder {
             .take()
             .filter(|_| CODE_IS_BUILT)
             .map(|code| Box::new(code.finish(self.trace.gpu_ops.launches(), &self.trace.threads)));
+        self.count_long_names();
         self.sort_devices();
         self.trace.ranges.sort_by_start();
         Arc::make_mut(&mut self.trace.step_frames).sort_by_start();
         ordering::sort_by_key(&mut self.trace.graph_replays, |replay| replay.start);
         self.trace
+    }
+
+    /// Tells of names that were shortened.
+    fn count_long_names(&mut self) {
+        let Trace { names, calls, ranges, code, packed_code, .. } = &self.trace;
+        let of_code = code.iter().flat_map(|code| [&code.cpu_ops.names, &code.frames.names]);
+        let of_packed = packed_code.iter().flat_map(|code| [&code.ops, &code.functions]);
+        let all = [names, &calls.names, &ranges.names].into_iter().chain(of_code).chain(of_packed);
+        let count = all.map(Names::shortened).sum();
+        if count > 0 {
+            self.trace.problems.add(ProblemKind::LongName, count, 0);
+        }
     }
 
     /// Sorts the ops; call it when all ops are added. [`TraceBuilder::finish`] does it, but a reader with other large tables to

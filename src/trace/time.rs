@@ -18,7 +18,7 @@ use std::ops::{Add, AddAssign, Sub};
 pub struct Ns(pub i64);
 
 impl FromJson for Ns {
-    fn from_json(json: Json) -> JsonResult<Self> {
+    fn from_json(json: Json<'_>) -> JsonResult<Self> {
         i64::from_json(json).map(Self)
     }
 }

@@ -183,6 +183,7 @@ impl Trace {
             engine_hints: self.engine_hints.clone(),
             category_evidence: self.category_evidence.clone(),
             problems: self.problems.clone(),
+            diagnostics: self.diagnostics.clone(),
             calls: self.calls.part(&calls, window, &launches.early(&calls), &|row| launches.is_launch(row)),
             gpu_ops,
             kept: Some(Box::new(Kept {

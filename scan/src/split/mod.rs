@@ -5,13 +5,16 @@
 //!
 //! Error recovery: a lost quote or brace makes one event swallow the following ones. Such an event is long or has a second `"ph"`,
 //! and is not valid JSON. It is reported as unreadable, and splitting resumes at the next `}, {"`. All decisions depend only on the
-//! bytes, never on chunk boundaries.
+//! bytes, never on chunk boundaries. Brackets nest, so a place to resume may lie inside an event that is damaged later; `recovery`
+//! bounds how often the same bytes are read again.
 
 mod blocks;
+mod recovery;
 
 use crate::json::{Cursor, Step, is_valid_prefix};
 use blocks::{Block, Phases, Strings, masks};
 use memchr::memmem;
+use recovery::{Found, Reread, Search};
 
 /// Receives the output of the splitter. `at` is the byte offset in the whole text.
 pub trait Sink {
@@ -82,6 +85,9 @@ pub struct Splitter {
     is_nested: bool,
     /// Bytes after the document that are not white space.
     trailing: u64,
+    /// The search for a place to resume, in [`State::Lost`].
+    search: Search,
+    reread: Reread,
 }
 
 /// The position in the document.
@@ -125,6 +131,8 @@ impl Default for Splitter {
             found_events: false,
             is_nested: false,
             trailing: 0,
+            search: Search::new(false),
+            reread: Reread::default(),
         }
     }
 }
@@ -153,8 +161,8 @@ impl Splitter {
             self.run(true, sink);
             let rest = self.buffer.get(self.begin..).unwrap_or_default();
             match (self.state, self.depth) {
-                (State::Events, 0) if !is_separator(rest) => self.lose_gap(sink),
-                (State::Events, 1..) if !is_valid_prefix(rest) => self.lose_event(sink),
+                (State::Events, 0) if !is_separator(rest) => self.lose_gap(self.buffer.len(), sink),
+                (State::Events, 1..) if !is_valid_prefix(rest) => self.lose_event(self.buffer.len(), sink),
                 _ => break,
             };
         }
@@ -279,7 +287,7 @@ impl Splitter {
         let gap = buffer.get(self.begin..at).unwrap_or_default();
         if self.state == State::Members {
             let Some(Some(key)) = read_members(gap, sink).filter(|_| gap.len() <= MAX_MEMBER_BYTES) else {
-                return self.lose_gap(sink);
+                return self.lose_gap(at, sink);
             };
             if key == b"traceEvents" && buffer.get(at) == Some(&b'[') {
                 self.enter_events(true);
@@ -289,7 +297,7 @@ impl Splitter {
             self.key = key.to_vec();
         } else if !is_separator(gap) {
             if !are_scalars(gap) {
-                return self.lose_gap(sink);
+                return self.lose_gap(at, sink);
             }
             // Scalars are not events, but the next event is intact.
             sink.unreadable(self.base + self.begin as u64);
@@ -317,7 +325,7 @@ impl Splitter {
             }
         } else if text.last() != Some(&b'}') || (self.is_suspicious(text, bit) && !is_valid_prefix(text)) {
             if !is_list(text) {
-                return self.lose_event(sink);
+                return self.lose_event(at + 1, sink);
             }
             // A list is not an event, but the next event is intact.
             sink.unreadable(self.base + self.begin as u64);
@@ -387,50 +395,60 @@ impl Splitter {
             self.next_check = self.next_check.saturating_mul(2);
             return Pause::NeedMore;
         }
+        let end = self.begin + self.next_check;
         if self.depth > 0 {
-            self.lose_event(sink);
+            self.lose_event(end, sink);
         } else {
-            self.lose_gap(sink);
+            self.lose_gap(end, sink);
         }
         Pause::Restart
     }
 
-    /// Starts recovery at the beginning of a damaged gap.
+    /// Starts recovery at the beginning of a damaged gap that was looked at up to `end`.
     #[cold]
-    fn lose_gap(&mut self, sink: &mut dyn Sink) -> bool {
+    fn lose_gap(&mut self, end: usize, sink: &mut dyn Sink) -> bool {
         sink.unreadable(self.base + self.begin as u64);
-        self.lose(self.begin)
+        self.lose_within(self.begin, end)
     }
 
-    fn lose_event(&mut self, sink: &mut dyn Sink) -> bool {
+    /// Starts recovery inside a damaged event that was looked at up to `end`.
+    #[cold]
+    fn lose_event(&mut self, end: usize, sink: &mut dyn Sink) -> bool {
         sink.unreadable(self.base + self.begin as u64);
-        self.lose(self.begin + 1)
+        self.lose_within(self.begin + 1, end)
+    }
+
+    fn lose_within(&mut self, at: usize, end: usize) -> bool {
+        let bytes = self.base + self.begin as u64..self.base + end as u64;
+        let at = if self.reread.allows(bytes) { at } else { end.max(at) };
+        self.lose(at)
     }
 
     fn lose(&mut self, at: usize) -> bool {
         self.is_wary = true;
         self.restart_at(at);
         self.state = State::Lost;
+        self.search = Search::new(self.found_events);
         true
     }
 
-    /// Searches for a place to resume. Keeps bytes that could be the beginning of one.
+    /// Searches for a place to resume. Keeps only the beginning of a match.
     fn search(&mut self, buffer: &[u8]) -> Pause {
-        let from = buffer.get(self.begin..).unwrap_or_default();
-        let found = if self.found_events { next_event(from) } else { event_list(from) };
+        let found = self.search.next(buffer, self.scanned);
         match found {
-            Search::Found(at) if self.found_events => {
-                self.restart_at(self.begin + at);
+            Found::Event(at) => {
+                self.restart_at(at);
                 self.state = State::Events;
                 Pause::Restart
             }
-            Search::Found(at) => {
-                self.restart_at(self.begin + at);
+            Found::List(at) => {
+                self.restart_at(at);
                 self.enter_events(true);
                 Pause::Restart
             }
-            Search::KeepFrom(at) => {
-                self.restart_at(self.begin + at);
+            Found::Nothing { keep_from } => {
+                self.begin = keep_from;
+                self.scanned = buffer.len();
                 Pause::NeedMore
             }
         }
@@ -442,51 +460,6 @@ impl Splitter {
         self.restart_at(buffer.len());
         Pause::NeedMore
     }
-}
-
-/// The result of a search for a place to resume.
-enum Search {
-    /// Resume here.
-    Found(usize),
-    /// Nothing found; the bytes before this are not needed any more.
-    KeepFrom(usize),
-}
-
-/// Finds the next `{` that follows `},` (or a comma at the very beginning) and precedes `"`, with white space allowed between.
-fn next_event(text: &[u8]) -> Search {
-    for at in memchr::memchr_iter(b'{', text) {
-        let before = text.get(..at).unwrap_or_default().trim_ascii_end();
-        let Some(before) = before.strip_suffix(b",").map(<[u8]>::trim_ascii_end) else { continue };
-        if !(before.is_empty() || before.ends_with(b"}")) {
-            continue;
-        }
-        match text.get(at + 1..).unwrap_or_default().trim_ascii_start().first() {
-            Some(b'"') => return Search::Found(at),
-            Some(_) => {}
-            None => return Search::KeepFrom(before.len().saturating_sub(1)),
-        }
-    }
-    // The end of the text may be the beginning of a match. Keep one more byte before it: otherwise a comma in the middle of the
-    // text would look like one at its very beginning.
-    let end = text.trim_ascii_end();
-    let end = end.strip_suffix(b",").unwrap_or(end).trim_ascii_end();
-    Search::KeepFrom(end.len().saturating_sub(1))
-}
-
-/// Finds the position after `"traceEvents": [`.
-fn event_list(text: &[u8]) -> Search {
-    const KEY: &[u8] = b"\"traceEvents\"";
-    let mut keep = text.len().saturating_sub(KEY.len());
-    for at in memmem::find_iter(text, KEY) {
-        let rest = text.get(at + KEY.len()..).unwrap_or_default().trim_ascii_start();
-        let inside = rest.strip_prefix(b":").map(<[u8]>::trim_ascii_start);
-        if rest.is_empty() || inside.is_some_and(<[u8]>::is_empty) {
-            keep = at;
-        } else if let Some(events) = inside.and_then(|rest| rest.strip_prefix(b"[")) {
-            return Search::Found(text.len() - events.len());
-        }
-    }
-    Search::KeepFrom(keep)
 }
 
 /// Parses the scalar members between two containers. Returns the key of the next container, if there is one; the outer `None`

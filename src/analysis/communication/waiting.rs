@@ -360,6 +360,38 @@ struct Places {
     regular: Vec<(DeviceId, NameId)>,
 }
 
+/// Whether a kernel has the same number of calls in each step. A count for each step and kernel would be quadratic.
+#[derive(Debug, Clone, Copy, Default)]
+struct CallsPerStep {
+    step: usize,
+    /// The calls in this step so far.
+    calls: u64,
+    /// The calls in the first step, once it ended.
+    in_first: Option<u64>,
+    differ: bool,
+}
+
+impl CallsPerStep {
+    /// Adds a call. Calls come in the order of the steps.
+    fn add(&mut self, step: usize) {
+        if step != self.step {
+            self.end_step();
+            self.differ |= step != self.step + 1;
+            (self.step, self.calls) = (step, 0);
+        }
+        self.calls += 1;
+    }
+
+    fn end_step(&mut self) {
+        self.differ |= *self.in_first.get_or_insert(self.calls) != self.calls;
+    }
+
+    fn are_equal_in_all(mut self, steps: usize) -> bool {
+        self.end_step();
+        !self.differ && self.step + 1 == steps
+    }
+}
+
 impl Places {
     fn of(classified: &ClassifiedTrace, steps: &[Step]) -> Self {
         let min_steps = classified.signals.waiting.min_calls as usize;
@@ -372,19 +404,16 @@ impl Places {
         if places.starts.iter().all(|starts| starts.len() < min_steps) {
             return places;
         }
-        let mut counts: VecMap<(DeviceId, NameId), Vec<u64>> = VecMap::new();
+        let mut counts: VecMap<(DeviceId, NameId), CallsPerStep> = VecMap::new();
         each_call(classified, &mut |call| {
             let Some(step) = places.step(&call) else { return };
-            counts.update((call.op.device, call.op.name), Vec::new(), |counts| {
-                counts.resize(counts.len().max(step + 1), 0);
-                counts.get_mut(step).into_iter().for_each(|count| *count += 1);
-            });
+            counts.update((call.op.device, call.op.name), CallsPerStep::default(), |counts| counts.add(step));
         });
-        let is_regular = |(device, counts): (DeviceId, &Vec<u64>)| {
+        let is_regular = |(device, counts): (DeviceId, CallsPerStep)| {
             let steps = places.starts.get(device.0 as usize).map_or(0, Vec::len);
-            steps >= min_steps && counts.len() == steps && counts.iter().zip(counts.iter().skip(1)).all(|(a, b)| a == b)
+            steps >= min_steps && counts.are_equal_in_all(steps)
         };
-        let regular = counts.0.iter().filter(|((device, _), counts)| is_regular((*device, counts)));
+        let regular = counts.0.iter().filter(|((device, _), counts)| is_regular((*device, *counts)));
         let regular = regular.map(|(key, _)| *key).collect();
         places.regular = regular;
         places

@@ -11,29 +11,29 @@ const MAX_NUMBER: f64 = 1e9;
 /// The members of a config.
 pub(super) struct Fields<'a> {
     /// Those of the language model.
-    pub(super) text: &'a Json,
+    pub(super) text: Json<'a>,
     /// Those of the whole model.
-    whole: &'a Json,
+    whole: Json<'a>,
 }
 
 /// What reading a config gives, or the reason why it cannot be used.
 pub(super) type Read<T> = std::result::Result<T, String>;
 
 impl<'a> Fields<'a> {
-    pub(super) fn of(whole: &'a Json) -> Self {
+    pub(super) fn of(whole: Json<'a>) -> Self {
         let inner =
             TEXT_CONFIGS.iter().find_map(|key| whole.get_path(&[key]).filter(|inner| inner.members().next().is_some()));
         Self { text: inner.unwrap_or(whole), whole }
     }
 
     /// A member of the language model or of the whole model; `None` if it is null.
-    pub(super) fn get(&self, key: &str) -> Option<&'a Json> {
-        let of = |json: &'a Json| json.get_path(&[key]).filter(|value| **value != Json::Null);
+    pub(super) fn get(&self, key: &str) -> Option<Json<'a>> {
+        let of = |json: Json<'a>| json.get_path(&[key]).filter(|value| *value != Json::Null);
         of(self.text).or_else(|| of(self.whole))
     }
 
     pub(super) fn is_true(&self, key: &str) -> bool {
-        self.get(key) == Some(&Json::Bool(true))
+        self.get(key) == Some(Json::Bool(true))
     }
 
     /// A whole number; `None` if there is none of these members.

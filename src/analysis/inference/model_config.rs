@@ -8,6 +8,7 @@ use super::model_layers::{self, LayerKind, Layers};
 use super::quantization::{self, Quantization};
 use crate::json::{self, Json, from_json};
 use crate::{Error, Result};
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 /// Far above any config.json: lists of modules that are not quantised have some thousand entries.
@@ -111,7 +112,7 @@ pub fn looks_like_model_config(text: &str) -> bool {
         || has("architectures") && has("model_type")
 }
 
-fn parse(text: &str) -> serde_json::Result<Json> {
+fn parse(text: &str) -> serde_json::Result<Json<'_>> {
     // Some editors on Windows start a file with a byte order mark.
     Json::parse(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
@@ -134,7 +135,7 @@ impl ModelConfig {
         if json.members().next().is_none() {
             return Err(format!("not the config.json of a model: {EXPECTED}"));
         }
-        Fields::of(&json).config()
+        Fields::of(json).config()
     }
 
     /// The number of weights by part.
@@ -245,7 +246,7 @@ impl Fields<'_> {
         let is_ungated = self
             .get("model_type")
             .and_then(Json::text)
-            .is_some_and(|kind| catalog().ungated_mlp.iter().any(|ungated| ungated == kind));
+            .is_some_and(|kind| catalog().ungated_mlp.iter().any(|ungated| *ungated == kind));
         Ok(ModelConfig {
             hidden_size,
             vocab_size: self.required(&["vocab_size"])?,
@@ -266,9 +267,9 @@ impl Fields<'_> {
     }
 
     fn check_supported(&self) -> Read<()> {
-        let is_set = |value: &Json| match value {
+        let is_set = |value: Json| match value {
             Json::Null | Json::Bool(false) => false,
-            Json::String(text) => !text.is_empty(),
+            Json::String(text) => !text.unescaped().is_empty(),
             Json::Array(elements) => !elements.is_empty(),
             value => value.number() != Some(0.0),
         };
@@ -296,7 +297,7 @@ impl Fields<'_> {
         }
         // Models whose heads are wider or narrower than the hidden state divided by the heads give `head_dim`.
         let head_dim = self.count(&["head_dim"])?.filter(|size| *size > 0.0);
-        let is_qwen3_next = self.get("model_type").and_then(Json::text) == Some("qwen3_next");
+        let is_qwen3_next = self.get("model_type").and_then(Json::text).as_deref() == Some("qwen3_next");
         Ok(Attention::Grouped {
             heads,
             kv_heads: self.count(&["num_key_value_heads"])?.filter(|heads| *heads > 0.0).unwrap_or(heads),
@@ -336,7 +337,7 @@ impl Fields<'_> {
 
     /// Checks that nothing speaks of experts, whose names differ between models.
     fn no_experts(&self) -> Read<()> {
-        let is_of_experts = |(key, value): &(&str, &Json)| {
+        let is_of_experts = |(key, value): &(Cow<str>, Json)| {
             (key.starts_with("moe_") || key.contains("expert")) && value.number().is_some_and(|number| number > 1.0)
         };
         match self.text.members().find(is_of_experts) {

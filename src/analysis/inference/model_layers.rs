@@ -101,8 +101,7 @@ impl Kinds {
         let window = Self::window(fields)?;
         let all_full = Self { listed: Vec::new(), full_interval: 1, first_other: 0, other: Reach::Sliding, window };
         if let Some(types) = fields.get("layer_types") {
-            let listed =
-                types.elements().iter().map(|kind| Self::listed(kind, window)).collect::<Read<Vec<Reach>>>()?;
+            let listed = types.elements().map(|kind| Self::listed(kind, window)).collect::<Read<Vec<Reach>>>()?;
             if listed.len() != count {
                 return Err("`layer_types` does not list every layer: give the model's own config.json".to_owned());
             }
@@ -122,14 +121,14 @@ impl Kinds {
 
     /// The number of tokens of the window; zero without a window.
     fn window(fields: &Fields) -> Read<f64> {
-        let is_off = fields.get("use_sliding_window") == Some(&Json::Bool(false));
+        let is_off = fields.get("use_sliding_window") == Some(Json::Bool(false));
         let keys = ["index_topk", "sliding_window", "attention_chunk_size"];
         let keys = if is_off { &keys[..1] } else { &keys[..] };
         Ok(fields.count(keys)?.unwrap_or(0.0))
     }
 
-    fn listed(kind: &Json, window: f64) -> Read<Reach> {
-        match kind.text() {
+    fn listed(kind: Json<'_>, window: f64) -> Read<Reach> {
+        match kind.text().as_deref() {
             Some("full_attention") => Ok(Reach::Full),
             Some("linear_attention") => Ok(Reach::Linear),
             Some("sliding_attention" | "chunked_attention") => {
@@ -166,18 +165,18 @@ impl MoeLayers {
     fn of(fields: &Fields) -> Read<Self> {
         let count = |keys: &[&str]| Ok::<_, String>(fields.count(keys)?.map(|number| number as usize));
         let listed = match fields.get("moe_layer_freq") {
-            Some(Json::Array(flags)) => Some(flags.iter().map(|flag| flag.number() == Some(1.0)).collect()),
+            Some(flags @ Json::Array(_)) => Some(flags.elements().map(|flag| flag.number() == Some(1.0)).collect()),
             _ => None,
         };
         let by_index = if listed.is_some() { None } else { count(&["moe_layer_freq"])? };
         let by_number = count(&["decoder_sparse_step", "interleave_moe_layer_step"])?;
-        let dense = fields.get("mlp_only_layers").map_or(&[][..], Json::elements);
+        let dense = fields.get("mlp_only_layers").into_iter().flat_map(Json::elements);
         Ok(Self {
             first: count(&["first_k_dense_replace"])?.unwrap_or(0),
             interval: by_index.or(by_number).unwrap_or(1).max(1),
             // Layers are counted from zero for `moe_layer_freq`, from one for the others.
             offset: usize::from(by_index.is_none()),
-            dense: dense.iter().filter_map(Json::number).map(|number| number as usize).collect(),
+            dense: dense.filter_map(Json::number).map(|number| number as usize).collect(),
             listed,
         })
     }

@@ -75,7 +75,7 @@ pub(super) fn quantization(fields: &Fields, layers: f64) -> Result<Quantization,
     let method = text("quant_method").unwrap_or_default().to_ascii_lowercase();
     let algo = text("quant_algo").unwrap_or_default();
     let named = methods().iter().find(|known| {
-        known.method == method && known.algo.as_ref().is_none_or(|known| known.eq_ignore_ascii_case(algo))
+        known.method == method && known.algo.as_ref().is_none_or(|known| known.eq_ignore_ascii_case(&algo))
     });
     let (weight_bits, expert_bits, compute) = match named {
         Some(known) => (Some(known.weight_bits), known.expert_bits, known.compute),
@@ -107,8 +107,8 @@ fn not_quantized(fields: &Fields) -> Quantization {
 }
 
 /// The bits that the config states: `bits` and `group_size` (AWQ, GPTQ), or those of its groups (compressed-tensors).
-fn stated_bits(config: &Json) -> Option<(f64, Compute)> {
-    let number = |json: &Json, key: &str| json.get_path(&[key]).and_then(Json::number);
+fn stated_bits(config: Json<'_>) -> Option<(f64, Compute)> {
+    let number = |json: Json, key: &str| json.get_path(&[key]).and_then(Json::number);
     if let Some(bits) = number(config, "bits").or_else(|| number(config, "w_bit")) {
         let group = number(config, "group_size").or_else(|| number(config, "q_group_size"));
         return with_scales(bits, group, 16.0).map(|bits| (bits, Compute::Half));
@@ -116,7 +116,7 @@ fn stated_bits(config: &Json) -> Option<(f64, Compute)> {
     let groups = config.get_path(&["config_groups"])?.members().filter_map(|(_, group)| {
         let weights = group.get_path(&["weights"])?;
         let bits = number(weights, "num_bits")?;
-        let is_float = weights.get_path(&["type"]).and_then(Json::text) == Some("float");
+        let is_float = weights.get_path(&["type"]).and_then(Json::text).as_deref() == Some("float");
         let has_narrow_input =
             group.get_path(&["input_activations"]).is_some_and(|input| input.members().next().is_some());
         let compute = match (is_float, bits) {
@@ -136,7 +136,7 @@ fn with_scales(bits: f64, group_size: Option<f64>, scale_bits: f64) -> Option<f6
     (1.0..=16.0).contains(&bits).then(|| bits + group.map_or(0.0, |size| scale_bits / size))
 }
 
-fn has_8_bit_cache(config: &Json) -> bool {
+fn has_8_bit_cache(config: Json<'_>) -> bool {
     let bits = config.get_path(&["kv_cache_scheme", "num_bits"]).and_then(Json::number);
     let algo = config.get_path(&["kv_cache_quant_algo"]).and_then(Json::text);
     bits == Some(8.0) || algo.is_some_and(|algo| algo.contains('8'))
@@ -144,7 +144,7 @@ fn has_8_bit_cache(config: &Json) -> bool {
 
 /// Whether the config excludes the whole attention of every layer from quantisation. An exclusion of single projections does
 /// not count.
-fn keeps_attention(config: &Json, layers: f64) -> bool {
+fn keeps_attention(config: Json<'_>, layers: f64) -> bool {
     const LISTS: [&str; 4] = ["modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules"];
     let lists = LISTS.iter().filter_map(|key| config.get_path(&[key]));
     let entries = lists.flat_map(Json::elements).filter_map(Json::text);
@@ -152,7 +152,8 @@ fn keeps_attention(config: &Json, layers: f64) -> bool {
         let after = entry.split_once("self_attn").map(|(_, after)| after);
         after.is_some_and(|after| after.bytes().all(|byte| b".*$".contains(&byte)))
     });
-    let (numbered, unnumbered): (Vec<Option<u64>>, Vec<_>) = of_attention.map(layer_of).partition(Option::is_some);
+    let (numbered, unnumbered): (Vec<Option<u64>>, Vec<_>) =
+        of_attention.map(|module| layer_of(&module)).partition(Option::is_some);
     !unnumbered.is_empty() || numbered.into_iter().collect::<BTreeSet<_>>().len() as f64 >= layers
 }
 

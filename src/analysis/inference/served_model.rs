@@ -47,11 +47,11 @@ impl Parallel {
         let arguments = Json::parse(text).ok()?;
         let keys = keys();
         let get = |key: &str| arguments.get_path(&[key]);
-        if get(&keys.unknown_if) == Some(&Json::Bool(true)) {
+        if get(&keys.unknown_if) == Some(Json::Bool(true)) {
             return None;
         }
         let count = |key: &str| match get(key) {
-            Some(Json::Int(count @ 1..=MAX_GPUS)) => Some(*count as u64),
+            Some(Json::Int(count @ 1..=MAX_GPUS)) => Some(count as u64),
             _ => None,
         };
         let tp = count(&keys.tp)?;

@@ -278,23 +278,24 @@ impl Serialize for Record {
 }
 
 impl FromJson for Value {
-    fn from_json(json: Json) -> JsonResult<Self> {
+    fn from_json(json: Json<'_>) -> JsonResult<Self> {
         Ok(match json {
             Json::Null => Self::Null,
             Json::Bool(value) => Self::Bool(value),
             Json::Int(value) => Self::Int(value),
             Json::Large(value) => value.into(),
             Json::Float(value) => value.into(),
-            Json::String(text) => Self::Text(text),
-            Json::Array(_) | Json::Object(_) => return Err(JsonError::expected("a plain value", &json)),
+            Json::String(text) => Self::Text(text.unescaped().into_owned()),
+            Json::Array(_) | Json::Object(_) => return Err(JsonError::expected("a plain value", json)),
         })
     }
 }
 
 impl FromJson for Record {
-    fn from_json(json: Json) -> JsonResult<Self> {
-        let mut record = Self::default();
-        Members::of(json)?.for_each(&mut |key, value| {
+    fn from_json(json: Json<'_>) -> JsonResult<Self> {
+        let members = Members::of(json)?;
+        let mut record = Self(Vec::with_capacity(members.len()));
+        members.for_each(&mut |key, value| {
             record.0.push((key, Value::from_json(value)?));
             Ok(())
         })?;

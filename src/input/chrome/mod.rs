@@ -9,7 +9,9 @@ pub(super) mod proton;
 pub(super) mod rpd;
 
 use super::Detail;
+use super::slices::{OpenSlices, Slice};
 use super::stream_reader::StreamReader;
+use super::torch::is_empty_object;
 use crate::trace::{Format, Ns, ProblemKind, ProcessId, Span, Trace, TraceBuilder, is_plausible};
 use crate::{Error, Result};
 use gpuprism_scan::json::{Cursor, Step, Value, unescape};
@@ -204,18 +206,36 @@ struct EventSink<D> {
     out: Output,
     /// Offset of the current line in the file.
     base: u64,
+    slices: OpenSlices,
+}
+
+impl<D: Dialect> EventSink<D> {
+    /// Takes a beginning or an end of a slice.
+    fn slice(&mut self, text: &[u8]) {
+        self.out.events += 1;
+        match self.slices.take(text, self.out.at) {
+            Slice::Ended(Some(whole)) => {
+                if let Some(event) = Event::read(&whole) {
+                    self.dialect.event(&mut self.out, &event);
+                }
+            }
+            Slice::Ended(None) => self.out.problem(ProblemKind::UnpairedSlice),
+            Slice::Begun | Slice::Other => {}
+        }
+    }
 }
 
 impl<D: Dialect> Sink for EventSink<D> {
     fn event(&mut self, text: &[u8], at: u64) {
         self.out.at = self.base + at;
         match Event::read(text) {
+            Some(event) if matches!(event.phase, b"B" | b"E") => self.slice(text),
             Some(event) if !event.phase.is_empty() => {
                 self.out.events += 1;
                 self.dialect.event(&mut self.out, &event);
             }
             // The empty object before the first comma.
-            Some(_) if text.iter().all(|byte| matches!(byte, b'{' | b'}') || byte.is_ascii_whitespace()) => {}
+            Some(_) if is_empty_object(text) => {}
             _ => self.out.problem(ProblemKind::UnreadableEvent),
         }
     }
@@ -237,7 +257,7 @@ impl<D: Dialect> ChromeReader<D> {
         };
         Self {
             label: label.to_owned(),
-            sink: EventSink { dialect, out, base: 0 },
+            sink: EventSink { dialect, out, base: 0, slices: OpenSlices::default() },
             splitter: Splitter::default(),
             is_by_line: false,
             has_bytes_in_line: false,
@@ -298,6 +318,9 @@ impl<D: Dialect> StreamReader for ChromeReader<D> {
             let format = self.sink.out.builder.trace.format.title();
             let why = format!("a {format} that is cut short before its first event; copy or capture it again");
             return Err(Error::refused(&self.label, why));
+        }
+        if let Some((count, at)) = self.sink.slices.left() {
+            self.sink.out.builder.trace.problems.add(ProblemKind::UnpairedSlice, count, at);
         }
         self.sink.dialect.finish(&mut self.sink.out);
         Ok(self.sink.out.builder.finish())

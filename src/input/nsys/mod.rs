@@ -29,6 +29,7 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 mod describe;
+mod diagnostics;
 mod gpu;
 mod host;
 mod launch_configs;
@@ -45,6 +46,7 @@ pub(in crate::input) mod schema;
 pub use open::{describe, open, open_with};
 
 use super::Detail;
+use super::torch::begins_capture;
 use crate::trace::{Format, NameId, Ns, ProblemKind, Trace, TraceBuilder, is_plausible};
 use crate::{Error, Result};
 use names::{PendingNames, Strings, look_up};
@@ -111,8 +113,12 @@ fn read_in(detail: Detail, connection: &Connection, label: &str, progress: &mut 
     let (ranges, payloads) = host::read_ranges(&mut import);
     let waits = host::read_waits(&mut import);
     metrics::read(&mut import);
+    diagnostics::read(&mut import);
     let ids = ops.ids().chain(calls.ids()).chain(ranges.ids()).chain(waits.names.ids());
-    let strings = look_up(&mut import.scanner, &schema, ids);
+    let (strings, repeated) = look_up(&mut import.scanner, &schema, ids);
+    if repeated > 0 {
+        import.builder.trace.problems.add(ProblemKind::RepeatedName, repeated, 0);
+    }
     let trace = &import.builder.trace;
     let read = (trace.events.cpu, trace.events.other, trace.gpu_ops.len(), trace.graph_replays.len());
     if read == (0, 0, 0, 0) && trace.problems.has(ProblemKind::DamagedTable) {
@@ -187,6 +193,8 @@ impl Import<'_> {
             (spans.names, new_ids) = resolve(names);
             spans.rename(&new_ids);
         }
+        trace.events.graph_captures =
+            trace.calls.names.iter().filter(|name| begins_capture(name.as_bytes())).count() as u64;
         let (waits, missing_names) = waits.resolve(strings);
         trace.host_waits = waits;
         missing += missing_names;

@@ -5,7 +5,7 @@ use super::schema::{STRINGS, Schema};
 use crate::trace::{NameId, Names};
 use foldhash::fast::RandomState;
 use rusqlite::types::ValueRef;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 pub(super) type Strings = HashMap<i64, String, RandomState>;
 
@@ -132,25 +132,33 @@ pub(super) fn text_lookup<'a>(scanner: &Scanner<'a>, schema: &Schema) -> Option<
     if table.is_key(id) { scanner.lookup(table, id, value) } else { None }
 }
 
-pub(super) fn look_up(scanner: &mut Scanner<'_>, schema: &Schema, ids: impl Iterator<Item = i64>) -> Strings {
+/// Returns the texts of these ids, and the number of ids with a second, different text: the first one counts.
+pub(super) fn look_up(scanner: &mut Scanner<'_>, schema: &Schema, ids: impl Iterator<Item = i64>) -> (Strings, u64) {
     let mut wanted: Vec<i64> = ids.collect();
     wanted.sort_unstable();
     wanted.dedup();
-    let mut strings = Strings::default();
-    let Some(table) = schema.find(&STRINGS) else { return strings };
-    let (Some(id), Some(value)) = (table.column(&["id"]), table.column(&["value"])) else { return strings };
+    let (mut strings, mut repeated) = (Strings::default(), HashSet::<i64, RandomState>::default());
+    let Some(table) = schema.find(&STRINGS) else { return (strings, 0) };
+    let (Some(id), Some(value)) = (table.column(&["id"]), table.column(&["value"])) else { return (strings, 0) };
     if table.is_key(id) {
         if let Some(mut texts) = scanner.lookup(table, id, value) {
             strings.extend(wanted.into_iter().filter_map(|id| Some((id, texts.text(id)?))));
         }
-        return strings;
+        return (strings, 0);
     }
     // Texts that a damaged table does not return are counted as missing names.
     let _ = scanner.scan(table, &[&["id"], &["value"]], &mut |cells| {
         let (Some(id), Some(text)) = (cells.int(0), cells.text(1)) else { return };
-        if wanted.binary_search(&id).is_ok() {
-            strings.entry(id).or_insert_with(|| text.into_owned());
+        if wanted.binary_search(&id).is_err() {
+            return;
+        }
+        match strings.get(&id) {
+            Some(first) if *first != text => {
+                repeated.insert(id);
+            }
+            Some(_) => {}
+            None => drop(strings.insert(id, text.into_owned())),
         }
     });
-    strings
+    (strings, repeated.len() as u64)
 }

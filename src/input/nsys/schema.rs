@@ -91,6 +91,10 @@ pub(in crate::input) const CUDA_DEVICES: Role =
 pub(in crate::input) const COPY_KINDS: Role =
     Role { names: &["ENUM_CUDA_MEMCPY_OPER"], contains: &[], needs: &["id", "label"] };
 
+/// What nsys says about the capture.
+pub(in crate::input) const DIAGNOSTICS: Role =
+    Role { names: &["DIAGNOSTIC_EVENT"], contains: &[], needs: &["severity", "text"] };
+
 /// Prefixes of table names that only nsys writes.
 const NSYS_PREFIXES: &[&str] =
     &["CUPTI_ACTIVITY_KIND_", "TARGET_INFO_", "META_DATA_", "EXPORT_META_DATA", "NVTX_EVENTS"];

@@ -726,3 +726,38 @@ fn devices_have_the_figures_of_their_hardware() {
         changed_loop("ALTER TABLE TARGET_INFO_GPU ADD COLUMN smCount INT; UPDATE TARGET_INFO_GPU SET smCount = -1;");
     assert_eq!(trace(&absurd).devices[0].properties, DeviceProperties::default());
 }
+
+#[test]
+fn a_second_text_of_a_name_is_counted() {
+    let keyless = |texts: &str| {
+        export(&format!(
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, demangledName INTEGER);
+             CREATE TABLE StringIds (id INTEGER, value TEXT);
+             INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2, 0, 5);
+             INSERT INTO StringIds VALUES {texts}"
+        ))
+    };
+    let twice = trace(&keyless("(5, 'a'), (6, 'x'), (5, 'b'), (5, 'c'), (6, 'y')"));
+    assert_eq!((op_names(&twice), problems(&twice)), (vec!["a"], vec![(ProblemKind::RepeatedName, 1)]));
+    assert_eq!(problems(&trace(&keyless("(5, 'a'), (5, 'a')"))), [], "the same text is no doubt");
+}
+
+#[test]
+fn warnings_of_nsys_are_kept_if_there_is_no_gpu_op() {
+    let sql = "CREATE TABLE DIAGNOSTIC_EVENT (timestamp INTEGER, severity INTEGER, text TEXT);
+        INSERT INTO DIAGNOSTIC_EVENT VALUES (1, 1, 'started'), (2, 2, ' Not all CUDA events. '), (3, 3, 'No CUDA events'),
+            (4, 3, 'No CUDA events'), (5, 4, 'verbose')";
+    let calls =
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER, nameId INTEGER);
+        CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+        INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1, 2, 3, 5);
+        INSERT INTO StringIds VALUES (5, 'cudaLaunchKernel_v7000');";
+    let without_ops = trace(&export(&format!("{calls} {sql}")));
+    assert_eq!(without_ops.diagnostics, ["Not all CUDA events.", "No CUDA events"]);
+    assert_eq!(trace(&changed_loop(sql)).diagnostics, [""; 0]);
+    let notices = crate::analysis::testing::analyze(&without_ops).notices;
+    let notice = notices.iter().find(|notice| notice.code == "no_gpu_events").unwrap();
+    assert!(notice.message.contains("recorded no GPU op although kernels were launched (1 launch call)"));
+    assert!(notice.message.ends_with(r#""Not all CUDA events.", "No CUDA events""#), "{}", notice.message);
+    assert!(notice.advice.contains("CUPTI allows one subscriber"));
+}

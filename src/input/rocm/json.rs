@@ -315,20 +315,20 @@ impl Records {
 
     fn strings(&mut self, text: &[u8]) {
         let Some(json) = std::str::from_utf8(text).ok().and_then(|text| Json::parse(text).ok()) else { return };
-        let lists = json.get_path(&["buffer_records"]).map_or(&[][..], Json::elements);
+        let lists = json.get_path(&["buffer_records"]).into_iter().flat_map(Json::elements);
         for (kind, entry) in (0..).zip(lists) {
             let kind_name = entry.get_path(&["kind"]).and_then(Json::text).unwrap_or_default();
-            let operations = entry.get_path(&["operations"]).map_or(&[][..], Json::elements);
+            let operations = entry.get_path(&["operations"]).into_iter().flat_map(Json::elements);
             for (operation, name) in (0..).zip(operations) {
-                let names = (kind_name.to_owned(), name.text().unwrap_or_default().to_owned());
+                let names = (kind_name.clone().into_owned(), name.text().unwrap_or_default().into_owned());
                 self.operations.insert((self.tool, kind, operation), names);
             }
         }
-        for marker in json.get_path(&["marker_api"]).map_or(&[][..], Json::elements) {
+        for marker in json.get_path(&["marker_api"]).into_iter().flat_map(Json::elements) {
             let id = marker.get_path(&["key"]).and_then(Json::number);
             let text = marker.get_path(&["value"]).and_then(Json::text);
             if let (Some(id), Some(text)) = (id, text) {
-                self.markers.insert((self.tool, id as u64), text.to_owned());
+                self.markers.insert((self.tool, id as u64), text.into_owned());
             }
         }
     }

@@ -157,8 +157,7 @@ fn read_infos<'s>(import: &mut Import<'_>, table: &dyn Fn(&str) -> Option<&'s Ta
 
 fn agent(id: i64, cells: &Cells<'_>) -> Agent {
     let name = cells.text(3).filter(|name| !name.is_empty()).or_else(|| cells.text(4)).unwrap_or_default();
-    let details = cells.text(5).and_then(|text| Json::parse(&text).ok());
-    let compute_units = details.and_then(|json| json.get_path(&["cu_count"]).and_then(Json::number));
+    let compute_units = cells.text(5).and_then(|text| Json::parse(&text).ok()?.get_path(&["cu_count"])?.number());
     Agent {
         is_gpu: cells.text(1).is_none_or(|kind| kind == "GPU"),
         device: cells.int(2).unwrap_or(id).to_string(),
@@ -293,8 +292,8 @@ fn read_regions(import: &mut Import<'_>, table: &Table, infos: &Infos, texts: &m
         let tid = cells.int(3).and_then(|id| infos.tids.get(&id)).copied().unwrap_or(-1);
         let thread = builder.thread(process, tid);
         if domain == Domain::Marker {
-            let message = cells.text(6).and_then(|text| Json::parse(&text).ok());
-            let message = message.and_then(|json| Some(json.get_path(&["message"])?.text()?.to_owned()));
+            let message = |text: &str| Some(Json::parse(text).ok()?.get_path(&["message"])?.text()?.into_owned());
+            let message = cells.text(6).and_then(|text| message(&text));
             let text = message.filter(|text| !text.is_empty()).unwrap_or_else(|| name.text.clone());
             builder.trace.engine_hints.annotations.intern(&text);
             let name = builder.trace.ranges.names.intern(&text);

@@ -20,11 +20,12 @@
 //! Dialects: torch 1.x writes `Kernel` for `kernel`, and thread ids as strings. Times are numbers or strings. AMD uses the
 //! categories of NVIDIA. Files of merged ranks have pids such as `[TP00] 3`. PyTorch's new exporter of CUPTI names the direction of
 //! a copy only in its `args`; its flows from 2^40 on join nodes of graphs. Flows are not read: ops and calls have correlation ids.
-//! Annotations of graph nodes follow in `args` (`node_notes`), and the configuration of the launch (`launch_configs`).
+//! Other writers split an event into its beginning and its end (`slices`). Annotations of graph nodes follow in `args` (`node_notes`), and the configuration of the launch (`launch_configs`).
 
 mod code;
 #[cfg(test)]
 mod code_tests;
+mod device_entries;
 mod file_threads;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod launch_configs;
@@ -38,16 +39,17 @@ mod templates;
 mod tensors;
 
 use super::Detail;
+use super::known_formats::Other;
+use super::slices::{OpenSlices, Slice};
 use crate::json::Json;
 use crate::trace::{
-    CODE_IS_BUILT, Collective, Device, DeviceId, DeviceProperties, Format, GpuOp, Job, LaunchConfigs, NameId, Names,
-    Ns, OpKind, ProblemKind, ProcessGroup, ProcessId, Span, ThreadId, Trace, TraceBuilder, is_plausible,
+    CODE_IS_BUILT, Collective, DeviceId, Format, GpuOp, Job, LaunchConfigs, NameId, Names, Ns, OpKind, ProblemKind,
+    ProcessGroup, ProcessId, Span, ThreadId, Trace, TraceBuilder, is_plausible,
 };
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Cursor, Step, Value, unescape};
 use gpuprism_scan::split::Sink;
 use memchr::memmem::Finder;
-use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use templates::{EventTemplates, Values};
@@ -83,7 +85,7 @@ pub(super) struct TorchReader {
     devices: RawIds<(DeviceId, ProcessId)>,
     threads: RawIds<ThreadId>,
     file_threads: file_threads::FileThreads,
-    device_entries: Vec<DeviceEntry>,
+    device_entries: Vec<device_entries::DeviceEntry>,
     skipped_prefixes: SkippedPrefixes,
     templates: EventTemplates,
     /// Set unless host code is kept whole or not at all.
@@ -99,6 +101,9 @@ pub(super) struct TorchReader {
     memory: Vec<memory::DeviceMemory>,
     gpu_ops_only: bool,
     shapes: shaped_ops::ShapeReader,
+    slices: OpenSlices,
+    /// The tool that wrote the file, if events say that it is another one.
+    foreign: Option<Other>,
     /// Number of list elements that have a `ph`. If there are none, the file is not a trace.
     pub(super) events: u64,
 }
@@ -131,59 +136,6 @@ impl<T: Copy> RawIds<T> {
     }
 }
 
-/// One entry of `deviceProperties`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct DeviceEntry {
-    id: serde_json::Value,
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    compute_major: Option<u32>,
-    #[serde(default)]
-    compute_minor: Option<u32>,
-    #[serde(default)]
-    warp_size: Option<u32>,
-    #[serde(default)]
-    num_sms: Option<u32>,
-    #[serde(default)]
-    total_global_mem: Option<u64>,
-}
-
-impl DeviceEntry {
-    fn properties(&self) -> DeviceProperties {
-        /// The warp size of all NVIDIA GPUs. PyTorch for ROCm writes the number of the gfx architecture as a capability.
-        const NVIDIA_WARP: u32 = 32;
-        let is_nvidia = self.warp_size == Some(NVIDIA_WARP) && !self.name.starts_with("AMD");
-        let numbers = self.compute_major.zip(self.compute_minor).filter(|_| is_nvidia);
-        DeviceProperties {
-            capability: numbers.map(|(major, minor)| major.saturating_mul(10).saturating_add(minor)),
-            multiprocessors: self.num_sms,
-            memory_bytes: self.total_global_mem,
-        }
-    }
-}
-
-/// Sets the names and figures of the devices. ROCm numbers the GPUs of ops after the CPUs, so that no number may agree with an
-/// entry; then the entries count if all GPUs are of one kind.
-fn name_devices(devices: &mut [Device], entries: &[DeviceEntry]) {
-    const AMD_WARP: u32 = 64;
-    let number = |device: &Device| device.id.rsplit(' ').next().and_then(|number| number.parse::<i64>().ok());
-    let with_number = |device: &Device| {
-        let number = number(device)?;
-        entries.iter().rfind(|entry| entry.id.as_i64() == Some(number))
-    };
-    let kind = |entry: &DeviceEntry| (entry.name.clone(), entry.properties(), entry.warp_size);
-    let first = entries.first().filter(|first| first.warp_size == Some(AMD_WARP));
-    let common = first.filter(|first| entries.iter().all(|entry| kind(entry) == kind(first)));
-    let agree = devices.iter().any(|device| with_number(device).is_some());
-    for device in devices {
-        let entry = with_number(device).or(common.filter(|_| !agree && number(device).is_some()));
-        device.name = entry.map(|entry| entry.name.clone()).unwrap_or_default();
-        device.properties = entry.map(DeviceEntry::properties).unwrap_or_default();
-    }
-}
-
 /// Beginning of the names of the profiler's step annotations.
 const STEP_PREFIX: &[u8] = b"ProfilerStep#";
 
@@ -202,6 +154,8 @@ enum Class {
     OtherCpu,
     /// A node of a CUDA graph that is no GPU work: a host function or an event.
     GraphNode,
+    /// A GPU op of Intel's unitrace.
+    ForeignOp,
     Other,
 }
 
@@ -219,6 +173,7 @@ impl Class {
             b"gpu_user_annotation" => Self::Annotation { on_gpu: true },
             b"ac2g" | b"fwdbwd" | b"async_cpu_to_gpu" | b"async" | b"Trace" => Self::Other,
             b"cpu_instant_event" | b"overhead" => Self::OtherCpu,
+            b"gpu_op" => Self::ForeignOp,
             b"graph_host_node" | b"graph_event_node" => Self::GraphNode,
             other if other.ends_with(b"_runtime") || other.ends_with(b"_driver") => Self::Call,
             other if other.eq_ignore_ascii_case(b"kernel") => Self::Gpu(OpKind::Kernel),
@@ -537,6 +492,11 @@ impl Fields<'_> {
     }
 }
 
+/// Whether a call begins to capture a CUDA graph: launches that follow run nothing until the graph is launched.
+pub(super) fn begins_capture(name: &[u8]) -> bool {
+    memchr::memmem::find(name, b"BeginCapture").is_some()
+}
+
 pub(super) fn is_stored_call(name: &[u8]) -> bool {
     STORED_CALLS.iter().any(|word| word.find(name).is_some())
 }
@@ -556,7 +516,15 @@ impl Sink for TorchReader {
         let wanted = Wanted { engine_hints: wants_hints, code: self.keeps_code(), packed_code, memory };
         let stores_code = wanted.code || wanted.packed_code;
         let Some((fields, read)) = Fields::read(text, wanted) else { return self.unreadable(at) };
-        let Some(phase) = fields.phase else { return self.unreadable(at) };
+        let Some(phase) = fields.phase else {
+            if !is_empty_object(text) {
+                self.unreadable(at);
+            }
+            return;
+        };
+        if matches!(phase, b"B" | b"E") {
+            return self.slice(text, at);
+        }
         let class = if phase == b"X" { fields.class.unwrap_or(Class::Other) } else { Class::Other };
         if let (Class::CpuOp | Class::Operator, Some(name)) = (class, fields.name)
             && !self.shaped_op(text, name)
@@ -567,6 +535,12 @@ impl Sink for TorchReader {
         let engine_hints = &mut self.builder.trace.engine_hints;
         if let (Class::Annotation { .. }, true) = (class, wants_hints) {
             keep_hint(&mut engine_hints.annotations, fields.name);
+        }
+        match class {
+            Class::ForeignOp => self.foreign = Some(Other::Unitrace),
+            Class::Call if fields.name.is_some_and(begins_capture) => self.builder.trace.events.graph_captures += 1,
+            _ if phase == b"M" => self.foreign = self.foreign.or_else(|| writer_of_metadata(text)),
+            _ => {}
         }
         match class {
             Class::Gpu(kind) => return self.gpu_op(&fields, kind, text, (read, at)),
@@ -599,9 +573,14 @@ impl Sink for TorchReader {
 
     fn member(&mut self, key: &[u8], value: &[u8]) {
         match key {
-            // Only names and figures of devices depend on this member; if it is unreadable, they stay empty.
-            b"deviceProperties" => self.device_entries = serde_json::from_slice(value).unwrap_or_default(),
-            b"distributedInfo" => self.builder.trace.job = job(value).map(Box::new),
+            b"deviceProperties" => match device_entries::read(value) {
+                Some(entries) => self.device_entries = entries,
+                None => self.problem(ProblemKind::UnreadableMember, 1, 0),
+            },
+            b"distributedInfo" => match job(value) {
+                Some(job) => self.builder.trace.job = job.map(Box::new),
+                None => self.problem(ProblemKind::UnreadableMember, 1, 0),
+            },
             _ => {}
         }
     }
@@ -611,21 +590,36 @@ impl Sink for TorchReader {
     }
 }
 
-/// Parses `distributedInfo`; `None` if it has no rank.
-fn job(text: &[u8]) -> Option<Job> {
+/// Parses `distributedInfo`: a job only if it has a rank; `None` if the text is not JSON.
+fn job(text: &[u8]) -> Option<Option<Job>> {
     let info = Json::parse(std::str::from_utf8(text).ok()?).ok()?;
-    let number = |json: &Json| if let Json::Int(number) = json { u32::try_from(*number).ok() } else { None };
-    let word = |json: Option<&Json>| json.and_then(Json::text).unwrap_or_default().to_owned();
-    let group = |group: &Json| ProcessGroup {
+    let number = |json: Json| if let Json::Int(number) = json { u32::try_from(number).ok() } else { None };
+    let word = |json: Option<Json>| json.and_then(Json::text).unwrap_or_default().into_owned();
+    let group = |group: Json| ProcessGroup {
         name: word(group.get_path(&["pg_name"])),
-        ranks: group.get_path(&["ranks"]).map_or(&[][..], Json::elements).iter().filter_map(number).collect(),
+        ranks: group.get_path(&["ranks"]).into_iter().flat_map(Json::elements).filter_map(number).collect(),
     };
-    Some(Job {
-        rank: number(info.get_path(&["rank"])?)?,
-        world_size: number(info.get_path(&["world_size"])?)?,
+    let count = |key: &str| info.get_path(&[key]).and_then(number);
+    Some(count("rank").zip(count("world_size")).map(|(rank, world_size)| Job {
+        rank,
+        world_size,
         backend: word(info.get_path(&["backend"])),
-        groups: info.get_path(&["pg_config"]).map_or(&[][..], Json::elements).iter().map(group).collect(),
-    })
+        groups: info.get_path(&["pg_config"]).into_iter().flat_map(Json::elements).map(group).collect(),
+    }))
+}
+
+/// The other tool that writes such names of processes.
+fn writer_of_metadata(event: &[u8]) -> Option<Other> {
+    const NAMES: &[(Other, &[&[u8]])] =
+        &[(Other::XlaTrace, &[b"\"/host:", b"\"/device:"]), (Other::Unitrace, &[b"\"HOST<", b" HOST<", b"\"DEVICE<"])];
+    let has = |word: &&[u8]| memchr::memmem::find(event, word).is_some();
+    let named = NAMES.iter().filter(|_| has(&&b"process_name"[..])).find(|(_, words)| words.iter().any(has));
+    named.map(|(tool, _)| *tool)
+}
+
+/// Some writers end or begin the list with an empty object, to write a comma at each event.
+pub(super) fn is_empty_object(text: &[u8]) -> bool {
+    text.iter().all(|byte| matches!(byte, b'{' | b'}') || byte.is_ascii_whitespace())
 }
 
 fn keep_hint(kept: &mut Names, name: Option<&[u8]>) {
@@ -659,6 +653,12 @@ impl TorchReader {
         Self { builder, templates, packer, code, gpu_ops_only: detail == Detail::GpuOps, ..Self::default() }
     }
 
+    /// The other tool that wrote the file; `None` for a trace of torch.profiler, which may contain events of other tools.
+    pub(super) fn foreign(&self) -> Option<Other> {
+        let trace = &self.builder.trace;
+        self.foreign.filter(|_| trace.gpu_ops.is_empty() && trace.calls.is_empty() && trace.ranges.is_empty())
+    }
+
     /// Returns the number of GPU ops read so far.
     pub(super) fn gpu_ops(&self) -> usize {
         self.builder.trace.gpu_ops.len()
@@ -669,7 +669,10 @@ impl TorchReader {
     }
 
     pub(super) fn finish(mut self) -> Trace {
-        name_devices(&mut self.builder.trace.devices, &self.device_entries);
+        if let Some((count, at)) = self.slices.left() {
+            self.problem(ProblemKind::UnpairedSlice, count, at);
+        }
+        device_entries::name_devices(&mut self.builder.trace.devices, &self.device_entries);
         let threads = self.file_threads.resolve(&mut self.threads);
         self.builder.trace.shaped_ops = Arc::new(std::mem::take(&mut self.shapes).finish(&threads));
         self.builder.trace.packed_code = self.packer.take().and_then(|packer| packer.finish(threads));
@@ -679,6 +682,17 @@ impl TorchReader {
             messages::join(&mut trace, self.message_ranges);
         }
         trace
+    }
+
+    /// Takes a beginning or an end of a slice.
+    fn slice(&mut self, text: &[u8], at: u64) {
+        match self.slices.take(text, at) {
+            Slice::Other => return self.unreadable(at),
+            Slice::Begun => {}
+            Slice::Ended(Some(whole)) => return self.event(&whole, at),
+            Slice::Ended(None) => self.problem(ProblemKind::UnpairedSlice, 1, at),
+        }
+        self.events += 1;
     }
 
     fn wants_hints(&self) -> bool {
@@ -699,7 +713,7 @@ impl TorchReader {
                 events.other += 1;
                 self.builder.trace.problems.add(ProblemKind::GraphNode, 1, 0);
             }
-            Class::Gpu(_) | Class::Annotation { on_gpu: true } | Class::Other => events.other += 1,
+            Class::Gpu(_) | Class::Annotation { on_gpu: true } | Class::ForeignOp | Class::Other => events.other += 1,
         }
     }
 

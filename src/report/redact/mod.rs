@@ -23,7 +23,7 @@ mod scanner;
 mod tests;
 
 use super::Report;
-use crate::json::{FromJson, Json};
+use crate::json::{self, Json};
 use placeholders::{Noun, Placeholders, is_placeholder};
 use rules::{RULES, is_public};
 use scanner::{Scanner, number_of, public_part};
@@ -123,7 +123,7 @@ pub struct Redacted(pub Vec<Replaced>);
 /// only on the report and the kinds.
 pub fn redact(report: &Report, kinds: &Redactions) -> (Report, Redacted) {
     let compact = report.compact();
-    let Ok(mut json) = Json::parse(&compact) else { return (Report::new(Vec::new()), Redacted(Vec::new())) };
+    let Ok(json) = Json::parse(&compact) else { return (Report::new(Vec::new()), Redacted(Vec::new())) };
     let placeholders = Placeholders::new(&compact);
     let mut redactor = Redactor {
         scanner: Scanner { kinds: kinds.clone(), placeholders, processes: BTreeMap::new() },
@@ -131,11 +131,11 @@ pub fn redact(report: &Report, kinds: &Redactions) -> (Report, Redacted) {
         cache: BTreeMap::new(),
     };
     redactor.assign_kernels(report);
-    redactor.assign_fields(&mut json);
+    redactor.assign_fields(json);
     redactor.cache.clear();
-    walk(&mut json, &mut |list, key, value| redactor.replace_value(list, key, value));
+    let rewritten = rewrite(json, &mut |list, key, value| redactor.replace_value(list, key, value));
     // Only texts and ids change, so the JSON still matches the schema.
-    let mut redacted = Report::from_json(json).unwrap_or_else(|_| Report::new(Vec::new()));
+    let mut redacted: Report = json::read(&rewritten).unwrap_or_else(|_| Report::new(Vec::new()));
     for (run, original) in redacted.runs.iter_mut().zip(&report.runs) {
         for (kernel, original) in run.kernels.iter_mut().zip(&original.kernels) {
             if kernel.name != original.name {
@@ -188,26 +188,62 @@ enum Part<'a> {
     Int(&'a mut i64),
 }
 
-/// Calls `each` for every text, key and integer with the key of its list or object and its own key.
-fn walk(json: &mut Json, each: &mut dyn FnMut(&str, &str, Part)) {
+/// Calls `each` for every text, key and integer with the key of its list or object and its own key. Returns the JSON with what
+/// `each` made of them. O(text * levels).
+fn rewrite(json: Json<'_>, each: &mut dyn FnMut(&str, &str, Part)) -> String {
     // `black_box` works around a fault of LLVM 21 and 22: with constant arguments, the inner calls would keep the constant
     // `list` instead of the key passed to them. See docs/decisions/017-optimiser-fault.md.
     let outermost = std::hint::black_box("");
-    walk_within(json, outermost, outermost, each);
+    let mut out = String::new();
+    rewrite_within(json, (outermost, outermost), each, &mut out);
+    out
 }
 
-fn walk_within(json: &mut Json, list: &str, key: &str, each: &mut dyn FnMut(&str, &str, Part)) {
+fn rewrite_within(json: Json<'_>, (list, key): (&str, &str), each: &mut dyn FnMut(&str, &str, Part), out: &mut String) {
     match json {
-        Json::String(text) => each(list, key, Part::Text(text)),
-        Json::Int(number) => each(list, key, Part::Int(number)),
-        Json::Array(elements) => elements.iter_mut().for_each(|element| walk_within(element, list, key, each)),
-        Json::Object(members) => {
-            for (name, value) in members {
-                walk_within(value, key, name, each);
-                each(key, name.clone().as_str(), Part::Key(name));
-            }
+        Json::String(text) => {
+            let mut text = text.unescaped().into_owned();
+            each(list, key, Part::Text(&mut text));
+            *out += &json::write(&text);
         }
-        Json::Null | Json::Bool(_) | Json::Large(_) | Json::Float(_) => {}
+        Json::Int(mut number) => {
+            each(list, key, Part::Int(&mut number));
+            *out += &number.to_string();
+        }
+        Json::Array(_) => {
+            out.push('[');
+            for element in json.elements() {
+                separate(out);
+                rewrite_within(element, (list, key), each, out);
+            }
+            out.push(']');
+        }
+        Json::Object(_) => {
+            out.push('{');
+            for (name, value) in json.members() {
+                // A key is redacted after its value, so that the numbers of placeholders follow the values.
+                let mut inside = String::new();
+                rewrite_within(value, (key, &name), each, &mut inside);
+                let mut new_name = name.clone().into_owned();
+                each(key, &name, Part::Key(&mut new_name));
+                separate(out);
+                *out += &json::write(&new_name);
+                out.push(':');
+                *out += &inside;
+            }
+            out.push('}');
+        }
+        Json::Null => *out += "null",
+        Json::Bool(value) => *out += if value { "true" } else { "false" },
+        Json::Large(number) => *out += &number.to_string(),
+        Json::Float(number) => *out += &json::write(&number),
+    }
+}
+
+/// Writes a comma unless a list or object starts here.
+fn separate(out: &mut String) {
+    if !out.ends_with(['[', '{']) {
+        out.push(',');
     }
 }
 
@@ -240,8 +276,8 @@ impl Redactor {
     }
 
     /// Assigns placeholders to all fields, and collects them in `field_texts` for sentences that quote them.
-    fn assign_fields(&mut self, json: &mut Json) {
-        walk(json, &mut |list, key, part| {
+    fn assign_fields(&mut self, json: Json<'_>) {
+        rewrite(json, &mut |list, key, part| {
             let Part::Text(text) = part else { return };
             self.scanner.learn_users(text);
             let kind = field_kind(list, key);

@@ -173,11 +173,16 @@ fn fitting_words(word: &str, width: usize) -> Vec<&str> {
     if word.width() > width { word.split(' ').collect() } else { vec![word] }
 }
 
+/// Whether a text is wider than this. Reads no more of it than fits: the rest of a long word would be read for each of its lines.
+fn is_wider(text: &str, width: usize) -> bool {
+    super::fitting(text.chars(), width).len() < text.len()
+}
+
 /// Breaks a word into parts that fit, if possible after a slash, an underscore or a comma in their second half.
 fn broken(word: &str, width: usize) -> Vec<String> {
     let mut parts = Vec::new();
     let mut rest = word;
-    while rest.width() > width {
+    while is_wider(rest, width) {
         let head = super::fitting(rest.chars(), width);
         let length = head.len().max(rest.chars().next().map_or(1, char::len_utf8));
         let head = rest.get(..length).unwrap_or(rest);
