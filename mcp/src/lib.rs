@@ -92,6 +92,8 @@ impl Server {
         let name = request.name.into_owned();
         if !self.tools.iter().any(|tool| tool.name == name) {
             let known: Vec<&str> = self.tools.iter().map(|tool| tool.name).collect();
+            const MAX_CHARS: usize = 100;
+            let name: String = name.chars().take(MAX_CHARS).collect();
             return Err(format!("{name:?} is no tool of this server: call one of {}", known.join(", ")));
         }
         let arguments = request.arguments.unwrap_or_default();

@@ -37,6 +37,15 @@ fn hostile(test: &str) -> PathBuf {
     folder
 }
 
+/// Characters that no output of any format has. Line ends and tabs have a meaning in most formats.
+fn controls_terminal(character: char) -> bool {
+    let turns = matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    (character.is_control() && !['\n', '\r', '\t'].contains(&character)) || turns
+}
+
 fn show(format: &str) -> String {
     printed(&hostile(&format!("hostile_{format}")), ["report", FILE, "--limit", "0", "--format", format])
 }
@@ -65,8 +74,10 @@ fn csv_quotes_names_that_a_spreadsheet_would_run_as_formulas() {
             assert!(!row.contains(&"-1".to_owned()), "{table}: {row:?}");
         }
         if table == "kernels" {
-            let guarded =
-                |name: String| if name.starts_with(['=', '+', '-', '@', '\t']) { format!("'{name}") } else { name };
+            let guarded = |name: String| {
+                let name = name.replace(controls_terminal, "\u{fffd}");
+                if name.starts_with(['=', '+', '-', '@', '\t']) { format!("'{name}") } else { name }
+            };
             let mut wanted: Vec<String> = names().into_iter().map(guarded).collect();
             let mut found: Vec<String> = rows[1..].iter().map(|row| row[1].clone()).collect();
             wanted.sort();
