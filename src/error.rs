@@ -1,5 +1,6 @@
 //! The error type of the crate. A message says what was wrong, where, and what to do.
 
+use crate::plain::is_plain;
 use std::fmt;
 
 /// The result of the crate's fallible functions.
@@ -32,8 +33,12 @@ enum Kind {
 const MAX_PLACE_CHARS: usize = 500;
 const MAX_WHY_CHARS: usize = 6000;
 
-fn bounded(text: impl Into<String>, max_chars: usize) -> String {
-    let text = text.into();
+/// The text without characters that control a terminal or begin a line, which a file name may contain, and not longer than this.
+pub(crate) fn bounded(text: impl Into<String>, max_chars: usize) -> String {
+    let mut text = text.into();
+    if !text.chars().all(is_plain) {
+        text = text.replace(|character| !is_plain(character), "\u{fffd}");
+    }
     // No text has more characters than bytes.
     if text.len() <= max_chars || text.chars().count() <= max_chars {
         return text;
@@ -97,6 +102,8 @@ mod tests {
             assert!(message.chars().count() < 7000, "{}", message.len());
             assert!(message.starts_with("start") && message.ends_with("end"));
         }
+        let hostile = Error::refused("a\n\u{1b}[31m\u{202e}.json", "b\nc").to_string();
+        assert_eq!(hostile, "a\u{fffd}\u{fffd}[31m\u{fffd}.json: b\u{fffd}c");
         let file = Error::refused("a".repeat(MAX_PLACE_CHARS), "why").to_string();
         assert_eq!(file.len(), MAX_PLACE_CHARS + ": why".len());
     }

@@ -4,8 +4,9 @@
 //! that the protocol stays responsive and only one analysis uses memory. An error is a result that the client's model can read.
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult, ErrorCode,
+    ErrorData, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    ToolAnnotations,
 };
 use rmcp::service::{RequestContext, ServerInitializeError};
 use rmcp::{RoleServer, ServerHandler, ServiceExt};
@@ -124,6 +125,15 @@ impl ServerHandler for Server {
                 .with_annotations(ToolAnnotations::new().read_only(tool.is_read_only).open_world(!tool.is_read_only))
         };
         Ok(ListToolsResult::with_all_items(self.tools.iter().map(described).collect()))
+    }
+
+    /// The library would repeat the name of the method, however long it is.
+    async fn on_custom_request(
+        &self,
+        _: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no such method: this server has tools", None))
     }
 
     async fn call_tool(

@@ -80,10 +80,15 @@ pub(super) fn analyze(job: &Job, max_cpu_s: u64) -> std::result::Result<Vec<u8>,
     run(&mut command, &work, &job.cancel)
 }
 
-/// This program. On Linux under a name that stays right if an update replaces the file.
+/// This program. On Linux under a name that stays right if an update replaces the file; where the system does not tell it, as in a
+/// container without `/proc`, the name by which it was called.
 fn program() -> std::io::Result<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
-    if cfg!(target_os = "linux") && running.exists() { Ok(running) } else { std::env::current_exe() }
+    if cfg!(target_os = "linux") && running.exists() {
+        return Ok(running);
+    }
+    let called = || std::env::args_os().next().and_then(|name| std::path::absolute(name).ok());
+    std::env::current_exe().or_else(|error| called().ok_or(error))
 }
 
 /// Runs a worker until it ends or nobody waits for it.
