@@ -115,7 +115,7 @@ fn ranks_of_a_folder_leave_out_and_tell_what_is_outside_of_the_root_or_no_file()
     for told in ["rank 0", "rank 1", "links that lead out", "link, rank3.json", "rank4.json", "x.nsys-rep: skipped"] {
         assert!(text.contains(told), "{told} is not in {text}");
     }
-    for hidden in ["rank2", "rank 2", "outside", &folder.display().to_string()] {
+    for hidden in ["rank2", "rank 2", &folder.display().to_string()] {
         assert!(!text.contains(hidden), "{hidden} is in {text}");
     }
     for (tool, arguments) in [

@@ -43,18 +43,16 @@ fn archive(files: Files) -> Vec<u8> {
 /// Analyzes a trace. A report of nsys-llm-explainer is returned as it is, as its own server does.
 fn analyzed(work: &Work) -> Result<Files, Failure> {
     let path = Path::new(&work.trace);
-    let database = database::describe(path);
     // The original's status codes: 400 for a file that is not accepted, 500 for a database that cannot be analyzed.
-    let is_database = !matches!(database, Ok(None));
-    let failed = |error: Error| match is_database {
-        true => Failure::Analysis(error.to_string()),
-        false => Failure::Input(accepted_formats(&error.to_string())),
+    let failed = |error: Error| match database::describe(path) {
+        Ok(None) => Failure::Input(accepted_formats(&error.to_string())),
+        _ => Failure::Analysis(error.to_string()),
     };
-    let capture = database.map_err(failed)?.unwrap_or_default();
     let phase_map = work.phase_map.clone().map(|text| UserFile { file: "phase map".to_owned(), text });
     let choices = Choices { kernel_limit: Some(work.kernel_limit), phase_map, ..Choices::default() };
     match crate::files::open(path, &StandardError) {
         Ok(Opened::Trace(trace)) => {
+            let capture = database::describe(path).map_err(failed)?.unwrap_or_default();
             // An error of a choice is one of the form.
             let refused = |error: Error| Failure::Input(error.to_string());
             let report = Report::new(vec![session::run(&trace, &choices).map_err(refused)?]);
