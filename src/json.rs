@@ -9,6 +9,7 @@ mod value;
 
 pub(crate) use value::Json;
 
+use crate::plain::is_plain;
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 use std::collections::{BTreeMap, HashSet};
@@ -119,12 +120,37 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Serializes to JSON without line breaks. A written float parses back to the same number.
+/// Serializes to JSON without line breaks. A written float parses back to the same number. Safe to print: see [`printable`].
 pub(crate) fn write(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
     let written = value.serialize(&mut Serializer::with_formatter(&mut bytes, Compact));
     // This cannot fail: all keys of maps are strings.
-    written.ok().and_then(|()| String::from_utf8(bytes).ok()).unwrap_or_default()
+    printable(written.ok().and_then(|()| String::from_utf8(bytes).ok()).unwrap_or_default())
+}
+
+/// Serializes to JSON indented by two blanks, with a line end. Safe to print: see [`printable`].
+pub(crate) fn write_indented(value: &impl Serialize) -> String {
+    // Serializing strings, numbers and lists under string keys cannot fail.
+    printable(serde_json::to_string_pretty(value).unwrap_or_default() + "\n")
+}
+
+/// The same JSON without a character that controls a terminal or reverses the direction of text. Such characters occur only in
+/// strings, where an escape is the same character; JSON itself demands escapes only for those below U+0020.
+pub(crate) fn printable(json: String) -> String {
+    let needs_escape = |character: char| !is_plain(character) && !character.is_ascii_whitespace();
+    if !json.contains(needs_escape) {
+        return json;
+    }
+    let mut escaped = String::with_capacity(json.len() + 64);
+    for character in json.chars() {
+        if needs_escape(character) {
+            // None of them is beyond U+FFFF.
+            let _ = fmt::Write::write_fmt(&mut escaped, format_args!("\\u{:04x}", u32::from(character)));
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped
 }
 
 /// Formats floats with the standard library, because serde_json's own function needs a table of 10 KB that hardly compresses.
@@ -320,5 +346,23 @@ mod tests {
         assert_eq!(json.members().map(|(key, _)| key).collect::<Vec<_>>(), ["z", "a", "z"]);
         assert_eq!(json.get_path(&["a", "b"]).unwrap().elements().collect::<Vec<_>>(), [Json::Bool(true)]);
         assert_eq!((json.get_path(&["a", "c"]), json.get_path(&["z", "c"])), (None, None));
+    }
+
+    #[test]
+    fn written_json_controls_no_terminal_and_is_the_same_text() {
+        let hostile = "a\u{1b}[31m\u{7}\u{7f}\u{85}\u{9b}32m\u{200f}\u{202e}\u{2066}\u{2028}é字😀\n\t\"\\";
+        for written in
+            [write(&hostile), write_indented(&vec![hostile]), write_indented(&BTreeMap::from([(hostile, 1)]))]
+        {
+            assert!(written.chars().all(|character| character == '\n' || is_plain(character)), "{written:?}");
+            let read = Json::parse(&written).unwrap();
+            let text = match &read {
+                Json::Array(list) => list[0].text(),
+                Json::Object(members) => Some(members[0].0.as_str()),
+                other => other.text(),
+            };
+            assert_eq!(text, Some(hostile));
+        }
+        assert!(write(&"é字😀").contains("é字😀"), "other characters stay");
     }
 }

@@ -28,6 +28,7 @@ pub mod error;
 pub mod input;
 mod json;
 mod ordering;
+mod plain;
 pub mod report;
 pub mod rules;
 pub mod session;

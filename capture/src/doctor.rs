@@ -8,6 +8,7 @@ use crate::data::{DATA, Framework};
 use crate::http::Client;
 use crate::record::Graphs;
 use crate::server::{Profiler, Server, find, short};
+use crate::text::clean;
 use crate::{Cancel, Error, Result};
 use serde::Serialize;
 use std::path::Path;
@@ -38,6 +39,9 @@ impl Level {
     }
 }
 
+/// The longest text of a line.
+const MAX_CHARS: usize = 1000;
+
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Line {
@@ -50,16 +54,22 @@ pub struct Line {
 }
 
 impl Line {
-    fn ok(text: impl Into<String>) -> Self {
-        Self { level: Level::Ok, text: text.into(), remedy: None }
+    /// What the server says is a part of these texts: it can neither be another line nor be of any length.
+    fn new(level: Level, text: &str, remedy: Option<&str>) -> Self {
+        let clean = |text| clean(text, MAX_CHARS);
+        Self { level, text: clean(text), remedy: remedy.map(clean) }
     }
 
-    fn warning(text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: Level::Warning, text: text.into(), remedy: Some(remedy.into()) }
+    fn ok(text: impl AsRef<str>) -> Self {
+        Self::new(Level::Ok, text.as_ref(), None)
     }
 
-    fn problem(text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { level: Level::Problem, text: text.into(), remedy: Some(remedy.into()) }
+    fn warning(text: impl AsRef<str>, remedy: impl AsRef<str>) -> Self {
+        Self::new(Level::Warning, text.as_ref(), Some(remedy.as_ref()))
+    }
+
+    fn problem(text: impl AsRef<str>, remedy: impl AsRef<str>) -> Self {
+        Self::new(Level::Problem, text.as_ref(), Some(remedy.as_ref()))
     }
 }
 

@@ -19,13 +19,20 @@ enum Kind {
     Cancelled,
 }
 
+/// A longer message would only repeat what a server said.
+const MAX_CHARS: usize = 4000;
+
+fn bounded(message: &str) -> String {
+    crate::text::clean(message, MAX_CHARS)
+}
+
 impl Error {
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self { message: message.into(), kind: Kind::Failed }
+        Self { message: bounded(&message.into()), kind: Kind::Failed }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { message: message.into(), kind: Kind::Usage }
+        Self { message: bounded(&message.into()), kind: Kind::Usage }
     }
 
     pub(crate) fn cancelled() -> Self {

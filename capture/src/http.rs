@@ -3,6 +3,7 @@
 //! A request runs in a thread of its own, because a blocking read cannot be interrupted. A cancelled request is abandoned: its
 //! thread ends with the process or at the request's time limit.
 
+use crate::text::{clean, clean_json};
 use crate::{Cancel, Error, Result};
 use serde_json::Value;
 use std::net::{ToSocketAddrs, UdpSocket};
@@ -61,8 +62,9 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
+    /// The answer, with texts that are safe to show.
     pub(crate) fn json(&self) -> Option<Value> {
-        serde_json::from_slice(&self.body).ok()
+        serde_json::from_slice(&self.body).ok().map(clean_json)
     }
 
     /// The start of the answer on one line, for messages.
@@ -70,9 +72,7 @@ impl Answer {
         const MAX_CHARS: usize = 200;
         let text = String::from_utf8_lossy(&self.body);
         let words: Vec<&str> = text.split_whitespace().collect();
-        let line: String = words.join(" ").chars().filter(|c| !c.is_control()).collect();
-        let short: String = line.chars().take(MAX_CHARS).collect();
-        if short.len() < line.len() { short + "..." } else { short }
+        clean(&words.join(" "), MAX_CHARS)
     }
 }
 

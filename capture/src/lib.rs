@@ -28,6 +28,7 @@ pub mod record;
 mod resume;
 mod server;
 mod stage;
+pub mod text;
 mod trace_file;
 
 pub use capture::{Outcome, capture};

@@ -4,8 +4,9 @@
 //! that the protocol stays responsive and only one analysis uses memory. An error is a result that the client's model can read.
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult, ErrorCode,
+    ErrorData, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    ToolAnnotations,
 };
 use rmcp::service::{RequestContext, ServerInitializeError};
 use rmcp::{RoleServer, ServerHandler, ServiceExt};
@@ -92,6 +93,8 @@ impl Server {
         let name = request.name.into_owned();
         if !self.tools.iter().any(|tool| tool.name == name) {
             let known: Vec<&str> = self.tools.iter().map(|tool| tool.name).collect();
+            const MAX_CHARS: usize = 100;
+            let name: String = name.chars().take(MAX_CHARS).collect();
             return Err(format!("{name:?} is no tool of this server: call one of {}", known.join(", ")));
         }
         let arguments = request.arguments.unwrap_or_default();
@@ -122,6 +125,15 @@ impl ServerHandler for Server {
                 .with_annotations(ToolAnnotations::new().read_only(tool.is_read_only).open_world(!tool.is_read_only))
         };
         Ok(ListToolsResult::with_all_items(self.tools.iter().map(described).collect()))
+    }
+
+    /// The library would repeat the name of the method, however long it is.
+    async fn on_custom_request(
+        &self,
+        _: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no such method: this server has tools", None))
     }
 
     async fn call_tool(

@@ -38,7 +38,7 @@ pub(crate) fn facts(
             let run = Added { path: path.to_owned(), outcome: outcome.clone(), seconds };
             added.lock().unwrap_or_else(PoisonError::into_inner).push(run);
         };
-        folder.add_all(&by_run(&traces(&paths)?), jobs, watcher, &report)?;
+        folder.add_all(&by_run(&traces(&paths, watcher)?), jobs, watcher, &report)?;
         Ok(added.into_inner().unwrap_or_else(PoisonError::into_inner))
     };
     Python::attach(|py| {

@@ -6,7 +6,10 @@
 pub mod api;
 pub mod view;
 
+mod guard;
 mod listen;
+mod peer;
+mod private;
 mod problem;
 mod spool;
 mod unpack;

@@ -1,8 +1,12 @@
 //! Accepts connections and gives them to a router: a limit on connections, time limits for the head of a request and for a client that
 //! takes no bytes of its answer, and a stop that lets requests finish.
 
+use crate::peer::Peer;
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -105,10 +109,14 @@ impl Server {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
-            let _ = stream.set_nodelay(true);
-            let mut stream = TimeoutStream::new(stream);
+            let peer = Peer::new(stream);
+            let mut stream = TimeoutStream::new(peer.clone());
             stream.set_write_timeout(Some(self.write_timeout));
-            let service = TowerToHyperService::new(self.router.clone());
+            let answers = TowerToHyperService::new(self.router.clone());
+            let service = service_fn(move |mut request: Request<Incoming>| {
+                request.extensions_mut().insert(peer.clone());
+                answers.call(request)
+            });
             let connection = graceful.watch(http.serve_connection(TokioIo::new(Box::pin(stream)), service));
             tokio::spawn(async move {
                 // A connection that breaks concerns only its client.

@@ -2,6 +2,10 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use gpuprism_capture::text::clean;
+
+/// A longer sentence is cut: it would only repeat what the client sent.
+const MAX_DETAIL_CHARS: usize = 2000;
 
 /// What is wrong with a request, or with the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +16,7 @@ pub(crate) struct Problem {
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into() }
+        Self { status, detail: clean(&detail.into(), MAX_DETAIL_CHARS) }
     }
 
     /// The request cannot be used as it is.

@@ -3,6 +3,7 @@
 //! Every upload has a folder of its own, which is removed when its owner is dropped: after the answer, when the connection is cut, and
 //! after a panic. A process that is killed cannot do so; the next spool in the same place removes what it left.
 
+use crate::private;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,10 +33,10 @@ impl Spool {
     /// Creates a spool in `parent` for at most `capacity` bytes.
     pub(crate) fn new(parent: &Path, capacity: u64) -> io::Result<Self> {
         remove_abandoned(parent);
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+        let folder = private::temporary_folder(parent, PREFIX)?;
         // Renamed once it is locked, so that no other process sees the lock without its owner.
         let unlocked = folder.path().join("unlocked");
-        let lock = File::create_new(&unlocked)?;
+        let lock = private::create_file(&unlocked)?;
         lock.lock()?;
         fs::rename(&unlocked, folder.path().join(LOCK))?;
         let usage = Arc::new(Usage { bytes: AtomicU64::new(0), capacity });
@@ -44,7 +45,7 @@ impl Spool {
 
     /// A new, empty folder for one upload.
     pub(crate) fn folder(&self) -> io::Result<Folder> {
-        let folder = tempfile::Builder::new().prefix("upload-").tempdir_in(self.folder.path())?;
+        let folder = private::temporary_folder(self.folder.path(), "upload-")?;
         Ok(Folder { folder, reserved: 0, usage: Arc::clone(&self.usage) })
     }
 
@@ -58,7 +59,11 @@ impl Spool {
 fn remove_abandoned(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
-        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
+        // A link could lead anywhere.
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let Ok(lock) = private::open_file(&entry.path().join(LOCK)) else { continue };
         if !matches!(lock.try_lock(), Err(TryLockError::WouldBlock | TryLockError::Error(_))) {
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -153,5 +158,36 @@ mod tests {
         assert!(!killed.exists());
         let _second = Spool::new(parent.path(), 10).unwrap();
         assert!(running.folder.path().exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_user_of_the_server_can_read_the_spool() {
+        use std::os::unix::fs::PermissionsExt;
+        let parent = TempDir::new().unwrap();
+        let spool = Spool::new(parent.path(), 10).unwrap();
+        let folder = spool.folder().unwrap();
+        private::create_file(&folder.path("a")).unwrap();
+        private::create_folder(&folder.path("plain")).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let root = spool.folder.path();
+        let folders = [root.to_owned(), folder.folder.path().to_owned(), folder.path("plain")];
+        assert_eq!(folders.map(|path| mode(&path)), [0o700; 3]);
+        assert_eq!([root.join(LOCK), folder.path("a")].map(|path| mode(&path)), [0o600; 2]);
+    }
+
+    /// Everyone can write to the folder for temporary files.
+    #[cfg(unix)]
+    #[test]
+    fn what_others_put_in_the_place_of_an_old_spool_is_neither_waited_for_nor_followed() {
+        let parent = TempDir::new().unwrap();
+        let pipe = parent.path().join(format!("{PREFIX}pipe"));
+        fs::create_dir(&pipe).unwrap();
+        nix::unistd::mkfifo(&pipe.join(LOCK), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let elsewhere = TempDir::new().unwrap();
+        fs::write(elsewhere.path().join(LOCK), "").unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), parent.path().join(format!("{PREFIX}link"))).unwrap();
+        drop(Spool::new(parent.path(), 10).unwrap());
+        assert!(pipe.join(LOCK).symlink_metadata().is_ok() && elsewhere.path().join(LOCK).exists());
     }
 }

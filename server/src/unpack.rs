@@ -1,5 +1,6 @@
 //! Decompresses an uploaded gzip file into the spool, up to a limit, in a few hundred KiB of memory.
 
+use crate::private;
 use crate::spool::{Folder, SpoolFull};
 use flate2::bufread::MultiGzDecoder;
 use gpuprism_capture::Cancel;
@@ -53,7 +54,7 @@ pub(crate) fn unpack(
 ) -> Result<(), Failure> {
     let input = File::open(packed).map_err(Failure::Write)?;
     let mut decoder = MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, input));
-    let mut output = File::create_new(plain).map_err(Failure::Write)?;
+    let mut output = private::create_file(plain).map_err(Failure::Write)?;
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut written = 0;
     loop {

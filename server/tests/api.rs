@@ -137,6 +137,52 @@ fn every_answer_has_a_request_id_and_keeps_a_plain_one_of_the_client() {
 }
 
 #[test]
+fn every_answer_is_nothing_but_what_its_type_says() {
+    let server = start(Some("secret"), limits(), Box::new(client::echo));
+    for (path, status) in [("/", 200), ("/healthz", 200), ("/metrics", 401), ("/other", 401)] {
+        let reply = server.get(path, "");
+        assert_eq!(reply.status, status, "{path}");
+        for header in [
+            "x-content-type-options: nosniff",
+            "x-frame-options: sameorigin",
+            "referrer-policy: no-referrer",
+            "cross-origin-resource-policy: same-origin",
+            "cache-control: no-cache",
+        ] {
+            assert!(reply.head.contains(header), "{path}: {header} is not in {}", reply.head);
+        }
+    }
+}
+
+#[test]
+fn a_request_names_one_host() {
+    let server = start_echo();
+    let status = |target: &str, hosts: &str| {
+        server.send(&format!("GET {target} HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n"), &[]).status
+    };
+    assert_eq!(status("/healthz", "Host: a\r\n"), 200);
+    assert_eq!(status("http://a/healthz", "Host: a\r\n"), 200);
+    for (target, hosts) in [
+        ("/healthz", "Host: a\r\nHost: b\r\n"),
+        ("/healthz", "Host: a\r\nHost: a\r\n"),
+        ("http://b/healthz", "Host: a\r\n"),
+        ("http://b/healthz", ""),
+        ("http://a@b/healthz", "Host: b\r\n"),
+    ] {
+        assert_eq!(status(target, hosts), 400, "{target} {hosts}");
+    }
+}
+
+#[test]
+fn an_error_repeats_little_of_the_request_and_controls_no_terminal() {
+    let server =
+        start(None, limits(), Box::new(|_| Err(Failure::Input(format!("\u{9b}31m\u{202e}\n{}", "a".repeat(1 << 20))))));
+    let reply = server.post(JSON, "", &Form::of("a.json", "x"));
+    assert!(reply.status == 400 && reply.body.len() < 10_000, "{}", reply.body.len());
+    assert!(reply.detail().starts_with("\u{fffd}31m\u{fffd}\u{fffd}a"), "{}", reply.text());
+}
+
+#[test]
 fn prometheus_reads_counts_by_path_and_status() {
     let server = start_echo();
     server.post(JSON, "", &Form::of("a.json", "12345"));

@@ -149,6 +149,48 @@ fn an_analysis_ends_when_its_client_leaves() {
     }
 }
 
+/// The system tells that a connection is closed only after all bytes before: those after the form, and those after the request.
+#[test]
+fn an_analysis_ends_when_its_client_leaves_with_more_bytes_unread() {
+    let one = Limits { analyses: 1, ..limits() };
+    let server = start(None, one, Box::new(endless));
+    let form = Form::of("endless.sqlite", vec![7; 1 << 20]).bytes();
+    let next = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    let many = vec![b'x'; 900_000];
+    for (in_body, after) in [(&b""[..], &next[..]), (&many, b""), (b"", &many), (b"\r\n epilogue", next)] {
+        let mut stream = server.connect();
+        let sent = [head(form.len() + in_body.len()).as_bytes(), &form, in_body, after].concat();
+        // Does not wait for a server that reads no more.
+        let mut copy = stream.try_clone().unwrap();
+        let sending = std::thread::spawn(move || copy.write_all(&sent));
+        if after.len() < many.len() {
+            while !server.get("/metrics", "").text().contains("gpuprism_analyses_running 1\n") {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        } else {
+            // Refused at once: so much is no next request.
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+        let _ = sending.join();
+        drop(stream);
+        assert_alive(&server);
+        assert!(server.get("/metrics", "").text().contains("gpuprism_analyses_running 0\n"));
+    }
+}
+
+#[test]
+fn a_form_is_answered_with_a_next_request_behind_it_and_refused_with_too_many_bytes() {
+    let server = start_echo();
+    let form = Form::of("a.json", "{}").bytes();
+    let mut longer = form.clone();
+    longer.extend(b"\r\nan epilogue");
+    assert_eq!(server.send(&head(longer.len()), &longer).status, 200);
+    longer.extend(vec![b' '; 3 << 20]);
+    assert_eq!(server.send(&head(longer.len()), &longer).status, 400);
+    assert_alive(&server);
+}
+
 #[test]
 fn a_client_that_does_not_take_its_answer_is_disconnected_and_its_place_is_free_again() {
     const ANSWER_BYTES: usize = 64 << 20;

@@ -117,6 +117,8 @@ fn without_the_token_or_from_elsewhere_there_is_no_answer() {
         (format!("{host}Origin: null\r\n"), 403),
         (format!("{host}Origin: http://127.0.0.1:1\r\n"), 403),
         ("Host: example.com\r\n".to_owned(), 403),
+        (format!("{host}Host: example.com\r\n"), 400),
+        (format!("Host: example.com\r\n{host}"), 400),
         (format!("Host: example.com:{port}\r\n"), 403),
         ("Host: 127.0.0.1\r\n".to_owned(), 403),
         (String::new(), 403),

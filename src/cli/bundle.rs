@@ -83,7 +83,7 @@ fn read_folder(root: &Path, output: Option<&Path>) -> Result<Vec<Analysis>> {
     };
     let output = output.and_then(|path| path.canonicalize().ok());
     let is_output = |path: &str| output.is_some() && root.join(path).canonicalize().ok() == output;
-    let entries = files::entries(root)?;
+    let entries = files::entries(root, None, &files::StandardError)?;
     let found = entries.iter().filter(|entry| is_analysis(&entry.path) && !is_output(&entry.path));
     let analyses: Vec<Analysis> = found.map(|entry| read(&root.join(&entry.path), None)).collect::<Result<_>>()?;
     if analyses.is_empty() {

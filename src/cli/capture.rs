@@ -1,6 +1,7 @@
 //! `gpuprism capture`: captures traces from a running server. The work is in the crate `gpuprism-capture`.
 
 use super::{print, print_error};
+use crate::report::format::clean;
 use crate::{Error, Result};
 use gpuprism_capture::record::Graphs;
 use gpuprism_capture::{Cancel, Options, Outcome, Pacing, ProbeSize, Progress, Traffic, Workload};
@@ -174,10 +175,12 @@ pub(super) fn cancel_on_interrupt() -> Result<Cancel> {
 /// The traces, a line each, and the commands to run next.
 fn summary(options: &Options, outcome: &Outcome) -> String {
     let files = outcome.record.captures.iter().flat_map(|capture| &capture.files);
-    let mut text: String = files.map(|file| format!("{}\n", options.out.join(&file.path).display())).collect();
+    // The server chose the names of the files.
+    let path = |path: &str| clean(&options.out.join(path).display().to_string());
+    let mut text: String = files.map(|file| format!("{}\n", path(&file.path))).collect();
     if !outcome.next.is_empty() {
         text += "\nNext:\n";
-        text.extend(outcome.next.iter().map(|command| format!("    {command}\n")));
+        text.extend(outcome.next.iter().map(|command| format!("    {}\n", clean(command))));
     }
     text
 }

@@ -44,7 +44,7 @@ fn tag(text: &str) -> std::result::Result<(String, String), &'static str> {
 pub(super) fn run(args: &Args) -> Result<()> {
     let folder = FactsFolder::open(&args.out, &args.tags)?
         .with_limits(Limits { max_bytes: args.max_bytes, ..Limits::default() });
-    let runs = by_run(&traces(&args.inputs)?);
+    let runs = by_run(&traces(&args.inputs, &StandardError)?);
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let report = |path: &Path, outcome: &Outcome, seconds: f64| {
         let words = match outcome {

@@ -62,6 +62,9 @@ enum Command {
     Trend(trend::Args),
     Formats(formats::Args),
     Serve(serve::Args),
+    /// One analysis of `serve`, in a process of its own.
+    #[command(name = "serve-worker", hide = true)]
+    ServeWorker,
     View(view::Args),
     Mcp(mcp::Args),
 }
@@ -121,6 +124,7 @@ pub fn main() -> ExitCode {
         Command::Trend(args) => trend::run(&args),
         Command::Formats(args) => formats::run(&args).map(done),
         Command::Serve(args) => serve::run(&args).map(done),
+        Command::ServeWorker => serve::work().map(ExitCode::from),
         Command::View(args) => view::run(&args).map(done),
         Command::Mcp(args) => mcp::run(&args).map(done),
     };

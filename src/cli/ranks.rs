@@ -4,6 +4,7 @@ use super::files::{self, RunSource, StandardError};
 use super::{Format, nsys, print, printable};
 use crate::analysis::communication::ranks;
 use crate::analysis::communication::ranks::RankLog;
+use crate::files::Watch;
 use crate::files::ranks::compare_ranks;
 use crate::input::folder;
 use crate::report::{csv, ranks as words};
@@ -39,11 +40,11 @@ pub(super) struct Args {
 const MAX_PARALLEL_FILES: usize = 8;
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let files = input_files(&args.files)?;
-    let (sources, logs) = logs(&files)?;
+    let files = input_files(&args.files, None, &StandardError)?;
+    let (sources, logs) = logs(&files, &StandardError)?;
     let window_logs = |windows: &[(usize, Window)]| {
         let of_file = |(index, window): &(usize, Window)| match sources.get(*index) {
-            Some(file) => read_trace(file).map(|trace| ranks::window_log(&trace, *window)),
+            Some(file) => read_trace(file, &StandardError).map(|trace| ranks::window_log(&trace, *window)),
             None => Err(Error::usage("--window", "no such file")),
         };
         map_in_parallel(windows, &of_file)
@@ -65,9 +66,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 /// What `ranks` prints about whole traces.
-pub(super) fn text(files: &[InputFile]) -> Result<String> {
-    let (_, logs) = logs(files)?;
-    let ranks = compare_ranks(&logs, None, &|_| Vec::new(), &StandardError)?;
+pub(super) fn text(files: &[InputFile], watch: &dyn Watch) -> Result<String> {
+    let (_, logs) = logs(files, watch)?;
+    let ranks = compare_ranks(&logs, None, &|_| Vec::new(), watch)?;
     Ok(printable(&words::text(&ranks)))
 }
 
@@ -81,12 +82,18 @@ pub(super) struct InputFile {
     is_named: bool,
 }
 
-pub(super) fn input_files(paths: &[PathBuf]) -> Result<Vec<InputFile>> {
+/// The files that are named, and those of the folders that are named. With `root`, none outside of it, and no `.nsys-rep` of a folder,
+/// whose export would write a file.
+pub(super) fn input_files(paths: &[PathBuf], root: Option<&Path>, watch: &dyn Watch) -> Result<Vec<InputFile>> {
     let folders: Vec<&PathBuf> = paths.iter().filter(|path| path.is_dir()).collect();
     let mut inputs = Vec::new();
     for path in paths {
         if path.is_dir() {
-            let entries = without_duplicate_exports(files::entries(path)?);
+            let mut entries = files::entries(path, root, watch)?;
+            match root {
+                Some(_) => skip_reports(&mut entries, watch),
+                None => entries = without_duplicate_exports(entries),
+            }
             let prefix = if folders.len() > 1 { format!("{}/", distinct_name(path, &folders)) } else { String::new() };
             let input = |entry: folder::Entry| InputFile {
                 path: path.join(&entry.path),
@@ -99,6 +106,16 @@ pub(super) fn input_files(paths: &[PathBuf]) -> Result<Vec<InputFile>> {
         }
     }
     Ok(inputs)
+}
+
+fn skip_reports(entries: &mut Vec<folder::Entry>, watch: &dyn Watch) {
+    entries.retain(|entry| {
+        let is_report = nsys::is_report(Path::new(&entry.path));
+        if is_report {
+            watch.warn(&format!("{}: skipped: run `nsys export --type sqlite` on it for the .sqlite", entry.path));
+        }
+        !is_report
+    });
 }
 
 /// The name of the folder, or its path if another folder has the same name.
@@ -120,9 +137,9 @@ fn without_duplicate_exports(entries: Vec<folder::Entry>) -> Vec<folder::Entry> 
 }
 
 /// All readable files in input order, and their rank logs. A file of a folder that cannot be read is skipped with a warning.
-fn logs(inputs: &[InputFile]) -> Result<(Vec<&InputFile>, Vec<RankLog>)> {
+fn logs<'a>(inputs: &'a [InputFile], watch: &dyn Watch) -> Result<(Vec<&'a InputFile>, Vec<RankLog>)> {
     let results = map_in_parallel(inputs, &|file: &InputFile| {
-        read_trace(file).map(|trace| RankLog { file: file.name.clone(), ..ranks::log(&trace) })
+        read_trace(file, watch).map(|trace| RankLog { file: file.name.clone(), ..ranks::log(&trace) })
     });
     let (mut files, mut logs) = (Vec::new(), Vec::new());
     for (file, log) in inputs.iter().zip(results) {
@@ -132,7 +149,7 @@ fn logs(inputs: &[InputFile]) -> Result<(Vec<&InputFile>, Vec<RankLog>)> {
                 logs.push(log);
             }
             Err(error) if file.is_named => return Err(error),
-            Err(error) => files::warn(&format!("{error}; file skipped")),
+            Err(error) => watch.warn(&format!("{error}; file skipped")),
         }
     }
     Ok((files, logs))
@@ -164,8 +181,8 @@ fn map_in_parallel<T: Sync, R: Send>(items: &[T], map: &(dyn Fn(&T) -> Result<R>
     results.into_iter().flatten().collect()
 }
 
-fn read_trace(file: &InputFile) -> Result<Box<Trace>> {
-    match files::read(&file.path)? {
+fn read_trace(file: &InputFile, watch: &dyn Watch) -> Result<Box<Trace>> {
+    match crate::files::read(&file.path, watch)? {
         RunSource::Trace(trace) => Ok(trace),
         RunSource::Report(_) => {
             Err(Error::refused(&file.name, "a report, which contains no individual collective calls: give the trace"))
@@ -179,7 +196,7 @@ mod tests {
 
     fn names(folder: &Path, paths: &[&str]) -> Vec<String> {
         let paths: Vec<PathBuf> = paths.iter().map(|path| folder.join(path)).collect();
-        input_files(&paths).unwrap().into_iter().map(|input| input.name).collect()
+        input_files(&paths, None, &StandardError).unwrap().into_iter().map(|input| input.name).collect()
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         let why = "not a date: give YYYY-MM-DD or YYYY-MM-DDTHH:MM, in UTC";
         date::parse(text).ok_or_else(|| Error::usage(format!("--since {text}"), why))
     });
-    let history = history::read(&args.folders, since.transpose()?)?;
+    let history = history::read(&args.folders, since.transpose()?, &files::StandardError)?;
     let notes = notes(&history);
     let all = series(history.points);
     let text = match args.format {

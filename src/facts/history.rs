@@ -3,7 +3,7 @@
 
 use super::{RUNS, SCHEMA_FILE};
 use crate::analysis::history::{Key, Point};
-use crate::files::label;
+use crate::files::{Watch, label};
 use crate::{Error, Result, date};
 use gpuprism_facts::{Column, Kind, Values};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,11 +44,11 @@ struct Run {
 ///
 /// # Errors
 /// A folder is none of facts, or a file cannot be read.
-pub(crate) fn read(folders: &[PathBuf], since_unix_ms: Option<i64>) -> Result<History> {
+pub(crate) fn read(folders: &[PathBuf], since_unix_ms: Option<i64>, watch: &dyn Watch) -> Result<History> {
     let (mut history, mut runs, mut failed) = (History::default(), BTreeMap::new(), BTreeSet::new());
     for folder in folders {
         check(folder)?;
-        for file in parquet_files(&folder.join(format!("table={RUNS}")))? {
+        for file in parquet_files(&folder.join(format!("table={RUNS}")), watch)? {
             read_runs(&file, &mut runs, &mut failed)?;
         }
     }
@@ -58,7 +58,7 @@ pub(crate) fn read(folders: &[PathBuf], since_unix_ms: Option<i64>) -> Result<Hi
     (history.runs, history.too_old) = (runs.len(), all - runs.len());
     let mut points = BTreeMap::new();
     for folder in folders {
-        for file in parquet_files(&folder.join(format!("table={STAGES}")))? {
+        for file in parquet_files(&folder.join(format!("table={STAGES}")), watch)? {
             read_stages(&file, &runs, &mut points)?;
         }
     }
@@ -83,17 +83,21 @@ fn check(folder: &Path) -> Result<()> {
 }
 
 /// The files in a folder and its folders, sorted. None if the folder is missing.
-fn parquet_files(folder: &Path) -> Result<Vec<PathBuf>> {
+fn parquet_files(folder: &Path, watch: &dyn Watch) -> Result<Vec<PathBuf>> {
     let failed = |error: std::io::Error| Error::io(folder.display().to_string(), &error);
     let mut files = Vec::new();
     let mut folders = if folder.is_dir() { vec![folder.to_owned()] } else { Vec::new() };
     while let Some(next) = folders.pop() {
         for entry in std::fs::read_dir(&next).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            // Links are not followed, or a circle would have no end.
-            match path.symlink_metadata() {
-                Ok(metadata) if metadata.is_dir() => folders.push(path),
-                Ok(_) if path.extension().is_some_and(|end| end == PARQUET) => files.push(path),
+            // Links to folders are not followed, or a circle would have no end.
+            let is_folder = path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+            match path.extension() {
+                _ if is_folder => folders.push(path),
+                Some(end) if end == PARQUET && path.is_file() => files.push(path),
+                Some(end) if end == PARQUET && path.exists() && !path.is_dir() => {
+                    watch.warn(&format!("{}: skipped a pipe, socket or device", path.display()));
+                }
                 _ => {}
             }
         }
@@ -248,7 +252,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{tables, tests::scratch};
+    use crate::facts::{tables, tests::Silent, tests::scratch};
 
     fn text(name: &str, value: &str) -> Column {
         Column { name: name.to_owned(), values: Values::Text(vec![Some(value.to_owned())]) }
@@ -280,7 +284,7 @@ mod tests {
         write(&folder, "stages", "run=r1", stage(2000.4));
         write(&folder, "stages", "run=r2", stage(f64::NAN));
         write(&folder, "stages", "run=unknown", stage(3000.0));
-        let history = read(std::slice::from_ref(&folder), None).unwrap();
+        let history = read(std::slice::from_ref(&folder), None, &Silent).unwrap();
         let [(key, point)] = history.points.as_slice() else { panic!("{history:?}") };
         assert_eq!(
             (key.model.as_deref(), key.framework.as_deref(), key.stage.as_str()),
@@ -290,7 +294,7 @@ mod tests {
         assert_eq!((point.date_unix_ms, point.median_ns), (date::parse("2026-01-31"), 2000));
         assert_eq!((history.runs, history.without_steps), (2, 1));
         // r2 has the date of its file, 1970.
-        let since = read(&[folder], date::parse("2026-01-01")).unwrap();
+        let since = read(&[folder], date::parse("2026-01-01"), &Silent).unwrap();
         assert_eq!((since.points.len(), since.too_old), (1, 1));
     }
 
@@ -306,19 +310,19 @@ mod tests {
             write(folder, "stages", partition, with_run(stage(7.0)));
         }
         for folders in [vec![fresh.clone()], vec![archive.clone()], vec![fresh, archive]] {
-            assert_eq!(read(&folders, None).unwrap().points.len(), 1, "{folders:?}");
+            assert_eq!(read(&folders, None, &Silent).unwrap().points.len(), 1, "{folders:?}");
         }
     }
 
     #[test]
     fn other_folders_and_damaged_files_are_refused_with_a_remedy() {
         let folder = scratch("history_refused");
-        assert!(read(std::slice::from_ref(&folder), None).unwrap_err().to_string().contains("gpuprism facts"));
+        assert!(read(std::slice::from_ref(&folder), None, &Silent).unwrap_err().to_string().contains("gpuprism facts"));
         write(&folder, "runs", "run=r1", run("{}"));
         std::fs::write(folder.join("table=runs/run=r1/facts.parquet"), "PAR1 no").unwrap();
-        assert!(read(std::slice::from_ref(&folder), None).unwrap_err().to_string().contains("facts.parquet"));
+        assert!(read(std::slice::from_ref(&folder), None, &Silent).unwrap_err().to_string().contains("facts.parquet"));
         std::fs::write(folder.join(SCHEMA_FILE), r#"{"schema":0}"#).unwrap();
-        assert!(read(&[folder], None).unwrap_err().to_string().contains("another version"));
+        assert!(read(&[folder], None, &Silent).unwrap_err().to_string().contains("another version"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which files of folders are traces, by their names. Cost O(files).
 
 use crate::Result;
-use crate::files::entries;
+use crate::files::{Watch, entries};
 use crate::input::known_formats::{KNOWN, Other, not_read};
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub fn is_trace_name(name: &str) -> bool {
 ///
 /// # Errors
 /// A folder cannot be read, or has no trace.
-pub fn traces(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
+pub fn traces(inputs: &[PathBuf], watch: &dyn Watch) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for input in inputs {
         if !input.is_dir() {
@@ -27,7 +27,7 @@ pub fn traces(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
         }
         let before = files.len();
         let is_trace = |path: &str| is_trace_name(path.rsplit('/').next().unwrap_or(path));
-        let found = entries(input)?.into_iter().map(|entry| entry.path).filter(|path| is_trace(path));
+        let found = entries(input, None, watch)?.into_iter().map(|entry| entry.path).filter(|path| is_trace(path));
         files.extend(found.map(|path| input.join(path)));
         if files.len() == before {
             return Err(not_read(&input.display().to_string(), Other::NoTraces));

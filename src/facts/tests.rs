@@ -6,7 +6,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use std::collections::BTreeMap;
 
-struct Silent;
+pub(super) struct Silent;
 impl Watch for Silent {
     fn warn(&self, _: &str) {}
 }

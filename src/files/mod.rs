@@ -4,6 +4,7 @@
 pub mod analyze;
 pub(crate) mod captured;
 pub(crate) mod database;
+mod entries;
 mod io;
 pub(crate) mod neighbours;
 pub(crate) mod nsys;
@@ -12,9 +13,10 @@ mod parquet_folder;
 pub mod ranks;
 mod watch;
 
+pub(crate) use entries::entries;
 pub(crate) use io::CHUNK_BYTES;
 pub use io::label;
 pub use neighbours::Neighbours;
 pub use open::{RunSource, by_run, read_run, read_text, rules};
-pub(crate) use open::{entries, open, open_trace, open_with_code, read};
+pub(crate) use open::{open, open_trace, open_with_code, read};
 pub use watch::{Cancel, Done, Progress, Watch};

@@ -4,19 +4,18 @@
 //! channels between them are bounded, so the buffers need a few MiB for a file of any size.
 
 use super::database::{self, Database};
+use super::entries::entries;
 use super::io::{CHUNK_BYTES, label, read_full};
 use super::nsys;
 use super::parquet_folder;
 use super::watch::{self, Done, Progress, Watch};
 use crate::analysis::results::Run;
-use crate::input::folder::Entry;
 use crate::input::known_formats::{self, Other, not_read};
 use crate::input::{Imported, Reader, Unpacker, file_sets};
 use crate::report::Report;
 use crate::session::{self, Opened, UserFile};
 use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -35,10 +34,10 @@ pub(crate) fn open(path: &Path, watch: &dyn Watch) -> Result<Opened> {
 
 /// Reads the one run in a folder: the tables of rocprofv3, the trace of torch_npu, or the Parquet tables of Nsight Systems.
 fn open_folder(path: &Path, label: &str, watch: &dyn Watch) -> Result<Opened> {
-    if let Some(tables) = parquet_folder::tables_of(path) {
+    if let Some(tables) = parquet_folder::tables_of(path, watch) {
         return parquet_folder::read(&tables, label, watch).map(Opened::Trace);
     }
-    let entries = entries(path)?;
+    let entries = entries(path, None, watch)?;
     let names: Vec<String> = entries.iter().map(|entry| entry.path.clone()).collect();
     match file_sets::in_folder(&names) {
         Some(set) => {
@@ -105,8 +104,7 @@ pub(crate) fn read(path: &Path, watch: &dyn Watch) -> Result<RunSource> {
         Opened::Trace(trace) => Ok(RunSource::Trace(trace)),
         Opened::Report(report) => Ok(RunSource::Report(report)),
         Opened::Rules(_) | Opened::Phases(_) | Opened::ModelConfig(_) | Opened::Server(_) => {
-            let why = format!("neither a trace nor a gpuprism report. gpuprism reads {}", known_formats::titles());
-            Err(Error::refused(label(path), why))
+            Err(known_formats::no_trace(&label(path)))
         }
     }
 }
@@ -156,51 +154,6 @@ pub(super) fn nvlink_samples_of_report(path: &Path, watch: &dyn Watch) -> Option
             None
         }
     }
-}
-
-/// Lists all files of a folder and its subfolders, sorted by path.
-pub(crate) fn entries(root: &Path) -> Result<Vec<Entry>> {
-    let mut entries = Vec::new();
-    let mut visited = BTreeSet::new();
-    walk(root, "", &mut visited, &mut entries)?;
-    entries.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(entries)
-}
-
-/// Adds the files of `folder` to `entries`. `path` is its path relative to the root. Visits every folder once, even if links form
-/// a cycle.
-fn walk(folder: &Path, path: &str, visited: &mut BTreeSet<PathBuf>, entries: &mut Vec<Entry>) -> Result<()> {
-    // A profile folder has hundreds of files; the user probably named the wrong folder if there are far more.
-    const MAX_FILES: usize = 100_000;
-    let failed = |error: std::io::Error| Error::io(folder.display().to_string(), &error);
-    if !visited.insert(folder.canonicalize().map_err(failed)?) {
-        return Ok(());
-    }
-    for file in std::fs::read_dir(folder).map_err(failed)? {
-        let file = file.map_err(failed)?;
-        let name = file.file_name().to_string_lossy().into_owned();
-        let relative = if path.is_empty() { name } else { format!("{path}/{name}") };
-        // Broken links are skipped.
-        let Ok(metadata) = std::fs::metadata(file.path()) else { continue };
-        if metadata.is_dir() {
-            walk(&file.path(), &relative, visited, entries)?;
-        } else {
-            entries.push(session::folder_entry(&relative, metadata.len(), modified_ms(&metadata)));
-        }
-        if entries.len() > MAX_FILES {
-            return Err(Error::refused(
-                folder.display().to_string(),
-                "more than 100,000 files: give the folder of the profile itself",
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// The modification time in milliseconds since 1970, 0 if unknown.
-fn modified_ms(metadata: &std::fs::Metadata) -> i64 {
-    let since = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-    since.and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(0)
 }
 
 /// Reads rule files with [`read_text`].

@@ -5,6 +5,9 @@
 #[cfg(feature = "facts")]
 pub(super) use tables::read;
 
+use super::entries::Aside;
+use super::io::label;
+use super::watch::Watch;
 use std::path::{Path, PathBuf};
 
 const PARQUET: &str = "parquet";
@@ -12,12 +15,19 @@ const PARQUET: &str = "parquet";
 const TABLES: [&str; 4] = ["CUPTI_ACTIVITY_KIND_", "TARGET_INFO_", "StringIds", "NVTX_EVENTS"];
 
 /// The files of the tables in a folder, sorted; `None` if it is no such folder.
-pub(super) fn tables_of(folder: &Path) -> Option<Vec<PathBuf>> {
+pub(super) fn tables_of(folder: &Path, watch: &dyn Watch) -> Option<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
-    let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == PARQUET)).collect();
+    let tables = entries.filter(|path| path.extension().is_some_and(|end| end == PARQUET));
+    let (mut files, others): (Vec<PathBuf>, Vec<PathBuf>) = tables.partition(|path| path.is_file());
     files.sort();
     let is_known = |path: &PathBuf| TABLES.iter().any(|start| name(path).starts_with(start));
-    files.iter().any(is_known).then_some(files)
+    if !files.iter().any(is_known) {
+        return None;
+    }
+    let mut aside = Aside::default();
+    others.iter().filter(|path| !path.is_dir()).for_each(|path| aside.add_special(label(path)));
+    aside.tell(folder, watch);
+    Some(files)
 }
 
 /// The name of the table in a file.

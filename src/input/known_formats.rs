@@ -131,10 +131,24 @@ mod texts {
         KNOWN.others.iter().find(starts).map(|other| other.error(label))
     }
 
-    /// What is read, for errors: the titles of all formats.
-    pub(crate) fn titles() -> String {
+    /// What is read, as the sentence of an error: the titles of all formats.
+    pub(crate) fn read_formats() -> String {
         let titles: Vec<&str> = KNOWN.formats.iter().map(|format| format.title.as_str()).collect();
+        format!("gpuprism reads {}", crate::listed(&titles))
+    }
+
+    /// The titles of the formats whose files have one of these endings.
+    #[cfg(all(not(target_arch = "wasm32"), feature = "cli"))]
+    pub(crate) fn titles_of(endings: &[&str]) -> String {
+        let has_one = |format: &&Described| format.endings.iter().any(|end| endings.contains(&end.as_str()));
+        let titles: Vec<&str> = KNOWN.formats.iter().filter(has_one).map(|format| format.title.as_str()).collect();
         crate::listed(&titles)
+    }
+
+    /// The error for a file that gpuprism knows and that is no trace, such as a rule file.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn no_trace(label: &str) -> Error {
+        Error::refused(label, format!("neither a trace nor a gpuprism report. {}", read_formats()))
     }
 
     impl DescribedOther {
@@ -143,7 +157,7 @@ mod texts {
             let format = self.record.as_ref().and_then(|id| KNOWN.formats.iter().find(|format| format.id == *id));
             let record =
                 format.map(|format| format!(" To record {}: {}.", format.title, format.capture.trim_end_matches('.')));
-            let why = format!("{}{end} gpuprism reads {}.{}", self.what, titles(), record.unwrap_or_default());
+            let why = format!("{}{end} {}.{}", self.what, read_formats(), record.unwrap_or_default());
             Error::refused(label, why)
         }
     }

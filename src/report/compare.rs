@@ -394,7 +394,7 @@ mod files {
             "trust": trust,
             "sections": comparison.sections,
         });
-        serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
+        crate::json::write_indented(&whole)
     }
 
     /// The change of each comparable run, with `: label` if several runs are compared.

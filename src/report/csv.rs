@@ -1,7 +1,9 @@
 //! Writes tables as CSV (RFC 4180, LF line ends) with exact values: integer nanoseconds, full names, fractions.
+//! Only control characters and direction marks in names are replaced, because the text may be printed on a terminal.
 
 use super::format::exact;
 use super::table::{Cell, Kind, Table};
+use crate::plain::{REPLACEMENT, is_plain};
 
 /// The table as CSV; headers are the keys of the columns. A kernel column becomes two, `name` and `short_name`. A table
 /// that has only figures becomes one line per figure.
@@ -47,7 +49,7 @@ fn line(fields: impl Iterator<Item = String>) -> String {
     fields.collect::<Vec<String>>().join(",") + "\n"
 }
 
-/// A text as one CSV field, quoted if necessary. A text that a spreadsheet would run as a formula gets a leading
+/// A text as one CSV field, quoted if necessary, without other control characters and direction marks. A text that a spreadsheet would run as a formula gets a leading
 /// apostrophe.
 ///
 /// ```
@@ -56,7 +58,37 @@ fn line(fields: impl Iterator<Item = String>) -> String {
 /// assert_eq!(csv_field("=cmd|' /C calc'!A0"), "'=cmd|' /C calc'!A0");
 /// ```
 pub fn field(text: &str) -> String {
+    let text = printable(text);
     let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let safe = if is_formula { format!("'{text}") } else { text.to_owned() };
+    let safe = if is_formula { format!("'{text}") } else { text };
     if safe.contains([',', '"', '\n', '\r']) { format!("\"{}\"", safe.replace('"', "\"\"")) } else { safe }
+}
+
+/// Replaces what would control a terminal. Line ends and tabs stay: in quotes they are a part of the field.
+fn printable(text: &str) -> String {
+    let mut characters = text.chars().peekable();
+    let mut printable = String::with_capacity(text.len());
+    while let Some(character) = characters.next() {
+        let is_kept = match character {
+            '\n' | '\t' => true,
+            // Alone it would go back to the start of the line.
+            '\r' => characters.peek() == Some(&'\n'),
+            other => is_plain(other),
+        };
+        printable.push(if is_kept { character } else { REPLACEMENT });
+    }
+    printable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::field;
+
+    #[test]
+    fn a_field_controls_no_terminal_and_keeps_its_line_ends() {
+        let hostile = "a\u{1b}[31m\u{7}\u{9b}32m\u{202e}b\u{200f}\u{2028}\rc";
+        assert_eq!(field(hostile), "a\u{fffd}[31m\u{fffd}\u{fffd}32m\u{fffd}b\u{fffd}\u{fffd}\u{fffd}c");
+        assert_eq!(field("a\r\nb\n\tc 字"), "\"a\r\nb\n\tc 字\"");
+        assert_eq!(field("\r\n=1"), "\"'\r\n=1\"");
+    }
 }

@@ -4,6 +4,7 @@ use super::chart::Unit;
 use super::palette;
 use super::table::{Cell, Kind, Table};
 use crate::digits::{grouped, grouped_text};
+use crate::plain::{REPLACEMENT, is_plain};
 
 /// A formatted cell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -204,12 +205,10 @@ fn in_unit(ns: f64, column_unit: Unit) -> String {
     format!("{} {}", digits(ns / own_unit.ns() as f64), own_unit.name())
 }
 
-/// Replaces control characters and direction marks by U+FFFD: a name from a trace could otherwise send escape sequences
+/// Replaces control characters, direction marks and line separators by U+FFFD: a name from a trace could otherwise send escape sequences
 /// to the terminal, break a line or reverse the text.
 pub fn clean(text: &str) -> String {
-    let is_direction_mark = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let clean = |c: char| if c.is_control() || is_direction_mark(c) { '\u{fffd}' } else { c };
-    text.chars().map(clean).collect()
+    text.chars().map(|character| if is_plain(character) { character } else { REPLACEMENT }).collect()
 }
 
 /// A cell for exports: integer nanoseconds, fractions, full names.

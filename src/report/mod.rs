@@ -116,8 +116,7 @@ impl Report {
 
     /// The report as indented JSON: the same bytes natively and in the browser.
     pub fn json(&self) -> String {
-        // Serialising strings, numbers and lists under string keys cannot fail.
-        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+        json::write_indented(self)
     }
 
     /// The report as compact JSON, for messages between the page's workers and for links.

@@ -112,6 +112,6 @@ mod files {
         let runs: Vec<Value> = runs.collect();
         let mut output = Map::from_iter([("schema".to_owned(), json!(SCHEMA)), ("runs".to_owned(), json!(runs))]);
         output.extend(step_times_of_all_runs(report, parts).map(|section| (STEP_TIMES.to_owned(), json!(section))));
-        serde_json::to_string_pretty(&output).unwrap_or_default() + "\n"
+        crate::json::write_indented(&output)
     }
 }

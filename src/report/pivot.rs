@@ -243,7 +243,7 @@ mod native {
             "rows": table.rows.iter().map(row).collect::<Vec<_>>(),
             "totals": table.totals.as_ref().map(row),
         });
-        serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+        crate::json::write_indented(&document)
     }
 
     fn value(cell: &Cell) -> Value {

@@ -304,7 +304,7 @@ mod files {
         let not_grouped: Vec<Value> =
             ranks.ungrouped.iter().map(|file| json!({ "file": file.file, "why": file.reason })).collect();
         let whole = json!({ "schema": SCHEMA, "jobs": jobs, "not_grouped": not_grouped, "sections": ranks.sections });
-        serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
+        crate::json::write_indented(&whole)
     }
 
     fn delayed_by(job: &Job, rank: &Rank) -> Value {

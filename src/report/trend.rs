@@ -249,7 +249,7 @@ pub fn json(all: &[Series], notes: &[String]) -> String {
         "series": all.iter().map(series_json).collect::<Vec<Value>>(),
         "limits": limits,
     });
-    serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
+    crate::json::write_indented(&whole)
 }
 
 fn series_json(series: &Series) -> Value {

@@ -1,6 +1,7 @@
 //! Writes a trace in Chrome's trace event format, for Perfetto and chrome://tracing. One track per device and
 //! stream for GPU ops, one per thread for calls and ranges. Linear in the number of events.
 
+use crate::json;
 use crate::trace::{Ns, OpKind, Span, Spans, Trace};
 use crate::{Error, Result};
 use std::fmt::Write;
@@ -93,8 +94,7 @@ fn begin_event(text: &mut String, category: &str, name: &str, (start, duration):
 }
 
 fn quoted(text: &mut String, name: &str) {
-    // Serializing a string cannot fail.
-    text.push_str(&serde_json::to_string(name).unwrap_or_default());
+    text.push_str(&json::write(&name));
 }
 
 #[cfg(test)]

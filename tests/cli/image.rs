@@ -223,7 +223,8 @@ fn the_image_serves_without_root_writes_only_its_spool_and_ends_cleanly() {
     let port = free_port();
     let files = image.files();
     let mut command = image.command(&[image.entry_point.clone(), image.command.clone()].concat(), port);
-    let mut server = Serve::of(command.stdin(Stdio::null()).stdout(Stdio::null()), image.root.join("tmp"));
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut server = Serve::of(&mut command, image.root.join("tmp"), Some("secret"));
 
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
     for line in ["Uid:", "Gid:"] {

@@ -2,6 +2,7 @@
 
 use crate::cli::brief::write_late_steps;
 use crate::cli::example;
+use crate::cli::ranks::rank;
 use crate::common::mcp::Server;
 use crate::common::{directory, gpuprism, printed};
 use serde_json::json;
@@ -93,8 +94,65 @@ fn files_outside_the_root_are_not_read_and_not_revealed() {
     }
     let missing = server.call("brief", json!({"files": ["../missing.json"]})).unwrap_err();
     assert!(missing.contains("not found inside the root folder"), "{missing}");
-    #[cfg(unix)]
-    assert!(server.call("ranks", json!({"files": ["."]})).unwrap_err().contains("not found inside the root folder"));
+}
+
+/// The two ranks of a job, and what a folder may contain besides files.
+#[cfg(unix)]
+#[test]
+fn ranks_of_a_folder_leave_out_and_tell_what_is_outside_of_the_root_or_no_file() {
+    let folder = directory("mcp_folder");
+    let (root, outside) = (folder.join("root"), folder.join("outside"));
+    for (place, number) in [(&root, 0), (&root, 1), (&outside, 2)] {
+        std::fs::create_dir_all(place).unwrap();
+        rank(place, number, 2, 30);
+    }
+    std::os::unix::fs::symlink(&outside, root.join("link")).unwrap();
+    std::os::unix::fs::symlink(outside.join("rank2.json"), root.join("rank3.json")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(root.join("rank4.json")).status().unwrap().success());
+    std::fs::write(root.join("x.nsys-rep"), "x").unwrap();
+    let mut server = Server::start(&root);
+    let text = server.call("ranks", json!({"files": ["."]})).unwrap();
+    for told in ["rank 0", "rank 1", "links that lead out", "link, rank3.json", "rank4.json", "x.nsys-rep: skipped"] {
+        assert!(text.contains(told), "{told} is not in {text}");
+    }
+    for hidden in ["rank2", "rank 2", &folder.display().to_string()] {
+        assert!(!text.contains(hidden), "{hidden} is in {text}");
+    }
+    for (tool, arguments) in [
+        ("ranks", json!({"files": ["link"]})),
+        ("ranks", json!({"files": ["link/rank2.json"]})),
+        ("open", json!({"path": "rank3.json"})),
+        ("diff", json!({"a": "rank0.json", "b": "link/rank2.json"})),
+    ] {
+        let error = server.call(tool, arguments).unwrap_err();
+        assert!(error.contains("not found inside the root folder"), "{error}");
+    }
+    for (tool, arguments) in [("ranks", json!({"files": ["rank4.json"]})), ("doctor", json!({"file": "rank4.json"}))] {
+        assert!(server.call(tool, arguments).unwrap_err().contains("a pipe, socket or device"));
+    }
+}
+
+#[test]
+fn an_error_does_not_repeat_an_argument_of_any_length() {
+    let mut server = Server::start(&traces("mcp_long"));
+    let long = "A".repeat(1 << 20);
+    for (tool, arguments) in [
+        ("open", json!({"path": long})),
+        ("brief", json!({"files": long})),
+        ("brief", json!({"files": [long]})),
+        ("brief", json!({"files": ["a.json"], long.clone(): 1})),
+        ("show", json!({"file": "a.json", "id": long})),
+        ("table", json!({"file": "a.json", "name": long})),
+        ("table", json!({"file": "a.json", "name": "kernels", "sort": long})),
+        ("diff", json!({"a": "a.json", "b": long})),
+        ("ranks", json!({"files": [long]})),
+        (long.as_str(), json!({})),
+    ] {
+        let error = server.call(tool, arguments).unwrap_err();
+        assert!(error.len() < 6000, "{} bytes: {}", error.len(), &error[..100]);
+    }
+    server.send(&json!({"jsonrpc": "2.0", "id": "own", "method": long, "params": {}}));
+    assert!(server.line().len() < 1000);
 }
 
 #[test]

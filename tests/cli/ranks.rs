@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Writes a rank of a job of this many whose all-reduce starts at `late` us and ends at 100 us, like the all-reduce of every rank.
-fn rank(folder: &Path, number: u32, world: u32, late: u32) {
+pub(crate) fn rank(folder: &Path, number: u32, world: u32, late: u32) {
     let event = |name: &str, start: u32, dur: u32| {
         format!(
             r#"{{"ph": "X", "cat": "kernel", "name": "{name}", "pid": 0, "tid": 7, "ts": {start}, "dur": {dur}, "args": {{"device": 0, "stream": 7}}}}"#

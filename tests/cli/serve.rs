@@ -1,6 +1,6 @@
 //! `gpuprism serve`: uploads over HTTP get the files of `gpuprism explain`, and the spool is empty afterwards.
 
-use crate::cli::example::{NCCL, write_torch};
+use crate::cli::example::{NCCL, op, write_events, write_torch};
 use crate::common::{directory, printed, read_json, shared};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,23 +13,29 @@ use std::time::{Duration, Instant};
 pub(crate) struct Serve {
     pub(crate) child: Child,
     address: String,
+    key: Option<String>,
     pub(crate) spool: PathBuf,
 }
 
 impl Serve {
     fn start(folder: &Path, key: Option<&str>) -> Self {
+        Self::with_flags(folder, key, &[])
+    }
+
+    fn with_flags(folder: &Path, key: Option<&str>, flags: &[&str]) -> Self {
         let spool = folder.join("tmp");
         std::fs::create_dir_all(&spool).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuprism"));
         command.args(["serve", "--host", "127.0.0.1", "--port", "0"]).env("TMPDIR", &spool).env_remove("NSYS_API_KEY");
-        if let Some(key) = key {
-            command.env("NSYS_API_KEY", key);
-        }
-        Self::of(&mut command, spool)
+        command.args(flags);
+        Self::of(&mut command, spool, key)
     }
 
     /// The server that this command starts, with this folder for temporary files.
-    pub(crate) fn of(command: &mut Command, spool: PathBuf) -> Self {
+    pub(crate) fn of(command: &mut Command, spool: PathBuf, key: Option<&str>) -> Self {
+        if let Some(key) = key {
+            command.env("NSYS_API_KEY", key);
+        }
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
@@ -37,11 +43,20 @@ impl Serve {
         let address = line.trim().strip_prefix("gpuprism: listening on http://").unwrap().to_owned();
         // The log must be read, or the server would wait for space in the pipe.
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-        Self { child, address, spool }
+        Self { child, address, key: key.map(str::to_owned), spool }
     }
 
     /// Status and body of the answer to a form with these fields: name, file name, contents.
     fn post(&self, path: &str, fields: &[(&str, &str, &[u8])]) -> (u16, Vec<u8>) {
+        let mut reply = Vec::new();
+        self.send(path, fields).read_to_end(&mut reply).unwrap();
+        let end = reply.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+        let status = String::from_utf8_lossy(&reply[9..12]).parse().unwrap();
+        (status, reply.split_off(end))
+    }
+
+    /// A connection on which the form was sent.
+    fn send(&self, path: &str, fields: &[(&str, &str, &[u8])]) -> TcpStream {
         let mut body = Vec::new();
         for (name, file, contents) in fields {
             let file = if file.is_empty() { String::new() } else { format!("; filename=\"{file}\"") };
@@ -52,18 +67,24 @@ impl Serve {
         body.extend(b"--b--\r\n");
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let length = body.len();
+        let key = self.key.as_ref().map(|key| format!("x-api-key: {key}\r\n")).unwrap_or_default();
         write!(
             stream,
             "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: multipart/form-data; boundary=b\r\n\
-             Content-Length: {length}\r\n\r\n"
+             Content-Length: {length}\r\n{key}\r\n"
         )
         .unwrap();
         stream.write_all(&body).unwrap();
-        let mut reply = Vec::new();
-        stream.read_to_end(&mut reply).unwrap();
-        let end = reply.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
-        let status = String::from_utf8_lossy(&reply[9..12]).parse().unwrap();
-        (status, reply.split_off(end))
+        stream
+    }
+
+    /// Whether so many analyses run.
+    fn runs_analyses(&self, count: usize) -> bool {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        reply.contains(&format!("gpuprism_analyses_running {count}\n"))
     }
 
     pub(crate) fn json(&self, fields: &[(&str, &str, &[u8])]) -> (u16, Value) {
@@ -172,15 +193,148 @@ fn wrong_files_are_refused_with_one_sentence() {
         (vec![("file", "a.json", br#"{"a": 1}"#.as_slice())], 400, "no trace"),
         (vec![("file", "a.json", b"\x00\x01\x02 nothing")], 400, "a.json"),
         (vec![("file", "a.sqlite", b"SQLite format 3\0 and no more")], 500, "Analysis failed: "),
-        (vec![("file", "a.db", b"PK\x03\x04 an archive")], 500, "Analysis failed: "),
+        (vec![("file", "a.db", b"PK\x03\x04 an archive")], 400, "a zip archive"),
+        (vec![("file", "a.sqlite", b"text\n")], 400, "text without the header of a table"),
+        (
+            vec![("file", "a.sqlite", b"text\n")],
+            400,
+            "The API accepts files that end in .sqlite, .db, .json, also gzipped: ",
+        ),
+        (vec![("file", "a.json", br#"{"gpuprism": {"default": {"gemm": "gemm"}}}"#)], 400, "The API accepts"),
         (vec![("file", "five.json", &trace), ("phase_map", "m.json", br#"{"mine": ["re:("]}"#)], 400, "phase map"),
     ] {
         let (got, answer) = server.json(&fields);
         let detail = answer["detail"].as_str().unwrap();
         assert_eq!(got, status, "{detail}");
         assert!(detail.contains(words) && !detail.contains('\n') && !detail.contains("spool"), "{detail}");
+        assert!(!detail.contains("CSV") && !detail.contains("csv"), "a format that the API does not accept: {detail}");
     }
     assert_eq!(server.files_in_spool(), 1, "the lock alone");
+}
+
+#[test]
+fn a_server_that_others_reach_needs_a_key_or_the_flag_for_none() {
+    let folder = directory("serve_open");
+    let refused = |key: Option<&str>, flags: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpuprism"));
+        command.args(["serve", "--port", "0"]).args(flags).env("TMPDIR", &folder).env_remove("NSYS_API_KEY");
+        key.map(|key| command.env("NSYS_API_KEY", key));
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for (key, flags, words) in [
+        (None, &[][..], "--no-key"),
+        (None, &["--host", "0.0.0.0"], "NSYS_API_KEY"),
+        (Some(""), &["--host", "127.0.0.1"], "blank"),
+        (Some(" \t"), &["--no-key"], "remove one of both"),
+        (Some("  "), &[], "blank"),
+    ] {
+        let (status, error) = refused(key, flags);
+        assert!(status == Some(2) && error.contains(words) && error.lines().count() == 1, "{key:?} {flags:?}: {error}");
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "no spool is left");
+    // The last of two addresses counts.
+    for (key, flags) in [(None, &["--host", "0.0.0.0", "--no-key"][..]), (Some("k"), &["--host", "0.0.0.0"])] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpuprism"));
+        command.args(["serve", "--port", "0"]).args(flags).env("TMPDIR", &folder).env_remove("NSYS_API_KEY");
+        drop(Serve::of(&mut command, folder.clone(), key));
+    }
+}
+
+#[test]
+fn the_kernel_limit_holds_for_every_table_of_kernels() {
+    let folder = directory("serve_limit");
+    let ops: Vec<String> = (0..60).map(|n| op("kernel", &format!("kernel{n:02}"), 0, 7, n * 100, n + 1)).collect();
+    write_events(&folder, "many.json", &ops);
+    let trace = std::fs::read(folder.join("many.json")).unwrap();
+    let server = Serve::start(&folder, None);
+    for (given, rows) in [("1", 1), ("45", 45), ("500", 60), ("0", 1), ("99999999999999999999", 60)] {
+        let (status, answer) =
+            server.json(&[("kernel_limit", "", given.as_bytes()), ("file", "many.json", trace.as_slice())]);
+        assert_eq!(status, 200, "{answer}");
+        let listed = answer["report"]["metrics"]["top_kernels"]["kernels"].as_array().unwrap().len();
+        let markdown = answer["markdown"].as_str().unwrap();
+        let table = markdown.split("top CUDA kernels").nth(1).unwrap().split("\n## ").next().unwrap();
+        let lines = table.lines().filter(|line| line.starts_with("| kernel")).count();
+        // The first line is that of the titles.
+        assert_eq!((listed, lines - 1), (rows, rows), "{given}: {table}");
+    }
+}
+
+/// The only process that this one has started; none while there is none.
+#[cfg(target_os = "linux")]
+fn worker(server: &Child) -> Option<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.id())).unwrap_or_default();
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.id())).unwrap().flatten();
+    let of_task = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children")).ok();
+    let all = children + &tasks.filter_map(of_task).collect::<String>();
+    all.split_whitespace().next().and_then(|id| id.parse().ok())
+}
+
+/// An analysis that was stopped by a signal never ends by itself: only its end by force frees its place.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_analysis_ends_at_once_when_its_client_leaves_whatever_it_does() {
+    let folder = directory("serve_leaves");
+    let server = Serve::with_flags(&folder, None, &["--max-analyses", "1"]);
+    let event = op("kernel", "gemm", 0, 7, 1, 1);
+    let trace = format!("{{\"traceEvents\": [{}]}}", vec![event; 400_000].join(","));
+    let stopped = || loop {
+        let stream = server.send("/v1/analyze/json", &[("file", "long.json", trace.as_bytes())]);
+        while !server.runs_analyses(1) {}
+        while let Some(id) = worker(&server.child).filter(|_| server.runs_analyses(1)) {
+            if Command::new("kill").args(["-STOP", &id.to_string()]).status().unwrap().success() {
+                return (stream, id);
+            }
+        }
+        // It was faster than this test: once more.
+    };
+    for _ in 0..2 {
+        let (stream, id) = stopped();
+        drop(stream);
+        let start = Instant::now();
+        while !server.runs_analyses(0) {
+            assert!(start.elapsed() < Duration::from_secs(60), "the place is never free");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(!Path::new(&format!("/proc/{id}")).exists(), "the process is gone");
+    }
+    write_torch(&folder, "five.json");
+    let (status, _) = server.json(&[("file", "five.json", &std::fs::read(folder.join("five.json")).unwrap())]);
+    assert_eq!(status, 200);
+    assert_eq!(server.files_in_spool(), 1, "the lock alone");
+}
+
+/// A pipe in place of a trace never ends, so the worker works until its time is over.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_worker_ends_when_its_cpu_time_is_over_and_when_nobody_waits_for_it() {
+    use std::os::unix::process::ExitStatusExt;
+    const SIGXCPU: i32 = 24;
+    let folder = directory("serve_worker");
+    let pipe = folder.join("endless.json");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let start = |max_cpu_s: u64| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpuprism"));
+        let mut child = command.arg("serve-worker").current_dir(&folder).stdin(Stdio::piped()).spawn().unwrap();
+        let work = json!({
+            "trace": "endless.json", "phase_map": null, "kernel_limit": 30, "answer": "json", "max_cpu_s": max_cpu_s,
+        });
+        let mut input = child.stdin.take().unwrap();
+        writeln!(input, "{work}").unwrap();
+        let mut writer = std::fs::File::options().write(true).open(&pipe).unwrap();
+        writer.write_all(b"{\"traceEvents\": [").unwrap();
+        (child, input, writer)
+    };
+    let events = (op("kernel", "gemm", 0, 7, 1, 1) + ",").repeat(1000);
+    let (mut child, _input, mut writer) = start(1);
+    while writer.write_all(events.as_bytes()).is_ok() {}
+    assert_eq!(child.wait().unwrap().signal(), Some(SIGXCPU));
+
+    // It waits for more of the trace, which never comes.
+    let (mut child, input, _writer) = start(100);
+    drop(input);
+    assert_eq!(child.wait().unwrap().code(), Some(1));
 }
 
 /// Sends SIGTERM and waits for the end of the process.

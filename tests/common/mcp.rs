@@ -47,11 +47,17 @@ impl Server {
     pub(crate) fn request(&mut self, method: &str, parameters: &Value) -> Value {
         self.next_id += 1;
         self.send(&json!({"jsonrpc": "2.0", "id": self.next_id, "method": method, "params": parameters}));
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
+        let line = self.line();
         let answer: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(answer["id"], self.next_id, "{line}");
         answer["result"].clone()
+    }
+
+    /// The next line of the server.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line
     }
 
     /// The text of a call's result, or of its error.

@@ -87,3 +87,22 @@ fn a_server_that_does_not_answer_or_is_unknown_is_one_problem_with_a_remedy() {
     let (lines, _fake) = check(Behaviour::new(Kind::Unknown, &folder.0));
     assert!(lines.len() == 1 && lines[0].text.contains("organization"), "{lines:?}");
 }
+
+#[test]
+fn a_server_cannot_forge_a_line_or_control_the_terminal() {
+    let folder = Folder::new("doctor-hostile");
+    let mut behaviour = Behaviour::new(Kind::Vllm, &folder.0);
+    let hostile = "1.0\nok       all is well\r\u{1b}[2J\u{9b}31m\u{202e}";
+    behaviour.settings = json!({
+        "version": hostile,
+        "vllm_config": {"profiler_config": {"torch_profiler_dir": hostile}, "model_config": {"model": hostile}},
+        "torch_profiler_with_stack": hostile.repeat(100_000),
+    });
+    let (lines, _fake) = check(behaviour);
+    let texts = lines.iter().flat_map(|line| std::iter::once(&line.text).chain(&line.remedy));
+    for text in texts {
+        assert!(text.chars().all(gpuprism_capture::text::is_plain), "{text:?}");
+        assert!(text.chars().count() < 2000, "{}", text.len());
+    }
+    assert!(line(&lines, "1.0\u{fffd}ok       all is well").text.contains("vLLM"), "{lines:#?}");
+}

@@ -4,6 +4,7 @@
 //! and too long headers of a field are refused.
 
 use super::App;
+use crate::private;
 use crate::problem::Problem;
 use crate::spool::Folder;
 use axum::body::{Body, BodyDataStream};
@@ -13,15 +14,16 @@ use futures_util::{Stream, StreamExt};
 use multer::{Field, Multipart};
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Sleep, sleep};
 
-const SUFFIXES: [&str; 3] = [".sqlite", ".db", ".json"];
+/// The ends of the names of files that the API accepts, each also with `.gz`.
+pub const SUFFIXES: [&str; 3] = [".sqlite", ".db", ".json"];
 /// The name of a file that has none, as in nsys-llm-explainer.
 const DEFAULT_NAME: &str = "upload.sqlite";
 const MAX_NAME_BYTES: usize = 120;
@@ -32,7 +34,7 @@ const MAX_TEXT_BYTES: u64 = 64;
 /// More bytes than this around the contents of fields are no form.
 const MAX_UNPARSED_BYTES: usize = 1 << 20;
 const DEFAULT_KERNEL_LIMIT: usize = 30;
-const MAX_KERNEL_LIMIT: i64 = 500;
+const MAX_KERNEL_LIMIT: usize = 500;
 
 /// A received form.
 pub(super) struct Upload {
@@ -60,8 +62,8 @@ pub(super) async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Resul
         return Err(too_large(limit));
     }
     let unparsed = Arc::new(AtomicUsize::new(0));
-    let parts = Parts::new(body, app.config.limits.pause, Arc::clone(&unparsed));
-    let mut form = Form { app, multipart: Multipart::new(parts, boundary), unparsed };
+    let parts = SharedParts::new(Parts::new(body, app.config.limits.pause, Arc::clone(&unparsed)));
+    let mut form = Form { app, multipart: Multipart::new(parts.clone(), boundary), parts, unparsed };
     let result = form.read().await;
     if result.is_err() {
         form.discard().await;
@@ -88,6 +90,8 @@ pub(super) fn spool_full() -> Problem {
 struct Form<'a> {
     app: &'a App,
     multipart: Multipart<'static>,
+    /// The body, which may go on after the end of the form.
+    parts: SharedParts,
     /// Bytes that the parser got and that are not yet part of a field.
     unparsed: Arc<AtomicUsize>,
 }
@@ -117,6 +121,7 @@ impl Form<'_> {
                 _ => while self.chunk(&mut field).await?.is_some() {},
             }
         }
+        self.rest().await?;
         let Some(trace) = trace else {
             let detail = "The form has no trace: send it as the field `file`.";
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
@@ -136,6 +141,14 @@ impl Form<'_> {
         Ok(chunk)
     }
 
+    /// Reads what follows the form. Left unread, it would hide that the client leaves.
+    async fn rest(&mut self) -> Result<(), Problem> {
+        while let Some(part) = self.parts.next().await {
+            part.map_err(|cut| cut_short(&cut))?;
+        }
+        Ok(())
+    }
+
     /// Writes a field to a file of the spool.
     async fn store(
         &self,
@@ -145,7 +158,7 @@ impl Form<'_> {
         max_bytes: u64,
     ) -> Result<PathBuf, Problem> {
         let path = folder.path(name);
-        let mut file = File::create_new(&path).await.map_err(|error| storage(&error))?;
+        let mut file = File::from_std(private::create_file(&path).map_err(|error| storage(&error))?);
         let mut bytes = 0;
         while let Some(chunk) = self.chunk(field).await? {
             bytes += chunk.len() as u64;
@@ -206,8 +219,14 @@ fn trace_name(given: Option<&str>) -> Result<String, Problem> {
 }
 
 fn parsed_limit(text: &str) -> Result<usize, Problem> {
-    let limit: i64 = text.parse().map_err(|_| invalid("kernel_limit is not a whole number."))?;
-    Ok(usize::try_from(limit.clamp(1, MAX_KERNEL_LIMIT)).unwrap_or(DEFAULT_KERNEL_LIMIT))
+    let (is_negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
+    let digits = if is_negative { digits } else { digits.strip_prefix('+').unwrap_or(digits) };
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err(invalid("kernel_limit is not a whole number."));
+    }
+    // More digits than a number of this type has are above the largest limit, too.
+    let limit = if is_negative { 0 } else { digits.parse().unwrap_or(usize::MAX) };
+    Ok(limit.clamp(1, MAX_KERNEL_LIMIT))
 }
 
 fn parsed_bool(text: &str) -> Result<bool, Problem> {
@@ -240,16 +259,21 @@ fn broken(error: &multer::Error) -> Problem {
     if let multer::Error::StreamReadFailed(why) = error
         && let Some(cut) = why.downcast_ref::<Cut>()
     {
-        return match cut {
-            Cut::Paused(pause) => Problem::new(
-                StatusCode::REQUEST_TIMEOUT,
-                format!("The upload paused for more than {} s.", pause.as_secs()),
-            ),
-            Cut::NoForm => Problem::bad_request("The form is broken: a field has no end of its headers."),
-            Cut::Disconnected => Problem::bad_request("The upload ended early."),
-        };
+        return cut_short(cut);
     }
     Problem::bad_request(format!("The form is broken: {error}."))
+}
+
+fn cut_short(cut: &Cut) -> Problem {
+    match cut {
+        Cut::Paused(pause) => {
+            Problem::new(StatusCode::REQUEST_TIMEOUT, format!("The upload paused for more than {} s.", pause.as_secs()))
+        }
+        Cut::NoForm => Problem::bad_request(
+            "The form is broken: a field has no end of its headers, or more than a MiB follows the form.",
+        ),
+        Cut::Disconnected => Problem::bad_request("The upload ended early."),
+    }
 }
 
 /// Why a body ended early.
@@ -309,6 +333,24 @@ impl Stream for Parts {
     }
 }
 
+/// The parts for the parser, and for who reads what it leaves.
+#[derive(Clone)]
+struct SharedParts(Arc<Mutex<Parts>>);
+
+impl SharedParts {
+    fn new(parts: Parts) -> Self {
+        Self(Arc::new(Mutex::new(parts)))
+    }
+}
+
+impl Stream for SharedParts {
+    type Item = Result<Bytes, Cut>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).poll_next_unpin(cx)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -345,9 +387,12 @@ mod tests {
 
     #[test]
     fn the_kernel_limit_is_clamped_to_1_to_500() {
-        let limits = ["-3", "0", "1", "30", "500", "501"].map(|text| parsed_limit(text).unwrap());
-        assert_eq!(limits, [1, 1, 1, 30, 500, 500]);
-        assert_eq!(parsed_limit("many").unwrap_err().status, StatusCode::UNPROCESSABLE_ENTITY);
+        let huge = "9".repeat(60);
+        let texts = ["-3", "0", "1", "+30", "500", "501", &huge, &format!("-{huge}")];
+        assert_eq!(texts.map(|text| parsed_limit(text).unwrap()), [1, 1, 1, 30, 500, 500, 500, 1]);
+        for text in ["many", "", "-", "+-1", "3.5", "1e2", " 1 2"] {
+            assert_eq!(parsed_limit(text).unwrap_err().status, StatusCode::UNPROCESSABLE_ENTITY, "{text}");
+        }
         // Python's `str(True)`.
         assert_eq!(parsed_bool("True"), Ok(true));
         assert_eq!(parsed_bool("False"), Ok(false));

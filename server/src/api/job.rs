@@ -2,6 +2,8 @@
 
 use super::metrics::Counted;
 use super::{App, form};
+use crate::peer::Peer;
+use crate::private;
 use crate::problem::Problem;
 use crate::spool::Folder;
 use crate::unpack;
@@ -63,6 +65,8 @@ pub enum Failure {
     Input(String),
     /// The analysis of the trace failed; answered with 500.
     Analysis(String),
+    /// The analysis needs more than the server allows; answered with 504.
+    Limit(String),
 }
 
 /// The analysis: from a job to the bytes of the answer. It may block and panic, must leave no files, and should end early once the
@@ -112,12 +116,25 @@ pub(super) async fn analysis(
         answer: answer(upload.with_markdown),
         cancel: Cancel::default(),
     };
-    let result = tokio::time::timeout(limits.analysis, when_possible(app, upload.folder, job)).await;
+    let in_time = tokio::time::timeout(limits.analysis, when_possible(app, upload.folder, job));
+    let result = tokio::select! {
+        result = in_time => result,
+        // A client that has left does not read this answer.
+        () = left(body.0.extensions.get::<Peer>()) => return Err(Problem::bad_request("More bytes follow the request.")),
+    };
     let bytes = result.map_err(|_| {
         let detail = format!("The analysis did not finish in {} s.", limits.analysis.as_secs());
         Problem::new(StatusCode::GATEWAY_TIMEOUT, detail)
     })??;
     Ok(JobResult { bytes: bytes.into(), _slot: slot })
+}
+
+/// Ends when the client has left; never without a connection.
+async fn left(peer: Option<&Peer>) {
+    match peer {
+        Some(peer) => peer.left().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Waits for other analyses, and runs this one on a thread of its own.
@@ -145,6 +162,7 @@ fn problem(failure: Failure) -> Problem {
     match failure {
         Failure::Input(why) => Problem::bad_request(why),
         Failure::Analysis(why) => Problem::internal(format!("Analysis failed: {why}")),
+        Failure::Limit(why) => Problem::new(StatusCode::GATEWAY_TIMEOUT, why),
     }
 }
 
@@ -154,7 +172,7 @@ fn unpacked(app: &App, folder: &mut Folder, job: &mut Job) -> Result<(), Problem
         return Ok(());
     }
     let plain = folder.path("plain").join(plain_name(&job.trace));
-    std::fs::create_dir(folder.path("plain")).map_err(|error| unreadable(&error))?;
+    private::create_folder(&folder.path("plain")).map_err(|error| unreadable(&error))?;
     unpack::unpack(folder, &job.trace, &plain, app.config.limits.unpacked_bytes, &job.cancel).map_err(not_unpacked)?;
     folder.remove(&job.trace).map_err(|error| unreadable(&error))?;
     job.trace = plain;

@@ -1,6 +1,7 @@
-//! What happens around every request: an id, a log line, a counter, the key, and an answer after a panic.
+//! What happens around every request: an id, a log line, a counter, one host, the key, and an answer after a panic.
 
 use super::{App, auth, form};
+use crate::guard::guard;
 use crate::problem::Problem;
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
@@ -26,6 +27,7 @@ pub(super) fn wrap(routes: Router, app: Arc<App>) -> Router {
     routes
         .layer(CatchPanicLayer::custom(after_panic))
         .layer(from_fn_with_state(Arc::clone(&app), require_key))
+        .layer(from_fn(guard))
         .layer(from_fn_with_state(app, count))
         .layer(trace)
         .layer(PropagateRequestIdLayer::new(REQUEST_ID))

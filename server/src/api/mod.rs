@@ -18,6 +18,7 @@ mod job;
 mod metrics;
 mod middleware;
 
+pub use form::SUFFIXES;
 pub use gpuprism_capture::Cancel;
 pub use health::check_health;
 pub use job::{Analyze, Answer, Failure, Job};

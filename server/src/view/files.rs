@@ -1,7 +1,9 @@
 //! The files that the page may read: those that were named, the traces below a watched folder, and what a capture wrote. Nothing else,
 //! whatever a request asks for: requests name a number that was listed before, and the path behind it is resolved again for every read.
 
+use gpuprism_capture::text::clean;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,6 +15,7 @@ const SUFFIXES: [&str; 4] = [".json", ".sqlite", ".db", ".csv"];
 /// Limits for a home folder that was named by mistake.
 const MAX_FILES: usize = 5000;
 const MAX_DEPTH: usize = 8;
+const MAX_NAME_CHARS: usize = 200;
 
 /// The named files, the watched folder, and the files of captures.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub(super) struct Files {
     folder: Option<PathBuf>,
     /// The paths behind the numbers of listed files.
     listed: Mutex<Vec<Allowed>>,
+    /// What cannot be read and was told to the log.
+    told: Mutex<BTreeSet<PathBuf>>,
 }
 
 /// A path that may be read as long as it is a file inside `root`, which is the file itself if it was named.
@@ -74,7 +79,7 @@ impl Files {
                 _ => return Err(failed(io::Error::other("neither a file nor a folder"))),
             }
         }
-        Ok(Self { named, folder, listed: Mutex::default() })
+        Ok(Self { named, folder, listed: Mutex::default(), told: Mutex::default() })
     }
 
     /// All files that can be read now. Cost: one look at each file below the watched folder.
@@ -104,15 +109,27 @@ impl Files {
                 return;
             }
             let Ok(metadata) = std::fs::symlink_metadata(&path) else { continue };
+            let name = || path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
             if metadata.is_dir() {
                 self.walk(root, &path, depth + 1, list);
+            } else if !is_trace(&path) {
+                // The page shows no other files.
             } else if let Some(real) = resolved(&path, root)
                 && let Ok(metadata) = std::fs::metadata(&real)
-                && is_trace(&path)
             {
-                let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-                list.files.extend(self.add(name, &path, root, &metadata, false));
+                list.files.extend(self.add(name(), &path, root, &metadata, false));
+            } else {
+                self.tell(&path, &name());
             }
+        }
+    }
+
+    /// Says once in the log that the page cannot read something that has the name of a trace.
+    fn tell(&self, path: &Path, name: &str) {
+        let is_new = self.told.lock().is_ok_and(|mut told| told.insert(path.to_owned()));
+        if is_new {
+            let name = clean(name, MAX_NAME_CHARS);
+            tracing::warn!(name, "skipped: not a file inside the folder");
         }
     }
 

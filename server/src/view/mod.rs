@@ -17,12 +17,14 @@ mod page;
 
 pub use page::Page;
 
+use crate::guard::{guard, host};
 use crate::listen::{Server, Stop};
 use crate::problem::Problem;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use capture::{Captures, Start};
@@ -92,7 +94,7 @@ pub async fn bind(port: u16, page: Page, paths: &[PathBuf], capture: Option<Opti
     let address = format!("http://127.0.0.1:{port}/{token}/");
     let hosts = ["127.0.0.1", "localhost"].map(|host| format!("{host}:{port}"));
     let shared = Arc::new(Shared { page, files, captures: captures.clone(), token, hosts });
-    let router = Router::new().fallback(any(answer)).with_state(shared);
+    let router = Router::new().fallback(any(answer)).with_state(shared).layer(from_fn(guard));
     Ok(View { server: Server::new(listener, router, WRITE_TIMEOUT, GRACE), captures, address })
 }
 
@@ -112,23 +114,12 @@ fn random_token() -> io::Result<String> {
 }
 
 async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    let mut response = shared.checked_answer(request).await.unwrap_or_else(Problem::into_response);
-    for (name, value) in [
-        (header::CACHE_CONTROL, "no-cache"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::X_FRAME_OPTIONS, "SAMEORIGIN"),
-        // The address contains the token.
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
+    shared.checked_answer(request).await.unwrap_or_else(Problem::into_response)
 }
 
 impl Shared {
     async fn checked_answer(self: &Arc<Self>, request: Request) -> Result<Response, Problem> {
-        if !self.is_for_this_server(request.headers()) {
+        if !self.is_for_this_server(&request) {
             let detail = "The request is for another host or from another site.";
             return Err(Problem::new(StatusCode::FORBIDDEN, detail));
         }
@@ -150,13 +141,15 @@ impl Shared {
     }
 
     /// A browser sends the name that the address has, and the origin of the page that asks, if that is another one.
-    fn is_for_this_server(&self, headers: &HeaderMap) -> bool {
-        let is_ours = |host: &HeaderValue| self.hosts.iter().any(|ours| host.as_bytes() == ours.as_bytes());
+    fn is_for_this_server(&self, request: &Request) -> bool {
+        let headers = request.headers();
+        let is_ours = |host: &[u8]| self.hosts.iter().any(|ours| host == ours.as_bytes());
+        let named = host(headers, request.uri()).ok().flatten();
         let is_our_origin = |origin: &HeaderValue| {
             let host = origin.as_bytes().strip_prefix(b"http://");
             self.hosts.iter().any(|ours| host == Some(ours.as_bytes()))
         };
-        headers.get(header::HOST).is_some_and(is_ours) && headers.get_all(header::ORIGIN).iter().all(is_our_origin)
+        named.is_some_and(is_ours) && headers.get_all(header::ORIGIN).iter().all(is_our_origin)
     }
 
     /// The part of a path after the token.

@@ -68,7 +68,7 @@ fn embedded(name: &str) -> Option<io::Result<Vec<u8>>> {
 fn in_folder(folder: &Path, name: &str) -> Option<Vec<u8>> {
     let folder = folder.canonicalize().ok()?;
     let path = folder.join(name).canonicalize().ok()?;
-    path.starts_with(&folder).then(|| std::fs::read(path).ok())?
+    (path.starts_with(&folder) && path.is_file()).then(|| std::fs::read(path).ok())?
 }
 
 /// `example.json.gz` is sent as it is, because the page unpacks it.

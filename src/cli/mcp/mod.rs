@@ -7,6 +7,7 @@ mod capture;
 mod root;
 mod session;
 
+use crate::error::bounded;
 use crate::report::TableRequest;
 use crate::report::brief::DEFAULT_TOKENS;
 use crate::report::format::clean;
@@ -184,7 +185,12 @@ struct Doctor {
 }
 
 fn read<T: DeserializeOwned>(tool: &str, arguments: Map<String, Value>) -> Result<T> {
-    let failed = |error| Error::usage(tool, format!("{error}: give the arguments that the tool's schema lists"));
+    /// The error repeats the argument.
+    const MAX_CHARS: usize = 300;
+    let failed = |error: serde_json::Error| {
+        let error = bounded(error.to_string(), MAX_CHARS);
+        Error::usage(tool, format!("{error}: give the arguments that the tool's schema lists"))
+    };
     serde_json::from_value(Value::Object(arguments)).map_err(failed)
 }
 

@@ -46,6 +46,10 @@ impl Root {
         if real.is_dir() {
             return Err(Error::refused(path, "a folder: give a file in it; only the tool `ranks` takes folders"));
         }
+        // It would have to be waited for, or have no end.
+        if !real.is_file() {
+            return Err(Error::refused(path, "a pipe, socket or device: give a file"));
+        }
         Ok(real)
     }
 

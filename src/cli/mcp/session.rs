@@ -7,7 +7,7 @@ use crate::analysis::results::Run;
 use crate::cli::brief::{Described, describe};
 use crate::cli::{doctor, printable, ranks};
 use crate::digits::grouped;
-use crate::files::analyze;
+use crate::files::{Watch, analyze};
 use crate::report::brief::{self, Subject};
 use crate::report::format::clean;
 use crate::report::{Report, TableRequest, all_tables, compare as words, facts, findings, sort_and_filter, table};
@@ -15,7 +15,7 @@ use crate::session::Choices;
 use crate::{Error, Result};
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 /// The number of analyzed files that are kept for later questions.
@@ -121,14 +121,23 @@ impl Session {
         Ok(bounded(printable(&words::text(&compare(&runs, 0))), MAX_BYTES))
     }
 
-    /// What `gpuprism ranks` prints. Every file of a folder must be inside the root.
+    /// What `gpuprism ranks` prints, and what of a folder was left out.
     pub(super) fn ranks(&mut self, paths: &[String]) -> Result<String> {
-        let paths: Vec<PathBuf> = paths.iter().map(|path| self.root.resolve(path)).collect::<Result<_>>()?;
-        let files = ranks::input_files(&paths)?;
-        for file in &files {
-            self.root.file(&file.path.display().to_string())?;
+        let place = |path: &String| {
+            let real = self.root.resolve(path)?;
+            if real.is_dir() { Ok(real) } else { self.root.file(path) }
+        };
+        let paths: Vec<PathBuf> = paths.iter().map(place).collect::<Result<_>>()?;
+        let notes = Notes::default();
+        let files = ranks::input_files(&paths, Some(self.root.folder()), &notes)?;
+        let result = ranks::text(&files, &notes);
+        let notes = notes.list(&self.root);
+        match result {
+            Ok(text) if notes.is_empty() => Ok(bounded(text, MAX_BYTES)),
+            Ok(text) => Ok(bounded(format!("{text}\nNotes:\n- {}\n", notes.join("\n- ")), MAX_BYTES)),
+            Err(error) if notes.is_empty() => Err(error),
+            Err(error) => Err(Error::refused("ranks", format!("{error}. Notes: {}", notes.join("; ")))),
         }
-        Ok(bounded(ranks::text(&files)?, MAX_BYTES))
     }
 
     pub(super) fn doctor(&mut self, path: &str) -> Result<String> {
@@ -141,6 +150,26 @@ impl Session {
         let (text, first) = self.captures.run(&self.root, request)?;
         let brief = self.brief(&[first], brief::DEFAULT_TOKENS)?;
         Ok(bounded(format!("{text}\n{brief}"), MAX_BYTES))
+    }
+}
+
+/// The warnings of one call, which its answer tells.
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Watch for Notes {
+    fn warn(&self, sentence: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sentence.to_owned());
+    }
+}
+
+impl Notes {
+    /// The sentences, with paths relative to the root.
+    fn list(self, root: &Root) -> Vec<String> {
+        let sentences = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let folder = root.folder().display().to_string();
+        let relative = |text: String| text.replace(&format!("{folder}/"), "").replace(&folder, ".");
+        sentences.into_iter().map(|sentence| clean(&relative(sentence))).collect()
     }
 }
 

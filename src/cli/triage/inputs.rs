@@ -76,7 +76,7 @@ impl Source {
     fn new(purpose: Purpose, path: &Path) -> Result<Self> {
         let metadata = std::fs::metadata(path).map_err(|error| Error::io(path.display().to_string(), &error))?;
         let mut entries = match metadata.is_dir() {
-            true => files::entries(path)?,
+            true => files::entries(path, None, &StandardError)?,
             false => vec![session::folder_entry(&files::label(path), metadata.len(), 0)],
         };
         // If a file name does not contain the stage, a parent folder may.

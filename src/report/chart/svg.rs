@@ -1,6 +1,7 @@
 //! Writes charts as SVG. Everything that may come from a trace is escaped here.
 
 use super::{Chart, Node};
+use crate::plain::{REPLACEMENT, is_plain};
 use std::fmt::Write;
 
 impl Chart {
@@ -63,7 +64,7 @@ fn element(node: &Node) -> String {
 
 /// Escapes `text` for the content of an element or a quoted attribute, in HTML and in XML.
 ///
-/// Control characters, which are not allowed in XML, become U+FFFD.
+/// Control characters, which are not allowed in XML, and direction marks become U+FFFD.
 ///
 /// ```
 /// use gpuprism::report::chart::escape;
@@ -80,7 +81,7 @@ pub fn escape(text: &str) -> String {
             '\'' => safe.push_str("&#39;"),
             '\n' | '\t' => safe.push(glyph),
             '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
-            glyph if glyph.is_control() => safe.push('\u{fffd}'),
+            glyph if !is_plain(glyph) => safe.push(REPLACEMENT),
             glyph => safe.push(glyph),
         }
     }

@@ -11,7 +11,7 @@ pub fn answer(report: &str, markdown: Option<Option<String>>) -> Option<String> 
     if let (Some(markdown), Json::Object(answer)) = (markdown, &mut answer) {
         answer.insert("markdown".to_owned(), markdown.into());
     }
-    Some(answer.to_string())
+    Some(crate::json::printable(answer.to_string()))
 }
 
 fn summary(report: &Json) -> Json {

@@ -16,7 +16,8 @@ const SECTIONS: [(&str, &str, usize); 18] = [
     ("Top NCCL ops", "nccl_ops", 20),
     ("NCCL rank skew", "nccl_rank_skew", 20),
     ("NVLink during NCCL", "nvlink_during_nccl", 20),
-    ("Global: top CUDA kernels (by total time)", "kernels", 30),
+    // Its rows are limited by the user.
+    ("Global: top CUDA kernels (by total time)", "kernels", usize::MAX),
     ("Per-process breakdown", "kernels_by_pid", 30),
     ("Top CPU-GPU barriers", "barriers", 30),
     ("Launch storm per PID (best-effort)", "launch_storm_by_pid", 30),

@@ -4,12 +4,13 @@
 use super::{figure, rows};
 use crate::analysis::results::Run;
 use crate::analysis::section::{Record, Value};
+use crate::report::format::clean;
 use crate::trace::DatabaseInfo;
 
 /// The summary of a run in the format of nsys-llm-explainer.
 pub fn summary(run: &Run) -> String {
     let lines = [kernel(run), barrier(run), collective(run), storm(run), idle(run), nvlink(run)];
-    lines.into_iter().flatten().map(|line| line + "\n").collect()
+    lines.into_iter().flatten().map(|line| clean(&line) + "\n").collect()
 }
 
 fn kernel(run: &Run) -> Option<String> {
@@ -73,7 +74,7 @@ pub fn schema(export: &DatabaseInfo) -> String {
     let mut lines = String::new();
     for (role, table) in &export.roles {
         let words = role.replace('_', " ");
-        lines += &format!("Detected {words}: {}\n", table.as_deref().unwrap_or("none"));
+        lines += &(clean(&format!("Detected {words}: {}", table.as_deref().unwrap_or("none"))) + "\n");
     }
     for table in &export.tables {
         let rows = table.rows.map(|rows| format!("rows={rows}"));
@@ -81,7 +82,7 @@ pub fn schema(export: &DatabaseInfo) -> String {
         let details: Vec<String> = rows.into_iter().chain(range).collect();
         let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
         let columns: Vec<String> = table.columns.iter().map(|(name, kind)| format!("{name}:{kind}")).collect();
-        lines += &format!("- {}{details}: {}\n", table.name, columns.join(", "));
+        lines += &(clean(&format!("- {}{details}: {}", table.name, columns.join(", "))) + "\n");
     }
     lines
 }
