@@ -1,10 +1,11 @@
 //! `gpuprism report`: the same numbers as the page, on a terminal or as JSON, CSV, Markdown or HTML.
 
 use super::files::StandardError;
-use super::{analyze, files, print, redacted};
+use super::{analyze, files, print};
 use crate::analysis::results::Attribution;
 use crate::files::{RunSource, read_run};
-use crate::report::html::{Overview, redact_overviews};
+use crate::report::html::Overview;
+use crate::report::redact::{Redactions, Redactor};
 use crate::report::{self, Report, csv, html_page_with_timelines, is_known_table, known_tables, markdown, terminal};
 use crate::session::{self, Choices, ModelChoice};
 use crate::{Error, Result};
@@ -153,12 +154,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
             "needs --format terminal, csv or markdown; json and html contain all tables",
         ));
     }
-    let (original, mut overviews) = analyzed(&args.files, &args.nsys_cmd, &args.choices, args.format == Format::Html)?;
+    let (original, overviews) = analyzed(&args.files, &args.nsys_cmd, &args.choices, args.format == Format::Html)?;
     if !args.redact {
         return print(&render(&original, &overviews, args)?);
     }
-    let report = redacted(original.clone(), true);
-    redact_overviews(&mut overviews, &original, &report);
+    let (report, mut redactor) = Redactor::redact(&original, &Redactions::all());
+    let overviews: Vec<Option<Overview>> =
+        overviews.iter().map(|overview| redactor.redact_also(overview.as_ref()?)).collect();
     print(&render(&report, &overviews, args)?)
 }
 

@@ -15,8 +15,8 @@ use crate::analysis::results::{Notice, Run, Severity};
 use crate::digits::grouped;
 use std::fmt::Write;
 
+pub use overview::Overview;
 use overview::zoomed;
-pub use overview::{Overview, redact_overviews};
 
 const STYLE: &str = include_str!("html/report.css");
 const SCRIPT: &str = include_str!("html/report.js");

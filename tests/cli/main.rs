@@ -18,6 +18,7 @@ mod mcp;
 mod model;
 mod nsys;
 mod pivot;
+mod private_traces;
 mod ranks;
 mod redact;
 mod refusals;

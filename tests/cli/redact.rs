@@ -1,5 +1,6 @@
 //! `--redact`: identifying text is removed from all output; numbers stay the same.
 
+use super::private_traces::{self, TRACES};
 use crate::common::{directory, gpuprism, printed, shared};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -97,6 +98,39 @@ fn each_file(folder: &Path, visit: &mut dyn FnMut(&Path, &str)) {
             true => each_file(&path, visit),
             false => visit(&path, &std::fs::read_to_string(&path).unwrap()),
         }
+    }
+}
+
+/// Whatever the format of the trace and wherever a text stands in it, in the rules or in the names of files.
+#[test]
+fn no_output_of_any_format_contains_a_private_text() {
+    let folder = directory("redact_formats").join("zorblax");
+    std::fs::create_dir_all(&folder).unwrap();
+    private_traces::write(&folder);
+    for trace in TRACES {
+        let check = |args: &[&str]| {
+            let output = gpuprism(&folder, [&[args[0], trace, "--redact"], &args[1..]].concat());
+            assert!(output.status == 0 && output.stdout.len() > 100, "{trace} {args:?}: {output:?}");
+            private_traces::is_clean(&output.stdout, &format!("{trace} {args:?}"));
+        };
+        for format in ["terminal", "json", "csv", "markdown", "html"] {
+            check(&["report", "--format", format]);
+        }
+        check(&["report", "--format", "html", "--rules", "rules.json", "--engine", "vllm", "--model", "zorblax"]);
+        check(&["report", "--format", "json", "--rules", "rules.json", "--engine", "vllm", "--model", "zorblax"]);
+        if trace.ends_with("rpd") || trace.ends_with("db") {
+            continue; // `explain` reads no databases of ROCm's profilers.
+        }
+        let output = gpuprism(&folder, ["explain", trace, "--redact", "--out", "out", "--phase-map", "phases.json"]);
+        assert_eq!(output.status, 0, "{trace}: {output:?}");
+        each_file(&folder.join("out"), &mut |path, text| {
+            private_traces::is_clean(text, &format!("{trace} {:?}", path.file_name()));
+        });
+    }
+    for format in ["terminal", "text", "csv", "json", "markdown"] {
+        let output = gpuprism(&folder, ["triage", TRACES[1], "--redact", "--format", format]);
+        assert_eq!(output.status, 0, "{output:?}");
+        private_traces::is_clean(&output.stdout, &format!("triage {format}"));
     }
 }
 

@@ -4,10 +4,8 @@
 //! the worker that writes the report. Linear in the ops, once for each of three widths.
 
 use super::{NARROW_WIDTH, PAGE_WIDTH, drawings};
-use crate::analysis::results::Run;
 use crate::analysis::time::strips::Strips;
 use crate::json::from_json;
-use crate::report::Report;
 use crate::report::chart::{self, Chart, escape};
 use crate::report::format::{duration, range};
 use crate::trace::Window;
@@ -27,14 +25,6 @@ pub struct Overview {
 }
 from_json!(Overview { wide, narrow, zoomed, window });
 
-/// Gives the strips of a report's runs the ids of the redacted devices, and removes those with a device that the redacted report does not
-/// have.
-pub fn redact_overviews(overviews: &mut [Option<Overview>], original: &Report, redacted: &Report) {
-    for (overview, (original, redacted)) in overviews.iter_mut().zip(original.runs.iter().zip(&redacted.runs)) {
-        overview.take_if(|overview| !overview.rename_devices(original, redacted));
-    }
-}
-
 impl Overview {
     /// The strips of a trace, which `cut` divides into a number of columns; `None` if there are none.
     pub fn of(window: Option<Window>, cut: impl Fn(usize) -> Option<Strips>) -> Option<Self> {
@@ -43,16 +33,6 @@ impl Overview {
         zoomed.strips.retain(|strip| strip.stream.is_none());
         zoomed.streams_left_out = 0;
         Some(Self { wide: cut(PAGE_WIDTH)?, narrow: cut(NARROW_WIDTH)?, zoomed, window })
-    }
-
-    /// Replaces the ids of devices by those of the redacted run. False if one is unknown: such strips must not be shown.
-    fn rename_devices(&mut self, original: &Run, redacted: &Run) -> bool {
-        let pairs = || original.devices.iter().zip(&redacted.devices);
-        let all = [&mut self.wide, &mut self.narrow, &mut self.zoomed];
-        all.into_iter().flat_map(|strips| &mut strips.strips).all(|strip| {
-            let found = pairs().find(|(device, _)| device.id == strip.device);
-            found.map(|(_, device)| strip.device.clone_from(&device.id)).is_some()
-        })
     }
 
     /// The strips as a section. `label` names the run if there are several.
@@ -96,7 +76,8 @@ pub(super) fn zoomed(title: &str, chart: &Chart) -> String {
 mod tests {
     use super::*;
     use crate::json;
-    use crate::report::html_page_with_timelines;
+    use crate::report::redact::{Redactions, Redactor};
+    use crate::report::{Report, html_page_with_timelines};
     use crate::session::{self, Choices};
     use crate::trace::testing::TestTrace;
 
@@ -141,13 +122,20 @@ mod tests {
     }
 
     #[test]
-    fn strips_of_a_redacted_report_have_its_devices_or_are_not_shown() {
-        let (report, mut overview) = report_and_overview();
-        let mut redacted = report.runs[0].clone();
-        redacted.devices[0].id = "other".into();
-        assert!(overview.rename_devices(&report.runs[0], &redacted));
-        assert!(overview.section(None).contains("GPU other") && !overview.section(None).contains("GPU 0"));
-        assert!(!overview.rename_devices(&report.runs[0], &redacted), "the device has another id by now");
+    fn strips_are_redacted_as_their_report() {
+        let (mut report, mut overview) = report_and_overview();
+        report.runs[0].devices[0].id = "[zorblax] 0".into();
+        report.runs[0].categories[0].category = "zorblax".into();
+        for strips in [&mut overview.wide, &mut overview.narrow, &mut overview.zoomed] {
+            strips.categories[0] = "zorblax".into();
+            strips.strips.iter_mut().for_each(|strip| strip.device = "[zorblax] 0".into());
+        }
+        let (redacted, mut redactor) = Redactor::redact(&report, &Redactions::all());
+        let overview = redactor.redact_also(&overview).unwrap();
+        assert_eq!(overview.wide.strips[0].device, redacted.runs[0].devices[0].id);
+        assert_eq!(overview.wide.categories[0], redacted.runs[0].categories[0].category);
+        let html = overview.section(None);
+        assert!(html.contains("category 1") && !html.contains("zorblax"), "{html}");
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! Replaces private texts in a report by placeholders, for sharing. Two passes over the report, linear in its size.
 //!
-//! The report is processed as one JSON value, so new sections are covered without changes here. The key of a text
-//! determines what kind of text it is (`fields` in `patterns/redaction.json`). A text under an unlisted key is a name. A name
-//! is public if each of its words is in gpuprism's own catalogues or in `public_words` of `redaction.json`; any other name is
-//! private. A name that a rule or a public namespace matches may still be private: rules match parts of names
-//! (`zorblax_gemm`), and template arguments may be private.
+//! A text is public if each of its words is: a word that gpuprism itself can say, or a word of public kernels and libraries
+//! (`vocabulary`). This does not depend on the place of the text: the report is processed as one JSON value, so new sections are
+//! covered without changes here. The key of a text (`fields` in `patterns/redaction.json`) decides only the form of the
+//! replacement: in a sentence each private word is replaced, other texts as a whole; labels of runs and models always are. A
+//! name that a rule or a public namespace matches may still be private: rules match parts of names (`zorblax_gemm`), and template
+//! arguments may be private.
 //!
 //! The first pass assigns placeholders to all fields, because a sentence may quote a field that comes later. The second pass
-//! replaces the texts. In sentences it also finds secrets, addresses, paths, process ids and identifiers of code.
+//! replaces the texts. In all of them it also finds secrets, addresses, paths and process ids,
+//! which may consist of public words.
 //!
 //! Placeholders are numbered by first appearance, above the numbers of an earlier redaction, so redacting again changes
 //! nothing. The label of a run keeps its rank and stage (`run 1 TP0 DECODE`), which comparisons need. Process and thread ids
@@ -21,13 +23,17 @@ mod rules;
 mod scanner;
 #[cfg(test)]
 mod tests;
+mod vocabulary;
+mod words;
 
 use super::Report;
-use crate::json::{self, Json};
+use crate::json::{self, FromJson, Json};
 use placeholders::{Noun, Placeholders, is_placeholder};
-use rules::{RULES, is_public};
+use rules::RULES;
 use scanner::{Scanner, number_of, public_part};
+use serde::Serialize;
 use std::collections::BTreeMap;
+use vocabulary::is_public;
 
 /// A kind of private text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +50,7 @@ pub enum Redaction {
     Models,
     /// Kernel names with private words.
     Kernels,
-    /// Annotations and all other names with private words.
+    /// Annotations, categories and all other names with private words.
     Names,
 }
 
@@ -122,39 +128,18 @@ pub struct Redacted(pub Vec<Replaced>);
 /// Replaces all private texts of the given kinds by placeholders. Equal texts get equal placeholders. The result depends
 /// only on the report and the kinds.
 pub fn redact(report: &Report, kinds: &Redactions) -> (Report, Redacted) {
-    let compact = report.compact();
-    let Ok(json) = Json::parse(&compact) else { return (Report::new(Vec::new()), Redacted(Vec::new())) };
-    let placeholders = Placeholders::new(&compact);
-    let mut redactor = Redactor {
-        scanner: Scanner { kinds: kinds.clone(), placeholders, processes: BTreeMap::new() },
-        field_texts: Vec::new(),
-        cache: BTreeMap::new(),
-    };
-    redactor.assign_kernels(report);
-    redactor.assign_fields(json);
-    redactor.cache.clear();
-    let rewritten = rewrite(json, &mut |list, key, value| redactor.replace_value(list, key, value));
-    // Only texts and ids change, so the JSON still matches the schema.
-    let mut redacted: Report = json::read(&rewritten).unwrap_or_else(|_| Report::new(Vec::new()));
-    for (run, original) in redacted.runs.iter_mut().zip(&report.runs) {
-        for (kernel, original) in run.kernels.iter_mut().zip(&original.kernels) {
-            if kernel.name != original.name {
-                kernel.short_name.clone_from(&kernel.name);
-            }
-        }
-    }
+    let (redacted, redactor) = Redactor::redact(report, kinds);
     (redacted, redactor.summary())
 }
 
 /// The kind of text in a field, from the list of `fields` in `patterns/redaction.json` that contains its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum FieldKind {
-    /// A word from a fixed set, or a key of the schema.
-    Key,
-    /// Sentences that gpuprism wrote.
+    /// Sentences that gpuprism wrote, and labels that contain names.
     Sentences,
     File,
     Kernel,
+    Category,
     CodeLocation,
     Model,
     Arguments,
@@ -170,7 +155,7 @@ fn field_kind(list: &str, key: &str) -> FieldKind {
         None => listed == key,
     };
     let kinds = [
-        (&fields.keys, FieldKind::Key),
+        (&fields.categories, FieldKind::Category),
         (&fields.files, FieldKind::File),
         (&fields.kernels, FieldKind::Kernel),
         (&fields.places, FieldKind::CodeLocation),
@@ -247,7 +232,9 @@ fn separate(out: &mut String) {
     }
 }
 
-struct Redactor {
+/// Replaces private texts, in a report and in what is drawn beside it.
+#[derive(Debug)]
+pub struct Redactor {
     scanner: Scanner,
     /// Texts of fields and their placeholders, longest first, to be replaced in sentences.
     field_texts: Vec<(String, String)>,
@@ -256,6 +243,43 @@ struct Redactor {
 }
 
 impl Redactor {
+    /// The redacted report, and what redacts other results of the same traces with the same placeholders.
+    pub fn redact(report: &Report, kinds: &Redactions) -> (Report, Self) {
+        let compact = report.compact();
+        let mut redactor = Self {
+            scanner: Scanner {
+                kinds: kinds.clone(),
+                placeholders: Placeholders::new(&compact),
+                processes: BTreeMap::new(),
+            },
+            field_texts: Vec::new(),
+            cache: BTreeMap::new(),
+        };
+        let Ok(json) = Json::parse(&compact) else { return (Report::new(Vec::new()), redactor) };
+        redactor.assign_kernels(report);
+        redactor.assign_fields(json);
+        redactor.cache.clear();
+        // Only texts and ids change, so the JSON still matches the schema.
+        let mut redacted = redactor.replaced(json).unwrap_or_else(|| Report::new(Vec::new()));
+        for (run, original) in redacted.runs.iter_mut().zip(&report.runs) {
+            for (kernel, original) in run.kernels.iter_mut().zip(&original.kernels) {
+                if kernel.name != original.name {
+                    kernel.short_name.clone_from(&kernel.name);
+                }
+            }
+        }
+        (redacted, redactor)
+    }
+
+    /// A redacted copy of another result; `None` if it cannot be written as JSON and read again.
+    pub(crate) fn redact_also<T: Serialize + FromJson>(&mut self, result: &T) -> Option<T> {
+        self.replaced(Json::parse(&json::write(result)).ok()?)
+    }
+
+    fn replaced<T: FromJson>(&mut self, json: Json<'_>) -> Option<T> {
+        json::read(&rewrite(json, &mut |list, key, part| self.replace_value(list, key, part))).ok()
+    }
+
     /// Assigns placeholders to private kernels. The short form of a name gets the same placeholder.
     fn assign_kernels(&mut self, report: &Report) {
         if !self.scanner.kinds.has(Redaction::Kernels) {
@@ -281,7 +305,7 @@ impl Redactor {
             let Part::Text(text) = part else { return };
             self.scanner.learn_users(text);
             let kind = field_kind(list, key);
-            if !matches!(kind, FieldKind::Sentences | FieldKind::Key) {
+            if kind != FieldKind::Sentences {
                 self.redacted(kind, text);
             }
         });
@@ -294,7 +318,7 @@ impl Redactor {
     fn replace_value(&mut self, list: &str, key: &str, part: Part) {
         match part {
             Part::Text(text) => *text = self.redacted(field_kind(list, key), text),
-            Part::Key(text) => *text = self.redacted(FieldKind::Key, text),
+            Part::Key(text) => *text = self.redacted(FieldKind::Name, text),
             Part::Int(number) if RULES.process_ids.iter().any(|id| id == key) => {
                 if self.scanner.kinds.has(Redaction::Processes) {
                     *number = number_of(&mut self.scanner.processes, *number);
@@ -329,6 +353,9 @@ impl Redactor {
             FieldKind::Kernel if has(Redaction::Kernels) => placeholders.assign(Noun::Kernel, text),
             FieldKind::CodeLocation if has(Redaction::Files) => self.each_line(text, Self::code_location),
             FieldKind::Arguments if has(Redaction::Models) => self.each_line(text, Self::argument),
+            FieldKind::Category if has(Redaction::Names) && !is_public(text) => {
+                placeholders.assign(Noun::Category, text)
+            }
             FieldKind::Name if has(Redaction::Names) && !is_public(text) => self.name(text),
             _ => self.scanner.scanned(text),
         }
@@ -338,10 +365,11 @@ impl Redactor {
         text.split('\n').map(|line| redact_line(self, line)).collect::<Vec<String>>().join("\n")
     }
 
-    /// The placeholder of a private name. If the name is a kernel, the kernel's placeholder.
+    /// The placeholder of a private name. If the name is a kernel or a category, its placeholder.
     fn name(&mut self, text: &str) -> String {
-        let kernel = self.scanner.placeholders.get(Noun::Kernel, text);
-        kernel.unwrap_or_else(|| self.scanner.placeholders.assign(Noun::Name, text))
+        let placeholders = &mut self.scanner.placeholders;
+        let known = [Noun::Kernel, Noun::Category].into_iter().find_map(|noun| placeholders.get(noun, text));
+        known.unwrap_or_else(|| placeholders.assign(Noun::Name, text))
     }
 
     /// Redacts a line of the form `path:line function` or `function @ path:line`.
@@ -357,10 +385,7 @@ impl Redactor {
         let file = path.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == ':');
         let function = line.replacen(path, "", 1);
         match public_part(file) {
-            // A shorter path means that the file is in an installed public package. Its function names are public too.
-            Some(part) if file.len() != part.len() || is_public(&function) => {
-                self.scanner.without_secrets(&line.replacen(file, part, 1))
-            }
+            Some(part) if is_public(&function) => self.scanner.without_secrets(&line.replacen(file, part, 1)),
             _ => self.scanner.placeholders.assign(Noun::Path, line),
         }
     }
@@ -389,7 +414,7 @@ impl Redactor {
             }
         }
         let text = self.scanner.scanned(&text);
-        self.scanner.without_identifiers(&text)
+        self.scanner.without_private_words(&text)
     }
 
     fn summary(&self) -> Redacted {

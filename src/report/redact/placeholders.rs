@@ -17,11 +17,12 @@ pub(super) enum Noun {
     Model,
     Value,
     Kernel,
+    Category,
     Name,
 }
 
 impl Noun {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Secret,
         Self::Run,
         Self::Path,
@@ -30,6 +31,7 @@ impl Noun {
         Self::Model,
         Self::Value,
         Self::Kernel,
+        Self::Category,
         Self::Name,
     ];
 
@@ -43,6 +45,7 @@ impl Noun {
             Self::Model => "model",
             Self::Value => "value",
             Self::Kernel => "private kernel",
+            Self::Category => "category",
             Self::Name => "name",
         }
     }
@@ -54,7 +57,7 @@ impl Noun {
             Self::Host | Self::User => Redaction::Machines,
             Self::Model | Self::Value => Redaction::Models,
             Self::Kernel => Redaction::Kernels,
-            Self::Name => Redaction::Names,
+            Self::Category | Self::Name => Redaction::Names,
         }
     }
 }
@@ -90,6 +93,12 @@ impl Placeholders {
         self.by_text.insert((noun, text.to_owned()), placeholder.clone());
         self.order.push((noun, text.to_owned()));
         placeholder
+    }
+
+    /// `within` with the placeholder of the text that it contains.
+    pub(super) fn replaced(&mut self, noun: Noun, text: &str, within: &str) -> String {
+        let placeholder = self.assign(noun, text);
+        within.replacen(text, &placeholder, 1)
     }
 
     /// The placeholder of a text, if one is assigned.

@@ -1,8 +1,9 @@
-//! Finds and replaces private parts inside texts: secrets, addresses, paths, process ids, identifiers of code. One regex
+//! Finds and replaces private parts inside texts: secrets, addresses, paths, process ids, words that are not public. One regex
 //! search per kind, linear in the text.
 
 use super::placeholders::{Noun, Placeholders};
-use super::rules::{PATTERNS, RULES, is_in_catalogues, is_public};
+use super::rules::{PATTERNS, RULES};
+use super::vocabulary::is_public;
 use super::{Redaction, Redactions};
 use regex::Regex;
 use std::collections::BTreeMap;
@@ -24,10 +25,12 @@ impl Scanner {
         }
         let placeholders = &mut self.placeholders;
         let mut assign = |secret: &str| Some(placeholders.assign(Noun::Secret, secret));
-        let mut text = replace_matches(&PATTERNS.secrets, text, &mut assign);
+        // A secret may be a part of a name (`kernel_hf_...`), and a name of public words is none (`load_hf_attention`).
+        let mut assign_secret = |secret: &str| if is_public(secret) { None } else { assign(secret) };
+        let mut text = replace_matches(&PATTERNS.secrets, char::is_alphanumeric, text, &mut assign_secret);
         if text.len() >= 32 {
             let mut assign_key = |digits: &str| if is_key(digits) { assign(digits) } else { None };
-            text = replace_matches(&PATTERNS.long_hex, &text, &mut assign_key);
+            text = replace_matches(&PATTERNS.long_hex, char::is_alphanumeric, &text, &mut assign_key);
         }
         replace_groups(&PATTERNS.secret_values, &text, &mut |value| {
             let is_number = value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -40,14 +43,13 @@ impl Scanner {
         let mut text = self.without_secrets(text);
         if self.kinds.has(Redaction::Machines) {
             let placeholders = &mut self.placeholders;
-            text = replace_matches(&PATTERNS.machines, &text, &mut |found| {
-                let host = found.trim_end_matches(['.', ',', '/']);
-                (!is_in_catalogues(found)).then(|| placeholders.assign(Noun::Host, host))
+            text = replace_matches(&PATTERNS.machines, is_word, &text, &mut |found| {
+                Some(placeholders.assign(Noun::Host, found.trim_end_matches(['.', ',', '/'])))
             });
         }
         if self.kinds.has(Redaction::Files) && text.contains(['/', '\\', '.']) {
             let placeholders = &mut self.placeholders;
-            text = replace_matches(&PATTERNS.paths, &text, &mut |path| match public_part(path) {
+            text = replace_matches(&PATTERNS.paths, is_word, &text, &mut |path| match public_part(path) {
                 Some(part) if part.len() == path.len() => None,
                 Some(part) => Some(part.to_owned()),
                 None => Some(placeholders.assign(Noun::Path, path)),
@@ -74,29 +76,16 @@ impl Scanner {
         }
     }
 
-    /// Replaces private identifiers of code, such as `my_kernel` or `ns::kernel`.
-    pub(super) fn without_identifiers(&mut self, text: &str) -> String {
-        if !self.kinds.has(Redaction::Names) || !text.contains(['_', ':']) {
+    /// Replaces each word between blanks that is not public, such as `my_kernel`, without the signs around it.
+    pub(super) fn without_private_words(&mut self, text: &str) -> String {
+        if !self.kinds.has(Redaction::Names) || is_public(text) {
             return text.to_owned();
         }
-        let is_identifier = |letter: char| letter.is_alphanumeric() || ['_', ':', '\u{2026}'].contains(&letter);
-        let mut out = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(start) = rest.find(is_identifier) {
-            let (before, from) = rest.split_at(start);
-            let (token, after) = from.split_at(from.find(|letter| !is_identifier(letter)).unwrap_or(from.len()));
-            let name = token.trim_matches(':');
-            let is_code = name.contains('_') || name.contains("::");
-            out += before;
-            let is_kernel = self.placeholders.get(Noun::Kernel, name).is_some();
-            if is_code && !is_public(name) && !is_in_catalogues(name) && !is_kernel {
-                out += &token.replace(name, &self.placeholders.assign(Noun::Name, name));
-            } else {
-                out += token;
-            }
-            rest = after;
-        }
-        out + rest
+        let replace = |part: &str| {
+            let word = part.trim_matches(|letter| !is_word(letter));
+            if is_public(word) { part.to_owned() } else { self.placeholders.replaced(Noun::Name, word, part) }
+        };
+        text.split_inclusive(char::is_whitespace).map(replace).collect()
     }
 }
 
@@ -111,38 +100,36 @@ fn is_key(digits: &str) -> bool {
     digits.contains(['a', 'b', 'f', 'A', 'B', 'F']) && digits.contains(|digit: char| digit.is_ascii_digit())
 }
 
-/// The public part of a path: a whole relative path with public words or from gpuprism's catalogues, or the part inside a
-/// public package.
+/// The public part of a path: a whole relative path with public words, or the part inside a public package.
 pub(super) fn public_part(path: &str) -> Option<&str> {
     let is_absolute = path.starts_with(['/', '~', '$', '\\']) || path.get(1..2) == Some(":");
-    if !is_absolute && (is_public(path) || is_in_catalogues(path)) {
+    if !is_absolute && is_public(path) {
         return Some(path);
     }
-    let package_start =
-        RULES.package_folders.iter().filter_map(|folder| Some(path.rfind(folder.as_str())? + folder.len())).max();
-    match package_start.and_then(|start| path.get(start..)) {
-        Some(inside) => {
-            let folders: Vec<&str> = inside.split(['/', '\\']).collect();
-            let is_package = folders.first().is_some_and(|first| RULES.packages.iter().any(|name| name == first));
-            let may_be_private = folders.iter().any(|folder| RULES.private_folders.iter().any(|name| name == folder));
-            (is_package && (!may_be_private || is_public(inside))).then_some(inside)
-        }
-        None => {
-            let starts = RULES.packages.iter().filter_map(|package| path.rfind(&format!("/{package}/")));
-            let inside = starts.max().and_then(|start| path.get(start + 1..))?;
-            is_public(inside).then_some(inside)
-        }
-    }
+    let in_folder = RULES.package_folders.iter().filter_map(|folder| Some(path.rfind(folder.as_str())? + folder.len()));
+    let of_package = RULES.packages.iter().filter_map(|package| Some(path.rfind(&format!("/{package}/"))? + 1));
+    let inside = path.get(in_folder.max().or_else(|| of_package.max())?..)?;
+    let package = inside.split(['/', '\\']).next()?;
+    (RULES.packages.iter().any(|name| name == package) && is_public(inside)).then_some(inside)
 }
 
-/// Replaces the matches that start and end at word boundaries. `None` from `with` keeps a match.
-fn replace_matches(pattern: &Regex, text: &str, with: &mut dyn FnMut(&str) -> Option<String>) -> String {
+fn is_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
+/// Replaces the matches that start and end at boundaries of words, whose letters `is_word` tells. `None` from `with` keeps a
+/// match.
+fn replace_matches(
+    pattern: &Regex,
+    is_word: fn(char) -> bool,
+    text: &str,
+    with: &mut dyn FnMut(&str) -> Option<String>,
+) -> String {
     let mut out = String::new();
     let (mut done, mut from) = (0, 0);
     while let Some(found) = pattern.find_at(text, from) {
         let before = text.get(..found.start()).and_then(|before| before.chars().next_back());
         let after = text.get(found.end()..).and_then(|after| after.chars().next());
-        let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
         let starts_word = !before.is_some_and(|letter| is_word(letter) || letter == '-');
         let ends_word = !after.is_some_and(is_word) || found.as_str().ends_with(['/', '\\']);
         match (starts_word && ends_word && !found.is_empty()).then(|| with(found.as_str())).flatten() {

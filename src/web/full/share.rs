@@ -5,8 +5,8 @@ use super::tools::text;
 use crate::capitalize;
 use crate::digits::grouped;
 use crate::json::{self, from_json};
-use crate::report::html::{Overview, redact_overviews};
-use crate::report::redact::{Redacted, Redaction, Redactions, redact};
+use crate::report::html::Overview;
+use crate::report::redact::{Redacted, Redaction, Redactions, Redactor, redact};
 use crate::report::{self, Report, link, zip};
 use crate::web::{JsResult, to_js, to_js_error};
 use serde::Serialize;
@@ -116,24 +116,26 @@ impl Tools {
         Ok(found)
     }
 
-    /// The report to share, and its strips. If anything is redacted, they have the devices of the redacted report.
+    /// The report to share, and its strips, redacted alike.
     fn shared_with_strips(
         &self,
         request: &ShareRequest,
         strips: &[String],
     ) -> JsResult<(Report, Vec<Option<Overview>>)> {
-        let (report, mut overviews) = (self.shared(request)?, self.overviews(strips)?);
-        if !request.redact.is_empty() {
-            redact_overviews(&mut overviews, &self.report, &report);
-        }
-        Ok((report, overviews))
+        let overviews = self.overviews(strips)?;
+        let (report, mut redactor) = self.redacted(request)?;
+        Ok((report, overviews.iter().map(|overview| redactor.redact_also(overview.as_ref()?)).collect()))
     }
 
     fn shared(&self, request: &ShareRequest) -> JsResult<Report> {
+        Ok(self.redacted(request)?.0)
+    }
+
+    fn redacted(&self, request: &ShareRequest) -> JsResult<(Report, Redactor)> {
         let what = Redactions::of(request.redact.iter().map(String::as_str))
             .map_err(|unknown| to_js_error(format!("unknown redaction `{unknown}`")))?;
         let slim = if request.slim { link::slim(&self.report) } else { self.report.clone() };
-        Ok(redact(&slim, &what).0)
+        Ok(Redactor::redact(&slim, &what))
     }
 }
 
