@@ -161,6 +161,11 @@ fn dialects_never_panic() {
 }
 
 #[test]
+fn documents_never_panic() {
+    replay("documents_never_panic", CHANGES);
+}
+
+#[test]
 fn export_never_panics() {
     replay("export_never_panics", CHANGES);
 }

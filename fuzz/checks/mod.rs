@@ -3,6 +3,7 @@
 
 pub mod chunks_agree;
 pub mod dialects_never_panic;
+pub mod documents_never_panic;
 pub mod export_never_panics;
 pub mod rules_never_panic;
 pub mod table_never_panics;
@@ -17,6 +18,7 @@ pub type Check = fn(&[u8]);
 pub const ALL: &[(&str, Check)] = &[
     ("chunks_agree", chunks_agree::check),
     ("dialects_never_panic", dialects_never_panic::check),
+    ("documents_never_panic", documents_never_panic::check),
     ("export_never_panics", export_never_panics::check),
     ("rules_never_panic", rules_never_panic::check),
     ("table_never_panics", table_never_panics::check),
