@@ -63,6 +63,23 @@ fn kernels_as_beginnings_and_ends_are_read() {
 }
 
 #[test]
+fn kernels_as_asynchronous_slices_are_counted() {
+    let event = |phase: &str| format!(r#"{{"ph":"{phase}","cat":"kernel","name":"k","id":1,"pid":0,"tid":7,"ts":1}}"#);
+    let trace = trace(&format!(r#"{{"traceEvents":[{},{},{KERNEL}]}}"#, event("b"), event("e")));
+    assert_eq!((trace.gpu_ops.len(), problems(&trace)), (1, vec![(ProblemKind::OpWithoutTime, 1)]));
+}
+
+#[test]
+fn a_row_of_a_table_is_not_kept_beyond_a_limit() {
+    let header = "Start (ns),Duration (ns),Device,Strm,Name\n";
+    for hostile in [",".repeat(3 << 20), format!("\"{}\"", "x".repeat(40 << 20))] {
+        let text = format!("{header}1,2,0,7,a\n{hostile}\n3,4,0,7,b\n");
+        let trace = read_trace(Importer::new("t.csv"), text.as_bytes().chunks(1 << 16));
+        assert_eq!((trace.gpu_ops.len(), problems(&trace)), (2, vec![(ProblemKind::UnreadableRow, 1)]));
+    }
+}
+
+#[test]
 fn slices_of_other_chrome_traces_are_read_too() {
     let text = r#"{"traceEvents":[
         {"ph":"B","cat":"cuda","name":"k","pid":"Device 1","tid":"Stream 7","ts":1,"args":{}},

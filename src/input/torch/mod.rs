@@ -372,6 +372,9 @@ impl<'a> Fields<'a> {
         if phase == b"i" && wanted.memory {
             return self.is_instant_complete();
         }
+        if is_asynchronous(phase) {
+            return self.class.is_some();
+        }
         if phase != b"X" {
             return true;
         }
@@ -481,6 +484,11 @@ impl Fields<'_> {
     }
 }
 
+/// Phases of slices that events of several threads describe. They are not read.
+fn is_asynchronous(phase: &[u8]) -> bool {
+    matches!(phase, b"b" | b"e" | b"n" | b"S" | b"T" | b"F")
+}
+
 /// Whether a call begins to capture a CUDA graph: launches that follow run nothing until the graph is launched.
 pub(super) fn begins_capture(name: &[u8]) -> bool {
     memchr::memmem::find(name, b"BeginCapture").is_some()
@@ -513,6 +521,10 @@ impl Sink for TorchReader {
         };
         if matches!(phase, b"B" | b"E") {
             return self.slice(text, at);
+        }
+        if let (Some(Class::Gpu(_)), b"b" | b"S") = (fields.class, phase) {
+            self.events += 1;
+            return self.problem(ProblemKind::OpWithoutTime, 1, at);
         }
         let class = if phase == b"X" { fields.class.unwrap_or(Class::Other) } else { Class::Other };
         if let (Class::CpuOp | Class::Operator, Some(name)) = (class, fields.name)
