@@ -1,4 +1,5 @@
-//! Tests of files that no profiler of the list wrote: hostile nesting, slices in two events, other tools, captures without GPU ops.
+//! Tests of files that no profiler of the list wrote: hostile nesting, slices in two events, other tools, captures
+//! without GPU ops.
 
 use super::tests::{problems, read_trace};
 use super::*;

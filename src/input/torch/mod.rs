@@ -17,10 +17,11 @@
 //!
 //! Times are fixed point in microseconds. Digits below a nanosecond are truncated, never rounded or converted to floating point.
 //!
-//! Dialects: torch 1.x writes `Kernel` for `kernel`, and thread ids as strings. Times are numbers or strings. AMD uses the
-//! categories of NVIDIA. Files of merged ranks have pids such as `[TP00] 3`. PyTorch's new exporter of CUPTI names the direction of
-//! a copy only in its `args`; its flows from 2^40 on join nodes of graphs. Flows are not read: ops and calls have correlation ids.
-//! Other writers split an event into its beginning and its end (`slices`). Annotations of graph nodes follow in `args` (`node_notes`), and the configuration of the launch (`launch_configs`).
+//! Dialects: torch 1.x writes `Kernel` for `kernel`, and thread ids as strings. Times are numbers or strings. AMD uses
+//! the categories of NVIDIA. Files of merged ranks have pids such as `[TP00] 3`. PyTorch's new exporter of CUPTI names
+//! the direction of a copy only in its `args`; its flows from 2^40 on join nodes of graphs. Flows are not read: ops
+//! and calls have correlation ids. Other writers split an event into its beginning and its end (`slices`). Annotations
+//! of graph nodes follow in `args` (`node_notes`), and the configuration of the launch (`launch_configs`).
 
 mod code;
 #[cfg(test)]
@@ -654,7 +655,8 @@ impl TorchReader {
         Self { builder, templates, packer, code, gpu_ops_only: detail == Detail::GpuOps, ..Self::default() }
     }
 
-    /// The other tool that wrote the file; `None` for a trace of torch.profiler, which may contain events of other tools.
+    /// The other tool that wrote the file; `None` for a trace of torch.profiler, which may contain events of other
+    /// tools.
     pub(super) fn foreign(&self) -> Option<Other> {
         let trace = &self.builder.trace;
         self.foreign.filter(|_| trace.gpu_ops.is_empty() && trace.calls.is_empty() && trace.ranges.is_empty())
