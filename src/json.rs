@@ -1,6 +1,6 @@
-//! Reads JSON as a [`Json`] value, converts it to types ([`from_json`]), and writes JSON. Linear in the text and in the levels that
-//! are read; a struct finds each of its members by linear search. Memory grows with what is converted, never with a number that
-//! the text only promises.
+//! Reads JSON as a [`Json`] value, converts it to types ([`from_json`]), and writes JSON. Linear in the text and in
+//! the levels that are read; a struct finds each of its members by linear search. Memory grows with what is converted,
+//! never with a number that the text only promises.
 //!
 //! serde would compile a parser of one to six KB for each type; for fifty types that was a tenth of the page's first download.
 //! Here all types share one parser, and the macro only generates the conversion of the value.
@@ -256,7 +256,8 @@ impl<T: FromJson> FromJson for Option<T> {
 
 impl<T: FromJson> FromJson for Vec<T> {
     fn from_json(json: Json<'_>) -> JsonResult<Self> {
-        // Nothing is reserved: an element of two bytes may be a struct of hundreds, and the first one may be unreadable.
+        // Nothing is reserved: an element of two bytes may be a struct of hundreds, and the first one may be
+        // unreadable.
         let mut list = Self::new();
         for_each_element(json, &mut |element| {
             list.push(T::from_json(element)?);

@@ -382,6 +382,9 @@ mod tests {
         let mut captured = launched.clone();
         captured.events.graph_captures = 1;
         assert_eq!(found(&captured, Level::Problem), ["gpu_work"], "the launches may only fill a graph");
+        let mut cut = launched.clone();
+        cut.problems.add(ProblemKind::Truncated, 1, 9);
+        assert!(!found(&cut, Level::Problem).contains(&"gpu_records"), "the ops follow in the part that is missing");
         let kernels = TestTrace::new().launch(0..1).launches("k", 5..6).call("cudaLaunchKernel", 900..901).finish();
         let window =
             kernels.within(crate::trace::Window { start: crate::trace::Ns(800), end: crate::trace::Ns(1_000) });

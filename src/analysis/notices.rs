@@ -27,11 +27,24 @@ fn notice(severity: Severity, code: &str, count: u64, message: String, advice: &
     Notice { count, ..Notice::new(severity, code, message, advice) }
 }
 
-/// The number of launch calls of a trace whose profiler recorded no GPU op, although it recorded that kernels were launched. Zero if
-/// the launches may only have filled CUDA graphs.
+/// The number of launch calls of a trace whose profiler recorded no GPU op, although it recorded that kernels were
+/// launched. Zero if the launches may only have filled CUDA graphs.
 pub(super) fn launches_without_ops(trace: &Trace) -> u64 {
+    /// Problems with which ops may have been recorded and not read: most profilers write them after the calls.
+    const HIDE_OPS: [ProblemKind; 6] = [
+        ProblemKind::Unclosed,
+        ProblemKind::UnreadableEvent,
+        ProblemKind::UnpairedSlice,
+        ProblemKind::OpWithoutTime,
+        ProblemKind::ImpossibleDuration,
+        ProblemKind::UnreadableRow,
+    ];
     let had_ops = trace.cut.is_some_and(|cut| cut.of_ops > 0);
-    let none_recorded = trace.gpu_ops.is_empty() && trace.graph_replays.is_empty() && !had_ops;
+    // The table of kernels of rocprofv3 is a file of its own, which may only not be open.
+    let may_have_ops = trace.problems.is_cut_short()
+        || HIDE_OPS.into_iter().any(|kind| trace.problems.has(kind))
+        || trace.format == Format::RocprofCsv;
+    let none_recorded = trace.gpu_ops.is_empty() && trace.graph_replays.is_empty() && !had_ops && !may_have_ops;
     if !none_recorded || trace.events.graph_captures > 0 {
         return 0;
     }
@@ -62,28 +75,30 @@ pub(super) fn causes_of_unrecorded_ops(trace: &Trace) -> &'static str {
             "Causes: activities without ProfilerActivity.XPU, or another profiler such as unitrace or VTune in the same process."
         }
         (Profiler::Torch, Vendor::Amd) => {
-            "Causes: activities without ProfilerActivity.CUDA (also on AMD), another profiler such as rocprofv3 in the same process, or a \
-             user who may not open /dev/kfd."
+            "Causes: activities without ProfilerActivity.CUDA (also on AMD), another profiler such as rocprofv3 in \
+             the same process, or a user who may not open /dev/kfd."
         }
         (Profiler::Torch, _) => {
-            "Causes: activities without ProfilerActivity.CUDA; another profiler in the same process (CUPTI allows one subscriber: nsys, \
-             DCGM, Nsight Compute); a user who may not record GPUs (the driver option NVreg_RestrictProfilingToAdminUsers, or a \
-             container without CAP_SYS_ADMIN); WSL2; or a driver newer than the CUPTI of this torch. If nsys records the GPU only with \
-             CuptiUseRawGpuTimestamps=false, CUPTI cannot convert the times of the GPU."
+            "Causes: activities without ProfilerActivity.CUDA; another profiler in the same process (CUPTI allows one \
+             subscriber: nsys, DCGM, Nsight Compute); a user who may not record GPUs (the driver option \
+             NVreg_RestrictProfilingToAdminUsers, or a container without CAP_SYS_ADMIN); WSL2; or a driver newer than \
+             the CUPTI of this torch. If nsys records the GPU only with CuptiUseRawGpuTimestamps=false, CUPTI cannot \
+             convert the times of the GPU."
         }
         (Profiler::Nsys, _) => {
-            "Causes: another profiler in the same process (CUPTI allows one subscriber: torch.profiler, DCGM, Nsight Compute); a user \
-             who may not record GPUs (`nsys status --environment` tells: perf_event_paranoid, NVreg_RestrictProfilingToAdminUsers, a \
-             container without CAP_SYS_ADMIN); WSL2; a driver newer than this nsys; or times that CUPTI cannot convert: capture with \
+            "Causes: another profiler in the same process (CUPTI allows one subscriber: torch.profiler, DCGM, Nsight \
+             Compute); a user who may not record GPUs (`nsys status --environment` tells: perf_event_paranoid, \
+             NVreg_RestrictProfilingToAdminUsers, a container without CAP_SYS_ADMIN); WSL2; a driver newer than this \
+             nsys; or times that CUPTI cannot convert: capture with \
              NSYS_CONFIG_DIRECTIVES='CuptiUseRawGpuTimestamps=false'."
         }
         (Profiler::Rocprof | Profiler::Rpd, _) => {
-            "Causes: the file of the kernels was not opened (`*_kernel_trace.csv`), the capture ran without `--kernel-trace`, another \
-             profiler in the same process, or a user who may not open /dev/kfd."
+            "Causes: the file of the kernels was not opened (`*_kernel_trace.csv`), the capture ran without \
+             `--kernel-trace`, another profiler in the same process, or a user who may not open /dev/kfd."
         }
         (Profiler::Ascend, _) => {
-            "Causes: activities without torch_npu.profiler.ProfilerActivity.NPU, a `*_ascend_pt` folder that was not analysed, or msprof \
-             in the same process."
+            "Causes: activities without torch_npu.profiler.ProfilerActivity.NPU, a `*_ascend_pt` folder that was not \
+             analysed, or msprof in the same process."
         }
         (Profiler::Proton, _) => "Proton records no calls: another tool wrote them.",
     }
@@ -187,8 +202,8 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
                 "{} without the other end, the first at byte {first_at}",
                 counted(count, "beginning or end of a slice", "beginnings or ends of slices")
             ),
-            "Their GPU ops, calls and ranges have no duration and are in no number. They were running when the capture started or \
-             stopped, or the file lacks a part.",
+            "Their GPU ops, calls and ranges have no duration and are in no number. They were running when the \
+             capture started or stopped, or the file lacks a part.",
         ),
         ProblemKind::UnreadableMember => (
             format!(
@@ -277,8 +292,8 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
         ),
         ProblemKind::RepeatedName => (
             format!("the file has a second text for {}", counted(count, "name", "names")),
-            "The first text counts, so that ops may have a wrong name and category. Export again with `nsys export --type sqlite \
-             --force-overwrite=true`.",
+            "The first text counts, so that ops may have a wrong name and category. Export again with `nsys export \
+             --type sqlite --force-overwrite=true`.",
         ),
         ProblemKind::LongName => (
             format!("{} of more than 64 KiB, shortened to that", counted(count, "name", "names")),

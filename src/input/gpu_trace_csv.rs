@@ -246,6 +246,8 @@ struct Record {
     /// End of each field in `bytes`; `ended` of them are valid.
     ends: Vec<usize>,
     ended: usize,
+    /// The row was not kept.
+    is_too_large: bool,
 }
 
 struct Fields<'a> {
@@ -267,9 +269,20 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// A longer row, or one with more fields, is not kept: a quote is lost, or the file is no table.
+const MAX_ROW_BYTES: usize = 16 << 20;
+const MAX_FIELDS: usize = 1 << 16;
+
 impl Record {
     fn new() -> Self {
-        Self { reader: Box::new(Reader::new()), bytes: vec![0; 1024], written: 0, ends: vec![0; 32], ended: 0 }
+        Self {
+            reader: Box::new(Reader::new()),
+            bytes: vec![0; 1024],
+            written: 0,
+            ends: vec![0; 32],
+            ended: 0,
+            is_too_large: false,
+        }
     }
 
     /// Parses the next bytes and calls `each` for each complete row. csv_core takes empty input for the end of the file, so an
@@ -285,10 +298,18 @@ impl Record {
             self.ended += ended;
             match result {
                 ReadRecordResult::InputEmpty | ReadRecordResult::End => return,
-                ReadRecordResult::OutputFull => self.bytes.resize(self.bytes.len() * 2, 0),
-                ReadRecordResult::OutputEndsFull => self.ends.resize(self.ends.len() * 2, 0),
+                ReadRecordResult::OutputFull if self.bytes.len() < MAX_ROW_BYTES => {
+                    self.bytes.resize(self.bytes.len() * 2, 0);
+                }
+                ReadRecordResult::OutputEndsFull if self.ends.len() < MAX_FIELDS => {
+                    self.ends.resize(self.ends.len() * 2, 0);
+                }
+                ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull => {
+                    (self.written, self.ended, self.is_too_large) = (0, 0, true);
+                }
                 ReadRecordResult::Record => {
-                    let ends = self.ends.get(..self.ended).unwrap_or_default();
+                    let ended = if std::mem::take(&mut self.is_too_large) { 0 } else { self.ended };
+                    let ends = self.ends.get(..ended).unwrap_or_default();
                     each(&Fields { bytes: &self.bytes, ends });
                     self.written = 0;
                     self.ended = 0;
@@ -298,6 +319,6 @@ impl Record {
     }
 
     fn is_open(&self) -> bool {
-        self.written > 0 || self.ended > 0
+        self.written > 0 || self.ended > 0 || self.is_too_large
     }
 }

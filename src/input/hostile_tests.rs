@@ -1,4 +1,5 @@
-//! Tests of files that no profiler of the list wrote: hostile nesting, slices in two events, other tools, captures without GPU ops.
+//! Tests of files that no profiler of the list wrote: hostile nesting, slices in two events, other tools, captures
+//! without GPU ops.
 
 use super::tests::{problems, read_trace};
 use super::*;
@@ -60,6 +61,23 @@ fn kernels_as_beginnings_and_ends_are_read() {
     let open = [begin("1"), begin("2"), event("E", "3", "")].join(",");
     let cut = trace(&format!(r#"{{"traceEvents":[{open},{}]}}"#, event("E", "9", "").replace("\"k\"", "\"other\"")));
     assert_eq!((cut.gpu_ops.len(), problems(&cut)), (1, vec![(ProblemKind::UnpairedSlice, 2)]));
+}
+
+#[test]
+fn kernels_as_asynchronous_slices_are_counted() {
+    let event = |phase: &str| format!(r#"{{"ph":"{phase}","cat":"kernel","name":"k","id":1,"pid":0,"tid":7,"ts":1}}"#);
+    let trace = trace(&format!(r#"{{"traceEvents":[{},{},{KERNEL}]}}"#, event("b"), event("e")));
+    assert_eq!((trace.gpu_ops.len(), problems(&trace)), (1, vec![(ProblemKind::OpWithoutTime, 1)]));
+}
+
+#[test]
+fn a_row_of_a_table_is_not_kept_beyond_a_limit() {
+    let header = "Start (ns),Duration (ns),Device,Strm,Name\n";
+    for hostile in [",".repeat(3 << 20), format!("\"{}\"", "x".repeat(40 << 20))] {
+        let text = format!("{header}1,2,0,7,a\n{hostile}\n3,4,0,7,b\n");
+        let trace = read_trace(Importer::new("t.csv"), text.as_bytes().chunks(1 << 16));
+        assert_eq!((trace.gpu_ops.len(), problems(&trace)), (2, vec![(ProblemKind::UnreadableRow, 1)]));
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Joins slices that are written as two events, their beginning (`ph` `B`) and their end (`E`), to whole events (`X`). O(bytes), and
-//! O(log n) for each of n open beginnings, whose texts are kept.
+//! Joins slices that are written as two events, their beginning (`ph` `B`) and their end (`E`), to whole events (`X`).
+//! O(bytes), and O(log n) for each of n open beginnings, whose texts are kept.
 //!
-//! An end belongs to the last open beginning of its name on its thread, so that kernels that overlap on a stream, and ends that are
-//! missing, do not shift the others. An end without a name belongs to the last open beginning.
+//! An end belongs to the last open beginning of its name on its thread, so that kernels that overlap on a stream, and
+//! ends that are missing, do not shift the others. An end without a name belongs to the last open beginning.
 
 use crate::trace::Ns;
 use foldhash::fast::RandomState;
@@ -126,7 +126,8 @@ impl OpenOfThread {
         self.begun += 1;
     }
 
-    /// Takes the last open slice of this name. One without a name ends with any name, and any ends with an end without one.
+    /// Takes the last open slice of this name. One without a name ends with any name, and any ends with an end without
+    /// one.
     fn end(&mut self, name: &[u8]) -> Option<Open> {
         if name.is_empty() {
             return self.slices.pop_last().map(|(_, open)| open);
@@ -145,8 +146,8 @@ impl OpenOfThread {
     }
 }
 
-/// The text of the whole slice: the beginning with the phase `X`, a duration and the arguments of both. Without usable times it has
-/// no duration, and the reader counts it as an op without one.
+/// The text of the whole slice: the beginning with the phase `X`, a duration and the arguments of both. Without usable
+/// times it has no duration, and the reader counts it as an op without one.
 fn whole(beginning: &[u8], end_text: &[u8], end: &Parts<'_>) -> Option<Vec<u8>> {
     let begin = Parts::read(beginning)?;
     let inside = |text: &'_ [u8], at: &Range<usize>| text.get(at.start + 1..at.end - 1).unwrap_or_default().to_vec();

@@ -71,8 +71,9 @@ pub(crate) fn is_proton_tree(head: &[u8]) -> bool {
             && (has(head, "\"metrics\"") || has(head, "\"children\""))
 }
 
-/// Whether a JSON file with this beginning is of rocprof, the predecessor of rocprofv3. Like the Chrome JSON of rocmProfileData, its
-/// list starts with an empty object, but its arguments have times in nanoseconds, and its processes other names.
+/// Whether a JSON file with this beginning is of rocprof, the predecessor of rocprofv3. Like the Chrome JSON of
+/// rocmProfileData, its list starts with an empty object, but its arguments have times in nanoseconds, and its
+/// processes other names.
 pub(super) fn is_rocprof_v1(head: &[u8]) -> bool {
     let words = ["\"BeginNs\"", "\"CPU HIP API\"", "\"CPU HSA API\"", "\"Markers and Ranges\"", "\"COPY\""];
     is_rpd_chrome(head) && words.iter().any(|word| has(head, word))

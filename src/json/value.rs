@@ -1,8 +1,9 @@
 //! A value of a JSON document as a part of its text: nothing is built, and members are read when they are asked for.
 //!
-//! A tree costs up to 46 times its text (`[0],` is four bytes, and two values with a list). Here a document costs its text,
-//! whatever it contains. [`Json::parse`] checks the whole text once, in O(text), so that no part of it is invalid. A reader scans
-//! each level again that it enters: O(text * levels), and the check refuses more than 128 levels.
+//! A tree costs up to 46 times its text (`[0],` is four bytes, and two values with a list). Here a document costs its
+//! text, whatever it contains. [`Json::parse`] checks the whole text once, in O(text), so that no part of it is
+//! invalid. A reader scans each level again that it enters: O(text * levels), and the check refuses more than 128
+//! levels.
 
 use gpuprism_scan::json::{Cursor, Step, Value, unescape};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -47,7 +48,8 @@ impl Container<'_> {
 impl<'a> Json<'a> {
     /// Checks the text.
     pub(crate) fn parse(text: &'a str) -> serde_json::Result<Self> {
-        // Parse bytes, like all other callers: otherwise serde_json's parser would be compiled twice, for text and for bytes.
+        // Parse bytes, like all other callers: otherwise serde_json's parser would be compiled twice, for text and for
+        // bytes.
         let Checked(scalar) = serde_json::from_slice(text.as_bytes())?;
         Ok(Cursor::new(text.as_bytes()).value().map_or(scalar, Self::of))
     }

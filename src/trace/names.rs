@@ -8,8 +8,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameId(pub u32);
 
-/// Longer names are shortened: rules search each name with regexes, and tables and viewers show it whole. The longest names of
-/// recorded traces, of C++ templates, have a tenth of it.
+/// Longer names are shortened: rules search each name with regexes, and tables and viewers show it whole. The longest
+/// names of recorded traces, of C++ templates, have a tenth of it.
 const MAX_NAME_BYTES: usize = 64 << 10;
 
 /// Distinct texts in order of first appearance.

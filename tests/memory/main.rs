@@ -1,5 +1,5 @@
-//! How much memory a stranger's file may cost, counted by the allocator. A program of its own, because it replaces the allocator, and one
-//! test, because the peak is that of the whole program.
+//! How much memory a stranger's file may cost, counted by the allocator. A program of its own, because it replaces the
+//! allocator, and one test, because the peak is that of the whole program.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 

@@ -3,10 +3,10 @@
 //! Bytes come in chunks of any size. Bit masks of quotes and brackets, 64 bytes at a time (`blocks`), give the nesting depth. Each
 //! element is passed to the [`Sink`] as one slice. Between chunks only the incomplete element (or top-level member) is kept.
 //!
-//! Error recovery: a lost quote or brace makes one event swallow the following ones. Such an event is long or has a second `"ph"`,
-//! and is not valid JSON. It is reported as unreadable, and splitting resumes at the next `}, {"`. All decisions depend only on the
-//! bytes, never on chunk boundaries. Brackets nest, so a place to resume may lie inside an event that is damaged later; `recovery`
-//! bounds how often the same bytes are read again.
+//! Error recovery: a lost quote or brace makes one event swallow the following ones. Such an event is long or has a
+//! second `"ph"`, and is not valid JSON. It is reported as unreadable, and splitting resumes at the next `}, {"`. All
+//! decisions depend only on the bytes, never on chunk boundaries. Brackets nest, so a place to resume may lie inside
+//! an event that is damaged later; `recovery` bounds how often the same bytes are read again.
 
 mod blocks;
 mod recovery;

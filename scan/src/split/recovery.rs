@@ -1,5 +1,5 @@
-//! Where splitting resumes after damage, and how often bytes are read again for it. O(bytes); no bytes are kept but the beginning of
-//! a match.
+//! Where splitting resumes after damage, and how often bytes are read again for it. O(bytes); no bytes are kept but
+//! the beginning of a match.
 
 use memchr::{memchr, memmem};
 use std::ops::Range;
@@ -11,7 +11,8 @@ const KEY: &[u8] = b"\"traceEvents\"";
 /// A search, with what the bytes before matched.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Search {
-    /// For an event: a `{` that follows `},` (or a comma at the very beginning) and precedes `"`, with white space between.
+    /// For an event: a `{` that follows `},` (or a comma at the very beginning) and precedes `"`, with white space
+    /// between.
     Event(EventPart),
     /// For the list: `"traceEvents": [`.
     List(ListPart),
@@ -118,8 +119,8 @@ impl ListPart {
     }
 }
 
-/// Bounds how often the same bytes are read as parts of events that turn out to be damaged. Brackets nest: without a bound, each
-/// level of a damaged event would be read to the same damage, in quadratic time.
+/// Bounds how often the same bytes are read as parts of events that turn out to be damaged. Brackets nest: without a
+/// bound, each level of a damaged event would be read to the same damage, in quadratic time.
 #[derive(Debug, Default)]
 pub(super) struct Reread {
     /// Bytes that were read as parts of damaged events whose ranges overlap.

@@ -1,4 +1,5 @@
-//! What nsys wrote about a capture without GPU ops: the warnings and errors in `DIAGNOSTIC_EVENT`. One pass; a few short texts are kept.
+//! What nsys wrote about a capture without GPU ops: the warnings and errors in `DIAGNOSTIC_EVENT`. One pass; a few
+//! short texts are kept.
 
 use super::Import;
 use super::schema::DIAGNOSTICS;

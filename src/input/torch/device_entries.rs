@@ -1,8 +1,9 @@
-//! The names and figures of GPUs in `deviceProperties` of a torch trace. One pass over its text, without a tree: members that are
-//! not read may nest to any depth.
+//! The names and figures of GPUs in `deviceProperties` of a torch trace. One pass over its text, without a tree:
+//! members that are not read may nest to any depth.
 
 use crate::trace::{Device, DeviceProperties};
 use gpuprism_scan::json::{Cursor, Step, Value, is_valid_prefix, unescape};
+use std::collections::BTreeMap;
 
 /// One entry.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -53,7 +54,8 @@ impl DeviceEntry {
     }
 
     fn properties(&self) -> DeviceProperties {
-        /// The warp size of all NVIDIA GPUs. PyTorch for ROCm writes the number of the gfx architecture as a capability.
+        /// The warp size of all NVIDIA GPUs. PyTorch for ROCm writes the number of the gfx architecture as a
+        /// capability.
         const NVIDIA_WARP: u32 = 32;
         let is_nvidia = self.warp_size == Some(NVIDIA_WARP) && !self.name.starts_with("AMD");
         let numbers = self.compute_major.zip(self.compute_minor).filter(|_| is_nvidia);
@@ -65,12 +67,13 @@ impl DeviceEntry {
     }
 }
 
-/// Sets the names and figures of the devices. ROCm numbers the GPUs of ops after the CPUs, so that no number may agree with an
-/// entry; then the entries count if all GPUs are of one kind.
+/// Sets the names and figures of the devices. ROCm numbers the GPUs of ops after the CPUs, so that no number may agree
+/// with an entry; then the entries count if all GPUs are of one kind.
 pub(super) fn name_devices(devices: &mut [Device], entries: &[DeviceEntry]) {
     const AMD_WARP: u32 = 64;
     let number = |device: &Device| device.id.rsplit(' ').next().and_then(|number| number.parse::<i64>().ok());
-    let mut by_number: std::collections::BTreeMap<i64, &DeviceEntry> = std::collections::BTreeMap::new();
+    // Not `collect`, which sorts first: one more sort function would be compiled.
+    let mut by_number: BTreeMap<i64, &DeviceEntry> = BTreeMap::new();
     by_number.extend(entries.iter().filter_map(|entry| Some((entry.id?, entry))));
     let with_number = |device: &Device| by_number.get(&number(device)?).copied();
     let is_kind = |entry: &DeviceEntry, of: &DeviceEntry| DeviceEntry { id: of.id, ..entry.clone() } == *of;

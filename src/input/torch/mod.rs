@@ -17,10 +17,11 @@
 //!
 //! Times are fixed point in microseconds. Digits below a nanosecond are truncated, never rounded or converted to floating point.
 //!
-//! Dialects: torch 1.x writes `Kernel` for `kernel`, and thread ids as strings. Times are numbers or strings. AMD uses the
-//! categories of NVIDIA. Files of merged ranks have pids such as `[TP00] 3`. PyTorch's new exporter of CUPTI names the direction of
-//! a copy only in its `args`; its flows from 2^40 on join nodes of graphs. Flows are not read: ops and calls have correlation ids.
-//! Other writers split an event into its beginning and its end (`slices`). Annotations of graph nodes follow in `args` (`node_notes`), and the configuration of the launch (`launch_configs`).
+//! Dialects: torch 1.x writes `Kernel` for `kernel`, and thread ids as strings. Times are numbers or strings. AMD uses
+//! the categories of NVIDIA. Files of merged ranks have pids such as `[TP00] 3`. PyTorch's new exporter of CUPTI names
+//! the direction of a copy only in its `args`; its flows from 2^40 on join nodes of graphs. Flows are not read: ops
+//! and calls have correlation ids. Other writers split an event into its beginning and its end (`slices`). Annotations
+//! of graph nodes follow in `args` (`node_notes`), and the configuration of the launch (`launch_configs`).
 
 mod code;
 #[cfg(test)]
@@ -383,6 +384,9 @@ impl<'a> Fields<'a> {
         if phase == b"i" && wanted.memory {
             return self.is_instant_complete();
         }
+        if is_asynchronous(phase) {
+            return self.class.is_some();
+        }
         if phase != b"X" {
             return true;
         }
@@ -492,6 +496,11 @@ impl Fields<'_> {
     }
 }
 
+/// Phases of slices that events of several threads describe. They are not read.
+fn is_asynchronous(phase: &[u8]) -> bool {
+    matches!(phase, b"b" | b"e" | b"n" | b"S" | b"T" | b"F")
+}
+
 /// Whether a call begins to capture a CUDA graph: launches that follow run nothing until the graph is launched.
 pub(super) fn begins_capture(name: &[u8]) -> bool {
     memchr::memmem::find(name, b"BeginCapture").is_some()
@@ -524,6 +533,10 @@ impl Sink for TorchReader {
         };
         if matches!(phase, b"B" | b"E") {
             return self.slice(text, at);
+        }
+        if let (Some(Class::Gpu(_)), b"b" | b"S") = (fields.class, phase) {
+            self.events += 1;
+            return self.problem(ProblemKind::OpWithoutTime, 1, at);
         }
         let class = if phase == b"X" { fields.class.unwrap_or(Class::Other) } else { Class::Other };
         if let (Class::CpuOp | Class::Operator, Some(name)) = (class, fields.name)
@@ -653,7 +666,8 @@ impl TorchReader {
         Self { builder, templates, packer, code, gpu_ops_only: detail == Detail::GpuOps, ..Self::default() }
     }
 
-    /// The other tool that wrote the file; `None` for a trace of torch.profiler, which may contain events of other tools.
+    /// The other tool that wrote the file; `None` for a trace of torch.profiler, which may contain events of other
+    /// tools.
     pub(super) fn foreign(&self) -> Option<Other> {
         let trace = &self.builder.trace;
         self.foreign.filter(|_| trace.gpu_ops.is_empty() && trace.calls.is_empty() && trace.ranges.is_empty())

@@ -173,8 +173,8 @@ enum Part<'a> {
     Int(&'a mut i64),
 }
 
-/// Calls `each` for every text, key and integer with the key of its list or object and its own key. Returns the JSON with what
-/// `each` made of them. O(text * levels).
+/// Calls `each` for every text, key and integer with the key of its list or object and its own key. Returns the JSON
+/// with what `each` made of them. O(text * levels).
 fn rewrite(json: Json<'_>, each: &mut dyn FnMut(&str, &str, Part)) -> String {
     // `black_box` works around a fault of LLVM 21 and 22: with constant arguments, the inner calls would keep the constant
     // `list` instead of the key passed to them. See docs/decisions/017-optimiser-fault.md.

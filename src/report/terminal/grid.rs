@@ -173,7 +173,8 @@ fn fitting_words(word: &str, width: usize) -> Vec<&str> {
     if word.width() > width { word.split(' ').collect() } else { vec![word] }
 }
 
-/// Whether a text is wider than this. Reads no more of it than fits: the rest of a long word would be read for each of its lines.
+/// Whether a text is wider than this. Reads no more of it than fits: the rest of a long word would be read for each of
+/// its lines.
 fn is_wider(text: &str, width: usize) -> bool {
     super::fitting(text.chars(), width).len() < text.len()
 }
