@@ -1,5 +1,6 @@
 //! Sorts with little code for each type, and a small ordered map.
 
+use std::borrow::Borrow;
 use std::cmp::Ordering;
 
 /// Returns the indices `0..count` sorted by `compare`; equal indices keep their order.
@@ -31,9 +32,16 @@ pub(crate) fn partition_point_near<T>(items: &[T], guess: usize, is_before: impl
     if is_result { guess } else { items.partition_point(is_before) }
 }
 
-/// An ordered map as a sorted vector of pairs: lookups take O(log n), inserting a new key O(n). For maps with few keys.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct VecMap<K, V>(pub(crate) Vec<(K, V)>);
+/// An ordered map with little code for each type: sorted pairs in sorted chunks of bounded length. Lookups take O(log n). Inserting a
+/// new key moves less than a chunk, in whatever order the keys arrive.
+#[derive(Debug, Clone)]
+pub(crate) struct VecMap<K, V> {
+    /// None is empty.
+    chunks: Vec<Vec<(K, V)>>,
+}
+
+/// The pairs of a chunk that is divided when another one comes.
+const CHUNK: usize = 256;
 
 impl<K: Ord, V> Default for VecMap<K, V> {
     fn default() -> Self {
@@ -41,28 +49,83 @@ impl<K: Ord, V> Default for VecMap<K, V> {
     }
 }
 
+impl<K: Eq, V: PartialEq> PartialEq for VecMap<K, V> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl<K: Eq, V: Eq> Eq for VecMap<K, V> {}
+
+impl<K, V> VecMap<K, V> {
+    /// Iterates over all pairs, sorted by key.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &(K, V)> + Clone {
+        self.chunks.iter().flatten()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.chunks.iter().map(Vec::len).sum()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// All pairs, sorted by key.
+    pub(crate) fn into_vec(self) -> Vec<(K, V)> {
+        let mut chunks = self.chunks.into_iter();
+        let mut pairs = chunks.next().unwrap_or_default();
+        chunks.for_each(|chunk| pairs.extend(chunk));
+        pairs
+    }
+}
+
 impl<K: Ord, V> VecMap<K, V> {
     pub(crate) const fn new() -> Self {
-        Self(Vec::new())
+        Self { chunks: Vec::new() }
     }
 
     /// Calls `update` on the value of `key` and returns its result. A missing key is inserted with `initial` first.
     pub(crate) fn update<R>(&mut self, key: K, initial: V, update: impl FnOnce(&mut V) -> R) -> R {
-        let index = self.0.partition_point(|(existing, _)| *existing < key);
-        match self.0.get_mut(index) {
+        // A key beyond the last one joins the last chunk.
+        let at = self.chunk_of(&key).min(self.chunks.len().saturating_sub(1));
+        let Some(chunk) = self.chunks.get_mut(at) else {
+            let mut value = initial;
+            let result = update(&mut value);
+            self.chunks.push(vec![(key, value)]);
+            return result;
+        };
+        let index = chunk.partition_point(|(existing, _)| *existing < key);
+        match chunk.get_mut(index) {
             Some((existing, value)) if *existing == key => update(value),
             _ => {
                 let mut value = initial;
                 let result = update(&mut value);
-                self.0.insert(index, (key, value));
+                chunk.insert(index, (key, value));
+                if chunk.len() > CHUNK {
+                    let second_half = chunk.split_off(CHUNK / 2);
+                    self.chunks.insert(at + 1, second_half);
+                }
                 result
             }
         }
     }
 
-    pub(crate) fn get(&self, key: &K) -> Option<&V> {
-        let index = self.0.partition_point(|(existing, _)| existing < key);
-        self.0.get(index).filter(|(existing, _)| existing == key).map(|(_, value)| value)
+    pub(crate) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        let chunk = self.chunks.get(self.chunk_of(key))?;
+        let index = chunk.partition_point(|(existing, _)| existing.borrow() < key);
+        chunk.get(index).filter(|(existing, _)| existing.borrow() == key).map(|(_, value)| value)
+    }
+
+    /// The first chunk that does not end before the key.
+    fn chunk_of<Q: Ord + ?Sized>(&self, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+    {
+        self.chunks.partition_point(|chunk| chunk.last().is_some_and(|(last, _)| last.borrow() < key))
     }
 }
 
@@ -90,16 +153,23 @@ mod tests {
         }
 
         #[test]
-        fn vec_map_agrees_with_btree_map(changes in prop::collection::vec((0_u8..9, any::<u16>()), 0..60)) {
+        fn vec_map_agrees_with_btree_map(
+            changes in prop::collection::vec((0_u16..2_000, any::<u16>()), 0..900), step in prop::sample::select(vec![1_u16, 7, 1_999]),
+        ) {
             let (mut ours, mut theirs) = (VecMap::new(), std::collections::BTreeMap::new());
-            for (key, more) in changes {
+            // Runs of rising and of falling keys, which fill and divide chunks, among others.
+            let runs = (0..600).map(|number| (number * step % 2_000, number));
+            for (key, more) in changes.into_iter().chain(runs) {
                 ours.update(key, 7_u64, |sum| *sum += u64::from(more));
                 *theirs.entry(key).or_insert(7_u64) += u64::from(more);
             }
-            for key in 0..9 {
+            for key in 0..2_001 {
                 prop_assert_eq!(ours.get(&key), theirs.get(&key));
             }
-            prop_assert_eq!(ours.0, theirs.into_iter().collect::<Vec<_>>());
+            prop_assert_eq!((ours.len(), ours.is_empty()), (theirs.len(), theirs.is_empty()));
+            prop_assert!(ours.chunks.iter().all(|chunk| (1..=CHUNK).contains(&chunk.len())), "what an insertion moves is bounded");
+            prop_assert!(ours.iter().rev().map(|(key, _)| key).eq(theirs.keys().rev()));
+            prop_assert_eq!(ours.into_vec(), theirs.into_iter().collect::<Vec<_>>());
         }
     }
 }

@@ -242,7 +242,7 @@ fn categories(kernels: &[Kernel], graphs: Option<Category>) -> Vec<Category> {
             sum.fair_ns = sum.fair_ns.saturating_add(kernel.fair_ns);
         });
     }
-    sums.0.into_iter().map(|(_, category)| category).chain(graphs).collect()
+    sums.into_vec().into_iter().map(|(_, category)| category).chain(graphs).collect()
 }
 
 /// Sorted by elapsed time.

@@ -11,7 +11,7 @@ mod names;
 use crate::ordering;
 use crate::trace::{NONE, Trace};
 use names::{Newness, WORDS};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// A file of the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +90,7 @@ pub fn diffusers_phrase(log: &str) -> Option<&'static str> {
 
 /// Selects the files to use; `contents` has the index and content of the entries read so far.
 pub fn select(entries: &[Entry], contents: &[(usize, Content)]) -> Selection {
+    let contents = contents.iter().copied().collect();
     let mut selector = Selector { entries, contents, skipped: Vec::new() };
     let (mut traces, mut captures) = selector.by_name();
     if traces.is_empty() {
@@ -111,7 +112,7 @@ const SERVER_ARGS: &str = "server_args.json";
 /// The steps of [`select`]. Each step takes candidates as indices of entries, and skips those that it does not return.
 struct Selector<'a> {
     entries: &'a [Entry],
-    contents: &'a [(usize, Content)],
+    contents: HashMap<usize, Content>,
     skipped: Vec<Skipped>,
 }
 
@@ -121,7 +122,7 @@ impl<'a> Selector<'a> {
     }
 
     fn content(&self, entry: usize) -> Option<Content> {
-        self.contents.iter().rev().find(|(known, _)| *known == entry).map(|(_, content)| *content)
+        self.contents.get(&entry).copied()
     }
 
     fn skip(&mut self, entry: usize, why: impl Into<String>) {
@@ -159,7 +160,8 @@ impl<'a> Selector<'a> {
         }
         let is_host_only = |index: &usize| self.content(*index) == Some(Content::HostOnly);
         let host_only: Vec<usize> = self.skipped.iter().map(|skipped| skipped.entry).filter(is_host_only).collect();
-        self.skipped.retain(|skipped| !host_only.contains(&skipped.entry));
+        let contents = &self.contents;
+        self.skipped.retain(|skipped| contents.get(&skipped.entry) != Some(&Content::HostOnly));
         host_only
     }
 

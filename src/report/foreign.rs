@@ -376,7 +376,7 @@ fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>)
             sum.longest_us = sum.longest_us.zip(number("max_duration_us")).map(|(longest, own)| longest.max(own));
         });
     }
-    let listed: i64 = sums.0.iter().fold(0, |all: i64, (_, sum)| all.saturating_add(sum.duration_ns));
+    let listed: i64 = sums.iter().fold(0, |all: i64, (_, sum)| all.saturating_add(sum.duration_ns));
     let total = busy.kernel_ns.max(listed);
     if total > listed {
         let rest = Listed { duration_ns: total - listed, ..Listed::default() };
@@ -384,10 +384,10 @@ fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>)
     }
     let union = busy.union_ns().min(total);
     let rules = RuleBook::gpuprism_default();
-    let demangled: Vec<Cow<str>> = sums.0.iter().map(|(name, _)| names::demangle(name)).collect();
+    let demangled: Vec<Cow<str>> = sums.iter().map(|(name, _)| names::demangle(name)).collect();
     let short_names = names::distinct(&demangled);
     let mut kernels: Vec<Kernel> = sums
-        .0
+        .into_vec()
         .iter()
         .zip(&demangled)
         .zip(short_names)
@@ -428,7 +428,7 @@ fn categories(kernels: &[Kernel], busy: &BusyTime) -> Vec<Category> {
             sum.2 = sum.2.saturating_add(kernel.elapsed_ns);
         });
     }
-    let elapsed = sums.0.iter().fold(0, |all: i64, (_, sum)| all.saturating_add(sum.2));
+    let elapsed = sums.iter().fold(0, |all: i64, (_, sum)| all.saturating_add(sum.2));
     let category = |&(name, (count, duration_ns, elapsed_ns)): &(&str, (u64, i64, i64))| Category {
         category: name.to_owned(),
         count,
@@ -439,7 +439,7 @@ fn categories(kernels: &[Kernel], busy: &BusyTime) -> Vec<Category> {
         elapsed_share: Some(share(elapsed_ns, elapsed)),
         bar_share: Some(share(elapsed_ns, busy.bar_ns())),
     };
-    let mut categories: Vec<Category> = sums.0.iter().map(category).collect();
+    let mut categories: Vec<Category> = sums.iter().map(category).collect();
     ordering::sort_by_key(&mut categories, |category| std::cmp::Reverse(category.elapsed_ns));
     categories
 }

@@ -8,6 +8,8 @@ use super::file::{MAX_FILE_BYTES, MAX_RULES, read_json};
 use super::matcher::{Matcher, Name};
 use crate::json::Json;
 use crate::{Error, Result};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
 
 /// A parsed phase map; the module documentation describes the format.
 #[derive(Debug, Clone)]
@@ -52,11 +54,12 @@ impl PhaseMap {
             Json::Object(_) => return Err(wrong_structure(file, "no phase")),
             other => return Err(wrong_structure(file, other.kind())),
         };
-        let mut phases: Vec<Phase> = Vec::new();
+        let (mut phases, mut row_of) = (Vec::<Phase>::new(), HashMap::<String, usize, RandomState>::default());
         for (name, value) in entries {
             let patterns = patterns(&format!("{file}: {name}"), value)?;
             // A phase that occurs twice in the file keeps its first position.
-            match phases.iter_mut().find(|phase| phase.name == name) {
+            let row = *row_of.entry(name.clone().into_owned()).or_insert(phases.len());
+            match phases.get_mut(row) {
                 Some(phase) => phase.patterns.extend(patterns),
                 None => phases.push(Phase { name: name.into_owned(), patterns }),
             }

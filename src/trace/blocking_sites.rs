@@ -61,7 +61,7 @@ impl BlockingSite {
 }
 
 /// A row of [`BlockingSites`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SiteId(u32);
 
 /// The code around blocking calls of a trace, by call.

@@ -3,8 +3,10 @@
 //! Absolute times depend on the machine and its load, so most targets are ratios to a plain read of the same file, measured in
 //! alternating runs.
 
+mod exponents;
 mod feel;
 mod generated;
+mod shapes;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -77,6 +79,7 @@ pub fn all() -> Result<()> {
     triage(&mut report, &program, "Python frames", &frames)?;
     page_import(&mut report, &json)?;
     feel::all(&mut report)?;
+    exponents::all(&mut report)?;
     nsys_export(&mut report, &program, &generated_export()?)?;
     api(&mut report, &program)?;
     first_load(&mut report, page::first_load_gzipped(&project::dist())?);
@@ -95,6 +98,17 @@ pub fn page() -> Result<()> {
     let path = readme();
     let old = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     write_readme(&with_sections(&old, feel::TITLE, &report.text))?;
+    print!("{}", report.text);
+    Ok(())
+}
+
+/// Measures only how time and memory grow, and renews this section of the report.
+pub fn exponents() -> Result<()> {
+    let mut report = Report { text: String::new() };
+    exponents::all(&mut report)?;
+    let path = readme();
+    let old = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    write_readme(&with_sections(&old, exponents::TITLE, &report.text))?;
     print!("{}", report.text);
     Ok(())
 }
@@ -370,17 +384,28 @@ fn column(result: &Value, name: &str) -> Result<Vec<f64>> {
 /// One run of a command.
 struct Sample {
     seconds: f64,
+    /// Of the processor, outside of the system.
+    user_seconds: f64,
     peak_bytes: f64,
 }
 
+/// One run, which must succeed.
 fn measure(command: &[&str]) -> Result<Sample> {
+    measure_with_codes(command, &[0])
+}
+
+/// One run, which must end with one of these exit codes.
+fn measure_with_codes(command: &[&str], codes: &[i64]) -> Result<Sample> {
     let printed = Run::new("python3 xtask/bench/measure.py").args(command).output()?;
     let result: Value = serde_json::from_str(&printed).context("xtask/bench/measure.py did not print JSON")?;
     let number = |key: &str| {
         let value = result[key].as_f64();
         value.with_context(|| format!("xtask/bench/measure.py returned no {key}"))
     };
-    Ok(Sample { seconds: number("seconds")?, peak_bytes: number("peak_bytes")? })
+    if !codes.contains(&(number("exit_code")? as i64)) {
+        bail!("exit code {}: {}", number("exit_code")?, command.join(" "));
+    }
+    Ok(Sample { seconds: number("seconds")?, user_seconds: number("user_seconds")?, peak_bytes: number("peak_bytes")? })
 }
 
 /// The runs of one command in summary.
@@ -430,7 +455,8 @@ impl Report {
         let chromium = Run::program(&setup::whole_chromium()?).arg("--version").output()?;
         let text = format!(
             "# Measurements\n\n\
-             Written by `cargo xtask bench`; the sections on how the page feels also by `cargo xtask bench page`. Times on a shared machine vary; values that are compared come from \
+             Written by `cargo xtask bench`; the sections on how the page feels also by `cargo xtask bench page`, \
+             the one on growth by `cargo xtask bench exponents`. Times on a shared machine vary; values that are compared come from \
              alternating runs. Peak memory is the maximum resident set as the kernel counts it; the measuring script \
              itself needs about 14 MB.\n\n\
              Date {}; {}, {} busy with other work at the start; {}; {}.\n",

@@ -47,6 +47,7 @@ usage: cargo xtask COMMAND
   fuzz [--seconds N | --hours N]  run each fuzz target on new inputs for so long (60 seconds)
   bench                   measure reading speed, memory and the page, and write benches/README.md
   bench page              measure only how the page in dist feels, and renew its sections of benches/README.md
+  bench exponents         measure only how time and memory grow with many streams, devices, names, ..., and renew this section
 ";
 
 fn main() -> ExitCode {
@@ -87,6 +88,7 @@ fn run() -> Result<()> {
         ["fuzz"] => fuzz::all(arguments.seconds),
         ["bench"] => bench::all(),
         ["bench", "page"] => bench::page(),
+        ["bench", "exponents"] => bench::exponents(),
         other => bail!("unknown command `{}`; `cargo xtask help` lists the commands", other.join(" ")),
     }
 }

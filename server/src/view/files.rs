@@ -3,7 +3,7 @@
 
 use gpuprism_capture::text::clean;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,13 +23,20 @@ pub(super) struct Files {
     named: Vec<Named>,
     folder: Option<PathBuf>,
     /// The paths behind the numbers of listed files.
-    listed: Mutex<Vec<Allowed>>,
+    listed: Mutex<Numbers>,
     /// What cannot be read and was told to the log.
     told: Mutex<BTreeSet<PathBuf>>,
 }
 
+/// Paths by number, and back.
+#[derive(Debug, Default)]
+struct Numbers {
+    paths: Vec<Allowed>,
+    ids: HashMap<Allowed, usize>,
+}
+
 /// A path that may be read as long as it is a file inside `root`, which is the file itself if it was named.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Allowed {
     path: PathBuf,
     root: PathBuf,
@@ -62,6 +69,16 @@ pub(super) struct Listed {
     modified_ms: u64,
     /// Whether the page opens it without being asked.
     is_named: bool,
+}
+
+impl Numbers {
+    /// The number of a path, which is the same in each list.
+    fn id(&mut self, path: Allowed) -> usize {
+        *self.ids.entry(path).or_insert_with_key(|path| {
+            self.paths.push(path.clone());
+            self.paths.len() - 1
+        })
+    }
 }
 
 impl Files {
@@ -144,10 +161,7 @@ impl Files {
     fn add(&self, name: String, path: &Path, root: &Path, metadata: &Metadata, is_named: bool) -> Option<Listed> {
         let allowed = Allowed { path: path.to_owned(), root: root.to_owned() };
         let mut listed = self.listed.lock().ok()?;
-        let id = listed.iter().position(|known| *known == allowed).unwrap_or_else(|| {
-            listed.push(allowed);
-            listed.len() - 1
-        });
+        let id = listed.id(allowed);
         let since = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let modified_ms = since.and_then(|since| u64::try_from(since.as_millis()).ok()).unwrap_or(0);
         Some(Listed { id, name, size: metadata.len(), modified_ms, is_named })
@@ -156,7 +170,7 @@ impl Files {
     /// The file with this number, if it may still be read. If somebody puts a link in the place of a named file, it no longer resolves
     /// to itself.
     pub(super) fn path(&self, id: usize) -> Option<PathBuf> {
-        let Allowed { path, root } = self.listed.lock().ok()?.get(id)?.clone();
+        let Allowed { path, root } = self.listed.lock().ok()?.paths.get(id)?.clone();
         resolved(&path, &root)
     }
 }

@@ -123,7 +123,7 @@ fn waiting_limit(context: &Context) -> Option<&'static str> {
 /// States the source of message sizes, and the number of kernels whose size is known.
 fn message_limits(trace: &Trace, found: &Collectives) -> Vec<String> {
     let known = found.messages.iter().map(|messages| messages.count).sum::<u64>();
-    let kernels = found.cells.0.iter().map(|(_, cell)| cell.count).sum::<u64>();
+    let kernels = found.cells.iter().map(|(_, cell)| cell.count).sum::<u64>();
     let is_nsys = trace.format == Format::NsysSqlite;
     let mut limits = Vec::new();
     match known {

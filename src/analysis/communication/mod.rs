@@ -26,12 +26,12 @@ fn percent(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
 }
 
-/// The difference of one value from the median of all in percent; of two values, from the other one.
-fn skew_pct(values: &[i64], index: usize) -> f64 {
-    let own = values.get(index).copied().unwrap_or(0) as f64;
-    let reference = match values {
-        [first, second] => (if index == 0 { *second } else { *first }) as f64,
-        _ => median(values.to_vec()),
-    };
-    percent(own - reference, reference)
+/// The difference of each value from the median of all in percent; of two values, from the other one.
+fn skews_pct(values: &[i64]) -> Vec<f64> {
+    let skew = |own: i64, reference: f64| percent(own as f64 - reference, reference);
+    if let [first, second] = *values {
+        return vec![skew(first, second as f64), skew(second, first as f64)];
+    }
+    let median = median(values.to_vec());
+    values.iter().map(|own| skew(*own, median)).collect()
 }

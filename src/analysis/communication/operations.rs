@@ -166,7 +166,7 @@ impl Collectives {
             cells: VecMap::new(),
         };
         each_kernel(classified, &operations, &mut |_, op, operation, message| found.add(op, operation, message));
-        (!found.cells.0.is_empty()).then_some(found)
+        (!found.cells.is_empty()).then_some(found)
     }
 
     pub(crate) fn add(&mut self, op: GpuOp, operation: NameId, message: Option<&Collective>) {
@@ -185,26 +185,27 @@ impl Collectives {
     /// Sums the cells by a key.
     pub(crate) fn by<K: Ord>(&self, key: &dyn Fn(NameId, Unit) -> K) -> Vec<(K, Tally)> {
         let mut sums = VecMap::new();
-        for &((operation, unit), cell) in &self.cells.0 {
+        for &((operation, unit), cell) in self.cells.iter() {
             sums.update(key(operation, unit), Tally::default(), |sum| sum.add(cell));
         }
-        sums.0
+        sums.into_vec()
     }
 
     /// Sums by operation, sorted by name of the operation.
     pub(crate) fn by_operation(&self) -> Vec<(&str, (NameId, Tally))> {
         let mut sums = VecMap::new();
-        for &((operation, _), cell) in &self.cells.0 {
+        for &((operation, _), cell) in self.cells.iter() {
             let first = (operation, Tally::default());
             sums.update(self.operations.get(operation), first, |sum: &mut (NameId, Tally)| sum.1.add(cell));
         }
-        sums.0
+        sums.into_vec()
     }
 
     fn labels(&self, trace: &Trace) -> VecMap<Unit, String> {
         let units: Vec<Unit> = self.by(&|_, unit| unit).into_iter().map(|(unit, _)| unit).collect();
-        // Sorted by unit, for binary search.
-        VecMap(units.iter().map(|unit| (*unit, label(trace, *unit, &units))).collect())
+        let mut labels = VecMap::new();
+        units.iter().for_each(|unit| labels.update(*unit, label(trace, *unit, &units), |_| ()));
+        labels
     }
 
     /// Sums by operation and rank label.

@@ -360,38 +360,6 @@ struct Places {
     regular: Vec<(DeviceId, NameId)>,
 }
 
-/// Whether a kernel has the same number of calls in each step. A count for each step and kernel would be quadratic.
-#[derive(Debug, Clone, Copy, Default)]
-struct CallsPerStep {
-    step: usize,
-    /// The calls in this step so far.
-    calls: u64,
-    /// The calls in the first step, once it ended.
-    in_first: Option<u64>,
-    differ: bool,
-}
-
-impl CallsPerStep {
-    /// Adds a call. Calls come in the order of the steps.
-    fn add(&mut self, step: usize) {
-        if step != self.step {
-            self.end_step();
-            self.differ |= step != self.step + 1;
-            (self.step, self.calls) = (step, 0);
-        }
-        self.calls += 1;
-    }
-
-    fn end_step(&mut self) {
-        self.differ |= *self.in_first.get_or_insert(self.calls) != self.calls;
-    }
-
-    fn are_equal_in_all(mut self, steps: usize) -> bool {
-        self.end_step();
-        !self.differ && self.step + 1 == steps
-    }
-}
-
 impl Places {
     fn of(classified: &ClassifiedTrace, steps: &[Step]) -> Self {
         let min_steps = classified.signals.waiting.min_calls as usize;
@@ -404,16 +372,16 @@ impl Places {
         if places.starts.iter().all(|starts| starts.len() < min_steps) {
             return places;
         }
-        let mut counts: VecMap<(DeviceId, NameId), CallsPerStep> = VecMap::new();
+        let mut counts: VecMap<(DeviceId, NameId), CountPerStep> = VecMap::new();
         each_call(classified, &mut |call| {
             let Some(step) = places.step(&call) else { return };
-            counts.update((call.op.device, call.op.name), CallsPerStep::default(), |counts| counts.add(step));
+            counts.update((call.op.device, call.op.name), CountPerStep::default(), |count| count.add(step));
         });
-        let is_regular = |(device, counts): (DeviceId, CallsPerStep)| {
+        let is_regular = |device: DeviceId, count: &CountPerStep| {
             let steps = places.starts.get(device.0 as usize).map_or(0, Vec::len);
-            steps >= min_steps && counts.are_equal_in_all(steps)
+            steps >= min_steps && count.is_same_in_all(steps)
         };
-        let regular = counts.0.iter().filter(|((device, _), counts)| is_regular((*device, *counts)));
+        let regular = counts.iter().filter(|((device, _), count)| is_regular(*device, count));
         let regular = regular.map(|(key, _)| *key).collect();
         places.regular = regular;
         places
@@ -436,16 +404,63 @@ impl Places {
     }
 }
 
+/// Whether a kernel is called equally often in each step. Calls are counted in the order of the steps, so that a kernel needs no
+/// count for each step.
+#[derive(Debug, Clone, Copy, Default)]
+struct CountPerStep {
+    /// The calls of each finished step, if there is one.
+    of_each: Option<u64>,
+    finished_steps: usize,
+    in_open_step: u64,
+    is_irregular: bool,
+}
+
+impl CountPerStep {
+    fn add(&mut self, step: usize) {
+        if step > self.finished_steps {
+            self.finish_step();
+            self.is_irregular |= step != self.finished_steps;
+        }
+        self.in_open_step += 1;
+    }
+
+    fn finish_step(&mut self) {
+        let own = std::mem::take(&mut self.in_open_step);
+        self.is_irregular |= own != *self.of_each.get_or_insert(own);
+        self.finished_steps += 1;
+    }
+
+    fn is_same_in_all(mut self, steps: usize) -> bool {
+        self.finish_step();
+        !self.is_irregular && self.finished_steps == steps && self.of_each > Some(0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::CountPerStep;
     use crate::analysis::communication::collectives::nccl_ops;
     use crate::analysis::context::Context;
     use crate::analysis::section::Value;
     use crate::analysis::testing::{number, row, torch};
     use crate::trace::testing::TestTrace;
     use crate::trace::{Collective, Trace};
+    use proptest::prelude::*;
 
     const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
+
+    proptest! {
+        #[test]
+        fn a_kernel_is_regular_if_each_step_calls_it_equally_often(counts in prop::collection::vec(0_u64..3, 0..5), steps in 0_usize..6) {
+            let mut found = CountPerStep::default();
+            let calls = counts.iter().enumerate().flat_map(|(step, count)| (0..*count).map(move |_| step));
+            calls.for_each(|step| found.add(step));
+            // Steps after the last call are not seen.
+            let seen = counts.iter().rposition(|count| *count > 0).map_or(&[][..], |last| &counts[..=last]);
+            let is_regular = !seen.is_empty() && seen.len() == steps && seen.iter().all(|count| *count == seen[0]);
+            prop_assert_eq!(found.is_same_in_all(steps), is_regular);
+        }
+    }
 
     fn message(bytes: u64) -> Collective {
         let (bytes_in, bytes_out) = (Some(bytes), Some(bytes));

@@ -234,7 +234,7 @@ pub(super) fn changes_by_category(pairs: &[PartPair]) -> Vec<CategoryChange> {
             *target = target.saturating_add(change);
         });
     }
-    let mut changes: Vec<CategoryChange> = sums.0.into_iter().map(|(_, change)| change).collect();
+    let mut changes: Vec<CategoryChange> = sums.into_vec().into_iter().map(|(_, change)| change).collect();
     ordering::sort_by_key(&mut changes, |change| Reverse(change.delta_ns().unsigned_abs()));
     changes
 }

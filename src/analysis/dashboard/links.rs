@@ -92,7 +92,7 @@ pub fn counter_lines(section: &Section, max_points: usize, hover_intervals: usiz
         }
     }
     let mut kept = 0;
-    for ((line, _), (low, high)) in extremes.0 {
+    for ((line, _), (low, high)) in extremes.into_vec() {
         let Some(line) = found.lines.get_mut(line) else { continue };
         let (one, other) = if low.0 <= high.0 { (low, high) } else { (high, low) };
         line.highest = if line.points.is_empty() { high.2 } else { line.highest.max(high.2) };

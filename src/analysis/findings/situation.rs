@@ -16,6 +16,7 @@ use crate::analysis::unit::Unit;
 use crate::digits::grouped;
 use crate::ordering;
 use crate::trace::{BlockingSite, DeviceId, Format, Ns, OpKind, Trace, Vendor};
+use std::collections::HashMap;
 
 /// The framework that launches the GPU work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -278,18 +279,21 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
     let waits = &context.waiting().devices;
     let copies = copy_times(context);
     let rows = GpuIdle::rows(sections);
+    let row_of: HashMap<String, &GpuIdleRow> = rows.iter().map(|row| (row.device_id.words(), row)).collect();
+    let extents = extents_of_steps(context);
     let survey = context.survey();
     let mut device = |(index, (copies, activity)): (u32, (CopyTimes, &Activity))| {
         let gaps = survey.idle.get(index as usize)?.launch_gaps(&rules, is_engine);
-        let label = labels::device(context.trace, DeviceId(index));
-        let row = rows.iter().find(|row| row.device_id == label)?;
+        let label = labels::device(context.trace, DeviceId(index)).words();
+        let row = row_of.get(&label)?;
         let window_ms = row.own_window_ms();
-        let extent = extent_of_steps(context, DeviceId(index)).filter(|_| is_longer_than_steps(outside_ms, window_ms));
+        let extent =
+            extents.get(index as usize).copied().flatten().filter(|_| is_longer_than_steps(outside_ms, window_ms));
         let (from, to) = extent.unwrap_or((Ns(i64::MIN), Ns(i64::MAX)));
         let (late, drained) =
             survey.idle.get(index as usize)?.late_between(from, to, context.signals.thresholds.long_gap());
         Some(DeviceTimes {
-            label: label.words(),
+            label,
             busy_share: if window_ms > 0.0 { row.busy_ms.0 / window_ms } else { 0.0 },
             compiling_ms: row.compiling_ms.0,
             host_late_ms: ms(late.total),
@@ -330,11 +334,16 @@ pub(crate) fn counts_steps_only(sections: &Sections) -> bool {
 /// Less idle time outside of steps than this share of the window does not change a finding.
 const MAX_IGNORED_SHARE: f64 = 0.005;
 
-/// The time from the first step of a device to the end of its last one.
-fn extent_of_steps(context: &Context, device: DeviceId) -> Option<(Ns, Ns)> {
-    let steps = context.measured_steps().steps.iter().filter(|measured| measured.step.device == Some(device));
-    let extents = steps.map(|measured| (measured.step.start, measured.step.end));
-    extents.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
+/// The time from the first step of each device to the end of its last one.
+fn extents_of_steps(context: &Context) -> Vec<Option<(Ns, Ns)>> {
+    let mut extents: Vec<Option<(Ns, Ns)>> = vec![None; context.trace.devices.len()];
+    for step in context.measured_steps().steps.iter().map(|measured| &measured.step) {
+        if let Some(extent) = step.device.and_then(|device| extents.get_mut(device.0 as usize)) {
+            let (first, last) = extent.unwrap_or((step.start, step.end));
+            *extent = Some((first.min(step.start), last.max(step.end)));
+        }
+    }
+    extents
 }
 
 /// The drained time by call site of the blocking calls, the costliest first.

@@ -15,7 +15,7 @@ pub(crate) struct BlockingCall {
 }
 
 /// The blocking calls of one name that the same code makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct DrainKey {
     pub(crate) name: NameId,
     /// `None` if the code is not known.

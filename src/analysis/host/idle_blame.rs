@@ -8,6 +8,8 @@ use crate::analysis::context::Context;
 use crate::analysis::section::{Answer, Ms, Pct, TypedSection, section};
 use crate::ordering::{self, VecMap};
 use crate::trace::{CodeTime, Format, LateCode, NameId, Ns, without_install_folder};
+use foldhash::fast::RandomState;
+use std::collections::{HashMap, HashSet};
 
 section! {
     /// The functions in which the host was while a GPU waited for it. The rows add up to the late time.
@@ -78,13 +80,13 @@ fn missing(context: &Context) -> Answer<IdleBlame> {
 }
 
 /// What a time is blamed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key {
     code: CodeKey,
     is_drained: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum CodeKey {
     Function(NameId),
     /// A CPU op outside of Python functions.
@@ -97,8 +99,10 @@ enum CodeKey {
 struct Blame {
     time: Ns,
     gaps: u64,
-    /// Time by CPU op.
+    /// Time by CPU op, in the order of their first times.
     ops: Vec<(NameId, Ns)>,
+    /// Positions in `ops`.
+    op_rows: HashMap<NameId, usize, RandomState>,
 }
 
 /// Sums by index of the device: the cause of a gap is final only after the last gap of its device.
@@ -112,7 +116,7 @@ impl DeviceSums {
         self.add_time((device, Key { code: CodeKey::AfterLaunch, is_drained }), gap.latency);
         let Some(interval) = gap.interval else { return };
         let mut rest = interval.end.since(interval.start);
-        let mut functions: Vec<Key> = Vec::new();
+        let mut functions: HashSet<Key, RandomState> = HashSet::default();
         for CodeTime { function, op, time } in times {
             let code = match (function, op) {
                 (Some(function), _) => CodeKey::Function(*function),
@@ -120,9 +124,8 @@ impl DeviceSums {
                 (None, None) => continue,
             };
             let key = Key { code, is_drained };
-            let is_new = !functions.contains(&key);
+            let is_new = functions.insert(key);
             self.0.update((device, key), Blame::default(), |blame| blame.add(*time, is_new, *op));
-            functions.push(key);
             rest = rest.since(*time);
         }
         self.add_time((device, Key { code: CodeKey::Unknown, is_drained }), rest);
@@ -137,11 +140,11 @@ impl DeviceSums {
     /// The sums over all devices with the final causes of the gaps.
     fn over_devices(self, totals: &LateTotals) -> Vec<(Key, Blame)> {
         let mut sums: VecMap<Key, Blame> = VecMap::new();
-        for ((device, key), blame) in self.0.0 {
+        for ((device, key), blame) in self.0.into_vec() {
             let is_drained = key.is_drained && totals.is_host_ever_ahead(device);
             sums.update(Key { is_drained, ..key }, Blame::default(), |sum| sum.merge(&blame));
         }
-        sums.0
+        sums.into_vec()
     }
 }
 
@@ -155,10 +158,11 @@ impl Blame {
     }
 
     fn add_op(&mut self, op: NameId, time: Ns) {
-        match self.ops.iter_mut().find(|(known, _)| *known == op) {
-            Some((_, sum)) => *sum += time,
-            None => self.ops.push((op, time)),
-        }
+        let row = *self.op_rows.entry(op).or_insert_with(|| {
+            self.ops.push((op, Ns::ZERO));
+            self.ops.len() - 1
+        });
+        self.ops.get_mut(row).into_iter().for_each(|(_, sum)| *sum += time);
     }
 
     fn merge(&mut self, other: &Self) {

@@ -25,6 +25,8 @@ use crate::analysis::time::gaps::{Gap, GapSweep};
 use crate::analysis::time::work::{Work, each_work, launch_of};
 use crate::rules::signals::CallKind;
 use crate::trace::{CallId, GpuOp, HostInterval, NameId, Ns, OpKind, Span};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
 
 /// Shorter gaps are rounding errors of the clock.
 const ROUNDING: Ns = Ns(10);
@@ -408,6 +410,8 @@ pub(crate) struct IdleTimes {
     pub(crate) times: [Ns; IdleCause::ALL.len()],
     /// Drained time by the call that drained the device.
     pub(crate) drained_by: Vec<(DrainKey, Drained)>,
+    /// Positions in `drained_by`.
+    drain_sites: HashMap<DrainKey, usize, RandomState>,
     /// Intervals of work that the trace does not contain.
     pub(crate) unseen: Vec<(Ns, Ns)>,
     /// Those in which the work had been launched before the capture.
@@ -440,6 +444,7 @@ impl IdleTimes {
         Self {
             times: [Ns::ZERO; IdleCause::ALL.len()],
             drained_by: Vec::new(),
+            drain_sites: HashMap::default(),
             unseen: Vec::new(),
             of_before: Vec::new(),
             late: Vec::new(),
@@ -577,8 +582,7 @@ impl IdleTimes {
     }
 
     fn add_drained_by(&mut self, site: DrainKey, drained: Drained) -> usize {
-        let known = self.drained_by.iter().position(|(known, _)| *known == site);
-        let index = known.unwrap_or_else(|| {
+        let index = *self.drain_sites.entry(site).or_insert_with(|| {
             self.drained_by.push((site, Drained::default()));
             self.drained_by.len() - 1
         });
@@ -650,6 +654,7 @@ impl IdleTimes {
         }
         *late += std::mem::replace(drained, Ns::ZERO);
         self.drained_by.clear();
+        self.drain_sites.clear();
         true
     }
 
@@ -698,8 +703,10 @@ impl IdleTimes {
             let call = BlockingCall { name: name(refill.call.name), ..refill.call };
             Refill { call, site: site(refill.site), ..refill }
         };
+        let drained_by: Vec<_> = self.drained_by.iter().map(|(call, length)| (site(*call), *length)).collect();
         Self {
-            drained_by: self.drained_by.iter().map(|(call, length)| (site(*call), *length)).collect(),
+            drain_sites: drained_by.iter().map(|(site, _)| *site).zip(0..).collect(),
+            drained_by,
             open: self.open.iter().map(|late| LateLaunch { next_row: row(late.next_row), ..*late }).collect(),
             refill: self.refill.map(|state| state.map(refill)),
             ..self.clone()

@@ -6,6 +6,8 @@
 
 use crate::ordering::{self, partition_point_near};
 use crate::trace::{CodeEvent, CodeKind, CodeTime, HostInterval, LateCode, NameId, Names, Ns};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
 
 /// The maximum number of events that are kept, at 24 bytes each.
 const MAX_EVENTS: usize = 1 << 20;
@@ -133,6 +135,7 @@ fn innermost(mut events: Vec<Event>) -> Vec<Event> {
 /// The time of each pair of innermost function and op. Time in neither is left out.
 fn code_times(functions: &[Event], ops: &[Event]) -> Vec<CodeTime> {
     let mut times: Vec<CodeTime> = Vec::new();
+    let mut row_of: HashMap<(Option<NameId>, Option<NameId>), usize, RandomState> = HashMap::default();
     let mut bounds: Vec<i64> = functions.iter().chain(ops).flat_map(|event| [event.start.0, event.end.0]).collect();
     bounds.sort_unstable();
     bounds.dedup();
@@ -142,7 +145,8 @@ fn code_times(functions: &[Event], ops: &[Event]) -> Vec<CodeTime> {
         if function.is_none() && op.is_none() {
             continue;
         }
-        match times.iter_mut().find(|known| (known.function, known.op) == (function, op)) {
+        let row = *row_of.entry((function, op)).or_insert(times.len());
+        match times.get_mut(row) {
             Some(known) => known.time += time,
             None => times.push(CodeTime { function, op, time }),
         }

@@ -179,5 +179,5 @@ fn main_stream(ops: &[GpuOp]) -> Option<i64> {
     for op in ops.iter().filter(|op| op.kind == OpKind::Kernel) {
         streams.update(op.stream, Ns::ZERO, |sum| *sum += op.duration);
     }
-    streams.0.into_iter().rev().max_by_key(|(_, time)| *time).map(|(stream, _)| stream)
+    streams.into_vec().into_iter().rev().max_by_key(|(_, time)| *time).map(|(stream, _)| stream)
 }

@@ -139,7 +139,7 @@ impl Passes {
         let mut end = 0;
         for (step, devices) in steps.iter().zip(&counts) {
             let mut slots = VecMap::new();
-            for (device, count) in &devices.0 {
+            for (device, count) in devices.iter() {
                 passes.push(Pass { step: *step, rows: end..end + count });
                 slots.update(*device, end, |_| ());
                 end += count;

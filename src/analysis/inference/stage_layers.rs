@@ -198,7 +198,7 @@ impl Parts {
 
     /// The median idle time of the layers of a kind. One layer may idle much longer than the others.
     fn median_idle_us(&self, kind: usize) -> Option<f64> {
-        let of_kind = self.idle_of_layers.0.iter().filter(|((other, _), _)| *other == kind);
+        let of_kind = self.idle_of_layers.iter().filter(|((other, _), _)| *other == kind);
         Some(median(&sorted(of_kind.map(|(_, idle)| idle.0)))? / 1e3)
     }
 
@@ -212,7 +212,7 @@ impl Parts {
             rows: part.rows,
             role,
         };
-        self.outside.0.into_iter().map(part).collect()
+        self.outside.into_vec().into_iter().map(part).collect()
     }
 }
 
@@ -242,7 +242,7 @@ impl Kind {
         }
         durations_ns.sort_unstable();
         let layers = medians(by_number);
-        let (names, equal) = sequences.0.into_iter().max_by_key(|(_, layers)| layers.len())?;
+        let (names, equal) = sequences.into_vec().into_iter().max_by_key(|(_, layers)| layers.len())?;
         let raw: Vec<NameRole> = names.iter().map(|name| source.roles.get(*name)).collect();
         Some(Self {
             number,
@@ -263,7 +263,7 @@ impl Kind {
 
 fn medians(by_number: VecMap<usize, Vec<i64>>) -> Vec<(usize, f64)> {
     let layer = |(number, durations): (usize, Vec<i64>)| Some((number, median(&sorted(durations.into_iter()))?));
-    by_number.0.into_iter().filter_map(layer).collect()
+    by_number.into_vec().into_iter().filter_map(layer).collect()
 }
 
 /// The numbers of the layers whose median over the steps differs much from the median of their kind.
@@ -307,7 +307,7 @@ fn role_times(roles: &[String], layers: &[LayerOps], kind: usize, parts: &Parts)
     let is_new = |role: &String| !times.iter().any(|time| time.role == *role);
     let is_other =
         |((other, role), total): &&((usize, String), Ns)| *other == kind && *total > Ns::ZERO && is_new(role);
-    let others = parts.inside.0.iter().filter(is_other);
+    let others = parts.inside.iter().filter(is_other);
     let other = |((_, role), total): &((usize, String), Ns)| RoleTime {
         role: role.clone(),
         position: None,

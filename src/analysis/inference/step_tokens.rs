@@ -22,8 +22,8 @@ struct Products {
 impl Products {
     fn tokens(&self) -> Option<u64> {
         let rules = &thresholds().work;
-        let all: u64 = self.by_rows.0.iter().map(|(_, count)| count).sum();
-        let (rows, count) = self.by_rows.0.iter().max_by_key(|(_, count)| *count)?;
+        let all: u64 = self.by_rows.iter().map(|(_, count)| count).sum();
+        let (rows, count) = self.by_rows.iter().max_by_key(|(_, count)| *count)?;
         let is_clear = *count as f64 >= rules.min_equal_rows_share.value * all as f64;
         (self.has_attention && is_clear && *count >= rules.min_products.value as u64).then_some(*rows)
     }
@@ -68,7 +68,7 @@ fn by_device(steps: &[MeasuredStep]) -> VecMap<DeviceId, Spans> {
 }
 
 fn step_at(by_device: &VecMap<DeviceId, Spans>, device: DeviceId, time: Ns) -> Option<usize> {
-    let (_, spans) = by_device.0.iter().find(|(other, _)| *other == device)?;
+    let spans = by_device.get(&device)?;
     let next = spans.partition_point(|(start, ..)| *start <= time);
     let (_, end, index) = spans.get(next.checked_sub(1)?)?;
     (time <= *end).then_some(*index)

@@ -136,6 +136,6 @@ pub(super) fn find(context: &Context, rule: &UnfusedRule) -> Option<Unfused> {
         found.total += duration;
         found.names.update(name, Ns::ZERO, |total| *total += duration);
     }
-    (found.count > 0 && !found.names.0.iter().any(|(name, _)| context.shifted_durations().affects(*name)))
+    (found.count > 0 && !found.names.iter().any(|(name, _)| context.shifted_durations().affects(*name)))
         .then_some(found)
 }

@@ -122,7 +122,7 @@ pub(crate) fn hits(context: &Context) -> Vec<Hit> {
             });
         }
     }
-    hits.0.into_iter().map(|(_, hit)| hit).collect()
+    hits.into_vec().into_iter().map(|(_, hit)| hit).collect()
 }
 
 /// By name: the indices of the tests that match it on some GPU. A name whose durations may belong to other kernels matches
@@ -188,10 +188,10 @@ pub(crate) fn unsuited_kernels(context: &Context) -> Answer<UnsuitedKernels> {
              GPUs are not searched.",
         );
     }
-    let example = |problem: &Problem| problem.names.0.iter().max_by_key(|(_, total)| *total).map(|(name, _)| *name);
+    let example = |problem: &Problem| problem.names.iter().max_by_key(|(_, total)| *total).map(|(name, _)| *name);
     answer.with_rows(problems.iter().map(|problem| UnsuitedKernelRow {
         problem: problem.problem.to_owned(),
-        kernels: problem.names.0.len(),
+        kernels: problem.names.len(),
         launches: problem.launches,
         total_ms: problem.total.into(),
         share_of_kernel_time_pct: Pct::of(problem.total, kernel_time),
@@ -220,7 +220,7 @@ fn problems_by_name(context: &Context) -> Vec<Problem> {
             Some(problem) => {
                 problem.launches += hit.launches;
                 problem.total += hit.total;
-                for (name, total) in hit.names.0 {
+                for (name, total) in hit.names.into_vec() {
                     problem.names.update(name, Ns::ZERO, |sum| *sum += total);
                 }
             }
@@ -272,7 +272,7 @@ fn add_times_per_step(context: &Context, problems: &mut [Problem]) {
             None => {
                 let devices = (0..trace.devices.len())
                     .filter(|device| capability(trace, DeviceId(*device as u32)) == problem.capability);
-                let of_device = |device| problem.names.0.iter().filter_map(move |(name, _)| time(device, *name));
+                let of_device = |device| problem.names.iter().filter_map(move |(name, _)| time(device, *name));
                 sum(devices.flat_map(of_device))
             }
         };

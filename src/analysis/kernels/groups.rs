@@ -131,16 +131,12 @@ impl Merge for Groups {
     }
 }
 
-/// The latest end of the ops of one stream.
-struct StreamReach {
-    stream: (DeviceId, ProcessId, i64),
-    end: Ns,
-}
-
 #[derive(Default)]
 pub(crate) struct GroupSweep {
     pub(crate) groups: Groups,
-    streams: Vec<StreamReach>,
+    /// The latest end of the ops of each stream.
+    reach: Vec<Ns>,
+    stream_ids: HashMap<(DeviceId, ProcessId, i64), usize, RandomState>,
     /// By group; `usize::MAX` if the stream is unknown.
     stream_of_group: Vec<usize>,
 }
@@ -153,10 +149,10 @@ impl GroupSweep {
             self.stream_of_group.push(stream);
         }
         self.groups.groups.get_mut(*group as usize).into_iter().for_each(|sums| sums.add(op));
-        let stream = self.stream_of_group.get(*group as usize).and_then(|stream| self.streams.get_mut(*stream));
-        if let Some(stream) = stream {
-            self.groups.overlapping += u64::from(op.start < stream.end);
-            stream.end = stream.end.max(op.end());
+        let stream = self.stream_of_group.get(*group as usize).copied();
+        if let Some(reach) = stream.and_then(|stream| self.reach.get_mut(stream)) {
+            self.groups.overlapping += u64::from(op.start < *reach);
+            *reach = op.end().max(*reach);
         }
     }
 
@@ -165,9 +161,9 @@ impl GroupSweep {
             return usize::MAX;
         }
         let stream = (op.device, op.process, op.stream);
-        self.streams.iter().position(|known| known.stream == stream).unwrap_or_else(|| {
-            self.streams.push(StreamReach { stream, end: Ns(i64::MIN) });
-            self.streams.len() - 1
+        *self.stream_ids.entry(stream).or_insert_with(|| {
+            self.reach.push(Ns(i64::MIN));
+            self.reach.len() - 1
         })
     }
 }

@@ -287,7 +287,7 @@ fn detail(
             max_duration_us: longest,
         }
     };
-    answer.with_rows(lanes.0.into_iter().map(row)).with_figures(DetailFigures {
+    answer.with_rows(lanes.into_vec().into_iter().map(row)).with_figures(DetailFigures {
         launches: durations.len(),
         total_time_ns: sum(durations),
         elapsed_share_pct: (!is_doubtful).then(|| Pct::of(owned, busy)),
@@ -347,9 +347,11 @@ fn add(groups: &mut ValuesByKey, key: Key, ns: i64) {
     groups.update(key, Vec::new(), |group| group.push(ns));
 }
 
-/// Sorts groups by number of values, largest first.
-fn sort_by_count(groups: &mut ValuesByKey) {
-    ordering::sort_by_key(&mut groups.0, |(_, group)| Reverse(group.len()));
+/// The groups by number of values, largest first.
+fn by_count(groups: ValuesByKey) -> Vec<(Key, Vec<i64>)> {
+    let mut groups = groups.into_vec();
+    ordering::sort_by_key(&mut groups, |(_, group)| Reverse(group.len()));
+    groups
 }
 
 fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Answer<Callers> {
@@ -384,10 +386,10 @@ fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Answer<Callers> {
         let name = trace.calls.get(call).map_or(NONE, |call| call.name.0);
         add(&mut groups, [name, name_around(&ranges), name_around(&cpu_ops), name_around(&frames)], op.duration.0);
     }
-    sort_by_count(&mut groups);
-    answer.rows_in_all = groups.0.len() as u64;
+    let groups = by_count(groups);
+    answer.rows_in_all = groups.len() as u64;
     let code = trace.code.as_ref();
-    answer.with_rows(groups.0.into_iter().take(MAX_ROWS).map(|([call, range, cpu_op, frame], durations)| CallerRow {
+    answer.with_rows(groups.into_iter().take(MAX_ROWS).map(|([call, range, cpu_op, frame], durations)| CallerRow {
         api_name: name_in(&trace.calls, call),
         range_name: name_in(&trace.ranges, range),
         cpu_op: code.and_then(|code| name_in(&code.cpu_ops, cpu_op)),
@@ -435,15 +437,14 @@ fn neighbours(trace: &Trace, matching: &MatchingNames, launches: usize) -> Answe
             add(&mut after, [op.name.0, 0, 0, 0], gap);
         }
     }
-    for (_, op) in last.0.iter().filter(|(_, op)| matching.contains(op.name)) {
+    for (_, op) in last.iter().filter(|(_, op)| matching.contains(op.name)) {
         add(&mut after, [NONE, 0, 0, 0], op.duration.0);
     }
-    answer.rows_in_all = (before.0.len() + after.0.len()) as u64;
+    answer.rows_in_all = (before.len() + after.len()) as u64;
     answer.with_rows(side(trace, "before", before, launches)).with_rows(side(trace, "after", after, launches))
 }
 
-fn side(trace: &Trace, side: &str, mut groups: ValuesByKey, launches: usize) -> Vec<NeighbourRow> {
-    sort_by_count(&mut groups);
+fn side(trace: &Trace, side: &str, groups: ValuesByKey, launches: usize) -> Vec<NeighbourRow> {
     let row = |([name, ..], mut gaps): (Key, Vec<i64>)| {
         gaps.sort_unstable();
         let name = (name != NONE).then_some(NameId(name));
@@ -455,7 +456,7 @@ fn side(trace: &Trace, side: &str, mut groups: ValuesByKey, launches: usize) -> 
             median_gap_ns: name.and(of_sorted(&gaps, 50)).map(|gap| Ns(gap as i64)),
         }
     };
-    groups.0.into_iter().take(MAX_ROWS).map(row).collect()
+    by_count(groups).into_iter().take(MAX_ROWS).map(row).collect()
 }
 
 fn histogram(sorted: &[i64]) -> Histogram {

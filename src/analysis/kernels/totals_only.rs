@@ -46,7 +46,7 @@ pub(crate) struct KernelsOfDevices(Vec<((String, String), KernelTotals)>);
 impl KernelsOfDevices {
     /// Sorts the totals by time.
     pub(crate) fn new(by_name_and_device: VecMap<(String, String), KernelTotals>) -> Self {
-        let mut kernels = by_name_and_device.0;
+        let mut kernels = by_name_and_device.into_vec();
         ordering::sort_by(&mut kernels, |a, b| b.1.time.cmp(&a.1.time).then_with(|| a.0.cmp(&b.0)));
         Self(kernels)
     }
@@ -123,6 +123,6 @@ impl KernelsOfDevices {
             idle_ns: 0,
             busy_share: 0.0,
         };
-        sums.0.iter().map(device).collect()
+        sums.iter().map(device).collect()
     }
 }

@@ -144,7 +144,7 @@ impl StepWork {
     }
 
     fn busy(&self) -> Ns {
-        self.parts.0.iter().fold(Ns::ZERO, |sum, (_, owned)| sum + owned.time)
+        self.parts.iter().fold(Ns::ZERO, |sum, (_, owned)| sum + owned.time)
     }
 }
 
@@ -213,14 +213,14 @@ fn rows(context: &Context, pair: &Pair, works: [StepWork; 2]) -> Vec<SlowestStep
 /// The kernels with the largest differences, and one row with the sum of the others.
 fn kernels(context: &Context, slowest: StepWork, median: StepWork) -> Vec<Compared> {
     let mut by_part: VecMap<Part, [Owned; 2]> = VecMap::new();
-    for (part, owned) in slowest.parts.0 {
+    for (part, owned) in slowest.parts.into_vec() {
         by_part.update(part, Default::default(), |[slowest, _]| *slowest = owned);
     }
-    for (part, owned) in median.parts.0 {
+    for (part, owned) in median.parts.into_vec() {
         by_part.update(part, Default::default(), |[_, median]| *median = owned);
     }
     let mut parts: Vec<Compared> =
-        by_part.0.into_iter().map(|(part, owned)| compared(part.name(context), owned)).collect();
+        by_part.into_vec().into_iter().map(|(part, owned)| compared(part.name(context), owned)).collect();
     ordering::sort_by_key(&mut parts, |part| std::cmp::Reverse(part.more().0.unsigned_abs()));
     let others = parts.split_off(parts.len().min(MAX_KERNELS));
     if !others.is_empty() {

@@ -21,12 +21,14 @@ pub struct Strips {
     pub whole: Window,
     /// The categories, in the order used by [`Strip::times`] and [`Strip::columns`].
     pub categories: Vec<String>,
-    /// Each device, followed by the busiest streams of the device sorted by number.
+    /// Each of the busiest devices, followed by the busiest streams of the device sorted by number.
     pub strips: Vec<Strip>,
-    /// The number of streams that have no strip.
+    /// The number of streams of these devices that have no strip.
     pub streams_left_out: usize,
+    /// The number of devices that have no strip.
+    pub devices_left_out: usize,
 }
-from_json!(Strips { whole, categories, strips, streams_left_out });
+from_json!(Strips { whole, categories, strips, streams_left_out, devices_left_out });
 
 /// One device or stream.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -48,6 +50,8 @@ from_json!(Strip { device, stream, busy, busy_share, times, columns });
 
 /// The largest number of strips for streams; more would not be readable.
 const MAX_STREAMS: usize = 8;
+/// The largest number of strips for devices. Each costs a value per column and category.
+const MAX_DEVICES: usize = 256;
 
 struct StripBuilder {
     /// The latest end of its ops so far.
@@ -66,26 +70,21 @@ pub fn strips(trace: &Trace, rules: &RuleSet, columns: usize) -> Option<Strips> 
     let columns = columns.clamp(1, 4_096);
     let (mut categories, category_of) = categories(trace, rules);
     categories.extend((!trace.graph_replays.is_empty()).then(|| GRAPHS.to_owned()));
-    let (lanes, streams_left_out) = lanes(trace);
+    let Lanes { lanes, streams_left_out, devices_left_out } = Lanes::of(trace);
     let mut builders: Vec<StripBuilder> =
         lanes.iter().map(|_| StripBuilder::new(whole, columns * categories.len())).collect();
     let scale = Scale { whole, columns, categories: categories.len() };
-    let device_lane = |device: DeviceId| lanes.iter().position(|lane| *lane == (device, None));
-    let stream_lane = |device: DeviceId, stream: i64| lanes.iter().position(|lane| *lane == (device, Some(stream)));
-    // Consecutive ops are often on the same stream.
-    let mut last = None;
+    let lane = |lane: (DeviceId, Option<i64>)| lanes.binary_search(&lane).ok();
+    let streams = trace.gpu_ops.streams();
+    let lanes_of_streams: Vec<_> =
+        streams.map(|(device, stream)| [lane((device, None)), lane((device, Some(stream)))]).collect();
     let mut long_gaps = LongGaps::new(trace);
     for (row, op) in trace.gpu_ops.iter().enumerate() {
         long_gaps.add(row, &op);
-        let key = (op.device, op.stream);
-        let (device_index, stream_index) = match last {
-            Some((last_key, indices)) if last_key == key => indices,
-            _ => (device_lane(op.device), stream_lane(op.device, op.stream)),
-        };
-        last = Some((key, (device_index, stream_index)));
+        let lanes = trace.gpu_ops.stream_index(row).and_then(|stream| lanes_of_streams.get(stream));
         let category = category_of.get(op.name.0 as usize).copied().unwrap_or(0);
-        for lane in [device_index, stream_index].into_iter().flatten() {
-            if let Some(builder) = builders.get_mut(lane) {
+        for lane in lanes.into_iter().flatten().flatten() {
+            if let Some(builder) = builders.get_mut(*lane) {
                 builder.add(op.start, op.end(), category, &scale);
             }
         }
@@ -106,7 +105,7 @@ pub fn strips(trace: &Trace, rules: &RuleSet, columns: usize) -> Option<Strips> 
         columns: builder.times.chunks(width).map(<[Ns]>::to_vec).collect(),
     });
     let strips = strips.collect();
-    Some(Strips { whole, categories, strips, streams_left_out })
+    Some(Strips { whole, categories, strips, streams_left_out, devices_left_out })
 }
 
 /// Returns the distinct categories, and for each op name the index of its category.
@@ -124,31 +123,62 @@ pub(crate) fn categories(trace: &Trace, rules: &RuleSet) -> (Vec<String>, Vec<us
     (categories, by_name)
 }
 
-/// Returns all streams with the sum of the durations of their ops.
+/// Returns all streams with the sum of the durations of their ops, sorted by device and number.
 fn stream_times(trace: &Trace) -> Vec<((DeviceId, i64), Ns)> {
-    let mut sums: VecMap<(DeviceId, i64), Ns> = VecMap::new();
-    for op in trace.gpu_ops.iter() {
-        sums.update((op.device, op.stream), Ns::ZERO, |sum| *sum += op.duration);
+    let mut times = vec![Ns::ZERO; trace.gpu_ops.streams().count()];
+    for (row, (_, duration)) in trace.gpu_ops.times().enumerate() {
+        let time = trace.gpu_ops.stream_index(row).and_then(|stream| times.get_mut(stream));
+        time.into_iter().for_each(|time| *time += duration);
     }
-    sums.0
+    let mut sums: VecMap<(DeviceId, i64), Ns> = VecMap::new();
+    for (stream, time) in trace.gpu_ops.streams().zip(times) {
+        sums.update(stream, Ns::ZERO, |sum| *sum += time);
+    }
+    sums.into_vec()
 }
 
-/// Returns each device followed by those of its streams that are among the busiest of the trace, and the
-/// number of streams left out. The stream of a device with only one stream gets no lane of its own.
-fn lanes(trace: &Trace) -> (Vec<(DeviceId, Option<i64>)>, usize) {
-    let mut streams = stream_times(trace);
-    let has_one_stream = |device: DeviceId| streams.iter().filter(|((other, _), _)| *other == device).count() == 1;
-    let with_one_stream: Vec<DeviceId> =
-        streams.iter().map(|((device, _), _)| *device).filter(|device| has_one_stream(*device)).collect();
-    streams.retain(|((device, stream), _)| !with_one_stream.contains(device) && *stream >= 0);
-    ordering::sort_by_key(&mut streams, |(_, busy)| std::cmp::Reverse(*busy));
-    let left_out = streams.len().saturating_sub(MAX_STREAMS);
-    streams.truncate(MAX_STREAMS);
-    let devices = (0..).map(DeviceId).take(trace.devices.len());
-    let mut lanes: Vec<(DeviceId, Option<i64>)> = devices.map(|device| (device, None)).collect();
-    lanes.extend(streams.iter().map(|((device, stream), _)| (*device, Some(*stream))));
-    ordering::sort_by_key(&mut lanes, |(device, stream)| (*device, *stream));
-    (lanes, left_out)
+/// Those of the devices with the most work, sorted.
+fn busiest_devices(trace: &Trace, streams: &[((DeviceId, i64), Ns)]) -> Vec<DeviceId> {
+    let mut times: Vec<(DeviceId, Ns)> =
+        (0..).map(DeviceId).take(trace.devices.len()).map(|device| (device, Ns::ZERO)).collect();
+    let of_streams = streams.iter().map(|((device, _), time)| (*device, *time));
+    for (device, time) in of_streams.chain(trace.graph_replays.iter().map(|replay| (replay.device, replay.duration))) {
+        times.get_mut(device.0 as usize).into_iter().for_each(|(_, sum)| *sum += time);
+    }
+    ordering::sort_by_key(&mut times, |(_, time)| std::cmp::Reverse(*time));
+    times.truncate(MAX_DEVICES);
+    let mut devices: Vec<DeviceId> = times.into_iter().map(|(device, _)| device).collect();
+    devices.sort_unstable();
+    devices
+}
+
+/// What has a strip.
+struct Lanes {
+    /// Each device followed by those of its streams that are among the busiest. The stream of a device with only one stream gets
+    /// no lane of its own. Sorted.
+    lanes: Vec<(DeviceId, Option<i64>)>,
+    streams_left_out: usize,
+    devices_left_out: usize,
+}
+
+impl Lanes {
+    fn of(trace: &Trace) -> Self {
+        let times = stream_times(trace);
+        let devices = busiest_devices(trace, &times);
+        let of_device = times.chunk_by(|((one, _), _), ((other, _), _)| one == other);
+        let several = of_device.filter(|streams| {
+            streams.len() > 1 && streams.first().is_some_and(|((device, _), _)| devices.binary_search(device).is_ok())
+        });
+        let mut streams: Vec<_> = several.flatten().filter(|((_, stream), _)| *stream >= 0).collect();
+        ordering::sort_by_key(&mut streams, |(_, busy)| std::cmp::Reverse(*busy));
+        let streams_left_out = streams.len().saturating_sub(MAX_STREAMS);
+        streams.truncate(MAX_STREAMS);
+        let devices_left_out = trace.devices.len() - devices.len();
+        let mut lanes: Vec<(DeviceId, Option<i64>)> = devices.into_iter().map(|device| (device, None)).collect();
+        lanes.extend(streams.iter().map(|((device, stream), _)| (*device, Some(*stream))));
+        lanes.sort_unstable();
+        Self { lanes, streams_left_out, devices_left_out }
+    }
 }
 
 /// Maps times to columns and back.
@@ -291,6 +321,15 @@ mod tests {
         assert_eq!((found.strips.len(), found.streams_left_out), (9, 3));
         assert_eq!(found.strips.last().unwrap().stream, Some(10), "the busiest streams, sorted by number");
         assert_eq!(strips_of(&trace(&[]), 10), None);
+    }
+
+    #[test]
+    fn the_busiest_devices_have_strips_and_those_left_out_are_counted() {
+        let ops: Vec<_> = (0..300).map(|device| (i64::from(device), 1 + i64::from(device), device, 0)).collect();
+        let found = strips_of(&trace(&ops), 2).unwrap();
+        let shown: Vec<&str> = found.strips.iter().map(|strip| strip.device.as_str()).collect();
+        assert_eq!((shown.len(), shown.first(), shown.last()), (MAX_DEVICES, Some(&"44"), Some(&"299")));
+        assert_eq!((found.devices_left_out, found.streams_left_out), (44, 0));
     }
 
     proptest! {

@@ -11,6 +11,7 @@ use crate::analysis::host::blocking_calls::BlockingCalls;
 use crate::analysis::host::idle_cause::{CauseRules, IdleCause, IdleTimes};
 use crate::analysis::index::{IdMap, Merge};
 use crate::analysis::measure::longest::{EventKind, Longest};
+use crate::ordering::VecMap;
 use crate::trace::{Names, Ns, SiteId, Trace};
 use std::collections::HashSet;
 
@@ -46,7 +47,7 @@ impl DeviceRun {
 pub(crate) struct DeviceWork {
     activities: Vec<Activity>,
     /// By operation; operations without communication are left out.
-    hidden: Vec<(String, Hidden)>,
+    hidden: VecMap<String, Hidden>,
     /// By device: its runs in order. The gaps between them are added by [`Survey::of`].
     devices: Vec<Vec<DeviceRun>>,
     /// The longest gaps within the runs; the tag is the [`IdleCause`].
@@ -57,11 +58,8 @@ pub(crate) struct DeviceWork {
 impl Merge for DeviceWork {
     fn merge(&mut self, later: &Self, ids: &IdMap) {
         self.activities.iter_mut().zip(&later.activities).for_each(|(sum, more)| sum.merge(more));
-        for (operation, hidden) in &later.hidden {
-            match self.hidden.iter_mut().find(|(name, _)| name == operation) {
-                Some((_, sum)) => sum.merge(hidden),
-                None => self.hidden.push((operation.clone(), *hidden)),
-            }
+        for (operation, hidden) in later.hidden.iter() {
+            self.hidden.update(operation.clone(), Hidden::default(), |sum| sum.merge(hidden));
         }
         for (runs, more) in self.devices.iter_mut().zip(&later.devices) {
             runs.extend(more.iter().map(|run| run.mapped(ids)));
@@ -134,19 +132,15 @@ impl<'a> WorkSweep<'a> {
     pub(crate) fn finish(self) -> DeviceWork {
         let Self { operations, activity, gaps, first_rows, idle, longest_gaps, longest_ops, .. } = self;
         let (activities, hidden) = activity.finish();
-        let hidden = operations.names().iter().map(str::to_owned).zip(hidden);
+        let mut by_operation = VecMap::new();
+        let used = operations.names().iter().zip(hidden).filter(|(_, hidden)| *hidden != Hidden::default());
+        used.for_each(|(operation, hidden)| by_operation.update(operation.to_owned(), hidden, |_| ()));
         let devices = first_rows.into_iter().zip(idle).enumerate().map(|(device, (first_row, idle))| {
             let busy = gaps.devices.get(device).copied().flatten();
             let run = busy.map(|busy| DeviceRun { busy, first_row, last_row: gaps.last_row(device), idle });
             run.into_iter().collect()
         });
-        DeviceWork {
-            activities,
-            hidden: hidden.filter(|(_, hidden)| *hidden != Hidden::default()).collect(),
-            devices: devices.collect(),
-            longest_gaps,
-            longest_ops,
-        }
+        DeviceWork { activities, hidden: by_operation, devices: devices.collect(), longest_gaps, longest_ops }
     }
 }
 
@@ -159,7 +153,7 @@ fn offer_gap(longest: &mut Longest, gap: &Gap, cause: IdleCause) {
 pub(crate) struct Survey {
     /// By device.
     pub(crate) activities: Vec<Activity>,
-    hidden: Vec<(String, Hidden)>,
+    hidden: VecMap<String, Hidden>,
     /// By device; `None` for a device without work. A window counts from its start to its end; without one, a
     /// device counts from its first op to its last.
     pub(crate) busy: Vec<Option<Busy>>,
@@ -214,7 +208,7 @@ impl Survey {
 
     /// Hidden and exposed time of one communication operation.
     pub(crate) fn hidden_of(&self, operation: &str) -> Hidden {
-        self.hidden.iter().find(|(name, _)| name == operation).map(|(_, hidden)| *hidden).unwrap_or_default()
+        self.hidden.get(operation).copied().unwrap_or_default()
     }
 
     /// Hidden and exposed time of every communication operation.

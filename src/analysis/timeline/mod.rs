@@ -42,6 +42,7 @@ use crate::ordering;
 use crate::rules::RuleSet;
 use crate::trace::{DeviceId, Ns, Spans, ThreadId, Trace, Window};
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 
 /// More host threads are left out: those with the fewest spans.
 const MAX_THREADS: usize = 48;
@@ -329,19 +330,25 @@ fn device_lanes(trace: &Trace, layers: &[LayerBar]) -> Vec<Lane> {
     streams.sort_unstable();
     streams.dedup();
     let (mut kinds, has_steps) = (Vec::new(), may_have_steps(trace));
+    let with_graphs: BTreeSet<DeviceId> = trace.graph_replays.iter().map(|replay| replay.device).collect();
+    let with_layers: BTreeSet<DeviceId> = layers.iter().map(|bar| bar.device).collect();
+    let series = trace.metrics.iter().enumerate();
+    let counters: BTreeSet<_> = series.filter_map(|(index, series)| Some((series.device?, index))).collect();
     for device in (0..).map(DeviceId).take(trace.devices.len()) {
-        let has_graphs = trace.graph_replays.iter().any(|replay| replay.device == device);
-        let own: Vec<i64> = streams.iter().filter(|stream| stream.0 == device).map(|stream| stream.1).collect();
+        let has_graphs = with_graphs.contains(&device);
+        let rest = streams.partition_point(|stream| stream.0 < device);
+        let own = streams.iter().skip(rest).take_while(|stream| stream.0 == device);
+        let own: Vec<LaneKind> = own.map(|stream| LaneKind::Stream(device, stream.1)).collect();
         if own.is_empty() && !has_graphs {
             continue;
         }
         kinds.extend(has_steps.then_some(LaneKind::Steps(Some(device))));
-        kinds.extend(layers.iter().any(|bar| bar.device == device).then_some(LaneKind::Layers(device)));
+        kinds.extend(with_layers.contains(&device).then_some(LaneKind::Layers(device)));
         kinds.push(LaneKind::Idle(device));
-        kinds.extend(own.into_iter().map(|stream| LaneKind::Stream(device, stream)));
+        kinds.extend(own);
         kinds.extend(has_graphs.then_some(LaneKind::Graphs(device)));
-        let counters = trace.metrics.iter().enumerate().filter(|(_, series)| series.device == Some(device));
-        kinds.extend(counters.map(|(index, _)| LaneKind::Counter(device, index)));
+        let own = counters.range((device, 0)..=(device, usize::MAX));
+        kinds.extend(own.map(|(_, index)| LaneKind::Counter(device, *index)));
     }
     let depth = |kind: LaneKind| if matches!(kind, LaneKind::Layers(_)) { 2 } else { 1 };
     kinds.into_iter().map(|kind| Lane { kind, depth: depth(kind) }).collect()

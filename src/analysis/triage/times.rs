@@ -52,7 +52,7 @@ impl Times {
                 time.launches += 1;
             }
         }
-        for ((_, stage), device) in &times.devices.0 {
+        for ((_, stage), device) in times.devices.iter() {
             if let Some(time) = times.stages.get_mut(*stage as usize) {
                 time.wall +=
                     device.first_start.zip(device.last_end).map_or(Ns::ZERO, |(first, last)| last.since(first));
@@ -80,12 +80,13 @@ impl Times {
 
     /// The sum of durations on a device, over the stages that the predicate accepts.
     pub(super) fn of_device(&self, device: DeviceId, predicate: impl Fn(Stage) -> bool) -> Ns {
-        let selected = self.devices.0.iter().filter(|((owner, stage), _)| *owner == device && predicate(*stage));
-        selected.fold(Ns::ZERO, |sum, (_, time)| sum + time.duration)
+        let selected = Stage::ALL.into_iter().filter(|stage| predicate(*stage));
+        let times = selected.filter_map(|stage| self.devices.get(&(device, stage)));
+        times.fold(Ns::ZERO, |sum, time| sum + time.duration)
     }
 
     pub(super) fn devices(&self) -> Vec<DeviceId> {
-        let mut devices: Vec<DeviceId> = self.devices.0.iter().map(|((device, _), _)| *device).collect();
+        let mut devices: Vec<DeviceId> = self.devices.iter().map(|((device, _), _)| *device).collect();
         devices.dedup();
         devices
     }

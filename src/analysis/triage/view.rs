@@ -104,6 +104,6 @@ impl<'a> View<'a> {
             let op_index = u32::try_from(index).unwrap_or(u32::MAX);
             streams.update((op.device, op.stream), Vec::new(), |stream| stream.push((op_index, stage)));
         }
-        streams.0.into_iter().map(|(_, stream)| stream).collect()
+        streams.into_vec().into_iter().map(|(_, stream)| stream).collect()
     }
 }

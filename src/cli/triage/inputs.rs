@@ -15,6 +15,7 @@ use crate::ordering::VecMap;
 use crate::session::{self, Choices, Opened, SERVER_ARGS};
 use crate::trace::{Format, Trace};
 use crate::{Error, Result};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// The settings for all traces of a triage.
@@ -41,7 +42,7 @@ struct Source {
     is_file: bool,
     entries: Vec<Entry>,
     /// The contents of the files that were read so far, by entry.
-    contents: Vec<(usize, Content)>,
+    contents: HashMap<usize, Content>,
     /// The files of a folder that could not be read, with the reason.
     unreadable: Vec<Skipped>,
 }
@@ -84,7 +85,7 @@ impl Source {
         let stage = session::stage_index(stage_of_path(&full_path.display().to_string()));
         entries.iter_mut().for_each(|entry| entry.stage = entry.stage.or(stage));
         let is_file = !metadata.is_dir();
-        Ok(Self { purpose, root: path.to_owned(), is_file, entries, contents: Vec::new(), unreadable: Vec::new() })
+        Ok(Self { purpose, root: path.to_owned(), is_file, entries, contents: HashMap::new(), unreadable: Vec::new() })
     }
 
     fn path(&self, entry: usize) -> PathBuf {
@@ -99,7 +100,7 @@ impl Source {
     }
 
     fn content(&self, entry: usize) -> Option<Content> {
-        self.contents.iter().find(|(read, _)| *read == entry).map(|(_, content)| *content)
+        self.contents.get(&entry).copied()
     }
 
     /// The selected files. A file given by name is always selected.
@@ -108,7 +109,8 @@ impl Source {
             let traces = vec![Chosen { entry: 0, server_args: None }];
             return Selection { traces, ..Selection::default() };
         }
-        let mut selection = folder::select(&self.entries, &self.contents);
+        let contents: Vec<_> = self.contents.iter().map(|(entry, content)| (*entry, *content)).collect();
+        let mut selection = folder::select(&self.entries, &contents);
         for Skipped { entry, why, .. } in &self.unreadable {
             let aside = selection.skipped.iter_mut().filter(|aside| aside.entry == *entry);
             aside.for_each(|aside| aside.why.clone_from(why));
@@ -271,7 +273,7 @@ impl<'a> Batch<'a> {
 
     fn record(&mut self, file: FileId, content: Content, unreadable: Option<String>) {
         let Some(source) = self.sources.get_mut(file.source) else { return };
-        source.contents.push((file.entry, content));
+        source.contents.insert(file.entry, content);
         source.unreadable.extend(unreadable.map(|why| Skipped { entry: file.entry, why, other_rank_of: None }));
     }
 
@@ -325,7 +327,7 @@ impl<'a> Batch<'a> {
             let label = self.source(*file).map_or("", |source| source.label(file.entry));
             reasons.update(why.as_str(), Vec::new(), |labels| labels.push(label));
         }
-        skipped_files(&reasons.0)
+        skipped_files(&reasons.into_vec())
     }
 }
 

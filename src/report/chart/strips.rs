@@ -6,6 +6,7 @@
 use super::axis::TimeAxis;
 use super::{Chart, Node, glyphs, layout};
 use crate::analysis::time::strips::{Strip, Strips};
+use crate::digits::grouped;
 use crate::report::format::{duration, percent};
 use crate::report::palette;
 use crate::trace::{Ns, Window};
@@ -47,12 +48,19 @@ pub fn overview(strips: &Strips, width: u32) -> Chart {
         row(strips, strip, &order, &rect, &mut nodes);
         top += height + GAP;
     }
-    if strips.streams_left_out > 0 {
-        let more = format!("{} more streams are shown only in the strip of their device", strips.streams_left_out);
-        nodes.push(text(&more, "chart-note", "start", left, top + 12));
+    for note in left_out(strips) {
+        nodes.push(text(&note, "chart-note", "start", left, top + 12));
         top += NOTE;
     }
     Chart { width: chart_width(width), height: u32::try_from(top).unwrap_or(0), summary: summary(strips), nodes }
+}
+
+/// A note for streams and for devices without a strip.
+fn left_out(strips: &Strips) -> impl Iterator<Item = String> {
+    let (streams, devices) = (strips.streams_left_out, strips.devices_left_out);
+    let streams = (streams > 0).then(|| format!("{streams} more streams are shown only in the strip of their device"));
+    let devices = (devices > 0).then(|| format!("{} devices with less work have no strip", grouped(devices as u64)));
+    streams.into_iter().chain(devices)
 }
 
 /// The axis below the strips, a chart of its own: it stays in sight while many strips are scrolled.
@@ -252,6 +260,7 @@ mod tests {
             categories: vec!["communication".to_owned(), "gemm".to_owned()],
             strips: vec![strip(None), strip(Some(7))],
             streams_left_out: 0,
+            devices_left_out: 0,
         }
     }
 

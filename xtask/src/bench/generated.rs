@@ -146,16 +146,17 @@ fn write_op(out: &mut impl Write, gpu: u64, number: u64, begin_ns: u64) -> io::R
 }
 
 /// A complete event without its arguments.
-struct Event<'a> {
-    category: &'a str,
-    name: &'a str,
-    process: u64,
-    thread: u64,
-    begin_ns: u64,
-    length_ns: u64,
+pub(super) struct Event<'a> {
+    pub(super) category: &'a str,
+    pub(super) name: &'a str,
+    pub(super) process: u64,
+    pub(super) thread: u64,
+    pub(super) begin_ns: u64,
+    pub(super) length_ns: u64,
 }
 
-fn event(out: &mut impl Write, event: &Event<'_>, arguments: std::fmt::Arguments<'_>) -> io::Result<()> {
+/// Writes an event and a comma.
+pub(super) fn event(out: &mut impl Write, event: &Event<'_>, arguments: std::fmt::Arguments<'_>) -> io::Result<()> {
     let Event { category, name, process, thread, begin_ns, length_ns } = event;
     writeln!(
         out,

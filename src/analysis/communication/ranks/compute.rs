@@ -6,7 +6,7 @@ use super::log::RankLog;
 use super::rules::Rules;
 use super::step_log::STEP_COLUMNS;
 use super::{ComputeBasis, Rank, RankInput, WindowSelection};
-use crate::analysis::communication::skew_pct;
+use crate::analysis::communication::skews_pct;
 use std::collections::BTreeMap;
 
 /// Sets the compute time of each rank that is comparable with those of the others. Returns what is compared.
@@ -25,8 +25,8 @@ pub(super) fn compare(
         }
         None => return ComputeBasis::None,
     };
-    for (index, (rank, time)) in ranks.iter_mut().zip(&times).enumerate() {
-        (rank.compared_ns, rank.skew_pct) = (*time, Some(skew_pct(&times, index)));
+    for (rank, (time, skew_pct)) in ranks.iter_mut().zip(times.iter().zip(skews_pct(&times))) {
+        (rank.compared_ns, rank.skew_pct) = (*time, Some(skew_pct));
     }
     basis
 }
@@ -49,30 +49,29 @@ struct CommonSteps {
 impl CommonSteps {
     /// `None` if there are none.
     fn of(group: &JobGroup, inputs: &[RankInput]) -> Option<Self> {
-        // By name: the number of steps and the compute time of each rank that has such steps.
-        let mut by_name: BTreeMap<&str, Vec<(i64, i64)>> = BTreeMap::new();
-        for member in &group.members {
-            let RankLog { steps, step_names, .. } = inputs.get(member.log)?.log;
+        // By name: the rank, its number of steps and its compute time, for each rank that has such steps.
+        let mut by_name: BTreeMap<&str, Vec<(usize, i64, i64)>> = BTreeMap::new();
+        for (log, rank_of) in &group.ranks_by_log() {
+            let RankLog { steps, step_names, .. } = inputs.get(*log)?.log;
             for row in steps.chunks_exact(STEP_COLUMNS) {
-                let &[rank, name, count, time] = row else { continue };
+                let &[device, name, count, time] = row else { continue };
                 let name = usize::try_from(name).ok().and_then(|name| step_names.get(name));
-                if let (Some(name), Ok(rank)) = (name, usize::try_from(rank))
-                    && rank == member.device
-                {
-                    by_name.entry(name).or_default().push((count, time.max(0)));
+                if let (Some(name), Some(rank)) = (name, rank_of.get(&device)) {
+                    by_name.entry(name).or_default().push((*rank, count, time.max(0)));
                 }
             }
         }
+        by_name.values_mut().for_each(|rows| rows.sort_by_key(|(rank, ..)| *rank));
         let ranks = group.members.len();
-        let has_all = |rows: &[(i64, i64)]| {
-            rows.len() == ranks && rows.iter().all(|(count, _)| rows.first().is_some_and(|first| first.0 == *count))
+        let has_all = |rows: &[(usize, i64, i64)]| {
+            rows.len() == ranks && rows.iter().all(|(_, count, _)| rows.first().is_some_and(|first| first.1 == *count))
         };
         by_name.retain(|_, rows| has_all(rows));
         let mut found = Self { count: 0, compute_ns: vec![0; ranks] };
         for rows in by_name.values() {
-            let count = rows.first().and_then(|(count, _)| u64::try_from(*count).ok()).unwrap_or(0);
+            let count = rows.first().and_then(|(_, count, _)| u64::try_from(*count).ok()).unwrap_or(0);
             found.count = found.count.saturating_add(count);
-            found.compute_ns.iter_mut().zip(rows).for_each(|(sum, (_, time))| *sum = sum.saturating_add(*time));
+            found.compute_ns.iter_mut().zip(rows).for_each(|(sum, (.., time))| *sum = sum.saturating_add(*time));
         }
         (found.count > 0).then_some(found)
     }

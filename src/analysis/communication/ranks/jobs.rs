@@ -14,6 +14,8 @@ use super::log::{RankLog, TIME_COLUMNS};
 use super::rules::Rules;
 use super::{Source, UngroupedFile};
 use crate::ordering;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 
 /// One rank of a job: a device of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +39,20 @@ pub(super) struct JobGroup {
     pub(super) world_size: Option<u32>,
     /// Why the files may not belong together after all.
     pub(super) doubt: Option<&'static str>,
+}
+
+impl JobGroup {
+    /// For each log of the job the rank of each device. A log can have many ranks, so what computes something for each of them reads the
+    /// log once.
+    pub(super) fn ranks_by_log(&self) -> BTreeMap<usize, BTreeMap<i64, usize>> {
+        let mut ranks: BTreeMap<usize, BTreeMap<i64, usize>> = BTreeMap::new();
+        for (rank, member) in self.members.iter().enumerate() {
+            if let Ok(device) = i64::try_from(member.device) {
+                ranks.entry(member.log).or_default().insert(device, rank);
+            }
+        }
+        ranks
+    }
 }
 
 /// A file with one rank, before it is grouped.
@@ -137,12 +153,13 @@ fn group_of_devices(log: &RankLog, index: usize) -> JobGroup {
         None => id.to_owned(),
     };
     let labels: Vec<String> = log.devices.iter().map(|id| label(id)).collect();
-    let is_unique = |device: usize| labels.iter().filter(|label| Some(*label) == labels.get(device)).count() == 1;
+    let mut counts: HashMap<&String, usize> = HashMap::new();
+    labels.iter().for_each(|label| *counts.entry(label).or_default() += 1);
     let members = log.devices.iter().zip(&labels).enumerate().map(|(device, (id, label))| Member {
         log: index,
         device,
         order: vec![(0, u32::try_from(device).unwrap_or(u32::MAX))],
-        label: if is_unique(device) { label.clone() } else { id.clone() },
+        label: if counts.get(label) == Some(&1) { label.clone() } else { id.clone() },
         number: None,
         source: Source::Device,
     });
@@ -150,16 +167,16 @@ fn group_of_devices(log: &RankLog, index: usize) -> JobGroup {
 }
 
 /// Partitions the files by a key; keeps their order.
-fn partition_by<K: PartialEq>(files: Vec<RankFile>, key: impl Fn(&RankFile) -> K) -> Vec<Vec<RankFile>> {
-    let mut buckets: Vec<(K, Vec<RankFile>)> = Vec::new();
+fn partition_by<K: Eq + Hash>(files: Vec<RankFile>, key: impl Fn(&RankFile) -> K) -> Vec<Vec<RankFile>> {
+    let (mut buckets, mut bucket_of) = (Vec::<Vec<RankFile>>::new(), HashMap::<K, usize>::new());
     for file in files {
-        let own = key(&file);
-        match buckets.iter_mut().find(|(other, _)| *other == own) {
-            Some((_, files)) => files.push(file),
-            None => buckets.push((own, vec![file])),
+        let bucket = *bucket_of.entry(key(&file)).or_insert(buckets.len());
+        match buckets.get_mut(bucket) {
+            Some(files) => files.push(file),
+            None => buckets.push(vec![file]),
         }
     }
-    buckets.into_iter().map(|(_, files)| files).collect()
+    buckets
 }
 
 /// Partitions the files by world size, backend and known kind of GPU; files without a world size also by name.

@@ -154,13 +154,11 @@ type CallLists = BTreeMap<usize, (Vec<Call>, usize)>;
 /// Matches all calls of a job's ranks, sorted by operation and group. Operations without a visible call are left out.
 pub(super) fn match_calls(group: &JobGroup, inputs: &[RankInput], rules: &Rules) -> Vec<OperationCalls> {
     let mut lists: BTreeMap<Key, CallLists> = BTreeMap::new();
-    for (rank, member) in group.members.iter().enumerate() {
-        let Some(RankInput { log, window }) = inputs.get(member.log) else { continue };
+    for (number, rank_of) in &group.ranks_by_log() {
+        let Some(RankInput { log, window }) = inputs.get(*number) else { continue };
         for (index, call) in log.calls.chunks_exact(CALL_COLUMNS).enumerate() {
             let &[device, operation, group, bytes, start_ns, duration_ns, exposed_ns] = call else { continue };
-            if usize::try_from(device) != Ok(member.device) || duration_ns < 0 {
-                continue;
-            }
+            let Some(&rank) = rank_of.get(&device).filter(|_| duration_ns >= 0) else { continue };
             let call = Call::new([bytes, start_ns, duration_ns, exposed_ns], preparation(log, index));
             let in_window = |window: &RankWindow| call.within(window, window.exposed.get(index).copied().unwrap_or(0));
             let call = window.map_or(call, in_window);
@@ -170,9 +168,7 @@ pub(super) fn match_calls(group: &JobGroup, inputs: &[RankInput], rules: &Rules)
         }
         for row in log.counts.chunks_exact(COUNT_COLUMNS) {
             let &[device, operation, group, total] = row else { continue };
-            if usize::try_from(device) != Ok(member.device) {
-                continue;
-            }
+            let Some(&rank) = rank_of.get(&device) else { continue };
             let (_, count) = lists.entry(key(log, operation, group)).or_default().entry(rank).or_default();
             *count = usize::try_from(total).unwrap_or(0).max(*count);
         }

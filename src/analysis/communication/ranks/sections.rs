@@ -2,7 +2,7 @@
 
 use super::matching::{Call, OperationCalls, Participant};
 use super::{Job, Rank, Source, UngroupedFile, WindowSelection};
-use crate::analysis::communication::{percent, skew_pct};
+use crate::analysis::communication::{percent, skews_pct};
 use crate::analysis::section::{Pct, Sections, TypedSection, section};
 use crate::ordering;
 use crate::trace::Ns;
@@ -118,7 +118,7 @@ pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungr
         ranks.limits.extend(job.windows.note().into_iter().chain(clipped).map(with_title));
         ranks.limits.extend(job.limits.iter().map(|limit| with_title(limit)));
         ranks.rows.extend(job.ranks.iter().map(|rank| rank_row(job, rank)));
-        let mut sums: Vec<OperationSums> = operations.iter().map(|calls| OperationSums::of(calls, job)).collect();
+        let mut sums: Vec<OperationSums> = operations.iter().map(|calls| OperationSums::of(calls)).collect();
         ordering::sort_by_key(&mut sums, |sums| Reverse((sums.wait_ns, sums.total_ns)));
         for sums in &sums {
             collectives.rows.push(sums.row(job));
@@ -199,6 +199,7 @@ struct OperationSums<'a> {
     transfer_ns: i64,
     worst_ns: i64,
     worst_rank: Option<usize>,
+    /// The ranks that have such calls, in the order of [`OperationCalls::calls`].
     by_rank: Vec<RankSums>,
 }
 
@@ -213,9 +214,10 @@ struct RankSums {
 }
 
 impl<'a> OperationSums<'a> {
-    fn of(calls: &'a OperationCalls, job: &Job) -> Self {
+    fn of(calls: &'a OperationCalls) -> Self {
         let new = |rank| RankSums { rank, ..RankSums::default() };
-        let mut by_rank: Vec<RankSums> = (0..job.ranks.len()).map(new).collect();
+        let mut by_rank: Vec<RankSums> = calls.calls.iter().map(|(rank, _)| new(*rank)).collect();
+        let place = |rank: usize| calls.calls.binary_search_by_key(&rank, |(rank, _)| *rank).ok();
         let (mut transfer_ns, mut worst) = (0_i64, (0_i64, None));
         let all = calls.calls.iter().flat_map(|(_, calls)| calls);
         let total_ns = all.filter_map(Call::visible_ns).fold(0_i64, i64::saturating_add);
@@ -225,12 +227,12 @@ impl<'a> OperationSums<'a> {
                 if wait_ns > worst.0 {
                     worst = (wait_ns, Some(rank));
                 }
-                let Some(own) = by_rank.get_mut(rank) else { continue };
+                let Some(own) = place(rank).and_then(|place| by_rank.get_mut(place)) else { continue };
                 own.total_ns = own.total_ns.saturating_add(wait_ns).saturating_add(transfer_ns);
                 own.wait_ns = own.wait_ns.saturating_add(wait_ns);
                 own.worst_ns = own.worst_ns.max(wait_ns);
             }
-            if let Some(own) = collective.last.and_then(|last| by_rank.get_mut(last)) {
+            if let Some(own) = collective.last.and_then(place).and_then(|place| by_rank.get_mut(place)) {
                 own.times_last += 1;
                 own.waited_for_ns = own.waited_for_ns.saturating_add(collective.total_wait_ns());
             }
@@ -273,10 +275,8 @@ impl<'a> OperationSums<'a> {
         if self.calls.matched == 0 {
             return;
         }
-        let participants: Vec<&RankSums> =
-            self.by_rank.iter().filter(|own| self.calls.calls.iter().any(|(rank, _)| *rank == own.rank)).collect();
-        let totals: Vec<i64> = participants.iter().map(|own| own.total_ns).collect();
-        rows.extend(participants.into_iter().enumerate().map(|(index, own)| RankWaitRow {
+        let totals: Vec<i64> = self.by_rank.iter().map(|own| own.total_ns).collect();
+        rows.extend(self.by_rank.iter().zip(skews_pct(&totals)).map(|(own, skew_pct)| RankWaitRow {
             job: job.title.clone(),
             op_name: self.calls.operation.clone(),
             process_group: self.group(),
@@ -286,7 +286,7 @@ impl<'a> OperationSums<'a> {
             wait_ns: Ns(own.wait_ns),
             max_wait_ns: Ns(own.worst_ns),
             times_last: own.times_last,
-            skew_vs_median_pct: Some(Pct(skew_pct(&totals, index))),
+            skew_vs_median_pct: Some(Pct(skew_pct)),
         }));
     }
 }

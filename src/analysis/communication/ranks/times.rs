@@ -12,7 +12,7 @@ use crate::analysis::communication::percent;
 use crate::digits::grouped;
 use crate::rules::names;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
@@ -167,48 +167,68 @@ fn compare_with_others(ranks: &mut [Rank], rules: &Rules) {
     }
 }
 
-/// Sets the kernel of each rank that takes longest compared with its mean on the other ranks.
+/// Sets the kernel of each rank that takes longest compared with its mean on the other ranks. Linear in the rows of the logs.
 fn find_slow_kernels(ranks: &mut [Rank], group: &JobGroup, inputs: &[RankInput]) {
-    let mut times: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
-    for (rank, member) in group.members.iter().enumerate() {
-        let Some(RankInput { log, .. }) = inputs.get(member.log) else { continue };
-        for row in log.kernel_times.chunks_exact(KERNEL_COLUMNS) {
-            let &[device, kernel, _, time_ns] = row else { continue };
-            let name = usize::try_from(kernel).ok().and_then(|kernel| log.kernels.get(kernel));
-            if let (Ok(device), Some(name)) = (usize::try_from(device), name)
-                && device == member.device
-            {
-                let of_rank = times.entry(name).or_insert_with(|| vec![0; group.members.len()]).get_mut(rank);
-                of_rank.into_iter().for_each(|sum| *sum = time_ns.max(0));
+    let mut slowest: Vec<Option<Slow>> = vec![None; ranks.len()];
+    let others = ranks.len().saturating_sub(1).max(1) as i64;
+    for (name, times) in kernels_of_all_ranks(group, inputs) {
+        let sum = times.iter().fold(0_i64, |sum, time| sum.saturating_add(*time));
+        for (slowest, time_ns) in slowest.iter_mut().zip(times) {
+            let others_ns = sum.saturating_sub(time_ns) / others;
+            let excess = |slow: &Slow| slow.time_ns - slow.others_ns;
+            let slow = Slow { name, time_ns, others_ns };
+            if time_ns > others_ns && slowest.as_ref().is_none_or(|most| excess(most) <= excess(&slow)) {
+                *slowest = Some(slow);
             }
         }
     }
-    // A kernel that the log of a rank does not list may have been cut off there.
-    times.retain(|_, times| times.iter().all(|time| *time > 0));
-    let others = ranks.len().saturating_sub(1).max(1) as i64;
-    for (index, rank) in ranks.iter_mut().enumerate() {
-        let slow = times.iter().filter_map(|(name, times)| {
-            let time_ns = *times.get(index)?;
-            let sum = times.iter().fold(0_i64, |sum, time| sum.saturating_add(*time));
-            let others_ns = sum.saturating_sub(time_ns) / others;
-            (time_ns > others_ns).then_some((*name, time_ns, others_ns))
-        });
-        let slowest = slow.max_by_key(|(_, time_ns, others_ns)| time_ns - others_ns);
-        let log = group.members.get(index).and_then(|member| inputs.get(member.log)).map(|input| input.log);
-        rank.slow_kernel = slowest.map(|(name, time_ns, others_ns)| SlowKernel {
-            name: name.to_owned(),
-            short_name: log.map_or_else(String::new, |log| short_name(name, &log.kernels)),
-            time_ns,
-            others_ns,
-        });
+    let mut short_names: BTreeMap<usize, HashMap<&str, String>> = BTreeMap::new();
+    for ((rank, slow), member) in ranks.iter_mut().zip(slowest).zip(&group.members) {
+        let (Some(Slow { name, time_ns, others_ns }), Some(input)) = (slow, inputs.get(member.log)) else { continue };
+        let short_names = short_names.entry(member.log).or_insert_with(|| short_names_of(&input.log.kernels));
+        let short_name = short_names.get(name).cloned().unwrap_or_default();
+        rank.slow_kernel = Some(SlowKernel { name: name.to_owned(), short_name, time_ns, others_ns });
     }
 }
 
-/// The short name of a kernel among all kernels of a log.
-fn short_name(name: &str, kernels: &[String]) -> String {
+/// A kernel on a rank, with the mean time on the other ranks.
+#[derive(Debug, Clone, Copy)]
+struct Slow<'a> {
+    name: &'a str,
+    time_ns: i64,
+    others_ns: i64,
+}
+
+/// The time of each kernel by rank, sorted by name. A kernel that the log of a rank does not list may have been cut off there, so such
+/// kernels are left out.
+fn kernels_of_all_ranks<'a>(group: &JobGroup, inputs: &[RankInput<'a>]) -> Vec<(&'a str, Vec<i64>)> {
+    let mut times: Vec<(&str, usize, i64)> = Vec::new();
+    for (log, rank_of) in &group.ranks_by_log() {
+        let Some(RankInput { log, .. }) = inputs.get(*log) else { continue };
+        for row in log.kernel_times.chunks_exact(KERNEL_COLUMNS) {
+            let &[device, kernel, _, time_ns] = row else { continue };
+            let name = usize::try_from(kernel).ok().and_then(|kernel| log.kernels.get(kernel));
+            if let (Some(rank), Some(name)) = (rank_of.get(&device), name) {
+                times.push((name, *rank, time_ns));
+            }
+        }
+    }
+    // The last row of a kernel and rank counts.
+    times.reverse();
+    times.sort_by_key(|(name, rank, _)| (*name, *rank));
+    times.dedup_by_key(|(name, rank, _)| (*name, *rank));
+    times.retain(|(.., time)| *time > 0);
+    let of_kernel = times.chunk_by(|(one, ..), (other, ..)| one == other);
+    let of_all = of_kernel.filter(|rows| rows.len() == group.members.len());
+    of_all.filter_map(|rows| Some((rows.first()?.0, rows.iter().map(|(.., time)| *time).collect()))).collect()
+}
+
+/// The short name of each kernel of a log among all of them.
+fn short_names_of(kernels: &[String]) -> HashMap<&str, String> {
     let demangled: Vec<Cow<str>> = kernels.iter().map(|kernel| names::demangle(kernel)).collect();
-    let index = kernels.iter().position(|kernel| kernel == name);
-    index.and_then(|index| names::distinct(&demangled).into_iter().nth(index)).unwrap_or_default()
+    let short_names = kernels.iter().map(String::as_str).zip(names::distinct(&demangled));
+    // Of equal names the first one counts.
+    short_names.rev().collect()
 }
 
 fn limits(group: &JobGroup, inputs: &[RankInput], operations: &[OperationCalls], rules: &Rules) -> Vec<String> {
@@ -226,8 +246,9 @@ fn limits(group: &JobGroup, inputs: &[RankInput], operations: &[OperationCalls],
         ));
     }
     limits.extend(group.doubt.map(str::to_owned));
-    let is_in_job = |index: usize| group.members.iter().any(|member| member.log == index);
-    let incomplete = inputs.iter().enumerate().filter(|(index, input)| input.log.is_cut_short && is_in_job(*index));
+    let of_job: BTreeSet<usize> = group.members.iter().map(|member| member.log).collect();
+    let is_in_job = |index: &usize| of_job.contains(index);
+    let incomplete = inputs.iter().enumerate().filter(|(index, input)| input.log.is_cut_short && is_in_job(index));
     limits.extend(incomplete.map(|(_, RankInput { log, .. })| {
         format!("{} is cut short or damaged: other ranks may seem to wait for the missing part.", log.file)
     }));

@@ -124,8 +124,12 @@ struct StageResolver<'a> {
     infos: Vec<Option<StepInfo>>,
     /// Annotations with a stage and an external id, sorted by process and id.
     by_id: Vec<Annotation>,
-    /// Device annotations, by device. A device without annotations uses those of all devices of its process.
+    /// Device annotations, by device.
     device: Vec<Timeline>,
+    /// The process of each device.
+    owners: Vec<Option<ProcessId>>,
+    /// Device annotations, by process: for devices without annotations.
+    devices_of_process: Vec<Timeline>,
     /// Host annotations, by process.
     host: Vec<Timeline>,
 }
@@ -136,26 +140,30 @@ impl<'a> StageResolver<'a> {
         let stage = |annotation: &Annotation| stage_of(&infos, annotation);
         let has_stage = |annotation: &Annotation| stage(annotation).is_some();
         let annotations: Vec<Annotation> = code.annotations.iter().copied().filter(has_stage).collect();
-        let segment = |annotation: &Annotation| {
-            let label = stage(annotation)? as u32;
-            Some(Segment { start: annotation.start, end: annotation.end(), label })
-        };
-        let timeline = |predicate: &dyn Fn(&Annotation) -> bool| {
-            let selected = annotations.iter().filter(|annotation| predicate(annotation));
-            Timeline::new(selected.filter_map(segment).collect())
-        };
-        let of_device = |(device, owner): (DeviceId, Option<ProcessId>)| {
-            let own = timeline(&|annotation| annotation.device == Some(device));
-            let of_owner = |annotation: &Annotation| annotation.device.is_some() && Some(annotation.process) == owner;
-            if own.is_empty() { timeline(&of_owner) } else { own }
-        };
-        let device = (0..).map(DeviceId).zip(owners(trace)).map(of_device).collect();
-        let of_process = |process| timeline(&|annotation| annotation.device.is_none() && annotation.process == process);
-        let host = (0..).map(ProcessId).take(trace.processes.len()).map(of_process).collect();
+        let mut device = vec![Vec::new(); trace.devices.len()];
+        let [mut devices_of_process, mut host] = [(); 2].map(|()| vec![Vec::new(); trace.processes.len()]);
+        for annotation in &annotations {
+            let Some(label) = stage(annotation).map(|stage| stage as u32) else { continue };
+            let segment = Segment { start: annotation.start, end: annotation.end(), label };
+            let own = annotation.device.map(|id| device.get_mut(id.0 as usize));
+            let of_process = if own.is_some() { &mut devices_of_process } else { &mut host };
+            let of_process = of_process.get_mut(annotation.process.0 as usize);
+            own.flatten().into_iter().chain(of_process).for_each(|segments| segments.push(segment));
+        }
+        let timelines = |segments: Vec<Vec<Segment>>| segments.into_iter().map(Timeline::new).collect();
         let has_id = |annotation: &Annotation| annotation.id != NONE;
         let mut by_id: Vec<Annotation> = annotations.iter().copied().filter(has_id).collect();
         ordering::sort_by_key(&mut by_id, |annotation| (annotation.process, annotation.id));
-        Self { trace, code, infos, by_id, device, host }
+        Self {
+            trace,
+            code,
+            infos,
+            by_id,
+            device: timelines(device),
+            owners: owners(trace),
+            devices_of_process: timelines(devices_of_process),
+            host: timelines(host),
+        }
     }
 
     fn stage(&self, index: usize, op: GpuOp) -> Stage {
@@ -164,7 +172,7 @@ impl<'a> StageResolver<'a> {
         if let Some(stage) = self.stage_by_id(index, op, launch_time) {
             return stage;
         }
-        let device = self.device.get(op.device.0 as usize).and_then(|timeline| timeline.nearest(op.start));
+        let device = self.timeline_of_device(op.device).and_then(|timeline| timeline.nearest(op.start));
         let host = self.host.get(op.process.0 as usize);
         let host = host.and_then(|timeline| timeline.nearest(launch_time.unwrap_or(op.start)));
         let best = match (device, host) {
@@ -174,6 +182,13 @@ impl<'a> StageResolver<'a> {
         let max_distance = Ns(1_000_000 * thresholds().step_times.max_annotation_distance_ms.value as i64);
         let near = best.filter(|(distance, _)| *distance <= max_distance);
         near.and_then(|(_, stage)| Stage::ALL.get(stage as usize).copied()).unwrap_or(Stage::All)
+    }
+
+    /// The annotations of a device; if it has none, those of all devices of its process.
+    fn timeline_of_device(&self, device: DeviceId) -> Option<&Timeline> {
+        let own = self.device.get(device.0 as usize).filter(|own| !own.is_empty());
+        let owner = || self.owners.get(device.0 as usize).copied().flatten();
+        own.or_else(|| self.devices_of_process.get(owner()?.0 as usize))
     }
 
     /// The stage of the annotation with the external id of an op. Profilers reuse ids, so the annotation must also be on the

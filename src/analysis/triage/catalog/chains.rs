@@ -153,11 +153,11 @@ impl Streams {
             }
         }
         let with_neighbours = |(rows, (chain, counts)): (Vec<usize>, (Chain, NeighbourCounts))| {
-            let most_frequent = counts.0.iter().rev().max_by_key(|(_, count)| *count);
+            let most_frequent = counts.iter().rev().max_by_key(|(_, count)| *count);
             let neighbours = most_frequent.map(|(neighbours, _)| *neighbours).unwrap_or_default();
             Chain { rows, neighbours, ..chain }
         };
-        let mut chains: Vec<Chain> = chains.0.into_iter().map(with_neighbours).collect();
+        let mut chains: Vec<Chain> = chains.into_vec().into_iter().map(with_neighbours).collect();
         chains.sort_by_key(|chain| Reverse(chain.elapsed));
         chains
     }
@@ -180,7 +180,7 @@ impl Launches {
         let is_mostly = |(row, part): &&(usize, Ns)| {
             stage_rows.rows.get(*row).is_some_and(|row| *part + *part >= Ns(row.row.elapsed_ns))
         };
-        self.rows.0.iter().filter(is_mostly).map(|(row, _)| *row).collect()
+        self.rows.iter().filter(is_mostly).map(|(row, _)| *row).collect()
     }
 }
 

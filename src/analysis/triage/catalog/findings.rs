@@ -137,7 +137,7 @@ fn active(run: &RunContext, stage_rows: &StageRows, owners: &[Option<(usize, Fam
         let is_material = is_material(run, stage_rows, elapsed);
         is_material.then(|| finding(run, family, Verdict::Active, (rows, elapsed), evidence))
     };
-    families.0.into_iter().filter_map(to_finding).collect()
+    families.into_vec().into_iter().filter_map(to_finding).collect()
 }
 
 /// Findings from fuse patterns that have a family in the catalog.

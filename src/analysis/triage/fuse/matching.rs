@@ -206,7 +206,7 @@ fn active(view: &View, plan: &SearchPlan, classes: &Classes) -> Vec<Finding> {
         let confidence = if named { Confidence::Confirmed } else { Confidence::Likely };
         Finding { stage, pattern, status: Status::Active, confidence, ops }
     };
-    found.0.into_iter().map(finding).collect()
+    found.into_vec().into_iter().map(finding).collect()
 }
 
 /// The launches in chains of one pattern in one stage.
@@ -238,7 +238,7 @@ fn split(
         }
         let Some(pattern) = chains.first().map(|chain| chain.pattern) else { continue };
         let min_occurrences = plan.min_occurrences(pattern);
-        for (stage, mut chained) in found.0 {
+        for (stage, mut chained) in found.into_vec() {
             chained.ops.sort_by_key(|op| *op);
             chained.ops.dedup();
             if !chained.ops.is_empty() && chained.occurrences >= min_occurrences {
@@ -393,7 +393,7 @@ impl<'a> RowLookup<'a> {
                 parts.update(row, Ns::ZERO, |sum| *sum += elapsed_of_op);
             }
         }
-        let mut parts = parts.0;
+        let mut parts = parts.into_vec();
         parts.sort_by_key(|part| Reverse(part.1));
         let stage_time = self.view.times().of_stage(finding.stage);
         let part_of_row = |(row, part): &(usize, Ns)| {
@@ -431,15 +431,18 @@ impl<'a> RowLookup<'a> {
                 times.update(site, Ns::ZERO, |sum| *sum += duration);
             }
         }
-        times.0.sort_by_key(|time| Reverse(time.1));
+        let mut times = times.into_vec();
+        times.sort_by_key(|time| Reverse(time.1));
         let mut locations: Vec<String> = Vec::new();
-        for site in times.0.iter().filter_map(|(site, _)| self.view.call_sites.distinct.get(*site as usize)) {
+        for site in times.iter().filter_map(|(site, _)| self.view.call_sites.distinct.get(*site as usize)) {
+            if locations.len() == MAX_LOCATIONS {
+                break;
+            }
             let location = function_first(if site.display.is_empty() { &site.location } else { &site.display });
             if !location.is_empty() && !locations.contains(&location) {
                 locations.push(location);
             }
         }
-        locations.truncate(MAX_LOCATIONS);
         locations
     }
 }

@@ -50,7 +50,7 @@ impl SweepRow {
 
     /// The name that hides it for the longest time.
     pub(super) fn mostly_hidden_by(&self) -> Option<NameId> {
-        self.hidden_by.0.iter().max_by_key(|(name, time)| (*time, Reverse(*name))).map(|(name, _)| *name)
+        self.hidden_by.iter().max_by_key(|(name, time)| (*time, Reverse(*name))).map(|(name, _)| *name)
     }
 }
 
@@ -214,8 +214,9 @@ impl Table {
 
     /// The largest number of streams of one device.
     fn max_streams(&self) -> usize {
-        let devices = self.stream_of.0.chunk_by(|((a, ..), _), ((b, ..), _)| a == b);
-        devices.map(<[_]>::len).max().unwrap_or(0)
+        let mut devices: Vec<usize> = self.streams.iter().map(|stream| stream.device).collect();
+        devices.sort_unstable();
+        devices.chunk_by(|a, b| a == b).map(<[_]>::len).max().unwrap_or(0)
     }
 }
 

@@ -9,7 +9,7 @@ pub(super) use arguments::Role;
 pub use arguments::{ModelShape, ServerArgs};
 pub(super) use deployment::Deployment;
 pub use deployment::Vendor;
-pub(super) use parallel::{rank_labels, tensor_parallel};
+pub(super) use parallel::{rank_label, tensor_parallel};
 
 use super::Request;
 use crate::json::embedded;

@@ -47,12 +47,16 @@ pub(in crate::analysis::triage) fn tensor_parallel(
 }
 
 /// The labels of ranks that were merged into one file. They precede the ids of devices: `TP00` in `[TP00] 0`.
-pub(in crate::analysis::triage) fn rank_labels(trace: &Trace) -> Vec<&str> {
-    let labels = trace.devices.iter().filter_map(|device| Some(device.id.strip_prefix('[')?.split_once(']')?.0));
-    let mut labels: Vec<&str> = labels.collect();
+fn rank_labels(trace: &Trace) -> Vec<&str> {
+    let mut labels: Vec<&str> = trace.devices.iter().filter_map(|device| rank_label(&device.id)).collect();
     labels.sort_unstable();
     labels.dedup();
     labels
+}
+
+/// The label of a merged rank before the id of a device.
+pub(in crate::analysis::triage) fn rank_label(device_id: &str) -> Option<&str> {
+    Some(device_id.strip_prefix('[')?.split_once(']')?.0)
 }
 
 /// The distinct tensor-parallel ranks in the labels.
@@ -79,5 +83,5 @@ fn group_size(trace: &Trace) -> Option<u64> {
     let mut counts = VecMap::new();
     let sizes = trace.collectives.iter().filter_map(|(_, collective)| collective.ranks).filter(|ranks| *ranks > 1);
     sizes.for_each(|ranks| counts.update(ranks, 0_u64, |count| *count += 1));
-    counts.0.into_iter().max_by_key(|&(size, count)| (count, Reverse(size))).map(|(size, _)| size)
+    counts.into_vec().into_iter().max_by_key(|&(size, count)| (count, Reverse(size))).map(|(size, _)| size)
 }

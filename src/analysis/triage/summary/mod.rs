@@ -6,7 +6,7 @@ use super::definitions::{PAUSES, STAGE_WALL};
 use super::kernels::KernelRow;
 use super::overlap::{self, TriageOverlap, TriageOverlapRow};
 use super::roof::Roofs;
-use super::serving::{Role, rank_labels, tensor_parallel};
+use super::serving::{Role, rank_label, tensor_parallel};
 use super::times::{Times, percent};
 use super::view::View;
 use crate::analysis::section::{Answer, Stated, TypedSection, section};
@@ -14,6 +14,7 @@ use crate::analysis::structure::stages::{Stage, count_stage_conflicts, steps};
 use crate::ordering::VecMap;
 use crate::trace::{DeviceId, Ns};
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 section! {
     /// The times and largest parts of each stage, and what the triage knows of the run.
@@ -144,7 +145,7 @@ fn largest_categories(rows: &[&KernelRow], elapsed: Ns) -> String {
     let mut sums = VecMap::new();
     rows.iter()
         .for_each(|row| sums.update(row.category.as_str(), 0_i64, |sum| *sum = sum.saturating_add(row.elapsed_ns)));
-    let mut sums = sums.0;
+    let mut sums = sums.into_vec();
     sums.sort_by_key(|(_, sum)| Reverse(*sum));
     let shares = sums.into_iter().map(|(category, sum)| (category, percent(Ns(sum), elapsed)));
     let named = shares.enumerate().filter(|(index, (_, share))| *index == 0 || *share >= MIN_PCT).take(MAX_NAMED);
@@ -196,14 +197,10 @@ fn device_id(view: &View, device: DeviceId) -> String {
 
 /// A warning if several ranks were merged into the file, which gives device ids such as `[TP00] 0` and `[TP01] 0`.
 fn merged_ranks(view: &View) -> Option<String> {
-    let is_selected_rank = |label: &&str| {
-        let mut devices = view.trace.devices.iter().filter(|device| view.options.selects(&device.id));
-        devices.any(|device| device.id.contains(*label))
-    };
-    let mut labels = rank_labels(view.trace);
-    labels.retain(is_selected_rank);
+    let devices = view.trace.devices.iter().filter(|device| view.options.selects(&device.id));
+    let labels: BTreeSet<&str> = devices.filter_map(|device| rank_label(&device.id)).collect();
     (labels.len() > 1).then(|| {
-        let (count, labels) = (labels.len(), labels.join(", "));
+        let (count, labels) = (labels.len(), labels.into_iter().collect::<Vec<_>>().join(", "));
         format!("{count} ranks were merged into this file ({labels}): times are sums over all ranks.")
     })
 }
