@@ -2,10 +2,11 @@
 
 usage: python3 serve_load.py PROGRAM [SECONDS] [CLIENTS]
 
-Starts PROGRAM serve on a free port of this machine and sends requests for that many seconds (default 600) from that many clients
-(default 64). Every right request must get the bytes of a reference answer, or be told to come again (503). Every wrong one must get its
-status. Afterwards no analysis runs, the spool is empty, the reference is answered again, and the server ends with status 0. Prints the
-answers by kind, and the peak memory of the server and of all its processes; exits with 1 if anything is not so. Linux, Python 3.9.
+Starts PROGRAM serve on a free port of this machine and sends requests for that many seconds (default 600) from that
+many clients (default 64). Every right request must get the bytes of a reference answer, or be told to come again (503).
+Every wrong one must get its status. Afterwards no analysis runs, the spool is empty, the reference is answered again,
+and the server ends with status 0. Prints the answers by kind, and the peak memory of the server and of all its
+processes; exits with 1 if anything is not so. Linux, Python 3.9.
 """
 import collections
 import gzip
@@ -34,7 +35,8 @@ BOUNDARY = b"load"
 def trace(kernels, streams=4):
     def kernel(n):
         args = {"device": 0, "stream": n % streams}
-        return {"ph": "X", "cat": "kernel", "name": f"gemm_{n % 50}", "pid": 0, "tid": n % streams, "ts": n * 10, "dur": 7, "args": args}
+        name, thread = f"gemm_{n % 50}", n % streams
+        return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": thread, "ts": n * 10, "dur": 7, "args": args}
 
     return json.dumps({"traceEvents": [kernel(n) for n in range(kernels)]}).encode()
 
@@ -44,9 +46,10 @@ def form(name, contents, after=b""):
     return head + contents + b"\r\n--%b--\r\n" % BOUNDARY + after
 
 
-def request(body, path="/v1/analyze/json", host=b"Host: x\r\n", length=None):
-    head = b"POST %b HTTP/1.1\r\n%bConnection: close\r\nContent-Type: multipart/form-data; boundary=%b\r\nContent-Length: %d\r\n\r\n"
-    return head % (path.encode(), host, BOUNDARY, len(body) if length is None else length) + body
+def request(body, path="/v1/analyze/json", host=b"Host: x\r\n"):
+    head = b"POST %b HTTP/1.1\r\n%bConnection: close\r\nContent-Type: multipart/form-data; boundary=%b\r\n"
+    length = b"Content-Length: %d\r\n\r\n" % len(body)
+    return head % (path.encode(), host, BOUNDARY) + length + body
 
 
 GOOD = trace(KERNELS)
@@ -197,8 +200,9 @@ class Load:
         seconds = time.monotonic() - start
         if children(self.server.pid):
             promised.append("a process of an analysis is left")
-        left = [name for _, folders, files in os.walk(self.spool) for name in folders + files]
-        if [name for name in left if name != "lock" and not name.startswith("gpuprism-spool-")] or self.metric("gpuprism_spool_bytes"):
+        found = [name for _, folders, files in os.walk(self.spool) for name in folders + files]
+        left = [name for name in found if name != "lock" and not name.startswith("gpuprism-spool-")]
+        if left or self.metric("gpuprism_spool_bytes"):
             promised.append(f"the spool has {left}")
         for path, body in self.reference.items():
             if self.ask(request(form("good.json", GOOD), path)) != (200, body):

@@ -28,12 +28,13 @@ enum Kind {
     Io(String),
 }
 
-/// The most characters of a place, such as a path, and of an explanation. Both may repeat what a stranger sent; longer ones are cut in
-/// their middle.
+/// The most characters of a place, such as a path, and of an explanation. Both may repeat what a stranger sent; longer
+/// ones are cut in their middle.
 const MAX_PLACE_CHARS: usize = 500;
 const MAX_WHY_CHARS: usize = 6000;
 
-/// The text without characters that control a terminal or begin a line, which a file name may contain, and not longer than this.
+/// The text without characters that control a terminal or begin a line, which a file name may contain, and not longer
+/// than this.
 pub(crate) fn bounded(text: impl Into<String>, max_chars: usize) -> String {
     let mut text = text.into();
     if !text.chars().all(is_plain) {

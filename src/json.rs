@@ -120,7 +120,8 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Serializes to JSON without line breaks. A written float parses back to the same number. Safe to print: see [`printable`].
+/// Serializes to JSON without line breaks. A written float parses back to the same number. Safe to print: see
+/// [`printable`].
 pub(crate) fn write(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
     let written = value.serialize(&mut Serializer::with_formatter(&mut bytes, Compact));
@@ -134,8 +135,8 @@ pub(crate) fn write_indented(value: &impl Serialize) -> String {
     printable(serde_json::to_string_pretty(value).unwrap_or_default() + "\n")
 }
 
-/// The same JSON without a character that controls a terminal or reverses the direction of text. Such characters occur only in
-/// strings, where an escape is the same character; JSON itself demands escapes only for those below U+0020.
+/// The same JSON without a character that controls a terminal or reverses the direction of text. Such characters occur
+/// only in strings, where an escape is the same character; JSON itself demands escapes only for those below U+0020.
 pub(crate) fn printable(json: String) -> String {
     let needs_escape = |character: char| !is_plain(character) && !character.is_ascii_whitespace();
     if !json.contains(needs_escape) {

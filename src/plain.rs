@@ -1,5 +1,5 @@
-//! Which characters are shown as themselves. A name in a trace is text from a stranger: it could send escape sequences to a terminal,
-//! begin a line, or reverse the direction of text.
+//! Which characters are shown as themselves. A name in a trace is text from a stranger: it could send escape sequences
+//! to a terminal, begin a line, or reverse the direction of text.
 
 /// Whether a character neither controls a terminal nor changes the direction or the lines of text.
 pub(crate) fn is_plain(character: char) -> bool {

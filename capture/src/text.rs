@@ -1,8 +1,10 @@
-//! Text that a server or a client chose, before people see it: nothing in it controls the terminal, begins another line, or has no end.
+//! Text that a server or a client chose, before people see it: nothing in it controls the terminal, begins another
+//! line, or has no end.
 
 use serde_json::Value;
 
-/// Whether a character is shown as itself. Control characters and those that reverse the direction of text or separate lines are not.
+/// Whether a character is shown as itself. Control characters and those that reverse the direction of text or separate
+/// lines are not.
 pub fn is_plain(character: char) -> bool {
     let is_direction = matches!(
         character,

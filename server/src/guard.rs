@@ -1,5 +1,5 @@
-//! What holds for every request and answer of both servers: a request names one host, and an answer is nothing but what its type
-//! says, for no other page.
+//! What holds for every request and answer of both servers: a request names one host, and an answer is nothing but what
+//! its type says, for no other page.
 
 use crate::problem::Problem;
 use axum::extract::Request;

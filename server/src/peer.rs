@@ -1,7 +1,8 @@
 //! A connection that can be asked whether its client has left.
 //!
-//! The HTTP library notices that only when it reads, and it does not read while bytes of a next request, or of a body that nobody
-//! needs, are waiting. The system is asked here instead: it knows of a closed connection, whatever was sent before.
+//! The HTTP library notices that only when it reads, and it does not read while bytes of a next request, or of a body
+//! that nobody needs, are waiting. The system is asked here instead: it knows of a closed connection, whatever was sent
+//! before.
 
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, ErrorKind, IoSlice};
@@ -15,11 +16,11 @@ use tokio::net::TcpStream;
 
 /// The time between two looks at a connection that has unread bytes; without those, the system tells at once.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
-/// More bytes after a request are not those of a next one that a client sends ahead. They would fill the system's buffer, and the end of
-/// the connection would wait behind them.
+/// More bytes after a request are not those of a next one that a client sends ahead. They would fill the system's
+/// buffer, and the end of the connection would wait behind them.
 const MAX_UNREAD_BYTES: usize = 16 * 1024;
-/// A client that is switched off or cut off sends no end. The system asks a silent one whether it is still there: after this time,
-/// and then several times more.
+/// A client that is switched off or cut off sends no end. The system asks a silent one whether it is still there: after
+/// this time, and then several times more.
 const SILENCE: Duration = Duration::from_secs(30);
 const BETWEEN_PROBES: Duration = Duration::from_secs(5);
 
@@ -36,8 +37,8 @@ impl Peer {
         Self(Arc::new(stream))
     }
 
-    /// Ends when the client has closed its end of the connection, when the connection is broken, or when too many bytes follow the request.
-    /// To be asked when the body of the request is read.
+    /// Ends when the client has closed its end of the connection, when the connection is broken, or when too many bytes
+    /// follow the request. To be asked when the body of the request is read.
     pub(crate) async fn left(&self) {
         let mut unread = vec![0; MAX_UNREAD_BYTES];
         while let Ok(ready) = self.0.ready(Interest::READABLE).await

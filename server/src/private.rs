@@ -37,8 +37,8 @@ pub(crate) fn temporary_folder(parent: &Path, prefix: &str) -> io::Result<tempfi
     builder.tempdir_in(parent)
 }
 
-/// Opens a file in a place where others can put anything. Whatever is no file is an error: a pipe, a device or a link is never
-/// opened, or the program would wait for it.
+/// Opens a file in a place where others can put anything. Whatever is no file is an error: a pipe, a device or a link
+/// is never opened, or the program would wait for it.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "not a file");
     if !std::fs::symlink_metadata(path)?.is_file() {

@@ -149,7 +149,8 @@ fn an_analysis_ends_when_its_client_leaves() {
     }
 }
 
-/// The system tells that a connection is closed only after all bytes before: those after the form, and those after the request.
+/// The system tells that a connection is closed only after all bytes before: those after the form, and those after the
+/// request.
 #[test]
 fn an_analysis_ends_when_its_client_leaves_with_more_bytes_unread() {
     let one = Limits { analyses: 1, ..limits() };

@@ -82,8 +82,8 @@ pub(super) struct InputFile {
     is_named: bool,
 }
 
-/// The files that are named, and those of the folders that are named. With `root`, none outside of it, and no `.nsys-rep` of a folder,
-/// whose export would write a file.
+/// The files that are named, and those of the folders that are named. With `root`, none outside of it, and no
+/// `.nsys-rep` of a folder, whose export would write a file.
 pub(super) fn input_files(paths: &[PathBuf], root: Option<&Path>, watch: &dyn Watch) -> Result<Vec<InputFile>> {
     let folders: Vec<&PathBuf> = paths.iter().filter(|path| path.is_dir()).collect();
     let mut inputs = Vec::new();

@@ -1,5 +1,5 @@
-//! `gpuprism serve`: the HTTP API of nsys-llm-explainer. The crate `gpuprism-server` receives the uploads; `worker` analyzes each in a
-//! process of its own, and `analysis` is what happens there.
+//! `gpuprism serve`: the HTTP API of nsys-llm-explainer. The crate `gpuprism-server` receives the uploads; `worker`
+//! analyzes each in a process of its own, and `analysis` is what happens there.
 
 mod analysis;
 mod worker;
@@ -15,7 +15,8 @@ use std::time::Duration;
 
 /// Answer uploaded traces with the report of `gpuprism explain`: the HTTP API of nsys-llm-explainer.
 ///
-/// Clients must send the key in the environment variable NSYS_API_KEY. SIGTERM and Ctrl-C finish the requests in progress.
+/// Clients must send the key in the environment variable NSYS_API_KEY.
+/// SIGTERM and Ctrl-C finish the requests in progress.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Args {
@@ -91,11 +92,11 @@ enum Started {
 }
 
 const KEY_VARIABLE: &str = "NSYS_API_KEY";
-const NO_KEY: &str = "other machines reach this address, and there is no key: set NSYS_API_KEY to the key that clients must send, \
-                      or serve this machine alone with --host 127.0.0.1, or everyone with --no-key";
+const NO_KEY: &str = "other machines reach this address, and there is no key: set NSYS_API_KEY to the key that \
+                      clients must send, or serve this machine alone with --host 127.0.0.1, or everyone with --no-key";
 
-/// The key that clients must send; `None` if nobody set one. A key that is set and cannot be used is an error: the server would be
-/// open, or closed, against the will of who set it.
+/// The key that clients must send; `None` if nobody set one. A key that is set and cannot be used is an error: the
+/// server would be open, or closed, against the will of who set it.
 fn key(set: Option<OsString>, no_key: bool) -> Result<Option<String>> {
     let wrong = |why: &str| Err(Error::usage(KEY_VARIABLE, why));
     let Some(set) = set else { return Ok(None) };

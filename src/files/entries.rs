@@ -1,7 +1,8 @@
 //! The files of a folder and its subfolders. Cost: one look at each.
 //!
-//! A folder can contain more than files and folders. A pipe, a socket or a device is never opened: reading it could wait for ever, or
-//! have no end. It is left out, and so is a link that leads out of the folder that may be read; a warning says so.
+//! A folder can contain more than files and folders. A pipe, a socket or a device is never opened: reading it could
+//! wait for ever, or have no end. It is left out, and so is a link that leads out of the folder that may be read; a
+//! warning says so.
 
 use super::watch::Watch;
 use crate::input::folder::Entry;

@@ -49,7 +49,8 @@ fn line(fields: impl Iterator<Item = String>) -> String {
     fields.collect::<Vec<String>>().join(",") + "\n"
 }
 
-/// A text as one CSV field, quoted if necessary, without other control characters and direction marks. A text that a spreadsheet would run as a formula gets a leading
+/// A text as one CSV field, quoted if necessary, without other control characters and direction marks. A text that a
+/// spreadsheet would run as a formula gets a leading
 /// apostrophe.
 ///
 /// ```

@@ -205,7 +205,8 @@ fn in_unit(ns: f64, column_unit: Unit) -> String {
     format!("{} {}", digits(ns / own_unit.ns() as f64), own_unit.name())
 }
 
-/// Replaces control characters, direction marks and line separators by U+FFFD: a name from a trace could otherwise send escape sequences
+/// Replaces control characters, direction marks and line separators by U+FFFD: a name from a trace could otherwise send
+/// escape sequences
 /// to the terminal, break a line or reverse the text.
 pub fn clean(text: &str) -> String {
     text.chars().map(|character| if is_plain(character) { character } else { REPLACEMENT }).collect()

@@ -120,7 +120,9 @@ pub(super) async fn analysis(
     let result = tokio::select! {
         result = in_time => result,
         // A client that has left does not read this answer.
-        () = left(body.0.extensions.get::<Peer>()) => return Err(Problem::bad_request("More bytes follow the request.")),
+        () = left(body.0.extensions.get::<Peer>()) => {
+            return Err(Problem::bad_request("More bytes follow the request."));
+        }
     };
     let bytes = result.map_err(|_| {
         let detail = format!("The analysis did not finish in {} s.", limits.analysis.as_secs());

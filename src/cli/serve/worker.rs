@@ -1,11 +1,12 @@
 //! Each analysis runs in a process of its own: the same program, started again with a hidden command.
 //!
-//! A process can be ended at any point of its work, whatever it is doing, and takes its memory along. So an analysis that nobody waits
-//! for ends at once, the system bounds its CPU time, and a defect or a lack of memory ends one request and not the server. It costs
-//! the start of a process, some milliseconds.
+//! A process can be ended at any point of its work, whatever it is doing, and takes its memory along. So an analysis
+//! that nobody waits for ends at once, the system bounds its CPU time, and a defect or a lack of memory ends one
+//! request and not the server. It costs the start of a process, some milliseconds.
 //!
-//! The worker reads its work from standard input, as one line of JSON, and writes the answer to standard output; its exit status says
-//! what the answer is. Standard input stays open as long as somebody waits: when the server dies, it closes, and the worker ends.
+//! The worker reads its work from standard input, as one line of JSON, and writes the answer to standard output; its
+//! exit status says what the answer is. Standard input stays open as long as somebody waits: when the server dies, it
+//! closes, and the worker ends.
 
 use super::analysis;
 use crate::{Error, Result};
@@ -80,8 +81,8 @@ pub(super) fn analyze(job: &Job, max_cpu_s: u64) -> std::result::Result<Vec<u8>,
     run(&mut command, &work, &job.cancel)
 }
 
-/// This program. On Linux under a name that stays right if an update replaces the file; where the system does not tell it, as in a
-/// container without `/proc`, the name by which it was called.
+/// This program. On Linux under a name that stays right if an update replaces the file; where the system does not tell
+/// it, as in a container without `/proc`, the name by which it was called.
 fn program() -> std::io::Result<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
     if cfg!(target_os = "linux") && running.exists() {
@@ -154,8 +155,8 @@ fn stopped(status: ExitStatus, max_cpu_s: u64) -> Failure {
     use std::os::unix::process::ExitStatusExt;
     match status.signal().and_then(|signal| Signal::try_from(signal).ok()) {
         Some(Signal::SIGXCPU) => Failure::Limit(format!(
-            "The analysis needs more than {max_cpu_s} s of CPU time: upload a shorter trace, or start the server with a larger \
-             --cpu-seconds."
+            "The analysis needs more than {max_cpu_s} s of CPU time: upload a shorter trace, or start the server with a \
+             larger --cpu-seconds."
         )),
         Some(Signal::SIGKILL) => {
             Failure::Analysis("the system stopped it, probably because it needs more memory than there is".to_owned())
