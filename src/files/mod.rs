@@ -10,6 +10,7 @@ pub(crate) mod nsys;
 mod open;
 mod parquet_folder;
 pub mod ranks;
+mod scrub;
 mod watch;
 
 pub(crate) use io::CHUNK_BYTES;
@@ -17,4 +18,5 @@ pub use io::label;
 pub use neighbours::Neighbours;
 pub use open::{RunSource, by_run, read_run, read_text, rules};
 pub(crate) use open::{entries, open, open_trace, open_with_code, read};
+pub(crate) use scrub::scrub;
 pub use watch::{Cancel, Done, Progress, Watch};
