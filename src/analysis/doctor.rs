@@ -14,7 +14,7 @@ use super::structure::steps::Steps;
 use super::trust::{Trust, TrustId};
 use crate::digits::grouped;
 use crate::json::{self, embedded, from_json};
-use crate::trace::{Format, ProblemKind, Profiler, Trace, Vendor};
+use crate::trace::{Environment, Format, ProblemKind, Profiler, Trace, Vendor};
 pub use gpuprism_capture::Level;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -119,6 +119,7 @@ pub fn checks(trace: &Trace, run: &Run) -> Vec<Check> {
         ("clocks", limit(run, TrustId::ClockSkew)),
         ("records", limit(run, TrustId::DurationsShifted)),
         ("model", model(run)),
+        ("environment", environment(trace)),
     ];
     let check = |(id, outcome): (&'static str, Outcome)| {
         let (level, text) = outcome?;
@@ -189,6 +190,22 @@ fn complete_file(trace: &Trace) -> Outcome {
         true => warning("Some events of the file are damaged and were left out."),
         false => ok("The file is complete."),
     }
+}
+
+fn environment(trace: &Trace) -> Outcome {
+    let Environment { variables, like_secrets } = trace.environment;
+    if variables == 0 {
+        return None;
+    }
+    let secrets = match like_secrets {
+        0 => String::new(),
+        count => format!(", {} named like secrets", grouped(count)),
+    };
+    warning(format!(
+        "The file holds the environment of the machine: {} variable{}{secrets}.",
+        grouped(variables),
+        if variables == 1 { "" } else { "s" }
+    ))
 }
 
 fn launches(trace: &Trace, run: &Run) -> Outcome {

@@ -20,6 +20,7 @@ mod pivot;
 mod ranks;
 mod report;
 mod rules;
+mod scrub;
 mod serve;
 #[cfg(feature = "facts")]
 mod trend;
@@ -52,6 +53,7 @@ enum Command {
     Ranks(ranks::Args),
     Rules(rules::Args),
     Bundle(bundle::Args),
+    Scrub(scrub::Args),
     Brief(brief::BriefArgs),
     Show(brief::ShowArgs),
     Capture(capture::Args),
@@ -113,6 +115,7 @@ pub fn main() -> ExitCode {
         Command::Pivot(args) => pivot::run(&args).map(done),
         Command::Ranks(args) => ranks::run(&args).map(done),
         Command::Rules(args) => rules::run(&args).map(done),
+        Command::Scrub(args) => scrub::run(&args).map(done),
         Command::Bundle(args) => bundle::run(&args).map(done),
         Command::Brief(args) => brief::run_brief(&args).map(done),
         Command::Show(args) => brief::run_show(&args).map(done),

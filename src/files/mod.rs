@@ -11,6 +11,7 @@ pub(crate) mod nsys;
 mod open;
 mod parquet_folder;
 pub mod ranks;
+mod scrub;
 mod watch;
 
 pub(crate) use entries::entries;
@@ -19,4 +20,5 @@ pub use io::label;
 pub use neighbours::Neighbours;
 pub use open::{RunSource, by_run, read_run, read_text, rules};
 pub(crate) use open::{open, open_trace, open_with_code, read};
+pub(crate) use scrub::scrub;
 pub use watch::{Cancel, Done, Progress, Watch};

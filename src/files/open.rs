@@ -134,6 +134,17 @@ pub(crate) fn open_trace(path: &Path, watch: &dyn Watch) -> Result<Box<Trace>> {
     }
 }
 
+/// Checks that the file at `path` is a trace. Errors name `label`.
+pub(super) fn check_trace(path: &Path, label: &str, watch: &dyn Watch) -> Result<()> {
+    match session::open(label, import(path, label, Reader::new(label), watch)?)? {
+        Opened::Trace(_) => Ok(()),
+        _ => Err(Error::refused(
+            label,
+            "not a trace: `gpuprism report --redact` prints an earlier report without private text",
+        )),
+    }
+}
+
 /// Reads one file for the triage. Unlike [`open`], it keeps the CPU ops and Python frames of a trace.
 pub(crate) fn open_with_code(path: &Path, label: &str, watch: &dyn Watch) -> Result<Opened> {
     session::open(label, import(path, label, Reader::with_code(label), watch)?)

@@ -198,6 +198,8 @@ pub struct Trace {
     pub engine_hints: EngineHints,
     /// Evidence of the categories of GPU ops.
     pub category_evidence: CategoryEvidence,
+    /// The variables of the environment in the file.
+    pub environment: Environment,
     /// Input that the reader could not use.
     pub problems: ImportProblems,
     /// Warnings and errors that the profiler wrote into the file, if it has no GPU op.
@@ -206,6 +208,22 @@ pub struct Trace {
     pub cut: Option<Cut>,
     /// For a part of a trace: the rows of the whole trace that it keeps.
     pub kept: Option<Box<Kept>>,
+}
+
+/// How many variables of the environment a file contains: whoever shares it shares their values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Environment {
+    /// The number of variables.
+    pub variables: u64,
+    /// Those with a name such as `TOKEN` or `PASSWORD`.
+    pub like_secrets: u64,
+}
+
+impl std::ops::AddAssign for Environment {
+    fn add_assign(&mut self, other: Self) {
+        self.variables += other.variables;
+        self.like_secrets += other.like_secrets;
+    }
 }
 
 /// A bounded sample of names from which the serving engine is guessed.

@@ -180,6 +180,7 @@ impl Trace {
             late_code: self.late_code.clone(),
             shaped_ops: self.shaped_ops.clone(),
             events: self.events,
+            environment: self.environment,
             engine_hints: self.engine_hints.clone(),
             category_evidence: self.category_evidence.clone(),
             problems: self.problems.clone(),

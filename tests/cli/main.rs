@@ -24,6 +24,7 @@ mod redact;
 mod refusals;
 mod report;
 mod rules;
+mod scrub;
 mod serve;
 #[cfg(feature = "facts")]
 mod trend;

@@ -30,6 +30,7 @@
 #[cfg(not(target_arch = "wasm32"))]
 mod describe;
 mod diagnostics;
+pub(in crate::input) mod environment;
 mod gpu;
 mod host;
 mod launch_configs;
@@ -42,6 +43,8 @@ mod packed_ids;
 pub(in crate::input) mod scanner;
 pub(in crate::input) mod schema;
 
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use open::connection;
 #[cfg(not(target_arch = "wasm32"))]
 pub use open::{describe, open, open_with};
 
@@ -114,6 +117,7 @@ fn read_in(detail: Detail, connection: &Connection, label: &str, progress: &mut 
     let waits = host::read_waits(&mut import);
     metrics::read(&mut import);
     diagnostics::read(&mut import);
+    environment::read(&mut import);
     let ids = ops.ids().chain(calls.ids()).chain(ranges.ids()).chain(waits.names.ids());
     let (strings, repeated) = look_up(&mut import.scanner, &schema, ids);
     if repeated > 0 {

@@ -79,6 +79,17 @@ fn connect(path: &Path, label: &str) -> Result<(Connection, Vec<u8>, u64)> {
     Ok((opened.map_err(|error| schema::unreadable(label, &error))?, header, bytes))
 }
 
+/// Opens the database at `path` read-only.
+///
+/// # Errors
+/// If it cannot be opened, or a part of it is still in its write-ahead log.
+pub(crate) fn connection(path: &Path, label: &str) -> Result<Connection> {
+    let (connection, ..) = connect(path, label)?;
+    // A view or a function of the file's schema must not run.
+    connection.execute_batch("PRAGMA trusted_schema=OFF").map_err(|error| schema::unreadable(label, &error))?;
+    Ok(connection)
+}
+
 fn header(path: &Path) -> std::io::Result<(Vec<u8>, u64)> {
     let (mut file, mut header) = (File::open(path)?, Vec::new());
     file.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut header)?;

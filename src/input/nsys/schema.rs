@@ -80,6 +80,9 @@ pub(in crate::input) const METRICS: Role =
     Role { names: &["GPU_METRICS"], contains: &["GPU_METRICS"], needs: &["timestamp", "metricId", "value"] };
 pub(in crate::input) const METRIC_NAMES: Role =
     Role { names: &["TARGET_INFO_GPU_METRICS"], contains: &["GPU_METRICS"], needs: &["metricId", "metricName"] };
+/// Settings of the capture, with the command line and the environment of the program.
+pub(in crate::input) const SETTINGS: Role =
+    Role { names: &["META_DATA_CAPTURE"], contains: &[], needs: &["name", "value"] };
 pub(in crate::input) const PROCESSES: Role = Role { names: &["PROCESSES"], contains: &[], needs: &["name"] };
 pub(in crate::input) const GPUS: Role = Role { names: &["TARGET_INFO_GPU"], contains: &[], needs: &["name"] };
 /// GPUs by CUDA device number, in old exports.

@@ -8,12 +8,14 @@ use super::counted::{Counter, bytes};
 use super::{Domain, Import, TextNames, copy_name, row_times};
 use crate::Result;
 use crate::input::Detail;
+use crate::input::nsys::environment;
 use crate::input::nsys::scanner::Cells;
 use crate::input::nsys::schema::{Schema, Table};
 use crate::input::torch::is_stored_call;
 use crate::json::Json;
 use crate::trace::{
-    DeviceProperties, Format, GpuOp, MemoryTraffic, NameId, OpKind, ProblemKind, ProcessId, Span, Trace, TraceBuilder,
+    DeviceProperties, Environment, Format, GpuOp, MemoryTraffic, NameId, OpKind, ProblemKind, ProcessId, Span, Trace,
+    TraceBuilder,
 };
 use rusqlite::Connection;
 use std::collections::BTreeMap;
@@ -31,6 +33,7 @@ struct Infos {
     events: Vec<(i64, u32, i32)>,
     /// The counters of bytes by the id of their row; there is one per GPU.
     counters: BTreeMap<i64, Counter>,
+    environment: Environment,
 }
 
 struct Agent {
@@ -96,6 +99,7 @@ pub(super) fn read(
 /// Reads the tables with one UUID. Returns the number of names without a text.
 fn read_process<'s>(import: &mut Import<'_>, table: &dyn Fn(&str) -> Option<&'s Table>) -> u64 {
     let infos = read_infos(import, table);
+    import.builder.trace.environment += infos.environment;
     let mut kernels = TextNames::new(
         &import.scanner,
         table("rocpd_info_kernel_symbol"),
@@ -127,6 +131,12 @@ fn read_infos<'s>(import: &mut Import<'_>, table: &dyn Fn(&str) -> Option<&'s Ta
             if let (Some(id), Some(number)) = (cells.int(0), cells.int(1)) {
                 ids.insert(id, number);
             }
+        });
+    }
+    if let Some(table) = table("rocpd_info_process") {
+        import.scan(table, &[&["environment"]], &mut |_, cells| {
+            let text = cells.text(0).unwrap_or_default();
+            environment::add_object(&mut infos.environment, &text);
         });
     }
     if let Some(table) = table("rocpd_info_agent") {

@@ -18,6 +18,8 @@
 //! By default, the page replaces all kinds in a link, because links are pasted into chats and stay in browser histories, but
 //! only secrets in a saved file.
 
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod mask;
 mod placeholders;
 mod rules;
 mod scanner;

@@ -96,7 +96,7 @@ pub(super) fn number_of(processes: &mut BTreeMap<i64, i64>, id: i64) -> i64 {
 }
 
 /// Whether hexadecimal digits look like a key. Triton's signatures (`0d1d2de3`) use only some of the digits.
-fn is_key(digits: &str) -> bool {
+pub(super) fn is_key(digits: &str) -> bool {
     digits.contains(['a', 'b', 'f', 'A', 'B', 'F']) && digits.contains(|digit: char| digit.is_ascii_digit())
 }
 
@@ -113,13 +113,13 @@ pub(super) fn public_part(path: &str) -> Option<&str> {
     (RULES.packages.iter().any(|name| name == package) && is_public(inside)).then_some(inside)
 }
 
-fn is_word(letter: char) -> bool {
+pub(super) fn is_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
 /// Replaces the matches that start and end at boundaries of words, whose letters `is_word` tells. `None` from `with` keeps a
 /// match.
-fn replace_matches(
+pub(super) fn replace_matches(
     pattern: &Regex,
     is_word: fn(char) -> bool,
     text: &str,
@@ -153,7 +153,7 @@ fn replace_matches(
 }
 
 /// Replaces the first group of every match. `None` from `with` keeps it.
-fn replace_groups(pattern: &Regex, text: &str, with: &mut dyn FnMut(&str) -> Option<String>) -> String {
+pub(super) fn replace_groups(pattern: &Regex, text: &str, with: &mut dyn FnMut(&str) -> Option<String>) -> String {
     let mut out = String::new();
     let mut done = 0;
     for captures in pattern.captures_iter(text) {

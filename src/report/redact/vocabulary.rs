@@ -8,6 +8,7 @@ use super::rules::{PATTERNS, RULES};
 use super::words::{each_word, tokens};
 use crate::rules::names::demangle;
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 static OWN_WORDS: &str = include_str!(concat!(env!("OUT_DIR"), "/own_words.txt"));
@@ -24,41 +25,69 @@ const MAX_SHORT: usize = 2;
 const MAX_CODE: usize = 3;
 /// The number of such words in a token, besides one for each longer word.
 const MAX_SHORT_WORDS: usize = 2;
+/// Shorter words occur in others by chance.
+const MIN_CONTAINED: usize = 4;
+/// Longer words are not searched for others: the search is quadratic.
+const MAX_SEARCHED: usize = 64;
 /// A longer number is an identifier of something.
 const MAX_DIGITS: usize = 9;
 
 /// Whether every token of the text is public. A mangled name counts as its demangled text.
 pub(super) fn is_public(text: &str) -> bool {
-    let (name, suffix) = text.split_once('.').filter(|_| text.starts_with("_Z")).unwrap_or((text, ""));
-    let demangled = demangle(name);
-    are_public(suffix) && (are_public(&demangled) || (demangled == name && is_public_mangled(name)))
+    let (name, suffix) = mangled(text).unwrap_or((text, ""));
+    are_public(suffix) && (are_public(&demangle(name)) || is_public_mangled(name))
 }
 
 fn are_public(text: &str) -> bool {
     tokens(text).all(is_public_token)
 }
 
-/// Whether the identifiers of a mangled name that cannot be demangled are public, and the codes between them are too short to
-/// contain a word. In the Itanium ABI each identifier follows its length.
-fn is_public_mangled(name: &str) -> bool {
-    let Some(mut rest) = name.strip_prefix("_Z") else { return false };
+/// A mangled name, and what follows its first dot. `None` for other texts.
+pub(super) fn mangled(text: &str) -> Option<(&str, &str)> {
+    text.starts_with("_Z").then(|| text.split_once('.').unwrap_or((text, "")))
+}
+
+/// A part of a mangled name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MangledPart<'a> {
+    /// Types, operators and numbers.
+    Codes(&'a str),
+    /// An identifier, without the length before it.
+    Identifier(&'a str),
+}
+
+/// The parts of a mangled name, in order. In the Itanium ABI each identifier follows its length.
+pub(super) fn mangled_parts(name: &str) -> Vec<MangledPart<'_>> {
+    let (mut parts, mut rest) = (Vec::new(), name);
     while let Some(start) = rest.find(|letter: char| letter.is_ascii_digit()) {
         let (codes, from) = rest.split_at(start);
         let (number, after) = from.split_at(from.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(from.len()));
-        let length = number.parse().unwrap_or(usize::MAX);
+        parts.push(MangledPart::Codes(codes));
         // Other numbers are those of template arguments and substitutions, as in `Li4E` and `S3_`.
-        let identifier =
-            after.get(..length).filter(|identifier| identifier.len() > 1 && !after.starts_with(['E', '_']));
-        if !are_codes(codes) || identifier.is_some_and(|identifier| !are_public(identifier)) {
-            return false;
-        }
+        let is_argument = after.starts_with('E') && codes.trim_end_matches('n').chars().rev().nth(1) == Some('L');
+        let is_substitution = after.starts_with('_') && codes.ends_with(['S', 'T']);
+        let length = number.parse().unwrap_or(usize::MAX);
+        let identifier = after.get(..length).filter(|_| !is_argument && !is_substitution);
+        parts.push(identifier.map_or(MangledPart::Codes(number), MangledPart::Identifier));
         rest = identifier.map_or(after, |identifier| after.get(identifier.len()..).unwrap_or_default());
     }
-    are_codes(rest)
+    parts.push(MangledPart::Codes(rest));
+    parts
+}
+
+/// Whether the identifiers of a mangled name that cannot be demangled are public, and the codes between them are too short to
+/// contain a word.
+fn is_public_mangled(name: &str) -> bool {
+    let parts = if name.starts_with("_Z") { mangled_parts(name) } else { Vec::new() };
+    parts.iter().any(|part| matches!(part, MangledPart::Identifier(_)))
+        && parts.iter().all(|part| match part {
+            MangledPart::Codes(codes) => are_codes(codes),
+            MangledPart::Identifier(identifier) => are_public(identifier),
+        })
 }
 
 /// Whether all runs of letters of one case are short, but for repetitions of a letter.
-fn are_codes(text: &str) -> bool {
+pub(super) fn are_codes(text: &str) -> bool {
     let mut letters: Vec<char> = text.chars().collect();
     letters.dedup();
     let is_run =
@@ -67,17 +96,53 @@ fn are_codes(text: &str) -> bool {
 }
 
 fn is_public_token(token: &str) -> bool {
+    privacy(token) == Privacy::Public
+}
+
+/// Which part of a token is private.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Privacy {
+    Public,
+    /// Words of it.
+    Words,
+    /// All of it: it is no text of words.
+    Whole,
+}
+
+pub(super) fn privacy(token: &str) -> Privacy {
     let without_codes = PATTERNS.codes.replace_all(token, "0");
     if without_codes.split(|letter: char| !letter.is_ascii_digit()).any(|number| number.len() > MAX_DIGITS) {
-        return false;
+        return Privacy::Whole;
     }
-    let (mut short, mut long) = (0, 0);
-    let are_words_public = each_word(&without_codes, &mut |word| {
+    let (mut short, mut long, mut are_words_public) = (0, 0, true);
+    each_word(&without_codes, &mut |word| {
         *(if word.len() > MAX_SHORT { &mut long } else { &mut short }) += 1;
-        // Sentences append the `s` of a plural.
-        word.len() == 1 || PUBLIC.contains(word) || word.strip_suffix('s').is_some_and(|word| PUBLIC.contains(word))
+        are_words_public &= is_public_word(word);
+        true
     });
-    are_words_public && short <= long + MAX_SHORT_WORDS
+    match (short <= long + MAX_SHORT_WORDS && token.is_ascii(), are_words_public) {
+        (true, true) => Privacy::Public,
+        (true, false) => Privacy::Words,
+        // The micro sign and other letters of units.
+        (false, true) if short <= long + MAX_SHORT_WORDS => Privacy::Public,
+        (false, _) => Privacy::Whole,
+    }
+}
+
+fn is_public_word(word: &str) -> bool {
+    // Sentences append the `s` of a plural.
+    word.len() == 1 || PUBLIC.contains(word) || word.strip_suffix('s').is_some_and(|word| PUBLIC.contains(word))
+}
+
+/// The longest public word within a private one, of which rules may match a part; the first of several.
+pub(super) fn contained_public_word(word: &str) -> Option<Range<usize>> {
+    let lower = word.to_ascii_lowercase();
+    if lower.len() > MAX_SEARCHED {
+        return None;
+    }
+    let lengths = (MIN_CONTAINED..lower.len()).rev();
+    let mut places = lengths.flat_map(|length| (0..=lower.len() - length).map(move |start| start..start + length));
+    places.find(|place| lower.get(place.clone()).is_some_and(|part| PUBLIC.contains(part)))
 }
 
 #[cfg(test)]
@@ -110,6 +175,7 @@ mod tests {
             "void at::native::vectorized_elementwise_kernel<4, zorblax::FillFunctor<int> >(int)",
             "_ZN2at6native29vectorized_elementwise_kernelILi4EN7zorblax4GeluEEEvi",
             "_ZZorblax",
+            "_ZBob",
             "_ZN7sgl_hip10activation18act_and_mul_kernelI14__hip_bfloat16TnPFT_RKS3_EXadL_Z7zorblaxIS2_ES3_S5_EEEEvPS3_PS4_i",
             "_ZN7sgl_hipTnPFT_zorblax",
             "_ZN7sgl_hipTnPFT_ZORBLAX",

@@ -1,0 +1,90 @@
+//! What is removed from a trace as a whole (`patterns/scrub.json`), and the count of what was removed.
+
+use crate::json::{self, embedded, from_json};
+use crate::report::redact::Redaction;
+use crate::report::redact::mask::Mask;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// Kinds of removed things, by title, and the names that tell them.
+type Kinds = BTreeMap<String, Vec<String>>;
+
+struct Rules {
+    environment: String,
+    keys: Kinds,
+    tables: Kinds,
+    setting_rows: Kinds,
+}
+from_json!(Rules { environment, keys, tables, setting_rows });
+
+static RULES: LazyLock<Rules> = LazyLock::new(|| embedded(json::read(include_str!("../../../patterns/scrub.json"))));
+
+/// The kind of a member of an object or a column of a table that is emptied.
+pub(super) fn kind_of_key(key: &str) -> Option<&'static str> {
+    kind(&RULES.keys, |name| name.eq_ignore_ascii_case(key))
+}
+
+/// The kind of a table that loses all rows. Tables of rocpd have a suffix of their own in each file.
+pub(super) fn kind_of_table(table: &str) -> Option<&'static str> {
+    kind(&RULES.tables, |name| match name.strip_suffix('*') {
+        Some(beginning) => table.starts_with(beginning),
+        None => table.strip_prefix(name).is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('_')),
+    })
+}
+
+/// The kind of a row with this name in a table of settings.
+pub(super) fn kind_of_setting(name: &str) -> Option<&'static str> {
+    kind(&RULES.setting_rows, |part| name.contains(part))
+}
+
+/// Whether a kind of removed things is the variables of the environment.
+pub(super) fn is_environment(kind: &str) -> bool {
+    kind == RULES.environment
+}
+
+fn kind(kinds: &'static Kinds, is: impl Fn(&str) -> bool) -> Option<&'static str> {
+    kinds.iter().find(|(_, names)| names.iter().any(|name| is(name))).map(|(kind, _)| kind.as_str())
+}
+
+/// Replaces private words, and counts what was removed.
+#[derive(Debug, Default)]
+pub(super) struct Removal {
+    mask: Mask,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl Removal {
+    pub(super) fn text<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
+        self.mask.text(text)
+    }
+
+    pub(super) fn add(&mut self, kind: &'static str, count: u64) {
+        *self.counts.entry(kind).or_default() += count;
+    }
+
+    /// The removed things, by title.
+    pub(super) fn counts(self) -> Vec<(String, u64)> {
+        let title = |kind| match kind {
+            Redaction::Secrets => "tokens and keys in texts",
+            Redaction::Machines => "hosts and addresses in texts",
+            _ => "private words in names and texts",
+        };
+        let words = self.mask.counts().into_iter().map(|(kind, count)| (title(kind).to_owned(), count));
+        self.counts.into_iter().map(|(kind, count)| (kind.to_owned(), count)).chain(words).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_told_by_keys_tables_and_rows() {
+        assert!(kind_of_key("Environ").is_some_and(is_environment));
+        assert_eq!((kind_of_key("args"), kind_of_key("name")), (None, None));
+        assert!(kind_of_table("META_DATA_CAPTURE").is_some() && kind_of_table("rocpd_metadata_a1").is_some());
+        assert_eq!((kind_of_table("StringIds"), kind_of_table("TARGET_INFO_GPU")), (None, None));
+        assert!(kind_of_setting("PROCESS_0:ENVIRONMENT_VARIABLE").is_some_and(is_environment));
+    }
+}
