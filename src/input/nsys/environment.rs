@@ -34,7 +34,7 @@ pub(super) fn read(import: &mut Import<'_>) {
 /// Counts the variables of a JSON object, as rocpd writes them.
 pub(in crate::input) fn add_object(environment: &mut Environment, text: &str) {
     let Ok(json) = Json::parse(text) else { return };
-    json.members().for_each(|(name, _)| add(environment, name));
+    json.members().for_each(|(name, _)| add(environment, &name));
 }
 
 fn add(environment: &mut Environment, name: &str) {
