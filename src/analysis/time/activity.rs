@@ -7,6 +7,8 @@
 use super::work::{Class, Work};
 use crate::analysis::measure::running::RunningOps;
 use crate::trace::{Ns, Trace};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
 
 /// The number of sets of classes; a set is a bit mask.
 const MASKS: usize = 1 << Class::ALL.len();
@@ -77,8 +79,9 @@ struct Lane {
     running_ops: RunningOps,
     /// Number of running ops by class.
     running: [u32; Class::ALL.len()],
-    /// Number of running communication ops by row.
-    running_by_row: Vec<u32>,
+    /// Number of running communication ops by row, without rows of which none runs: a list of all rows for each device would be
+    /// quadratic in a trace with many of both.
+    running_by_row: HashMap<u32, u32, RandomState>,
     /// The classes that currently run.
     mask: usize,
     now: Ns,
@@ -97,8 +100,7 @@ pub(crate) struct ActivitySweep {
 impl ActivitySweep {
     /// A sweep with `rows` rows of hidden communication; the caller chooses their meaning.
     pub(crate) fn new(trace: &Trace, rows: usize) -> Self {
-        let lane = || Lane { running_by_row: vec![0; rows], ..Lane::default() };
-        let lanes = trace.devices.iter().map(|_| lane()).collect();
+        let lanes = trace.devices.iter().map(|_| Lane::default()).collect();
         Self { lanes, hidden: vec![Hidden::default(); rows] }
     }
 
@@ -157,10 +159,8 @@ impl Lane {
 
     /// Adds the running totals at the end of an op and subtracts those at its start (a prefix sum).
     fn add_totals(&mut self, row: u32, ends: bool, hidden: &mut [Hidden]) {
-        let (Some(hidden), Some(running)) = (hidden.get_mut(row as usize), self.running_by_row.get_mut(row as usize))
-        else {
-            return;
-        };
+        let Some(hidden) = hidden.get_mut(row as usize) else { return };
+        let running = self.running_by_row.entry(row).or_default();
         let (computing, exposed) = (self.computing, self.activity.exposed());
         if ends {
             *running -= 1;
@@ -172,6 +172,9 @@ impl Lane {
             hidden.exposed_ns = hidden.exposed_ns.wrapping_add(if ends { exposed } else { -exposed });
         }
         *running += u32::from(!ends);
+        if *running == 0 {
+            self.running_by_row.remove(&row);
+        }
     }
 }
 

@@ -28,16 +28,16 @@ const COLLECTIVE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernel
 
 /// All shapes.
 pub const ALL: [Shape; 26] = [
-    Shape { name: "launches and kernels", largest: 50_000, item: |out, item| item.pair(out, "gemm", 0, 7, 1) },
-    Shape { name: "streams", largest: 50_000, item: |out, item| item.pair(out, "gemm", 0, item.number, 1) },
+    Shape { name: "launches and kernels", largest: 20_000, item: |out, item| item.pair(out, "gemm", 0, 7, 1) },
+    Shape { name: "streams", largest: 20_000, item: |out, item| item.pair(out, "gemm", 0, item.number, 1) },
     Shape {
         name: "streams in another order",
-        largest: 50_000,
+        largest: 20_000,
         item: |out, item| item.pair(out, "gemm", 0, item.shuffled(), 1),
     },
     Shape {
         name: "streams that nest",
-        largest: 50_000,
+        largest: 20_000,
         item: |out, item| {
             let (begin_ns, length_ns) = item.nested();
             item.kernel(out, "gemm", 0, item.number, (begin_ns, length_ns))
@@ -45,24 +45,24 @@ pub const ALL: [Shape; 26] = [
     },
     Shape {
         name: "kernels at the same time",
-        largest: 50_000,
+        largest: 20_000,
         item: |out, item| item.kernel(out, "gemm", 0, item.number % 3, (ITEM_NS, ITEM_NS)),
     },
-    Shape { name: "devices", largest: 20_000, item: |out, item| item.pair(out, "gemm", item.number, 7, 1) },
+    Shape { name: "devices", largest: 10_000, item: |out, item| item.pair(out, "gemm", item.number, 7, 1) },
     Shape {
         name: "devices in another order",
-        largest: 20_000,
+        largest: 10_000,
         item: |out, item| item.pair(out, "gemm", item.shuffled(), 7, 1),
     },
     Shape {
         name: "kernel names",
-        largest: 20_000,
+        largest: 10_000,
         item: |out, item| item.pair(out, &format!("kernel_{}", item.number), 0, 7, 1),
     },
-    Shape { name: "threads", largest: 50_000, item: |out, item| item.pair(out, "gemm", 0, 7, item.number) },
+    Shape { name: "threads", largest: 20_000, item: |out, item| item.pair(out, "gemm", 0, 7, item.number) },
     Shape {
         name: "processes",
-        largest: 50_000,
+        largest: 20_000,
         item: |out, item| {
             item.host_span(out, "cpu_op", "aten::mm", HOST + item.number, 1, item.around())?;
             item.launch(out, HOST + item.number, 1)?;
@@ -71,7 +71,7 @@ pub const ALL: [Shape; 26] = [
     },
     Shape {
         name: "range names",
-        largest: 30_000,
+        largest: 10_000,
         item: |out, item| {
             item.range(out, &format!("range {}", item.number), item.around())?;
             item.pair(out, "gemm", 0, 7, 1)
@@ -79,7 +79,7 @@ pub const ALL: [Shape; 26] = [
     },
     Shape {
         name: "ranges that nest",
-        largest: 30_000,
+        largest: 10_000,
         item: |out, item| {
             item.range(out, "range", item.nested())?;
             item.pair(out, "gemm", 0, 7, 1)
@@ -87,7 +87,7 @@ pub const ALL: [Shape; 26] = [
     },
     Shape {
         name: "steps",
-        largest: 30_000,
+        largest: 10_000,
         item: |out, item| {
             item.range(out, "step[DECODE bs=8 toks=8]", item.around())?;
             item.pair(out, "gemm", 0, 7, 1)
@@ -95,7 +95,7 @@ pub const ALL: [Shape; 26] = [
     },
     Shape {
         name: "steps of many names",
-        largest: 30_000,
+        largest: 10_000,
         item: |out, item| {
             item.range(out, &format!("ProfilerStep#{}", item.number), item.around())?;
             item.pair(out, "gemm", 0, 7, 1)
@@ -103,7 +103,7 @@ pub const ALL: [Shape; 26] = [
     },
     Shape {
         name: "steps on many devices",
-        largest: 20_000,
+        largest: 10_000,
         item: |out, item| {
             item.host_span(out, "user_annotation", "step[DECODE bs=8 toks=8]", HOST, item.number, item.around())?;
             item.pair(out, "gemm", item.number, 7, item.number)
@@ -111,7 +111,7 @@ pub const ALL: [Shape; 26] = [
     },
     Shape {
         name: "collectives of many groups",
-        largest: 20_000,
+        largest: 10_000,
         item: |out, item| item.collective(out, COLLECTIVE, item.number, 0),
     },
     Shape {
@@ -134,7 +134,7 @@ pub const ALL: [Shape; 26] = [
     },
     Shape {
         name: "CPU ops that nest",
-        largest: 30_000,
+        largest: 10_000,
         item: |out, item| {
             item.host_span(out, "cpu_op", "aten::linear", HOST, 1, item.nested())?;
             item.pair(out, "gemm", 0, 7, 1)
@@ -142,7 +142,7 @@ pub const ALL: [Shape; 26] = [
     },
     Shape {
         name: "Python frames that nest",
-        largest: 30_000,
+        largest: 10_000,
         item: |out, item| {
             item.host_span(out, "python_function", &format!("a.py({}): f", item.number), HOST, 1, item.nested())?;
             item.pair(out, "gemm", 0, 7, 1)
@@ -150,7 +150,7 @@ pub const ALL: [Shape; 26] = [
     },
     Shape {
         name: "CPU ops in one gap",
-        largest: 30_000,
+        largest: 10_000,
         item: |out, item| {
             if [1, item.of].contains(&item.number) {
                 item.pair(out, "gemm", 0, 7, 1)?;
@@ -160,7 +160,7 @@ pub const ALL: [Shape; 26] = [
     },
     Shape {
         name: "late launches after many functions",
-        largest: 20_000,
+        largest: 10_000,
         item: |out, item| {
             let name = format!("a{0}.py({0}): f", item.number);
             item.host_span(out, "python_function", &name, HOST, 1, (item.own().0 - 9_000, 8_000))?;
@@ -170,7 +170,7 @@ pub const ALL: [Shape; 26] = [
     },
     Shape {
         name: "blocking calls",
-        largest: 30_000,
+        largest: 10_000,
         item: |out, item| {
             item.host_span(out, "cuda_runtime", "cudaStreamSynchronize", HOST, 1, (item.own().0 - 9_000, 6_000))?;
             item.launch(out, HOST, 1)?;
@@ -179,7 +179,7 @@ pub const ALL: [Shape; 26] = [
     },
     Shape {
         name: "graph replays",
-        largest: 30_000,
+        largest: 10_000,
         item: |out, item| {
             item.host_span(out, "cuda_runtime", "cudaGraphLaunch", HOST, 1, (item.own().0 - 5_000, 2_000))?;
             item.kernel(out, &format!("kernel_{}", item.number % 50), 0, 7, item.own())
