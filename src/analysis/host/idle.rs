@@ -141,6 +141,14 @@ fn answer<S: TypedSection>(context: &Context) -> Answer<S> {
              work that the trace does not contain; or it follows the launch of a graph whose ops are missing. This time \
              is no idle time, and the idle share leaves it out of the window, too.",
         );
+    let answer = match context.trace.worst_clock_lead() {
+        Some((_, lead)) => answer.limit(format!(
+            "Ops start up to {} before their launch, so the clocks of host and GPU differ. host_late, drained and compiling count \
+             only as far as a launch is later than twice that time; the rest of these gaps is unknown.",
+            labels::format_time(lead.longest.0 as f64 / 1e6)
+        )),
+        None => answer,
+    };
     if context.trace.calls.is_empty() {
         return answer.limit(format!(
             "The trace contains no API calls, so the causes are unknown. To capture them: {}",

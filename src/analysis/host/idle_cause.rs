@@ -16,6 +16,9 @@
 //! - An op that starts more than [`MIN_UNSEEN`] after its launch returned, although the device did nothing:
 //!   [`IdleCause::Unseen`], because the device can only have executed work that the trace does not contain. From the launch of a
 //!   graph without ops to the next op it may have, see [`crate::trace::UnrecordedGraphs`].
+//!
+//! If ops start before their launch, the clocks of host and device differ. Then a late launch is proven only as far as it is later
+//! than twice that difference; the rest of the gap is [`IdleCause::Unknown`].
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::blocking_calls::{BlockingCall, BlockingCalls, DrainKey};
@@ -24,7 +27,7 @@ use crate::analysis::section::words;
 use crate::analysis::time::gaps::{Gap, GapSweep};
 use crate::analysis::time::work::{Work, each_work, launch_of};
 use crate::rules::signals::CallKind;
-use crate::trace::{CallId, GpuOp, HostInterval, NameId, Ns, OpKind, Span, Trace};
+use crate::trace::{CallId, DeviceId, GpuOp, HostInterval, NameId, Ns, OpKind, Span, Trace};
 
 /// Shorter gaps are rounding errors of the clock.
 const ROUNDING: Ns = Ns(10);
@@ -60,7 +63,7 @@ pub(crate) enum IdleCause {
     OtherStream,
     /// The device executed work that the trace does not contain, or may have. This is no idle time.
     Unseen,
-    /// The launch of the next op is not recorded.
+    /// The launch of the next op is not recorded, or the clocks of host and device differ too much to tell.
     #[default]
     Unknown,
     /// The launching thread compiled code.
@@ -113,19 +116,52 @@ enum LaunchTiming {
     AfterDrain(BlockingCall),
 }
 
-/// A gap in two parts, in time order: before and after the launch. A part may have length zero.
+/// A gap in parts, in time order: before the launch, after it, and the time whose cause is not proven because the clocks of host and
+/// device differ. A part may have length zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct GapParts(pub(crate) [(IdleCause, Ns); 2]);
+pub(crate) struct GapParts(pub(crate) [(IdleCause, Ns); 3]);
 
 impl GapParts {
     fn whole(cause: IdleCause, gap: &Gap) -> Self {
-        Self([(cause, gap.length()), (cause, Ns::ZERO)])
+        Self::two((cause, gap.length()), (cause, Ns::ZERO))
     }
 
-    /// The cause of the longer part.
+    fn two(before_launch: (IdleCause, Ns), after_launch: (IdleCause, Ns)) -> Self {
+        Self([before_launch, after_launch, (IdleCause::Unknown, Ns::ZERO)])
+    }
+
+    /// The cause of the longest part; of the first if several are as long.
     pub(crate) fn main(self) -> IdleCause {
-        let [first, second] = self.0;
-        if second.1 > first.1 { second.0 } else { first.0 }
+        let [first, rest @ ..] = self.0;
+        rest.into_iter().fold(first, |longest, part| if part.1 > longest.1 { part } else { longest }).0
+    }
+
+    /// The cause of the longest part beside the main one.
+    pub(crate) fn lesser(self) -> IdleCause {
+        let main = self.main();
+        let [first, rest @ ..] = self.0;
+        let others = rest.into_iter().filter(|part| part.0 != main && part.1 > Ns::ZERO);
+        let beside_first = others.max_by_key(|part| part.1).map_or(first.0, |part| part.0);
+        if main == first.0 { beside_first } else { first.0 }
+    }
+
+    /// The same, but the cause before the launch holds only for the proven share of its time: `proven` of `of`.
+    fn proven(self, proven: Ns, of: Ns) -> Self {
+        let [(cause, _), ..] = self.0;
+        if proven >= of {
+            return self;
+        }
+        let [before, after, (_, mut unproven)] = self.0;
+        let mut scaled = |part: (IdleCause, Ns)| {
+            if part.0 != cause {
+                return part;
+            }
+            let kept = i128::from(part.1.0) * i128::from(proven.0) / i128::from(of.0.max(1));
+            let kept = Ns(i64::try_from(kept).unwrap_or(0).clamp(0, part.1.0));
+            unproven += part.1.since(kept);
+            (cause, kept)
+        };
+        Self([scaled(before), scaled(after), (IdleCause::Unknown, unproven)])
     }
 
     pub(crate) fn length_of(self, cause: IdleCause) -> Ns {
@@ -177,9 +213,7 @@ impl<'a> CauseRules<'a> {
         if previous_row.and_then(|row| launch_of(self.classified.trace, row)) == Some(id) {
             return LaunchTiming::SameLaunch;
         }
-        // Another call, such as a copy, may wait for the device. If it runs longer than the gap, only its start counts.
-        let is_launch = matches!(kind, CallKind::Launch | CallKind::GraphLaunch);
-        let launched = if is_launch || call.end() <= gap.end { call.end() } else { call.start };
+        let launched = launched(gap, call, kind);
         if launched <= idle_from {
             return LaunchTiming::InTime;
         }
@@ -262,14 +296,36 @@ impl<'a> CauseRules<'a> {
             }
         };
         if let Some((from, to)) = unseen_in_gap(self.classified.trace, gap, &|_| kind) {
-            return GapParts([(before_launch, from.since(gap.start)), (IdleCause::Unseen, to.since(from))]);
+            let parts = GapParts::two((before_launch, from.since(gap.start)), (IdleCause::Unseen, to.since(from)));
+            return self.proven(parts, gap, launched(gap, call, kind));
         }
-        let launched = call.end().clamp(gap.start, gap.end);
-        let waited = gap.end.since(launched);
+        let returned = call.end().clamp(gap.start, gap.end);
+        let waited = gap.end.since(returned);
         // A short wait is the latency of the launch.
         let after_launch = if waited <= MIN_UNSEEN { before_launch } else { IdleCause::OtherStream };
-        GapParts([(before_launch, launched.since(gap.start)), (after_launch, waited)])
+        let parts = GapParts::two((before_launch, returned.since(gap.start)), (after_launch, waited));
+        self.proven(parts, gap, launched(gap, call, kind))
     }
+
+    /// Leaves the time unproven for which the op may have been launched before the device was idle, because the clocks differ. They
+    /// differ by their offset at least, and by as much more as the fastest launch took. How long that was is not known, so a launch
+    /// counts as late only as far as it is later than twice the offset.
+    fn proven(&self, parts: GapParts, gap: &Gap, launched: Ns) -> GapParts {
+        let offset = self.classified.trace.clock_offset(DeviceId(gap.device as u32));
+        let [(cause, _), ..] = parts.0;
+        if offset == Ns::ZERO || !matches!(cause, IdleCause::HostLate | IdleCause::Drained | IdleCause::Compiling) {
+            return parts;
+        }
+        let late = launched.since(gap.start);
+        parts.proven(late.since(offset + offset).max(Ns::ZERO), late)
+    }
+}
+
+/// When the call has launched the op after the gap. Another call, such as a copy, may wait for the device. If it runs longer than the
+/// gap, only its start counts.
+fn launched(gap: &Gap, call: Span, kind: CallKind) -> Ns {
+    let is_launch = matches!(kind, CallKind::Launch | CallKind::GraphLaunch);
+    if is_launch || call.end() <= gap.end { call.end() } else { call.start }
 }
 
 /// Returns the time in a gap in which the device executed work that the trace does not contain, or may have: after the launch of a

@@ -54,7 +54,7 @@ pub(crate) fn each_late_gap(
     each_work(classified, &mut |work| {
         let Some(gap) = sweep.add(&work) else { return };
         let Some(parts) = idle.get_mut(gap.device).and_then(|idle| idle.add(&rules, &gap)) else { return };
-        let [(cause, before), (after_cause, after)] = parts.0;
+        let [(cause, before), (after_cause, after), _] = parts.0;
         if !matches!(cause, IdleCause::HostLate | IdleCause::Drained) {
             return;
         }

@@ -2,7 +2,7 @@
 
 use super::{GapCause, Timeline};
 use crate::analysis::classified::ClassifiedTrace;
-use crate::analysis::host::idle_cause::{GapParts, IdleCause, each_gap};
+use crate::analysis::host::idle_cause::{IdleCause, each_gap};
 use crate::analysis::time::work::launch_of;
 use crate::trace::{DeviceId, Ns, Trace};
 
@@ -69,15 +69,14 @@ impl IdleBars {
     fn of(trace: &Trace) -> Self {
         let mut bars = vec![Vec::new(); trace.devices.len()];
         let idle = each_gap(&ClassifiedTrace::new(trace), &mut |gap, parts| {
-            let (cause, GapParts([(first_cause, _), (last_cause, last_length)])) = (parts.main(), parts);
-            let has_two_parts = last_length > Ns::ZERO;
+            let (cause, [(first_cause, _), ..]) = (parts.main(), parts.0);
             let row = |row: usize| u32::try_from(row).unwrap_or(u32::MAX);
             if let Some(bars) = bars.get_mut(gap.device).filter(|_| cause != IdleCause::Turnaround) {
                 bars.push(IdleBar {
                     start: gap.start,
                     end: gap.end,
                     cause,
-                    lesser_cause: if cause == first_cause && has_two_parts { last_cause } else { first_cause },
+                    lesser_cause: parts.lesser(),
                     is_late: matches!(first_cause, IdleCause::HostLate | IdleCause::Drained),
                     previous_row: gap.previous_row.map_or(u32::MAX, row),
                     next_row: row(gap.next_row),
