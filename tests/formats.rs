@@ -342,6 +342,30 @@ fn a_rocpd_database_has_the_bytes_of_the_counters() {
 }
 
 #[test]
+fn equal_ids_on_two_hosts_of_a_rocpd_database_are_two_gpus_and_two_processes() {
+    let devices = |hosts: [&str; 2], gpu_uuids: [i64; 2]| {
+        let base = Connection::open_in_memory().unwrap();
+        for ((suffix, host), gpu) in ["a", "b"].into_iter().zip(hosts).zip(gpu_uuids) {
+            add_rocpd_process(&base, suffix, 1, 0);
+            let sql = r#"CREATE TABLE "rocpd_info_node_U" (id INTEGER PRIMARY KEY, hash BIGINT, machine_id TEXT, hostname TEXT);
+                INSERT INTO "rocpd_info_node_U" VALUES (1, 1, 'H', 'H');
+                ALTER TABLE "rocpd_info_agent_U" ADD COLUMN uuid INTEGER; UPDATE "rocpd_info_agent_U" SET uuid = -1;"#;
+            let sql = sql.replace("_U\"", &format!("_{suffix}\"")).replace("'H'", &format!("'{host}'"));
+            base.execute_batch(&sql.replace("-1", &gpu.to_string())).unwrap();
+        }
+        let trace = nsys::read(&base, "r.db", &mut |_| {}).unwrap();
+        let ids: Vec<String> = trace.devices.iter().map(|device| device.id.clone()).collect();
+        (ids, trace.processes.len(), trace.gpu_ops.launches().flatten().map(|call| call.0).max())
+    };
+    let of_two_hosts = (vec!["[one] 1".to_owned(), "[two] 1".to_owned()], 2, Some(1));
+    assert_eq!(devices(["one", "two"], [7, 7]), of_two_hosts);
+    // Two containers of one host number their processes alike: their calls do not mix.
+    assert_eq!(devices(["one", "one"], [7, 7]), (vec!["1".to_owned()], 2, Some(1)));
+    let (ids, ..) = devices(["one", "one"], [7, 8]);
+    assert_eq!(ids, ["[one one 7] 1", "[one one 8] 1"], "each container sees its own GPU as number 1");
+}
+
+#[test]
 fn all_processes_of_a_rocpd_database_are_read_without_its_views() {
     let base = Connection::open_in_memory().unwrap();
     add_rocpd_process(&base, "00001-a", 4, 0);

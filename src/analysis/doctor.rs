@@ -101,6 +101,7 @@ pub fn checks(trace: &Trace, run: &Run) -> Vec<Check> {
         ("gpu_work", gpu_work(trace, run)),
         ("gpu_records", gpu_records(trace)),
         ("complete_file", complete_file(trace)),
+        ("op_times", op_times(trace)),
         ("launches", launches(trace, run)),
         ("steps", steps(run)),
         ("step_count", step_count(run)),
@@ -208,7 +209,29 @@ fn environment(trace: &Trace) -> Outcome {
     ))
 }
 
+fn op_times(trace: &Trace) -> Outcome {
+    let count =
+        trace.problems.count(ProblemKind::OpWithoutTime) + trace.problems.count(ProblemKind::ImpossibleDuration);
+    if count == 0 {
+        return None;
+    }
+    warning(format!(
+        "{} GPU op{} no usable time, or one that cannot be true: left out of all numbers, so sums are too small.",
+        grouped(count),
+        if count == 1 { " has" } else { "s have" }
+    ))
+}
+
 fn launches(trace: &Trace, run: &Run) -> Outcome {
+    let ambiguous = trace.problems.count(ProblemKind::AmbiguousLaunch);
+    if ambiguous > 0 {
+        return warning(format!(
+            "{} GPU op{} a correlation id that several calls have: their launches, and with them steps and causes of idle time, are not \
+             certain.",
+            grouped(ambiguous),
+            if ambiguous == 1 { " has" } else { "s have" }
+        ));
+    }
     match (run.totals.kernels, trace.calls.len()) {
         (0, _) => None,
         (_, 0) => warning("No launch calls were recorded: the causes of idle time and launch latencies are unknown."),
@@ -406,6 +429,24 @@ mod tests {
         let window =
             kernels.within(crate::trace::Window { start: crate::trace::Ns(800), end: crate::trace::Ns(1_000) });
         assert!(checks_of(&window).iter().all(|check| check.id != "gpu_records"), "other times have ops");
+    }
+
+    #[test]
+    fn ops_without_a_possible_time_or_a_certain_launch_are_a_warning() {
+        let text = |trace: &Trace, id: &str| {
+            let checks = checks(trace, &analyze(trace));
+            checks.into_iter().find(|check| check.id == id).map(|check| (check.level, check.text, check.remedy))
+        };
+        let mut trace = TestTrace::new();
+        trace.in_us().launch(10..12).launches("k", 20..30).launches("lost", 0..0).launches("lost", 0..0);
+        let (level, said, remedy) = text(&trace.finish(), "op_times").unwrap();
+        assert!(level == Level::Warning && said.starts_with("2 GPU ops have") && !remedy.is_empty(), "{said}");
+        let mut trace = TestTrace::new();
+        trace.call_with_id("cudaLaunchKernel", 0..1, 7).call_with_id("cudaLaunchKernel", 5..6, 7);
+        let trace = trace.launches("k", 10..20).finish();
+        let (level, said, _) = text(&trace, "launches").unwrap();
+        assert!(level == Level::Warning && said.starts_with("1 GPU op has"), "{said}");
+        assert_eq!(text(&trace, "op_times"), None);
     }
 
     #[test]

@@ -172,9 +172,14 @@ fn whole_graphs(trace: &Trace) -> Option<Notice> {
 }
 
 fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: ImportProblem) -> Notice {
+    let place = if first_at == ImportProblem::UNKNOWN_PLACE {
+        String::new()
+    } else {
+        let unit = if trace.format.is_json() { "byte" } else { "row" };
+        format!(", the first at {unit} {}", grouped(first_at))
+    };
     let first_at = grouped(first_at);
     let ops_before = format!("{} GPU ops were read before that", grouped(trace.gpu_ops.len() as u64));
-    let unit = if trace.format.is_json() { "byte" } else { "row" };
     let severity = match kind {
         ProblemKind::NoTimes => Severity::Error,
         ProblemKind::Unclosed | ProblemKind::OpenLastRow | ProblemKind::GraphNode => Severity::Info,
@@ -213,15 +218,23 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
             "The names and figures of the GPUs, or the rank, are unknown. All times are complete.",
         ),
         ProblemKind::OpWithoutTime => (
-            format!(
-                "{} without start or duration, the first at {unit} {first_at}",
-                counted(count, "GPU op", "GPU ops")
-            ),
-            "They are excluded from all numbers; newer profilers write both.",
+            format!("{} without a recorded time{place}", counted(count, "GPU op", "GPU ops")),
+            "The profiler wrote no start or duration, or zero for both: it lost the times. They are excluded from all numbers, so \
+             sums are too small. Capture a shorter time, or with a profiler that is not older than the driver.",
         ),
         ProblemKind::ImpossibleDuration => (
-            format!("{} with an impossible time, the first at {unit} {first_at}", counted(count, "GPU op", "GPU ops")),
-            "Their duration is negative or lasts for years, a known defect of profilers. They are excluded from all numbers.",
+            format!("{} with an impossible time{place}", counted(count, "GPU op", "GPU ops")),
+            "They end before they start, last for years, or contradict their launch, the order of their stream or the recorded time, \
+             a known defect of profilers. They are excluded from all numbers, so sums are too small. Capture again with a newer \
+             profiler and driver.",
+        ),
+        ProblemKind::AmbiguousLaunch => (
+            format!(
+                "{} with a correlation id that several calls have, in other numbers than ops",
+                counted(count, "GPU op", "GPU ops")
+            ),
+            "Each counts as launched by the last such call before it, which is not certain: steps, phases, causes of idle time and \
+             launch latencies may be wrong. Times of kernels are not affected. Capture again with one profiler at a time.",
         ),
         ProblemKind::UnreadableRow => (
             format!("{} of the table could not be read, the first at row {first_at}", counted(count, "row", "rows")),
@@ -237,8 +250,9 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
         ),
         ProblemKind::HostRowWithoutTime => (
             format!(
-                "{} of calls, ranges, waits or counters without a usable time, the first at row {first_at} of its table",
-                counted(count, "row", "rows")
+                "{} of calls, ranges, waits or counters without a usable time{}",
+                counted(count, "row", "rows"),
+                if place.is_empty() { String::new() } else { format!(", the first at row {first_at} of its table") }
             ),
             "They are excluded from the sections about launches, synchronization, ranges and counters; GPU times are not affected.",
         ),

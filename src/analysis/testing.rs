@@ -210,7 +210,8 @@ pub(crate) struct GridOp {
 }
 
 pub(crate) fn grid_ops() -> impl Strategy<Value = Vec<GridOp>> {
-    let op = (0..DEVICES, 0..KINDS.len(), 0..TICKS - 8, 0_i64..8);
+    // An op at time zero without a duration has no recorded time.
+    let op = (0..DEVICES, 0..KINDS.len(), 1..TICKS - 8, 0_i64..8);
     let op = op.prop_map(|(device, kind, start, duration)| GridOp { device, kind, start, duration });
     proptest::collection::vec(op, 1..30)
 }

@@ -101,7 +101,7 @@ pub(crate) fn trust(context: &Context, sections: &Sections) -> Answer<Trust> {
         steps_without_work(context),
         shifted(context),
         graphs_traced_whole(context.trace),
-        clock_skew(context),
+        clock_skew(context.trace),
         capture_overhead(context, sections),
         single_step(context.trace, sections),
         one_rank_of_many(context.trace),
@@ -384,18 +384,22 @@ fn graphs_traced_whole(trace: &Trace) -> Option<TrustRow> {
     Some(row(TrustId::GraphsTracedWhole, text, "kernels, categories, shares, launches"))
 }
 
-fn clock_skew(context: &Context) -> Option<TrustRow> {
-    let latencies = &context.details().latencies;
-    let (early, worst) = (latencies.before_call, latencies.max_before_call);
-    if early == 0 {
-        return None;
-    }
+fn clock_skew(trace: &Trace) -> Option<TrustRow> {
+    let (device, lead) = trace.worst_clock_lead()?;
+    let early = trace.clock_leads.iter().map(|lead| lead.ops).sum::<u64>();
+    let gpu = if trace.devices.len() > 1 {
+        format!(" of GPU {}", labels::device(trace, device).words())
+    } else {
+        String::new()
+    };
     let text = format!(
-        "{} kernel{} before the launch call begins, by up to {:.1} us, so the clocks of host and GPU differ. Launch \
-         latencies and the causes of short idle gaps are unreliable.",
+        "{} GPU op{} before the launch call begins, by up to {}, so the clock of the host is ahead of that{} by at least this. \
+         Launch latencies are unreliable. A launch counts as late only as far as it is later than twice that time: the cause of other \
+         idle time is unknown.",
         grouped(early),
         if early == 1 { " starts" } else { "s start" },
-        worst.0 as f64 / 1e3
+        time_words(lead.longest),
+        if gpu.is_empty() { " of the GPU" } else { gpu.as_str() },
     );
     Some(row(TrustId::ClockSkew, text, "launch latency, causes of idle time"))
 }

@@ -69,6 +69,23 @@ fn with_events(events: &[String]) -> String {
 }
 
 #[test]
+fn an_op_far_outside_of_the_profile_is_left_out_and_collectives_have_their_numbers() {
+    let kernel_at = |ts: &str| kernel_at("k", ts, "5");
+    let collective =
+        r#""args": {"device": 0, "stream": 7, "correlation": 3, "Collective name": "allreduce", "Seq": 12}"#;
+    let collective = complete_event(&format!(
+        r#""cat": "kernel", "name": "ncclDevKernel", "pid": 0, "tid": 7, "ts": 30, "dur": 5, {collective}"#
+    ));
+    let profile = complete_event(
+        r#""cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "t", "ts": 5, "dur": 50"#,
+    );
+    let events = [kernel_at("10"), kernel_at("20"), collective, kernel_at("9000"), profile].join(", ");
+    let trace = trace(&format!(r#"{{"traceEvents": [{events}]}}"#));
+    assert_eq!((trace.gpu_ops.len(), problems(&trace)), (3, vec![(ProblemKind::ImpossibleDuration, 1)]));
+    assert_eq!(trace.collectives.iter().map(|(row, call)| (*row, call.sequence)).collect::<Vec<_>>(), [(2, Some(12))]);
+}
+
+#[test]
 fn devices_have_the_figures_of_their_hardware() {
     let read = |entry: &str| {
         let text = format!(r#"{{"deviceProperties": [{entry}], "traceEvents": [{}]}}"#, kernel("k"));

@@ -15,10 +15,13 @@ pub enum ProblemKind {
     UnpairedSlice,
     /// A member beside the event list that says something about the whole trace, such as the GPUs, and cannot be read.
     UnreadableMember,
-    /// A GPU op without a usable start or duration.
+    /// A GPU op without a usable start or duration, or with zero for both.
     OpWithoutTime,
-    /// A GPU op with a negative duration, or with times beyond the range of the clock.
+    /// A GPU op with a negative duration, with times beyond the range of the clock, or with times that contradict its launch, the
+    /// order of its stream or the recorded time.
     ImpossibleDuration,
+    /// A GPU op whose correlation id several calls have, so that its launch is not certain.
+    AmbiguousLaunch,
     /// A row of a CSV table that cannot be read as a GPU op.
     UnreadableRow,
     /// The last row of a CSV table has no line end, so the file may or may not be cut.
@@ -67,6 +70,7 @@ impl ProblemKind {
             Self::UnreadableMember => "unreadable_members",
             Self::OpWithoutTime => "gpu_op_without_time",
             Self::ImpossibleDuration => "impossible_duration",
+            Self::AmbiguousLaunch => "ambiguous_launches",
             Self::UnreadableRow => "unreadable_rows",
             Self::OpenLastRow => "open_last_row",
             Self::HostRowWithoutTime => "host_row_without_time",
@@ -98,6 +102,11 @@ pub struct ImportProblem {
     pub first_at: u64,
 }
 
+impl ImportProblem {
+    /// [`ImportProblem::first_at`] of a problem that was found after reading.
+    pub const UNKNOWN_PLACE: u64 = u64::MAX;
+}
+
 /// All problems of a trace, one entry per kind, sorted by kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImportProblems(Vec<ImportProblem>);
@@ -120,6 +129,11 @@ impl ImportProblems {
     /// Returns true if there is a problem of this kind.
     pub fn has(&self, kind: ProblemKind) -> bool {
         self.0.iter().any(|problem| problem.kind == kind)
+    }
+
+    /// Returns the number of problems of this kind.
+    pub fn count(&self, kind: ProblemKind) -> u64 {
+        self.0.iter().find(|problem| problem.kind == kind).map_or(0, |problem| problem.count)
     }
 
     /// Returns true if an unknown part of the file is missing.

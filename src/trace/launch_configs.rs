@@ -70,10 +70,10 @@ impl LaunchConfigs {
         self.of_op.is_empty()
     }
 
-    /// `order` has the old row of each op.
+    /// `order` has the old row of each op that is kept.
     pub(super) fn reorder(&mut self, order: &[u32]) {
         if !self.is_empty() {
-            self.of_op.resize(order.len(), NONE);
+            self.of_op.resize(self.of_op.len().max(order.len()), NONE);
             reorder(&mut self.of_op, order);
         }
     }

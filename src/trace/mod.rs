@@ -6,6 +6,7 @@
 
 mod blocking_sites;
 mod category_evidence;
+mod clock_leads;
 mod code;
 mod columns;
 mod compilations;
@@ -14,6 +15,7 @@ mod database_info;
 mod first_launches;
 mod format;
 mod import_problems;
+mod impossible_times;
 mod late_code;
 mod launch_configs;
 mod names;
@@ -33,6 +35,7 @@ mod window;
 pub(crate) use blocking_sites::without_install_folder;
 pub use blocking_sites::{BlockingSite, BlockingSites, HostInterval, MAX_LOCATED_CALLS, SiteId};
 pub use category_evidence::{CategoryEvidence, CategorySource, EvidenceByName};
+pub use clock_leads::ClockLead;
 pub use code::{Annotation, FrameIds, HostCode, NONE};
 pub use compilations::Compilations;
 pub use database_info::{DatabaseInfo, TableInfo};
@@ -61,8 +64,10 @@ use code::CodeBuilder;
 use columns::{index, reorder};
 use correlation::CallsByCorrelation;
 use foldhash::fast::RandomState;
+use impossible_times::{Evidence, ImpossibleOps, begins_at_zero, is_zero};
+use names::NameRemap;
 use ops::UNLINKED;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// True if this build keeps host code. The page's first WebAssembly module does not, because it has to be small and computes no
@@ -143,6 +148,8 @@ pub struct Trace {
     pub format: Format,
     /// Distinct names of GPU ops.
     pub names: Names,
+    /// How far ops start before their launch, by device. A window has those of the whole trace.
+    pub clock_leads: Vec<ClockLead>,
     /// Kernels, copies and sets, sorted by start; equal starts keep the order of the file.
     pub gpu_ops: GpuOps,
     /// Indexed by [`DeviceId`], sorted by id.
@@ -248,13 +255,24 @@ pub struct TraceBuilder {
     /// Parallel to the graph replays: process and correlation id.
     replay_ids: Vec<(ProcessId, u32)>,
     code: Option<Box<CodeBuilder>>,
+    /// The time that the profiler recorded, if the file says it.
+    recorded: Option<Window>,
     is_linked: bool,
+    has_dropped_ops: bool,
 }
 
 impl TraceBuilder {
     /// Creates an empty trace of this format.
     pub fn new(label: &str, format: Format) -> Self {
         Self { trace: Trace { label: label.to_owned(), format, ..Trace::default() }, ..Self::default() }
+    }
+
+    /// Adds a time that the profiler recorded, as the file says it: nothing can be far outside of all of them.
+    pub fn add_recorded(&mut self, start: Ns, end: Ns) {
+        if start < end && is_plausible(start, end.since(start)) {
+            let recorded = self.recorded.get_or_insert(Window { start, end });
+            *recorded = Window { start: recorded.start.min(start), end: recorded.end.max(end) };
+        }
     }
 
     /// Returns the device with this id, adding it if it is new.
@@ -408,15 +426,110 @@ impl TraceBuilder {
                 reorder(&mut code.code.call_kernels, &order);
             }
         }
+        self.drop_calls_without_time();
         let (threads, processes) = (&self.trace.threads, self.trace.processes.len());
-        let calls = CallsByCorrelation::new(&self.trace.calls, &self.correlations, threads, processes);
+        let mut calls = CallsByCorrelation::new(&self.trace.calls, &self.correlations, threads, processes);
         self.correlations = Vec::new();
-        self.trace.gpu_ops.link(|process, id| calls.call(process, id));
+        if calls.has_repeated() {
+            self.trace.gpu_ops.correlated().for_each(|(process, id)| calls.count_op(process, id));
+        }
+        let correlations = self.trace.gpu_ops.correlations();
+        self.trace.gpu_ops.link(|process, id, start| calls.call_of_op(process, id, start));
         let replay_ids = std::mem::take(&mut self.replay_ids);
         for (replay, (process, id)) in self.trace.graph_replays.iter_mut().zip(replay_ids) {
-            replay.launch = Some(calls.call(process, id)).filter(|call| *call != UNLINKED).map(CallId);
+            let call = calls.call_before(process, id, replay.start);
+            replay.launch = Some(call).filter(|call| *call != UNLINKED).map(CallId);
         }
+        let ambiguous = calls.ambiguous;
+        self.count(ProblemKind::AmbiguousLaunch, ambiguous);
+        self.drop_impossible_ops(&correlations);
         self.is_linked = true;
+    }
+
+    /// Counts problems that were found after reading, so that their place in the file is not known.
+    fn count(&mut self, kind: ProblemKind, count: u64) {
+        if count > 0 {
+            self.trace.problems.add(kind, count, ImportProblem::UNKNOWN_PLACE);
+        }
+    }
+
+    fn drop_calls_without_time(&mut self) {
+        let Some(kept) = self.trace.calls.rows_with_time() else { return };
+        if begins_at_zero(&self.trace.gpu_ops) {
+            return;
+        }
+        self.count(ProblemKind::HostRowWithoutTime, (self.trace.calls.len() - kept.len()) as u64);
+        self.trace.calls.select(&kept);
+        reorder(&mut self.correlations, &kept);
+        if let Some(code) = &mut self.code {
+            reorder(&mut code.call_ids, &kept);
+            reorder(&mut code.code.call_kernels, &kept);
+        }
+    }
+
+    fn drop_ranges_without_time(&mut self) {
+        let Some(kept) = self.trace.ranges.rows_with_time() else { return };
+        if begins_at_zero(&self.trace.gpu_ops) {
+            return;
+        }
+        self.count(ProblemKind::HostRowWithoutTime, (self.trace.ranges.len() - kept.len()) as u64);
+        self.trace.ranges.select(&kept);
+    }
+
+    /// Takes the ops out whose time cannot be true: they would stretch windows and make idle time. `correlations` are those of the ops.
+    fn drop_impossible_ops(&mut self, correlations: &[u32]) {
+        let trace = &self.trace;
+        let is_one_process = |process: &Process| process.pid >= 0 || trace.format == Format::TorchProfiler;
+        let evidence = Evidence {
+            ops: &trace.gpu_ops,
+            correlations,
+            calls: &trace.calls,
+            recorded: self.recorded,
+            is_one_process: trace.processes.iter().map(is_one_process).collect(),
+        };
+        let ImpossibleOps { without_time, contradictory } = evidence.impossible_ops();
+        let replays = trace.graph_replays.len();
+        let begins_at_zero = begins_at_zero(&self.trace.gpu_ops);
+        self.trace.graph_replays.retain(|replay| begins_at_zero || !is_zero(replay.start, replay.duration));
+        let replays = replays - self.trace.graph_replays.len();
+        self.count(ProblemKind::OpWithoutTime, (without_time.len() + replays) as u64);
+        self.count(ProblemKind::ImpossibleDuration, contradictory.len() as u64);
+        if without_time.is_empty() && contradictory.is_empty() {
+            return;
+        }
+        let is_dropped =
+            |row: &u32| without_time.binary_search(row).is_ok() || contradictory.binary_search(row).is_ok();
+        let kept: Vec<u32> = (0..index(self.trace.gpu_ops.len())).filter(|row| !is_dropped(row)).collect();
+        self.select_ops(&kept);
+        self.has_dropped_ops = true;
+    }
+
+    /// Drops the names of ops that were taken out. Readers may set the names after the ops are joined.
+    fn drop_unused_names(&mut self) {
+        let mut remap = NameRemap::new(&self.trace.names);
+        let new_ids = self.trace.gpu_ops.iter().map(|op| (op.name, remap.new_id(op.name))).collect::<BTreeMap<_, _>>();
+        let old_names = (0..index(self.trace.names.len())).map(NameId);
+        let new_ids: Vec<NameId> = old_names.map(|name| new_ids.get(&name).copied().unwrap_or(name)).collect();
+        self.trace.names = remap.names;
+        self.trace.gpu_ops.rename(&new_ids);
+    }
+
+    /// Keeps only the ops in these rows, which ascend.
+    fn select_ops(&mut self, kept: &[u32]) {
+        let trace = &mut self.trace;
+        trace.gpu_ops.select(kept);
+        if let Some(code) = &mut self.code {
+            reorder(&mut code.code.op_ids, kept);
+        }
+        if LaunchConfigs::ARE_READ {
+            trace.launch_configs.reorder(kept);
+        }
+        select_rows(&mut trace.bytes, kept);
+        select_rows(&mut trace.collectives, kept);
+        select_rows(&mut trace.memory_traffic, kept);
+        if CODE_IS_BUILT {
+            trace.node_notes.select(kept);
+        }
     }
 
     /// Sorts the tables and devices, joins ops with their launching calls and returns the trace.
@@ -431,7 +544,13 @@ impl TraceBuilder {
             .map(|code| Box::new(code.finish(self.trace.gpu_ops.launches(), &self.trace.threads)));
         self.count_long_names();
         self.sort_devices();
+        self.trace.clock_leads =
+            clock_leads::clock_leads(&self.trace.gpu_ops, &self.trace.calls, self.trace.devices.len());
+        if self.has_dropped_ops {
+            self.drop_unused_names();
+        }
         self.trace.ranges.sort_by_start();
+        self.drop_ranges_without_time();
         Arc::make_mut(&mut self.trace.step_frames).sort_by_start();
         ordering::sort_by_key(&mut self.trace.graph_replays, |replay| replay.start);
         self.trace
@@ -487,6 +606,15 @@ impl TraceBuilder {
         let annotations = self.trace.code.iter_mut().flat_map(|code| &mut code.annotations);
         annotations.for_each(|annotation| annotation.device = annotation.device.map(renumbered));
     }
+}
+
+/// Keeps the entries of a table by row that belong to these rows, which ascend, and renumbers them.
+fn select_rows<T>(table: &mut Vec<(u32, T)>, kept: &[u32]) {
+    table.retain_mut(|(row, _)| {
+        let new_row = kept.binary_search(row).ok();
+        new_row.into_iter().for_each(|new_row| *row = index(new_row));
+        new_row.is_some()
+    });
 }
 
 /// Gives the entries of a table by row their new rows, and sorts them.

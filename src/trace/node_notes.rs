@@ -68,6 +68,11 @@ impl NodeNotes {
         renumber_rows(&mut self.rows, new_rows);
     }
 
+    /// Keeps only the notes of these ops, whose rows ascend.
+    pub(super) fn select(&mut self, kept: &[u32]) {
+        super::select_rows(&mut self.rows, kept);
+    }
+
     pub(super) fn part(&self, kept: &KeptRows) -> Self {
         let rows = self.rows.iter().filter_map(|(row, note)| Some((kept.new_index(*row)?, *note)));
         Self { notes: self.notes.clone(), rows: rows.collect() }

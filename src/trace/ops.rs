@@ -298,13 +298,33 @@ impl GpuOps {
         links
     }
 
-    /// Replaces each op's correlation id by the index of the launching call. `call_of` maps process and correlation id to it.
-    pub(super) fn link(&mut self, call_of: impl Fn(ProcessId, u32) -> u32) {
-        for (link, lane) in self.link.iter_mut().zip(&self.lane) {
+    /// While the trace is read: the correlation id of each op, or [`UNLINKED`].
+    pub(super) fn correlations(&self) -> Vec<u32> {
+        self.link.clone()
+    }
+
+    /// Keeps only the ops in these rows, which ascend.
+    pub(super) fn select(&mut self, rows: &[u32]) {
+        reorder(&mut self.start, rows);
+        self.duration.reorder(rows);
+        reorder(&mut self.name, rows);
+        reorder(&mut self.lane, rows);
+        reorder(&mut self.link, rows);
+    }
+
+    /// Replaces each op's correlation id by the index of the launching call. `call_of` maps process, correlation id and start to it.
+    pub(super) fn link(&mut self, mut call_of: impl FnMut(ProcessId, u32, Ns) -> u32) {
+        for ((link, lane), start) in self.link.iter_mut().zip(&self.lane).zip(&self.start) {
             if let (Some(lane), true) = (self.lanes.get(*lane as usize), *link != UNLINKED) {
-                *link = call_of(lane.process, *link);
+                *link = call_of(lane.process, *link, *start);
             }
         }
+    }
+
+    /// While the trace is read: process and correlation id of the ops that have one.
+    pub(super) fn correlated(&self) -> impl Iterator<Item = (ProcessId, u32)> {
+        let with_id = self.link.iter().zip(&self.lane).filter(|(link, _)| **link != UNLINKED);
+        with_id.filter_map(|(link, lane)| Some((self.lanes.get(*lane as usize)?.process, *link)))
     }
 
     pub(super) fn sort_by_start(&mut self) -> Option<Vec<u32>> {

@@ -37,6 +37,8 @@ pub struct Collective {
     pub ranks: Option<u64>,
     /// The communicator or process group.
     pub communicator: String,
+    /// Its number among the collectives of the group, the same on all ranks.
+    pub sequence: Option<u64>,
     /// Algorithm and protocol; empty if not recorded.
     pub algorithm: String,
     /// Element type.

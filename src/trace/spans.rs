@@ -1,6 +1,7 @@
 //! The column table of host spans: API calls, marked ranges (NVTX, user annotations), CPU ops and Python frames.
 
 use super::columns::{Durations, KeptRows, first_reaching, index, order_by_start, renumber, reorder, reorder_times};
+use super::impossible_times::is_zero;
 use super::names::NameRemap;
 use super::{NameId, Names, Ns, ThreadId, Window};
 
@@ -152,6 +153,23 @@ impl Spans {
         let order = order_by_start(&self.start)?;
         self.reorder(&order);
         Some(order)
+    }
+
+    /// Keeps only the spans in these rows, which ascend.
+    pub(super) fn select(&mut self, rows: &[u32]) {
+        reorder(&mut self.start, rows);
+        self.duration.reorder(rows);
+        reorder(&mut self.name, rows);
+        reorder(&mut self.thread, rows);
+    }
+
+    /// The rows of the spans that have a time; `None` if all have. Profilers write zero for a time that they did not collect.
+    pub(super) fn rows_with_time(&self) -> Option<Vec<u32>> {
+        let has_time = |row: usize| self.start(row).is_some_and(|start| !is_zero(start, self.duration.get(row)));
+        if (0..self.len()).all(has_time) {
+            return None;
+        }
+        Some((0..self.len()).filter(|row| has_time(*row)).map(index).collect())
     }
 
     fn reorder(&mut self, order: &[u32]) {

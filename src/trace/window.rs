@@ -169,6 +169,7 @@ impl Trace {
             label: self.label.clone(),
             format: self.format,
             devices: self.devices.clone(),
+            clock_leads: self.clock_leads.clone(),
             processes: self.processes.clone(),
             threads: self.threads.clone(),
             packed_code: None,

@@ -154,6 +154,14 @@ fn answer<S: TypedSection>(context: &Context) -> Answer<S> {
              in which the work belongs to the capture, because launches have no op or calls waited for longer than the ops ran. \
              The window has it, and whether the GPU was busy then is not known.",
         );
+    let answer = match context.trace.worst_clock_lead() {
+        Some((_, lead)) => answer.limit(format!(
+            "Ops start up to {} before their launch, so the clocks of host and GPU differ. host_late, drained and compiling count \
+             only as far as a launch is later than twice that time; the rest of these gaps is unknown.",
+            labels::format_time(lead.longest.0 as f64 / 1e6)
+        )),
+        None => answer,
+    };
     if context.trace.calls.is_empty() {
         return answer.limit(format!(
             "The trace contains no API calls, so the causes are unknown. To capture them: {}",

@@ -15,6 +15,9 @@
 //! - The op was launched in time: [`IdleCause::Turnaround`] if the gap is short, else [`IdleCause::OtherStream`].
 //! - Time in which the device executed work that the trace does not contain, or may have: [`IdleCause::Unseen`], see
 //!   [`unseen`](super::unseen). Such time at the start of a gap is no part of the gap for the other rules.
+//!
+//! If ops start before their launch, the clocks of host and device differ. Then a late launch is proven only as far as it is later
+//! than twice that difference; the rest of the gap is [`IdleCause::Unknown`].
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::blocking_calls::{BlockingCall, BlockingCalls, DrainKey};
@@ -24,7 +27,7 @@ use crate::analysis::section::words;
 use crate::analysis::time::gaps::{Gap, GapSweep};
 use crate::analysis::time::work::{Work, each_work, launch_of};
 use crate::rules::signals::CallKind;
-use crate::trace::{CallId, GpuOp, HostInterval, NameId, Ns, OpKind, Span};
+use crate::trace::{CallId, DeviceId, GpuOp, HostInterval, NameId, Ns, OpKind, Span};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -58,7 +61,7 @@ pub(crate) enum IdleCause {
     OtherStream,
     /// The device executed work that the trace does not contain, or may have. This is no idle time.
     Unseen,
-    /// The launch of the next op is not recorded.
+    /// The launch of the next op is not recorded, or the clocks of host and device differ too much to tell.
     #[default]
     Unknown,
     /// The launching thread compiled code.
@@ -111,14 +114,15 @@ enum LaunchTiming {
     AfterDrain(BlockingCall),
 }
 
-/// A gap in three parts, in time order: unseen work at its start, before the launch, and after it. A part may have length zero.
+/// A gap in parts, in time order: unseen work at its start, before the launch, after it, and the time whose cause is not proven because
+/// the clocks of host and device differ. A part may have length zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct GapParts(pub(crate) [(IdleCause, Ns); 3]);
+pub(crate) struct GapParts(pub(crate) [(IdleCause, Ns); 4]);
 
 impl GapParts {
     /// The parts before and after the launch.
     fn around_launch(before: (IdleCause, Ns), after: (IdleCause, Ns)) -> Self {
-        Self([(IdleCause::Unseen, Ns::ZERO), before, after])
+        Self([(IdleCause::Unseen, Ns::ZERO), before, after, (IdleCause::Unknown, Ns::ZERO)])
     }
 
     fn whole(cause: IdleCause, gap: &Gap) -> Self {
@@ -127,22 +131,48 @@ impl GapParts {
 
     /// The same after unseen work of this length.
     fn after_unseen(self, unseen: Ns) -> Self {
-        let [_, before, after] = self.0;
-        Self([(IdleCause::Unseen, unseen), before, after])
+        let [_, before, after, unproven] = self.0;
+        Self([(IdleCause::Unseen, unseen), before, after, unproven])
     }
 
     /// The part before the launch, with its times.
     pub(crate) fn before_launch(self, gap: &Gap) -> (IdleCause, Ns, Ns) {
-        let [(_, unseen), (cause, length), _] = self.0;
+        let [(_, unseen), (cause, length), ..] = self.0;
         let start = gap.start.after(unseen);
         (cause, start, start.after(length))
     }
 
-    /// The cause of the longest part; of the first one of several.
+    /// The cause of the longest part; of the first, but for unseen work, if several are as long.
     pub(crate) fn main(self) -> IdleCause {
-        let [unseen, first, second] = self.0;
-        let longer = if second.1 > first.1 { second } else { first };
-        if unseen.1 > longer.1 { unseen.0 } else { longer.0 }
+        let [unseen, before, rest @ ..] = self.0;
+        let longer = |longest: (IdleCause, Ns), part: (IdleCause, Ns)| if part.1 > longest.1 { part } else { longest };
+        longer(rest.into_iter().fold(before, longer), unseen).0
+    }
+
+    /// The cause of the longest part that has another cause than the longest one; the main one if there is none.
+    pub(crate) fn lesser(self) -> IdleCause {
+        let main = self.main();
+        let others = self.0.into_iter().filter(|part| part.0 != main && part.1 > Ns::ZERO);
+        others.max_by_key(|part| part.1).map_or(main, |part| part.0)
+    }
+
+    /// The same, but the cause before the launch holds only for the proven share of its time: `proven` of `of`.
+    fn proven(self, proven: Ns, of: Ns) -> Self {
+        if proven >= of {
+            return self;
+        }
+        let [unseen, before, after, (_, mut unproven)] = self.0;
+        let cause = before.0;
+        let mut scaled = |part: (IdleCause, Ns)| {
+            if part.0 != cause {
+                return part;
+            }
+            let kept = i128::from(part.1.0) * i128::from(proven.0) / i128::from(of.0.max(1));
+            let kept = Ns(i64::try_from(kept).unwrap_or(0).clamp(0, part.1.0));
+            unproven += part.1.since(kept);
+            (cause, kept)
+        };
+        Self([unseen, scaled(before), scaled(after), (IdleCause::Unknown, unproven)])
     }
 
     pub(crate) fn length_of(self, cause: IdleCause) -> Ns {
@@ -194,9 +224,7 @@ impl<'a> CauseRules<'a> {
         if previous_row.and_then(|row| launch_of(self.classified.trace, row)) == Some(id) {
             return LaunchTiming::SameLaunch;
         }
-        // Another call, such as a copy, may wait for the device. If it runs longer than the gap, only its start counts.
-        let is_launch = matches!(kind, CallKind::Launch | CallKind::GraphLaunch);
-        let launched = if is_launch || call.end() <= gap.end { call.end() } else { call.start };
+        let launched = launched(gap, call, kind);
         if launched <= idle_from {
             return LaunchTiming::InTime;
         }
@@ -282,10 +310,11 @@ impl<'a> CauseRules<'a> {
         let trace = self.classified.trace;
         if let Some((from, _)) = unseen_from(trace, gap, &|_| kind) {
             let unseen = (IdleCause::Unseen, gap.end.since(from));
-            return GapParts::around_launch((before_launch, from.since(gap.start)), unseen);
+            let parts = GapParts::around_launch((before_launch, from.since(gap.start)), unseen);
+            return self.proven(parts, gap, launched(gap, call, kind));
         }
-        let launched = call.end().clamp(gap.start, gap.end);
-        let waited = gap.end.since(launched);
+        let returned = call.end().clamp(gap.start, gap.end);
+        let waited = gap.end.since(returned);
         let after_launch = if waited <= MIN_UNSEEN {
             // A short wait is the latency of the launch.
             before_launch
@@ -294,8 +323,29 @@ impl<'a> CauseRules<'a> {
         } else {
             IdleCause::Unknown
         };
-        GapParts::around_launch((before_launch, launched.since(gap.start)), (after_launch, waited))
+        let parts = GapParts::around_launch((before_launch, returned.since(gap.start)), (after_launch, waited));
+        self.proven(parts, gap, launched(gap, call, kind))
     }
+
+    /// Leaves the time unproven for which the op may have been launched before the device was idle, because the clocks differ. They
+    /// differ by their offset at least, and by as much more as the fastest launch took. How long that was is not known, so a launch
+    /// counts as late only as far as it is later than twice the offset.
+    fn proven(&self, parts: GapParts, gap: &Gap, launched: Ns) -> GapParts {
+        let offset = self.classified.trace.clock_offset(DeviceId(gap.device as u32));
+        let [_, (cause, _), ..] = parts.0;
+        if offset == Ns::ZERO || !matches!(cause, IdleCause::HostLate | IdleCause::Drained | IdleCause::Compiling) {
+            return parts;
+        }
+        let late = launched.since(gap.start);
+        parts.proven(late.since(offset + offset).max(Ns::ZERO), late)
+    }
+}
+
+/// When the call has launched the op after the gap. Another call, such as a copy, may wait for the device. If it runs longer than the
+/// gap, only its start counts.
+fn launched(gap: &Gap, call: Span, kind: CallKind) -> Ns {
+    let is_launch = matches!(kind, CallKind::Launch | CallKind::GraphLaunch);
+    if is_launch || call.end() <= gap.end { call.end() } else { call.start }
 }
 
 /// Visits the gaps of all devices in the order of their ends, with their causes. Returns the sums by device.

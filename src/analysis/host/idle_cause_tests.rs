@@ -40,6 +40,30 @@ fn a_launch_after_the_gap_began_is_host_late_and_one_before_is_not() {
     assert_eq!(gaps(&mut trace), expected);
 }
 
+/// The share of idle time that counts as late falls with the time by which ops precede their launch, and never jumps.
+#[test]
+fn late_launches_are_proven_only_as_far_as_the_clocks_prove_them() {
+    let causes = |lead: i64| {
+        let mut trace = TestTrace::new();
+        // The first op precedes its launch by `lead`. The second is launched 100 us after the device is idle.
+        trace.launch(1_000_000..1_002_000).launches("k", 1_000_000 - lead..1_500_000);
+        trace.launch(1_598_000..1_600_000).launches("k", 1_602_000..1_700_000);
+        gaps(&mut trace)
+    };
+    assert_eq!(causes(0), ["1500: 100 host_late, 2 host_late"]);
+    assert_eq!(causes(1_000), causes(0), "rounding of times");
+    assert_eq!(causes(11_000), ["1500: 80 host_late, 1 host_late, 20 unknown"]);
+    assert_eq!(causes(26_000), ["1500: 50 host_late, 1 host_late, 51 unknown"]);
+    assert_eq!(causes(51_000), ["1500: 102 unknown"]);
+    assert_eq!(causes(900_000), causes(51_000));
+    let in_time = |lead: i64| {
+        let mut trace = TestTrace::new();
+        trace.in_us().launch(1_000..1_002).launches("k", 1_000 - lead..1_500);
+        gaps(trace.launch(1_400..1_402).launches("k", 1_520..1_600))
+    };
+    assert_eq!(in_time(500), in_time(0), "a launch that was early stays early");
+}
+
 #[test]
 fn gaps_within_a_graph_replay_are_turnaround_and_its_edges_may_last_ten_microseconds() {
     let mut trace = TestTrace::new();
@@ -108,7 +132,7 @@ fn a_hip_call_may_return_shortly_before_the_op_for_which_it_waited_ends() {
     assert_eq!(synchronized("hipDeviceSynchronize", 0, 5..92), ["100: 32 drained, 8 drained"]);
     // It returned too early, it is not a HIP call, or the op was launched after it.
     for (call, launch, wait) in
-        [("hipDeviceSynchronize", 0, 5..84), ("cudaDeviceSynchronize", 0, 5..92), ("hipDeviceSynchronize", 95, 5..92)]
+        [("hipDeviceSynchronize", 0, 5..84), ("cudaDeviceSynchronize", 0, 5..92), ("hipDeviceSynchronize", 10, 5..92)]
     {
         assert_eq!(synchronized(call, launch, wait.clone()), ["100: 32 host_late, 8 host_late"], "{call} {wait:?}");
     }

@@ -54,7 +54,7 @@ pub(crate) fn each_late_gap(
     each_work(classified, &mut |work| {
         let Some(gap) = sweep.add(&work) else { return };
         let Some(parts) = idle.get_mut(gap.device).and_then(|idle| idle.add(&rules, &gap)) else { return };
-        let ((cause, start, end), [.., (after_cause, after)]) = (parts.before_launch(&gap), parts.0);
+        let ((cause, start, end), [.., (after_cause, after), _]) = (parts.before_launch(&gap), parts.0);
         if !matches!(cause, IdleCause::HostLate | IdleCause::Drained) {
             return;
         }

@@ -13,9 +13,6 @@ use crate::trace::{GpuOp, Ns, OpKind, OpRows};
 /// Kernels that [`LaunchLatencies::longest`] keeps.
 pub(crate) const LONGEST_KEPT: usize = 100;
 
-/// Some traces round times to microseconds.
-const CLOCK_ROUNDING: Ns = Ns(1_000);
-
 /// Number of kernels whose latency is not measured, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Unmeasured {
@@ -54,10 +51,6 @@ pub(crate) struct LaunchLatencies {
     pub(crate) unmeasured: Unmeasured,
     /// Measured kernels that started before their launch returned: their latency counts as zero.
     pub(crate) started_early: u64,
-    /// Measured kernels that started before their launch call began, by more than [`CLOCK_ROUNDING`].
-    pub(crate) before_call: u64,
-    /// The longest time by which a kernel started before its launch call.
-    pub(crate) max_before_call: Ns,
     pub(crate) sum_ns: i128,
 }
 
@@ -68,8 +61,6 @@ impl Merge for LaunchLatencies {
         self.communicating.append(&later.communicating);
         self.unmeasured.merge(later.unmeasured);
         self.started_early += later.started_early;
-        self.before_call += later.before_call;
-        self.max_before_call = self.max_before_call.max(later.max_before_call);
         self.sum_ns += later.sum_ns;
     }
 }
@@ -93,8 +84,6 @@ impl<'a> LatencySweep<'a> {
             communicating: Samples::default(),
             unmeasured: Unmeasured::default(),
             started_early: 0,
-            before_call: 0,
-            max_before_call: Ns::ZERO,
             sum_ns: 0,
         };
         Self { classified, latencies, visited_graphs: vec![0; trace.calls.len() / 64 + 1] }
@@ -107,11 +96,8 @@ impl<'a> LatencySweep<'a> {
         let trace = self.classified.trace;
         let unmeasured = &mut self.latencies.unmeasured;
         let call = trace.gpu_ops.launch(row).map(|call| call.0 as usize);
-        let call = call.and_then(|call| {
-            let called = trace.calls.start(call)?;
-            Some((call, trace.calls.name(call)?, called, trace.calls.end(call)?))
-        });
-        let Some((call, name, called, returned)) = call else {
+        let call = call.and_then(|call| Some((call, trace.calls.name(call)?, trace.calls.end(call)?)));
+        let Some((call, name, returned)) = call else {
             unmeasured.no_call += 1;
             return;
         };
@@ -123,7 +109,7 @@ impl<'a> LatencySweep<'a> {
         } else if kind == CallKind::GraphLaunch && self.mark_visited(call) {
             self.latencies.unmeasured.later_in_graph += 1;
         } else {
-            self.measure(row, op, called, returned);
+            self.measure(row, op, returned);
         }
     }
 
@@ -136,7 +122,7 @@ impl<'a> LatencySweep<'a> {
         was_visited
     }
 
-    fn measure(&mut self, row: usize, op: &GpuOp, called: Ns, returned: Ns) {
+    fn measure(&mut self, row: usize, op: &GpuOp, returned: Ns) {
         let delay = op.start.since(returned);
         let latency = delay.max(Ns::ZERO);
         let latencies = &mut self.latencies;
@@ -144,9 +130,6 @@ impl<'a> LatencySweep<'a> {
         let communicates = self.classified.is_communication(op.name);
         let samples = if communicates { &mut latencies.communicating } else { &mut latencies.computing };
         samples.push(latency.0);
-        let before_call = called.since(op.start);
-        latencies.before_call += u64::from(before_call > CLOCK_ROUNDING);
-        latencies.max_before_call = latencies.max_before_call.max(before_call);
         latencies.started_early += u64::from(delay < Ns::ZERO);
         latencies.sum_ns += i128::from(latency.0);
     }

@@ -329,7 +329,7 @@ mod tests {
     fn bins_and_percentiles_also_exclude_communication() {
         let mut trace = TestTrace::nsys();
         for (name, wait) in [("k", 10_000), ("k", 20_000), (KINDS[ALLREDUCE], 80_000), ("k", 30_000)] {
-            trace.launch(0..10).launches(name, 10 + wait..20 + wait);
+            trace.stream(wait).launch(0..10).launches(name, 10 + wait..20 + wait);
         }
         let trace = trace.finish();
         let [rows, section] = both(&Context::new(&trace, 30));
@@ -350,8 +350,8 @@ mod tests {
             waits in proptest::collection::vec(prop_oneof![0_i64..2_000, 4_294_967_290_i64..4_294_967_400], 1..80),
         ) {
             let mut trace = TestTrace::nsys();
-            for wait in &waits {
-                trace.launch(0..10).launches("k", 10 + wait..20 + wait);
+            for (stream, wait) in (0..).zip(&waits) {
+                trace.stream(stream).launch(0..10).launches("k", 10 + wait..20 + wait);
             }
             let trace = trace.finish();
             let [rows, histogram] = both(&Context::new(&trace, 30));

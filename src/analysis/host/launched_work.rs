@@ -68,8 +68,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_range_owns_the_work_of_the_calls_of_its_thread_inside_it(
-            calls in prop::collection::vec((0_i64..60, 0_i64..8, 0_i64..2), 0..20),
-            ranges in prop::collection::vec((0_i64..60, 0_i64..30, 0_i64..2), 0..8),
+            calls in prop::collection::vec((1_i64..60, 0_i64..8, 0_i64..2), 0..20),
+            ranges in prop::collection::vec((1_i64..60, 0_i64..30, 0_i64..2), 0..8),
         ) {
             let mut trace = TestTrace::new();
             for (index, &(start, duration, thread)) in (0..).zip(&calls) {

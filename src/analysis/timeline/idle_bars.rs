@@ -70,14 +70,13 @@ impl IdleBars {
         let mut bars = vec![Vec::new(); trace.devices.len()];
         let idle = each_gap(&ClassifiedTrace::new(trace), &mut |gap, parts| {
             let (cause, (first_cause, ..)) = (parts.main(), parts.before_launch(&gap));
-            let lesser = parts.0.iter().filter(|(other, length)| *other != cause && *length > Ns::ZERO);
             let row = |row: usize| u32::try_from(row).unwrap_or(u32::MAX);
             if let Some(bars) = bars.get_mut(gap.device).filter(|_| cause != IdleCause::Turnaround) {
                 bars.push(IdleBar {
                     start: gap.start,
                     end: gap.end,
                     cause,
-                    lesser_cause: lesser.max_by_key(|(_, length)| *length).map_or(cause, |(other, _)| *other),
+                    lesser_cause: parts.lesser(),
                     is_late: matches!(first_cause, IdleCause::HostLate | IdleCause::Drained),
                     previous_row: gap.previous_row.map_or(u32::MAX, row),
                     next_row: row(gap.next_row),

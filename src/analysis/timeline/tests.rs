@@ -208,7 +208,7 @@ fn an_idle_gap_states_how_much_of_its_cause_a_step_has() {
 #[test]
 fn a_step_lasts_without_work_that_is_not_traced_and_such_work_is_not_idle() {
     let mut trace = TestTrace::new();
-    trace.in_us().range("step[DECODE bs=2]", 0..2_100).launch(0..0).launches("gemm_kernel", 0..1_000);
+    trace.in_us().range("step[DECODE bs=2]", 0..2_100).launch(0..1).launches("gemm_kernel", 0..1_000);
     trace.launch(1_900..2_000).launches("gemm_kernel", 10_000..11_000);
     trace.range("step[DECODE bs=2]", 11_900..12_100).launch(11_950..11_960).launches("gemm_kernel", 12_000..13_000);
     let trace = trace.finish();

@@ -57,7 +57,7 @@ use packed_ids::{Gpus, ThreadTable};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use scanner::{Cells, Damaged, Scanner};
-use schema::Schema;
+use schema::{Schema, Table};
 
 /// The column that joins GPU work with the API call that launched it.
 const CORRELATION: &[&str] = &["correlationId", "correlation_id"];
@@ -92,6 +92,7 @@ fn read_in(detail: Detail, connection: &Connection, label: &str, progress: &mut 
     }
     schema.check_origin(label)?;
     let mut scanner = Scanner::new(connection, schema.file_bytes, progress);
+    let details = schema.tables.iter().find(|table| table.name == "ANALYSIS_DETAILS").cloned();
     let left_out = if detail == Detail::GpuOps { schema.take_all_but_gpu() } else { Vec::new() };
     let left_out: usize = left_out.iter().map(|table| scanner.max_rows(Some(table))).sum();
     let mut import = Import {
@@ -107,6 +108,7 @@ fn read_in(detail: Detail, connection: &Connection, label: &str, progress: &mut 
     if left_out > 0 {
         import.builder.trace.problems.add(ProblemKind::LeftOut, left_out as u64, 0);
     }
+    details.into_iter().for_each(|table| import.read_recorded(&table));
     let ops = gpu::read_ops(&mut import);
     gpu::read_graph_replays(&mut import);
     // Sort before the next table takes memory.
@@ -172,6 +174,15 @@ impl Import<'_> {
         if let Err(Damaged { after_rows }) = read {
             self.builder.trace.problems.add(ProblemKind::DamagedTable, 1, after_rows);
         }
+    }
+
+    /// Reads how long the session was. Times count from its start.
+    fn read_recorded(&mut self, table: &Table) {
+        let builder = &mut self.builder;
+        let read = self.scanner.scan(table, &[&["duration"]], &mut |cells| {
+            builder.add_recorded(Ns::ZERO, Ns(cells.int(0).unwrap_or_default()));
+        });
+        self.count_damage(read);
     }
 
     fn resolve_names(

@@ -62,6 +62,23 @@ fn ops(trace: &Trace) -> Vec<(i64, i64, &str, &str, Option<&str>)> {
 const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
 
 #[test]
+fn an_op_far_outside_of_the_session_is_left_out() {
+    let rows = "(1000, 2000, 0, 7, 1, 1), (3000, 4000, 0, 7, 2, 1), (90000, 91000, 0, 7, 3, 1), (0, 0, 0, 7, 4, 1)";
+    let sql = format!(
+        "CREATE TABLE StringIds (id INTEGER, value TEXT); INSERT INTO StringIds VALUES (1, 'k');
+         CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, streamId INT, correlationId INT, shortName INT);
+         INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES {rows};"
+    );
+    let count = |trace: &Trace| (trace.gpu_ops.len(), problems(trace));
+    let without_time = (ProblemKind::OpWithoutTime, 1);
+    assert_eq!(count(&trace(&export(&sql))), (3, vec![without_time]));
+    let details =
+        "CREATE TABLE ANALYSIS_DETAILS (globalVid INT, duration INT); INSERT INTO ANALYSIS_DETAILS VALUES (1, 5000);";
+    let expected = (2, vec![without_time, (ProblemKind::ImpossibleDuration, 1)]);
+    assert_eq!(count(&trace(&export(&format!("{sql}{details}")))), expected);
+}
+
+#[test]
 fn all_schema_generations_give_the_same_trace() {
     let traces = GENERATIONS.map(|generation| trace(&decode_loop(generation)));
     assert_eq!(traces[0], traces[1]);

@@ -307,7 +307,11 @@ impl Records {
     }
 
     fn metadata(&mut self, text: &[u8]) {
-        let pid = member(Value::Container(text), b"pid").and_then(|pid| i64::try_from(pid).ok());
+        let number = |key| member(Value::Container(text), key).and_then(|number| i64::try_from(number).ok());
+        if let (Some(start), Some(end)) = (number(b"init_time"), number(b"fini_time")) {
+            self.builder.add_recorded(Ns(start), Ns(end));
+        }
+        let pid = number(b"pid");
         if let (Some(pid), Some(process)) = (pid, self.builder.trace.processes.get_mut(self.process.0 as usize)) {
             process.pid = pid;
         }

@@ -5,6 +5,7 @@ mod counted;
 pub(super) mod csv;
 pub(super) mod json;
 mod rocpd;
+mod rocpd_places;
 mod rpd;
 
 use super::Detail;

@@ -5,11 +5,11 @@
 //! per event for the join.
 
 use super::counted::{Counter, bytes};
+use super::rocpd_places::{Agent, Place, Places};
 use super::{Domain, Import, TextNames, copy_name, row_times};
 use crate::Result;
 use crate::input::Detail;
 use crate::input::nsys::environment;
-use crate::input::nsys::scanner::Cells;
 use crate::input::nsys::schema::{Schema, Table};
 use crate::input::torch::is_stored_call;
 use crate::json::Json;
@@ -25,8 +25,8 @@ pub(super) const KERNELS: &str = "rocpd_kernel_dispatch";
 /// What the small tables of one UUID say.
 #[derive(Default)]
 struct Infos {
-    /// Pids and tids by the id of their row.
-    pids: BTreeMap<i64, i64>,
+    /// Pids and labels of processes, and tids, by the id of their row.
+    processes: BTreeMap<i64, (i64, String)>,
     tids: BTreeMap<i64, i64>,
     agents: BTreeMap<i64, Agent>,
     /// Event, its stack id and its category; sorted by event.
@@ -34,13 +34,6 @@ struct Infos {
     /// The counters of bytes by the id of their row; there is one per GPU.
     counters: BTreeMap<i64, Counter>,
     environment: Environment,
-}
-
-struct Agent {
-    is_gpu: bool,
-    device: String,
-    name: String,
-    compute_units: Option<u32>,
 }
 
 impl Infos {
@@ -58,7 +51,9 @@ impl Infos {
     }
 
     fn process(&self, builder: &mut TraceBuilder, id: Option<i64>) -> ProcessId {
-        builder.process(id.and_then(|id| self.pids.get(&id)).copied().unwrap_or(-1), "")
+        let known = id.and_then(|id| self.processes.get(&id));
+        let (pid, label) = known.map_or((-1, ""), |(pid, label)| (*pid, label.as_str()));
+        builder.process(pid, label)
     }
 
     fn device(&self, builder: &mut TraceBuilder, id: i64) -> crate::trace::DeviceId {
@@ -79,16 +74,19 @@ pub(super) fn read(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Trace> {
     let mut import = Import::new((detail, Format::Rocpd), connection, schema, label, progress);
-    let suffixes = schema.tables.iter().filter_map(|table| table.name.strip_prefix(KERNELS));
+    let suffixes: Vec<&str> = schema.tables.iter().filter_map(|table| table.name.strip_prefix(KERNELS)).collect();
+    // The tables are sorted by name; there may be many.
+    let table = |suffix: &str, name: &str| {
+        let name = format!("{name}{suffix}");
+        let found = schema.tables.binary_search_by(|table| table.name.cmp(&name)).ok()?;
+        schema.tables.get(found)
+    };
+    let mut places = Places::default();
+    suffixes.iter().for_each(|suffix| places.read(&mut import, suffix, &|name| table(suffix, name)));
+    places.label();
     let mut missing = 0;
     for suffix in suffixes {
-        // The tables are sorted by name; there may be many.
-        let table = |name: &str| {
-            let name = format!("{name}{suffix}");
-            let found = schema.tables.binary_search_by(|table| table.name.cmp(&name)).ok()?;
-            schema.tables.get(found)
-        };
-        missing += read_process(&mut import, &table);
+        missing += read_process(&mut import, places.take(suffix), &|name| table(suffix, name));
     }
     if missing > 0 {
         import.builder.trace.problems.add(ProblemKind::MissingName, missing, 0);
@@ -97,8 +95,8 @@ pub(super) fn read(
 }
 
 /// Reads the tables with one UUID. Returns the number of names without a text.
-fn read_process<'s>(import: &mut Import<'_>, table: &dyn Fn(&str) -> Option<&'s Table>) -> u64 {
-    let infos = read_infos(import, table);
+fn read_process<'s>(import: &mut Import<'_>, place: Place, table: &dyn Fn(&str) -> Option<&'s Table>) -> u64 {
+    let infos = read_infos(import, place, table);
     import.builder.trace.environment += infos.environment;
     let mut kernels = TextNames::new(
         &import.scanner,
@@ -121,30 +119,17 @@ fn read_process<'s>(import: &mut Import<'_>, table: &dyn Fn(&str) -> Option<&'s 
     kernels.missing + texts.missing
 }
 
-fn read_infos<'s>(import: &mut Import<'_>, table: &dyn Fn(&str) -> Option<&'s Table>) -> Infos {
-    let mut infos = Infos::default();
-    for (name, column, ids) in
-        [("rocpd_info_process", "pid", &mut infos.pids), ("rocpd_info_thread", "tid", &mut infos.tids)]
-    {
-        let Some(table) = table(name) else { continue };
-        import.scan(table, &[&["id"], &[column]], &mut |_, cells| {
-            if let (Some(id), Some(number)) = (cells.int(0), cells.int(1)) {
-                ids.insert(id, number);
-            }
-        });
-    }
+fn read_infos<'s>(import: &mut Import<'_>, place: Place, table: &dyn Fn(&str) -> Option<&'s Table>) -> Infos {
+    let mut infos = Infos { processes: place.processes, agents: place.agents, ..Infos::default() };
     if let Some(table) = table("rocpd_info_process") {
         import.scan(table, &[&["environment"]], &mut |_, cells| {
             let text = cells.text(0).unwrap_or_default();
             environment::add_object(&mut infos.environment, &text);
         });
     }
-    if let Some(table) = table("rocpd_info_agent") {
-        let columns: &[&[&str]] =
-            &[&["id"], &["type"], &["absolute_index"], &["product_name"], &["name"], &["extdata"]];
-        import.scan(table, columns, &mut |_, cells| {
-            let Some(id) = cells.int(0) else { return };
-            infos.agents.insert(id, agent(id, cells));
+    if let Some(table) = table("rocpd_info_thread") {
+        import.scan(table, &[&["id"], &["tid"]], &mut |_, cells| {
+            infos.tids.extend(cells.int(0).zip(cells.int(1)));
         });
     }
     if let Some(table) = table("rocpd_info_pmc") {
@@ -163,17 +148,6 @@ fn read_infos<'s>(import: &mut Import<'_>, table: &dyn Fn(&str) -> Option<&'s Ta
         infos.events.sort_unstable();
     }
     infos
-}
-
-fn agent(id: i64, cells: &Cells<'_>) -> Agent {
-    let name = cells.text(3).filter(|name| !name.is_empty()).or_else(|| cells.text(4)).unwrap_or_default();
-    let compute_units = cells.text(5).and_then(|text| Json::parse(&text).ok()?.get_path(&["cu_count"])?.number());
-    Agent {
-        is_gpu: cells.text(1).is_none_or(|kind| kind == "GPU"),
-        device: cells.int(2).unwrap_or(id).to_string(),
-        name: name.into_owned(),
-        compute_units: compute_units.map(|count| count as u32).filter(|count| *count > 0),
-    }
 }
 
 /// Reads the kernels. If there are counters, returns the event and the row of each kernel that has an event of its

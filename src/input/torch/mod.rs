@@ -157,6 +157,8 @@ enum Class {
     GraphNode,
     /// A GPU op of Intel's unitrace.
     ForeignOp,
+    /// The time that the profiler recorded.
+    Recorded,
     Other,
 }
 
@@ -172,7 +174,8 @@ impl Class {
             b"gpu_memset" | b"Memset" => Self::Gpu(OpKind::Set),
             b"user_annotation" => Self::Annotation { on_gpu: false },
             b"gpu_user_annotation" => Self::Annotation { on_gpu: true },
-            b"ac2g" | b"fwdbwd" | b"async_cpu_to_gpu" | b"async" | b"Trace" => Self::Other,
+            b"ac2g" | b"fwdbwd" | b"async_cpu_to_gpu" | b"async" => Self::Other,
+            b"Trace" => Self::Recorded,
             b"cpu_instant_event" | b"overhead" => Self::OtherCpu,
             b"gpu_op" => Self::ForeignOp,
             b"graph_host_node" | b"graph_event_node" => Self::GraphNode,
@@ -266,6 +269,7 @@ struct Message<'a> {
     element: Option<&'a [u8]>,
     ranks: Option<&'a [u8]>,
     group: Option<&'a [u8]>,
+    sequence: Option<&'a [u8]>,
 }
 
 impl<'a> Fields<'a> {
@@ -349,6 +353,7 @@ impl<'a> Fields<'a> {
             b"dtype" => &mut self.message.element,
             b"Group size" => &mut self.message.ranks,
             b"Process Group Name" => &mut self.message.group,
+            b"Seq" => &mut self.message.sequence,
             b"Device Type" => &mut self.memory.device_type,
             b"Device Id" => &mut self.memory.device,
             b"Total Allocated" => &mut self.memory.allocated,
@@ -396,6 +401,7 @@ impl<'a> Fields<'a> {
         match class {
             Class::PythonFrame | Class::CpuOp | Class::Operator if wanted.packed_code => self.is_span_complete(),
             Class::Gpu(kind) => self.is_gpu_op_complete(kind),
+            Class::Recorded => self.start.is_some() && self.duration.is_some(),
             Class::Annotation { on_gpu: false } => self.is_span_complete() && self.has_message_or_needs_none(),
             Class::Call => match self.is_stored_call {
                 Some(true) => self.is_span_complete() && self.correlation.is_some(),
@@ -575,6 +581,11 @@ impl Sink for TorchReader {
             // Neither a template nor the prefix table gets such an event, because step annotations begin in the same way.
             Class::Operator if stores_code => return self.code_event(&fields),
             Class::Operator => {}
+            Class::Recorded => {
+                if let Some((start, duration)) = fields.plausible_times() {
+                    self.builder.add_recorded(start, start.after(duration));
+                }
+            }
             Class::PythonFrame if wants_hints => keep_hint(&mut engine_hints.python_frames, fields.name),
             _ if wanted.memory && fields.is_memory_instant() => self.memory_sample(&fields),
             // Metadata: one event per process or thread, at the start of merged files, would fill the prefix table.
@@ -727,7 +738,9 @@ impl TorchReader {
                 events.other += 1;
                 self.builder.trace.problems.add(ProblemKind::GraphNode, 1, 0);
             }
-            Class::Gpu(_) | Class::Annotation { on_gpu: true } | Class::ForeignOp | Class::Other => events.other += 1,
+            Class::Gpu(_) | Class::Annotation { on_gpu: true } | Class::ForeignOp | Class::Recorded | Class::Other => {
+                events.other += 1
+            }
         }
     }
 
@@ -844,6 +857,7 @@ impl Message<'_> {
             bytes_out: bytes(self.elements_out),
             ranks: self.ranks.and_then(number),
             communicator: text(self.group),
+            sequence: self.sequence.and_then(number),
             algorithm: String::new(),
             element,
         })

@@ -37,9 +37,6 @@ impl<'a> JobClocks<'a> {
         for group in &self.groups {
             let is_alone = |log: usize| group.members.iter().filter(|member| member.log == log).count() == 1;
             for calls in match_calls(group, &inputs, &RULES) {
-                if RULES.one_way_operations.contains(&calls.operation) {
-                    continue;
-                }
                 calls.for_each_collective(&mut |collective| {
                     let Some(last) = collective.last.and_then(|rank| group.members.get(rank)) else { return };
                     for participant in collective.participants.iter().filter(|participant| participant.wait_ns > 0) {
@@ -91,9 +88,7 @@ impl<'a> JobClocks<'a> {
         let has_log = |group: &&JobGroup| group.members.iter().any(|member| member.log == from);
         let Some(group) = self.groups.iter().find(has_log) else { return Vec::new() };
         let inputs: Vec<RankInput> = self.logs.iter().map(|&log| RankInput { log, window: None }).collect();
-        let mut operations = match_calls(group, &inputs, &RULES);
-        // A rank that only sends may leave these early.
-        operations.retain(|calls| !RULES.one_way_operations.contains(&calls.operation));
+        let operations = match_calls(group, &inputs, &RULES);
         let log_of_rank: Vec<usize> = group.members.iter().map(|member| member.log).collect();
         let mut translate_to = |log: usize| {
             let pair = (log != from).then(|| ClockPair::new(&operations, &log_of_rank, [from, log]));

@@ -13,7 +13,7 @@ use crate::analysis::time::gaps::GapSweep;
 use crate::analysis::time::work::{Class, Work, each_work};
 use crate::json::from_json;
 use crate::ordering;
-use crate::trace::{NameId, Names, Ns, OpKind, Trace, Window};
+use crate::trace::{DeviceId, NameId, Names, Ns, OpKind, Trace, Window};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -68,6 +68,8 @@ pub struct RankLog {
     pub group_ranks: Vec<String>,
     /// [`CALL_COLUMNS`] numbers per call, sorted by start.
     pub calls: Vec<i64>,
+    /// The number of each call among the collectives of its group, the same on all ranks; -1 if unknown. Empty if no call has one.
+    pub sequences: Vec<i64>,
     /// [`BEFORE_COLUMNS`] numbers per call.
     pub before: Vec<i64>,
     /// Names of compute kernels.
@@ -100,6 +102,7 @@ from_json!(RankLog {
     groups,
     group_ranks,
     calls,
+    sequences,
     before,
     kernels,
     kernel_times,
@@ -217,7 +220,12 @@ fn add_calls(context: &ClassifiedTrace, rank_of_device: &[Option<usize>], log: &
         let (start, duration) = (call.op.start.0, call.op.duration.0);
         log.calls.extend(key);
         log.calls.extend([bytes, start, duration, 0]);
+        let sequence = call.message.and_then(|message| message.sequence);
+        log.sequences.push(sequence.and_then(|sequence| i64::try_from(sequence).ok()).unwrap_or(-1));
     });
+    if log.sequences.iter().all(|sequence| *sequence < 0) {
+        log.sequences = Vec::new();
+    }
     log.counts =
         counts.into_iter().flat_map(|([rank, operation, group], count)| [rank, operation, group, count]).collect();
     log.operations = operations.iter().map(str::to_owned).collect();
@@ -248,7 +256,9 @@ fn times_before_calls(context: &ClassifiedTrace) -> Vec<i64> {
             device.get_or_insert(BeforeCall { busy_until: start, since: start, host_late: Ns::ZERO, idle: Ns::ZERO });
         if start > device.busy_until {
             device.idle += start.since(device.busy_until);
-            if let Some(launched) = launched(trace, work.row) {
+            // A launch counts as late as far as the clocks prove it, as in the causes of idle time.
+            let offset = trace.clock_offset(DeviceId(work.device as u32));
+            if let Some(launched) = launched(trace, work.row).map(|time| time - offset - offset) {
                 device.host_late += launched.clamp(device.busy_until, start).since(device.busy_until);
             }
         }

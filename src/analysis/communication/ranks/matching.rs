@@ -1,8 +1,10 @@
 //! Matches communication calls of several ranks that belong to the same collective. Linear in the number of calls, except for the
 //! search for an offset, which is limited to `MAX_SIZE_COMPARISONS`.
 //!
-//! The ranks of a process group issue the calls of one operation in the same order, so if all ranks have the same number of calls,
-//! the n-th calls belong together. If the counts differ, the message sizes of the shortest list must fit every longer list at
+//! If the traces number the collectives of a process group, calls with the same number belong together.
+//!
+//! Otherwise, the ranks of a process group issue the calls of one operation in the same order, so if all ranks have the same number
+//! of calls, the n-th calls belong together. If the counts differ, the message sizes of the shortest list must fit every longer list at
 //! exactly one offset and cover at least half of it; otherwise nothing is matched. If a log dropped calls, the kept ones are
 //! matched only if the traces have equal counts.
 //!
@@ -21,6 +23,8 @@ use std::ops::Range;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Call {
+    /// Its number among the collectives of its group.
+    sequence: Option<i64>,
     bytes: i64,
     pub(super) start_ns: i64,
     pub(super) duration_ns: i64,
@@ -47,9 +51,9 @@ pub(super) struct Preparation {
 
 impl Call {
     /// A fully visible call.
-    fn new([bytes, start_ns, duration_ns, exposed_ns]: [i64; 4], before: Preparation) -> Self {
+    fn new([bytes, start_ns, duration_ns, exposed_ns]: [i64; 4], sequence: Option<i64>, before: Preparation) -> Self {
         let exposed_ns = exposed_ns.clamp(0, duration_ns);
-        Self { bytes, start_ns, duration_ns, exposed_ns, before, visible: Some((0, duration_ns)) }
+        Self { sequence, bytes, start_ns, duration_ns, exposed_ns, before, visible: Some((0, duration_ns)) }
     }
 
     /// The visible part of the waiting until only this transfer remains.
@@ -106,10 +110,42 @@ pub(super) struct OperationCalls {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Alignment {
-    /// The index of the first matched call in the list of each rank.
-    offsets: Vec<usize>,
-    /// The number of matched collectives.
-    count: usize,
+    /// For each rank the indices of its matched calls, those of one collective at the same place.
+    matched: Vec<Vec<usize>>,
+}
+
+impl Alignment {
+    /// The calls of each rank from its offset on, `count` of them.
+    fn consecutive(offsets: &[usize], count: usize) -> Self {
+        Self { matched: offsets.iter().map(|offset| (*offset..offset + count).collect()).collect() }
+    }
+
+    /// The calls whose numbers all ranks have, each as often. `None` unless all calls are numbered.
+    fn by_sequence(ranks: &CallsByRank) -> Option<Self> {
+        let mut indices: BTreeMap<i64, Vec<Vec<usize>>> = BTreeMap::new();
+        for (rank, (_, calls)) in ranks.iter().enumerate() {
+            for (index, call) in calls.iter().enumerate() {
+                let of_ranks = indices.entry(call.sequence?).or_insert_with(|| vec![Vec::new(); ranks.len()]);
+                of_ranks.get_mut(rank).into_iter().for_each(|own| own.push(index));
+            }
+        }
+        let mut matched = vec![Vec::new(); ranks.len()];
+        let is_common =
+            |of_ranks: &Vec<Vec<usize>>| of_ranks.iter().all(|own| Some(own.len()) == of_ranks.first().map(Vec::len));
+        for of_ranks in indices.into_values().filter(is_common) {
+            matched.iter_mut().zip(of_ranks).for_each(|(matched, own)| matched.extend(own));
+        }
+        Some(Self { matched })
+    }
+
+    /// The calls of each matched collective.
+    fn collectives<'a>(&'a self, calls: &'a CallsByRank) -> impl Iterator<Item = Vec<RankCall<'a>>> {
+        let count = self.matched.first().map_or(0, Vec::len);
+        (0..count).map(move |at| {
+            let ranks = calls.iter().zip(&self.matched);
+            ranks.filter_map(|((rank, calls), own)| Some((*rank, calls.get(*own.get(at)?)?))).collect()
+        })
+    }
 }
 
 /// Why the calls of an operation are not matched.
@@ -123,6 +159,10 @@ pub(super) enum MatchFailure {
     Counts,
     /// The numbers of calls are equal, but the message sizes differ.
     Sizes,
+    /// Calls that would belong together by their order have different numbers.
+    Sequences,
+    /// A rank may leave before the others have the data, so durations do not show who waited.
+    Rooted,
     /// The numbers of calls differ, and a log dropped some of them.
     DroppedCalls,
 }
@@ -137,6 +177,11 @@ impl MatchFailure {
                 "the ranks made different numbers of calls, and message sizes do not determine which belong together"
             }
             Self::Sizes => "message sizes differ between the ranks",
+            Self::Sequences => "the numbers of the calls contradict their order",
+            Self::Rooted => {
+                "in a broadcast, reduce, gather or scatter a rank may leave before the others have the data, so durations do not show \
+                 who waited"
+            }
             Self::DroppedCalls => {
                 "the ranks made different numbers of calls, and the lists are too long to be compared in full"
             }
@@ -159,7 +204,8 @@ pub(super) fn match_calls(group: &JobGroup, inputs: &[RankInput], rules: &Rules)
         for (index, call) in log.calls.chunks_exact(CALL_COLUMNS).enumerate() {
             let &[device, operation, group, bytes, start_ns, duration_ns, exposed_ns] = call else { continue };
             let Some(&rank) = rank_of.get(&device).filter(|_| duration_ns >= 0) else { continue };
-            let call = Call::new([bytes, start_ns, duration_ns, exposed_ns], preparation(log, index));
+            let sequence = log.sequences.get(index).copied().filter(|sequence| *sequence >= 0);
+            let call = Call::new([bytes, start_ns, duration_ns, exposed_ns], sequence, preparation(log, index));
             let in_window = |window: &RankWindow| call.within(window, window.exposed.get(index).copied().unwrap_or(0));
             let call = window.map_or(call, in_window);
             let (calls, count) = lists.entry(key(log, operation, group)).or_default().entry(rank).or_default();
@@ -196,19 +242,25 @@ fn key(log: &RankLog, operation: i64, group: i64) -> Key {
     (text(&log.operations, operation), text(&log.groups, group), text(&log.group_ranks, group))
 }
 
-fn align(
-    operation: &str,
-    ranks: &[(usize, Vec<Call>)],
-    counts: &[usize],
-    rules: &Rules,
-) -> Result<Alignment, MatchFailure> {
+fn align(operation: &str, ranks: &CallsByRank, counts: &[usize], rules: &Rules) -> Result<Alignment, MatchFailure> {
     if operation == SEND_RECEIVE {
         return Err(MatchFailure::PointToPoint);
     }
     if ranks.len() < 2 {
         return Err(MatchFailure::OneRank);
     }
+    if rules.rooted_operations.iter().any(|name| name == operation) {
+        return Err(MatchFailure::Rooted);
+    }
     let has_equal_sizes = rules.equal_size_operations.iter().any(|name| name == operation);
+    if let Some(alignment) = Alignment::by_sequence(ranks) {
+        let sizes_agree = |calls: Vec<RankCall>| {
+            let mut sizes = calls.iter().map(|(_, call)| call.bytes).filter(|bytes| *bytes >= 0);
+            sizes.next().is_none_or(|first| sizes.all(|bytes| bytes == first))
+        };
+        let is_plausible = !has_equal_sizes || alignment.collectives(ranks).all(sizes_agree);
+        return is_plausible.then_some(alignment).ok_or(MatchFailure::Sizes);
+    }
     let shortest = ranks.iter().map(|(_, calls)| calls.as_slice()).min_by_key(|calls| calls.len()).unwrap_or_default();
     let mut budget = MAX_SIZE_COMPARISONS;
     let same_counts = counts.iter().all(|count| Some(count) == counts.first());
@@ -225,7 +277,13 @@ fn align(
         };
         offsets.push(offset?);
     }
-    Ok(Alignment { offsets, count: shortest.len() })
+    let alignment = Alignment::consecutive(&offsets, shortest.len());
+    let sequences_agree = |calls: Vec<RankCall>| {
+        let mut sequences = calls.iter().filter_map(|(_, call)| call.sequence);
+        sequences.next().is_none_or(|first| sequences.all(|sequence| sequence == first))
+    };
+    let is_plausible = alignment.collectives(ranks).all(sequences_agree);
+    is_plausible.then_some(alignment).ok_or(MatchFailure::Sequences)
 }
 
 /// Limit for comparisons of message sizes per operation; real jobs stay far below it.
@@ -303,14 +361,8 @@ impl OperationCalls {
 
     /// Visits the calls of each matched collective, visible or not.
     pub(super) fn for_each_match(&self, visit: &mut dyn FnMut(&[RankCall])) {
-        let Ok(Alignment { offsets, count }) = &self.alignment else { return };
-        let mut matched = Vec::with_capacity(offsets.len());
-        for index in 0..*count {
-            let ranks = self.calls.iter().zip(offsets);
-            matched.extend(ranks.filter_map(|((rank, calls), offset)| Some((*rank, calls.get(offset + index)?))));
-            visit(&matched);
-            matched.clear();
-        }
+        let Ok(alignment) = &self.alignment else { return };
+        alignment.collectives(&self.calls).for_each(|calls| visit(&calls));
     }
 
     fn is_visible(&self) -> bool {
@@ -328,14 +380,11 @@ impl OperationCalls {
     /// Visits each rank index and call that was not matched, visible or not.
     pub(super) fn for_each_unmatched(&self, visit: &mut dyn FnMut(usize, &Call)) {
         for (list, (rank, calls)) in self.calls.iter().enumerate() {
-            let matched = match &self.alignment {
-                Ok(Alignment { offsets, count }) => {
-                    let first = offsets.get(list).copied().unwrap_or(0);
-                    first..first + count
-                }
-                Err(_) => 0..0,
-            };
-            let unmatched = calls.iter().enumerate().filter(|(index, _)| !matched.contains(index));
+            let matched = self.alignment.as_ref().ok().and_then(|alignment| alignment.matched.get(list));
+            let mut matched = matched.cloned().unwrap_or_default();
+            matched.sort_unstable();
+            let is_matched = |index: usize| matched.binary_search(&index).is_ok();
+            let unmatched = calls.iter().enumerate().filter(|(index, _)| !is_matched(*index));
             unmatched.for_each(|(_, call)| visit(*rank, call));
         }
     }

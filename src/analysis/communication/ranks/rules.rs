@@ -11,8 +11,8 @@ pub(super) struct Rules {
     pub(super) counter_words: Vec<String>,
     /// Operations in which all ranks contribute equally sized messages.
     pub(super) equal_size_operations: Vec<String>,
-    /// Operations that a rank may leave before the other ranks have received its data.
-    pub(super) one_way_operations: Vec<String>,
+    /// Operations with a root, which a rank may leave before the other ranks have received its data.
+    pub(super) rooted_operations: Vec<String>,
     /// A rank is a straggler if the other ranks spend this share of their time in collectives waiting for it.
     pub(super) straggler_share: f64,
     /// Ranks cover the same time if the shortest extent is shorter than the longest by no more than this share of it.
@@ -22,7 +22,7 @@ from_json!(Rules {
     kinds,
     counter_words,
     equal_size_operations,
-    one_way_operations,
+    rooted_operations,
     straggler_share,
     max_extent_difference
 });

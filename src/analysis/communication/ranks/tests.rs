@@ -258,11 +258,41 @@ fn compute_times_are_compared_over_the_same_steps() {
 }
 
 #[test]
-fn a_broadcast_has_a_limit_about_senders_that_leave_early() {
+fn nobody_waits_in_a_broadcast_because_its_root_may_leave_early() {
     let broadcast = |rank, duration| log_of_rank(rank, 2, &[("ncclDevKernel_Broadcast_RING", 0, duration, None)]);
     let found = grouped(&[broadcast(0, 10), broadcast(1, 30)]);
-    assert_eq!(found.jobs[0].matched, 1);
-    assert!(has_limit(&found.jobs[0], "appears late"), "{:?}", found.jobs[0].limits);
+    let job = &found.jobs[0];
+    assert_eq!((job.matched, job.unmatched), (0, 2));
+    assert!(job.ranks.iter().all(|rank| (rank.wait_ns, rank.waited_for_ns, rank.times_last) == (0, 0, 0)));
+    assert!(has_limit(job, "may leave before"), "{:?}", job.limits);
+}
+
+/// Two ranks whose all-reduces have numbers. Rank 1 starts one call later.
+#[test]
+fn collectives_with_numbers_are_matched_by_these_and_not_by_their_order() {
+    let rank = |rank: u32, calls: &[(u64, i64)]| {
+        let mut trace = rank_trace(&format!("rank{rank}.json"), Some((rank, 2)), &[]);
+        for (at, (sequence, duration)) in (0..).step_by(1_000).zip(calls) {
+            trace.stream(9).kernel(ALL_REDUCE, at..at + duration).message(Collective {
+                operation: "allreduce".to_owned(),
+                bytes_in: Some(64),
+                communicator: "tp".to_owned(),
+                sequence: Some(*sequence),
+                ..Collective::default()
+            });
+        }
+        log(&trace.finish())
+    };
+    let job = |a: &[(u64, i64)], b: &[(u64, i64)]| {
+        let job = grouped(&[rank(0, a), rank(1, b)]).jobs.remove(0);
+        (job.matched, job.unmatched, job.ranks.iter().map(|rank| rank.wait_ns).sum::<i64>())
+    };
+    let calls = [(5, 20), (6, 50), (7, 20), (8, 50)];
+    assert_eq!(job(&calls, &[(6, 20), (7, 50), (8, 20), (9, 50)]), (3, 2, 90));
+    assert_eq!(job(&calls, &calls), (4, 0, 0));
+    assert_eq!(job(&calls, &[(7, 20), (8, 50), (5, 20), (6, 50)]), (4, 0, 0), "streams may run them in another order");
+    assert_eq!(job(&calls, &[(15, 20), (16, 50)]), (0, 6, 0));
+    assert_eq!(job(&[(5, 20), (5, 50)], &[(5, 20), (6, 50)]), (0, 4, 0), "two of one number do not fit one");
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub(super) fn job(
         window_ns,
         windows,
         compute,
-        limits: limits(group, inputs, operations, rules),
+        limits: limits(group, inputs, operations),
         ranks,
         matched,
         unmatched,
@@ -231,7 +231,7 @@ fn short_names_of(kernels: &[String]) -> HashMap<&str, String> {
     short_names.rev().collect()
 }
 
-fn limits(group: &JobGroup, inputs: &[RankInput], operations: &[OperationCalls], rules: &Rules) -> Vec<String> {
+fn limits(group: &JobGroup, inputs: &[RankInput], operations: &[OperationCalls]) -> Vec<String> {
     let mut limits = Vec::new();
     let open = group.members.len();
     if let Some(world) = group.world_size.filter(|world| *world as usize > open) {
@@ -253,11 +253,6 @@ fn limits(group: &JobGroup, inputs: &[RankInput], operations: &[OperationCalls],
         format!("{} is cut short or damaged: other ranks may seem to wait for the missing part.", log.file)
     }));
     let matched = || operations.iter().filter(|calls| calls.matched > 0);
-    if matched().any(|calls| rules.one_way_operations.contains(&calls.operation)) {
-        limits.push(
-            "In a broadcast or a reduce, a rank that only sends may leave early and then appears late.".to_owned(),
-        );
-    }
     if matched().any(|calls| calls.group.is_empty()) {
         limits.push(
             "The traces do not name process groups: calls of one operation are matched across all ranks by their order."
