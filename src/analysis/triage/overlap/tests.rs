@@ -81,7 +81,6 @@ fn an_op_is_hidden_while_another_stream_of_its_device_works() {
     let hidden_by = |name: &str| {
         let times = sweep_row(&sweep, name)
             .hidden_by
-            .0
             .iter()
             .map(|(name, time)| (sweep.names.get(*name).to_owned(), time / 1_000));
         times.collect::<Vec<_>>()
@@ -367,7 +366,7 @@ proptest! {
             prop_assert_eq!((row.exclusive_ns, row.hidden_by_compute_ns), (1_000 * names[index].0, 1_000 * names[index].1));
             prop_assert!(row.exclusive_ns <= row.duration_ns && row.exposed_ns <= row.exclusive_ns && row.exposed_ns >= 0);
             prop_assert!(row.hidden_by_compute_ns <= row.hidden_ns());
-            let hidden_by: i64 = row.hidden_by.0.iter().map(|(_, time)| time).sum();
+            let hidden_by: i64 = row.hidden_by.iter().map(|(_, time)| time).sum();
             prop_assert_eq!(hidden_by, row.hidden_ns());
         }
         prop_assert_eq!(sweep.busy_ns(Stage::All), 1_000 * busy);
@@ -441,8 +440,8 @@ fn the_sweep_of_the_golden_pair_equals_the_original() {
                 assert_eq!(us(ours), expected[column].as_f64().unwrap(), "{name} {column}");
             }
             let hidden_by = expected["overlap_with"].as_object().unwrap();
-            assert_eq!(row.hidden_by.0.len(), hidden_by.len(), "{name}");
-            for (partner, time_ns) in &row.hidden_by.0 {
+            assert_eq!(row.hidden_by.len(), hidden_by.len(), "{name}");
+            for (partner, time_ns) in row.hidden_by.iter() {
                 let partner = hidden_by.iter().find(|(theirs, _)| is_named(sweep.names.get(*partner), theirs)).unwrap();
                 assert_eq!(us(*time_ns), partner.1.as_f64().unwrap(), "{name}");
             }
