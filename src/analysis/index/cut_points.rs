@@ -147,11 +147,13 @@ mod tests {
     /// Ops as (start, duration, device, the call that launched it).
     fn trace(ops: &[(i64, i64, u32, u32)]) -> Trace {
         let mut trace = TestTrace::nsys();
+        let mut last_call = 0;
         for &(start, duration, device, call) in ops {
-            trace
-                .call_with_id("cudaLaunchKernel", start..start + 1, call)
-                .device(device)
-                .launches("k", start..start + duration);
+            if call != last_call {
+                trace.call_with_id("cudaLaunchKernel", start..start + 1, call);
+            }
+            last_call = call;
+            trace.device(device).launches("k", start..start + duration);
         }
         trace.finish()
     }

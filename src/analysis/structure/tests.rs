@@ -19,7 +19,8 @@ fn innermost(ranges: &[Span], thread: ThreadId, contains: impl Fn(&Span) -> bool
 
 /// Thread, start, length and name of ranges or calls, which may nest, overlap, be equal or be disjoint.
 fn spans(max_count: usize) -> impl Strategy<Value = Vec<(i64, i64, i64, usize)>> {
-    proptest::collection::vec((0_i64..2, 0_i64..24, 0_i64..16, 0_usize..5), 0..max_count)
+    // Zero without a length is no time.
+    proptest::collection::vec((0_i64..2, 1_i64..24, 0_i64..16, 0_usize..5), 0..max_count)
 }
 
 fn kernel_time(trace: &Trace, ranges: &CallRanges, phases: usize) -> KernelTimeByRange {
