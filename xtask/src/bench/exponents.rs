@@ -63,7 +63,9 @@ pub fn all(report: &mut Report) -> Result<()> {
         above +=
             cells.iter().flat_map(|cell| [cell.time, cell.memory]).flatten().filter(|value| *value > EXPONENT).count();
         let _ = write!(report.text, "| {} | {} ", shape.name, shape.largest);
-        cells.iter().for_each(|cell| report.text += &format!("| {} ", cell.text()));
+        for cell in &cells {
+            let _ = write!(report.text, "| {} ", cell.text());
+        }
         let _ = writeln!(report.text, "|");
     }
     let _ = writeln!(report.text, "\nExponents above {EXPONENT}: {above}.");
@@ -82,7 +84,9 @@ fn heading(report: &mut Report) {
         RESOLUTION_SECONDS * 1e3,
         RESOLUTION_BYTES / 1e6
     );
-    COMMANDS.iter().for_each(|command| report.text += &format!(" `{command}` |"));
+    for command in COMMANDS {
+        let _ = write!(report.text, " `{command}` |");
+    }
     let _ = writeln!(report.text, "\n|---|---|{}", "---|".repeat(COMMANDS.len()));
 }
 
