@@ -2,6 +2,7 @@
 //! analyzes each in a process of its own, and `analysis` is what happens there.
 
 mod analysis;
+mod work;
 mod worker;
 
 pub(super) use worker::main as work;

@@ -35,7 +35,8 @@ pub(crate) fn open(path: &Path, watch: &dyn Watch) -> Result<Opened> {
 /// Reads the one run in a folder: the tables of rocprofv3, the trace of torch_npu, or the Parquet tables of Nsight Systems.
 fn open_folder(path: &Path, label: &str, watch: &dyn Watch) -> Result<Opened> {
     if let Some(tables) = parquet_folder::tables_of(path, watch) {
-        return parquet_folder::read(&tables, label, watch).map(Opened::Trace);
+        let trace = parquet_folder::read(&tables, label, watch)?;
+        return session::open(label, Imported::Trace(trace));
     }
     let entries = entries(path, None, watch)?;
     let names: Vec<String> = entries.iter().map(|entry| entry.path.clone()).collect();

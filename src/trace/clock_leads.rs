@@ -5,10 +5,8 @@
 //! because it is not known which op started at once.
 
 use super::columns::index;
+use super::time::CLOCK_ROUNDING;
 use super::{DeviceId, GpuOps, Ns, Spans};
-
-/// Some traces round times to microseconds, so a shorter lead shows nothing.
-pub(super) const ROUNDING: Ns = Ns(1_000);
 
 /// The leads of the ops of one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,7 +20,7 @@ pub struct ClockLead {
 impl ClockLead {
     /// By how much the clock of the host is ahead of that of the device at least.
     pub fn offset(self) -> Ns {
-        self.longest.since(ROUNDING).max(Ns::ZERO)
+        self.longest.since(CLOCK_ROUNDING).max(Ns::ZERO)
     }
 }
 
@@ -32,7 +30,7 @@ pub(super) fn clock_leads(ops: &GpuOps, calls: &Spans, devices: usize) -> Vec<Cl
     for (op, launch) in ops.iter().zip(ops.launches()) {
         let Some(called) = launch.and_then(|call| calls.start(call.0 as usize)) else { continue };
         let lead = called.since(op.start);
-        if lead > ROUNDING
+        if lead > CLOCK_ROUNDING
             && let Some(of_device) = leads.get_mut(op.device.0 as usize)
         {
             *of_device = ClockLead { ops: of_device.ops + 1, longest: of_device.longest.max(lead) };

@@ -16,9 +16,9 @@
 //!
 //! A constant offset between the clocks of host and GPU moves all ops alike, so it contradicts none of this.
 
-use super::clock_leads::ROUNDING;
 use super::columns::index;
 use super::ops::UNLINKED;
+use super::time::{CLOCK_ROUNDING, is_zero};
 use super::{GpuOp, GpuOps, Ns, Spans, ThreadId, Window};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -44,11 +44,6 @@ pub(super) struct Evidence<'a> {
     pub(super) is_one_process: Vec<bool>,
 }
 
-/// Whether a time is what profilers write if they collected none.
-pub(super) fn is_zero(start: Ns, duration: Ns) -> bool {
-    start == Ns::ZERO && duration == Ns::ZERO
-}
-
 /// Whether the ops with a time begin sooner after zero than they last, so that the clock of the trace may begin at zero.
 pub(super) fn begins_at_zero(ops: &GpuOps) -> bool {
     let times = ops.times().filter(|(start, duration)| !is_zero(*start, *duration));
@@ -63,8 +58,8 @@ struct Launched {
     row: u32,
     op: GpuOp,
     lane: usize,
-    /// Ascends with the launches of one thread.
-    order: Option<u32>,
+    /// Ascends with the launches of one thread: the start of the launch call, or the correlation id in a trace without calls.
+    order: Option<i64>,
     /// Start and thread of the launch call.
     call: Option<(Ns, ThreadId)>,
 }
@@ -124,13 +119,18 @@ impl Evidence<'_> {
     }
 
     fn launched(&self, row: u32, op: GpuOp) -> Launched {
-        let order = self.correlations.get(row as usize).copied().filter(|id| *id != UNLINKED);
         let call = self.ops.launch(row as usize).and_then(|call| self.calls.get(call.0 as usize));
+        let order = if self.calls.is_empty() {
+            let id = self.correlations.get(row as usize).copied().filter(|id| *id != UNLINKED);
+            id.filter(|_| self.is_one_process.get(op.process.0 as usize) == Some(&true)).map(i64::from)
+        } else {
+            call.map(|call| call.start.0)
+        };
         Launched {
             row,
             op,
             lane: self.ops.stream_index(row as usize).unwrap_or_default(),
-            order: order.filter(|_| self.is_one_process.get(op.process.0 as usize) == Some(&true)),
+            order,
             call: call.map(|call| (call.start, call.thread)),
         }
     }
@@ -280,7 +280,7 @@ impl<'a> Parts<'a> {
 
     /// The ops apart from the body whose launch says that they ran elsewhere.
     fn contradictory(&self) -> Vec<u32> {
-        let mut orders: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
+        let mut orders: BTreeMap<usize, (i64, i64)> = BTreeMap::new();
         for (lane, order) in self.body.iter().filter_map(|launched| Some((launched.lane, launched.order?))) {
             let (first, last) = orders.entry(lane).or_insert((order, order));
             (*first, *last) = ((*first).min(order), (*last).max(order));
@@ -392,7 +392,7 @@ fn far_before_launch(ops: &[Launched]) -> Vec<u32> {
     let is_far = |&at: &usize| {
         let (Some((lead, _)), Some((next, _))) = (by_lead.get(at), by_lead.get(at + 1)) else { return false };
         let offset = (*next).max(Ns::ZERO);
-        lead.since(offset) > offset.max(Ns::ZERO.since(shortest)).max(ROUNDING)
+        lead.since(offset) > offset.max(Ns::ZERO.since(shortest)).max(CLOCK_ROUNDING)
     };
     let last = (0..by_lead.len().saturating_sub(1) / 2).rev().find(is_far);
     let far = by_lead.iter().take(last.map_or(0, |last| last + 1));

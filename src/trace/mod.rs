@@ -64,11 +64,12 @@ use code::CodeBuilder;
 use columns::{index, reorder};
 use correlation::CallsByCorrelation;
 use foldhash::fast::RandomState;
-use impossible_times::{Evidence, ImpossibleOps, begins_at_zero, is_zero};
+use impossible_times::{Evidence, ImpossibleOps, begins_at_zero};
 use names::NameRemap;
 use ops::UNLINKED;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use time::is_zero;
 
 /// True if this build keeps host code. The page's first WebAssembly module does not, because it has to be small and computes no
 /// sections.
@@ -191,6 +192,8 @@ pub struct Trace {
     pub compilations: Arc<Compilations>,
     /// Work that the trace does not contain, if it was looked up.
     pub unrecorded_work: UnrecordedWork,
+    /// The calls whose op was taken out because its time cannot be true. Not in a part of the trace.
+    pub launches_of_dropped_ops: BTreeSet<CallId>,
     /// Launches that loaded code or initialised a device.
     pub first_launches: FirstLaunches,
     /// Python frames in which a serving engine runs one step, sorted by start. A window has those of the whole trace.
@@ -499,6 +502,9 @@ impl TraceBuilder {
         }
         let is_dropped =
             |row: &u32| without_time.binary_search(row).is_ok() || contradictory.binary_search(row).is_ok();
+        let dropped = without_time.iter().chain(&contradictory);
+        let launches = dropped.filter_map(|row| self.trace.gpu_ops.launch(*row as usize));
+        self.trace.launches_of_dropped_ops = launches.collect();
         let kept: Vec<u32> = (0..index(self.trace.gpu_ops.len())).filter(|row| !is_dropped(row)).collect();
         self.select_ops(&kept);
         self.has_dropped_ops = true;

@@ -1,8 +1,8 @@
 //! The column table of host spans: API calls, marked ranges (NVTX, user annotations), CPU ops and Python frames.
 
 use super::columns::{Durations, KeptRows, first_reaching, index, order_by_start, renumber, reorder, reorder_times};
-use super::impossible_times::is_zero;
 use super::names::NameRemap;
+use super::time::is_zero;
 use super::{NameId, Names, Ns, ThreadId, Window};
 
 /// A named time interval of one host thread.

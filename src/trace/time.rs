@@ -209,6 +209,14 @@ impl Window {
     }
 }
 
+/// Some traces round times to microseconds, so a shorter lead shows nothing.
+pub(super) const CLOCK_ROUNDING: Ns = Ns(1_000);
+
+/// Whether a time is what profilers write if they collected none.
+pub(super) fn is_zero(start: Ns, duration: Ns) -> bool {
+    start == Ns::ZERO && duration == Ns::ZERO
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

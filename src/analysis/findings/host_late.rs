@@ -46,9 +46,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         evidence,
         action: match pause.and_then(|code| code.change) {
             Some(change) => change,
-            None if loading.is_some() => "Run the same work several times before the capture: code is loaded once. To make \
-                                          the start itself faster, load fewer kernels or set `CUDA_MODULE_LOADING=EAGER`."
-                .to_owned(),
+            None if loading.is_some() => loading_action(situation.vendor).to_owned(),
             None if is_paused => pause_action(situation),
             None => action(situation, device.gaps.has_replays),
         },
@@ -62,6 +60,18 @@ fn loading_text(device: &DeviceTimes, cost_ms: f64) -> Option<String> {
     (loading_ms >= cost_ms / 2.0).then(|| {
         format!("; in {} of that time the host launched kernels that had not run before", format_time(loading_ms))
     })
+}
+
+fn loading_action(vendor: Vendor) -> &'static str {
+    match vendor {
+        Vendor::Nvidia => {
+            "Run the same work several times before the capture: code is loaded once. To load all of it at the start, set \
+             `CUDA_MODULE_LOADING=EAGER`."
+        }
+        Vendor::Amd | Vendor::Intel | Vendor::Huawei => {
+            "Run the same work several times before the capture: code is loaded once."
+        }
+    }
 }
 
 /// A few long pauses are not caused by slow launches.

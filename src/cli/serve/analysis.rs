@@ -2,7 +2,7 @@
 
 use super::super::database;
 use super::super::files::{self, StandardError};
-use super::worker::{Form, Work};
+use super::work::{Form, Work};
 use crate::Error;
 use crate::input::known_formats;
 use crate::json::Json;

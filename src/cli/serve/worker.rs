@@ -9,9 +9,9 @@
 //! closes, and the worker ends.
 
 use super::analysis;
+use super::work::Work;
 use crate::{Error, Result};
-use gpuprism_server::api::{Answer, Cancel, Failure, Job};
-use serde::{Deserialize, Serialize};
+use gpuprism_server::api::{Cancel, Failure, Job};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -25,49 +25,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Exit statuses of a worker whose output is one sentence.
 const REFUSED: u8 = 3;
 const FAILED: u8 = 4;
-
-/// What a worker does, in the folder of the trace.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Work {
-    /// The name of the trace.
-    pub(super) trace: String,
-    /// The text of the phase map, if there is one.
-    pub(super) phase_map: Option<String>,
-    /// The most rows of the table of kernels.
-    pub(super) kernel_limit: usize,
-    /// The form of the answer.
-    pub(super) answer: Form,
-    /// The most CPU time of all threads together.
-    pub(super) max_cpu_s: u64,
-}
-
-/// The form of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Form {
-    Json,
-    JsonWithMarkdown,
-    Artifacts,
-}
-
-impl Work {
-    fn of(job: &Job, max_cpu_s: u64) -> std::result::Result<Self, Failure> {
-        // Under a name that tells the client nothing of the server's folders.
-        let refused = |error| Failure::Input(Error::io("phase map", &error).to_string());
-        let phase_map = job.phase_map.as_deref().map(std::fs::read_to_string).transpose().map_err(refused)?;
-        Ok(Self {
-            trace: job.trace.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            phase_map,
-            kernel_limit: job.kernel_limit,
-            answer: match job.answer {
-                Answer::Json { with_markdown: true } => Form::JsonWithMarkdown,
-                Answer::Json { with_markdown: false } => Form::Json,
-                Answer::Artifacts => Form::Artifacts,
-            },
-            max_cpu_s,
-        })
-    }
-}
 
 /// Analyzes a job in a new process, which ends when the job is cancelled.
 pub(super) fn analyze(job: &Job, max_cpu_s: u64) -> std::result::Result<Vec<u8>, Failure> {
@@ -212,6 +169,7 @@ fn limit(_: u64) -> Result<()> {
 #[cfg(all(test, unix))]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::super::work::Form;
     use super::*;
 
     fn work() -> Work {
@@ -250,7 +208,7 @@ mod tests {
     #[test]
     fn what_ends_a_worker_is_the_answer() {
         let result = |script: &str| run(&mut shell(script), &work(), &Cancel::default());
-        assert_eq!(result("cat >/dev/null & echo the answer; kill $!"), Ok(b"the answer\n".to_vec()));
+        assert_eq!(result("echo the answer"), Ok(b"the answer\n".to_vec()));
         assert_eq!(result("printf no; exit 3"), Err(Failure::Input("no".to_owned())));
         assert_eq!(result("printf no; exit 4"), Err(Failure::Analysis("no".to_owned())));
         let because = |script: &str| match result(script).unwrap_err() {

@@ -3,7 +3,7 @@
 //! A profiler loses records when its buffers overflow, and the ops of graphs when it does not support the driver or the framework. The
 //! launches remain. The GPU may then have been busy after such a launch. One pass over the ops and one over the calls.
 
-use super::super::{DeviceId, Ns, Span, Trace};
+use super::super::{CallId, DeviceId, Ns, Span, Trace};
 use super::CallRole;
 use crate::ordering;
 
@@ -100,7 +100,7 @@ impl LostLaunches {
         let mut found = Self::default();
         let mut threads = vec![LostOfThread::default(); trace.threads.len()];
         let mut captures = Captures::new(trace);
-        for (call, first_op) in trace.calls.iter().zip(first_ops) {
+        for ((id, call), first_op) in (0..).map(CallId).zip(trace.calls.iter()).zip(first_ops) {
             let role = roles.get(call.name.0 as usize).copied().unwrap_or(CallRole::Other);
             if captures.add(trace, call, role, &mut threads) {
                 continue;
@@ -110,7 +110,8 @@ impl LostLaunches {
             found.of_kernels += u64::from(is_launch && role == CallRole::LaunchesKernel);
             let Some(thread) = threads.get_mut(call.thread.0 as usize) else { continue };
             match first_op {
-                None if is_launch => thread.add_lost(call, role),
+                // The time of an op that was taken out is not known, but its record is not lost.
+                None if is_launch && !trace.launches_of_dropped_ops.contains(&id) => thread.add_lost(call, role),
                 None => {}
                 Some(row) => {
                     let device = trace.gpu_ops.get(row as usize).map(|op| op.device);
