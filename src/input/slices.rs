@@ -16,8 +16,11 @@ const MICROSECONDS: u32 = 3;
 /// The beginnings without an end so far.
 #[derive(Debug, Default)]
 pub(super) struct OpenSlices {
-    threads: HashMap<(Box<[u8]>, Box<[u8]>), OpenOfThread, RandomState>,
+    threads: HashMap<ThreadKey, OpenOfThread, RandomState>,
 }
+
+/// The raw bytes of `pid` and `tid`.
+type ThreadKey = (Box<[u8]>, Box<[u8]>);
 
 #[derive(Debug, Default)]
 struct OpenOfThread {

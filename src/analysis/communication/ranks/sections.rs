@@ -118,7 +118,7 @@ pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungr
         ranks.limits.extend(job.windows.note().into_iter().chain(clipped).map(with_title));
         ranks.limits.extend(job.limits.iter().map(|limit| with_title(limit)));
         ranks.rows.extend(job.ranks.iter().map(|rank| rank_row(job, rank)));
-        let mut sums: Vec<OperationSums> = operations.iter().map(|calls| OperationSums::of(calls)).collect();
+        let mut sums: Vec<OperationSums> = operations.iter().map(OperationSums::of).collect();
         ordering::sort_by_key(&mut sums, |sums| Reverse((sums.wait_ns, sums.total_ns)));
         for sums in &sums {
             collectives.rows.push(sums.row(job));
