@@ -58,8 +58,8 @@ struct Launched {
     row: u32,
     op: GpuOp,
     lane: usize,
-    /// Ascends with the launches of one thread: the start of the launch call, or the correlation id in a trace without calls.
-    order: Option<i64>,
+    /// The correlation id, which ascends with the launches of one thread.
+    order: Option<u32>,
     /// Start and thread of the launch call.
     call: Option<(Ns, ThreadId)>,
 }
@@ -120,17 +120,12 @@ impl Evidence<'_> {
 
     fn launched(&self, row: u32, op: GpuOp) -> Launched {
         let call = self.ops.launch(row as usize).and_then(|call| self.calls.get(call.0 as usize));
-        let order = if self.calls.is_empty() {
-            let id = self.correlations.get(row as usize).copied().filter(|id| *id != UNLINKED);
-            id.filter(|_| self.is_one_process.get(op.process.0 as usize) == Some(&true)).map(i64::from)
-        } else {
-            call.map(|call| call.start.0)
-        };
+        let order = self.correlations.get(row as usize).copied().filter(|id| *id != UNLINKED);
         Launched {
             row,
             op,
             lane: self.ops.stream_index(row as usize).unwrap_or_default(),
-            order,
+            order: order.filter(|_| self.is_one_process.get(op.process.0 as usize) == Some(&true)),
             call: call.map(|call| (call.start, call.thread)),
         }
     }
@@ -280,7 +275,7 @@ impl<'a> Parts<'a> {
 
     /// The ops apart from the body whose launch says that they ran elsewhere.
     fn contradictory(&self) -> Vec<u32> {
-        let mut orders: BTreeMap<usize, (i64, i64)> = BTreeMap::new();
+        let mut orders: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
         for (lane, order) in self.body.iter().filter_map(|launched| Some((launched.lane, launched.order?))) {
             let (first, last) = orders.entry(lane).or_insert((order, order));
             (*first, *last) = ((*first).min(order), (*last).max(order));
@@ -289,7 +284,10 @@ impl<'a> Parts<'a> {
         let duration = extent(self.body.iter()).map_or(Ns::ZERO, length);
         let offset = host_offset(self.body);
         let is_early = |launched: &&Launched| {
-            let runs_too_soon = order_in_body(launched).is_some_and(|(order, (first, _))| order > first);
+            // An op that follows its own launch call ran when it should, whatever the ids say.
+            let follows_its_call = launched.lead().is_some_and(|lead| lead <= Ns::ZERO);
+            let runs_too_soon =
+                !follows_its_call && order_in_body(launched).is_some_and(|(order, (first, _))| order > first);
             runs_too_soon || launched.lead().is_some_and(|lead| lead.since(offset) > duration)
         };
         let is_late = |launched: &&Launched| order_in_body(launched).is_some_and(|(order, (_, last))| order < last);
@@ -493,6 +491,22 @@ mod tests {
             trace.kernel_with_id("k", start..start + 400, 100 + index as u32);
         }
         assert_eq!(counts(&trace.finish()), (19, 0, 1));
+    }
+
+    #[test]
+    fn an_op_that_follows_its_own_launch_stays_although_its_id_is_out_of_order() {
+        let mut trace = TestTrace::new();
+        trace.in_us().call_with_id("cudaLaunchKernel", 10..15, 900).kernel_with_id("k", 20..30, 900);
+        for id in 1..=20 {
+            let start = 1_000_000 + 100 * i64::from(id);
+            trace.call_with_id("cudaLaunchKernel", start..start + 5, id).kernel_with_id(
+                "k",
+                start + 10..start + 20,
+                id,
+            );
+        }
+        let trace = trace.finish();
+        assert_eq!((trace.gpu_ops.len(), trace.problems.count(ProblemKind::ImpossibleDuration)), (21, 0));
     }
 
     #[test]
