@@ -38,7 +38,7 @@ const MAX_WHY_CHARS: usize = 6000;
 pub(crate) fn bounded(text: impl Into<String>, max_chars: usize) -> String {
     let mut text = text.into();
     if !text.chars().all(is_plain) {
-        text = text.replace(|character| !is_plain(character), "\u{fffd}");
+        text = text.chars().map(|character| if is_plain(character) { character } else { '\u{fffd}' }).collect();
     }
     // No text has more characters than bytes.
     if text.len() <= max_chars || text.chars().count() <= max_chars {

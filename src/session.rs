@@ -133,7 +133,10 @@ pub fn find_unrecorded_work(trace: &mut Trace) {
         CallKind::DoesNotBlock | CallKind::Allocation | CallKind::Other => CallRole::Other,
     };
     trace.unrecorded_work = UnrecordedWork::of(trace, &role);
-    trace.first_launches = FirstLaunches::of(trace, &role);
+    // Only sections mention them.
+    if CODE_IS_BUILT {
+        trace.first_launches = FirstLaunches::of(trace, &role);
+    }
 }
 
 /// Whether the text has tables of another tool and no trace, so that [`translate`] reads it.

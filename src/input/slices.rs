@@ -1,13 +1,14 @@
 //! Joins slices that are written as two events, their beginning (`ph` `B`) and their end (`E`), to whole events (`X`).
-//! O(bytes), and O(log n) for each of n open beginnings, whose texts are kept.
+//! O(bytes); the texts of open beginnings are kept.
 //!
 //! An end belongs to the last open beginning of its name on its thread, so that kernels that overlap on a stream, and
 //! ends that are missing, do not shift the others. An end without a name belongs to the last open beginning.
 
+use crate::ordering;
 use crate::trace::Ns;
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Cursor, Step, Value};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// The unit of times as a power of ten in ns.
@@ -24,11 +25,10 @@ type ThreadKey = (Box<[u8]>, Box<[u8]>);
 
 #[derive(Debug, Default)]
 struct OpenOfThread {
-    /// By number, in the order of the file.
-    slices: BTreeMap<u64, Open>,
-    /// The numbers of slices by name, as it is written. Some may have ended.
-    by_name: HashMap<Box<[u8]>, Vec<u64>, RandomState>,
-    begun: u64,
+    /// In the order of the file; `None` for those that have ended before a later one. The last one is open.
+    slices: Vec<Option<Open>>,
+    /// The places in `slices` by name, as it is written, with the offset in the file. Some may have ended.
+    by_name: HashMap<Box<[u8]>, Vec<(usize, u64)>, RandomState>,
 }
 
 #[derive(Debug)]
@@ -114,36 +114,44 @@ impl OpenSlices {
 
     /// The number of beginnings without an end, and the offset of the first one.
     pub(super) fn left(&self) -> Option<(u64, u64)> {
-        let open = || self.threads.values().flat_map(|thread| thread.slices.values());
+        let open = || self.threads.values().flat_map(|thread| thread.slices.iter().flatten());
         Some((open().count() as u64, open().map(|open| open.at).min()?))
     }
 }
 
 impl OpenOfThread {
     fn begin(&mut self, name: &[u8], open: Open) {
-        self.slices.insert(self.begun, open);
+        let place = (self.slices.len(), open.at);
+        self.slices.push(Some(open));
         match self.by_name.get_mut(name) {
-            Some(numbers) => numbers.push(self.begun),
-            None => drop(self.by_name.insert(name.into(), vec![self.begun])),
+            Some(places) => places.push(place),
+            None => drop(self.by_name.insert(name.into(), vec![place])),
         }
-        self.begun += 1;
     }
 
     /// Takes the last open slice of this name. One without a name ends with any name, and any ends with an end without
     /// one.
     fn end(&mut self, name: &[u8]) -> Option<Open> {
-        if name.is_empty() {
-            return self.slices.pop_last().map(|(_, open)| open);
+        let ended = if name.is_empty() {
+            self.slices.pop().flatten()
+        } else {
+            self.last_of(name).or_else(|| self.last_of(b""))
+        };
+        while let Some(None) = self.slices.last() {
+            self.slices.pop();
         }
-        self.last_of(name).or_else(|| self.last_of(b""))
+        ended
     }
 
     fn last_of(&mut self, name: &[u8]) -> Option<Open> {
-        let numbers = self.by_name.get_mut(name)?;
+        let places = self.by_name.get_mut(name)?;
         loop {
-            // An end without a name may have taken it.
-            if let Some(open) = self.slices.remove(&numbers.pop()?) {
-                return Some(open);
+            let (place, at) = places.pop()?;
+            // An end without a name may have taken it, and a later slice its place.
+            if let Some(slot) = self.slices.get_mut(place)
+                && slot.as_ref().is_some_and(|open| open.at == at)
+            {
+                return slot.take();
             }
         }
     }
@@ -169,7 +177,7 @@ fn whole(beginning: &[u8], end_text: &[u8], end: &Parts<'_>) -> Option<Vec<u8>> 
         let member = format!(",\"dur\":{sign}{}.{:03}", ns / 1_000, ns % 1_000);
         edits.push((begin.end..begin.end, member.into_bytes()));
     }
-    edits.sort_by_key(|(at, _)| at.start);
+    ordering::sort_by_key(&mut edits, |(at, _)| at.start);
     let (mut text, mut from) = (Vec::new(), 0);
     for (at, new) in edits {
         text.extend_from_slice(beginning.get(from..at.start)?);

@@ -11,6 +11,9 @@ use super::{Ns, ProcessId, Spans, Thread};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
+/// The page's first module has to be small: there the first of several calls with one id has all ops. The second module joins them.
+const REPEATED_ARE_JOINED: bool = super::CODE_IS_BUILT;
+
 pub(super) struct CallsByCorrelation<'a> {
     calls: &'a Spans,
     by_process: Vec<ProcessCalls>,
@@ -66,6 +69,9 @@ impl<'a> CallsByCorrelation<'a> {
             repeated_ids.extend(calls.sort_pairs().into_iter().map(|id| (process, id)));
         }
         let mut found = Self { calls, by_process, repeated: HashMap::default(), ambiguous: 0 };
+        if !REPEATED_ARE_JOINED {
+            return found;
+        }
         found.repeated.extend(repeated_ids.into_iter().map(|key| (key, Repeated::default())));
         if !found.repeated.is_empty() {
             with_id().for_each(|(call, &id)| found.add_repeated((ProcessId(index(process(call))), id), index(call)));
@@ -85,17 +91,23 @@ impl<'a> CallsByCorrelation<'a> {
 
     /// Counts an op with this id. All ops must be counted before the first is looked up.
     pub(super) fn count_op(&mut self, process: ProcessId, id: u32) {
+        if !REPEATED_ARE_JOINED {
+            return;
+        }
         self.repeated.get_mut(&(process, id)).into_iter().for_each(|repeated| repeated.ops += 1);
     }
 
     /// Whether an id has several calls, so that ops have to be counted.
     pub(super) fn has_repeated(&self) -> bool {
-        !self.repeated.is_empty()
+        REPEATED_ARE_JOINED && !self.repeated.is_empty()
     }
 
     /// Returns the index of the call of the next op with this id, which starts at this time; `UNLINKED` if there is none. Ops are
     /// looked up by start.
     pub(super) fn call_of_op(&mut self, process: ProcessId, id: u32, start: Ns) -> u32 {
+        if !REPEATED_ARE_JOINED {
+            return self.first_call(process, id);
+        }
         let Some(repeated) = self.repeated.get_mut(&(process, id)) else { return self.first_call(process, id) };
         if repeated.ops == repeated.calls.len() {
             repeated.joined += 1;
@@ -108,6 +120,9 @@ impl<'a> CallsByCorrelation<'a> {
 
     /// The same for work whose ops are not recorded, which is not counted.
     pub(super) fn call_before(&self, process: ProcessId, id: u32, start: Ns) -> u32 {
+        if !REPEATED_ARE_JOINED {
+            return self.first_call(process, id);
+        }
         match self.repeated.get(&(process, id)) {
             Some(repeated) => repeated.last_before(self.calls, start).0,
             None => self.first_call(process, id),

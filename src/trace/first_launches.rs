@@ -4,6 +4,7 @@
 //! nothing about the usual work. Found when the file is read, by one pass over the ops; windows of the trace share the result.
 
 use super::{CallRole, Ns, Trace};
+use crate::ordering;
 
 /// A launch that takes longer does more than launch a kernel.
 pub const SLOW_FIRST_LAUNCH: Ns = Ns(1_000_000);
@@ -35,7 +36,7 @@ impl FirstLaunches {
             }
             *busy_until = op.end().max(*busy_until);
         }
-        found.sort_unstable();
+        ordering::sort_by_key(&mut found, |launch| *launch);
         Self(found)
     }
 

@@ -19,7 +19,7 @@
 use super::columns::index;
 use super::ops::UNLINKED;
 use super::time::{CLOCK_ROUNDING, is_zero};
-use super::{GpuOp, GpuOps, Ns, Spans, ThreadId, Window};
+use super::{CODE_IS_BUILT, GpuOp, GpuOps, Ns, Spans, ThreadId, Window};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -79,6 +79,10 @@ impl Launched {
 impl Evidence<'_> {
     pub(super) fn impossible_ops(&self) -> ImpossibleOps {
         let without_time = self.without_time();
+        // The first results of the page do without: its first module has to be small, and the second one reads the file again.
+        if !CODE_IS_BUILT {
+            return ImpossibleOps { without_time, contradictory: Vec::new() };
+        }
         let suspicious = self.suspicious_devices();
         let mut by_device: BTreeMap<u32, Vec<Launched>> = BTreeMap::new();
         let rows = (0..).zip(self.ops.iter()).filter(|(_, op)| suspicious.contains(&op.device.0));
@@ -98,21 +102,21 @@ impl Evidence<'_> {
         if zeros.is_empty() {
             return zeros;
         }
-        let mut first_orders: BTreeMap<usize, u32> = BTreeMap::new();
+        let mut first_orders: Vec<Option<u32>> = vec![None; self.ops.streams().count()];
         for (row, op) in self.ops.iter().enumerate().filter(|(_, op)| !is_zero(op.start, op.duration)) {
             let order = self.correlations.get(row).copied().filter(|id| *id != UNLINKED);
             if let (Some(lane), Some(order), true) = (self.ops.stream_index(row), order, op.start > Ns::ZERO) {
-                let first = first_orders.entry(lane).or_insert(order);
-                *first = (*first).min(order);
+                let first = first_orders.get_mut(lane);
+                first.into_iter().for_each(|first| *first = Some(first.map_or(order, |first| first.min(order))));
             }
         }
         let begins_at_zero = begins_at_zero(self.ops);
         let has_no_time = |row: &u32| {
             let row = *row as usize;
             let call = self.ops.launch(row).and_then(|call| self.calls.start(call.0 as usize));
-            let first = self.ops.stream_index(row).and_then(|lane| first_orders.get(&lane));
+            let first = self.ops.stream_index(row).and_then(|lane| first_orders.get(lane).copied().flatten());
             let order = self.correlations.get(row).filter(|id| **id != UNLINKED);
-            let follows = first.is_some_and(|first| order.is_some_and(|order| order > first));
+            let follows = first.is_some_and(|first| order.is_some_and(|order| *order > first));
             !begins_at_zero || call.is_some_and(|start| start > Ns::ZERO) || follows
         };
         zeros.into_iter().filter(has_no_time).collect()

@@ -67,7 +67,7 @@ use foldhash::fast::RandomState;
 use impossible_times::{Evidence, ImpossibleOps, begins_at_zero};
 use names::NameRemap;
 use ops::UNLINKED;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use time::is_zero;
 
@@ -192,8 +192,8 @@ pub struct Trace {
     pub compilations: Arc<Compilations>,
     /// Work that the trace does not contain, if it was looked up.
     pub unrecorded_work: UnrecordedWork,
-    /// The calls whose op was taken out because its time cannot be true. Not in a part of the trace.
-    pub launches_of_dropped_ops: BTreeSet<CallId>,
+    /// The calls whose op was taken out because its time cannot be true, sorted. Not in a part of the trace.
+    pub launches_of_dropped_ops: Vec<CallId>,
     /// Launches that loaded code or initialised a device.
     pub first_launches: FirstLaunches,
     /// Python frames in which a serving engine runs one step, sorted by start. A window has those of the whole trace.
@@ -429,7 +429,9 @@ impl TraceBuilder {
                 reorder(&mut code.code.call_kernels, &order);
             }
         }
-        self.drop_calls_without_time();
+        if CODE_IS_BUILT {
+            self.drop_calls_without_time();
+        }
         let (threads, processes) = (&self.trace.threads, self.trace.processes.len());
         let mut calls = CallsByCorrelation::new(&self.trace.calls, &self.correlations, threads, processes);
         self.correlations = Vec::new();
@@ -505,6 +507,7 @@ impl TraceBuilder {
         let dropped = without_time.iter().chain(&contradictory);
         let launches = dropped.filter_map(|row| self.trace.gpu_ops.launch(*row as usize));
         self.trace.launches_of_dropped_ops = launches.collect();
+        ordering::sort_by_key(&mut self.trace.launches_of_dropped_ops, |call| *call);
         let kept: Vec<u32> = (0..index(self.trace.gpu_ops.len())).filter(|row| !is_dropped(row)).collect();
         self.select_ops(&kept);
         self.has_dropped_ops = true;
@@ -513,9 +516,11 @@ impl TraceBuilder {
     /// Drops the names of ops that were taken out. Readers may set the names after the ops are joined.
     fn drop_unused_names(&mut self) {
         let mut remap = NameRemap::new(&self.trace.names);
-        let new_ids = self.trace.gpu_ops.iter().map(|op| (op.name, remap.new_id(op.name))).collect::<BTreeMap<_, _>>();
-        let old_names = (0..index(self.trace.names.len())).map(NameId);
-        let new_ids: Vec<NameId> = old_names.map(|name| new_ids.get(&name).copied().unwrap_or(name)).collect();
+        let mut new_ids: Vec<NameId> = (0..index(self.trace.names.len())).map(NameId).collect();
+        for op in self.trace.gpu_ops.iter() {
+            let new_id = remap.new_id(op.name);
+            new_ids.get_mut(op.name.0 as usize).into_iter().for_each(|id| *id = new_id);
+        }
         self.trace.names = remap.names;
         self.trace.gpu_ops.rename(&new_ids);
     }
@@ -556,7 +561,9 @@ impl TraceBuilder {
             self.drop_unused_names();
         }
         self.trace.ranges.sort_by_start();
-        self.drop_ranges_without_time();
+        if CODE_IS_BUILT {
+            self.drop_ranges_without_time();
+        }
         Arc::make_mut(&mut self.trace.step_frames).sort_by_start();
         ordering::sort_by_key(&mut self.trace.graph_replays, |replay| replay.start);
         self.trace

@@ -176,7 +176,7 @@ impl Trace {
             blocking_sites: self.blocking_sites.clone(),
             compilations: self.compilations.clone(),
             unrecorded_work: self.unrecorded_work.part(|row| kept.new_index(row)),
-            launches_of_dropped_ops: std::collections::BTreeSet::new(),
+            launches_of_dropped_ops: Vec::new(),
             first_launches: self.first_launches.clone(),
             step_frames: self.step_frames.clone(),
             late_code: self.late_code.clone(),

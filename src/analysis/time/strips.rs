@@ -148,7 +148,7 @@ fn busiest_devices(trace: &Trace, streams: &[((DeviceId, i64), Ns)]) -> Vec<Devi
     ordering::sort_by_key(&mut times, |(_, time)| std::cmp::Reverse(*time));
     times.truncate(MAX_DEVICES);
     let mut devices: Vec<DeviceId> = times.into_iter().map(|(device, _)| device).collect();
-    devices.sort_unstable();
+    ordering::sort_by_key(&mut devices, |device| *device);
     devices
 }
 
@@ -176,7 +176,7 @@ impl Lanes {
         let devices_left_out = trace.devices.len() - devices.len();
         let mut lanes: Vec<(DeviceId, Option<i64>)> = devices.into_iter().map(|device| (device, None)).collect();
         lanes.extend(streams.iter().map(|((device, stream), _)| (*device, Some(*stream))));
-        lanes.sort_unstable();
+        ordering::sort_by_key(&mut lanes, |lane| *lane);
         Self { lanes, streams_left_out, devices_left_out }
     }
 }

@@ -111,7 +111,9 @@ impl LostLaunches {
             let Some(thread) = threads.get_mut(call.thread.0 as usize) else { continue };
             match first_op {
                 // The time of an op that was taken out is not known, but its record is not lost.
-                None if is_launch && !trace.launches_of_dropped_ops.contains(&id) => thread.add_lost(call, role),
+                None if is_launch && trace.launches_of_dropped_ops.binary_search(&id).is_err() => {
+                    thread.add_lost(call, role)
+                }
                 None => {}
                 Some(row) => {
                     let device = trace.gpu_ops.get(row as usize).map(|op| op.device);

@@ -10,7 +10,7 @@ mod lost_launches;
 mod outlasting_waits;
 mod queue_start;
 
-use super::{DeviceId, Ns, Trace};
+use super::{CODE_IS_BUILT, DeviceId, Ns, Trace};
 pub use lost_launches::LostLaunches;
 pub use outlasting_waits::{OutlastingWait, OutlastingWaits, USUAL_RETURN};
 use queue_start::QueueStart;
@@ -51,11 +51,12 @@ impl UnrecordedWork {
         if trace.calls.is_empty() {
             return Self::default();
         }
-        Self {
-            launches: LostLaunches::of(trace, &roles),
-            waits: OutlastingWaits::of(trace, &roles),
-            queue: QueueStart::of(trace, &roles),
+        let launches = LostLaunches::of(trace, &roles);
+        // The first results of the page do without the rest, because its first module has to be small.
+        if !CODE_IS_BUILT {
+            return Self { launches, ..Self::default() };
         }
+        Self { launches, waits: OutlastingWaits::of(trace, &roles), queue: QueueStart::of(trace, &roles) }
     }
 
     /// The shortest gap before an op in which unrecorded work may have run, by lost launches or waits; `None` without such.

@@ -6,6 +6,7 @@
 
 use super::super::{DeviceId, Ns, Span, Trace};
 use super::CallRole;
+use crate::ordering;
 
 /// Calls return within this time after the end of the work for which they waited. In recorded traces of CUDA and HIP on Linux the
 /// longest such delay was 72 us, on Windows 195 us.
@@ -49,7 +50,7 @@ impl OutlastingWaits {
         if waits.is_empty() {
             return Self::default();
         }
-        waits.sort_unstable_by_key(|wait| wait.call.end());
+        ordering::sort_by_key(&mut waits, |wait| wait.call.end());
         let mut latest = LatestEnd::new(trace);
         let found = waits.iter().filter_map(|wait| {
             let (last_op_end, device) = latest.before(wait.call.end())?;
@@ -60,7 +61,7 @@ impl OutlastingWaits {
             (is_same_work && wait.worked_until() > last_op_end).then_some(wait)
         });
         let mut found: Vec<OutlastingWait> = found.collect();
-        found.sort_by_key(|wait| (wait.last_op_end, wait.returned));
+        ordering::sort_by_key(&mut found, |wait| (wait.last_op_end, wait.returned));
         // Several threads may wait for the same work: the one that waited longest is enough.
         found.dedup_by(|later, kept| {
             let is_same = later.last_op_end == kept.last_op_end;

@@ -7,7 +7,7 @@
 
 use super::super::{Ns, Trace};
 use super::CallRole;
-use std::collections::BTreeMap;
+use crate::ordering::VecMap;
 
 /// A launch or allocation that takes longer loads code or initialises the device.
 const SLOW_CALL: Ns = Ns(1_000_000);
@@ -49,10 +49,9 @@ fn first_launched(trace: &Trace) -> Vec<Option<Ns>> {
         }
     }
     // Entries of one device and stream, for different processes or kinds of ops, share the earliest time.
-    let mut earliest = BTreeMap::new();
+    let mut earliest = VecMap::new();
     for (stream, start) in streams.iter().zip(&first) {
-        let known = earliest.entry(*stream).or_insert(*start);
-        *known = [*known, *start].into_iter().flatten().min();
+        earliest.update(*stream, *start, |known| *known = [*known, *start].into_iter().flatten().min());
     }
     streams.iter().map(|stream| earliest.get(stream).copied().flatten()).collect()
 }
