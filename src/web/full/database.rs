@@ -4,8 +4,8 @@
 
 use crate::input::block_vfs::memory::ChunkedMemory;
 use crate::input::block_vfs::{Database, Source};
-use crate::input::{Unpacker, nsys, too_large_to_gunzip};
-use crate::session::Opened;
+use crate::input::{self, Unpacker, nsys, too_large_to_gunzip};
+use crate::session;
 use crate::trace::ProblemKind;
 use crate::web::{Imported, JsResult, to_js_error};
 use js_sys::{Function, Uint8Array};
@@ -46,7 +46,8 @@ pub fn read_database(file: Blob, label: &str, gpu_ops_only: bool, on_progress: &
     {
         trace.problems.add(kind, 1, offset);
     }
-    Ok(Imported::of(Opened::Trace(Box::new(trace))))
+    let opened = session::open(label, input::Imported::Trace(Box::new(trace))).map_err(to_js_error)?;
+    Ok(Imported::of(opened))
 }
 
 /// The error that browsers throw for unreadable files. The page distinguishes it from invalid input.
