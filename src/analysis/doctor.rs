@@ -205,7 +205,7 @@ fn environment(trace: &Trace) -> Outcome {
     warning(format!(
         "The file holds the environment of the machine: {} variable{}{secrets}.",
         grouped(variables),
-        if variables == 1 { "" } else { "s" }
+        plural(variables as usize)
     ))
 }
 

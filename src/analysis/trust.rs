@@ -95,7 +95,7 @@ pub(crate) fn trust(context: &Context, sections: &Sections) -> Answer<Trust> {
     let rows = [
         unseen_work(context),
         lost_graphs(context),
-        lost_launches(context),
+        lost_launches(context, sections),
         outlasting_waits(context),
         first_launches(context),
         steps_without_work(context),
@@ -199,7 +199,7 @@ fn lost_graphs(context: &Context) -> Option<TrustRow> {
     Some(row(TrustId::GraphWorkMissing, text, "busy and idle time, steps, kernels, categories, shares, launches"))
 }
 
-fn lost_launches(context: &Context) -> Option<TrustRow> {
+fn lost_launches(context: &Context, sections: &Sections) -> Option<TrustRow> {
     let launches = &context.trace.unrecorded_work.launches;
     if launches.kernels == 0 {
         return None;
@@ -217,7 +217,7 @@ fn lost_launches(context: &Context) -> Option<TrustRow> {
         lost_per_step(context),
         if launches.kernels_at_end == 0 { "all".to_owned() } else { grouped(launches.kernels) },
         lost_time_words(context),
-        busy_range(context).unwrap_or_default(),
+        busy_range(sections).unwrap_or_default(),
         recapture::command(context.trace, MissingData::Kernels),
     );
     Some(row(TrustId::LaunchWorkMissing, text, "busy and idle time, steps, kernels, categories, shares, launches"))
@@ -249,18 +249,13 @@ fn lost_per_step(context: &Context) -> String {
     }
 }
 
-/// The busy share with and without the unseen time, of the device with most of it.
-fn busy_range(context: &Context) -> Option<String> {
-    let survey = context.survey();
-    let shares = survey.busy.iter().zip(&survey.idle).filter_map(|(busy, idle)| {
-        let busy = (*busy)?;
-        let unseen = idle.unseen.iter().fold(Ns::ZERO, |sum, (start, end)| sum + end.since(*start));
-        let window = busy.last.since(busy.first);
-        (window > Ns::ZERO && unseen > Ns::ZERO).then_some((unseen, busy.busy, window))
-    });
-    let (unseen, busy, window) = shares.max_by_key(|(unseen, ..)| *unseen)?;
-    let percent = |time: Ns| 100.0 * time.0 as f64 / window.0 as f64;
-    Some(format!(" The GPU was busy for {:.1} to {:.1} % of the time.", percent(busy), percent(busy + unseen)))
+/// The busy share without and with the unrecorded time, of the device with most of it. From the section of idle time.
+fn busy_range(sections: &Sections) -> Option<String> {
+    let rows = GpuIdle::rows(sections).into_iter().filter(|row| row.unrecorded_ms.0 > 0.0);
+    let row = rows.max_by(|a, b| a.unrecorded_ms.0.total_cmp(&b.unrecorded_ms.0))?;
+    let percent = |ms: f64| 100.0 * ms / row.own_window_ms();
+    let (least, most) = (percent(row.busy_ms.0), percent(row.busy_ms.0 + row.unrecorded_ms.0));
+    Some(format!(" The GPU was busy for {least:.1} to {most:.1} % of the time."))
 }
 
 fn outlasting_waits(context: &Context) -> Option<TrustRow> {

@@ -6,6 +6,7 @@ use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::recapture::{self, MissingData};
 use crate::analysis::section::{Answer, At, Ms, Pct, Stated, TypedSection, Value, first_op, section};
+use crate::analysis::time::busy::length;
 use crate::analysis::time::gaps::{Busy, Gap};
 use crate::trace::{DeviceId, Ns, Trace};
 
@@ -68,7 +69,7 @@ pub(crate) fn gpu_idle(context: &Context) -> Answer<GpuIdle> {
     for (device, (busy, idle)) in (0..).zip(survey.busy.iter().zip(&survey.idle)) {
         let Some(Busy { first, last, busy }) = *busy else { continue };
         let (window, [turnaround, late, drained, other, unseen, unknown, compiling]) = (last.since(first), idle.times);
-        let of_before = idle.of_before.iter().fold(Ns::ZERO, |sum, (start, end)| sum + end.since(*start));
+        let of_before = length(&idle.of_before);
         let idle = window.since(busy).since(unseen);
         answer.rows.push(GpuIdleRow {
             device_id: labels::device(context.trace, DeviceId(device)),
