@@ -276,13 +276,13 @@ test('a trace without GPU work says first what is missing, and has no empty tabl
   }
 });
 
-/** The kernel starts 8 ms after its launch although the GPU is idle. */
+/** The first kernel of stream 8 starts 8 ms after its launch although the GPU is idle. */
 const unseenWork = () => {
-  const launched = (at, wait, id) => [
+  const launched = (at, wait, id, stream) => [
     { ph: 'X', cat: 'cuda_runtime', name: 'cudaLaunchKernel', pid: 9, tid: 9, ts: at, dur: 2, args: { correlation: id } },
-    { ph: 'X', cat: 'kernel', name: 'gemm', pid: 0, tid: 7, ts: at + wait, dur: 500, args: { device: 0, stream: 7, correlation: id } },
+    { ph: 'X', cat: 'kernel', name: 'gemm', pid: 0, tid: stream, ts: at + wait, dur: 500, args: { device: 0, stream, correlation: id } },
   ];
-  return { name: 'unseen.json', body: Buffer.from(JSON.stringify({ traceEvents: [...launched(1_000, 10, 1), ...launched(2_000, 8_000, 2)] })) };
+  return { name: 'unseen.json', body: Buffer.from(JSON.stringify({ traceEvents: [...launched(1_000, 10, 1, 7), ...launched(2_000, 8_000, 2, 8)] })) };
 };
 
 test('a warning with a figure is one sentence, also on a phone', async () => {
