@@ -548,7 +548,7 @@ mod tests {
         }
         assert_eq!(
             verdict(&mut trace),
-            "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.9 %; the largest category is gemm (9.0 % of wall time); \
+            "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.0 %; the largest category is gemm (9.0 % of wall time); \
              the GPU idles for 9.0 ms outside of the steps."
         );
     }
@@ -599,7 +599,7 @@ mod tests {
         }
         let run = trace.run();
         let text = &run.verdict.text;
-        assert!(text.starts_with("Decode: 4 steps, median 1.0 ms, mean batch 2, GPU busy 75.7 %;"), "{text}");
+        assert!(text.starts_with("Decode: 4 steps, median 1.0 ms, mean batch 2, GPU busy 70.0 %;"), "{text}");
         assert!(text.contains("late launches by the host (225 us a step, 24.3 % of the time)"), "{text}");
         let evidence = run.sections["findings"].rows[0].text("evidence");
         assert!(evidence.starts_with("900 us in 4 steps (225 us a step), 24.3 % of the step time"), "{evidence}");

@@ -160,6 +160,12 @@ mod tests {
             let busy = time(*batch, *context);
             trace.range(&name, at..at + 50).launch(at + 1..at + 2).launches("k", at + 100..at + 100 + busy);
         }
+        // The last step of a device reaches no other and does not count.
+        let end = steps.len() as i64 * 10_000;
+        trace
+            .range("step[DECODE bs=1 g_sq=1 g_sk=1]", end..end + 50)
+            .launch(end + 1..end + 2)
+            .launches("k", end + 100..end + 101);
         trace.section(step_time_fit)
     }
 

@@ -2,7 +2,7 @@
 //! host. One sweep over the GPU work, and a binary search per step for late launches; O(n + s log g) for `n` ops, `s` steps
 //! and `g` gaps.
 //!
-//! A step lasts until the next step of its device starts, so that the host work between two steps counts. Time in which
+//! A step lasts until the next step of its process on its device starts, so that the host work between two steps counts. Time in which
 //! the device executes work that the trace does not contain is left out. See [`timed`].
 
 use crate::analysis::classified::ClassifiedTrace;
@@ -23,8 +23,6 @@ pub(crate) struct MeasuredStep {
     pub(crate) reaches_next: bool,
     /// See [`TimedStep::time`].
     pub(crate) time: Ns,
-    /// See [`TimedStep::interval`].
-    pub(crate) interval: Option<Ns>,
     /// The part of `time` in which the device works; zero for a step without a device, as the following.
     pub(crate) busy: Ns,
     /// The part in which the device waits for a late launch, also after a blocking call.
@@ -36,6 +34,11 @@ pub(crate) struct MeasuredStep {
 }
 
 impl MeasuredStep {
+    /// From its start to the start of the next step of its process on its device; `None` if there is none.
+    pub(crate) fn interval(&self) -> Option<Ns> {
+        self.reaches_next.then_some(self.time)
+    }
+
     /// Idle time that is not the host's.
     pub(crate) fn other_idle(&self) -> Ns {
         self.time.since(self.busy).since(self.host_late).max(Ns::ZERO)
@@ -84,7 +87,6 @@ impl MeasuredSteps {
                 until: timed.until,
                 reaches_next: timed.reaches_next,
                 time: timed.time,
-                interval: timed.interval,
                 busy: work.busy,
                 host_late: late.map_or(Ns::ZERO, |late| late.between(timed.step.start, timed.until)),
                 kernels: work.kernels,

@@ -48,20 +48,20 @@ section! {
     }
 }
 
-/// One row per stage. The interval of a step is the time from its start to the start of the next step on its
-/// device, with pauses. The last step has none; if no step of a stage has one, the time of the step is used instead.
+/// One row per stage. The interval of a step is the time from its start to the start of the next step of its process on its
+/// device. The last step has none; if no step of a stage has one, the time of the step is used instead.
 pub(crate) fn steps(context: &Context) -> Answer<Steps> {
     let measured = context.measured_steps();
     let Some(first) = measured.steps.first() else { return no_steps(context) };
     let form = first.step.info.form;
     let mut answer = Steps::answer(source_of(form))
         .limit(
-            "A step lasts from its first GPU op to the first op of the next step on its device, and counts once per \
-             device. The last step, and a serving step before a pause longer than the step, lasts to its last op; the \
-             median and the percentiles leave such steps out if there are two others.",
+            "A step lasts from its first GPU op to the first op of the next step of its process on its device, pauses included, \
+             and counts once per device. The last step lasts to its last op; the median, the percentiles and the busy \
+             share leave it out if there are two others.",
         )
         .limit("Host late is the idle time of a step in which the host launched the next op too late, also after a blocking call. Time in which the GPU executes work that the trace does not contain is not part of a step.")
-        .limit("An interval is the time from the start of a step to the start of the next step, with pauses. Batch size and tokens are means.");
+        .limit("An interval is the time from the start of a step to the start of the next step. Batch size and tokens are means.");
     if measured.cut > 0 {
         let steps = if measured.cut == 1 { "step is" } else { "steps are" };
         answer = answer.limit(format!("{} {steps} cut by the window and excluded.", grouped(measured.cut as u64)));
@@ -160,7 +160,7 @@ struct OfStage {
 impl OfStage {
     fn add(&mut self, step: MeasuredStep) {
         self.steps.push(step);
-        match step.interval {
+        match step.interval() {
             Some(interval) => self.intervals.add(interval.0 as u64),
             None => self.last_times.add(step.time.0 as u64),
         }
@@ -169,7 +169,8 @@ impl OfStage {
     }
 
     fn row(&self, stage: Stage, form: Form) -> StepRow {
-        let on_device = || self.steps.iter().filter(|step| step.step.device.is_some());
+        let representative = || representative(&self.steps, |step| step.reaches_next);
+        let on_device = || representative().filter(|step| step.step.device.is_some());
         let sum = |time: fn(&MeasuredStep) -> Ns| on_device().fold(Ns::ZERO, |sum, step| sum + time(step));
         let (time, busy) = (sum(|step| step.time), sum(|step| step.busy));
         let times = sorted(&self.steps, |step| step.time);
@@ -409,16 +410,16 @@ mod tests {
             }
         }
         let sections = trace.sections();
-        // 40 ops of 8 ns in each step of 500 ns; the last step lasts to its last op, 398 ns: 1,600 / 2,398 ns.
+        // 40 ops of 8 ns in each step of 500 ns. The last step, which lasts to its last op, does not count.
         let columns = ["stage", "steps", "median_ns", "busy_pct", "found_by", "confidence"];
-        let expected = "decode 5 500 66.722 kernel order inferred";
+        let expected = "decode 5 500 64 kernel order inferred";
         assert_eq!(rows(&sections, "steps", &columns), [expected]);
         assert_eq!(rows(&sections, "layers", &["stage", "count", "kernels", "steps"]), ["decode 6 6 5"]);
     }
 
     /// Three steps of 20 ns with 10 ns between them, then a pause, then one step of 21 ns.
     #[test]
-    fn a_long_pause_belongs_to_a_profiler_step_and_not_to_a_serving_step() {
+    fn a_pause_belongs_to_the_step_before_it_however_long_it_is() {
         let found = |name: &str, pause: i64| {
             let mut trace = TestTrace::nsys();
             for start in [0, 30, 60] {
@@ -427,9 +428,9 @@ mod tests {
             let sections = step(&mut trace, name, 80 + pause, 85 + pause..106 + pause).sections();
             rows(&sections, "steps", &["steps", "median_ns", "p90_ns"]).remove(0)
         };
-        // Two steps of 30 ns reach to the next; the others do not count in the median.
-        assert_eq!(found("step[DECODE bs=2]", 21), "4 30 30");
+        // The last step reaches no other and does not count.
         assert_eq!(found("step[DECODE bs=2]", 20), "4 30 38", "30, 30 and 40 ns");
+        assert_eq!(found("step[DECODE bs=2]", 21), "4 30 38.8", "30, 30 and 41 ns");
         assert_eq!(found("ProfilerStep#7", 70), "4 30 78", "30, 30 and 90 ns");
     }
 

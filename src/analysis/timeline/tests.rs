@@ -85,8 +85,8 @@ fn bars_are_where_ops_steps_and_gaps_are() {
     assert_eq!(timeline.categories, ["gemm"]);
     assert_eq!(units(|kind| matches!(kind, LaneKind::Stream(..))), [(0, 29, gemm), (97, 126, gemm)]);
     let decode = Style::Stage(Stage::Decode);
-    // The engine paused for longer than the first step, so it ends with its op.
-    assert_eq!(units(|kind| matches!(kind, LaneKind::Steps(_))), [(0, 29, decode), (97, 126, decode)]);
+    // The first step lasts until the second begins.
+    assert_eq!(units(|kind| matches!(kind, LaneKind::Steps(_))), [(0, 97, decode), (97, 126, decode)]);
     let late = Style::Idle(GapCause(IdleCause::HostLate));
     assert_eq!(units(|kind| matches!(kind, LaneKind::Idle(_))), [(29, 97, late)]);
     assert_eq!(
@@ -174,7 +174,8 @@ fn an_idle_gap_states_what_ended_what_came_and_how_often_that_happens() {
     assert_eq!(moment.row, Some(TableRow::new("gpu_idle", "Idle time by cause", "device_id", "0")));
     let (stream, calls) = (1, 1);
     let links: Vec<(LinkKind, usize)> = moment.links.iter().map(|link| (link.kind, link.to.row)).collect();
-    assert_eq!(links, [(LinkKind::OpBefore, 0), (LinkKind::LateCall, calls), (LinkKind::OpAfter, stream)]);
+    let step = (LinkKind::Step, 0);
+    assert_eq!(links, [(LinkKind::OpBefore, 0), (LinkKind::LateCall, calls), (LinkKind::OpAfter, stream), step]);
 }
 
 #[test]
@@ -541,8 +542,8 @@ fn the_example_of_a_statement_is_its_longest_case_or_its_median_step_in_the_wind
     assert_eq!((at("idle drained", all), at("category attention", all), at("step prefill", all)), (None, None, None));
     let later = Window { start: timeline.zero + Ns(100_000), end: timeline.zero + Ns(250_000) };
     assert_eq!(at("kernel gemm_kernel", later), Some((stream, 200)));
-    // Steps take 30, 10 and 20 us, because the pauses between them are longer.
-    assert_eq!(at("step decode", all), Some((LaneKind::Steps(Some(device)), 200)));
+    // Steps take 100, 100 and 20 us: the last reaches no other.
+    assert_eq!(at("step decode", all), Some((LaneKind::Steps(Some(device)), 0)));
     assert_eq!(at("step ", all), at("step decode", all));
 }
 
@@ -599,9 +600,9 @@ fn a_counter_leads_to_its_highest_sample_in_the_steps_of_a_stage() {
     assert_eq!(
         at("all SM Active [Throughput %]"),
         Some(60),
-        "between the steps; that after the last op does not count"
+        "after the ops of the first step; that after the last op of all does not count"
     );
-    assert_eq!(at("extend/prefill SM Active [Throughput %]"), Some(30));
+    assert_eq!(at("extend/prefill SM Active [Throughput %]"), Some(60));
     assert_eq!(at("decode SM Active [Throughput %]"), Some(130));
     assert_eq!((at("draft SM Active [Throughput %]"), at("all DRAM")), (None, None));
 }

@@ -1,9 +1,11 @@
-//! The time of each step: until the next step of its device starts, because the host works for a step before and after its
-//! ops too. One pass over the steps, and a binary search per step for time of unseen work.
+//! The time of each step: until the next step of its process on its device starts, because the host works for a step before and
+//! after its ops too. Pauses count: whether a step works or waits for more of its time changes nothing. One pass over the steps,
+//! and two binary searches per step for time of unseen work.
 
-use super::{Form, Step};
+use super::Step;
+use crate::ordering::VecMap;
 use crate::rules::inference::thresholds;
-use crate::trace::Ns;
+use crate::trace::{DeviceId, Ns, ProcessId};
 
 /// A step with its time.
 #[derive(Debug, Clone, Copy)]
@@ -15,32 +17,24 @@ pub(crate) struct TimedStep<'a> {
     pub(crate) reaches_next: bool,
     /// From its start to `until`, without time of unseen work.
     pub(crate) time: Ns,
-    /// From its start to the start of the next step on its device, without time of unseen work.
-    pub(crate) interval: Option<Ns>,
 }
 
-/// Computes the time of each step. It reaches to the start of the next step on the device. The last step reaches to its own
-/// last op, and so does a step of a serving engine before a pause that is longer than the step: the engine may have had no
-/// request. Steps must be sorted by start. `unseen` has for each device the intervals in which it executed work that the
-/// trace does not contain because it was launched before the capture, sorted.
+/// Computes the time of each step. It reaches to the start of the next step of the same process on the same device; steps without a
+/// device are a lane of their process. The last step of a lane reaches to its own last op. Steps must be sorted by start. `unseen`
+/// has for each device the intervals in which it executed work that the trace does not contain because it was launched before the
+/// capture, sorted.
 pub(crate) fn timed<'a>(
     steps: impl DoubleEndedIterator<Item = &'a Step>,
     unseen: &[Vec<(Ns, Ns)>],
 ) -> Vec<TimedStep<'a>> {
-    let mut next_starts: Vec<Option<Ns>> = vec![None; unseen.len() + 1];
+    let mut next_starts: VecMap<(ProcessId, Option<DeviceId>), Option<Ns>> = VecMap::new();
     let mut timed: Vec<TimedStep> = Vec::new();
     for step in steps.rev() {
-        // Steps without a device are a lane of their own.
-        let lane = step.device.map_or(unseen.len(), |device| device.0 as usize);
-        let Some(next_start) = next_starts.get_mut(lane) else { continue };
-        let unseen = unseen.get(lane).map_or(&[][..], Vec::as_slice);
-        let next = next_start.replace(step.start);
-        let is_pause = |next: Ns| next.since(step.end) > step.end.since(step.start) && step.info.form != Form::Profiler;
-        let reached = next.filter(|next| !is_pause(*next));
-        let until = reached.unwrap_or(step.end);
-        let time_until = |end: Ns| end.since(step.start).since(time_between(unseen, step.start, end));
-        let (time, interval) = (time_until(until), next.map(time_until));
-        timed.push(TimedStep { step, until, reaches_next: reached.is_some(), time, interval });
+        let next = next_starts.update((step.process, step.device), None, |next| next.replace(step.start));
+        let unseen = step.device.and_then(|device| unseen.get(device.0 as usize)).map_or(&[][..], Vec::as_slice);
+        let until = next.unwrap_or(step.end);
+        let time = until.since(step.start).since(time_between(unseen, step.start, until));
+        timed.push(TimedStep { step, until, reaches_next: next.is_some(), time });
     }
     timed.reverse();
     timed

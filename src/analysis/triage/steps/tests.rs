@@ -27,14 +27,15 @@ fn number(row: &Record, key: &str) -> Option<f64> {
 #[test]
 fn each_stage_has_a_row_with_count_size_and_duration_of_its_steps() {
     let mut trace = TestTrace::coded();
-    // Decode steps of 10, 20, ..., 50 us; the device works in the first half of each.
-    for (batch, id) in [16, 16, 8, 16, 12].into_iter().zip(0..) {
-        let (start, duration) = (i64::from(id) * 1000 * US, (i64::from(id) + 1) * 10 * US);
+    // Decode steps of 10, 20, ..., 50 us, one after the other; the device works in the first half of each.
+    for (batch, id) in [16, 16, 8, 16, 12].into_iter().zip(0_u32..) {
+        let number = i64::from(id);
+        let (start, duration) = (number * (number + 1) / 2 * 10 * US, (number + 1) * 10 * US);
         trace.device_annotation(&format!("step[DECODE bs={batch}]"), start..start + duration, id);
         trace.annotation_with_id(&format!("step[DECODE bs={batch}]"), start..start + 5, id);
         trace.kernel("k", start..start + duration / 2).kernel("k", start..start + duration / 4);
     }
-    trace.device_annotation("step[EXTEND bs=2 toks=64]", 9000 * US..9100 * US, 9).kernel("k", 9000 * US..9200 * US);
+    trace.device_annotation("step[EXTEND bs=2 toks=64]", 150 * US..250 * US, 9).kernel("k", 150 * US..350 * US);
     let section = table(&trace.finish());
     let decode = stage_row(&section, "decode");
     assert_eq!(number(decode, "steps"), Some(5.0), "host and device annotation are one step");
