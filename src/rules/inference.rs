@@ -152,8 +152,10 @@ from_json!(strict ShiftThresholds {
 pub(crate) struct RangeThresholds {
     /// Ranges of one name.
     pub(crate) min_repeats: Threshold<u64>,
+    /// GPU ops launched in ranges with plain names, of those launched between the first and the last.
+    pub(crate) min_covered_launches_share: Number,
 }
-from_json!(strict RangeThresholds { min_repeats });
+from_json!(strict RangeThresholds { min_repeats, min_covered_launches_share });
 
 /// `patterns/inference.json`.
 #[derive(Debug)]

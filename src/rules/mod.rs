@@ -31,7 +31,7 @@ pub use book::{Certainty, Duplicate, NameMatch, RuleBook, RuleSet};
 pub use editing::{add_rule, check_user_file, put_rule};
 pub use file::{looks_like_phase_map, looks_like_rules};
 pub use phase_map::PhaseMap;
-pub use step_frames::is_step_frame;
+pub use step_frames::{is_numbered_step, is_step_frame};
 pub use usage::{RuleUse, Usage};
 
 /// The category of the time in which a device runs nothing. gputrc2graph uses the same name.

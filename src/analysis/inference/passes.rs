@@ -53,13 +53,19 @@ impl StepsOfOps {
         Self { steps, step_of_op, is_inferred: false }
     }
 
-    /// Adds what only the kernels show: all steps, or the stages of Python functions. Annotated steps need no roles.
+    /// Adds what only the kernels show: all steps, or the stages of Python functions. Steps of engine annotations need no roles.
     fn completed<R: Borrow<NameRoles>>(mut self, classified: &ClassifiedTrace, roles: impl FnOnce() -> R) -> Self {
         if self.steps.is_empty() {
             return Self::inferred(classified, roles().borrow());
         }
         if self.steps.iter().any(|step| step.form == Form::Frame) {
             self.set_stages_by_kernels(classified, roles().borrow());
+        } else if self.steps.iter().all(|step| step.form.is_plain()) {
+            // Ranges of layers contain most launches too, but several of them are one step.
+            let inferred = Self::inferred(classified, roles().borrow());
+            if !inferred.steps.is_empty() && inferred.steps.len() <= self.steps.len() / 2 {
+                return inferred;
+            }
         }
         self
     }
@@ -113,7 +119,7 @@ pub(crate) fn stages_of_ops(trace: &Trace, file_stage: Stage) -> Vec<Stage> {
 pub(crate) fn steps_on_devices(trace: &Trace) -> Vec<Step> {
     let passes = || Passes::of(&ClassifiedTrace::new(trace), &NameRoles::of(trace));
     let steps = steps_from_ranges(trace);
-    let is_complete = steps.first().is_some_and(|step| step.info.form != Form::Frame);
+    let is_complete = steps.first().is_some_and(|step| matches!(step.info.form, Form::Engine | Form::Profiler));
     if is_complete { steps } else { passes().complete(trace, steps) }
 }
 
@@ -159,9 +165,9 @@ impl Passes {
         self.passes.is_empty()
     }
 
-    /// Adds what the kernels show to steps of host ranges: the stages of Python functions, or if there are no steps, all.
+    /// Adds what the kernels show to steps of host ranges: the stages of Python functions, or if the ranges mark no steps, all.
     pub(crate) fn complete(&self, trace: &Trace, mut steps: Vec<Step>) -> Vec<Step> {
-        if steps.is_empty() {
+        if steps.is_empty() || self.is_inferred && !self.passes.is_empty() {
             return self.inferred_steps(trace);
         }
         for step in steps.iter_mut().filter(|step| step.info.form == Form::Frame) {

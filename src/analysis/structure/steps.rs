@@ -118,7 +118,7 @@ pub(crate) fn evidence(form: Form) -> [&'static str; 2] {
     match form {
         Form::Inferred => ["kernel order", "inferred"],
         Form::Frame => ["host frame", "proven"],
-        Form::Engine | Form::Word | Form::Profiler => ["annotation", "proven"],
+        Form::Engine | Form::Word | Form::Numbered | Form::Profiler => ["annotation", "proven"],
     }
 }
 
@@ -133,7 +133,13 @@ fn limit_of(form: Form) -> Option<&'static str> {
             "No annotation marks steps. They are the calls of the Python function of the engine that runs a step \
              (patterns/step_frames.json). The stage follows from the names of the attention kernels.",
         ),
-        Form::Word => Some("Steps are ranges whose names contain the word prefill, extend or decode."),
+        Form::Word => Some(
+            "Steps are ranges whose names contain the word prefill, extend or decode, and in which at least 80 % of the GPU ops \
+             were launched.",
+        ),
+        Form::Numbered => Some(
+            "Steps are numbered ranges (patterns/step_frames.json), in which at least 80 % of the GPU ops were launched.",
+        ),
         Form::Engine | Form::Profiler => None,
     }
 }

@@ -6,6 +6,7 @@ mod step_info;
 mod step_list;
 mod step_time;
 mod timeline;
+mod word_ranges;
 
 pub use step_info::{Form, StepInfo, TokenSums};
 pub use step_list::{Basis, HostStep, Step, count_stage_conflicts, steps, steps_by_op, steps_from_ranges};
@@ -106,13 +107,13 @@ pub fn of_ops(trace: &Trace, file_stage: Stage) -> Vec<Stage> {
     }
 }
 
-/// Parses each distinct annotation text. If any has the form of a serving engine, plain words are ignored, because inside a
-/// step they name a part of it (`decode attention` in a mixed batch).
+/// Parses each distinct annotation text. If any has the form of a serving engine, plain words and numbers are ignored, because inside
+/// a step they name a part of it (`decode attention` in a mixed batch).
 fn parse_steps(texts: &Names) -> Vec<Option<StepInfo>> {
     let mut steps: Vec<Option<StepInfo>> = texts.iter().map(StepInfo::parse).collect();
     if steps.iter().flatten().any(|step| step.form == Form::Engine) {
-        let is_word = |step: &&mut Option<StepInfo>| step.is_some_and(|step| step.form == Form::Word);
-        steps.iter_mut().filter(is_word).for_each(|step| *step = None);
+        let is_plain = |step: &&mut Option<StepInfo>| step.is_some_and(|step| step.form.is_plain());
+        steps.iter_mut().filter(is_plain).for_each(|step| *step = None);
     }
     steps
 }

@@ -1,8 +1,9 @@
 //! Parses annotation texts that describe a step of a serving engine, in linear time: `step[DECODE bs=16]` of SGLang,
 //! `execute_context_1(888)_generation_0(0)` of vLLM, `[Executor] _forward_step 7: 2 ctx reqs, 5 gen reqs` of TensorRT-LLM,
-//! `ProfilerStep#6` of torch.profiler.
+//! `ProfilerStep#6` of torch.profiler, `step 12` of a program.
 
 use crate::analysis::structure::stages::Stage;
+use crate::rules::is_numbered_step;
 use crate::rules::needle::{Haystack, Needle};
 
 /// Sums over the requests of one group. N is the number of query tokens of a request, M the number of tokens that they
@@ -26,12 +27,21 @@ pub enum Form {
     Engine,
     /// A text with one of the words `prefill`, `extend` and `decode`.
     Word,
+    /// `step 12` or `Iteration 5/100`, which states no stage.
+    Numbered,
     /// `ProfilerStep#6`, which states no stage.
     Profiler,
     /// A Python function of a serving engine that runs one step.
     Frame,
     /// No text: the order of the kernels shows the step.
     Inferred,
+}
+
+impl Form {
+    /// Whether a text of this form may also name a part of a step.
+    pub(crate) fn is_plain(self) -> bool {
+        matches!(self, Self::Word | Self::Numbered)
+    }
 }
 
 /// The description of a step in an annotation.
@@ -67,7 +77,8 @@ impl StepInfo {
     /// assert_eq!(StepInfo::parse("nccl:all_reduce"), None);
     /// ```
     pub fn parse(text: &str) -> Option<Self> {
-        sglang(text).or_else(|| vllm(text)).or_else(|| trt_llm(text)).or_else(|| profiler(text)).or_else(|| word(text))
+        let engine = sglang(text).or_else(|| vllm(text)).or_else(|| trt_llm(text)).or_else(|| profiler(text));
+        engine.or_else(|| if is_op(text) { None } else { word(text).or_else(|| numbered(text)) })
     }
 }
 
@@ -209,6 +220,15 @@ fn trt_llm(text: &str) -> Option<StepInfo> {
 fn profiler(text: &str) -> Option<StepInfo> {
     let (number, rest) = number(text.strip_prefix("ProfilerStep#")?)?;
     (number < u64::MAX && rest.is_empty()).then(|| StepInfo::of_stage(Stage::All, Form::Profiler))
+}
+
+/// Whether a text is the range of a framework op, as `torch.autograd.profiler.emit_nvtx` writes it: `aten::add, seq = 12, op_id = 5`.
+fn is_op(text: &str) -> bool {
+    text.contains(", op_id = ") || text.contains(", seq = ")
+}
+
+fn numbered(text: &str) -> Option<StepInfo> {
+    is_numbered_step(text).then(|| StepInfo::of_stage(Stage::All, Form::Numbered))
 }
 
 /// A text with a word for a stage. A text with words for two stages is ignored.

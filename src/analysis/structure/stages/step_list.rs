@@ -8,6 +8,7 @@
 //! ops that prepare the batch are launched between the two.
 
 use super::timeline::{Segment, Timeline};
+use super::word_ranges::{processes_with_steps, that_are_steps};
 use super::{Form, Stage, StepInfo, TokenSums, parse_steps};
 use crate::ordering::{self, VecMap};
 use crate::trace::{Annotation, DeviceId, HostCode, NONE, NameId, Ns, ProcessId, Span, ThreadId, Trace};
@@ -55,14 +56,14 @@ pub enum Basis {
 
 /// An annotation of a step in the tree of nested annotations.
 #[derive(Debug, Clone, Copy)]
-struct StepNode {
+pub(super) struct StepNode {
     info: StepInfo,
     name: NameId,
     id: u32,
-    start: Ns,
-    end: Ns,
+    pub(super) start: Ns,
+    pub(super) end: Ns,
     device: Option<DeviceId>,
-    process: ProcessId,
+    pub(super) process: ProcessId,
     /// Index of the innermost node that contains this one, in the list of [`link_parents`].
     parent: Option<usize>,
     children: u32,
@@ -80,7 +81,8 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
             let of_form = nodes.iter().filter(|node| (node.info.form == Form::Profiler) == is_profiler);
             step_nodes(of_form.copied().collect())
         };
-        let (mut device, host) = (step_nodes(&device), step_nodes(&host));
+        let (mut device, mut host) = (step_nodes(&device), step_nodes(&host));
+        drop_plain_names(trace, &mut host, &mut device);
         let extents = launched_extents(trace, &timelines_by_process(trace, &host));
         has_dropped |= drop_short_annotations(&mut device, &host, &extents);
         steps.extend(device.iter().map(|node| node.step(Basis::Device)));
@@ -91,6 +93,21 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
     }
     ordering::sort_by_key(&mut steps, |step| (step.basis == Basis::Host, step.start));
     steps
+}
+
+/// Drops annotations with plain names that are no steps: numbered ones beside others, and those of processes in which the host
+/// annotations contain only a part of the launches.
+fn drop_plain_names(trace: &Trace, host: &mut Vec<StepNode>, device: &mut Vec<StepNode>) {
+    if !host.iter().any(|node| node.info.form.is_plain()) {
+        return;
+    }
+    let has_words = host.iter().any(|node| node.info.form == Form::Word);
+    let is_step = |node: &StepNode| node.info.form != Form::Numbered || !has_words;
+    host.retain(is_step);
+    let are_steps = processes_with_steps(trace, host);
+    let is_covered = |node: &StepNode| are_steps.get(node.process.0 as usize).is_some_and(|are_steps| *are_steps);
+    host.retain(is_covered);
+    device.retain(|node| is_step(node) && is_covered(node));
 }
 
 /// Drops the device annotations that are not longer than the ops launched in the host annotation of the same step. The
@@ -233,7 +250,7 @@ pub fn steps_by_op(trace: &Trace) -> (Vec<HostStep>, Vec<u32>) {
     (steps, by_op)
 }
 
-/// Whether ranges or Python functions mark steps.
+/// Whether ranges or Python functions may mark steps, by their names.
 pub(crate) fn has_marked_steps(trace: &Trace) -> bool {
     !trace.step_frames.is_empty() || parse_steps(&trace.ranges.names).iter().any(Option::is_some)
 }
@@ -245,23 +262,47 @@ fn range_nodes(trace: &Trace) -> Vec<StepNode> {
     if let (false, false) = (has(&Form::Engine), trace.step_frames.is_empty()) {
         return frame_nodes(trace);
     }
-    let Some(form) = [Form::Engine, Form::Profiler, Form::Word].into_iter().find(has) else { return Vec::new() };
+    let forms = [Form::Engine, Form::Profiler, Form::Word, Form::Numbered].into_iter().filter(has);
+    forms.map(|form| nodes_of_form(trace, &infos, form)).find(|nodes| !nodes.is_empty()).unwrap_or_default()
+}
+
+fn nodes_of_form(trace: &Trace, infos: &[Option<StepInfo>], form: Form) -> Vec<StepNode> {
+    // A thread that launches nothing numbers something else, such as the batches that it loads.
+    let launches = if form == Form::Numbered { launches_by_thread(trace) } else { Vec::new() };
     let node = |range: Span| {
         let info = (*infos.get(range.name.0 as usize)?).filter(|info| info.form == form)?;
         let (name, start, end) = (range.name, range.start, range.end());
         let process = trace.threads.get(range.thread.0 as usize)?.process;
-        Some(StepNode { info, name, id: NONE, start, end, device: None, process, parent: None, children: 0 })
+        let may_be_step = form != Form::Numbered || *launches.get(range.thread.0 as usize)? > 0;
+        may_be_step.then_some(StepNode {
+            info,
+            name,
+            id: NONE,
+            start,
+            end,
+            device: None,
+            process,
+            parent: None,
+            children: 0,
+        })
     };
-    step_nodes(trace.ranges.iter().filter_map(node).collect())
+    let nodes = step_nodes(trace.ranges.iter().filter_map(node).collect());
+    if form.is_plain() { that_are_steps(trace, nodes) } else { nodes }
+}
+
+/// The ops that each thread launched.
+fn launches_by_thread(trace: &Trace) -> Vec<u64> {
+    let mut launches = vec![0_u64; trace.threads.len()];
+    for call in trace.gpu_ops.launches().flatten().filter_map(|call| trace.calls.get(call.0 as usize)) {
+        launches.get_mut(call.thread.0 as usize).into_iter().for_each(|count| *count += 1);
+    }
+    launches
 }
 
 /// The Python functions that run a step, on the thread of each process that launches most. A step lasts until the function
 /// is called again, so that sampling after its return counts.
 fn frame_nodes(trace: &Trace) -> Vec<StepNode> {
-    let mut launches = vec![0_u64; trace.threads.len()];
-    for call in trace.gpu_ops.launches().flatten().filter_map(|call| trace.calls.get(call.0 as usize)) {
-        launches.get_mut(call.thread.0 as usize).into_iter().for_each(|count| *count += 1);
-    }
+    let launches = launches_by_thread(trace);
     let launches = |thread: ThreadId| launches.get(thread.0 as usize).copied().unwrap_or_default();
     let process = |thread: ThreadId| trace.threads.get(thread.0 as usize).map(|thread| thread.process);
     let mut busiest: VecMap<ProcessId, ThreadId> = VecMap::new();
@@ -358,12 +399,12 @@ fn step_nodes(nodes: Vec<StepNode>) -> Vec<StepNode> {
     nodes
 }
 
-/// Whether a node is a step. For engine annotations it is the innermost. For plain words and profiler steps it is the
+/// Whether a node is a step. For engine annotations it is the innermost. For plain words, numbers and profiler steps it is the
 /// outermost, because words inside of it name parts of the step.
 fn is_step(node: &StepNode) -> bool {
     match node.info.form {
         Form::Engine => node.children == 0,
-        Form::Word | Form::Profiler | Form::Frame | Form::Inferred => node.parent.is_none(),
+        Form::Word | Form::Numbered | Form::Profiler | Form::Frame | Form::Inferred => node.parent.is_none(),
     }
 }
 
@@ -397,16 +438,17 @@ fn add_host_steps(host: &[StepNode], extents: &[Extent], device_keys: &DeviceKey
 }
 
 /// The timeline of each process. The label of a node is its index in `nodes`.
-fn timelines_by_process(trace: &Trace, nodes: &[StepNode]) -> Vec<Timeline> {
-    let timeline = |process| {
-        let own = nodes.iter().zip(0..).filter(|(node, _)| node.process == process);
-        Timeline::new(own.map(|(node, label)| Segment { start: node.start, end: node.end, label }).collect())
-    };
-    (0..).map(ProcessId).take(trace.processes.len()).map(timeline).collect()
+pub(super) fn timelines_by_process(trace: &Trace, nodes: &[StepNode]) -> Vec<Timeline> {
+    let mut segments = vec![Vec::new(); trace.processes.len()];
+    for (node, label) in nodes.iter().zip(0..) {
+        let segment = Segment { start: node.start, end: node.end, label };
+        segments.get_mut(node.process.0 as usize).into_iter().for_each(|own| own.push(segment));
+    }
+    segments.into_iter().map(Timeline::new).collect()
 }
 
 /// Finds the labels at the launches of ops.
-struct LaunchLabels<'a> {
+pub(super) struct LaunchLabels<'a> {
     trace: &'a Trace,
     /// One timeline per process.
     timelines: &'a [Timeline],
@@ -415,12 +457,12 @@ struct LaunchLabels<'a> {
 }
 
 impl<'a> LaunchLabels<'a> {
-    fn new(trace: &'a Trace, timelines: &'a [Timeline]) -> Self {
+    pub(super) fn new(trace: &'a Trace, timelines: &'a [Timeline]) -> Self {
         Self { trace, timelines, last_segment: vec![Segment::default(); timelines.len()] }
     }
 
     /// The label at the launch of the op in this row, in its process.
-    fn of_op(&mut self, row: usize, process: ProcessId) -> Option<u32> {
+    pub(super) fn of_op(&mut self, row: usize, process: ProcessId) -> Option<u32> {
         let launch = self.trace.gpu_ops.launch(row)?;
         let time = self.trace.calls.start(launch.0 as usize)?;
         let timeline = self.timelines.get(process.0 as usize)?;

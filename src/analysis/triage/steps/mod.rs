@@ -91,7 +91,11 @@ fn steps_of_view(view: &View) -> Vec<Step> {
     let devices = view.times().devices();
     let is_selected = |step: &Step| step.device.is_none_or(|device| devices.contains(&device));
     let annotated = steps(view.trace);
-    let steps = if annotated.is_empty() { steps_on_devices(view.trace) } else { annotated };
+    // Annotations with plain names may be those of layers, which the order of the kernels shows.
+    let is_proven = annotated.iter().any(|step| !step.info.form.is_plain());
+    let on_devices = if is_proven { Vec::new() } else { steps_on_devices(view.trace) };
+    let is_better = on_devices.first().is_some_and(|step| step.info.form == Form::Inferred);
+    let steps = if annotated.is_empty() || is_better { on_devices } else { annotated };
     steps.into_iter().filter(is_selected).collect()
 }
 
