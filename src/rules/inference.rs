@@ -67,6 +67,16 @@ from_json!(strict InferredStepThresholds {
     min_layers, min_equal_steps_share, min_signs, max_sign_gaps_share, max_ops_to_copy
 });
 
+/// When steps without a stage are of one kind.
+#[derive(Debug)]
+pub(crate) struct KindThresholds {
+    /// Launches of the same kernels, of those of two steps.
+    pub(crate) min_common_launches_share: Number,
+    /// The size of the next larger step from which on it is of another kind.
+    pub(crate) min_size_ratio: Number,
+}
+from_json!(strict KindThresholds { min_common_launches_share, min_size_ratio });
+
 /// Which steps count, and what belongs to them.
 #[derive(Debug)]
 pub(crate) struct StepTimeThresholds {
@@ -162,6 +172,7 @@ from_json!(strict RangeThresholds { min_repeats, min_covered_launches_share });
 pub(crate) struct Thresholds {
     pub(crate) layers: LayerThresholds,
     pub(crate) steps_by_kernels: InferredStepThresholds,
+    pub(crate) step_kinds: KindThresholds,
     pub(crate) step_times: StepTimeThresholds,
     pub(crate) step_time_line: LineThresholds,
     pub(crate) speculation: SpeculationThresholds,
@@ -172,6 +183,7 @@ pub(crate) struct Thresholds {
 from_json!(Thresholds {
     layers,
     steps_by_kernels,
+    step_kinds,
     step_times,
     step_time_line,
     speculation,
@@ -195,7 +207,7 @@ mod tests {
     #[test]
     fn every_threshold_has_a_unit_in_its_range_and_a_reason() {
         let json = Json::parse(TEXT).unwrap();
-        assert_eq!(json.members().count(), 9, "an explanation, and the groups of the struct");
+        assert_eq!(json.members().count(), 10, "an explanation, and the groups of the struct");
         for (group, thresholds) in json.members().filter(|(group, _)| *group != "about") {
             for (name, threshold) in thresholds.members() {
                 let value = threshold.get_path(&["value"]).and_then(Json::number).unwrap();

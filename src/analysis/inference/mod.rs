@@ -2,6 +2,7 @@
 //!
 //! - [`passes`]: the forward passes (engine steps) with their ops, by the launch of each op.
 //! - `stage_by_kernels`: the stage of a step without an annotation.
+//! - `unnamed_stages`: the kinds of steps that nothing names, by what they run.
 //! - `inferred_steps`: finds the passes of a trace without annotations, from the order of its kernels.
 //! - [`graph_coverage`]: how much of a pass CUDA or HIP graphs replay, by stage.
 //! - [`speculation`]: what rounds of speculative decoding cost.
@@ -55,6 +56,7 @@ pub(crate) mod step_time_fit;
 pub(crate) mod step_tokens;
 mod traced_weights;
 mod unfused_attention;
+mod unnamed_stages;
 pub mod unsuited_kernels;
 mod usual_order;
 mod varlen_attention;

@@ -4,6 +4,7 @@
 use super::inferred_steps::inferred_steps;
 use super::kernel_roles::{NameRoles, role_of_name};
 use super::stage_by_kernels::AttentionStages;
+use super::unnamed_stages::name_kinds;
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::structure::stages::{
     Basis, Form, HostStep, NO_NAME, Stage, Step, StepInfo, has_marked_steps, of_ops, steps_by_op, steps_from_ranges,
@@ -67,6 +68,7 @@ impl StepsOfOps {
                 return inferred;
             }
         }
+        name_kinds(classified.trace, &mut self.steps, &self.step_of_op);
         self
     }
 
@@ -100,6 +102,7 @@ impl StepsOfOps {
                 found.step_of_op.get_mut(row as usize).into_iter().for_each(|slot| *slot = index);
             }
         }
+        name_kinds(classified.trace, &mut found.steps, &found.step_of_op);
         found
     }
 }
@@ -119,7 +122,7 @@ pub(crate) fn stages_of_ops(trace: &Trace, file_stage: Stage) -> Vec<Stage> {
 pub(crate) fn steps_on_devices(trace: &Trace) -> Vec<Step> {
     let passes = || Passes::of(&ClassifiedTrace::new(trace), &NameRoles::of(trace));
     let steps = steps_from_ranges(trace);
-    let is_complete = steps.first().is_some_and(|step| matches!(step.info.form, Form::Engine | Form::Profiler));
+    let is_complete = steps.first().is_some_and(|step| step.info.form == Form::Engine);
     if is_complete { steps } else { passes().complete(trace, steps) }
 }
 
@@ -165,12 +168,12 @@ impl Passes {
         self.passes.is_empty()
     }
 
-    /// Adds what the kernels show to steps of host ranges: the stages of Python functions, or if the ranges mark no steps, all.
+    /// Adds what the kernels show to steps of host ranges: their stages if the ranges state none, or if they mark no steps, all.
     pub(crate) fn complete(&self, trace: &Trace, mut steps: Vec<Step>) -> Vec<Step> {
         if steps.is_empty() || self.is_inferred && !self.passes.is_empty() {
             return self.inferred_steps(trace);
         }
-        for step in steps.iter_mut().filter(|step| step.info.form == Form::Frame) {
+        for step in steps.iter_mut().filter(|step| step.info.stage == Stage::All) {
             // Passes are sorted by process and start of their ranges.
             let range_start = (step.process, step.annotation_range.0);
             let index = self.passes.partition_point(|pass| pass.step.range_start < range_start);

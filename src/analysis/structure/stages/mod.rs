@@ -34,6 +34,12 @@ pub enum Stage {
     Verify,
     /// A step without requests.
     Idle,
+    /// The steps of the kind with most work, of kinds that nothing names.
+    KindA,
+    /// Those of the next kind.
+    KindB,
+    /// Those of the third.
+    KindC,
     /// A step of another kind.
     Other,
     /// Unknown: no annotation or name states a stage.
@@ -43,8 +49,19 @@ pub enum Stage {
 
 impl Stage {
     /// All stages in the order of tables.
-    pub const ALL: [Self; 8] =
-        [Self::Prefill, Self::Decode, Self::Mixed, Self::Draft, Self::Verify, Self::Idle, Self::Other, Self::All];
+    pub const ALL: [Self; 11] = [
+        Self::Prefill,
+        Self::Decode,
+        Self::Mixed,
+        Self::Draft,
+        Self::Verify,
+        Self::Idle,
+        Self::KindA,
+        Self::KindB,
+        Self::KindC,
+        Self::Other,
+        Self::All,
+    ];
 
     /// The label in tables: `extend/prefill`, `decode`, `all`.
     pub fn label(self) -> &'static str {
@@ -60,6 +77,9 @@ words! {
     Draft = "draft",
     Verify = "verify",
     Idle = "idle",
+    KindA = "kind A",
+    KindB = "kind B",
+    KindC = "kind C",
     Other = "other",
     All = "all",
 }
