@@ -321,6 +321,38 @@ impl GpuOps {
         }
     }
 
+    /// While the trace is read: the op in this row with its correlation id, or [`UNLINKED`].
+    pub(super) fn with_id(&self, row: usize) -> Option<(GpuOp, u32)> {
+        Some((self.get(row)?, *self.link.get(row)?))
+    }
+
+    /// While the trace is read: all ops with their correlation id, or [`UNLINKED`].
+    pub(super) fn with_ids(&self) -> impl Iterator<Item = (GpuOp, u32)> {
+        self.iter().zip(self.link.iter().copied())
+    }
+
+    /// Replaces devices and processes. `place` maps the device so far to both; `processes` are those of the ops, if they may
+    /// differ from that.
+    pub(super) fn place(&mut self, place: impl Fn(DeviceId) -> (DeviceId, ProcessId), processes: Option<&[ProcessId]>) {
+        let lanes = std::mem::take(&mut self.lanes);
+        self.lane_ids = HashMap::default();
+        let mut rows = std::mem::take(&mut self.lane);
+        // One lane after the other: consecutive ops are mostly of one.
+        let mut new_ids = vec![(ProcessId(u32::MAX), u32::MAX); lanes.len()];
+        for (row, lane) in rows.iter_mut().enumerate() {
+            let (Some(old), Some(known)) = (lanes.get(*lane as usize), new_ids.get_mut(*lane as usize)) else {
+                continue;
+            };
+            let (device, owner) = place(old.device);
+            let process = processes.and_then(|processes| processes.get(row)).copied().unwrap_or(owner);
+            if *known != (process, known.1) || known.1 == u32::MAX {
+                *known = (process, self.lane(Lane { device, process, ..*old }));
+            }
+            *lane = known.1;
+        }
+        self.lane = rows;
+    }
+
     /// While the trace is read: process and correlation id of the ops that have one.
     pub(super) fn correlated(&self) -> impl Iterator<Item = (ProcessId, u32)> {
         let with_id = self.link.iter().zip(&self.lane).filter(|(link, _)| **link != UNLINKED);
