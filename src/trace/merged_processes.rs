@@ -4,7 +4,7 @@
 //! merges the files of ranks keeps the ids, so that calls of several processes may have the id of an op. Then each GPU of the
 //! file belongs to the process whose calls agree with the most of its ops: no op starts before its launch. Where calls of
 //! several processes agree, the place in the file decides, because such tools append whole files; without such an order the
-//! process with the steadiest launch latency. One launch, unless it is that of a graph, has no ops on two GPUs: what remains
+//! GPU that starts first belongs to the process that starts first, and its ops count as ambiguous. One launch, unless it is that of a graph, has no ops on two GPUs: what remains
 //! belongs to a process that the file does not contain.
 //!
 //! GPUs of one number that belong to different processes are different devices if the file gives them different pids.
@@ -12,15 +12,33 @@
 
 use super::columns::index;
 use super::ops::UNLINKED;
-use super::{CODE_IS_BUILT, DeviceId, Ns, ProblemKind, ProcessId, TraceBuilder};
+use super::{CODE_IS_BUILT, DeviceId, Format, Ns, ProblemKind, ProcessId, Trace, TraceBuilder};
+use crate::ordering;
 use foldhash::fast::RandomState;
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 
 /// Clocks of GPU and host may differ by this much.
 const MAX_LEAD: Ns = Ns(10_000);
 /// Of more processes that have a call with the id of an op, those near it in the file are looked at.
 const MAX_CANDIDATES: usize = 64;
 const UNKNOWN_PID: i64 = -1;
+
+impl Trace {
+    /// The number of ranks that a tool merged into the file: processes with GPU ops, if each has devices of its own. A profiler of
+    /// torch records one process.
+    pub fn merged_ranks(&self) -> usize {
+        if self.format != Format::TorchProfiler {
+            return 0;
+        }
+        let mut owners: Vec<(DeviceId, ProcessId)> = self.gpu_ops.owners().collect();
+        ordering::sort_by_key(&mut owners, |owner| *owner);
+        owners.dedup();
+        let has_own_devices = owners.iter().zip(owners.iter().skip(1)).all(|(one, next)| one.0 != next.0);
+        let processes: HashSet<ProcessId, RandomState> = owners.iter().map(|owner| owner.1).collect();
+        if has_own_devices && processes.len() > 1 { processes.len() } else { 0 }
+    }
+}
 
 /// A GPU as the ops of the file name it.
 #[derive(Debug, Clone)]
@@ -59,6 +77,13 @@ struct Launch {
 
 const NOBODY: u32 = u32::MAX;
 
+impl Vote {
+    /// The larger, the surer.
+    fn sureness(&self) -> (i64, i64) {
+        (self.in_place, self.agreeing - self.contradicting)
+    }
+}
+
 /// How well the launches of a process agree with the ops of a source.
 #[derive(Debug, Clone, Copy, Default)]
 struct Vote {
@@ -68,8 +93,8 @@ struct Vote {
     contradicting: i64,
     /// Agreeing ops that follow host events of the process in the file.
     in_place: i64,
-    /// Sum of the squared launch latencies, in us.
-    squares: f64,
+    /// Sums of the starts of the agreeing ops and of their launches.
+    starts_ns: (i128, i128),
 }
 
 impl OpSources {
@@ -138,7 +163,7 @@ impl OpSources {
     /// Whether a rank has several processes or GPUs, so that the process of an op has to be found.
     fn has_choice(&self) -> bool {
         let processes = self.processes_of_ranks();
-        let mut with_source = std::collections::HashSet::with_hasher(RandomState::default());
+        let mut with_source = HashSet::with_hasher(RandomState::default());
         self.sources.iter().any(|source| {
             let known = processes.get(&*source.rank);
             known.is_some_and(|(_, is_only)| !is_only) || !with_source.insert(&source.rank)
@@ -181,7 +206,7 @@ impl TraceBuilder {
             None if !source.rank.is_empty() || is_without_host && are_numbers_unique => {
                 self.process(UNKNOWN_PID, &source.rank)
             }
-            None => self.process(UNKNOWN_PID, &format!("[{}]", source.gpu_pid)),
+            None => self.process(UNKNOWN_PID, &format!("GPU {}", source.gpu_pid)),
         };
         owners.into_iter().zip(&sources.sources).map(&mut owner).collect()
     }
@@ -197,8 +222,9 @@ impl TraceBuilder {
             let is_one = first.get(&*source.device).is_none_or(|(_, _, is_one)| *is_one);
             let process = self.trace.processes.get(owner.0 as usize).filter(|_| !is_one);
             let id = match process {
-                Some(process) if process.pid == UNKNOWN_PID => format!("{} {}", process.name, source.device),
-                Some(process) if source.rank.is_empty() => format!("[{}] {}", process.pid, source.device),
+                Some(_) if !source.rank.is_empty() => source.device.clone(),
+                Some(process) if process.pid == UNKNOWN_PID => format!("[{}] {}", source.gpu_pid, source.device),
+                Some(process) => format!("[{}] {}", process.pid, source.device),
                 _ => source.device.clone(),
             };
             self.device(&id, "")
@@ -300,10 +326,10 @@ impl<'a> Finder<'a> {
                     vote.contradicting += 1;
                     continue;
                 }
-                let latency_us = op.start.since(launch.start).0 as f64 / 1e3;
                 vote.agreeing += 1;
                 vote.in_place += i64::from(in_place == Some(launch.process));
-                vote.squares += latency_us * latency_us;
+                vote.starts_ns.0 += i128::from(op.start.0);
+                vote.starts_ns.1 += i128::from(launch.start.0);
             }
             self.rows.get_mut(source as usize).into_iter().for_each(|rows| rows.push(row));
         }
@@ -313,11 +339,7 @@ impl<'a> Finder<'a> {
     fn owners(&mut self, builder: &TraceBuilder) -> Vec<Option<ProcessId>> {
         let mut votes: Vec<((u32, ProcessId), Vote)> =
             self.votes.iter().map(|(key, vote)| (*key, *vote)).filter(|(_, vote)| vote.agreeing > 0).collect();
-        votes.sort_unstable_by(|(one, a), (other, b)| {
-            let (sure, other_sure) = (a.agreeing - a.contradicting, b.agreeing - b.contradicting);
-            let by_order = b.in_place.cmp(&a.in_place).then(other_sure.cmp(&sure));
-            by_order.then(a.squares.total_cmp(&b.squares)).then(one.cmp(other))
-        });
+        votes.sort_unstable_by_key(|(key, vote)| (Reverse(vote.sureness()), vote.starts_ns, *key));
         let mut owners: Vec<Option<ProcessId>> = vec![None; self.sources.sources.len()];
         let mut attempts = vec![0_usize; owners.len()];
         for ((source, process), _) in votes {
@@ -331,19 +353,43 @@ impl<'a> Finder<'a> {
                 owners.get_mut(at).into_iter().for_each(|owner| *owner = Some(process));
             }
         }
+        self.count_ambiguous(&owners);
+        self.add_owners_in_file(&mut owners, &attempts);
+        owners
+    }
+
+    /// Owners of sources without launches in the file, by its order. A source whose launches belong to others is of a process
+    /// without host events.
+    fn add_owners_in_file(&self, owners: &mut [Option<ProcessId>], attempts: &[usize]) {
         let in_file = self.sources.owners_in_file();
         let processes = self.sources.processes_of_ranks();
-        for (at, in_file) in in_file.into_iter().enumerate() {
-            let source = self.sources.sources.get(at);
-            let is_only = source.is_some_and(|source| processes.get(&*source.rank).is_some_and(|rank| rank.1));
-            let has_votes = attempts.get(at).is_some_and(|attempts| *attempts > 0);
-            // A source whose launches belong to others is of a process without host events.
-            let is_free = is_only || !owners.contains(&in_file);
-            if let Some(owner) = owners.get_mut(at).filter(|owner| owner.is_none() && !has_votes && is_free) {
+        let has_source: HashSet<ProcessId, RandomState> = owners.iter().flatten().copied().collect();
+        let sources = self.sources.sources.iter().zip(attempts).zip(in_file);
+        for (owner, ((source, attempts), in_file)) in owners.iter_mut().zip(sources) {
+            let is_only = processes.get(&*source.rank).is_some_and(|(_, is_only)| *is_only);
+            let is_free = is_only || in_file.is_some_and(|process| !has_source.contains(&process));
+            if owner.is_none() && *attempts == 0 && is_free {
                 *owner = in_file;
             }
         }
-        owners
+    }
+
+    /// Counts the ops of sources that could have changed their processes.
+    fn count_ambiguous(&mut self, owners: &[Option<ProcessId>]) {
+        let owner_of = |source: u32| owners.get(source as usize).copied().flatten();
+        let mut source_of: HashMap<ProcessId, u32, RandomState> = HashMap::default();
+        source_of.extend((0..).zip(owners).filter_map(|(source, owner)| Some(((*owner)?, source))));
+        let sureness = |source: u32, process: ProcessId| self.votes.get(&(source, process)).map(Vote::sureness);
+        let mut is_ambiguous = vec![false; owners.len()];
+        for ((source, other), vote) in &self.votes {
+            let (Some(own), Some(rival)) = (owner_of(*source), source_of.get(other)) else { continue };
+            let is_tie = own != *other && vote.agreeing > 0 && sureness(*source, own) == Some(vote.sureness());
+            if is_tie && sureness(*rival, own).is_some_and(|swapped| Some(swapped) == sureness(*rival, *other)) {
+                is_ambiguous.get_mut(*source as usize).into_iter().for_each(|is_ambiguous| *is_ambiguous = true);
+            }
+        }
+        let ambiguous = self.rows.iter().zip(is_ambiguous).filter(|(_, is_ambiguous)| *is_ambiguous);
+        self.ambiguous += ambiguous.map(|(rows, _)| rows.len() as u64).sum::<u64>();
     }
 
     /// Gives the launches of a process to a source, unless another one has most of them.

@@ -183,6 +183,11 @@ impl GpuOps {
         self.lanes.iter().map(|lane| (lane.device, lane.stream))
     }
 
+    /// Device and process of each lane; see [`GpuOps::streams`].
+    pub(super) fn owners(&self) -> impl Iterator<Item = (DeviceId, ProcessId)> {
+        self.lanes.iter().map(|lane| (lane.device, lane.process))
+    }
+
     /// The position of the op's device and stream in [`GpuOps::streams`].
     pub fn stream_index(&self, row: usize) -> Option<usize> {
         self.lane.get(row).map(|&lane| lane as usize)

@@ -31,6 +31,8 @@ mod file_threads;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod launch_configs;
 mod memory;
+#[cfg(test)]
+mod merged_tests;
 mod messages;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod node_notes;
@@ -475,6 +477,11 @@ impl Fields<'_> {
         Some((time(self.start)?, time(self.duration)?))
     }
 
+    /// Tools that merge the files of ranks multiply ids, beyond 32 bits.
+    fn correlation(&self) -> Option<u32> {
+        self.correlation.and_then(number::<u64>).map(templates::folded_id)
+    }
+
     fn plausible_times(&self) -> Option<(Ns, Ns)> {
         self.times().filter(|(start, duration)| is_plausible(*start, *duration))
     }
@@ -763,7 +770,7 @@ impl TorchReader {
         let (device, process) = (self.device(fields), ProcessId::default());
         let stream = fields.stream.or(fields.tid).and_then(stream_number).unwrap_or(-1);
         let op = GpuOp { start, duration, name, device, stream, process, kind };
-        self.builder.trace.gpu_ops.push(op, fields.correlation.and_then(number));
+        self.builder.trace.gpu_ops.push(op, fields.correlation());
         if self.keeps_code() {
             self.builder.set_external_id_of_last_op(fields.code.id());
         }
@@ -800,7 +807,7 @@ impl TorchReader {
             return self.builder.trace.ranges.push(span);
         }
         let name = intern_raw(&mut self.call_names, &mut self.builder.trace.calls.names, name);
-        self.builder.add_call(Span { start, duration, name, thread }, fields.correlation.and_then(number));
+        self.builder.add_call(Span { start, duration, name, thread }, fields.correlation());
         if self.keeps_code() {
             self.code_of_call(fields);
         }
