@@ -34,8 +34,10 @@ impl Trace {
         let mut owners: Vec<(DeviceId, ProcessId)> = self.gpu_ops.owners().collect();
         ordering::sort_by_key(&mut owners, |owner| *owner);
         owners.dedup();
+        let mut processes: Vec<ProcessId> = owners.iter().map(|owner| owner.1).collect();
+        ordering::sort_by_key(&mut processes, |process| *process);
+        processes.dedup();
         let has_own_devices = owners.iter().zip(owners.iter().skip(1)).all(|(one, next)| one.0 != next.0);
-        let processes: HashSet<ProcessId, RandomState> = owners.iter().map(|owner| owner.1).collect();
         if has_own_devices && processes.len() > 1 { processes.len() } else { 0 }
     }
 }
@@ -137,21 +139,26 @@ impl OpSources {
         self.runs.iter().all(|(process, _)| is_new(process))
     }
 
-    /// The first process of each rank, and whether it is the only one.
-    fn processes_of_ranks(&self) -> HashMap<&str, (ProcessId, bool), RandomState> {
-        let mut found: HashMap<&str, (ProcessId, bool), RandomState> = HashMap::default();
-        for (rank, process) in self.ranks.iter().zip((0..).map(ProcessId)) {
-            found.entry(rank).and_modify(|(_, is_only)| *is_only = false).or_insert((process, true));
-        }
-        found
+    /// The processes of a rank. `by_rank` are all processes, sorted by rank.
+    fn processes_of<'a>(&self, by_rank: &'a [usize], rank: &str) -> &'a [usize] {
+        let rank_of = |process: usize| self.ranks.get(process).map_or("", String::as_str);
+        let first = by_rank.partition_point(|process| rank_of(*process) < rank);
+        let end = by_rank.partition_point(|process| rank_of(*process) <= rank);
+        by_rank.get(first..end).unwrap_or_default()
     }
 
-    /// The process of each source by the order of the file; `None` if its rank has none.
-    fn owners_in_file(&self) -> Vec<Option<ProcessId>> {
-        let processes = self.processes_of_ranks();
+    fn by_rank(&self) -> Vec<usize> {
+        ordering::sorted_indices(self.ranks.len(), &|one, other| self.ranks.get(one).cmp(&self.ranks.get(other)))
+    }
+
+    /// The process of each source by the order of the file, and whether its rank has no other one; `None` if it has none.
+    fn owners_in_file(&self) -> Vec<Option<(ProcessId, bool)>> {
+        let by_rank = self.by_rank();
         let owner = |source: &OpSource| {
+            let of_rank = self.processes_of(&by_rank, &source.rank);
+            let first = ProcessId(index(*of_rank.first()?));
             let near = self.run_at(source.first_row).filter(|near| self.is_of_rank(*near, source));
-            near.or_else(|| processes.get(&*source.rank).map(|(process, _)| *process))
+            Some((near.unwrap_or(first), of_rank.len() == 1))
         };
         self.sources.iter().map(owner).collect()
     }
@@ -162,34 +169,40 @@ impl OpSources {
 
     /// Whether a rank has several processes or GPUs, so that the process of an op has to be found.
     fn has_choice(&self) -> bool {
-        let processes = self.processes_of_ranks();
-        let mut with_source = HashSet::with_hasher(RandomState::default());
+        let by_rank = self.by_rank();
+        let mut gpu_of_rank: HashMap<&str, &str, RandomState> = HashMap::default();
         self.sources.iter().any(|source| {
-            let known = processes.get(&*source.rank);
-            known.is_some_and(|(_, is_only)| !is_only) || !with_source.insert(&source.rank)
+            let processes = self.processes_of(&by_rank, &source.rank).len();
+            processes > 1
+                || processes == 1 && *gpu_of_rank.entry(&source.rank).or_insert(&source.gpu_pid) != source.gpu_pid
         })
     }
 }
 
 impl TraceBuilder {
-    /// Gives every op its device and process. Call it when all ops and calls are added, in the order of the file.
+    /// Gives every op its device and process. Call it when all ops and calls are added, in the order of the file. In the page's
+    /// first module, which has to be small, the order of the file decides, and devices are not split.
     pub fn assign_sources(&mut self, sources: &OpSources) {
-        let finder = (CODE_IS_BUILT && sources.has_choice()).then(|| Finder::new(self, sources));
-        let Some(mut finder) = finder else {
-            let owners = self.known_owners(sources, sources.owners_in_file());
-            let devices = self.devices_of(sources, &owners);
-            let places: Vec<_> = devices.into_iter().zip(owners).collect();
+        let in_file = sources.owners_in_file();
+        if !CODE_IS_BUILT {
+            let place = |(owner, source): (Option<(ProcessId, bool)>, &OpSource)| {
+                let owner = owner.map_or_else(|| self.process(UNKNOWN_PID, &source.rank), |(owner, _)| owner);
+                (self.device(&source.device, ""), owner)
+            };
+            let places: Vec<_> = in_file.into_iter().zip(&sources.sources).map(place).collect();
             return self.place(&places, None);
+        }
+        let mut finder = sources.has_choice().then(|| Finder::new(self, sources));
+        let owners = match &mut finder {
+            Some(finder) => finder.owners(self, &in_file),
+            None => in_file.into_iter().map(|owner| Some(owner?.0)).collect(),
         };
-        finder.vote(self);
-        let owners = finder.owners(self);
         let owners = self.known_owners(sources, owners);
         let devices = self.devices_of(sources, &owners);
-        let processes = finder.processes(self, &owners);
-        let ambiguous = finder.ambiguous;
-        self.count(ProblemKind::AmbiguousLaunch, ambiguous);
+        let processes = finder.as_mut().map(|finder| finder.processes(self, &owners));
+        self.count(ProblemKind::AmbiguousLaunch, finder.map_or(0, |finder| finder.ambiguous));
         let places: Vec<_> = devices.into_iter().zip(owners).collect();
-        self.place(&places, Some(&processes));
+        self.place(&places, processes.as_deref());
     }
 
     /// The owners of all sources. One without a process in the file gets a process without a pid.
@@ -336,13 +349,14 @@ impl<'a> Finder<'a> {
     }
 
     /// The owner of each source, the surest first.
-    fn owners(&mut self, builder: &TraceBuilder) -> Vec<Option<ProcessId>> {
+    fn owners(&mut self, builder: &TraceBuilder, in_file: &[Option<(ProcessId, bool)>]) -> Vec<Option<ProcessId>> {
+        self.vote(builder);
         let mut votes: Vec<((u32, ProcessId), Vote)> =
             self.votes.iter().map(|(key, vote)| (*key, *vote)).filter(|(_, vote)| vote.agreeing > 0).collect();
         votes.sort_unstable_by_key(|(key, vote)| (Reverse(vote.sureness()), vote.starts_ns, *key));
         let mut owners: Vec<Option<ProcessId>> = vec![None; self.sources.sources.len()];
         let mut attempts = vec![0_usize; owners.len()];
-        for ((source, process), _) in votes {
+        for &((source, process), _) in &votes {
             let at = source as usize;
             let Some(attempts) = attempts.get_mut(at).filter(|attempts| **attempts < MAX_CANDIDATES) else { continue };
             if owners.get(at).is_none_or(Option::is_some) {
@@ -353,37 +367,44 @@ impl<'a> Finder<'a> {
                 owners.get_mut(at).into_iter().for_each(|owner| *owner = Some(process));
             }
         }
-        self.count_ambiguous(&owners);
-        self.add_owners_in_file(&mut owners, &attempts);
+        self.count_ambiguous(&votes, &owners);
+        let is_open: Vec<bool> = attempts.iter().map(|attempts| *attempts == 0).collect();
+        self.add_other_owners(&mut owners, &is_open, in_file);
         owners
     }
 
-    /// Owners of sources without launches in the file, by its order. A source whose launches belong to others is of a process
-    /// without host events.
-    fn add_owners_in_file(&self, owners: &mut [Option<ProcessId>], attempts: &[usize]) {
-        let in_file = self.sources.owners_in_file();
-        let processes = self.sources.processes_of_ranks();
+    /// Owners of sources without launches in the file: that of their GPU, or by the order of the file. A source whose launches
+    /// belong to others is of a process without host events.
+    fn add_other_owners(
+        &self,
+        owners: &mut [Option<ProcessId>],
+        is_open: &[bool],
+        in_file: &[Option<(ProcessId, bool)>],
+    ) {
+        let gpu = |source: &'a OpSource| (&*source.rank, &*source.gpu_pid);
         let has_source: HashSet<ProcessId, RandomState> = owners.iter().flatten().copied().collect();
-        let sources = self.sources.sources.iter().zip(attempts).zip(in_file);
-        for (owner, ((source, attempts), in_file)) in owners.iter_mut().zip(sources) {
-            let is_only = processes.get(&*source.rank).is_some_and(|(_, is_only)| *is_only);
-            let is_free = is_only || in_file.is_some_and(|process| !has_source.contains(&process));
-            if owner.is_none() && *attempts == 0 && is_free {
-                *owner = in_file;
+        let known =
+            self.sources.sources.iter().zip(&*owners).filter_map(|(source, owner)| Some((gpu(source), (*owner)?)));
+        let of_gpu: HashMap<(&str, &str), ProcessId, RandomState> = known.collect();
+        let sources = self.sources.sources.iter().zip(is_open).zip(in_file);
+        for (owner, ((source, is_open), in_file)) in owners.iter_mut().zip(sources) {
+            if owner.is_none() && *is_open {
+                let free = in_file.filter(|(process, is_only)| *is_only || !has_source.contains(process));
+                *owner = of_gpu.get(&gpu(source)).copied().or(free.map(|(process, _)| process));
             }
         }
     }
 
     /// Counts the ops of sources that could have changed their processes.
-    fn count_ambiguous(&mut self, owners: &[Option<ProcessId>]) {
+    fn count_ambiguous(&mut self, votes: &[((u32, ProcessId), Vote)], owners: &[Option<ProcessId>]) {
         let owner_of = |source: u32| owners.get(source as usize).copied().flatten();
         let mut source_of: HashMap<ProcessId, u32, RandomState> = HashMap::default();
         source_of.extend((0..).zip(owners).filter_map(|(source, owner)| Some(((*owner)?, source))));
         let sureness = |source: u32, process: ProcessId| self.votes.get(&(source, process)).map(Vote::sureness);
         let mut is_ambiguous = vec![false; owners.len()];
-        for ((source, other), vote) in &self.votes {
+        for ((source, other), vote) in votes {
             let (Some(own), Some(rival)) = (owner_of(*source), source_of.get(other)) else { continue };
-            let is_tie = own != *other && vote.agreeing > 0 && sureness(*source, own) == Some(vote.sureness());
+            let is_tie = own != *other && sureness(*source, own) == Some(vote.sureness());
             if is_tie && sureness(*rival, own).is_some_and(|swapped| Some(swapped) == sureness(*rival, *other)) {
                 is_ambiguous.get_mut(*source as usize).into_iter().for_each(|is_ambiguous| *is_ambiguous = true);
             }
@@ -424,6 +445,11 @@ impl<'a> Finder<'a> {
         let mut owned = vec![0_u32; builder.trace.processes.len()];
         owners.iter().for_each(|owner| owned.get_mut(owner.0 as usize).into_iter().for_each(|count| *count += 1));
         let owns_none = |process: ProcessId| owned.get(process.0 as usize) == Some(&0);
+        let mut ops_by_id: HashMap<(u32, u32), u32, RandomState> = HashMap::default();
+        if self.votes.keys().any(|(_, process)| owns_none(*process)) {
+            let with_id = builder.trace.gpu_ops.with_ids().filter(|(_, id)| *id != UNLINKED);
+            with_id.for_each(|(op, id)| *ops_by_id.entry((op.device.0, id)).or_default() += 1);
+        }
         let mut used = vec![false; self.launches.len()];
         let mut processes = Vec::with_capacity(builder.trace.gpu_ops.len());
         for (row, (op, id)) in (0..).zip(builder.trace.gpu_ops.with_ids()) {
@@ -437,13 +463,20 @@ impl<'a> Finder<'a> {
                 if id == UNLINKED { Vec::new() } else { self.candidates(id, source, row).filter(agrees).collect() };
             let of = |process: ProcessId| found.iter().find(|(_, launch)| launch.process == process);
             let voted = |process: &ProcessId| self.votes.get(&(source, *process)).map_or(0, |vote| vote.agreeing);
+            let is_in_place = |launch: &Launch| in_place.is_none_or(|process| process == launch.process);
             processes.push(match found.as_slice() {
                 [] => in_place.filter(|process| voted(process) > 0).unwrap_or(owner),
-                [(_, only)] => only.process,
+                // A call with the same id does not make an op among those of its rank one of another rank.
+                [(_, only)] if is_in_place(only) || in_place != Some(owner) => only.process,
+                [_] => owner,
                 _ if let Some((_, launch)) = in_place.and_then(of) => launch.process,
                 _ => {
                     self.ambiguous += 1;
-                    earliest_free(&found, &mut used)
+                    let has_several = ops_by_id.get(&(source, id)).is_some_and(|ops| *ops > 1);
+                    match of(owner) {
+                        Some((_, launch)) if !has_several => launch.process,
+                        _ => earliest_free(&found, &mut used),
+                    }
                 }
             });
         }

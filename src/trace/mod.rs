@@ -110,7 +110,7 @@ pub struct Thread {
 /// One GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Id in the trace: `0`, or `[TP00] 0` in a file of merged ranks.
+    /// Id in the trace: `0`, or `[TP00] 0` or `[1000] 0` in a file of merged ranks.
     pub id: String,
     /// Product name; empty if not recorded.
     pub name: String,

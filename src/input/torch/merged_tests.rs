@@ -223,6 +223,43 @@ fn a_process_that_launches_nothing_owns_no_op() {
     assert_eq!(placed(&trace(events)), expected(&[rank], &["0"]));
 }
 
+/// Only the host events of rank 1 were merged, and its ids are those of rank 0.
+#[test]
+fn calls_of_a_rank_without_gpu_events_own_no_op() {
+    let ranks = [0, 1].map(|number| Rank { start: -2 * number as i64, ..Rank::new(number) });
+    let calls = ranks[1].events().into_iter().filter(|(_, text)| text.contains("cuda_runtime"));
+    let mut events = ranks[0].events();
+    events.extend(calls);
+    assert_eq!(placed(&trace(events)), expected(&ranks[..1], &["0"]));
+}
+
+/// The annotations of a GPU belong to the process of its ops.
+#[test]
+fn annotations_of_gpus_of_one_number_are_told_apart() {
+    let ranks = [0, 1].map(Rank::fused);
+    let events = ranks.map(|rank| {
+        let Rank { gpu_pid, number, .. } = rank;
+        let annotation = format!(
+            r#"{{"ph": "X", "cat": "gpu_user_annotation", "name": "rank {number}", "pid": {gpu_pid}, "tid": 7, "ts": 1, "dur": 5, "args": {{"External id": 3}}}}"#
+        );
+        [rank.events(), vec![(0, annotation)]].concat()
+    });
+    let events: Vec<String> = events.concat().into_iter().map(|event| event.1).collect();
+    let text = format!(r#"{{"traceEvents": [{}]}}"#, events.join(",\n"));
+    let trace = read_trace(Importer::with_code("merged.json"), [&text]);
+    let code = trace.code.as_ref().unwrap();
+    let mut found: Vec<(&str, i64)> = code
+        .annotations
+        .iter()
+        .map(|annotation| {
+            (code.annotation_names.get(annotation.name), trace.processes[annotation.process.0 as usize].pid)
+        })
+        .collect();
+    found.sort();
+    assert_eq!(found, [("rank 0", 31_337), ("rank 1", 1_031_337)]);
+    assert_eq!(trace.processes.len(), 2);
+}
+
 proptest! {
     /// Whatever the file says, an op has a process and a device of the trace, and its launch is of its process.
     #[test]

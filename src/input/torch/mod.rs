@@ -18,7 +18,8 @@
 //! Times are fixed point in microseconds. Digits below a nanosecond are truncated, never rounded or converted to floating point.
 //!
 //! Dialects: torch 1.x writes `Kernel` for `kernel`, and thread ids as strings. Times are numbers or strings. AMD uses
-//! the categories of NVIDIA. Files of merged ranks have pids such as `[TP00] 3`. PyTorch's new exporter of CUPTI names
+//! the categories of NVIDIA. Files of merged ranks have pids such as `[TP00] 3`, or pids of several
+//! processes (`crate::trace::OpSources`). PyTorch's new exporter of CUPTI names
 //! the direction of a copy only in its `args`; its flows from 2^40 on join nodes of graphs. Flows are not read: ops
 //! and calls have correlation ids. Other writers split an event into its beginning and its end (`slices`). Annotations
 //! of graph nodes follow in `args` (`node_notes`), and the configuration of the launch (`launch_configs`).

@@ -52,7 +52,7 @@ pub struct RankLog {
     pub world_size: i64,
     /// The communication backend, such as `nccl`; empty if unknown.
     pub backend: String,
-    /// The device id of each rank in the file: `0`, or `[TP00] 0` in a file of merged ranks.
+    /// The device id of each rank in the file: `0`, or `[TP00] 0` or `[1000] 0` in a file of merged ranks.
     pub devices: Vec<String>,
     /// The product name of each rank's GPU; empty if unknown.
     pub gpus: Vec<String>,
