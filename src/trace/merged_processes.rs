@@ -12,7 +12,7 @@
 
 use super::columns::index;
 use super::ops::UNLINKED;
-use super::{CODE_IS_BUILT, DeviceId, Format, Ns, ProblemKind, ProcessId, Trace, TraceBuilder};
+use super::{CODE_IS_BUILT, DeviceId, Format, Ns, OpKind, ProblemKind, ProcessId, Trace, TraceBuilder};
 use crate::ordering;
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;
@@ -425,7 +425,8 @@ impl<'a> Finder<'a> {
             let Some(launch) = self.launches.get(at).filter(|launch| (launch.id, launch.process) == key) else {
                 continue;
             };
-            if op.start.after(MAX_LEAD) >= launch.start && !launch.is_graph {
+            // A copy from GPU to GPU may be an op of both.
+            if op.start.after(MAX_LEAD) >= launch.start && !launch.is_graph && op.kind != OpKind::Copy {
                 own.push(at);
                 taken += usize::from(launch.source != NOBODY && launch.source != source);
             }
