@@ -44,8 +44,10 @@ fn trace(events: impl IntoIterator<Item = (i64, String)>) -> Trace {
     import(Importer::new("t.json"), format!(r#"{{"traceEvents": [{}]}}"#, events.join(",\n")).as_bytes())
 }
 
-/// By device: start from the first step, time, interval, busy time, late time and kernels of each step.
-fn steps_by_device(trace: &Trace) -> BTreeMap<String, Vec<(Ns, Ns, Option<Ns>, Ns, Ns, u64)>> {
+/// Start from the first step of the device, time, interval, busy time, late time and kernels of a step.
+type Figures = (Ns, Ns, Option<Ns>, Ns, Ns, u64);
+
+fn steps_by_device(trace: &Trace) -> BTreeMap<String, Vec<Figures>> {
     let context = Context::new(trace, 30);
     let mut found: BTreeMap<String, Vec<_>> = BTreeMap::new();
     let mut first: BTreeMap<String, Ns> = BTreeMap::new();
