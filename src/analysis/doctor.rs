@@ -357,7 +357,8 @@ fn code_of_kernels(trace: &Trace, run: &Run) -> Outcome {
 }
 
 fn single_rank_file(trace: &Trace) -> Outcome {
-    let ranks = trace.processes.iter().filter(|process| process.name.starts_with('[')).count();
+    let labelled = trace.processes.iter().filter(|process| process.name.starts_with('[')).count();
+    let ranks = labelled.max(trace.merged_ranks());
     (ranks > 1).then(|| {
         (Level::Warning, format!("The file contains {ranks} merged ranks: a triage needs the file of a single rank."))
     })

@@ -364,7 +364,8 @@ fn implausible_time_range(wall: &Wall) -> Option<Notice> {
 }
 
 fn merged_ranks(trace: &Trace) -> Option<Notice> {
-    let ranks = trace.devices.iter().filter(|device| device.id.starts_with('[')).count();
+    let labelled = trace.devices.iter().filter(|device| device.id.starts_with('[')).count();
+    let ranks = labelled.max(trace.merged_ranks());
     (ranks > 1).then(|| {
         notice(
             Severity::Info,

@@ -194,7 +194,7 @@ from_json!(WallSource = "window" => Window, "given" => Given, "raised_to_busy" =
 /// One device of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Device {
-    /// The number of the device in the trace: `0`, or `[TP00] 0` in a file of merged ranks.
+    /// The number of the device in the trace: `0`, or `[TP00] 0` or `[1000] 0` in a file of merged ranks.
     pub id: String,
     /// The product name; empty if it was not recorded.
     pub name: String,

@@ -450,7 +450,8 @@ fn single_step(trace: &Trace, sections: &Sections) -> Option<TrustRow> {
 fn one_rank_of_many(trace: &Trace) -> Option<TrustRow> {
     let job = trace.job.as_deref().filter(|job| job.world_size > 1)?;
     // A file of merged ranks has one named process for each rank.
-    let ranks = trace.processes.iter().filter(|process| !process.name.is_empty()).count();
+    let labelled = trace.processes.iter().filter(|process| !process.name.is_empty()).count();
+    let ranks = labelled.max(trace.merged_ranks());
     let text = format!(
         "The file contains rank {} of {}. It does not show whether communication transfers data or waits for another \
          rank; `gpuprism ranks` decides with the files of all ranks.",

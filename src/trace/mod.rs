@@ -18,6 +18,7 @@ mod import_problems;
 mod impossible_times;
 mod late_code;
 mod launch_configs;
+mod merged_processes;
 mod names;
 mod node_notes;
 mod op_rows;
@@ -44,6 +45,7 @@ pub use format::{Format, Profiler, Vendor};
 pub use import_problems::{ImportProblem, ImportProblems, ProblemKind};
 pub use late_code::{CodeTime, LateCode, MAX_LATE_INTERVALS};
 pub use launch_configs::{LaunchConfig, LaunchConfigs};
+pub use merged_processes::OpSources;
 pub use names::{NameId, Names};
 pub use node_notes::{NodeNote, NodeNotes};
 pub use op_rows::{DeviceId, OpRows};
@@ -108,7 +110,7 @@ pub struct Thread {
 /// One GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Id in the trace: `0`, or `[TP00] 0` in a file of merged ranks.
+    /// Id in the trace: `0`, or `[TP00] 0` or `[1000] 0` in a file of merged ranks.
     pub id: String,
     /// Product name; empty if not recorded.
     pub name: String,

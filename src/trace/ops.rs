@@ -183,6 +183,11 @@ impl GpuOps {
         self.lanes.iter().map(|lane| (lane.device, lane.stream))
     }
 
+    /// Device and process of each lane; see [`GpuOps::streams`].
+    pub(super) fn owners(&self) -> impl Iterator<Item = (DeviceId, ProcessId)> {
+        self.lanes.iter().map(|lane| (lane.device, lane.process))
+    }
+
     /// The position of the op's device and stream in [`GpuOps::streams`].
     pub fn stream_index(&self, row: usize) -> Option<usize> {
         self.lane.get(row).map(|&lane| lane as usize)
@@ -319,6 +324,38 @@ impl GpuOps {
                 *link = call_of(lane.process, *link, *start);
             }
         }
+    }
+
+    /// While the trace is read: the op in this row with its correlation id, or [`UNLINKED`].
+    pub(super) fn with_id(&self, row: usize) -> Option<(GpuOp, u32)> {
+        Some((self.get(row)?, *self.link.get(row)?))
+    }
+
+    /// While the trace is read: all ops with their correlation id, or [`UNLINKED`].
+    pub(super) fn with_ids(&self) -> impl Iterator<Item = (GpuOp, u32)> {
+        self.iter().zip(self.link.iter().copied())
+    }
+
+    /// Replaces devices and processes. `place` maps the device so far to both; `processes` are those of the ops, if they may
+    /// differ from that.
+    pub(super) fn place(&mut self, place: impl Fn(DeviceId) -> (DeviceId, ProcessId), processes: Option<&[ProcessId]>) {
+        let lanes = std::mem::take(&mut self.lanes);
+        self.lane_ids = HashMap::default();
+        let mut rows = std::mem::take(&mut self.lane);
+        // One lane after the other: consecutive ops are mostly of one.
+        let mut new_ids = vec![(ProcessId(u32::MAX), u32::MAX); lanes.len()];
+        for (row, lane) in rows.iter_mut().enumerate() {
+            let (Some(old), Some(known)) = (lanes.get(*lane as usize), new_ids.get_mut(*lane as usize)) else {
+                continue;
+            };
+            let (device, owner) = place(old.device);
+            let process = processes.and_then(|processes| processes.get(row)).copied().unwrap_or(owner);
+            if *known != (process, known.1) || known.1 == u32::MAX {
+                *known = (process, self.lane(Lane { device, process, ..*old }));
+            }
+            *lane = known.1;
+        }
+        self.lane = rows;
     }
 
     /// While the trace is read: process and correlation id of the ops that have one.

@@ -11,11 +11,12 @@ use super::stage_by_kernels::AttentionStages;
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::measure::mode::mode;
 use crate::analysis::structure::stages::Stage;
+use crate::ordering::VecMap;
 use crate::rules::inference::thresholds;
-use crate::trace::{GpuOp, NameId, OpKind, Trace};
+use crate::trace::{DeviceId, GpuOp, NameId, OpKind, ProcessId, Trace};
 use std::ops::Range;
 
-/// One step that was found, as a range of the ops of its device.
+/// One step that was found, as a range of the ops of its process and device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InferredStep {
     pub(crate) stage: Stage,
@@ -23,7 +24,7 @@ pub(crate) struct InferredStep {
     pub(crate) rows: Vec<u32>,
 }
 
-/// The steps of all devices, device by device.
+/// The steps of all devices, device by device, and on each process by process.
 pub(crate) fn inferred_steps(classified: &ClassifiedTrace, roles: &NameRoles) -> Vec<InferredStep> {
     let trace = classified.trace;
     let mut names = (0..).map(NameId).take(trace.names.len());
@@ -31,17 +32,18 @@ pub(crate) fn inferred_steps(classified: &ClassifiedTrace, roles: &NameRoles) ->
         return Vec::new();
     }
     let stages = AttentionStages::of(trace, roles);
-    let lane = |_| Lane { classified, trace, stages: &stages, rows: Vec::new(), roles: Vec::new() };
-    let mut lanes: Vec<Lane> = trace.devices.iter().map(lane).collect();
+    let mut lanes: VecMap<(DeviceId, ProcessId), Lane> = VecMap::new();
     for (op, row) in trace.gpu_ops.iter().zip(0..) {
-        let Some(lane) = lanes.get_mut(op.device.0 as usize) else { continue };
-        lane.rows.push(row);
-        lane.roles.push(roles.get(op.name));
+        let lane = Lane { classified, trace, stages: &stages, rows: Vec::new(), roles: Vec::new() };
+        lanes.update((op.device, op.process), lane, |lane| {
+            lane.rows.push(row);
+            lane.roles.push(roles.get(op.name));
+        });
     }
-    lanes.iter().flat_map(Lane::steps).collect()
+    lanes.iter().flat_map(|(_, lane)| lane.steps()).collect()
 }
 
-/// The ops of one device in the order of their starts.
+/// The ops of one process on one device in the order of their starts.
 struct Lane<'a> {
     classified: &'a ClassifiedTrace<'a>,
     trace: &'a Trace,

@@ -15,6 +15,8 @@ pub mod call_ranges;
 pub mod kernel_time;
 pub mod listed_steps;
 pub(crate) mod measured_steps;
+#[cfg(test)]
+mod merged_ranks_tests;
 pub(crate) mod node_annotations;
 pub mod open_ranges;
 pub mod phase_names;

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::input::Detail;
 use crate::input::nsys::schema::{Schema, Table};
 use crate::input::torch::is_stored_call;
-use crate::trace::{Format, GpuOp, OpKind, ProblemKind, Span, Trace};
+use crate::trace::{DeviceId, Format, GpuOp, OpKind, OpSources, ProblemKind, ProcessId, Span, Trace};
 use foldhash::fast::RandomState;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, HashMap};
@@ -46,15 +46,17 @@ pub(super) fn read(
     let mut texts = TextNames::new(&import.scanner, table("rocpd_string"), &["string"]);
     let launches = read_launches(&mut import, table("rocpd_api_ops"));
     let sizes = read_sizes(&mut import, table("rocpd_copyapi"));
+    let mut sources = OpSources::default();
     if let Some(ops) = table(OPS) {
-        read_ops(&mut import, ops, &mut texts, (&launches, &sizes));
+        read_ops(&mut import, ops, &mut texts, (&launches, &sizes, &mut sources));
     }
     import.builder.sort_ops();
     let missing = texts.missing;
     texts.names = BTreeMap::new();
     if let Some(calls) = table("rocpd_api") {
-        read_calls(&mut import, calls, &mut texts, &launches);
+        read_calls(&mut import, calls, &mut texts, (&launches, &mut sources));
     }
+    import.builder.assign_sources(&sources);
     let missing = missing.max(texts.missing);
     if missing > 0 {
         import.builder.trace.problems.add(ProblemKind::MissingName, missing, 0);
@@ -92,8 +94,9 @@ fn read_ops(
     import: &mut Import<'_>,
     table: &Table,
     texts: &mut TextNames<'_>,
-    (launches, sizes): (&Launches, &HashMap<i64, u64, RandomState>),
+    (launches, sizes, sources): (&Launches, &HashMap<i64, u64, RandomState>, &mut OpSources),
 ) {
+    let mut devices: BTreeMap<i64, DeviceId> = BTreeMap::new();
     let rows = import.scanner.max_rows(Some(table));
     import.builder.trace.gpu_ops.reserve(rows);
     let mut types: BTreeMap<i64, String> = BTreeMap::new();
@@ -114,13 +117,16 @@ fn read_ops(
             .entry(description)
             .or_insert_with(|| texts.text(description).is_none_or(|text| text.is_empty()));
         let name = texts.name(&mut builder.trace.names, if is_empty { type_id } else { description });
+        let gpu = cells.int(3).unwrap_or_default();
+        let add_gpu = || sources.add("", &gpu.to_string(), gpu.to_string(), 0);
         let op = GpuOp {
             start,
             duration,
             name,
-            device: builder.device(&cells.int(3).unwrap_or_default().to_string(), ""),
+            device: *devices.entry(gpu).or_insert_with(add_gpu),
             stream: cells.int(4).unwrap_or(-1),
-            process: builder.process(-1, ""),
+            // The file does not name it; see `OpSources`.
+            process: ProcessId::default(),
             kind,
         };
         let call = launches.call(cells.int(2).unwrap_or_default());
@@ -134,7 +140,13 @@ fn read_ops(
 }
 
 /// Calls and markers. A marker is a call named `UserMarker` with its text as argument.
-fn read_calls(import: &mut Import<'_>, table: &Table, texts: &mut TextNames<'_>, launches: &Launches) {
+fn read_calls(
+    import: &mut Import<'_>,
+    table: &Table,
+    texts: &mut TextNames<'_>,
+    (launches, sources): (&Launches, &mut OpSources),
+) {
+    let mut processes: BTreeMap<Option<i64>, ProcessId> = BTreeMap::new();
     let is_gpu_only = import.is_gpu_only;
     let mut names: BTreeMap<i64, String> = BTreeMap::new();
     let columns: &[&[&str]] = &[&["start"], &["end"], &["id"], &["pid"], &["tid"], &["apiName_id"], &["args_id"]];
@@ -150,11 +162,8 @@ fn read_calls(import: &mut Import<'_>, table: &Table, texts: &mut TextNames<'_>,
             return builder.trace.problems.add(ProblemKind::LeftOut, 1, cells.at);
         }
         let Some((start, duration)) = row_times(builder, cells, false) else { return };
-        // The ops have no process, so that of the calls is theirs.
-        let process = builder.process(-1, "");
-        if let (Some(process), Some(pid)) = (builder.trace.processes.get_mut(process.0 as usize), cells.int(3)) {
-            process.pid = pid;
-        }
+        let pid = cells.int(3);
+        let process = *processes.entry(pid).or_insert_with(|| sources.add_process(builder, "", pid, ""));
         let thread = builder.thread(process, cells.int(4).unwrap_or(-1));
         if is_marker {
             let text = cells.int(6).and_then(|id| texts.text(id)).filter(|text| !text.is_empty());

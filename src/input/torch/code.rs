@@ -3,7 +3,7 @@
 use super::templates::{Owner, TemplateEvent, folded_id};
 use super::{Class, Fields, NameId, TorchReader, intern_raw, keep_hint, number};
 use crate::rules::is_step_frame;
-use crate::trace::{Annotation, CODE_IS_BUILT, FrameIds, HostInterval, NONE, Span, is_plausible};
+use crate::trace::{Annotation, CODE_IS_BUILT, FrameIds, HostInterval, NONE, ProcessId, Span, is_plausible};
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Value, unescape};
 use std::collections::HashMap;
@@ -135,8 +135,7 @@ impl TorchReader {
     pub(super) fn annotation(&mut self, fields: &Fields<'_>, on_gpu: bool) {
         let (Some((start, duration)), Some(raw)) = (fields.plausible_times(), fields.name) else { return };
         let (device, process) = if on_gpu {
-            let (device, process) = self.device(fields);
-            (Some(device), Some(process))
+            (Some(self.device(fields)), Some(ProcessId::default()))
         } else {
             let thread = self.thread_of(fields);
             (None, self.builder.trace.threads.get(thread.0 as usize).map(|thread| thread.process))

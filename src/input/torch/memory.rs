@@ -1,7 +1,7 @@
 //! Reads how much GPU memory torch's allocator had handed out, from the instants `[memory]` that it writes with `profile_memory`:
 //! `"args": {"Device Type": 1, "Device Id": 0, "Bytes": 512, "Total Allocated": 1003059712}`. One sample per allocation.
 
-use super::{Fields, TorchReader, number, rank_label};
+use super::{Fields, TorchReader, last_number, number, rank_label};
 use crate::ordering;
 use crate::trace::{ALLOCATED_MEMORY, DeviceId, MetricSeries, NO_SOURCE, Ns, is_plausible};
 use gpuprism_scan::json::unescape;
@@ -33,6 +33,8 @@ impl MemoryFields<'_> {
 #[derive(Debug)]
 pub(super) struct DeviceMemory {
     device: String,
+    /// The device if merged ranks have several of this number.
+    device_of_process: String,
     samples: Vec<(Ns, f64)>,
 }
 
@@ -54,9 +56,11 @@ impl TorchReader {
         let device = unescape(device);
         let id = if rank.is_empty() { device.into_owned() } else { format!("{rank} {device}") };
         let sample = (time, allocated as f64);
-        match self.memory.iter_mut().find(|memory| memory.device == id) {
+        let device_of_process = format!("[{}] {id}", last_number(pid.as_bytes()).unwrap_or_default());
+        match self.memory.iter_mut().find(|memory| memory.device == id && memory.device_of_process == device_of_process)
+        {
             Some(memory) => memory.samples.push(sample),
-            None => self.memory.push(DeviceMemory { device: id, samples: vec![sample] }),
+            None => self.memory.push(DeviceMemory { device: id, device_of_process, samples: vec![sample] }),
         }
     }
 
@@ -65,8 +69,9 @@ impl TorchReader {
     pub(super) fn add_memory(&mut self) {
         let series = std::mem::take(&mut self.memory);
         let only = (series.len() == 1 && self.builder.trace.devices.len() == 1).then_some(DeviceId(0));
-        for DeviceMemory { device, mut samples } in series {
-            let Some(device) = self.builder.existing_device(&device).or(only) else { continue };
+        for DeviceMemory { device, device_of_process, mut samples } in series {
+            let known = [&device_of_process, &device].into_iter().find_map(|id| self.builder.existing_device(id));
+            let Some(device) = known.or(only) else { continue };
             ordering::sort_by_key(&mut samples, |(time, _)| *time);
             samples.shrink_to_fit();
             let name = ALLOCATED_MEMORY.to_owned();

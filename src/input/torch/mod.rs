@@ -18,7 +18,8 @@
 //! Times are fixed point in microseconds. Digits below a nanosecond are truncated, never rounded or converted to floating point.
 //!
 //! Dialects: torch 1.x writes `Kernel` for `kernel`, and thread ids as strings. Times are numbers or strings. AMD uses
-//! the categories of NVIDIA. Files of merged ranks have pids such as `[TP00] 3`. PyTorch's new exporter of CUPTI names
+//! the categories of NVIDIA. Files of merged ranks have pids such as `[TP00] 3`, or pids of several
+//! processes (`crate::trace::OpSources`). PyTorch's new exporter of CUPTI names
 //! the direction of a copy only in its `args`; its flows from 2^40 on join nodes of graphs. Flows are not read: ops
 //! and calls have correlation ids. Other writers split an event into its beginning and its end (`slices`). Annotations
 //! of graph nodes follow in `args` (`node_notes`), and the configuration of the launch (`launch_configs`).
@@ -31,6 +32,8 @@ mod file_threads;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod launch_configs;
 mod memory;
+#[cfg(test)]
+mod merged_tests;
 mod messages;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod node_notes;
@@ -44,8 +47,8 @@ use super::known_formats::Other;
 use super::slices::{OpenSlices, Slice};
 use crate::json::Json;
 use crate::trace::{
-    CODE_IS_BUILT, Collective, DeviceId, Format, GpuOp, Job, LaunchConfigs, NameId, Names, Ns, OpKind, ProblemKind,
-    ProcessGroup, ProcessId, Span, ThreadId, Trace, TraceBuilder, is_plausible,
+    CODE_IS_BUILT, Collective, DeviceId, Format, GpuOp, Job, LaunchConfigs, NameId, Names, Ns, OpKind, OpSources,
+    ProblemKind, ProcessGroup, ProcessId, Span, ThreadId, Trace, TraceBuilder, is_plausible,
 };
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Cursor, Step, Value, unescape};
@@ -83,7 +86,10 @@ pub(super) struct TorchReader {
     /// Ids by the raw bytes of the name, so that UTF-8 check and unescaping run once per name.
     names: HashMap<Box<[u8]>, NameId, RandomState>,
     call_names: HashMap<Box<[u8]>, NameId, RandomState>,
-    devices: RawIds<(DeviceId, ProcessId)>,
+    devices: RawIds<DeviceId>,
+    /// By the raw pid alone.
+    processes: RawIds<u32>,
+    sources: OpSources,
     threads: RawIds<ThreadId>,
     file_threads: file_threads::FileThreads,
     device_entries: Vec<device_entries::DeviceEntry>,
@@ -472,6 +478,11 @@ impl Fields<'_> {
         Some((time(self.start)?, time(self.duration)?))
     }
 
+    /// Tools that merge the files of ranks multiply ids, beyond 32 bits.
+    fn correlation(&self) -> Option<u32> {
+        self.correlation.and_then(number::<u64>).map(templates::folded_id)
+    }
+
     fn plausible_times(&self) -> Option<(Ns, Ns)> {
         self.times().filter(|(start, duration)| is_plausible(*start, *duration))
     }
@@ -697,6 +708,7 @@ impl TorchReader {
         if let Some((count, at)) = self.slices.left() {
             self.problem(ProblemKind::UnpairedSlice, count, at);
         }
+        self.builder.assign_sources(&self.sources);
         device_entries::name_devices(&mut self.builder.trace.devices, &self.device_entries);
         let threads = self.file_threads.resolve(&mut self.threads);
         self.builder.trace.shaped_ops = Arc::new(std::mem::take(&mut self.shapes).finish(&threads));
@@ -756,10 +768,10 @@ impl TorchReader {
         let with_direction = if raw == COPY_WITHOUT_DIRECTION { fields.copy.name() } else { None };
         let raw = with_direction.as_deref().unwrap_or(raw);
         let name = intern_raw(&mut self.names, &mut self.builder.trace.names, raw);
-        let (device, process) = self.device(fields);
+        let (device, process) = (self.device(fields), ProcessId::default());
         let stream = fields.stream.or(fields.tid).and_then(stream_number).unwrap_or(-1);
         let op = GpuOp { start, duration, name, device, stream, process, kind };
-        self.builder.trace.gpu_ops.push(op, fields.correlation.and_then(number));
+        self.builder.trace.gpu_ops.push(op, fields.correlation());
         if self.keeps_code() {
             self.builder.set_external_id_of_last_op(fields.code.id());
         }
@@ -782,6 +794,9 @@ impl TorchReader {
             return self.problem(ProblemKind::LeftOut, 1, at);
         }
         let (thread, name) = (self.thread_of(fields), fields.name.unwrap_or_default());
+        if let Some(thread) = self.builder.trace.threads.get(thread.0 as usize) {
+            self.sources.host_event(thread.process, self.builder.trace.gpu_ops.len());
+        }
         if class != Class::Call {
             let name = self.builder.trace.ranges.names.intern(&unescape(name));
             let span = Span { start, duration, name, thread };
@@ -793,19 +808,20 @@ impl TorchReader {
             return self.builder.trace.ranges.push(span);
         }
         let name = intern_raw(&mut self.call_names, &mut self.builder.trace.calls.names, name);
-        self.builder.add_call(Span { start, duration, name, thread }, fields.correlation.and_then(number));
+        self.builder.add_call(Span { start, duration, name, thread }, fields.correlation());
         if self.keeps_code() {
             self.code_of_call(fields);
         }
     }
 
-    fn device(&mut self, fields: &Fields<'_>) -> (DeviceId, ProcessId) {
+    /// Returns the number of the GPU of an op among [`OpSources`], adding it if it is new.
+    fn device(&mut self, fields: &Fields<'_>) -> DeviceId {
         let (pid, number) = (fields.pid.unwrap_or_default(), fields.device.unwrap_or_default());
         if let Some(found) = self.devices.find(pid, number) {
             return found;
         }
-        let process = self.builder.process(UNKNOWN_PID, rank_label(&unescape(pid)));
-        let added = (self.builder.device(&device_id(fields), ""), process);
+        let text = unescape(pid);
+        let added = self.sources.add(rank_label(&text), &text, device_id(fields), self.gpu_ops());
         self.devices.insert(pid, number, added);
         added
     }
@@ -814,26 +830,28 @@ impl TorchReader {
         self.thread(fields.pid.unwrap_or_default(), fields.tid.unwrap_or_default())
     }
 
-    /// Returns a thread, adding it if it is new. Threads and GPU ops of one rank belong to one process, although the pid of an
-    /// op is its device.
+    /// Returns a thread, adding it if it is new.
     fn thread(&mut self, pid: &[u8], tid: &[u8]) -> ThreadId {
         if let Some(found) = self.threads.find(pid, tid) {
             return found;
         }
-        let text = unescape(pid);
-        let process = self.builder.process(UNKNOWN_PID, rank_label(&text));
-        if let Some(process) = self.builder.trace.processes.get_mut(process.0 as usize)
-            && process.pid == UNKNOWN_PID
-        {
-            process.pid = last_number(text.as_bytes()).unwrap_or(UNKNOWN_PID);
-        }
+        let process = self.process(pid);
         let added = self.builder.thread(process, last_number(tid).unwrap_or(-1));
         self.threads.insert(pid, tid, added);
         added
     }
-}
 
-const UNKNOWN_PID: i64 = -1;
+    fn process(&mut self, pid: &[u8]) -> ProcessId {
+        if let Some(found) = self.processes.find(pid, b"") {
+            return ProcessId(found);
+        }
+        let text = unescape(pid);
+        let (rank, number) = (rank_label(&text), last_number(text.as_bytes()));
+        let added = self.sources.add_process(&mut self.builder, rank, number, &text);
+        self.processes.insert(pid, b"", added.0);
+        added
+    }
+}
 
 /// Interns a raw name. A name in `known` is neither checked nor unescaped again.
 fn intern_raw(known: &mut HashMap<Box<[u8]>, NameId, RandomState>, names: &mut Names, raw: &[u8]) -> NameId {

@@ -46,13 +46,13 @@ const MAX_CALLS: usize = 100_000;
 pub struct RankLog {
     /// The file's base name.
     pub file: String,
-    /// The number of the rank that wrote the file according to its `distributedInfo`; -1 if unknown.
+    /// The number of the rank that wrote the file according to its `distributedInfo`; -1 if unknown or if the file has several.
     pub rank: i64,
     /// The number of ranks according to `distributedInfo`; -1 if unknown.
     pub world_size: i64,
     /// The communication backend, such as `nccl`; empty if unknown.
     pub backend: String,
-    /// The device id of each rank in the file: `0`, or `[TP00] 0` in a file of merged ranks.
+    /// The device id of each rank in the file: `0`, or `[TP00] 0` or `[1000] 0` in a file of merged ranks.
     pub devices: Vec<String>,
     /// The product name of each rank's GPU; empty if unknown.
     pub gpus: Vec<String>,
@@ -186,7 +186,8 @@ fn empty(trace: &Trace) -> RankLog {
     let job = trace.job.as_deref();
     RankLog {
         file: trace.label.clone(),
-        rank: job.map_or(-1, |job| i64::from(job.rank)),
+        // A file of merged ranks has the information of one of them.
+        rank: job.filter(|_| trace.merged_ranks() <= 1).map_or(-1, |job| i64::from(job.rank)),
         world_size: job.map_or(-1, |job| i64::from(job.world_size)),
         backend: job.map(|job| job.backend.clone()).unwrap_or_default(),
         span: trace.span().map(|span| vec![span.start.0, span.end.0]).unwrap_or_default(),
