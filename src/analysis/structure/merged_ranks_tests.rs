@@ -58,7 +58,7 @@ fn steps_by_device(trace: &Trace) -> BTreeMap<String, Vec<Figures>> {
         found.entry(device).or_default().push((
             start,
             step.time,
-            step.interval,
+            step.interval(),
             step.busy,
             step.host_late,
             step.kernels,
