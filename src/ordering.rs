@@ -5,9 +5,14 @@ use std::cmp::Ordering;
 
 /// Returns the indices `0..count` sorted by `compare`; equal indices keep their order.
 pub(crate) fn sorted_indices(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
-    let mut indices: Vec<usize> = (0..count).collect();
-    indices.sort_unstable_by(|&a, &b| compare(a, b).then(a.cmp(&b)));
-    indices
+    sorted_rows(count, compare).into_iter().map(|row| row as usize).collect()
+}
+
+/// The same for the rows of a table, of which there are at most `u32::MAX`.
+pub(crate) fn sorted_rows(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<u32> {
+    let mut rows: Vec<u32> = (0..u32::try_from(count).unwrap_or(u32::MAX)).collect();
+    rows.sort_unstable_by(|&a, &b| compare(a as usize, b as usize).then(a.cmp(&b)));
+    rows
 }
 
 /// Sorts like [`Vec::sort_by`], at a tenth of its code size for each type of item. For lists outside of loops over ops.

@@ -5,6 +5,7 @@
 
 use super::columns::{index, reorder};
 use super::{CallId, DeviceId, NameId, Names, Ns, ProcessId, Span, Spans, Thread};
+use crate::ordering;
 
 /// The value of an id column that has no id, or of a parent column that has no parent.
 pub const NONE: u32 = u32::MAX;
@@ -93,7 +94,7 @@ impl CodeBuilder {
         if let Some(order) = code.cpu_ops.sort_outer_first() {
             reorder(&mut code.cpu_op_ids, &order);
         }
-        code.annotations.sort_by_key(|annotation| annotation.start);
+        ordering::sort_by_key(&mut code.annotations, |annotation| annotation.start);
         if code.call_kernels.iter().all(|name| *name == NONE) {
             code.call_kernels = Vec::new();
         }

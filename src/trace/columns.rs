@@ -1,6 +1,7 @@
 //! Shared parts of the column tables: compact durations, sorting by start, and the rows that a time window keeps.
 
 use super::{NameId, Ns, Window};
+use crate::ordering;
 use std::ops::Range;
 
 /// A column of durations at four bytes each. Durations of 4.29 s or more are stored in a separate sorted list.
@@ -67,7 +68,7 @@ impl Durations {
         let long = self.long.iter().filter_map(|(row, long)| Some((rows.new_index(*row)?, *long)));
         let mut taken = Self { short_ns: rows.take(&self.short_ns), long: long.collect(), longest: self.longest };
         // `before` rows precede `cut` rows in the new table, so old row order is not new row order.
-        taken.long.sort_by_key(|(row, _)| *row);
+        ordering::sort_by_key(&mut taken.long, |(row, _)| *row);
         taken
     }
 
@@ -188,9 +189,7 @@ pub(super) fn order_by_start(start: &[Ns]) -> Option<Vec<u32>> {
     if start.is_sorted() {
         return None;
     }
-    let mut order: Vec<u32> = (0..index(start.len())).collect();
-    order.sort_by_key(|&row| start.get(row as usize).copied());
-    Some(order)
+    Some(ordering::sorted_rows(start.len(), &|a, b| start.get(a).cmp(&start.get(b))))
 }
 
 /// Permutes a column: entry `i` becomes the old entry `order[i]`.

@@ -4,6 +4,7 @@ use super::columns::{Durations, KeptRows, first_reaching, index, order_by_start,
 use super::names::NameRemap;
 use super::time::is_zero;
 use super::{NameId, Names, Ns, ThreadId, Window};
+use crate::ordering;
 
 /// A named time interval of one host thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,8 +144,7 @@ impl Spans {
         if neighbours.into_iter().all(|(row, (one, next))| one < next || key(row) <= key(row + 1)) {
             return None;
         }
-        let mut order: Vec<u32> = (0..index(self.len())).collect();
-        order.sort_by_key(|&row| key(row as usize));
+        let order = ordering::sorted_rows(self.len(), &|a, b| key(a).cmp(&key(b)));
         self.reorder(&order);
         Some(order)
     }

@@ -34,8 +34,8 @@ fn late_steps(test: &str) -> PathBuf {
 #[test]
 fn a_brief_has_the_verdict_the_parts_of_a_step_findings_limits_and_commands() {
     let text = printed(&late_steps("brief_parts"), ["brief", "a.json"]);
-    // 400 + 95 us of a step are work. The rest is late: 500 us in each of four steps, and 5 us after each of the first three.
-    assert!(text.contains("Mean 999 us; Busy 495 us; Host late 504 us"), "{text}");
+    // 400 + 95 us of a step are work. The rest is late: 500 us, and 5 us before the next step. The last step has no next one.
+    assert!(text.contains("Mean 1.00 ms; Busy 495 us; Host late 505 us"), "{text}");
     assert!(text.contains("- `host-late` (high"), "{text}");
     assert!(text.contains("- `stacks`: No Python stacks"), "{text}");
     assert!(text.contains("- `gpuprism show a.json host-late`"), "{text}");

@@ -4,17 +4,17 @@ use crate::common::{csv_rows, directory, gpuprism, printed};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Writes a trace of four decode steps with one kernel of so many microseconds each. A step also has 10 us of launches.
+/// Writes a trace of four decode steps of so many microseconds each, one after the other. Each is one kernel.
 fn trace(folder: &Path, name: &str, us: u32) {
     let mut events = Vec::new();
     for step in 0..4_u32 {
-        let (start, call) = (1_000 + step * 2_000, step + 1);
+        let (start, call) = (1_000 + step * us, step + 1);
         let event = |cat: &str, name: &str, pid: u32, ts: u32, dur: u32, args: &str| {
             format!(
                 r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":{pid},"tid":7,"ts":{ts},"dur":{dur},"args":{{{args}}}}}"#
             )
         };
-        events.push(event("user_annotation", "step[DECODE bs=8]", 9, start, us + 10, ""));
+        events.push(event("user_annotation", "step[DECODE bs=8]", 9, start, us, ""));
         events.push(event("cuda_runtime", "cudaLaunchKernel", 9, start + 2, 2, &format!(r#""correlation":{call}"#)));
         let of_kernel = format!(r#""device":0,"stream":7,"correlation":{call}"#);
         events.push(event("kernel", "nvjet_tst_64x8", 0, start + 5, us, &of_kernel));

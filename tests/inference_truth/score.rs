@@ -66,12 +66,18 @@ fn is_stage(label: &str, stage: Stage, config: &Config) -> bool {
     label == stage.label() || is_mixed && label == Stage::Prefill.label()
 }
 
+/// Whether a label states no stage: steps are of unknown or of unnamed kinds.
+fn is_unnamed(label: &str) -> bool {
+    label == "all" || label.starts_with("kind ")
+}
+
 impl Score {
     fn add_steps(&mut self, config: &Config, truth: &Truth, section: &Section) {
         self.steps.truth = truth.steps.iter().filter(|step| step.is_whole).count() as u64;
         self.stages.truth = self.steps.truth;
         // A step without device is a host range whose ops are not in the trace.
         let on_device = |row: &&Record| !row.words("device_id").is_empty();
+        let mut stages_of_kinds: BTreeMap<&str, Stage> = BTreeMap::new();
         for row in section.rows.iter().filter(on_device) {
             self.steps.found += 1;
             let (start, label) = (row.amount("start_ns") as i64, row.text("stage"));
@@ -81,11 +87,14 @@ impl Score {
             self.steps.right += u64::from(is_there && nearest.is_whole);
             // A step of which the capture has only a part is no false one.
             self.steps.found -= u64::from(is_there && !nearest.is_whole);
-            if label != "all" && nearest.is_whole {
+            if !is_unnamed(label) && nearest.is_whole {
                 self.stages.found += 1;
                 self.stages.right += u64::from(is_stage(label, nearest.stage, config));
             }
-            let is_right = is_there && (label == "all" || is_stage(label, nearest.stage, config));
+            // All steps of an unnamed kind are of one stage.
+            let is_one_stage =
+                !label.starts_with("kind ") || nearest.stage == *stages_of_kinds.entry(label).or_insert(nearest.stage);
+            let is_right = is_there && is_one_stage && (is_unnamed(label) || is_stage(label, nearest.stage, config));
             if !is_right && row.text("confidence") != "guess" {
                 let [start, true_start] = [start, nearest.start].map(|time| time / 1_000);
                 let stage = nearest.stage.label();
@@ -105,7 +114,7 @@ impl Score {
             }
             seen.push(label);
             let order = expand(pattern);
-            let fits = |stage: Stage| label == "all" || is_stage(label, stage, config);
+            let fits = |stage: Stage| is_unnamed(label) || is_stage(label, stage, config);
             let fitting = truth.layers.iter().filter(|(stage, _)| fits(**stage)).map(|(_, layers)| layers);
             let same = fitting.filter(|layers| layers.order == renumbered(&order)).max_by_key(|layers| layers.steps);
             // A row without a known stage speaks for all stages.

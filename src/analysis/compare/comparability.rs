@@ -343,7 +343,7 @@ fn model(run: &Run) -> Option<&str> {
 fn stage_reason(found: &mut Sentences, first: &Candidate, other: &Candidate) {
     let max_foreign = found.rules.thresholds.max_foreign_steps;
     if let (Some(a), Some(b)) = (&first.steps, &other.steps) {
-        let has_stages = |steps: &Steps| steps.stages.iter().all(|stage| stage.stage != Stage::All.label());
+        let has_stages = |steps: &Steps| steps.stages.iter().all(|stage| is_named(&stage.stage));
         if has_stages(a) && has_stages(b) && foreign_share(a, b).max(foreign_share(b, a)) > max_foreign {
             found.reason("stages", &[("a", &a.mix()), ("b", &b.mix())]);
         }
@@ -357,9 +357,14 @@ fn stage_reason(found: &mut Sentences, first: &Candidate, other: &Candidate) {
         None => stage_of_path(candidate.label).label().to_owned(),
     };
     let (a, b) = (only_stage(first), only_stage(other));
-    if a != b && a != Stage::All.label() && b != Stage::All.label() {
+    if a != b && is_named(&a) && is_named(&b) {
         found.reason("stages", &[("a", &a), ("b", &b)]);
     }
+}
+
+/// Whether a label is that of a known stage.
+fn is_named(label: &str) -> bool {
+    Stage::ALL.into_iter().any(|stage| stage.label() == label && stage.is_named())
 }
 
 /// The share of steps in `one` that belong to stages which `other` does not have.

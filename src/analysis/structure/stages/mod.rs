@@ -63,6 +63,11 @@ impl Stage {
         Self::All,
     ];
 
+    /// Whether the stage is known, and not only that steps are alike.
+    pub(crate) fn is_named(self) -> bool {
+        !matches!(self, Self::KindA | Self::KindB | Self::KindC | Self::All)
+    }
+
     /// The label in tables: `extend/prefill`, `decode`, `all`.
     pub fn label(self) -> &'static str {
         self.word()
