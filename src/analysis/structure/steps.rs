@@ -340,6 +340,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::section::Record;
     use crate::analysis::structure::stages::StepInfo;
     use crate::analysis::testing::{figure, keys, rows, rows_of};
     use crate::trace::testing::TestTrace;
@@ -536,6 +537,32 @@ mod tests {
             let found = Outside::of(steps.iter(), &Context::new(&trace, 1));
             prop_assert_eq!((found.work, found.idle, found.busy), (Ns(work), Ns(idle), Ns(busy)));
             prop_assert_eq!(found.all_work, Ns(ops.iter().map(|op| op.1).sum()));
+        }
+    }
+
+    proptest! {
+        /// Steps of 1 ms or more, busy for 5 to 99 % of their time. One kernel starts up to 1 us later.
+        #[test]
+        fn the_figures_of_steps_move_no_more_than_an_op_does(
+            steps in prop::collection::vec((1_000_000_i64..3_000_000, 5_i64..99), 2..12),
+            (moved, by) in (any::<prop::sample::Index>(), 0_i64..1_000),
+        ) {
+            let moved = moved.index(steps.len());
+            let figures = |by: i64| {
+                let (mut trace, mut at) = (TestTrace::nsys(), 0);
+                for (number, (length, busy_pct)) in steps.iter().enumerate() {
+                    let start = at + 10_000 + if number == moved { by } else { 0 };
+                    step(&mut trace, "step[DECODE bs=2]", at, start..start + (length - 20_000) * busy_pct / 100);
+                    at += length;
+                }
+                let found = trace.section(super::steps);
+                let number = |row: &Record, key: &str| row.number(key).unwrap_or_default();
+                let keys = ["median_ns", "p10_ns", "p90_ns", "busy_median_ns", "host_late_median_ns", "mean_interval_ns"];
+                keys.map(|key| number(&found.rows[0], key))
+            };
+            for (before, after) in figures(0).into_iter().zip(figures(by)) {
+                prop_assert!((before - after).abs() <= by as f64 + 0.5, "{} {} {}", before, after, by);
+            }
         }
     }
 
