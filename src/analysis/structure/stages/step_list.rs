@@ -7,8 +7,9 @@
 //! stage that contains no other step: SGLang writes `execute_16_context_0_generation_16` around `step[DECODE bs=16]`, and the
 //! ops that prepare the batch are launched between the two.
 
-use super::timeline::{Segment, Timeline};
-use super::word_ranges::{processes_with_steps, that_are_steps};
+use super::launch_labels::{LaunchLabels, timelines_by_process};
+use super::timeline::Timeline;
+use super::word_ranges::processes_with_steps;
 use super::{Form, Stage, StepInfo, TokenSums, parse_steps};
 use crate::ordering::{self, VecMap};
 use crate::trace::{Annotation, DeviceId, HostCode, NONE, NameId, Ns, ProcessId, Span, ThreadId, Trace};
@@ -56,14 +57,14 @@ pub enum Basis {
 
 /// An annotation of a step in the tree of nested annotations.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct StepNode {
+struct StepNode {
     info: StepInfo,
     name: NameId,
     id: u32,
-    pub(super) start: Ns,
-    pub(super) end: Ns,
+    start: Ns,
+    end: Ns,
     device: Option<DeviceId>,
-    pub(super) process: ProcessId,
+    process: ProcessId,
     /// Index of the innermost node that contains this one, in the list of [`link_parents`].
     parent: Option<usize>,
     children: u32,
@@ -83,7 +84,7 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
         };
         let (mut device, mut host) = (step_nodes(&device), step_nodes(&host));
         drop_plain_names(trace, &mut host, &mut device);
-        let extents = launched_extents(trace, &timelines_by_process(trace, &host));
+        let extents = launched_extents(trace, &timelines_by_process(trace, ranges(&host)));
         has_dropped |= drop_short_annotations(&mut device, &host, &extents);
         steps.extend(device.iter().map(|node| node.step(Basis::Device)));
         add_host_steps(&host, &extents, &DeviceKeys::new(trace, &device), &mut steps);
@@ -104,7 +105,7 @@ fn drop_plain_names(trace: &Trace, host: &mut Vec<StepNode>, device: &mut Vec<St
     let has_words = host.iter().any(|node| node.info.form == Form::Word);
     let is_step = |node: &StepNode| node.info.form != Form::Numbered || !has_words;
     host.retain(is_step);
-    let are_steps = processes_with_steps(trace, host);
+    let are_steps = processes_with_steps(trace, || ranges(host));
     let is_covered = |node: &StepNode| are_steps.get(node.process.0 as usize).is_some_and(|are_steps| *are_steps);
     host.retain(is_covered);
     device.retain(|node| is_step(node) && is_covered(node));
@@ -155,7 +156,7 @@ fn drop_parts(steps: &mut Vec<Step>) {
 pub fn steps_from_ranges(trace: &Trace) -> Vec<Step> {
     let host = range_nodes(trace);
     let mut steps = Vec::new();
-    let extents = launched_extents(trace, &timelines_by_process(trace, &host));
+    let extents = launched_extents(trace, &timelines_by_process(trace, ranges(&host)));
     add_host_steps(&host, &extents, &DeviceKeys::new(trace, &[]), &mut steps);
     ordering::sort_by_key(&mut steps, |step| step.start);
     steps
@@ -215,7 +216,7 @@ impl HostStep {
 /// launch, or [`NONE`].
 pub fn steps_by_op(trace: &Trace) -> (Vec<HostStep>, Vec<u32>) {
     let nodes = range_nodes(trace);
-    let timelines = timelines_by_process(trace, &nodes);
+    let timelines = timelines_by_process(trace, ranges(&nodes));
     let mut labels = LaunchLabels::new(trace, &timelines);
     let ops = trace.gpu_ops.iter().enumerate();
     let mut by_op: Vec<u32> = ops.map(|(row, op)| labels.of_op(row, op.process).unwrap_or(NONE)).collect();
@@ -287,7 +288,12 @@ fn nodes_of_form(trace: &Trace, infos: &[Option<StepInfo>], form: Form) -> Vec<S
         })
     };
     let nodes = step_nodes(trace.ranges.iter().filter_map(node).collect());
-    if form.is_plain() { that_are_steps(trace, nodes) } else { nodes }
+    if !form.is_plain() {
+        return nodes;
+    }
+    let are_steps = processes_with_steps(trace, || ranges(&nodes));
+    let is_covered = |node: &StepNode| are_steps.get(node.process.0 as usize).is_some_and(|are_steps| *are_steps);
+    nodes.into_iter().filter(is_covered).collect()
 }
 
 /// The ops that each thread launched.
@@ -392,6 +398,11 @@ fn widen(nodes: &mut [StepNode], index: usize) {
     nodes.get_mut(index).into_iter().for_each(|node| *node = step);
 }
 
+/// Process, start and end of each node.
+fn ranges(nodes: &[StepNode]) -> impl Iterator<Item = (ProcessId, Ns, Ns)> {
+    nodes.iter().map(|node| (node.process, node.start, node.end))
+}
+
 /// The nodes that are steps.
 fn step_nodes(nodes: Vec<StepNode>) -> Vec<StepNode> {
     let mut nodes = link_parents(nodes);
@@ -434,43 +445,6 @@ fn add_host_steps(host: &[StepNode], extents: &[Extent], device_keys: &DeviceKey
         if own().next().is_none() && is_alone && !device_keys.contains_any(node) {
             steps.push(node.step(Basis::Host));
         }
-    }
-}
-
-/// The timeline of each process. The label of a node is its index in `nodes`.
-pub(super) fn timelines_by_process(trace: &Trace, nodes: &[StepNode]) -> Vec<Timeline> {
-    let mut segments = vec![Vec::new(); trace.processes.len()];
-    for (node, label) in nodes.iter().zip(0..) {
-        let segment = Segment { start: node.start, end: node.end, label };
-        segments.get_mut(node.process.0 as usize).into_iter().for_each(|own| own.push(segment));
-    }
-    segments.into_iter().map(Timeline::new).collect()
-}
-
-/// Finds the labels at the launches of ops.
-pub(super) struct LaunchLabels<'a> {
-    trace: &'a Trace,
-    /// One timeline per process.
-    timelines: &'a [Timeline],
-    /// By process: the segment of its last launch, which mostly contains the next launch too.
-    last_segment: Vec<Segment>,
-}
-
-impl<'a> LaunchLabels<'a> {
-    pub(super) fn new(trace: &'a Trace, timelines: &'a [Timeline]) -> Self {
-        Self { trace, timelines, last_segment: vec![Segment::default(); timelines.len()] }
-    }
-
-    /// The label at the launch of the op in this row, in its process.
-    pub(super) fn of_op(&mut self, row: usize, process: ProcessId) -> Option<u32> {
-        let launch = self.trace.gpu_ops.launch(row)?;
-        let time = self.trace.calls.start(launch.0 as usize)?;
-        let timeline = self.timelines.get(process.0 as usize)?;
-        let last = self.last_segment.get_mut(process.0 as usize)?;
-        if !(last.start..last.end).contains(&time) {
-            *last = timeline.segment_at(time).unwrap_or_default();
-        }
-        if (last.start..last.end).contains(&time) { Some(last.label) } else { timeline.label_at(time) }
     }
 }
 

@@ -4,33 +4,30 @@
 //! if they contain most launches of GPU ops from the first of them to the last (`patterns/inference.json`). Between ops of a step the
 //! rest of the step is launched, so they contain only a part.
 
-use super::step_list::{LaunchLabels, StepNode, timelines_by_process};
+use super::launch_labels::{LaunchLabels, timelines_by_process};
 use crate::rules::inference::thresholds;
-use crate::trace::{NONE, Ns, Trace};
+use crate::trace::{Ns, ProcessId, Trace};
 
-/// The nodes of the processes in which they are steps. `nodes` are host ranges that do not contain each other.
-pub(super) fn that_are_steps(trace: &Trace, mut nodes: Vec<StepNode>) -> Vec<StepNode> {
-    let are_steps = processes_with_steps(trace, &nodes);
-    nodes.retain(|node| are_steps.get(node.process.0 as usize).is_some_and(|are_steps| *are_steps));
-    nodes
-}
-
-/// For each process, whether its nodes are steps. True if none of its ops is known to be launched between them.
-pub(super) fn processes_with_steps(trace: &Trace, nodes: &[StepNode]) -> Vec<bool> {
+/// For each process, whether its ranges are steps. True if none of its ops is known to be launched between them. The ranges of a process
+/// do not contain each other.
+pub(super) fn processes_with_steps<I: Iterator<Item = (ProcessId, Ns, Ns)>>(
+    trace: &Trace,
+    ranges: impl Fn() -> I,
+) -> Vec<bool> {
     let mut launches = vec![Launches::default(); trace.processes.len()];
-    for node in nodes {
-        let Some(launches) = launches.get_mut(node.process.0 as usize) else { continue };
-        let (start, end) = launches.span.unwrap_or((node.start, node.end));
-        launches.span = Some((start.min(node.start), end.max(node.end)));
+    for (process, start, end) in ranges() {
+        let Some(launches) = launches.get_mut(process.0 as usize) else { continue };
+        let (first, last) = launches.span.unwrap_or((start, end));
+        launches.span = Some((first.min(start), last.max(end)));
     }
-    let timelines = timelines_by_process(trace, nodes);
+    let timelines = timelines_by_process(trace, ranges());
     let mut labels = LaunchLabels::new(trace, &timelines);
     for (row, op) in trace.gpu_ops.iter().enumerate() {
         let time = trace.gpu_ops.launch(row).and_then(|launch| trace.calls.start(launch.0 as usize));
         let Some((time, launches)) = time.zip(launches.get_mut(op.process.0 as usize)) else { continue };
         if launches.span.is_some_and(|(start, end)| start <= time && time <= end) {
             launches.all += 1;
-            launches.inside += u64::from(labels.of_op(row, op.process).unwrap_or(NONE) != NONE);
+            launches.inside += u64::from(labels.of_op(row, op.process).is_some());
         }
     }
     let min_share = thresholds().ranges.min_covered_launches_share.value;
