@@ -104,6 +104,7 @@ declared! {
     compare::sections::CompareSummary,
     compare::sections::CompareCategories,
     compare::sections::CompareKernels,
+    compare::step_shifts::CompareSteps,
     compare::roles::CompareRoles,
     compare::roles::CompareFloor,
     compare::step_times::CompareStepTimes,

@@ -147,17 +147,18 @@ pub fn deltas(comparison: &Comparison) -> (Vec<Deltas>, String) {
 }
 
 /// The tables of a comparison.
-pub const TABLES: [&str; 6] = [
+pub const TABLES: [&str; 7] = [
     "compare_summary",
     "compare_categories",
     "compare_kernels",
+    "compare_steps",
     "compare_roles",
     "compare_floor",
     "compare_step_times",
 ];
 
 /// Tables that do not need runs with a common unit of work.
-const WITHOUT_UNIT: [&str; 3] = ["compare_roles", "compare_floor", "compare_step_times"];
+const WITHOUT_UNIT: [&str; 4] = ["compare_steps", "compare_roles", "compare_floor", "compare_step_times"];
 
 /// One of the [`TABLES`] with all rows and columns, for exports.
 pub fn full_table(comparison: &Comparison, id: &str) -> Option<Table> {
@@ -289,6 +290,7 @@ fn tables(comparison: &Comparison) -> Vec<(Table, usize)> {
         &["remarks", "elapsed_ns"],
         &[],
         &["found", "ratio", "share_of_change_pct", "launches_delta_ns", "length_delta_ns"],
+        &["mean_delta_ns"],
         &[],
         &[],
         &[],

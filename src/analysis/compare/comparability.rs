@@ -4,7 +4,8 @@ use super::breakdown::{PartPair, Presence};
 use super::rules::Rules;
 use super::steps::{StageSteps, Steps};
 use super::units::{self, LaunchRatio};
-use super::{Basis, Candidate, TrustRow};
+use super::{Basis, Candidate, StageChange, TrustRow};
+use crate::analysis::labels::{format_time, stage_words};
 use crate::analysis::results::{Attribution, Run, WallSource};
 use crate::analysis::section::Value;
 use crate::analysis::structure::stages::stage_of_path;
@@ -245,6 +246,25 @@ pub(super) fn warnings(
         Basis::Range | Basis::Launches | Basis::Total => found.warning("noise_none", &[]),
     }
     found.sentences
+}
+
+/// The warning that a run as a whole does not show the change of a stage.
+pub(super) fn hidden_stage(rules: &Rules, first: &Candidate, other: &Candidate, change: &StageChange) -> String {
+    let stage = stage_words(change.stage.label());
+    let what = if stage.is_empty() { "step".to_owned() } else { format!("{stage} step") };
+    let ms = |ns: f64| format_time(ns.abs() / 1e6);
+    let (least, most) = (change.low_ns.abs().min(change.high_ns.abs()), change.low_ns.abs().max(change.high_ns.abs()));
+    let values = [
+        ("what", what.as_str()),
+        ("pct", &format!("{:.1}", change.pct.abs())),
+        ("word", if change.pct > 0.0 { "longer" } else { "shorter" }),
+        ("change", &ms(change.shift_ns)),
+        ("least", &ms(least)),
+        ("most", &ms(most)),
+    ];
+    let mut found = Sentences::new(rules, first, other);
+    found.warning("hidden_stage", &values);
+    found.sentences.pop().unwrap_or_default()
 }
 
 fn workload_warnings(found: &mut Sentences, basis: Basis, first: &Candidate, other: &Candidate) {

@@ -8,6 +8,7 @@
 //!   step is left out; per token if other GPUs or engines have other batches), a repeated range, or the common ratio of the launch counts of shared kernels (see `units`). Totals are
 //!   compared only if that ratio is 1. Without a certain unit there is no comparison.
 //! - Noise is a multiple of the standard error of the difference of the two mean step times. Without steps it is unknown.
+//! - Steps of each stage are compared with those of the same stage (see `step_shifts`), also if the pair is refused otherwise.
 //! - Layers are compared by the role of their kernels (see `roles`), also if the pair is refused otherwise.
 //! - A pair is refused, with a reason and a remedy, if the captures measure different things (see `comparability`).
 //!
@@ -19,6 +20,8 @@ mod comparability;
 pub(crate) mod roles;
 mod rules;
 pub(crate) mod sections;
+mod shift;
+pub(crate) mod step_shifts;
 pub(crate) mod step_times;
 mod steps;
 #[cfg(test)]
@@ -30,8 +33,10 @@ pub(crate) use step_times::step_times;
 
 use super::results::Run;
 use crate::analysis::section::{Sections, words};
+use crate::analysis::structure::stages::Stage;
 use breakdown::{Breakdown, PartPair, changes_by_category, match_parts};
 use rules::Rules;
+use step_shifts::CompareStepsRow;
 use steps::Steps;
 use units::{LaunchRatio, RepeatedRange};
 
@@ -91,6 +96,13 @@ words!(
     NotComparable = "not comparable",
 );
 
+impl Outcome {
+    /// Whether the run as a whole changed in the direction of one of its stages.
+    fn shows(self, stage: &StageChange) -> bool {
+        self == if stage.pct > 0.0 { Self::Slower } else { Self::Faster }
+    }
+}
+
 /// Runs compared with a baseline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
@@ -108,7 +120,7 @@ pub struct Comparison {
     pub runs: Vec<ComparedRun>,
     /// What limits the trust in the numbers of the captures.
     pub trust: Vec<TrustRow>,
-    /// `compare_summary`, `compare_categories`, `compare_kernels`, if layers or floors are known `compare_roles` and
+    /// `compare_summary`, `compare_categories`, `compare_kernels`, if stages have steps in both runs `compare_steps`, if layers or floors are known `compare_roles` and
     /// `compare_floor`, and if several runs have decode steps with a batch and a context `compare_step_times`.
     pub sections: Sections,
 }
@@ -119,12 +131,13 @@ impl Comparison {
         self.runs.iter().any(|run| run.change.is_some())
     }
 
-    /// True if at least one run on the GPU of the baseline is slower by more than `pct` percent, and beyond noise where noise is known.
+    /// True if at least one run on the GPU of the baseline is slower by more than `pct` percent, and beyond noise where noise is known, or
+    /// if the steps of one of its stages are.
     pub fn has_regressed(&self, pct: f64) -> bool {
-        self.runs.iter().any(|run| {
-            let is_slower = run.outcome == Outcome::Slower && run.other_gpus.is_none();
-            let change = run.change.as_ref().filter(|_| is_slower);
-            change.and_then(Change::pct).is_some_and(|changed| changed > pct)
+        self.runs.iter().filter(|run| run.other_gpus.is_none()).any(|run| {
+            let change = run.change.as_ref().filter(|_| run.outcome == Outcome::Slower);
+            let whole = change.and_then(Change::pct).is_some_and(|changed| changed > pct);
+            whole || run.stage_changes.iter().any(|stage| stage.pct > pct)
         })
     }
 }
@@ -160,6 +173,23 @@ pub struct ComparedRun {
     pub units: Option<f64>,
     /// The difference; `None` for the baseline and for runs that were not compared.
     pub change: Option<Change>,
+    /// The stages whose steps changed for certain, while they had the same batch and tokens; empty for runs that were not compared.
+    pub stage_changes: Vec<StageChange>,
+}
+
+/// A change that the steps of one stage prove.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StageChange {
+    /// The stage.
+    pub stage: Stage,
+    /// The median difference of its steps, in percent of the baseline's median.
+    pub pct: f64,
+    /// The same in nanoseconds.
+    pub shift_ns: f64,
+    /// The lower end of its 95 % interval.
+    pub low_ns: f64,
+    /// The upper end.
+    pub high_ns: f64,
 }
 
 /// The difference between the baseline and a run, in the unit of [`Comparison::basis`].
@@ -227,6 +257,7 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
             other_gpus: comparability::other_gpus(rules, first.run, candidate.run),
             units: None,
             change: None,
+            stage_changes: Vec::new(),
         })
         .collect();
     // Refused runs do not affect the basis of the others.
@@ -261,9 +292,12 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
             Breakdown::of(candidate.run, units::amount(basis, candidate, *launches), excluded_idle_ns)
         })
         .collect();
-    let mut pairs: Vec<Vec<PartPair>> = Vec::new();
+    let (mut pairs, mut shifts): (Vec<Vec<PartPair>>, Vec<CompareStepsRow>) = Default::default();
     for (index, (candidate, compared)) in candidates.iter().zip(&mut compared).enumerate() {
         let is_comparable = index != baseline && compared.reasons.is_empty();
+        let rows = if index == baseline { Vec::new() } else { step_shifts::rows(first, candidate) };
+        let stage_changes = step_shifts::stage_changes(&rules.thresholds, first, candidate, &rows);
+        shifts.extend(rows);
         let both = breakdowns.get(baseline).zip(breakdowns.get(index)).filter(|_| is_comparable);
         let Some((before, after)) = both else {
             pairs.push(Vec::new());
@@ -274,6 +308,9 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
         compared.outcome = outcome(rules, &change);
         compared.warnings =
             comparability::warnings(rules, basis, first, candidate, &matched, change.noise_ns.is_some());
+        let hidden = stage_changes.iter().filter(|stage| !compared.outcome.shows(stage));
+        compared.warnings.extend(hidden.map(|stage| comparability::hidden_stage(rules, first, candidate, stage)));
+        compared.stage_changes = stage_changes;
         compared.change = Some(change);
         pairs.push(matched);
     }
@@ -297,6 +334,10 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
     // Layers are compared by role also if the runs as a whole cannot be, for example because of different work.
     let others: Vec<&Candidate> =
         candidates.iter().enumerate().filter(|(index, _)| *index != baseline).map(|(_, other)| other).collect();
+    let shifts = step_shifts::table(shifts);
+    if !shifts.rows.is_empty() {
+        shifts.put(&mut comparison.sections);
+    }
     let (roles, floors) = (roles::roles(first, &others), roles::floors(first, &others));
     if !roles.rows.is_empty() {
         roles.put(&mut comparison.sections);
