@@ -8,7 +8,7 @@
 //!   step is left out; per token if other GPUs or engines have other batches), a repeated range, or the common ratio of the launch counts of shared kernels (see `units`). Totals are
 //!   compared only if that ratio is 1. Without a certain unit there is no comparison.
 //! - Noise is a multiple of the standard error of the difference of the two mean step times. Without steps it is unknown.
-//! - Steps of each stage are compared with those of the same stage (see `step_shifts`), also if the pair is refused otherwise.
+//! - Steps of each stage are compared with those of the same stage (see `step_shifts`). Exports have these rows also of a refused pair.
 //! - Layers are compared by the role of their kernels (see `roles`), also if the pair is refused otherwise.
 //! - A pair is refused, with a reason and a remedy, if the captures measure different things (see `comparability`).
 //!

@@ -71,7 +71,7 @@ pub(super) fn stage_changes(
 /// The table of all runs. Runs that are refused otherwise have rows too: a stage is compared with the same stage.
 pub(super) fn table(rows: Vec<CompareStepsRow>) -> Answer<CompareSteps> {
     CompareSteps::answer("the times of the steps of each stage")
-        .limit("The change is the median of the differences between all steps of both runs (Hodges-Lehmann), with the interval of the Mann-Whitney test at 95 %. An interval that contains zero proves no change. Runs of three steps or fewer have no interval.")
+        .limit("The change is the median of the differences between all steps of both runs (Hodges-Lehmann), with the interval of the Mann-Whitney test at 95 %. An interval that contains zero proves no change. Too few steps for 95 % have no interval.")
         .limit("The last step of each device is left out, because the capture may cut it. Of several devices, the one with most steps counts. Kinds of steps without a name are not compared, because the kinds of two runs may differ.")
         .with_rows(rows)
 }
