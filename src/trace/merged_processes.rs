@@ -79,13 +79,6 @@ struct Launch {
 
 const NOBODY: u32 = u32::MAX;
 
-impl Vote {
-    /// The larger, the surer.
-    fn sureness(&self) -> (i64, i64) {
-        (self.in_place, self.agreeing - self.contradicting)
-    }
-}
-
 /// How well the launches of a process agree with the ops of a source.
 #[derive(Debug, Clone, Copy, Default)]
 struct Vote {
@@ -97,6 +90,13 @@ struct Vote {
     in_place: i64,
     /// Sums of the starts of the agreeing ops and of their launches.
     starts_ns: (i128, i128),
+}
+
+impl Vote {
+    /// The larger, the surer.
+    fn sureness(&self) -> (i64, i64) {
+        (self.in_place, self.agreeing - self.contradicting)
+    }
 }
 
 impl OpSources {

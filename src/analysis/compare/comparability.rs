@@ -252,19 +252,20 @@ pub(super) fn warnings(
 pub(super) fn hidden_stage(rules: &Rules, first: &Candidate, other: &Candidate, change: &StageChange) -> String {
     let stage = stage_words(change.stage.label());
     let what = if stage.is_empty() { "step".to_owned() } else { format!("{stage} step") };
-    let ms = |ns: f64| format_time(ns.abs() / 1e6);
-    let (least, most) = (change.low_ns.abs().min(change.high_ns.abs()), change.low_ns.abs().max(change.high_ns.abs()));
+    let time = |ns: f64| format_time(ns / 1e6);
+    let ends = [change.low_ns.unsigned_abs(), change.high_ns.unsigned_abs()];
+    let [least, most] = [ends.iter().min(), ends.iter().max()].map(|end| time(end.copied().unwrap_or_default() as f64));
     let values = [
+        ("run", other.label),
+        ("baseline", first.label),
         ("what", what.as_str()),
         ("pct", &format!("{:.1}", change.pct.abs())),
         ("word", if change.pct > 0.0 { "longer" } else { "shorter" }),
-        ("change", &ms(change.shift_ns)),
-        ("least", &ms(least)),
-        ("most", &ms(most)),
+        ("change", &time(change.shift_ns.abs())),
+        ("least", &least),
+        ("most", &most),
     ];
-    let mut found = Sentences::new(rules, first, other);
-    found.warning("hidden_stage", &values);
-    found.sentences.pop().unwrap_or_default()
+    rules.warning("hidden_stage", &values)
 }
 
 fn workload_warnings(found: &mut Sentences, basis: Basis, first: &Candidate, other: &Candidate) {

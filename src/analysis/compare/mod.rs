@@ -173,7 +173,8 @@ pub struct ComparedRun {
     pub units: Option<f64>,
     /// The difference; `None` for the baseline and for runs that were not compared.
     pub change: Option<Change>,
-    /// The stages whose steps changed for certain, while they had the same batch and tokens; empty for runs that were not compared.
+    /// The stages whose steps changed for certain, while batch and tokens were the same as far as both runs state them; empty for runs
+    /// that were not compared.
     pub stage_changes: Vec<StageChange>,
 }
 
@@ -187,9 +188,9 @@ pub struct StageChange {
     /// The same in nanoseconds.
     pub shift_ns: f64,
     /// The lower end of its 95 % interval.
-    pub low_ns: f64,
+    pub low_ns: i64,
     /// The upper end.
-    pub high_ns: f64,
+    pub high_ns: i64,
 }
 
 /// The difference between the baseline and a run, in the unit of [`Comparison::basis`].

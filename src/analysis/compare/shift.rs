@@ -2,12 +2,14 @@
 //! interval of the Mann-Whitney test at 95 % (Hollander, Wolfe: Nonparametric Statistical Methods, section 4.3). A few outliers change
 //! neither. Samples are thinned evenly to a bounded size, so the cost is bounded.
 
-/// An estimated difference.
+use crate::analysis::measure::percentiles;
+
+/// An estimated difference, in the unit of the values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shift {
     pub(super) median: f64,
     /// The interval that contains the difference with 95 %; `None` if the samples are too small for one.
-    pub(super) interval: Option<(f64, f64)>,
+    pub(super) interval: Option<(i64, i64)>,
 }
 
 /// The values of a sample that are used at most.
@@ -17,14 +19,12 @@ const MAX_VALUES: usize = 300;
 const STANDARD_ERRORS: f64 = 1.96;
 
 /// How much larger the values of `after` are than those of `before`; `None` if one of them is empty.
-pub(super) fn shift(before: &[f64], after: &[f64]) -> Option<Shift> {
+pub(super) fn shift(before: &[i64], after: &[i64]) -> Option<Shift> {
     let (before, after) = (thinned(before), thinned(after));
-    let mut differences: Vec<f64> =
-        before.iter().flat_map(|before| after.iter().map(move |after| after - before)).collect();
-    differences.sort_unstable_by(f64::total_cmp);
-    let middle = differences.len() / 2;
-    let upper = *differences.get(middle)?;
-    let median = if differences.len().is_multiple_of(2) { (differences.get(middle - 1)? + upper) / 2.0 } else { upper };
+    let of_one = |before: &i64| after.iter().map(|after| after.saturating_sub(*before)).collect::<Vec<_>>();
+    let mut differences: Vec<i64> = before.iter().flat_map(of_one).collect();
+    differences.sort_unstable();
+    let median = percentiles::median(&differences)?;
     let outside = differences_outside(before.len() as f64, after.len() as f64);
     let interval = outside.checked_sub(1).and_then(|first| {
         let last = differences.len().checked_sub(outside)?;
@@ -39,7 +39,7 @@ fn differences_outside(before: f64, after: f64) -> usize {
     (before * after / 2.0 - STANDARD_ERRORS * deviation).floor().max(0.0) as usize
 }
 
-fn thinned(values: &[f64]) -> Vec<f64> {
+fn thinned(values: &[i64]) -> Vec<i64> {
     if values.len() <= MAX_VALUES {
         return values.to_vec();
     }
@@ -50,68 +50,65 @@ fn thinned(values: &[f64]) -> Vec<f64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
 
     #[test]
     fn the_shift_is_the_median_of_all_differences() {
         // Differences: 9, 10, 11, 8, 9, 10, 7, 8, 9.
-        assert_eq!(shift(&[1.0, 2.0, 3.0], &[10.0, 11.0, 12.0]), Some(Shift { median: 9.0, interval: None }));
-        assert_eq!(shift(&[], &[1.0]), None);
+        assert_eq!(shift(&[1, 2, 3], &[10, 11, 12]), Some(Shift { median: 9.0, interval: None }));
+        assert_eq!(shift(&[], &[1]), None);
     }
 
     #[test]
     fn four_against_four_values_have_the_range_of_all_differences_as_interval() {
-        let found = shift(&[1.0, 2.0, 3.0, 4.0], &[11.0, 12.0, 13.0, 14.0]).unwrap();
-        assert_eq!(found, Shift { median: 10.0, interval: Some((7.0, 13.0)) });
+        let found = shift(&[1, 2, 3, 4], &[11, 12, 13, 14]).unwrap();
+        assert_eq!(found, Shift { median: 10.0, interval: Some((7, 13)) });
     }
 
     #[test]
     fn one_outlier_changes_nothing() {
-        let usual: Vec<f64> = (0..10).map(|step| 18.9 + 0.01 * f64::from(step)).collect();
-        let slower: Vec<f64> = usual.iter().map(|time| time + 0.6).chain([89.0]).collect();
+        let usual: Vec<i64> = (0..10).map(|step| 18_900 + 10 * step).collect();
+        let slower: Vec<i64> = usual.iter().map(|time| time + 600).chain([89_000]).collect();
         let (low, high) = shift(&usual, &slower).unwrap().interval.unwrap();
-        assert!(0.5 < low && high < 0.7, "{low} {high}");
+        assert!(500 < low && high < 700, "{low} {high}");
     }
 
-    /// Uniform noise of 5 %, by a linear congruential generator.
-    fn noisy(seed: u64, count: usize, factor: f64) -> Vec<f64> {
-        let mut state = seed.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(3_037_000_493);
-        let mut next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as f64 / (1_u64 << 31) as f64
-        };
-        (0..count).map(|_| factor * (100.0 + 10.0 * (next() - 0.5))).collect()
+    /// Twenty times with uniform noise of 5 %.
+    fn noisy(runner: &mut TestRunner) -> Vec<i64> {
+        prop::collection::vec(95_000_i64..105_000, 20).new_tree(runner).unwrap().current()
     }
 
     #[test]
-    fn equal_runs_differ_in_at_most_five_per_cent_of_cases() {
-        let excludes_zero = |seed: &u64| {
-            let found = shift(&noisy(*seed, 20, 1.0), &noisy(seed + 10_000, 20, 1.0)).unwrap().interval.unwrap();
-            found.0 > 0.0 || found.1 < 0.0
+    fn equal_runs_differ_in_about_five_per_cent_of_cases() {
+        let mut runner = TestRunner::deterministic();
+        let excludes_zero = |_: &u32| {
+            let (low, high) = shift(&noisy(&mut runner), &noisy(&mut runner)).unwrap().interval.unwrap();
+            low > 0 || high < 0
         };
+        // Of 1,000 fair trials of 5 %, three standard deviations are 21.
         let wrong = (0..1_000).filter(excludes_zero).count();
-        assert!(wrong < 70, "{wrong} of 1,000");
+        assert!((29..=71).contains(&wrong), "{wrong} of 1,000");
     }
 
     #[test]
     fn a_difference_of_one_per_cent_that_each_step_has_is_found() {
-        let before: Vec<f64> = noisy(1, 20, 0.1).iter().map(|time| 90.0 + time / 10.0).collect();
-        let after: Vec<f64> = before.iter().map(|time| 1.01 * time).collect();
+        let before: Vec<i64> = noisy(&mut TestRunner::deterministic()).iter().map(|time| 900_000 + time).collect();
+        let after: Vec<i64> = before.iter().map(|time| time + time / 100).collect();
         let (low, high) = shift(&before, &after).unwrap().interval.unwrap();
-        assert!(low > 0.0 && low <= 0.92 && high >= 0.9, "{low} {high}");
+        assert!(0 < low && low <= 10_050 && high >= 9_950, "{low} {high}");
     }
 
     proptest! {
         #[test]
         fn exchanged_samples_have_the_opposite_shift(
-            before in prop::collection::vec(0_i32..1_000, 1..40), after in prop::collection::vec(0_i32..1_000, 1..40), by in 0_i32..1_000,
+            before in prop::collection::vec(0_i64..1_000, 1..40), after in prop::collection::vec(0_i64..1_000, 1..40), by in 0_i64..1_000,
         ) {
-            let values = |sample: &[i32], by: i32| sample.iter().map(|value| f64::from(value + by)).collect::<Vec<_>>();
-            let (a, b) = (values(&before, 0), values(&after, 0));
-            let (found, opposite) = (shift(&a, &b).unwrap(), shift(&b, &a).unwrap());
+            let (found, opposite) = (shift(&before, &after).unwrap(), shift(&after, &before).unwrap());
             prop_assert_eq!(found.median, -opposite.median);
             prop_assert_eq!(found.interval, opposite.interval.map(|(low, high)| (-high, -low)));
-            let moved = shift(&a, &values(&after, by)).unwrap();
-            prop_assert_eq!(moved.median, found.median + f64::from(by));
+            let moved = shift(&before, &after.iter().map(|value| value + by).collect::<Vec<_>>()).unwrap();
+            prop_assert_eq!(moved.median, found.median + by as f64);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! How much longer a step of each stage takes in another run, without a mixture of stages and with an interval. From the sections
-//! `step_list` of the runs; linear in their rows, as the number of compared steps is bounded.
+//! `step_list` of the runs; O(n log n) in their rows.
 //!
 //! The rest of a comparison is about the mean step of the whole run. A prefill among decode steps moves that mean, and one long step widens its
 //! noise. Here each stage is compared with itself, and the median difference of steps does not depend on outliers.
@@ -7,9 +7,12 @@
 use super::rules::Thresholds;
 use super::shift::{Shift, shift};
 use super::{Candidate, StageChange};
+use crate::analysis::measure::percentiles::median;
 use crate::analysis::results::Run;
-use crate::analysis::section::{Answer, MeanNs, Pct, Record, TypedSection, section};
+use crate::analysis::section::{Answer, MeanNs, Pct, TypedSection, section};
+use crate::analysis::structure::listed_steps::{StepList, StepListRow};
 use crate::analysis::structure::stages::Stage;
+use crate::trace::Ns;
 use std::collections::BTreeMap;
 
 section! {
@@ -25,8 +28,8 @@ section! {
         /// The Hodges-Lehmann estimate.
         shift_ns: MeanNs = "Change of a step",
         shift_pct: Option<Pct> = "Change of a step",
-        low_ns: Option<MeanNs> = "At least",
-        high_ns: Option<MeanNs> = "At most",
+        low_ns: Option<Ns> = "At least",
+        high_ns: Option<Ns> = "At most",
         /// The difference of the means.
         mean_delta_ns: MeanNs = "Change of the mean",
     }
@@ -35,12 +38,12 @@ section! {
 /// The rows of a run, one for each stage that it has in common with the baseline.
 pub(super) fn rows(baseline: &Candidate, other: &Candidate) -> Vec<CompareStepsRow> {
     let (before, after) = (times_by_stage(baseline.run), times_by_stage(other.run));
-    let row = |(stage, before): (&Stage, &Vec<f64>)| row(other.label, *stage, before, after.get(stage)?);
+    let row = |(stage, before): (&Stage, &Vec<i64>)| row(other.label, *stage, before, after.get(stage)?);
     before.iter().filter_map(row).collect()
 }
 
 /// The stages whose steps changed for certain: the whole interval is on one side of zero and the change is not negligible. Steps of
-/// other batches or tokens do other work and tell nothing.
+/// other batches or tokens do other work and tell nothing; runs that do not state them are taken to be alike, as in the whole comparison.
 pub(super) fn stage_changes(
     thresholds: &Thresholds,
     baseline: &Candidate,
@@ -61,7 +64,7 @@ pub(super) fn stage_changes(
     };
     let change = |row: &CompareStepsRow| {
         let (low_ns, high_ns, pct) = (row.low_ns?.0, row.high_ns?.0, row.shift_pct?.0);
-        let is_proven = (low_ns > 0.0 || high_ns < 0.0) && pct.abs() >= 100.0 * thresholds.negligible_change;
+        let is_proven = (low_ns > 0 || high_ns < 0) && pct.abs() >= 100.0 * thresholds.negligible_change;
         let change = StageChange { stage: row.stage, pct, shift_ns: row.shift_ns.0, low_ns, high_ns };
         (is_proven && is_same_load(row.stage)).then_some(change)
     };
@@ -76,46 +79,46 @@ pub(super) fn table(rows: Vec<CompareStepsRow>) -> Answer<CompareSteps> {
         .with_rows(rows)
 }
 
-fn row(run: &str, stage: Stage, before: &[f64], after: &[f64]) -> Option<CompareStepsRow> {
-    let Shift { median, interval } = shift(before, after)?;
-    let (base, other) = (median_of(before), median_of(after));
-    let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len().max(1) as f64;
+/// `before` and `after` are sorted.
+fn row(run: &str, stage: Stage, before: &[i64], after: &[i64]) -> Option<CompareStepsRow> {
+    let Shift { median: shift, interval } = shift(before, after)?;
+    let base = median(before);
+    let mean = |times: &[i64]| times.iter().map(|time| *time as f64).sum::<f64>() / times.len().max(1) as f64;
     Some(CompareStepsRow {
         run: run.to_owned(),
         stage,
         baseline_steps: before.len(),
         steps: after.len(),
         baseline_median_ns: base.map(MeanNs),
-        median_ns: other.map(MeanNs),
-        shift_ns: MeanNs(median),
-        shift_pct: base.filter(|base| *base > 0.0).map(|base| Pct(100.0 * median / base)),
-        low_ns: interval.map(|(low, _)| MeanNs(low)),
-        high_ns: interval.map(|(_, high)| MeanNs(high)),
+        median_ns: median(after).map(MeanNs),
+        shift_ns: MeanNs(shift),
+        shift_pct: base.filter(|base| *base > 0.0).map(|base| Pct(100.0 * shift / base)),
+        low_ns: interval.map(|(low, _)| Ns(low)),
+        high_ns: interval.map(|(_, high)| Ns(high)),
         mean_delta_ns: MeanNs(mean(after) - mean(before)),
     })
 }
 
-fn median_of(times: &[f64]) -> Option<f64> {
-    shift(&[0.0], times).map(|shift| shift.median)
-}
-
-/// The times of the steps of each stage, on the device with most steps.
-fn times_by_stage(run: &Run) -> BTreeMap<Stage, Vec<f64>> {
-    let mut by_device: BTreeMap<String, Vec<&Record>> = BTreeMap::new();
-    for row in run.rows("step_list") {
-        by_device.entry(row.words("device_id").to_string()).or_default().push(row);
+/// The times of the steps of each stage in nanoseconds, sorted, on the device with most steps.
+fn times_by_stage(run: &Run) -> BTreeMap<Stage, Vec<i64>> {
+    let mut by_device: BTreeMap<String, Vec<StepListRow>> = BTreeMap::new();
+    for row in StepList::rows(&run.sections) {
+        by_device.entry(row.device_id.words()).or_default().push(row);
     }
     // Of devices with equally many steps, the first.
-    let Some(rows) = by_device.into_values().rev().max_by_key(Vec::len) else { return BTreeMap::new() };
-    let stage = |row: &Record| Stage::ALL.into_iter().find(|stage| stage.label() == row.text("stage"));
-    let mut times: BTreeMap<Stage, Vec<f64>> = BTreeMap::new();
-    let is_comparable = |stage: &Stage| stage.is_named() || *stage == Stage::All;
-    for row in rows.iter().take(rows.len().saturating_sub(1)) {
-        let stage = stage(row).filter(is_comparable);
-        let time = row.number("duration_ns");
-        stage.zip(time).into_iter().for_each(|(stage, time)| times.entry(stage).or_default().push(time));
+    let mut rows = by_device.into_values().rev().max_by_key(Vec::len).unwrap_or_default();
+    rows.pop();
+    let mut times: BTreeMap<Stage, Vec<i64>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| is_comparable(row.stage)) {
+        times.entry(row.stage).or_default().push(row.duration_ns.0);
     }
+    times.values_mut().for_each(|times| times.sort_unstable());
     times
+}
+
+/// Whether the steps of a stage do the same in two runs. Kinds without a name may differ, and so do the steps of all other kinds.
+fn is_comparable(stage: Stage) -> bool {
+    stage == Stage::All || stage.is_named() && stage != Stage::Other
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::input::Importer;
 use crate::trace::{ProblemKind, Trace};
 use proptest::prelude::*;
 
-/// How a rank of the generated job stands in the file.
+/// A rank of the generated job: the ids that a tool gave its events, and what was recorded.
 #[derive(Debug, Clone, Copy)]
 struct Rank {
     number: usize,

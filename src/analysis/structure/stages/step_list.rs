@@ -105,10 +105,15 @@ fn drop_plain_names(trace: &Trace, host: &mut Vec<StepNode>, device: &mut Vec<St
     let has_words = host.iter().any(|node| node.info.form == Form::Word);
     let is_step = |node: &StepNode| node.info.form != Form::Numbered || !has_words;
     host.retain(is_step);
-    let are_steps = processes_with_steps(trace, || ranges(host));
-    let is_covered = |node: &StepNode| are_steps.get(node.process.0 as usize).is_some_and(|are_steps| *are_steps);
-    host.retain(is_covered);
+    let is_covered = is_covered(trace, host);
+    host.retain(&is_covered);
     device.retain(|node| is_step(node) && is_covered(node));
+}
+
+/// Whether the host ranges of the process of a node contain most of its launches. The ranges are those of `nodes`.
+fn is_covered(trace: &Trace, nodes: &[StepNode]) -> impl Fn(&StepNode) -> bool + use<> {
+    let are_steps = processes_with_steps(trace, || ranges(nodes));
+    move |node| are_steps.get(node.process.0 as usize).is_some_and(|are_steps| *are_steps)
 }
 
 /// Drops the device annotations that are not longer than the ops launched in the host annotation of the same step. The
@@ -287,13 +292,12 @@ fn nodes_of_form(trace: &Trace, infos: &[Option<StepInfo>], form: Form) -> Vec<S
             children: 0,
         })
     };
-    let nodes = step_nodes(trace.ranges.iter().filter_map(node).collect());
-    if !form.is_plain() {
-        return nodes;
+    let mut nodes = step_nodes(trace.ranges.iter().filter_map(node).collect());
+    if form.is_plain() {
+        let is_covered = is_covered(trace, &nodes);
+        nodes.retain(is_covered);
     }
-    let are_steps = processes_with_steps(trace, || ranges(&nodes));
-    let is_covered = |node: &StepNode| are_steps.get(node.process.0 as usize).is_some_and(|are_steps| *are_steps);
-    nodes.into_iter().filter(is_covered).collect()
+    nodes
 }
 
 /// The ops that each thread launched.
