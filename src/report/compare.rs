@@ -8,7 +8,8 @@ use super::section_table;
 use super::sections::section_short_names;
 use super::table::{Cell, Table};
 use crate::analysis::CPU;
-use crate::analysis::compare::{Basis, CategoryChange, Change, ComparedRun, Comparison, Outcome};
+use crate::analysis::compare::{Basis, CategoryChange, Change, ComparedRun, Comparison, Outcome, StageShift};
+use crate::analysis::labels::stage_words;
 use crate::analysis::section::Value;
 use crate::digits::grouped;
 
@@ -23,32 +24,81 @@ pub fn verdict(comparison: &Comparison) -> Vec<String> {
 fn verdict_of(comparison: &Comparison, run: &ComparedRun) -> String {
     let baseline = baseline_label(comparison);
     let Some(change) = &run.change else {
-        return format!("{} cannot be compared with {baseline}. {}", run.label, run.reasons.join(" "));
+        let why = run.reasons.iter().chain(&run.estimate).map(String::as_str).collect::<Vec<_>>().join(" ");
+        return format!("{} cannot be compared with {baseline}. {why}", run.label);
     };
     let gpus = run.other_gpus.as_ref().map(|[before, after]| format!(" GPUs differ: {after} instead of {before}."));
-    let (per, unit) = (per(comparison), unit_sentence(comparison, run) + &gpus.unwrap_or_default());
-    let times = format!("{} instead of {}", duration(change.time_ns), duration(change.baseline_ns));
-    let label = &run.label;
-    let noise = change.noise_ns.map(|noise| format!("\u{b1}{}", duration(noise.round() as i64)));
-    let word = match (run.outcome, &noise) {
+    let unit = unit_sentence(comparison, run) + &gpus.unwrap_or_default();
+    let head = Head::of(run, change);
+    let (label, per, times) = (&run.label, per(comparison, run), &head.times);
+    let word = match (run.outcome, &head.noise) {
         (Outcome::Slower, _) => "slower",
         (Outcome::Faster, _) => "faster",
-        _ if change.delta_ns() == 0 => {
-            return format!("{label} takes exactly as long as {baseline}{per}: {}. {unit}", duration(change.time_ns));
+        _ if head.is_exact => {
+            return format!("{label} takes exactly as long as {baseline}{per}: {}. {unit}", head.time);
         }
         (Outcome::WithinNoise, Some(noise)) => {
-            return format!("{label} takes as long as {baseline}{per}: {times} is within noise ({noise}). {unit}");
+            return format!(
+                "{label} takes as long as {baseline}{per}: {times} is within noise ({}). {unit}",
+                noise.trim_start_matches("noise ")
+            );
         }
         _ => return format!("{label} takes about as long as {baseline}{per}: {times}. {unit}"),
     };
-    let size = change.pct().map_or(String::new(), |pct| format!("{} ", size(pct)));
-    let noise = noise.map_or(String::new(), |noise| format!(" (noise {noise})"));
-    format!(
-        "{label} is {size}{word} than {baseline}{per}: {times}{noise}; {}.{} {unit}",
-        largest_categories(change),
-        // On another GPU, kernels have other names: most of them are new or gone.
-        if run.other_gpus.is_none() { largest_kernel(comparison, label) } else { String::new() }
-    )
+    let size = run.pct().map_or(String::new(), |pct| format!("{} ", size(pct)));
+    let noise = head.noise.as_ref().map_or(String::new(), |noise| format!(" ({noise})"));
+    // On another GPU, kernels have other names: most of them are new or gone.
+    let has_kernel = run.other_gpus.is_none() && change.notable_categories > 0;
+    let kernel = if has_kernel { largest_kernel(comparison, label) } else { String::new() };
+    let parts = match largest_categories(change) {
+        parts if parts.is_empty() => String::new(),
+        parts if run.main_stage.is_some() => format!("; of the mean step, {parts}"),
+        parts => format!("; {parts}"),
+    };
+    format!("{label} is {size}{word} than {baseline}{per}: {times}{noise}{parts}.{kernel} {unit}")
+}
+
+/// The times that a verdict compares: those of the main stage if there is one, else the means of the runs.
+struct Head {
+    /// The time of the run.
+    time: String,
+    /// `107 ms instead of 100 ms`.
+    times: String,
+    /// What is known of the noise.
+    noise: Option<String>,
+    /// Whether the times are the same to the nanosecond.
+    is_exact: bool,
+}
+
+impl Head {
+    fn of(run: &ComparedRun, run_change: &Change) -> Self {
+        let rounded = |ns: f64| ns.round() as i64;
+        let (before_ns, time_ns, noise, is_exact) = match run.main_stage {
+            Some(stage) => {
+                let between = |(low, high)| match [change(low), change(high)] {
+                    [low, high] if low == high => format!("95 %: {low}"),
+                    [low, high] => format!("95 %: {low} to {high}"),
+                };
+                let is_exact = run.outcome == Outcome::Same && stage.shift_ns == 0.0;
+                let noise = stage.interval_ns.map(between);
+                (rounded(stage.baseline_median_ns), rounded(stage.median_ns), noise, is_exact)
+            }
+            None => {
+                let noise = run_change.noise_ns.map(|noise| format!("noise \u{b1}{}", duration(rounded(noise))));
+                (run_change.baseline_ns, run_change.time_ns, noise, run_change.delta_ns() == 0)
+            }
+        };
+        let time = duration(time_ns);
+        Self { times: format!("{time} instead of {}", duration(before_ns)), time, noise, is_exact }
+    }
+}
+
+/// ` per decode step`.
+fn per_step(stage: &StageShift) -> String {
+    match stage_words(stage.stage.label()) {
+        words if words.is_empty() => " per step".to_owned(),
+        words => format!(" per {words} step"),
+    }
 }
 
 /// The unit of work of a comparison and how it was found.
@@ -58,7 +108,7 @@ fn unit_sentence(comparison: &Comparison, run: &ComparedRun) -> String {
     let before = comparison.runs.get(comparison.baseline).map_or(0.0, units);
     let counts = format!("{} in {label}, {} in {baseline}", amount(units(run)), amount(before));
     match comparison.basis {
-        Basis::Step => format!("The unit is a step, from annotations ({counts})."),
+        Basis::Step => format!("The unit is a step, {} ({counts}).", comparison.steps_found),
         Basis::Token => format!("The unit is 1,000 tokens of the steps (tokens: {counts})."),
         Basis::Range => {
             let sum = if comparison.timelines > 1 { "; times are device time, summed over the devices" } else { "" };
@@ -99,17 +149,25 @@ pub fn short_verdicts(comparison: &Comparison) -> Vec<String> {
 }
 
 fn short_verdict(comparison: &Comparison, run: &ComparedRun) -> String {
-    let per = per(comparison);
-    match (run.outcome, &run.change) {
-        (Outcome::Baseline, _) => "baseline".to_owned(),
-        (Outcome::NotComparable, _) | (_, None) => "not comparable with the baseline".to_owned(),
-        (Outcome::WithinNoise, Some(_)) => "within noise of the baseline".to_owned(),
-        (_, Some(change)) if change.delta_ns() == 0 => "same time as the baseline".to_owned(),
-        (_, Some(change)) => format!("{}{per}", signed(change)),
+    let Some(run_change) = &run.change else {
+        let is_baseline = run.outcome == Outcome::Baseline;
+        return if is_baseline { "baseline" } else { "not comparable with the baseline" }.to_owned();
+    };
+    let per = per(comparison, run);
+    match run.outcome {
+        Outcome::WithinNoise => "within noise of the baseline".to_owned(),
+        Outcome::Same if Head::of(run, run_change).is_exact => "same time as the baseline".to_owned(),
+        _ => format!("{}{per}", signed(run.pct(), run_change.delta_ns())),
     }
 }
 
-fn per(comparison: &Comparison) -> &'static str {
+/// The unit of the times that the outcome compares.
+fn per(comparison: &Comparison, run: &ComparedRun) -> String {
+    run.main_stage.as_ref().map_or_else(|| per_mean(comparison).to_owned(), per_step)
+}
+
+/// The unit of the means, which add up.
+fn per_mean(comparison: &Comparison) -> &'static str {
     match comparison.basis {
         Basis::Step if comparison.has_work_outside_steps => " per step with the work around it",
         Basis::Step => " per step",
@@ -122,17 +180,16 @@ fn per(comparison: &Comparison) -> &'static str {
 }
 
 /// `+7.0 %`, or the difference in time if the baseline took no time.
-fn signed(run_change: &Change) -> String {
-    let sign = if run_change.delta_ns() < 0 { "-" } else { "+" };
-    match run_change.pct() {
-        Some(pct) => format!("{sign}{}", size(pct).replace("less than", "<")),
-        None => change(run_change.delta_ns()),
+fn signed(pct: Option<f64>, delta_ns: i64) -> String {
+    match pct {
+        Some(pct) => format!("{}{}", if pct < 0.0 { "-" } else { "+" }, size(pct).replace("less than", "<")),
+        None => change(delta_ns),
     }
 }
 
 /// The changes of all comparable runs for the chart, and the name of its axis.
 pub fn deltas(comparison: &Comparison) -> (Vec<Deltas>, String) {
-    let per = per(comparison);
+    let per = per_mean(comparison);
     let deltas_of = |run: &ComparedRun| {
         let run_change = run.change.as_ref()?;
         let part = |part: &CategoryChange| Delta {
@@ -140,7 +197,8 @@ pub fn deltas(comparison: &Comparison) -> (Vec<Deltas>, String) {
             baseline_ns: part.baseline_ns,
             time_ns: part.time_ns,
         };
-        let note = format!("{}{per} ({})", change(run_change.delta_ns()), signed(run_change));
+        let delta_ns = run_change.delta_ns();
+        let note = format!("{}{per} ({})", change(delta_ns), signed(run_change.pct(), delta_ns));
         Some(Deltas { label: run.label.clone(), note, parts: run_change.categories.iter().map(part).collect() })
     };
     (comparison.runs.iter().filter_map(deltas_of).collect(), format!("Change{per}"))
@@ -369,6 +427,7 @@ mod files {
                     "outcome": run.outcome.word(),
                     "verdict": verdict,
                     "reasons": run.reasons,
+                    "estimate": run.estimate,
                     "warnings": run.warnings,
                     "units": run.units,
                     "unit": change.map(|_| unit_sentence(comparison, run)),
@@ -377,6 +436,8 @@ mod files {
                     "delta_ns": change.map(|change| change.delta_ns()),
                     "delta_pct": change.and_then(|change| change.pct()),
                     "noise_ns": change.and_then(|change| change.noise_ns),
+                    "stage": run.main_stage.map(|stage| stage.stage.label()),
+                    "stage_pct": run.main_stage.and_then(|stage| stage.pct()),
                 })
             })
             .collect();

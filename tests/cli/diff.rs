@@ -61,7 +61,7 @@ fn the_verdict_comes_first_and_names_the_changed_categories_and_kernels() {
     let folder = example("diff_verdict");
     let output = printed(&folder, ["diff", "a.json", "b.json"]);
     let verdict = output.split("\n\n").next().unwrap().replace("\n  ", " ");
-    let words = "b.json is 7.0 % slower than a.json per step: 108 us instead of 100 us";
+    let words = "b.json is 7.0 % slower than a.json per decode step: 107 us instead of 100 us";
     assert!(verdict.starts_with(words), "{verdict}");
     assert!(verdict.contains("+12.0 us in attention, -5.00 us in gemm."), "{verdict}");
     assert!(verdict.contains("+12.0 us in flash_fwd_kernel (longer launches)"), "{verdict}");
@@ -89,7 +89,7 @@ fn json_and_csv_contain_exact_numbers_that_add_up() {
     assert_eq!((&output["basis"], &output["comparable"]), (&"step".into(), &true.into()));
     let outcomes: Vec<&str> =
         output["runs"].as_array().unwrap().iter().map(|r| r["outcome"].as_str().unwrap()).collect();
-    assert_eq!(outcomes, ["baseline", "slower", "same"]);
+    assert_eq!(outcomes, ["baseline", "slower", "within noise"]);
     assert_eq!(output["runs"][1]["delta_ns"], 7_000);
     let csv = gpuprism(&folder, ["diff", "a.json", "b.json", "--format", "csv"]);
     // Warnings have no place in a csv.
@@ -203,7 +203,7 @@ fn refused_inputs_and_wrong_usage_have_their_own_exit_codes() {
 fn the_output_file_has_the_same_text_as_standard_output() {
     let folder = example("diff_markdown");
     let text = printed(&folder, ["diff", "a.json", "b.json", "--format", "markdown"]);
-    assert!(text.starts_with("# Comparison\n\n- **b.json is 7.0 % slower than a.json per step"), "{text}");
+    assert!(text.starts_with("# Comparison\n\n- **b.json is 7.0 % slower than a.json per decode step"), "{text}");
     assert!(text.contains("| +12.0 |"), "{text}");
     assert_eq!(printed(&folder, ["diff", "a.json", "b.json", "--format", "markdown", "-o", "out.md"]), "");
     assert_eq!(std::fs::read_to_string(folder.join("out.md")).unwrap(), text);

@@ -93,7 +93,7 @@ test('tab, sentences and tables of generated runs are equal to the command line\
   const { page, faults, close } = await opened('', ...files);
   const words = await page.locator('.run-change').allTextContents();
   assert.equal(words[0], 'baseline');
-  assert.match(words[2], /^▲\+\d+\.\d % per step$/);
+  assert.match(words[2], /^▲\+\d+\.\d % per decode step$/);
   await opensTab(page);
   await assertSame(page, files);
   assert.equal(await page.locator('#compare .compared').count(), 2);

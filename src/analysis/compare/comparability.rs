@@ -1,10 +1,10 @@
 //! Decides whether two runs can be compared, and collects the caveats if they can.
 
 use super::breakdown::{PartPair, Presence};
-use super::rules::Rules;
+use super::rules::{Rules, Thresholds};
 use super::steps::{StageSteps, Steps};
 use super::units::{self, LaunchRatio};
-use super::{Basis, Candidate, StageChange, TrustRow};
+use super::{Basis, Candidate, StageShift, TrustRow};
 use crate::analysis::labels::{format_time, stage_words};
 use crate::analysis::results::{Attribution, Run, WallSource};
 use crate::analysis::section::Value;
@@ -73,7 +73,9 @@ pub(super) fn reasons(rules: &Rules, first: &Candidate, other: &Candidate) -> Ve
     if (a.wall.source == WallSource::Window) != (b.wall.source == WallSource::Window) {
         found.reason("wall", &[]);
     }
-    stage_reason(&mut found, first, other);
+    if !other.is_compared_by_stage() {
+        stage_reason(&mut found, first, other);
+    }
     found.sentences
 }
 
@@ -120,6 +122,9 @@ pub(super) fn workload_reasons(
                         &[("cut", candidate.label), ("pct", &format!("{:.0}", 100.0 * outside))],
                     );
                 }
+            }
+            if basis == Basis::Step && other.is_compared_by_stage() {
+                return found.sentences;
             }
             if let Some(effect) = mix_effect(a, b).filter(|effect| effect.abs() > rules.thresholds.max_mix_effect) {
                 let pct = format!("{:+.0}", 100.0 * effect);
@@ -191,6 +196,54 @@ pub(super) fn fixed_time(
     Some(TrustRow { id: "fixed-time-window", run: 0, text, affects: rules.trust("fixed_time_affects", &[]) })
 }
 
+/// What the steps of the main stage, else the launches of common kernels, tell of a run that cannot be compared.
+pub(super) fn estimate(
+    rules: &Rules,
+    first: &Candidate,
+    other: &Candidate,
+    launches: Option<LaunchRatio>,
+) -> Option<String> {
+    let labels = [("run", other.label), ("baseline", first.label)];
+    if let Some(main) = other.stages.main() {
+        let (what, before, after) =
+            (step_words(main), format_time(main.baseline_median_ns / 1e6), format_time(main.median_ns / 1e6));
+        let steps = [main.baseline_steps, main.steps].map(|steps| steps.to_string());
+        let [before_steps, steps] = steps.each_ref().map(String::as_str);
+        let values = [
+            ("what", what.as_str()),
+            ("before", &before),
+            ("after", &after),
+            ("before_steps", before_steps),
+            ("steps", steps),
+        ];
+        return Some(rules.estimate("stage", &[&labels[..], &values].concat()));
+    }
+    let (ratio, agreement) = match launches? {
+        LaunchRatio::Differing { median, agreement } => (median, agreement),
+        LaunchRatio::Common { .. } | LaunchRatio::Unmatched => return None,
+    };
+    let before_ns = units::time_per_timeline(first.run);
+    let after_ns = units::time_per_timeline(other.run) / ratio;
+    let (before, after) = (format_time(before_ns / 1e6), format_time(after_ns / 1e6));
+    let (ratio, pct) = (format!("{ratio:.2}"), format!("{:.0}", 100.0 * agreement));
+    let values = [("ratio", ratio.as_str()), ("pct", &pct), ("before", &before), ("after", &after)];
+    Some(rules.estimate("launches", &[&labels[..], &values].concat()))
+}
+
+/// Whether the mean steps of the runs differ already because other stages or loads are in them.
+pub(super) fn has_other_mix(rules: &Rules, first: &Candidate, other: &Candidate) -> bool {
+    let steps = first.steps.as_ref().zip(other.steps.as_ref());
+    steps.is_some_and(|(a, b)| {
+        let is_other_load = differing_work_per_step(a, b, rules.thresholds.max_work_per_step_ratio).is_some();
+        is_other_load || mixes_stages_otherwise(&rules.thresholds, a, b)
+    })
+}
+
+fn mixes_stages_otherwise(thresholds: &Thresholds, a: &Steps, b: &Steps) -> bool {
+    let is_foreign = foreign_share(a, b).max(foreign_share(b, a)) > thresholds.max_foreign_steps;
+    is_foreign || mix_effect(a, b).is_some_and(|effect| effect.abs() > thresholds.max_mix_effect)
+}
+
 /// Caveats for two runs that are compared.
 pub(super) fn warnings(
     rules: &Rules,
@@ -248,24 +301,31 @@ pub(super) fn warnings(
     found.sentences
 }
 
-/// The warning that a run as a whole does not show the change of a stage.
-pub(super) fn hidden_stage(rules: &Rules, first: &Candidate, other: &Candidate, change: &StageChange) -> String {
-    let stage = stage_words(change.stage.label());
-    let what = if stage.is_empty() { "step".to_owned() } else { format!("{stage} step") };
+/// `decode step`.
+fn step_words(stage: &StageShift) -> String {
+    match stage_words(stage.stage.label()) {
+        words if words.is_empty() => "step".to_owned(),
+        words => format!("{words} step"),
+    }
+}
+
+/// The warning that another stage than the main one changed.
+pub(super) fn changed_stage(rules: &Rules, first: &Candidate, other: &Candidate, stage: &StageShift) -> String {
+    let what = step_words(stage);
     let time = |ns: f64| format_time(ns / 1e6);
-    let ends = [change.low_ns.unsigned_abs(), change.high_ns.unsigned_abs()];
+    let ends = stage.interval_ns.map_or([0, 0], |(low, high)| [low.unsigned_abs(), high.unsigned_abs()]);
     let [least, most] = [ends.iter().min(), ends.iter().max()].map(|end| time(end.copied().unwrap_or_default() as f64));
     let values = [
         ("run", other.label),
         ("baseline", first.label),
         ("what", what.as_str()),
-        ("pct", &format!("{:.1}", change.pct.abs())),
-        ("word", if change.pct > 0.0 { "longer" } else { "shorter" }),
-        ("change", &time(change.shift_ns.abs())),
+        ("pct", &format!("{:.1}", stage.pct().unwrap_or_default().abs())),
+        ("word", if stage.shift_ns > 0.0 { "longer" } else { "shorter" }),
+        ("change", &time(stage.shift_ns.abs())),
         ("least", &least),
         ("most", &most),
     ];
-    rules.warning("hidden_stage", &values)
+    rules.warning("changed_stage", &values)
 }
 
 fn workload_warnings(found: &mut Sentences, basis: Basis, first: &Candidate, other: &Candidate) {
@@ -286,6 +346,9 @@ fn workload_warnings(found: &mut Sentences, basis: Basis, first: &Candidate, oth
         (Basis::Launches, ..) => return found.warning("same_work_per_launch", &[]),
         _ => return found.warning("same_work", &[]),
     };
+    if mixes_stages_otherwise(&thresholds, a, b) {
+        found.warning("other_mix", &[("a", &a.mix()), ("b", &b.mix())]);
+    }
     if let Some((what, mean_a, mean_b)) = differing_work_per_step(a, b, thresholds.notable_work_per_step_ratio) {
         let warning = if basis == Basis::Token { "work_of_a_token" } else { "work_of_a_step" };
         found.warning(warning, &[("what", what), ("a", &mean_a), ("b", &mean_b)]);

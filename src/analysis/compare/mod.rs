@@ -7,8 +7,9 @@
 //! - All runs share one [`Basis`], the first that every comparable run has: steps (idle time before the first and after the last
 //!   step is left out; per token if other GPUs or engines have other batches), a repeated range, or the common ratio of the launch counts of shared kernels (see `units`). Totals are
 //!   compared only if that ratio is 1. Without a certain unit there is no comparison.
-//! - Noise is a multiple of the standard error of the difference of the two mean step times. Without steps it is unknown.
-//! - Steps of each stage are compared with those of the same stage (see `step_shifts`). Exports have these rows also of a refused pair.
+//! - The outcome per step is that of the main stage, whose steps are compared with each other (see `step_shifts`): a long step or another
+//!   mixture of stages does not change it. The other stages are compared likewise. Exports have these rows also of a refused pair.
+//! - Otherwise, noise is a multiple of the standard error of the difference of the two mean step times. Without steps it is unknown.
 //! - Layers are compared by the role of their kernels (see `roles`), also if the pair is refused otherwise.
 //! - A pair is refused, with a reason and a remedy, if the captures measure different things (see `comparability`).
 //!
@@ -33,10 +34,11 @@ pub(crate) use step_times::step_times;
 
 use super::results::Run;
 use crate::analysis::section::{Sections, words};
-use crate::analysis::structure::stages::Stage;
 use breakdown::{Breakdown, PartPair, changes_by_category, match_parts};
 use rules::Rules;
-use step_shifts::CompareStepsRow;
+use std::collections::BTreeSet;
+pub use step_shifts::StageShift;
+use step_shifts::StageShifts;
 use steps::Steps;
 use units::{LaunchRatio, RepeatedRange};
 
@@ -96,13 +98,6 @@ words!(
     NotComparable = "not comparable",
 );
 
-impl Outcome {
-    /// Whether the run as a whole changed in the direction of one of its stages.
-    fn shows(self, stage: &StageChange) -> bool {
-        self == if stage.pct > 0.0 { Self::Slower } else { Self::Faster }
-    }
-}
-
 /// Runs compared with a baseline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
@@ -112,6 +107,8 @@ pub struct Comparison {
     pub basis: Basis,
     /// The name of the range if the basis is [`Basis::Range`], else empty.
     pub range: String,
+    /// How the steps were found, in words; empty if the unit is not a step.
+    pub steps_found: String,
     /// The largest number of device timelines in a comparable run.
     pub timelines: u64,
     /// Whether times per step include much work before the first step or after the last one.
@@ -134,10 +131,10 @@ impl Comparison {
     /// True if at least one run on the GPU of the baseline is slower by more than `pct` percent, and beyond noise where noise is known, or
     /// if the steps of one of its stages are.
     pub fn has_regressed(&self, pct: f64) -> bool {
+        let is_above = |changed: Option<f64>| changed.is_some_and(|changed| changed > pct);
         self.runs.iter().filter(|run| run.other_gpus.is_none()).any(|run| {
-            let change = run.change.as_ref().filter(|_| run.outcome == Outcome::Slower);
-            let whole = change.and_then(Change::pct).is_some_and(|changed| changed > pct);
-            whole || run.stage_changes.iter().any(|stage| stage.pct > pct)
+            let mut others = run.other_stages.iter().filter(|stage| stage.is_proven());
+            run.outcome == Outcome::Slower && is_above(run.pct()) || others.any(|stage| is_above(stage.pct()))
         })
     }
 }
@@ -164,6 +161,8 @@ pub struct ComparedRun {
     pub outcome: Outcome,
     /// Why it cannot be compared: one sentence each, with the remedy. Empty if it was compared.
     pub reasons: Vec<String>,
+    /// What can be said of the change of a run that cannot be compared, with the assumption, in a sentence. It is no verdict.
+    pub estimate: Option<String>,
     /// Caveats of the comparison, one sentence each.
     pub warnings: Vec<String>,
     /// The GPUs of the baseline and of the run in words, if they differ.
@@ -173,27 +172,20 @@ pub struct ComparedRun {
     pub units: Option<f64>,
     /// The difference; `None` for the baseline and for runs that were not compared.
     pub change: Option<Change>,
-    /// The stages whose steps changed for certain, while batch and tokens were the same as far as both runs state them; empty for runs
-    /// that were not compared.
-    pub stage_changes: Vec<StageChange>,
+    /// The stage that decides the outcome; `None` if the unit is not a step, or if the runs have no stage of equal load in common.
+    pub main_stage: Option<StageShift>,
+    /// The other stages that both runs have; empty for runs that were not compared.
+    pub other_stages: Vec<StageShift>,
 }
 
-/// A change that the steps of one stage prove.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StageChange {
-    /// The stage.
-    pub stage: Stage,
-    /// The median difference of its steps, in percent of the baseline's median.
-    pub pct: f64,
-    /// The same in nanoseconds.
-    pub shift_ns: f64,
-    /// The lower end of its 95 % interval.
-    pub low_ns: i64,
-    /// The upper end.
-    pub high_ns: i64,
+impl ComparedRun {
+    /// The change in percent of the baseline, that of a step of the main stage if there is one.
+    pub fn pct(&self) -> Option<f64> {
+        self.main_stage.map_or_else(|| self.change.as_ref().and_then(Change::pct), |stage| stage.pct())
+    }
 }
 
-/// The difference between the baseline and a run, in the unit of [`Comparison::basis`].
+/// The difference between the baseline and a run, in the unit of [`Comparison::basis`]: means, which add up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// The baseline's time.
@@ -227,12 +219,21 @@ struct Candidate<'a> {
     run: &'a Run,
     steps: Option<Steps>,
     range: Option<RepeatedRange>,
+    /// The steps of its stages, compared with those of the baseline; empty for the baseline.
+    stages: StageShifts,
+    /// Whether a difference from the baseline says nothing on the software alone.
+    is_other_setup: bool,
 }
 
 impl<'a> Candidate<'a> {
     fn new(label: &'a str, run: &'a Run, rules: &Rules) -> Self {
         let (steps, range) = (Steps::of(run, &rules.thresholds), RepeatedRange::of(run, &rules.thresholds));
-        Self { label, run, steps, range }
+        Self { label, run, steps, range, stages: StageShifts::default(), is_other_setup: false }
+    }
+
+    /// Whether steps of equal load are compared, so that other steps of the runs need not be alike.
+    fn is_compared_by_stage(&self) -> bool {
+        !self.is_other_setup && self.stages.main().is_some_and(|main| main.interval_ns.is_some())
     }
 
     /// The mean number of tokens in a step, if every stage states it.
@@ -245,8 +246,12 @@ impl<'a> Candidate<'a> {
 pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
     let rules = Rules::embedded();
     let baseline = if baseline < runs.len() { baseline } else { 0 };
-    let candidates: Vec<Candidate> = runs.iter().map(|&(label, run)| Candidate::new(label, run, rules)).collect();
-    let Some(first) = candidates.get(baseline) else { return Comparison::empty(baseline) };
+    let mut candidates: Vec<Candidate> = runs.iter().map(|&(label, run)| Candidate::new(label, run, rules)).collect();
+    let Some(first) = &candidates.get(baseline).cloned() else { return Comparison::empty(baseline) };
+    for (_, candidate) in candidates.iter_mut().enumerate().filter(|(index, _)| *index != baseline) {
+        candidate.stages = StageShifts::of(&rules.thresholds, first, candidate);
+        candidate.is_other_setup = comparability::is_other_setup(rules, first.run, candidate.run);
+    }
     let mut compared: Vec<ComparedRun> = candidates
         .iter()
         .enumerate()
@@ -254,11 +259,13 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
             label: candidate.label.to_owned(),
             outcome: if index == baseline { Outcome::Baseline } else { Outcome::NotComparable },
             reasons: if index == baseline { Vec::new() } else { comparability::reasons(rules, first, candidate) },
+            estimate: None,
             warnings: Vec::new(),
             other_gpus: comparability::other_gpus(rules, first.run, candidate.run),
             units: None,
             change: None,
-            stage_changes: Vec::new(),
+            main_stage: None,
+            other_stages: Vec::new(),
         })
         .collect();
     // Refused runs do not affect the basis of the others.
@@ -293,27 +300,33 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
             Breakdown::of(candidate.run, units::amount(basis, candidate, *launches), excluded_idle_ns)
         })
         .collect();
-    let (mut pairs, mut shifts): (Vec<Vec<PartPair>>, Vec<CompareStepsRow>) = Default::default();
+    let mut pairs: Vec<Vec<PartPair>> = Vec::new();
     for (index, (candidate, compared)) in candidates.iter().zip(&mut compared).enumerate() {
         let is_comparable = index != baseline && compared.reasons.is_empty();
-        let rows = if index == baseline { Vec::new() } else { step_shifts::rows(first, candidate) };
-        let stage_changes = step_shifts::stage_changes(&rules.thresholds, first, candidate, &rows);
-        shifts.extend(rows);
         let both = breakdowns.get(baseline).zip(breakdowns.get(index)).filter(|_| is_comparable);
         let Some((before, after)) = both else {
             pairs.push(Vec::new());
             continue;
         };
         let matched = match_parts(before, after);
-        let change = change(rules, basis, (first, candidate), (before, after), &matched);
-        compared.outcome = outcome(rules, &change);
-        compared.warnings =
-            comparability::warnings(rules, basis, first, candidate, &matched, change.noise_ns.is_some());
-        let hidden = stage_changes.iter().filter(|stage| !compared.outcome.shows(stage));
-        compared.warnings.extend(hidden.map(|stage| comparability::hidden_stage(rules, first, candidate, stage)));
-        compared.stage_changes = stage_changes;
+        let mut change = change(rules, basis, (first, candidate), (before, after), &matched);
+        compared.main_stage = candidate.stages.main().filter(|_| basis == Basis::Step).copied();
+        compared.other_stages = candidate.stages.others().copied().collect();
+        compared.outcome = compared.main_stage.map_or_else(|| outcome(rules, &change), |stage| stage.outcome);
+        if comparability::has_other_mix(rules, first, candidate) {
+            change.notable_categories = 0;
+        }
+        let is_noise_known = compared.main_stage.map_or(change.noise_ns.is_some(), |stage| stage.interval_ns.is_some());
+        compared.warnings = comparability::warnings(rules, basis, first, candidate, &matched, is_noise_known);
+        let changed = compared.other_stages.iter().filter(|stage| stage.is_proven());
+        compared.warnings.extend(changed.map(|stage| comparability::changed_stage(rules, first, candidate, stage)));
         compared.change = Some(change);
         pairs.push(matched);
+    }
+    for ((candidate, compared), launches) in candidates.iter().zip(&mut compared).zip(&launches) {
+        if !compared.reasons.is_empty() {
+            compared.estimate = comparability::estimate(rules, first, candidate, *launches);
+        }
     }
     let range = first.range.as_ref().filter(|_| basis == Basis::Range).map_or("", |range| range.name.as_str());
     let comparable = candidates.iter().zip(&compared).filter(|(_, compared)| compared.reasons.is_empty());
@@ -326,6 +339,7 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
         baseline,
         basis,
         range: range.to_owned(),
+        steps_found: if basis == Basis::Step { steps_found(&candidates) } else { String::new() },
         timelines,
         runs: compared,
         trust,
@@ -335,7 +349,8 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
     // Layers are compared by role also if the runs as a whole cannot be, for example because of different work.
     let others: Vec<&Candidate> =
         candidates.iter().enumerate().filter(|(index, _)| *index != baseline).map(|(_, other)| other).collect();
-    let shifts = step_shifts::table(shifts);
+    let shifts = others.iter().flat_map(|candidate| candidate.stages.rows(candidate.label));
+    let shifts = step_shifts::table(shifts.collect());
     if !shifts.rows.is_empty() {
         shifts.put(&mut comparison.sections);
     }
@@ -360,6 +375,7 @@ impl Comparison {
             baseline,
             basis: Basis::Total,
             range,
+            steps_found: String::new(),
             timelines: 1,
             has_work_outside_steps: false,
             runs: Vec::new(),
@@ -367,6 +383,12 @@ impl Comparison {
             sections,
         }
     }
+}
+
+/// How the steps of all runs were found: `from annotations`, or several ways.
+fn steps_found(candidates: &[Candidate]) -> String {
+    let ways: BTreeSet<&str> = candidates.iter().filter_map(|run| run.steps.as_ref()).flat_map(Steps::found).collect();
+    ways.into_iter().collect::<Vec<_>>().join(" and ")
 }
 
 /// The first basis that all accepted runs have.

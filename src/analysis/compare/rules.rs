@@ -13,6 +13,7 @@ pub(super) struct Rules {
     vendors: Map<String, Value>,
     reasons: Map<String, Value>,
     warnings: Map<String, Value>,
+    estimates: Map<String, Value>,
     trust: Map<String, Value>,
 }
 
@@ -95,6 +96,11 @@ impl Rules {
         fill(&self.warnings, name, values)
     }
 
+    /// The sentence of an estimate with `{key}` replaced by values.
+    pub(super) fn estimate(&self, name: &str, values: &[(&str, &str)]) -> String {
+        fill(&self.estimates, name, values)
+    }
+
     /// The sentence of a trust row with `{key}` replaced by values.
     pub(super) fn trust(&self, name: &str, values: &[(&str, &str)]) -> String {
         fill(&self.trust, name, values)
@@ -120,7 +126,9 @@ mod tests {
     #[test]
     fn sentences_end_with_a_period_and_reasons_have_a_remedy() {
         let rules = Rules::embedded();
-        for sentence in rules.reasons.values().chain(rules.warnings.values()).chain(rules.trust.values()) {
+        for sentence in
+            [&rules.reasons, &rules.warnings, &rules.estimates, &rules.trust].into_iter().flat_map(Map::values)
+        {
             assert!(sentence.as_str().unwrap().ends_with('.'), "{sentence}");
         }
         for (name, reason) in &rules.reasons {

@@ -7,6 +7,7 @@ use crate::analysis::results::Run;
 use crate::analysis::section::{
     Answer, CategoryName, KernelName, MeanCount, MeanNs, Pct, Sections, TypedSection, section,
 };
+use crate::analysis::structure::stages::Stage;
 use crate::trace::Ns;
 
 section! {
@@ -15,6 +16,8 @@ section! {
     row CompareRunRow {
         run: String,
         outcome: Outcome,
+        stage: Option<Stage>,
+        stage_pct: Option<Pct> = "Change of its steps",
         compared_ns: Option<Ns> = "Time",
         delta_ns: Option<Ns> = "Change",
         delta_pct: Option<Pct> = "Change",
@@ -124,7 +127,8 @@ fn summary(comparison: &Comparison, candidates: &[Candidate], breakdowns: &[Brea
     let mut answer = CompareSummary::answer(format!("wall time {}", per_unit(comparison)));
     if matches!(basis, Basis::Step | Basis::Token) {
         answer = answer
-            .limit("Noise is two standard errors of the difference, estimated from the spread of steps in each stage.");
+            .limit("Noise is two standard errors of the difference, estimated from the spread of steps in each stage.")
+            .limit("Where a stage is named, the outcome is that of its steps (table of the steps by stage). The other times are means of the whole runs.");
     }
     if *basis != Basis::Total {
         answer =
@@ -140,6 +144,8 @@ fn summary(comparison: &Comparison, candidates: &[Candidate], breakdowns: &[Brea
         CompareRunRow {
             run: compared.label.clone(),
             outcome: compared.outcome,
+            stage: compared.main_stage.map(|stage| stage.stage),
+            stage_pct: compared.main_stage.and_then(|stage| stage.pct()).map(Pct),
             compared_ns: (compared.outcome != Outcome::NotComparable).then_some(Ns(breakdown.total_ns)),
             delta_ns: change.map(|change| Ns(change.delta_ns())),
             delta_pct: change.and_then(|change| change.pct()).map(Pct),

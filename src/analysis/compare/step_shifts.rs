@@ -1,12 +1,17 @@
 //! How much longer a step of each stage takes in another run, without a mixture of stages and with an interval. From the sections
 //! `step_list` of the runs; O(n log n) in their rows.
 //!
-//! The rest of a comparison is about the mean step of the whole run. A prefill among decode steps moves that mean, and one long step widens its
-//! noise. Here each stage is compared with itself, and the median difference of steps does not depend on outliers.
+//! The tables of a comparison are about the mean step of the whole run, because means add up. A prefill among decode steps moves that
+//! mean, and one long step widens its noise. Here each stage is compared with itself, and the median difference of steps does not depend
+//! on outliers. So the outcome of a comparison is that of its main stage, the one in which the runs spend most time.
+//!
+//! A step of several devices counts once, as long as on the slowest device. Ranks of one job that wait for each other are no independent
+//! observations, and a rank that is slower alone shows.
 
 use super::rules::Thresholds;
 use super::shift::{Shift, shift};
-use super::{Candidate, StageChange};
+use super::steps::Steps;
+use super::{Candidate, Outcome};
 use crate::analysis::measure::percentiles::median;
 use crate::analysis::results::Run;
 use crate::analysis::section::{Answer, MeanNs, Pct, TypedSection, section};
@@ -21,10 +26,11 @@ section! {
     row CompareStepsRow {
         run: String,
         stage: Stage,
+        outcome: Outcome,
         baseline_steps: usize = "Steps, base",
         steps: usize,
-        baseline_median_ns: Option<MeanNs> = "Median, base",
-        median_ns: Option<MeanNs>,
+        baseline_median_ns: MeanNs = "Median, base",
+        median_ns: MeanNs,
         /// The Hodges-Lehmann estimate.
         shift_ns: MeanNs = "Change of a step",
         shift_pct: Option<Pct> = "Change of a step",
@@ -35,82 +41,166 @@ section! {
     }
 }
 
-/// The rows of a run, one for each stage that it has in common with the baseline.
-pub(super) fn rows(baseline: &Candidate, other: &Candidate) -> Vec<CompareStepsRow> {
-    let (before, after) = (times_by_stage(baseline.run), times_by_stage(other.run));
-    let row = |(stage, before): (&Stage, &Vec<i64>)| row(other.label, *stage, before, after.get(stage)?);
-    before.iter().filter_map(row).collect()
+/// How the steps of one stage differ from those of the baseline.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StageShift {
+    /// The stage.
+    pub stage: Stage,
+    /// What the change of its steps proves. [`Outcome::NotComparable`] if batch or tokens differ.
+    pub outcome: Outcome,
+    /// The compared steps of the baseline.
+    pub baseline_steps: usize,
+    /// The compared steps of the run.
+    pub steps: usize,
+    /// Their median duration in the baseline.
+    pub baseline_median_ns: f64,
+    /// Their median duration in the run.
+    pub median_ns: f64,
+    /// The median of the differences between all steps of both runs.
+    pub shift_ns: f64,
+    /// The interval that contains this difference with 95 %; `None` if there are too few steps.
+    pub interval_ns: Option<(i64, i64)>,
+    /// The difference of the mean durations.
+    pub mean_delta_ns: f64,
+    /// The time of the compared steps of both runs.
+    time_ns: i64,
 }
 
-/// The stages whose steps changed for certain: the whole interval is on one side of zero and the change is not negligible. Steps of
-/// other batches or tokens do other work and tell nothing; runs that do not state them are taken to be alike, as in the whole comparison.
-pub(super) fn stage_changes(
-    thresholds: &Thresholds,
-    baseline: &Candidate,
-    other: &Candidate,
-    rows: &[CompareStepsRow],
-) -> Vec<StageChange> {
-    let load = |candidate: &Candidate, stage: Stage| {
-        let steps = candidate.steps.as_ref()?;
+impl StageShift {
+    /// The difference in percent of the baseline's median; `None` if that is zero.
+    pub fn pct(&self) -> Option<f64> {
+        (self.baseline_median_ns > 0.0).then(|| 100.0 * self.shift_ns / self.baseline_median_ns)
+    }
+
+    /// Whether the stage is slower or faster for certain: there is an interval, and it excludes zero.
+    pub fn is_proven(&self) -> bool {
+        self.interval_ns.is_some() && matches!(self.outcome, Outcome::Slower | Outcome::Faster)
+    }
+
+    /// `before` and `after` are sorted; `None` if one of them is empty.
+    fn of(stage: Stage, before: &[i64], after: &[i64]) -> Option<Self> {
+        let Shift { median: shift_ns, interval: interval_ns } = shift(before, after)?;
+        let sum = |times: &[i64]| times.iter().fold(0, |sum: i64, time| sum.saturating_add(*time));
+        let mean = |times: &[i64]| sum(times) as f64 / times.len().max(1) as f64;
+        Some(Self {
+            stage,
+            outcome: Outcome::NotComparable,
+            baseline_steps: before.len(),
+            steps: after.len(),
+            baseline_median_ns: median(before)?,
+            median_ns: median(after)?,
+            shift_ns,
+            interval_ns,
+            mean_delta_ns: mean(after) - mean(before),
+            time_ns: sum(before).saturating_add(sum(after)),
+        })
+    }
+
+    /// The outcome of steps of equal load. If there are too few steps for an interval, a change counts unless it is negligible.
+    fn outcome(&self, thresholds: &Thresholds) -> Outcome {
+        if self.shift_ns == 0.0 && self.mean_delta_ns == 0.0 {
+            return Outcome::Same;
+        }
+        let is_noise = self.interval_ns.is_some_and(|(low, high)| low <= 0 && high >= 0);
+        match self.pct() {
+            _ if is_noise => Outcome::WithinNoise,
+            Some(pct) if pct.abs() < 100.0 * thresholds.negligible_change => Outcome::Same,
+            _ if self.shift_ns > 0.0 => Outcome::Slower,
+            _ => Outcome::Faster,
+        }
+    }
+
+    fn row(&self, run: &str) -> CompareStepsRow {
+        CompareStepsRow {
+            run: run.to_owned(),
+            stage: self.stage,
+            outcome: self.outcome,
+            baseline_steps: self.baseline_steps,
+            steps: self.steps,
+            baseline_median_ns: MeanNs(self.baseline_median_ns),
+            median_ns: MeanNs(self.median_ns),
+            shift_ns: MeanNs(self.shift_ns),
+            shift_pct: self.pct().map(Pct),
+            low_ns: self.interval_ns.map(|(low, _)| Ns(low)),
+            high_ns: self.interval_ns.map(|(_, high)| Ns(high)),
+            mean_delta_ns: MeanNs(self.mean_delta_ns),
+        }
+    }
+}
+
+/// The stages that two runs have in common.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct StageShifts(Vec<StageShift>);
+
+impl StageShifts {
+    pub(super) fn of(thresholds: &Thresholds, baseline: &Candidate, other: &Candidate) -> Self {
+        let (before, after) = (times_by_stage(baseline.run), times_by_stage(other.run));
+        let shift = |(stage, before): (&Stage, &Vec<i64>)| {
+            let shift = StageShift::of(*stage, before, after.get(stage)?)?;
+            let has_same_load = has_same_load(thresholds, *stage, baseline, other);
+            let outcome = if has_same_load { shift.outcome(thresholds) } else { Outcome::NotComparable };
+            Some(StageShift { outcome, ..shift })
+        };
+        Self(before.iter().filter_map(shift).collect())
+    }
+
+    /// The stage in which the runs spend most time, among those of equal load; the first of several.
+    pub(super) fn main(&self) -> Option<&StageShift> {
+        let comparable = self.0.iter().filter(|shift| shift.outcome != Outcome::NotComparable);
+        comparable.rev().max_by_key(|shift| shift.time_ns)
+    }
+
+    /// All stages but the main one.
+    pub(super) fn others(&self) -> impl Iterator<Item = &StageShift> {
+        let main = self.main().map(|main| main.stage);
+        self.0.iter().filter(move |shift| Some(shift.stage) != main)
+    }
+
+    pub(super) fn rows(&self, run: &str) -> impl Iterator<Item = CompareStepsRow> {
+        self.0.iter().map(move |shift| shift.row(run))
+    }
+}
+
+/// Whether batch and tokens of a stage are the same. Runs that do not state them are taken to be alike, as in the whole comparison.
+fn has_same_load(thresholds: &Thresholds, stage: Stage, baseline: &Candidate, other: &Candidate) -> bool {
+    let load = |steps: &Steps| {
         let of_stage = steps.stages.iter().find(|steps| steps.stage == stage.label())?;
         Some([of_stage.batch_size, of_stage.tokens])
     };
-    let is_same_load = |stage: Stage| match (load(baseline, stage), load(other, stage)) {
-        (Some(a), Some(b)) => a.into_iter().zip(b).all(|loads| match loads {
-            (Some(a), Some(b)) => (a - b).abs() <= thresholds.unequal_work * a.max(b),
-            (a, b) => a.is_none() && b.is_none(),
-        }),
-        _ => false,
+    let load = |candidate: &Candidate| candidate.steps.as_ref().and_then(load);
+    let is_same = |loads| match loads {
+        (Some(a), Some(b)) => f64::abs(a - b) <= thresholds.unequal_work * f64::max(a, b),
+        (a, b) => a.is_none() && b.is_none(),
     };
-    let change = |row: &CompareStepsRow| {
-        let (low_ns, high_ns, pct) = (row.low_ns?.0, row.high_ns?.0, row.shift_pct?.0);
-        let is_proven = (low_ns > 0 || high_ns < 0) && pct.abs() >= 100.0 * thresholds.negligible_change;
-        let change = StageChange { stage: row.stage, pct, shift_ns: row.shift_ns.0, low_ns, high_ns };
-        (is_proven && is_same_load(row.stage)).then_some(change)
-    };
-    rows.iter().filter_map(change).collect()
+    load(baseline).zip(load(other)).is_some_and(|(a, b)| a.into_iter().zip(b).all(is_same))
 }
 
 /// The table of all runs. Runs that are refused otherwise have rows too: a stage is compared with the same stage.
 pub(super) fn table(rows: Vec<CompareStepsRow>) -> Answer<CompareSteps> {
     CompareSteps::answer("the times of the steps of each stage")
         .limit("The change is the median of the differences between all steps of both runs (Hodges-Lehmann), with the interval of the Mann-Whitney test at 95 %. An interval that contains zero proves no change. Too few steps for 95 % have no interval.")
-        .limit("The last step of each device is left out, because the capture may cut it. Of several devices, the one with most steps counts. Kinds of steps without a name are not compared, because the kinds of two runs may differ.")
+        .limit("The last step of each device is left out, because the capture may cut it. A step of several devices counts once, as long as on the slowest one. Kinds of steps without a name are not compared, because the kinds of two runs may differ.")
         .with_rows(rows)
 }
 
-/// `before` and `after` are sorted.
-fn row(run: &str, stage: Stage, before: &[i64], after: &[i64]) -> Option<CompareStepsRow> {
-    let Shift { median: shift, interval } = shift(before, after)?;
-    let base = median(before);
-    let mean = |times: &[i64]| times.iter().map(|time| *time as f64).sum::<f64>() / times.len().max(1) as f64;
-    Some(CompareStepsRow {
-        run: run.to_owned(),
-        stage,
-        baseline_steps: before.len(),
-        steps: after.len(),
-        baseline_median_ns: base.map(MeanNs),
-        median_ns: median(after).map(MeanNs),
-        shift_ns: MeanNs(shift),
-        shift_pct: base.filter(|base| *base > 0.0).map(|base| Pct(100.0 * shift / base)),
-        low_ns: interval.map(|(low, _)| Ns(low)),
-        high_ns: interval.map(|(_, high)| Ns(high)),
-        mean_delta_ns: MeanNs(mean(after) - mean(before)),
-    })
-}
-
-/// The times of the steps of each stage in nanoseconds, sorted, on the device with most steps.
+/// The times of the steps of each stage in nanoseconds, sorted.
 fn times_by_stage(run: &Run) -> BTreeMap<Stage, Vec<i64>> {
     let mut by_device: BTreeMap<String, Vec<StepListRow>> = BTreeMap::new();
     for row in StepList::rows(&run.sections) {
         by_device.entry(row.device_id.words()).or_default().push(row);
     }
-    // Of devices with equally many steps, the first.
-    let mut rows = by_device.into_values().rev().max_by_key(Vec::len).unwrap_or_default();
-    rows.pop();
     let mut times: BTreeMap<Stage, Vec<i64>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| is_comparable(row.stage)) {
-        times.entry(row.stage).or_default().push(row.duration_ns.0);
+    for mut rows in by_device.into_values() {
+        rows.pop();
+        let mut number: BTreeMap<Stage, usize> = BTreeMap::new();
+        for row in rows.iter().filter(|row| is_comparable(row.stage)) {
+            let (times, number) = (times.entry(row.stage).or_default(), number.entry(row.stage).or_default());
+            match times.get_mut(*number) {
+                Some(time) => *time = row.duration_ns.0.max(*time),
+                None => times.push(row.duration_ns.0),
+            }
+            *number += 1;
+        }
     }
     times.values_mut().for_each(|times| times.sort_unstable());
     times
@@ -123,8 +213,8 @@ fn is_comparable(stage: Stage) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::analysis::compare::compare;
-    use crate::analysis::results::Run;
+    use super::*;
+    use crate::analysis::compare::{Comparison, compare};
     use crate::analysis::testing::rows_of;
     use crate::session::{self, Choices};
     use crate::trace::testing::TestTrace;
@@ -167,27 +257,94 @@ mod tests {
         );
     }
 
+    fn compared(before: &Run, after: &Run) -> Comparison {
+        compare(&[("a", before), ("b", after)], 0)
+    }
+
     #[test]
     fn a_slower_stage_is_a_regression_that_a_shorter_prefill_does_not_hide() {
-        let (before, after) = (run(89_000, &[18_900; 10]), run(60_000, &[19_540; 10]));
-        let found = compare(&[("a", &before), ("b", &after)], 0);
+        let found = compared(&run(89_000, &[18_900; 10]), &run(60_000, &[19_540; 10]));
         assert!(found.has_regressed(3.3) && !found.has_regressed(3.4));
+        assert_eq!(found.runs[1].main_stage.map(|main| main.stage), Some(Stage::Decode));
+        assert_eq!(found.runs[1].outcome, Outcome::Slower);
+    }
+
+    #[test]
+    fn another_stage_than_the_main_one_is_a_regression_with_a_warning() {
+        let runs = |prefill: i64| {
+            let mut trace = TestTrace::new();
+            let mut at = 0;
+            trace.in_us();
+            for step in 0..12 {
+                let (name, length) =
+                    if step % 2 == 0 { ("step[EXTEND bs=1 toks=99]", prefill) } else { ("step[DECODE bs=4]", 90) };
+                trace.range(name, at..at + 10).launch(at + 1..at + 2).launches("gemm", at + 5..at + 5 + length / 2);
+                at += length;
+            }
+            session::run(&trace.finish(), &Choices::default()).unwrap()
+        };
+        let found = compared(&runs(60), &runs(66));
+        assert!(found.has_regressed(9.9) && !found.has_regressed(10.0));
+        assert_eq!((found.runs[1].outcome, found.runs[1].main_stage.unwrap().stage), (Outcome::Same, Stage::Decode));
         assert_eq!(
             found.runs[1].warnings.last().unwrap(),
-            "A decode step of b takes 3.4 % longer than one of a: by 640 us, with 95 % between 640 us and 640 us. The time of the runs \
-             as a whole does not show it."
+            "A prefill step of b takes 10.0 % longer than one of a: by 6 us, with 95 % between 6 us and 6 us."
         );
     }
 
     #[test]
     fn one_long_step_changes_nothing() {
-        let usual: Vec<i64> = (0..12).map(|step| 18_900 + 10 * (step % 3)).collect();
-        let mut with_pause = usual.clone();
-        with_pause[4] = 500_000;
-        let (before, after) = (run(50_000, &usual), run(50_000, &with_pause));
-        let found = compare(&[("a", &before), ("b", &after)], 0);
-        assert_eq!(rows_of(&found.sections["compare_steps"], &["stage", "shift_ns"])[1], "decode 0");
-        assert_eq!(found.runs[1].stage_changes, []);
+        for count in [5, 12] {
+            let usual: Vec<i64> = (0..count).map(|step| 18_900 + 10 * (step % 3)).collect();
+            let mut with_pause = usual.clone();
+            with_pause[3] = 500_000;
+            let found = compared(&run(50_000, &usual), &run(50_000, &with_pause));
+            assert_eq!(found.runs[1].outcome, Outcome::WithinNoise, "{count} steps");
+            assert!(!found.has_regressed(0.0), "{count} steps");
+        }
+    }
+
+    #[test]
+    fn a_stage_that_only_one_run_has_does_not_hide_the_other() {
+        let both = run(89_000, &[18_900; 10]);
+        let mut decodes = TestTrace::new();
+        decodes.in_us();
+        for at in (0..10).map(|step| step * 19_540) {
+            decodes.range("step[DECODE bs=4]", at..at + 10).launch(at + 1..at + 2).launches("gemm", at + 5..at + 9_000);
+        }
+        let decodes = session::run(&decodes.finish(), &Choices::default()).unwrap();
+        let found = compared(&both, &decodes);
+        assert_eq!((found.runs[1].outcome, &found.runs[1].reasons), (Outcome::Slower, &vec![]));
+        assert!(found.has_regressed(3.3) && !found.has_regressed(3.4));
+        let mixed = "The steps are mixed in another way (decode in b, 9 % extend/prefill, 91 % decode in a)";
+        assert!(
+            found.runs[1].warnings.iter().any(|warning| warning.starts_with(mixed)),
+            "{:?}",
+            found.runs[1].warnings
+        );
+        assert_eq!(found.runs[1].change.as_ref().map(|change| change.notable_categories), Some(0));
+    }
+
+    #[test]
+    fn a_step_of_several_devices_lasts_as_long_as_on_the_slowest() {
+        let of_two = |second: i64| {
+            let mut trace = TestTrace::new();
+            trace.in_us();
+            for device in 0..2 {
+                trace.named_device(device, "NVIDIA H100").device(device).thread(device as i64);
+                let length = if device == 0 { 100 } else { second };
+                for at in (0..9).map(|step| step * length) {
+                    trace
+                        .range("step[DECODE bs=4]", at..at + 10)
+                        .launch(at + 1..at + 2)
+                        .launches("gemm", at + 5..at + 60);
+                }
+            }
+            session::run(&trace.finish(), &Choices::default()).unwrap()
+        };
+        let found = compared(&of_two(100), &of_two(105));
+        let columns = ["stage", "baseline_steps", "steps", "shift_ns", "low_ns", "high_ns"];
+        assert_eq!(rows_of(&found.sections["compare_steps"], &columns), ["decode 8 8 5000 5000 5000"]);
     }
 
     #[test]

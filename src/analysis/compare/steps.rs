@@ -21,6 +21,8 @@ pub(super) struct Steps {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StageSteps {
     pub(super) stage: String,
+    /// How the steps were found, such as `annotation`.
+    found_by: String,
     pub(super) count: u64,
     pub(super) batch_size: Option<f64>,
     pub(super) tokens: Option<f64>,
@@ -46,6 +48,15 @@ impl Steps {
                 .unwrap_or(0),
         };
         (steps.count() > 0 && steps.work_outside_share <= thresholds.max_work_outside_steps).then_some(steps)
+    }
+
+    /// How the steps were found, in words.
+    pub(super) fn found(&self) -> impl Iterator<Item = &'static str> {
+        self.stages.iter().map(|stage| match stage.found_by.as_str() {
+            "kernel order" => "from the order of kernels",
+            "host frame" => "from host frames",
+            _ => "from annotations",
+        })
     }
 
     /// The number of steps, summed over all devices.
@@ -117,6 +128,7 @@ impl StageSteps {
         let stage = if is_unknown { stage_of_path(&run.label).label() } else { recorded };
         Some(Self {
             stage: stage.to_owned(),
+            found_by: row.text("found_by").to_owned(),
             count: row.get("steps").and_then(count)?,
             batch_size: number("batch"),
             tokens: number("tokens"),

@@ -213,15 +213,22 @@ fn a_different_mix_of_stages_is_refused() {
         steps.iter().fold(0, |now, (name, ns)| add_step(&mut trace, name, now, 0, &[(GEMM, *ns)]));
         trace.run()
     };
-    const EXTEND: (&str, i64) = ("step[EXTEND bs=1 toks=10]", 1_000);
-    const DECODE: (&str, i64) = ("step[DECODE bs=1]", 100);
+    const EXTEND: (&str, i64) = ("step[EXTEND bs=1 toks=10]", 1_000_000);
+    const DECODE: (&str, i64) = ("step[DECODE bs=1]", 100_000);
     let a = mixed("A", &[EXTEND, DECODE, DECODE, DECODE]);
-    // With A's step times, A takes 325 ns per step and B's mix 400 ns.
+    // With A's step times, A takes 325 us per step and B's mix 400 us.
     let b = mixed("B", &[EXTEND, DECODE, DECODE]);
     assert_refused(&a, &b, &["+23 %", "one stage"]);
-    assert_refused(&a, &mixed("B", &[DECODE, DECODE]), &["B is decode", "25 % extend/prefill"]);
+    let (_, b) = (
+        assert_refused(&a, &mixed("B", &[DECODE, DECODE]), &["B is decode", "25 % extend/prefill"]),
+        mixed("B", &[DECODE; 2]),
+    );
+    assert_eq!(
+        compare_with_first(&[&a, &b]).runs[1].estimate.as_deref(),
+        Some("An estimate and no verdict: a decode step takes 100 us instead of 100 us (medians of 1 and 2 steps).")
+    );
     assert!(
-        compare_with_first(&[&a, &mixed("B", &[EXTEND, DECODE, DECODE, ("step[DECODE bs=1]", 150)])]).is_possible()
+        compare_with_first(&[&a, &mixed("B", &[EXTEND, DECODE, DECODE, ("step[DECODE bs=1]", 150_000)])]).is_possible()
     );
 }
 
@@ -303,6 +310,10 @@ fn a_different_mixture_of_work_without_a_common_ratio_is_refused() {
     let words = ["no unit of work is certain", "no common ratio", "Mark each step", "same requests"];
     assert_refused(&a, &run("B", 120, 80), &words);
     assert_eq!(compare_with_first(&[&a, &run("B", 120, 80)]).trust[0].id, "fixed-time-window");
+    // Half of the kernel time has the ratio 1.2, and 100 us / 1.2 are 83 us; ratios are ordered, and the median is the lower one.
+    let estimate = compare_with_first(&[&a, &run("B", 120, 80)]).runs[1].estimate.clone().unwrap();
+    assert!(estimate.starts_with("An estimate and no verdict: if the launches of common kernels"), "{estimate}");
+    assert!(estimate.ends_with("B takes 83 us for the work for which A takes 100 us."), "{estimate}");
     // Ratios of 1.20 and 1.21 are one ratio.
     assert_eq!(compare_with_first(&[&a, &run("B", 120, 121)]).basis, Basis::Launches);
     assert_refused(&a, &run("B", 120, 125), &words);

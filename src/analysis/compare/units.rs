@@ -156,6 +156,11 @@ pub(super) fn timelines(run: &Run) -> u64 {
     u64::try_from(timelines).unwrap_or(1).max(1)
 }
 
+/// The wall time of a run in nanoseconds, as a mean over its device timelines.
+pub(super) fn time_per_timeline(run: &Run) -> f64 {
+    run.wall.bar_ns as f64 / timelines(run) as f64
+}
+
 /// The number of steps, tokens or ranges per device timeline, or the launches relative to the baseline.
 pub(super) fn count(basis: Basis, candidate: &Candidate, launches: Option<LaunchRatio>) -> Option<f64> {
     match basis {
