@@ -1,7 +1,7 @@
 //! The history of step times: which run left the noise of the runs before it. From one point per run and stage; cost O(runs) per series,
 //! because a band is computed from a bounded number of runs.
 //!
-//! Points of the same model, GPU, framework and stage are a series, in the order of their dates. The band of a run is the median of the
+//! Points of the same known model, GPU, framework and stage are a series, in the order of their dates. The band of a run is the median of the
 //! runs before it, plus and minus a multiple of their median absolute deviation, and at least a share of the median. Both are robust: a
 //! single odd run hardly moves them. A run outside its band does not widen the band of later runs. When several runs in succession are
 //! faster, or did other work, they are the new level; slower runs never are, so that a regression does not become the norm.
@@ -88,8 +88,12 @@ pub struct Point {
     pub batch: Option<f64>,
     /// The mean number of tokens of a step.
     pub tokens: Option<f64>,
-    /// The median duration of a step.
+    /// The median duration of a step, on the slowest rank.
     pub median_ns: i64,
+    /// The ranks of the capture that were read.
+    pub ranks: usize,
+    /// The median duration on the fastest rank, if there are several.
+    pub fastest_ns: Option<i64>,
 }
 
 /// The step times that are noise.
@@ -112,6 +116,8 @@ pub enum Outcome {
     TooFew,
     /// It has no date, so its place is unknown.
     Undated,
+    /// Its model is unknown, so the runs before it may have run anything.
+    UnknownModel,
     /// Its batch or tokens differ from those of the runs before it.
     OtherLoad,
     /// It is within the band.
@@ -130,6 +136,7 @@ impl Outcome {
         match self {
             Self::TooFew => "too few runs",
             Self::Undated => "no date",
+            Self::UnknownModel => "unknown model",
             Self::OtherLoad => "other load",
             Self::Within => "within noise",
             Self::Slower => "slower",
@@ -214,16 +221,19 @@ pub fn series(points: Vec<(Key, Point)>) -> Vec<Series> {
     }
     let judged = |(key, mut points): (Key, Vec<Point>)| {
         points.sort_by(|a, b| (a.date_unix_ms, &a.run).cmp(&(b.date_unix_ms, &b.run)));
-        Series { key, points: judge(points) }
+        let is_known = key.model.is_some();
+        Series { key, points: judge(points, is_known) }
     };
     by_key.into_iter().map(judged).collect()
 }
 
-fn judge(points: Vec<Point>) -> Vec<Judged> {
+/// Runs of unknown models are listed and not judged.
+fn judge(points: Vec<Point>, is_model_known: bool) -> Vec<Judged> {
     let (mut level, mut judged) = (Level::default(), Vec::with_capacity(points.len()));
     for point in points {
         let (outcome, band) = match point.date_unix_ms {
             None => (Outcome::Undated, None),
+            Some(_) if !is_model_known => (Outcome::UnknownModel, None),
             Some(_) => level.take(&point),
         };
         judged.push(Judged { point, band, outcome });

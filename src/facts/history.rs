@@ -1,6 +1,8 @@
 //! The history of step times in folders of facts: the tables `runs` and `stages` joined by run. From the Parquet files of these tables
-//! alone; cost two small files per run. Files that an engine compacted are read, too: they have the column `run`.
+//! alone; cost two small files per run. Ranks of one capture are one point, with the step time of the slowest: they are one run, not a
+//! history. Files that an engine compacted are read, too: they have the column `run`.
 
+use super::captures::{Source, captures};
 use super::{RUNS, SCHEMA_FILE};
 use crate::analysis::history::{Key, Point};
 use crate::files::{Watch, label};
@@ -35,7 +37,7 @@ struct Run {
     gpus: Option<i64>,
     framework: Option<String>,
     label: String,
-    date_unix_ms: Option<i64>,
+    source: Source,
     commit: Option<String>,
     version: Option<String>,
 }
@@ -54,7 +56,9 @@ pub(crate) fn read(folders: &[PathBuf], since_unix_ms: Option<i64>, watch: &dyn 
     }
     history.failed = failed.iter().filter(|id| !runs.contains_key(*id)).count();
     let all = runs.len();
-    runs.retain(|_, run: &mut Run| since_unix_ms.is_none_or(|since| run.date_unix_ms.is_none_or(|date| date >= since)));
+    runs.retain(|_, run: &mut Run| {
+        since_unix_ms.is_none_or(|since| run.source.date_unix_ms.is_none_or(|date| date >= since))
+    });
     (history.runs, history.too_old) = (runs.len(), all - runs.len());
     let mut points = BTreeMap::new();
     for folder in folders {
@@ -64,8 +68,30 @@ pub(crate) fn read(folders: &[PathBuf], since_unix_ms: Option<i64>, watch: &dyn 
     }
     let with_steps: BTreeSet<&String> = points.keys().map(|(run, _)| run).collect();
     history.without_steps = runs.len() - with_steps.len();
-    history.points = points.into_values().collect();
+    let captures = captures(runs.iter().map(|(id, run)| (id, &run.source)));
+    history.points = points_of_captures(points, &captures);
     Ok(history)
+}
+
+/// Merges the points of the ranks of each capture.
+fn points_of_captures(
+    points: BTreeMap<(String, String), (Key, Point)>,
+    captures: &BTreeMap<String, String>,
+) -> Vec<(Key, Point)> {
+    let mut by_capture: BTreeMap<(String, String), Vec<(Key, Point)>> = BTreeMap::new();
+    for ((run, stage), point) in points {
+        by_capture.entry((captures.get(&run).cloned().unwrap_or(run), stage)).or_default().push(point);
+    }
+    by_capture.into_values().filter_map(of_slowest_rank).collect()
+}
+
+/// The point of the slowest rank, with the GPUs of all ranks and the step time of the fastest.
+fn of_slowest_rank(ranks: Vec<(Key, Point)>) -> Option<(Key, Point)> {
+    let gpus = ranks.iter().try_fold(0_i64, |sum, (key, _)| sum.checked_add(key.gpus?));
+    let (count, fastest_ns) = (ranks.len(), ranks.iter().map(|(_, point)| point.median_ns).min());
+    // Of equally slow ranks, the first.
+    let (key, point) = ranks.into_iter().rev().max_by_key(|(_, point)| point.median_ns)?;
+    Some((Key { gpus, ..key }, Point { ranks: count, fastest_ns, ..point }))
 }
 
 fn check(folder: &Path) -> Result<()> {
@@ -111,6 +137,7 @@ fn read_runs(file: &Path, runs: &mut BTreeMap<String, Run>, failed: &mut BTreeSe
     let wanted = [
         ("run", Text),
         ("status", Text),
+        ("path", Text),
         ("label", Text),
         ("tags", Text),
         ("model", Text),
@@ -136,7 +163,11 @@ fn read_runs(file: &Path, runs: &mut BTreeMap<String, Run>, failed: &mut BTreeSe
             gpus: row.int("gpus"),
             framework: row.text("framework").or_else(|| row.text("engine")),
             label: row.text("label").unwrap_or_default(),
-            date_unix_ms: tag("date").and_then(|text| date::parse(&text)).or_else(|| row.int("modified_unix_ms")),
+            source: Source {
+                path: row.text("path").unwrap_or_default(),
+                tags: row.text("tags").unwrap_or_default(),
+                date_unix_ms: tag("date").and_then(|text| date::parse(&text)).or_else(|| row.int("modified_unix_ms")),
+            },
             commit: tag("commit"),
             version: row.text("framework_version").or_else(|| tag("version")),
         };
@@ -167,13 +198,15 @@ fn read_stages(
         let point = Point {
             run: id.clone(),
             label: run.label.clone(),
-            date_unix_ms: run.date_unix_ms,
+            date_unix_ms: run.source.date_unix_ms,
             commit: run.commit.clone(),
             version: run.version.clone(),
             steps: row.int("steps"),
             batch: row.float("batch"),
             tokens: row.float("tokens"),
             median_ns: median_ns.round() as i64,
+            ranks: 1,
+            fastest_ns: None,
         };
         points.insert((id, stage), (key, point));
     }
@@ -296,6 +329,26 @@ mod tests {
         // r2 has the date of its file, 1970.
         let since = read(&[folder], date::parse("2026-01-01"), &Silent).unwrap();
         assert_eq!((since.points.len(), since.too_old), (1, 1));
+    }
+
+    #[test]
+    fn ranks_of_one_capture_are_one_point_with_the_time_of_the_slowest() {
+        let folder = scratch("history_ranks");
+        for (id, capture, rank, time) in [("r1", 1, 0, 7.0), ("r2", 1, 1, 9.0), ("r3", 2, 0, 8.0), ("r4", 2, 1, 6.0)] {
+            let mut columns = run("{}");
+            columns.push(text("path", &format!("captures/175700000{capture}-TP-{rank}-DECODE.trace.json.gz")));
+            columns.push(Column { name: "gpus".to_owned(), values: Values::Int(vec![Some(1)]) });
+            write(&folder, "runs", &format!("run={id}"), columns);
+            write(&folder, "stages", &format!("run={id}"), stage(time));
+        }
+        let history = read(std::slice::from_ref(&folder), None, &Silent).unwrap();
+        let found: Vec<_> = history
+            .points
+            .iter()
+            .map(|(key, point)| (key.gpus, point.run.as_str(), point.median_ns, point.ranks, point.fastest_ns))
+            .collect();
+        assert_eq!(found, [(Some(2), "r2", 9, 2, Some(7)), (Some(2), "r3", 8, 2, Some(6))]);
+        assert_eq!(history.runs, 4);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! wherever its files lie. The row of the run in the table `runs` is written last: a run without it is not finished and is written again.
 //! A run that cannot be read is a row of `runs`, too, with its reason, in `failed.parquet`; it is tried again each time.
 
+mod captures;
 pub(crate) mod history;
 mod inputs;
 mod run_row;

@@ -8,6 +8,8 @@
 
 mod names;
 
+pub(crate) use names::name_without_rank;
+
 use crate::ordering;
 use crate::trace::{NONE, Trace};
 use names::{Newness, WORDS};

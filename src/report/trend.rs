@@ -19,7 +19,7 @@ const KEY_COLUMNS: [(&str, &str, Kind); 5] = [
     ("framework", "framework", Kind::Text),
     ("stage", "stage", Kind::Text),
 ];
-const COLUMNS: [(&str, &str, Kind); 11] = [
+const COLUMNS: [(&str, &str, Kind); 13] = [
     ("date", "date (UTC)", Kind::Text),
     ("commit", "commit", Kind::Text),
     ("version", "version", Kind::Text),
@@ -28,6 +28,8 @@ const COLUMNS: [(&str, &str, Kind); 11] = [
     ("band_high_ns", "band to", Kind::Time),
     ("change_pct", "change", Kind::Share),
     ("outcome", "outcome", Kind::Text),
+    ("ranks", "ranks", Kind::Number),
+    ("fastest_ns", "fastest rank", Kind::Time),
     ("steps", "steps", Kind::Number),
     ("label", "file", Kind::Text),
     ("run", "run", Kind::Text),
@@ -97,6 +99,9 @@ fn state(series: &Series) -> String {
             });
             format!("the newest run, {}, is within the noise of the runs before it{band}.", name(newest))
         }
+        None if series.key.model.is_none() => {
+            "no run is judged: what was run is unknown. Name the model with --tag model=NAME.".to_owned()
+        }
         None => format!(
             "no run can be judged yet: a band needs {} earlier runs of the same load with a date; so far: {}.",
             min_runs(),
@@ -148,11 +153,9 @@ pub fn limits(all: &[Series]) -> Vec<String> {
     let other = count(Outcome::OtherLoad);
     let why = "batch or tokens per step differ from those of the runs before, so the times are of other work";
     add(other > 0, format!("{} not judged: {why}.", of(other)));
-    let unknown = all.iter().any(|series| series.key.model.is_none());
-    add(
-        unknown,
-        "Runs of an unknown model are one series, whatever they ran: name it with --tag model=NAME.".to_owned(),
-    );
+    let has_ranks = all.iter().flat_map(|series| &series.points).any(|judged| judged.point.ranks > 1);
+    let ranks = "Ranks of one capture are one run: its step time is that of the slowest rank.";
+    add(has_ranks, ranks.to_owned());
     let is_other_gpu =
         |(a, b): (&Series, &Series)| a.key.gpu != b.key.gpu && a.key.model == b.key.model && a.key.stage == b.key.stage;
     let several = all.iter().flat_map(|a| all.iter().map(move |b| (a, b))).any(is_other_gpu);
@@ -213,6 +216,8 @@ fn row(judged: &Judged) -> Vec<Cell> {
         band.map_or(Cell::Empty, |band| Cell::Ns(band.high_ns)),
         change_pct(judged).map_or(Cell::Empty, Cell::Percent),
         Cell::Text(judged.outcome.word().to_owned()),
+        int(i64::try_from(point.ranks).ok().filter(|ranks| *ranks > 1)),
+        point.fastest_ns.map_or(Cell::Empty, Cell::Ns),
         int(point.steps),
         Cell::Text(point.label.clone()),
         Cell::Text(point.run.clone()),
@@ -280,6 +285,8 @@ fn point_json(judged: &Judged) -> Value {
         "batch": point.batch,
         "tokens": point.tokens,
         "median_ns": point.median_ns,
+        "ranks": point.ranks,
+        "fastest_ns": point.fastest_ns,
         "band_low_ns": band.map(|band| band.low_ns),
         "band_middle_ns": band.map(|band| band.middle_ns),
         "band_high_ns": band.map(|band| band.high_ns),

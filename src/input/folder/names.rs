@@ -103,6 +103,31 @@ fn ranks(path: &str) -> Vec<(&'static str, u32)> {
     ranks
 }
 
+/// The name of the file of a rank, divided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RankName<'a> {
+    /// The folders.
+    pub(crate) folder: &'a str,
+    /// Kind and number of each rank.
+    pub(crate) ranks: Vec<(&'static str, u32)>,
+    /// The timestamps and ids.
+    pub(crate) stamps: Vec<String>,
+    /// The other words of the name, joined.
+    pub(crate) rest: String,
+}
+
+/// Divides the path of the file of a rank; `None` for a name without a rank.
+pub(crate) fn name_without_rank(path: &str) -> Option<RankName<'_>> {
+    let (ranks, stamps) = (ranks(path), timestamps(base(path)));
+    let is_word = |part: &&str| {
+        let kind = part.trim_end_matches(|character: char| character.is_ascii_digit()).to_ascii_lowercase();
+        !kind.is_empty() && !WORDS.ranks.contains(&kind)
+    };
+    let parts = base(path).split(|character: char| !character.is_ascii_alphanumeric());
+    let rest = parts.filter(is_word).collect::<Vec<_>>().join(" ");
+    (!ranks.is_empty()).then(|| RankName { folder: folder(path), ranks, stamps, rest })
+}
+
 /// Sorts files from old to new: by the latest timestamp or id in the path, then by modification time, then by path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Newness {
