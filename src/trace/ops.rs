@@ -184,7 +184,7 @@ impl GpuOps {
     }
 
     /// Device and process of each lane; see [`GpuOps::streams`].
-    pub(super) fn owners(&self) -> impl Iterator<Item = (DeviceId, ProcessId)> {
+    pub fn owners(&self) -> impl Iterator<Item = (DeviceId, ProcessId)> {
         self.lanes.iter().map(|lane| (lane.device, lane.process))
     }
 

@@ -318,13 +318,18 @@ impl<'a> CauseRules<'a> {
         let after_launch = if waited <= MIN_UNSEEN {
             // A short wait is the latency of the launch.
             before_launch
-        } else if kind == CallKind::GraphLaunch || may_wait_for_others(trace) {
+        } else if kind == CallKind::GraphLaunch || self.may_wait_for_others(gap.next_row) {
             IdleCause::OtherStream
         } else {
             IdleCause::Unknown
         };
         let parts = GapParts::around_launch((before_launch, returned.since(gap.start)), (after_launch, waited));
         self.proven(parts, gap, launched(gap, call, kind))
+    }
+
+    fn may_wait_for_others(&self, row: usize) -> bool {
+        let trace = self.classified.trace;
+        trace.gpu_ops.get(row).is_some_and(|op| may_wait_for_others(trace, op.process))
     }
 
     /// Leaves the time unproven for which the op may have been launched before the device was idle, because the clocks differ. They

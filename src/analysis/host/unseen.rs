@@ -8,7 +8,7 @@
 
 use crate::analysis::time::gaps::Gap;
 use crate::rules::signals::CallKind;
-use crate::trace::{DeviceId, NameId, Ns, Trace};
+use crate::trace::{DeviceId, NameId, Ns, ProcessId, Trace};
 
 /// An op that waits longer after its launch, on an idle device, waits for something that the trace does not contain.
 pub(crate) const MIN_UNSEEN: Ns = Ns(1_000_000);
@@ -88,10 +88,11 @@ pub(crate) fn unseen_after_launch(trace: &Trace, gap: &Gap, call_kind: &dyn Fn(N
     (!is_explained).then_some(launched)
 }
 
-/// Whether an op that was launched in time may have waited for something that the trace contains: another stream or device, or a
-/// function on the host.
-pub(crate) fn may_wait_for_others(trace: &Trace) -> bool {
-    let mut streams = trace.gpu_ops.streams();
+/// Whether an op of a process that was launched in time may have waited for something that the trace contains: another stream or device
+/// of its process, or a function on the host.
+pub(crate) fn may_wait_for_others(trace: &Trace, process: ProcessId) -> bool {
+    let lanes = trace.gpu_ops.streams().zip(trace.gpu_ops.owners());
+    let mut streams = lanes.filter(|(_, (_, owner))| *owner == process).map(|(stream, _)| stream);
     let first = streams.next();
     streams.any(|stream| Some(stream) != first) || waits_for_host(trace)
 }
@@ -103,12 +104,13 @@ fn waits_for_host(trace: &Trace) -> bool {
     })
 }
 
-/// Checks whether an op of another device ended between `from` and the end of the gap, or still ran then.
+/// Checks whether an op of the same process on another device ended between `from` and the end of the gap, or still ran then.
 fn other_device_ran(trace: &Trace, gap: &Gap, from: Ns) -> bool {
     if trace.devices.len() < 2 {
         return false;
     }
+    let Some(process) = trace.gpu_ops.get(gap.next_row).map(|op| op.process) else { return false };
     let earlier = trace.gpu_ops.first_reaching(from)..gap.next_row.min(trace.gpu_ops.len());
     let mut ops = earlier.rev().take(MAX_SEARCHED_ROWS).filter_map(|row| trace.gpu_ops.get(row));
-    ops.any(|op| op.device.0 as usize != gap.device && op.end() > from)
+    ops.any(|op| op.process == process && op.device.0 as usize != gap.device && op.end() > from)
 }

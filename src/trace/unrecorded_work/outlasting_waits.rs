@@ -1,10 +1,12 @@
 //! Calls that waited for the device long after the last op that is in the trace: the device still worked.
 //!
+//! A call waits for the work of its own process.
+//!
 //! Bodies of while nodes, work of device-side launches and records that were never delivered leave no op, but the host waits for
 //! them. A call returns within [`USUAL_RETURN`] of the end of the work for which it waited; the rest of its wait is work. One pass over
 //! the calls, and one over the ops if some calls took longer than that.
 
-use super::super::{DeviceId, Ns, Span, Trace};
+use super::super::{DeviceId, Ns, ProcessId, Span, Trace};
 use super::CallRole;
 use crate::ordering;
 
@@ -32,14 +34,15 @@ impl OutlastingWait {
     }
 }
 
-/// All such calls, sorted by the end of the last op.
+/// All such calls, sorted by device and end of the last op.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OutlastingWaits(Vec<OutlastingWait>);
 
 /// A call that took longer than [`USUAL_RETURN`].
 struct LongWait {
     call: Span,
-    /// The start of the last call before it that launched work.
+    process: ProcessId,
+    /// The start of the last call of the process before it that launched work.
     last_launch: Option<Ns>,
 }
 
@@ -53,7 +56,7 @@ impl OutlastingWaits {
         ordering::sort_by_key(&mut waits, |wait| wait.call.end());
         let mut latest = LatestEnd::new(trace);
         let found = waits.iter().filter_map(|wait| {
-            let (last_op_end, device) = latest.before(wait.call.end())?;
+            let (last_op_end, device) = latest.before(wait.call.end(), wait.process)?;
             // Work that was launched between the last op and the call is missing for another reason: its launch has no op.
             let is_same_work =
                 last_op_end >= wait.call.start || wait.last_launch.is_none_or(|launch| launch <= last_op_end);
@@ -61,10 +64,10 @@ impl OutlastingWaits {
             (is_same_work && wait.worked_until() > last_op_end).then_some(wait)
         });
         let mut found: Vec<OutlastingWait> = found.collect();
-        ordering::sort_by_key(&mut found, |wait| (wait.last_op_end, wait.returned));
+        ordering::sort_by_key(&mut found, |wait| (wait.device, wait.last_op_end, wait.returned));
         // Several threads may wait for the same work: the one that waited longest is enough.
         found.dedup_by(|later, kept| {
-            let is_same = later.last_op_end == kept.last_op_end;
+            let is_same = (later.device, later.last_op_end) == (kept.device, kept.last_op_end);
             if is_same {
                 kept.returned = later.returned;
             }
@@ -78,14 +81,14 @@ impl OutlastingWaits {
         self.0.is_empty()
     }
 
-    /// All of them, by the end of the last op.
+    /// All of them, by device and end of the last op.
     pub fn iter(&self) -> impl Iterator<Item = &OutlastingWait> {
         self.0.iter()
     }
 
     /// Until when the device worked, if a call proves it for the time from `idle_from` on.
     pub(super) fn worked_until(&self, device: DeviceId, idle_from: Ns) -> Option<Ns> {
-        let next = self.0.partition_point(|wait| wait.last_op_end <= idle_from);
+        let next = self.0.partition_point(|wait| (wait.device, wait.last_op_end) <= (device, idle_from));
         let wait = self.0.get(next.checked_sub(1)?)?;
         Some(wait.worked_until()).filter(|until| wait.device == device && *until > idle_from)
     }
@@ -94,50 +97,63 @@ impl OutlastingWaits {
 /// The calls that only wait and took longer than [`USUAL_RETURN`].
 fn long_waits(trace: &Trace, roles: &[CallRole]) -> Vec<LongWait> {
     let mut waits = Vec::new();
-    let mut last_launch = None;
+    let mut last_launch: Vec<Option<Ns>> = vec![None; trace.processes.len().max(1)];
     if !roles.contains(&CallRole::Synchronizes) {
         return waits;
     }
     for call in trace.calls.iter() {
+        let process =
+            trace.threads.get(call.thread.0 as usize).map_or_else(ProcessId::default, |thread| thread.process);
+        let Some(last_launch) = last_launch.get_mut(process.0 as usize) else { continue };
         match roles.get(call.name.0 as usize) {
             Some(CallRole::LaunchesKernel | CallRole::LaunchesGraph | CallRole::Copies) => {
-                last_launch = Some(call.start)
+                *last_launch = Some(call.start);
             }
-            Some(CallRole::Synchronizes) if call.duration > USUAL_RETURN => waits.push(LongWait { call, last_launch }),
+            Some(CallRole::Synchronizes) if call.duration > USUAL_RETURN => {
+                waits.push(LongWait { call, process, last_launch: *last_launch });
+            }
             _ => {}
         }
     }
     waits
 }
 
-/// The latest end of the work that starts before a time, of all devices. Times must not decrease.
+/// The latest end of the work of a process that starts before a time, on all devices. Times must not decrease.
 struct LatestEnd<'a> {
     trace: &'a Trace,
     next_op: usize,
     next_replay: usize,
-    latest: Option<(Ns, DeviceId)>,
+    /// By process.
+    latest: Vec<Option<(Ns, DeviceId)>>,
+    /// The end of work of an unknown process, which may be that of any.
+    of_unknown: Option<(Ns, DeviceId)>,
 }
 
 impl<'a> LatestEnd<'a> {
     fn new(trace: &'a Trace) -> Self {
-        Self { trace, next_op: 0, next_replay: 0, latest: None }
+        Self { trace, next_op: 0, next_replay: 0, latest: vec![None; trace.processes.len().max(1)], of_unknown: None }
     }
 
-    fn before(&mut self, time: Ns) -> Option<(Ns, DeviceId)> {
+    fn before(&mut self, time: Ns, process: ProcessId) -> Option<(Ns, DeviceId)> {
         while let Some(op) = self.trace.gpu_ops.get(self.next_op).filter(|op| op.start < time) {
-            self.add(op.end(), op.device);
+            self.add(op.end(), op.device, Some(op.process));
             self.next_op += 1;
         }
         while let Some(replay) = self.trace.graph_replays.get(self.next_replay).filter(|replay| replay.start < time) {
-            self.add(replay.end(), replay.device);
+            let launch = replay.launch.and_then(|call| self.trace.calls.get(call.0 as usize));
+            let thread = launch.and_then(|call| self.trace.threads.get(call.thread.0 as usize));
+            self.add(replay.end(), replay.device, thread.map(|thread| thread.process));
             self.next_replay += 1;
         }
-        self.latest
+        let own = self.latest.get(process.0 as usize).copied().flatten();
+        own.into_iter().chain(self.of_unknown).max_by_key(|(end, _)| *end)
     }
 
-    fn add(&mut self, end: Ns, device: DeviceId) {
-        if self.latest.is_none_or(|(latest, _)| end > latest) {
-            self.latest = Some((end, device));
+    fn add(&mut self, end: Ns, device: DeviceId, process: Option<ProcessId>) {
+        let of_process = process.and_then(|process| self.latest.get_mut(process.0 as usize));
+        let latest = of_process.unwrap_or(&mut self.of_unknown);
+        if latest.is_none_or(|(latest, _)| end > latest) {
+            *latest = Some((end, device));
         }
     }
 }
@@ -175,6 +191,13 @@ mod tests {
     fn an_op_of_any_device_that_ends_with_the_call_explains_it() {
         let mut trace = waiting(2_800);
         assert_eq!(waits(&trace.device(1).kernel("k", 50..2_790).finish()), []);
+    }
+
+    #[test]
+    fn an_op_of_another_process_explains_nothing() {
+        let mut trace = waiting(2_800);
+        trace.process(2).device(1).thread(9).launch(0..5).launches("k", 50..2_790);
+        assert_eq!(waits(&trace.finish()), [(100, 2_800)]);
     }
 
     #[test]
