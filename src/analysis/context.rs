@@ -7,6 +7,7 @@ use super::classified::ClassifiedTrace;
 use super::communication::operations::Collectives;
 use super::communication::waiting::{CallWait, WaitingTimes, call_waits};
 use super::dashboard::{Preset, preset_of_devices};
+use super::host::blamed_code::BlamedCode;
 use super::host::blocking_calls::BlockingCalls;
 use super::host::calls::HostCalls;
 use super::index::WindowSegments;
@@ -51,6 +52,7 @@ pub struct Context<'a> {
     kernels: OnceCell<KernelSums>,
     host: OnceCell<HostCalls>,
     blocking: OnceCell<BlockingCalls>,
+    blamed_code: OnceCell<BlamedCode>,
     survey: OnceCell<Survey>,
     collectives: OnceCell<Option<Collectives>>,
     call_waits: OnceCell<Vec<CallWait>>,
@@ -105,6 +107,7 @@ impl<'a> Context<'a> {
             kernels: OnceCell::new(),
             host: OnceCell::new(),
             blocking: OnceCell::new(),
+            blamed_code: OnceCell::new(),
             survey: OnceCell::new(),
             collectives: OnceCell::new(),
             call_waits: OnceCell::new(),
@@ -186,6 +189,12 @@ impl<'a> Context<'a> {
     /// Sums over the API calls.
     pub(crate) fn host(&self) -> &HostCalls {
         self.host.get_or_init(|| HostCalls::of(self))
+    }
+
+    /// The code of the host while GPUs waited.
+    pub(crate) fn blamed_code(&self) -> &BlamedCode {
+        let steps = || &self.measured_steps().steps;
+        self.blamed_code.get_or_init(|| BlamedCode::of(self, self.blocking(), steps()))
     }
 
     /// The blocking calls of each host thread.

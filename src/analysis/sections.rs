@@ -10,7 +10,7 @@ use super::compare;
 use super::context::Context;
 use super::findings;
 use super::hardware::{counters, memory_traffic, stage_counters};
-use super::host::{barriers, idle, idle_blame, launch_latency};
+use super::host::{barriers, between_steps, idle, idle_blame, launch_latency};
 use super::inference::{graph_coverage, layers, op_costs, speculation, step_floor, step_time_fit, unsuited_kernels};
 use super::kernels::{copies, one_kernel, top_kernels};
 use super::key_figures;
@@ -93,6 +93,7 @@ declared! {
     launch_latency::LaunchLatencies,
     launch_latency::LaunchLatencyHistogram,
     idle_blame::IdleBlame = idle_blame::idle_blame,
+    between_steps::BetweenSteps = between_steps::between_steps,
     collectives::NcclOps = collectives::nccl_ops,
     collectives::NcclRankSkew = collectives::nccl_rank_skew,
     collectives::NcclByPid = collectives::nccl_by_pid,

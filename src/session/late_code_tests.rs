@@ -2,7 +2,9 @@
 
 use super::look_up_code;
 use crate::analysis::context::Context;
+use crate::analysis::host::between_steps::between_steps;
 use crate::analysis::host::idle_blame::idle_blame;
+use crate::analysis::structure::steps::steps;
 use crate::analysis::testing::{import, read_json, rows_of, shared};
 use crate::input::Importer;
 use crate::trace::Trace;
@@ -43,6 +45,34 @@ fn the_time_of_a_late_launch_is_blamed_on_the_innermost_function() {
             "(launch latency)  -  host_late 0.005 1"
         ]
     );
+}
+
+#[test]
+fn the_time_between_two_steps_is_split_by_the_code_of_the_launching_thread() {
+    let (mut events, mut id) = (Vec::new(), 0);
+    // Each step: 200 us between the steps, of which prepare takes 150 us, a launch of 10 us at its end, two kernels of 100 us with 20 us between
+    // them. A step begins each 420 us.
+    for start in [0, 420, 840] {
+        events.push(event("python_function", "/venv/site-packages/vllm/runner.py(7): prepare", 9, start, 150, 0));
+        events.push(event("user_annotation", "step[DECODE bs=4]", 9, start + 180, 60, 0));
+        for (launch, kernel) in [(start + 190, start + 200), (start + 220, start + 320)] {
+            id += 1;
+            events.push(event("cuda_runtime", "cudaLaunchKernel", 9, launch, 10, id));
+            events.push(event("kernel", "gemm", 7, kernel, 100, id));
+        }
+    }
+    let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+    let trace = with_code(text.as_bytes());
+    let context = Context::new(&trace, 30);
+    let columns = ["stage", "function", "cpu_op", "total_ms", "ms_per_step", "share_pct", "gaps"];
+    assert_eq!(
+        rows_of(&between_steps(&context).section(), &columns),
+        ["decode prepare  0.3 0.15 75 2", "decode (no code found)  0.1 0.05 25 2",],
+        "the last step reaches no next one"
+    );
+    let blame = rows_of(&idle_blame(&context).section(), &["function", "total_ms", "between_steps_ms"]);
+    assert_eq!(blame, ["prepare 0.3 0.3", "(no code found) 0.1 0.1"]);
+    assert_eq!(rows_of(&steps(&context).section(), &["steps", "median_ns", "between_median_ns"]), ["3 420000 200000"]);
 }
 
 #[test]

@@ -17,6 +17,8 @@ const MIN_SHARE: f64 = 0.05;
 pub(crate) struct LateGap {
     /// The index of the device.
     pub(crate) device: usize,
+    /// When it ends.
+    pub(crate) end: Ns,
     /// [`IdleCause::HostLate`] or [`IdleCause::Drained`]; see [`LateTotals::is_host_ever_ahead`].
     pub(crate) cause: IdleCause,
     /// The part of the gap before the launch call returned, on its thread; `None` if it is empty.
@@ -61,7 +63,7 @@ pub(crate) fn each_late_gap(
         let call = trace.gpu_ops.launch(gap.next_row).and_then(|call| trace.calls.get(call.0 as usize));
         let interval = call.filter(|_| end > start).map(|call| HostInterval { thread: call.thread, start, end });
         let latency = if after_cause == cause { after } else { Ns::ZERO };
-        visit(LateGap { device: gap.device, cause, interval, latency });
+        visit(LateGap { device: gap.device, end: gap.end, cause, interval, latency });
     });
     let spans = sweep.devices.iter().flatten().map(|device| device.last.since(device.first));
     LateTotals {

@@ -5,13 +5,16 @@
 //! - [`launched_work`]: the GPU time window of the work that a range of the host launched.
 //! - [`idle`], [`idle_cause`]: idle time of each device, and its cause.
 //! - [`unseen`]: the parts of that time in which the device executed work that the trace does not contain.
-//! - [`late_gaps`], [`idle_blame`]: what the launching thread did while a GPU waited for it.
+//! - [`late_gaps`], [`blamed_code`], [`idle_blame`]: what the launching thread did while a GPU waited for it.
+//! - [`between_steps`]: the same between two steps.
 //! - [`launch_gaps`]: late gaps around graph replays and in eager work.
 //! - [`blocking_calls`], [`barriers`]: calls that block a thread, and the GPU idle time they cause.
 //! - [`drains`]: the blocking calls whose code is worth a search.
 //! - [`code_search`]: the code that a GPU waited for, around those calls (`blocking_sites`) and in late gaps (`late_code`).
 
 pub mod barriers;
+pub(crate) mod between_steps;
+pub(crate) mod blamed_code;
 pub mod blocking_calls;
 mod blocking_sites;
 pub mod calls;

@@ -7,7 +7,7 @@
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::idle_cause::IdleTimes;
-use crate::analysis::structure::stages::{Basis, Step, TimedStep, timed};
+use crate::analysis::structure::stages::{Basis, Step, TimedStep, time_between, timed};
 use crate::analysis::time::work::{Work, each_work};
 use crate::ordering;
 use crate::rules::signals::CallKind;
@@ -27,6 +27,8 @@ pub(crate) struct MeasuredStep {
     pub(crate) busy: Ns,
     /// The part in which the device waits for a late launch, also after a blocking call.
     pub(crate) host_late: Ns,
+    /// The idle time before the next step: from the last op of the step to the first one of the next. Zero if it reaches no next one.
+    pub(crate) between: Ns,
     /// Kernels that start in the step.
     pub(crate) kernels: u64,
     /// Launches of graphs whose first op starts in the step.
@@ -89,12 +91,24 @@ impl MeasuredSteps {
                 time: timed.time,
                 busy: work.busy,
                 host_late: late.map_or(Ns::ZERO, |late| late.between(timed.step.start, timed.until)),
+                between: between_steps(timed, &work, &unseen),
                 kernels: work.kernels,
                 graph_launches: work.graph_launches,
             }
         });
         Self { steps: measured.collect(), cut, without_work, has_tokens_by_shapes: false }
     }
+}
+
+/// The idle time from the last op of a step to the first of the next, without time of unseen work.
+fn between_steps(timed: &TimedStep, work: &StepWork, unseen: &[Vec<(Ns, Ns)>]) -> Ns {
+    if !timed.reaches_next {
+        return Ns::ZERO;
+    }
+    let idle = work.idle_at_end;
+    let unseen = timed.step.device.and_then(|device| unseen.get(device.0 as usize)).map_or(&[][..], Vec::as_slice);
+    let unseen = time_between(unseen, Ns(timed.until.0.saturating_sub(idle.0)), timed.until);
+    idle.since(unseen)
 }
 
 /// Checks whether the window contains everything that the step launched. True if there is no window.
@@ -145,6 +159,8 @@ struct StepWork {
     busy: Ns,
     kernels: u64,
     graph_launches: u64,
+    /// How long the device was idle when the step ended.
+    idle_at_end: Ns,
 }
 
 /// The sweep over one device. Each step gets the sums at its end minus those at its start.
@@ -169,6 +185,7 @@ impl WorkSweep {
                     busy: step.busy + busy,
                     kernels: self.sums.kernels.saturating_sub(step.kernels),
                     graph_launches: self.sums.graph_launches.saturating_sub(step.graph_launches),
+                    idle_at_end: at.since(self.busy_until).max(Ns::ZERO),
                 }
             } else {
                 StepWork { busy: Ns::ZERO.since(busy), ..self.sums }

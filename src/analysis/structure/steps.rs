@@ -27,6 +27,8 @@ section! {
         busy_median_ns: Option<MeanNs> = "Busy, median",
         host_late_median_ns: Option<MeanNs> = "Host late, median",
         other_idle_median_ns: Option<MeanNs> = "Other idle, median",
+        /// Late or other idle time before the first op of the next step.
+        between_median_ns: Option<MeanNs> = "Between steps, median",
         p10_ns: Option<MeanNs> = "p10",
         p90_ns: Option<MeanNs> = "p90",
         max_ns: Option<Ns>,
@@ -60,6 +62,7 @@ pub(crate) fn steps(context: &Context) -> Answer<Steps> {
              and counts once per device. The last step lasts to its last op; the median, the percentiles and the busy \
              share leave it out if there are two others.",
         )
+        .limit("Between steps is the idle time from the last op of a step to the first op of the next one; it is part of the late and the other idle time.")
         .limit("Host late is the idle time of a step in which the host launched the next op too late, also after a blocking call. Time in which the GPU executes work that the trace does not contain is not part of a step.")
         .limit("An interval is the time from the start of a step to the start of the next step. Batch size and tokens are means.");
     if measured.cut > 0 {
@@ -196,6 +199,7 @@ impl OfStage {
             busy_median_ns: part(|step| step.busy),
             host_late_median_ns: part(|step| step.host_late),
             other_idle_median_ns: part(MeasuredStep::other_idle),
+            between_median_ns: part(|step| step.between).filter(|_| self.intervals.count > 0.0),
             p10_ns: percentile(10),
             p90_ns: percentile(90),
             max_ns: self.steps.iter().map(|step| step.time).max(),
@@ -365,8 +369,8 @@ mod tests {
             rows(&sections, "steps", &keys::<Steps>()),
             [
                 // The gaps from 55 to 105 and from 125 to 135 end with late launches: 50 ns, and 10 and 0 ns.
-                "extend/prefill 1 2 30 100 50 50 0 - - 100 100 100 - 50 annotation proven",
-                "decode 2 3 3 30 25 5 0 30 30 30 60 30 - 83.333 annotation proven"
+                "extend/prefill 1 2 30 100 50 50 0 50 - - 100 100 100 - 50 annotation proven",
+                "decode 2 3 3 30 25 5 0 5 30 30 30 60 30 - 83.333 annotation proven"
             ]
         );
         assert_eq!(figure(&sections, "steps", "idle_outside_ns") + figure(&sections, "steps", "work_outside_pct"), 0.0);
