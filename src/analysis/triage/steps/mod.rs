@@ -106,7 +106,8 @@ fn stage_of(view: &View, step: &Step) -> Stage {
 
 fn row(view: &View, stage: Stage, timed: &[&TimedStep], shape: Option<ModelShape>, busy: &BusyTime) -> TriageStepRow {
     let steps = || timed.iter().map(|timed| timed.step);
-    let mut times: Vec<i64> = representative(timed, |timed| timed.reaches_next).map(|timed| timed.time.0).collect();
+    let representative: Vec<&TimedStep> = representative(timed, |timed| timed.reaches_next).copied().collect();
+    let mut times: Vec<i64> = representative.iter().map(|timed| timed.time.0).collect();
     times.sort_unstable();
     let us = |percent| of_sorted(&times, percent).map(|ns| ns / 1e3);
     let (p10, median, p90) = (us(10), us(50), us(90));
@@ -123,7 +124,7 @@ fn row(view: &View, stage: Stage, timed: &[&TimedStep], shape: Option<ModelShape
         median_us: median.map(Us),
         p90_us: p90.map(Us),
         spread_pct: spread.map(Pct),
-        gpu_busy_pct: busy_pct(busy, timed).map(Pct),
+        gpu_busy_pct: busy_pct(busy, &representative).map(Pct),
         attention_gflop: gflop,
         attention_tflops: tflops,
         example: example.map(str::to_owned),
