@@ -77,6 +77,8 @@ pub(crate) struct Config {
     pub(crate) batch: u64,
     pub(crate) captured: u64,
     pub(crate) bubble: Option<Bubble>,
+    /// The server waits for requests before each step, up to this time.
+    pub(crate) pause_us: i64,
     pub(crate) faults: Faults,
     /// Whether the engine decodes with prefill kernels.
     pub(crate) tensor_cores: bool,

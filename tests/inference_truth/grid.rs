@@ -82,6 +82,19 @@ pub(crate) fn late() -> Vec<Config> {
     configs
 }
 
+/// Traces in which the server waits before each step: for less than a step, and for up to twenty times as long.
+pub(crate) fn pausing() -> Vec<Config> {
+    let mut configs = Vec::new();
+    for (engine, ..) in ENGINES {
+        for (what, pause_us) in [("short pauses", 500), ("long pauses", 40_000)] {
+            let pausing = |capture, work| Config { pause_us, work, steps: 9, ..config(engine, capture, what) };
+            configs.extend(CAPTURES.map(|capture| pausing(capture, Work::Decode)));
+            configs.extend(CAPTURES.map(|capture| pausing(capture, Work::PrefillAndDecode)));
+        }
+    }
+    configs
+}
+
 /// Complete traces with noise, waiting ranks and a second stream.
 pub(crate) fn disturbed() -> Vec<Config> {
     let faults = [
@@ -141,6 +154,7 @@ fn config(engine: &'static str, capture: Capture, what: &str) -> Config {
         batch: 8,
         captured: 8,
         bubble: None,
+        pause_us: 0,
         faults: Faults::default(),
         tensor_cores: false,
     }

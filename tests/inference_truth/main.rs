@@ -18,6 +18,7 @@
 //! | prefill kernels in decode | SGLang H100 | eager | all four | FlashInfer with tensor cores |
 //! | host late | five | all | Python frames | a function before the first kernel or inside of a step |
 //! | faults | three | full graph | all four | noise, waiting ranks, second stream, cut, 1 to 20 % of records lost |
+//! | pauses | all six | full graph | all four | the server waits before each step: at most 0.5 ms, at most 40 ms |
 //! | few steps | all six | full graph, eager | annotated | one to four steps with lost records or cut |
 //!
 //! Captures: torch.profiler with annotations; without (plain); with Python frames; and names alone, the CSV of
@@ -78,7 +79,7 @@ fn measure(config: &Config, seed: u64) -> Score {
 fn measure_all(configs: &[Config]) -> Score {
     let mut sum = Score::default();
     println!(
-        "{:14} {:26} {:9} {:9}  steps        stages       layers       roles        blame        graphs       rounds",
+        "{:14} {:26} {:9} {:9}  steps        stages       lengths      layers       roles        blame        graphs       rounds",
         "engine", "", "", ""
     );
     for config in configs {
@@ -96,9 +97,9 @@ fn measure_all(configs: &[Config]) -> Score {
 }
 
 impl Score {
-    fn counts(&mut self) -> [&mut Count; 7] {
-        let Self { steps, stages, layers, roles, blame, graphs, rounds, .. } = self;
-        [steps, stages, layers, roles, blame, graphs, rounds]
+    fn counts(&mut self) -> [&mut Count; 8] {
+        let Self { steps, stages, lengths, layers, roles, blame, graphs, rounds, .. } = self;
+        [steps, stages, lengths, layers, roles, blame, graphs, rounds]
     }
 
     fn add(&mut self, mut other: Self) {
@@ -114,8 +115,8 @@ impl Score {
             Count { truth: 0, found: 0, .. } => format!("{:11}", "-"),
             count => format!("{:5.1} {:5.1}", 100.0 * count.precision(), 100.0 * count.recall()),
         };
-        let Self { steps, stages, layers, roles, blame, graphs, rounds, .. } = self;
-        [steps, stages, layers, roles, blame, graphs, rounds].map(text).join("  ")
+        let Self { steps, stages, lengths, layers, roles, blame, graphs, rounds, .. } = self;
+        [steps, stages, lengths, layers, roles, blame, graphs, rounds].map(text).join("  ")
     }
 }
 
@@ -146,6 +147,13 @@ fn time_of_a_late_host_is_blamed_on_the_right_function() {
     let sum = measure_all(&grid::late());
     check(&sum, MIN_RIGHT);
     assert!(sum.blame.recall() >= MIN_RIGHT, "{:?}", sum.blame);
+}
+
+#[test]
+fn a_step_lasts_until_the_next_one_however_long_the_server_waits() {
+    let sum = measure_all(&grid::pausing());
+    check(&sum, MIN_RIGHT);
+    assert!(sum.lengths.precision() >= MIN_RIGHT && sum.lengths.truth > 1_000, "{:?}", sum.lengths);
 }
 
 #[test]

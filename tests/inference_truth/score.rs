@@ -36,6 +36,8 @@ pub(crate) struct Score {
     pub(crate) steps: Count,
     /// Steps whose stage is stated.
     pub(crate) stages: Count,
+    /// Steps that last until the next one, with their durations.
+    pub(crate) lengths: Count,
     pub(crate) layers: Count,
     pub(crate) roles: Count,
     /// In microseconds.
@@ -87,6 +89,12 @@ impl Score {
             self.steps.right += u64::from(is_there && nearest.is_whole);
             // A step of which the capture has only a part is no false one.
             self.steps.found -= u64::from(is_there && !nearest.is_whole);
+            if let Some(expected) = truth.length(nearest).filter(|_| is_there) {
+                let error = expected.abs_diff(row.amount("duration_ns") as i64);
+                self.lengths.truth += 1;
+                self.lengths.found += 1;
+                self.lengths.right += u64::from(error * 20 <= expected.unsigned_abs());
+            }
             if !is_unnamed(label) && nearest.is_whole {
                 self.stages.found += 1;
                 self.stages.right += u64::from(is_stage(label, nearest.stage, config));

@@ -135,6 +135,7 @@ impl<'a> Server<'a> {
     }
 
     fn step(&mut self, number: usize, stage: Stage) {
+        self.pause();
         let start = self.host;
         self.host += self.random.near(SCHEDULE_NS, 0.2);
         self.bubble(false);
@@ -162,6 +163,14 @@ impl<'a> Server<'a> {
         let frame = if self.engine.form == "sglang" { SGLANG_STEP } else { VLLM_STEP };
         self.frame(frame, start, self.host);
         self.host += self.random.near(20_000, 0.2);
+    }
+
+    /// The server has no request.
+    fn pause(&mut self) {
+        if self.config.pause_us > 0 {
+            let length = self.random.unit() * self.config.pause_us as f64 * 1e3;
+            self.host = self.host.max(self.free[0]) + length as i64;
+        }
     }
 
     fn bubble(&mut self, is_inside: bool) {

@@ -87,6 +87,12 @@ pub(crate) struct Layers {
 }
 
 impl Truth {
+    /// The time from a step to the next one, if the capture has both as a whole.
+    pub(crate) fn length(&self, step: &Step) -> Option<i64> {
+        let next = self.steps.iter().find(|next| next.start > step.start).filter(|next| next.is_whole)?;
+        step.is_whole.then(|| next.start - step.start)
+    }
+
     pub(crate) fn of(config: &Config, recording: &Recording, captured: &Captured) -> Self {
         let steps = steps(config, recording, captured);
         let mut layers = BTreeMap::new();
