@@ -26,6 +26,7 @@ pub use crate::analysis::host::code_search::look_up_code;
 use crate::analysis::categories;
 use crate::analysis::context::Reused;
 use crate::analysis::index::WindowSegments;
+use crate::analysis::host::start_up;
 use crate::analysis::inference::floor::Parallel;
 use crate::analysis::inference::model_config::{ModelConfig, looks_like_model_config};
 use crate::analysis::inference::served_model::ServedModel;
@@ -50,6 +51,7 @@ use crate::rules::signals::{CallKind, Signals};
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phase_map, looks_like_rules};
 use crate::trace::{CODE_IS_BUILT, CallRole, FirstLaunches, Ns, Trace, UnrecordedWork, Window};
 use crate::{Error, Result};
+use std::sync::Arc;
 
 /// The content of an imported file.
 #[derive(Debug)]
@@ -119,7 +121,7 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     }
 }
 
-/// Fills [`Trace::unrecorded_work`] and [`Trace::first_launches`]. Must run before [`look_up_code`], which depends on the idle
+/// Fills [`Trace::unrecorded_work`], [`Trace::first_launches`] and [`Trace::start_ups`]. Must run before [`look_up_code`], which depends on the idle
 /// time.
 pub fn find_unrecorded_work(trace: &mut Trace) {
     let signals = Signals::embedded();
@@ -136,6 +138,7 @@ pub fn find_unrecorded_work(trace: &mut Trace) {
     // Only sections mention them.
     if CODE_IS_BUILT {
         trace.first_launches = FirstLaunches::of(trace, &role);
+        trace.start_ups = start_up::find(trace).map(Arc::new);
     }
 }
 

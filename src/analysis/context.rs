@@ -230,13 +230,14 @@ impl<'a> Context<'a> {
         self.steps.get_or_init(|| self.passes().complete(self.trace, steps_from_ranges(self.trace)))
     }
 
-    /// The whole steps with their times.
+    /// The whole steps with their times, without those that begin while their process starts.
     pub(crate) fn measured_steps(&self) -> &MeasuredSteps {
         self.measured_steps.get_or_init(|| {
             let mut measured = MeasuredSteps::of(self, self.steps(), &self.survey().idle);
             if measured.steps.iter().any(|measured| measured.step.info.tokens.is_none()) {
                 measured.has_tokens_by_shapes = add_tokens(&mut measured.steps, self.op_work(), self.trace);
             }
+            measured.leave_out_starts(self.trace);
             measured
         })
     }

@@ -84,12 +84,13 @@ fn step_parts(run: &Run, row: &StepRow, unit: Unit) -> Vec<String> {
 fn idle_words(run: &Run, known_ms: f64, otherwise: &'static str) -> &'static str {
     let idle = GpuIdle::rows(&run.sections);
     let sum = |part: fn(&GpuIdleRow) -> Ms| idle.iter().map(|row| part(row).0).sum::<f64>();
-    let others: [fn(&GpuIdleRow) -> Ms; 5] = [
+    let others: [fn(&GpuIdleRow) -> Ms; 6] = [
         |row| row.host_late_ms,
         |row| row.drained_ms,
         |row| row.other_stream_ms,
         |row| row.unknown_ms,
         |row| row.compiling_ms,
+        |row| row.start_up_ms,
     ];
     let other = (others.iter().map(|part| sum(*part)).sum::<f64>() - known_ms).max(0.0);
     let turnaround = sum(|row| row.turnaround_ms);

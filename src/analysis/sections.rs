@@ -15,7 +15,7 @@ use super::inference::{graph_coverage, layers, op_costs, speculation, step_floor
 use super::kernels::{copies, one_kernel, top_kernels};
 use super::key_figures;
 use super::section::{Answer, SectionSpec, Sections, TypedSection};
-use super::structure::{listed_steps, node_annotations, phases, ranges, slowest_step, step_budget, steps};
+use super::structure::{listed_steps, node_annotations, phases, ranges, slowest_step, start_up, step_budget, steps};
 use super::time::{longest_events, streams};
 use super::triage::{self, catalog, fuse, overlap, summary};
 use super::trust;
@@ -61,6 +61,7 @@ declared! {
     rule_use::RulesInForce,
     rule_use::RulesMisc,
     rule_draft::RuleDraft,
+    start_up::StartUpTimes,
     steps::Steps = steps::steps,
     listed_steps::StepList = listed_steps::step_list,
     slowest_step::SlowestStep = slowest_step::slowest_step,
@@ -125,6 +126,9 @@ pub fn explain(context: &Context) -> Sections {
     latencies.put(&mut sections);
     histogram.put(&mut sections);
     answer_declared(context, &mut sections);
+    if let Some(start) = start_up::start_up(context) {
+        start.put(&mut sections);
+    }
     if let Some(speculation) = speculation::speculation(context) {
         speculation.put(&mut sections);
     }

@@ -240,7 +240,7 @@ impl Hatching {
             "host_late" => Self::Rising,
             "drained" => Self::Falling,
             "other_stream" => Self::Vertical,
-            "compiling" => Self::Horizontal,
+            "compiling" | "start_up" => Self::Horizontal,
             "unseen" => Self::Crossed,
             _ => Self::Dotted,
         }

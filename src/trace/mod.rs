@@ -27,6 +27,7 @@ mod optional_tables;
 mod packed_code;
 mod shaped_ops;
 mod spans;
+mod start_ups;
 #[cfg(test)]
 pub(crate) mod testing;
 mod time;
@@ -55,6 +56,7 @@ pub use optional_tables::{
 };
 pub use packed_code::{CodeEvent, CodeKind, LongestCode, PackedCode};
 pub use shaped_ops::{Argument, Element, MAX_SHAPED_OPS, MAX_SHAPES, OpShape, ShapedOp, ShapedOps};
+pub use start_ups::{LoadSum, StartUp, StartUps};
 pub use spans::{Span, Spans};
 pub(crate) use time::leading_integer;
 pub use time::{Ns, Window};
@@ -198,6 +200,8 @@ pub struct Trace {
     pub launches_of_dropped_ops: Vec<CallId>,
     /// Launches that loaded code or initialised a device.
     pub first_launches: FirstLaunches,
+    /// The processes that are seen starting, if it was looked up. A window has those of the whole trace.
+    pub start_ups: Option<Arc<StartUps>>,
     /// Python frames in which a serving engine runs one step, sorted by start. A window has those of the whole trace.
     pub step_frames: Arc<Spans>,
     /// The code on launching threads while a GPU waited, if it was looked up.

@@ -178,6 +178,7 @@ impl Trace {
             unrecorded_work: self.unrecorded_work.part(|row| kept.new_index(row)),
             launches_of_dropped_ops: Vec::new(),
             first_launches: self.first_launches.clone(),
+            start_ups: self.start_ups.clone(),
             step_frames: self.step_frames.clone(),
             late_code: self.late_code.clone(),
             shaped_ops: self.shaped_ops.clone(),

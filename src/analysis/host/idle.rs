@@ -27,6 +27,8 @@ section! {
         unseen_ms: Ms = "Unseen work",
         unknown_ms: Ms,
         compiling_ms: Ms,
+        /// Time in which the launching thread loaded code while its process started.
+        start_up_ms: Ms = "Start-up",
         /// The part of the unseen work that belongs to the capture: launches without ops, and waits longer than the ops. The rest was
         /// launched before.
         unrecorded_ms: Ms = "Unrecorded work",
@@ -68,7 +70,8 @@ pub(crate) fn gpu_idle(context: &Context) -> Answer<GpuIdle> {
     let mut answer: Answer<GpuIdle> = answer(context);
     for (device, (busy, idle)) in (0..).zip(survey.busy.iter().zip(&survey.idle)) {
         let Some(Busy { first, last, busy }) = *busy else { continue };
-        let (window, [turnaround, late, drained, other, unseen, unknown, compiling]) = (last.since(first), idle.times);
+        let window = last.since(first);
+        let [turnaround, late, drained, other, unseen, unknown, compiling, start_up] = idle.times;
         let of_before = length(&idle.of_before);
         let idle = window.since(busy).since(unseen);
         answer.rows.push(GpuIdleRow {
@@ -84,6 +87,7 @@ pub(crate) fn gpu_idle(context: &Context) -> Answer<GpuIdle> {
             unseen_ms: unseen.into(),
             unknown_ms: unknown.into(),
             compiling_ms: compiling.into(),
+            start_up_ms: start_up.into(),
             unrecorded_ms: unseen.since(of_before).into(),
         });
     }
@@ -147,7 +151,8 @@ fn answer<S: TypedSection>(context: &Context) -> Answer<S> {
              one). host_late: the host launched the next op too late. drained: the same after a call that had waited \
              until the GPU was empty, for up to 200 launches, unless the host was never ahead of the GPU. other_stream: \
              launched in time, but the op waited for something else. compiling: the launching thread ran torch.compile until \
-             the launch. unknown: no launch is recorded.",
+             the launch. start_up: the launching thread loaded code, in a process that starts in the trace. unknown: no launch \
+             is recorded.",
         )
         .limit(
             "unseen: an op starts more than 1 ms after its launch although the GPU did nothing visible, so the GPU executed \
@@ -235,7 +240,7 @@ mod tests {
             let (idle, gaps) = (gpu_idle(&context).section(), gpu_idle_gaps(&context).section());
             let (mut busy, mut rest) = (0.0, 0.0);
             for row in &idle.rows {
-                let by_cause: f64 = GpuIdleRow::COLUMNS[5..12].iter().map(|cause| number(row, cause.key)).sum();
+                let by_cause: f64 = GpuIdleRow::COLUMNS[5..13].iter().map(|cause| number(row, cause.key)).sum();
                 prop_assert!((number(row, "idle_ms") + number(row, "unseen_ms") - by_cause).abs() < 1e-12);
                 prop_assert!((number(row, "window_ms") - number(row, "busy_ms") - by_cause).abs() < 1e-12);
                 busy += number(row, "busy_ms");

@@ -13,6 +13,9 @@
 //!   A thread that compiled code (`torch.compile`) for most of the time until its launch is neither late nor drained:
 //!   [`IdleCause::Compiling`]. Such a launch ends a refill.
 //! - The op was launched in time: [`IdleCause::Turnaround`] if the gap is short, else [`IdleCause::OtherStream`].
+//! - The part of a late launch in which the launching thread loaded code, and its process is seen starting in the trace:
+//!   [`IdleCause::StartUp`], see [`start_up`](super::start_up). Only the loads are proven; the rest keeps its cause. Where a gap has loads
+//!   between other delays, its parts have their lengths, but the loads are shown after the delays.
 //! - Time in which the device executed work that the trace does not contain, or may have: [`IdleCause::Unseen`], see
 //!   [`unseen`](super::unseen). Such time at the start of a gap is no part of the gap for the other rules.
 //!
@@ -66,10 +69,12 @@ pub(crate) enum IdleCause {
     Unknown,
     /// The launching thread compiled code.
     Compiling,
+    /// The launching thread loaded code, in a process that is seen starting.
+    StartUp,
 }
 
 impl IdleCause {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Turnaround,
         Self::HostLate,
         Self::Drained,
@@ -77,6 +82,7 @@ impl IdleCause {
         Self::Unseen,
         Self::Unknown,
         Self::Compiling,
+        Self::StartUp,
     ];
 
     /// The cause with this number.
@@ -94,6 +100,7 @@ words!(
     Unseen = "unseen",
     Unknown = "unknown",
     Compiling = "compiling",
+    StartUp = "start_up",
 );
 
 /// The launch of an op, compared with the op that ended last before it.
@@ -114,15 +121,16 @@ enum LaunchTiming {
     AfterDrain(BlockingCall),
 }
 
-/// A gap in parts, in time order: unseen work at its start, before the launch, after it, and the time whose cause is not proven because
-/// the clocks of host and device differ. A part may have length zero.
+/// A gap in parts, in time order: unseen work at its start, before the launch, loads of a start before the launch, after it, and the time
+/// whose cause is not proven because the clocks of host and device differ. A part may have length zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct GapParts(pub(crate) [(IdleCause, Ns); 4]);
+pub(crate) struct GapParts(pub(crate) [(IdleCause, Ns); 5]);
 
 impl GapParts {
     /// The parts before and after the launch.
     fn around_launch(before: (IdleCause, Ns), after: (IdleCause, Ns)) -> Self {
-        Self([(IdleCause::Unseen, Ns::ZERO), before, after, (IdleCause::Unknown, Ns::ZERO)])
+        let (unseen, loads) = ((IdleCause::Unseen, Ns::ZERO), (IdleCause::StartUp, Ns::ZERO));
+        Self([unseen, before, loads, after, (IdleCause::Unknown, Ns::ZERO)])
     }
 
     fn whole(cause: IdleCause, gap: &Gap) -> Self {
@@ -131,8 +139,19 @@ impl GapParts {
 
     /// The same after unseen work of this length.
     fn after_unseen(self, unseen: Ns) -> Self {
-        let [_, before, after, unproven] = self.0;
-        Self([(IdleCause::Unseen, unseen), before, after, unproven])
+        let [_, rest @ ..] = self.0;
+        let [before, loads, after, unproven] = rest;
+        Self([(IdleCause::Unseen, unseen), before, loads, after, unproven])
+    }
+
+    /// The same, but a part of this length of the late launch was loading.
+    fn with_loads(self, length: Ns) -> Self {
+        let [unseen, (cause, before), (_, loads), after, unproven] = self.0;
+        if !matches!(cause, IdleCause::HostLate | IdleCause::Drained) {
+            return self;
+        }
+        let length = length.min(before);
+        Self([unseen, (cause, before.since(length)), (IdleCause::StartUp, loads + length), after, unproven])
     }
 
     /// The part before the launch, with its times.
@@ -161,7 +180,7 @@ impl GapParts {
         if proven >= of {
             return self;
         }
-        let [unseen, before, after, (_, mut unproven)] = self.0;
+        let [unseen, before, loads, after, (_, mut unproven)] = self.0;
         let cause = before.0;
         let mut scaled = |part: (IdleCause, Ns)| {
             if part.0 != cause {
@@ -172,7 +191,7 @@ impl GapParts {
             unproven += part.1.since(kept);
             (cause, kept)
         };
-        Self([unseen, scaled(before), scaled(after), (IdleCause::Unknown, unproven)])
+        Self([unseen, scaled(before), loads, scaled(after), (IdleCause::Unknown, unproven)])
     }
 
     pub(crate) fn length_of(self, cause: IdleCause) -> Ns {
@@ -289,6 +308,18 @@ impl<'a> CauseRules<'a> {
 
     /// The parts of a gap without the unseen work at its start.
     fn parts(&self, gap: &Gap, timing: LaunchTiming) -> GapParts {
+        self.with_loads(self.parts_without_loads(gap, timing), gap)
+    }
+
+    /// Tells loads of a process that is seen starting from late launches.
+    fn with_loads(&self, parts: GapParts, gap: &Gap) -> GapParts {
+        let Some(starts) = &self.classified.trace.start_ups else { return parts };
+        let Some((_, call, kind)) = self.call_of(gap.next_row) else { return parts };
+        let end = launched(gap, call, kind).min(gap.end);
+        parts.with_loads(starts.loading_time_in(HostInterval { thread: call.thread, start: gap.start, end }))
+    }
+
+    fn parts_without_loads(&self, gap: &Gap, timing: LaunchTiming) -> GapParts {
         if gap.length() < ROUNDING || timing == LaunchTiming::SameLaunch {
             return GapParts::whole(IdleCause::Turnaround, gap);
         }

@@ -5,6 +5,7 @@
 //! - [`launched_work`]: the GPU time window of the work that a range of the host launched.
 //! - [`idle`], [`idle_cause`]: idle time of each device, and its cause.
 //! - [`unseen`]: the parts of that time in which the device executed work that the trace does not contain.
+//! - `start_up`: when each process starts, from the calls and ranges that `load_words` knows.
 //! - [`late_gaps`], [`blamed_code`], [`idle_blame`]: what the launching thread did while a GPU waited for it.
 //! - [`between_steps`]: the same between two steps.
 //! - [`launch_gaps`]: late gaps around graph replays and in eager work.
@@ -30,4 +31,6 @@ pub mod latencies;
 pub mod launch_gaps;
 pub mod launch_latency;
 pub mod launched_work;
+pub(crate) mod load_words;
+pub(crate) mod start_up;
 pub mod unseen;

@@ -38,7 +38,7 @@ const MAX_ROWS: usize = 10_000;
 
 /// One row per step and device.
 pub(crate) fn step_list(context: &Context) -> Answer<StepList> {
-    let steps = &context.measured_steps().steps;
+    let steps = context.measured_steps().all();
     if steps.is_empty() {
         return no_steps(context);
     }
@@ -46,18 +46,18 @@ pub(crate) fn step_list(context: &Context) -> Answer<StepList> {
         .limit("A step lasts from its first GPU op to the first op of the next step on its device, without time in which the trace lacks ops that ran.")
         .limit("Context: the tokens in the KV cache of all sequences that generate, where the annotation of the step states their sum.")
         .with_figures(StepListFigures { first_op_ns: first_op(context.trace) })
-        .with_rows(steps.iter().take(MAX_ROWS).zip(1..).map(|(step, number)| row(context, step, number)));
+        .with_rows(steps.iter().take(MAX_ROWS).map(|step| row(context, step)));
     answer.rows_in_all = steps.len() as u64;
     answer
 }
 
-fn row(context: &Context, measured: &MeasuredStep, step: usize) -> StepListRow {
+fn row(context: &Context, measured: &MeasuredStep) -> StepListRow {
     let info = &measured.step.info;
     let [found_by, confidence] = evidence(info.form).map(str::to_owned);
     let device = measured.step.device;
     let not_traced = measured.until.since(measured.step.start).since(measured.time);
     StepListRow {
-        step,
+        step: measured.number,
         stage: info.stage,
         device_id: device.map_or(Value::Null, |device| labels::device(context.trace, device)),
         start_ns: At(measured.step.start),

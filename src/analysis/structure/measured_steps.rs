@@ -4,6 +4,9 @@
 //!
 //! A step lasts until the next step of its process on its device starts, so that the host work between two steps counts. Time in which
 //! the device executes work that the trace does not contain is left out. See [`timed`].
+//!
+//! Steps that begin while their process starts ([`StartUp`](crate::trace::StartUp)) say nothing about its usual steps. They are kept apart,
+//! if a step of the process follows.
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::idle_cause::IdleTimes;
@@ -11,11 +14,13 @@ use crate::analysis::structure::stages::{Basis, Step, TimedStep, time_between, t
 use crate::analysis::time::work::{Work, each_work};
 use crate::ordering;
 use crate::rules::signals::CallKind;
-use crate::trace::{Ns, OpKind, Trace};
+use crate::trace::{Ns, OpKind, ProcessId, Trace};
 
 /// One step on one device, with its times.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MeasuredStep {
+    /// Its number in the list of all steps, from 1.
+    pub(crate) number: usize,
     pub(crate) step: Step,
     /// See [`TimedStep::until`].
     pub(crate) until: Ns,
@@ -51,6 +56,8 @@ impl MeasuredStep {
 #[derive(Debug, Default)]
 pub(crate) struct MeasuredSteps {
     pub(crate) steps: Vec<MeasuredStep>,
+    /// Steps that begin while their process starts, and others follow. They are not in `steps`.
+    pub(crate) starting: Vec<MeasuredStep>,
     /// Steps that the window cut. They are not in `steps`.
     pub(crate) cut: usize,
     /// Steps without work, while others have work. They are not in `steps`.
@@ -82,9 +89,10 @@ impl MeasuredSteps {
         let late: Vec<PrefixSums> = idle.iter().map(|idle| PrefixSums::of(&idle.late)).collect();
         let timed = timed(steps.iter(), &unseen);
         let work = work_in_steps(&timed, classified);
-        let measured = timed.iter().zip(work).map(|(timed, work)| {
+        let measured = timed.iter().zip(work).zip(1..).map(|((timed, work), number)| {
             let late = timed.step.device.and_then(|device| late.get(device.0 as usize));
             MeasuredStep {
+                number,
                 step: *timed.step,
                 until: timed.until,
                 reaches_next: timed.reaches_next,
@@ -96,7 +104,33 @@ impl MeasuredSteps {
                 graph_launches: work.graph_launches,
             }
         });
-        Self { steps: measured.collect(), cut, without_work, has_tokens_by_shapes: false }
+        Self { steps: measured.collect(), cut, without_work, ..Self::default() }
+    }
+
+    /// Moves the steps that begin while their process starts to `starting`, if a step of the process follows.
+    pub(crate) fn leave_out_starts(&mut self, trace: &Trace) {
+        let Some(starts) = &trace.start_ups else { return };
+        for start in &starts.processes {
+            let of_process = |step: &Step| step.process == start.process;
+            let is_steady = |step: &Step| of_process(step) && step.start >= start.steady_from;
+            if self.steps.iter().any(|measured| is_steady(&measured.step)) {
+                let is_starting = |step: &Step| of_process(step) && step.start < start.steady_from;
+                self.starting.extend(self.steps.extract_if(.., |measured| is_starting(&measured.step)));
+            }
+        }
+        ordering::sort_by_key(&mut self.starting, |measured| measured.number);
+    }
+
+    /// All steps in the order of their numbers.
+    pub(crate) fn all(&self) -> Vec<MeasuredStep> {
+        let mut all = [self.starting.as_slice(), self.steps.as_slice()].concat();
+        ordering::sort_by_key(&mut all, |measured| measured.number);
+        all
+    }
+
+    /// How many steps of a process begin while it starts and are left out.
+    pub(crate) fn left_out_of(&self, process: ProcessId) -> usize {
+        self.starting.iter().filter(|measured| measured.step.process == process).count()
     }
 }
 

@@ -9,6 +9,7 @@
 //! - [`shifted_durations`]: durations in graph replays that do not belong to their kernel names.
 //! - [`stages`]: steps of the serving engine and their stages, from annotations.
 //! - `measured_steps`: the time, busy time and late launches of each step; [`listed_steps`]: a row for each; [`step_budget`]: their mean by stage; [`slowest_step`]: the slowest against the median.
+//! - `start_up`: the start of each process that is seen starting, and what follows.
 //! - [`steps`]: length and interval of steps, by stage.
 
 pub mod call_ranges;
@@ -29,6 +30,7 @@ mod shifted_names;
 pub mod slowest_step;
 pub mod stages;
 pub mod step_budget;
+pub(crate) mod start_up;
 pub mod steps;
 #[cfg(test)]
 mod tests;

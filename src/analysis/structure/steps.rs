@@ -47,6 +47,8 @@ section! {
         idle_outside_ns: Ns,
         late_outside_ns: Ns,
         busy_outside_ns: Ns,
+        /// Steps that begin while their process starts. No other figure has them.
+        steps_in_start_up: usize,
     }
 }
 
@@ -68,6 +70,13 @@ pub(crate) fn steps(context: &Context) -> Answer<Steps> {
     if measured.cut > 0 {
         let steps = if measured.cut == 1 { "step is" } else { "steps are" };
         answer = answer.limit(format!("{} {steps} cut by the window and excluded.", grouped(measured.cut as u64)));
+    }
+    if !measured.starting.is_empty() {
+        let steps = if measured.starting.len() == 1 { "step begins" } else { "steps begin" };
+        answer = answer.limit(format!(
+            "{} {steps} while the program starts, and no figure here has them. Steps over time lists them.",
+            grouped(measured.starting.len() as u64)
+        ));
     }
     // The profile usually ends within a step of each process.
     if measured.without_work > context.trace.processes.len() {
@@ -101,6 +110,7 @@ pub(crate) fn steps(context: &Context) -> Answer<Steps> {
         idle_outside_ns: outside.idle,
         late_outside_ns: outside.late,
         busy_outside_ns: outside.busy,
+        steps_in_start_up: measured.starting.len(),
     })
 }
 

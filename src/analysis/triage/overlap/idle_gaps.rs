@@ -40,10 +40,10 @@ pub(super) fn idle_by_stage(view: &View, rules: &Rules) -> ([IdleTime; Stage::AL
         let (stage, op) = (view.stages.get(gap.next_row).copied().flatten(), view.trace.gpu_ops.get(gap.next_row));
         let stage = stage.and_then(|stage| stages.get_mut(stage as usize));
         let (Some(stage), Some(op)) = (stage, op) else { return };
-        // Work that the trace does not contain is no idle time, and compilation is a pause.
-        let (unseen, compiling) = (parts.length_of(IdleCause::Unseen), parts.length_of(IdleCause::Compiling));
-        stage.pauses_ns = stage.pauses_ns.saturating_add(compiling.0);
-        let length = gap.length().since(unseen).since(compiling);
+        // Work that the trace does not contain is no idle time; compilation and loading are pauses.
+        let preparing = parts.length_of(IdleCause::Compiling) + parts.length_of(IdleCause::StartUp);
+        stage.pauses_ns = stage.pauses_ns.saturating_add(preparing.0);
+        let length = gap.length().since(parts.length_of(IdleCause::Unseen)).since(preparing);
         if length == Ns::ZERO {
             return;
         }
@@ -53,9 +53,9 @@ pub(super) fn idle_by_stage(view: &View, rules: &Rules) -> ([IdleTime; Stage::AL
         }
         stage.gaps += 1;
         stage.idle_ns = stage.idle_ns.saturating_add(length.0);
-        for (cause, part) in
-            parts.0.into_iter().filter(|(cause, _)| !matches!(cause, IdleCause::Unseen | IdleCause::Compiling))
-        {
+        let is_delay =
+            |cause: IdleCause| !matches!(cause, IdleCause::Unseen | IdleCause::Compiling | IdleCause::StartUp);
+        for (cause, part) in parts.0.into_iter().filter(|(cause, _)| is_delay(*cause)) {
             let time = stage.by_cause.get_mut(cause as usize);
             time.into_iter().for_each(|time| *time = time.saturating_add(part.0));
         }

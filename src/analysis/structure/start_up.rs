@@ -1,0 +1,199 @@
+//! The start of each process that is seen starting: how long it lasts, what it loads, and what follows. From the
+//! [`StartUps`](crate::trace::StartUps) of the trace; one pass over the ops and one over the gaps of their devices.
+//!
+//! What follows is the workload: its GPU time and idle time are counted from the end of the start, so that sentences about the
+//! workload need not count the start.
+
+use crate::analysis::context::Context;
+use crate::analysis::host::idle_cause::{IdleCause, each_gap};
+use crate::analysis::host::load_words::{LoadThresholds, LoadWords};
+use crate::analysis::labels;
+use crate::analysis::section::{Answer, At, Ms, Sections, Stated, TypedSection, Value, first_op, section};
+use crate::digits::grouped;
+use crate::trace::{DeviceId, LoadSum, Ns, ProcessId, StartUp};
+
+section! {
+    /// The start of each process that is seen starting, with a row for each of its devices.
+    pub(crate) struct StartUpTimes("start_up", "Start of the program");
+    row StartUpRow {
+        pid: Value = "Process",
+        device_id: Value = "Device",
+        /// Until when the process starts.
+        until_ns: At,
+        /// From the first event of the process.
+        length_ms: Ms,
+        /// From the first event of the process to its last.
+        process_ms: Ms,
+        loading_ms: Ms,
+        loads: u64,
+        largest_loads: String,
+        steps_left_out: usize,
+        /// Durations of its ops that start before the end of the start.
+        gpu_before_ms: Ms = "GPU time before",
+        gpu_after_ms: Ms = "GPU time after",
+        /// From the end of the start to the end of the last op, without work of before the capture.
+        window_after_ms: Ms,
+        busy_after_ms: Ms,
+        host_late_after_ms: Ms = "Host late after",
+        drained_after_ms: Ms,
+    }
+    figures StartUpFigures { first_op_ns: Stated<At> }
+}
+
+/// The names of loads that a row has.
+const MAX_NAMES: usize = 3;
+
+/// The section, if a process is seen starting within the trace or window.
+pub(crate) fn start_up(context: &Context) -> Option<Answer<StartUpTimes>> {
+    let starts = context.trace.start_ups.as_ref()?;
+    let from = context.trace.cut.map_or(Ns(i64::MIN), |cut| cut.window.start);
+    let seen: Vec<&StartUp> = starts.processes.iter().filter(|start| start.steady_from > from).collect();
+    if seen.is_empty() {
+        return None;
+    }
+    let work = work_around(context, &seen);
+    let answer = StartUpTimes::answer("calls and ranges that load code, initialise or warm up, and first launches of kernels")
+        .limit(
+            "A process is seen starting if it loads code or creates a context before or in its first launch of a kernel. Its start \
+             ends with the load after which the loads, minus a tenth of the time since the first of them, are largest. \
+             (patterns/start_up.json)",
+        )
+        .limit("Loading is the time in which at least one thread of the process loads. Largest loads: their durations by name may overlap.")
+        .limit("Steps that begin before the end of the start are left out of all figures of steps, if a step of the process follows.")
+        .with_figures(StartUpFigures { first_op_ns: first_op(context.trace) });
+    let rows = work.into_iter().filter_map(|(start, device, work)| Some(row(context, seen.get(start)?, device, &work)));
+    Some(answer.with_rows(rows))
+}
+
+fn row(context: &Context, start: &StartUp, device: DeviceId, work: &WorkAround) -> StartUpRow {
+    StartUpRow {
+        pid: labels::pid(context.trace, start.process),
+        device_id: labels::device(context.trace, device),
+        until_ns: At(start.steady_from),
+        length_ms: start.steady_from.since(start.first_event).into(),
+        process_ms: start.last_event.since(start.first_event).into(),
+        loading_ms: start.load.into(),
+        loads: start.loads,
+        largest_loads: start.largest.iter().take(MAX_NAMES).map(load_words).collect::<Vec<_>>().join(", "),
+        steps_left_out: context.measured_steps().left_out_of(start.process),
+        gpu_before_ms: work.before.into(),
+        gpu_after_ms: work.after.into(),
+        window_after_ms: work.last_end.since(start.steady_from).max(Ns::ZERO).since(work.unseen_after).into(),
+        busy_after_ms: work.busy_after.into(),
+        host_late_after_ms: work.late_after.into(),
+        drained_after_ms: work.drained_after.into(),
+    }
+}
+
+/// `cudaLaunchKernel (first launches) 690.9 ms (20)`.
+fn load_words(sum: &LoadSum) -> String {
+    let kind = if sum.is_launch { " (first launches)" } else { "" };
+    let time = labels::format_time(sum.time.0 as f64 / 1e6);
+    let count = if sum.count > 1 { format!(" ({})", grouped(sum.count)) } else { String::new() };
+    format!("{}{kind} {time}{count}", sum.name)
+}
+
+/// The work of one process on one device.
+#[derive(Debug, Clone, Copy, Default)]
+struct WorkAround {
+    /// Durations of its ops that start before the end of the start, and of the others.
+    before: Ns,
+    after: Ns,
+    /// Time with work after the end of the start.
+    busy_after: Ns,
+    late_after: Ns,
+    drained_after: Ns,
+    unseen_after: Ns,
+    last_end: Ns,
+}
+
+/// The work of each start on each of its devices, with the index of the start.
+fn work_around(context: &Context, starts: &[&StartUp]) -> Vec<(usize, DeviceId, WorkAround)> {
+    let trace = context.trace;
+    let devices = trace.devices.len();
+    let index_of = |process: ProcessId| starts.iter().position(|start| start.process == process);
+    let indexes: Vec<Option<usize>> = (0..).map(ProcessId).take(trace.processes.len()).map(index_of).collect();
+    let lane_of = |process: ProcessId, device: DeviceId| {
+        let index = indexes.get(process.0 as usize).copied().flatten()?;
+        Some((index, index * devices + device.0 as usize))
+    };
+    let mut lanes: Vec<Option<WorkAround>> = vec![None; starts.len() * devices];
+    for op in trace.gpu_ops.iter() {
+        let Some((index, lane)) = lane_of(op.process, op.device) else { continue };
+        let (Some(start), Some(work)) = (starts.get(index), lanes.get_mut(lane)) else { continue };
+        let work = work.get_or_insert(WorkAround { last_end: start.steady_from, ..WorkAround::default() });
+        let sum = if op.start < start.steady_from { &mut work.before } else { &mut work.after };
+        *sum += op.duration;
+        work.busy_after += op.end().since(op.start.max(work.last_end)).max(Ns::ZERO);
+        work.last_end = work.last_end.max(op.end());
+    }
+    each_gap(context, &mut |gap, parts| {
+        let Some(op) = trace.gpu_ops.get(gap.next_row) else { return };
+        let Some((index, lane)) = lane_of(op.process, op.device) else { return };
+        let (Some(start), Some(Some(work))) = (starts.get(index), lanes.get_mut(lane)) else { return };
+        let mut at = gap.start;
+        for (cause, length) in parts.0 {
+            let after = at.after(length).since(at.max(start.steady_from)).max(Ns::ZERO);
+            at = at.after(length);
+            match cause {
+                IdleCause::HostLate => work.late_after += after,
+                IdleCause::Drained => work.drained_after += after,
+                IdleCause::Unseen => work.unseen_after += after,
+                _ => {}
+            }
+        }
+    });
+    let found = lanes.into_iter().enumerate().filter_map(|(lane, work)| Some((lane, work?)));
+    found.map(|(lane, work)| (lane / devices, DeviceId((lane % devices) as u32), work)).collect()
+}
+
+/// The start of a program in a report, for sentences.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct SaidStart {
+    /// Index of its row in the section.
+    pub(crate) row: usize,
+    pub(crate) length_ms: f64,
+    pub(crate) process_ms: f64,
+    pub(crate) loading_ms: f64,
+    /// The time after the start, without work of before the capture.
+    pub(crate) window_after_ms: f64,
+    pub(crate) busy_after_ms: f64,
+    /// Time after the start in which the host was late, also after a blocking call.
+    pub(crate) late_after_ms: f64,
+    /// The share of the GPU time that follows.
+    pub(crate) followed_pct: f64,
+    /// How many rows of devices the section has.
+    pub(crate) devices: usize,
+}
+
+impl SaidStart {
+    /// The longest start, if its loads take enough time to be mentioned.
+    pub(crate) fn of(sections: &Sections) -> Option<Self> {
+        let rows = StartUpTimes::rows(sections);
+        let devices = rows.len();
+        let is_said = |row: &StartUpRow| 100.0 * row.loading_ms.0 >= thresholds().min_said_pct * row.process_ms.0;
+        let said = rows.iter().enumerate().filter(|(_, row)| row.loading_ms.0 > 0.0 && is_said(row));
+        let (index, row) = said.max_by(|(_, a), (_, b)| a.length_ms.0.total_cmp(&b.length_ms.0))?;
+        let gpu_ms = row.gpu_before_ms.0 + row.gpu_after_ms.0;
+        Some(Self {
+            row: index,
+            length_ms: row.length_ms.0,
+            process_ms: row.process_ms.0,
+            loading_ms: row.loading_ms.0,
+            window_after_ms: row.window_after_ms.0,
+            busy_after_ms: row.busy_after_ms.0,
+            late_after_ms: row.host_late_after_ms.0 + row.drained_after_ms.0,
+            followed_pct: if gpu_ms > 0.0 { 100.0 * row.gpu_after_ms.0 / gpu_ms } else { 0.0 },
+            devices,
+        })
+    }
+
+    /// Whether little GPU time follows. A capture without a step after the start is a cold start then.
+    pub(crate) fn is_most_of_the_work(self) -> bool {
+        self.followed_pct < thresholds().max_followed_pct
+    }
+}
+
+fn thresholds() -> LoadThresholds {
+    LoadWords::embedded().thresholds
+}
