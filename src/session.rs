@@ -25,8 +25,8 @@ pub use crate::analysis::host::code_search::look_up_code;
 
 use crate::analysis::categories;
 use crate::analysis::context::Reused;
-use crate::analysis::index::WindowSegments;
 use crate::analysis::host::start_up;
+use crate::analysis::index::WindowSegments;
 use crate::analysis::inference::floor::Parallel;
 use crate::analysis::inference::model_config::{ModelConfig, looks_like_model_config};
 use crate::analysis::inference::served_model::ServedModel;

@@ -9,6 +9,7 @@ use super::labels::format_time;
 use super::labels::{capitalized, stage_words};
 use super::results::{Run, Verdict, VerdictClause, WallSource};
 use super::section::{Ms, TypedSection};
+use super::structure::start_up::{SaidStart, StartUpTimes};
 use super::structure::steps::{StepRow, Steps};
 use super::time::streams::StreamOverlap;
 use super::trust::{Trust, TrustId};
@@ -31,6 +32,13 @@ pub(super) fn verdict(run: &Run, thresholds: &VerdictThresholds) -> Verdict {
         return text.finish();
     }
     let times = Times::of(run, thresholds);
+    if let Some(start) = &times.start {
+        if start.is_cold() {
+            cold_start(start, &mut text);
+            return text.finish();
+        }
+        after_start(start, &mut text);
+    }
     unit(run, &times, thresholds, &mut text);
     let bound = Bound::of(run, &times, thresholds);
     bound.write(run, &times, thresholds, &mut text);
@@ -90,6 +98,8 @@ struct Times {
     has_hidden_graphs: bool,
     /// If the capture is much longer than the steps.
     steps: Option<StepsInCapture>,
+    /// If the program starts in the capture. Without `steps`, the other times are those after its start.
+    start: Option<SaidStart>,
 }
 
 /// A device between its first step and its last, in milliseconds.
@@ -145,8 +155,27 @@ impl Times {
             compute_alone: compute - overlapped,
             has_hidden_graphs: row(GRAPHS).is_some(),
             steps: None,
+            start: None,
         };
-        Self { steps: StepsInCapture::of(run, &times, thresholds), ..times }
+        let steps = StepsInCapture::of(run, &times, thresholds);
+        let is_whole = run.window.is_none() && run.wall.source == WallSource::Window;
+        let start = SaidStart::of(&run.sections).filter(|_| is_whole);
+        let times = if steps.is_none() { times.after(start.as_ref()) } else { times };
+        Self { steps, start, ..times }
+    }
+
+    /// The times after the start of the program. The start is not the workload.
+    fn after(self, start: Option<&SaidStart>) -> Self {
+        let Some(start) = start else { return self };
+        Self {
+            window: start.window_after_ms,
+            busy: start.busy_after_ms,
+            host_late: start.host_late_after_ms,
+            drained: start.drained_after_ms,
+            unknown: start.unknown_after_ms,
+            compiling: start.compiling_after_ms,
+            ..self
+        }
     }
 
     /// A host that is late before the first step or after the last does not delay the steps.
@@ -168,6 +197,31 @@ impl Times {
     }
 }
 
+/// A capture of little but the start of the program.
+fn cold_start(start: &SaidStart, text: &mut Sentences) {
+    let words = format!(
+        "This capture is a cold start: the program starts for {} of {}, of which loading takes {} ({}), and {} of the GPU \
+         time follows. Warm up before the capture, then capture again.",
+        format_time(start.length_ms),
+        format_time(start.process_ms),
+        format_time(start.loading_ms),
+        start.largest_loads,
+        percent(start.followed_pct / 100.0),
+    );
+    text.push(words, Some((StartUpTimes::SPEC.name, Some(start.row))));
+}
+
+/// `After the start of the program (first 1.2 s of 3.4 s, of which loading takes 0.9 s), `.
+fn after_start(start: &SaidStart, text: &mut Sentences) {
+    let words = format!(
+        "After the start of the program (first {} of {}, of which loading takes {}), ",
+        format_time(start.length_ms),
+        format_time(start.process_ms),
+        format_time(start.loading_ms),
+    );
+    text.push(words, Some((StartUpTimes::SPEC.name, Some(start.row))));
+}
+
 /// `Decode: 1 step of 10.4 ms, batch 32, GPU busy 93.5 %`.
 fn unit(run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sentences) {
     let mut rows: Vec<(usize, StepRow)> = Steps::rows(&run.sections).into_iter().enumerate().collect();
@@ -177,7 +231,8 @@ fn unit(run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sen
     for (position, (index, row)) in rows.iter().enumerate() {
         let stage = stage_words(row.stage.label());
         let separator = if position == 0 { "" } else { "; " };
-        let stage = if position == 0 { capitalized(&stage) } else { stage };
+        let is_first = position == 0 && times.start.is_none();
+        let stage = if is_first { capitalized(&stage) } else { stage };
         let head = if stage.is_empty() { String::new() } else { format!("{stage}: ") };
         text.push(format!("{separator}{head}{}", steps_words(row, thresholds)), Some(("steps", Some(*index))));
         let at_least = if times.unrecorded > 0.0 { "at least " } else { "" };
@@ -194,15 +249,22 @@ fn unit(run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sen
             several => format!(" on the busiest of {several} GPUs"),
         };
         let longest = run.devices.iter().map(|device| device.union_ns).max().unwrap_or(0);
-        let work = format_time(longest as f64 / 1e6);
-        let extent = if run.window.is_some() { "window" } else { "capture" };
-        text.push(format!("The {extent} covers {work} of GPU work{on}"), Some(("devices", None)));
+        let (article, work, on) = match &times.start {
+            Some(start) if run.devices.len() > 1 => {
+                ("the", start.busy_after_ms, format!(" on {} GPUs", run.devices.len()))
+            }
+            Some(start) => ("the", start.busy_after_ms, on),
+            None => ("The", longest as f64 / 1e6, on),
+        };
+        let (work, extent) = (format_time(work), if run.window.is_some() { "window" } else { "capture" });
+        text.push(format!("{article} {extent} covers {work} of GPU work{on}"), Some(("devices", None)));
         if times.window > 0.0 {
             let busy = match times.unrecorded > 0.0 {
                 true => {
                     let most = percent(times.share(times.busy + times.unrecorded));
                     format!(", GPU busy for {} to {most} of the time", percent(times.share(times.busy)))
                 }
+                false if times.start.is_some() => format!(", GPU busy {}", percent(times.share(times.busy))),
                 false => format!(", GPU busy {}", percent(run.wall.busy_share)),
             };
             text.push(busy, Some(("gpu_idle", None)));
@@ -296,6 +358,9 @@ impl Bound {
             Self::Host => {
                 let (share, extent) = match times.steps {
                     Some(steps) => (steps.late / steps.length, "time from the first step to the last"),
+                    None if times.start.is_some() => {
+                        (times.share(times.host_late + times.drained), "time after the start")
+                    }
                     None => (times.share(times.host_late + times.drained), "time"),
                 };
                 let share = percent(share);
@@ -364,7 +429,11 @@ impl Bound {
                 let first = run.categories.first().filter(|category| category.elapsed_ns > 0);
                 if let Some((first, share)) = first.and_then(|first| Some((first, first.bar_share?))) {
                     let is_outside = times.has_hidden_graphs && first.category != GRAPHS;
-                    let head = if is_outside { "; outside of graphs the" } else { "; the" };
+                    let head = match (is_outside, &times.start) {
+                        (true, _) => "; outside of graphs the",
+                        (false, Some(_)) => "; of the whole capture, the",
+                        (false, None) => "; the",
+                    };
                     let words = format!(
                         "{head} largest category is {} ({} of wall time)",
                         category_words(&first.category),
@@ -418,6 +487,7 @@ fn beside(run: &Run, times: &Times, bound: Bound, thresholds: &VerdictThresholds
         Bound::Host => matches!(row.id, FindingId::HostLate | FindingId::ReplayPreparation | FindingId::SyncDrain),
         Bound::Communication => row.id == FindingId::ExposedCommunication,
         Bound::Compilation => row.id == FindingId::Compilation,
+        _ if times.start.is_some() && row.id == FindingId::StartUp => true,
         Bound::StepsWithoutWork
         | Bound::Overlap
         | Bound::UnknownIdle

@@ -56,8 +56,8 @@ pub use optional_tables::{
 };
 pub use packed_code::{CodeEvent, CodeKind, LongestCode, PackedCode};
 pub use shaped_ops::{Argument, Element, MAX_SHAPED_OPS, MAX_SHAPES, OpShape, ShapedOp, ShapedOps};
-pub use start_ups::{LoadSum, StartUp, StartUps};
 pub use spans::{Span, Spans};
+pub use start_ups::{LoadSum, StartUp, StartUps};
 pub(crate) use time::leading_integer;
 pub use time::{Ns, Window};
 pub use unrecorded_work::{CallRole, LostLaunches, OutlastingWait, OutlastingWaits, USUAL_RETURN, UnrecordedWork};

@@ -20,6 +20,7 @@ pub enum FindingId {
     CommunicationWaits,
     ShortKernels,
     UnsuitedKernels,
+    StartUp,
     /// A finding of another tool or version.
     #[default]
     #[serde(rename = "")]
@@ -39,6 +40,7 @@ words!(
     CommunicationWaits = "communication-waits",
     ShortKernels = "short-kernels",
     UnsuitedKernels = "unsuited-kernels",
+    StartUp = "start-up",
     Other = "",
 );
 
@@ -49,13 +51,14 @@ impl FindingId {
             Self::HostLate | Self::ReplayPreparation => Some(IdleCause::HostLate),
             Self::SyncDrain => Some(IdleCause::Drained),
             Self::Compilation => Some(IdleCause::Compiling),
+            Self::StartUp => Some(IdleCause::StartUp),
             _ => None,
         }
     }
 
     /// The findings about a cause of idle time.
     pub(crate) fn of_cause(cause: IdleCause) -> impl Iterator<Item = Self> {
-        let all = [Self::HostLate, Self::ReplayPreparation, Self::SyncDrain, Self::Compilation];
+        let all = [Self::HostLate, Self::ReplayPreparation, Self::SyncDrain, Self::Compilation, Self::StartUp];
         all.into_iter().filter(move |id| id.idle_cause() == Some(cause))
     }
 }

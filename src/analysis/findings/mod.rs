@@ -15,6 +15,7 @@ mod pageable_copies;
 mod replay_preparation;
 mod short_kernels;
 mod situation;
+mod start_up;
 mod sync_drain;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -26,13 +27,14 @@ pub(crate) use situation::counts_steps_only;
 
 use crate::analysis::context::Context;
 use crate::analysis::section::{Answer, Ms, Sections, TypedSection, section};
+use crate::analysis::structure::start_up::SaidStart;
 use crate::ordering;
 use finding::Finding;
 use situation::Situation;
 use std::cmp::Reverse;
 
 /// All findings. A function returns `None` if the trace does not prove its finding.
-const FINDINGS: [fn(&Situation) -> Option<Finding>; 11] = [
+const FINDINGS: [fn(&Situation) -> Option<Finding>; 12] = [
     host_late::find,
     compilation::find,
     replay_preparation::find,
@@ -44,6 +46,7 @@ const FINDINGS: [fn(&Situation) -> Option<Finding>; 11] = [
     communication_waits::find,
     short_kernels::find,
     unsuited_kernels::find,
+    start_up::find,
 ];
 
 /// The largest number of findings in a report.
@@ -71,6 +74,10 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
     let thresholds = &context.signals.thresholds;
     let is_large = |finding: &Finding| situation.share(finding.cost_ms) >= thresholds.min_finding_share;
     let mut findings: Vec<Finding> = FINDINGS.iter().filter_map(|find| find(&situation)).filter(is_large).collect();
+    // What a start costs says nothing about the steps of the workload.
+    if SaidStart::of(sections).is_some_and(|start| start.is_cold()) {
+        findings.retain(|finding| finding.id == FindingId::StartUp);
+    }
     ordering::sort_by(&mut findings, |a, b| b.cost_ms.total_cmp(&a.cost_ms));
     findings.truncate(MAX_FINDINGS);
     // An uncertain cause is never of high severity, however large its cost.

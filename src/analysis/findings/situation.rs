@@ -10,6 +10,7 @@ use crate::analysis::host::idle_cause::{CauseRules, Drained};
 use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps};
 use crate::analysis::labels::{self, format_time};
 use crate::analysis::section::{Section, Sections, TypedSection};
+use crate::analysis::structure::start_up::SaidStart;
 use crate::analysis::time::activity::Activity;
 use crate::analysis::trust::{Trust, TrustId};
 use crate::analysis::unit::Unit;
@@ -42,10 +43,12 @@ pub(super) struct DeviceTimes {
     pub(super) host_late_ms: f64,
     /// The part of the late time, also outside of the steps, in which the host launched kernels for the first time.
     pub(super) loading_ms: f64,
-    /// The gaps of `host_late_ms` if only the steps count.
-    pub(super) late_in_steps: Option<Gaps>,
+    /// The gaps of `host_late_ms` if only a part of the capture counts.
+    pub(super) late_inside: Option<(Gaps, Counted)>,
     /// Idle time in which the launching thread compiled code.
     pub(super) compiling_ms: f64,
+    /// Idle time in which the launching thread loads, while its process starts.
+    pub(super) start_up_ms: f64,
     /// The drained time by call site of the blocking calls, the costliest first.
     pub(super) drained_by: Vec<(DrainSite, Drained)>,
     /// Time in which communication ran and no other kernel.
@@ -57,6 +60,25 @@ pub(super) struct DeviceTimes {
     pub(super) gaps: LaunchGaps,
     /// Time of the copies whose names contain a word, by class of copy.
     pub(super) copies: CopyTimes,
+}
+
+/// The part of a capture in which idle time counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// From the first step to the last.
+    Steps,
+    /// After the start of the program.
+    AfterStart,
+}
+
+impl Counted {
+    /// `3 gaps of the steps`.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Steps => "of the steps",
+            Self::AfterStart => "after the start of the program",
+        }
+    }
 }
 
 /// A call that drained a device, and the code that made it.
@@ -102,13 +124,15 @@ pub(super) struct Situation<'a> {
 }
 
 impl DeviceTimes {
-    /// In which gaps, some of the late ones, the device idles, and the gaps of the sentence. If only the steps count, they are told
-    /// apart only where all late gaps are of this kind.
+    /// In which gaps, some of the late ones, the device idles, and the gaps of the sentence. If only a part of the capture counts, they
+    /// are told apart only where all late gaps are of this kind.
     pub(super) fn late_gaps(&self, of_kind: Gaps) -> (String, Option<Gaps>) {
-        match self.late_in_steps {
+        match self.late_inside {
             None => (counted(of_kind.count, "gap"), Some(of_kind)),
-            Some(late) if self.gaps.is_all_late(of_kind) => (counted(late.count, "gap") + " of the steps", Some(late)),
-            Some(_) => ("gaps of the steps".to_owned(), None),
+            Some((late, part)) if self.gaps.is_all_late(of_kind) => {
+                (format!("{} {}", counted(late.count, "gap"), part.words()), Some(late))
+            }
+            Some((_, part)) => (format!("gaps {}", part.words()), None),
         }
     }
 
@@ -224,6 +248,12 @@ impl<'a> Situation<'a> {
         format!("{}{gpu}{per_step}, {:.1} % of the {unit}", format_time(ms), 100.0 * self.share(ms))
     }
 
+    /// `1.2 ms on GPU 3`: a time that is not one of the steps.
+    pub(super) fn amount_of_capture(&self, device: &DeviceTimes, ms: f64) -> String {
+        let gpu = if self.devices.len() > 1 { format!(" on GPU {}", device.label) } else { String::new() };
+        format!("{}{gpu}", format_time(ms))
+    }
+
     /// The name of the graphs that the GPU can replay.
     pub(super) fn graphs(&self) -> &'static str {
         match self.vendor {
@@ -281,6 +311,7 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
     let rows = GpuIdle::rows(sections);
     let row_of: HashMap<String, &GpuIdleRow> = rows.iter().map(|row| (row.device_id.words(), row)).collect();
     let extents = extents_of_steps(context);
+    let (starts, has_start) = (ends_of_starts(context), SaidStart::of(sections).is_some());
     let survey = context.survey();
     let mut device = |(index, (copies, activity)): (u32, (CopyTimes, &Activity))| {
         let gaps = survey.idle.get(index as usize)?.launch_gaps(&rules, is_engine);
@@ -289,16 +320,24 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
         let window_ms = row.own_window_ms();
         let extent =
             extents.get(index as usize).copied().flatten().filter(|_| is_longer_than_steps(outside_ms, window_ms));
-        let (from, to) = extent.unwrap_or((Ns(i64::MIN), Ns(i64::MAX)));
+        let extent = match extent {
+            Some(steps) => Some((steps, Counted::Steps)),
+            None if has_start => {
+                starts.get(index as usize).copied().flatten().map(|from| ((from, Ns(i64::MAX)), Counted::AfterStart))
+            }
+            None => None,
+        };
+        let (from, to) = extent.map_or((Ns(i64::MIN), Ns(i64::MAX)), |(part, _)| part);
         let (late, drained) =
             survey.idle.get(index as usize)?.late_between(from, to, context.signals.thresholds.long_gap());
         Some(DeviceTimes {
             label,
             busy_share: if window_ms > 0.0 { row.busy_ms.0 / window_ms } else { 0.0 },
             compiling_ms: row.compiling_ms.0,
+            start_up_ms: row.start_up_ms.0,
             host_late_ms: ms(late.total),
             loading_ms: ms(context.trace.first_launches.time_in(&survey.idle.get(index as usize)?.late)),
-            late_in_steps: extent.map(|_| late),
+            late_inside: extent.map(|(_, part)| (late, part)),
             drained_by: drained_by(context, drained),
             exposed_communication_ms: activity.exposed() as f64 / 1e6,
             exposed_copies_ms: activity.only_copies() as f64 / 1e6,
@@ -344,6 +383,20 @@ fn extents_of_steps(context: &Context) -> Vec<Option<(Ns, Ns)>> {
         }
     }
     extents
+}
+
+/// When the last start of the processes with work on each device ends, if it is seen and no step is marked.
+fn ends_of_starts(context: &Context) -> Vec<Option<Ns>> {
+    let mut ends: Vec<Option<Ns>> = vec![None; context.trace.devices.len()];
+    let Some(starts) = context.trace.start_ups.as_ref().filter(|_| context.measured_steps().steps.is_empty()) else {
+        return ends;
+    };
+    for group in context.groups().iter() {
+        if let (Some(end), Some(start)) = (ends.get_mut(group.device.0 as usize), starts.of(group.process)) {
+            *end = (*end).max(Some(start.steady_from));
+        }
+    }
+    ends
 }
 
 /// The drained time by call site of the blocking calls, the costliest first.

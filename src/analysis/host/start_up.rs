@@ -164,7 +164,8 @@ impl Events {
         let disjoint = union(self.loads.iter().map(|load| (load.interval.start, load.interval.end)));
         let steady_from = change_point(&disjoint, launch.end, LoadWords::embedded().thresholds.min_loading_pct)?;
         let before = || self.loads.iter().filter(|load| load.interval.start < steady_from);
-        let load = disjoint.iter().take_while(|load| load.0 < steady_from).fold(Ns::ZERO, |sum, (s, e)| sum + e.since(*s));
+        let load =
+            disjoint.iter().take_while(|load| load.0 < steady_from).fold(Ns::ZERO, |sum, (s, e)| sum + e.since(*s));
         let (loads, largest) = (before().count() as u64, sums(trace, before()));
         Some(StartUp { process, first_event, last_event, steady_from, load, loads, largest })
     }

@@ -128,6 +128,12 @@ impl MeasuredSteps {
         all
     }
 
+    /// How many whole steps of a process begin at this time or later.
+    pub(crate) fn steps_from(&self, process: ProcessId, time: Ns) -> usize {
+        let is_later = |measured: &&MeasuredStep| measured.step.process == process && measured.step.start >= time;
+        self.steps.iter().filter(is_later).count()
+    }
+
     /// How many steps of a process begin while it starts and are left out.
     pub(crate) fn left_out_of(&self, process: ProcessId) -> usize {
         self.starting.iter().filter(|measured| measured.step.process == process).count()

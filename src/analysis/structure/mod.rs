@@ -29,8 +29,8 @@ pub(crate) mod shifted_durations;
 mod shifted_names;
 pub mod slowest_step;
 pub mod stages;
-pub mod step_budget;
 pub(crate) mod start_up;
+pub mod step_budget;
 pub mod steps;
 #[cfg(test)]
 mod tests;

@@ -72,8 +72,7 @@ struct Pair {
 impl Pair {
     /// `None` if the device of the slowest step has fewer than three steps of the stage, or all last equally long.
     fn of(context: &Context, stage: Stage) -> Option<Self> {
-        let numbered =
-            context.measured_steps().steps.iter().map(|step| Numbered { number: step.number, step: *step });
+        let numbered = context.measured_steps().steps.iter().map(|step| Numbered { number: step.number, step: *step });
         let of_stage =
             numbered.filter(|Numbered { step, .. }| step.step.info.stage == stage && step.step.device.is_some());
         let mut steps: Vec<Numbered> = of_stage.collect();

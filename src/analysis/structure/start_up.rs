@@ -5,6 +5,7 @@
 //! workload need not count the start.
 
 use crate::analysis::context::Context;
+use crate::analysis::host::idle::GpuIdle;
 use crate::analysis::host::idle_cause::{IdleCause, each_gap};
 use crate::analysis::host::load_words::{LoadThresholds, LoadWords};
 use crate::analysis::labels;
@@ -28,6 +29,8 @@ section! {
         loads: u64,
         largest_loads: String,
         steps_left_out: usize,
+        /// Whole steps that begin after the start.
+        steps_after: usize,
         /// Durations of its ops that start before the end of the start.
         gpu_before_ms: Ms = "GPU time before",
         gpu_after_ms: Ms = "GPU time after",
@@ -36,6 +39,8 @@ section! {
         busy_after_ms: Ms,
         host_late_after_ms: Ms = "Host late after",
         drained_after_ms: Ms,
+        unknown_after_ms: Ms = "Unknown after",
+        compiling_after_ms: Ms,
     }
     figures StartUpFigures { first_op_ns: Stated<At> }
 }
@@ -66,6 +71,7 @@ pub(crate) fn start_up(context: &Context) -> Option<Answer<StartUpTimes>> {
 }
 
 fn row(context: &Context, start: &StartUp, device: DeviceId, work: &WorkAround) -> StartUpRow {
+    let after = |cause: IdleCause| work.idle_after.get(cause as usize).copied().unwrap_or_default();
     StartUpRow {
         pid: labels::pid(context.trace, start.process),
         device_id: labels::device(context.trace, device),
@@ -76,12 +82,15 @@ fn row(context: &Context, start: &StartUp, device: DeviceId, work: &WorkAround) 
         loads: start.loads,
         largest_loads: start.largest.iter().take(MAX_NAMES).map(load_words).collect::<Vec<_>>().join(", "),
         steps_left_out: context.measured_steps().left_out_of(start.process),
+        steps_after: context.measured_steps().steps_from(start.process, start.steady_from),
         gpu_before_ms: work.before.into(),
         gpu_after_ms: work.after.into(),
-        window_after_ms: work.last_end.since(start.steady_from).max(Ns::ZERO).since(work.unseen_after).into(),
+        window_after_ms: work.last_end.since(start.steady_from).max(Ns::ZERO).since(after(IdleCause::Unseen)).into(),
         busy_after_ms: work.busy_after.into(),
-        host_late_after_ms: work.late_after.into(),
-        drained_after_ms: work.drained_after.into(),
+        host_late_after_ms: after(IdleCause::HostLate).into(),
+        drained_after_ms: after(IdleCause::Drained).into(),
+        unknown_after_ms: after(IdleCause::Unknown).into(),
+        compiling_after_ms: after(IdleCause::Compiling).into(),
     }
 }
 
@@ -101,9 +110,8 @@ struct WorkAround {
     after: Ns,
     /// Time with work after the end of the start.
     busy_after: Ns,
-    late_after: Ns,
-    drained_after: Ns,
-    unseen_after: Ns,
+    /// Idle time after the end of the start, by [`IdleCause`].
+    idle_after: [Ns; IdleCause::ALL.len()],
     last_end: Ns,
 }
 
@@ -135,62 +143,68 @@ fn work_around(context: &Context, starts: &[&StartUp]) -> Vec<(usize, DeviceId, 
         for (cause, length) in parts.0 {
             let after = at.after(length).since(at.max(start.steady_from)).max(Ns::ZERO);
             at = at.after(length);
-            match cause {
-                IdleCause::HostLate => work.late_after += after,
-                IdleCause::Drained => work.drained_after += after,
-                IdleCause::Unseen => work.unseen_after += after,
-                _ => {}
-            }
+            work.idle_after.get_mut(cause as usize).into_iter().for_each(|time| *time += after);
         }
     });
     let found = lanes.into_iter().enumerate().filter_map(|(lane, work)| Some((lane, work?)));
     found.map(|(lane, work)| (lane / devices, DeviceId((lane % devices) as u32), work)).collect()
 }
 
-/// The start of a program in a report, for sentences.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// The start of the program in a report, for sentences: that of its rows that lasts longest, and sums over the devices.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SaidStart {
-    /// Index of its row in the section.
+    /// Index of the longest start in the section.
     pub(crate) row: usize,
+    /// Of the longest start.
     pub(crate) length_ms: f64,
     pub(crate) process_ms: f64,
     pub(crate) loading_ms: f64,
-    /// The time after the start, without work of before the capture.
-    pub(crate) window_after_ms: f64,
-    pub(crate) busy_after_ms: f64,
-    /// Time after the start in which the host was late, also after a blocking call.
-    pub(crate) late_after_ms: f64,
+    pub(crate) largest_loads: String,
     /// The share of the GPU time that follows.
     pub(crate) followed_pct: f64,
-    /// How many rows of devices the section has.
-    pub(crate) devices: usize,
+    /// After the start, without work of before the capture.
+    pub(crate) window_after_ms: f64,
+    pub(crate) busy_after_ms: f64,
+    pub(crate) host_late_after_ms: f64,
+    pub(crate) drained_after_ms: f64,
+    pub(crate) unknown_after_ms: f64,
+    pub(crate) compiling_after_ms: f64,
+    /// Whole steps that begin after the start.
+    steps_after: usize,
 }
 
 impl SaidStart {
-    /// The longest start, if its loads take enough time to be mentioned.
+    /// `None` if the loads take too little time to be mentioned, or if a process with GPU work is not seen starting.
     pub(crate) fn of(sections: &Sections) -> Option<Self> {
         let rows = StartUpTimes::rows(sections);
-        let devices = rows.len();
+        if rows.len() != GpuIdle::rows(sections).len() {
+            return None;
+        }
         let is_said = |row: &StartUpRow| 100.0 * row.loading_ms.0 >= thresholds().min_said_pct * row.process_ms.0;
         let said = rows.iter().enumerate().filter(|(_, row)| row.loading_ms.0 > 0.0 && is_said(row));
-        let (index, row) = said.max_by(|(_, a), (_, b)| a.length_ms.0.total_cmp(&b.length_ms.0))?;
-        let gpu_ms = row.gpu_before_ms.0 + row.gpu_after_ms.0;
+        let (row, longest) = said.max_by(|(_, a), (_, b)| a.length_ms.0.total_cmp(&b.length_ms.0))?;
+        let sum = |part: fn(&StartUpRow) -> Ms| rows.iter().fold(0.0, |sum, row| sum + part(row).0);
+        let (before, after) = (sum(|row| row.gpu_before_ms), sum(|row| row.gpu_after_ms));
         Some(Self {
-            row: index,
-            length_ms: row.length_ms.0,
-            process_ms: row.process_ms.0,
-            loading_ms: row.loading_ms.0,
-            window_after_ms: row.window_after_ms.0,
-            busy_after_ms: row.busy_after_ms.0,
-            late_after_ms: row.host_late_after_ms.0 + row.drained_after_ms.0,
-            followed_pct: if gpu_ms > 0.0 { 100.0 * row.gpu_after_ms.0 / gpu_ms } else { 0.0 },
-            devices,
+            row,
+            length_ms: longest.length_ms.0,
+            process_ms: longest.process_ms.0,
+            loading_ms: longest.loading_ms.0,
+            largest_loads: longest.largest_loads.clone(),
+            followed_pct: if before + after > 0.0 { 100.0 * after / (before + after) } else { 0.0 },
+            window_after_ms: sum(|row| row.window_after_ms),
+            busy_after_ms: sum(|row| row.busy_after_ms),
+            host_late_after_ms: sum(|row| row.host_late_after_ms),
+            drained_after_ms: sum(|row| row.drained_after_ms),
+            unknown_after_ms: sum(|row| row.unknown_after_ms),
+            compiling_after_ms: sum(|row| row.compiling_after_ms),
+            steps_after: rows.iter().map(|row| row.steps_after).sum(),
         })
     }
 
-    /// Whether little GPU time follows. A capture without a step after the start is a cold start then.
-    pub(crate) fn is_most_of_the_work(self) -> bool {
-        self.followed_pct < thresholds().max_followed_pct
+    /// Whether the capture shows little but the start: no step and little GPU time follow.
+    pub(crate) fn is_cold(&self) -> bool {
+        self.steps_after == 0 && self.followed_pct < thresholds().max_followed_pct
     }
 }
 

@@ -6,7 +6,7 @@ use super::measured_steps::MeasuredStep;
 use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::recapture::MissingData;
-use crate::analysis::section::{Answer, MeanNs, Pct, TypedSection, section};
+use crate::analysis::section::{Answer, MeanNs, Pct, Stated, TypedSection, section};
 use crate::analysis::structure::ranges::no_ranges;
 use crate::analysis::structure::stages::{Basis, Form, Step, representative};
 use crate::analysis::triage::Stage;
@@ -48,7 +48,7 @@ section! {
         late_outside_ns: Ns,
         busy_outside_ns: Ns,
         /// Steps that begin while their process starts. No other figure has them.
-        steps_in_start_up: usize,
+        steps_in_start_up: Stated<usize>,
     }
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn steps(context: &Context) -> Answer<Steps> {
         idle_outside_ns: outside.idle,
         late_outside_ns: outside.late,
         busy_outside_ns: outside.busy,
-        steps_in_start_up: measured.starting.len(),
+        steps_in_start_up: Stated(Some(measured.starting.len()).filter(|steps| *steps > 0)),
     })
 }
 
