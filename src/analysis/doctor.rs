@@ -113,7 +113,7 @@ pub fn checks(trace: &Trace, run: &Run) -> Vec<Check> {
         ("graph_work", graph_work(trace)),
         ("launched_work", launched_work(trace)),
         ("waits", waits(trace)),
-        ("start_up", limit(run, TrustId::FirstLaunches)),
+        ("start_up", limit(run, TrustId::FirstLaunches).or_else(|| limit(run, TrustId::StartUp))),
         ("code_of_kernels", code_of_kernels(trace, run)),
         ("ranks", limit(run, TrustId::OneRankOfMany)),
         ("single_rank_file", single_rank_file(trace)),

@@ -11,6 +11,7 @@ use crate::analysis::host::idle::{GpuIdle, GpuIdleRow};
 use crate::analysis::host::unseen::{MIN_UNSEEN, unseen_after_launch};
 use crate::analysis::structure::shifted_durations::ShiftedDurations;
 use crate::analysis::structure::stages::Basis;
+use crate::analysis::structure::start_up::SaidStart;
 use crate::analysis::time::gaps::{Busy, Gap};
 use crate::digits::grouped;
 use crate::rules::signals::CallKind;
@@ -38,6 +39,8 @@ pub(crate) enum TrustId {
     WaitsOutlastWork,
     /// The capture contains launches that load kernels.
     FirstLaunches,
+    /// The program starts in the capture, without such launches.
+    StartUp,
     /// No step has GPU work.
     StepsWithoutWork,
     DurationsShifted,
@@ -58,6 +61,7 @@ words!(
     LaunchWorkMissing = "launch-work-missing",
     WaitsOutlastWork = "waits-outlast-work",
     FirstLaunches = "first-launches",
+    StartUp = "start-up",
     StepsWithoutWork = "steps-without-work",
     DurationsShifted = "durations-shifted",
     GraphsTracedWhole = "graphs-traced-whole",
@@ -97,7 +101,8 @@ pub(crate) fn trust(context: &Context, sections: &Sections) -> Answer<Trust> {
         lost_graphs(context),
         lost_launches(context, sections),
         outlasting_waits(context),
-        first_launches(context),
+        first_launches(context, sections),
+        start_up(context, sections),
         steps_without_work(context),
         shifted(context),
         graphs_traced_whole(context.trace),
@@ -283,22 +288,45 @@ fn outlasting_waits(context: &Context) -> Option<TrustRow> {
 }
 
 /// Launches that loaded code or initialised a device.
-fn first_launches(context: &Context) -> Option<TrustRow> {
-    let trace = context.trace;
-    let (start, end) = trace.cut.map_or((Ns(i64::MIN), Ns(i64::MAX)), |cut| (cut.window.start, cut.window.end));
-    let durations: Vec<Ns> = trace.first_launches.within(start, end).map(|(from, to)| to.since(from)).collect();
+fn first_launches(context: &Context, sections: &Sections) -> Option<TrustRow> {
+    let durations = first_launch_times(context);
     let longest = *durations.iter().max()?;
     let text = format!(
         "{} launch call{} of kernels that had not run before took more than {} while the GPU was idle, {} in all, the longest \
-         {}: first launches load code or initialise the GPU. If that is not what the capture is for, run the same work \
-         several times before it.",
+         {}: first launches load code or initialise the GPU. {}",
         grouped(durations.len() as u64),
         if durations.len() == 1 { "" } else { "s" },
         time_words(SLOW_FIRST_LAUNCH),
         time_words(durations.iter().fold(Ns::ZERO, |sum, duration| sum + *duration)),
         time_words(longest),
+        start_words(sections).unwrap_or_else(|| {
+            "If that is not what the capture is for, run the same work several times before it.".to_owned()
+        }),
     );
     Some(row(TrustId::FirstLaunches, text, "idle time, steps, launch latencies"))
+}
+
+/// The program starts in the capture, without a slow first launch.
+fn start_up(context: &Context, sections: &Sections) -> Option<TrustRow> {
+    let text = start_words(sections).filter(|_| first_launch_times(context).is_empty())?;
+    Some(row(TrustId::StartUp, text, "idle time, launch latencies"))
+}
+
+fn first_launch_times(context: &Context) -> Vec<Ns> {
+    let trace = context.trace;
+    let (start, end) = trace.cut.map_or((Ns(i64::MIN), Ns(i64::MAX)), |cut| (cut.window.start, cut.window.end));
+    trace.first_launches.within(start, end).map(|(from, to)| to.since(from)).collect()
+}
+
+fn start_words(sections: &Sections) -> Option<String> {
+    let start = SaidStart::of(sections)?;
+    Some(format!(
+        "The program starts in the capture, in the first {} of {}, of which loading takes {}. Warm up before the capture, \
+         then capture again.",
+        labels::format_time(start.length_ms),
+        labels::format_time(start.process_ms),
+        labels::format_time(start.loading_ms),
+    ))
 }
 
 /// Steps that are marked on the host while no GPU op of the file runs.

@@ -200,8 +200,8 @@ impl Times {
 /// A capture of little but the start of the program.
 fn cold_start(start: &SaidStart, text: &mut Sentences) {
     let words = format!(
-        "This capture is a cold start: the program starts for {} of {}, of which loading takes {} ({}), and {} of the GPU \
-         time follows. Warm up before the capture, then capture again.",
+        "This capture is a cold start: the program starts for {} of {}, of which loading takes {} ({}), and at most {} \
+         of the ops and of the kernel time follow. Warm up before the capture, then capture again.",
         format_time(start.length_ms),
         format_time(start.process_ms),
         format_time(start.loading_ms),

@@ -11,7 +11,7 @@ use crate::analysis::host::load_words::{LoadThresholds, LoadWords};
 use crate::analysis::labels;
 use crate::analysis::section::{Answer, At, Ms, Sections, Stated, TypedSection, Value, first_op, section};
 use crate::digits::grouped;
-use crate::trace::{DeviceId, LoadSum, Ns, ProcessId, StartUp};
+use crate::trace::{DeviceId, LoadSum, Ns, OpKind, ProcessId, StartUp};
 
 section! {
     /// The start of each process that is seen starting, with a row for each of its devices.
@@ -31,9 +31,12 @@ section! {
         steps_left_out: usize,
         /// Whole steps that begin after the start.
         steps_after: usize,
-        /// Durations of its ops that start before the end of the start.
-        gpu_before_ms: Ms = "GPU time before",
-        gpu_after_ms: Ms = "GPU time after",
+        /// Ops that start before the end of the start, and the others.
+        ops_before: u64,
+        ops_after: u64,
+        /// The same for the durations of kernels. Copies before the end are mostly the upload of the model.
+        kernels_before_ms: Ms = "Kernel time before",
+        kernels_after_ms: Ms = "Kernel time after",
         /// From the end of the start to the end of the last op, without work of before the capture.
         window_after_ms: Ms,
         busy_after_ms: Ms,
@@ -83,8 +86,10 @@ fn row(context: &Context, start: &StartUp, device: DeviceId, work: &WorkAround) 
         largest_loads: start.largest.iter().take(MAX_NAMES).map(load_words).collect::<Vec<_>>().join(", "),
         steps_left_out: context.measured_steps().left_out_of(start.process),
         steps_after: context.measured_steps().steps_from(start.process, start.steady_from),
-        gpu_before_ms: work.before.into(),
-        gpu_after_ms: work.after.into(),
+        ops_before: work.before.ops,
+        ops_after: work.after.ops,
+        kernels_before_ms: work.before.kernels.into(),
+        kernels_after_ms: work.after.kernels.into(),
         window_after_ms: work.last_end.since(start.steady_from).max(Ns::ZERO).since(after(IdleCause::Unseen)).into(),
         busy_after_ms: work.busy_after.into(),
         host_late_after_ms: after(IdleCause::HostLate).into(),
@@ -102,12 +107,19 @@ fn load_words(sum: &LoadSum) -> String {
     format!("{}{kind} {time}{count}", sum.name)
 }
 
+/// Ops and the durations of the kernels among them.
+#[derive(Debug, Clone, Copy, Default)]
+struct OpSums {
+    ops: u64,
+    kernels: Ns,
+}
+
 /// The work of one process on one device.
 #[derive(Debug, Clone, Copy, Default)]
 struct WorkAround {
-    /// Durations of its ops that start before the end of the start, and of the others.
-    before: Ns,
-    after: Ns,
+    /// Ops that start before the end of the start, and the others.
+    before: OpSums,
+    after: OpSums,
     /// Time with work after the end of the start.
     busy_after: Ns,
     /// Idle time after the end of the start, by [`IdleCause`].
@@ -131,7 +143,10 @@ fn work_around(context: &Context, starts: &[&StartUp]) -> Vec<(usize, DeviceId, 
         let (Some(start), Some(work)) = (starts.get(index), lanes.get_mut(lane)) else { continue };
         let work = work.get_or_insert(WorkAround { last_end: start.steady_from, ..WorkAround::default() });
         let sum = if op.start < start.steady_from { &mut work.before } else { &mut work.after };
-        *sum += op.duration;
+        sum.ops += 1;
+        if op.kind == OpKind::Kernel {
+            sum.kernels += op.duration;
+        }
         work.busy_after += op.end().since(op.start.max(work.last_end)).max(Ns::ZERO);
         work.last_end = work.last_end.max(op.end());
     }
@@ -160,7 +175,7 @@ pub(crate) struct SaidStart {
     pub(crate) process_ms: f64,
     pub(crate) loading_ms: f64,
     pub(crate) largest_loads: String,
-    /// The share of the GPU time that follows.
+    /// The shares of the ops and of the kernel time that follow; the larger one.
     pub(crate) followed_pct: f64,
     /// After the start, without work of before the capture.
     pub(crate) window_after_ms: f64,
@@ -184,14 +199,17 @@ impl SaidStart {
         let said = rows.iter().enumerate().filter(|(_, row)| row.loading_ms.0 > 0.0 && is_said(row));
         let (row, longest) = said.max_by(|(_, a), (_, b)| a.length_ms.0.total_cmp(&b.length_ms.0))?;
         let sum = |part: fn(&StartUpRow) -> Ms| rows.iter().fold(0.0, |sum, row| sum + part(row).0);
-        let (before, after) = (sum(|row| row.gpu_before_ms), sum(|row| row.gpu_after_ms));
+        let ops = |part: fn(&StartUpRow) -> u64| rows.iter().map(part).sum::<u64>() as f64;
+        let share = |before: f64, after: f64| if before + after > 0.0 { 100.0 * after / (before + after) } else { 0.0 };
+        let of_kernels = share(sum(|row| row.kernels_before_ms), sum(|row| row.kernels_after_ms));
+        let of_ops = share(ops(|row| row.ops_before), ops(|row| row.ops_after));
         Some(Self {
             row,
             length_ms: longest.length_ms.0,
             process_ms: longest.process_ms.0,
             loading_ms: longest.loading_ms.0,
             largest_loads: longest.largest_loads.clone(),
-            followed_pct: if before + after > 0.0 { 100.0 * after / (before + after) } else { 0.0 },
+            followed_pct: of_kernels.max(of_ops),
             window_after_ms: sum(|row| row.window_after_ms),
             busy_after_ms: sum(|row| row.busy_after_ms),
             host_late_after_ms: sum(|row| row.host_late_after_ms),
