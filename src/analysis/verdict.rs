@@ -159,7 +159,7 @@ impl Times {
         };
         let steps = StepsInCapture::of(run, &times, thresholds);
         let is_whole = run.window.is_none() && run.wall.source == WallSource::Window;
-        let start = SaidStart::of(&run.sections).filter(|_| is_whole);
+        let start = SaidStart::of(&run.sections).filter(|start| is_whole && (start.is_cold() || start.is_followed()));
         let times = if steps.is_none() { times.after(start.as_ref()) } else { times };
         Self { steps, start, ..times }
     }
@@ -206,7 +206,7 @@ fn cold_start(start: &SaidStart, text: &mut Sentences) {
         format_time(start.process_ms),
         format_time(start.loading_ms),
         start.largest_loads,
-        percent(start.followed_pct / 100.0),
+        percent(start.followed_pct() / 100.0),
     );
     text.push(words, Some((StartUpTimes::SPEC.name, Some(start.row))));
 }
@@ -483,11 +483,12 @@ fn beside(run: &Run, times: &Times, bound: Bound, thresholds: &VerdictThresholds
         return;
     }
     let rows = Findings::rows(&run.sections);
+    // The start of a program is no cost of the workload.
     let is_said = |row: &FindingRow| match bound {
+        _ if row.id == FindingId::StartUp => true,
         Bound::Host => matches!(row.id, FindingId::HostLate | FindingId::ReplayPreparation | FindingId::SyncDrain),
         Bound::Communication => row.id == FindingId::ExposedCommunication,
         Bound::Compilation => row.id == FindingId::Compilation,
-        _ if times.start.is_some() && row.id == FindingId::StartUp => true,
         Bound::StepsWithoutWork
         | Bound::Overlap
         | Bound::UnknownIdle
@@ -503,7 +504,8 @@ fn beside(run: &Run, times: &Times, bound: Bound, thresholds: &VerdictThresholds
     if let Some((index, row)) = next {
         let cost = row.cost_ms.0;
         let share = if unit.ms > 0.0 { format!(", {} of the time", percent(unit.share(cost))) } else { String::new() };
-        let is_largest = !rows.iter().any(|said| is_said(said) && said.cost_ms.0 > cost);
+        let is_largest =
+            !rows.iter().any(|said| is_said(said) && said.id != FindingId::StartUp && said.cost_ms.0 > cost);
         text.push(if is_largest { " Largest recoverable cost: " } else { " Largest other recoverable cost: " }, None);
         let time = unit.per_step(cost).map_or_else(|| format_time(cost), |ms| format!("{} a step", format_time(ms)));
         let words = format!("{} ({time}{share})", uncapitalized(&row.title));

@@ -311,7 +311,8 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
     let rows = GpuIdle::rows(sections);
     let row_of: HashMap<String, &GpuIdleRow> = rows.iter().map(|row| (row.device_id.words(), row)).collect();
     let extents = extents_of_steps(context);
-    let (starts, has_start) = (ends_of_starts(context), SaidStart::of(sections).is_some());
+    let (starts, has_start) =
+        (ends_of_starts(context), SaidStart::of(sections).is_some_and(|start| start.is_followed()));
     let survey = context.survey();
     let mut device = |(index, (copies, activity)): (u32, (CopyTimes, &Activity))| {
         let gaps = survey.idle.get(index as usize)?.launch_gaps(&rules, is_engine);

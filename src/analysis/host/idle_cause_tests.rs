@@ -278,18 +278,18 @@ fn gaps_of_a_few_nanoseconds_are_rounding() {
 #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn idle_times_of_shared_traces_match_an_independent_program() {
     for (file, expected) in [
-        ("sglang_qwen3_30b_b300_decode", [3_712, 2_109_487, 0, 6_624, 0, 0, 0]),
-        ("sglang_qwen3_30b_mi300_decode", [218_445, 1_509_693, 0, 11_241, 0, 0, 0]),
-        ("vllm_mi300_decode_full_graph", [430, 0, 0, 25_043, 0, 0, 0]),
+        ("sglang_qwen3_30b_b300_decode", [3_712, 2_109_487, 0, 6_624, 0, 0, 0, 0]),
+        ("sglang_qwen3_30b_mi300_decode", [218_445, 1_509_693, 0, 11_241, 0, 0, 0, 0]),
+        ("vllm_mi300_decode_full_graph", [430, 0, 0, 25_043, 0, 0, 0, 0]),
         // Drained and host late agree in their sum. A launch call that runs when a gap of a refill begins belongs to the
         // refill here.
-        ("hf_qwen1.5_0.5b_h100", [1_732_580, 331_904, 1_213_405, 0, 0, 727_643, 0]),
+        ("hf_qwen1.5_0.5b_h100", [1_732_580, 331_904, 1_213_405, 0, 0, 727_643, 0, 0]),
         // Here a copy whose call still runs when the copy starts was launched in time: 37 us of host late there. The host
         // is never ahead, so 1.88 ms after two pageable copies of 16 bytes are host late.
-        ("vllm_b200_eager_prefill", [119_262, 72_715_436, 0, 55_998, 0, 0, 0]),
+        ("vllm_b200_eager_prefill", [119_262, 72_715_436, 0, 55_998, 0, 0, 0, 0]),
         // There `hipMemcpyWithStream` is no blocking call, and unseen work counts as host late.
-        ("sglang_qwen3_8b_mi300_decode", [282_972, 43_647, 398_640, 0, 463_251_758, 0, 0]),
-        ("sglang_qwen3_8b_mi300_extend", [514, 44_608, 1_197_767, 0, 493_239_121, 0, 0]),
+        ("sglang_qwen3_8b_mi300_decode", [282_972, 43_647, 398_640, 0, 463_251_758, 0, 0, 0]),
+        ("sglang_qwen3_8b_mi300_extend", [514, 44_608, 1_197_767, 0, 493_239_121, 0, 0, 0]),
     ] {
         let trace = torch(&format!("{file}.trace.json.gz"));
         let context = Context::new(&trace, 30);
@@ -342,4 +342,49 @@ fn late_intervals_of_a_refill_belong_to_the_call_before_it() {
     // The GPU ran empty at 20 us, in a call of 16 us: 40 us to the next op, and 10 us in each of two gaps after it.
     let direct = Drained { direct: Ns(40_000), refill: Ns(20_000), explained: Ns(16_000) };
     assert_eq!((late.total.0, drained.iter().map(|(_, drained)| *drained).collect::<Vec<_>>()), (5_000, vec![direct]));
+}
+
+/// A program loads a library for 2 ms and then launches slowly; both are in the gap before its second kernel.
+#[test]
+fn only_the_loads_of_the_launching_thread_are_told_from_a_late_launch() {
+    let times = |thread: i64| {
+        let mut trace = TestTrace::new();
+        trace.in_us().call("cuInit", 0..5).launch(10..15).launches("a", 20..100);
+        trace.thread(thread).call("cuLibraryLoadData", 1_000..3_000).thread(1);
+        trace.launch(4_000..8_000).launches("b", 8_010..8_100);
+        let mut trace = trace.finish();
+        crate::session::find_unrecorded_work(&mut trace);
+        let context = Context::new(&trace, 30);
+        let idle = &context.survey().idle[0];
+        let [late, start_up] =
+            [IdleCause::HostLate, IdleCause::StartUp].map(|cause| idle.times[cause as usize].0 / 1_000);
+        assert_eq!(idle.late, [(Ns(100_000), Ns(100_000 + 1_000 * late))]);
+        (late, start_up)
+    };
+    // The gap is from 100 us to 8,010 us.
+    assert_eq!((times(1), times(2)), ((7_910 - 6_000, 6_000), (7_910 - 4_000, 4_000)));
+}
+
+proptest::proptest! {
+    /// No end of a load or launch makes a time jump when it moves by a microsecond.
+    #[test]
+    fn idle_times_of_a_start_are_continuous(
+        load in 100_i64..900, launch in 1_500_i64..1_600, slow in 1_i64..3_000, moved in 0_usize..3,
+    ) {
+        let times = |load: i64, launch: i64, slow: i64| {
+            let mut trace = TestTrace::new();
+            trace.in_us().call("cuInit", 0..5).launch(10..15).launches("a", 20..100);
+            trace.call("cuModuleLoadData", 50..50 + load);
+            trace.launch(launch..launch + slow).launches("b", 10_000..10_010);
+            let mut trace = trace.finish();
+            crate::session::find_unrecorded_work(&mut trace);
+            let context = Context::new(&trace, 30);
+            context.survey().idle[0].times.map(|time| time.0)
+        };
+        let by = |index: usize| i64::from(moved == index);
+        let (before, after) = (times(load, launch, slow), times(load + by(0), launch + by(1), slow + by(2)));
+        proptest::prop_assert_eq!(before.iter().sum::<i64>(), after.iter().sum::<i64>());
+        // A slow launch counts twice beyond 1 ms.
+        proptest::prop_assert!(before.iter().zip(after).all(|(a, b)| (a - b).abs() <= 3_000), "{before:?} {after:?}");
+    }
 }

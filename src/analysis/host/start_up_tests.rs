@@ -97,7 +97,7 @@ fn a_range_that_warms_up_is_part_of_the_start() {
 fn processes_start_on_their_own() {
     let mut trace = TestTrace::new();
     trace.in_us().call("cuInit", 0..3_000).launch(3_000..3_005).launches("a", 3_010..3_020);
-    trace.thread(2, 2).launch(3_000..3_005).launches("a", 3_010..3_020);
+    trace.process(2).launch(3_000..3_005).launches("a", 3_010..3_020);
     assert_eq!(times(&mut trace), [(3_000, 3_000)]);
 }
 

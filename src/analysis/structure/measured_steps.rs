@@ -46,6 +46,11 @@ impl MeasuredStep {
         self.reaches_next.then_some(self.time)
     }
 
+    /// When the host or the device begins it. Loads before its first op are part of its code.
+    fn begins(&self) -> Ns {
+        self.step.annotation_range.0.min(self.step.start)
+    }
+
     /// Idle time that is not the host's.
     pub(crate) fn other_idle(&self) -> Ns {
         self.time.since(self.busy).since(self.host_late).max(Ns::ZERO)
@@ -111,12 +116,13 @@ impl MeasuredSteps {
     pub(crate) fn leave_out_starts(&mut self, trace: &Trace) {
         let Some(starts) = &trace.start_ups else { return };
         for start in &starts.processes {
-            let of_process = |step: &Step| step.process == start.process;
-            let is_steady = |step: &Step| of_process(step) && step.start >= start.steady_from;
-            if self.steps.iter().any(|measured| is_steady(&measured.step)) {
-                let is_starting = |step: &Step| of_process(step) && step.start < start.steady_from;
-                self.starting.extend(self.steps.extract_if(.., |measured| is_starting(&measured.step)));
+            if self.steps_from(start.process, start.steady_from) == 0 {
+                continue;
             }
+            let is_starting = |measured: &mut MeasuredStep| {
+                measured.step.process == start.process && measured.begins() < start.steady_from
+            };
+            self.starting.extend(self.steps.extract_if(.., is_starting));
         }
         ordering::sort_by_key(&mut self.starting, |measured| measured.number);
     }
@@ -130,7 +136,7 @@ impl MeasuredSteps {
 
     /// How many whole steps of a process begin at this time or later.
     pub(crate) fn steps_from(&self, process: ProcessId, time: Ns) -> usize {
-        let is_later = |measured: &&MeasuredStep| measured.step.process == process && measured.step.start >= time;
+        let is_later = |measured: &&MeasuredStep| measured.step.process == process && measured.begins() >= time;
         self.steps.iter().filter(is_later).count()
     }
 

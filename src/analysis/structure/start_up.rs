@@ -175,8 +175,9 @@ pub(crate) struct SaidStart {
     pub(crate) process_ms: f64,
     pub(crate) loading_ms: f64,
     pub(crate) largest_loads: String,
-    /// The shares of the ops and of the kernel time that follow; the larger one.
-    pub(crate) followed_pct: f64,
+    /// The shares of the ops and of the kernel time that follow.
+    followed_ops_pct: f64,
+    followed_kernels_pct: f64,
     /// After the start, without work of before the capture.
     pub(crate) window_after_ms: f64,
     pub(crate) busy_after_ms: f64,
@@ -209,7 +210,8 @@ impl SaidStart {
             process_ms: longest.process_ms.0,
             loading_ms: longest.loading_ms.0,
             largest_loads: longest.largest_loads.clone(),
-            followed_pct: of_kernels.max(of_ops),
+            followed_ops_pct: of_ops,
+            followed_kernels_pct: of_kernels,
             window_after_ms: sum(|row| row.window_after_ms),
             busy_after_ms: sum(|row| row.busy_after_ms),
             host_late_after_ms: sum(|row| row.host_late_after_ms),
@@ -220,12 +222,26 @@ impl SaidStart {
         })
     }
 
-    /// Whether the capture shows little but the start: no step and little GPU time follow.
+    /// The share of the ops that follow, or of the kernel time if that is larger.
+    pub(crate) fn followed_pct(&self) -> f64 {
+        self.followed_ops_pct.max(self.followed_kernels_pct)
+    }
+
+    /// Whether the capture shows little but the start: no step, few ops and little kernel time follow.
     pub(crate) fn is_cold(&self) -> bool {
-        self.steps_after == 0 && self.followed_pct < thresholds().max_followed_pct
+        self.steps_after == 0 && self.followed_pct() < thresholds().max_followed_pct
+    }
+
+    /// Whether what follows is the workload: a step, or most of the kernel time. Else the whole capture is judged.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.steps_after > 0 || self.followed_kernels_pct >= thresholds().max_followed_pct
     }
 }
 
 fn thresholds() -> LoadThresholds {
     LoadWords::embedded().thresholds
 }
+
+#[cfg(test)]
+#[path = "start_up_tests.rs"]
+mod tests;
