@@ -634,7 +634,7 @@ mod tests {
         assert_eq!(ids(&trace), ["first-launches"]);
         assert!(text(&trace).contains("2 launch calls of kernels that had not run before took more than 1.0 ms"));
         let run = analyze(&trace);
-        assert_eq!(rows_of(&run.sections["findings"], &["title"])[0], "First launches that load kernels");
+        assert_eq!(rows_of(&run.sections["findings"], &["id"])[0], "start-up");
     }
 
     #[test]

@@ -227,6 +227,8 @@ pub enum Hatching {
     Vertical,
     /// `-`
     Horizontal,
+    /// `+`
+    Squared,
     /// `x`
     Crossed,
     /// Dots.
@@ -240,7 +242,8 @@ impl Hatching {
             "host_late" => Self::Rising,
             "drained" => Self::Falling,
             "other_stream" => Self::Vertical,
-            "compiling" | "start_up" => Self::Horizontal,
+            "compiling" => Self::Horizontal,
+            "start_up" => Self::Squared,
             "unseen" => Self::Crossed,
             _ => Self::Dotted,
         }
@@ -409,7 +412,7 @@ mod tests {
         let timeline = timeline(&trace.kernel("gemm", 0..1_000).finish());
         let styles = styles(&timeline).into_iter().filter(|style| !style.title.contains("turnaround"));
         let hatchings: Vec<Hatching> = styles.filter_map(|style| style.hatch).collect();
-        assert_eq!(hatchings.len(), 6);
+        assert_eq!(hatchings.len(), 7);
         let is_twice = |index: usize| hatchings[index + 1..].contains(&hatchings[index]);
         assert!(!(0..hatchings.len()).any(is_twice), "{hatchings:?}");
     }

@@ -26,6 +26,7 @@ mod report;
 mod rules;
 mod scrub;
 mod serve;
+mod start_up;
 mod steps_agree;
 #[cfg(feature = "facts")]
 mod trend;

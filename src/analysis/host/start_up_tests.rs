@@ -27,10 +27,11 @@ fn steady(trace: &mut TestTrace, from: i64, until: i64) {
 fn a_start_ends_with_its_last_load_and_overlaps_count_once() {
     let mut trace = TestTrace::nsys();
     trace.in_us().call("cuInit", 0..300).call("cuLibraryLoadData", 1_000..9_000);
-    trace.launch(10_000..30_000).call("cuModuleLoadData", 12_000..14_000).launches("a", 30_010..30_020);
+    trace.call("cuModuleLoadData", 12_000..14_000).launch(10_000..30_000).launches("a", 30_010..30_020);
     steady(&mut trace, 31_000, 90_000);
-    assert_eq!(times(&mut trace), [(30_000, 300 + 8_000 + 20_000)]);
-    let largest = starts(&mut trace).remove(0).largest;
+    let start = starts(&mut trace).remove(0);
+    assert_eq!((start.steady_from, start.load), (Ns(30_000_000), Ns(1_000 * (300 + 8_000 + 20_000))));
+    let largest = start.largest;
     let names: Vec<(&str, u64)> = largest.iter().map(|sum| (sum.name.as_str(), sum.count)).collect();
     assert_eq!(names, [("cudaLaunchKernel", 1), ("cuLibraryLoadData", 1), ("cuModuleLoadData", 1), ("cuInit", 1)]);
 }

@@ -17,10 +17,10 @@ section! {
     /// The start of each process that is seen starting, with a row for each of its devices.
     pub(crate) struct StartUpTimes("start_up", "Start of the program");
     row StartUpRow {
-        pid: Value = "Process",
+        pid: Value,
         device_id: Value = "Device",
         /// Until when the process starts.
-        until_ns: At,
+        steady_from_ns: At,
         /// From the first event of the process.
         length_ms: Ms,
         /// From the first event of the process to its last.
@@ -78,7 +78,7 @@ fn row(context: &Context, start: &StartUp, device: DeviceId, work: &WorkAround) 
     StartUpRow {
         pid: labels::pid(context.trace, start.process),
         device_id: labels::device(context.trace, device),
-        until_ns: At(start.steady_from),
+        steady_from_ns: At(start.steady_from),
         length_ms: start.steady_from.since(start.first_event).into(),
         process_ms: start.last_event.since(start.first_event).into(),
         loading_ms: start.load.into(),

@@ -43,7 +43,7 @@ fn steps_of_the_start_are_listed_but_count_in_no_figure() {
     assert_eq!((figure("steps"), figure("steps_in_start_up")), (10.0, 2.0));
     assert_eq!(run.sections["step_list"].rows.len(), 12);
     let start = &run.sections["start_up"];
-    let columns = ["until_ns", "loading_ms", "loads", "steps_left_out", "steps_after", "ops_before", "ops_after"];
+    let columns = ["steady_from_ns", "loading_ms", "loads", "steps_left_out", "steps_after", "ops_before", "ops_after"];
     assert_eq!(rows_of(start, &columns), ["35000000 30 3 2 10 1 11"]);
     assert!(
         run.verdict.text.starts_with(
@@ -75,7 +75,7 @@ fn a_capture_of_a_start_alone_is_cold_and_has_no_savings_of_steps() {
     assert_eq!(
         run.verdict.text,
         "This capture is a cold start: the program starts for 55.0 ms of 60.0 ms, of which loading takes 40.0 ms \
-         (cudaLaunchKernel (first launches) 20.0 ms (4), cuLibraryLoadData 20.0 ms), and at most 40.0 % of the ops and of the \
+         (cuLibraryLoadData 20.0 ms, cudaLaunchKernel (first launches) 20.0 ms (4)), and at most 40.0 % of the ops and of the \
          kernel time follow. Warm up before the capture, then capture again."
     );
     assert_eq!(rows_of(&run.sections["findings"], &["id"]), ["start-up"]);
