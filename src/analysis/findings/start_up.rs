@@ -8,6 +8,9 @@ use crate::trace::Vendor;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, cost_ms) = situation.worst(|device| device.start_up_ms)?;
+    if cost_ms < situation.context.signals.thresholds.min_host_delay_ms {
+        return None;
+    }
     let rows = situation.rows::<StartUpTimes>();
     let loads = rows.first().map_or(String::new(), |row| format!(": {}", row.largest_loads));
     Some(Finding {
