@@ -307,12 +307,12 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
     let is_engine = !matches!(framework, Framework::Transformers | Framework::Torch | Framework::Program);
     let rules = CauseRules::new(context, context.blocking());
     let waits = &context.waiting().devices;
-    let copies = copy_times(context);
     let rows = GpuIdle::rows(sections);
     let row_of: HashMap<String, &GpuIdleRow> = rows.iter().map(|row| (row.device_id.words(), row)).collect();
     let extents = extents_of_steps(context);
-    let (starts, has_start) =
-        (ends_of_starts(context), SaidStart::of(sections).is_some_and(|start| start.is_followed()));
+    let has_start = SaidStart::of(sections).is_some_and(|start| start.is_followed());
+    let starts = if has_start { ends_of_starts(context) } else { vec![None; context.trace.devices.len()] };
+    let copies = copy_times(context, &starts);
     let survey = context.survey();
     let mut device = |(index, (copies, activity)): (u32, (CopyTimes, &Activity))| {
         let gaps = survey.idle.get(index as usize)?.launch_gaps(&rules, is_engine);
@@ -323,10 +323,9 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
             extents.get(index as usize).copied().flatten().filter(|_| is_longer_than_steps(outside_ms, window_ms));
         let extent = match extent {
             Some(steps) => Some((steps, Counted::Steps)),
-            None if has_start => {
+            None => {
                 starts.get(index as usize).copied().flatten().map(|from| ((from, Ns(i64::MAX)), Counted::AfterStart))
             }
-            None => None,
         };
         let (from, to) = extent.map_or((Ns(i64::MIN), Ns(i64::MAX)), |(part, _)| part);
         let (late, drained) =
@@ -386,12 +385,10 @@ fn extents_of_steps(context: &Context) -> Vec<Option<(Ns, Ns)>> {
     extents
 }
 
-/// When the last start of the processes with work on each device ends, if it is seen and no step is marked.
+/// When the last start of the processes with work on each device ends, if it is seen.
 fn ends_of_starts(context: &Context) -> Vec<Option<Ns>> {
     let mut ends: Vec<Option<Ns>> = vec![None; context.trace.devices.len()];
-    let Some(starts) = context.trace.start_ups.as_ref().filter(|_| context.measured_steps().steps.is_empty()) else {
-        return ends;
-    };
+    let Some(starts) = &context.trace.start_ups else { return ends };
     for group in context.groups().iter() {
         if let (Some(end), Some(start)) = (ends.get_mut(group.device.0 as usize), starts.of(group.process)) {
             *end = (*end).max(Some(start.steady_from));
@@ -412,29 +409,48 @@ fn drained_by(context: &Context, mut calls: Vec<(DrainKey, Drained)>) -> Vec<(Dr
     calls.into_iter().map(|(call, drained)| (site(call), drained)).collect()
 }
 
-/// Sums the copies of each device by class. The class follows from the name.
-fn copy_times(context: &Context) -> Vec<CopyTimes> {
+/// Sums the copies of each device by class, without those before the end of a start: they are mostly the upload of the model.
+fn copy_times(context: &Context, starts: &[Option<Ns>]) -> Vec<CopyTimes> {
     let trace = context.trace;
     let mut times = vec![CopyTimes::default(); trace.devices.len()];
-    for group in context.groups().iter().filter(|group| group.kind == OpKind::Copy || group.kind == OpKind::Kernel) {
+    for group in context.groups().iter() {
         let Some(times) = times.get_mut(group.device.0 as usize) else { continue };
-        let name = trace.names.get(group.name).to_ascii_lowercase();
-        let copies = if name.contains("memcpy") && name.contains("unified") {
-            &mut times.migration
-        } else if group.kind != OpKind::Copy {
-            continue;
-        } else if name.contains("pageable") {
-            &mut times.pageable
-        } else if ["htod", "dtoh", "host-to-device", "device-to-host", "hosttodevice", "devicetohost"]
-            .iter()
-            .any(|word| name.contains(word))
-        {
-            &mut times.host
-        } else {
-            continue;
-        };
-        copies.count += group.count;
-        copies.total_ms += group.total.0 as f64 / 1e6;
+        if let Some(copies) = times.of_class(group.kind, trace.names.get(group.name)) {
+            copies.count += group.count;
+            copies.total_ms += group.total.0 as f64 / 1e6;
+        }
+    }
+    let until = starts.iter().flatten().max().copied().unwrap_or(Ns(i64::MIN));
+    for op in trace.gpu_ops.iter().take_while(|op| op.start < until) {
+        let device = op.device.0 as usize;
+        let is_before = starts.get(device).copied().flatten().is_some_and(|end| op.start < end);
+        let Some(times) = times.get_mut(device).filter(|_| is_before) else { continue };
+        if let Some(copies) = times.of_class(op.kind, trace.names.get(op.name)) {
+            copies.count = copies.count.saturating_sub(1);
+            copies.total_ms = (copies.total_ms - ms(op.duration)).max(0.0);
+        }
     }
     times
+}
+
+impl CopyTimes {
+    /// The sums of the class of a copy, which follows from its name; `None` for other ops.
+    fn of_class(&mut self, kind: OpKind, name: &str) -> Option<&mut Copies> {
+        if kind == OpKind::Set {
+            return None;
+        }
+        let name = name.to_ascii_lowercase();
+        if name.contains("memcpy") && name.contains("unified") {
+            return Some(&mut self.migration);
+        }
+        let is_host_copy = || {
+            let words = ["htod", "dtoh", "host-to-device", "device-to-host", "hosttodevice", "devicetohost"];
+            words.iter().any(|word| name.contains(word))
+        };
+        match kind {
+            OpKind::Copy if name.contains("pageable") => Some(&mut self.pageable),
+            OpKind::Copy if is_host_copy() => Some(&mut self.host),
+            OpKind::Copy | OpKind::Kernel | OpKind::Set => None,
+        }
+    }
 }

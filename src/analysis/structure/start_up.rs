@@ -4,6 +4,7 @@
 //! What follows is the workload: its GPU time and idle time are counted from the end of the start, so that sentences about the
 //! workload need not count the start.
 
+use super::steps::Steps;
 use crate::analysis::context::Context;
 use crate::analysis::host::idle::GpuIdle;
 use crate::analysis::host::idle_cause::{IdleCause, each_gap};
@@ -187,6 +188,7 @@ pub(crate) struct SaidStart {
     pub(crate) compiling_after_ms: f64,
     /// Whole steps that begin after the start.
     steps_after: usize,
+    has_steps: bool,
 }
 
 impl SaidStart {
@@ -219,6 +221,7 @@ impl SaidStart {
             unknown_after_ms: sum(|row| row.unknown_after_ms),
             compiling_after_ms: sum(|row| row.compiling_after_ms),
             steps_after: rows.iter().map(|row| row.steps_after).sum(),
+            has_steps: Steps::filled(sections).is_some(),
         })
     }
 
@@ -232,9 +235,10 @@ impl SaidStart {
         self.steps_after == 0 && self.followed_pct() < thresholds().max_followed_pct
     }
 
-    /// Whether what follows is the workload: a step, or most of the kernel time. Else the whole capture is judged.
+    /// Whether what follows is the workload: a step, or most of the kernel time of a capture without steps. Else the whole capture is
+    /// judged.
     pub(crate) fn is_followed(&self) -> bool {
-        self.steps_after > 0 || self.followed_kernels_pct >= thresholds().max_followed_pct
+        self.steps_after > 0 || !self.has_steps && self.followed_kernels_pct >= thresholds().max_followed_pct
     }
 }
 

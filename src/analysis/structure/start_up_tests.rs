@@ -60,6 +60,8 @@ fn a_step_that_is_the_only_one_stays() {
     let run = report(&mut starting(1));
     assert_eq!(rows_of(&run.sections["steps"], &["steps"]), ["1"]);
     assert_eq!(rows_of(&run.sections["start_up"], &["steps_left_out", "steps_after"]), ["0 0"]);
+    // Its kernel follows, so it is no cold start; but the step is no workload after a start.
+    assert!(run.verdict.text.starts_with("Decode: 1 step of 4.0 ms"), "{}", run.verdict.text);
 }
 
 #[test]
@@ -125,4 +127,18 @@ fn a_window_has_the_start_of_the_whole_trace_only_where_they_overlap() {
         analyze(&trace.within(window)).sections.contains_key("start_up")
     };
     assert!(has_start(30_000_000) && !has_start(40_000_000));
+}
+
+#[test]
+fn the_upload_of_a_model_in_the_start_is_no_cost_of_what_follows() {
+    let copies = |from: i64| {
+        let mut trace = TestTrace::new();
+        trace.in_us().call("cuInit", 0..1_000).call("cudaMemcpyAsync", from..from + 10);
+        trace.launches("Memcpy HtoD (Pageable -> Device)", from + 20..from + 2_000);
+        trace.launch(30_000..60_000).launches("gemm_kernel", 60_010..90_000);
+        trace.launch(60_010..60_020).launches("gemm_kernel", 90_000..95_000);
+        let run = report(&mut trace);
+        rows_of(&run.sections["findings"], &["id"]).contains(&"pageable-copies".to_owned())
+    };
+    assert_eq!((copies(2_000), copies(96_000)), (false, true));
 }
