@@ -121,8 +121,8 @@ pub fn open(label: &str, imported: Imported) -> Result<Opened> {
     }
 }
 
-/// Fills [`Trace::unrecorded_work`], [`Trace::first_launches`] and [`Trace::start_ups`]. Must run before [`look_up_code`], which depends on the idle
-/// time.
+/// Fills [`Trace::unrecorded_work`], [`Trace::first_launches`] and [`Trace::start_ups`]. Must run before
+/// [`look_up_code`], which depends on the idle time.
 pub fn find_unrecorded_work(trace: &mut Trace) {
     let signals = Signals::embedded();
     let role = |name: &str| match signals.call(name) {

@@ -321,8 +321,8 @@ fn first_launch_times(context: &Context) -> Vec<Ns> {
 fn start_words(sections: &Sections) -> Option<String> {
     let start = SaidStart::of(sections)?;
     Some(format!(
-        "The program starts in the capture, in the first {} of {}, of which loading takes {}. Warm up before the capture, \
-         then capture again.",
+        "The program starts in the capture, in the first {} of {}, of which loading takes {}. Warm up before the \
+         capture, then capture again.",
         labels::format_time(start.length_ms),
         labels::format_time(start.process_ms),
         labels::format_time(start.loading_ms),

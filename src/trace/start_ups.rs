@@ -1,5 +1,5 @@
-//! When processes of the program started within the trace. `analysis::host::start_up` finds it when the file is read; windows of the trace
-//! share it.
+//! When processes of the program started within the trace. `analysis::host::start_up` finds it when the file is read;
+//! windows of the trace share it.
 
 use super::{Compilations, HostInterval, Ns, ProcessId};
 

@@ -124,8 +124,8 @@ pub(super) struct Situation<'a> {
 }
 
 impl DeviceTimes {
-    /// In which gaps, some of the late ones, the device idles, and the gaps of the sentence. If only a part of the capture counts, they
-    /// are told apart only where all late gaps are of this kind.
+    /// In which gaps, some of the late ones, the device idles, and the gaps of the sentence. If only a part of the
+    /// capture counts, they are told apart only where all late gaps are of this kind.
     pub(super) fn late_gaps(&self, of_kind: Gaps) -> (String, Option<Gaps>) {
         match self.late_inside {
             None => (counted(of_kind.count, "gap"), Some(of_kind)),
@@ -409,7 +409,8 @@ fn drained_by(context: &Context, mut calls: Vec<(DrainKey, Drained)>) -> Vec<(Dr
     calls.into_iter().map(|(call, drained)| (site(call), drained)).collect()
 }
 
-/// Sums the copies of each device by class, without those before the end of a start: they are mostly the upload of the model.
+/// Sums the copies of each device by class, without those before the end of a start: they are mostly the upload of the
+/// model.
 fn copy_times(context: &Context, starts: &[Option<Ns>]) -> Vec<CopyTimes> {
     let trace = context.trace;
     let mut times = vec![CopyTimes::default(); trace.devices.len()];

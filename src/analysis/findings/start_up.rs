@@ -1,5 +1,5 @@
-//! `start-up`: the GPU idles while the launching thread loads code and the program starts. It is no delay of the workload, but it takes
-//! time of the capture.
+//! `start-up`: the GPU idles while the launching thread loads code and the program starts. It is no delay of the
+//! workload, but it takes time of the capture.
 
 use super::finding::{Confidence, Finding, FindingId};
 use super::situation::Situation;
@@ -19,7 +19,8 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         title: "Start of the program in the capture",
         cost_ms,
         evidence: format!(
-            "{}: the launching thread loads code before the next launch, in a process that starts in the capture. Largest loads{loads}",
+            "{}: the launching thread loads code before the next launch, in a process that starts in the capture. \
+             Largest loads{loads}",
             situation.amount_of_capture(device, cost_ms)
         ),
         action: action(situation.vendor).to_owned(),
@@ -30,8 +31,8 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
 fn action(vendor: Vendor) -> &'static str {
     match vendor {
         Vendor::Nvidia => {
-            "Warm up before the capture, then capture again: run the same work several times, because code is loaded once. To load all \
-             of it at the start, set `CUDA_MODULE_LOADING=EAGER`."
+            "Warm up before the capture, then capture again: run the same work several times, because code is loaded once. \
+             To load all of it at the start, set `CUDA_MODULE_LOADING=EAGER`."
         }
         Vendor::Amd | Vendor::Intel | Vendor::Huawei => {
             "Warm up before the capture, then capture again: run the same work several times, because code is loaded once."

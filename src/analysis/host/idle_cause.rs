@@ -13,9 +13,10 @@
 //!   A thread that compiled code (`torch.compile`) for most of the time until its launch is neither late nor drained:
 //!   [`IdleCause::Compiling`]. Such a launch ends a refill.
 //! - The op was launched in time: [`IdleCause::Turnaround`] if the gap is short, else [`IdleCause::OtherStream`].
-//! - The part of a late launch in which the launching thread loaded code, and its process is seen starting in the trace:
-//!   [`IdleCause::StartUp`], see [`start_up`](super::start_up). Only the loads are proven; the rest keeps its cause. Where a gap has loads
-//!   between other delays, its parts have their lengths, but the loads are shown after the delays.
+//! - The part of a late launch in which the launching thread loaded code, and its process is seen starting in the
+//!   trace: [`IdleCause::StartUp`], see [`start_up`](super::start_up). Only the loads are proven; the rest keeps its
+//!   cause. Where a gap has loads between other delays, its parts have their lengths, but the loads are shown after the
+//!   delays.
 //! - Time in which the device executed work that the trace does not contain, or may have: [`IdleCause::Unseen`], see
 //!   [`unseen`](super::unseen). Such time at the start of a gap is no part of the gap for the other rules.
 //!
@@ -121,8 +122,8 @@ enum LaunchTiming {
     AfterDrain(BlockingCall),
 }
 
-/// A gap in parts, in time order: unseen work at its start, before the launch, loads of a start before the launch, after it, and the time
-/// whose cause is not proven because the clocks of host and device differ. A part may have length zero.
+/// A gap in parts, in time order: unseen work at its start, before the launch, loads of a start before the launch, after
+/// it, and the time whose cause is not proven because the clocks of host and device differ. A part may have length zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GapParts(pub(crate) [(IdleCause, Ns); 5]);
 

@@ -1,5 +1,5 @@
-//! The names of calls and ranges with which a program starts (`patterns/start_up.json`). A name costs one comparison of its beginning for
-//! each word, or of each of its words.
+//! The names of calls and ranges with which a program starts (`patterns/start_up.json`). A name costs one comparison of
+//! its beginning for each word, or of each of its words.
 
 use crate::json::{self, embedded, from_json};
 use std::sync::LazyLock;

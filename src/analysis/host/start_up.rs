@@ -1,18 +1,21 @@
-//! When each process of a trace starts: from the calls and ranges in which its threads load code, create contexts, initialise, compile
-//! or warm up. One pass over calls, ranges and ops, and a sort of the loads: O(n + l log l) for `l` loads.
+//! When each process of a trace starts: from the calls and ranges in which its threads load code, create contexts,
+//! initialise, compile or warm up. One pass over calls, ranges and ops, and a sort of the loads: O(n + l log l) for `l`
+//! loads.
 //!
-//! **Evidence.** A load is a call of `patterns/start_up.json`, a range of the host whose words say so, or a slow first launch of a
-//! kernel ([`FirstLaunches`](crate::trace::FirstLaunches)). A first launch counts from zero at 1 ms to its whole length at 2 ms, so that
-//! no launch jumps by 1 ms when it takes a microsecond more.
+//! **Evidence.** A load is a call of `patterns/start_up.json`, a range of the host whose words say so, or a slow first
+//! launch of a kernel ([`FirstLaunches`](crate::trace::FirstLaunches)). A first launch counts from zero at 1 ms to its
+//! whole length at 2 ms, so that no launch jumps by 1 ms when it takes a microsecond more.
 //!
-//! **A process is seen starting** if a call or range that a process has when it starts comes before or in its first launch of a kernel;
-//! or if that first launch is slow itself, and its kernel runs as soon as the call returns. If the kernel runs later, the call may
-//! have waited for work of before the capture. A load in the middle of a running process starts nothing.
+//! **A process is seen starting** if a call or range that a process has when it starts comes before or in its first
+//! launch of a kernel; or if that first launch is slow itself, and its kernel runs as soon as the call returns. If the
+//! kernel runs later, the call may have waited for work of before the capture. A load in the middle of a running
+//! process starts nothing.
 //!
-//! **The start ends** at a change point (CUSUM): the end `T` of a load that maximises the time of the loads from `S` to `T`, minus 10 % of
-//! the time from `S` to `T`. `S` is the beginning of a load before or in the first launch, also chosen for the maximum: a program may
-//! prepare for minutes before it uses the GPU. All loads of a process count, overlaps once. The maximum is continuous in all times; `T`
-//! changes from one load to another only where both explain the trace equally well.
+//! **The start ends** at a change point (CUSUM): the end `T` of a load that maximises the time of the loads from `S` to
+//! `T`, minus 10 % of the time from `S` to `T`. `S` is the beginning of a load before or in the first launch, also
+//! chosen for the maximum: a program may prepare for minutes before it uses the GPU. All loads of a process count,
+//! overlaps once. The maximum is continuous in all times; `T` changes from one load to another only where both explain
+//! the trace equally well.
 
 use super::load_words::{LoadKind, LoadWords};
 use crate::ordering;
@@ -183,8 +186,8 @@ fn union(intervals: impl Iterator<Item = (Ns, Ns)>) -> Vec<(Ns, Ns)> {
     found
 }
 
-/// The end of the load at which the loads, minus this percentage of the time since one that begins before `first_launch_end`, are largest.
-/// `loads` are disjoint and sorted. `None` if there is no load before that time.
+/// The end of the load at which the loads, minus this percentage of the time since one that begins before
+/// `first_launch_end`, are largest. `loads` are disjoint and sorted. `None` if there is no load before that time.
 fn change_point(loads: &[(Ns, Ns)], first_launch_end: Ns, percent: u64) -> Option<Ns> {
     let penalty = |time: Ns| i128::from(percent) * i128::from(time.0);
     let (mut load, mut least_before, mut best) = (0_i128, None::<i128>, None::<(i128, Ns)>);

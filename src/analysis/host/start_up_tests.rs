@@ -103,10 +103,13 @@ fn processes_start_on_their_own() {
 }
 
 proptest! {
-    /// One load moves or grows by 1 us: the best sum of loads minus time changes by at most 1 us for each end that moved.
+    /// One load moves or grows by 1 us: the best sum of loads minus time changes by at most 1 us for each end that
+    /// moved.
     #[test]
     fn the_maximum_is_continuous(
-        gaps in prop::collection::vec((0_i64..5_000, 1_i64..5_000), 1..12), moved in 0_usize..12, first_launch in 0_i64..20_000,
+        gaps in prop::collection::vec((0_i64..5_000, 1_i64..5_000), 1..12),
+        moved in 0_usize..12,
+        first_launch in 0_i64..20_000,
     ) {
         let mut at = 0;
         let mut loads: Vec<(Ns, Ns)> = gaps
@@ -142,7 +145,8 @@ proptest! {
             .collect();
         let found = change_point(&loads, Ns(first_launch), 10);
         let value = found.map(|end| value_at(&loads, Ns(first_launch), end));
-        prop_assert_eq!(value, loads.first().filter(|load| load.0.0 < first_launch).map(|_| best(&loads, Ns(first_launch))));
+        let is_seen = loads.first().is_some_and(|load| load.0.0 < first_launch);
+        prop_assert_eq!(value, is_seen.then(|| best(&loads, Ns(first_launch))));
     }
 }
 

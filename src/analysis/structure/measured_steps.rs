@@ -5,8 +5,8 @@
 //! A step lasts until the next step of its process on its device starts, so that the host work between two steps counts. Time in which
 //! the device executes work that the trace does not contain is left out. See [`timed`].
 //!
-//! Steps that begin while their process starts ([`StartUp`](crate::trace::StartUp)) say nothing about its usual steps. They are kept apart,
-//! if a step of the process follows.
+//! Steps that begin while their process starts ([`StartUp`](crate::trace::StartUp)) say nothing about its usual steps.
+//! They are kept apart, if a step of the process follows.
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::idle_cause::IdleTimes;

@@ -1,8 +1,8 @@
 //! The start of each process that is seen starting: how long it lasts, what it loads, and what follows. From the
 //! [`StartUps`](crate::trace::StartUps) of the trace; one pass over the ops and one over the gaps of their devices.
 //!
-//! What follows is the workload: its GPU time and idle time are counted from the end of the start, so that sentences about the
-//! workload need not count the start.
+//! What follows is the workload: its GPU time and idle time are counted from the end of the start, so that sentences
+//! about the workload need not count the start.
 
 use super::steps::Steps;
 use crate::analysis::context::Context;
@@ -61,14 +61,20 @@ pub(crate) fn start_up(context: &Context) -> Option<Answer<StartUpTimes>> {
         return None;
     }
     let work = work_around(context, &seen);
-    let answer = StartUpTimes::answer("calls and ranges that load code, initialise or warm up, and first launches of kernels")
+    let answer = StartUpTimes::answer("calls and ranges that load or warm up, and first launches of kernels")
         .limit(
-            "A process is seen starting if it loads code or creates a context before or in its first launch of a kernel. Its start \
-             ends with the load after which the loads, minus a tenth of the time since the first of them, are largest. \
+            "A process is seen starting if it loads code or creates a context before or in its first launch of a kernel. \
+             Its start ends with the load after which the loads, minus a tenth of the time since the first of them, are largest. \
              (patterns/start_up.json)",
         )
-        .limit("Loading is the time in which at least one thread of the process loads. Largest loads: their durations by name may overlap.")
-        .limit("Steps that begin before the end of the start are left out of all figures of steps, if a step of the process follows.")
+        .limit(
+            "Loading is the time in which at least one thread of the process loads. Largest loads: their durations by \
+             name may overlap.",
+        )
+        .limit(
+            "Steps that begin before the end of the start are left out of all figures of steps, if a step of the process \
+             follows.",
+        )
         .with_figures(StartUpFigures { first_op_ns: first_op(context.trace) });
     let rows = work.into_iter().filter_map(|(start, device, work)| Some(row(context, seen.get(start)?, device, &work)));
     Some(answer.with_rows(rows))
@@ -235,8 +241,8 @@ impl SaidStart {
         self.steps_after == 0 && self.followed_pct() < thresholds().max_followed_pct
     }
 
-    /// Whether what follows is the workload: a step, or most of the kernel time of a capture without steps. Else the whole capture is
-    /// judged.
+    /// Whether what follows is the workload: a step, or most of the kernel time of a capture without steps. Else the
+    /// whole capture is judged.
     pub(crate) fn is_followed(&self) -> bool {
         self.steps_after > 0 || !self.has_steps && self.followed_kernels_pct >= thresholds().max_followed_pct
     }
