@@ -1,7 +1,7 @@
 //! When processes of the program started within the trace. `analysis::host::start_up` finds it when the file is read;
 //! windows of the trace share it.
 
-use super::{Compilations, HostInterval, Ns, ProcessId};
+use super::{CODE_IS_BUILT, Compilations, HostInterval, Ns, ProcessId, Trace};
 
 /// The start of one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +44,13 @@ pub struct StartUps {
     loads: Compilations,
 }
 
+impl Trace {
+    /// The processes that are seen starting. The page's first module does not look for them.
+    pub fn starts(&self) -> Option<&StartUps> {
+        self.start_ups.as_deref().filter(|_| CODE_IS_BUILT)
+    }
+}
+
 impl StartUps {
     /// `loads` may overlap.
     pub(crate) fn new(processes: Vec<StartUp>, loads: Vec<HostInterval>) -> Self {
@@ -57,6 +64,7 @@ impl StartUps {
 
     /// The start of a process, if it is seen.
     pub fn of(&self, process: ProcessId) -> Option<&StartUp> {
-        self.processes.iter().find(|start| start.process == process)
+        let found = self.processes.binary_search_by_key(&process, |start| start.process);
+        found.ok().and_then(|index| self.processes.get(index))
     }
 }

@@ -193,7 +193,7 @@ fn times_by_stage(run: &Run) -> BTreeMap<Stage, Vec<i64>> {
     for mut rows in by_device.into_values() {
         rows.pop();
         let mut number: BTreeMap<Stage, usize> = BTreeMap::new();
-        for row in rows.iter().filter(|row| is_comparable(row.stage)) {
+        for row in rows.iter().filter(|row| is_comparable(row.stage) && row.in_start_up != Some(true)) {
             let (times, number) = (times.entry(row.stage).or_default(), number.entry(row.stage).or_default());
             match times.get_mut(*number) {
                 Some(time) => *time = row.duration_ns.0.max(*time),

@@ -388,7 +388,7 @@ fn extents_of_steps(context: &Context) -> Vec<Option<(Ns, Ns)>> {
 /// When the last start of the processes with work on each device ends, if it is seen.
 fn ends_of_starts(context: &Context) -> Vec<Option<Ns>> {
     let mut ends: Vec<Option<Ns>> = vec![None; context.trace.devices.len()];
-    let Some(starts) = &context.trace.start_ups else { return ends };
+    let Some(starts) = context.trace.starts() else { return ends };
     for group in context.groups().iter() {
         if let (Some(end), Some(start)) = (ends.get_mut(group.device.0 as usize), starts.of(group.process)) {
             *end = (*end).max(Some(start.steady_from));

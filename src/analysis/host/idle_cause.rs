@@ -314,7 +314,7 @@ impl<'a> CauseRules<'a> {
 
     /// Tells loads of a process that is seen starting from late launches.
     fn with_loads(&self, parts: GapParts, gap: &Gap) -> GapParts {
-        let Some(starts) = &self.classified.trace.start_ups else { return parts };
+        let Some(starts) = self.classified.trace.starts() else { return parts };
         let Some((_, call, kind)) = self.call_of(gap.next_row) else { return parts };
         let end = launched(gap, call, kind).min(gap.end);
         parts.with_loads(starts.loading_time_in(HostInterval { thread: call.thread, start: gap.start, end }))

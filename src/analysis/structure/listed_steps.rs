@@ -8,6 +8,7 @@ use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::section::{Answer, At, Stated, TypedSection, Value, first_op, section};
 use crate::trace::Ns;
+use std::collections::BTreeSet;
 
 section! {
     /// The steps of the engine in the order of time.
@@ -27,6 +28,8 @@ section! {
         context: Option<u64> = "Context tokens",
         kernels: Option<u64>,
         graph_launches: Option<u64>,
+        /// The step begins while its process starts, so that no figure of steps has it; null otherwise, so that the column is not shown.
+        in_start_up: Option<bool> = "In start-up",
         found_by: String,
         confidence: String,
     }
@@ -39,6 +42,7 @@ const MAX_ROWS: usize = 10_000;
 /// One row per step and device.
 pub(crate) fn step_list(context: &Context) -> Answer<StepList> {
     let steps = context.measured_steps().all();
+    let starting: BTreeSet<usize> = context.measured_steps().starting.iter().map(|step| step.number).collect();
     if steps.is_empty() {
         return no_steps(context);
     }
@@ -46,12 +50,12 @@ pub(crate) fn step_list(context: &Context) -> Answer<StepList> {
         .limit("A step lasts from its first GPU op to the first op of the next step on its device, without time in which the trace lacks ops that ran.")
         .limit("Context: the tokens in the KV cache of all sequences that generate, where the annotation of the step states their sum.")
         .with_figures(StepListFigures { first_op_ns: first_op(context.trace) })
-        .with_rows(steps.iter().take(MAX_ROWS).map(|step| row(context, step)));
+        .with_rows(steps.iter().take(MAX_ROWS).map(|step| row(context, step, starting.contains(&step.number))));
     answer.rows_in_all = steps.len() as u64;
     answer
 }
 
-fn row(context: &Context, measured: &MeasuredStep) -> StepListRow {
+fn row(context: &Context, measured: &MeasuredStep, is_starting: bool) -> StepListRow {
     let info = &measured.step.info;
     let [found_by, confidence] = evidence(info.form).map(str::to_owned);
     let device = measured.step.device;
@@ -70,6 +74,7 @@ fn row(context: &Context, measured: &MeasuredStep) -> StepListRow {
         context: info.generation.map(|sums| sums.sk),
         kernels: device.map(|_| measured.kernels),
         graph_launches: device.map(|_| measured.graph_launches),
+        in_start_up: is_starting.then_some(true),
         found_by,
         confidence,
     }

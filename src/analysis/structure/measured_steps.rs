@@ -12,9 +12,9 @@ use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::idle_cause::IdleTimes;
 use crate::analysis::structure::stages::{Basis, Step, TimedStep, time_between, timed};
 use crate::analysis::time::work::{Work, each_work};
-use crate::ordering;
+use crate::ordering::{self, VecMap};
 use crate::rules::signals::CallKind;
-use crate::trace::{Ns, OpKind, ProcessId, Trace};
+use crate::trace::{Ns, OpKind, ProcessId, StartUps, Trace};
 
 /// One step on one device, with its times.
 #[derive(Debug, Clone, Copy)]
@@ -44,11 +44,6 @@ impl MeasuredStep {
     /// From its start to the start of the next step of its process on its device; `None` if there is none.
     pub(crate) fn interval(&self) -> Option<Ns> {
         self.reaches_next.then_some(self.time)
-    }
-
-    /// When the host or the device begins it. Loads before its first op are part of its code.
-    fn begins(&self) -> Ns {
-        self.step.annotation_range.0.min(self.step.start)
     }
 
     /// Idle time that is not the host's.
@@ -114,17 +109,8 @@ impl MeasuredSteps {
 
     /// Moves the steps that begin while their process starts to `starting`, if a step of the process follows.
     pub(crate) fn leave_out_starts(&mut self, trace: &Trace) {
-        let Some(starts) = &trace.start_ups else { return };
-        for start in &starts.processes {
-            if self.steps_from(start.process, start.steady_from) == 0 {
-                continue;
-            }
-            let is_starting = |measured: &mut MeasuredStep| {
-                measured.step.process == start.process && measured.begins() < start.steady_from
-            };
-            self.starting.extend(self.steps.extract_if(.., is_starting));
-        }
-        ordering::sort_by_key(&mut self.starting, |measured| measured.number);
+        let is_starting = starting_steps(trace, &mut self.steps.iter().map(|measured| &measured.step));
+        self.starting = self.steps.extract_if(.., |measured| is_starting(&measured.step)).collect();
     }
 
     /// All steps in the order of their numbers.
@@ -134,16 +120,36 @@ impl MeasuredSteps {
         all
     }
 
-    /// How many whole steps of a process begin at this time or later.
-    pub(crate) fn steps_from(&self, process: ProcessId, time: Ns) -> usize {
-        let is_later = |measured: &&MeasuredStep| measured.step.process == process && measured.begins() >= time;
-        self.steps.iter().filter(is_later).count()
+    /// The steps of each process that are left out because they begin while it starts, and the whole steps that begin later.
+    pub(crate) fn counts_around_starts(&self, starts: &StartUps) -> VecMap<ProcessId, (usize, usize)> {
+        let mut counts = VecMap::new();
+        for measured in &self.starting {
+            counts.update(measured.step.process, (0, 0), |(left_out, _)| *left_out += 1);
+        }
+        for step in self.steps.iter().map(|measured| &measured.step) {
+            let is_later = starts.of(step.process).is_some_and(|start| begins(step) >= start.steady_from);
+            counts.update(step.process, (0, 0), |(_, later)| *later += usize::from(is_later));
+        }
+        counts
     }
+}
 
-    /// How many steps of a process begin while it starts and are left out.
-    pub(crate) fn left_out_of(&self, process: ProcessId) -> usize {
-        self.starting.iter().filter(|measured| measured.step.process == process).count()
+/// When the host or the device begins a step. Loads before its first op are part of its code.
+fn begins(step: &Step) -> Ns {
+    step.annotation_range.0.min(step.start)
+}
+
+/// Whether a step begins while its process starts, and one of these steps of the process follows the start.
+pub(crate) fn starting_steps(trace: &Trace, steps: &mut dyn Iterator<Item = &Step>) -> impl Fn(&Step) -> bool + use<> {
+    let mut ends: VecMap<ProcessId, Ns> = VecMap::new();
+    if let Some(starts) = trace.starts() {
+        for step in steps {
+            if let Some(start) = starts.of(step.process).filter(|start| begins(step) >= start.steady_from) {
+                ends.update(step.process, start.steady_from, |_| ());
+            }
+        }
     }
+    move |step| ends.get(&step.process).is_some_and(|end| begins(step) < *end)
 }
 
 /// The idle time from the last op of a step to the first of the next, without time of unseen work.

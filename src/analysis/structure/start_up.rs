@@ -12,7 +12,8 @@ use crate::analysis::host::load_words::{LoadThresholds, LoadWords};
 use crate::analysis::labels;
 use crate::analysis::section::{Answer, At, Ms, Sections, Stated, TypedSection, Value, first_op, section};
 use crate::digits::grouped;
-use crate::trace::{DeviceId, LoadSum, Ns, OpKind, ProcessId, StartUp};
+use crate::ordering;
+use crate::trace::{CODE_IS_BUILT, DeviceId, GpuOp, LoadSum, Ns, OpKind, ProcessId, StartUp, StartUps, Trace};
 
 section! {
     /// The start of each process that is seen starting, with a row for each of its devices.
@@ -54,13 +55,13 @@ const MAX_NAMES: usize = 3;
 
 /// The section, if a process is seen starting within the trace or window.
 pub(crate) fn start_up(context: &Context) -> Option<Answer<StartUpTimes>> {
-    let starts = context.trace.start_ups.as_ref()?;
+    let starts = context.trace.starts()?;
     let from = context.trace.cut.map_or(Ns(i64::MIN), |cut| cut.window.start);
-    let seen: Vec<&StartUp> = starts.processes.iter().filter(|start| start.steady_from > from).collect();
-    if seen.is_empty() {
+    if starts.processes.iter().all(|start| start.steady_from <= from) {
         return None;
     }
-    let work = work_around(context, &seen);
+    let lanes = work_around(context, starts);
+    let steps = context.measured_steps().counts_around_starts(starts);
     let answer = StartUpTimes::answer("calls and ranges that load or warm up, and first launches of kernels")
         .limit(
             "A process is seen starting if it loads code or creates a context before or in its first launch of a kernel. \
@@ -76,23 +77,28 @@ pub(crate) fn start_up(context: &Context) -> Option<Answer<StartUpTimes>> {
              follows.",
         )
         .with_figures(StartUpFigures { first_op_ns: first_op(context.trace) });
-    let rows = work.into_iter().filter_map(|(start, device, work)| Some(row(context, seen.get(start)?, device, &work)));
-    Some(answer.with_rows(rows))
+    let row = |lane: &Lane| {
+        let steps = steps.get(&lane.start.process).copied().unwrap_or_default();
+        Some(row(context.trace, lane, lane.work.as_ref()?, steps))
+    };
+    Some(answer.with_rows(lanes.iter().filter_map(row)))
 }
 
-fn row(context: &Context, start: &StartUp, device: DeviceId, work: &WorkAround) -> StartUpRow {
+/// `steps` are those that are left out, and those after the start.
+fn row(trace: &Trace, lane: &Lane, work: &WorkAround, steps: (usize, usize)) -> StartUpRow {
+    let start = lane.start;
     let after = |cause: IdleCause| work.idle_after.get(cause as usize).copied().unwrap_or_default();
     StartUpRow {
-        pid: labels::pid(context.trace, start.process),
-        device_id: labels::device(context.trace, device),
+        pid: labels::pid(trace, start.process),
+        device_id: labels::device(trace, lane.device),
         steady_from_ns: At(start.steady_from),
         length_ms: start.steady_from.since(start.first_event).into(),
         process_ms: start.last_event.since(start.first_event).into(),
         loading_ms: start.load.into(),
         loads: start.loads,
         largest_loads: start.largest.iter().take(MAX_NAMES).map(load_words).collect::<Vec<_>>().join(", "),
-        steps_left_out: context.measured_steps().left_out_of(start.process),
-        steps_after: context.measured_steps().steps_from(start.process, start.steady_from),
+        steps_left_out: steps.0,
+        steps_after: steps.1,
         ops_before: work.before.ops,
         ops_after: work.after.ops,
         kernels_before_ms: work.before.kernels.into(),
@@ -134,33 +140,39 @@ struct WorkAround {
     last_end: Ns,
 }
 
-/// The work of each start on each of its devices, with the index of the start.
-fn work_around(context: &Context, starts: &[&StartUp]) -> Vec<(usize, DeviceId, WorkAround)> {
+/// The work of a start on one of its devices.
+struct Lane<'a> {
+    start: &'a StartUp,
+    device: DeviceId,
+    /// `None` before the first op.
+    work: Option<WorkAround>,
+}
+
+/// The lanes with ops of the starts, sorted by process and device.
+fn work_around<'a>(context: &Context, starts: &'a StartUps) -> Vec<Lane<'a>> {
     let trace = context.trace;
-    let devices = trace.devices.len();
-    let index_of = |process: ProcessId| starts.iter().position(|start| start.process == process);
-    let indexes: Vec<Option<usize>> = (0..).map(ProcessId).take(trace.processes.len()).map(index_of).collect();
-    let lane_of = |process: ProcessId, device: DeviceId| {
-        let index = indexes.get(process.0 as usize).copied().flatten()?;
-        Some((index, index * devices + device.0 as usize))
+    let mut pairs: Vec<(ProcessId, DeviceId)> =
+        trace.gpu_ops.owners().map(|(device, process)| (process, device)).collect();
+    ordering::sort_by_key(&mut pairs, |pair| *pair);
+    pairs.dedup();
+    let from = trace.cut.map_or(Ns(i64::MIN), |cut| cut.window.start);
+    let lane = |(process, device): &(ProcessId, DeviceId)| {
+        let start = starts.of(*process).filter(|start| start.steady_from > from)?;
+        Some(Lane { start, device: *device, work: None })
     };
-    let mut lanes: Vec<Option<WorkAround>> = vec![None; starts.len() * devices];
-    for op in trace.gpu_ops.iter() {
-        let Some((index, lane)) = lane_of(op.process, op.device) else { continue };
-        let (Some(start), Some(work)) = (starts.get(index), lanes.get_mut(lane)) else { continue };
-        let work = work.get_or_insert(WorkAround { last_end: start.steady_from, ..WorkAround::default() });
-        let sum = if op.start < start.steady_from { &mut work.before } else { &mut work.after };
-        sum.ops += 1;
-        if op.kind == OpKind::Kernel {
-            sum.kernels += op.duration;
-        }
-        work.busy_after += op.end().since(op.start.max(work.last_end)).max(Ns::ZERO);
-        work.last_end = work.last_end.max(op.end());
+    let mut lanes: Vec<Lane> = pairs.iter().filter_map(lane).collect();
+    let lane_of = |(device, process): (DeviceId, ProcessId)| {
+        lanes.binary_search_by_key(&(process, device), |lane| (lane.start.process, lane.device)).ok()
+    };
+    let lanes_of_ops: Vec<Option<usize>> = trace.gpu_ops.owners().map(lane_of).collect();
+    let lane_of_row = |row: usize| lanes_of_ops.get(trace.gpu_ops.stream_index(row)?).copied().flatten();
+    for (row, op) in trace.gpu_ops.iter().enumerate() {
+        let Some(lane) = lane_of_row(row).and_then(|lane| lanes.get_mut(lane)) else { continue };
+        lane.work.get_or_insert_with(|| WorkAround::new(lane.start)).add(lane.start, &op);
     }
     each_gap(context, &mut |gap, parts| {
-        let Some(op) = trace.gpu_ops.get(gap.next_row) else { return };
-        let Some((index, lane)) = lane_of(op.process, op.device) else { return };
-        let (Some(start), Some(Some(work))) = (starts.get(index), lanes.get_mut(lane)) else { return };
+        let lane = lane_of_row(gap.next_row).and_then(|lane| lanes.get_mut(lane));
+        let Some(Lane { start, work: Some(work), .. }) = lane else { return };
         let mut at = gap.start;
         for (cause, length) in parts.0 {
             let after = at.after(length).since(at.max(start.steady_from)).max(Ns::ZERO);
@@ -168,8 +180,23 @@ fn work_around(context: &Context, starts: &[&StartUp]) -> Vec<(usize, DeviceId, 
             work.idle_after.get_mut(cause as usize).into_iter().for_each(|time| *time += after);
         }
     });
-    let found = lanes.into_iter().enumerate().filter_map(|(lane, work)| Some((lane, work?)));
-    found.map(|(lane, work)| (lane / devices, DeviceId((lane % devices) as u32), work)).collect()
+    lanes
+}
+
+impl WorkAround {
+    fn new(start: &StartUp) -> Self {
+        Self { last_end: start.steady_from, ..Self::default() }
+    }
+
+    fn add(&mut self, start: &StartUp, op: &GpuOp) {
+        let sum = if op.start < start.steady_from { &mut self.before } else { &mut self.after };
+        sum.ops += 1;
+        if op.kind == OpKind::Kernel {
+            sum.kernels += op.duration;
+        }
+        self.busy_after += op.end().since(op.start.max(self.last_end)).max(Ns::ZERO);
+        self.last_end = self.last_end.max(op.end());
+    }
 }
 
 /// The start of the program in a report, for sentences: that of its rows that lasts longest, and sums over the devices.
@@ -200,6 +227,10 @@ pub(crate) struct SaidStart {
 impl SaidStart {
     /// `None` if the loads take too little time to be mentioned, or if a process with GPU work is not seen starting.
     pub(crate) fn of(sections: &Sections) -> Option<Self> {
+        // The page's first module has no sections of starts.
+        if !CODE_IS_BUILT {
+            return None;
+        }
         let rows = StartUpTimes::rows(sections);
         if rows.len() != GpuIdle::rows(sections).len() {
             return None;

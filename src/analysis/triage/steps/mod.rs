@@ -8,10 +8,12 @@ use super::view::View;
 use crate::analysis::inference::passes::steps_on_devices;
 use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::section::{Answer, ColumnKind, Pct, Plain, TypedSection, Us, Value, section};
+use crate::analysis::structure::measured_steps::starting_steps;
 use crate::analysis::structure::stages::{
     Basis, Form, Stage, Step, TimedStep, TokenSums, representative, steps, timed,
 };
 use crate::analysis::time::long_gaps::LongGaps;
+use crate::digits::grouped;
 use crate::trace::Ns;
 
 section! {
@@ -73,6 +75,8 @@ pub(crate) fn table(view: &View) -> Answer<TriageSteps> {
     let (on_host, on_device): (Vec<&Step>, Vec<&Step>) = all_steps.iter().partition(|step| step.device.is_none());
     let timed: Vec<TimedStep> =
         [on_device, on_host].into_iter().flat_map(|steps| timed(steps.into_iter(), &of_before)).collect();
+    let is_starting = starting_steps(view.trace, &mut all_steps.iter());
+    let timed: Vec<TimedStep> = timed.into_iter().filter(|timed| !is_starting(timed.step)).collect();
     let mut answer = TriageSteps::answer(
         "step annotations of the device, or else of the host, or else Python functions and the order of the kernels",
     );
@@ -83,7 +87,11 @@ pub(crate) fn table(view: &View) -> Answer<TriageSteps> {
         }
     }
     answer.limits = limits(&all_steps, shape);
-    answer.with_figures(TriageStepFigures { steps: all_steps.len() })
+    if timed.len() < all_steps.len() {
+        let count = grouped((all_steps.len() - timed.len()) as u64);
+        answer.limits.push(format!("Steps that begin while the program starts are left out: {count}."));
+    }
+    answer.with_figures(TriageStepFigures { steps: timed.len() })
 }
 
 /// The steps on devices with ops in the view.
