@@ -18,6 +18,7 @@ use crate::digits::grouped;
 use crate::ordering;
 use crate::rules::GRAPHS;
 use crate::rules::signals::VerdictThresholds;
+use crate::trace::CODE_IS_BUILT;
 use std::cmp::Reverse;
 
 /// The category of kernels that no rule matches.
@@ -32,7 +33,7 @@ pub(super) fn verdict(run: &Run, thresholds: &VerdictThresholds) -> Verdict {
         return text.finish();
     }
     let times = Times::of(run, thresholds);
-    if let Some(start) = &times.start {
+    if let Some(start) = times.start() {
         if start.is_cold() {
             cold_start(start, &mut text);
             return text.finish();
@@ -159,14 +160,20 @@ impl Times {
         };
         let steps = StepsInCapture::of(run, &times, thresholds);
         let is_whole = run.window.is_none() && run.wall.source == WallSource::Window;
-        let start = SaidStart::of(&run.sections).filter(|start| is_whole && (start.is_cold() || start.is_followed()));
+        let is_said = |start: &SaidStart| CODE_IS_BUILT && is_whole && (start.is_cold() || start.is_followed());
+        let start = SaidStart::of(&run.sections).filter(is_said);
         let times = if steps.is_none() { times.after(start.as_ref()) } else { times };
         Self { steps, start, ..times }
     }
 
+    /// The start of the program. The page's first module has none, and no sentences about it.
+    fn start(&self) -> Option<&SaidStart> {
+        self.start.as_ref().filter(|_| CODE_IS_BUILT)
+    }
+
     /// The times after the start of the program. The start is not the workload.
     fn after(self, start: Option<&SaidStart>) -> Self {
-        let Some(start) = start else { return self };
+        let Some(start) = start.filter(|_| CODE_IS_BUILT) else { return self };
         Self {
             window: start.window_after_ms,
             busy: start.busy_after_ms,
@@ -231,7 +238,7 @@ fn unit(run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sen
     for (position, (index, row)) in rows.iter().enumerate() {
         let stage = stage_words(row.stage.label());
         let separator = if position == 0 { "" } else { "; " };
-        let is_first = position == 0 && times.start.is_none();
+        let is_first = position == 0 && times.start().is_none();
         let stage = if is_first { capitalized(&stage) } else { stage };
         let head = if stage.is_empty() { String::new() } else { format!("{stage}: ") };
         text.push(format!("{separator}{head}{}", steps_words(row, thresholds)), Some(("steps", Some(*index))));
@@ -249,7 +256,7 @@ fn unit(run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sen
             several => format!(" on the busiest of {several} GPUs"),
         };
         let longest = run.devices.iter().map(|device| device.union_ns).max().unwrap_or(0);
-        let (article, work, on) = match &times.start {
+        let (article, work, on) = match times.start() {
             Some(start) if run.devices.len() > 1 => {
                 ("the", start.busy_after_ms, format!(" on {} GPUs", run.devices.len()))
             }
@@ -264,7 +271,7 @@ fn unit(run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sen
                     let most = percent(times.share(times.busy + times.unrecorded));
                     format!(", GPU busy for {} to {most} of the time", percent(times.share(times.busy)))
                 }
-                false if times.start.is_some() => format!(", GPU busy {}", percent(times.share(times.busy))),
+                false if times.start().is_some() => format!(", GPU busy {}", percent(times.share(times.busy))),
                 false => format!(", GPU busy {}", percent(run.wall.busy_share)),
             };
             text.push(busy, Some(("gpu_idle", None)));
@@ -358,7 +365,7 @@ impl Bound {
             Self::Host => {
                 let (share, extent) = match times.steps {
                     Some(steps) => (steps.late / steps.length, "time from the first step to the last"),
-                    None if times.start.is_some() => {
+                    None if times.start().is_some() => {
                         (times.share(times.host_late + times.drained), "time after the start")
                     }
                     None => (times.share(times.host_late + times.drained), "time"),
@@ -429,7 +436,7 @@ impl Bound {
                 let first = run.categories.first().filter(|category| category.elapsed_ns > 0);
                 if let Some((first, share)) = first.and_then(|first| Some((first, first.bar_share?))) {
                     let is_outside = times.has_hidden_graphs && first.category != GRAPHS;
-                    let head = match (is_outside, &times.start) {
+                    let head = match (is_outside, times.start()) {
                         (true, _) => "; outside of graphs the",
                         (false, Some(_)) => "; of the whole capture, the",
                         (false, None) => "; the",

@@ -6,7 +6,7 @@
 
 use super::{MICROSECONDS, TorchReader, tensors};
 use crate::rules::op_models::{Formula, op_model};
-use crate::trace::{Argument, MAX_SHAPES, Ns, OpShape, ShapedOp, ShapedOps, ThreadId, is_plausible};
+use crate::trace::{Argument, CODE_IS_BUILT, MAX_SHAPES, Ns, OpShape, ShapedOp, ShapedOps, ThreadId, is_plausible};
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::{Cursor, Step, Value, unescape};
 use std::collections::HashMap;
@@ -153,9 +153,10 @@ fn elements(lengths: &[u64], strides: &[u64]) -> u64 {
 }
 
 impl TorchReader {
-    /// Adds a CPU op if it is in the catalog and has shapes; returns false if its event is damaged.
+    /// Adds a CPU op if it is in the catalog and has shapes; returns false if its event is damaged. The page's first module has no use
+    /// for shapes.
     pub(super) fn shaped_op(&mut self, event: &[u8], name: &[u8]) -> bool {
-        if self.gpu_ops_only || !self.shapes.is_searching() || op_model(name).is_none() {
+        if !CODE_IS_BUILT || self.gpu_ops_only || !self.shapes.is_searching() || op_model(name).is_none() {
             return true;
         }
         let Some(members) = Members::read(event) else { return false };
