@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
 
 /// What the runs of the folders are, and which of them have no place in the history.
 fn notes(history: &History) -> Vec<String> {
-    let runs = |count: usize| counted(&grouped(count as u64), "run", "runs");
+    let runs = |count: usize| counted(&grouped(count as u64), "trace", "traces");
     let mut notes = vec![format!("{} with steps.", runs(history.runs - history.without_steps))];
     let mut add = |count: usize, what: &str| notes.extend((count > 0).then(|| format!("{} {what}.", runs(count))));
     add(history.without_steps, "without a step time");

@@ -91,7 +91,7 @@ fn of_slowest_rank(ranks: Vec<(Key, Point)>) -> Option<(Key, Point)> {
     let (count, fastest_ns) = (ranks.len(), ranks.iter().map(|(_, point)| point.median_ns).min());
     // Of equally slow ranks, the first.
     let (key, point) = ranks.into_iter().rev().max_by_key(|(_, point)| point.median_ns)?;
-    Some((Key { gpus, ..key }, Point { ranks: count, fastest_ns, ..point }))
+    Some((Key { gpus, ..key }, Point { ranks: count, fastest_ns: fastest_ns.filter(|_| count > 1), ..point }))
 }
 
 fn check(folder: &Path) -> Result<()> {

@@ -48,21 +48,28 @@ fn verdict_of(comparison: &Comparison, run: &ComparedRun) -> String {
     let size = run.pct().map_or(String::new(), |pct| format!("{} ", size(pct)));
     let noise = head.noise.as_ref().map_or(String::new(), |noise| format!(" ({noise})"));
     // On another GPU, kernels have other names: most of them are new or gone.
-    let has_kernel = run.other_gpus.is_none() && change.notable_categories > 0;
+    let explains = explains(run, change);
+    let has_kernel = run.other_gpus.is_none() && explains;
     let kernel = if has_kernel { largest_kernel(comparison, label) } else { String::new() };
     let parts = match largest_categories(change) {
-        parts if parts.is_empty() => String::new(),
+        parts if parts.is_empty() || !explains => String::new(),
         parts if run.main_stage.is_some() => format!("; of the mean step, {parts}"),
         parts => format!("; {parts}"),
     };
     format!("{label} is {size}{word} than {baseline}{per}: {times}{noise}{parts}.{kernel} {unit}")
 }
 
+/// Whether the changes by category and by kernel, which are those of the mean step, explain the outcome.
+fn explains(run: &ComparedRun, change: &Change) -> bool {
+    let has_same_sign = |stage: &StageShift| (stage.shift_ns > 0.0) == (change.delta_ns() > 0);
+    change.notable_categories > 0 && run.main_stage.as_ref().is_none_or(has_same_sign)
+}
+
 /// The times that a verdict compares: those of the main stage if there is one, else the means of the runs.
 struct Head {
-    /// The time of the run.
+    /// The time of the run, if both are exactly as long.
     time: String,
-    /// `107 ms instead of 100 ms`.
+    /// `107 ms instead of 100 ms`, or `+7.00 ms on 100 ms`.
     times: String,
     /// What is known of the noise.
     noise: Option<String>,
@@ -73,23 +80,31 @@ struct Head {
 impl Head {
     fn of(run: &ComparedRun, run_change: &Change) -> Self {
         let rounded = |ns: f64| ns.round() as i64;
-        let (before_ns, time_ns, noise, is_exact) = match run.main_stage {
+        match run.main_stage {
             Some(stage) => {
                 let between = |(low, high)| match [change(low), change(high)] {
                     [low, high] if low == high => format!("95 %: {low}"),
                     [low, high] => format!("95 %: {low} to {high}"),
                 };
-                let is_exact = run.outcome == Outcome::Same && stage.shift_ns == 0.0;
-                let noise = stage.interval_ns.map(between);
-                (rounded(stage.baseline_median_ns), rounded(stage.median_ns), noise, is_exact)
+                // The change of a step is no difference of medians: where steps are of two lengths, these differ in another way.
+                let time = duration(rounded(stage.baseline_median_ns));
+                Self {
+                    times: format!("{} on {time}", change(rounded(stage.shift_ns))),
+                    time,
+                    noise: stage.interval_ns.map(between),
+                    is_exact: stage.shift_ns == 0.0 && stage.mean_delta_ns == 0.0,
+                }
             }
             None => {
-                let noise = run_change.noise_ns.map(|noise| format!("noise \u{b1}{}", duration(rounded(noise))));
-                (run_change.baseline_ns, run_change.time_ns, noise, run_change.delta_ns() == 0)
+                let time = duration(run_change.time_ns);
+                Self {
+                    times: format!("{time} instead of {}", duration(run_change.baseline_ns)),
+                    time,
+                    noise: run_change.noise_ns.map(|noise| format!("noise \u{b1}{}", duration(rounded(noise)))),
+                    is_exact: run_change.delta_ns() == 0,
+                }
             }
-        };
-        let time = duration(time_ns);
-        Self { times: format!("{time} instead of {}", duration(before_ns)), time, noise, is_exact }
+        }
     }
 }
 
@@ -358,11 +373,7 @@ fn tables(comparison: &Comparison) -> Vec<(Table, usize)> {
         let delta = table.columns.iter().position(|column| column.key == "delta_ns");
         if id != "compare_summary" {
             table.rows.retain(|row| delta.and_then(|index| row.get(index)) != Some(&Cell::Ns(0)));
-            let is_shown = |run: &&ComparedRun| {
-                run.change.is_some() || WITHOUT_UNIT.contains(&id) && run.outcome != Outcome::Baseline
-            };
-            let several = comparison.runs.iter().filter(is_shown).count() > 1;
-            table = if several { table } else { table.without("run") };
+            table = if comparison.runs.len() > 2 { table } else { table.without("run") };
             if table.rows.is_empty() {
                 continue;
             }

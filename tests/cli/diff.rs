@@ -61,7 +61,7 @@ fn the_verdict_comes_first_and_names_the_changed_categories_and_kernels() {
     let folder = example("diff_verdict");
     let output = printed(&folder, ["diff", "a.json", "b.json"]);
     let verdict = output.split("\n\n").next().unwrap().replace("\n  ", " ");
-    let words = "b.json is 7.0 % slower than a.json per decode step: 107 us instead of 100 us";
+    let words = "b.json is 7.0 % slower than a.json per decode step: +7.00 us on 100 us";
     assert!(verdict.starts_with(words), "{verdict}");
     assert!(verdict.contains("+12.0 us in attention, -5.00 us in gemm."), "{verdict}");
     assert!(verdict.contains("+12.0 us in flash_fwd_kernel (longer launches)"), "{verdict}");

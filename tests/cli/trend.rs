@@ -96,7 +96,7 @@ fn noise_alone_has_status_0_and_csv_has_a_row_per_run() {
     assert!(printed(&folder, ["trend", "facts", "--format", "markdown"]).contains("| 2026-01-01 00:00 | c0 |"));
     // Too few runs are no alarm, and say so.
     let since = words(&printed(&folder, ["trend", "facts", "--since", "2026-01-05"]));
-    assert!(since.contains("a band needs 5 earlier runs") && since.contains("4 runs left out by --since"), "{since}");
+    assert!(since.contains("a band needs 5 earlier runs") && since.contains("4 traces left out by --since"), "{since}");
 }
 
 #[test]

@@ -234,8 +234,9 @@ pub(super) fn estimate(
 pub(super) fn has_other_mix(rules: &Rules, first: &Candidate, other: &Candidate) -> bool {
     let steps = first.steps.as_ref().zip(other.steps.as_ref());
     steps.is_some_and(|(a, b)| {
+        let has_start = a.in_start_up + b.in_start_up > 0;
         let is_other_load = differing_work_per_step(a, b, rules.thresholds.max_work_per_step_ratio).is_some();
-        is_other_load || mixes_stages_otherwise(&rules.thresholds, a, b)
+        has_start || is_other_load || mixes_stages_otherwise(&rules.thresholds, a, b)
     })
 }
 
@@ -346,10 +347,12 @@ fn workload_warnings(found: &mut Sentences, basis: Basis, first: &Candidate, oth
         (Basis::Launches, ..) => return found.warning("same_work_per_launch", &[]),
         _ => return found.warning("same_work", &[]),
     };
+    if a.in_start_up + b.in_start_up > 0 {
+        found.warning("start", &[]);
+    }
     if mixes_stages_otherwise(&thresholds, a, b) {
         found.warning("other_mix", &[("a", &a.mix()), ("b", &b.mix())]);
-    }
-    if let Some((what, mean_a, mean_b)) = differing_work_per_step(a, b, thresholds.notable_work_per_step_ratio) {
+    } else if let Some((what, mean_a, mean_b)) = differing_work_per_step(a, b, thresholds.notable_work_per_step_ratio) {
         let warning = if basis == Basis::Token { "work_of_a_token" } else { "work_of_a_step" };
         found.warning(warning, &[("what", what), ("a", &mean_a), ("b", &mean_b)]);
     }
@@ -469,7 +472,8 @@ fn mix_effect(baseline: &Steps, other: &Steps) -> Option<f64> {
         if shares > 0.0 { time / shares } else { 0.0 }
     };
     let (own_mix, other_mix) = (step_time(baseline), step_time(other));
-    (own_mix > 0.0).then(|| (other_mix - own_mix) / own_mix)
+    // Without a common stage, the mix of the other run has no time.
+    (own_mix > 0.0 && other_mix > 0.0).then(|| (other_mix - own_mix) / own_mix)
 }
 
 /// The share of the kernel time of both runs that is in kernels which both have.

@@ -311,7 +311,8 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
         let matched = match_parts(before, after);
         let mut change = change(rules, basis, (first, candidate), (before, after), &matched);
         compared.main_stage = candidate.stages.main().filter(|_| basis == Basis::Step).copied();
-        compared.other_stages = candidate.stages.others().copied().collect();
+        let main = compared.main_stage.map(|main| main.stage);
+        compared.other_stages = candidate.stages.iter().filter(|stage| Some(stage.stage) != main).copied().collect();
         compared.outcome = compared.main_stage.map_or_else(|| outcome(rules, &change), |stage| stage.outcome);
         if comparability::has_other_mix(rules, first, candidate) {
             change.notable_categories = 0;
@@ -349,7 +350,8 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
     // Layers are compared by role also if the runs as a whole cannot be, for example because of different work.
     let others: Vec<&Candidate> =
         candidates.iter().enumerate().filter(|(index, _)| *index != baseline).map(|(_, other)| other).collect();
-    let shifts = others.iter().flat_map(|candidate| candidate.stages.rows(candidate.label));
+    let compared = candidates.iter().zip(&comparison.runs).filter(|(_, run)| run.outcome != Outcome::Baseline);
+    let shifts = compared.flat_map(|(candidate, run)| candidate.stages.rows(candidate.label, run.change.is_some()));
     let shifts = step_shifts::table(shifts.collect());
     if !shifts.rows.is_empty() {
         shifts.put(&mut comparison.sections);

@@ -98,7 +98,7 @@ impl StageShift {
 
     /// The outcome of steps of equal load. If there are too few steps for an interval, a change counts unless it is negligible.
     fn outcome(&self, thresholds: &Thresholds) -> Outcome {
-        if self.shift_ns == 0.0 && self.mean_delta_ns == 0.0 {
+        if self.shift_ns == 0.0 && (self.mean_delta_ns == 0.0 || self.interval_ns.is_none()) {
             return Outcome::Same;
         }
         let is_noise = self.interval_ns.is_some_and(|(low, high)| low <= 0 && high >= 0);
@@ -135,8 +135,13 @@ pub(super) struct StageShifts(Vec<StageShift>);
 impl StageShifts {
     pub(super) fn of(thresholds: &Thresholds, baseline: &Candidate, other: &Candidate) -> Self {
         let (before, after) = (times_by_stage(baseline.run), times_by_stage(other.run));
+        let (before, after) = match (has_kinds(&before), has_kinds(&after)) {
+            (true, false) if has_one_stage(&after) => (pooled(before), after),
+            (false, true) if has_one_stage(&before) => (before, pooled(after)),
+            _ => (before, after),
+        };
         let shift = |(stage, before): (&Stage, &Vec<i64>)| {
-            let shift = StageShift::of(*stage, before, after.get(stage)?)?;
+            let shift = StageShift::of(*stage, before, after.get(stage).filter(|_| is_comparable(*stage))?)?;
             let has_same_load = has_same_load(thresholds, *stage, baseline, other);
             let outcome = if has_same_load { shift.outcome(thresholds) } else { Outcome::NotComparable };
             Some(StageShift { outcome, ..shift })
@@ -150,20 +155,25 @@ impl StageShifts {
         comparable.rev().max_by_key(|shift| shift.time_ns)
     }
 
-    /// All stages but the main one.
-    pub(super) fn others(&self) -> impl Iterator<Item = &StageShift> {
-        let main = self.main().map(|main| main.stage);
-        self.0.iter().filter(move |shift| Some(shift.stage) != main)
+    pub(super) fn iter(&self) -> impl Iterator<Item = &StageShift> {
+        self.0.iter()
     }
 
-    pub(super) fn rows(&self, run: &str) -> impl Iterator<Item = CompareStepsRow> {
-        self.0.iter().map(move |shift| shift.row(run))
+    /// The rows of a run. If it was refused otherwise, its steps prove nothing.
+    pub(super) fn rows(&self, run: &str, is_comparable: bool) -> impl Iterator<Item = CompareStepsRow> {
+        self.0.iter().map(move |shift| {
+            let row = shift.row(run);
+            if is_comparable { row } else { CompareStepsRow { outcome: Outcome::NotComparable, ..row } }
+        })
     }
 }
 
 /// Whether batch and tokens of a stage are the same. Runs that do not state them are taken to be alike, as in the whole comparison.
 fn has_same_load(thresholds: &Thresholds, stage: Stage, baseline: &Candidate, other: &Candidate) -> bool {
     let load = |steps: &Steps| {
+        if stage == Stage::All {
+            return Some([steps.mean(|stage| stage.batch_size), steps.mean(|stage| stage.tokens)]);
+        }
         let of_stage = steps.stages.iter().find(|steps| steps.stage == stage.label())?;
         Some([of_stage.batch_size, of_stage.tokens])
     };
@@ -193,7 +203,7 @@ fn times_by_stage(run: &Run) -> BTreeMap<Stage, Vec<i64>> {
     for mut rows in by_device.into_values() {
         rows.pop();
         let mut number: BTreeMap<Stage, usize> = BTreeMap::new();
-        for row in rows.iter().filter(|row| is_comparable(row.stage) && row.in_start_up != Some(true)) {
+        for row in rows.iter().filter(|row| row.in_start_up != Some(true)) {
             let (times, number) = (times.entry(row.stage).or_default(), number.entry(row.stage).or_default());
             match times.get_mut(*number) {
                 Some(time) => *time = row.duration_ns.0.max(*time),
@@ -204,6 +214,23 @@ fn times_by_stage(run: &Run) -> BTreeMap<Stage, Vec<i64>> {
     }
     times.values_mut().for_each(|times| times.sort_unstable());
     times
+}
+
+/// Whether the steps are of kinds without a name.
+fn has_kinds(times: &BTreeMap<Stage, Vec<i64>>) -> bool {
+    !times.is_empty() && times.keys().all(|stage| !is_comparable(*stage))
+}
+
+/// Whether nothing tells the steps apart.
+fn has_one_stage(times: &BTreeMap<Stage, Vec<i64>>) -> bool {
+    times.keys().eq([&Stage::All])
+}
+
+/// All steps as one stage. A few steps with other work make kinds in one run and not in the other; they do not change a median.
+fn pooled(times: BTreeMap<Stage, Vec<i64>>) -> BTreeMap<Stage, Vec<i64>> {
+    let mut all: Vec<i64> = times.into_values().flatten().collect();
+    all.sort_unstable();
+    BTreeMap::from([(Stage::All, all)])
 }
 
 /// Whether the steps of a stage do the same in two runs. Kinds without a name may differ, and so do the steps of all other kinds.
@@ -288,7 +315,7 @@ mod tests {
         assert_eq!((found.runs[1].outcome, found.runs[1].main_stage.unwrap().stage), (Outcome::Same, Stage::Decode));
         assert_eq!(
             found.runs[1].warnings.last().unwrap(),
-            "A prefill step of b takes 10.0 % longer than one of a: by 6 us, with 95 % between 6 us and 6 us."
+            "A prefill step of b is 10.0 % longer than one of a: by 6 us, with 95 % between 6 us and 6 us."
         );
     }
 
@@ -345,6 +372,41 @@ mod tests {
         let found = compared(&of_two(100), &of_two(105));
         let columns = ["stage", "baseline_steps", "steps", "shift_ns", "low_ns", "high_ns"];
         assert_eq!(rows_of(&found.sections["compare_steps"], &columns), ["decode 8 8 5000 5000 5000"]);
+    }
+
+    #[test]
+    fn steps_are_exactly_as_long_only_if_all_are() {
+        let found = compared(&run(10, &[100; 5]), &run(10, &[100, 100, 500, 100, 100]));
+        let main = found.runs[1].main_stage.unwrap();
+        assert_eq!((main.shift_ns, main.mean_delta_ns), (0.0, 100_000.0));
+        assert_eq!(main.outcome, Outcome::WithinNoise);
+    }
+
+    /// `ProfilerStep`s of 1 ms that run `gemm`; one of them runs another kernel for five times as long.
+    fn training(heavy: bool) -> Run {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for step in 0..12 {
+            let (name, start) = (format!("ProfilerStep#{step}"), 1_000 * step);
+            trace.range(&name, start..start + 990).launch(start + 1..start + 2);
+            trace.launches("gemm", start + 5..start + 105);
+            if heavy && step == 4 {
+                for launch in 0..4 {
+                    let at = start + 110 + 100 * launch;
+                    trace.launch(at - 2..at - 1).launches("validation", at..at + 100);
+                }
+            }
+        }
+        session::run(&trace.finish(), &Choices::default()).unwrap()
+    }
+
+    #[test]
+    fn one_heavy_step_of_a_training_does_not_refuse_a_run() {
+        let found = compared(&training(false), &training(true));
+        assert_eq!(found.runs[1].reasons, [""; 0]);
+        let main = found.runs[1].main_stage.unwrap();
+        assert_eq!((main.stage, main.baseline_steps, main.steps, main.shift_ns), (Stage::All, 11, 11, 0.0));
+        assert!(!found.has_regressed(0.0));
     }
 
     #[test]

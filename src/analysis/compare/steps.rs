@@ -16,6 +16,8 @@ pub(super) struct Steps {
     pub(super) work_outside_share: f64,
     /// Idle time before the first step and after the last one.
     idle_outside_ns: i64,
+    /// Steps of the start of the program. They are not in `stages`.
+    pub(super) in_start_up: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +42,7 @@ impl Steps {
         let figure = |key: &str| section.summary.get(key);
         let steps = Self {
             stages,
+            in_start_up: figure("steps_in_start_up").and_then(count).unwrap_or(0),
             devices: figure("devices").and_then(count).unwrap_or(1).max(1),
             work_outside_share: figure("work_outside_pct").and_then(Value::number).unwrap_or(0.0) / 100.0,
             idle_outside_ns: figure("idle_outside_ns")

@@ -12,7 +12,9 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         return None;
     }
     let rows = situation.rows::<StartUpTimes>();
-    let loads = rows.first().map_or(String::new(), |row| format!(": {}", row.largest_loads));
+    let of_device = rows.iter().filter(|row| row.device_id.words() == device.label);
+    let longest = of_device.max_by(|a, b| a.loading_ms.0.total_cmp(&b.loading_ms.0));
+    let loads = longest.map_or(String::new(), |row| format!(": {}", row.largest_loads));
     Some(Finding {
         id: FindingId::StartUp,
         confidence: Confidence::High,

@@ -28,8 +28,8 @@ section! {
 
 /// The number of rows that are shown.
 const MAX_ROWS: usize = 200;
-/// The function of the time in which the host was not late.
-const NOT_LATE: &str = "(the host was not late)";
+/// The function of the time of other causes than a late launch.
+const NOT_LATE: &str = "(no late launch)";
 
 /// The idle time after the steps of a stage.
 #[derive(Debug, Clone, Copy, Default)]
@@ -63,7 +63,7 @@ pub(crate) fn between_steps(context: &Context) -> Answer<BetweenSteps> {
         stages.iter().flat_map(|(stage, of_stage)| rows(context, *stage, of_stage)).collect();
     ordering::sort_by_key(&mut rows, |row| (row.stage, std::cmp::Reverse((row.total_ms.0 * 1e6) as i64)));
     let mut answer = BetweenSteps::answer("the idle time before the first op of each next step, and the code of the launching thread")
-        .limit("A function has the time in which it was innermost while the GPU waited for its launch. Time in which the host was not late is that of the hardware, of work that the trace lacks, or has no known cause.")
+        .limit("A function has the time in which it was innermost while the GPU waited for its launch. Time without a late launch has another cause, see the table of idle time: the thread loads or compiles code, the delay of the hardware, work that the trace lacks, or none that is known.")
         .with_rows(rows);
     if code.is_empty() {
         answer = answer.limit(

@@ -78,7 +78,7 @@ fn row(blame: &Blame, key: Key, code: &LateCode, all: Ns, steps: usize) -> Blame
         CodeKey::Op(_) => op.and_then(op_rule),
         _ => by_function(),
     };
-    // Before a drained gap the host waited for the GPU, so that no code held up the launch by itblame.
+    // Before a drained gap the host waited for the GPU, so that no code held up the launch by itself.
     let known = known.filter(|(kind, _)| !key.is_drained || *kind == Kind::Overlaps);
     let per_step = (steps > 0).then(|| blame.time.0 as f64 / 1e6 / steps as f64);
     BlameRow {

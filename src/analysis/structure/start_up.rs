@@ -6,7 +6,6 @@
 
 use super::steps::Steps;
 use crate::analysis::context::Context;
-use crate::analysis::host::idle::GpuIdle;
 use crate::analysis::host::idle_cause::{IdleCause, each_gap};
 use crate::analysis::host::load_words::{LoadThresholds, LoadWords};
 use crate::analysis::labels;
@@ -47,7 +46,11 @@ section! {
         unknown_after_ms: Ms = "Unknown after",
         compiling_after_ms: Ms,
     }
-    figures StartUpFigures { first_op_ns: Stated<At> }
+    figures StartUpFigures {
+        first_op_ns: Stated<At>,
+        /// Pairs of a process and a device on which it runs ops, also of processes that are not seen starting.
+        process_devices: usize,
+    }
 }
 
 /// The names of loads that a row has.
@@ -76,7 +79,10 @@ pub(crate) fn start_up(context: &Context) -> Option<Answer<StartUpTimes>> {
             "Steps that begin before the end of the start are left out of all figures of steps, if a step of the process \
              follows.",
         )
-        .with_figures(StartUpFigures { first_op_ns: first_op(context.trace) });
+        .with_figures(StartUpFigures {
+            first_op_ns: first_op(context.trace),
+            process_devices: process_devices(context.trace).len(),
+        });
     let row = |lane: &Lane| {
         let steps = steps.get(&lane.start.process).copied().unwrap_or_default();
         Some(row(context.trace, lane, lane.work.as_ref()?, steps))
@@ -140,6 +146,20 @@ struct WorkAround {
     last_end: Ns,
 }
 
+/// The processes with the devices on which they run ops, sorted.
+fn process_devices(trace: &Trace) -> Vec<(ProcessId, DeviceId)> {
+    let mut has_ops = vec![false; trace.gpu_ops.owners().count()];
+    for row in 0..trace.gpu_ops.len() {
+        let lane = trace.gpu_ops.stream_index(row);
+        lane.and_then(|lane| has_ops.get_mut(lane)).into_iter().for_each(|has_op| *has_op = true);
+    }
+    let with_ops = trace.gpu_ops.owners().zip(has_ops).filter(|(_, has_ops)| *has_ops);
+    let mut pairs: Vec<(ProcessId, DeviceId)> = with_ops.map(|((device, process), _)| (process, device)).collect();
+    ordering::sort_by_key(&mut pairs, |pair| *pair);
+    pairs.dedup();
+    pairs
+}
+
 /// The work of a start on one of its devices.
 struct Lane<'a> {
     start: &'a StartUp,
@@ -151,10 +171,7 @@ struct Lane<'a> {
 /// The lanes with ops of the starts, sorted by process and device.
 fn work_around<'a>(context: &Context, starts: &'a StartUps) -> Vec<Lane<'a>> {
     let trace = context.trace;
-    let mut pairs: Vec<(ProcessId, DeviceId)> =
-        trace.gpu_ops.owners().map(|(device, process)| (process, device)).collect();
-    ordering::sort_by_key(&mut pairs, |pair| *pair);
-    pairs.dedup();
+    let pairs = process_devices(trace);
     let from = trace.cut.map_or(Ns(i64::MIN), |cut| cut.window.start);
     let lane = |(process, device): &(ProcessId, DeviceId)| {
         let start = starts.of(*process).filter(|start| start.steady_from > from)?;
@@ -232,7 +249,7 @@ impl SaidStart {
             return None;
         }
         let rows = StartUpTimes::rows(sections);
-        if rows.len() != GpuIdle::rows(sections).len() {
+        if Some(rows.len()) != StartUpTimes::figures(sections).map(|figures| figures.process_devices) {
             return None;
         }
         let is_said = |row: &StartUpRow| 100.0 * row.loading_ms.0 >= thresholds().min_said_pct * row.process_ms.0;

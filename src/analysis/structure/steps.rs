@@ -11,6 +11,7 @@ use crate::analysis::structure::ranges::no_ranges;
 use crate::analysis::structure::stages::{Basis, Form, Step, representative};
 use crate::analysis::triage::Stage;
 use crate::digits::grouped;
+use crate::rules::inference::thresholds;
 use crate::trace::{Ns, Trace, Window};
 use std::ops::Range;
 
@@ -89,10 +90,11 @@ pub(crate) fn steps(context: &Context) -> Answer<Steps> {
         answer = answer.limit("The trace does not link steps to GPU ops. Step times are those of the host ranges.");
     }
     if measured.has_tokens_by_shapes {
-        answer = answer.limit(
-            "Tokens that no annotation states are the rows of the matrix products, of which at least 80 % in the step agree. \
+        answer = answer.limit(format!(
+            "Tokens that no annotation states are the rows of the matrix products, of which at least {:.0} % in the step agree. \
              Padding counts.",
-        );
+            100.0 * thresholds().work.min_equal_rows_share.value
+        ));
     }
     if let Some(limit) = limit_of(form) {
         answer = answer.limit(limit);
@@ -102,7 +104,8 @@ pub(crate) fn steps(context: &Context) -> Answer<Steps> {
         stages.get_mut(step.step.info.stage as usize).into_iter().for_each(|stage| stage.add(*step));
     }
     let filled = stages.iter().zip(Stage::ALL).filter(|(steps, _)| !steps.steps.is_empty());
-    let outside = Outside::of(measured.steps.iter().map(|measured| &measured.step), context);
+    let all = measured.all();
+    let outside = Outside::of(all.iter().map(|measured| &measured.step), context);
     answer.with_rows(filled.map(|(steps, stage)| steps.row(stage, form))).with_figures(StepFigures {
         steps: measured.steps.len(),
         devices: outside.devices,
@@ -135,29 +138,34 @@ pub(crate) fn evidence(form: Form) -> [&'static str; 2] {
     }
 }
 
-fn limit_of(form: Form) -> Option<&'static str> {
+fn limit_of(form: Form) -> Option<String> {
+    let pct = |share: f64| format!("{:.0} %", 100.0 * share);
+    let covered = pct(thresholds().ranges.min_covered_launches_share.value);
     match form {
-        Form::Inferred => Some(
+        Form::Inferred => Some(format!(
             "No annotation marks steps. They are inferred from the order of the kernels: two of LM head, sampling, copy of \
-             the tokens to the host, and embedding mark the end of a step, and at least 80 % of the steps have the same \
+             the tokens to the host, and embedding mark the end of a step, and at least {} of the steps have the same \
              number of layers. The stage follows from the names of the attention kernels.",
-        ),
+            pct(thresholds().steps_by_kernels.min_equal_steps_share.value)
+        )),
         Form::Frame => Some(
             "No annotation marks steps. They are the calls of the Python function of the engine that runs a step \
-             (patterns/step_frames.json). The stage follows from the names of the attention kernels.",
+             (patterns/step_frames.json). The stage follows from the names of the attention kernels."
+                .to_owned(),
         ),
-        Form::Word => Some(
-            "Steps are ranges whose names contain the word prefill, extend or decode, and in which at least 80 % of the GPU ops \
-             were launched.",
-        ),
-        Form::Numbered => Some(
-            "Steps are numbered ranges (patterns/step_frames.json), in which at least 80 % of the GPU ops were launched.",
-        ),
+        Form::Word => Some(format!(
+            "Steps are ranges whose names contain the word prefill, extend or decode, and in which at least {covered} of the GPU ops \
+             were launched."
+        )),
+        Form::Numbered => Some(format!(
+            "Steps are numbered ranges (patterns/step_frames.json), in which at least {covered} of the GPU ops were launched."
+        )),
         Form::Engine | Form::Profiler => None,
     }
 }
 
-fn source_of(form: Form) -> &'static str {
+/// How steps of this form are found, for every output.
+pub(crate) fn source_of(form: Form) -> &'static str {
     match form {
         Form::Frame => "Python frames that run a step, and the GPU ops launched in them",
         Form::Inferred => "the order of the kernels",

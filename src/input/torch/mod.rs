@@ -64,9 +64,10 @@ const MICROSECONDS: u32 = 3;
 const MAX_FRAMES_FOR_HINTS: u64 = 50_000;
 const MAX_HINTS: usize = 4_096;
 
-/// Calls whose name contains one of these are stored: they launch, copy, set, synchronize, allocate, record a graph or load code.
-static STORED_CALLS: LazyLock<[Finder<'static>; 10]> = LazyLock::new(|| STORED_WORDS.map(Finder::new));
-const STORED_WORDS: [&str; 10] = [
+/// Calls whose name contains one of these are stored: they launch, copy, set, synchronize, allocate, record a graph, load code
+/// or initialise the GPU.
+static STORED_CALLS: LazyLock<[Finder<'static>; 16]> = LazyLock::new(|| STORED_WORDS.map(Finder::new));
+const STORED_WORDS: [&str; 16] = [
     "aunch",
     "emcpy",
     "emset",
@@ -77,6 +78,12 @@ const STORED_WORDS: [&str; 10] = [
     "EndCapture",
     "ModuleLoad",
     "LibraryLoad",
+    "LoadingMode",
+    "Init",
+    "CtxCreate",
+    "PrimaryCtx",
+    "cuLink",
+    "FatBinary",
 ];
 
 /// Builds a trace from events and top-level members.

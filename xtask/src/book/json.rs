@@ -212,15 +212,16 @@ fn snake_case(name: &str) -> String {
 
 /// Describes the columns and figures of each section that a command writes for the example trace.
 fn sections(program: &Program) -> Result<String> {
-    let mut sections = BTreeMap::new();
+    let (mut sections, mut all) = (BTreeMap::new(), Vec::new());
     for (command, output) in outputs(program)? {
         let places = ["/runs/0/sections", "/sections", ""];
         let found = places.iter().filter_map(|place| output.pointer(place)?.as_object());
         for (name, section) in found.flatten().filter(|(_, section)| section.get("columns").is_some()) {
+            all.push(section.clone());
             sections.entry(name.clone()).or_insert_with(|| (command, section.clone()));
         }
     }
-    let types = value_types(sections.values().map(|(_, section)| section));
+    let types = value_types(all.iter());
     let declared = program.declared_sections()?;
     let titles = Titles::read(&declared)?;
     let mut text = "## Sections\n\n".to_owned();
@@ -328,11 +329,15 @@ fn outputs(program: &Program) -> Result<Vec<(&'static str, Value)>> {
     let text = fs::read_to_string(&first)?;
     let other = text.replacen("\"rank\": 0", "\"rank\": 1", 1).replacen("\"rank\":0", "\"rank\":1", 1);
     fs::write(&second, other)?;
+    let start = directory.join("start.json");
+    fs::write(&start, with_start(&text)?)?;
     fs::write(&phases, r#"{"prefill": "prefill", "decode": "decode"}"#)?;
     let (first, second, phases) = (first.to_string_lossy(), second.to_string_lossy(), phases.to_string_lossy());
+    let start = start.to_string_lossy();
     let mut outputs = Vec::new();
     for (command, arguments) in [
         ("report", vec!["--phase-map", &phases, &first]),
+        ("report", vec![&*start]),
         ("triage", vec![&*first]),
         ("diff", vec![&first, &second]),
         ("ranks", vec![&first, &second]),
@@ -344,6 +349,30 @@ fn outputs(program: &Program) -> Result<Vec<(&'static str, Value)>> {
     }
     fs::remove_dir_all(&directory)?;
     Ok(outputs)
+}
+
+/// The example trace with a program that loads code until its first step has begun.
+fn with_start(trace: &str) -> Result<String> {
+    const LOAD_US: f64 = 10_000.0;
+    let mut trace: Value = serde_json::from_str(trace)?;
+    let events = trace["traceEvents"].as_array_mut().context("the example has no events")?;
+    let of_class = |event: &&Value, class: &str| event["cat"] == class;
+    let first_start = |class: &str| {
+        let starts = events.iter().filter(|event| of_class(event, class)).filter_map(|event| event["ts"].as_f64());
+        starts.min_by(f64::total_cmp).with_context(|| format!("the example has no {class}"))
+    };
+    let end = first_start("user_annotation")?.max(first_start("cuda_runtime")?) + 1.0;
+    let mut load = events.iter().find(|event| of_class(event, "cuda_runtime")).context("no call")?.clone();
+    for (key, value) in [
+        ("name", Value::from("cuLibraryLoadData")),
+        ("ts", Value::from(end - LOAD_US)),
+        ("dur", Value::from(LOAD_US)),
+        ("args", serde_json::json!({})),
+    ] {
+        load[key] = value;
+    }
+    events.push(load);
+    Ok(trace.to_string())
 }
 
 /// Checks that the prose of the JSON chapter names every key in the output of `diff`, `ranks` and `pivot`. These outputs are not

@@ -12,6 +12,7 @@ use crate::analysis::structure::measured_steps::starting_steps;
 use crate::analysis::structure::stages::{
     Basis, Form, Stage, Step, TimedStep, TokenSums, representative, steps, timed,
 };
+use crate::analysis::structure::steps::source_of;
 use crate::analysis::time::long_gaps::LongGaps;
 use crate::digits::grouped;
 use crate::trace::Ns;
@@ -77,9 +78,8 @@ pub(crate) fn table(view: &View) -> Answer<TriageSteps> {
         [on_device, on_host].into_iter().flat_map(|steps| timed(steps.into_iter(), &of_before)).collect();
     let is_starting = starting_steps(view.trace, &mut all_steps.iter());
     let timed: Vec<TimedStep> = timed.into_iter().filter(|timed| !is_starting(timed.step)).collect();
-    let mut answer = TriageSteps::answer(
-        "step annotations of the device, or else of the host, or else Python functions and the order of the kernels",
-    );
+    let form = all_steps.first().map_or(Form::Engine, |step| step.info.form);
+    let mut answer = TriageSteps::answer(source_of(form));
     for stage in Stage::ALL {
         let steps: Vec<&TimedStep> = timed.iter().filter(|timed| stage_of(view, timed.step) == stage).collect();
         if !steps.is_empty() {
