@@ -169,11 +169,14 @@ fn short_verdict(comparison: &Comparison, run: &ComparedRun) -> String {
         return if is_baseline { "baseline" } else { "not comparable with the baseline" }.to_owned();
     };
     let per = per(comparison, run);
-    match run.outcome {
+    let of_main = match run.outcome {
         Outcome::WithinNoise => "within noise of the baseline".to_owned(),
         Outcome::Same if Head::of(run, run_change).is_exact => "same time as the baseline".to_owned(),
         _ => format!("{}{per}", signed(run.pct(), run_change.delta_ns())),
-    }
+    };
+    // A change of another stage counts, too.
+    let proven = run.other_stages.iter().filter(|stage| stage.is_proven());
+    proven.fold(of_main, |text, stage| text + &format!(", {}{}", signed(stage.pct(), 0), per_step(stage)))
 }
 
 /// The unit of the times that the outcome compares.
@@ -496,5 +499,36 @@ mod files {
             text += &format!("{}\n", line.trim_end());
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::compare::compare;
+    use crate::analysis::results::Run;
+    use crate::session::{self, Choices};
+    use crate::trace::testing::TestTrace;
+
+    /// Decode steps of 90 us and as many prefill steps of so many microseconds.
+    fn run(prefill: i64) -> Run {
+        let (mut trace, mut at) = (TestTrace::new(), 0);
+        trace.in_us();
+        for step in 0..12 {
+            let decode = ("step[DECODE bs=4]", 90);
+            let (name, length) = if step % 2 == 0 { ("step[EXTEND bs=1 toks=99]", prefill) } else { decode };
+            trace.range(name, at..at + 10).launch(at + 1..at + 2).launches("gemm", at + 5..at + 5 + length / 2);
+            at += length;
+        }
+        session::run(&trace.finish(), &Choices::default()).unwrap()
+    }
+
+    #[test]
+    fn the_few_words_name_a_changed_stage_beside_the_main_one() {
+        let (a, b) = (run(60), run(66));
+        assert_eq!(
+            short_verdicts(&compare(&[("a", &a), ("b", &b)], 0)),
+            ["baseline", "same time as the baseline, +10.0 % per prefill step"]
+        );
     }
 }
