@@ -73,8 +73,11 @@ def test_a_comparison_is_that_of_the_command_line(example, tmp_path, command_lin
 
 def test_runs_without_common_work_are_not_comparable(example, tmp_path, command_line):
     trace = gpuprism.open(example)
-    saved = tmp_path / "decode.json"
-    trace.window(start=0.034).to_json(saved)
+    # Step 0 is the only prefill.
+    steps = trace["step_list"]
+    first_decode = (steps.rows()[1]["start_ns"] - steps.summary["first_op_ns"]) / 1e9
+    saved = tmp_path / "prefill.json"
+    trace.window(0, first_decode).to_json(saved)
     comparison = gpuprism.diff(trace, gpuprism.open(saved))
     assert not comparison.comparable and "cannot be compared" in comparison.verdict
     # The program prints the reasons as errors and exits with 4.
