@@ -55,6 +55,14 @@ pub(crate) fn stage_words(stage: &str) -> String {
     }
 }
 
+/// A step of a stage in a sentence: `prefill step`, or `step` if the stage is not known.
+pub(crate) fn step_words(stage: &str) -> String {
+    match stage_words(stage) {
+        words if words.is_empty() => "step".to_owned(),
+        words => format!("{words} step"),
+    }
+}
+
 /// The text with a capital letter at its beginning.
 pub(crate) fn capitalized(text: &str) -> String {
     crate::capitalize(text.to_owned())

@@ -9,7 +9,7 @@ use super::sections::section_short_names;
 use super::table::{Cell, Table};
 use crate::analysis::CPU;
 use crate::analysis::compare::{Basis, CategoryChange, Change, ComparedRun, Comparison, Outcome, StageShift};
-use crate::analysis::labels::stage_words;
+use crate::analysis::labels::step_words;
 use crate::analysis::section::Value;
 use crate::digits::grouped;
 
@@ -110,10 +110,7 @@ impl Head {
 
 /// ` per decode step`.
 fn per_step(stage: &StageShift) -> String {
-    match stage_words(stage.stage.label()) {
-        words if words.is_empty() => " per step".to_owned(),
-        words => format!(" per {words} step"),
-    }
+    format!(" per {}", step_words(stage.stage.label()))
 }
 
 /// The unit of work of a comparison and how it was found.

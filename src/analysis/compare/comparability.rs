@@ -5,7 +5,7 @@ use super::rules::{Rules, Thresholds};
 use super::steps::{StageSteps, Steps};
 use super::units::{self, LaunchRatio};
 use super::{Basis, Candidate, StageShift, TrustRow};
-use crate::analysis::labels::{format_time, stage_words};
+use crate::analysis::labels::{format_time, step_words};
 use crate::analysis::results::{Attribution, Run, WallSource};
 use crate::analysis::section::Value;
 use crate::analysis::structure::stages::stage_of_path;
@@ -205,8 +205,11 @@ pub(super) fn estimate(
 ) -> Option<String> {
     let labels = [("run", other.label), ("baseline", first.label)];
     if let Some(main) = other.stages.main() {
-        let (what, before, after) =
-            (step_words(main), format_time(main.baseline_median_ns / 1e6), format_time(main.median_ns / 1e6));
+        let (what, before, after) = (
+            step_words(main.stage.label()),
+            format_time(main.baseline_median_ns / 1e6),
+            format_time(main.median_ns / 1e6),
+        );
         let steps = [main.baseline_steps, main.steps].map(|steps| steps.to_string());
         let [before_steps, steps] = steps.each_ref().map(String::as_str);
         let values = [
@@ -302,17 +305,9 @@ pub(super) fn warnings(
     found.sentences
 }
 
-/// `decode step`.
-fn step_words(stage: &StageShift) -> String {
-    match stage_words(stage.stage.label()) {
-        words if words.is_empty() => "step".to_owned(),
-        words => format!("{words} step"),
-    }
-}
-
 /// The warning that another stage than the main one changed.
 pub(super) fn changed_stage(rules: &Rules, first: &Candidate, other: &Candidate, stage: &StageShift) -> String {
-    let what = step_words(stage);
+    let what = step_words(stage.stage.label());
     let time = |ns: f64| format_time(ns / 1e6);
     let ends = stage.interval_ns.map_or([0, 0], |(low, high)| [low.unsigned_abs(), high.unsigned_abs()]);
     let [least, most] = [ends.iter().min(), ends.iter().max()].map(|end| time(end.copied().unwrap_or_default() as f64));

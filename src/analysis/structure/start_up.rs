@@ -63,7 +63,8 @@ pub(crate) fn start_up(context: &Context) -> Option<Answer<StartUpTimes>> {
     if starts.processes.iter().all(|start| start.steady_from <= from) {
         return None;
     }
-    let lanes = work_around(context, starts);
+    let pairs = process_devices(context.trace);
+    let lanes = work_around(context, starts, &pairs);
     let steps = context.measured_steps().counts_around_starts(starts);
     let answer = StartUpTimes::answer("calls and ranges that load or warm up, and first launches of kernels")
         .limit(
@@ -81,7 +82,7 @@ pub(crate) fn start_up(context: &Context) -> Option<Answer<StartUpTimes>> {
         )
         .with_figures(StartUpFigures {
             first_op_ns: first_op(context.trace),
-            process_devices: process_devices(context.trace).len(),
+            process_devices: pairs.len(),
         });
     let row = |lane: &Lane| {
         let steps = steps.get(&lane.start.process).copied().unwrap_or_default();
@@ -168,10 +169,9 @@ struct Lane<'a> {
     work: Option<WorkAround>,
 }
 
-/// The lanes with ops of the starts, sorted by process and device.
-fn work_around<'a>(context: &Context, starts: &'a StartUps) -> Vec<Lane<'a>> {
+/// The lanes with ops of the starts, sorted by process and device as `pairs` are.
+fn work_around<'a>(context: &Context, starts: &'a StartUps, pairs: &[(ProcessId, DeviceId)]) -> Vec<Lane<'a>> {
     let trace = context.trace;
-    let pairs = process_devices(trace);
     let from = trace.cut.map_or(Ns(i64::MIN), |cut| cut.window.start);
     let lane = |(process, device): &(ProcessId, DeviceId)| {
         let start = starts.of(*process).filter(|start| start.steady_from > from)?;

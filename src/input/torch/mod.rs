@@ -82,7 +82,7 @@ const STORED_WORDS: [&str; 16] = [
     "Init",
     "CtxCreate",
     "PrimaryCtx",
-    "cuLink",
+    "Link",
     "FatBinary",
 ];
 
