@@ -14,6 +14,7 @@ use super::host::{barriers, between_steps, idle, idle_blame, launch_latency};
 use super::inference::{graph_coverage, layers, op_costs, speculation, step_floor, step_time_fit, unsuited_kernels};
 use super::kernels::{copies, one_kernel, top_kernels};
 use super::key_figures;
+use super::replay;
 use super::section::{Answer, SectionSpec, Sections, TypedSection};
 use super::structure::{listed_steps, node_annotations, phases, ranges, slowest_step, start_up, step_budget, steps};
 use super::time::{longest_events, streams};
@@ -95,6 +96,9 @@ declared! {
     launch_latency::LaunchLatencyHistogram,
     idle_blame::IdleBlame = idle_blame::idle_blame,
     between_steps::BetweenSteps = between_steps::between_steps,
+    replay::sections::CriticalPathRows,
+    replay::sections::WhatIf,
+    replay::sections::ReplayTrust,
     collectives::NcclOps = collectives::nccl_ops,
     collectives::NcclRankSkew = collectives::nccl_rank_skew,
     collectives::NcclByPid = collectives::nccl_by_pid,
@@ -126,6 +130,10 @@ pub fn explain(context: &Context) -> Sections {
     latencies.put(&mut sections);
     histogram.put(&mut sections);
     answer_declared(context, &mut sections);
+    let replayed = replay::sections::replay_sections(context);
+    replayed.path.put(&mut sections);
+    replayed.what_if.put(&mut sections);
+    replayed.trust.put(&mut sections);
     if let Some(start) = start_up::start_up(context) {
         start.put(&mut sections);
     }

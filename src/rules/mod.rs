@@ -3,8 +3,8 @@
 //! The data is in `patterns/`; this code does no I/O. [`RuleBook`] merges rule files in gputrc2graph's format and selects one
 //! [`RuleSet`], which maps kernel names to categories. [`names`] demangles and shortens kernel names. [`phases`] and
 //! [`PhaseMap`] derive the serving phase from range names. [`engines`] detects the serving engine. [`signals`] classifies API
-//! calls, collectives and counters by name. [`is_step_frame`] recognises the functions that run a step. [`op_models`] lists the
-//! framework ops whose cost follows from shapes.
+//! calls, collectives and counters by name. [`is_step_frame`] recognises the functions that run a step, [`is_waiting_code`] those in
+//! which a thread only waits. [`op_models`] lists the framework ops whose cost follows from shapes.
 //!
 //! The rule workbench of the page lets a person inspect and edit rules. [`RuleSet::usage`] reports which names each rule
 //! matches and which it loses to earlier rules. [`check_user_file`] and [`add_rule`] validate and edit the person's own file.
@@ -25,6 +25,7 @@ pub mod phases;
 pub mod signals;
 mod step_frames;
 mod usage;
+mod waiting_code;
 
 pub(crate) use book::MISC;
 pub use book::{Certainty, Duplicate, NameMatch, RuleBook, RuleSet};
@@ -33,6 +34,7 @@ pub use file::{looks_like_phase_map, looks_like_rules};
 pub use phase_map::PhaseMap;
 pub use step_frames::{is_numbered_step, is_step_frame};
 pub use usage::{RuleUse, Usage};
+pub use waiting_code::{is_waiting_code, waiting_function};
 
 /// The category of the time in which a device runs nothing. gputrc2graph uses the same name.
 pub const CPU: &str = "CPU (non-GPU)";

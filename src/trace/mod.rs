@@ -8,6 +8,7 @@ mod blocking_sites;
 mod category_evidence;
 mod clock_leads;
 mod code;
+mod code_timelines;
 mod columns;
 mod compilations;
 mod correlation;
@@ -39,6 +40,7 @@ pub use blocking_sites::{BlockingSite, BlockingSites, HostInterval, MAX_LOCATED_
 pub use category_evidence::{CategoryEvidence, CategorySource, EvidenceByName};
 pub use clock_leads::ClockLead;
 pub use code::{Annotation, FrameIds, HostCode, NONE};
+pub use code_timelines::{CodeTimeline, CodeTimelines, RunningCode};
 pub use compilations::Compilations;
 pub use database_info::{DatabaseInfo, TableInfo};
 pub use first_launches::{FirstLaunches, SLOW_FIRST_LAUNCH};
@@ -206,6 +208,8 @@ pub struct Trace {
     pub step_frames: Arc<Spans>,
     /// The code on launching threads while a GPU waited, if it was looked up.
     pub late_code: Arc<LateCode>,
+    /// Which code runs when on launching threads, in the part of the trace that is replayed, if it was looked up.
+    pub code_timelines: Option<Arc<CodeTimelines>>,
     /// The framework ops with known shapes, if the profiler recorded them.
     pub shaped_ops: Arc<ShapedOps>,
     /// Events that were counted but not stored.

@@ -181,6 +181,7 @@ impl Trace {
             start_ups: self.start_ups.clone(),
             step_frames: self.step_frames.clone(),
             late_code: self.late_code.clone(),
+            code_timelines: self.code_timelines.clone(),
             shaped_ops: self.shaped_ops.clone(),
             events: self.events,
             environment: self.environment,

@@ -1,5 +1,5 @@
 //! Looks up the code that a GPU waited for: around the blocking calls that cost much, and on launching threads that were late;
-//! and when threads compiled code.
+//! and when threads compiled code. Also the code of all launching threads in the part that is replayed.
 //!
 //! From all CPU ops and Python functions, compressed ([`crate::trace::PackedCode`]) or whole ([`crate::trace::HostCode`]). Cost: one
 //! pass over them, only if a GPU waited much. It runs once, when the file is read; windows share its result.
@@ -8,15 +8,17 @@ use super::blocking_sites::BlockingSiteSearch;
 use super::drains::costly_drains;
 use super::late_code::LateCodeSearch;
 use super::late_gaps::late_intervals;
+use crate::analysis::replay::code::code_timelines;
 use crate::rules::signals::Signals;
 use crate::trace::{CodeEvent, CodeKind, Compilations, HostInterval, Names, PackedCode, Span, Spans, Trace};
 use std::sync::Arc;
 
-/// Fills [`Trace::blocking_sites`], [`Trace::late_code`] and [`Trace::compilations`].
+/// Fills [`Trace::blocking_sites`], [`Trace::late_code`], [`Trace::compilations`] and [`Trace::code_timelines`].
 pub fn look_up_code(trace: &mut Trace) {
     // Taken so that the search can read it while it fills the trace.
     let packed = trace.packed_code.take();
     search(trace, packed.as_deref());
+    trace.code_timelines = code_timelines(trace, packed.as_deref()).map(Arc::new);
     trace.packed_code = packed;
 }
 

@@ -1,11 +1,12 @@
 //! Reads [`PackedCode`]: the CPU ops and Python functions of a trace, compressed; and the Python frames that run one step.
 //!
-//! A function without a line, such as a built-in one, is left out: it counts for its caller.
+//! A function without a line, such as a built-in one, is left out: it counts for its caller. Those in which a thread only waits are
+//! kept, under the begin of their name, which is the same for all objects.
 
 use super::intern_raw;
 use super::templates::{Owner, TemplateEvent};
 use super::{Class, NameId, TorchReader};
-use crate::rules::is_step_frame;
+use crate::rules::{is_step_frame, waiting_function};
 use crate::trace::{CodeKind, HostInterval, PackedCode, ThreadId};
 use foldhash::fast::RandomState;
 use gpuprism_scan::json::unescape;
@@ -38,7 +39,10 @@ impl CodePacker {
             return;
         }
         let (kind, name) = match event.class {
-            Class::PythonFrame if is_without_line(event.name) => return,
+            Class::PythonFrame if is_without_line(event.name) => match waiting_function(event.name) {
+                Some(name) => (CodeKind::Function, intern_raw(functions, &mut code.functions, name.as_bytes())),
+                None => return,
+            },
             Class::PythonFrame => (CodeKind::Function, intern_raw(functions, &mut code.functions, event.name)),
             _ => (CodeKind::Op, intern_raw(ops, &mut code.ops, event.name)),
         };

@@ -1,0 +1,430 @@
+//! What the window would take if something were different: a change of weights, and a replay.
+//!
+//! A saving has two ends. *High*: what has no known cause moves with what is before it. *Low*: a long delay without a known cause ends
+//! at its measured time at the earliest, and waits count that nothing contradicts. *Only this rank*: in addition no collective ends
+//! earlier than measured, because the other ranks do not get faster. Savings must not be added: what overlaps is replayed together.
+//!
+//! A replay costs one pass over the edges, and a change three of them.
+
+use super::graph::{EdgeKind, EdgeRow, Graph, Moment, Parts, REMOVED};
+use super::ids::{Call, Column, Edge, Id, Node, Op};
+use super::path::{PathPart, Waits};
+use super::start_up::FirstUses;
+use super::steady::Steady;
+use crate::trace::{NameId, Ns, RunningCode};
+use std::collections::{HashMap, HashSet};
+
+/// A shorter delay is jitter, and moves with what is before it.
+const MIN_PINNED: Ns = Ns(100_000);
+/// One launch of a graph.
+const GRAPH_LAUNCH: Ns = Ns(10_000);
+/// The turnaround within a graph is at most this.
+const GRAPH_TURNAROUND: Ns = Ns(1_000);
+/// Fewer launches in a row are no graph.
+const MIN_GRAPH_LAUNCHES: usize = 8;
+/// A synchronisation this soon after a copy reads what was copied.
+const READS: Ns = Ns(50_000);
+
+/// The code of a blocking call.
+pub(super) type Site = (Option<NameId>, Option<NameId>);
+
+/// Something that is different.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Change {
+    /// This host function takes no time.
+    WithoutCode(Option<NameId>, Waits),
+    /// Host code and calls take no time.
+    WithoutHost,
+    /// Host code between calls takes no time.
+    WithoutCodeBetweenCalls,
+    /// The blocking calls of this code do not block.
+    WithoutBlockingAt(Site),
+    /// No call blocks.
+    WithoutBlocking,
+    /// Runs of launches become one launch of a graph.
+    OneGraphLaunch,
+    /// Kernels of this group take half their time.
+    KernelsTwiceAsFast(u32),
+    /// Communication takes no time.
+    WithoutCommunication,
+    /// Copies use pinned memory and return at once.
+    PinnedCopies,
+    /// Allocations take no time.
+    FreeAllocations,
+    /// First uses were done before.
+    WarmedUp,
+    /// Ops follow each other without delay.
+    WithoutTurnaround,
+}
+
+/// What a change saves in each step of the window, or in the window without steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Saving {
+    pub(super) low: Vec<Ns>,
+    pub(super) high: Vec<Ns>,
+    /// `None` without communication.
+    pub(super) only_this_rank: Option<Vec<Ns>>,
+}
+
+/// Replays changes.
+pub(super) struct Changes<'a> {
+    pub(super) parts: &'a Parts<'a>,
+    pub(super) graph: &'a Graph,
+    pub(super) first_uses: &'a FirstUses,
+    pub(super) steady: &'a Steady,
+    /// The group of each kernel name.
+    pub(super) groups: &'a [u32],
+    graphed: Graphed,
+    pinnable: HashSet<Call>,
+    /// The host code before each call of the window.
+    code: HashMap<Call, Vec<(Option<RunningCode>, Ns)>>,
+    /// The code of each blocking call.
+    pub(super) sites: HashMap<Call, Site>,
+}
+
+/// The calls of launches that become launches of graphs.
+#[derive(Debug, Default)]
+struct Graphed {
+    /// The first call of each run.
+    first: HashSet<Call>,
+    /// The others.
+    gone: HashSet<Call>,
+}
+
+impl<'a> Changes<'a> {
+    pub(super) fn new(
+        parts: &'a Parts<'a>,
+        graph: &'a Graph,
+        first_uses: &'a FirstUses,
+        steady: &'a Steady,
+        groups: &'a [u32],
+    ) -> Self {
+        let mut changes = Self {
+            parts,
+            graph,
+            first_uses,
+            steady,
+            groups,
+            graphed: Graphed::default(),
+            pinnable: pinnable(parts),
+            code: HashMap::new(),
+            sites: HashMap::new(),
+        };
+        changes.graphed = changes.graphed();
+        for (id, call) in parts.recorded.calls.iter().filter(|(_, call)| call.end > steady.start && call.start < steady.end) {
+            let mut of_call = Vec::new();
+            parts.gap_code.each_part(id, &mut |code, time| of_call.push((code, time)));
+            changes.code.insert(id, of_call);
+            if parts.waits.at(id).blocks {
+                let code = parts.gap_code.timelines.and_then(|timelines| timelines.at(call.thread, call.start));
+                let code = code.unwrap_or_default();
+                changes.sites.insert(id, (code.function, code.op.filter(|op| Some(*op) != code.function)));
+            }
+        }
+        changes
+    }
+
+    /// Whether a change changes anything.
+    pub(super) fn applies(&self, change: &Change) -> bool {
+        let recorded = self.parts.recorded;
+        let in_window = |call: &Call| {
+            let row = recorded.call(*call);
+            row.end > self.steady.start && row.end <= self.steady.end
+        };
+        match change {
+            Change::OneGraphLaunch => !self.graphed.gone.is_empty(),
+            Change::PinnedCopies => self.pinnable.iter().any(in_window),
+            Change::WithoutCommunication => recorded.ops.values().iter().any(|op| op.communicates()),
+            Change::WithoutBlocking => !self.sites.is_empty(),
+            Change::FreeAllocations => {
+                recorded.calls.ids().any(|call| in_window(&call) && recorded.call(call).traits.allocates)
+            }
+            Change::WarmedUp => {
+                let in_steady = |op: &Op| recorded.op(*op).start > self.steady.start;
+                recorded.calls.ids().any(|call| in_window(&call) && self.first_uses.is_first(call))
+                    || recorded.ops.ids().any(|op| in_steady(&op) && self.first_uses.is_new(op))
+            }
+            _ => true,
+        }
+    }
+
+    /// What several changes together save.
+    pub(super) fn saving(&self, changes: &[Change]) -> Saving {
+        let weights = |is_low: bool| self.weights(&|node, edge| self.changed(changes, is_low, node, edge));
+        let mut high = weights(false);
+        for (edge, row) in self.graph.edges.iter().filter(|(_, row)| row.kind == EdgeKind::Possible) {
+            let _ = row;
+            high.get_mut(edge.index()).into_iter().for_each(|weight| *weight = REMOVED);
+        }
+        let high = self.saved(&self.graph.replay(&high, self.steady.start, None));
+        let mut pinned = self.pinned();
+        let low_weights = self.with_pinned(&weights(true), &pinned);
+        let low = self.saved(&self.graph.replay(&low_weights, self.steady.start, Some(&pinned)));
+        let low: Vec<Ns> = low.into_iter().zip(&high).map(|(low, high)| low.min(*high)).collect();
+        let collectives: Vec<Op> =
+            self.parts.recorded.ops.iter().filter(|(_, op)| op.communicates()).map(|(id, _)| id).collect();
+        for op in &collectives {
+            let node = self.graph.end_of_op(*op).index();
+            pinned.get_mut(node).into_iter().for_each(|pinned| *pinned = true);
+        }
+        let only_this_rank = (!collectives.is_empty()).then(|| {
+            let alone = self.saved(&self.graph.replay(&low_weights, self.steady.start, Some(&pinned)));
+            alone.into_iter().zip(&low).map(|(alone, low)| alone.min(*low)).collect()
+        });
+        Saving { low, high, only_this_rank }
+    }
+
+    /// The measured weights with those that `change` gives.
+    fn weights(&self, change: &dyn Fn(Node, (Edge, EdgeRow)) -> Option<Ns>) -> Vec<Ns> {
+        let mut weights: Vec<Ns> = self.graph.edges.values().iter().map(|edge| edge.weight).collect();
+        for node in self.graph.times.ids().filter(|node| self.graph.times.at(*node) > self.steady.start) {
+            for (edge, row) in self.graph.into_node(node) {
+                if let Some(changed) = change(node, (edge, row)) {
+                    weights.get_mut(edge.index()).into_iter().for_each(|weight| *weight = changed);
+                }
+            }
+        }
+        weights
+    }
+
+    fn changed(&self, changes: &[Change], is_low: bool, node: Node, (edge, row): (Edge, EdgeRow)) -> Option<Ns> {
+        let moment = self.graph.moment(node);
+        let is_binding = self.graph.binding.at(node) == edge;
+        let unexplained = if is_binding { self.graph.unexplained.at(node) } else { Ns::ZERO };
+        let mut now = row;
+        let mut is_changed = false;
+        for change in changes {
+            let weight = match moment {
+                Moment::CallStart(call) => self.host_code(change, call, now),
+                Moment::CallEnd(call) => self.call(change, call, now),
+                Moment::OpStart(op) => self.delay(change, op, now, unexplained, is_low),
+                Moment::OpEnd(op) => self.op(change, op, now),
+                Moment::Beginning => None,
+            };
+            if let Some(weight) = weight {
+                (now.weight, is_changed) = (weight, true);
+            }
+        }
+        is_changed.then_some(now.weight)
+    }
+
+    fn host_code(&self, change: &Change, call: Call, edge: EdgeRow) -> Option<Ns> {
+        if !matches!(edge.kind, EdgeKind::Host | EdgeKind::Handoff) {
+            return None;
+        }
+        match change {
+            Change::WithoutHost | Change::WithoutCodeBetweenCalls => Some(Ns::ZERO),
+            Change::OneGraphLaunch => self.graphed.gone.contains(&call).then_some(Ns::ZERO),
+            Change::WithoutCode(function, waits) => {
+                let parts = self.code.get(&call)?.iter();
+                let is_it = |code: &Option<RunningCode>| {
+                    let of_code = code.map_or((None, false), |code| (code.function, code.waits));
+                    of_code == (*function, *waits == Waits::Yes)
+                };
+                let time = parts.filter(|(code, _)| is_it(code)).fold(Ns::ZERO, |sum, (_, time)| sum + *time);
+                (time > Ns::ZERO).then(|| edge.weight.since(time).max(Ns::ZERO))
+            }
+            _ => None,
+        }
+    }
+
+    fn call(&self, change: &Change, id: Call, edge: EdgeRow) -> Option<Ns> {
+        let (call, wait) = (self.parts.recorded.call(id), self.parts.waits.at(id));
+        let own = |own: Ns, removes: bool| match edge.kind {
+            EdgeKind::Return => removes.then_some(REMOVED),
+            EdgeKind::Call => Some(own),
+            _ => None,
+        };
+        match change {
+            Change::WithoutHost if edge.kind == EdgeKind::Call => Some(Ns::ZERO),
+            Change::WithoutBlockingAt(site) if self.sites.get(&id) == Some(site) => own(wait.own, true),
+            Change::WithoutBlocking if edge.kind == EdgeKind::Return || wait.blocks => own(wait.own, true),
+            Change::OneGraphLaunch if edge.kind == EdgeKind::Call => {
+                let first = self.graphed.first.contains(&id).then_some(GRAPH_LAUNCH);
+                self.graphed.gone.contains(&id).then_some(Ns::ZERO).or(first)
+            }
+            Change::PinnedCopies if self.pinnable.contains(&id) => own(wait.own.min(self.parts.usual.launch), true),
+            Change::FreeAllocations if call.traits.allocates => own(Ns::ZERO, true),
+            Change::WarmedUp if self.first_uses.is_first(id) => {
+                let usual = self.parts.usual.call(call.name).min(self.parts.usual.launch);
+                own(usual.min(edge.weight), true)
+            }
+            _ => None,
+        }
+    }
+
+    fn delay(&self, change: &Change, id: Op, edge: EdgeRow, unexplained: Ns, is_low: bool) -> Option<Ns> {
+        let longest = self.parts.usual.longest_turnaround();
+        let is_stream = edge.kind == EdgeKind::Stream;
+        match change {
+            Change::WithoutTurnaround if is_stream && edge.weight > Ns::ZERO => {
+                Some(if edge.weight <= longest { Ns::ZERO } else { unexplained })
+            }
+            Change::WarmedUp if edge.kind == EdgeKind::Launch && self.first_uses.is_new(id) => {
+                Some(edge.weight.since(unexplained))
+            }
+            Change::OneGraphLaunch if is_stream && !is_low && edge.weight <= longest => {
+                let call = self.parts.recorded.op(id).call?;
+                let is_dependent = matches!(self.parts.follows.at(id), super::streams::Follows::Overlaps(_));
+                (!is_dependent && self.graphed.gone.contains(&call)).then(|| edge.weight.min(GRAPH_TURNAROUND))
+            }
+            _ => None,
+        }
+    }
+
+    fn op(&self, change: &Change, id: Op, edge: EdgeRow) -> Option<Ns> {
+        let op = self.parts.recorded.op(id);
+        match change {
+            Change::WithoutCommunication if op.communicates() => Some(Ns::ZERO),
+            Change::KernelsTwiceAsFast(group) if op.is_kernel() => {
+                (self.groups.get(op.name.0 as usize) == Some(group)).then(|| Ns(edge.weight.0 / 2))
+            }
+            _ => None,
+        }
+    }
+
+    /// What each step saves: its measured length minus its replayed one.
+    fn saved(&self, times: &Column<Node, Ns>) -> Vec<Ns> {
+        let window = [(self.steady.start, self.steady.end)];
+        let steps: Vec<(Ns, Ns)> = self.steady.steps.iter().map(|step| (step.start, step.end)).collect();
+        let steps = if steps.is_empty() { &window[..] } else { &steps[..] };
+        let mut ended = self.parts.recorded.by_end.iter().skip_while(|(end, _)| *end <= self.steady.start).peekable();
+        let (mut replayed, mut before) = (self.steady.start, self.steady.start);
+        let mut saved = Vec::with_capacity(steps.len());
+        for (start, end) in steps {
+            while let Some((_, op)) = ended.next_if(|(ended, _)| ended <= end) {
+                replayed = replayed.max(times.at(self.graph.end_of_op(*op)));
+            }
+            saved.push(end.since(*start).since(replayed.since(before)));
+            before = replayed;
+        }
+        saved
+    }
+
+    /// The nodes that end a long delay without a known cause. Delays within one launch of a graph are nodes that are not recorded.
+    fn pinned(&self) -> Vec<bool> {
+        let per_step = self.steady.end.since(self.steady.start).0 / i64::try_from(self.steady.count()).unwrap_or(1) / 200;
+        let limit = MIN_PINNED.max(Ns(per_step));
+        let is_pinned = |node: Node| {
+            self.graph.unexplained.at(node) >= limit
+                && !self.graph.is_inside_launch(self.parts.recorded, self.parts.follows, node)
+        };
+        self.graph.times.ids().map(is_pinned).collect()
+    }
+
+    /// Weights without the unexplained part of pinned nodes.
+    fn with_pinned(&self, weights: &[Ns], pinned: &[bool]) -> Vec<Ns> {
+        let mut weights = weights.to_vec();
+        for node in self.graph.times.ids().filter(|node| pinned.get(node.index()) == Some(&true)) {
+            let unexplained = self.graph.unexplained.at(node);
+            let weight = weights.get_mut(self.graph.binding.at(node).index()).filter(|weight| **weight > Ns::ZERO);
+            weight.into_iter().for_each(|weight| *weight = weight.since(unexplained.min(*weight)));
+        }
+        weights
+    }
+
+    /// Runs of launches without a blocking call, within a step.
+    fn graphed(&self) -> Graphed {
+        let (recorded, mut graphed) = (self.parts.recorded, Graphed::default());
+        let mut runs: HashMap<crate::trace::ThreadId, (usize, Vec<Call>)> = HashMap::new();
+        let mut close = |run: &mut Vec<Call>| {
+            let launches = |call: &Call| !recorded.launched.of(*call).is_empty();
+            if run.iter().filter(|call| launches(call)).count() >= MIN_GRAPH_LAUNCHES
+                && let (Some(first), Some(last)) = (run.iter().position(launches), run.iter().rposition(launches))
+            {
+                let calls = run.get(first..=last).unwrap_or_default();
+                graphed.first.extend(calls.first());
+                graphed.gone.extend(calls.iter().skip(1));
+            }
+            run.clear();
+        };
+        for (id, call) in recorded.calls.iter() {
+            if call.end <= self.steady.start || call.end > self.steady.end {
+                continue;
+            }
+            let step = self.steady.steps.partition_point(|step| step.host_start <= call.start);
+            let (run_step, run) = runs.entry(call.thread).or_insert((step, Vec::new()));
+            if *run_step != step {
+                close(run);
+                *run_step = step;
+            }
+            if self.parts.waits.at(id).blocks || call.traits.synchronizes || call.traits.launches_graph {
+                close(run);
+            } else {
+                run.push(id);
+            }
+        }
+        runs.values_mut().for_each(|(_, run)| close(run));
+        graphed
+    }
+
+    /// The changes that are tried: the largest causes of each kind on the path.
+    pub(super) fn candidates(&self, path: &[(PathPart, Ns)]) -> Vec<Change> {
+        const MAX_FUNCTIONS: usize = 10;
+        const MAX_OTHERS: usize = 5;
+        let host = path.iter().filter_map(|(part, _)| match part {
+            PathPart::Host(function, waits) => Some(Change::WithoutCode(*function, *waits)),
+            _ => None,
+        });
+        let mut changes: Vec<Change> = host.take(MAX_FUNCTIONS).collect();
+        changes.extend(self.largest_sites().into_iter().take(MAX_OTHERS).map(Change::WithoutBlockingAt));
+        changes.extend(self.largest_groups().into_iter().take(MAX_OTHERS).map(Change::KernelsTwiceAsFast));
+        changes.extend([
+            Change::WithoutHost,
+            Change::WithoutCodeBetweenCalls,
+            Change::WithoutBlocking,
+            Change::OneGraphLaunch,
+            Change::WithoutCommunication,
+            Change::PinnedCopies,
+            Change::FreeAllocations,
+            Change::WarmedUp,
+            Change::WithoutTurnaround,
+        ]);
+        changes.retain(|change| self.applies(change));
+        changes
+    }
+
+    /// The code of blocking calls, those that waited most first.
+    fn largest_sites(&self) -> Vec<Site> {
+        let of_call = |(call, site): (&Call, &Site)| {
+            let waited = self.parts.recorded.call(*call).duration().since(self.parts.waits.at(*call).own);
+            (*site, waited)
+        };
+        largest(self.sites.iter().map(of_call))
+    }
+
+    /// The groups of kernels with most time in the window.
+    fn largest_groups(&self) -> Vec<u32> {
+        let ops = self.parts.recorded.ops.values().iter();
+        let in_window = ops.filter(|op| op.is_kernel() && op.end > self.steady.start && op.end <= self.steady.end);
+        largest(in_window.filter_map(|op| Some((*self.groups.get(op.name.0 as usize)?, op.duration()))))
+    }
+}
+
+fn largest<K: Ord + Copy>(items: impl Iterator<Item = (K, Ns)>) -> Vec<K> {
+    let mut sums: std::collections::BTreeMap<K, Ns> = std::collections::BTreeMap::new();
+    for (key, time) in items {
+        *sums.entry(key).or_default() += time;
+    }
+    let mut sums: Vec<(K, Ns)> = sums.into_iter().collect();
+    crate::ordering::sort_by_key(&mut sums, |(_, time)| std::cmp::Reverse(*time));
+    sums.into_iter().map(|(key, _)| key).collect()
+}
+
+/// Blocking copies whose data the host does not need at once: those to the device, and those from it that a synchronisation follows.
+fn pinnable(parts: &Parts) -> HashSet<Call> {
+    let (recorded, mut found) = (parts.recorded, HashSet::new());
+    let mut next: HashMap<crate::trace::ThreadId, Call> = HashMap::new();
+    for (id, call) in recorded.calls.iter().rev() {
+        let first = recorded.launched.of(id).first().filter(|_| parts.waits.at(id).blocks && call.traits.copies);
+        if let Some(first) = first {
+            let after = next.get(&call.thread).map(|next| recorded.call(*next));
+            let is_read = after.is_some_and(|next| next.traits.synchronizes && next.start.since(call.end) < READS);
+            if recorded.op(*first).copy.to_device || is_read {
+                found.insert(id);
+            }
+        }
+        next.insert(call.thread, id);
+    }
+    found
+}

@@ -1,0 +1,63 @@
+//! The host code before each call: the parts of the time between the call and the one that it follows. O(log n + parts) for a call.
+
+use super::ids::Call;
+use super::recorded::Recorded;
+use crate::trace::{CodeTimelines, Ns, RunningCode};
+use std::collections::HashMap;
+
+/// The host code of the replayed part.
+pub(super) struct GapCode<'a> {
+    pub(super) recorded: &'a Recorded,
+    pub(super) handoffs: &'a HashMap<Call, Call>,
+    pub(super) timelines: Option<&'a CodeTimelines>,
+    pub(super) beginning: Ns,
+}
+
+impl GapCode<'_> {
+    /// Calls `visit` with the parts of the time before a call; `None` where no code is known. They add up to it.
+    pub(super) fn each_part(&self, id: Call, visit: &mut dyn FnMut(Option<RunningCode>, Ns)) {
+        let call = self.recorded.call(id);
+        if let Some(other) = self.handoffs.get(&id).map(|other| self.recorded.call(*other)) {
+            // The code of the other thread; where it has none, that of the call's thread at the end of the gap.
+            let mut unknown = Ns::ZERO;
+            self.parts(&other, other.end, call.start, &mut |code, time| match code {
+                Some(_) => visit(code, time),
+                None => unknown += time,
+            });
+            return self.parts(&call, call.start - unknown, call.start, visit);
+        }
+        let before = self.recorded.previous.at(id).map_or(self.beginning, |before| self.recorded.call(before).end);
+        self.parts(&call, before, call.start, visit);
+    }
+
+    fn parts(
+        &self,
+        on_thread_of: &super::recorded::CallRow,
+        start: Ns,
+        end: Ns,
+        visit: &mut dyn FnMut(Option<RunningCode>, Ns),
+    ) {
+        let known = |code: RunningCode| code.function.is_some();
+        match self.timelines {
+            Some(timelines) => {
+                let thread = on_thread_of.thread;
+                timelines.each_part(thread, start, end, &mut |code, time| visit(code.filter(|code| known(*code)), time));
+            }
+            None if end > start => visit(None, end.since(start)),
+            None => {}
+        }
+    }
+
+    /// The time before a call in which the thread waits for another thread or process.
+    pub(super) fn waiting_time(&self, call: Call) -> Ns {
+        let mut waiting = Ns::ZERO;
+        if self.timelines.is_some() {
+            self.each_part(call, &mut |code, time| {
+                if code.is_some_and(|code| code.waits) {
+                    waiting += time;
+                }
+            });
+        }
+        waiting
+    }
+}

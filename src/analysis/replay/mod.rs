@@ -1,0 +1,186 @@
+//! One causal model of a trace: the dependency graph of host and GPU, its critical path, and what a step would take if something were
+//! different.
+//!
+//! Way of the data: when the file is read, [`code`] keeps which code runs when on the launching threads ([`CodeTimelines`]), for the
+//! part that is replayed ([`part`]). For a report, [`recorded`] takes the calls and ops of that part; [`usual`], [`streams`],
+//! [`queue`], [`blocking`], [`cross_stream`] and [`handoffs`] find the dependencies that the trace does not record; [`graph`] joins
+//! them; [`start_up`] and [`steady`] choose the window of steady steps; [`path`] walks the critical path and [`changes`] replays
+//! changed weights. [`sections`] shows the result: `critical_path`, `what_if` and `replay_trust`.
+//!
+//! The unchanged replay gives every measured time again, and the parts of the path add up to the window, both to the nanosecond.
+//! Costs O(n log n) for `n` ops and calls of the part, at most [`part::MAX_EVENTS`].
+//!
+//! After Daydream (Zhu et al., ATC'20), Lumos (Liang et al., MLSys'25) and the critical path analysis of HTA.
+//!
+//! [`CodeTimelines`]: crate::trace::CodeTimelines
+
+mod blocking;
+mod changes;
+pub(crate) mod code;
+mod cross_stream;
+mod gap_code;
+mod graph;
+mod handoffs;
+mod ids;
+mod part;
+mod path;
+mod queue;
+mod recorded;
+pub(crate) mod sections;
+mod start_up;
+mod steady;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod usual;
+mod words;
+
+use crate::analysis::context::Context;
+use crate::analysis::structure::stages::{Basis, Step};
+use crate::trace::{CodeTimelines, Ns};
+use changes::Changes;
+use cross_stream::CrossStream;
+use gap_code::GapCode;
+use graph::{Graph, Parts};
+use part::Part;
+use path::CriticalPath;
+use queue::Queues;
+use recorded::Recorded;
+use start_up::FirstUses;
+use steady::{HostStep, Steady};
+use usual::Usual;
+
+/// Why a trace is not replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoReplay {
+    /// It has no GPU op.
+    NoOps,
+    /// It has no launch call, or no op is linked to one.
+    NoLaunches,
+    /// Its clocks contradict each other.
+    Circle,
+    /// No time is left to explain.
+    NoWindow,
+}
+
+/// What is replayed, as the sections and tests read it.
+pub(super) struct Replay<'a> {
+    parts: Parts<'a>,
+    graph: Graph,
+    first_uses: FirstUses,
+    steady: Steady,
+    path: CriticalPath,
+    /// The group of each kernel name.
+    groups: Vec<u32>,
+    /// The part of the trace is not the whole.
+    is_cut: bool,
+}
+
+/// Builds the graph and calls `read` with the replay.
+fn with_replay<R>(context: &Context, read: impl FnOnce(&Replay) -> R) -> Result<R, NoReplay> {
+    let part = Part::of(context.trace).ok_or(NoReplay::NoOps)?;
+    let recorded = Recorded::of(context, &part);
+    if recorded.ops.len() == 0 {
+        return Err(NoReplay::NoOps);
+    }
+    if recorded.calls.len() == 0 || recorded.ops.values().iter().all(|op| op.call.is_none()) {
+        return Err(NoReplay::NoLaunches);
+    }
+    let host_steps = host_steps(context, &part, &recorded);
+    let first_call = recorded.calls.values().first().map(|call| call.start);
+    let first_op = recorded.ops.values().first().map(|op| op.start);
+    let first_step = host_steps.first().map(|step| step.start);
+    let beginning = first_call.into_iter().chain(first_op).chain(first_step).min().unwrap_or_default();
+    let usual = Usual::of(&recorded);
+    let follows = streams::followed(&recorded);
+    let queues = Queues::of(&recorded, &usual);
+    let waits = blocking::waits(&recorded, &usual);
+    let groups = groups(context);
+    let cross = CrossStream::of(&recorded, &follows, &groups);
+    let handoffs = handoffs::handoffs(&recorded, beginning);
+    let timelines: Option<&CodeTimelines> = context.trace.code_timelines.as_deref();
+    let gap_code = GapCode { recorded: &recorded, handoffs: &handoffs, timelines, beginning };
+    let parts = Parts {
+        recorded: &recorded,
+        usual: &usual,
+        follows: &follows,
+        queues: &queues,
+        waits: &waits,
+        cross: &cross,
+        handoffs: &handoffs,
+        gap_code: &gap_code,
+        beginning,
+    };
+    let graph = Graph::of(&parts).ok_or(NoReplay::Circle)?;
+    let first_uses = FirstUses::of(context.trace, &part, &parts, &graph);
+    let steady = Steady::of(&recorded, &graph, &first_uses, &host_steps, beginning).ok_or(NoReplay::NoWindow)?;
+    let path = CriticalPath::of(&parts, &graph, &first_uses, &steady);
+    Ok(read(&Replay { parts, graph, first_uses, steady, path, groups, is_cut: part.is_cut }))
+}
+
+impl Replay<'_> {
+    fn changes(&self) -> Changes<'_> {
+        Changes::new(&self.parts, &self.graph, &self.first_uses, &self.steady, &self.groups)
+    }
+
+    /// The largest difference of a replayed time from the measured one. Zero by construction.
+    fn exactness(&self) -> Ns {
+        let weights: Vec<Ns> = self.graph.edges.values().iter().map(|edge| edge.weight).collect();
+        let times = self.graph.replay(&weights, self.steady.start, None);
+        let in_window = self.graph.times.iter().filter(|(_, time)| **time > self.steady.start);
+        let difference = in_window.map(|(node, time)| Ns(times.at(node).since(*time).0.abs()));
+        difference.max().unwrap_or_default()
+    }
+
+    /// The share of the ops whose launch call is recorded.
+    fn linked(&self) -> f64 {
+        let ops = self.parts.recorded.ops.values();
+        ops.iter().filter(|op| op.call.is_some()).count() as f64 / ops.len().max(1) as f64
+    }
+
+    /// The part of the path without a known cause.
+    fn unexplained(&self) -> Ns {
+        self.path.sum(path::PathPart::is_unexplained)
+    }
+}
+
+/// The group of each kernel name: those that differ only in types and template arguments are one.
+fn groups(context: &Context) -> Vec<u32> {
+    let short: Vec<String> = context.trace.names.iter().map(crate::rules::names::short).collect();
+    cross_stream::groups(&short)
+}
+
+/// The steps of the process on its device with most work, as far as the part contains them, and when the host begins each.
+fn host_steps(context: &Context, part: &Part, recorded: &Recorded) -> Vec<HostStep> {
+    let measured = &context.measured_steps().steps;
+    let of_process = || measured.iter().filter(|measured| measured.step.process == part.process);
+    let mut times: crate::ordering::VecMap<_, Ns> = crate::ordering::VecMap::new();
+    for measured in of_process() {
+        times.update(measured.step.device, Ns::ZERO, |time| *time += measured.time);
+    }
+    let most = times.into_vec().into_iter().max_by_key(|(device, time)| (*time, std::cmp::Reverse(*device)));
+    let Some((device, _)) = most else { return Vec::new() };
+    let of_device = of_process().filter(|measured| measured.step.device == device);
+    let mut steps: Vec<HostStep> = of_device.filter_map(|measured| host_step(context, recorded, &measured.step)).collect();
+    steps.retain(|step| step.start >= part.host.start && step.end <= part.host.end);
+    crate::ordering::sort_by_key(&mut steps, |step| step.start);
+    steps.dedup_by_key(|step| step.start);
+    steps
+}
+
+/// When the host begins and ends a step: its range on the host, or from the launch of its first op.
+fn host_step(context: &Context, recorded: &Recorded, step: &Step) -> Option<HostStep> {
+    let stage = step.info.stage;
+    if matches!(step.basis, Basis::Launches | Basis::Host) {
+        let (start, end) = step.annotation_range;
+        return Some(HostStep { start, end, stage });
+    }
+    let launch = recorded.call(steady::first_launch(recorded, step.start)?);
+    let ranges = &context.trace.ranges;
+    let before = ranges.count_starting_before(launch.start + Ns(1));
+    let around = (0..before).rev().take(1_000).filter_map(|row| ranges.get(row)).find(|range| {
+        range.name == step.name && range.thread == launch.thread && range.end() >= launch.start
+    });
+    let (start, end) = around.map_or((launch.start, launch.end), |range| (range.start, range.end()));
+    Some(HostStep { start, end, stage })
+}

@@ -1,0 +1,79 @@
+//! The part of a trace that is replayed: all of it, or of a large trace the ops in its middle. O(1), plus O(k) for `k` ops of the part.
+//!
+//! A server repeats its steps, so a part of [`MAX_EVENTS`] ops and calls says as much of a step as hours of it, and the cost of the
+//! replay is bounded.
+
+use crate::ordering;
+use crate::trace::{HostInterval, Ns, ProcessId, Trace, Window};
+
+/// More ops and calls together are not replayed.
+pub(super) const MAX_EVENTS: usize = 200_000;
+
+/// The part of a trace that is replayed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Part {
+    /// The process.
+    pub(super) process: ProcessId,
+    /// Rows of its first op and of the one after its last.
+    pub(super) ops: std::ops::Range<usize>,
+    /// The time of its calls.
+    pub(super) host: Window,
+    /// Whether it is not the whole trace.
+    pub(super) is_cut: bool,
+    /// By thread of the trace: it is one of the process, and launches.
+    launching: Vec<bool>,
+}
+
+impl Part {
+    /// `None` for a trace without GPU ops or calls.
+    pub(super) fn of(trace: &Trace) -> Option<Self> {
+        let process = main_process(trace)?;
+        let (ops, calls) = (trace.gpu_ops.len(), trace.calls.len());
+        let is_cut = ops.saturating_add(calls) > MAX_EVENTS;
+        let count = if is_cut { (MAX_EVENTS as u128 * ops as u128 / (ops + calls) as u128) as usize } else { ops };
+        let first = ops.saturating_sub(count) / 2;
+        let rows = first..first.saturating_add(count).min(ops);
+        let launching = launching_threads(trace, process);
+        let all = Window { start: Ns(i64::MIN), end: Ns(i64::MAX) };
+        let host = if is_cut { host_window(trace, &rows)? } else { all };
+        Some(Self { process, ops: rows, host, is_cut, launching })
+    }
+
+    /// Whether a thread of the process launches.
+    pub(super) fn launches(&self, thread: crate::trace::ThreadId) -> bool {
+        self.launching.get(thread.0 as usize) == Some(&true)
+    }
+
+    /// Whether an interval of a launching thread overlaps the time of the calls.
+    pub(super) fn overlaps(&self, time: &HostInterval) -> bool {
+        time.start <= self.host.end && time.end >= self.host.start && self.launches(time.thread)
+    }
+}
+
+/// The process with most GPU time.
+fn main_process(trace: &Trace) -> Option<ProcessId> {
+    let mut times: ordering::VecMap<ProcessId, i64> = ordering::VecMap::new();
+    for op in trace.gpu_ops.iter() {
+        times.update(op.process, 0, |time| *time = time.saturating_add(op.duration.0));
+    }
+    let most = times.into_vec().into_iter().max_by_key(|(process, time)| (*time, std::cmp::Reverse(*process)));
+    most.map(|(process, _)| process)
+}
+
+fn launching_threads(trace: &Trace, process: ProcessId) -> Vec<bool> {
+    let mut launching = vec![false; trace.threads.len()];
+    let threads = trace.gpu_ops.launches().flatten().filter_map(|call| trace.calls.get(call.0 as usize));
+    for call in threads {
+        let of_process = trace.threads.get(call.thread.0 as usize).is_some_and(|thread| thread.process == process);
+        launching.get_mut(call.thread.0 as usize).filter(|_| of_process).into_iter().for_each(|launches| *launches = true);
+    }
+    launching
+}
+
+/// From the first launch of the ops to the last start of one.
+fn host_window(trace: &Trace, rows: &std::ops::Range<usize>) -> Option<Window> {
+    let last = trace.gpu_ops.get(rows.end.checked_sub(1)?)?;
+    let launches = rows.clone().filter_map(|row| trace.calls.start(trace.gpu_ops.launch(row)?.0 as usize));
+    let first = launches.min()?;
+    Some(Window { start: first, end: last.start.max(first) })
+}

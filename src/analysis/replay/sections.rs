@@ -1,0 +1,474 @@
+//! The sections of the replay: `critical_path`, `what_if`, `replay_trust`. The graph is built once for all three.
+
+use super::changes::{Change, Changes, Saving};
+use super::path::{PathPart, Waits};
+use super::steady::WindowKind;
+use super::{NoReplay, Replay, with_replay};
+use crate::analysis::context::Context;
+use crate::analysis::recapture::MissingData;
+use crate::analysis::section::{Answer, Ms, Pct, TypedSection, section, words};
+use crate::analysis::structure::stages::Stage;
+use crate::ordering::{self, VecMap};
+use crate::trace::{NameId, Ns, without_install_folder};
+
+section! {
+    /// What a step of each stage is made of. The rows of a stage add up to its mean step in the window.
+    pub(crate) struct CriticalPathRows("critical_path", "Critical path");
+    row CriticalPathRow {
+        stage: Stage,
+        place: PathPlace,
+        kind: PathKind,
+        name: String,
+        file: String,
+        line: Option<u64>,
+        per_step_ms: Ms,
+        share_pct: Pct,
+    }
+}
+
+section! {
+    /// What a step would take less if something were different.
+    pub(crate) struct WhatIf("what_if", "What if");
+    row WhatIfRow {
+        id: String,
+        stage: Stage,
+        change: String,
+        subject: String,
+        saving_low_ms: Ms = "Saves at least",
+        saving_high_ms: Ms = "Saves at most",
+        only_this_rank_ms: Option<Ms> = "If only this rank changes",
+        per_step_low_ms: Ms = "Per step at least",
+        per_step_high_ms: Ms = "Per step at most",
+        share_high_pct: Pct = "Of the step",
+        basis: String,
+        confidence: Confidence,
+    }
+}
+
+section! {
+    /// How far the replay can be trusted.
+    pub(crate) struct ReplayTrust("replay_trust", "Trust in the replay");
+    row ReplayTrustRow {
+        stage: String,
+        steps: u64,
+        window_ms: Ms,
+        unexplained_pct: Pct,
+        linked_pct: Pct = "Ops with a launch call",
+        exactness_ns: Ns = "Largest error of the unchanged replay",
+        abstains: bool,
+        why: String,
+    }
+}
+
+/// Where a part of the path was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum PathPlace {
+    Gpu,
+    Host,
+    #[default]
+    Between,
+}
+
+words! { PathPlace: Gpu = "GPU", Host = "host", Between = "between host and GPU" }
+
+/// What a part of the path was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) enum PathKind {
+    Kernel,
+    Communication,
+    Copy,
+    Set,
+    WholeGraph,
+    HostCode,
+    Waiting,
+    Call,
+    FirstUse,
+    Return,
+    Queue,
+    Latency,
+    Turnaround,
+    OtherStream,
+    #[default]
+    Unexplained,
+    BeforeTrace,
+}
+
+words! {
+    PathKind:
+    Kernel = "kernel",
+    Communication = "communication",
+    Copy = "copy",
+    Set = "memory set",
+    WholeGraph = "whole graph",
+    HostCode = "host code",
+    Waiting = "host code that waits",
+    Call = "call",
+    FirstUse = "first use",
+    Return = "return of a blocking call",
+    Queue = "full launch queue",
+    Latency = "launch latency",
+    Turnaround = "turnaround",
+    OtherStream = "wait for another stream",
+    Unexplained = "unexplained",
+    BeforeTrace = "launched before the trace",
+}
+
+/// How sure a saving is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum Confidence {
+    High,
+    Medium,
+    #[default]
+    Low,
+}
+
+words! { Confidence: High = "high", Medium = "medium", Low = "low" }
+
+/// Above this part of the path without a known cause, only ranges are shown.
+const MAX_UNEXPLAINED: f64 = 0.2;
+/// With fewer ops with a launch call nothing is said of the host.
+const MIN_LINKED: f64 = 0.5;
+/// The maximum number of rows of a stage.
+const MAX_ROWS: usize = 60;
+
+/// The three sections.
+pub(crate) struct ReplaySections {
+    pub(crate) path: Answer<CriticalPathRows>,
+    pub(crate) what_if: Answer<WhatIf>,
+    pub(crate) trust: Answer<ReplayTrust>,
+}
+
+/// Answers all three.
+pub(crate) fn replay_sections(context: &Context) -> ReplaySections {
+    let answered = with_replay(context, |replay| {
+        let show = Show { context, replay };
+        ReplaySections { path: show.path(), what_if: show.what_if(), trust: show.trust() }
+    });
+    answered.unwrap_or_else(|why| {
+        let (why, data) = match why {
+            NoReplay::NoOps => ("The trace has no GPU ops.", None),
+            NoReplay::NoLaunches => ("No GPU op is linked to a launch call of the host.", Some(MissingData::Calls)),
+            NoReplay::Circle => ("Times of host and GPU contradict each other, so that no op can be first.", None),
+            NoReplay::NoWindow => ("The trace has no time with GPU work after its start.", None),
+        };
+        match data {
+            Some(data) => ReplaySections {
+                path: context.lacks(why, data),
+                what_if: context.lacks(why, data),
+                trust: context.lacks(why, data),
+            },
+            None => ReplaySections {
+                path: CriticalPathRows::missing(why, ""),
+                what_if: WhatIf::missing(why, ""),
+                trust: ReplayTrust::missing(why, ""),
+            },
+        }
+    })
+}
+
+/// Turns a replay into sections.
+struct Show<'a> {
+    context: &'a Context<'a>,
+    replay: &'a Replay<'a>,
+}
+
+/// The steps of a stage in the window.
+#[derive(Debug, Clone, Copy, Default)]
+struct OfStage {
+    steps: u64,
+    time: Ns,
+}
+
+const SOURCE: &str = "the dependency graph of calls and GPU ops, replayed";
+
+impl Show<'_> {
+    /// The stages of the window in the order of their time, the largest first.
+    fn stages(&self) -> Vec<(Stage, OfStage)> {
+        let steady = &self.replay.steady;
+        let mut stages: VecMap<Stage, OfStage> = VecMap::new();
+        for step in &steady.steps {
+            stages.update(step.stage, OfStage::default(), |stage| {
+                stage.steps += 1;
+                stage.time += step.end.since(step.start);
+            });
+        }
+        let mut stages = stages.into_vec();
+        if stages.is_empty() {
+            stages.push((Stage::All, OfStage { steps: 1, time: steady.end.since(steady.start) }));
+        }
+        ordering::sort_by_key(&mut stages, |(stage, of_stage)| (std::cmp::Reverse(of_stage.time), *stage));
+        stages
+    }
+
+    fn stage_of(&self, step: usize) -> Stage {
+        self.replay.steady.steps.get(step).map_or(Stage::All, |step| step.stage)
+    }
+
+    /// The parts of the path in a stage, the largest first.
+    fn parts(&self, stage: Stage) -> Vec<(PathPart, Ns)> {
+        let mut sums: VecMap<PathPart, Ns> = VecMap::new();
+        for ((step, part), time) in &self.replay.path.parts {
+            if self.stage_of(*step) == stage {
+                sums.update(*part, Ns::ZERO, |sum| *sum += *time);
+            }
+        }
+        let mut parts = sums.into_vec();
+        ordering::sort_by_key(&mut parts, |(_, time)| std::cmp::Reverse(*time));
+        parts
+    }
+
+    fn path(&self) -> Answer<CriticalPathRows> {
+        let mut rows = Vec::new();
+        for (stage, of_stage) in self.stages() {
+            rows.extend(self.rows_of_stage(stage, of_stage));
+        }
+        CriticalPathRows::answer(SOURCE)
+            .limit("The path is the chain of dependencies that decides how long the window takes. Its parts add up to the mean step.")
+            .with_rows(rows)
+    }
+
+    /// Rows of equal meaning are one; those after the first 60 are the last one.
+    fn rows_of_stage(&self, stage: Stage, of_stage: OfStage) -> Vec<CriticalPathRow> {
+        let mut named: Vec<(CriticalPathRow, Ns)> = Vec::new();
+        let mut index: std::collections::HashMap<(PathKind, String, Option<u64>), usize> = std::collections::HashMap::new();
+        for (part, time) in self.parts(stage) {
+            let row = self.row(part);
+            let key = (row.kind, format!("{}\0{}", row.file, row.name), row.line);
+            let at = *index.entry(key).or_insert(named.len());
+            match named.get_mut(at) {
+                Some((_, sum)) => *sum += time,
+                None => named.push((row, time)),
+            }
+        }
+        ordering::sort_by_key(&mut named, |(_, time)| std::cmp::Reverse(*time));
+        let rest = named.iter().skip(MAX_ROWS).fold(Ns::ZERO, |sum, (_, time)| sum + *time);
+        if named.len() > MAX_ROWS {
+            let name = format!("{} smaller parts", named.len() - MAX_ROWS);
+            named.truncate(MAX_ROWS);
+            named.push((CriticalPathRow { name, ..CriticalPathRow::default() }, rest));
+        }
+        let finish = |(row, time): (CriticalPathRow, Ns)| CriticalPathRow {
+            stage,
+            per_step_ms: per_step(time, of_stage.steps),
+            share_pct: Pct::of(time, of_stage.time),
+            ..row
+        };
+        named.into_iter().map(finish).collect()
+    }
+
+    fn row(&self, part: PathPart) -> CriticalPathRow {
+        let trace = self.context.trace;
+        let op = |name: NameId| crate::rules::names::short(trace.names.get(name));
+        let call = |name: NameId| trace.calls.names.get(name).to_owned();
+        let (place, kind, name) = match part {
+            PathPart::Kernel(name) => (PathPlace::Gpu, PathKind::Kernel, op(name)),
+            PathPart::Communication(name) => (PathPlace::Gpu, PathKind::Communication, op(name)),
+            PathPart::Copy(name) => (PathPlace::Gpu, PathKind::Copy, op(name)),
+            PathPart::Set(name) => (PathPlace::Gpu, PathKind::Set, op(name)),
+            PathPart::WholeGraph => (PathPlace::Gpu, PathKind::WholeGraph, String::new()),
+            PathPart::Host(function, waits) => return self.code_row(function, waits),
+            PathPart::Call(name) => (PathPlace::Host, PathKind::Call, call(name)),
+            PathPart::FirstUse(name) => (PathPlace::Host, PathKind::FirstUse, call(name)),
+            PathPart::NewKernel => (PathPlace::Gpu, PathKind::FirstUse, "late start of a new kernel".to_owned()),
+            PathPart::Return => (PathPlace::Between, PathKind::Return, String::new()),
+            PathPart::Queue => (PathPlace::Between, PathKind::Queue, String::new()),
+            PathPart::Latency => (PathPlace::Between, PathKind::Latency, String::new()),
+            PathPart::Turnaround => (PathPlace::Gpu, PathKind::Turnaround, String::new()),
+            PathPart::OtherStream => (PathPlace::Gpu, PathKind::OtherStream, String::new()),
+            PathPart::UnexplainedOp => (PathPlace::Gpu, PathKind::Unexplained, "a GPU op starts late".to_owned()),
+            PathPart::UnexplainedInGraph => {
+                (PathPlace::Gpu, PathKind::Unexplained, "an op within a graph starts late".to_owned())
+            }
+            PathPart::UnexplainedReturn => (PathPlace::Host, PathKind::Unexplained, "a call returns late".to_owned()),
+            PathPart::BeforeTrace => (PathPlace::Between, PathKind::BeforeTrace, String::new()),
+        };
+        CriticalPathRow { place, kind, name, ..CriticalPathRow::default() }
+    }
+
+    fn code_row(&self, function: Option<NameId>, waits: Waits) -> CriticalPathRow {
+        let kind = if waits == Waits::Yes { PathKind::Waiting } else { PathKind::HostCode };
+        let (name, file, line) = split_function(self.code_name(function));
+        let (name, file) = (name.to_owned(), file.to_owned());
+        CriticalPathRow { place: PathPlace::Host, kind, name, file, line, ..CriticalPathRow::default() }
+    }
+
+    fn code_name(&self, function: Option<NameId>) -> &str {
+        let timelines = self.context.trace.code_timelines.as_deref();
+        let name = function.and_then(|name| Some(timelines?.names.get(name)));
+        name.unwrap_or("(no code found)")
+    }
+
+    fn what_if(&self) -> Answer<WhatIf> {
+        let changes = self.replay.changes();
+        let stages = self.stages();
+        let main = stages.first().map_or(Stage::All, |(stage, _)| *stage);
+        let mut rows = Vec::new();
+        for change in changes.candidates(&self.parts(main)) {
+            let saving = changes.saving(std::slice::from_ref(&change));
+            rows.extend(stages.iter().map(|(stage, of_stage)| self.what_if_row(&changes, &change, &saving, *stage, *of_stage)));
+        }
+        rows.retain(|row| row.saving_high_ms.0 > 0.0);
+        // The other side of a wait has its own pace, so what it may save at most says nothing.
+        let rank = |row: &WhatIfRow| if row.change == WAITS { row.saving_low_ms } else { row.saving_high_ms };
+        ordering::sort_by_key(&mut rows, |row| (row.stage != main, row.stage, std::cmp::Reverse((rank(row).0 * 1e6) as i64)));
+        let answer = WhatIf::answer(SOURCE)
+            .limit("Savings overlap and must not be added. The lower figure keeps long delays without a known cause where they were; the higher one moves them.")
+            .limit("Times of kernels are those of the trace: sharing of memory bandwidth, clocks and other shapes are not predicted.");
+        match self.abstains() {
+            Some((Abstains::Host | Abstains::ColdStart, why)) => WhatIf::missing(why, ""),
+            _ => answer.with_rows(rows),
+        }
+    }
+
+    fn what_if_row(&self, changes: &Changes, change: &Change, saving: &Saving, stage: Stage, of: OfStage) -> WhatIfRow {
+        let sum = |savings: &[Ns]| {
+            let of_stage = savings.iter().enumerate().filter(|(step, _)| self.stage_of(*step) == stage);
+            of_stage.fold(Ns::ZERO, |sum, (_, saved)| sum + *saved).max(Ns::ZERO).min(of.time)
+        };
+        let high = sum(&saving.high);
+        let low = sum(&saving.low).min(high);
+        let (word, text, subject, basis) = self.describe(changes, change);
+        let is_exact = high.since(low).0 as f64 <= 0.05 * of.time.0 as f64;
+        let confidence = match self.abstains() {
+            Some(_) => Confidence::Low,
+            None if is_exact => Confidence::High,
+            None => Confidence::Medium,
+        };
+        let separator = if subject.is_empty() { "" } else { ":" };
+        WhatIfRow {
+            id: format!("{word}{separator}{subject}"),
+            stage,
+            change: text.to_owned(),
+            subject,
+            saving_low_ms: low.into(),
+            saving_high_ms: high.into(),
+            only_this_rank_ms: saving.only_this_rank.as_ref().map(|alone| sum(alone).min(low).into()),
+            per_step_low_ms: per_step(low, of.steps),
+            per_step_high_ms: per_step(high, of.steps),
+            share_high_pct: Pct::of(high, of.time),
+            basis: basis.to_owned(),
+            confidence,
+        }
+    }
+
+    /// Id, words, subject and basis of a change.
+    fn describe(&self, changes: &Changes, change: &Change) -> (&'static str, &'static str, String, &'static str) {
+        let no_subject = String::new();
+        match change {
+            Change::WithoutCode(function, Waits::No) => {
+                ("code", CODE, self.code_name(*function).to_owned(), "its own time between calls is zero")
+            }
+            Change::WithoutCode(function, Waits::Yes) => {
+                ("wait", WAITS, self.code_name(*function).to_owned(), "its own time between calls is zero")
+            }
+            Change::WithoutHost => ("host", "without host time", no_subject, "code and calls take no time"),
+            Change::WithoutCodeBetweenCalls => {
+                ("between_calls", "without code between calls", no_subject, "calls keep their time")
+            }
+            Change::WithoutBlockingAt(site) => {
+                let names = [site.0, site.1].into_iter().flatten().map(|name| self.code_name(Some(name)));
+                let site = names.collect::<Vec<_>>().join(" / ");
+                let site = if site.is_empty() { "(no code found)".to_owned() } else { site };
+                ("blocking", "the call does not block", site, "its value is then not read: the upper limit of reading it later")
+            }
+            Change::WithoutBlocking => {
+                ("all_blocking", "no call blocks", no_subject, "values are then not read: the upper limit of reading them later")
+            }
+            Change::OneGraphLaunch => {
+                ("graph", "launches as graphs", no_subject, "eight or more launches in a row become one of 10 us")
+            }
+            Change::KernelsTwiceAsFast(group) => {
+                ("kernel", "kernels twice as fast", self.group_name(changes, *group), "their times are halved")
+            }
+            Change::WithoutCommunication => {
+                ("communication", "without communication", no_subject, "communication kernels take no time")
+            }
+            Change::PinnedCopies => {
+                ("pinned", "pinned, asynchronous copies", no_subject, "the calls return at once, the copies keep their time")
+            }
+            Change::FreeAllocations => ("allocations", "allocations for free", no_subject, "their calls take no time"),
+            Change::WarmedUp => ("start_up", "first uses done before", no_subject, "first uses take the time of later ones"),
+            Change::WithoutTurnaround => ("turnaround", "without turnaround", no_subject, "ops follow each other without delay"),
+        }
+    }
+
+    fn group_name(&self, changes: &Changes, group: u32) -> String {
+        let index = changes.groups.iter().position(|other| *other == group).unwrap_or_default();
+        let name = NameId(u32::try_from(index).unwrap_or(u32::MAX));
+        crate::rules::names::short(self.context.trace.names.get(name))
+    }
+
+    fn trust(&self) -> Answer<ReplayTrust> {
+        let (replay, steady) = (self.replay, &self.replay.steady);
+        let window = steady.end.since(steady.start);
+        let stages = self.stages();
+        let stage = stages.iter().map(|(stage, _)| stage.label()).collect::<Vec<_>>().join(", ");
+        let abstains = self.abstains();
+        let row = ReplayTrustRow {
+            stage,
+            steps: steady.steps.len() as u64,
+            window_ms: window.into(),
+            unexplained_pct: Pct::of(replay.unexplained(), window),
+            linked_pct: Pct(100.0 * replay.linked()),
+            exactness_ns: replay.exactness(),
+            abstains: abstains.is_some(),
+            why: abstains.map_or_else(|| self.window_words().to_owned(), |(_, why)| why),
+        };
+        let mut answer = ReplayTrust::answer(SOURCE).with_rows([row]);
+        if replay.is_cut {
+            answer = answer.limit("Only a part in the middle of the trace is replayed, because the trace is large.");
+        }
+        answer
+    }
+
+    fn window_words(&self) -> &'static str {
+        match self.replay.steady.kind {
+            WindowKind::Steps => "steady steps",
+            WindowKind::AfterStart => "after the first uses",
+            WindowKind::Whole => "the whole trace",
+            WindowKind::ColdStart => "the whole trace, first uses included",
+        }
+    }
+
+    fn abstains(&self) -> Option<(Abstains, String)> {
+        let (replay, steady) = (self.replay, &self.replay.steady);
+        let window = steady.end.since(steady.start);
+        let unexplained = replay.unexplained().0 as f64 / window.0.max(1) as f64;
+        if replay.linked() < MIN_LINKED {
+            let share = 100.0 * replay.linked();
+            return Some((Abstains::Host, format!("Only {share:.0} % of the GPU ops have a launch call.")));
+        }
+        if steady.kind == WindowKind::ColdStart {
+            return Some((Abstains::ColdStart, "First uses are most of the trace: no steady step to speak of.".to_owned()));
+        }
+        (unexplained > MAX_UNEXPLAINED).then(|| {
+            let share = 100.0 * unexplained;
+            (Abstains::Unexplained, format!("{share:.0} % of the critical path has no known cause: savings are ranges."))
+        })
+    }
+}
+
+/// Why no headline is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Abstains {
+    /// Too few ops are linked to the host.
+    Host,
+    ColdStart,
+    Unexplained,
+}
+
+const CODE: &str = "without this code";
+const WAITS: &str = "without this wait";
+
+fn per_step(time: Ns, steps: u64) -> Ms {
+    Ms(time.0 as f64 / 1e6 / steps.max(1) as f64)
+}
+
+/// Function, file and line of `path(line): function`.
+fn split_function(text: &str) -> (&str, &str, Option<u64>) {
+    let parts = text.split_once("): ").and_then(|(place, function)| {
+        let (path, line) = place.rsplit_once('(')?;
+        Some((function, without_install_folder(path), Some(line.parse().ok()?)))
+    });
+    parts.unwrap_or((text, "", None))
+}
