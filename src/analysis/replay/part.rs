@@ -4,7 +4,7 @@
 //! replay is bounded.
 
 use crate::ordering;
-use crate::trace::{HostInterval, Ns, ProcessId, Trace, Window};
+use crate::trace::{GraphReplay, HostInterval, Ns, ProcessId, Trace, Window};
 
 /// More ops and calls together are not replayed.
 pub(super) const MAX_EVENTS: usize = 200_000;
@@ -44,6 +44,11 @@ impl Part {
         self.launching.get(thread.0 as usize) == Some(&true)
     }
 
+    /// Whether a graph that was traced as a whole is in the part.
+    pub(super) fn has_replay(&self, replay: &GraphReplay) -> bool {
+        replay.launch.is_some() && replay.start >= self.host.start && replay.start < self.host.end
+    }
+
     /// Whether an interval of a launching thread overlaps the time of the calls.
     pub(super) fn overlaps(&self, time: &HostInterval) -> bool {
         time.start <= self.host.end && time.end >= self.host.start && self.launches(time.thread)
@@ -62,8 +67,9 @@ fn main_process(trace: &Trace) -> Option<ProcessId> {
 
 fn launching_threads(trace: &Trace, process: ProcessId) -> Vec<bool> {
     let mut launching = vec![false; trace.threads.len()];
-    let threads = trace.gpu_ops.launches().flatten().filter_map(|call| trace.calls.get(call.0 as usize));
-    for call in threads {
+    let of_replays = trace.graph_replays.iter().filter_map(|replay| replay.launch);
+    let launches = trace.gpu_ops.launches().flatten().chain(of_replays);
+    for call in launches.filter_map(|call| trace.calls.get(call.0 as usize)) {
         let of_process = trace.threads.get(call.thread.0 as usize).is_some_and(|thread| thread.process == process);
         launching.get_mut(call.thread.0 as usize).filter(|_| of_process).into_iter().for_each(|launches| *launches = true);
     }

@@ -15,6 +15,8 @@ use std::collections::HashMap;
 
 /// Calls and ops may overlap by this much through rounding.
 const ROUNDING: Ns = Ns(2);
+/// Stands for the stream of graphs that were traced as a whole, which is not recorded.
+const OF_GRAPHS: i64 = i64::MIN;
 /// Two polls of an event with less time between are one wait.
 const POLL: Ns = Ns(200_000);
 
@@ -190,10 +192,19 @@ fn ops(
     for row in part.ops.clone() {
         let Some(op) = trace.trace.gpu_ops.get(row).filter(|op| op.process == part.process) else { continue };
         let (copy, class) = (words.of_copy(op.name), Some(Class::of(trace, &op)));
+        if copy.migrates {
+            continue;
+        }
         let copied = trace.trace.bytes.binary_search_by_key(&(row as u64), |(row, _)| u64::from(*row)).ok();
         let bytes = copied.and_then(|index| trace.trace.bytes.get(index)).map_or(0, |(_, bytes)| *bytes);
         let (start, end) = (op.start, op.end());
         add(row, OpRow { start, end, name: op.name, device: op.device, class, copy, bytes, ..OpRow::default() }, op.stream);
+    }
+    let replays = trace.trace.graph_replays.iter().enumerate().filter(|(_, replay)| part.has_replay(replay));
+    for (index, replay) in replays {
+        let (start, end, class) = (replay.start, replay.end(), Some(Class::Replay));
+        let op = OpRow { start, end, device: replay.device, class, ..OpRow::default() };
+        add(trace.trace.gpu_ops.len() + index, op, OF_GRAPHS);
     }
     ordering::sort_by_key(&mut ops, |op| (op.start, op.end));
     Column::of(ops)

@@ -227,7 +227,7 @@ impl Show<'_> {
             .with_rows(rows)
     }
 
-    /// Rows of equal meaning are one; those after the first 60 are the last one.
+    /// Rows of equal meaning are one.
     fn rows_of_stage(&self, stage: Stage, of_stage: OfStage) -> Vec<CriticalPathRow> {
         let mut named: Vec<(CriticalPathRow, Ns)> = Vec::new();
         let mut index: std::collections::HashMap<(PathKind, String, Option<u64>), usize> = std::collections::HashMap::new();
@@ -241,12 +241,7 @@ impl Show<'_> {
             }
         }
         ordering::sort_by_key(&mut named, |(_, time)| std::cmp::Reverse(*time));
-        let rest = named.iter().skip(MAX_ROWS).fold(Ns::ZERO, |sum, (_, time)| sum + *time);
-        if named.len() > MAX_ROWS {
-            let name = format!("{} smaller parts", named.len() - MAX_ROWS);
-            named.truncate(MAX_ROWS);
-            named.push((CriticalPathRow { name, ..CriticalPathRow::default() }, rest));
-        }
+        let named = fold_small(named);
         let finish = |(row, time): (CriticalPathRow, Ns)| CriticalPathRow {
             stage,
             per_step_ms: per_step(time, of_stage.steps),
@@ -303,7 +298,11 @@ impl Show<'_> {
         let stages = self.stages();
         let main = stages.first().map_or(Stage::All, |(stage, _)| *stage);
         let mut rows = Vec::new();
-        for change in changes.candidates(&self.parts(main)) {
+        let mut candidates = changes.candidates(&self.parts(main));
+        if self.replay.steady.kind == WindowKind::ColdStart {
+            candidates.retain(|change| *change == Change::WarmedUp);
+        }
+        for change in candidates {
             let saving = changes.saving(std::slice::from_ref(&change));
             rows.extend(stages.iter().map(|(stage, of_stage)| self.what_if_row(&changes, &change, &saving, *stage, *of_stage)));
         }
@@ -315,7 +314,7 @@ impl Show<'_> {
             .limit("Savings overlap and must not be added. The lower figure keeps long delays without a known cause where they were; the higher one moves them.")
             .limit("Times of kernels are those of the trace: sharing of memory bandwidth, clocks and other shapes are not predicted.");
         match self.abstains() {
-            Some((Abstains::Host | Abstains::ColdStart, why)) => WhatIf::missing(why, ""),
+            Some((Abstains::Host, why)) => WhatIf::missing(why, ""),
             _ => answer.with_rows(rows),
         }
     }
@@ -446,6 +445,20 @@ impl Show<'_> {
             (Abstains::Unexplained, format!("{share:.0} % of the critical path has no known cause: savings are ranges."))
         })
     }
+}
+
+/// Keeps the largest rows. The others are one row for each kind.
+fn fold_small(mut named: Vec<(CriticalPathRow, Ns)>) -> Vec<(CriticalPathRow, Ns)> {
+    let small = named.split_off(MAX_ROWS.min(named.len()));
+    let mut kinds: VecMap<(PathPlace, PathKind), (u64, Ns)> = VecMap::new();
+    for (row, time) in small {
+        kinds.update((row.place, row.kind), (0, Ns::ZERO), |(rows, sum)| (*rows, *sum) = (*rows + 1, *sum + time));
+    }
+    named.extend(kinds.into_vec().into_iter().map(|((place, kind), (rows, time))| {
+        let name = format!("{rows} with less time");
+        (CriticalPathRow { place, kind, name, ..CriticalPathRow::default() }, time)
+    }));
+    named
 }
 
 /// Why no headline is said.

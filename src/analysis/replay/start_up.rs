@@ -1,4 +1,4 @@
-//! What a process does only once, within the part that is replayed: calls that load code, first launches, first allocations, the late
+//! What a process does only once, within the part that is replayed: calls that load code or initialise, first launches, first allocations, the late
 //! start of a new kernel, and the upload of a model. One pass over calls and ops.
 
 use super::graph::{EdgeKind, Graph, Parts};
@@ -101,6 +101,9 @@ fn first_calls(recorded: &Recorded, usual: &Usual, queues: &Queues) -> Vec<bool>
     let late = recorded.calls.values().iter().filter(|call| call.traits.allocates && call.start > last_third);
     let recurring: HashSet<NameId> = late.map(|call| call.name).collect();
     let slow = (30 * usual.launch.0).max(500 * US);
+    // Before its first op a process has nothing to wait for: a long call of any kind initialises.
+    let first_launch = recorded.ops.values().iter().filter_map(|op| Some(recorded.call(op.call?).start)).min();
+    let is_before = |time: Ns| first_launch.is_some_and(|first| time < first);
     let mut launched: HashSet<NameId> = HashSet::new();
     let is_first = |(id, call): (Call, &super::recorded::CallRow)| {
         let ops = recorded.launched.of(id);
@@ -110,7 +113,7 @@ fn first_calls(recorded: &Recorded, usual: &Usual, queues: &Queues) -> Vec<bool>
         }
         let time = call.duration().0;
         let of_ops = i64::try_from(ops.len()).unwrap_or(i64::MAX).saturating_mul(2 * US);
-        let loads = call.traits.loads && time > 100 * US;
+        let loads = time > 100 * US && (call.traits.loads || call.traits.manages && is_before(call.start));
         let launches = call.traits.launches && is_new && time > slow.saturating_add(of_ops) && !queues.is_full(id);
         loads || launches || call.traits.allocates && time > 50 * US && !recurring.contains(&call.name)
     };

@@ -22,7 +22,9 @@ pub(super) struct CallTraits {
     pub(super) polls: bool,
     /// Makes a stream wait for an event.
     pub(super) waits_for_event: bool,
-    /// Loads code or creates a context.
+    /// Neither launches nor waits for the GPU.
+    pub(super) manages: bool,
+    /// Loads code, creates a context or makes a graph.
     pub(super) loads: bool,
 }
 
@@ -31,6 +33,8 @@ pub(super) struct CallTraits {
 pub(super) struct CopyTraits {
     pub(super) to_device: bool,
     pub(super) pageable: bool,
+    /// A migration of managed memory: it is part of the kernel that faults.
+    pub(super) migrates: bool,
 }
 
 /// By name.
@@ -45,11 +49,12 @@ impl Words {
         let loads = LoadWords::embedded();
         let call = |(index, name): (usize, &str)| {
             let kind = trace.call_kind(NameId(u32::try_from(index).unwrap_or(u32::MAX)));
-            traits(name, kind, loads.of_call(name).is_some())
+            traits(name, kind, loads.of_call(name).is_some() || kind == CallKind::EndCapture)
         };
         let copy = |name: &str| CopyTraits {
             to_device: name.contains("HtoD") || name.contains("Host-to-Device"),
             pageable: name.contains("Pageable"),
+            migrates: name.starts_with("[CUDA memcpy Unified"),
         };
         Self {
             calls: trace.trace.calls.names.iter().enumerate().map(call).collect(),
@@ -78,6 +83,7 @@ fn traits(name: &str, kind: CallKind, loads: bool) -> CallTraits {
         frees: kind == CallKind::Allocation && name.contains("Free") && !name.contains("Async"),
         polls: name.contains("EventQuery"),
         waits_for_event: name.contains("StreamWaitEvent"),
+        manages: matches!(kind, CallKind::Allocation | CallKind::Other),
         loads,
     }
 }
