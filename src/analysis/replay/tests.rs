@@ -1,1 +1,72 @@
-//! Tests.
+//! Promises of the replay on hand-worked traces. Recorded and generated ones are in `tests/replay_truth`.
+
+use super::sections::{CriticalPathRow, CriticalPathRows, PathKind, ReplayTrust, WhatIf, WhatIfRow};
+use crate::analysis::section::{Sections, TypedSection};
+use crate::trace::testing::TestTrace;
+
+fn parts(sections: &Sections) -> Vec<(PathKind, String, f64)> {
+    let rows = CriticalPathRows::rows(sections);
+    rows.into_iter().map(|row: CriticalPathRow| (row.kind, row.name, row.per_step_ms.0)).collect()
+}
+
+fn saved(sections: &Sections, id: &str) -> Option<(f64, f64)> {
+    let row = WhatIf::rows(sections).into_iter().find(|row: &WhatIfRow| row.id == id)?;
+    Some((row.saving_low_ms.0, row.saving_high_ms.0))
+}
+
+/// Kernels of 100 us, each launched 1,000 us after the one before.
+fn host_bound() -> Sections {
+    let mut trace = TestTrace::new();
+    trace.in_us();
+    for start in (0..10_000).step_by(1_000) {
+        trace.launch(start..start + 10).launches("gemm", start + 20..start + 120);
+    }
+    trace.sections()
+}
+
+#[test]
+fn the_parts_of_the_path_add_up_to_the_window_and_the_unchanged_replay_is_exact() {
+    let sections = host_bound();
+    let trust = &ReplayTrust::rows(&sections)[0];
+    let sum: f64 = parts(&sections).iter().map(|(_, _, ms)| ms).sum();
+    // From the first call to the end of the last kernel.
+    assert_eq!((trust.window_ms.0, trust.exactness_ns.0), (9.12, 0));
+    assert!((sum - 9.12).abs() < 1e-9, "{sum}");
+}
+
+#[test]
+fn a_late_host_is_on_the_path_and_faster_kernels_save_only_the_last_one() {
+    let sections = host_bound();
+    // Nine gaps of 990 us between calls; the first call begins the window.
+    let code = parts(&sections).into_iter().find(|(kind, _, _)| *kind == PathKind::HostCode);
+    assert_eq!(code, Some((PathKind::HostCode, "(no code found)".to_owned(), 8.91)));
+    assert_eq!(saved(&sections, "kernel:gemm"), Some((0.05, 0.05)));
+    // Without code the calls follow each other, and the kernels of 100 us are ten in a row after the first latency of 20 us.
+    let (low, high) = saved(&sections, "between_calls").unwrap();
+    assert!(low == high && (9.12 - high - 1.02).abs() < 0.02, "{high}");
+}
+
+#[test]
+fn a_busy_gpu_is_the_path_and_the_host_costs_nothing() {
+    let mut trace = TestTrace::new();
+    trace.in_us();
+    for index in 0..50 {
+        let (call, kernel) = (index * 10, 20 + index * 100);
+        trace.launch(call..call + 5).launches("gemm", kernel..kernel + 99);
+    }
+    let sections = trace.sections();
+    let (low, high) = saved(&sections, "between_calls").unwrap_or_default();
+    // Only the delay of the first kernel could be the host's.
+    assert!(low == 0.0 && high == 0.0, "{low} {high}");
+    let (_, high) = saved(&sections, "kernel:gemm").unwrap();
+    assert!((high - 50.0 * 0.0495).abs() < 0.001, "{high}");
+}
+
+#[test]
+fn a_trace_without_launches_says_what_to_record() {
+    let sections = TestTrace::nsys().in_us().kernel("k", 0..10).kernel("k", 20..30).sections();
+    for name in ["critical_path", "what_if", "replay_trust"] {
+        let missing = sections[name].missing.as_ref().unwrap();
+        assert!(missing.why.contains("launch call") && !missing.recapture.is_empty(), "{name}: {missing:?}");
+    }
+}

@@ -64,10 +64,10 @@ const MICROSECONDS: u32 = 3;
 const MAX_FRAMES_FOR_HINTS: u64 = 50_000;
 const MAX_HINTS: usize = 4_096;
 
-/// Calls whose name contains one of these are stored: they launch, copy, set, synchronize, allocate, record a graph, load code
-/// or initialise the GPU.
-static STORED_CALLS: LazyLock<[Finder<'static>; 16]> = LazyLock::new(|| STORED_WORDS.map(Finder::new));
-const STORED_WORDS: [&str; 16] = [
+/// Calls whose name contains one of these are stored: they launch, copy, set, synchronize, wait for an event or ask for it, allocate,
+/// record a graph, load code or initialise the GPU.
+static STORED_CALLS: LazyLock<[Finder<'static>; 24]> = LazyLock::new(|| STORED_WORDS.map(Finder::new));
+const STORED_WORDS: [&str; 24] = [
     "aunch",
     "emcpy",
     "emset",
@@ -84,6 +84,14 @@ const STORED_WORDS: [&str; 16] = [
     "PrimaryCtx",
     "Link",
     "FatBinary",
+    "WaitEvent",
+    "EventQuery",
+    "Instantiate",
+    "HostAlloc",
+    "HostRegister",
+    "ontextCreate",
+    "CreateContext",
+    "ModuleCreate",
 ];
 
 /// Builds a trace from events and top-level members.
