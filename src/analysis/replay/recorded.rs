@@ -18,7 +18,7 @@ const ROUNDING: Ns = Ns(2);
 /// Stands for the stream of graphs that were traced as a whole, which is not recorded.
 const OF_GRAPHS: i64 = i64::MIN;
 /// Two polls of an event with less time between are one wait.
-const POLL: Ns = Ns(200_000);
+const POLL: Ns = Ns(50_000);
 
 /// A call.
 #[derive(Debug, Clone, Copy, Default)]
