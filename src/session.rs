@@ -34,6 +34,7 @@ use crate::analysis::kernels;
 use crate::analysis::kernels::one_kernel::{OneKernel, Sharing};
 use crate::analysis::pivot::cells;
 use crate::analysis::pivot::cells::{Axis, PivotCells};
+use crate::analysis::replay::asked::Asked;
 use crate::analysis::results::{Attribution, Notice, Run, Severity, Verdict};
 use crate::analysis::section::{Section, TypedSection};
 use crate::analysis::sections;
@@ -192,10 +193,12 @@ pub struct Choices {
     pub model_config: ModelChoice,
     /// The time range to analyse, in the format of [`window()`]; `None` for the whole trace.
     pub window: Option<String>,
+    /// Changes that are replayed together, in the format of [`Asked::parse`].
+    pub what_if: Vec<String>,
 }
 from_json!(strict Choices {
     ; attribution, merge_devices, engine, model, wall_seconds, rules, kernel_limit, without_sections, phase_map,
-    model_config, window
+    model_config, window, what_if
 });
 
 /// What the user says about the model that the traced server runs.
@@ -421,7 +424,12 @@ fn options(trace: &Trace, choices: &Choices) -> Result<analysis::Options> {
         without_sections: choices.without_sections,
         phase_map: choices.phase_map.as_ref().map(|map| PhaseMap::parse(&map.file, &map.text)).transpose()?,
         model: if sections::ARE_COMPILED { served_model(&choices.model_config)? } else { ServedModel::default() },
+        asked: if sections::ARE_COMPILED { asked(choices)? } else { Vec::new() },
     })
+}
+
+fn asked(choices: &Choices) -> Result<Vec<Asked>> {
+    choices.what_if.iter().map(|text| Asked::parse(text)).collect()
 }
 
 /// The cells of one trace for a pivot with these axes, within the chosen window and with the chosen attribution.

@@ -22,6 +22,7 @@ use super::kernels::groups::Groups;
 use super::kernels::kernel_sums::KernelSums;
 use super::measure::tally::Tallies;
 use super::recapture::{self, MissingData};
+use super::replay::asked::Asked;
 use super::section::{Answer, Pct, TypedSection};
 use super::structure::call_ranges::{CallRanges, CallRangesView};
 use super::structure::measured_steps::MeasuredSteps;
@@ -46,6 +47,8 @@ pub struct Context<'a> {
     pub phase_map: Option<&'a PhaseMap>,
     /// What the user says about the model.
     pub model: Option<&'a ServedModel>,
+    /// The changes that the user asks to replay together.
+    pub asked: &'a [Asked],
     reused: Reused<'a>,
     groups: OnceCell<Groups>,
     details: OnceCell<OpDetails>,
@@ -101,6 +104,7 @@ impl<'a> Context<'a> {
             kernel_limit,
             phase_map: None,
             model: None,
+            asked: &[],
             reused,
             groups: OnceCell::new(),
             details: OnceCell::new(),
@@ -132,6 +136,11 @@ impl<'a> Context<'a> {
     /// Sets what the user says about the model.
     pub fn with_model(self, model: &'a ServedModel) -> Self {
         Self { model: Some(model), ..self }
+    }
+
+    /// Sets the changes that are replayed together.
+    pub fn with_asked(self, asked: &'a [Asked]) -> Self {
+        Self { asked, ..self }
     }
 
     /// The answer of a trace that lacks the data of a section, with the command that captures it.

@@ -27,7 +27,7 @@ pub mod model_lines;
 mod notices;
 pub mod pivot;
 pub mod recapture;
-pub(crate) mod replay;
+pub mod replay;
 pub mod rest;
 pub mod results;
 pub mod rule_draft;

@@ -12,6 +12,7 @@ use super::verdict::verdict;
 use super::{GRAPHS, key_figures, notices};
 use crate::analysis::inference::served_model::ServedModel;
 use crate::analysis::kernels::groups::{Group, Groups};
+use crate::analysis::replay::asked::Asked;
 use crate::analysis::section::Sections;
 use crate::analysis::sections;
 use crate::ordering;
@@ -38,6 +39,8 @@ pub struct Options {
     pub phase_map: Option<PhaseMap>,
     /// What the user says about the model that the traced server runs.
     pub model: ServedModel,
+    /// The changes that are replayed together.
+    pub asked: Vec<Asked>,
 }
 
 /// Analyzes one trace completely.
@@ -112,7 +115,7 @@ pub fn first_results(
 pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, reused: Reused) {
     if sections::ARE_COMPILED && !options.without_sections {
         let context = Context::with_reused(trace, options.kernel_limit.unwrap_or(30), reused);
-        let context = context.with_phase_map(options.phase_map.as_ref()).with_model(&options.model);
+        let context = context.with_phase_map(options.phase_map.as_ref()).with_model(&options.model).with_asked(&options.asked);
         run.sections = sections::explain(&context);
         withhold_shares(run, &context);
     }

@@ -26,6 +26,7 @@ mod serve;
 mod trend;
 mod triage;
 mod view;
+mod what_if;
 
 use crate::Error;
 use crate::files::{analyze, database, nsys};
@@ -45,6 +46,7 @@ struct Cli {
 enum Command {
     Report(report::Args),
     Model(model::Args),
+    WhatIf(what_if::Args),
     Graph(graph::Args),
     Explain(explain::Args),
     Triage(triage::Args),
@@ -108,6 +110,7 @@ pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Report(args) => report::run(&args).map(done),
         Command::Model(args) => model::run(&args).map(done),
+        Command::WhatIf(args) => what_if::run(&args).map(done),
         Command::Graph(args) => graph::run(&args).map(done),
         Command::Explain(args) => explain::run(&args).map(done),
         Command::Triage(args) => triage::run(&args).map(done),

@@ -154,7 +154,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
             "needs --format terminal, csv or markdown; json and html contain all tables",
         ));
     }
-    let (original, overviews) = analyzed(&args.files, &args.nsys_cmd, &args.choices, args.format == Format::Html)?;
+    let (seconds, with_strips) = (&args.choices.seconds, args.format == Format::Html);
+    let (original, overviews) = analyzed(&args.files, &args.nsys_cmd, seconds, choices(&args.choices)?, with_strips)?;
     if !args.redact {
         return print(&render(&original, &overviews, args)?);
     }
@@ -178,6 +179,7 @@ pub(super) fn choices(args: &ChoiceArgs) -> Result<Choices> {
         without_sections: false,
         phase_map: args.phase_map.as_ref().map(|path| files::read_text(path)).transpose()?,
         model_config: args.model_config.choice()?,
+        what_if: Vec::new(),
     };
     let (book, _) = session::rule_book(&choices.rules)?;
     session::pick_rules(&book, &choices)?;
@@ -191,19 +193,25 @@ pub(super) fn seconds(args: &ChoiceArgs, index: usize) -> Option<String> {
 
 /// Reads and analyzes the files.
 pub(super) fn report(files: &[PathBuf], nsys_cmd: &str, args: &ChoiceArgs) -> Result<Report> {
-    Ok(analyzed(files, nsys_cmd, args, false)?.0)
+    report_with(files, nsys_cmd, args, &[])
+}
+
+/// The same, with these changes replayed together.
+pub(super) fn report_with(files: &[PathBuf], nsys_cmd: &str, args: &ChoiceArgs, what_if: &[String]) -> Result<Report> {
+    let choices = Choices { what_if: what_if.to_vec(), ..choices(args)? };
+    Ok(analyzed(files, nsys_cmd, &args.seconds, choices, false)?.0)
 }
 
 /// The report of the files and, if they are wanted and each file has one run, the strips of each run that is a trace.
 fn analyzed(
     files: &[PathBuf],
     nsys_cmd: &str,
-    args: &ChoiceArgs,
+    seconds: &[String],
+    choices: Choices,
     with_strips: bool,
 ) -> Result<(Report, Vec<Option<Overview>>)> {
-    let choices = choices(args)?;
     let files = files::by_run(files);
-    let wall_seconds = analyze::wall_seconds(&args.seconds, files.len())?;
+    let wall_seconds = analyze::wall_seconds(seconds, files.len())?;
     let (mut runs, mut overviews) = (Vec::new(), Vec::new());
     for (set, wall_seconds) in files.iter().zip(wall_seconds) {
         let Some(path) = set.first() else { continue };

@@ -18,6 +18,8 @@ pub enum Part {
     Ops,
     /// Host code while the GPU waited, and graph replays.
     Idle,
+    /// The critical path, and what a step would take if something were different.
+    WhatIf,
 }
 
 /// The table over all runs.
@@ -31,6 +33,7 @@ impl Part {
             Self::Layers => &["layers", "layer_roles", "layer_list"],
             Self::Ops => &["op_costs", "collective_costs", "unsuited_kernels"],
             Self::Idle => &["idle_blame", "graph_coverage"],
+            Self::WhatIf => &["critical_path", "what_if", "replay_trust"],
         }
     }
 
@@ -40,6 +43,7 @@ impl Part {
             Self::Layers => "layer_roles",
             Self::Ops => "op_costs",
             Self::Idle => "idle_blame",
+            Self::WhatIf => "what_if",
         }
     }
 }

@@ -11,6 +11,8 @@ use super::ids::{Call, Column, Edge, Id, Node, Op};
 use super::path::{PathPart, Waits};
 use super::start_up::FirstUses;
 use super::steady::Steady;
+use crate::analysis::structure::stages::Stage;
+use crate::analysis::time::work::Class;
 use crate::trace::{NameId, Ns, RunningCode};
 use std::collections::{HashMap, HashSet};
 
@@ -29,7 +31,7 @@ const READS: Ns = Ns(50_000);
 pub(super) type Site = (Option<NameId>, Option<NameId>);
 
 /// Something that is different.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Change {
     /// This host function takes no time.
     WithoutCode(Option<NameId>, Waits),
@@ -45,6 +47,15 @@ pub(super) enum Change {
     OneGraphLaunch,
     /// Kernels of this group take half their time.
     KernelsTwiceAsFast(u32),
+    /// These kernels, by name, are faster by this factor.
+    Faster {
+        /// By name of an op.
+        kernels: Vec<bool>,
+        /// Greater than 0.
+        factor: f64,
+    },
+    /// Runs of launches in the steps of a stage become one launch of a graph.
+    GraphsOf(Stage),
     /// Communication takes no time.
     WithoutCommunication,
     /// Copies use pinned memory and return at once.
@@ -133,6 +144,7 @@ impl<'a> Changes<'a> {
         };
         match change {
             Change::OneGraphLaunch => !self.graphed.gone.is_empty(),
+            Change::GraphsOf(_) => self.graphed.gone.iter().any(|call| self.is_of_stage(change, *call)),
             Change::PinnedCopies => self.pinnable.iter().any(in_window),
             Change::WithoutCommunication => recorded.ops.values().iter().any(|op| op.communicates()),
             Change::WithoutBlocking => !self.sites.is_empty(),
@@ -214,7 +226,7 @@ impl<'a> Changes<'a> {
         }
         match change {
             Change::WithoutHost | Change::WithoutCodeBetweenCalls => Some(Ns::ZERO),
-            Change::OneGraphLaunch => self.graphed.gone.contains(&call).then_some(Ns::ZERO),
+            Change::OneGraphLaunch | Change::GraphsOf(_) => self.is_gone(change, call).then_some(Ns::ZERO),
             Change::WithoutCode(function, waits) => {
                 let parts = self.code.get(&call)?.iter();
                 let is_it = |code: &Option<RunningCode>| {
@@ -239,9 +251,9 @@ impl<'a> Changes<'a> {
             Change::WithoutHost if edge.kind == EdgeKind::Call => Some(Ns::ZERO),
             Change::WithoutBlockingAt(site) if self.sites.get(&id) == Some(site) => own(wait.own, true),
             Change::WithoutBlocking if edge.kind == EdgeKind::Return || wait.blocks => own(wait.own, true),
-            Change::OneGraphLaunch if edge.kind == EdgeKind::Call => {
-                let first = self.graphed.first.contains(&id).then_some(GRAPH_LAUNCH);
-                self.graphed.gone.contains(&id).then_some(Ns::ZERO).or(first)
+            Change::OneGraphLaunch | Change::GraphsOf(_) if edge.kind == EdgeKind::Call => {
+                let is_first = self.graphed.first.contains(&id) && self.is_of_stage(change, id);
+                self.is_gone(change, id).then_some(Ns::ZERO).or(is_first.then_some(GRAPH_LAUNCH))
             }
             Change::PinnedCopies if self.pinnable.contains(&id) => own(wait.own.min(self.parts.usual.launch), true),
             Change::FreeAllocations if call.traits.allocates => own(Ns::ZERO, true),
@@ -263,10 +275,10 @@ impl<'a> Changes<'a> {
             Change::WarmedUp if edge.kind == EdgeKind::Launch && self.first_uses.is_new(id) => {
                 Some(edge.weight.since(unexplained))
             }
-            Change::OneGraphLaunch if is_stream && !is_low && edge.weight <= longest => {
+            Change::OneGraphLaunch | Change::GraphsOf(_) if is_stream && !is_low && edge.weight <= longest => {
                 let call = self.parts.recorded.op(id).call?;
                 let is_dependent = matches!(self.parts.follows.at(id), super::streams::Follows::Overlaps(_));
-                (!is_dependent && self.graphed.gone.contains(&call)).then(|| edge.weight.min(GRAPH_TURNAROUND))
+                (!is_dependent && self.is_gone(change, call)).then(|| edge.weight.min(GRAPH_TURNAROUND))
             }
             _ => None,
         }
@@ -276,6 +288,10 @@ impl<'a> Changes<'a> {
         let op = self.parts.recorded.op(id);
         match change {
             Change::WithoutCommunication if op.communicates() => Some(Ns::ZERO),
+            Change::Faster { kernels, factor } if op.class == Some(Class::Compute) || op.communicates() => {
+                let is_faster = kernels.get(op.name.0 as usize) == Some(&true);
+                is_faster.then(|| Ns((edge.weight.0 as f64 / factor) as i64))
+            }
             Change::KernelsTwiceAsFast(group) if op.is_kernel() => {
                 (self.groups.get(op.name.0 as usize) == Some(group)).then(|| Ns(edge.weight.0 / 2))
             }
@@ -358,17 +374,40 @@ impl<'a> Changes<'a> {
         graphed
     }
 
+    /// Whether a call goes away when its launches become graphs.
+    fn is_gone(&self, change: &Change, call: Call) -> bool {
+        self.graphed.gone.contains(&call) && self.is_of_stage(change, call)
+    }
+
+    /// Whether a call is in a step of the stage whose launches become graphs.
+    fn is_of_stage(&self, change: &Change, call: Call) -> bool {
+        let Change::GraphsOf(stage) = change else { return true };
+        let start = self.parts.recorded.call(call).start;
+        let steps = &self.steady.steps;
+        let after = steps.partition_point(|step| step.host_start <= start);
+        after.checked_sub(1).and_then(|step| steps.get(step)).is_some_and(|step| step.stage == *stage)
+    }
+
     /// The changes that are tried: the largest causes of each kind on the path.
     pub(super) fn candidates(&self, path: &[(PathPart, Ns)]) -> Vec<Change> {
         const MAX_FUNCTIONS: usize = 10;
         const MAX_OTHERS: usize = 5;
+        self.largest(path, MAX_FUNCTIONS, MAX_OTHERS)
+    }
+
+    /// All changes that have an id.
+    pub(super) fn all(&self, path: &[(PathPart, Ns)]) -> Vec<Change> {
+        self.largest(path, usize::MAX, usize::MAX)
+    }
+
+    fn largest(&self, path: &[(PathPart, Ns)], max_functions: usize, max_others: usize) -> Vec<Change> {
         let host = path.iter().filter_map(|(part, _)| match part {
             PathPart::Host(function, waits) => Some(Change::WithoutCode(*function, *waits)),
             _ => None,
         });
-        let mut changes: Vec<Change> = host.take(MAX_FUNCTIONS).collect();
-        changes.extend(self.largest_sites().into_iter().take(MAX_OTHERS).map(Change::WithoutBlockingAt));
-        changes.extend(self.largest_groups().into_iter().take(MAX_OTHERS).map(Change::KernelsTwiceAsFast));
+        let mut changes: Vec<Change> = host.take(max_functions).collect();
+        changes.extend(self.largest_sites().into_iter().take(max_others).map(Change::WithoutBlockingAt));
+        changes.extend(self.largest_groups().into_iter().take(max_others).map(Change::KernelsTwiceAsFast));
         changes.extend([
             Change::WithoutHost,
             Change::WithoutCodeBetweenCalls,

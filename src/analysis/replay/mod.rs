@@ -14,6 +14,7 @@
 //!
 //! [`CodeTimelines`]: crate::trace::CodeTimelines
 
+pub mod asked;
 mod blocking;
 mod changes;
 pub(crate) mod code;

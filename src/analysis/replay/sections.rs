@@ -1,5 +1,6 @@
 //! The sections of the replay: `critical_path`, `what_if`, `replay_trust`. The graph is built once for all three.
 
+use super::asked::Asked;
 use super::changes::{Change, Changes, Saving};
 use super::path::{PathPart, Waits};
 use super::steady::WindowKind;
@@ -9,7 +10,9 @@ use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Answer, Ms, Pct, TypedSection, section, words};
 use crate::analysis::structure::stages::Stage;
 use crate::ordering::{self, VecMap};
+use crate::rules::names::short;
 use crate::trace::{NameId, Ns, without_install_folder};
+use regex_lite::Regex;
 
 section! {
     /// What a step of each stage is made of. The rows of a stage add up to its mean step in the window.
@@ -253,7 +256,7 @@ impl Show<'_> {
 
     fn row(&self, part: PathPart) -> CriticalPathRow {
         let trace = self.context.trace;
-        let op = |name: NameId| crate::rules::names::short(trace.names.get(name));
+        let op = |name: NameId| short(trace.names.get(name));
         let call = |name: NameId| trace.calls.names.get(name).to_owned();
         let (place, kind, name) = match part {
             PathPart::Kernel(name) => (PathPlace::Gpu, PathKind::Kernel, op(name)),
@@ -290,7 +293,7 @@ impl Show<'_> {
     fn code_name(&self, function: Option<NameId>) -> &str {
         let timelines = self.context.trace.code_timelines.as_deref();
         let name = function.and_then(|name| Some(timelines?.names.get(name)));
-        name.unwrap_or("(no code found)")
+        name.unwrap_or(UNKNOWN_CODE)
     }
 
     fn what_if(&self) -> Answer<WhatIf> {
@@ -304,97 +307,148 @@ impl Show<'_> {
         }
         for change in candidates {
             let saving = changes.saving(std::slice::from_ref(&change));
-            rows.extend(stages.iter().map(|(stage, of_stage)| self.what_if_row(&changes, &change, &saving, *stage, *of_stage)));
+            rows.extend(stages.iter().map(|(stage, of_stage)| self.what_if_row(self.describe(&changes, &change), &saving, *stage, *of_stage)));
         }
         rows.retain(|row| row.saving_high_ms.0 > 0.0);
+        let (together, unknown) = self.asked(&changes);
         // The other side of a wait has its own pace, so what it may save at most says nothing.
         let rank = |row: &WhatIfRow| if row.change == WAITS { row.saving_low_ms } else { row.saving_high_ms };
         ordering::sort_by_key(&mut rows, |row| (row.stage != main, row.stage, std::cmp::Reverse((rank(row).0 * 1e6) as i64)));
-        let answer = WhatIf::answer(SOURCE)
+        if !together.is_empty() {
+            let saving = changes.saving(&together);
+            let subject = self.context.asked.iter().map(Asked::name).collect::<Vec<_>>().join(", ");
+            let words = Words { id: TOGETHER, change: TOGETHER, subject, basis: "replayed together" };
+            let row = |(stage, of_stage): &(Stage, OfStage)| self.what_if_row(words.clone(), &saving, *stage, *of_stage);
+            rows.splice(0..0, stages.iter().map(row).collect::<Vec<_>>());
+        }
+        let mut answer = WhatIf::answer(SOURCE)
             .limit("Savings overlap and must not be added. The lower figure keeps long delays without a known cause where they were; the higher one moves them.")
             .limit("Times of kernels are those of the trace: sharing of memory bandwidth, clocks and other shapes are not predicted.");
+        for id in unknown {
+            answer = answer.limit(format!("This trace has nothing to change for {id}."));
+        }
         match self.abstains() {
             Some((Abstains::Host, why)) => WhatIf::missing(why, ""),
             _ => answer.with_rows(rows),
         }
     }
 
-    fn what_if_row(&self, changes: &Changes, change: &Change, saving: &Saving, stage: Stage, of: OfStage) -> WhatIfRow {
+    fn what_if_row(&self, words: Words, saving: &Saving, stage: Stage, of: OfStage) -> WhatIfRow {
         let sum = |savings: &[Ns]| {
             let of_stage = savings.iter().enumerate().filter(|(step, _)| self.stage_of(*step) == stage);
             of_stage.fold(Ns::ZERO, |sum, (_, saved)| sum + *saved).max(Ns::ZERO).min(of.time)
         };
         let high = sum(&saving.high);
         let low = sum(&saving.low).min(high);
-        let (word, text, subject, basis) = self.describe(changes, change);
         let is_exact = high.since(low).0 as f64 <= 0.05 * of.time.0 as f64;
         let confidence = match self.abstains() {
             Some(_) => Confidence::Low,
             None if is_exact => Confidence::High,
             None => Confidence::Medium,
         };
-        let separator = if subject.is_empty() { "" } else { ":" };
         WhatIfRow {
-            id: format!("{word}{separator}{subject}"),
+            id: words.id(),
             stage,
-            change: text.to_owned(),
-            subject,
+            change: words.change.to_owned(),
+            subject: words.subject,
             saving_low_ms: low.into(),
             saving_high_ms: high.into(),
             only_this_rank_ms: saving.only_this_rank.as_ref().map(|alone| sum(alone).min(low).into()),
             per_step_low_ms: per_step(low, of.steps),
             per_step_high_ms: per_step(high, of.steps),
             share_high_pct: Pct::of(high, of.time),
-            basis: basis.to_owned(),
+            basis: words.basis.to_owned(),
             confidence,
         }
     }
 
-    /// Id, words, subject and basis of a change.
-    fn describe(&self, changes: &Changes, change: &Change) -> (&'static str, &'static str, String, &'static str) {
-        let no_subject = String::new();
+    /// The changes that the user asks for, and those that the trace does not have.
+    fn asked(&self, changes: &Changes) -> (Vec<Change>, Vec<String>) {
+        let (mut found, mut unknown) = (Vec::new(), Vec::new());
+        let known = if self.context.asked.is_empty() { Vec::new() } else { self.all_changes(changes) };
+        for asked in self.context.asked {
+            let change = match asked {
+                Asked::Without(id) => known.iter().find(|change| self.describe(changes, change).id() == *id).cloned(),
+                Asked::Speed { pattern, factor, .. } => {
+                    self.kernels_of(pattern).map(|kernels| Change::Faster { kernels, factor: *factor })
+                }
+                Asked::Graph(stage) => Some(Change::GraphsOf(*stage)).filter(|change| changes.applies(change)),
+            };
+            match change {
+                Some(change) => found.push(change),
+                None => unknown.push(asked.name()),
+            }
+        }
+        (found, unknown)
+    }
+
+    /// All changes that have an id, also those that are too small for the table.
+    fn all_changes(&self, changes: &Changes) -> Vec<Change> {
+        let mut parts: VecMap<PathPart, Ns> = VecMap::new();
+        for ((_, part), time) in &self.replay.path.parts {
+            parts.update(*part, Ns::ZERO, |sum| *sum += *time);
+        }
+        changes.all(&parts.into_vec())
+    }
+
+    /// By name of an op, whether its short or full name matches; `None` if none does.
+    fn kernels_of(&self, pattern: &Regex) -> Option<Vec<bool>> {
+        let names = self.context.trace.names.iter();
+        let matches: Vec<bool> = names.map(|name| pattern.is_match(name) || pattern.is_match(&short(name))).collect();
+        matches.contains(&true).then_some(matches)
+    }
+
+    fn describe(&self, changes: &Changes, change: &Change) -> Words {
+        let plain = |id, change, basis| Words { id, change, subject: String::new(), basis };
         match change {
-            Change::WithoutCode(function, Waits::No) => {
-                ("code", CODE, self.code_name(*function).to_owned(), "its own time between calls is zero")
+            Change::WithoutCode(function, waits) => {
+                let (id, change) = if *waits == Waits::Yes { ("wait", WAITS) } else { ("code", "without this code") };
+                let subject = self.code_name(*function).to_owned();
+                Words { id, change, subject, basis: "its own time between calls is zero" }
             }
-            Change::WithoutCode(function, Waits::Yes) => {
-                ("wait", WAITS, self.code_name(*function).to_owned(), "its own time between calls is zero")
-            }
-            Change::WithoutHost => ("host", "without host time", no_subject, "code and calls take no time"),
-            Change::WithoutCodeBetweenCalls => {
-                ("between_calls", "without code between calls", no_subject, "calls keep their time")
-            }
+            Change::WithoutHost => plain("host", "without host time", "code and calls take no time"),
+            Change::WithoutCodeBetweenCalls => plain("between_calls", "without code between calls", "calls keep their time"),
             Change::WithoutBlockingAt(site) => {
-                let names = [site.0, site.1].into_iter().flatten().map(|name| self.code_name(Some(name)));
-                let site = names.collect::<Vec<_>>().join(" / ");
-                let site = if site.is_empty() { "(no code found)".to_owned() } else { site };
-                ("blocking", "the call does not block", site, "its value is then not read: the upper limit of reading it later")
+                let subject = self.site_name(*site);
+                let basis = "its value is then not read: the upper limit of reading it later";
+                Words { id: "blocking", change: "the call does not block", subject, basis }
             }
             Change::WithoutBlocking => {
-                ("all_blocking", "no call blocks", no_subject, "values are then not read: the upper limit of reading them later")
+                plain("all_blocking", "no call blocks", "values are then not read: the upper limit of reading them later")
             }
-            Change::OneGraphLaunch => {
-                ("graph", "launches as graphs", no_subject, "eight or more launches in a row become one of 10 us")
+            Change::OneGraphLaunch | Change::GraphsOf(_) => {
+                plain("graph", "launches as graphs", "eight or more launches in a row become one of 10 us")
             }
             Change::KernelsTwiceAsFast(group) => {
-                ("kernel", "kernels twice as fast", self.group_name(changes, *group), "their times are halved")
+                let subject = self.group_name(changes, *group);
+                Words { id: "kernel", change: "kernels twice as fast", subject, basis: "their times are halved" }
             }
+            Change::Faster { .. } => plain("speed", "faster kernels", "their times are divided"),
             Change::WithoutCommunication => {
-                ("communication", "without communication", no_subject, "communication kernels take no time")
+                plain("communication", "without communication", "communication kernels take no time")
             }
             Change::PinnedCopies => {
-                ("pinned", "pinned, asynchronous copies", no_subject, "the calls return at once, the copies keep their time")
+                plain("pinned", "pinned, asynchronous copies", "the calls return at once, the copies keep their time")
             }
-            Change::FreeAllocations => ("allocations", "allocations for free", no_subject, "their calls take no time"),
-            Change::WarmedUp => ("start_up", "first uses done before", no_subject, "first uses take the time of later ones"),
-            Change::WithoutTurnaround => ("turnaround", "without turnaround", no_subject, "ops follow each other without delay"),
+            Change::FreeAllocations => plain("allocations", "allocations for free", "their calls take no time"),
+            Change::WarmedUp => plain("start_up", "first uses done before", "first uses take the time of later ones"),
+            Change::WithoutTurnaround => {
+                plain("turnaround", "without turnaround", "ops follow each other without delay")
+            }
         }
+    }
+
+    /// The function and the op of a blocking call.
+    fn site_name(&self, site: super::changes::Site) -> String {
+        let names = [site.0, site.1].into_iter().flatten().map(|name| self.code_name(Some(name)));
+        let site = names.collect::<Vec<_>>().join(" / ");
+        if site.is_empty() { UNKNOWN_CODE.to_owned() } else { site }
     }
 
     fn group_name(&self, changes: &Changes, group: u32) -> String {
         let index = changes.groups.iter().position(|other| *other == group).unwrap_or_default();
         let name = NameId(u32::try_from(index).unwrap_or(u32::MAX));
-        crate::rules::names::short(self.context.trace.names.get(name))
+        short(self.context.trace.names.get(name))
     }
 
     fn trust(&self) -> Answer<ReplayTrust> {
@@ -470,7 +524,27 @@ enum Abstains {
     Unexplained,
 }
 
-const CODE: &str = "without this code";
+/// The words of a change.
+#[derive(Debug, Clone)]
+struct Words {
+    id: &'static str,
+    change: &'static str,
+    subject: String,
+    basis: &'static str,
+}
+
+impl Words {
+    fn id(&self) -> String {
+        if self.subject.is_empty() || self.id == TOGETHER {
+            return self.id.to_owned();
+        }
+        format!("{}:{}", self.id, self.subject)
+    }
+}
+
+/// The id of the row of all changes that are asked for.
+pub(crate) const TOGETHER: &str = "together";
+const UNKNOWN_CODE: &str = "(no code found)";
 const WAITS: &str = "without this wait";
 
 fn per_step(time: Ns, steps: u64) -> Ms {
