@@ -9,15 +9,21 @@ use crate::analysis::labels::format_time;
 use crate::trace::Vendor;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
-    let (device, cost_ms) =
-        situation.worst(|device| device.host_late_ms * device.gaps.share_of_late(device.gaps.eager))?;
+    let eager_ms = |device: &DeviceTimes| device.host_late_ms * device.gaps.share_of_late(device.gaps.eager);
+    // Around replays it is the preparation of the next one, and the sampling after one.
+    let after_calls_ms =
+        |device: &DeviceTimes| if device.gaps.has_replays { 0.0 } else { device.late_after_calls_ms() };
+    let (device, cost_ms) = situation.worst(|device| eager_ms(device) + after_calls_ms(device))?;
     if !situation.is_notable_host_delay(cost_ms) {
         return None;
+    }
+    if after_calls_ms(device) > eager_ms(device) {
+        return Some(late_after_calls(situation, device, cost_ms, after_calls_ms(device)));
     }
     let (counted_gaps, gaps) = device.late_gaps(device.gaps.eager);
     let is_paused = gaps.is_some_and(|gaps| is_paused(situation, gaps));
     let loading = loading_text(device, cost_ms).filter(|_| is_paused);
-    let pause = if is_paused && loading.is_none() { pause_code(situation) } else { None };
+    let pause = if is_paused && loading.is_none() { pause_code(situation, IdleCause::HostLate) } else { None };
     let longest = |gaps: Gaps| format!("; the longest gap is {}", format_time(ms(gaps.longest)));
     let evidence = format!(
         "{}: the GPU idles in {counted_gaps} until the host launches the next op{}{}{}{}{}",
@@ -52,6 +58,38 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         },
         section: "gpu_idle_gaps",
     })
+}
+
+/// Most of the late time follows blocking calls that took less time than their gaps.
+fn late_after_calls(situation: &Situation, device: &DeviceTimes, cost_ms: f64, after_calls_ms: f64) -> Finding {
+    let code = pause_code(situation, IdleCause::Drained);
+    Finding {
+        id: FindingId::HostLate,
+        confidence: situation.host_confidence(),
+        title: "Work of the host between GPU work",
+        cost_ms,
+        evidence: format!(
+            "{}: the GPU idles until the host launches the next op; {} of that are after blocking calls, but longer than the calls \
+             took, so that the host is late without them too{}{}",
+            situation.amount(device, cost_ms),
+            format_time(after_calls_ms),
+            code.as_ref().map_or("", |code| code.evidence.as_str()),
+            situation.host_caveat()
+        ),
+        action: code.and_then(|code| code.change).unwrap_or_else(|| work_action(situation).to_owned()),
+        section: "gpu_idle_gaps",
+    }
+}
+
+fn work_action(situation: &Situation) -> &'static str {
+    match situation.framework {
+        Framework::Transformers | Framework::Torch => {
+            "Prepare the data of the next step while the GPU works: in the workers of a DataLoader or on another thread, with \
+             the copy to the GPU ahead of its use."
+        }
+        Framework::Program => "Do the host's work for the next step while the GPU works on this one.",
+        _ => "Prepare the next step while the GPU works on this one: overlap or asynchronous scheduling.",
+    }
 }
 
 /// The part of the cost that first launches explain, if it is most of it.
@@ -99,11 +137,11 @@ struct PauseCode {
 }
 
 /// Looks for the code in the section `idle_blame`. It is named only if its time in a gap is that of a long gap.
-fn pause_code(situation: &Situation) -> Option<PauseCode> {
+fn pause_code(situation: &Situation, cause: IdleCause) -> Option<PauseCode> {
     let long_ms = situation.context.signals.thresholds.long_gap_ms;
     let name = |row: &BlameRow| if row.function.is_empty() { row.cpu_op.clone() } else { row.function.clone() };
     let is_long = |row: &BlameRow| {
-        row.class == IdleCause::HostLate
+        row.class == cause
             && row.total_ms.0 >= long_ms * row.gaps.max(1) as f64
             && !name(row).is_empty()
             && !name(row).starts_with('(')
@@ -210,6 +248,21 @@ mod tests {
         assert_eq!((found.cost_ms, found.confidence.as_str()), (5.4, "high"));
         assert!(found.evidence.contains("in 9 gaps"), "{found:?}");
         assert!(found.action.contains("torch.compile"), "{found:?}");
+    }
+
+    #[test]
+    fn work_of_the_host_after_a_short_blocking_call_is_the_hosts() {
+        // Ten times: a kernel of 700 us, a synchronisation that returns with it, 360 us of host work, a copy that blocks.
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for start in (0..10).map(|step| step * 1_060) {
+            trace.launch(start..start + 5).launches("gemm", start..start + 700);
+            trace.call("cudaStreamSynchronize", start + 690..start + 701);
+        }
+        let found = finding(&mut trace, "host-late").unwrap();
+        // Nine gaps of 360 us, of which the calls explain 11.
+        assert!((found.cost_ms - 9.0 * 0.349).abs() < 1e-9, "{found:?}");
+        assert!(found.evidence.contains("late without them too"), "{found:?}");
     }
 
     #[test]

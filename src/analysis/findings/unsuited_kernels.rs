@@ -2,27 +2,31 @@
 
 use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{DeviceTimes, Situation};
+use crate::analysis::context::Context;
 use crate::analysis::inference::unsuited_kernels::{Hit, hits};
 use crate::analysis::labels::format_time;
 use crate::digits::grouped;
+use crate::ordering;
+use crate::trace::{DeviceId, Ns};
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     // A row needs less time than the finding, and names are not searched again without one.
     situation.section("unsuited_kernels").filter(|section| !section.rows.is_empty())?;
     let hits = hits(situation.context);
-    let costs = hits.iter().filter_map(|hit| Some((hit, saved_ms(hit)?)));
-    let (hit, cost_ms) = costs.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let costs = hits.iter().filter_map(|hit| {
+        let counted = Counted::of(situation.context, hit);
+        Some((hit, counted, hit.test.saved_share? * counted.recoverable.0 as f64 / 1e6))
+    });
+    let (hit, counted, cost_ms) = costs.max_by(|a, b| a.2.total_cmp(&b.2))?;
     let device = device_of(situation, hit)?;
-    let notable_share = situation.context.signals.thresholds.medium_severity_share;
-    // Where the host is late, faster kernels only lengthen the gaps.
-    if situation.share(cost_ms) < notable_share || situation.share(device.host_late_ms) >= notable_share {
+    if situation.share(cost_ms) < situation.context.signals.thresholds.medium_severity_share {
         return None;
     }
     let evidence = format!(
         "{}: {} kernels take {}. {}",
         situation.amount(device, cost_ms),
-        grouped(hit.launches),
-        format_time(hit.total.0 as f64 / 1e6),
+        grouped(counted.launches),
+        format_time(counted.total.0 as f64 / 1e6),
         hit.test.basis.as_deref().unwrap_or_default(),
     );
     Some(Finding {
@@ -36,9 +40,45 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     })
 }
 
-/// The time that a change saves at least; `None` if that is unknown.
-fn saved_ms(hit: &Hit) -> Option<f64> {
-    hit.test.saved_share.map(|share| share * hit.total.0 as f64 / 1e6)
+/// The kernels of a problem in the steps; in a trace without steps, all of them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    launches: u64,
+    total: Ns,
+    /// The time of those after which the GPU did not wait for a late host. Where it did, a faster kernel only lengthens the gap.
+    recoverable: Ns,
+}
+
+impl Counted {
+    /// One pass over the ops of the device, with two binary searches for each kernel.
+    fn of(context: &Context, hit: &Hit) -> Self {
+        let steps = step_times(context, hit.device);
+        let idle = &context.survey().idle;
+        let late = idle.get(hit.device.0 as usize).map_or(&[][..], |idle| idle.late.as_slice());
+        let mut counted = Self::default();
+        for op in context.trace.gpu_ops.iter().filter(|op| op.device == hit.device && hit.contains(op.name)) {
+            let after = steps.partition_point(|(start, _)| *start <= op.start);
+            let step = after.checked_sub(1).and_then(|step| steps.get(step));
+            if !steps.is_empty() && step.is_none_or(|(_, until)| op.start >= *until) {
+                continue;
+            }
+            let next_gap = late.get(late.partition_point(|(start, _)| *start < op.end()));
+            counted.launches += 1;
+            counted.total += op.duration;
+            if next_gap.is_none_or(|(start, _)| *start > op.end()) {
+                counted.recoverable += op.duration;
+            }
+        }
+        counted
+    }
+}
+
+/// Start and end of the steps of a device, sorted.
+fn step_times(context: &Context, device: DeviceId) -> Vec<(Ns, Ns)> {
+    let steps = context.measured_steps().steps.iter().filter(|measured| measured.step.device == Some(device));
+    let mut times: Vec<(Ns, Ns)> = steps.map(|measured| (measured.step.start, measured.until)).collect();
+    ordering::sort_by_key(&mut times, |time| *time);
+    times
 }
 
 fn device_of<'a>(situation: &'a Situation, hit: &Hit) -> Option<&'a DeviceTimes> {
@@ -71,6 +111,22 @@ mod tests {
         assert_eq!((found.cost_ms, found.confidence.as_str()), (0.25, "medium"));
         assert!(found.evidence.contains("10 kernels take 500 us"), "{found:?}");
         assert!(found.action.contains("TF32"), "{found:?}");
+    }
+
+    #[test]
+    fn only_kernels_in_steps_count_and_late_gaps_take_only_the_kernels_before_them() {
+        // A kernel of an earlier step, then three steps of two products of 100 us, launched together 60 us after the step before.
+        let mut trace = TestTrace::new();
+        trace.in_us().capability(90).kernel("ampere_sgemm_128x128_tn", 0..90);
+        for start in [100, 360, 620] {
+            trace.range("step[DECODE bs=2]", start..start + 40).launch(start + 1..start + 2);
+            trace.launches("ampere_sgemm_128x128_tn", start + 10..start + 110);
+            trace.launch(start + 3..start + 4).launches("ampere_sgemm_128x128_tn", start + 110..start + 210);
+        }
+        let found = finding(&mut trace, "unsuited-kernels").unwrap();
+        assert!(found.evidence.contains("6 kernels take 600 us"), "{found:?}");
+        // Half of the four kernels that no late launch follows.
+        assert_eq!(found.cost_ms, 0.2);
     }
 
     #[test]

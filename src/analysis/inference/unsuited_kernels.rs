@@ -104,6 +104,13 @@ pub(crate) struct Hit {
     names: VecMap<NameId, Ns>,
 }
 
+impl Hit {
+    /// Whether kernels of this name are among them.
+    pub(crate) fn contains(&self, name: NameId) -> bool {
+        self.names.get(&name).is_some()
+    }
+}
+
 /// The kernels of each device that a test by name matches, in the order of the tests. O(names + groups of ops).
 pub(crate) fn hits(context: &Context) -> Vec<Hit> {
     let matches = matching_names(context);

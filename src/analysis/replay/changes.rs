@@ -68,6 +68,13 @@ pub(super) enum Change {
     WithoutTurnaround,
 }
 
+impl Change {
+    /// Whether a careful saving differs, because a graph may also shorten the turnaround.
+    fn makes_graphs(&self) -> bool {
+        matches!(self, Self::OneGraphLaunch | Self::GraphsOf(_))
+    }
+}
+
 /// What a change saves in each step of the window, or in the window without steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Saving {
@@ -85,6 +92,15 @@ pub(super) struct Changes<'a> {
     pub(super) steady: &'a Steady,
     /// The group of each kernel name.
     pub(super) groups: &'a [u32],
+    /// The measured weights.
+    measured: Vec<Ns>,
+    in_window: Vec<Node>,
+    /// The edges of possible waits.
+    possible: Vec<Edge>,
+    /// By node: it ends a long delay without a known cause.
+    pinned: Vec<bool>,
+    /// The same with the ends of collectives; `None` without any.
+    pinned_ranks: Option<Vec<bool>>,
     graphed: Graphed,
     pinnable: HashSet<Call>,
     /// The host code before each call of the window.
@@ -116,12 +132,18 @@ impl<'a> Changes<'a> {
             first_uses,
             steady,
             groups,
+            measured: graph.edges.values().iter().map(|edge| edge.weight).collect(),
+            in_window: graph.times.iter().filter(|(_, time)| **time > steady.start).map(|(node, _)| node).collect(),
+            possible: graph.edges.iter().filter(|(_, edge)| edge.kind == EdgeKind::Possible).map(|(id, _)| id).collect(),
+            pinned: pinned(parts, graph, steady),
+            pinned_ranks: None,
             graphed: Graphed::default(),
             pinnable: pinnable(parts),
             code: HashMap::new(),
             sites: HashMap::new(),
         };
         changes.graphed = changes.graphed();
+        changes.pinned_ranks = pinned_ranks(parts, graph, &changes.pinned);
         for (id, call) in parts.recorded.calls.iter().filter(|(_, call)| call.end > steady.start && call.start < steady.end) {
             let mut of_call = Vec::new();
             parts.gap_code.each_part(id, &mut |code, time| of_call.push((code, time)));
@@ -162,39 +184,38 @@ impl<'a> Changes<'a> {
 
     /// What several changes together save.
     pub(super) fn saving(&self, changes: &[Change]) -> Saving {
-        let weights = |is_low: bool| self.weights(&|node, edge| self.changed(changes, is_low, node, edge));
-        let mut high = weights(false);
-        for (edge, row) in self.graph.edges.iter().filter(|(_, row)| row.kind == EdgeKind::Possible) {
-            let _ = row;
-            high.get_mut(edge.index()).into_iter().for_each(|weight| *weight = REMOVED);
-        }
-        let high = self.saved(&self.graph.replay(&high, self.steady.start, None));
-        let mut pinned = self.pinned();
-        let low_weights = self.with_pinned(&weights(true), &pinned);
-        let low = self.saved(&self.graph.replay(&low_weights, self.steady.start, Some(&pinned)));
+        let start = self.steady.start;
+        let weights = self.weights(changes, false);
+        let high = self.saved(&self.graph.replay(&self.without_possible(&weights), start, None));
+        let careful = if changes.iter().any(Change::makes_graphs) { self.weights(changes, true) } else { weights };
+        let careful = self.with_pinned(careful);
+        let low = self.saved(&self.graph.replay(&careful, start, Some(&self.pinned)));
         let low: Vec<Ns> = low.into_iter().zip(&high).map(|(low, high)| low.min(*high)).collect();
-        let collectives: Vec<Op> =
-            self.parts.recorded.ops.iter().filter(|(_, op)| op.communicates()).map(|(id, _)| id).collect();
-        for op in &collectives {
-            let node = self.graph.end_of_op(*op).index();
-            pinned.get_mut(node).into_iter().for_each(|pinned| *pinned = true);
-        }
-        let only_this_rank = (!collectives.is_empty()).then(|| {
-            let alone = self.saved(&self.graph.replay(&low_weights, self.steady.start, Some(&pinned)));
+        let only_this_rank = self.pinned_ranks.as_ref().map(|pinned| {
+            let alone = self.saved(&self.graph.replay(&careful, start, Some(pinned)));
             alone.into_iter().zip(&low).map(|(alone, low)| alone.min(*low)).collect()
         });
         Saving { low, high, only_this_rank }
     }
 
-    /// The measured weights with those that `change` gives.
-    fn weights(&self, change: &dyn Fn(Node, (Edge, EdgeRow)) -> Option<Ns>) -> Vec<Ns> {
-        let mut weights: Vec<Ns> = self.graph.edges.values().iter().map(|edge| edge.weight).collect();
-        for node in self.graph.times.ids().filter(|node| self.graph.times.at(*node) > self.steady.start) {
-            for (edge, row) in self.graph.into_node(node) {
-                if let Some(changed) = change(node, (edge, row)) {
+    /// The weights after these changes.
+    fn weights(&self, changes: &[Change], is_low: bool) -> Vec<Ns> {
+        let mut weights = self.measured.clone();
+        for node in &self.in_window {
+            for (edge, row) in self.graph.into_node(*node) {
+                if let Some(changed) = self.changed(changes, is_low, *node, (edge, row)) {
                     weights.get_mut(edge.index()).into_iter().for_each(|weight| *weight = changed);
                 }
             }
+        }
+        weights
+    }
+
+    /// Weights in which no possible wait counts.
+    fn without_possible(&self, weights: &[Ns]) -> Vec<Ns> {
+        let mut weights = weights.to_vec();
+        for edge in &self.possible {
+            weights.get_mut(edge.index()).into_iter().for_each(|weight| *weight = REMOVED);
         }
         weights
     }
@@ -317,23 +338,11 @@ impl<'a> Changes<'a> {
         saved
     }
 
-    /// The nodes that end a long delay without a known cause. Delays within one launch of a graph are nodes that are not recorded.
-    fn pinned(&self) -> Vec<bool> {
-        let per_step = self.steady.end.since(self.steady.start).0 / i64::try_from(self.steady.count()).unwrap_or(1) / 200;
-        let limit = MIN_PINNED.max(Ns(per_step));
-        let is_pinned = |node: Node| {
-            self.graph.unexplained.at(node) >= limit
-                && !self.graph.is_inside_launch(self.parts.recorded, self.parts.follows, node)
-        };
-        self.graph.times.ids().map(is_pinned).collect()
-    }
-
     /// Weights without the unexplained part of pinned nodes.
-    fn with_pinned(&self, weights: &[Ns], pinned: &[bool]) -> Vec<Ns> {
-        let mut weights = weights.to_vec();
-        for node in self.graph.times.ids().filter(|node| pinned.get(node.index()) == Some(&true)) {
-            let unexplained = self.graph.unexplained.at(node);
-            let weight = weights.get_mut(self.graph.binding.at(node).index()).filter(|weight| **weight > Ns::ZERO);
+    fn with_pinned(&self, mut weights: Vec<Ns>) -> Vec<Ns> {
+        for node in self.in_window.iter().filter(|node| self.pinned.get(node.index()) == Some(&true)) {
+            let unexplained = self.graph.unexplained.at(*node);
+            let weight = weights.get_mut(self.graph.binding.at(*node).index()).filter(|weight| **weight > Ns::ZERO);
             weight.into_iter().for_each(|weight| *weight = weight.since(unexplained.min(*weight)));
         }
         weights
@@ -448,6 +457,27 @@ fn largest<K: Ord + Copy>(items: impl Iterator<Item = (K, Ns)>) -> Vec<K> {
     let mut sums: Vec<(K, Ns)> = sums.into_iter().collect();
     crate::ordering::sort_by_key(&mut sums, |(_, time)| std::cmp::Reverse(*time));
     sums.into_iter().map(|(key, _)| key).collect()
+}
+
+/// The nodes that end a long delay without a known cause. Delays within one launch of a graph are nodes that are not recorded.
+fn pinned(parts: &Parts, graph: &Graph, steady: &Steady) -> Vec<bool> {
+    let per_step = steady.end.since(steady.start).0 / i64::try_from(steady.count()).unwrap_or(1) / 200;
+    let limit = MIN_PINNED.max(Ns(per_step));
+    let is_pinned = |node: Node| {
+        graph.unexplained.at(node) >= limit && !graph.is_inside_launch(parts.recorded, parts.follows, node)
+    };
+    graph.times.ids().map(is_pinned).collect()
+}
+
+/// The same with the ends of all collectives; `None` if there are none.
+fn pinned_ranks(parts: &Parts, graph: &Graph, pinned: &[bool]) -> Option<Vec<bool>> {
+    let mut all = pinned.to_vec();
+    let mut collectives = parts.recorded.ops.iter().filter(|(_, op)| op.communicates()).map(|(id, _)| id).peekable();
+    collectives.peek()?;
+    for op in collectives {
+        all.get_mut(graph.end_of_op(op).index()).into_iter().for_each(|pinned| *pinned = true);
+    }
+    Some(all)
 }
 
 /// Blocking copies whose data the host does not need at once: those to the device, and those from it that a synchronisation follows.

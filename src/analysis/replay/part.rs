@@ -7,7 +7,7 @@ use crate::ordering;
 use crate::trace::{GraphReplay, HostInterval, Ns, ProcessId, Trace, Window};
 
 /// More ops and calls together are not replayed.
-pub(super) const MAX_EVENTS: usize = 200_000;
+pub(super) const MAX_EVENTS: usize = 65_536;
 
 /// The part of a trace that is replayed.
 #[derive(Debug, Clone, PartialEq)]

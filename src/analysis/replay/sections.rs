@@ -35,7 +35,7 @@ section! {
     row WhatIfRow {
         id: String,
         stage: Stage,
-        change: String,
+        change: String = "What to change",
         subject: String,
         saving_low_ms: Ms = "Saves at least",
         saving_high_ms: Ms = "Saves at most",
@@ -131,6 +131,8 @@ words! { Confidence: High = "high", Medium = "medium", Low = "low" }
 const MAX_UNEXPLAINED: f64 = 0.2;
 /// With fewer ops with a launch call nothing is said of the host.
 const MIN_LINKED: f64 = 0.5;
+/// Code with a smaller part of the path can save no more than that, and is not tried.
+const MIN_PART: f64 = 0.001;
 /// The maximum number of rows of a stage.
 const MAX_ROWS: usize = 60;
 
@@ -301,7 +303,10 @@ impl Show<'_> {
         let stages = self.stages();
         let main = stages.first().map_or(Stage::All, |(stage, _)| *stage);
         let mut rows = Vec::new();
-        let mut candidates = changes.candidates(&self.parts(main));
+        let steady = &self.replay.steady;
+        let least = Ns((MIN_PART * steady.end.since(steady.start).0 as f64) as i64);
+        let parts = self.parts(main).into_iter().filter(|(_, time)| *time >= least);
+        let mut candidates = changes.candidates(&parts.collect::<Vec<_>>());
         if self.replay.steady.kind == WindowKind::ColdStart {
             candidates.retain(|change| *change == Change::WarmedUp);
         }
