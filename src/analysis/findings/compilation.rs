@@ -49,8 +49,8 @@ mod tests {
     fn a_thread_that_compiles_until_its_launch_is_neither_late_nor_drained() {
         let compiling = |name: &str, us: i64| looked_up(&mut compiled(name, us));
         assert_eq!(compiling("compile_fx_inner (dynamo_timed)", 3_000), [("compilation".to_owned(), 5.0)]);
-        // The call took 3.992 ms.
-        let drained = [("sync-drain".to_owned(), 3.992)];
+        // The call took 3.992 ms of the gap of 5 ms; for the rest the host is late without it too.
+        let drained = [("sync-drain".to_owned(), 3.992), ("host-late".to_owned(), 1.008)];
         assert_eq!(compiling("compile_fx_inner (dynamo_timed)", 2_000), drained, "less than half of the gap");
         assert_eq!(compiling("compile_fx_inner", 4_000), drained, "not the name of a compiler's phase");
     }
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn a_trace_whose_code_was_not_looked_up_says_nothing_of_compilation() {
         assert!(finding(&mut compiled("compile_fx_inner (dynamo_timed)", 4_000), "compilation").is_none());
-        assert_eq!(findings_of(&mut compiled("aten::mm", 4_000)).rows.len(), 1);
+        assert_eq!(findings_of(&mut compiled("aten::mm", 4_000)).rows.len(), 2);
     }
 
     #[test]

@@ -43,7 +43,7 @@ section! {
         per_step_low_ms: Ms = "Per step at least",
         per_step_high_ms: Ms = "Per step at most",
         share_high_pct: Pct = "Of the step",
-        basis: String,
+        basis: String = "Rests on",
         confidence: Confidence,
     }
 }
