@@ -2,6 +2,7 @@
 //! and host, and from the names of files and folders. Nested annotations are flattened to a `Timeline`, so the cost is
 //! O((a + n) log a) for `a` annotations and `n` ops.
 
+mod extents;
 mod launch_labels;
 mod step_info;
 mod step_list;

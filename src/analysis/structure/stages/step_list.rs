@@ -7,8 +7,8 @@
 //! stage that contains no other step: SGLang writes `execute_16_context_0_generation_16` around `step[DECODE bs=16]`, and the
 //! ops that prepare the batch are launched between the two.
 
+use super::extents::{Extent, launched_extents};
 use super::launch_labels::{LaunchLabels, timelines_by_process};
-use super::timeline::Timeline;
 use super::word_ranges::processes_with_steps;
 use super::{Form, Stage, StepInfo, TokenSums, parse_steps};
 use crate::ordering::{self, VecMap};
@@ -480,62 +480,6 @@ impl DeviceKeys {
     /// The same for any device.
     fn contains_any(&self, node: &StepNode) -> bool {
         !self.keys.is_empty() && (0..self.devices).any(|device| self.contains(node, DeviceId(device)))
-    }
-}
-
-/// First start and last end of the ops on one device that were launched in one step.
-#[derive(Debug, Clone, Copy)]
-struct Extent {
-    /// The label of the step in its timeline.
-    label: u32,
-    device: DeviceId,
-    start: Ns,
-    end: Ns,
-}
-
-/// The extents of all steps, sorted by label and device. `timelines` has one timeline per process.
-fn launched_extents(trace: &Trace, timelines: &[Timeline]) -> Vec<Extent> {
-    if timelines.iter().all(Timeline::is_empty) {
-        return Vec::new();
-    }
-    let mut collector = ExtentCollector { extents: Vec::new(), current: vec![usize::MAX; trace.devices.len()] };
-    collector.add_ops(trace, &mut LaunchLabels::new(trace, timelines));
-    let mut extents = collector.extents;
-    ordering::sort_by_key(&mut extents, |extent| (extent.label, extent.device));
-    extents.dedup_by(|next, kept| {
-        let is_same = (kept.label, kept.device) == (next.label, next.device);
-        if is_same {
-            (kept.start, kept.end) = (kept.start.min(next.start), kept.end.max(next.end));
-        }
-        is_same
-    });
-    extents
-}
-
-/// Collects extents in one pass over the ops. It may produce several extents of one label and device.
-struct ExtentCollector {
-    extents: Vec<Extent>,
-    /// By device: the index of its last extent, because consecutive ops of a device mostly belong to one step.
-    current: Vec<usize>,
-}
-
-impl ExtentCollector {
-    fn add_ops(&mut self, trace: &Trace, labels: &mut LaunchLabels) {
-        for (row, op) in trace.gpu_ops.iter().enumerate() {
-            let label = labels.of_op(row, op.process);
-            label.into_iter().for_each(|label| self.extend(label, op.device, (op.start, op.end())));
-        }
-    }
-
-    fn extend(&mut self, label: u32, device: DeviceId, (start, end): (Ns, Ns)) {
-        let Some(current) = self.current.get_mut(device.0 as usize) else { return };
-        match self.extents.get_mut(*current) {
-            Some(extent) if extent.label == label => extent.end = extent.end.max(end),
-            _ => {
-                *current = self.extents.len();
-                self.extents.push(Extent { label, device, start, end });
-            }
-        }
     }
 }
 

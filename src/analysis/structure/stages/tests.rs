@@ -253,3 +253,26 @@ fn a_device_annotation_of_a_part_of_the_launches_is_no_step() {
     assert_eq!(step(750), [800], "the same, so that all tables state one length");
     assert_eq!(step(3_000), [3_000], "ops of the step whose launches are not linked belong to it");
 }
+
+/// An engine launches a small op of the next step on a second stream while the step before still runs. `ahead` is the start of that op,
+/// the work of the first step lasts from 10 to 50, with a copy at its end, that of the second one begins at 60.
+#[test]
+fn a_step_begins_when_the_work_before_it_has_ended() {
+    let starts = |ahead: i64, is_marked: bool| {
+        let mut trace = TestTrace::new();
+        if is_marked {
+            trace.range(DECODE, 0..9);
+        }
+        trace.launch(1..2).launches("gemm", 10..45);
+        trace.call("cudaMemcpyAsync", 3..4).launches("Memcpy DtoH (Device -> Pinned)", 45..50);
+        trace.range(DECODE, 10..20).launch(11..12).stream(9).launches("arange", ahead..ahead + 1).stream(7);
+        trace.launch(13..14).launches("gemm", 60..90);
+        let starts = |steps: Vec<Step>| steps.iter().map(|step| step.start.0).collect::<Vec<_>>();
+        starts(steps_from_ranges(&trace.finish()))
+    };
+    assert_eq!(starts(15, true), [10, 50]);
+    assert_eq!(starts(49, true), [10, 50]);
+    assert_eq!(starts(51, true), [10, 51], "the GPU is idle, so the step has begun");
+    assert_eq!(starts(70, true), [10, 60]);
+    assert_eq!(starts(15, false), [50], "the capture lacks the annotation of the step before");
+}
