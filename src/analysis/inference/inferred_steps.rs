@@ -150,23 +150,27 @@ impl Lane<'_> {
     }
 
     /// The first index after the end of a step in this gap: after sampling, or after the LM head, and after the copy of the
-    /// tokens. Without an additional product the LM head is not there.
+    /// tokens. Without an additional product the LM head is not there. A training step has neither: its optimizer runs after the last
+    /// product, and it ends with the last copy of results before the embedding.
     fn boundary(&self, gap: &Range<usize>, has_more_products: bool) -> usize {
         let last = |range: Range<usize>, is: &dyn Fn(NameRole) -> bool| range.rev().find(|index| is(self.role(*index)));
         let embedding = last(gap.clone(), &|role| role == NameRole::Embedding).unwrap_or(gap.end);
         let is_head = |role| matches!(role, NameRole::Gemm | NameRole::SplitkReduce | NameRole::Comm);
-        let end = last(gap.clone(), &|role| role == NameRole::Sampling)
-            .or_else(|| self.lm_head(gap).filter(|_| has_more_products))
-            .or_else(|| last(gap.start..embedding, &is_head))
-            .map_or(gap.start, |index| index + 1);
+        let head = last(gap.clone(), &|role| role == NameRole::Sampling)
+            .or_else(|| self.lm_head(gap, embedding).filter(|_| has_more_products));
+        let after = |index: usize| index + 1;
+        let Some(end) = head.map(after) else {
+            let end = last(gap.start..embedding, &is_head).map_or(gap.start, after);
+            return (end..embedding).rev().find(|index| self.is_copy_to_host(*index)).map_or(end, after);
+        };
         let max_ops = thresholds().steps_by_kernels.max_ops_to_copy.value;
-        let copy = (end..gap.end.min(end + max_ops)).find(|index| self.is_copy_to_host(*index));
-        copy.map_or(end, |copy| copy + 1)
+        (end..gap.end.min(end + max_ops)).find(|index| self.is_copy_to_host(*index)).map_or(end, after)
     }
 
-    /// The last op of the LM head: the first product after the final norm, with its reduction and communication.
-    fn lm_head(&self, gap: &Range<usize>) -> Option<usize> {
-        let norm = layer_end(&self.roles, gap.start, gap.end)?;
+    /// The last op of the LM head: the first product after the final norm, with its reduction and communication. A norm after the
+    /// embedding is that of the next step.
+    fn lm_head(&self, gap: &Range<usize>, embedding: usize) -> Option<usize> {
+        let norm = layer_end(&self.roles, gap.start, gap.end).filter(|norm| *norm < embedding)?;
         let head = (norm..gap.end).find(|index| self.role(*index) == NameRole::Gemm)?;
         let is_part = |index: &usize| matches!(self.role(*index), NameRole::SplitkReduce | NameRole::Comm);
         (head + 1..gap.end).take_while(is_part).last().or(Some(head))
@@ -273,6 +277,23 @@ mod tests {
     fn steps_end_after_the_copy_of_the_sampled_tokens() {
         let tail = ["rms_norm", "gemm_head", "argmax", "Memcpy DtoH (Device -> Pinned)"];
         assert_eq!(steps_of(&[8; 4], &tail), vec![(Stage::Decode, 53); 4]);
+    }
+
+    /// The optimizer lies between the last product and the copy, whether the attention of the backward pass is known as such or not.
+    #[test]
+    fn steps_of_training_end_after_the_copy_of_the_loss() {
+        for attention in ["flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", "unknown"] {
+            let backward = ["gemm_grad", "gemm_grad", attention, "gemm_grad", "gemm_grad"].repeat(4);
+            let end = [&["multi_tensor_apply"; 6][..], &["Memcpy DtoH (Device -> Pinned)"]].concat();
+            let step = [&["Memcpy HtoD", "embedding"][..], &LAYER.repeat(4), &["gemm_head"], &backward, &end].concat();
+            let mut trace = TestTrace::new();
+            for (name, start) in step.repeat(4).into_iter().zip((0..).step_by(10)) {
+                let kind = if name.starts_with("Memcpy") { OpKind::Copy } else { OpKind::Kernel };
+                trace.op(name, kind, start..start + 5, None);
+            }
+            let ops: Vec<usize> = found(&trace.finish()).iter().map(|step| step.1).collect();
+            assert_eq!(ops, [step.len(); 4], "{attention}");
+        }
     }
 
     #[test]
