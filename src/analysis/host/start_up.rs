@@ -9,7 +9,7 @@
 //! **A process is seen starting** if a call or range that a process has when it starts comes before or in its first
 //! launch of a kernel; or if that first launch is slow itself, and its kernel runs as soon as the call returns. If the
 //! kernel runs later, the call may have waited for work of before the capture. A load in the middle of a running
-//! process starts nothing.
+//! process starts nothing, also if the capture begins with it: then kernels run whose launches it does not contain.
 //!
 //! **The start ends** at a change point (CUSUM): the end `T` of a load that maximises the time of the loads from `S` to
 //! `T`, minus 10 % of the time from `S` to `T`. `S` is the beginning of a load before or in the first launch, also
@@ -21,8 +21,8 @@ use super::load_words::{LoadKind, LoadWords};
 use crate::ordering;
 use crate::rules::signals::{CallKind, Signals};
 use crate::trace::{
-    CallId, HostInterval, LoadSum, NameId, Names, Ns, ProcessId, SLOW_FIRST_LAUNCH, Span, StartUp, StartUps, ThreadId,
-    Trace,
+    CallId, HostInterval, LoadSum, NameId, Names, Ns, OpKind, ProcessId, SLOW_FIRST_LAUNCH, Span, StartUp, StartUps,
+    ThreadId, Trace,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -77,6 +77,8 @@ struct Events {
     /// First start and last end.
     extent: Option<(Ns, Ns)>,
     first_launch: Option<FirstLaunch>,
+    /// The start of the first kernel whose launch the trace does not contain.
+    unlaunched: Option<Ns>,
     loads: Vec<Load>,
 }
 
@@ -127,13 +129,16 @@ fn add_ranges(trace: &Trace, processes: &mut [Events]) {
     }
 }
 
-/// The ops extend the time of their process. The first op of each first launch is found among them.
+/// The ops extend the time of their process. The first op of each first launch is found among them, and the first kernel without launch.
 fn add_ops(trace: &Trace, processes: &mut [Events]) {
     let launches = processes.iter().enumerate().filter_map(|(index, events)| Some((events.first_launch?.call, index)));
     let first: HashMap<CallId, usize> = launches.collect();
     for (op, launch) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
         if let Some(events) = processes.get_mut(op.process.0 as usize) {
             events.extend(op.start, op.end());
+            if launch.is_none() && op.kind == OpKind::Kernel {
+                events.unlaunched.get_or_insert(op.start);
+            }
         }
         let launched_first = launch.and_then(|call| processes.get_mut(*first.get(&call)?));
         if let Some(launch) = launched_first.and_then(|events| events.first_launch.as_mut()) {
@@ -159,6 +164,10 @@ impl Events {
     fn start(&mut self, trace: &Trace, process: ProcessId) -> Option<StartUp> {
         let ((first_event, last_event), launch) = (self.extent?, self.first_launch?);
         let runs_at_once = launch.op_start.is_some_and(|start| start.since(launch.end) <= MAX_WAIT);
+        // A kernel that runs before its process has launched one was launched before the capture.
+        if launch.op_start.is_some() && self.unlaunched.is_some_and(|start| start < launch.end) {
+            return None;
+        }
         let is_before = |load: &Load| load.shows_start && load.interval.start < launch.end;
         if !(launch.is_slow && runs_at_once || self.loads.iter().any(is_before)) {
             return None;

@@ -45,6 +45,20 @@ fn a_load_in_a_running_process_starts_nothing() {
     assert_eq!(times(&mut trace), []);
 }
 
+/// `at` is the start of a kernel whose launch the trace does not contain.
+#[test]
+fn a_process_with_kernels_before_its_first_launch_returns_has_started_earlier() {
+    let start = |at: i64| {
+        let mut trace = TestTrace::new();
+        trace.in_us().kernel("old", at..at + 10);
+        trace.call("cuLibraryLoadData", 150..15_000).launch(100..20_000).launches("a", 20_010..20_020);
+        steady(&mut trace, 30_000, 40_000);
+        times(&mut trace)
+    };
+    assert_eq!([start(0), start(19_000)], [[], []]);
+    assert_eq!(start(25_000).len(), 1);
+}
+
 #[test]
 fn a_first_launch_that_waited_for_earlier_work_is_no_start() {
     let start = |op: i64| {
