@@ -22,8 +22,20 @@ pub(crate) enum Capture {
     Plain,
     /// torch.profiler without annotations, with Python frames.
     Frames,
+    /// torch.profiler with step annotations and Python frames.
+    AnnotatedFrames,
     /// The CSV of `nsys stats -r cuda_gpu_trace`: names and times of GPU ops, without launches.
     Names,
+}
+
+impl Capture {
+    pub(crate) fn has_annotations(self) -> bool {
+        matches!(self, Self::Annotated | Self::AnnotatedFrames)
+    }
+
+    pub(crate) fn has_frames(self) -> bool {
+        matches!(self, Self::Frames | Self::AnnotatedFrames)
+    }
 }
 
 /// The requests that the server works on.
@@ -37,6 +49,33 @@ pub(crate) enum Work {
     Chunked,
     /// Three draft steps of one layer, then one step that verifies.
     Speculation,
+    /// One prefill step in the middle of decode steps.
+    OnePrefill,
+    /// One prefill step before all decode steps.
+    PrefillFirst,
+    /// No server: steps of training.
+    Training,
+}
+
+/// When the server has nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Pause {
+    None,
+    /// Before each step, up to this time in microseconds.
+    UpTo(i64),
+    /// Before each step, so long that the GPU is busy for this share of the time.
+    ForBusy(f64),
+}
+
+/// When the process loads the code of kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loads {
+    /// Before the capture.
+    None,
+    /// When it launches a kernel for the first time, and it has just started.
+    AtStart,
+    /// When it launches a kernel for the first time, and it has run for some steps.
+    Late,
 }
 
 /// Time that the host spends in a known Python function.
@@ -77,8 +116,14 @@ pub(crate) struct Config {
     pub(crate) batch: u64,
     pub(crate) captured: u64,
     pub(crate) bubble: Option<Bubble>,
-    /// The server waits for requests before each step, up to this time.
-    pub(crate) pause_us: i64,
+    pub(crate) pause: Pause,
+    pub(crate) loads: Loads,
+    /// The data loader waits before each step: between these multiples of the GPU time of a step.
+    pub(crate) stall: Option<(f64, f64)>,
+    /// GPU time of a decode step or training step; `None`: that of the usual durations of its kernels.
+    pub(crate) step_us: Option<f64>,
+    /// How many times as long the kernels of prefill take.
+    pub(crate) prefill_ratio: f64,
     pub(crate) faults: Faults,
     /// Whether the engine decodes with prefill kernels.
     pub(crate) tensor_cores: bool,
@@ -92,6 +137,10 @@ impl Config {
             Work::PrefillAndDecode if index % 4 == 3 => Stage::Prefill,
             Work::Chunked if index % 3 == 2 => Stage::Mixed,
             Work::PrefillAndDecode | Work::Chunked => Stage::Decode,
+            Work::OnePrefill if index == self.steps / 2 => Stage::Prefill,
+            Work::PrefillFirst if index == 0 => Stage::Prefill,
+            Work::OnePrefill | Work::PrefillFirst => Stage::Decode,
+            Work::Training => Stage::Training,
             Work::Speculation if index % 4 == 3 => Stage::Verify,
             Work::Speculation => Stage::Draft,
         };

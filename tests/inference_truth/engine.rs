@@ -11,6 +11,7 @@ pub(crate) enum Stage {
     Mixed,
     Draft,
     Verify,
+    Training,
 }
 
 impl Stage {
@@ -22,6 +23,7 @@ impl Stage {
             Self::Mixed => "mixed",
             Self::Draft => "draft",
             Self::Verify => "verify",
+            Self::Training => "training",
         }
     }
 

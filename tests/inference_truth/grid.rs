@@ -1,7 +1,8 @@
 //! The configurations: see the table in the head of the test.
 
-use super::config::{Bubble, Capture, Config, Faults, Launch, Work};
+use super::config::{Bubble, Capture, Config, Faults, Launch, Loads, Pause, Work};
 use super::engine::LayerKind;
+use super::merged::{Merged, Naming};
 
 const DENSE: LayerKind = ("full", "dense");
 const MOE: LayerKind = ("full", "moe");
@@ -86,11 +87,109 @@ pub(crate) fn late() -> Vec<Config> {
 pub(crate) fn pausing() -> Vec<Config> {
     let mut configs = Vec::new();
     for (engine, ..) in ENGINES {
-        for (what, pause_us) in [("short pauses", 500), ("long pauses", 40_000)] {
-            let pausing = |capture, work| Config { pause_us, work, steps: 9, ..config(engine, capture, what) };
+        for (what, pause) in [("short pauses", Pause::UpTo(500)), ("long pauses", Pause::UpTo(40_000))] {
+            let pausing = |capture, work| Config { pause, work, steps: 9, ..config(engine, capture, what) };
             configs.extend(CAPTURES.map(|capture| pausing(capture, Work::Decode)));
             configs.extend(CAPTURES.map(|capture| pausing(capture, Work::PrefillAndDecode)));
         }
+    }
+    configs
+}
+
+/// Traces in which the server waits before each step for so long that the GPU is busy for a known share of the time.
+pub(crate) fn busy() -> Vec<Config> {
+    let mut configs = Vec::new();
+    let shares = [("5 % busy", 0.05), ("20 % busy", 0.2), ("49 % busy", 0.49), ("51 % busy", 0.51), ("90 % busy", 0.9)];
+    for (number, (what, share)) in shares.into_iter().enumerate() {
+        let pause = Pause::ForBusy(share);
+        for (capture, (engine, ..)) in CAPTURES.into_iter().zip(ENGINES.into_iter().cycle().skip(number)) {
+            configs.push(Config { pause, steps: 8, ..config(engine, capture, what) });
+        }
+        let engine = ENGINES[number].0;
+        let mixed = |capture| Config { pause, work: Work::OnePrefill, ..config(engine, capture, what) };
+        configs.extend([Capture::Annotated, Capture::Names].map(mixed));
+    }
+    configs
+}
+
+/// Traces without annotations in which one long prefill step runs among decode steps.
+pub(crate) fn one_prefill() -> Vec<Config> {
+    let long = |config: Config| Config {
+        work: Work::OnePrefill,
+        steps: 10,
+        step_us: Some(18_900.0),
+        prefill_ratio: 89.0 / 18.9,
+        ..config
+    };
+    let mut configs = Vec::new();
+    for (engine, ..) in ENGINES {
+        for capture in [Capture::Plain, Capture::Names] {
+            configs.push(long(config(engine, capture, "one prefill")));
+        }
+        let eager = config(engine, Capture::Plain, "one prefill");
+        configs.push(long(Config { launch: Launch::Eager, ..eager }));
+    }
+    for capture in [Capture::Plain, Capture::Names] {
+        let cores = config("sglang_h100", capture, "one prefill, same kernels");
+        configs.push(long(Config { tensor_cores: true, launch: Launch::Eager, ..cores }));
+    }
+    configs
+}
+
+/// Two ranks in one file, one slower than the other.
+pub(crate) fn merged() -> Vec<Merged> {
+    let mut merged = Vec::new();
+    let namings = [Naming::OwnNumbers, Naming::MovedPids, Naming::Labels, Naming::OneGpu];
+    let engines = ["vllm_h100_tp2", "sglang_b300", "sglang_mi300", "vllm_b200_tp8"];
+    let captures = [Capture::Annotated, Capture::Plain, Capture::Frames];
+    for (number, naming) in namings.into_iter().enumerate() {
+        for (capture, work) in captures.into_iter().zip([Work::PrefillAndDecode, Work::OnePrefill, Work::Decode]) {
+            let engine = engines[number];
+            let rank = |step_us| {
+                let step_us = Some(step_us);
+                Config { work, step_us, steps: 9, ..config(engine, capture, &format!("{naming:?}")) }
+            };
+            let ranks = [rank(2_400.0), rank(3_700.0)];
+            let one = Merged { ranks, naming, has_equal_ids: true, is_sorted: false, phase: 0.37 };
+            merged
+                .push(Merged { ranks: one.ranks.clone().map(|rank| Config { launch: Launch::Eager, ..rank }), ..one });
+            merged.push(Merged { has_equal_ids: false, is_sorted: true, phase: 1.81, ..one.clone() });
+            merged.push(one);
+        }
+    }
+    merged
+}
+
+/// Steps of training that wait for the data loader.
+pub(crate) fn stalled() -> Vec<Config> {
+    let mut configs = Vec::new();
+    let stalls =
+        [("stall of 0.2 steps", (0.2, 0.2)), ("stalls of 0.2 to 3", (0.2, 3.0)), ("stall of 3 steps", (3.0, 3.0))];
+    for (what, stall) in stalls {
+        let stalled = |capture| Config { stall: Some(stall), ..training(capture, Launch::Eager, 12_000.0, what) };
+        configs.extend([Capture::Annotated, Capture::AnnotatedFrames, Capture::Plain, Capture::Names].map(stalled));
+    }
+    configs
+}
+
+fn training(capture: Capture, launch: Launch, step_us: f64, what: &str) -> Config {
+    let base = config("sglang_h100", capture, what);
+    let (layers, step_us) = (vec![DENSE; 6], Some(step_us));
+    Config { engine: "training", work: Work::Training, launch, layers, steps: 10, step_us, ..base }
+}
+
+/// Processes that load the code of their kernels in the capture: when they start, or later.
+pub(crate) fn loading() -> Vec<Config> {
+    let mut configs = Vec::new();
+    for engine in ["sglang_h100", "vllm_mi300", "vllm_h100_tp2"] {
+        let captures = [Capture::Annotated, Capture::Plain, Capture::Frames];
+        let cold =
+            |capture| Config { loads: Loads::AtStart, launch: Launch::Eager, ..config(engine, capture, "cold start") };
+        configs.extend(captures.map(|capture| Config { steps: 8, ..cold(capture) }));
+        let prompt = |capture| Config { steps: 9, work: Work::PrefillFirst, ..cold(capture) };
+        configs.extend([Capture::Annotated, Capture::Plain].map(prompt));
+        let late = |capture| Config { loads: Loads::Late, ..config(engine, capture, "late load") };
+        configs.extend(captures.map(|capture| Config { work: Work::OnePrefill, steps: 9, ..late(capture) }));
     }
     configs
 }
@@ -134,6 +233,19 @@ pub(crate) fn incomplete() -> Vec<Config> {
     configs
 }
 
+/// Captures that begin and end inside of a step: of each scenario beside the plain ones. The first are servers.
+pub(crate) fn cut() -> (Vec<Config>, Vec<Config>, Vec<Merged>) {
+    let cut = |config: Config| Config {
+        faults: Faults { is_cut: true, ..config.faults },
+        name: format!("{}, cut", config.name),
+        ..config
+    };
+    let servers = [one_prefill(), busy(), loading()].concat().into_iter().map(cut).collect();
+    let training = stalled().into_iter().map(cut).collect();
+    let merged = merged().into_iter().map(|merged| Merged { ranks: merged.ranks.map(cut), ..merged });
+    (servers, training, merged.collect())
+}
+
 /// The same faults on three engines in all captures.
 fn with(what: &str, faults: Faults) -> Vec<Config> {
     let engines = ["sglang_b300", "vllm_mi300", "vllm_h100_tp2"];
@@ -154,7 +266,11 @@ fn config(engine: &'static str, capture: Capture, what: &str) -> Config {
         batch: 8,
         captured: 8,
         bubble: None,
-        pause_us: 0,
+        pause: Pause::None,
+        loads: Loads::None,
+        stall: None,
+        step_us: None,
+        prefill_ratio: 6.0,
         faults: Faults::default(),
         tensor_cores: false,
     }

@@ -1,6 +1,6 @@
 //! Compares the sections of a report with the truth.
 
-use super::config::{Capture, Config, Launch};
+use super::config::{Config, Launch};
 use super::engine::Stage;
 use super::truth::{Layers, Roles, Round, Step, Truth};
 use gpuprism::analysis::section::{Record, Section, Sections};
@@ -36,35 +36,53 @@ pub(crate) struct Score {
     pub(crate) steps: Count,
     /// Steps whose stage is stated.
     pub(crate) stages: Count,
+    /// Steps under a label that steps of other stages do not have.
+    pub(crate) kinds: Count,
     /// Steps that last until the next one, with their durations.
     pub(crate) lengths: Count,
+    /// The same for the GPU time in them.
+    pub(crate) busy: Count,
     pub(crate) layers: Count,
     pub(crate) roles: Count,
     /// In microseconds.
     pub(crate) blame: Count,
+    /// The same between steps.
+    pub(crate) between: Count,
     /// Figures of graph replays.
     pub(crate) graphs: Count,
     /// Figures of speculation.
     pub(crate) rounds: Count,
+    /// Figures of the start of the process.
+    pub(crate) starts: Count,
     /// False statements with a confidence of inferred or proven.
     pub(crate) lies: Vec<String>,
 }
 
-/// Compares all sections.
+/// Compares all sections of a report about a server.
 pub(crate) fn score(config: &Config, truth: &Truth, sections: &Sections) -> Score {
-    let mut score = Score::default();
-    score.add_steps(config, truth, &sections["step_list"]);
+    let mut score = score_steps(config, truth, sections);
     score.add_layers(config, truth, &sections["layers"], &sections["layer_roles"]);
-    score.add_blame(truth, &sections["idle_blame"]);
+    score.blame.add(blamed(&truth.blame, &sections["idle_blame"], &mut score.lies));
     score.add_graphs(config, truth, &sections["graph_coverage"]);
     score.add_rounds(config, truth, sections.get("speculation"));
+    score
+}
+
+/// Compares the sections about steps, what is between them, and the start of the process.
+pub(crate) fn score_steps(config: &Config, truth: &Truth, sections: &Sections) -> Score {
+    let mut score = Score::default();
+    score.add_steps(config, truth, &sections["step_list"]);
+    score.add_start(truth, sections);
+    if let Some(section) = sections.get("between_steps") {
+        score.between = blamed(&truth.between, section, &mut score.lies);
+    }
     score
 }
 
 /// Whether a label states the stage. A step that runs only prefill kernels may be called prefill if no annotation says that it
 /// also decodes.
 fn is_stage(label: &str, stage: Stage, config: &Config) -> bool {
-    let is_mixed = config.capture != Capture::Annotated && stage == Stage::Mixed;
+    let is_mixed = !config.capture.has_annotations() && stage == Stage::Mixed;
     label == stage.label() || is_mixed && label == Stage::Prefill.label()
 }
 
@@ -76,24 +94,32 @@ fn is_unnamed(label: &str) -> bool {
 impl Score {
     fn add_steps(&mut self, config: &Config, truth: &Truth, section: &Section) {
         self.steps.truth = truth.steps.iter().filter(|step| step.is_whole).count() as u64;
-        self.stages.truth = self.steps.truth;
+        [self.stages.truth, self.kinds.truth] = [self.steps.truth; 2];
+        self.lengths.truth = truth.steps.iter().filter(|step| step.time.is_some()).count() as u64;
+        self.busy.truth = self.lengths.truth;
         // A step without device is a host range whose ops are not in the trace.
         let on_device = |row: &&Record| !row.words("device_id").is_empty();
         let mut stages_of_kinds: BTreeMap<&str, Stage> = BTreeMap::new();
+        let mut labels: Vec<(&str, Stage)> = Vec::new();
+        let mut is_known = vec![false; truth.steps.len()];
         for row in section.rows.iter().filter(on_device) {
             self.steps.found += 1;
             let (start, label) = (row.amount("start_ns") as i64, row.text("stage"));
-            let distance = |step: &Step| step.start.abs_diff(start).min(step.first_start.abs_diff(start));
-            let nearest = truth.steps.iter().min_by_key(|step| distance(step)).unwrap();
-            let is_there = distance(nearest) * 20 <= (nearest.end - nearest.start) as u64;
+            let starts = |step: &Step| match step.is_whole {
+                true => [step.begin, step.start, step.first_start],
+                false => [step.launched_start, step.start, step.first_start],
+            };
+            let distance = |step: &Step| starts(step).map(|time| time.abs_diff(start)).into_iter().min().unwrap();
+            let index = (0..truth.steps.len()).min_by_key(|index| distance(&truth.steps[*index])).unwrap();
+            let nearest = &truth.steps[index];
+            let is_second = std::mem::replace(&mut is_known[index], true);
+            let is_there = distance(nearest) * 20 <= (nearest.end - nearest.start) as u64 && !is_second;
             self.steps.right += u64::from(is_there && nearest.is_whole);
             // A step of which the capture has only a part is no false one.
             self.steps.found -= u64::from(is_there && !nearest.is_whole);
-            if let Some(expected) = truth.length(nearest).filter(|_| is_there) {
-                let error = expected.abs_diff(row.amount("duration_ns") as i64);
-                self.lengths.truth += 1;
-                self.lengths.found += 1;
-                self.lengths.right += u64::from(error * 20 <= expected.unsigned_abs());
+            let is_time_right = !is_there || self.add_time(nearest, row);
+            if nearest.is_whole {
+                labels.push((label, nearest.stage));
             }
             if !is_unnamed(label) && nearest.is_whole {
                 self.stages.found += 1;
@@ -103,16 +129,65 @@ impl Score {
             let is_one_stage =
                 !label.starts_with("kind ") || nearest.stage == *stages_of_kinds.entry(label).or_insert(nearest.stage);
             let is_right = is_there && is_one_stage && (is_unnamed(label) || is_stage(label, nearest.stage, config));
-            if !is_right && row.text("confidence") != "guess" {
+            if !(is_right && is_time_right) && row.text("confidence") != "guess" {
                 let [start, true_start] = [start, nearest.start].map(|time| time / 1_000);
-                let stage = nearest.stage.label();
-                self.lies.push(format!("step {label} at {start} us, but the nearest is {stage} at {true_start} us"));
+                let (stage, length) = (nearest.stage.label(), row.amount("duration_ns") as i64 / 1_000);
+                let times = nearest.time.map(|time| time.length / 1_000);
+                self.lies.push(format!(
+                    "step {label} at {start} us of {length} us, but the nearest is {stage} at {true_start} us of {times:?}"
+                ));
             }
         }
+        self.kinds.found = labels.len() as u64;
+        let is_alone =
+            |(label, stage): &&(&str, Stage)| labels.iter().all(|other| other.0 != *label || other.1 == *stage);
+        self.kinds.right = labels.iter().filter(is_alone).count() as u64;
+    }
+
+    /// Counts the length of a step and its GPU time. Returns whether the length is right, as far as it is known.
+    fn add_time(&mut self, step: &Step, row: &Record) -> bool {
+        let Some(time) = step.time else { return true };
+        let is_right = |key: &str, expected: i64| {
+            u64::from(expected.abs_diff(row.amount(key) as i64) * 20 <= expected.unsigned_abs())
+        };
+        let (length, busy) = (is_right("duration_ns", time.length), is_right("busy_ns", time.busy));
+        self.lengths.add(Count { truth: 0, found: 1, right: length });
+        self.busy.add(Count { truth: 0, found: 1, right: busy });
+        length == 1
+    }
+
+    /// A process that is not seen starting has no row.
+    fn add_start(&mut self, truth: &Truth, sections: &Sections) {
+        let rows = sections.get("start_up").map_or(&[][..], |section| section.rows.as_slice());
+        let Some(start) = &truth.start else {
+            if let Some(row) = rows.first().filter(|_| !truth.has_part_of_start) {
+                self.lies.push(format!("a start of {} ms", row.amount("length_ms")));
+            }
+            return;
+        };
+        let steps = truth.steps.iter().filter(|step| step.is_whole).count();
+        let measured = sections["steps"].rows.iter().map(|row| row.amount("steps")).sum::<f64>();
+        let listed = sections["step_list"].rows.iter().filter(|row| row.words("in_start_up") == "yes").count();
+        let figures = [
+            ("steady_from_ns", start.steady_from as f64),
+            ("length_ms", start.length as f64 / 1e6),
+            ("steps_left_out", start.steps as f64),
+            ("steps_after", (steps - start.steps) as f64),
+            ("measured", (steps - start.steps) as f64),
+            ("listed", start.steps as f64),
+        ];
+        let of_row = |key: &str| match key {
+            "measured" => Some(measured),
+            "listed" => Some(listed as f64),
+            _ => rows.first().map(|row| row.amount(key)),
+        };
+        let count = compared(&figures, &of_row, &mut self.lies);
+        self.starts.add(count);
     }
 
     fn add_layers(&mut self, config: &Config, truth: &Truth, layers: &Section, roles: &Section) {
-        let folds = |layers: &&Layers| layers.order.len() > 1;
+        // Layers of a step that the capture contains only in part may be listed or not.
+        let folds = |layers: &&Layers| layers.order.len() > 1 && layers.steps > 0;
         self.layers.truth = truth.layers.values().filter(folds).map(|layers| layers.order.len() as u64).sum();
         let mut seen: Vec<&str> = Vec::new();
         for row in &layers.rows {
@@ -154,28 +229,6 @@ impl Score {
         }
     }
 
-    fn add_blame(&mut self, truth: &Truth, section: &Section) {
-        if truth.blame.is_empty() {
-            return;
-        }
-        let mut found: BTreeMap<String, i64> = BTreeMap::new();
-        for row in section.rows.iter().filter(|row| !row.words("line").is_empty()) {
-            let name = format!("{}({}): {}", row.text("file"), row.words("line"), row.text("function"));
-            *found.entry(name).or_default() += (row.amount("total_ms") * 1e6) as i64;
-        }
-        let us = |ns: i64| (ns / 1_000) as u64;
-        let all = truth.blame.values().sum::<i64>();
-        self.blame.truth += us(all);
-        for (function, ns) in &found {
-            let true_ns = truth.blame.get(function).copied().unwrap_or_default();
-            self.blame.found += us(*ns);
-            self.blame.right += us((*ns).min(true_ns));
-            if ns - true_ns > all / 50 + 10_000 {
-                self.lies.push(format!("blame of {function}: {} us instead of {}", us(*ns), us(true_ns)));
-            }
-        }
-    }
-
     fn add_graphs(&mut self, config: &Config, truth: &Truth, section: &Section) {
         for (stage, graphs) in &truth.graphs {
             let row = section.rows.iter().find(|row| row.text("stage") == stage.label());
@@ -214,6 +267,31 @@ impl Score {
         let count = compared(&figures, &|key| row.map(|row| row.amount(key)), &mut self.lies);
         self.rounds.add(count);
     }
+}
+
+/// Compares the time of functions. In microseconds.
+fn blamed(truth: &BTreeMap<String, i64>, section: &Section, lies: &mut Vec<String>) -> Count {
+    let mut count = Count::default();
+    if truth.is_empty() {
+        return count;
+    }
+    let mut found: BTreeMap<String, i64> = BTreeMap::new();
+    for row in section.rows.iter().filter(|row| !row.words("line").is_empty()) {
+        let name = format!("{}({}): {}", row.text("file"), row.words("line"), row.text("function"));
+        *found.entry(name).or_default() += (row.amount("total_ms") * 1e6) as i64;
+    }
+    let us = |ns: i64| (ns / 1_000) as u64;
+    let all = truth.values().sum::<i64>();
+    count.truth = us(all);
+    for (function, ns) in &found {
+        let true_ns = truth.get(function).copied().unwrap_or_default();
+        count.found += us(*ns);
+        count.right += us((*ns).min(true_ns));
+        if ns - true_ns > all / 50 + 10_000 {
+            lies.push(format!("blame of {function}: {} us instead of {}", us(*ns), us(true_ns)));
+        }
+    }
+    count
 }
 
 /// Counts the figures that a row states, and those that are right to 0.1 %.

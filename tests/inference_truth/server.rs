@@ -1,99 +1,34 @@
-//! Plays the steps of a server on one host thread and one GPU, and records what happens.
+//! Plays the steps of a server on a [`Machine`].
 //!
-//! The host launches ops in order; an op starts when its stream is free and its launch has returned. With `bubble`, the host
-//! waits for the end of each step before it prepares the next; otherwise it prepares the next step while the GPU works. All
-//! times are nanoseconds of one clock.
+//! The host launches ops in order. With `bubble`, the host waits for the end of each step before it prepares the next; otherwise
+//! it prepares the next step while the GPU works.
 
-use super::config::{Config, Launch};
+use super::config::{Config, Launch, Loads, Pause};
 use super::engine::{Engine, Kernel, LayerKind, Stage};
-use super::random::Random;
+use super::machine::{GpuOp, HostEvent, MAIN_STREAM, Machine, Place, Recording, SIDE_STREAM, Step};
+use std::collections::BTreeSet;
 
-/// The streams of ops.
-pub(crate) const MAIN_STREAM: u32 = 7;
-const SIDE_STREAM: u32 = 21;
-/// Time between two ops that were launched in time.
-const TURNAROUND_NS: i64 = 900;
-/// Time from the return of a launch call to the start of its op on an idle GPU.
-const LATENCY_NS: i64 = 2_500;
-/// Time of a launch call, and of the host code after it.
-const LAUNCH_NS: i64 = 3_200;
-const AFTER_LAUNCH_NS: i64 = 700;
-/// Time of a graph launch, and of each op in it.
-const GRAPH_LAUNCH_NS: i64 = 30_000;
-const GRAPH_OP_NS: i64 = 150;
 /// Time of the host code before and after the launches of a step.
 const SCHEDULE_NS: i64 = 60_000;
-
-/// Where in a pass an op is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    Head,
-    Layer(usize),
-    Tail,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct GpuOp {
-    pub(crate) name: String,
-    pub(crate) role: String,
-    pub(crate) start: i64,
-    pub(crate) duration: i64,
-    pub(crate) stream: u32,
-    pub(crate) correlation: usize,
-    pub(crate) step: usize,
-    pub(crate) place: Place,
-}
-
-impl GpuOp {
-    pub(crate) fn end(&self) -> i64 {
-        self.start + self.duration
-    }
-}
-
-/// A named interval of the host thread.
-#[derive(Debug, Clone)]
-pub(crate) struct HostEvent {
-    pub(crate) name: String,
-    pub(crate) start: i64,
-    pub(crate) end: i64,
-}
-
-/// One step as it happened.
-#[derive(Debug, Clone)]
-pub(crate) struct Step {
-    pub(crate) stage: Stage,
-    pub(crate) annotation: HostEvent,
-}
-
-/// Everything that happened.
-#[derive(Debug, Default)]
-pub(crate) struct Recording {
-    pub(crate) ops: Vec<GpuOp>,
-    /// By correlation id.
-    pub(crate) calls: Vec<HostEvent>,
-    pub(crate) frames: Vec<HostEvent>,
-    pub(crate) steps: Vec<Step>,
-}
+/// A process that starts loads code for as long as this many decode steps take.
+const STEPS_TO_LOAD: f64 = 100.0;
+/// The step from which a running process loads code that it needs for the first time.
+const FIRST_LATE_LOAD: usize = 3;
 
 /// Plays a configuration.
 pub(crate) fn play(config: &Config, engine: &Engine, seed: u64) -> Recording {
-    let random = Random::new(seed);
-    let mut server = Server {
-        config,
-        engine,
-        random,
-        recording: Recording::default(),
-        host: 1_000_000,
-        free: [0; 2],
-        pending: None,
-    };
+    let machine = Machine::new(seed, engine.is_amd());
+    let (loaded, scale) = (BTreeSet::new(), 1.0);
+    let mut server = Server { config, engine, machine, pending: None, scale, loaded };
+    let usual_us: f64 = server.plan(Stage::Decode).iter().map(|op| op.kernel.us).sum();
+    server.scale = config.step_us.map_or(1.0, |step_us| step_us / usual_us);
     for (number, stage) in config.stages().into_iter().enumerate() {
         server.step(number, stage);
     }
     let outer = if engine.form == "sglang" { SGLANG_LOOP } else { VLLM_LOOP };
-    let end = server.host + 10_000;
-    server.frame(outer, 900_000, end);
-    server.recording
+    let end = server.machine.host + 10_000;
+    server.machine.frame(outer, 900_000, end);
+    server.machine.recording
 }
 
 const SGLANG_LOOP: &str = "sglang/srt/managers/scheduler.py(1012): event_loop_normal";
@@ -104,14 +39,13 @@ const VLLM_STEP: &str = "vllm/v1/worker/gpu_model_runner.py(2466): execute_model
 struct Server<'a> {
     config: &'a Config,
     engine: &'a Engine,
-    random: Random,
-    recording: Recording,
-    /// The time of the host.
-    host: i64,
-    /// The time at which the main and the second stream are free.
-    free: [i64; 2],
+    machine: Machine,
     /// The end of the step for whose tokens the host has not waited yet.
     pending: Option<i64>,
+    /// How much longer kernels take than usual.
+    scale: f64,
+    /// The names of the kernels whose code is loaded.
+    loaded: BTreeSet<String>,
 }
 
 /// An op that a step launches.
@@ -122,24 +56,12 @@ struct Planned<'a> {
 }
 
 impl<'a> Server<'a> {
-    fn frame(&mut self, name: &str, start: i64, end: i64) {
-        self.recording.frames.push(HostEvent { name: name.to_owned(), start, end });
-    }
-
-    /// A call of the driver, with its correlation id.
-    fn call(&mut self, name: &str, duration: i64) -> usize {
-        let name = if self.engine.is_amd() { name.replacen("cuda", "hip", 1) } else { name.to_owned() };
-        self.recording.calls.push(HostEvent { name, start: self.host, end: self.host + duration });
-        self.host += duration;
-        self.recording.calls.len() - 1
-    }
-
     fn step(&mut self, number: usize, stage: Stage) {
-        self.pause();
-        let start = self.host;
-        self.host += self.random.near(SCHEDULE_NS, 0.2);
+        self.pause(number);
+        let start = self.machine.host;
+        self.machine.host += self.machine.random.near(SCHEDULE_NS, 0.2);
         self.bubble(false);
-        let annotated = self.host;
+        let annotated = self.machine.host;
         let plan = self.plan(stage);
         match self.config.launch_of(stage) {
             Launch::Full => {
@@ -152,34 +74,39 @@ impl<'a> Server<'a> {
             Launch::Eager => self.eager(number, stage, &plan),
             Launch::Piecewise => self.piecewise(number, stage, &plan),
         }
-        self.host += 4_000;
-        let (name, end) = (self.annotation(stage), self.host);
-        self.recording.steps.push(Step { stage, annotation: HostEvent { name, start: annotated, end } });
-        let ready = self.free[0];
+        self.machine.host += 4_000;
+        let (name, end) = (self.annotation(stage), self.machine.host);
+        self.machine.recording.steps.push(Step { stage, annotation: HostEvent { name, start: annotated, end } });
+        let ready = self.machine.free[0];
         // Without a bubble the host waits for the tokens of the step before, so it is one step ahead.
         let wait = if self.config.bubble.is_some() { Some(ready) } else { self.pending.replace(ready) };
-        let until = wait.unwrap_or(self.host).max(self.host) + 4_000;
-        self.call("cudaEventSynchronize", until - self.host);
+        self.machine.wait(wait.unwrap_or_default());
         let frame = if self.engine.form == "sglang" { SGLANG_STEP } else { VLLM_STEP };
-        self.frame(frame, start, self.host);
-        self.host += self.random.near(20_000, 0.2);
+        self.machine.frame(frame, start, self.machine.host);
+        self.machine.host += self.machine.random.near(20_000, 0.2);
     }
 
     /// The server has no request.
-    fn pause(&mut self) {
-        if self.config.pause_us > 0 {
-            let length = self.random.unit() * self.config.pause_us as f64 * 1e3;
-            self.host = self.host.max(self.free[0]) + length as i64;
-        }
+    fn pause(&mut self, number: usize) {
+        let length = match self.config.pause {
+            Pause::None => return,
+            Pause::UpTo(longest_us) => self.machine.random.unit() * longest_us as f64 * 1e3,
+            Pause::ForBusy(share) => {
+                let before = self.machine.recording.ops.iter().filter(|op| op.step + 1 == number);
+                let work: i64 = before.map(|op| op.duration).sum();
+                self.machine.random.near((work as f64 * (1.0 / share - 1.0)) as i64, 0.1) as f64
+            }
+        };
+        self.machine.host = self.machine.host.max(self.machine.free[0]) + length as i64;
     }
 
     fn bubble(&mut self, is_inside: bool) {
         let Some(bubble) = self.config.bubble.filter(|bubble| bubble.is_inside == is_inside) else { return };
-        let length = self.random.near(bubble.length_us * 1_000, 0.1);
-        let start = self.host + 1_000;
-        self.host = start + length;
-        self.frame(bubble.function, start, self.host);
-        self.host += 1_000;
+        let length = self.machine.random.near(bubble.length_us * 1_000, 0.1);
+        let start = self.machine.host + 1_000;
+        self.machine.host = start + length;
+        self.machine.frame(bubble.function, start, self.machine.host);
+        self.machine.host += 1_000;
     }
 
     fn annotation(&self, stage: Stage) -> String {
@@ -224,18 +151,41 @@ impl<'a> Server<'a> {
                 is_before = false;
                 self.bubble(true);
             }
-            let (name, duration) = (launch_name(&op.name), self.random.near(LAUNCH_NS, 0.2));
-            let correlation = self.call(name, duration);
+            let correlation = match self.load_ns(number, op) {
+                Some(load) => self.machine.load_and_launch(&op.name, number, load),
+                None => self.machine.launch(&op.name),
+            };
             self.start(number, stage, op, correlation);
-            self.host += AFTER_LAUNCH_NS;
+            self.machine.after_launch();
         }
+    }
+
+    /// How long the launch of an op loads code; `None` if it loads none.
+    fn load_ns(&mut self, number: usize, op: &Planned) -> Option<i64> {
+        let is_new = !op.name.starts_with("Mem") && self.loaded.insert(op.name.clone());
+        let loads = match self.config.loads {
+            Loads::None => false,
+            Loads::AtStart => true,
+            Loads::Late => number >= FIRST_LATE_LOAD,
+        };
+        if !(is_new && loads) {
+            return None;
+        }
+        let decode = self.plan(Stage::Decode);
+        let names: BTreeSet<&str> = decode.iter().map(|op| op.name.as_str()).collect();
+        let decode_us = decode.iter().map(|op| op.kernel.us).sum::<f64>() * self.scale;
+        let load = decode_us * 1e3 * STEPS_TO_LOAD / names.len() as f64;
+        Some(self.machine.random.near(load as i64, 0.6))
     }
 
     /// Launches ops as one graph.
     fn replay(&mut self, number: usize, stage: Stage, plan: &[Planned]) {
-        let correlation = self.call("cudaGraphLaunch", GRAPH_LAUNCH_NS + GRAPH_OP_NS * plan.len() as i64);
-        plan.iter().for_each(|op| self.start(number, stage, op, correlation));
-        self.host += AFTER_LAUNCH_NS;
+        let correlation = self.machine.launch_graph(plan.len());
+        for op in plan {
+            self.loaded.insert(op.name.clone());
+            self.start(number, stage, op, correlation);
+        }
+        self.machine.after_launch();
     }
 
     /// Launches the parts between attention kernels as graphs.
@@ -258,27 +208,23 @@ impl<'a> Server<'a> {
     fn start(&mut self, number: usize, stage: Stage, op: &Planned, correlation: usize) {
         let (kernel, config) = (op.kernel, self.config);
         // Prefill has more tokens.
-        let scale = if stage.has_prefill_kernels() { 6.0 } else { 1.0 };
-        let usual = (kernel.us * scale * 1e3) as i64;
-        let mut duration = self.random.near(usual, 0.02 + config.faults.noise).max(500);
-        if config.faults.waiting && kernel.waits && self.random.chance(0.05) {
-            duration += self.random.near(2_000_000, 0.5);
+        let ratio = if stage.has_prefill_kernels() { config.prefill_ratio } else { 1.0 };
+        let usual = (kernel.us * ratio * self.scale * 1e3) as i64;
+        let mut duration = self.machine.random.near(usual, 0.02 + config.faults.noise).max(500);
+        if config.faults.waiting && kernel.waits && self.machine.random.chance(0.05) {
+            duration += self.machine.random.near(2_000_000, 0.5);
         }
-        let side = usize::from(kernel.side);
-        let launched = self.recording.calls[correlation].end + LATENCY_NS;
-        let start = launched.max(self.free[side] + self.random.near(TURNAROUND_NS, 0.3));
-        self.free[side] = start + duration;
         let stream = if kernel.side { SIDE_STREAM } else { MAIN_STREAM };
         let (name, role) = (op.name.clone(), kernel.role.clone());
-        let first = GpuOp { name, role, start, duration, stream, correlation, step: number, place: op.place };
+        let first = GpuOp { name, role, start: 0, duration, stream, correlation, step: number, place: op.place };
+        let first = self.machine.run(first);
         if config.faults.side_stream && kernel.role == "o_proj" {
             let name = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int> >".to_owned();
-            let (start, duration) = ((start + duration / 3).max(self.free[1]), 1_500);
-            self.free[1] = start + duration;
+            let (start, duration) = ((first.start + duration / 3).max(self.machine.free[1]), 1_500);
+            self.machine.free[1] = start + duration;
             let role = "side".to_owned();
-            self.recording.ops.push(GpuOp { name, role, start, duration, stream: SIDE_STREAM, ..first.clone() });
+            self.machine.recording.ops.push(GpuOp { name, role, start, duration, stream: SIDE_STREAM, ..first });
         }
-        self.recording.ops.push(first);
     }
 }
 
@@ -291,12 +237,4 @@ fn is_prepared(op: &Planned) -> bool {
 /// Ops that engines launch after a graph: sampling and the copies of the tokens.
 fn is_sampled(op: &Planned) -> bool {
     op.kernel.role == "sampling" || op.place == Place::Tail && op.name.starts_with("Mem")
-}
-
-fn launch_name(op: &str) -> &'static str {
-    match op.split_once(' ') {
-        Some(("Memcpy", _)) => "cudaMemcpyAsync",
-        Some(("Memset", _)) => "cudaMemsetAsync",
-        _ => "cudaLaunchKernel",
-    }
 }
