@@ -172,6 +172,20 @@ pub(crate) fn stalled() -> Vec<Config> {
     configs
 }
 
+/// Steps of training that are one graph each, which nothing else marks.
+pub(crate) fn whole_graphs() -> Vec<Config> {
+    let mut configs = Vec::new();
+    for (what, step_us) in
+        [("steps of 50 ms", 50_000.0), ("steps of 200 ms", 200_000.0), ("steps of 800 ms", 800_000.0)]
+    {
+        let graphs = |capture| training(capture, Launch::Full, step_us, what);
+        configs.extend([Capture::Plain, Capture::Names].map(graphs));
+        let eager = training(Capture::Names, Launch::Eager, step_us, what);
+        configs.push(Config { name: format!("{what}, eager"), ..eager });
+    }
+    configs
+}
+
 fn training(capture: Capture, launch: Launch, step_us: f64, what: &str) -> Config {
     let base = config("sglang_h100", capture, what);
     let (layers, step_us) = (vec![DENSE; 6], Some(step_us));
@@ -241,7 +255,7 @@ pub(crate) fn cut() -> (Vec<Config>, Vec<Config>, Vec<Merged>) {
         ..config
     };
     let servers = [one_prefill(), busy(), loading()].concat().into_iter().map(cut).collect();
-    let training = stalled().into_iter().map(cut).collect();
+    let training = [stalled(), whole_graphs()].concat().into_iter().map(cut).collect();
     let merged = merged().into_iter().map(|merged| Merged { ranks: merged.ranks.map(cut), ..merged });
     (servers, training, merged.collect())
 }

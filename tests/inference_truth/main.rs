@@ -25,8 +25,9 @@
 //! | one prefill | all six | full graph, eager | plain, names | a prefill of 89 ms among decode steps of 19 ms |
 //! | merged ranks | four | full graph, eager | annotated, plain, frames | two ranks of other speed and phase, named in four ways |
 //! | loader | training | eager | annotated with and without frames, plain, names | the loader waits for 0.2 to 3 steps |
+//! | whole graphs | training | full graph; eager | plain, names; names | steps of 50 to 800 ms |
 //! | loads | three | eager; full graph | annotated, plain, frames | cold start; a kernel that is loaded later |
-//! | cut | those of the last five | | | the capture begins and ends inside of a step |
+//! | cut | those of the last six | | | the capture begins and ends inside of a step |
 //!
 //! Captures: torch.profiler with annotations; without (plain); with Python frames; and names alone, the CSV of
 //! `nsys stats -r cuda_gpu_trace`.
@@ -219,6 +220,11 @@ fn the_data_loader_waits_between_the_steps_of_training() {
     check(&marked, MIN_RIGHT);
     assert!(marked.between.recall() >= MIN_RIGHT, "{:?}", marked.between);
     check(&sum_of(&unmarked), 0.0);
+}
+
+#[test]
+fn steps_of_training_that_nothing_marks_are_right_or_not_found() {
+    check(&sum(&grid::whole_graphs(), |config| config, 0..1, measure), 0.0);
 }
 
 #[test]
