@@ -105,7 +105,7 @@ pub(super) struct Changes<'a> {
     pinnable: HashSet<Call>,
     /// The host code before each call of the window.
     code: HashMap<Call, Vec<(Option<RunningCode>, Ns)>>,
-    /// The code of each blocking call.
+    /// The code of each call that waits or would wait.
     pub(super) sites: HashMap<Call, Site>,
 }
 
@@ -148,7 +148,8 @@ impl<'a> Changes<'a> {
             let mut of_call = Vec::new();
             parts.gap_code.each_part(id, &mut |code, time| of_call.push((code, time)));
             changes.code.insert(id, of_call);
-            if parts.waits.at(id).blocks {
+            // Those that found their op done wait if the host is faster.
+            if parts.waits.at(id).op.is_some() {
                 let code = parts.gap_code.timelines.and_then(|timelines| timelines.at(call.thread, call.start));
                 let code = code.unwrap_or_default();
                 changes.sites.insert(id, (code.function, code.op.filter(|op| Some(*op) != code.function)));
@@ -438,7 +439,7 @@ impl<'a> Changes<'a> {
             let waited = self.parts.recorded.call(*call).duration().since(self.parts.waits.at(*call).own);
             (*site, waited)
         };
-        largest(self.sites.iter().map(of_call))
+        largest(self.sites.iter().map(of_call).filter(|(_, waited)| *waited > Ns::ZERO))
     }
 
     /// The groups of kernels with most time in the window.
