@@ -20,6 +20,8 @@ mod inference_truth;
 mod kernel_categories;
 #[path = "../oracles.rs"]
 mod oracles;
+#[path = "../replay_oracles.rs"]
+mod replay_oracles;
 #[path = "../common/testing.rs"]
 mod testing;
 #[path = "../triage_catalog.rs"]
