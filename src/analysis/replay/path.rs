@@ -105,18 +105,31 @@ struct Sums<'a> {
 }
 
 impl Sums<'_> {
-    /// Adds the next part, split at the ends of steps.
+    /// Adds the next part, split at the ends of steps. A negative part goes back in time.
     fn add(&mut self, part: PathPart, mut time: Ns) {
-        let steps = &self.steady.steps;
         while time != Ns::ZERO {
-            let step = steps.partition_point(|step| step.end <= self.at).min(steps.len().saturating_sub(1));
-            let until = steps.get(step).map_or(self.steady.end, |step| step.end);
-            let rest = until.since(self.at);
-            let now = if time > rest && rest > Ns::ZERO { rest } else { time };
+            let (step, rest) = if time > Ns::ZERO { self.rest_of_step() } else { self.begun_step() };
+            let now = if rest == Ns::ZERO || time.0.abs() <= rest.0.abs() { time } else { rest };
             self.sums.update((step, part), Ns::ZERO, |sum| *sum += now);
             self.at = self.at + now;
             time = time.since(now);
         }
+    }
+
+    /// The step that goes on now, and the time until its end; zero after the last one.
+    fn rest_of_step(&self) -> (usize, Ns) {
+        let steps = &self.steady.steps;
+        let step = steps.partition_point(|step| step.end <= self.at).min(steps.len().saturating_sub(1));
+        let end = steps.get(step).map_or(self.steady.end, |step| step.end);
+        (step, end.since(self.at).max(Ns::ZERO))
+    }
+
+    /// The step that lasted until now, and the time back to its start, which is negative; zero before the first one.
+    fn begun_step(&self) -> (usize, Ns) {
+        let steps = &self.steady.steps;
+        let step = steps.partition_point(|step| step.start < self.at).saturating_sub(1);
+        let start = steps.get(step).map_or(self.steady.start, |step| step.start);
+        (step, start.since(self.at).min(Ns::ZERO))
     }
 }
 
@@ -216,5 +229,39 @@ fn host_parts(code: &GapCode, call: super::ids::Call, time: Ns, add: &mut dyn Fn
     });
     if rest != Ns::ZERO {
         add(PathPart::Host(None, Waits::No), rest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::replay::steady::{WindowKind, WindowStep};
+    use crate::analysis::structure::stages::Stage;
+
+    #[test]
+    fn a_negative_part_is_taken_from_the_steps_that_it_goes_back_through() {
+        let step = |start, end| WindowStep { stage: Stage::All, host_start: start, start, end };
+        let steps = vec![step(Ns(0), Ns(10)), step(Ns(10), Ns(20))];
+        let steady = Steady { start: Ns(0), end: Ns(20), kind: WindowKind::Steps, steps };
+        let mut sums = Sums { steady: &steady, sums: VecMap::new(), at: Ns(0) };
+        // Forward to 14, back to 7, forward to 20: each step has its length.
+        sums.add(PathPart::Latency, Ns(14));
+        sums.add(PathPart::Turnaround, Ns(-7));
+        sums.add(PathPart::Queue, Ns(13));
+        let expected = [
+            ((0, PathPart::Latency), Ns(10)),
+            ((0, PathPart::Turnaround), Ns(-3)),
+            ((0, PathPart::Queue), Ns(3)),
+            ((1, PathPart::Latency), Ns(4)),
+            ((1, PathPart::Turnaround), Ns(-4)),
+            ((1, PathPart::Queue), Ns(10)),
+        ];
+        let mut sums = sums.sums.into_vec();
+        crate::ordering::sort_by_key(&mut sums, |((step, _), _)| *step);
+        let of_step = |step: usize| sums.iter().filter(move |((other, _), _)| *other == step);
+        for step in [0, 1] {
+            assert_eq!(of_step(step).fold(Ns::ZERO, |sum, (_, time)| sum + *time), Ns(10));
+        }
+        assert!(expected.iter().all(|row| sums.contains(row)) && sums.len() == expected.len(), "{sums:?}");
     }
 }
