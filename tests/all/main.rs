@@ -22,6 +22,8 @@ mod kernel_categories;
 mod oracles;
 #[path = "../replay_oracles.rs"]
 mod replay_oracles;
+#[path = "../replay_truth/main.rs"]
+mod replay_truth;
 #[path = "../common/testing.rs"]
 mod testing;
 #[path = "../triage_catalog.rs"]
