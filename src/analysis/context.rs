@@ -236,7 +236,7 @@ impl<'a> Context<'a> {
 
     /// The steps from host ranges and Python functions, or else those that the order of the kernels shows.
     pub(crate) fn steps(&self) -> &[Step] {
-        self.steps.get_or_init(|| self.passes().complete(self.trace, steps_from_ranges(self.trace)))
+        self.steps.get_or_init(|| self.passes().complete(steps_from_ranges(self.trace)))
     }
 
     /// The whole steps with their times, without those that begin while their process starts.

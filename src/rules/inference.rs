@@ -67,6 +67,22 @@ from_json!(strict InferredStepThresholds {
     min_layers, min_equal_steps_share, min_signs, max_sign_gaps_share, max_ops_to_copy
 });
 
+/// When kernels that repeat show steps.
+#[derive(Debug)]
+pub(crate) struct PeriodThresholds {
+    /// Launches of a kernel.
+    pub(crate) min_repeats: Count,
+    /// Ops from one to the next, unless it is a graph.
+    pub(crate) min_ops: Count,
+    /// Equal distances, and repeats that end like a step.
+    pub(crate) min_even_share: Number,
+    /// Ops by which equal distances differ.
+    pub(crate) max_uneven_share: Number,
+    /// Kernels from the first launch on to a distance after the last.
+    pub(crate) min_covered_share: Number,
+}
+from_json!(strict PeriodThresholds { min_repeats, min_ops, min_even_share, max_uneven_share, min_covered_share });
+
 /// When steps without a stage are of one kind.
 #[derive(Debug)]
 pub(crate) struct KindThresholds {
@@ -172,6 +188,7 @@ from_json!(strict RangeThresholds { min_repeats, min_covered_launches_share });
 pub(crate) struct Thresholds {
     pub(crate) layers: LayerThresholds,
     pub(crate) steps_by_kernels: InferredStepThresholds,
+    pub(crate) steps_by_period: PeriodThresholds,
     pub(crate) step_kinds: KindThresholds,
     pub(crate) step_times: StepTimeThresholds,
     pub(crate) step_time_line: LineThresholds,
@@ -183,6 +200,7 @@ pub(crate) struct Thresholds {
 from_json!(Thresholds {
     layers,
     steps_by_kernels,
+    steps_by_period,
     step_kinds,
     step_times,
     step_time_line,
@@ -207,7 +225,7 @@ mod tests {
     #[test]
     fn every_threshold_has_a_unit_in_its_range_and_a_reason() {
         let json = Json::parse(TEXT).unwrap();
-        assert_eq!(json.members().count(), 10, "an explanation, and the groups of the struct");
+        assert_eq!(json.members().count(), 11, "an explanation, and the groups of the struct");
         for (group, thresholds) in json.members().filter(|(group, _)| *group != "about") {
             for (name, threshold) in thresholds.members() {
                 let value = threshold.get_path(&["value"]).and_then(Json::number).unwrap();

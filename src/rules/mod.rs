@@ -24,6 +24,7 @@ mod phase_map;
 pub mod phases;
 pub mod signals;
 mod step_frames;
+mod training;
 mod usage;
 mod waiting_code;
 
@@ -33,6 +34,7 @@ pub use editing::{add_rule, check_user_file, put_rule};
 pub use file::{looks_like_phase_map, looks_like_rules};
 pub use phase_map::PhaseMap;
 pub use step_frames::{is_numbered_step, is_step_frame};
+pub use training::is_optimizer_kernel;
 pub use usage::{RuleUse, Usage};
 pub use waiting_code::{is_waiting_code, waiting_function};
 

@@ -358,9 +358,9 @@ impl TraceBuilder {
     }
 
     /// Adds a CUDA graph that was traced as a whole. Its launch is the call of the same process with the same correlation id.
-    pub fn add_graph_replay(&mut self, replay: GraphReplay, process: ProcessId, correlation: Option<u32>) {
+    pub fn add_graph_replay(&mut self, replay: GraphReplay, correlation: Option<u32>) {
         self.trace.graph_replays.push(replay);
-        self.replay_ids.push((process, correlation.unwrap_or(UNLINKED)));
+        self.replay_ids.push((replay.process, correlation.unwrap_or(UNLINKED)));
     }
 
     /// Sets how the kernel that was pushed last was launched.

@@ -65,6 +65,10 @@ pub struct GraphReplay {
     pub duration: Ns,
     /// The device it ran on.
     pub device: DeviceId,
+    /// The process that launched it.
+    pub process: ProcessId,
+    /// The number of the graph in its process, if recorded.
+    pub graph: Option<u32>,
     /// The call that launched it, if known. [`super::TraceBuilder::link`] sets it.
     pub launch: Option<CallId>,
 }

@@ -194,8 +194,8 @@ impl TestTrace {
         let (start, duration) = self.start_and_duration(&time);
         let (device, (pid, name)) = (self.device_id(), self.process.clone());
         let process = self.builder.process(pid, &name);
-        let replay = GraphReplay { start, duration, device, launch: None };
-        self.builder.add_graph_replay(replay, process, correlation);
+        let replay = GraphReplay { start, duration, device, process, graph: Some(1), launch: None };
+        self.builder.add_graph_replay(replay, correlation);
         self
     }
 

@@ -35,11 +35,12 @@ fn gaps_of_a_cold_start_are_loading_and_no_unseen_work() {
     }
 }
 
-/// 91 to 96 % of the ops follow the start, so the capture is no cold start.
+/// 91 to 96 % of the ops follow the start, so the capture is no cold start. The programs run five and four forward passes (counted
+/// by the kernels that look up the embeddings, and by those before a pass), of which the first loads the kernels.
 #[test]
 #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn a_training_with_its_start_is_judged_by_what_follows() {
-    for file in ["lm_training_short_s3.25", "lm_training_start_up_s3.16"] {
+    for (file, passes) in [("lm_training_short_s3.25", 5), ("lm_training_start_up_s3.16", 4)] {
         let run = run(&format!("start_up_{file}"), &format!("more/nsys/{file}.sqlite"));
         let verdict = run["verdict"]["text"].as_str().unwrap();
         assert!(verdict.starts_with("After the start of the program (first "), "{verdict}");
@@ -47,6 +48,10 @@ fn a_training_with_its_start_is_judged_by_what_follows() {
         let start = row(&run, "start_up");
         let [before, after] = ["ops_before", "ops_after"].map(|ops| start[ops].as_f64().unwrap());
         assert!(after / (before + after) > 0.9, "{start}");
+        let steps = &run["sections"]["steps"];
+        let counts = ["steps", "steps_in_start_up"].map(|figure| steps["summary"][figure].as_u64());
+        assert_eq!(counts, [Some(passes - 1), Some(1)], "{file}");
+        assert_eq!(row(&run, "steps")["found_by"], "repeated kernels");
     }
 }
 

@@ -10,7 +10,7 @@ use super::kernel_roles::{NameRole, NameRoles};
 use super::stage_by_kernels::AttentionStages;
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::measure::mode::mode;
-use crate::analysis::structure::stages::Stage;
+use crate::analysis::structure::stages::{Form, Stage};
 use crate::ordering::VecMap;
 use crate::rules::inference::thresholds;
 use crate::trace::{DeviceId, GpuOp, NameId, OpKind, ProcessId, Trace};
@@ -20,6 +20,8 @@ use std::ops::Range;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InferredStep {
     pub(crate) stage: Stage,
+    /// What shows it.
+    pub(crate) form: Form,
     /// Rows of its ops, sorted.
     pub(crate) rows: Vec<u32>,
 }
@@ -100,7 +102,7 @@ impl Lane<'_> {
 
     fn step(&self, step: Range<usize>) -> InferredStep {
         let rows = self.rows.get(step).unwrap_or_default().to_vec();
-        InferredStep { stage: self.stages.of_step(self.classified, &rows), rows }
+        InferredStep { stage: self.stages.of_step(self.classified, &rows), form: Form::Inferred, rows }
     }
 
     /// The indices at which a new step begins.

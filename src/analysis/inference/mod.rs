@@ -4,6 +4,7 @@
 //! - `stage_by_kernels`: the stage of a step without an annotation.
 //! - `unnamed_stages`: the kinds of steps that nothing names, by what they run.
 //! - `inferred_steps`: finds the passes of a trace without annotations, from the order of its kernels.
+//! - `periods`: finds the steps of other traces without annotations, by kernels and graphs that repeat at an even distance.
 //! - [`graph_coverage`]: how much of a pass CUDA or HIP graphs replay, by stage.
 //! - [`speculation`]: what rounds of speculative decoding cost.
 //! - [`kernel_roles`]: the role of an op in a layer, by its name and place.
@@ -43,6 +44,7 @@ pub(crate) mod op_costs;
 pub(crate) mod op_model;
 pub(crate) mod op_work;
 pub(crate) mod passes;
+mod periods;
 mod quantization;
 mod role_demand;
 mod role_rates;

@@ -1,8 +1,9 @@
 //! The forward passes of a trace with their ops: the engine steps that annotations mark, or else those that the order of the
 //! kernels shows. An op belongs to the annotated step in which it was launched. One pass over the ops.
 
-use super::inferred_steps::inferred_steps;
+use super::inferred_steps::{InferredStep, inferred_steps};
 use super::kernel_roles::{NameRoles, role_of_name};
+use super::periods::periodic_steps;
 use super::stage_by_kernels::AttentionStages;
 use super::unnamed_stages::name_kinds;
 use crate::analysis::classified::ClassifiedTrace;
@@ -28,8 +29,8 @@ pub(crate) struct Passes {
     passes: Vec<Pass>,
     /// The rows of the ops of all passes, grouped by pass and sorted.
     rows: Vec<u32>,
-    /// Whether no annotation marks the passes.
-    is_inferred: bool,
+    /// The steps, if no annotation marks them. A step of graphs that were traced as a whole has no pass.
+    inferred: Vec<Step>,
 }
 
 /// The steps that launched GPU ops, and for each op the index of its step, or [`NONE`].
@@ -38,8 +39,8 @@ pub(crate) struct StepsOfOps {
     pub(crate) steps: Vec<HostStep>,
     /// Parallel to the ops of the trace.
     pub(crate) step_of_op: Vec<u32>,
-    /// Whether no annotation marks the steps.
-    pub(crate) is_inferred: bool,
+    /// If no annotation marks the steps, these on their devices, parallel to `steps`.
+    inferred: Vec<Step>,
 }
 
 impl StepsOfOps {
@@ -51,19 +52,22 @@ impl StepsOfOps {
     /// The steps of host ranges and Python functions.
     fn by_launch(trace: &Trace) -> Self {
         let (steps, step_of_op) = steps_by_op(trace);
-        Self { steps, step_of_op, is_inferred: false }
+        Self { steps, step_of_op, ..Self::default() }
     }
 
     /// Adds what only the kernels show: all steps, or the stages of Python functions. Steps of engine annotations need no roles.
     fn completed<R: Borrow<NameRoles>>(mut self, classified: &ClassifiedTrace, roles: impl FnOnce() -> R) -> Self {
         if self.steps.is_empty() {
-            return Self::inferred(classified, roles().borrow());
+            let roles = roles();
+            let by_order = inferred_steps(classified, roles.borrow());
+            let steps = if by_order.is_empty() { periodic_steps(classified, roles.borrow()) } else { by_order };
+            return Self::inferred(classified, steps);
         }
         if self.steps.iter().any(|step| step.form == Form::Frame) {
             self.set_stages_by_kernels(classified, roles().borrow());
         } else if self.steps.iter().all(|step| step.form.is_plain()) {
             // Ranges of layers contain most launches too, but several of them are one step.
-            let inferred = Self::inferred(classified, roles().borrow());
+            let inferred = Self::inferred(classified, inferred_steps(classified, roles().borrow()));
             if !inferred.steps.is_empty() && inferred.steps.len() <= self.steps.len() / 2 {
                 return inferred;
             }
@@ -88,23 +92,51 @@ impl StepsOfOps {
         Self::by_launch(trace).completed(&ClassifiedTrace::new(trace), || NameRoles::of(trace))
     }
 
-    fn inferred(classified: &ClassifiedTrace, roles: &NameRoles) -> Self {
+    fn inferred(classified: &ClassifiedTrace, steps: Vec<InferredStep>) -> Self {
         let ops = &classified.trace.gpu_ops;
-        let mut found = Self { is_inferred: true, step_of_op: vec![NONE; ops.len()], ..Self::default() };
+        let mut found = Self { step_of_op: vec![NONE; ops.len()], ..Self::default() };
         let (mut device, mut number) = (None, 0);
-        for (step, index) in inferred_steps(classified, roles).into_iter().zip(0_u32..) {
+        for step in steps {
+            let Some(on_device) = step_on_device(classified.trace, &step) else { continue };
             // Each device counts its own steps.
-            let own_device = step.rows.first().and_then(|row| ops.get(*row as usize)).map(|op| op.device);
-            number = if own_device == device { number + 1 } else { 1 };
-            device = own_device;
-            found.steps.push(HostStep::inferred(number, step.stage));
+            number = if on_device.device == device { number + 1 } else { 1 };
+            device = on_device.device;
+            let index = u32::try_from(found.steps.len()).unwrap_or(NONE);
+            found.steps.push(HostStep::inferred(number, step.stage, step.form));
+            found.inferred.push(on_device);
             for row in step.rows {
                 found.step_of_op.get_mut(row as usize).into_iter().for_each(|slot| *slot = index);
             }
         }
         name_kinds(classified.trace, &mut found.steps, &found.step_of_op);
+        for (on_device, step) in found.inferred.iter_mut().zip(&found.steps) {
+            on_device.info.stage = step.stage;
+        }
         found
     }
+}
+
+/// A step that no annotation marks, from the first start to the last end of its ops and graphs.
+fn step_on_device(trace: &Trace, step: &InferredStep) -> Option<Step> {
+    let work = |row: &u32| match trace.gpu_ops.get(*row as usize) {
+        Some(op) => Some((op.device, op.process, op.start, op.end())),
+        None => {
+            let replay = trace.graph_replays.get((*row as usize).checked_sub(trace.gpu_ops.len())?)?;
+            Some((replay.device, replay.process, replay.start, replay.end()))
+        }
+    };
+    let (device, process, start, _) = work(step.rows.first()?)?;
+    let end = step.rows.iter().filter_map(work).map(|(.., end)| end).max()?;
+    Some(Step {
+        info: StepInfo::of_stage(step.stage, step.form),
+        name: NO_NAME,
+        start,
+        end,
+        device: Some(device),
+        basis: Basis::Kernels,
+        process,
+        annotation_range: (start, end),
+    })
 }
 
 /// The stage of every GPU op: as [`of_ops`] finds it, or if that finds none, as the order of the kernels shows it.
@@ -123,19 +155,20 @@ pub(crate) fn steps_on_devices(trace: &Trace) -> Vec<Step> {
     let passes = || Passes::of(&ClassifiedTrace::new(trace), &NameRoles::of(trace));
     let steps = steps_from_ranges(trace);
     let is_complete = steps.first().is_some_and(|step| step.info.form == Form::Engine);
-    if is_complete { steps } else { passes().complete(trace, steps) }
+    if is_complete { steps } else { passes().complete(steps) }
 }
 
-/// False if [`steps_on_devices`] finds no steps, by names alone: nothing marks steps, and no kernel is attention.
+/// False if [`steps_on_devices`] finds no steps: nothing marks steps, no kernel is attention, and none repeats as steps do.
 pub(crate) fn may_have_steps(trace: &Trace) -> bool {
-    has_marked_steps(trace) || trace.names.iter().any(|name| role_of_name(name).is_attention())
+    let repeats = || !periodic_steps(&ClassifiedTrace::new(trace), &NameRoles::of(trace)).is_empty();
+    has_marked_steps(trace) || trace.names.iter().any(|name| role_of_name(name).is_attention()) || repeats()
 }
 
 impl Passes {
     /// The passes of the steps. Empty if there are no steps.
     pub(crate) fn of(classified: &ClassifiedTrace, roles: &NameRoles) -> Self {
         let (trace, found) = (classified.trace, StepsOfOps::of(classified, roles));
-        let StepsOfOps { steps, step_of_op, is_inferred } = &found;
+        let StepsOfOps { steps, step_of_op, .. } = &found;
         // By step: the devices and the numbers of their ops. A step mostly has one device.
         let mut counts: Vec<VecMap<DeviceId, usize>> = vec![VecMap::new(); steps.len()];
         for (op, step) in trace.gpu_ops.iter().zip(step_of_op) {
@@ -161,7 +194,9 @@ impl Passes {
             let slot = slots.update(op.device, 0, |slot| std::mem::replace(slot, *slot + 1));
             rows.get_mut(slot).into_iter().for_each(|entry| *entry = row);
         }
-        Self { passes, rows, is_inferred: *is_inferred }
+        let mut inferred = found.inferred;
+        ordering::sort_by_key(&mut inferred, |step| step.start);
+        Self { passes, rows, inferred }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -169,9 +204,9 @@ impl Passes {
     }
 
     /// Adds what the kernels show to steps of host ranges: their stages if the ranges state none, or if they mark no steps, all.
-    pub(crate) fn complete(&self, trace: &Trace, mut steps: Vec<Step>) -> Vec<Step> {
-        if steps.is_empty() || self.is_inferred && !self.passes.is_empty() {
-            return self.inferred_steps(trace);
+    pub(crate) fn complete(&self, mut steps: Vec<Step>) -> Vec<Step> {
+        if steps.is_empty() || !self.inferred.is_empty() {
+            return self.inferred.clone();
         }
         for step in steps.iter_mut().filter(|step| step.info.stage == Stage::All) {
             // Passes are sorted by process and start of their ranges.
@@ -181,30 +216,6 @@ impl Passes {
             step.info.stage = pass.map_or(Stage::All, |pass| pass.step.stage);
         }
         steps
-    }
-
-    /// The passes as steps, if no annotation marks them; sorted by start.
-    fn inferred_steps(&self, trace: &Trace) -> Vec<Step> {
-        let passes = self.passes.iter().filter(|_| self.is_inferred);
-        let mut steps: Vec<Step> = passes.filter_map(|pass| self.inferred_step(trace, pass)).collect();
-        ordering::sort_by_key(&mut steps, |step| step.start);
-        steps
-    }
-
-    fn inferred_step(&self, trace: &Trace, pass: &Pass) -> Option<Step> {
-        let first = trace.gpu_ops.get(*self.rows(pass).first()? as usize)?;
-        let end = self.ops(trace, pass).map(|(_, op)| op.end()).max()?;
-        let (start, process) = (first.start, first.process);
-        Some(Step {
-            info: StepInfo::of_stage(pass.step.stage, Form::Inferred),
-            name: NO_NAME,
-            start,
-            end,
-            device: Some(first.device),
-            basis: Basis::Kernels,
-            process,
-            annotation_range: (start, end),
-        })
     }
 
     /// The passes of a stage, in order.
@@ -341,7 +352,7 @@ mod tests {
         }
         let trace = trace.finish();
         let found = StepsOfOps::of_trace(&trace);
-        assert!(found.is_inferred);
+        assert_eq!(found.inferred.len(), found.steps.len());
         let numbers: Vec<u32> = found.steps.iter().map(|step| step.number).collect();
         assert_eq!(numbers, [1, 2, 3, 4, 1, 2, 3, 4]);
         assert!(found.step_of_op.iter().all(|step| *step != NONE));

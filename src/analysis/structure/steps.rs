@@ -133,6 +133,8 @@ pub(crate) fn no_steps<S: TypedSection>(context: &Context) -> Answer<S> {
 pub(crate) fn evidence(form: Form) -> [&'static str; 2] {
     match form {
         Form::Inferred => ["kernel order", "inferred"],
+        Form::Period => ["repeated kernels", "inferred"],
+        Form::Replay => ["graph replays", "inferred"],
         Form::Frame => ["host frame", "proven"],
         Form::Engine | Form::Word | Form::Numbered | Form::Profiler => ["annotation", "proven"],
     }
@@ -147,6 +149,12 @@ fn limit_of(form: Form) -> Option<String> {
              the tokens to the host, and embedding mark the end of a step, and at least {} of the steps have the same \
              number of layers. The stage follows from the names of the attention kernels.",
             pct(thresholds().steps_by_kernels.min_equal_steps_share.value)
+        )),
+        Form::Period | Form::Replay => Some(format!(
+            "No annotation marks steps. They are inferred from {}, in which at least {} of the distances, counted in GPU ops, are equal, \
+             and which hold an optimizer, equal layers or a graph that was traced as a whole.",
+            if form == Form::Replay { "graphs that are replayed" } else { "kernels that repeat" },
+            pct(thresholds().steps_by_period.min_even_share.value)
         )),
         Form::Frame => Some(
             "No annotation marks steps. They are the calls of the Python function of the engine that runs a step \
@@ -169,6 +177,8 @@ pub(crate) fn source_of(form: Form) -> &'static str {
     match form {
         Form::Frame => "Python frames that run a step, and the GPU ops launched in them",
         Form::Inferred => "the order of the kernels",
+        Form::Period => "kernels that repeat at an even distance",
+        Form::Replay => "graphs that are replayed at an even distance",
         _ => "ranges that mark steps, and the GPU ops launched in them",
     }
 }

@@ -155,14 +155,15 @@ pub(super) fn read_graph_replays(import: &mut Import<'_>) {
     let Some(table) = import.schema.find(&GRAPHS) else { return };
     let (id_format, owner) = IdFormat::of(table);
     let (builder, threads, gpus) = (&mut import.builder, &mut import.threads, &mut import.gpus);
-    let columns = [&["start"], &["end"], owner, &["deviceId"], CORRELATION];
+    let columns = [&["start"], &["end"], owner, &["deviceId"], CORRELATION, &["graphExecId", "graphId"]];
     let read = import.scanner.scan(table, &columns, &mut |cells| match times(cells) {
         Ok((start, duration)) => {
             let pid = id_format.pid(cells.int(OWNER));
             let device = gpus.device(builder, pid, cells.int(DEVICE));
             let process = threads.process(builder, pid);
-            let replay = GraphReplay { start, duration, device, launch: None };
-            builder.add_graph_replay(replay, process, correlation(cells, DEVICE + 1));
+            let graph = cells.int(DEVICE + 2).and_then(|graph| u32::try_from(graph).ok());
+            let replay = GraphReplay { start, duration, device, process, graph, launch: None };
+            builder.add_graph_replay(replay, correlation(cells, DEVICE + 1));
         }
         Err(problem) => builder.trace.problems.add(problem, 1, cells.at),
     });

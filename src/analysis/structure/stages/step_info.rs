@@ -35,12 +35,21 @@ pub enum Form {
     Frame,
     /// No text: the order of the kernels shows the step.
     Inferred,
+    /// No text: the kernels repeat at an even distance.
+    Period,
+    /// The same, and a graph begins the step.
+    Replay,
 }
 
 impl Form {
     /// Whether a text of this form may also name a part of a step.
     pub(crate) fn is_plain(self) -> bool {
         matches!(self, Self::Word | Self::Numbered)
+    }
+
+    /// Whether no text and no function marks the step, but what runs in it.
+    pub(crate) fn is_inferred(self) -> bool {
+        matches!(self, Self::Inferred | Self::Period | Self::Replay)
     }
 }
 

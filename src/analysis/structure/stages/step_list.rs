@@ -199,9 +199,9 @@ impl HostStep {
         StepInfo { stage, form, batch_size, unpadded_batch, tokens, context, generation }
     }
 
-    /// A step that the order of the kernels shows: only its stage is known.
-    pub(crate) fn inferred(number: u32, stage: Stage) -> Self {
-        let (form, range_start) = (Form::Inferred, (ProcessId(0), Ns::ZERO));
+    /// A step that what runs in it shows: only its stage is known.
+    pub(crate) fn inferred(number: u32, stage: Stage, form: Form) -> Self {
+        let range_start = (ProcessId(0), Ns::ZERO);
         Self {
             number,
             name: NO_NAME,
@@ -419,7 +419,9 @@ fn step_nodes(nodes: Vec<StepNode>) -> Vec<StepNode> {
 fn is_step(node: &StepNode) -> bool {
     match node.info.form {
         Form::Engine => node.children == 0,
-        Form::Word | Form::Numbered | Form::Profiler | Form::Frame | Form::Inferred => node.parent.is_none(),
+        Form::Word | Form::Numbered | Form::Profiler | Form::Frame | Form::Inferred | Form::Period | Form::Replay => {
+            node.parent.is_none()
+        }
     }
 }
 

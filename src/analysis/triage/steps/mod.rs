@@ -102,7 +102,7 @@ fn steps_of_view(view: &View) -> Vec<Step> {
     // Annotations with plain names may be those of layers, which the order of the kernels shows.
     let is_proven = annotated.iter().any(|step| !step.info.form.is_plain());
     let on_devices = if is_proven { Vec::new() } else { steps_on_devices(view.trace) };
-    let is_better = on_devices.first().is_some_and(|step| step.info.form == Form::Inferred);
+    let is_better = on_devices.first().is_some_and(|step| step.info.form.is_inferred());
     let steps = if annotated.is_empty() || is_better { on_devices } else { annotated };
     steps.into_iter().filter(is_selected).collect()
 }
