@@ -9,8 +9,9 @@ const CORPUS: &str = include_str!("data/kernel_categories.json");
 const DEFAULT_SET: &str = include_str!("../patterns/gpuprism_engine_model.json");
 
 /// All categories. A fused kernel has the first of these categories that one of its parts has.
-const CATEGORIES: [&str; 17] = [
+const CATEGORIES: [&str; 18] = [
     "communication",
+    "optimizer",
     "attention",
     "moe_gemm",
     "gemm",
