@@ -34,7 +34,7 @@ pub use editing::{add_rule, check_user_file, put_rule};
 pub use file::{looks_like_phase_map, looks_like_rules};
 pub use phase_map::PhaseMap;
 pub use step_frames::{is_numbered_step, is_step_frame};
-pub use training::is_optimizer_kernel;
+pub use training::{TrainingPart, is_optimizer_kernel, training_part_of_code, training_part_of_range};
 pub use usage::{RuleUse, Usage};
 pub use waiting_code::{is_waiting_code, waiting_function};
 

@@ -10,11 +10,12 @@ mod clock_leads;
 mod code;
 mod code_timelines;
 mod columns;
-mod compilations;
+
 mod correlation;
 mod database_info;
 mod first_launches;
 mod format;
+mod host_times;
 mod import_problems;
 mod impossible_times;
 mod late_code;
@@ -32,6 +33,7 @@ mod start_ups;
 #[cfg(test)]
 pub(crate) mod testing;
 mod time;
+mod training_code;
 mod unrecorded_work;
 mod window;
 
@@ -42,9 +44,11 @@ pub use clock_leads::ClockLead;
 pub use code::{Annotation, FrameIds, HostCode, NONE};
 pub use code_timelines::{CodeTimeline, CodeTimelines, RunningCode};
 pub use compilations::Compilations;
+
 pub use database_info::{DatabaseInfo, TableInfo};
 pub use first_launches::{FirstLaunches, SLOW_FIRST_LAUNCH};
 pub use format::{Format, Profiler, Vendor};
+pub use host_times::HostTimes;
 pub use import_problems::{ImportProblem, ImportProblems, ProblemKind};
 pub use late_code::{CodeTime, LateCode, MAX_LATE_INTERVALS};
 pub use launch_configs::{LaunchConfig, LaunchConfigs};
@@ -62,6 +66,7 @@ pub use spans::{Span, Spans};
 pub use start_ups::{LoadSum, StartUp, StartUps};
 pub(crate) use time::leading_integer;
 pub use time::{Ns, Window};
+pub use training_code::TrainingCode;
 pub use unrecorded_work::{CallRole, LostLaunches, OutlastingWait, OutlastingWaits, USUAL_RETURN, UnrecordedWork};
 pub use window::{Cut, Kept};
 
@@ -195,7 +200,9 @@ pub struct Trace {
     /// The code around the blocking calls that drained a GPU, if it was looked up.
     pub blocking_sites: Arc<BlockingSites>,
     /// When host threads compiled code, if it was looked up.
-    pub compilations: Arc<Compilations>,
+    pub compilations: Arc<HostTimes>,
+    /// When host threads ran the parts of a training step, if CPU ops tell and it was looked up. A window has those of the whole trace.
+    pub training: Arc<TrainingCode>,
     /// Work that the trace does not contain, if it was looked up.
     pub unrecorded_work: UnrecordedWork,
     /// The calls whose op was taken out because its time cannot be true, sorted. Not in a part of the trace.

@@ -1,7 +1,7 @@
 //! When processes of the program started within the trace. `analysis::host::start_up` finds it when the file is read;
 //! windows of the trace share it.
 
-use super::{CODE_IS_BUILT, Compilations, HostInterval, Ns, ProcessId, Trace};
+use super::{CODE_IS_BUILT, HostInterval, HostTimes, Ns, ProcessId, Trace};
 
 /// The start of one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct StartUps {
     /// One for each, sorted by process.
     pub processes: Vec<StartUp>,
     /// When threads of these processes load, also later.
-    loads: Compilations,
+    loads: HostTimes,
 }
 
 impl Trace {
@@ -54,7 +54,7 @@ impl Trace {
 impl StartUps {
     /// `loads` may overlap.
     pub(crate) fn new(processes: Vec<StartUp>, loads: Vec<HostInterval>) -> Self {
-        Self { processes, loads: Compilations::union_of(loads) }
+        Self { processes, loads: HostTimes::union_of(loads) }
     }
 
     /// How much of an interval its thread loads. O(log n), plus O(1) for each load in the interval.

@@ -1,8 +1,9 @@
 //! Looks up the code that a GPU waited for: around the blocking calls that cost much, and on launching threads that were late;
 //! and when threads compiled code. Also the code of all launching threads in the part that is replayed.
+//! when threads compiled code, and when they ran the parts of a training step.
 //!
 //! From all CPU ops and Python functions, compressed ([`crate::trace::PackedCode`]) or whole ([`crate::trace::HostCode`]). Cost: one
-//! pass over them, only if a GPU waited much. It runs once, when the file is read; windows share its result.
+//! pass over them if a GPU waited much, and one if their names show a training. It runs once, when the file is read; windows share its result.
 
 use super::blocking_sites::BlockingSiteSearch;
 use super::drains::costly_drains;
@@ -10,15 +11,18 @@ use super::late_code::LateCodeSearch;
 use super::late_gaps::late_intervals;
 use crate::analysis::replay::code::code_timelines;
 use crate::rules::signals::Signals;
-use crate::trace::{CodeEvent, CodeKind, Compilations, HostInterval, Names, PackedCode, Span, Spans, Trace};
+use crate::rules::{TrainingPart, training_part_of_code};
+use crate::trace::{CodeEvent, CodeKind, HostInterval, HostTimes, Names, PackedCode, Span, Spans, Trace, TrainingCode};
 use std::sync::Arc;
 
 /// Fills [`Trace::blocking_sites`], [`Trace::late_code`], [`Trace::compilations`] and [`Trace::code_timelines`].
+/// Fills [`Trace::blocking_sites`], [`Trace::late_code`], [`Trace::compilations`] and [`Trace::training`].
 pub fn look_up_code(trace: &mut Trace) {
     // Taken so that the search can read it while it fills the trace.
     let packed = trace.packed_code.take();
     search(trace, packed.as_deref());
     trace.code_timelines = code_timelines(trace, packed.as_deref()).map(Arc::new);
+    trace.training = Arc::new(training_code(trace, packed.as_deref()));
     trace.packed_code = packed;
 }
 
@@ -48,7 +52,24 @@ fn search(trace: &mut Trace, packed: Option<&PackedCode>) {
     });
     trace.blocking_sites = Arc::new(sites.finish(&functions, &ops));
     trace.late_code = Arc::new(late.finish(functions, ops));
-    trace.compilations = Arc::new(Compilations::union_of(compilations));
+    trace.compilations = Arc::new(HostTimes::union_of(compilations));
+}
+
+/// When threads ran the parts of a training step.
+fn training_code(trace: &Trace, packed: Option<&PackedCode>) -> TrainingCode {
+    let names = packed.map(|packed| &packed.ops).or(trace.code.as_deref().map(|code| &code.cpu_ops.names));
+    let parts: Vec<Option<TrainingPart>> =
+        names.map(|names| names.iter().map(training_part_of_code).collect()).unwrap_or_default();
+    let mut times: [Vec<HostInterval>; 4] = Default::default();
+    if parts.iter().any(Option::is_some) {
+        each_event(trace, packed, &mut |event| {
+            let part = parts.get(event.name.0 as usize).copied().flatten().filter(|_| event.kind == CodeKind::Op);
+            let times = part.and_then(|part| times.get_mut(part as usize));
+            times.into_iter().for_each(|times| times.push(event.time));
+        });
+    }
+    let [backward, optimizer, zero_grad, loading] = times.map(HostTimes::union_of);
+    TrainingCode { backward, optimizer, zero_grad, loading }
 }
 
 /// For each name of a CPU op, whether it compiles code.

@@ -31,6 +31,7 @@ pub mod slowest_step;
 pub mod stages;
 pub(crate) mod start_up;
 pub mod step_budget;
+pub(crate) mod step_parts;
 pub mod steps;
 #[cfg(test)]
 mod tests;

@@ -1,17 +1,17 @@
-//! When host threads compiled code: `torch.compile` and the compilers that it starts.
+//! When host threads ran code of one kind: compiled (`torch.compile` and the compilers that it starts), or computed gradients.
 //!
 //! Like [`super::BlockingSites`] it is found in [`super::PackedCode`] when the file is read, and windows of the trace share it.
 
-use super::{HostInterval, Ns};
+use super::{HostInterval, Ns, ThreadId};
 
-/// Times in which a host thread compiled code.
+/// Times in which host threads ran code of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Compilations {
+pub struct HostTimes {
     /// Sorted by thread and start. Those of one thread are disjoint.
     intervals: Vec<HostInterval>,
 }
 
-impl Compilations {
+impl HostTimes {
     /// The union of the intervals of each thread. O(n log n).
     pub(crate) fn union_of(mut intervals: Vec<HostInterval>) -> Self {
         intervals.sort_unstable();
@@ -25,7 +25,7 @@ impl Compilations {
         Self { intervals }
     }
 
-    /// How much of an interval its thread compiled. O(log n), plus O(1) for each compilation in the interval.
+    /// How much of an interval its thread ran such code. O(log n), plus O(1) for each time in the interval.
     pub fn time_in(&self, interval: HostInterval) -> Ns {
         let HostInterval { thread, start, end } = interval;
         if end <= start {
@@ -36,12 +36,27 @@ impl Compilations {
         let inside = later.take_while(|known| known.thread == thread && known.start < end);
         inside.fold(Ns::ZERO, |sum, known| sum + known.end.min(end).since(known.start.max(start)))
     }
+
+    /// Whether a thread ran such code at a time.
+    pub fn contains(&self, thread: ThreadId, time: Ns) -> bool {
+        let first = self.intervals.partition_point(|known| (known.thread, known.end) < (thread, time));
+        self.intervals.get(first).is_some_and(|known| known.thread == thread && known.start <= time)
+    }
+
+    /// The times, sorted by thread and start.
+    pub fn iter(&self) -> impl Iterator<Item = &HostInterval> {
+        self.intervals.iter()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.intervals.is_empty()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::ThreadId;
     use proptest::prelude::*;
 
     proptest! {
@@ -54,7 +69,7 @@ mod tests {
             let of_thread = compilations.iter().filter(|other| other.0 == thread);
             let ticks = (start..start + length)
                 .filter(|tick| of_thread.clone().any(|(_, from, length)| (*from..from + length).contains(tick)));
-            let found = Compilations::union_of(compilations.iter().map(|(thread, start, length)| at(*thread, *start, *length)).collect());
+            let found = HostTimes::union_of(compilations.iter().map(|(thread, start, length)| at(*thread, *start, *length)).collect());
             prop_assert_eq!(found.time_in(at(thread, start, length)).0, ticks.count() as i64);
         }
     }

@@ -1,0 +1,16 @@
+//! When host threads ran the parts of a training step, by the names of CPU ops or ranges.
+
+use super::HostTimes;
+
+/// Times by part.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TrainingCode {
+    /// The backward pass: functions of autograd.
+    pub backward: HostTimes,
+    /// The optimizer changes the weights.
+    pub optimizer: HostTimes,
+    /// The optimizer clears the gradients.
+    pub zero_grad: HostTimes,
+    /// The loader of the data hands over a batch.
+    pub loading: HostTimes,
+}
