@@ -41,12 +41,16 @@ pub(crate) struct LayerThresholds {
     pub(crate) min_near_layers: Count,
     /// The part of a step in repeated layers, without LM head and sampling, in which a small model spends much time.
     pub(crate) min_folded_share: Number,
+    /// Layers with the same sequence of kernels that prove the others.
+    pub(crate) min_equal_layers: Count,
+    /// The part of a step in layers that are proven so.
+    pub(crate) min_equal_share: Number,
     /// A layer that differs by more from the median of its kind is an outlier.
     pub(crate) outlier_share: Number,
 }
 from_json!(strict LayerThresholds {
     max_kinds, min_common_names_share, min_cut_layers_share, max_block_layers, max_lost_ops, min_near_layers,
-    min_folded_share, outlier_share
+    min_folded_share, min_equal_layers, min_equal_share, outlier_share
 });
 
 /// When the order of kernels shows steps.

@@ -15,8 +15,30 @@ use std::ops::Range;
 /// The layers of one pass, as ranges of its ops on the main stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Folded {
-    /// One range per layer, adjacent and in order. Ops before the first are the head of the pass, ops after the last its tail.
+    /// One range per layer, in order; adjacent, but for those before and after the end of a forward pass. Ops before the first are the
+    /// head of the pass, other ops its tail.
     pub(crate) layers: Vec<Range<usize>>,
+    /// The number of layers of the forward pass, which come first. The others are those of the backward pass.
+    pub(crate) forward: usize,
+}
+
+/// Divides a training step into the layers of its forward and its backward pass. `backward` is the range of the ops of the backward
+/// pass, which runs the layers in reverse order and each of them backwards.
+pub(crate) fn fold_training(names: &[NameId], backward: Range<usize>, roles: &NameRoles) -> Option<Folded> {
+    let forward = trimmed(fold(names.get(..backward.start)?, roles)?.layers);
+    let reversed: Vec<NameId> = names.get(backward.clone())?.iter().rev().copied().collect();
+    let layers = trimmed(fold(&reversed, roles)?.layers);
+    let in_order = layers.iter().rev().map(|layer| backward.end - layer.end..backward.end - layer.start);
+    Some(Folded { forward: forward.len(), layers: forward.into_iter().chain(in_order).collect() })
+}
+
+/// The layers, of which the last has at most as many ops as most others: without a final norm it would hold the LM head and the loss.
+fn trimmed(mut layers: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let others = layers.iter().rev().skip(1).map(|layer| layer.len() as i64).collect();
+    if let (Some(usual), Some(last)) = (mode(others), layers.last_mut()) {
+        last.end = last.end.min(last.start + usual as usize);
+    }
+    layers
 }
 
 /// Divides a pass into layers. `names` are those of its ops on the stream with most kernel time, in order. `None` if it has
@@ -46,7 +68,7 @@ pub(crate) fn fold(names: &[NameId], roles: &NameRoles) -> Option<Folded> {
         layers.push(start..end);
         start = end;
     }
-    Some(Folded { layers })
+    Some(Folded { forward: layers.len(), layers })
 }
 
 /// The attention of each layer: from its first to after its last attention op.
@@ -96,7 +118,7 @@ pub(crate) struct Kinds {
 
 #[derive(Debug)]
 struct KindKey {
-    /// Sorted names of all ops.
+    /// Sorted names of all ops; of some their roles, as negative numbers.
     names: Vec<i64>,
     /// Sorted names of the attention and expert ops.
     marks: Vec<i64>,
@@ -104,10 +126,13 @@ struct KindKey {
 
 impl Kinds {
     /// The number of the kind of a layer, which may be a new one. `None` if that would be more than [`MAX_SEEN`].
-    pub(crate) fn kind_of(&mut self, layer: &[NameId], roles: &NameRoles) -> Option<usize> {
+    pub(crate) fn kind_of(&mut self, layer: &[NameId], roles: &NameRoles, is_training: bool) -> Option<usize> {
         let is_mark = |name: &&NameId| roles.get(**name).is_attention() || roles.get(**name) == NameRole::Experts;
-        let names = sorted(layer.iter());
-        let marks = sorted(layer.iter().filter(is_mark));
+        // Of a training the compiler fuses other ops into the kernels of each layer, so their roles are compared.
+        let by_role = |name: &NameId| is_training && roles.is_compiled(*name);
+        let key = |name: &NameId| if by_role(name) { -1 - roles.get(*name) as i64 } else { i64::from(name.0) };
+        let names = sorted(layer.iter().map(key));
+        let marks = sorted(layer.iter().filter(is_mark).map(|name| i64::from(name.0)));
         let min_similarity = thresholds().layers.min_common_names_share.value;
         let is_same = |kind: &KindKey| kind.marks == marks && similarity(&kind.names, &names) >= min_similarity;
         if let Some(index) = self.kinds.iter().position(is_same) {
@@ -140,8 +165,8 @@ impl Kinds {
     }
 }
 
-fn sorted<'a>(names: impl Iterator<Item = &'a NameId>) -> Vec<i64> {
-    let mut names: Vec<i64> = names.map(|name| i64::from(name.0)).collect();
+fn sorted(names: impl Iterator<Item = i64>) -> Vec<i64> {
+    let mut names: Vec<i64> = names.collect();
     names.sort_unstable();
     names
 }
@@ -254,6 +279,27 @@ mod tests {
         assert_eq!(folded(&["flash_fwd", "gemm", "flash_fwd", "gemm", "flash_fwd"]), None);
         assert_eq!(folded(&DENSE), None, "one layer does not repeat");
         assert_eq!(folded(&[]), None);
+    }
+
+    /// The backward pass of a layer runs its ops in reverse order; the LM head and the loss are between the two passes.
+    #[test]
+    fn a_training_step_has_the_layers_of_both_passes() {
+        let backward: Vec<String> = DENSE.iter().rev().map(|name| format!("{name}_backward")).collect();
+        let backward: Vec<&str> = backward.iter().map(String::as_str).collect();
+        let forward: Vec<&str> =
+            ["embedding"].into_iter().chain(DENSE.repeat(3)).chain(["rms_norm", "gemm_head", "loss"]).collect();
+        let head = ["loss_backward", "gemm_head_backward", "rms_norm_backward"];
+        let names = [&forward[..], &head, &backward.repeat(3), &["embedding_backward", "adam"]].concat();
+        let mut trace = TestTrace::new();
+        for (name, start) in names.iter().zip((0..).step_by(10)) {
+            trace.kernel(name, start..start + 5);
+        }
+        let trace = trace.finish();
+        let ids: Vec<NameId> = trace.gpu_ops.iter().map(|op| op.name).collect();
+        let folded = fold_training(&ids, 31..62, &NameRoles::of(&trace)).unwrap();
+        // 1 op before the layers of 9 ops; 3 ops of the head in each direction; the embedding last.
+        assert_eq!(folded.layers, [1..10, 10..19, 19..28, 34..43, 43..52, 52..61]);
+        assert_eq!(folded.forward, 3);
     }
 
     #[test]

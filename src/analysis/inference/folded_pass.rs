@@ -1,11 +1,12 @@
 //! One forward pass divided into its layers: which op belongs to which layer, with which role. O(ops).
 
 use super::floor::Load;
-use super::fold::{Folded, Kinds, fold};
-use super::kernel_roles::{NameRole, NameRoles, roles_in_layer};
+use super::fold::{Folded, Kinds, fold, fold_training};
+use super::kernel_roles::{NameRole, NameRoles, roles_in_layer, roles_of_layer};
 use super::passes::{Pass, Passes};
 use crate::analysis::structure::stages::time_between;
 use crate::ordering::VecMap;
+use crate::rules::inference::thresholds;
 use crate::trace::{GpuOp, NameId, Ns, OpKind, Trace};
 use std::ops::Range;
 
@@ -55,8 +56,13 @@ impl FoldedPass {
         let stream = main_stream(&ops)?;
         let on_main = ops.iter().enumerate().filter(|(_, op)| op.stream == stream);
         let (main, names): (Vec<usize>, Vec<NameId>) = on_main.map(|(index, op)| (index, op.name)).unzip();
-        let folded = fold(&names, source.roles)?;
-        let kind = |layer: &Range<usize>| kinds.kind_of(names.get(layer.clone())?, source.roles);
+        let backward = backward_ops(source.trace, main.iter().filter_map(|index| rows.get(*index).copied()));
+        let folded = match backward {
+            Some(backward) => fold_training(&names, backward, source.roles)?,
+            None => fold(&names, source.roles)?,
+        };
+        let is_training = folded.forward < folded.layers.len();
+        let kind = |layer: &Range<usize>| kinds.kind_of(names.get(layer.clone())?, source.roles, is_training);
         let order: Option<Vec<usize>> = folded.layers.iter().map(kind).collect();
         let (start, end) = (ops.first()?.start, ops.iter().map(GpuOp::end).max()?);
         let span = end.since(start).since(time_between(source.unseen_of(&ops), start, end));
@@ -111,6 +117,27 @@ impl FoldedPass {
         layers.filter(move |(_, (_, other))| **other == kind).map(|(number, (layer, _))| (number, layer))
     }
 
+    /// Whether the layers of a kind are those of a backward pass.
+    pub(super) fn is_backward(&self, kind: usize) -> bool {
+        self.order.iter().position(|other| *other == kind).is_some_and(|first| first >= self.folded.forward)
+    }
+
+    /// Whether the layers explain the step: they are nearly all of it, or they are most of it and the same sequence of kernels in
+    /// several proves them.
+    pub(super) fn explains_step(&self, source: &Source) -> bool {
+        let limits = &thresholds().layers;
+        let sequence = |layer: &Range<usize>| self.layer(layer).map(|op| op.name).collect::<Vec<_>>();
+        let mut sequences: Vec<Vec<NameId>> = self.folded.layers.iter().map(sequence).collect();
+        sequences.sort_unstable();
+        let min_ops = thresholds().shifted_durations.min_layer_ops.value;
+        let is_proof = |equal: &[Vec<NameId>]| {
+            equal.len() >= limits.min_equal_layers.value && equal.first().is_some_and(|layer| layer.len() >= min_ops)
+        };
+        let share = self.folded_share(source);
+        share >= limits.min_folded_share.value
+            || share >= limits.min_equal_share.value && sequences.chunk_by(|a, b| a == b).any(is_proof)
+    }
+
     /// Where each op belongs, parallel to `ops`: a layer, or before the first or after the last. Ops of other streams belong
     /// to the layer in which they start.
     pub(super) fn places(&self) -> Vec<Place> {
@@ -118,6 +145,14 @@ impl FoldedPass {
         let starts: Vec<Ns> = self.folded.layers.iter().filter_map(|layer| start(layer.start)).collect();
         let tail = self.folded.layers.last().and_then(|layer| start(layer.end));
         let mut places: Vec<Place> = self.ops.iter().map(|op| place_at(op.start, &starts, tail)).collect();
+        // Between the layers of a forward and a backward pass.
+        for pair in self.folded.layers.windows(2) {
+            let between =
+                pair.first().zip(pair.last()).and_then(|(before, after)| self.main.get(before.end..after.start));
+            for index in between.unwrap_or_default() {
+                places.get_mut(*index).into_iter().for_each(|place| *place = Place::Tail);
+            }
+        }
         for (number, layer) in self.folded.layers.iter().enumerate() {
             for index in self.main.get(layer.clone()).unwrap_or_default() {
                 places.get_mut(*index).into_iter().for_each(|place| *place = Place::Layer(number));
@@ -130,10 +165,10 @@ impl FoldedPass {
     pub(super) fn roles(&self, source: &Source) -> Vec<String> {
         let raw = |op: &GpuOp| source.roles.get(op.name);
         let mut roles: Vec<String> = self.ops.iter().map(|op| roles_in_layer(&[raw(op)]).concat()).collect();
-        for layer in &self.folded.layers {
+        for (number, layer) in self.folded.layers.iter().enumerate() {
             let in_layer: Vec<NameRole> = self.layer(layer).map(raw).collect();
             let rows = self.main.get(layer.clone()).unwrap_or_default();
-            for (index, role) in rows.iter().zip(roles_in_layer(&in_layer)) {
+            for (index, role) in rows.iter().zip(roles_of_layer(&in_layer, number >= self.folded.forward)) {
                 roles.get_mut(*index).into_iter().for_each(|slot| *slot = role.clone());
             }
         }
@@ -171,6 +206,20 @@ fn place_at(time: Ns, layer_starts: &[Ns], tail: Option<Ns>) -> Place {
         return Place::Tail;
     }
     layer_starts.partition_point(|start| *start <= time).checked_sub(1).map_or(Place::Head, Place::Layer)
+}
+
+/// The range from the first to the last of some ops that functions of autograd launched. `None` if they launched none.
+fn backward_ops(trace: &Trace, rows: impl Iterator<Item = u32>) -> Option<Range<usize>> {
+    let backward = &trace.training.backward;
+    if backward.is_empty() {
+        return None;
+    }
+    let is_backward = |row: u32| {
+        let call = trace.gpu_ops.launch(row as usize).and_then(|call| trace.calls.get(call.0 as usize));
+        call.is_some_and(|call| backward.contains(call.thread, call.start))
+    };
+    let found: Vec<usize> = rows.enumerate().filter(|(_, row)| is_backward(*row)).map(|(index, _)| index).collect();
+    Some(*found.first()?..found.last()? + 1)
 }
 
 /// The stream with most kernel time.

@@ -151,11 +151,23 @@ impl RoleRule {
 
 /// The roles of all op names of a trace.
 #[derive(Debug)]
-pub(crate) struct NameRoles(Vec<NameRole>);
+pub(crate) struct NameRoles {
+    roles: Vec<NameRole>,
+    /// Whether `torch.compile` wrote the kernel: its name lists what it fuses, which differs from layer to layer.
+    are_compiled: Vec<bool>,
+}
 
 impl NameRoles {
     pub(crate) fn of(trace: &Trace) -> Self {
-        Self(trace.names.iter().map(role_of_name).collect())
+        Self {
+            roles: trace.names.iter().map(role_of_name).collect(),
+            are_compiled: trace.names.iter().map(|name| name.starts_with("triton_")).collect(),
+        }
+    }
+
+    /// Whether `torch.compile` wrote the kernels of this name.
+    pub(crate) fn is_compiled(&self, name: NameId) -> bool {
+        self.are_compiled.get(name.0 as usize) == Some(&true)
     }
 
     /// Whether only prefill runs an attention kernel of this name.
@@ -170,7 +182,7 @@ impl NameRoles {
 
     /// The role of the ops of this name.
     pub(crate) fn get(&self, name: NameId) -> NameRole {
-        self.0.get(name.0 as usize).copied().unwrap_or(NameRole::Elementwise)
+        self.roles.get(name.0 as usize).copied().unwrap_or(NameRole::Elementwise)
     }
 }
 
@@ -187,6 +199,18 @@ pub(crate) fn role_of_name(name: &str) -> NameRole {
 fn role(demangled: &str) -> NameRole {
     let name = demangled.to_ascii_lowercase();
     FILE.rules.iter().find(|rule| rule.matches(&name)).map_or(NameRole::Elementwise, |rule| rule.role)
+}
+
+/// The beginning of the roles in a layer of the backward pass.
+pub(crate) const BACKWARD: &str = "backward_";
+
+/// The roles of the ops of one layer of a forward or backward pass, in order. A backward pass runs a layer backwards.
+pub(crate) fn roles_of_layer(raw: &[NameRole], is_backward: bool) -> Vec<String> {
+    if !is_backward {
+        return roles_in_layer(raw);
+    }
+    let reversed: Vec<NameRole> = raw.iter().rev().copied().collect();
+    roles_in_layer(&reversed).into_iter().rev().map(|role| format!("{BACKWARD}{role}")).collect()
 }
 
 /// The roles of the ops of one layer, in order. A matrix product before attention computes queries, keys and values; the

@@ -3,12 +3,11 @@
 
 use super::fold::Kinds;
 use super::folded_pass::{FoldedPass, Source};
-use super::kernel_roles::{NameRole, NameRoles, roles_in_layer};
+use super::kernel_roles::{NameRole, NameRoles, roles_of_layer};
 use super::passes::Passes;
 use super::usual_order::usual_passes;
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::structure::stages::Stage;
-use crate::rules::inference::thresholds;
 use crate::trace::{DeviceId, GpuOp, Ns, Trace};
 
 /// One layer of one pass, on its main stream.
@@ -58,8 +57,7 @@ fn spans_of_stage(source: &Source, stage: Stage) -> Vec<LayerSpan> {
         }
     }
     let mut passes = usual_passes(folded, tried, &kinds);
-    let min_share = thresholds().layers.min_folded_share.value;
-    passes.retain(|pass| pass.folded_share(source) >= min_share);
+    passes.retain(|pass| pass.explains_step(source));
     passes.iter().flat_map(|pass| spans_of_pass(source, pass)).collect()
 }
 
@@ -77,7 +75,7 @@ fn spans_of_pass(source: &Source, pass: &FoldedPass) -> Vec<LayerSpan> {
             layers: pass.folded.layers.len(),
             kind: *kind,
             kinds,
-            roles: roles_of(source.roles, &ops),
+            roles: roles_of(source.roles, &ops, number > pass.folded.forward),
         })
     };
     let mut spans: Vec<LayerSpan> = layers.filter_map(span).collect();
@@ -90,10 +88,10 @@ fn spans_of_pass(source: &Source, pass: &FoldedPass) -> Vec<LayerSpan> {
     spans
 }
 
-fn roles_of(names: &NameRoles, ops: &[&GpuOp]) -> Vec<RoleSpan> {
+fn roles_of(names: &NameRoles, ops: &[&GpuOp], is_backward: bool) -> Vec<RoleSpan> {
     let raw: Vec<NameRole> = ops.iter().map(|op| names.get(op.name)).collect();
     let mut spans: Vec<RoleSpan> = Vec::new();
-    for (op, role) in ops.iter().zip(roles_in_layer(&raw)) {
+    for (op, role) in ops.iter().zip(roles_of_layer(&raw, is_backward)) {
         match spans.last_mut().filter(|last| last.role == role) {
             Some(last) => {
                 last.end = last.end.max(op.end());

@@ -87,20 +87,27 @@ pub(crate) fn layers(context: &Context) -> Answer<Layers> {
     let found = context.layers();
     // The figures are those of the stage with most steps.
     let Some(main) = found.iter().rev().max_by_key(|stage| stage.steps) else { return no_layers(context) };
-    Layers::answer("the repeated sequence of kernels in a step, by their names")
+    let mut answer = Layers::answer("the repeated sequence of kernels in a step, by their names")
         .limit("The time of a layer is the sum of the durations of its kernels on the busiest stream; the median is over all layers of a kind.")
         .limit(format!("Equal layers have the most frequent sequence of kernels. An outlier differs by more than {} % from the median; the first layer has number 0.", outlier_pct()))
-        .limit("The total is the time of all layers of a kind in the step of median length, with the idle time before their kernels.")
-        .with_rows(found.iter().flat_map(|stage| stage.kinds.iter().map(|kind| layer_row(stage, kind))))
-        .with_figures(LayerFigures {
-            layers: main.order.len(),
+        .limit("The total is the time of all layers of a kind in the step of median length, with the idle time before their kernels.");
+    if found.iter().any(StageLayers::is_training) {
+        answer = answer.limit(
+            "A training step runs each layer forward and, in reverse order, backward. The layers of the backward pass are kinds of their \
+             own; their roles begin with backward.",
+        );
+    }
+    answer.with_rows(found.iter().flat_map(|stage| stage.kinds.iter().map(|kind| layer_row(stage, kind)))).with_figures(
+        LayerFigures {
+            layers: main.forward,
             pattern: pattern(&main.order),
             step_ns: main.span(),
             head_ns: main.head(),
             tail_ns: main.tail(),
             folded_pct: Pct(main.folded * 100.0),
             lm_head_us: main.median_of_outside("lm_head").map(Us),
-        })
+        },
+    )
 }
 
 /// One row per stage and layer, in order of execution.

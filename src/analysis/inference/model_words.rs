@@ -1,6 +1,7 @@
 //! The words and colours for the roles of kernels in a layer, and the thresholds of the sentences about a model
 //! (`patterns/model_words.json`).
 
+use super::kernel_roles::BACKWARD;
 use crate::json::{self, embedded, from_json};
 use std::sync::LazyLock;
 
@@ -67,6 +68,9 @@ impl ModelWords {
 
 /// The role in words: `gate/up` for `gate_up`. A role without words is its own word.
 pub(crate) fn role_words(role: &str) -> String {
+    if let Some(forward) = role.strip_prefix(BACKWARD) {
+        return format!("backward {}", role_words(forward));
+    }
     let words = |role: &str| WORDS.find(role).map_or_else(|| role.to_owned(), |found| found.words.clone());
     match role.strip_suffix(SPLITK) {
         Some(product) => format!("{} {}", words(product), words("splitk")),
@@ -76,6 +80,7 @@ pub(crate) fn role_words(role: &str) -> String {
 
 /// The category whose colour a role has: `gemm` for `gate_up`.
 pub(crate) fn role_category(role: &str) -> &'static str {
+    let role = role.strip_prefix(BACKWARD).unwrap_or(role);
     let role = if role.ends_with(SPLITK) { "splitk" } else { role };
     WORDS.find(role).map_or("misc", |found| found.category.as_str())
 }
@@ -88,6 +93,10 @@ mod tests {
     fn a_reduction_of_a_product_is_named_by_both() {
         assert_eq!(role_words("o_proj+splitk"), "o split-K");
         assert_eq!(role_category("o_proj+splitk"), "reduce");
+        assert_eq!(
+            (role_words("backward_gate_up").as_str(), role_category("backward_gate_up")),
+            ("backward gate/up", "gemm")
+        );
         assert_eq!((role_words("unheard_of"), role_category("unheard_of")), ("unheard_of".to_owned(), "misc"));
     }
 }

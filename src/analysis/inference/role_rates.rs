@@ -150,7 +150,7 @@ impl<'a> Model<'a> {
         let division = Division::of(context, served);
         let words = division.words.ok_or(Division::UNKNOWN)?;
         let preset = context.preset().ok_or("the figures of the GPU are not known")?;
-        let layers = layers(config, division.parallel.pp, stage.order.len())?;
+        let layers = layers(config, division.parallel.pp, stage.forward)?;
         Ok(Self {
             step: StepModel { config, parallel: division.parallel, load: common_load(&stage.loads)? },
             layers,

@@ -8,7 +8,7 @@
 use super::floor::Load;
 use super::fold::Kinds;
 use super::folded_pass::{FoldedPass, Place, Source};
-use super::kernel_roles::{NameRole, NameRoles, roles_in_layer};
+use super::kernel_roles::{NameRole, NameRoles, roles_of_layer};
 use super::passes::Passes;
 use super::role_times::{OpTime, op_times};
 use super::usual_order::usual_passes;
@@ -44,6 +44,8 @@ pub(crate) struct StageLayers {
     pub(crate) loads: Vec<Load>,
     /// The kind of each layer, numbered by frequency.
     pub(crate) order: Vec<usize>,
+    /// The number of layers of the forward pass, which come first: those of the model. The others are those of the backward pass.
+    pub(crate) forward: usize,
     pub(crate) kinds: Vec<Kind>,
     /// Head, LM head, sampling, other parts of the tail, and their idle time.
     pub(crate) outside: Vec<RoleTime>,
@@ -104,7 +106,7 @@ impl StageLayers {
         ordering::sort_by_key(&mut passes, |pass| pass.span);
         let median = passes.get(passes.len().saturating_sub(1) / 2)?;
         let folded = median.folded_share(source);
-        if folded < thresholds().layers.min_folded_share.value {
+        if !median.explains_step(source) {
             return None;
         }
         let parts = Parts::of(source, median);
@@ -112,7 +114,21 @@ impl StageLayers {
         let kinds = (0..kind_count).filter_map(|number| Kind::of(source, &passes, number, &parts)).collect();
         let outside = parts.outside();
         let loads = passes.iter().map(|pass| pass.load).collect();
-        Some(Self { stage, steps: passes.len(), loads, order: median.order.clone(), kinds, outside, folded })
+        Some(Self {
+            stage,
+            steps: passes.len(),
+            loads,
+            order: median.order.clone(),
+            forward: median.folded.forward,
+            kinds,
+            outside,
+            folded,
+        })
+    }
+
+    /// Whether the step trains the model: its time is no time of a forward pass.
+    pub(crate) fn is_training(&self) -> bool {
+        self.forward < self.order.len()
     }
 
     pub(crate) fn span(&self) -> Ns {
@@ -244,6 +260,7 @@ impl Kind {
         let layers = medians(by_number);
         let (names, equal) = sequences.into_vec().into_iter().max_by_key(|(_, layers)| layers.len())?;
         let raw: Vec<NameRole> = names.iter().map(|name| source.roles.get(*name)).collect();
+        let is_backward = passes.first().is_some_and(|pass| pass.is_backward(number));
         Some(Self {
             number,
             count: layers.len(),
@@ -252,7 +269,7 @@ impl Kind {
             outliers: outliers(&layers, median(&durations_ns)?),
             layers,
             durations_ns,
-            roles: role_times(&roles_in_layer(&raw), &equal, number, parts),
+            roles: role_times(&roles_of_layer(&raw, is_backward), &equal, number, parts),
         })
     }
 

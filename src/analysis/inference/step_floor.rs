@@ -105,7 +105,8 @@ struct Stages<'a> {
 /// The weights of the layers of each stage whose products have shapes.
 fn traced_weights(context: &Context) -> Vec<(Stage, TracedWeights)> {
     let of_stage = |stage: &StageLayers| Some((stage.stage, TracedWeights::of(context.op_work(), stage)?));
-    context.layers().iter().filter_map(of_stage).collect()
+    // A training step reads the weights more than once, and much else.
+    context.layers().iter().filter(|stage| !stage.is_training()).filter_map(of_stage).collect()
 }
 
 /// The work of one step, and the least times for it.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::analysis::section::Section;
 use crate::analysis::testing::{read_json, rows_of, torch};
+use crate::session::look_up_code;
 use crate::trace::Trace;
 use crate::trace::testing::TestTrace;
 
@@ -207,4 +208,22 @@ fn separate_products_for_gate_and_up_are_no_down_projection() {
 /// Within 0.1 us or 0.1 %.
 fn close(found: f64, expected: f64, what: &str) {
     assert!((found - expected).abs() <= (expected * 1e-3).max(0.1), "{what}: {found} instead of {expected}");
+}
+
+/// Four layers: `fmha_cutlassF` and `fmha_cutlassB` run 20 times each in 5 steps. The embedding, the LM head, the loss and the optimizer
+/// are in no layer.
+#[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
+fn the_four_layers_of_a_recorded_training_fold_forward_and_backward() {
+    let mut trace = torch("../../more/torch/gpt_training_rtx3060_graphs.trace.json.gz");
+    look_up_code(&mut trace);
+    let context = Context::new(&trace, 30);
+    let found = layers(&context).section();
+    assert_eq!(rows_of(&found, &["count", "pattern"]), ["4 A4B4", "4 A4B4"], "{:?}", found.missing);
+    assert_eq!(found.summary.number("layers"), Some(4.0));
+    let roles = layer_roles(&context).section();
+    let of = |role: &str| roles.rows.iter().filter(|row| row.words("role") == role).count();
+    assert_eq!((of("attention"), of("backward_attention"), of("gate_up"), of("backward_gate_up")), (1, 1, 1, 1));
+    let sum: f64 = roles.rows.iter().map(|row| row.amount("total_ns")).sum();
+    assert_eq!(sum, found.summary.amount("step_ns"), "the parts add up to the step");
 }
