@@ -25,7 +25,7 @@ section! {
         part: Part,
         steps: usize,
         ops: MeanCount = "GPU ops",
-        mean_ms: Ms = "Mean of a step",
+        mean_ms: Ms,
         /// Time that no op with an earlier start covers.
         busy_ms: Ms,
         idle_ms: Ms,
