@@ -145,7 +145,10 @@ impl<'a> Context<'a> {
 
     /// The answer of a trace that lacks the data of a section, with the command that captures it.
     pub(crate) fn lacks<S: TypedSection>(&self, why: &str, data: MissingData) -> Answer<S> {
-        S::missing(why, recapture::command(self.trace, data))
+        let command = recapture::command(self.trace, data);
+        // A step of a training has a number, and no stage of a server.
+        let is_training = !self.trace.training.backward.is_empty();
+        S::missing(why, if is_training { command.replace("\"prefill\"", "\"step 1\"") } else { command })
     }
 
     /// Counts and sums of all GPU ops by name, stream, process and kind.

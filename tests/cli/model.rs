@@ -59,7 +59,7 @@ fn the_sentences_are_followed_by_the_tables_behind_them() {
     let sentence =
         "8 layers of 186 us: gate/up 60, down 40, qkv 30, attention 20, o 15, norms 8.0, idle 8.0, other 5.0";
     assert!(text.replace("\n  ", " ").contains(sentence), "{text}");
-    for title in ["Engine steps", "Layers of a step", "Parts of a layer"] {
+    for title in ["Steps by stage", "Layers of a step", "Parts of a layer"] {
         assert!(text.contains(&format!("\n{title}\n")), "{title} in {text}");
     }
     assert!(!text.contains("Graph coverage"), "{text}");

@@ -67,7 +67,7 @@ fn action(situation: &Situation, device: &DeviceTimes) -> String {
             "Choose the algorithm for the message size (`allreduce_strategy`), or overlap it with compute."
         }
         Framework::OtherEngine => "Overlap it with compute of another batch, or use a fused collective.",
-        Framework::Transformers | Framework::Torch | Framework::Program => {
+        Framework::Transformers | Framework::Training | Framework::Torch | Framework::Program => {
             "Start the collectives earlier on a stream of their own, so that they overlap compute: for gradients, tune the \
              bucket size (`bucket_cap_mb` of DistributedDataParallel)."
         }

@@ -36,6 +36,11 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             "Keep weights and KV cache on the GPU instead of offloading them, or copy them ahead of use on a stream of \
              their own."
         }
+        Framework::Training => {
+            "Keep weights, gradients and the state of the optimizer on the GPU instead of offloading them to the host, and copy the \
+             next batch on a stream of its own while the current one computes (`pin_memory=True` in the DataLoader, \
+             `non_blocking=True`)."
+        }
         Framework::Transformers | Framework::Torch => {
             "Keep weights on the GPU instead of offloading them to the host. If they do not fit, copy the next layer on a \
              stream of its own while the current one computes."

@@ -161,6 +161,7 @@ fn pause_code(situation: &Situation, cause: IdleCause) -> Option<PauseCode> {
 fn pause_action(situation: &Situation) -> String {
     let causes = match situation.framework {
         Framework::Program => "file or network access, compilation, or initialization",
+        Framework::Training => "data loading, logging, checkpoints, compilation, or warm-up",
         Framework::Transformers | Framework::Torch => "data loading, compilation, or warm-up",
         _ => "compilation, graph capture, or a lack of requests",
     };
@@ -196,7 +197,7 @@ fn action(situation: &Situation, has_replays: bool) -> String {
             format!("Enable {graphs} with `cuda_graph_config: {{max_batch_size: ..., enable_padding: true}}`.")
         }
         Framework::OtherEngine => format!("Check that the engine replays this stage with {graphs}."),
-        Framework::Transformers | Framework::Torch if has_replays => format!(
+        Framework::Transformers | Framework::Training | Framework::Torch if has_replays => format!(
             "{graphs} launch a part of the work already; these launches are outside of them. Reduce their number with {}, \
              use larger batches, and move other work off the launching thread.",
             compile_mode(situation)
@@ -205,6 +206,11 @@ fn action(situation: &Situation, has_replays: bool) -> String {
             let mode = compile_mode(situation);
             format!("Compile the model with {mode}, or serve it with an engine that replays decode steps as {graphs}.")
         }
+        Framework::Training => format!(
+            "Reduce the number of launches: compile the model with {}, let the optimizer update all tensors at once (`fused=True`), and \
+             use larger batches. Move logging and data loading off the launching thread.",
+            compile_mode(situation)
+        ),
         Framework::Torch => format!(
             "Reduce the number of launches with {}, use larger batches, and move other work off the launching thread.",
             compile_mode(situation)
@@ -306,6 +312,9 @@ mod tests {
         };
         assert!(action("cudaLaunchKernel", "vllm::rms_norm_kernel", TestTrace::new).contains("--enforce-eager"));
         assert!(action("hipLaunchKernel", "sglang::k", TestTrace::new).contains("HIP graphs"));
+        let training =
+            action("cudaLaunchKernel", "multi_tensor_apply_kernel<vllm, FusedAdamMathFunctor<float>>", TestTrace::nsys);
+        assert!(training.contains("optimizer") && !training.contains("--"), "{training}");
         let program = action("cudaLaunchKernel", "saxpy", TestTrace::nsys);
         assert!(!program.contains("torch") && !program.contains("engine"), "{program}");
     }

@@ -30,6 +30,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
              (`--async-scheduling`; vLLM 0.14 and later use it by default)."
         }
         Framework::TensorRtLlm => " Check that the overlap scheduler is on: remove `disable_overlap_scheduler: true`.",
+        Framework::Training => " Copy the next batch into the inputs of the graph while the GPU works.",
         _ => " Prepare the inputs of the next step while the GPU works.",
     };
     let capture = match (situation.steps, situation.has_stacks) {

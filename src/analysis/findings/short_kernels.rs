@@ -15,6 +15,11 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     }
     let action = match situation.framework {
         Framework::Program => format!("Fuse consecutive kernels, or replay the sequence with {}.", situation.graphs()),
+        Framework::Training => {
+            "Fuse elementwise kernels with `torch.compile`, update all tensors at once with a fused optimizer (`fused=True`), or use \
+             larger batches so that each kernel does more work."
+                .to_owned()
+        }
         Framework::Transformers | Framework::Torch => {
             "Fuse elementwise kernels with `torch.compile`, or use larger batches so that each kernel does more work."
                 .to_owned()

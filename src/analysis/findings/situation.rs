@@ -10,12 +10,14 @@ use crate::analysis::host::idle_cause::{CauseRules, Drained};
 use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps};
 use crate::analysis::labels::{self, format_time};
 use crate::analysis::section::{Section, Sections, TypedSection};
+use crate::analysis::structure::stages::Form;
 use crate::analysis::structure::start_up::SaidStart;
 use crate::analysis::time::activity::Activity;
 use crate::analysis::trust::{Trust, TrustId};
 use crate::analysis::unit::Unit;
 use crate::digits::grouped;
 use crate::ordering;
+use crate::rules::is_optimizer_kernel;
 use crate::trace::{BlockingSite, DeviceId, Format, Ns, OpKind, Trace, Vendor};
 use std::collections::HashMap;
 
@@ -29,6 +31,8 @@ pub(super) enum Framework {
     OtherEngine,
     /// Hugging Face Transformers without a serving engine.
     Transformers,
+    /// PyTorch that trains a model, whatever libraries it uses.
+    Training,
     /// PyTorch without a known engine.
     Torch,
     /// A program without PyTorch.
@@ -153,7 +157,7 @@ impl DeviceTimes {
 impl<'a> Situation<'a> {
     pub(super) fn of(context: &'a Context<'a>, sections: &'a Sections) -> Self {
         let trace = context.trace;
-        let framework = framework(trace);
+        let framework = if trains(context) { Framework::Training } else { framework(trace) };
         let steps = sections.get("steps").filter(|section| section.missing.is_none());
         let unit = Unit::of(sections, &context.signals.verdict);
         Self {
@@ -291,6 +295,13 @@ pub(super) fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", crate::digits::grouped(count), if count == 1 { "" } else { "s" })
 }
 
+/// Whether the trace shows functions of autograd or kernels of an optimizer, and no steps of a serving engine.
+fn trains(context: &Context) -> bool {
+    let trace = context.trace;
+    let is_shown = !trace.training.backward.is_empty() || trace.names.iter().any(is_optimizer_kernel);
+    is_shown && !context.steps().iter().any(|step| step.info.form == Form::Engine)
+}
+
 fn framework(trace: &Trace) -> Framework {
     let uses_torch = || {
         let words = ["at::native", "at::cuda", "c10::", "triton_"];
@@ -310,7 +321,8 @@ fn framework(trace: &Trace) -> Framework {
 
 /// `outside_ms` is the idle time of a device before its first step and after its last.
 fn devices(context: &Context, sections: &Sections, framework: Framework, outside_ms: f64) -> Vec<DeviceTimes> {
-    let is_engine = !matches!(framework, Framework::Transformers | Framework::Torch | Framework::Program);
+    let is_engine =
+        !matches!(framework, Framework::Transformers | Framework::Training | Framework::Torch | Framework::Program);
     let rules = CauseRules::new(context, context.blocking());
     let waits = &context.waiting().devices;
     let rows = GpuIdle::rows(sections);

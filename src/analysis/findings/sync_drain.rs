@@ -94,6 +94,10 @@ fn action(situation: &Situation, device: &DeviceTimes) -> String {
                  one step later with a pinned, non-blocking copy."
             }
         }
+        Framework::Training => {
+            "Remove .item(), .cpu(), .tolist(), .nonzero() and explicit synchronize calls from the loop, or read the loss and the norm of \
+             the gradients one step later with a pinned, non-blocking copy."
+        }
         Framework::Transformers | Framework::Torch => {
             "Remove .item(), .cpu(), .tolist(), .nonzero() and explicit synchronize calls from the loop, or read the values \
              one step later with a pinned, non-blocking copy."

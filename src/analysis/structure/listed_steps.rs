@@ -46,7 +46,7 @@ pub(crate) fn step_list(context: &Context) -> Answer<StepList> {
     if steps.is_empty() {
         return no_steps(context);
     }
-    let mut answer = StepList::answer("the steps of the serving engine and the GPU ops in them")
+    let mut answer = StepList::answer("the steps and the GPU ops in them")
         .limit("A step lasts from its first GPU op to the first op of the next step on its device, without time in which the trace lacks ops that ran.")
         .limit("Context: the tokens in the KV cache of all sequences that generate, where the annotation of the step states their sum.")
         .with_figures(StepListFigures { first_op_ns: first_op(context.trace) })

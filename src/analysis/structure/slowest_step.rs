@@ -47,7 +47,7 @@ pub(crate) fn slowest_step(context: &Context) -> Answer<SlowestStep> {
         return SlowestStep::missing("No device has three steps of one stage that differ in their duration.", "");
     }
     let works = works_of(context, &pairs);
-    SlowestStep::answer("the steps of the serving engine and the GPU ops in them")
+    SlowestStep::answer("the steps and the GPU ops in them")
         .limit("Two steps of one stage and device: the longest one, and the one with the median duration. Steps over time has both by their number.")
         .limit("Where ops overlap, the one that started first owns the time, so that the parts add up to the steps.")
         .limit("One step shows what was different that time, not what is usual.")

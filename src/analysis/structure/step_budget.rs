@@ -32,10 +32,10 @@ pub(crate) fn step_budget(context: &Context) -> Answer<StepBudget> {
         return no_steps(context);
     }
     let of_stage = |stage| on_device.iter().copied().filter(move |step| step.step.info.stage == stage);
-    StepBudget::answer("the steps of the serving engine and the GPU ops in them")
+    StepBudget::answer("the steps and the GPU ops in them")
         .limit(
             "Means over the steps of the stage, so that the parts add up to the step; without the last step of each device if \
-             there are two others. Engine steps has the medians.",
+             there are two others. Steps by stage has the medians.",
         )
         .limit("Other idle time is turnaround between kernels, and waiting for another stream or an event.")
         .with_rows(Stage::ALL.into_iter().filter_map(|stage| row(stage, &of_stage(stage).collect::<Vec<_>>())))

@@ -17,7 +17,7 @@ use std::ops::Range;
 
 section! {
     /// Number, time and interval of the steps of each stage.
-    pub(crate) struct Steps("steps", "Engine steps");
+    pub(crate) struct Steps("steps", "Steps by stage");
     row StepRow {
         stage: Stage,
         steps: usize,
@@ -124,7 +124,11 @@ pub(crate) fn no_steps<S: TypedSection>(context: &Context) -> Answer<S> {
     } else if context.trace.ranges.is_empty() {
         no_ranges(context)
     } else {
-        let why = "The trace has no step annotations of SGLang, vLLM or TensorRT-LLM and no ProfilerStep# ranges.";
+        let why = if context.trace.training.backward.is_empty() {
+            "The trace has no step annotations of SGLang, vLLM or TensorRT-LLM and no ProfilerStep# ranges."
+        } else {
+            "The trace has no ProfilerStep# ranges, no numbered ranges, and no kernels that show the steps of the training."
+        };
         context.lacks(why, MissingData::Ranges)
     }
 }
