@@ -1,6 +1,6 @@
 //! Looks up the code that a GPU waited for: around the blocking calls that cost much, and on launching threads that were late;
-//! and when threads compiled code. Also the code of all launching threads in the part that is replayed.
-//! when threads compiled code, and when they ran the parts of a training step.
+//! when threads compiled code, and when they ran the parts of a training step. Also the code of all launching threads in the part of
+//! the trace that is replayed.
 //!
 //! From all CPU ops and Python functions, compressed ([`crate::trace::PackedCode`]) or whole ([`crate::trace::HostCode`]). Cost: one
 //! pass over them if a GPU waited much, and one if their names show a training. It runs once, when the file is read; windows share its result.
@@ -15,8 +15,7 @@ use crate::rules::{TrainingPart, training_part_of_code};
 use crate::trace::{CodeEvent, CodeKind, HostInterval, HostTimes, Names, PackedCode, Span, Spans, Trace, TrainingCode};
 use std::sync::Arc;
 
-/// Fills [`Trace::blocking_sites`], [`Trace::late_code`], [`Trace::compilations`] and [`Trace::code_timelines`].
-/// Fills [`Trace::blocking_sites`], [`Trace::late_code`], [`Trace::compilations`] and [`Trace::training`].
+/// Fills [`Trace::blocking_sites`], [`Trace::late_code`], [`Trace::compilations`], [`Trace::code_timelines`] and [`Trace::training`].
 pub fn look_up_code(trace: &mut Trace) {
     // Taken so that the search can read it while it fills the trace.
     let packed = trace.packed_code.take();
