@@ -50,7 +50,7 @@ use crate::ordering;
 use crate::report::{Report, foreign, proton_tree};
 use crate::rules::signals::{CallKind, Signals};
 use crate::rules::{PhaseMap, RuleBook, RuleSet, looks_like_phase_map, looks_like_rules};
-use crate::trace::{CODE_IS_BUILT, CallRole, FirstLaunches, Ns, Trace, UnrecordedWork, Window};
+use crate::trace::{CODE_IS_BUILT, CallRole, FirstLaunches, JoinedCapture, Ns, Trace, UnrecordedWork, Window};
 use crate::{Error, Result};
 use std::sync::Arc;
 
@@ -491,13 +491,19 @@ fn triage_all(request: &triage::Request, choices: &Choices) -> Result<Run> {
     }
     run.sections.extend(triage::triage(request));
     if let Some(summary) = run.sections.get_mut(TriageSummary::SPEC.name) {
-        add_mapping_labels(summary, request.mapping);
+        add_mapping_labels(summary, request);
     }
     Ok(run)
 }
 
-fn add_mapping_labels(summary: &mut Section, mapping: &[&Trace]) {
-    let labels: Vec<&str> = mapping.iter().map(|trace| trace.label.as_str()).collect();
+fn add_mapping_labels(summary: &mut Section, request: &triage::Request) {
+    let mut labels: Vec<&str> = request.mapping.iter().map(|trace| trace.label.as_str()).collect();
+    let captures = request.trace.captured_graphs.outcome().into_iter().flat_map(|outcome| &outcome.joined);
+    for JoinedCapture { file, .. } in captures {
+        if !labels.contains(&file.as_str()) {
+            labels.push(file);
+        }
+    }
     let key = TriageSummaryFigures::mapping_traces;
     if !labels.is_empty() && summary.summary.get(key).is_none() {
         summary.figure(key, labels.join("\n"));

@@ -13,6 +13,7 @@ mod engine;
 pub mod findings;
 #[cfg(test)]
 mod golden;
+pub mod graph_captures;
 pub mod hardware;
 #[cfg(all(not(target_arch = "wasm32"), feature = "facts"))]
 pub mod history;

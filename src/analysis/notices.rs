@@ -1,11 +1,12 @@
 //! Notices about a trace and its import: what limits the numbers, each with advice.
 
+use super::graph_captures;
 use super::results::{Notice, Severity, Wall, WallSource};
 use crate::analysis::kernels::groups::{Group, Groups};
 use crate::digits::grouped;
 use crate::ordering;
 use crate::rules::signals::{CallKind, Signals};
-use crate::trace::{Cut, Format, ImportProblem, Ns, ProblemKind, ProcessId, Profiler, Trace, Vendor};
+use crate::trace::{CODE_IS_BUILT, Cut, Format, ImportProblem, Ns, ProblemKind, ProcessId, Profiler, Trace, Vendor};
 
 /// All notices of a trace, most severe first.
 pub(super) fn notices(trace: &Trace, groups: &Groups, wall: &Wall, given: Option<Ns>) -> Vec<Notice> {
@@ -17,6 +18,9 @@ pub(super) fn notices(trace: &Trace, groups: &Groups, wall: &Wall, given: Option
     notices.extend(wall_raised(wall, given));
     notices.extend(implausible_time_range(wall));
     notices.extend(merged_ranks(trace));
+    if CODE_IS_BUILT {
+        notices.extend(graph_captures::notice(trace));
+    }
     notices.extend(doubtful_processes(trace, groups.as_slice()));
     notices.extend(same_stream_overlap(groups.overlapping));
     ordering::sort_by_key(&mut notices, |notice| std::cmp::Reverse(notice.severity));

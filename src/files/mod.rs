@@ -5,6 +5,7 @@ pub mod analyze;
 pub(crate) mod captured;
 pub(crate) mod database;
 mod entries;
+mod graph_captures;
 mod io;
 pub(crate) mod neighbours;
 pub(crate) mod nsys;

@@ -5,6 +5,7 @@
 
 use super::database::{self, Database};
 use super::entries::entries;
+use super::graph_captures;
 use super::io::{CHUNK_BYTES, label, read_full};
 use super::nsys;
 use super::parquet_folder;
@@ -30,6 +31,12 @@ pub(crate) fn open(path: &Path, watch: &dyn Watch) -> Result<Opened> {
         return open_folder(path, &label, watch);
     }
     session::open(&label, import(path, &label, Reader::new(&label), watch)?)
+}
+
+/// The trace of the one run in a folder in which all other traces are graph captures, or the path itself.
+fn run_beside_captures(path: &Path, watch: &dyn Watch) -> PathBuf {
+    let found = if path.is_dir() { graph_captures::run_beside(path, watch) } else { None };
+    found.unwrap_or_else(|| path.to_owned())
 }
 
 /// Reads the one run in a folder: the tables of rocprofv3, the trace of torch_npu, or the Parquet tables of Nsight Systems.
@@ -100,9 +107,9 @@ pub enum RunSource {
 
 /// Reads a trace or a report. An `.nsys-rep` is exported with `nsys` first. Any other file is an error.
 pub(crate) fn read(path: &Path, watch: &dyn Watch) -> Result<RunSource> {
-    let path = &nsys::exported(path, "nsys")?;
+    let path = &run_beside_captures(&nsys::exported(path, "nsys")?, watch);
     match open(path, watch)? {
-        Opened::Trace(trace) => Ok(RunSource::Trace(trace)),
+        Opened::Trace(trace) => Ok(RunSource::Trace(with_captures(trace, path, watch)?)),
         Opened::Report(report) => Ok(RunSource::Report(report)),
         Opened::Rules(_) | Opened::Phases(_) | Opened::ModelConfig(_) | Opened::Server(_) => {
             Err(known_formats::no_trace(&label(path)))
@@ -115,9 +122,13 @@ pub(crate) fn read(path: &Path, watch: &dyn Watch) -> Result<RunSource> {
 /// # Errors
 /// A file cannot be read, or is neither a trace nor a report.
 pub fn read_run(paths: &[PathBuf], nsys: &str, watch: &dyn Watch) -> Result<RunSource> {
-    let paths: Vec<PathBuf> = paths.iter().map(|path| nsys::exported(path, nsys)).collect::<Result<_>>()?;
+    let exported = |path: &PathBuf| Ok(run_beside_captures(&nsys::exported(path, nsys)?, watch));
+    let paths: Vec<PathBuf> = paths.iter().map(exported).collect::<Result<_>>()?;
     let why = match open_set(&paths, watch)? {
-        Opened::Trace(trace) => return Ok(RunSource::Trace(trace)),
+        Opened::Trace(trace) => {
+            let path = paths.first().map(PathBuf::as_path).unwrap_or(Path::new(""));
+            return Ok(RunSource::Trace(with_captures(trace, path, watch)?));
+        }
         Opened::Report(report) => return Ok(RunSource::Report(report)),
         Opened::Rules(_) => "a rule file, not a trace: use `--rules` for it",
         Opened::Server(_) => "server arguments, not a trace",
@@ -127,10 +138,17 @@ pub fn read_run(paths: &[PathBuf], nsys: &str, watch: &dyn Watch) -> Result<RunS
     Err(Error::refused(paths.first().map(|path| label(path)).unwrap_or_default(), why))
 }
 
+/// Joins the graph replays of a trace with the traces of their captures beside it.
+fn with_captures(mut trace: Box<Trace>, path: &Path, watch: &dyn Watch) -> Result<Box<Trace>> {
+    graph_captures::attach(&mut trace, path, watch)?;
+    Ok(trace)
+}
+
 /// Reads a trace. Any other file is an error.
 pub(crate) fn open_trace(path: &Path, watch: &dyn Watch) -> Result<Box<Trace>> {
+    let path = &run_beside_captures(path, watch);
     match open(path, watch)? {
-        Opened::Trace(trace) => Ok(trace),
+        Opened::Trace(trace) => with_captures(trace, path, watch),
         _ => Err(Error::refused(label(path), "not a trace: use `gpuprism report` for an earlier report")),
     }
 }
@@ -148,7 +166,10 @@ pub(super) fn check_trace(path: &Path, label: &str, watch: &dyn Watch) -> Result
 
 /// Reads one file for the triage. Unlike [`open`], it keeps the CPU ops and Python frames of a trace.
 pub(crate) fn open_with_code(path: &Path, label: &str, watch: &dyn Watch) -> Result<Opened> {
-    session::open(label, import(path, label, Reader::with_code(label), watch)?)
+    match session::open(label, import(path, label, Reader::with_code(label), watch)?)? {
+        Opened::Trace(trace) => with_captures(trace, path, watch).map(Opened::Trace),
+        other => Ok(other),
+    }
 }
 
 /// Reads the table of NVLink samples that nsys-llm-explainer writes next to its `report.json`. `None` if `path` is another file

@@ -5,6 +5,7 @@
 //! sorted input, O(n log n) otherwise. A GPU op takes 24 bytes, 28 with its [`LaunchConfig`], a call or range 20.
 
 mod blocking_sites;
+mod captured_graphs;
 mod category_evidence;
 mod clock_leads;
 mod code;
@@ -39,6 +40,10 @@ mod window;
 
 pub(crate) use blocking_sites::without_install_folder;
 pub use blocking_sites::{BlockingSite, BlockingSites, HostInterval, MAX_LOCATED_CALLS, SiteId};
+pub use captured_graphs::{
+    CaptureOutcome, CaptureProof, Captured, CapturedExecution, CapturedGraphs, CapturedOp, CapturedSite, JoinedCapture,
+    Unjoined, UnjoinedReplays, UnusableCapture,
+};
 pub use category_evidence::{CategoryEvidence, CategorySource, EvidenceByName};
 pub use clock_leads::ClockLead;
 pub use code::{Annotation, FrameIds, HostCode, NONE};
@@ -219,6 +224,8 @@ pub struct Trace {
     pub code_timelines: Option<Arc<CodeTimelines>>,
     /// The framework ops with known shapes, if the profiler recorded them.
     pub shaped_ops: Arc<ShapedOps>,
+    /// The ops that graphs replay, if the traces of their captures were read too.
+    pub captured_graphs: CapturedGraphs,
     /// Events that were counted but not stored.
     pub events: EventCounts,
     /// Evidence of the serving engine.

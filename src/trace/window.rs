@@ -6,8 +6,8 @@
 use super::columns::{KeptRows, index};
 use super::names::NameRemap;
 use super::{
-    Annotation, CODE_IS_BUILT, CallId, DeviceId, GraphReplay, HostCode, LaunchConfigs, MetricSeries, NONE, NodeNotes,
-    Ns, OpKind, ProcessId, Span, Spans, Trace, Window,
+    Annotation, CODE_IS_BUILT, CallId, CapturedGraphs, DeviceId, GraphReplay, HostCode, LaunchConfigs, MetricSeries,
+    NONE, NodeNotes, Ns, OpKind, ProcessId, Span, Spans, Trace, Window,
 };
 use std::ops::Range;
 
@@ -184,6 +184,7 @@ impl Trace {
             late_code: self.late_code.clone(),
             code_timelines: self.code_timelines.clone(),
             shaped_ops: self.shaped_ops.clone(),
+            captured_graphs: if CODE_IS_BUILT { self.captured_graphs.part(&kept) } else { CapturedGraphs::default() },
             events: self.events,
             environment: self.environment,
             engine_hints: self.engine_hints.clone(),

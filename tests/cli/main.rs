@@ -11,6 +11,7 @@ mod explain;
 mod fixture;
 mod floor;
 mod graph;
+mod graph_captures;
 mod hostile;
 #[cfg(unix)]
 mod image;

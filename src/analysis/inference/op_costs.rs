@@ -2,7 +2,7 @@
 //! in the executions of these ops.
 
 use super::op_model::OpCost;
-use super::op_work::{Execution, OpWork};
+use super::op_work::{Execution, OpWork, ShapeSource, shapes};
 use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::median;
 use crate::analysis::recapture::MissingData;
@@ -61,8 +61,13 @@ pub(crate) fn op_costs(context: &Context) -> Answer<OpCosts> {
     if work.executions().is_empty() {
         return missing(context);
     }
+    let of_replays = if context.trace.captured_graphs.outcome().is_some() {
+        "A kernel of a graph replay belongs to the op that launched it in the capture of the graph, whose batch is padded, if that is known."
+    } else {
+        "Kernels of graph replays belong to no op."
+    };
     let mut answer = OpCosts::answer("framework ops with the shapes of their arguments, and the kernels that they launched")
-        .limit("A kernel belongs to the innermost op with known cost that was open on the launching thread. Kernels of graph replays belong to no op.")
+        .limit(format!("A kernel belongs to the innermost op with known cost that was open on the launching thread. {of_replays}"))
         .limit("The time of an op is the union of its kernels, without memory copies and sets. Rates are for the median.")
         .limit("A multiplication and an addition are two operations. Bytes count each operand and the result once; what the cache keeps is not known.");
     let limits = work.limits();
@@ -101,15 +106,14 @@ fn missing(context: &Context) -> Answer<OpCosts> {
 
 /// The rows, largest total first.
 fn rows<'a>(context: &Context<'a>, work: &'a OpWork) -> Vec<Row<'a>> {
-    let shapes = &context.trace.shaped_ops.shapes;
-    let described = |execution: &Execution| {
-        let op = shapes.get(execution.shape as usize)?.op.as_str();
-        let cost = work.cost(execution.shape)?;
-        Some((op, cost))
+    let shapes = shapes(context.trace);
+    let described = |shape: u32| {
+        let op = shapes.get(shape as usize).copied()?.op.as_str();
+        Some((op, work.cost(shape)?))
     };
     // Different arguments may have the same words, so that they are compared.
     let key = |shape: u32| {
-        let (op, cost) = described(&Execution { shape, cost: shape, time: Ns::ZERO, kernels: 0, longest: 0 })?;
+        let (op, cost) = described(shape)?;
         Some((op, cost.shape.as_str(), cost.types.as_str()))
     };
     let mut order: Vec<u32> = (0..shapes.len() as u32).filter(|shape| work.cost(*shape).is_some()).collect();
@@ -122,8 +126,7 @@ fn rows<'a>(context: &Context<'a>, work: &'a OpWork) -> Vec<Row<'a>> {
             row_of_shape.get_mut(*shape as usize).into_iter().for_each(|row| *row = rows.len());
         }
         let first = equal.first().copied().unwrap_or_default();
-        let execution = Execution { shape: first, cost: first, time: Ns::ZERO, kernels: 0, longest: 0 };
-        rows.extend(described(&execution).map(|(op, cost)| Row {
+        rows.extend(described(first).map(|(op, cost)| Row {
             op,
             cost: Cow::Borrowed(cost),
             executions: Vec::new(),
@@ -176,7 +179,7 @@ fn table_row(context: &Context, work: &OpWork, row: &Row, busy: Ns) -> OpCostRow
         of_peak_pct: of_peak.map(|(share, _)| Pct(share)),
         bound_by: bound_by.map(str::to_owned),
         kernel: kernel(context, row),
-        basis: basis(&row.cost, of_peak.map(|(share, _)| share)),
+        basis: basis(&row.cost, &shape_words(row), of_peak.map(|(share, _)| share)),
     }
 }
 
@@ -187,23 +190,35 @@ fn kernel(context: &Context, row: &Row) -> Option<KernelName> {
     Some(names::demangle(context.trace.names.get(op.name)).into())
 }
 
+/// Where the shapes of a row were recorded.
+fn shape_words(row: &Row) -> String {
+    let sources = || row.executions.iter().map(|execution| execution.source);
+    let weakest = sources().max().unwrap_or(ShapeSource::Trace);
+    let also = if weakest > ShapeSource::Trace && sources().any(|source| source == ShapeSource::Trace) {
+        " of the trace and"
+    } else {
+        ""
+    };
+    format!("shapes{also}{}", weakest.words())
+}
+
 /// What the figures of a row rest on.
-fn basis(cost: &OpCost, of_peak_pct: Option<f64>) -> String {
+fn basis(cost: &OpCost, shapes: &str, of_peak_pct: Option<f64>) -> String {
     let mb = |bytes: f64| (bytes / 1e6).round() as i64;
     if let Some(why) = cost.unknown {
-        return format!("shapes; unknown: {why}");
+        return format!("{shapes}; unknown: {why}");
     }
     if cost.varlen.is_some() && of_peak_pct.is_none_or(|share| share <= 100.0) {
-        return "shapes, and the lengths of the requests by the annotation of the step".to_owned();
+        return format!("{shapes}, and the lengths of the requests by the annotation of the step");
     }
     match (cost.bytes.zip(cost.most_bytes), of_peak_pct) {
         (Some((least, most)), _) => {
-            format!("shapes; {} to {} MB, by the number of experts that the tokens use", mb(least), mb(most))
+            format!("{shapes}; {} to {} MB, by the number of experts that the tokens use", mb(least), mb(most))
         }
         (None, Some(share)) if share > 100.0 => {
-            "shapes; above the limit: the model of the op is wrong, or operands come from the cache".to_owned()
+            format!("{shapes}; above the limit: the model of the op is wrong, or operands come from the cache")
         }
-        _ => "shapes".to_owned(),
+        _ => shapes.to_owned(),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Which framework op launched a kernel, and the work of its kernels: a kernel belongs to the innermost op with known cost
 //! that was open on the launching thread when the launch call began. Two exceptions: ops that only move memory leave their
 //! kernels to an op with operations around them, as its helpers; and an op with operations that contains another one owns
-//! nothing. Kernels of graph replays belong to no op.
+//! nothing. A kernel of a graph replay belongs to the op that launched it in the capture of the graph, if that was read
+//! (`analysis::graph_captures`), and otherwise to no op.
 //!
 //! One sweep over ops and calls in order of time with a stack per thread, and a sort of the kernels by op: O(n log n).
 
@@ -12,15 +13,17 @@ use crate::analysis::measure::union::added_to_union;
 use crate::analysis::structure::stages::{HostStep, TokenSums, steps_by_op};
 use crate::rules::inference::thresholds;
 use crate::rules::signals::CallKind;
-use crate::trace::{Element, GpuOp, NONE, Ns, OpKind, ShapedOp, Span, Trace};
+use crate::trace::{
+    CallId, CaptureProof, CapturedExecution, Element, GpuOp, NONE, Ns, OpKind, OpShape, ShapedOp, Span, Trace,
+};
 use std::collections::BTreeMap;
 
 /// The ops with known cost that launched kernels.
 #[derive(Debug, Default)]
 pub(crate) struct OpWork {
-    /// By index in [`crate::trace::ShapedOps::shapes`], then those that depend on the step.
+    /// By index in [`shapes`], then those that depend on the step.
     costs: Vec<Option<OpCost>>,
-    /// In the order of their start on the host.
+    /// In the order of their start on the host, then those of graph replays.
     executions: Vec<Execution>,
     /// Row of the kernel and index of its execution, sorted by row.
     owners: Vec<(u32, u32)>,
@@ -30,8 +33,10 @@ pub(crate) struct OpWork {
 /// One execution of an op and its kernels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Execution {
-    /// Index in [`crate::trace::ShapedOps::shapes`].
+    /// Index in [`shapes`].
     pub(crate) shape: u32,
+    /// Where its shape was recorded.
+    pub(crate) source: ShapeSource,
     /// Index of its cost.
     pub(crate) cost: u32,
     /// The union of its kernels.
@@ -39,6 +44,40 @@ pub(crate) struct Execution {
     pub(crate) kernels: u32,
     /// The row of its longest kernel.
     pub(crate) longest: u32,
+}
+
+/// Where the shape of an op was recorded, the better first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ShapeSource {
+    /// In the trace.
+    Trace,
+    /// In the capture of the graph, by the names of the kernels.
+    Capture,
+    /// In the capture of the graph, by the order of its launches, which is not proven.
+    CaptureByOrder,
+}
+
+impl ShapeSource {
+    fn of(proof: CaptureProof) -> Self {
+        match proof {
+            CaptureProof::Names => Self::Capture,
+            CaptureProof::Order => Self::CaptureByOrder,
+        }
+    }
+
+    /// The words for a basis.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Trace => "",
+            Self::Capture => " of the graph's capture",
+            Self::CaptureByOrder => " of the graph's capture, by order only",
+        }
+    }
+}
+
+/// The names and arguments of the ops of a trace, and then of those of the captures of its graphs.
+pub(crate) fn shapes(trace: &Trace) -> Vec<&OpShape> {
+    trace.shaped_ops.shapes.iter().chain(trace.captured_graphs.shapes()).collect()
 }
 
 /// The work of some kernels and the time that it took. What is not known of one of them is not known of all.
@@ -54,6 +93,8 @@ pub(crate) struct Work {
     memory_ns: Option<f64>,
     /// The type of the operands, if all have the same.
     pub(crate) precision: Option<Element>,
+    /// The weakest source of the shapes.
+    pub(crate) source: ShapeSource,
 }
 
 impl Work {
@@ -67,6 +108,7 @@ impl Work {
             arithmetic_ns: both(self.arithmetic_ns, other.arithmetic_ns),
             memory_ns: both(self.memory_ns, other.memory_ns),
             precision: self.precision.filter(|_| self.precision == other.precision),
+            source: self.source.max(other.source),
         }
     }
 
@@ -86,6 +128,16 @@ impl Work {
     }
 }
 
+/// The weights that the products of some kernels read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct WeightsOfKernels {
+    pub(crate) bytes: f64,
+    /// The least time for their operations at the peak of the GPU, if that is known.
+    pub(crate) arithmetic_ns: Option<f64>,
+    /// The weakest source of the shapes.
+    pub(crate) source: ShapeSource,
+}
+
 /// The peak of a GPU for products of this type without sparsity; `None` if it is not known.
 pub(crate) fn peak_tflops(preset: &Preset, element: Element) -> Option<f64> {
     match element {
@@ -102,10 +154,10 @@ impl OpWork {
     /// all layers of the model are known to attend to all tokens.
     pub(crate) fn of(classified: &ClassifiedTrace, limits: Option<&'static Preset>, is_full: bool) -> Self {
         let trace = classified.trace;
-        if trace.shaped_ops.is_empty() {
+        if trace.shaped_ops.is_empty() && trace.captured_graphs.rows.is_empty() {
             return Self::default();
         }
-        let costs: Vec<Option<OpCost>> = trace.shaped_ops.shapes.iter().map(cost).collect();
+        let costs: Vec<Option<OpCost>> = shapes(trace).into_iter().map(cost).collect();
         let of_call = owners_of_calls(classified, &costs);
         // By op of the host: the rows of its kernels.
         let mut owners: Vec<(u32, u32)> = Vec::new();
@@ -120,6 +172,7 @@ impl OpWork {
             executions.extend(execution(trace, kernels));
             kernels.iter_mut().for_each(|(owner, row)| (*owner, *row) = (*row, index));
         }
+        add_replayed(trace, &mut executions, &mut owners);
         owners.sort_unstable();
         let mut work = Self { costs, executions, owners, limits };
         work.price_attention(trace, is_full);
@@ -185,7 +238,8 @@ impl OpWork {
         };
         let bytes = cost.bytes.filter(|_| cost.most_bytes.is_none());
         let memory_ns = bytes.zip(self.limits).map(|(bytes, limits)| bytes / limits.memory_tb_per_s / 1e3);
-        Work { time_ns, flop: cost.flop, bytes, arithmetic_ns, memory_ns, precision: cost.precision }
+        let source = ShapeSource::Trace;
+        Work { time_ns, flop: cost.flop, bytes, arithmetic_ns, memory_ns, precision: cost.precision, source }
     }
 
     /// The work of the ops whose longest kernel is in one of these rows; `None` if there are none, or if a tenth of the time
@@ -201,33 +255,33 @@ impl OpWork {
             }
             owned_ns += duration.0 as f64;
             if execution.longest == row {
-                let work = self.work(cost, execution.time.0 as f64);
+                let work = Work { source: execution.source, ..self.work(cost, execution.time.0 as f64) };
                 sum = Some(sum.map_or(work, |sum| sum.plus(work)));
             }
         }
         sum.filter(|_| owned_ns >= thresholds().work.min_owned_time_share.value * all_ns)
     }
 
-    /// The bytes of the weights that the ops of these kernels read, and the least time for their operations at the peak of the GPU if
-    /// that is known. `None` if a kernel belongs to no op with weights.
-    pub(crate) fn weights_of(&self, kernels: &mut dyn Iterator<Item = u32>) -> Option<(f64, Option<f64>)> {
-        let (mut bytes, mut arithmetic_ns) = (0.0, Some(0.0));
+    /// The weights that the ops of these kernels read; `None` if a kernel belongs to no op with weights.
+    pub(crate) fn weights_of(&self, kernels: &mut dyn Iterator<Item = u32>) -> Option<WeightsOfKernels> {
+        let (mut bytes, mut arithmetic_ns, mut source) = (0.0, Some(0.0), ShapeSource::Trace);
         for row in kernels {
             let execution = self.owner(row)?;
             let cost = self.cost(execution.cost)?;
             let weights = cost.weight_bytes?;
+            source = source.max(execution.source);
             if execution.longest == row {
                 bytes += weights;
                 let time_ns = self.work(cost, 0.0).arithmetic_ns;
                 arithmetic_ns = arithmetic_ns.zip(time_ns).map(|(sum, time_ns)| sum + time_ns);
             }
         }
-        Some((bytes, arithmetic_ns))
+        Some(WeightsOfKernels { bytes, arithmetic_ns, source })
     }
 }
 
 /// By call: the index of the op that owns its kernels, or [`NONE`].
-fn owners_of_calls(classified: &ClassifiedTrace, costs: &[Option<OpCost>]) -> Vec<u32> {
+pub(crate) fn owners_of_calls(classified: &ClassifiedTrace, costs: &[Option<OpCost>]) -> Vec<u32> {
     let trace = classified.trace;
     let ops = PricedOps::of(trace, costs);
     let is_wrapper = ops.wrappers();
@@ -318,15 +372,46 @@ fn close(stack: &mut Stack, time: Ns) {
 /// The execution of an op with these kernels, sorted by start.
 fn execution(trace: &Trace, kernels: &[(u32, u32)]) -> Option<Execution> {
     let shape = trace.shaped_ops.ops.get(kernels.first()?.0 as usize)?.shape;
+    execution_of(trace, kernels.iter().map(|(_, row)| *row), shape, ShapeSource::Trace)
+}
+
+/// Adds the ops of graph replays with their kernels: each op of a capture once for every launch of its graph.
+fn add_replayed(trace: &Trace, executions: &mut Vec<Execution>, owners: &mut Vec<(u32, u32)>) {
+    let first_shape = trace.shaped_ops.shapes.len() as u32;
+    let replayed = trace.captured_graphs.iter().filter_map(|(row, op)| {
+        let kind = trace.gpu_ops.get(row as usize)?.kind;
+        let launch = trace.gpu_ops.launch(row as usize)?;
+        let execution = op.execution.filter(|_| kind == OpKind::Kernel)?;
+        Some(((launch, execution), row, ShapeSource::of(op.proof)))
+    });
+    let mut replayed: Vec<((CallId, CapturedExecution), u32, ShapeSource)> = replayed.collect();
+    replayed.sort_unstable();
+    for kernels in replayed.chunk_by(|a, b| a.0 == b.0) {
+        let Some(((_, CapturedExecution { shape, .. }), _, source)) = kernels.first() else { continue };
+        let rows = kernels.iter().map(|(_, row, _)| *row);
+        let Some(execution) = execution_of(trace, rows.clone(), first_shape + shape, *source) else { continue };
+        owners.extend(rows.map(|row| (row, executions.len() as u32)));
+        executions.push(execution);
+    }
+}
+
+/// The execution of an op of this shape with the kernels in these rows, which ascend.
+fn execution_of(
+    trace: &Trace,
+    rows: impl ExactSizeIterator<Item = u32>,
+    shape: u32,
+    source: ShapeSource,
+) -> Option<Execution> {
+    let kernels = rows.len() as u32;
     let (mut time, mut busy_until, mut longest) = (Ns::ZERO, None, None::<(u32, Ns)>);
-    for (_, row) in kernels {
-        let op: GpuOp = trace.gpu_ops.get(*row as usize)?;
+    for row in rows {
+        let op: GpuOp = trace.gpu_ops.get(row as usize)?;
         time += added_to_union(&mut busy_until, op.start, op.end());
         if longest.is_none_or(|(_, duration)| op.duration > duration) {
-            longest = Some((*row, op.duration));
+            longest = Some((row, op.duration));
         }
     }
-    Some(Execution { shape, cost: shape, time, kernels: kernels.len() as u32, longest: longest?.0 })
+    Some(Execution { shape, source, cost: shape, time, kernels, longest: longest?.0 })
 }
 
 #[cfg(test)]

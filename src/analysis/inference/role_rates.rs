@@ -133,14 +133,13 @@ fn is_product(role: &RoleTime) -> bool {
 
 fn of_work(work: &Work) -> Rates {
     let of_peak_pct = work.of_peak().map(|(share, _)| share);
+    let shapes = format!("{FROM_SHAPES}{}", work.source.words());
     match of_peak_pct.filter(|share| *share > 100.0) {
         Some(share) => Rates::none(format!(
-            "{FROM_SHAPES}; no rate, because it would be {share:.0} % of the limit: operands come from the cache, or the model of \
+            "{shapes}; no rate, because it would be {share:.0} % of the limit: operands come from the cache, or the model of \
              the op is wrong"
         )),
-        None => {
-            Rates { tflops: work.tflops(), tb_per_s: work.tb_per_s(), of_peak_pct, basis: Some(FROM_SHAPES.to_owned()) }
-        }
+        None => Rates { tflops: work.tflops(), tb_per_s: work.tb_per_s(), of_peak_pct, basis: Some(shapes) },
     }
 }
 

@@ -4,7 +4,7 @@
 //! A step gets a number if it has attention, and if at least 80 % of its products with weights have the same number of rows. In a
 //! training step those of the weight gradients differ. Each request of a decode step has one token, so that the batch is known, too.
 
-use super::op_work::OpWork;
+use super::op_work::{OpWork, ShapeSource};
 use crate::analysis::structure::measured_steps::MeasuredStep;
 use crate::analysis::structure::stages::Stage;
 use crate::ordering::VecMap;
@@ -33,7 +33,8 @@ impl Products {
 pub(crate) fn add_tokens(steps: &mut [MeasuredStep], work: &OpWork, trace: &Trace) -> bool {
     let mut of_steps = vec![Products::default(); steps.len()];
     let by_device = by_device(steps);
-    for execution in work.executions() {
+    // The batch of a capture is padded.
+    for execution in work.executions().iter().filter(|execution| execution.source == ShapeSource::Trace) {
         let Some(cost) = work.cost(execution.cost) else { continue };
         let Some(op) = trace.gpu_ops.get(execution.longest as usize) else { continue };
         let step = step_at(&by_device, op.device, op.start).and_then(|step| of_steps.get_mut(step));

@@ -60,7 +60,7 @@ impl<'a> View<'a> {
             stages,
             file_stage: request.file_stage,
             call_sites,
-            has_mapping: !request.mapping.is_empty(),
+            has_mapping: !request.mapping.is_empty() || !request.trace.captured_graphs.rows.is_empty(),
             framework,
             server: request.server,
             options: request.options,

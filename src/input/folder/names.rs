@@ -10,6 +10,7 @@ pub(super) struct Words {
     settings: Vec<String>,
     set_aside: Vec<Word>,
     capture_folders: Vec<String>,
+    capture_files: Vec<String>,
     capture_word: String,
     ranks: Vec<String>,
     pub(super) diffusion: Vec<String>,
@@ -59,6 +60,32 @@ fn has_word(name: &str, word: &str) -> bool {
 pub(super) fn in_capture_folder(path: &str) -> bool {
     let mut folders = folder(path).split('/');
     folders.any(|folder| WORDS.capture_folders.iter().any(|known| folder.to_ascii_lowercase().starts_with(known)))
+}
+
+/// Whether a file of this name may be a trace of torch.profiler.
+pub(crate) fn is_torch_trace_name(path: &str) -> bool {
+    skip_reason(path).is_none()
+}
+
+/// Whether the first folder is one to which servers write graph captures, or the file's own name says that it is one.
+pub(crate) fn is_graph_capture(path: &str) -> bool {
+    let base = base(path).to_ascii_lowercase();
+    in_capture_folder(path) || WORDS.capture_files.iter().any(|word| base.contains(word.as_str()))
+}
+
+/// The size of the batch in the name of a capture: `bs_32_rank0.json.gz` of SGLang, `capture_graph_bs_32` of ATOM.
+pub(crate) fn batch_in_name(path: &str) -> Option<u64> {
+    let parts = base(path).split(|character: char| !character.is_ascii_alphanumeric()).collect::<Vec<_>>();
+    let named = parts.windows(2).find_map(|pair| match pair {
+        [key, number] if key.eq_ignore_ascii_case("bs") => number.parse().ok(),
+        _ => None,
+    });
+    named.filter(|batch| *batch > 0)
+}
+
+/// The number of the rank in a name: 3 of `graph_capture_rank_3.1756.pt.trace.json.gz`.
+pub(crate) fn rank_in_name(path: &str) -> Option<u32> {
+    ranks(path).iter().find(|(kind, _)| *kind == "rank").map(|(_, number)| *number)
 }
 
 pub(super) fn has_capture_word(path: &str) -> bool {

@@ -17,7 +17,7 @@ use super::frames::FrameRules;
 use super::kernel_names::KernelName;
 use crate::analysis::structure::stages::Stage;
 use crate::rules::signals::Signals;
-use crate::trace::{CallId, DeviceId, HostCode, NONE, Names, OpKind, Trace};
+use crate::trace::{CallId, CaptureProof, CapturedSite, DeviceId, HostCode, NONE, Names, OpKind, Trace};
 use foldhash::fast::RandomState;
 use mapping::{MappedCallSites, Mapping};
 use resolver::Resolver;
@@ -72,6 +72,14 @@ impl Resolution {
     }
 }
 
+/// The distinct call sites of these captured calls, which are sorted, and the index of the site of each.
+pub(crate) fn captured_call_sites(trace: &Trace, code: &HostCode, calls: Vec<u32>) -> (Vec<CallSite>, Vec<u32>) {
+    let (rules, signals) = (FrameRules::embedded(), Signals::embedded());
+    let mut resolver = Resolver::new(trace, code, (&rules, &signals), calls.clone());
+    let sites = calls.into_iter().map(|call| resolver.of_captured(call)).collect();
+    (resolver.distinct, sites)
+}
+
 /// The call sites of all GPU ops of a trace.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CallSites {
@@ -90,6 +98,7 @@ impl CallSites {
             Resolver::new(trace, trace.code.as_deref().unwrap_or(&no_code), (&rules, &signals), Vec::new());
         let by_op = (0..trace.gpu_ops.len()).map(|op| resolver.of_op(op)).collect();
         let mut call_sites = Self { distinct: resolver.distinct, by_op };
+        call_sites.assign_joined(trace);
         if !mapping.is_empty() {
             let mapping = Mapping::new(mapping, &rules, &signals);
             CallSiteMapper::new(&mapping, &rules, names).assign(&mut call_sites, trace, stages);
@@ -97,10 +106,32 @@ impl CallSites {
         call_sites
     }
 
+    /// Assigns the call sites of captures to the ops that are joined with them.
+    fn assign_joined(&mut self, trace: &Trace) {
+        let mut indexes: HashMap<(u32, CaptureProof), u32, RandomState> = HashMap::default();
+        for (row, op) in trace.captured_graphs.iter() {
+            let Some(site) = trace.captured_graphs.site(op).filter(|site| !site.location.is_empty()) else { continue };
+            let index = *indexes.entry((op.site, op.proof)).or_insert_with(|| {
+                self.distinct.push(captured_site(site, op.proof));
+                u32::try_from(self.distinct.len() - 1).unwrap_or(NONE)
+            });
+            self.by_op.get_mut(row as usize).into_iter().for_each(|slot| *slot = index);
+        }
+    }
+
     /// The call site of the op with this index.
     pub fn of_op(&self, op: usize) -> Option<&CallSite> {
         self.distinct.get(*self.by_op.get(op)? as usize)
     }
+}
+
+fn captured_site(site: &CapturedSite, proof: CaptureProof) -> CallSite {
+    let CapturedSite { cpu_op, location, display, stack } = site.clone();
+    let resolution = match proof {
+        CaptureProof::Names => Resolution::BorrowedExact,
+        CaptureProof::Order => Resolution::BorrowedRelaxed,
+    };
+    CallSite { location, display, stack, cpu_op, resolution }
 }
 
 /// Assigns call sites of mapping traces to the ops whose own call site is not informative.
@@ -128,7 +159,8 @@ impl<'a> CallSiteMapper<'a> {
 
     fn assign(&mut self, call_sites: &mut CallSites, trace: &Trace, stages: &[Option<Stage>]) {
         // For each call site, whether its ops keep it. Borrowed call sites are appended, and their ops keep them.
-        let mut is_final: Vec<bool> = call_sites.distinct.iter().map(|site| is_informative(site, self.rules)).collect();
+        let is_final = |site: &CallSite| is_borrowed(site) || is_informative(site, self.rules);
+        let mut is_final: Vec<bool> = call_sites.distinct.iter().map(is_final).collect();
         self.assign_captured(call_sites, trace);
         is_final.resize(call_sites.distinct.len(), true);
         for ((index, op), stage) in trace.gpu_ops.iter().enumerate().zip(stages) {
@@ -190,6 +222,11 @@ impl<'a> CallSiteMapper<'a> {
             u32::try_from(call_sites.distinct.len().saturating_sub(1)).unwrap_or(NONE)
         })
     }
+}
+
+/// Whether a call site is that of a capture.
+fn is_borrowed(site: &CallSite) -> bool {
+    matches!(site.resolution, Resolution::BorrowedExact | Resolution::BorrowedRelaxed)
 }
 
 /// Whether an op's own call site identifies its code well enough that it does not need to borrow one.
