@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod blocking_site_tests;
 mod chrome_trace;
+mod graph_captures;
 #[cfg(test)]
 mod late_code_tests;
 mod named_windows;
@@ -16,6 +17,7 @@ mod window_cache;
 mod window_cache_tests;
 
 pub use chrome_trace::chrome_trace;
+pub use graph_captures::{CAPTURE_DETAILS, CaptureFile, CapturesBeside};
 pub use named_windows::{NamedWindow, WindowGroup, named_windows};
 pub use timeline::OpenTimeline;
 pub use window::{overview, strips, text as text_of_window, window, window_in, window_text};

@@ -76,15 +76,15 @@ externalFiles.takeServed();
 externalFiles.takeReport();
 externalFiles.takeClosed();
 
-/** @param {SourceFile[]} files */
-async function openFiles(files) {
+/** @param {SourceFile[]} files @param {File[]} [captures] */
+async function openFiles(files, captures) {
   forbidFrames();
   // Loaded while the files are read.
   openResults().catch(() => {});
   windows.preload();
   // Other files are entries before this function returns.
   const hasTables = files.filter(({ name }) => /\.csv(\.gz)?$/.test(name)).length > 1;
-  return session.open(hasTables ? await (await openSets()).joinRuns(files) : files);
+  return session.open(hasTables ? await (await openSets()).joinRuns(files) : files, captures);
 }
 
 async function start() {

@@ -9,7 +9,7 @@ const MAX_DEPTH = 8;
 /** Files to open if a folder has no torch trace. */
 const OTHER_FILES = /\.(sqlite|csv|json)(\.gz)?$/i;
 
-/** Resolves with the files to open. `onNote(message)` is called with the files that are not opened, and the reason.
+/** Resolves with the files to open, and the captures of graphs beside them. `onNote(message)` is called with the files that are not opened, and the reason.
  * @param {FileSystemEntry[]} entries @param {Page['requestTool']} requestTool @param {(message: string) => void} onNote */
 export async function chooseFiles(entries, requestTool, onNote) {
   /** @type {File[]} */
@@ -17,10 +17,11 @@ export async function chooseFiles(entries, requestTool, onNote) {
   const isComplete = await collectFiles(entries, files, 0);
   if (!isComplete) onNote(`only ${MAX_FILES} files were searched, ${MAX_DEPTH} folders deep.`);
   const listed = files.map(({ name, size, lastModified }) => ({ path: name, bytes: size, modified: lastModified }));
-  const { open, aside } = await requestTool('chooseFiles', { entries: listed });
-  if (open.length === 0) return otherFiles(files);
+  const { open, captures, aside } = await requestTool('chooseFiles', { entries: listed });
+  if (open.length === 0) return { files: otherFiles(files), captures: [] };
   if (aside.length > 0) onNote(`set aside: ${aside.join('; ')}. Drop a file by itself to open it.`);
-  return open.map((index) => files[index]);
+  const chosen = (/** @type {number[]} */ indices) => indices.map((index) => files[index]);
+  return { files: chosen(open), captures: chosen(captures) };
 }
 
 /** @param {File[]} files */

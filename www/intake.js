@@ -92,7 +92,8 @@ function wireDrop(page) {
 async function openFolders(entries, { openFiles, requestTool }) {
   try {
     const { chooseFiles } = await import('./folder.js');
-    openFiles(await chooseFiles(entries, requestTool, (message) => showPageProblem('Files of the folder', message, 'info')));
+    const { files, captures } = await chooseFiles(entries, requestTool, (message) => showPageProblem('Files of the folder', message, 'info'));
+    openFiles(files, captures);
   } catch (problem) {
     showPageProblem('The folder could not be read', asProblem(problem).message);
   }

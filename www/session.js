@@ -154,11 +154,12 @@ export class Session {
     return areRanks || mayBeRanks;
   }
 
-  /** Resolves with the new entries when each has been read or has failed. @param {SourceFile[]} files */
-  async open(files) {
+  /** Resolves with the new entries when each has been read or has failed. `captures` are those of graphs in the same folder.
+   * @param {SourceFile[]} files @param {File[]} [captures] */
+  async open(files, captures = []) {
     // Next to results, a file gets room once it is known to be a trace.
     const isExpected = this.reports.length === 0;
-    const opened = files.map((file) => ({ ...newEntry(this.#nextId++, file), isExpected }));
+    const opened = files.map((file) => ({ ...newEntry(this.#nextId++, file), isExpected, captures }));
     const read = opened.map((entry) => this.#read(entry));
     this.#publish({ entries: [...this.entries, ...opened] });
     await Promise.all(read);
@@ -214,7 +215,7 @@ export class Session {
 
   /** Opens a closed file again at its place. A trace is read again. Resolves with the new entry. @param {Entry} closed @param {number} place */
   async reopen(closed, place) {
-    const entry = { ...newEntry(this.#nextId++, closed.file), wall: closed.wall, leftOut: closed.leftOut };
+    const entry = { ...newEntry(this.#nextId++, closed.file), wall: closed.wall, leftOut: closed.leftOut, captures: closed.captures };
     const read = closed.kind === 'trace' ? this.#read(entry) : null;
     this.#publish({ entries: this.entries.toSpliced(place, 0, entry) });
     await (read ?? this.#openText(entry, closed.kind ?? 'report', closed.text ?? ''));
@@ -372,7 +373,8 @@ export class Session {
 
   /** @param {Entry} entry @param {Reader} reader @param {Options} options */
   #report(entry, reader, options, isPartialFirst = false) {
-    return reader.request('analyze', { options, isPartialFirst, server: this.#serverArguments(entry)?.text ?? null });
+    const { captures } = entry;
+    return reader.request('analyze', { options, isPartialFirst, server: this.#serverArguments(entry)?.text ?? null, captures });
   }
 
   /** After a refused analysis: completes the partial results of the previous one, which are on screen.
@@ -472,7 +474,7 @@ function newEntry(id, file) {
   return {
     id, file, kind: null, status: 'reading', progress: null, problem: null, text: null, torch: false, ranks: 0, isOwnRules: false,
     wall: '', window: '', reader: null, second: null, analysisId: 0, shownAnalysisId: 0, shownOptions: null, isPartial: false, wholeResult: null,
-    openedAt: null, memory: 0, leftOut: null, saysLeftOut: false, isExpected: false,
+    openedAt: null, memory: 0, leftOut: null, saysLeftOut: false, isExpected: false, captures: [],
   };
 }
 

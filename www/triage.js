@@ -156,7 +156,7 @@ export class Triage {
       const bar = el('progress', { max: file.size || 1, value: progress.read ?? 0, 'aria-label': `Reading ${file.name} with its code` });
       return el('div', { class: 'triage-run reading' }, name, bar, el('span', { class: 'note figures' }, progressText(progress, file.size)));
     }
-    const lacksLines = state.reader.replaysGraphs && !state.reader.isCapture && state.mapping.length === 0;
+    const lacksLines = state.reader.replaysGraphs && !state.reader.isCapture && state.mapping.length + entry.captures.length === 0;
     if (others.length === 0 && !lacksLines) return null;
     return el('div', { class: 'triage-run' }, name,
       others.length > 0 && el('label', {}, 'Source lines from ', this.#mappingChoice(entry, state, others)),

@@ -396,8 +396,9 @@ export type TraceOperations = {
   openWithCode(args: { module: WebAssembly.Module; file: SourceFile }): { isCapture: boolean; replaysGraphs: boolean };
   /** Takes the source lines of graph replays from these traces; without any, the trace's own are used. */
   map(args: { files: SourceFile[] }): void;
-  /** `server` are the arguments of the server that wrote the trace, which the triage uses. */
-  analyze(args: { options: Options; isPartialFirst: boolean; server: string | null }): Analysis;
+  /** `server` are the arguments of the server that wrote the trace, which the triage uses. `captures` are files with captures of its
+   * graphs; they are read for the first complete analysis. */
+  analyze(args: { options: Options; isPartialFirst: boolean; server: string | null; captures: File[] }): Analysis;
   /** The overview strips; their chart and axis, which do not depend on the window, are null if `hasChart`. Null if there is nothing to draw. */
   strips(args: { options: Options; width: number; hasChart: boolean }): Strips | null;
   /** The window between two positions in the strips, 0 their begin and 1 their end. */
@@ -457,8 +458,8 @@ export type ToolsOperations = {
   shareLink(args: { request: ShareRequest }): string;
   /** The report in a link, as text. */
   openLink(args: { text: string }): string;
-  /** Which files of a folder to open, by index, and what is set aside. */
-  chooseFiles(args: { entries: { path: string; bytes: number; modified: number }[] }): { open: number[]; aside: string[] };
+  /** Which files of a folder to open, by index, which are captures of graphs, and what is set aside. */
+  chooseFiles(args: { entries: { path: string; bytes: number; modified: number }[] }): { open: number[]; captures: number[]; aside: string[] };
   /** A table of the rule workbench. */
   workbench(args: { options: Options; request: TableRequest }): Table | null;
   workbenchCsv(args: { options: Options; request: TableRequest }): string;
@@ -559,6 +560,8 @@ export interface Entry {
   saysLeftOut: boolean;
   /** Whether it was opened before there were results, and may be a trace. */
   isExpected: boolean;
+  /** Files with captures of graphs that were dropped in the same folder. */
+  captures: File[];
 }
 
 /** A trace with its worker. A file that is being read may turn out to be none. */
@@ -595,7 +598,7 @@ export interface Page {
   windows: import('./windows.js').Windows;
   requestTool: SendRequest<ToolsOperations>;
   /** Resolves with the entries when they have been read. */
-  openFiles(files: SourceFile[]): Promise<Entry[]>;
+  openFiles(files: SourceFile[], captures?: File[]): Promise<Entry[]>;
   /** Runs a step; if it fails, a card with this title shows why. */
   attempt(title: string, step: () => unknown): Promise<void>;
   /** Changes the view, and the address with it: as a new step in the history, or in place of the current one. */

@@ -18,6 +18,8 @@ let triage = null;
 let hasSections = false;
 /** True for a large trace until `prepareWindows` has started. */
 let needsPreparation = false;
+/** The join with the captures of the trace's graphs, if there are any. @type {Promise<void> | null} */
+let joined = null;
 /** The options of the timeline that was opened last, without the window. */
 let tilesKey = '';
 
@@ -84,13 +86,20 @@ const handlers = {
     for (const file of files) triage?.add_mapping(await readWithCode(file, progress));
   },
   /** The report lacks its sections if the module cannot compute them, and if `isPartialFirst` and the trace has many ops. */
-  analyze({ options, isPartialFirst, server }) {
+  async analyze({ options, isPartialFirst, server, captures }, progress) {
     const choices = JSON.stringify(options);
+    const join = async () => {
+      if (captures.length === 0) return;
+      joined ??= import('./graph-captures.js').then(({ joinCaptures }) => joinCaptures(fullTrace(), captures, (file) => readWithCode(file, progress)));
+      await joined;
+    };
     if (triage) {
+      await join();
       const text = triage.report(/** @type {FullImported} */ (trace()), JSON.stringify({ server }), choices);
       return { text, isPartial: false, memory: memoryBytes() };
     }
     const isPartial = !hasSections || (isPartialFirst && trace().takes_a_while(choices));
+    if (!isPartial) await join();
     const text = trace().analyze(isPartial ? JSON.stringify({ ...options, without_sections: true }) : choices);
     // Not before the sections, because the first bars of the timeline come before them.
     if (needsPreparation && !isPartial) {

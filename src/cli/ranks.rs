@@ -90,6 +90,8 @@ pub(super) fn input_files(paths: &[PathBuf], root: Option<&Path>, watch: &dyn Wa
     for path in paths {
         if path.is_dir() {
             let mut entries = files::entries(path, root, watch)?;
+            // A capture of graphs ran nothing: it is no rank.
+            entries.retain(|entry| !folder::is_graph_capture(&entry.path));
             match root {
                 Some(_) => skip_reports(&mut entries, watch),
                 None => entries = without_duplicate_exports(entries),
@@ -182,7 +184,8 @@ fn map_in_parallel<T: Sync, R: Send>(items: &[T], map: &(dyn Fn(&T) -> Result<R>
 }
 
 fn read_trace(file: &InputFile, watch: &dyn Watch) -> Result<Box<Trace>> {
-    match crate::files::read(&file.path, watch)? {
+    // The comparison of ranks has no use for shapes.
+    match crate::files::read_without_captures(&file.path, watch)? {
         RunSource::Trace(trace) => Ok(trace),
         RunSource::Report(_) => {
             Err(Error::refused(&file.name, "a report, which contains no individual collective calls: give the trace"))

@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::files::{Watch, entries};
+use crate::input::folder::is_graph_capture;
 use crate::input::known_formats::{KNOWN, Other, not_read};
 use std::path::PathBuf;
 
@@ -27,7 +28,9 @@ pub fn traces(inputs: &[PathBuf], watch: &dyn Watch) -> Result<Vec<PathBuf>> {
         }
         let before = files.len();
         let is_trace = |path: &str| is_trace_name(path.rsplit('/').next().unwrap_or(path));
-        let found = entries(input, None, watch)?.into_iter().map(|entry| entry.path).filter(|path| is_trace(path));
+        let found = entries(input, None, watch)?.into_iter().map(|entry| entry.path);
+        // A capture of graphs ran nothing; the traces beside it are the runs.
+        let found = found.filter(|path| is_trace(path) && !is_graph_capture(path));
         files.extend(found.map(|path| input.join(path)));
         if files.len() == before {
             return Err(not_read(&input.display().to_string(), Other::NoTraces));

@@ -20,6 +20,6 @@ pub(crate) use io::CHUNK_BYTES;
 pub use io::label;
 pub use neighbours::Neighbours;
 pub use open::{RunSource, by_run, read_run, read_text, rules};
-pub(crate) use open::{open, open_trace, open_with_code, read};
+pub(crate) use open::{open, open_trace, open_with_code, read, read_without_captures};
 pub(crate) use scrub::scrub;
 pub use watch::{Cancel, Done, Progress, Watch};

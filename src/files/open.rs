@@ -108,8 +108,17 @@ pub enum RunSource {
 /// Reads a trace or a report. An `.nsys-rep` is exported with `nsys` first. Any other file is an error.
 pub(crate) fn read(path: &Path, watch: &dyn Watch) -> Result<RunSource> {
     let path = &run_beside_captures(&nsys::exported(path, "nsys")?, watch);
+    match read_without_captures(path, watch)? {
+        RunSource::Trace(trace) => Ok(RunSource::Trace(with_captures(trace, path, watch)?)),
+        report => Ok(report),
+    }
+}
+
+/// The same without the captures of graphs beside the trace.
+pub(crate) fn read_without_captures(path: &Path, watch: &dyn Watch) -> Result<RunSource> {
+    let path = &nsys::exported(path, "nsys")?;
     match open(path, watch)? {
-        Opened::Trace(trace) => Ok(RunSource::Trace(with_captures(trace, path, watch)?)),
+        Opened::Trace(trace) => Ok(RunSource::Trace(trace)),
         Opened::Report(report) => Ok(RunSource::Report(report)),
         Opened::Rules(_) | Opened::Phases(_) | Opened::ModelConfig(_) | Opened::Server(_) => {
             Err(known_formats::no_trace(&label(path)))

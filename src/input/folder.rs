@@ -9,7 +9,6 @@
 mod names;
 
 pub(crate) use names::name_without_rank;
-#[cfg(not(target_arch = "wasm32"))]
 pub(crate) use names::{batch_in_name, is_graph_capture, is_torch_trace_name, rank_in_name};
 
 use crate::ordering;

@@ -102,6 +102,14 @@ impl Imported {
         if let Opened::Trace(trace) = &self.opened { Some(trace) } else { None }
     }
 
+    /// The trace, to be completed. Results that were kept are those of the trace before.
+    #[cfg(feature = "full")]
+    pub(super) fn trace_to_join(&mut self) -> Option<&mut Trace> {
+        self.window_cache = RefCell::default();
+        self.timeline_cache = super::full::timeline_cache::TimelineCache::default();
+        if let Opened::Trace(trace) = &mut self.opened { Some(trace) } else { None }
+    }
+
     pub(super) fn require_trace(&self) -> JsResult<&Trace> {
         self.trace().ok_or_else(|| to_js_error("the file contains no trace"))
     }

@@ -217,6 +217,7 @@ const LATER_SCRIPTS: &[&str] = &[
     "share.js",
     "link.js",
     "folder.js",
+    "graph-captures.js",
     "help.js",
     "virtual.js",
     "rehearsal.js",

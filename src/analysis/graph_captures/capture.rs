@@ -10,7 +10,8 @@ use crate::analysis::triage::frames::canonical;
 use crate::ordering::{self, VecMap};
 use crate::rules::signals::CallKind;
 use crate::trace::{
-    CaptureProof, Captured, CapturedExecution, CapturedOp, CapturedSite, HostCode, NONE, NameId, Ns, Span, Trace,
+    CaptureProof, Captured, CapturedExecution, CapturedOp, CapturedSite, HostCode, NONE, NameId, Ns, ShapedOp, Span,
+    Trace,
 };
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -24,7 +25,7 @@ pub(super) struct Capture {
     pub(super) graphs: Vec<Graph>,
 }
 
-/// One captured graph.
+/// One captured graph: its calls in the order of time.
 pub(super) type Graph = Vec<Dispatch>;
 
 /// A call that was captured.
@@ -53,7 +54,12 @@ struct CapturedCalls {
 }
 
 /// Adds the captures of a file, or says why it has none.
-pub(super) fn add(captures: &mut GraphCaptures, trace: &Trace, batch_size: Option<u64>) -> Result<(), &'static str> {
+pub(super) fn add(
+    captures: &mut GraphCaptures,
+    file: &str,
+    trace: &Trace,
+    batch_size: Option<u64>,
+) -> Result<(), &'static str> {
     if trace.problems.is_cut_short() {
         return Err("the file is cut short");
     }
@@ -65,16 +71,17 @@ pub(super) fn add(captures: &mut GraphCaptures, trace: &Trace, batch_size: Optio
     }
     let labels = Labels::of(trace);
     let mut by_label: VecMap<(Option<NameId>, Option<u64>), Vec<Graph>> = VecMap::new();
+    let by_shapes = batches_by_shapes(trace, &graphs);
     let mut dispatches = Dispatches::of(captures, &classified, code, &graphs);
-    for graph in &graphs {
+    for (graph, by_shapes) in graphs.iter().zip(by_shapes) {
         let label = labels.around(trace, graph.begin);
-        let batch = label.map(|(_, batch)| batch).or(batch_size).or_else(|| batch_by_shapes(trace, graph));
+        let batch = label.map(|(_, batch)| batch).or(batch_size).or(by_shapes);
         let nodes = graph.calls.iter().map(|(call, kind)| dispatches.dispatch(*call, *kind)).collect();
         by_label.update((label.map(|(name, _)| name), batch), Vec::new(), |list| list.push(nodes));
     }
     let unknown = by_label.iter().any(|((_, batch), _)| batch.is_none());
     for ((_, batch), graphs) in by_label.into_vec() {
-        let capture = batch.map(|batch_size| Capture { file: trace.label.clone(), batch_size, graphs });
+        let capture = batch.map(|batch_size| Capture { file: file.to_owned(), batch_size, graphs });
         captures.captures.extend(capture);
     }
     if unknown { Err("neither its annotation nor its name nor its shapes tell the size of the batch") } else { Ok(()) }
@@ -136,21 +143,35 @@ fn batch_of_label(text: &str) -> Option<u64> {
     digits.parse().ok().filter(|batch| *batch > 0)
 }
 
-/// The most frequent first length of the first argument of the ops in a capture; `None` if two are as frequent.
-fn batch_by_shapes(trace: &Trace, graph: &CapturedCalls) -> Option<u64> {
-    let ops = &trace.shaped_ops.ops;
-    let from = ops.partition_point(|op| op.start < graph.begin.start);
-    let inside = ops.iter().skip(from).take_while(|op| op.start < graph.end);
-    let mut counts: VecMap<u64, u64> = VecMap::new();
-    for op in inside.filter(|op| op.thread == graph.begin.thread) {
-        let shape = trace.shaped_ops.shapes.get(op.shape as usize);
-        let first = shape.and_then(|shape| shape.arguments.first()?.lengths.first());
-        first.into_iter().for_each(|length| counts.update(*length, 0, |count| *count += 1));
+/// By capture: the most frequent first length of the first argument of its ops; `None` if two are as frequent.
+fn batches_by_shapes(trace: &Trace, graphs: &[CapturedCalls]) -> Vec<Option<u64>> {
+    // Captures of one thread do not overlap.
+    let mut of_threads: Vec<Vec<(Ns, Ns, usize)>> = vec![Vec::new(); trace.threads.len()];
+    for (index, graph) in graphs.iter().enumerate() {
+        let of_thread = of_threads.get_mut(graph.begin.thread.0 as usize);
+        of_thread.into_iter().for_each(|list| list.push((graph.begin.start, graph.end, index)));
     }
-    let most = counts.iter().map(|(_, count)| *count).max()?;
-    let mut frequent = counts.iter().filter(|(_, count)| *count == most);
-    let (length, _) = frequent.next()?;
-    frequent.next().is_none().then_some(*length)
+    let length = |op: &ShapedOp| {
+        let of_thread = of_threads.get(op.thread.0 as usize)?;
+        let begun = of_thread.partition_point(|(begin, ..)| *begin <= op.start);
+        let (_, _, graph) = of_thread.get(begun.checked_sub(1)?).filter(|(_, end, _)| op.start < *end)?;
+        let arguments = &trace.shaped_ops.shapes.get(op.shape as usize)?.arguments;
+        Some((*graph, *arguments.first()?.lengths.first()?))
+    };
+    let mut lengths: Vec<(usize, u64)> = trace.shaped_ops.ops.iter().filter_map(length).collect();
+    lengths.sort_unstable();
+    // By capture: the length, how many ops have it, and whether another is as frequent.
+    let mut best: Vec<Option<(u64, usize, bool)>> = vec![None; graphs.len()];
+    for equal in lengths.chunk_by(|a, b| a == b) {
+        let Some((graph, length)) = equal.first() else { continue };
+        let Some(best) = best.get_mut(*graph) else { continue };
+        match best {
+            Some((_, count, _)) if *count > equal.len() => {}
+            Some((_, count, is_tie)) if *count == equal.len() => *is_tie = true,
+            _ => *best = Some((*length, equal.len(), false)),
+        }
+    }
+    best.into_iter().map(|best| best.filter(|(.., is_tie)| !is_tie).map(|(length, ..)| length)).collect()
 }
 
 /// What is known of each captured call.

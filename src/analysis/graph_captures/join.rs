@@ -1,8 +1,8 @@
 //! Finds the capture of each graph launch by the batch of its step, and joins its ops.
 
 use super::GraphCaptures;
-use super::capture::{Capture, Work};
-use super::matching::{ReplayedOp, matches};
+use super::capture::{Capture, Graph, Work};
+use super::matching::{IndexedGraph, ReplayedOp};
 use crate::analysis::structure::stages::{HostStep, Stage, steps_by_op};
 use crate::analysis::triage::frames::canonical;
 use crate::ordering::{self, VecMap};
@@ -11,6 +11,7 @@ use crate::trace::{
     CallId, CaptureOutcome, CaptureProof, CapturedGraphs, CapturedOp, JoinedCapture, NONE, NameId, Names, OpKind,
     Trace, Unjoined, UnjoinedReplays,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Kernels with which AMD's runtime sets and copies memory. In a capture they are calls that set and copy.
@@ -35,9 +36,8 @@ pub(crate) fn replays_graphs(trace: &Trace) -> bool {
 
 /// The sizes of the steps that replay graphs, sorted: only captures of these sizes need to be read.
 pub(crate) fn sizes_of_replays(trace: &Trace) -> Vec<u64> {
-    let (steps, _) = steps_by_op(trace);
-    let replays = replays(trace, &Names::default());
-    let of_step = |replay: &Replay| steps.get(replay.step as usize).and_then(size);
+    let (steps, replays) = replays(trace, &Names::default());
+    let of_step = |replay: &Replay| steps.get(replay.step as usize).and_then(|step| size(trace, step));
     let mut sizes: Vec<u64> = replays.iter().filter_map(of_step).collect();
     sizes.sort_unstable();
     sizes.dedup();
@@ -46,19 +46,31 @@ pub(crate) fn sizes_of_replays(trace: &Trace) -> Vec<u64> {
 
 /// The size of a step by which its graph is chosen: tokens for vLLM, and requests where a request has several tokens that SGLang
 /// drafts or verifies. In decode steps both are the same.
-fn size(step: &HostStep) -> Option<u64> {
-    let by_requests = matches!(step.stage, Stage::Draft | Stage::Verify);
+fn size(trace: &Trace, step: &HostStep) -> Option<u64> {
+    // A padded batch is that of the graph.
+    let by_requests = matches!(step.stage, Stage::Draft | Stage::Verify) || step.unpadded_batch.is_some();
     let of_requests = step.batch_size.filter(|_| by_requests || step.tokens.is_none());
-    of_requests.or(step.tokens).filter(|size| *size > 0)
+    let stated = of_requests.or(step.tokens).or_else(|| size_in_label(trace.ranges.names.get(step.name)));
+    stated.filter(|size| *size > 0)
 }
 
-/// The graph launches by step, in the order of their calls. `kernels` are the names in the captures.
-fn replays(trace: &Trace, kernels: &Names) -> Vec<Replay> {
+/// The padded batch in the label of ATOM, 128 in `decode[bs=117/128 tok=117]`, or else its requests.
+fn size_in_label(label: &str) -> Option<u64> {
+    let (_, rest) = label.split_once("[bs=")?;
+    let number = |text: &str| text.split(|end: char| !end.is_ascii_digit()).next()?.parse().ok();
+    match rest.split_once('/') {
+        Some((requests, padded)) if requests.bytes().all(|byte| byte.is_ascii_digit()) => number(padded),
+        _ => number(rest),
+    }
+}
+
+/// The steps, and the graph launches by step in the order of their calls. `kernels` are the names in the captures.
+fn replays(trace: &Trace, kernels: &Names) -> (Vec<HostStep>, Vec<Replay>) {
     let signals = Signals::embedded();
     let names = trace.calls.names.iter();
     let is_replay: Vec<bool> = names.map(|name| signals.call(name) == CallKind::GraphLaunch).collect();
     if !is_replay.contains(&true) {
-        return Vec::new();
+        return (Vec::new(), Vec::new());
     }
     let is_replay = |call: &CallId| {
         let name = trace.calls.name(call.0 as usize);
@@ -68,7 +80,7 @@ fn replays(trace: &Trace, kernels: &Names) -> Vec<Replay> {
     let mut rows: Vec<(CallId, u32)> =
         launches.filter_map(|(row, call)| Some((call.filter(is_replay)?, row))).collect();
     rows.sort_unstable();
-    let (_, step_of_op) = steps_by_op(trace);
+    let (steps, step_of_op) = steps_by_op(trace);
     let work = works(trace, kernels);
     let op = |row: u32| {
         let op = trace.gpu_ops.get(row as usize)?;
@@ -86,7 +98,7 @@ fn replays(trace: &Trace, kernels: &Names) -> Vec<Replay> {
     };
     let mut replays: Vec<Replay> = rows.chunk_by(|a, b| a.0 == b.0).filter_map(replay).collect();
     ordering::sort_by_key(&mut replays, |replay| (replay.step, replay.launch));
-    replays
+    (steps, replays)
 }
 
 /// By name of the trace: the work of a kernel with this name.
@@ -103,12 +115,11 @@ fn works(trace: &Trace, kernels: &Names) -> Vec<Work> {
 /// Fills [`Trace::captured_graphs`].
 pub(super) fn join(captures: GraphCaptures, trace: &mut Trace) {
     let GraphCaptures { captures, kernels, mut content, .. } = captures;
-    let replays = replays(trace, &kernels);
-    let (steps, _) = steps_by_op(trace);
-    let mut joined = Joined { captures: &captures, ops: &content.ops, rows: Vec::new(), outcome: Outcome::default() };
+    let (steps, replays) = replays(trace, &kernels);
+    let mut joined = Joined::of(&captures, &content.ops);
     for of_step in replays.chunk_by(|a, b| a.step == b.step) {
         let step = of_step.first().and_then(|replay| steps.get(replay.step as usize));
-        joined.add_step(step.and_then(size), of_step);
+        joined.add_step(step.and_then(|step| size(trace, step)), of_step);
     }
     let Joined { mut rows, outcome, .. } = joined;
     rows.sort_unstable();
@@ -118,13 +129,28 @@ pub(super) fn join(captures: GraphCaptures, trace: &mut Trace) {
 
 /// The join so far.
 struct Joined<'a> {
-    captures: &'a [Capture],
-    ops: &'a [CapturedOp],
+    /// By capture: its graphs.
+    graphs: Vec<Vec<IndexedGraph<'a>>>,
+    /// The captures by number of graphs and size of the batch.
+    by_size: BTreeMap<(usize, u64), usize>,
+    largest: u64,
     rows: Vec<(u32, u32)>,
     outcome: Outcome,
 }
 
-impl Joined<'_> {
+impl<'a> Joined<'a> {
+    fn of(captures: &'a [Capture], ops: &[CapturedOp]) -> Self {
+        let proof = |graph: &Graph| graph.first().and_then(|call| ops.get(call.op as usize)).map(|op| op.proof);
+        let indexed = |graph: &'a Graph| IndexedGraph::of(graph, proof(graph).unwrap_or(CaptureProof::Order));
+        let graphs = captures.iter().map(|capture| capture.graphs.iter().map(indexed).collect()).collect();
+        let mut by_size = BTreeMap::new();
+        for (index, capture) in captures.iter().enumerate() {
+            by_size.entry((capture.graphs.len(), capture.batch_size)).or_insert(index);
+        }
+        let largest = captures.iter().map(|capture| capture.batch_size).max().unwrap_or_default();
+        Self { graphs, by_size, largest, rows: Vec::new(), outcome: Outcome::default() }
+    }
+
     /// Joins the graph launches of a step.
     fn add_step(&mut self, size: Option<u64>, replays: &[Replay]) {
         let chosen = size.ok_or(Unjoined::NoSize).and_then(|size| Ok((size, self.capture(size, replays.len())?)));
@@ -142,27 +168,22 @@ impl Joined<'_> {
     /// The capture of a step of this size: of the smallest batch that is not smaller, with as many graphs as the step launches or
     /// with one for all of them.
     fn capture(&self, size: u64, launches: usize) -> Result<usize, Unjoined> {
-        let large = || self.captures.iter().enumerate().filter(|(_, capture)| capture.batch_size >= size);
-        let with = |graphs: usize| {
-            let fitting = large().filter(|(_, capture)| capture.graphs.len() == graphs);
-            fitting.min_by_key(|(_, capture)| capture.batch_size).map(|(index, _)| index)
-        };
-        let missing = if large().next().is_some() { Unjoined::LaunchesDiffer } else { Unjoined::NoCapture };
+        let with =
+            |graphs: usize| self.by_size.range((graphs, size)..=(graphs, u64::MAX)).next().map(|(_, index)| *index);
+        let missing = if self.largest >= size { Unjoined::LaunchesDiffer } else { Unjoined::NoCapture };
         with(launches).or_else(|| with(1)).ok_or(missing)
     }
 
     /// Joins the ops of one launch. Returns what the join rests on, and the number of joined ops.
     fn add(&mut self, index: usize, number: usize, replay: &Replay) -> Result<(CaptureProof, u64), Unjoined> {
-        let graphs = self.captures.get(index).map_or(&[][..], |capture| &capture.graphs);
+        let graphs = self.graphs.get(index).map_or(&[][..], Vec::as_slice);
         let graph = graphs.get(if graphs.len() == 1 { 0 } else { number }).ok_or(Unjoined::LaunchesDiffer)?;
-        let first = graph.first().and_then(|call| self.ops.get(call.op as usize));
-        let proof = first.map(|op| op.proof).ok_or(Unjoined::NoCapture)?;
-        let matches = matches(graph, &replay.ops, proof)?;
+        let matches = graph.matches(&replay.ops)?;
         let before = self.rows.len();
         let matched = replay.ops.iter().zip(&matches);
-        let matched = matched.filter_map(|(op, call)| Some((op.row, graph.get((*call)?)?.op)));
+        let matched = matched.filter_map(|(op, call)| Some((op.row, graph.calls.get((*call)?)?.op)));
         self.rows.extend(matched);
-        Ok((proof, (self.rows.len() - before) as u64))
+        Ok((graph.proof(), (self.rows.len() - before) as u64))
     }
 }
 
@@ -205,5 +226,20 @@ impl Outcome {
         let unjoined = self.unjoined.into_vec().into_iter();
         outcome.unjoined = unjoined.map(|(why, [launches, ops])| UnjoinedReplays { why, launches, ops }).collect();
         ordering::sort_by_key(&mut outcome.unjoined, |unjoined| unjoined.why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size_in_label;
+
+    #[test]
+    fn the_padded_batch_of_a_label_is_that_of_the_graph() {
+        assert_eq!(size_in_label("decode[bs=117/128 tok=117 p=2 d=115]"), Some(128));
+        assert_eq!(size_in_label("prefill[bs=6 tok=17408 ctx=[4096, 4096]...+3]"), Some(6));
+        assert_eq!(size_in_label("eager_decode[bs=3]"), Some(3));
+        for text in ["decode", "decode[bs=]", "step[DECODE bs=3]", "decode[bs=99999999999999999999]"] {
+            assert_eq!(size_in_label(text), None, "{text}");
+        }
     }
 }

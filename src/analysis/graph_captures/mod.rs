@@ -43,9 +43,9 @@ impl GraphCaptures {
 
     /// Adds the captures in a trace that was read with its code. `batch_size` is what is known of the file, for captures without
     /// an annotation.
-    pub fn add(&mut self, trace: &Trace, batch_size: Option<u64>) {
-        if let Err(why) = capture::add(self, trace, batch_size) {
-            self.add_unusable(&trace.label, why);
+    pub fn add(&mut self, file: &str, trace: &Trace, batch_size: Option<u64>) {
+        if let Err(why) = capture::add(self, file, trace, batch_size) {
+            self.add_unusable(file, why);
         }
     }
 

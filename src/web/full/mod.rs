@@ -1,6 +1,7 @@
 //! The parts of the interface that only the full module has, loaded on demand: exports, comparison, dashboard, sharing, rules,
 //! pivot, ranks, triage, the timeline, one kernel in detail and databases.
 
+mod captures;
 mod dashboard;
 mod database;
 mod extracts;
@@ -16,6 +17,7 @@ mod tools;
 mod triage;
 mod windows;
 
+pub use captures::{GraphCaptures, capture_details};
 pub use database::read_database;
 pub use pivot::Pivot;
 pub use ranks::Ranks;

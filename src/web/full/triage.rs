@@ -133,6 +133,8 @@ struct ListedFile {
 struct FileChoice {
     /// Indices of the files to open.
     open: Vec<usize>,
+    /// Indices of the captures of graphs, which the traces that are opened take their shapes from.
+    captures: Vec<usize>,
     /// Path of every other file with the reason in parentheses.
     aside: Vec<String>,
 }
@@ -160,19 +162,25 @@ pub fn choose_files(listed: &str) -> JsResult<String> {
         let others = (0..names.len()).filter(|index| !open.contains(index));
         let aside =
             others.filter_map(|index| Some(format!("{} (not needed for the trace)", names.get(index)?))).collect();
-        return serde_json::to_string(&FileChoice { open, aside }).map_err(to_js_error);
+        return serde_json::to_string(&FileChoice { open, captures: Vec::new(), aside }).map_err(to_js_error);
     }
     let entry = |file: &ListedFile| session::folder_entry(&file.path, file.bytes, file.modified);
     let entries: Vec<folder::Entry> = listed.iter().map(entry).collect();
     let selection = folder::select(&entries, &[]);
     let mut open: Vec<usize> =
         selection.traces.iter().flat_map(|trace| [Some(trace.entry), trace.server_args]).flatten().collect();
-    open.extend(selection.mapping);
+    let opened: HashSet<usize> = open.iter().copied().collect();
+    let is_capture = |index: &usize| {
+        let path = listed.get(*index).map_or("", |file| &file.path);
+        folder::is_graph_capture(path) && !opened.contains(index)
+    };
+    let captures: Vec<usize> = (0..listed.len()).filter(is_capture).collect();
+    open.extend(selection.mapping.into_iter().filter(|index| !is_capture(index)));
     let ranks = other_ranks(&selection.skipped, &listed);
     open.extend(ranks.iter().copied());
     let mut chosen = HashSet::new();
     open.retain(|index| chosen.insert(*index));
-    let skipped = selection.skipped.iter().filter(|file| !ranks.contains(&file.entry));
+    let skipped = selection.skipped.iter().filter(|file| !ranks.contains(&file.entry) && !is_capture(&file.entry));
     let reasons = skipped.filter_map(|file| Some(format!("{} ({})", listed.get(file.entry)?.path, file.why)));
-    serde_json::to_string(&FileChoice { open, aside: reasons.collect() }).map_err(to_js_error)
+    serde_json::to_string(&FileChoice { open, captures, aside: reasons.collect() }).map_err(to_js_error)
 }
