@@ -28,7 +28,8 @@ pub(super) fn attach(trace: &mut Trace, path: &Path, watch: &dyn Watch) -> Resul
         return Ok(());
     }
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let Some(folder) = path.parent() else { return Ok(()) };
+    // The one run in a folder, or a file.
+    let Some(folder) = (if path.is_dir() { Some(path.as_path()) } else { path.parent() }) else { return Ok(()) };
     let names = names_beside(&path, folder, watch);
     let is_details = |name: &&String| label(Path::new(name)) == CAPTURE_DETAILS;
     let details =

@@ -166,11 +166,13 @@ const SGLANG: &str = "step[DECODE bs=30]";
 
 #[test]
 fn replays_inherit_the_shapes_of_the_capture_whose_batch_is_padded() {
-    let writers: [(&str, &str, Option<&str>); 4] = [
+    let writers: [(&str, &str, Option<&str>); 5] = [
         (VLLM, "graph_capture_rank_0.1756000000000000000.pt.trace.json", Some("capture_32_FULL")),
         (SGLANG, "bs_32_rank0.json", Some("capture_32_DECODE")),
         (SGLANG, "capture_graph_bs_32.json", None),
         ("decode[bs=30/32 tok=30]", "capture_graph_bs_32.json", None),
+        // Only the shapes tell the batch.
+        (VLLM, "graph_capture_rank_0.1756000000000000000.pt.trace.json", None),
     ];
     for (label, file, annotation) in writers {
         let folder = directory("graph_captures_padded");
@@ -186,6 +188,8 @@ fn replays_inherit_the_shapes_of_the_capture_whose_batch_is_padded() {
              24 of 24 ops of 3 launches, by kernel names"
         );
         assert_eq!(notice(&run), expected);
+        let window = json_runs(&folder, &["t.json", "--window", "0-0.0005"]).remove(0);
+        assert_eq!(products(&window), expected_products(1), "the first step");
         let qkv = run["sections"]["op_costs"]["rows"]
             .as_array()
             .unwrap()
@@ -195,6 +199,24 @@ fn replays_inherit_the_shapes_of_the_capture_whose_batch_is_padded() {
         assert_eq!(qkv.unwrap()["tflops"], 80.5306368);
         assert_eq!(qkv.unwrap()["basis"], "shapes of the graph's capture");
     }
+}
+
+/// The kernels of the products have a name that no rule knows. The CPU ops of the capture tell what they are.
+#[test]
+fn a_kernel_of_unknown_name_has_the_role_of_the_op_that_was_captured() {
+    let named = |node: &Node| Node { kernel: if node.op == "aten::mm" { "xq_17_tile" } else { node.kernel }, ..*node };
+    // Eight equal layers prove that they are layers.
+    let layers: Vec<Node> = (0..8).flat_map(|_| LAYER.iter().map(named)).collect();
+    let folder = directory("graph_captures_roles");
+    write_steps(&folder, &[SGLANG, SGLANG, SGLANG], &kernels(&layers));
+    let roles = |run: &Value| {
+        let rows = run["sections"]["layer_roles"]["rows"].as_array().cloned().unwrap_or_default();
+        let of = |role: &str| rows.iter().any(|row| row["role"] == role);
+        (of("qkv"), of("o_proj"))
+    };
+    assert_eq!(roles(&report(&folder)), (false, false));
+    write_capture(&folder, "capture_traces/bs_32_rank0.json", Maker::Hip, 32, &layers, Some("capture_32_DECODE"));
+    assert_eq!(roles(&report(&folder)), (true, true));
 }
 
 #[test]

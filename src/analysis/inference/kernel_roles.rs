@@ -1,9 +1,13 @@
 //! The role of a GPU op in a transformer layer: by its name (`patterns/layer_roles.json`), and for matrix products by its
 //! place in the layer. A name costs one substring search per word of the list until a rule matches.
+//!
+//! A kernel whose name no rule knows has the role of the CPU op that launched it, if captures of graphs prove which one.
 
 use crate::json::{self, embedded, from_json};
+use crate::ordering::VecMap;
 use crate::rules::names;
-use crate::trace::{NameId, Trace};
+use crate::rules::op_models::{Formula, op_model};
+use crate::trace::{CaptureProof, CapturedOp, NameId, Trace};
 use std::sync::LazyLock;
 
 /// What a GPU op does in a layer, as far as its name tells.
@@ -159,10 +163,13 @@ pub(crate) struct NameRoles {
 
 impl NameRoles {
     pub(crate) fn of(trace: &Trace) -> Self {
-        Self {
-            roles: trace.names.iter().map(role_of_name).collect(),
-            are_compiled: trace.names.iter().map(|name| name.starts_with("triton_")).collect(),
+        let mut roles: Vec<NameRole> = trace.names.iter().map(role_of_name).collect();
+        for (name, by_op) in roles_by_captures(trace) {
+            let role = roles.get_mut(name.0 as usize).filter(|role| **role == NameRole::Elementwise);
+            role.into_iter().for_each(|role| *role = by_op);
         }
+        let are_compiled = trace.names.iter().map(|name| name.starts_with("triton_")).collect();
+        Self { roles, are_compiled }
     }
 
     /// Whether `torch.compile` wrote the kernels of this name.
@@ -183,6 +190,42 @@ impl NameRoles {
     /// The role of the ops of this name.
     pub(crate) fn get(&self, name: NameId) -> NameRole {
         self.roles.get(name.0 as usize).copied().unwrap_or(NameRole::Elementwise)
+    }
+}
+
+/// The role of each kernel name by the CPU ops that launched it in captures of graphs: if all are products, attention or experts
+/// and had no other kernel. O(replayed ops).
+fn roles_by_captures(trace: &Trace) -> Vec<(NameId, NameRole)> {
+    let Some(captured) = &trace.captured_graphs.captured else { return Vec::new() };
+    let shape_roles: Vec<Option<NameRole>> = captured.shapes.iter().map(|shape| role_of_cpu_op(&shape.op)).collect();
+    // By execution of a CPU op: whether it launched one kernel only.
+    let mut kernels: VecMap<u32, u32> = VecMap::new();
+    for execution in captured.ops.iter().filter_map(|op| op.execution) {
+        kernels.update(execution.number, 0, |count| *count += 1);
+    }
+    let role = |op: &CapturedOp| {
+        let execution = op.execution.filter(|_| op.proof == CaptureProof::Names)?;
+        let is_alone = kernels.get(&execution.number) == Some(&1);
+        shape_roles.get(execution.shape as usize).copied().flatten().filter(|_| is_alone)
+    };
+    let roles: Vec<Option<NameRole>> = captured.ops.iter().map(role).collect();
+    // By name: its role; `None` if ops of it have none or different ones.
+    let mut of_names: VecMap<NameId, Option<NameRole>> = VecMap::new();
+    for (row, op) in &trace.captured_graphs.rows {
+        let Some(name) = trace.gpu_ops.get(*row as usize).map(|op| op.name) else { continue };
+        let role = roles.get(*op as usize).copied().flatten();
+        of_names.update(name, role, |known| *known = known.filter(|known| Some(*known) == role));
+    }
+    of_names.into_vec().into_iter().filter_map(|(name, role)| Some((name, role?))).collect()
+}
+
+/// The role of the only kernel of a CPU op.
+fn role_of_cpu_op(op: &str) -> Option<NameRole> {
+    match op_model(op.as_bytes())?.model {
+        Formula::Product => Some(NameRole::Gemm),
+        Formula::Attention | Formula::VarlenAttention => Some(NameRole::Attention),
+        Formula::Experts | Formula::HiddenExperts | Formula::GroupedProduct => Some(NameRole::Experts),
+        Formula::Convolution | Formula::Bytes => None,
     }
 }
 

@@ -15,8 +15,8 @@ use crate::rules::RuleSet;
 use crate::rules::names::demangle;
 use crate::rules::signals::{CallKind, Signals};
 use crate::trace::{
-    Argument, CallId, Element, GpuOp, GraphReplay, LaunchConfig, NameId, NodeNote, Ns, OpShape, ShapedOps, Span, Spans,
-    ThreadId, Trace,
+    Argument, CallId, CapturedOp, Element, GpuOp, GraphReplay, LaunchConfig, NameId, NodeNote, Ns, OpShape, ShapedOps,
+    Span, Spans, ThreadId, Trace,
 };
 
 /// A bar of one item.
@@ -269,6 +269,9 @@ impl Timeline {
         if let Some(note) = trace.node_notes.of_row(moment.place.row) {
             describe_note(note, section);
         }
+        if let Some(op) = u32::try_from(moment.place.row).ok().and_then(|row| trace.captured_graphs.of_row(row)) {
+            describe_captured(trace, op, section);
+        }
         self.describe_launch(trace, trace.gpu_ops.launch(moment.place.row), op.start, moment);
         let row = moment.place.row;
         let communicates =
@@ -411,6 +414,17 @@ impl Timeline {
             moment.launch = self.place_of_work(trace, trace.gpu_ops.len() + replay);
             moment.link(LinkKind::FirstOp, moment.launch);
         }
+    }
+}
+
+/// The CPU op that launched a replayed op in the capture of its graph.
+fn describe_captured(trace: &Trace, op: &CapturedOp, section: &mut Section) {
+    let shape = op.execution.and_then(|execution| trace.captured_graphs.shapes().get(execution.shape as usize));
+    if let Some(shape) = shape {
+        section.figure("cpu_op", shape.op.as_str());
+        section.figure("arguments", arguments(shape));
+    } else if let Some(site) = trace.captured_graphs.site(op).filter(|site| !site.cpu_op.is_empty()) {
+        section.figure("cpu_op", site.cpu_op.as_str());
     }
 }
 

@@ -3,14 +3,14 @@
 //! limits from `patterns/hardware.json`. If one of them is unknown, the sentence says how to measure it; nothing is estimated.
 //! Two passes over the GPU ops, and only if a kernel has a large share and the trace has shapes.
 //!
-//! Limit: only kernels that run eagerly, because replays of graphs have no shapes.
+//! Limit: of graph replays only those whose capture was read, because the others have no shapes.
 
 use super::call_sites::Resolution;
 use super::kernels::KernelRow;
 use super::serving::{Deployment, Vendor};
 use super::view::View;
 use crate::analysis::dashboard::{Preset, preset_of_devices};
-use crate::analysis::inference::op_work::{OpWork, Work, peak_tflops};
+use crate::analysis::inference::op_work::{OpWork, ShapeSource, Work, peak_tflops};
 use crate::analysis::structure::stages::Stage;
 use crate::trace::{Element, NameId, Ns};
 use foldhash::fast::RandomState;
@@ -32,6 +32,8 @@ pub struct Roofs {
 struct Roof {
     short_name: String,
     share_pct: f64,
+    /// Where the shapes were recorded, after `by the shapes`.
+    shapes: &'static str,
     distance: Distance,
 }
 
@@ -58,7 +60,9 @@ impl Roofs {
             let reached = work.as_ref().zip(preset).and_then(|(work, preset)| reached(work, preset));
             let distance = reached
                 .map_or_else(|| Distance::Unknown(how_to_measure(view, row, vendor, has_shapes)), Distance::Reached);
-            Roof { short_name: row.short_name(view).to_owned(), share_pct: row.elapsed_share_pct, distance }
+            let source = work.as_ref().map_or(ShapeSource::Trace, |work| work.source);
+            let shapes = if source == ShapeSource::Trace { " in the trace" } else { source.words() };
+            Roof { short_name: row.short_name(view).to_owned(), share_pct: row.elapsed_share_pct, shapes, distance }
         };
         let rows = rows.iter().zip(&works).map(|(row, work)| is_large(row).then(|| roof((row, work))));
         Self { rows: rows.collect() }
@@ -78,7 +82,7 @@ impl Roofs {
         let Some(roof) = roofs.max_by(|a, b| a.share_pct.total_cmp(&b.share_pct)) else { return String::new() };
         let kernel = format!(" Its kernel {} takes {:.1} % of the stage", roof.short_name, roof.share_pct);
         match &roof.distance {
-            Distance::Reached(text) => format!("{kernel} and reaches {text}, by the shapes in the trace."),
+            Distance::Reached(text) => format!("{kernel} and reaches {text}, by the shapes{}.", roof.shapes),
             Distance::Unknown(todo) => {
                 format!("{kernel}. The trace does not show how far it is from the limits of the GPU: {todo}.")
             }
