@@ -115,7 +115,8 @@ pub fn first_results(
 pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, reused: Reused) {
     if sections::ARE_COMPILED && !options.without_sections {
         let context = Context::with_reused(trace, options.kernel_limit.unwrap_or(30), reused);
-        let context = context.with_phase_map(options.phase_map.as_ref()).with_model(&options.model).with_asked(&options.asked);
+        let context =
+            context.with_phase_map(options.phase_map.as_ref()).with_model(&options.model).with_asked(&options.asked);
         run.sections = sections::explain(&context);
         withhold_shares(run, &context);
     }

@@ -81,7 +81,11 @@ fn check_found(report: &Report, asked: &[String]) -> Result<()> {
     if ids.iter().any(|id| id == TOGETHER) {
         return Ok(());
     }
-    let known = if ids.is_empty() { "the trace cannot be replayed".to_owned() } else { format!("its ids are {}", ids.join(", ")) };
+    let known = if ids.is_empty() {
+        "the trace cannot be replayed".to_owned()
+    } else {
+        format!("its ids are {}", ids.join(", "))
+    };
     Err(Error::usage(asked.join(", "), format!("nothing in this trace to change; {known}")))
 }
 

@@ -48,7 +48,6 @@ pub use category_evidence::{CategoryEvidence, CategorySource, EvidenceByName};
 pub use clock_leads::ClockLead;
 pub use code::{Annotation, FrameIds, HostCode, NONE};
 pub use code_timelines::{CodeTimeline, CodeTimelines, RunningCode};
-pub use compilations::Compilations;
 
 pub use database_info::{DatabaseInfo, TableInfo};
 pub use first_launches::{FirstLaunches, SLOW_FIRST_LAUNCH};

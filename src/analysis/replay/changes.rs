@@ -134,7 +134,12 @@ impl<'a> Changes<'a> {
             groups,
             measured: graph.edges.values().iter().map(|edge| edge.weight).collect(),
             in_window: graph.times.iter().filter(|(_, time)| **time > steady.start).map(|(node, _)| node).collect(),
-            possible: graph.edges.iter().filter(|(_, edge)| edge.kind == EdgeKind::Possible).map(|(id, _)| id).collect(),
+            possible: graph
+                .edges
+                .iter()
+                .filter(|(_, edge)| edge.kind == EdgeKind::Possible)
+                .map(|(id, _)| id)
+                .collect(),
             pinned: pinned(parts, graph, steady),
             pinned_ranks: None,
             graphed: Graphed::default(),
@@ -144,7 +149,9 @@ impl<'a> Changes<'a> {
         };
         changes.graphed = changes.graphed();
         changes.pinned_ranks = pinned_ranks(parts, graph, &changes.pinned);
-        for (id, call) in parts.recorded.calls.iter().filter(|(_, call)| call.end > steady.start && call.start < steady.end) {
+        for (id, call) in
+            parts.recorded.calls.iter().filter(|(_, call)| call.end > steady.start && call.start < steady.end)
+        {
             let mut of_call = Vec::new();
             parts.gap_code.each_part(id, &mut |code, time| of_call.push((code, time)));
             changes.code.insert(id, of_call);

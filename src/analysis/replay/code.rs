@@ -125,7 +125,11 @@ fn named(all: &Names, names: &mut Names, kind: CodeKind) -> Vec<Named> {
                 CodeKind::Function if text.contains("): ") => Kind::Function,
                 CodeKind::Function => Kind::Inner,
             };
-            Named { name: names.intern(without_number(text)), kind, waits: is_waiting_code(text) || signals.is_host_wait(text) }
+            Named {
+                name: names.intern(without_number(text)),
+                kind,
+                waits: is_waiting_code(text) || signals.is_host_wait(text),
+            }
         })
         .collect()
 }
@@ -177,10 +181,10 @@ fn timeline(events: &[Event], codes: &mut Codes) -> CodeTimeline {
 /// The running code where a function, op or range runs inside other code.
 fn inner(around: RunningCode, named: Named, has_functions: bool) -> RunningCode {
     let op = if named.kind == Kind::Op { Some(named.name) } else { around.op };
-    let is_function = named.kind == Kind::Function || named.kind == Kind::Op && (!has_functions || around.function.is_none());
+    let is_function =
+        named.kind == Kind::Function || named.kind == Kind::Op && (!has_functions || around.function.is_none());
     if is_function {
         return RunningCode { function: Some(named.name), op, waits: named.waits };
     }
     RunningCode { op, waits: around.waits || named.waits, ..around }
 }
-

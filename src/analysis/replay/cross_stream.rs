@@ -124,13 +124,8 @@ impl Classes {
             return;
         }
         let group = |name: NameId| groups.get(name.0 as usize).copied().unwrap_or(u32::MAX);
-        let key = ClassKey {
-            is_same_thread,
-            lane: op.lane,
-            other,
-            group: group(op.name),
-            other_group: group(last.name),
-        };
+        let key =
+            ClassKey { is_same_thread, lane: op.lane, other, group: group(op.name), other_group: group(last.name) };
         let order = &mut self.order;
         let instances = self.instances.entry(key).or_insert_with(|| {
             order.push(key);
@@ -145,16 +140,18 @@ impl Classes {
         let instances = self.order.iter().filter_map(|key| Some((key, self.instances.get(key)?)));
         for (key, instances) in instances {
             for place in 0..CANDIDATES {
-                let pairs = instances.iter().filter_map(|instance| Some((instance.op, (*instance.candidates.get(place)?)?)));
+                let pairs =
+                    instances.iter().filter_map(|instance| Some((instance.op, (*instance.candidates.get(place)?)?)));
                 let pairs: Vec<(Op, Op)> = pairs.collect();
-                let contradicts =
-                    |(op, other): &(Op, Op)| recorded.op(*other).end > recorded.op(*op).start + TOLERANCE;
+                let contradicts = |(op, other): &(Op, Op)| recorded.op(*other).end > recorded.op(*op).start + TOLERANCE;
                 if pairs.is_empty() || pairs.iter().any(contradicts) {
                     continue;
                 }
-                let gathers = place == 0 && key.is_same_thread && pairs.first().is_some_and(|(op, other)| {
-                    recorded.op(*op).communicates() && !recorded.op(*other).communicates()
-                });
+                let gathers = place == 0
+                    && key.is_same_thread
+                    && pairs.first().is_some_and(|(op, other)| {
+                        recorded.op(*op).communicates() && !recorded.op(*other).communicates()
+                    });
                 if gathers || pairs.iter().any(|(op, other)| binds(recorded, follows, *op, *other)) {
                     firm.extend(pairs);
                     break;

@@ -41,7 +41,8 @@ impl GapCode<'_> {
         match self.timelines {
             Some(timelines) => {
                 let thread = on_thread_of.thread;
-                timelines.each_part(thread, start, end, &mut |code, time| visit(code.filter(|code| known(*code)), time));
+                timelines
+                    .each_part(thread, start, end, &mut |code, time| visit(code.filter(|code| known(*code)), time));
             }
             None if end > start => visit(None, end.since(start)),
             None => {}

@@ -162,7 +162,8 @@ fn host_steps(context: &Context, part: &Part, recorded: &Recorded) -> Vec<HostSt
     let most = times.into_vec().into_iter().max_by_key(|(device, time)| (*time, std::cmp::Reverse(*device)));
     let Some((device, _)) = most else { return Vec::new() };
     let of_device = of_process().filter(|measured| measured.step.device == device);
-    let mut steps: Vec<HostStep> = of_device.filter_map(|measured| host_step(context, recorded, &measured.step)).collect();
+    let mut steps: Vec<HostStep> =
+        of_device.filter_map(|measured| host_step(context, recorded, &measured.step)).collect();
     steps.retain(|step| step.start >= part.host.start && step.end <= part.host.end);
     crate::ordering::sort_by_key(&mut steps, |step| step.start);
     steps.dedup_by_key(|step| step.start);
@@ -179,9 +180,11 @@ fn host_step(context: &Context, recorded: &Recorded, step: &Step) -> Option<Host
     let launch = recorded.call(steady::first_launch(recorded, step.start)?);
     let ranges = &context.trace.ranges;
     let before = ranges.count_starting_before(launch.start + Ns(1));
-    let around = (0..before).rev().take(1_000).filter_map(|row| ranges.get(row)).find(|range| {
-        range.name == step.name && range.thread == launch.thread && range.end() >= launch.start
-    });
+    let around = (0..before)
+        .rev()
+        .take(1_000)
+        .filter_map(|row| ranges.get(row))
+        .find(|range| range.name == step.name && range.thread == launch.thread && range.end() >= launch.start);
     let (start, end) = around.map_or((launch.start, launch.end), |range| (range.start, range.end()));
     Some(HostStep { start, end, stage })
 }

@@ -71,7 +71,11 @@ fn launching_threads(trace: &Trace, process: ProcessId) -> Vec<bool> {
     let launches = trace.gpu_ops.launches().flatten().chain(of_replays);
     for call in launches.filter_map(|call| trace.calls.get(call.0 as usize)) {
         let of_process = trace.threads.get(call.thread.0 as usize).is_some_and(|thread| thread.process == process);
-        launching.get_mut(call.thread.0 as usize).filter(|_| of_process).into_iter().for_each(|launches| *launches = true);
+        launching
+            .get_mut(call.thread.0 as usize)
+            .filter(|_| of_process)
+            .into_iter()
+            .for_each(|launches| *launches = true);
     }
     launching
 }

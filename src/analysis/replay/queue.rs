@@ -144,9 +144,7 @@ fn full_calls(
     let is_free = |launch: Launch| launch.ahead < MIN_AHEAD.max(maximum.at(launch.lane) * 9 / 10);
     let free: Vec<Ns> = of_calls().filter(|(_, launch, _)| is_free(*launch)).map(|(_, _, time)| time).collect();
     let free = if free.is_empty() { usual.launch } else { usual.launch.min(median(free)) };
-    let is_near = |launch: Launch| {
-        launch.ahead >= MIN_AHEAD && launch.ahead + NEAR_FULL >= maximum.at(launch.lane)
-    };
+    let is_near = |launch: Launch| launch.ahead >= MIN_AHEAD && launch.ahead + NEAR_FULL >= maximum.at(launch.lane);
     let mut near: Column<Lane, usize> = Column::filled(maximum.len(), 0);
     for (_, launch, _) in of_calls().filter(|(_, launch, _)| is_near(*launch)) {
         near.set(launch.lane, near.at(launch.lane) + 1);

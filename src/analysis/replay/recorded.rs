@@ -146,9 +146,8 @@ fn outermost_calls(
     let first = all.first_reaching(part.host.start);
     let rows = (first..all.len()).take_while(|row| all.start(*row).is_some_and(|start| start <= part.host.end));
     let in_part = rows.filter_map(|row| Some((row, all.get(row)?)));
-    let mut spans: Vec<_> = in_part
-        .filter(|(_, call)| part.launches(call.thread) && call.start >= part.host.start)
-        .collect();
+    let mut spans: Vec<_> =
+        in_part.filter(|(_, call)| part.launches(call.thread) && call.start >= part.host.start).collect();
     ordering::sort_by_key(&mut spans, |(_, call)| (call.start, std::cmp::Reverse(call.end())));
     let mut calls: Column<Call, CallRow> = Column::default();
     let mut outer = HashMap::default();
@@ -164,8 +163,7 @@ fn outermost_calls(
             }
             _ => {
                 let start = around.map_or(span.start, |(_, call)| span.start.max(call.end));
-                let call =
-                    CallRow { start, end: span.end(), name: span.name, thread: span.thread, traits, polls: 1 };
+                let call = CallRow { start, end: span.end(), name: span.name, thread: span.thread, traits, polls: 1 };
                 calls.push(call)
             }
         };
@@ -198,7 +196,11 @@ fn ops(
         let copied = trace.trace.bytes.binary_search_by_key(&(row as u64), |(row, _)| u64::from(*row)).ok();
         let bytes = copied.and_then(|index| trace.trace.bytes.get(index)).map_or(0, |(_, bytes)| *bytes);
         let (start, end) = (op.start, op.end());
-        add(row, OpRow { start, end, name: op.name, device: op.device, class, copy, bytes, ..OpRow::default() }, op.stream);
+        add(
+            row,
+            OpRow { start, end, name: op.name, device: op.device, class, copy, bytes, ..OpRow::default() },
+            op.stream,
+        );
     }
     let replays = trace.trace.graph_replays.iter().enumerate().filter(|(_, replay)| part.has_replay(replay));
     for (index, replay) in replays {

@@ -235,7 +235,8 @@ impl Show<'_> {
     /// Rows of equal meaning are one.
     fn rows_of_stage(&self, stage: Stage, of_stage: OfStage) -> Vec<CriticalPathRow> {
         let mut named: Vec<(CriticalPathRow, Ns)> = Vec::new();
-        let mut index: std::collections::HashMap<(PathKind, String, Option<u64>), usize> = std::collections::HashMap::new();
+        let mut index: std::collections::HashMap<(PathKind, String, Option<u64>), usize> =
+            std::collections::HashMap::new();
         for (part, time) in self.parts(stage) {
             let row = self.row(part);
             let key = (row.kind, format!("{}\0{}", row.file, row.name), row.line);
@@ -312,18 +313,23 @@ impl Show<'_> {
         }
         for change in candidates {
             let saving = changes.saving(std::slice::from_ref(&change));
-            rows.extend(stages.iter().map(|(stage, of_stage)| self.what_if_row(self.describe(&changes, &change), &saving, *stage, *of_stage)));
+            rows.extend(stages.iter().map(|(stage, of_stage)| {
+                self.what_if_row(self.describe(&changes, &change), &saving, *stage, *of_stage)
+            }));
         }
         rows.retain(|row| row.saving_high_ms.0 > 0.0);
         let (together, unknown) = self.asked(&changes);
         // The other side of a wait has its own pace, so what it may save at most says nothing.
         let rank = |row: &WhatIfRow| if row.change == WAITS { row.saving_low_ms } else { row.saving_high_ms };
-        ordering::sort_by_key(&mut rows, |row| (row.stage != main, row.stage, std::cmp::Reverse((rank(row).0 * 1e6) as i64)));
+        ordering::sort_by_key(&mut rows, |row| {
+            (row.stage != main, row.stage, std::cmp::Reverse((rank(row).0 * 1e6) as i64))
+        });
         if !together.is_empty() {
             let saving = changes.saving(&together);
             let subject = self.context.asked.iter().map(Asked::name).collect::<Vec<_>>().join(", ");
             let words = Words { id: TOGETHER, change: TOGETHER, subject, basis: "replayed together" };
-            let row = |(stage, of_stage): &(Stage, OfStage)| self.what_if_row(words.clone(), &saving, *stage, *of_stage);
+            let row =
+                |(stage, of_stage): &(Stage, OfStage)| self.what_if_row(words.clone(), &saving, *stage, *of_stage);
             rows.splice(0..0, stages.iter().map(row).collect::<Vec<_>>());
         }
         let mut answer = WhatIf::answer(SOURCE)
@@ -412,15 +418,19 @@ impl Show<'_> {
                 Words { id, change, subject, basis: "its own time between calls is zero" }
             }
             Change::WithoutHost => plain("host", "without host time", "code and calls take no time"),
-            Change::WithoutCodeBetweenCalls => plain("between_calls", "without code between calls", "calls keep their time"),
+            Change::WithoutCodeBetweenCalls => {
+                plain("between_calls", "without code between calls", "calls keep their time")
+            }
             Change::WithoutBlockingAt(site) => {
                 let subject = self.site_name(*site);
                 let basis = "its value is then not read: the upper limit of reading it later";
                 Words { id: "blocking", change: "the call does not block", subject, basis }
             }
-            Change::WithoutBlocking => {
-                plain("all_blocking", "no call blocks", "values are then not read: the upper limit of reading them later")
-            }
+            Change::WithoutBlocking => plain(
+                "all_blocking",
+                "no call blocks",
+                "values are then not read: the upper limit of reading them later",
+            ),
             Change::OneGraphLaunch | Change::GraphsOf(_) => {
                 plain("graph", "launches as graphs", "eight or more launches in a row become one of 10 us")
             }
@@ -497,11 +507,17 @@ impl Show<'_> {
             return Some((Abstains::Host, format!("Only {share:.0} % of the GPU ops have a launch call.")));
         }
         if steady.kind == WindowKind::ColdStart {
-            return Some((Abstains::ColdStart, "First uses are most of the trace: no steady step to speak of.".to_owned()));
+            return Some((
+                Abstains::ColdStart,
+                "First uses are most of the trace: no steady step to speak of.".to_owned(),
+            ));
         }
         (unexplained > MAX_UNEXPLAINED).then(|| {
             let share = 100.0 * unexplained;
-            (Abstains::Unexplained, format!("{share:.0} % of the critical path has no known cause: savings are ranges."))
+            (
+                Abstains::Unexplained,
+                format!("{share:.0} % of the critical path has no known cause: savings are ranges."),
+            )
         })
     }
 }

@@ -32,16 +32,15 @@ pub(super) struct FirstUses {
 }
 
 impl FirstUses {
-    pub(super) fn of(
-        trace: &Trace,
-        part: &Part,
-        parts: &Parts,
-        graph: &Graph,
-    ) -> Self {
+    pub(super) fn of(trace: &Trace, part: &Part, parts: &Parts, graph: &Graph) -> Self {
         let recorded = parts.recorded;
         let calls = first_calls(recorded, parts.usual, parts.queues);
         let new_ops = new_ops(recorded, graph, parts.follows);
-        let mut times: Vec<(Ns, Ns)> = recorded.calls.iter().zip(&calls).filter(|(_, is_first)| **is_first)
+        let mut times: Vec<(Ns, Ns)> = recorded
+            .calls
+            .iter()
+            .zip(&calls)
+            .filter(|(_, is_first)| **is_first)
             .map(|((_, call), _)| (call.start, call.end))
             .collect();
         for (op, _) in recorded.ops.ids().zip(&new_ops).filter(|(_, is_new)| **is_new) {
@@ -124,7 +123,8 @@ fn new_ops(recorded: &Recorded, graph: &Graph, follows: &Column<Op, Follows>) ->
     let mut seen: HashSet<NameId> = HashSet::new();
     let is_new = |(id, op): (Op, &super::recorded::OpRow)| {
         let node = graph.start_of_op(id);
-        let is_late = graph.edges.at(graph.binding.at(node)).kind == EdgeKind::Launch && graph.unexplained.at(node).0 > 200 * US;
+        let is_late =
+            graph.edges.at(graph.binding.at(node)).kind == EdgeKind::Launch && graph.unexplained.at(node).0 > 200 * US;
         seen.insert(op.name) && is_late && follows.at(id).op().is_some()
     };
     recorded.ops.iter().map(is_new).collect()

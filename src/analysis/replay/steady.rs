@@ -123,7 +123,12 @@ impl Steady {
         let is_launch = graph.edges.at(graph.binding.at(node)).kind == EdgeKind::Launch;
         let is_first_use = recorded.op(first).call.is_some_and(|call| first_uses.is_first(call));
         let start = recorded.op(first).start;
-        if is_launch && graph.unexplained.at(node) > WORK_BEFORE && !is_first_use && start < self.end && start > self.start {
+        if is_launch
+            && graph.unexplained.at(node) > WORK_BEFORE
+            && !is_first_use
+            && start < self.end
+            && start > self.start
+        {
             self.start = start;
             for step in &mut self.steps {
                 (step.start, step.end) = (step.start.max(start), step.end.max(start));
@@ -141,7 +146,8 @@ fn steps_window(recorded: &Recorded, first_uses: &FirstUses, steps: &[HostStep])
         .map(|(index, step)| (*step, next_start(index).unwrap_or_else(|| step.end.max(step.start + Ns(1)))))
         .filter(|(step, next)| launches.before(*next) > launches.before(step.start))
         .collect();
-    let is_steady = |(step, next): &(HostStep, Ns)| is_small(first_uses.time_in(step.start, *next), next.since(step.start));
+    let is_steady =
+        |(step, next): &(HostStep, Ns)| is_small(first_uses.time_in(step.start, *next), next.since(step.start));
     let first = rows.iter().position(is_steady)?;
     let last = rows.iter().rposition(is_steady)?;
     let rows_before = rows.get(..first).unwrap_or_default();
