@@ -128,10 +128,9 @@ pub(super) struct Situation<'a> {
 }
 
 impl DeviceTimes {
-    /// The part of the gaps after blocking calls that the calls do not explain: the host is late without them too.
+    /// The idle time after blocking calls for which the host is late without them too.
     pub(super) fn late_after_calls_ms(&self) -> f64 {
-        let drained = self.drained();
-        ms(drained.direct.since(drained.explained).max(Ns::ZERO))
+        ms(self.drained().late_without_calls())
     }
 
     /// In which gaps, some of the late ones, the device idles, and the gaps of the sentence. If only a part of the

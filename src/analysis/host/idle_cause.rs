@@ -434,13 +434,15 @@ pub(crate) struct Drained {
     pub(crate) refill: Ns,
     /// The part of `direct` that the calls explain. Without a call, the host is earlier by the time that the call took, and no more.
     pub(crate) explained: Ns,
+    /// How long the calls before the direct gaps took.
+    pub(crate) blocked: Ns,
 }
 
 impl Drained {
     /// A gap of this length. `blocked` is how long the call before it took; `None` for a gap of a refill.
     fn of(length: Ns, blocked: Option<Ns>) -> Self {
         match blocked {
-            Some(blocked) => Self { direct: length, explained: length.min(blocked), refill: Ns::ZERO },
+            Some(blocked) => Self { direct: length, explained: length.min(blocked), refill: Ns::ZERO, blocked },
             None => Self { refill: length, ..Self::default() },
         }
     }
@@ -449,6 +451,12 @@ impl Drained {
         self.direct += more.direct;
         self.refill += more.refill;
         self.explained += more.explained;
+        self.blocked += more.blocked;
+    }
+
+    /// The idle time for which the host is late without the calls too: they delay it by no more than they took.
+    pub(crate) fn late_without_calls(self) -> Ns {
+        self.idle().since(self.blocked).max(Ns::ZERO)
     }
 
     pub(crate) fn idle(self) -> Ns {

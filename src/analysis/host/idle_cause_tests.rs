@@ -340,7 +340,7 @@ fn late_intervals_of_a_refill_belong_to_the_call_before_it() {
     assert_late_intervals(idle, &trace);
     let (late, drained) = idle.late_between(Ns(0), Ns(125_000), LONG);
     // The GPU ran empty at 20 us, in a call of 16 us: 40 us to the next op, and 10 us in each of two gaps after it.
-    let direct = Drained { direct: Ns(40_000), refill: Ns(20_000), explained: Ns(16_000) };
+    let direct = Drained { direct: Ns(40_000), refill: Ns(20_000), explained: Ns(16_000), blocked: Ns(16_000) };
     assert_eq!((late.total.0, drained.iter().map(|(_, drained)| *drained).collect::<Vec<_>>()), (5_000, vec![direct]));
 }
 
