@@ -207,9 +207,10 @@ fn action(situation: &Situation, has_replays: bool) -> String {
             format!("Compile the model with {mode}, or serve it with an engine that replays decode steps as {graphs}.")
         }
         Framework::Training => format!(
-            "Reduce the number of launches: compile the model with {}, let the optimizer update all tensors at once (`fused=True`), and \
-             use larger batches. Move logging and data loading off the launching thread.",
-            compile_mode(situation)
+            "To launch less often, compile the model with {}, {}and use larger batches. Move logging and data loading off the \
+             launching thread.",
+            compile_mode(situation),
+            situation.fused_optimizer()
         ),
         Framework::Torch => format!(
             "Reduce the number of launches with {}, use larger batches, and move other work off the launching thread.",
@@ -314,7 +315,8 @@ mod tests {
         assert!(action("hipLaunchKernel", "sglang::k", TestTrace::new).contains("HIP graphs"));
         let training =
             action("cudaLaunchKernel", "multi_tensor_apply_kernel<vllm, FusedAdamMathFunctor<float>>", TestTrace::nsys);
-        assert!(training.contains("optimizer") && !training.contains("--"), "{training}");
+        assert!(training.contains("data loading") && !training.contains("--"), "{training}");
+        assert!(!training.contains("fused"), "the optimizer is fused already: {training}");
         let program = action("cudaLaunchKernel", "saxpy", TestTrace::nsys);
         assert!(!program.contains("torch") && !program.contains("engine"), "{program}");
     }

@@ -15,11 +15,10 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     }
     let action = match situation.framework {
         Framework::Program => format!("Fuse consecutive kernels, or replay the sequence with {}.", situation.graphs()),
-        Framework::Training => {
-            "Fuse elementwise kernels with `torch.compile`, update all tensors at once with a fused optimizer (`fused=True`), or use \
-             larger batches so that each kernel does more work."
-                .to_owned()
-        }
+        Framework::Training => format!(
+            "Fuse elementwise kernels with `torch.compile`, {}or use larger batches so that each kernel does more work.",
+            situation.fused_optimizer()
+        ),
         Framework::Transformers | Framework::Torch => {
             "Fuse elementwise kernels with `torch.compile`, or use larger batches so that each kernel does more work."
                 .to_owned()

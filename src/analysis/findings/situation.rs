@@ -294,6 +294,14 @@ pub(super) fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", crate::digits::grouped(count), if count == 1 { "" } else { "s" })
 }
 
+impl Situation<'_> {
+    /// What makes an optimizer launch less; empty if kernels of one that does so run already.
+    pub(super) fn fused_optimizer(&self) -> &'static str {
+        let is_fused = self.context.trace.names.iter().any(is_optimizer_kernel);
+        if is_fused { "" } else { "let the optimizer update all tensors at once (`fused=True`), " }
+    }
+}
+
 /// Whether the trace shows functions of autograd or kernels of an optimizer, and no steps of a serving engine.
 fn trains(context: &Context) -> bool {
     let trace = context.trace;
