@@ -1,4 +1,4 @@
-//! Finds the steps of a trace in which nothing marks steps, by what repeats: kernels and graphs at an even distance. O(n) for `n` ops,
+//! Finds the steps of a trace in which nothing marks steps, by what repeats: kernels and graphs at an even distance. O(n log n) for `n` ops,
 //! times a bounded number of distances.
 //!
 //! A kernel, or a kernel before another, that runs once per step has the same number of ops from each of its launches to the next. Layers and piecewise graphs
@@ -22,6 +22,8 @@ use std::ops::Range;
 
 /// More different distances are not tried.
 const MAX_DISTANCES: usize = 32;
+/// Lanes with more ops are not searched, to limit time and memory.
+const MAX_OPS: usize = 1 << 22;
 
 /// The steps of all devices, device by device, and on each process by process. Rows from the number of ops on are those of graphs that
 /// were traced as a whole.
@@ -32,7 +34,7 @@ pub(super) fn periodic_steps(classified: &ClassifiedTrace, roles: &NameRoles) ->
     let trace = classified.trace;
     let optimizer: Vec<bool> = trace.names.iter().map(is_optimizer_kernel).collect();
     let stages = AttentionStages::of(trace, roles);
-    let lanes = lanes(trace).into_vec().into_iter();
+    let lanes = lanes(trace).into_vec().into_iter().filter(|(_, rows)| rows.len() <= MAX_OPS);
     lanes.flat_map(|(_, rows)| Lane::new(classified, roles, &optimizer, rows).steps(&stages)).collect()
 }
 
