@@ -182,7 +182,8 @@ impl<'a> Code<'a> {
         }
         let copies = op.kind == OpKind::Copy && has(&self.copies_to_gpu);
         let launch = self.trace.gpu_ops.launch(row).and_then(|CallId(call)| self.trace.calls.get(call as usize));
-        let part = launch.map_or(Part::Other, |call| self.part_of_launch(call.thread, call.start, op.process));
+        let unknown = if self.has_backward() { Part::Other } else { Part::ForwardAndBackward };
+        let part = launch.map_or(unknown, |call| self.part_of_launch(call.thread, call.start, op.process));
         match part {
             Part::Backward | Part::Other if has(&self.reduces) && self.has_backward() => Part::Gradients,
             Part::Forward | Part::ForwardAndBackward | Part::Other if copies => Part::Loading,
@@ -497,6 +498,31 @@ mod tests {
                 "gradient communication 3 1 0.01 0.01 0",
                 "optimizer 3 2 0.008 0.006 0.002",
                 "between steps 3 0 0.019 0 0.019",
+            ]
+        );
+    }
+
+    /// Steps that only the optimizer shows: without host code the passes before it are one part.
+    #[test]
+    fn a_trace_without_host_code_tells_the_optimizer_from_the_rest() {
+        let mut trace = TestTrace::nsys();
+        trace.in_us();
+        for at in (0..4).map(|step| step * 100) {
+            for (index, name) in
+                ["gemm_a", "relu", "gemm_b", "loss", "gemm_c", "relu_back", "gemm_d"].iter().enumerate()
+            {
+                let start = at + 10 * index as i64;
+                trace.kernel(name, start..start + 8);
+            }
+            trace.kernel("multi_tensor_apply_kernel<FusedAdamMathFunctor<float>>", at + 70..at + 80);
+        }
+        let found = rows(&trace.sections(), "step_parts", &["part", "steps", "mean_ms", "busy_ms", "found_by"]);
+        assert_eq!(
+            found,
+            [
+                "forward and backward 3 0.068 0.056 the rest",
+                "optimizer 3 0.012 0.01 names of kernels",
+                "between steps 3 0.02 0 after the last op",
             ]
         );
     }
