@@ -8,14 +8,16 @@
 export async function joinCaptures(trace, files, read) {
   const { capture_details: detailsName } = await import('./pkg/gpuprism_full.js');
   const isDetails = (/** @type {File} */ { name }) => name.split('/').at(-1) === detailsName();
-  const details = await Promise.all(files.filter(isDetails).map((file) => file.text()));
+  const details = await Promise.all(files.filter(isDetails).map((file) => file.text().catch(() => '')));
   const captures = trace.captures_beside(files.map(({ name }) => name), details);
   if (!captures) return;
   for (const [index, name] of captures.wanted().entries()) {
     const file = files.find((other) => other.name === name);
     if (!file) continue;
     try {
-      captures.add(index, trace, await read(file));
+      const capture = await read(file);
+      captures.add(index, trace, capture);
+      capture.free();
     } catch (problem) {
       // A trap of the module is a fault of the worker.
       if (problem instanceof WebAssembly.RuntimeError) throw problem;

@@ -183,7 +183,9 @@ export class Session {
   /** Resolves when the file has been read again or has failed.
    * @param {Entry} entry @param {{ leftOut?: LeftOut | null }} [options] */
   retry(entry, { leftOut = entry.leftOut } = {}) {
-    Object.assign(entry, { leftOut, saysLeftOut: leftOut !== null, problem: null, status: 'reading', kind: null });
+    // With too little memory for the trace, there is none for captures.
+    const captures = leftOut ? [] : entry.captures;
+    Object.assign(entry, { leftOut, captures, saysLeftOut: leftOut !== null, problem: null, status: 'reading', kind: null });
     const read = this.#read(entry);
     this.#publish();
     return read;

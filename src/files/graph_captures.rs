@@ -3,7 +3,6 @@
 
 use super::entries::entries;
 use super::io::{CHUNK_BYTES, label, read_full};
-use super::read_text;
 use super::watch::{self, Watch};
 use crate::analysis::graph_captures::replays_graphs;
 use crate::input::folder::{is_graph_capture, is_torch_trace_name};
@@ -77,10 +76,11 @@ fn names_beside(trace: &Path, folder: &Path, watch: &dyn Watch) -> Vec<String> {
 
 fn details(path: &Path, watch: &dyn Watch) -> Option<String> {
     let is_small = std::fs::metadata(path).is_ok_and(|file| file.len() <= MAX_DETAILS_BYTES);
-    let text = if is_small { read_text(path) } else { Err(Error::refused(CAPTURE_DETAILS, "too large")) };
-    text.map(|file| file.text)
-        .inspect_err(|error| watch.warn(&format!("{error}; the report continues without it")))
-        .ok()
+    let text = if is_small { std::fs::read_to_string(path).ok() } else { None };
+    if text.is_none() {
+        watch.warn(&format!("{} cannot be read; the report continues without it", path.display()));
+    }
+    text
 }
 
 /// Reads a trace with its code.

@@ -115,8 +115,11 @@ fn base(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// Size of the batch and mode of each file, by base name; `None` if the text is not JSON.
-fn parsed_details(text: &str) -> Option<Vec<(String, (Option<u64>, Option<String>))>> {
+/// What is known of a file: the size of the batch and the mode.
+type Details = (Option<u64>, Option<String>);
+
+/// The details of each file, by base name; `None` if the text is not JSON.
+fn parsed_details(text: &str) -> Option<Vec<(String, Details)>> {
     let entry = |entry: Json| {
         let file = entry.get_path(&["file"])?.text()?.into_owned();
         let batch = entry.get_path(&["batch_size"]).and_then(Json::number);

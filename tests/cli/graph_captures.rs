@@ -103,16 +103,21 @@ fn write_capture(folder: &Path, name: &str, maker: Maker, batch: u64, nodes: &[N
     // A warm-up launches the same kernel before the capture.
     let warm_up = json!({"kernel": GEMM});
     let mut events = vec![event("cuda_runtime", "hipLaunchKernel", [10.0, 2.0], warm_up)];
-    events.extend(label.map(|label| event("user_annotation", label, [50.0, 900.0], json!({}))));
+    events.extend(label.map(|label| event("user_annotation", label, [50.0, 2000.0], json!({}))));
     events.extend(captured_graph(maker, batch, nodes, 100.0));
     write(folder, name, &events);
 }
 
 /// The trace of steps with these labels: each launches a graph with these kernels.
 fn write_steps(folder: &Path, labels: &[&str], kernels: &[(&str, f64)]) {
+    write_steps_every(1e3, folder, labels, kernels);
+}
+
+/// The same with a step in each period.
+fn write_steps_every(period_us: f64, folder: &Path, labels: &[&str], kernels: &[(&str, f64)]) {
     let mut events = Vec::new();
     for (index, label) in labels.iter().enumerate() {
-        let at = 1e6 + 1e3 * index as f64;
+        let at = 1e6 + period_us * index as f64;
         events.push(event("user_annotation", label, [at, 100.0], json!({})));
         let correlation = 10 + index;
         events.push(event("cuda_runtime", "hipGraphLaunch", [at + 10.0, 5.0], json!({"correlation": correlation})));
@@ -204,19 +209,25 @@ fn replays_inherit_the_shapes_of_the_capture_whose_batch_is_padded() {
 /// The kernels of the products have a name that no rule knows. The CPU ops of the capture tell what they are.
 #[test]
 fn a_kernel_of_unknown_name_has_the_role_of_the_op_that_was_captured() {
+    let mm = |us, shapes| Node { kernel: GEMM, op: "aten::mm", module: "MLP_0", shapes, us };
+    let gate_up = mm(40.0, |m| json!([[m, 4096], [4096, 28672]]));
+    let down = mm(20.0, |m| json!([[m, 14336], [14336, 4096]]));
+    let activation =
+        Node { kernel: "silu_and_mul_kernel", op: "_C::silu_and_mul", shapes: |m| json!([[m, 14336]]), ..LAYER[0] };
+    let layer = [&LAYER[..], &[LAYER[0], gate_up, activation, down]].concat();
     let named = |node: &Node| Node { kernel: if node.op == "aten::mm" { "xq_17_tile" } else { node.kernel }, ..*node };
     // Eight equal layers prove that they are layers.
-    let layers: Vec<Node> = (0..8).flat_map(|_| LAYER.iter().map(named)).collect();
+    let layers: Vec<Node> = (0..8).flat_map(|_| layer.iter().map(named)).collect();
     let folder = directory("graph_captures_roles");
-    write_steps(&folder, &[SGLANG, SGLANG, SGLANG], &kernels(&layers));
+    // The kernels and the pauses between them take 8 x 143 us.
+    write_steps_every(1150.0, &folder, &[SGLANG, SGLANG, SGLANG], &kernels(&layers));
     let roles = |run: &Value| {
         let rows = run["sections"]["layer_roles"]["rows"].as_array().cloned().unwrap_or_default();
-        let of = |role: &str| rows.iter().any(|row| row["role"] == role);
-        (of("qkv"), of("o_proj"))
+        ["qkv", "o_proj", "gate_up", "down"].map(|role| rows.iter().any(|row| row["role"] == role))
     };
-    assert_eq!(roles(&report(&folder)), (false, false));
+    assert_eq!(roles(&report(&folder)), [false; 4]);
     write_capture(&folder, "capture_traces/bs_32_rank0.json", Maker::Hip, 32, &layers, Some("capture_32_DECODE"));
-    assert_eq!(roles(&report(&folder)), (true, true));
+    assert_eq!(roles(&report(&folder)), [true; 4]);
 }
 
 #[test]

@@ -270,6 +270,36 @@ test('a profile folder opens its traces and settings and names what is set aside
   await close();
 });
 
+/** A decode step of 30 requests that replays a product, and the capture of its graph for batch 32. */
+function replayedProduct() {
+  const host = (cat, name, ts, dur, args = {}) => ({ ph: 'X', cat, name, pid: 9, tid: 9, ts, dur, args });
+  const kernel = 'Cijk_Alik_Bljk_BBS_BH_MT32x32x256';
+  const gpu = { ...host('kernel', kernel, 1040, 20, { device: 0, stream: 7, correlation: 5 }), pid: 0, tid: 7 };
+  const step = [host('user_annotation', 'step[DECODE bs=30]', 1000, 100), host('cuda_runtime', 'hipGraphLaunch', 1010, 5, { correlation: 5 }), gpu];
+  const capture = [
+    host('user_annotation', 'capture_32_DECODE', 50, 300), host('cuda_runtime', 'hipStreamBeginCapture', 100, 1),
+    host('cpu_op', 'aten::mm', 110, 20, { 'External id': 1, 'Input Dims': [[32, 4096], [4096, 6144]], 'Input type': ['c10::BFloat16', 'c10::BFloat16'] }),
+    host('cuda_runtime', 'hipLaunchKernel', 115, 2, { kernel }), host('cuda_runtime', 'hipStreamEndCapture', 150, 1),
+  ];
+  return [step, capture].map((traceEvents) => JSON.stringify({ schemaVersion: 1, traceEvents }));
+}
+
+test('captures of graphs in a dropped folder give replayed kernels their shapes and are no runs', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  const [step, capture] = replayedProduct();
+  await dropFolder(page, { 'run/t.json': step, 'run/capture_traces/bs_32_rank0.json': capture, 'run/capture_traces/bs_64_rank0.json': '{' });
+  await h.settled(page);
+  const { runs } = await report(page);
+  assert.equal(runs.length, 1);
+  const [product] = runs[0].sections.op_costs.rows;
+  // 2 x 32 x 6,144 x 4,096 operations.
+  assert.deepEqual([product.op, product.shape, product.gflop], ['aten::mm', '32 x 6144 x 4096', 1.610612736]);
+  const [notice] = runs[0].notices.filter(({ code }) => code === 'graph_captures');
+  assert.match(notice.message, /^1 of the 1 ops that graphs replay/);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('a torch trace can take its source lines from another', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=triage');
   await h.drop(page, coded('graph.json'), coded('eager.json'));

@@ -145,7 +145,8 @@ impl<'a> Joined<'a> {
         let graphs = captures.iter().map(|capture| capture.graphs.iter().map(indexed).collect()).collect();
         let mut by_size = BTreeMap::new();
         for (index, capture) in captures.iter().enumerate() {
-            by_size.entry((capture.graphs.len(), capture.batch_size)).or_insert(index);
+            // Of several, the last one: names end in the time, so that it is the newest.
+            by_size.insert((capture.graphs.len(), capture.batch_size), index);
         }
         let largest = captures.iter().map(|capture| capture.batch_size).max().unwrap_or_default();
         Self { graphs, by_size, largest, rows: Vec::new(), outcome: Outcome::default() }

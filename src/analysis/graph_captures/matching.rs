@@ -10,7 +10,7 @@
 use super::capture::{Dispatch, Work};
 use crate::trace::{CaptureProof, Unjoined};
 use foldhash::fast::RandomState;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// An op of a replay. Its kernel is numbered like those of the captures, or `None` if no capture has it.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +68,7 @@ impl<'a> IndexedGraph<'a> {
     }
 
     fn by_name(&self, replay: &[ReplayedOp]) -> Result<Matches, Unjoined> {
-        let mut names: HashMap<Work, OpsOfName, RandomState> = HashMap::default();
+        let mut names: BTreeMap<Work, OpsOfName> = BTreeMap::new();
         for (index, op) in replay.iter().enumerate() {
             let name = names.entry(op.work).or_default();
             name.ops.push(index);
