@@ -46,9 +46,10 @@ pub(super) struct Wait {
 pub(super) fn waits(recorded: &Recorded, usual: &Usual) -> Column<Call, Wait> {
     let mut waits = Column::filled(recorded.calls.len(), Wait::default());
     let mut last_ops: HashMap<ThreadId, Op> = HashMap::new();
+    let mut last_end = Ns(i64::MIN);
     let mut unblocked: HashMap<NameId, Vec<Ns>> = HashMap::new();
     for (id, call) in recorded.calls.iter() {
-        let search = Search { recorded, id, call, last_ops: &last_ops };
+        let search = Search { recorded, id, call, last_ops: &last_ops, last_end };
         let mut wait = Wait { op: search.awaited(), blocks: false, own: call.duration() };
         wait.blocks = wait.op.is_some();
         if !wait.blocks {
@@ -60,6 +61,7 @@ pub(super) fn waits(recorded: &Recorded, usual: &Usual) -> Column<Call, Wait> {
         waits.set(id, wait);
         if let Some(op) = recorded.last_op(id) {
             last_ops.insert(call.thread, op);
+            last_end = last_end.max(recorded.op(op).end);
         }
     }
     let own: HashMap<NameId, Ns> = unblocked
@@ -89,7 +91,10 @@ struct Search<'a> {
     recorded: &'a Recorded,
     id: Call,
     call: &'a CallRow,
+    /// The last op that each thread launched before the call.
     last_ops: &'a HashMap<ThreadId, Op>,
+    /// The last end of the ops launched before the call.
+    last_end: Ns,
 }
 
 impl Search<'_> {
@@ -107,8 +112,7 @@ impl Search<'_> {
             return self.copied();
         }
         if traits.frees {
-            let goes_on = |op: &Op| self.recorded.op(*op).end > call.end + SKEW;
-            return self.last_end(Ns(i64::MAX)).filter(|_| !self.last_ops.values().any(goes_on));
+            return self.last_end(Ns(i64::MAX)).filter(|_| self.last_end <= call.end + SKEW);
         }
         if traits.allocates && !traits.is_async && call.duration().0 > 20_000 {
             let op = self.last_end(Ns(call.duration().0 / 2))?;

@@ -17,7 +17,7 @@ use super::recorded::Recorded;
 use super::streams::Follows;
 use super::usual::Usual;
 use crate::trace::Ns;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A weight that never binds.
 pub(super) const REMOVED: Ns = Ns(-(1 << 60));
@@ -247,13 +247,17 @@ impl Graph {
             candidates.push(Candidate { source: self.end_of_op(other), usual: usual.turnaround, kind: EdgeKind::Wait });
         }
         self.add_late_wait(parts, id, &known, candidates);
-        for other in parts.cross.possible(id) {
-            let source = self.end_of_op(*other);
-            if candidates.iter().all(|candidate| candidate.source != source) {
-                candidates.push(Candidate { source, usual: Ns::ZERO, kind: EdgeKind::Possible });
-            }
-        }
+        self.add_possible_waits(parts.cross.possible(id), candidates);
         self.add_node(parts, candidates);
+    }
+
+    fn add_possible_waits(&self, possible: &[Op], candidates: &mut Vec<Candidate>) {
+        if possible.is_empty() {
+            return;
+        }
+        let mut known: HashSet<Node> = candidates.iter().map(|candidate| candidate.source).collect();
+        let sources = possible.iter().map(|op| self.end_of_op(*op)).filter(|source| known.insert(*source));
+        candidates.extend(sources.map(|source| Candidate { source, usual: Ns::ZERO, kind: EdgeKind::Possible }));
     }
 
     fn launch(parts: &Parts, id: Op, call_id: Call) -> Candidate {
