@@ -243,7 +243,9 @@ impl<'a> Changes<'a> {
                 Moment::Beginning => None,
             };
             if let Some(weight) = weight {
-                (now.weight, is_changed) = (weight, true);
+                // Of several changes none takes back what another one saves, also not the launch of a graph.
+                now.weight = if changes.len() > 1 { weight.min(now.weight) } else { weight };
+                is_changed = true;
             }
         }
         is_changed.then_some(now.weight)

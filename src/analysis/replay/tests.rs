@@ -1,8 +1,13 @@
 //! Promises of the replay on hand-worked traces. Recorded and generated ones are in `tests/replay_truth`.
 
+use super::changes::Saving;
 use super::sections::{CriticalPathRow, CriticalPathRows, PathKind, ReplayTrust, WhatIf, WhatIfRow};
+use super::with_replay;
+use crate::analysis::context::Context;
 use crate::analysis::section::{Sections, TypedSection};
+use crate::trace::Ns;
 use crate::trace::testing::TestTrace;
+use proptest::prelude::*;
 
 fn parts(sections: &Sections) -> Vec<(PathKind, String, f64)> {
     let rows = CriticalPathRows::rows(sections);
@@ -68,5 +73,53 @@ fn a_trace_without_launches_says_what_to_record() {
     for name in ["critical_path", "what_if", "replay_trust"] {
         let missing = sections[name].missing.as_ref().unwrap();
         assert!(missing.why.contains("launch call") && !missing.recapture.is_empty(), "{name}: {missing:?}");
+    }
+}
+
+/// A host that computes, launches on two streams, waits and allocates. Of each call: the gap before it, its kind, and the
+/// delay and duration of its op.
+fn random_trace(pieces: &[(i64, u8, i64, i64)]) -> TestTrace {
+    let mut trace = TestTrace::new();
+    let mut now = 0;
+    for (gap, kind, delay, duration) in pieces {
+        let start = now + gap;
+        now = start + 4_000;
+        let op = now + delay..now + delay + duration;
+        match kind {
+            0 => trace.call("cudaStreamSynchronize", start..now + delay),
+            1 => trace.call("cudaMalloc", start..now + delay),
+            2 => trace.launch(start..now).stream(20).launches("ncclDevKernel_AllReduce", op),
+            3 => trace.launch(start..now).stream(20).launches("permute", op),
+            _ => trace.launch(start..now).stream(7).launches("gemm", op),
+        };
+        now += if *kind < 2 { *delay } else { 0 };
+    }
+    trace
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
+
+    #[test]
+    fn two_changes_together_save_no_less_than_each_alone(
+        pieces in prop::collection::vec((0_i64..60_000, 0_u8..12, 0_i64..40_000, 0_i64..90_000), 20..60),
+    ) {
+        let trace = random_trace(&pieces).finish();
+        let saved = |savings: &[Ns]| savings.iter().fold(Ns::ZERO, |sum, saving| sum + *saving);
+        let checked = with_replay(&Context::new(&trace, 30), |replay| {
+            let changes = replay.changes();
+            let all = changes.candidates(&[]);
+            let alone: Vec<Saving> = all.iter().map(|change| changes.saving(std::slice::from_ref(change))).collect();
+            for (first, saving) in all.iter().zip(&alone) {
+                for (second, other) in all.iter().zip(&alone) {
+                    let both = changes.saving(&[first.clone(), second.clone()]);
+                    let (low, high) = (saved(&both.low), saved(&both.high));
+                    prop_assert!(high >= saved(&saving.high).max(saved(&other.high)), "{first:?} {second:?}");
+                    prop_assert!(low >= saved(&saving.low).max(saved(&other.low)), "{first:?} {second:?}");
+                }
+            }
+            Ok(())
+        });
+        checked.unwrap_or(Ok(()))?;
     }
 }
