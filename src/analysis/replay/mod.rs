@@ -33,6 +33,8 @@ mod steady;
 mod streams;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod unusual_traces_tests;
 mod usual;
 mod words;
 
