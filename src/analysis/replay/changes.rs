@@ -210,7 +210,7 @@ impl<'a> Changes<'a> {
     fn weights(&self, changes: &[Change], is_low: bool) -> Vec<Ns> {
         let mut weights = self.measured.clone();
         for node in &self.in_window {
-            for (edge, row) in self.graph.into_node(*node) {
+            for (edge, row) in self.graph.edges_to(*node) {
                 if let Some(changed) = self.changed(changes, is_low, *node, (edge, row)) {
                     weights.get_mut(edge.index()).into_iter().for_each(|weight| *weight = changed);
                 }
@@ -324,7 +324,7 @@ impl<'a> Changes<'a> {
                 is_faster.then(|| Ns((edge.weight.0 as f64 / factor) as i64))
             }
             Change::KernelsTwiceAsFast(group) if op.is_kernel() => {
-                (self.groups.get(op.name.0 as usize) == Some(group)).then(|| Ns(edge.weight.0 / 2))
+                (self.groups.get(op.name.0 as usize) == Some(group)).then_some(Ns(edge.weight.0 / 2))
             }
             _ => None,
         }

@@ -28,6 +28,13 @@ const BINDS: Ns = Ns(50_000);
 /// Starts and ends are compared with this tolerance.
 const TOLERANCE: Ns = Ns(1_000);
 
+/// The last ops that were launched on a stream, the latest first.
+type LastOps = [Option<Op>; CANDIDATES];
+/// Streams with the threads that launch on them, those used last at the end.
+type UsedStreams = VecDeque<((ThreadId, Lane), LastOps)>;
+/// An op and the one that it waits for.
+type Pairs = Vec<(Op, Op)>;
+
 /// Waits of ops for ops of other streams.
 #[derive(Debug)]
 pub(super) struct CrossStream {
@@ -77,7 +84,7 @@ struct ClassKey {
 #[derive(Debug, Clone, Copy)]
 struct Instance {
     op: Op,
-    candidates: [Option<Op>; CANDIDATES],
+    candidates: LastOps,
 }
 
 #[derive(Default)]
@@ -92,7 +99,7 @@ impl Classes {
     fn fill(&mut self, recorded: &Recorded, groups: &[u32]) -> HashSet<Op> {
         let mut after_wait = HashSet::new();
         let mut waiting: HashSet<ThreadId> = HashSet::new();
-        let mut streams: VecDeque<((ThreadId, Lane), [Option<Op>; CANDIDATES])> = VecDeque::new();
+        let mut streams: UsedStreams = VecDeque::new();
         for (id, call) in recorded.calls.iter() {
             if call.traits.waits_for_event {
                 waiting.insert(call.thread);
@@ -116,7 +123,7 @@ impl Classes {
         groups: &[u32],
         is_same_thread: bool,
         (id, other): (Op, Lane),
-        candidates: [Option<Op>; CANDIDATES],
+        candidates: LastOps,
     ) {
         let op = recorded.op(id);
         let Some(last) = candidates[0].map(|last| recorded.op(last)) else { return };
@@ -135,7 +142,7 @@ impl Classes {
     }
 
     /// The firm and the possible waits.
-    fn decide(&self, recorded: &Recorded, follows: &Column<Op, Follows>) -> (Vec<(Op, Op)>, Vec<(Op, Op)>) {
+    fn decide(&self, recorded: &Recorded, follows: &Column<Op, Follows>) -> (Pairs, Pairs) {
         let (mut firm, mut possible) = (Vec::new(), Vec::new());
         let instances = self.order.iter().filter_map(|key| Some((key, self.instances.get(key)?)));
         for (key, instances) in instances {
@@ -168,7 +175,7 @@ impl Classes {
 
 /// Puts an op before the earlier ones of its stream, and the stream behind the others.
 fn remember(
-    streams: &mut VecDeque<((ThreadId, Lane), [Option<Op>; CANDIDATES])>,
+    streams: &mut UsedStreams,
     stream: (ThreadId, Lane),
     op: Option<Op>,
 ) {
@@ -190,7 +197,7 @@ fn binds(recorded: &Recorded, follows: &Column<Op, Follows>, op_id: Op, other: O
 }
 
 /// Adds collectives to the possible waits of the first compute op after each on another stream of its device.
-fn add_consumers(recorded: &Recorded, firm: &[(Op, Op)], possible: &mut Vec<(Op, Op)>) {
+fn add_consumers(recorded: &Recorded, firm: &[(Op, Op)], possible: &mut Pairs) {
     let known: HashSet<Op> = firm.iter().map(|(_, other)| *other).collect();
     let lanes: Vec<Lane> = (0..recorded.lanes.min(MAX_STREAMS)).map(Lane::of).collect();
     for (id, op) in recorded.ops.iter().filter(|(id, op)| op.communicates() && !known.contains(id)) {

@@ -179,7 +179,7 @@ impl Graph {
     }
 
     /// The edges into a node.
-    pub(super) fn into_node(&self, node: Node) -> impl Iterator<Item = (Edge, EdgeRow)> {
+    pub(super) fn edges_to(&self, node: Node) -> impl Iterator<Item = (Edge, EdgeRow)> {
         let range = self.edges_into(node);
         range.map(|index| (Edge::of(index), self.edges.at(Edge::of(index))))
     }
@@ -370,7 +370,7 @@ impl Graph {
         let mut missing: Column<Node, u32> = Column::filled(nodes, 0);
         let mut targets: Vec<(Node, Node)> = Vec::with_capacity(self.edges.len());
         for node in self.times.ids() {
-            let edges = self.into_node(node);
+            let edges = self.edges_to(node);
             targets.extend(edges.map(|(_, edge)| (edge.source, node)));
             missing.set(node, u32::try_from(self.edges_into(node).len()).unwrap_or(u32::MAX));
         }

@@ -111,7 +111,7 @@ impl Sums<'_> {
             let (step, rest) = if time > Ns::ZERO { self.rest_of_step() } else { self.begun_step() };
             let now = if rest == Ns::ZERO || time.0.abs() <= rest.0.abs() { time } else { rest };
             self.sums.update((step, part), Ns::ZERO, |sum| *sum += now);
-            self.at = self.at + now;
+            self.at += now;
             time = time.since(now);
         }
     }

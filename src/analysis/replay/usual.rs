@@ -80,7 +80,7 @@ impl Samples {
         let mut launched = HashSet::new();
         for (id, op) in recorded.ops.iter() {
             let before = last.get(&op.lane).map(|before| recorded.op(*before).end);
-            let is_first = launched.insert((op.call.map_or(Err(id), Ok), op.lane));
+            let is_first = launched.insert((op.call.ok_or(id), op.lane));
             samples.first_of_launch.push(is_first);
             if let Some(call) = op.call.map(|call| recorded.call(call)).filter(|_| op.is_kernel()) {
                 if let Some(before) = before
