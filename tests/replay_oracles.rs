@@ -40,6 +40,35 @@ const DEVIATIONS: &[(&str, &[&str], &str)] = &[
         &["unexplained", "host function: code without a record", "host function: ioctl"],
         "The reference names calls of the operating system as code; gpuprism knows the ranges of nsys exports only.",
     ),
+    (
+        "lm_training_short_s3.25",
+        &[
+            "window",
+            "unexplained",
+            "path: kernel",
+            "path: host + in call",
+            "path: unexplained",
+            "host",
+            "between_calls",
+            "graph",
+            "allocations",
+            "host function: code without a record",
+        ],
+        "gpuprism finds the steps by their repeated kernels; the reference takes all after the start.",
+    ),
+    (
+        "lm_training_start_up_s3.16",
+        &[
+            "window",
+            "path: kernel",
+            "path: host + in call",
+            "host",
+            "between_calls",
+            "graph",
+            "host function: code without a record",
+        ],
+        "gpuprism finds the steps by their repeated kernels; the reference takes all after the start.",
+    ),
 ];
 
 /// Window and path may differ by this share of the window, and by [`ROUNDING_MS`].
