@@ -9,17 +9,9 @@ use crate::analysis::labels::format_time;
 use crate::trace::Vendor;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
-    let eager_ms = |device: &DeviceTimes| device.host_late_ms * device.gaps.share_of_late(device.gaps.eager);
-    // Around replays it is the preparation of the next one, and the sampling after one.
-    let after_calls_ms =
-        |device: &DeviceTimes| if device.gaps.has_replays { 0.0 } else { device.late_after_calls_ms() };
-    let (device, cost_ms) = situation.worst(|device| eager_ms(device) + after_calls_ms(device))?;
-    if !situation.is_notable_host_delay(cost_ms) {
-        return None;
-    }
-    if after_calls_ms(device) > eager_ms(device) {
-        return Some(late_after_calls(situation, device, cost_ms, after_calls_ms(device)));
-    }
+    let late = situation.worst(|device| device.host_late_ms * device.gaps.share_of_late(device.gaps.eager));
+    let notable = late.filter(|(_, cost_ms)| situation.is_notable_host_delay(*cost_ms));
+    let Some((device, cost_ms)) = notable else { return late_after_calls(situation) };
     let (counted_gaps, gaps) = device.late_gaps(device.gaps.eager);
     let is_paused = gaps.is_some_and(|gaps| is_paused(situation, gaps));
     let loading = loading_text(device, cost_ms).filter(|_| is_paused);
@@ -60,25 +52,30 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     })
 }
 
-/// Most of the late time follows blocking calls that took less time than their gaps.
-fn late_after_calls(situation: &Situation, device: &DeviceTimes, cost_ms: f64, after_calls_ms: f64) -> Finding {
+/// The late time follows blocking calls that took less time than their gaps. Around replays it is the preparation of the next one.
+fn late_after_calls(situation: &Situation) -> Option<Finding> {
+    let after_calls_ms =
+        |device: &DeviceTimes| if device.gaps.has_replays { 0.0 } else { device.late_after_calls_ms() };
+    let (device, cost_ms) = situation.worst(after_calls_ms)?;
+    if !situation.is_notable_host_delay(cost_ms) {
+        return None;
+    }
     let code = pause_code(situation, IdleCause::Drained);
-    Finding {
+    Some(Finding {
         id: FindingId::HostLate,
         confidence: situation.host_confidence(),
         title: "Work of the host between GPU work",
         cost_ms,
         evidence: format!(
-            "{}: the GPU idles until the host launches the next op; {} of that are after blocking calls, but longer than the calls \
-             took, so that the host is late without them too{}{}",
+            "{}: the GPU idles after blocking calls until the host launches the next op, for longer than the calls took, so that the \
+             host is late without them too{}{}",
             situation.amount(device, cost_ms),
-            format_time(after_calls_ms),
             code.as_ref().map_or("", |code| code.evidence.as_str()),
             situation.host_caveat()
         ),
         action: code.and_then(|code| code.change).unwrap_or_else(|| work_action(situation).to_owned()),
         section: "gpu_idle_gaps",
-    }
+    })
 }
 
 fn work_action(situation: &Situation) -> &'static str {

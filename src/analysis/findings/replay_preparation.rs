@@ -4,10 +4,8 @@ use super::finding::{Finding, FindingId};
 use super::situation::{Framework, Situation};
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
-    let (device, cost_ms) = situation.worst(|device| {
-        let after_calls_ms = if device.gaps.has_replays { device.late_after_calls_ms() } else { 0.0 };
-        device.host_late_ms * device.gaps.share_of_late(device.gaps.preparation) + after_calls_ms
-    })?;
+    let (device, cost_ms) =
+        situation.worst(|device| device.host_late_ms * device.gaps.share_of_late(device.gaps.preparation))?;
     if !situation.is_notable_host_delay(cost_ms) || !situation.repeats_graphs() {
         return None;
     }
