@@ -34,8 +34,8 @@ pub fn short(demangled: &str) -> String {
     distinct::abbreviated(&unabridged(demangled))
 }
 
-/// The short form of any length.
-fn unabridged(demangled: &str) -> String {
+/// The short form of any length: [`short`] without its limit.
+pub fn unabridged(demangled: &str) -> String {
     if let Some(name) = mangled_path(demangled).filter(|name| !WORDS.wrappers.contains(*name)) {
         return name.to_owned();
     }

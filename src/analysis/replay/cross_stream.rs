@@ -174,11 +174,7 @@ impl Classes {
 }
 
 /// Puts an op before the earlier ones of its stream, and the stream behind the others.
-fn remember(
-    streams: &mut UsedStreams,
-    stream: (ThreadId, Lane),
-    op: Option<Op>,
-) {
+fn remember(streams: &mut UsedStreams, stream: (ThreadId, Lane), op: Option<Op>) {
     let known = streams.iter().position(|(other, _)| *other == stream);
     let [last, second, _] = known.and_then(|index| streams.remove(index)).map_or([None; CANDIDATES], |(_, last)| last);
     if streams.len() == MAX_STREAMS {

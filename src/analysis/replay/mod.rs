@@ -149,7 +149,7 @@ impl Replay<'_> {
 
 /// The group of each kernel name: those that differ only in types and template arguments are one.
 fn groups(context: &Context) -> Vec<u32> {
-    let short: Vec<String> = context.trace.names.iter().map(crate::rules::names::short).collect();
+    let short: Vec<String> = context.trace.names.iter().map(crate::rules::names::unabridged).collect();
     cross_stream::groups(&short)
 }
 

@@ -10,7 +10,7 @@ use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Answer, Ms, Pct, TypedSection, section, words};
 use crate::analysis::structure::stages::Stage;
 use crate::ordering::{self, VecMap};
-use crate::rules::names::short;
+use crate::rules::names::unabridged;
 use crate::trace::{NameId, Ns, without_install_folder};
 use regex_lite::Regex;
 
@@ -259,7 +259,7 @@ impl Show<'_> {
 
     fn row(&self, part: PathPart) -> CriticalPathRow {
         let trace = self.context.trace;
-        let op = |name: NameId| short(trace.names.get(name));
+        let op = |name: NameId| unabridged(trace.names.get(name));
         let call = |name: NameId| trace.calls.names.get(name).to_owned();
         let (place, kind, name) = match part {
             PathPart::Kernel(name) => (PathPlace::Gpu, PathKind::Kernel, op(name)),
@@ -405,7 +405,8 @@ impl Show<'_> {
     /// By name of an op, whether its short or full name matches; `None` if none does.
     fn kernels_of(&self, pattern: &Regex) -> Option<Vec<bool>> {
         let names = self.context.trace.names.iter();
-        let matches: Vec<bool> = names.map(|name| pattern.is_match(name) || pattern.is_match(&short(name))).collect();
+        let matches: Vec<bool> =
+            names.map(|name| pattern.is_match(name) || pattern.is_match(&unabridged(name))).collect();
         matches.contains(&true).then_some(matches)
     }
 
@@ -463,7 +464,7 @@ impl Show<'_> {
     fn group_name(&self, changes: &Changes, group: u32) -> String {
         let index = changes.groups.iter().position(|other| *other == group).unwrap_or_default();
         let name = NameId(u32::try_from(index).unwrap_or(u32::MAX));
-        short(self.context.trace.names.get(name))
+        unabridged(self.context.trace.names.get(name))
     }
 
     fn trust(&self) -> Answer<ReplayTrust> {
