@@ -565,14 +565,79 @@ mod tests {
     }
 
     #[rustfmt::skip]
-    const LABELS: &[(&str, &[(&str, f64, f64)])] = &[
-        ("train_a100_rank3of8", &[("backward", 1018.0, 35.4704), ("data loading", 25.0, 8.3996), ("forward", 482.0, 31.5626), ("gradient communication", 3.0, 5.4906), ("optimizer", 8.0, 1.2752), ("other", 39.0, 0.591)]),
-        ("train_v100_216k_events", &[("backward", 2311.0, 82.329), ("forward", 935.0, 39.1808), ("gradient communication", 404.0, 59.5685), ("optimizer", 808.0, 7.186)]),
-        ("nccl_metadata_a100", &[("backward", 786.0, 25.7453), ("forward", 458.0, 12.9452), ("gradient communication", 5.0, 12.1059), ("optimizer", 9.0, 0.6926)]),
-        ("h100_nvl_small.pt", &[("backward", 160.0, 0.5738), ("data loading", 6.0, 0.0612), ("forward", 181.0, 0.7158), ("optimizer", 82.0, 0.8174), ("other", 3.0, 0.0047)]),
-        ("mi250_minitoy", &[("backward", 7.0, 0.0485), ("data loading", 2.0, 0.0382), ("forward", 6.0, 0.0539), ("optimizer", 1.0, 0.0085)]),
-        ("resnet50_v100_torch1.9.pt", &[("backward", 590.0, 64.398), ("data loading", 2.0, 1.718), ("forward", 280.0, 32.7618), ("optimizer", 644.0, 1.4828)]),
-        ("dlrm_v100_8ranks/rank0.pt", &[("backward", 104.0, 1.022), ("data loading", 11.0, 0.012), ("forward", 79.0, 3.809), ("gradient communication", 3.0, 1.799), ("optimizer", 64.0, 0.209)]),
-        ("../../more/torch/gpt_training_rtx3060_graphs", &[("backward", 162.0, 113.824), ("forward", 77.0, 54.7272), ("optimizer", 3.0, 1.8179)]),
+    /// A part, its operations a step and their time in milliseconds.
+    type Label = (&'static str, f64, f64);
+    const LABELS: &[(&str, &[Label])] = &[
+        (
+            "train_a100_rank3of8",
+            &[
+                ("backward", 1018.0, 35.4704),
+                ("data loading", 25.0, 8.3996),
+                ("forward", 482.0, 31.5626),
+                ("gradient communication", 3.0, 5.4906),
+                ("optimizer", 8.0, 1.2752),
+                ("other", 39.0, 0.591),
+            ],
+        ),
+        (
+            "train_v100_216k_events",
+            &[
+                ("backward", 2311.0, 82.329),
+                ("forward", 935.0, 39.1808),
+                ("gradient communication", 404.0, 59.5685),
+                ("optimizer", 808.0, 7.186),
+            ],
+        ),
+        (
+            "nccl_metadata_a100",
+            &[
+                ("backward", 786.0, 25.7453),
+                ("forward", 458.0, 12.9452),
+                ("gradient communication", 5.0, 12.1059),
+                ("optimizer", 9.0, 0.6926),
+            ],
+        ),
+        (
+            "h100_nvl_small.pt",
+            &[
+                ("backward", 160.0, 0.5738),
+                ("data loading", 6.0, 0.0612),
+                ("forward", 181.0, 0.7158),
+                ("optimizer", 82.0, 0.8174),
+                ("other", 3.0, 0.0047),
+            ],
+        ),
+        (
+            "mi250_minitoy",
+            &[
+                ("backward", 7.0, 0.0485),
+                ("data loading", 2.0, 0.0382),
+                ("forward", 6.0, 0.0539),
+                ("optimizer", 1.0, 0.0085),
+            ],
+        ),
+        (
+            "resnet50_v100_torch1.9.pt",
+            &[
+                ("backward", 590.0, 64.398),
+                ("data loading", 2.0, 1.718),
+                ("forward", 280.0, 32.7618),
+                ("optimizer", 644.0, 1.4828),
+            ],
+        ),
+        (
+            "dlrm_v100_8ranks/rank0.pt",
+            &[
+                ("backward", 104.0, 1.022),
+                ("data loading", 11.0, 0.012),
+                ("forward", 79.0, 3.809),
+                ("gradient communication", 3.0, 1.799),
+                ("optimizer", 64.0, 0.209),
+            ],
+        ),
+        (
+            "../../more/torch/gpt_training_rtx3060_graphs",
+            &[("backward", 162.0, 113.824), ("forward", 77.0, 54.7272), ("optimizer", 3.0, 1.8179)],
+        ),
     ];
 }
