@@ -564,7 +564,6 @@ mod tests {
         }
     }
 
-    #[rustfmt::skip]
     /// A part, its operations a step and their time in milliseconds.
     type Label = (&'static str, f64, f64);
     const LABELS: &[(&str, &[Label])] = &[
