@@ -1,13 +1,15 @@
 //! The part of a trace that is replayed: all of it, or of a large trace the ops in its middle. O(1), plus O(k) for `k` ops of the part.
 //!
-//! A server repeats its steps, so a part of [`MAX_EVENTS`] ops and calls says as much of a step as hours of it, and the cost of the
+//! A server repeats its steps, so a part of [`PART_EVENTS`] ops and calls says as much of a step as hours of it, and the cost of the
 //! replay is bounded.
 
 use crate::ordering;
 use crate::trace::{GraphReplay, HostInterval, Ns, ProcessId, Trace, Window};
 
-/// More ops and calls together are not replayed.
+/// A trace with no more ops and calls together is replayed as a whole.
 pub(super) const MAX_EVENTS: usize = 65_536;
+/// Of a larger one this many. The replay of a large trace takes a small part of the time and memory of reading it.
+const PART_EVENTS: usize = 16_384;
 
 /// The part of a trace that is replayed.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +32,7 @@ impl Part {
         let process = main_process(trace)?;
         let (ops, calls) = (trace.gpu_ops.len(), trace.calls.len());
         let is_cut = ops.saturating_add(calls) > MAX_EVENTS;
-        let count = if is_cut { (MAX_EVENTS as u128 * ops as u128 / (ops + calls) as u128) as usize } else { ops };
+        let count = if is_cut { (PART_EVENTS as u128 * ops as u128 / (ops + calls) as u128) as usize } else { ops };
         let first = ops.saturating_sub(count) / 2;
         let rows = first..first.saturating_add(count).min(ops);
         let launching = launching_threads(trace, process);
