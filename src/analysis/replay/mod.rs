@@ -1,14 +1,14 @@
 //! One causal model of a trace: the dependency graph of host and GPU, its critical path, and what a step would take if something were
 //! different.
 //!
-//! Way of the data: when the file is read, [`code`] keeps which code runs when on the launching threads ([`CodeTimelines`]), for the
-//! part that is replayed ([`part`]). For a report, [`recorded`] takes the calls and ops of that part; [`usual`], [`streams`],
-//! [`queue`], [`blocking`], [`cross_stream`] and [`handoffs`] find the dependencies that the trace does not record; [`graph`] joins
-//! them; [`start_up`] and [`steady`] choose the window of steady steps; [`path`] walks the critical path and [`changes`] replays
-//! changed weights. [`sections`] shows the result: `critical_path`, `what_if` and `replay_trust`.
+//! Way of the data: when the file is read, `code` keeps which code runs when on the launching threads ([`CodeTimelines`]), for the
+//! part that is replayed (`part`). For a report, `recorded` takes the calls and ops of that part; `usual`, `streams`,
+//! `queue`, `blocking`, `cross_stream` and `handoffs` find the dependencies that the trace does not record; `graph` joins
+//! them; `start_up` and `steady` choose the window of steady steps; `path` walks the critical path and `changes` replays
+//! changed weights. `sections` shows the result: `critical_path`, `what_if` and `replay_trust`.
 //!
 //! The unchanged replay gives every measured time again, and the parts of the path add up to the window, both to the nanosecond.
-//! Costs O(n log n) for `n` ops and calls of the part, at most [`part::MAX_EVENTS`].
+//! Costs O(n log n) for `n` ops and calls of the part, bounded by the part.
 //!
 //! After Daydream (Zhu et al., ATC'20), Lumos (Liang et al., MLSys'25) and the critical path analysis of HTA.
 //!
