@@ -20,7 +20,7 @@ async function open(fragment = '#tab=rules') {
 const hasStatus = (page, words) => page.waitForFunction((text) => document.querySelector('#own-rules-status')?.textContent.includes(text), words);
 const write = (page, rules) => page.locator('#own-rules').fill(typeof rules === 'string' ? rules : JSON.stringify(rules));
 const unfold = (page) => page.locator('#rules summary').click();
-const apply = (page) => page.locator('#rules button', { hasText: 'Apply' }).click();
+const apply = (page) => page.locator('#rules button', { hasText: /^Apply/ }).click();
 
 /** Full kernel name to category, from the table of all names. */
 async function categories(page) {

@@ -198,6 +198,8 @@ impl Show<'_> {
             });
         }
         let mut stages = stages.into_vec();
+        // Steps without time of their own, because other streams still work for the steps before.
+        stages.retain(|(_, of_stage)| of_stage.time > Ns::ZERO);
         if stages.is_empty() {
             stages.push((Stage::All, OfStage { steps: 1, time: steady.end.since(steady.start) }));
         }

@@ -137,7 +137,7 @@ pub(crate) fn no_steps<S: TypedSection>(context: &Context) -> Answer<S> {
 pub(crate) fn evidence(form: Form) -> [&'static str; 2] {
     match form {
         Form::Inferred => ["kernel order", "inferred"],
-        Form::Period => ["repeated kernels", "inferred"],
+        Form::Period => ["repeated kernels", "guess"],
         Form::Replay => ["graph replays", "inferred"],
         Form::Frame => ["host frame", "proven"],
         Form::Engine | Form::Word | Form::Numbered | Form::Profiler => ["annotation", "proven"],
