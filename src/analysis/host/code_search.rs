@@ -64,11 +64,21 @@ fn training_code(trace: &Trace, packed: Option<&PackedCode>) -> TrainingCode {
         each_event(trace, packed, &mut |event| {
             let part = parts.get(event.name.0 as usize).copied().flatten().filter(|_| event.kind == CodeKind::Op);
             let times = part.and_then(|part| times.get_mut(part as usize));
-            times.into_iter().for_each(|times| times.push(event.time));
+            times.into_iter().for_each(|times| add_time(times, event.time));
         });
     }
     let [backward, optimizer, zero_grad, loading] = times.map(HostTimes::union_of);
     TrainingCode { backward, optimizer, zero_grad, loading }
+}
+
+/// Adds an interval, or extends the one before if they overlap: most ops are within others.
+fn add_time(times: &mut Vec<HostInterval>, time: HostInterval) {
+    match times.last_mut() {
+        Some(last) if last.thread == time.thread && time.start <= last.end && time.end >= last.start => {
+            (last.start, last.end) = (last.start.min(time.start), last.end.max(time.end));
+        }
+        _ => times.push(time),
+    }
 }
 
 /// For each name of a CPU op, whether it compiles code.

@@ -17,7 +17,7 @@ use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
 /// With more events in the part, no code is known.
-const MAX_EVENTS: usize = 1_000_000;
+const MAX_EVENTS: usize = 262_144;
 
 /// One name of a function, op or range.
 #[derive(Debug, Clone, Copy)]
