@@ -40,7 +40,7 @@ pub(super) struct Args {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(super) enum Format {
     Terminal,
     Json,
     Csv,
@@ -51,11 +51,16 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let report = report(&args.files, &args.nsys_cmd, &args.choices)?;
     let chosen = [(args.layers, Part::Layers), (args.ops, Part::Ops), (args.idle, Part::Idle)];
     let parts: Vec<Part> = chosen.into_iter().filter(|(is_chosen, _)| *is_chosen).map(|(_, part)| part).collect();
-    print(&match args.format {
-        Format::Terminal => model::text(&report, &parts, args.limit),
-        Format::Markdown => model::markdown(&report, &parts),
-        Format::Json => model::json(&report, &parts),
-        Format::Csv => one_csv(&report, &parts),
+    show(&report, &parts, args.format, args.limit)
+}
+
+/// Prints the chosen tables; at most `limit` rows of each in the format terminal.
+pub(super) fn show(report: &Report, parts: &[Part], format: Format, limit: usize) -> Result<()> {
+    print(&match format {
+        Format::Terminal => model::text(report, parts, limit),
+        Format::Markdown => model::markdown(report, parts),
+        Format::Json => model::json(report, parts),
+        Format::Csv => one_csv(report, parts),
     })
 }
 

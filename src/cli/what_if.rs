@@ -1,15 +1,14 @@
 //! `gpuprism what-if`: the critical path of a step, and what it would take if something were different. From the same report as
 //! `gpuprism report`.
 
+use super::model::{Format, show};
 use super::report::{ChoiceArgs, report_with};
-use super::{files, print};
 use crate::analysis::replay::asked::Asked;
 use crate::analysis::replay::sections::{TOGETHER, WhatIf};
 use crate::analysis::section::TypedSection;
-use crate::report::model::{self, Part};
-use crate::report::{Report, csv};
+use crate::report::Report;
+use crate::report::model::Part;
 use crate::{Error, Result};
-use clap::ValueEnum;
 use std::path::PathBuf;
 
 /// Show what a step is made of (its critical path), and replay it without a cause: what it would take then.
@@ -43,27 +42,13 @@ pub(super) struct Args {
     choices: ChoiceArgs,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Terminal,
-    Json,
-    Csv,
-    Markdown,
-}
-
 pub(super) fn run(args: &Args) -> Result<()> {
     let asked = asked(args)?;
     let report = report_with(&args.files, &args.nsys_cmd, &args.choices, &asked)?;
     if !asked.is_empty() {
         check_found(&report, &asked)?;
     }
-    let parts = [Part::WhatIf];
-    print(&match args.format {
-        Format::Terminal => model::text(&report, &parts, args.limit),
-        Format::Markdown => model::markdown(&report, &parts),
-        Format::Json => model::json(&report, &parts),
-        Format::Csv => one_csv(&report, &parts),
-    })
+    show(&report, &[Part::WhatIf], args.format, args.limit)
 }
 
 /// What is asked for, in the format of [`Asked::parse`]. Checks it before any trace is read.
@@ -87,9 +72,4 @@ fn check_found(report: &Report, asked: &[String]) -> Result<()> {
         format!("its ids are {}", ids.join(", "))
     };
     Err(Error::usage(asked.join(", "), format!("nothing in this trace to change; {known}")))
-}
-
-fn one_csv(report: &Report, parts: &[Part]) -> String {
-    files::print_warnings(&report.runs);
-    model::main_table(report, parts).map(|table| csv(&table)).unwrap_or_default()
 }

@@ -82,11 +82,6 @@ impl CodeTimelines {
         found.ok().and_then(|index| self.threads.get(index)).map(|(_, timeline)| timeline)
     }
 
-    /// Whether any code of this thread is known.
-    pub fn knows(&self, thread: ThreadId) -> bool {
-        self.of(thread).is_some_and(|timeline| !timeline.from.is_empty())
-    }
-
     /// The code of a thread at a time.
     pub fn at(&self, thread: ThreadId, time: Ns) -> Option<RunningCode> {
         self.codes.get(self.of(thread)?.code_at(time)? as usize).copied()
@@ -125,6 +120,5 @@ mod tests {
         assert_eq!(parts(3, 22, 25), [(Some(2), 3)]);
         assert_eq!((parts(1, 0, 7), parts(3, 9, 9)), (vec![(None, 7)], vec![]));
         assert_eq!(timelines.at(ThreadId(3), Ns(20)).and_then(|code| code.function), Some(NameId(2)));
-        assert!(timelines.knows(ThreadId(3)) && !timelines.knows(ThreadId(1)));
     }
 }

@@ -11,7 +11,6 @@ mod clock_leads;
 mod code;
 mod code_timelines;
 mod columns;
-
 mod correlation;
 mod database_info;
 mod first_launches;
@@ -48,7 +47,6 @@ pub use category_evidence::{CategoryEvidence, CategorySource, EvidenceByName};
 pub use clock_leads::ClockLead;
 pub use code::{Annotation, FrameIds, HostCode, NONE};
 pub use code_timelines::{CodeTimeline, CodeTimelines, RunningCode};
-
 pub use database_info::{DatabaseInfo, TableInfo};
 pub use first_launches::{FirstLaunches, SLOW_FIRST_LAUNCH};
 pub use format::{Format, Profiler, Vendor};

@@ -163,10 +163,10 @@ impl Blame {
 
 /// The parts of `path/file.py(12): function`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Place<'a> {
-    pub(super) function: &'a str,
-    pub(super) file: &'a str,
-    pub(super) line: Option<u64>,
+pub(crate) struct Place<'a> {
+    pub(crate) function: &'a str,
+    pub(crate) file: &'a str,
+    pub(crate) line: Option<u64>,
 }
 
 impl<'a> Place<'a> {
@@ -180,7 +180,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn parse(text: &'a str) -> Self {
+    /// Of `path(line): function`; another text is the function.
+    pub(crate) fn parse(text: &'a str) -> Self {
         let parts = text.split_once("): ").and_then(|(place, function)| {
             let (path, line) = place.rsplit_once('(')?;
             Some((path, line.parse().ok()?, function))

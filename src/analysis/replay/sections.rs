@@ -6,12 +6,13 @@ use super::path::{PathPart, Waits};
 use super::steady::WindowKind;
 use super::{NoReplay, Replay, with_replay};
 use crate::analysis::context::Context;
+use crate::analysis::host::blamed_code::Place;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Answer, Ms, Pct, TypedSection, section, words};
 use crate::analysis::structure::stages::Stage;
 use crate::ordering::{self, VecMap};
 use crate::rules::names::unabridged;
-use crate::trace::{NameId, Ns, without_install_folder};
+use crate::trace::{NameId, Ns};
 use regex_lite::Regex;
 
 section! {
@@ -290,8 +291,8 @@ impl Show<'_> {
 
     fn code_row(&self, function: Option<NameId>, waits: Waits) -> CriticalPathRow {
         let kind = if waits == Waits::Yes { PathKind::Waiting } else { PathKind::HostCode };
-        let (name, file, line) = split_function(self.code_name(function));
-        let (name, file) = (name.to_owned(), file.to_owned());
+        let Place { function, file, line } = Place::parse(self.code_name(function));
+        let (name, file) = (function.to_owned(), file.to_owned());
         CriticalPathRow { place: PathPlace::Host, kind, name, file, line, ..CriticalPathRow::default() }
     }
 
@@ -573,13 +574,4 @@ const WAITS: &str = "without this wait";
 
 fn per_step(time: Ns, steps: u64) -> Ms {
     Ms(time.0 as f64 / 1e6 / steps.max(1) as f64)
-}
-
-/// Function, file and line of `path(line): function`.
-fn split_function(text: &str) -> (&str, &str, Option<u64>) {
-    let parts = text.split_once("): ").and_then(|(place, function)| {
-        let (path, line) = place.rsplit_once('(')?;
-        Some((function, without_install_folder(path), Some(line.parse().ok()?)))
-    });
-    parts.unwrap_or((text, "", None))
 }
