@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -152,13 +152,21 @@ function listFiles(folder) {
   return paths.filter((path) => /\.(json|gz|sqlite|rpd|csv)$/.test(path) && statSync(path).size <= MAX_BYTES);
 }
 
+/** A copy in a folder of its own: the command line reads graph captures beside a trace, the module gets a single file. */
+function copyAlone(path, folder) {
+  mkdirSync(folder);
+  const copy = join(folder, basename(path));
+  copyFileSync(path, copy);
+  return copy;
+}
+
 const generated = mkdtempSync(join(tmpdir(), 'gpuprism-builds-'));
 try {
   await run(join(examples, 'serving_trace'), generated, ['serving.json.gz']);
   await run(join(examples, 'nsys_export'), generated, ['export.sqlite', '0.002']);
   assert.equal(listFiles(generated).length, 2);
   const modules = [await load('gpuprism'), await load('gpuprism_full')];
-  const files = [...listFiles(generated), ...listFiles(traces)];
+  const files = [...listFiles(generated), ...listFiles(traces)].map((path, index) => copyAlone(path, join(generated, `${index}`)));
   let previous = null;
   for (const path of files) {
     const outputs = {};
