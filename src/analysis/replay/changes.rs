@@ -11,6 +11,7 @@ use super::ids::{Call, Column, Edge, Id, Node, Op};
 use super::path::{PathPart, Waits};
 use super::start_up::FirstUses;
 use super::steady::Steady;
+use super::unrecorded::MaybeWait;
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::time::work::Class;
 use crate::trace::{NameId, Ns, RunningCode};
@@ -56,6 +57,8 @@ pub(super) enum Change {
     },
     /// Runs of launches in the steps of a stage become one launch of a graph.
     GraphsOf(Stage),
+    /// Kernels, copies and memory sets take no time; communication keeps its time.
+    WithoutGpuWork,
     /// Communication takes no time.
     WithoutCommunication,
     /// Copies use pinned memory and return at once.
@@ -75,6 +78,24 @@ impl Change {
     }
 }
 
+/// What the host does in a gap of which the trace does not say whether it works or waits for the GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gaps {
+    Work,
+    Wait,
+}
+
+/// The edges into a call before which the host may wait.
+#[derive(Debug, Clone, Copy)]
+struct MaybeWaitEdges {
+    host: Edge,
+    wait: Edge,
+    /// The time of the host edge that is a wait.
+    time: Ns,
+    /// The part of it that is probably a wait.
+    likely: Ns,
+}
+
 /// What a change saves in each step of the window, or in the window without steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Saving {
@@ -82,6 +103,22 @@ pub(super) struct Saving {
     pub(super) high: Vec<Ns>,
     /// `None` without communication.
     pub(super) only_this_rank: Option<Vec<Ns>>,
+}
+
+impl Saving {
+    /// What is saved between this and a share of the way to the other saving.
+    fn towards(self, other: &Self, share: f64) -> Self {
+        let between = |own: Vec<Ns>, other: &[Ns], pick: fn(Ns, Ns) -> Ns| {
+            let end = |own: Ns, other: Ns| own + Ns((share * other.since(own).0 as f64) as i64);
+            own.into_iter().zip(other).map(|(own, other)| pick(own, end(own, *other))).collect::<Vec<_>>()
+        };
+        let only_this_rank = self.only_this_rank.zip(other.only_this_rank.as_ref());
+        Self {
+            low: between(self.low, &other.low, Ns::min),
+            high: between(self.high, &other.high, Ns::max),
+            only_this_rank: only_this_rank.map(|(own, other)| between(own, other, Ns::min)),
+        }
+    }
 }
 
 /// Replays changes.
@@ -97,6 +134,7 @@ pub(super) struct Changes<'a> {
     in_window: Vec<Node>,
     /// The edges of possible waits.
     possible: Vec<Edge>,
+    maybe_waits: Vec<MaybeWaitEdges>,
     /// By node: it ends a long delay without a known cause.
     pinned: Vec<bool>,
     /// The same with the ends of collectives; `None` without any.
@@ -140,6 +178,7 @@ impl<'a> Changes<'a> {
                 .filter(|(_, edge)| edge.kind == EdgeKind::Possible)
                 .map(|(id, _)| id)
                 .collect(),
+            maybe_waits: maybe_waits(parts, graph, steady),
             pinned: pinned(parts, graph, steady),
             pinned_ranks: None,
             graphed: Graphed::default(),
@@ -190,12 +229,34 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// What several changes together save.
+    /// Whether the host may wait for the GPU in gaps of which the trace does not say what it does.
+    pub(super) fn has_maybe_waits(&self) -> bool {
+        !self.maybe_waits.is_empty()
+    }
+
+    /// What several changes together save, whether the host works or waits where the trace does not say which.
     pub(super) fn saving(&self, changes: &[Change]) -> Saving {
+        let works = self.saving_if(changes, Gaps::Work);
+        match self.maybe_waits.is_empty() {
+            true => works,
+            false => works.towards(&self.saving_if(changes, Gaps::Wait), self.waiting_share()),
+        }
+    }
+
+    /// How far the truth can be from 0, where the host works, to 1, where it waits for the GPU. Possible waits that are a small part of the
+    /// window change little.
+    pub(super) fn waiting_share(&self) -> f64 {
+        let likely = self.maybe_waits.iter().map(|wait| wait.likely.0 as f64).sum::<f64>();
+        (2.0 * likely / self.steady.end.since(self.steady.start).0.max(1) as f64).min(1.0)
+    }
+
+    /// The same for one of both.
+    pub(super) fn saving_if(&self, changes: &[Change], gaps: Gaps) -> Saving {
         let start = self.steady.start;
-        let weights = self.weights(changes, false);
+        let weights = self.weights(changes, false, gaps);
         let high = self.saved(&self.graph.replay(&self.without_possible(&weights), start, None));
-        let careful = if changes.iter().any(Change::makes_graphs) { self.weights(changes, true) } else { weights };
+        let careful =
+            if changes.iter().any(Change::makes_graphs) { self.weights(changes, true, gaps) } else { weights };
         let careful = self.with_pinned(careful);
         let low = self.saved(&self.graph.replay(&careful, start, Some(&self.pinned)));
         let low: Vec<Ns> = low.into_iter().zip(&high).map(|(low, high)| low.min(*high)).collect();
@@ -207,7 +268,7 @@ impl<'a> Changes<'a> {
     }
 
     /// The weights after these changes.
-    fn weights(&self, changes: &[Change], is_low: bool) -> Vec<Ns> {
+    fn weights(&self, changes: &[Change], is_low: bool, gaps: Gaps) -> Vec<Ns> {
         let mut weights = self.measured.clone();
         for node in &self.in_window {
             for (edge, row) in self.graph.edges_to(*node) {
@@ -215,6 +276,13 @@ impl<'a> Changes<'a> {
                     weights.get_mut(edge.index()).into_iter().for_each(|weight| *weight = changed);
                 }
             }
+        }
+        for MaybeWaitEdges { host, wait, time, .. } in &self.maybe_waits {
+            let (edge, change): (Edge, &dyn Fn(Ns) -> Ns) = match gaps {
+                Gaps::Work => (*wait, &|_| REMOVED),
+                Gaps::Wait => (*host, &|weight| weight.since(*time).max(Ns::ZERO)),
+            };
+            weights.get_mut(edge.index()).into_iter().for_each(|weight| *weight = change(*weight));
         }
         weights
     }
@@ -252,7 +320,7 @@ impl<'a> Changes<'a> {
     }
 
     fn host_code(&self, change: &Change, call: Call, edge: EdgeRow) -> Option<Ns> {
-        if !matches!(edge.kind, EdgeKind::Host | EdgeKind::Handoff) {
+        if !matches!(edge.kind, EdgeKind::Host | EdgeKind::Handoff | EdgeKind::MaybeWait) {
             return None;
         }
         match change {
@@ -264,7 +332,11 @@ impl<'a> Changes<'a> {
                     let of_code = code.map_or((None, false), |code| (code.function, code.waits));
                     of_code == (*function, *waits == Waits::Yes)
                 };
-                let time = parts.filter(|(code, _)| is_it(code)).fold(Ns::ZERO, |sum, (_, time)| sum + *time);
+                let mut time = parts.filter(|(code, _)| is_it(code)).fold(Ns::ZERO, |sum, (_, time)| sum + *time);
+                if edge.kind == EdgeKind::MaybeWait && self.parts.unrecorded.says_nothing(*function) {
+                    // The rest is before the end of the op that it waits for.
+                    time = time.since(self.parts.unrecorded.before(call).map_or(Ns::ZERO, |wait| wait.time));
+                }
                 (time > Ns::ZERO).then(|| edge.weight.since(time).max(Ns::ZERO))
             }
             _ => None,
@@ -319,6 +391,7 @@ impl<'a> Changes<'a> {
         let op = self.parts.recorded.op(id);
         match change {
             Change::WithoutCommunication if op.communicates() => Some(Ns::ZERO),
+            Change::WithoutGpuWork if !op.communicates() => Some(Ns::ZERO),
             Change::Faster { kernels, factor } if op.class == Some(Class::Compute) || op.communicates() => {
                 let is_faster = kernels.get(op.name.0 as usize) == Some(&true);
                 is_faster.then(|| Ns((edge.weight.0 as f64 / factor) as i64))
@@ -422,9 +495,15 @@ impl<'a> Changes<'a> {
     fn largest(&self, path: &[(PathPart, Ns)], max_functions: usize, max_others: usize) -> Vec<Change> {
         let host = path.iter().filter_map(|(part, _)| match part {
             PathPart::Host(function, waits) => Some(Change::WithoutCode(*function, *waits)),
+            PathPart::Unrecorded => Some(Change::WithoutCode(None, Waits::No)),
             _ => None,
         });
-        let mut changes: Vec<Change> = host.take(max_functions).collect();
+        let mut changes: Vec<Change> = Vec::new();
+        for change in host {
+            if changes.len() < max_functions && !changes.contains(&change) {
+                changes.push(change);
+            }
+        }
         changes.extend(self.largest_sites().into_iter().take(max_others).map(Change::WithoutBlockingAt));
         changes.extend(self.largest_groups().into_iter().take(max_others).map(Change::KernelsTwiceAsFast));
         changes.extend([
@@ -432,6 +511,7 @@ impl<'a> Changes<'a> {
             Change::WithoutCodeBetweenCalls,
             Change::WithoutBlocking,
             Change::OneGraphLaunch,
+            Change::WithoutGpuWork,
             Change::WithoutCommunication,
             Change::PinnedCopies,
             Change::FreeAllocations,
@@ -467,6 +547,19 @@ fn largest<K: Ord + Copy>(items: impl Iterator<Item = (K, Ns)>) -> Vec<K> {
     let mut sums: Vec<(K, Ns)> = sums.into_iter().collect();
     crate::ordering::sort_by_key(&mut sums, |(_, time)| std::cmp::Reverse(*time));
     sums.into_iter().map(|(key, _)| key).collect()
+}
+
+fn maybe_waits(parts: &Parts, graph: &Graph, steady: &Steady) -> Vec<MaybeWaitEdges> {
+    let edges = |call: Call| {
+        let node = Graph::start_of_call(call);
+        let MaybeWait { time, likely, .. } =
+            parts.unrecorded.before(call).filter(|_| graph.times.at(node) > steady.start)?;
+        let is_host = |edge: &EdgeRow| matches!(edge.kind, EdgeKind::Host | EdgeKind::Handoff);
+        let host = graph.binding.at(node);
+        let (wait, _) = graph.edges_to(node).find(|(_, edge)| edge.kind == EdgeKind::MaybeWait)?;
+        is_host(&graph.edges.at(host)).then_some(MaybeWaitEdges { host, wait, time, likely })
+    };
+    parts.recorded.calls.ids().filter_map(edges).collect()
 }
 
 /// The nodes that end a long delay without a known cause. Delays within one launch of a graph are nodes that are not recorded.

@@ -135,7 +135,7 @@ fn named(all: &Names, names: &mut Names, kind: CodeKind) -> Vec<Named> {
 }
 
 /// The name of an op or range without the number of its call: `aten::mm, op_id = 12`, `ProfilerStep#3`.
-fn without_number(text: &str) -> &str {
+pub(super) fn without_number(text: &str) -> &str {
     let text = text.split(", op_id = ").next().unwrap_or(text);
     let text = text.split(", seq = ").next().unwrap_or(text);
     if text.starts_with("ProfilerStep#") { "ProfilerStep" } else { text }

@@ -15,6 +15,7 @@ use super::ids::{Call, Column, Edge, Id, Node, Op};
 use super::queue::{QueueEdge, Queues};
 use super::recorded::Recorded;
 use super::streams::Follows;
+use super::unrecorded::Unrecorded;
 use super::usual::Usual;
 use crate::trace::Ns;
 use std::collections::{HashMap, HashSet};
@@ -54,8 +55,16 @@ pub(super) enum EdgeKind {
     Wait,
     /// A wait for another stream that nothing contradicts. It never binds.
     Possible,
+    /// A wait of the host for an op that is not recorded. It never binds.
+    MaybeWait,
     /// The op itself.
     Op,
+}
+
+impl EdgeKind {
+    fn binds(self) -> bool {
+        !matches!(self, Self::Possible | Self::MaybeWait)
+    }
 }
 
 /// A dependency.
@@ -104,6 +113,7 @@ pub(super) struct Parts<'a> {
     pub(super) cross: &'a CrossStream,
     pub(super) handoffs: &'a HashMap<Call, Call>,
     pub(super) gap_code: &'a GapCode<'a>,
+    pub(super) unrecorded: &'a Unrecorded,
     /// The first moment.
     pub(super) beginning: Ns,
 }
@@ -201,6 +211,11 @@ impl Graph {
                 candidates.push(Candidate { source, usual, kind });
             }
         }
+        candidates.extend(parts.unrecorded.before(id).map(|wait| Candidate {
+            source: self.end_of_op(wait.op),
+            usual: call.start.since(parts.recorded.op(wait.op).end),
+            kind: EdgeKind::MaybeWait,
+        }));
         let node = self.add_node(parts, candidates);
         self.unexplained.set(node, parts.gap_code.waiting_time(id));
     }
@@ -319,11 +334,11 @@ impl Graph {
         if candidates.is_empty() {
             candidates.extend(last);
         }
-        if candidates.iter().all(|candidate| candidate.kind == EdgeKind::Possible) {
+        if candidates.iter().all(|candidate| !candidate.kind.binds()) {
             let usual = time.since(parts.beginning);
             candidates.push(Candidate { source: Node::of(0), usual, kind: EdgeKind::BeforeTrace });
         }
-        let binds = candidates.iter().enumerate().filter(|(_, candidate)| candidate.kind != EdgeKind::Possible);
+        let binds = candidates.iter().enumerate().filter(|(_, candidate)| candidate.kind.binds());
         let reached = |candidate: &Candidate| self.times.at(candidate.source) + candidate.usual;
         // Of equal ones the first.
         let binding = binds.rev().max_by_key(|(_, candidate)| reached(candidate)).map_or(0, |(index, _)| index);

@@ -3,9 +3,10 @@
 //!
 //! Way of the data: when the file is read, `code` keeps which code runs when on the launching threads ([`CodeTimelines`]), for the
 //! part that is replayed (`part`). For a report, `recorded` takes the calls and ops of that part; `usual`, `streams`,
-//! `queue`, `blocking`, `cross_stream` and `handoffs` find the dependencies that the trace does not record; `graph` joins
+//! `queue`, `blocking`, `cross_stream`, `handoffs` and `unrecorded` find the dependencies that the trace does not record; `graph` joins
 //! them; `start_up` and `steady` choose the window of steady steps; `path` walks the critical path and `changes` replays
-//! changed weights. `sections` shows the result: `critical_path`, `what_if` and `replay_trust`.
+//! changed weights. `sections` shows the result: `critical_path`, `what_if` and `replay_trust`. `costs` reads these sections for the
+//! verdict and the findings, so that a cost is a replayed saving.
 //!
 //! The unchanged replay gives every measured time again, and the parts of the path add up to the window, both to the nanosecond.
 //! Costs O(n log n) for `n` ops and calls of the part, bounded by the part.
@@ -18,7 +19,9 @@ pub mod asked;
 mod blocking;
 mod changes;
 pub(crate) mod code;
+pub(crate) mod costs;
 mod cross_stream;
+mod faster_kernels;
 mod gap_code;
 mod graph;
 mod handoffs;
@@ -33,6 +36,7 @@ mod steady;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod unrecorded;
 #[cfg(test)]
 mod unusual_traces_tests;
 mod usual;
@@ -40,7 +44,7 @@ mod words;
 
 use crate::analysis::context::Context;
 use crate::analysis::structure::stages::{Basis, Step};
-use crate::trace::{CodeTimelines, Ns};
+use crate::trace::{CodeTimelines, Ns, ProcessId};
 use changes::Changes;
 use cross_stream::CrossStream;
 use gap_code::GapCode;
@@ -51,6 +55,7 @@ use queue::Queues;
 use recorded::Recorded;
 use start_up::FirstUses;
 use steady::{HostStep, Steady};
+use unrecorded::Unrecorded;
 use usual::Usual;
 
 /// Why a trace is not replayed.
@@ -75,6 +80,7 @@ pub(super) struct Replay<'a> {
     path: CriticalPath,
     /// The group of each kernel name.
     groups: Vec<u32>,
+    process: ProcessId,
     /// The part of the trace is not the whole.
     is_cut: bool,
 }
@@ -103,6 +109,7 @@ fn with_replay<R>(context: &Context, read: impl FnOnce(&Replay) -> R) -> Result<
     let handoffs = handoffs::handoffs(&recorded, beginning);
     let timelines: Option<&CodeTimelines> = context.trace.code_timelines.as_deref();
     let gap_code = GapCode { recorded: &recorded, handoffs: &handoffs, timelines, beginning };
+    let unrecorded = Unrecorded::of(&gap_code, range_names(context));
     let parts = Parts {
         recorded: &recorded,
         usual: &usual,
@@ -112,13 +119,14 @@ fn with_replay<R>(context: &Context, read: impl FnOnce(&Replay) -> R) -> Result<
         cross: &cross,
         handoffs: &handoffs,
         gap_code: &gap_code,
+        unrecorded: &unrecorded,
         beginning,
     };
     let graph = Graph::of(&parts).ok_or(NoReplay::Circle)?;
     let first_uses = FirstUses::of(context.trace, &part, &parts, &graph);
     let steady = Steady::of(&recorded, &graph, &first_uses, &host_steps, beginning).ok_or(NoReplay::NoWindow)?;
     let path = CriticalPath::of(&parts, &graph, &first_uses, &steady);
-    Ok(read(&Replay { parts, graph, first_uses, steady, path, groups, is_cut: part.is_cut }))
+    Ok(read(&Replay { parts, graph, first_uses, steady, path, groups, process: part.process, is_cut: part.is_cut }))
 }
 
 impl Replay<'_> {
@@ -145,6 +153,13 @@ impl Replay<'_> {
     fn unexplained(&self) -> Ns {
         self.path.sum(path::PathPart::is_unexplained)
     }
+}
+
+/// By name of host code, whether it is the name of a range.
+fn range_names(context: &Context) -> Vec<bool> {
+    let Some(timelines) = context.trace.code_timelines.as_deref() else { return Vec::new() };
+    let ranges: std::collections::HashSet<&str> = context.trace.ranges.names.iter().map(code::without_number).collect();
+    timelines.names.iter().map(|name| ranges.contains(name)).collect()
 }
 
 /// The group of each kernel name: those that differ only in types and template arguments are one.

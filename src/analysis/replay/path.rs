@@ -26,6 +26,8 @@ pub(super) enum PathPart {
     WholeGraph,
     /// Host code between calls: the function, or the op or range; `None` if no code is known.
     Host(Option<NameId>, Waits),
+    /// Long host time without a recorded call or code, while the GPU works: the thread works, or waits for the GPU by other means.
+    Unrecorded,
     /// The own time of a call.
     Call(NameId),
     /// A call that does something for the first time.
@@ -60,6 +62,11 @@ impl PathPart {
     pub(super) fn is_unexplained(self) -> bool {
         let unexplained = [Self::UnexplainedOp, Self::UnexplainedInGraph, Self::UnexplainedReturn];
         unexplained.contains(&self) || matches!(self, Self::Host(_, Waits::Yes))
+    }
+
+    /// Whether the trace leaves open what decides this part. A function that is known to wait says so itself.
+    pub(super) fn is_undecided(self) -> bool {
+        self.is_unexplained() && !matches!(self, Self::Host(Some(_), Waits::Yes))
     }
 }
 
@@ -155,7 +162,15 @@ impl Walk<'_> {
         match (kind, self.graph.moment(node)) {
             (EdgeKind::Op, Moment::OpEnd(op)) => add(self.op(op), time),
             (EdgeKind::Host | EdgeKind::Handoff, Moment::CallStart(call)) => {
-                host_parts(self.parts.gap_code, call, time, add);
+                let mut maybe = self.parts.unrecorded.before(call).map_or(Ns::ZERO, |wait| wait.likely);
+                host_parts(self.parts.gap_code, call, time, &mut |part, time| {
+                    let PathPart::Host(function, Waits::No) = part else { return add(part, time) };
+                    let says_nothing = self.parts.unrecorded.says_nothing(function);
+                    let unrecorded = if says_nothing { maybe.min(time) } else { Ns::ZERO };
+                    maybe = maybe.since(unrecorded);
+                    add(PathPart::Unrecorded, unrecorded);
+                    add(part, time.since(unrecorded));
+                });
             }
             (EdgeKind::Call, Moment::CallEnd(call)) => {
                 let name = self.parts.recorded.call(call).name;
@@ -191,7 +206,7 @@ impl Walk<'_> {
             EdgeKind::Queue => PathPart::Queue,
             EdgeKind::Launch => PathPart::Latency,
             EdgeKind::Stream => PathPart::Turnaround,
-            EdgeKind::Wait | EdgeKind::Possible => PathPart::OtherStream,
+            EdgeKind::Wait | EdgeKind::Possible | EdgeKind::MaybeWait => PathPart::OtherStream,
             EdgeKind::BeforeTrace | EdgeKind::Host | EdgeKind::Handoff | EdgeKind::Call | EdgeKind::Op => {
                 PathPart::BeforeTrace
             }

@@ -1,7 +1,8 @@
 //! The sections of the replay: `critical_path`, `what_if`, `replay_trust`. The graph is built once for all three.
 
 use super::asked::Asked;
-use super::changes::{Change, Changes, Saving};
+use super::changes::{Change, Changes, Gaps, Saving};
+use super::faster_kernels::{FasterKernels, faster_kernels};
 use super::path::{PathPart, Waits};
 use super::steady::WindowKind;
 use super::{NoReplay, Replay, with_replay};
@@ -56,8 +57,11 @@ section! {
         stage: String,
         steps: u64,
         window_ms: Ms,
-        unexplained_pct: Pct,
+        before_first_op_ms: Ms = "Before its first op",
+        unexplained_pct: Pct = "Without a known cause, known waits included",
         linked_pct: Pct = "Ops with a launch call",
+        of_gpu_work_pct: Pct = "Of the GPU work, by the replayed process",
+        is_part: bool = "A part of the trace",
         exactness_ns: Ns = "Largest error of the unchanged replay",
         abstains: bool,
         why: String,
@@ -85,6 +89,7 @@ pub(crate) enum PathKind {
     WholeGraph,
     HostCode,
     Waiting,
+    Unrecorded,
     Call,
     FirstUse,
     Return,
@@ -106,6 +111,7 @@ words! {
     WholeGraph = "whole graph",
     HostCode = "host code",
     Waiting = "host code that waits",
+    Unrecorded = "host, work or wait",
     Call = "call",
     FirstUse = "first use",
     Return = "return of a blocking call",
@@ -128,8 +134,8 @@ pub(crate) enum Confidence {
 
 words! { Confidence: High = "high", Medium = "medium", Low = "low" }
 
-/// Above this part of the path without a known cause, only ranges are shown.
-const MAX_UNEXPLAINED: f64 = 0.2;
+/// Above this part of the path whose cause is open, only ranges are shown.
+const MAX_UNDECIDED: f64 = 0.2;
 /// With fewer ops with a launch call nothing is said of the host.
 const MIN_LINKED: f64 = 0.5;
 /// Code with a smaller part of the path can save no more than that, and is not tried.
@@ -147,7 +153,8 @@ pub(crate) struct ReplaySections {
 /// Answers all three.
 pub(crate) fn replay_sections(context: &Context) -> ReplaySections {
     let answered = with_replay(context, |replay| {
-        let show = Show { context, replay };
+        let changes = replay.changes();
+        let show = Show { context, replay, changes: &changes, is_host_open: is_host_open(&changes) };
         ReplaySections { path: show.path(), what_if: show.what_if(), trust: show.trust() }
     });
     answered.unwrap_or_else(|why| {
@@ -176,6 +183,31 @@ pub(crate) fn replay_sections(context: &Context) -> ReplaySections {
 struct Show<'a> {
     context: &'a Context<'a>,
     replay: &'a Replay<'a>,
+    changes: &'a Changes<'a>,
+    /// What costs most depends on whether the host works or waits where the trace does not say which.
+    is_host_open: bool,
+}
+
+/// Whether another cause costs most if the host waits where the trace does not say what it does.
+fn is_host_open(changes: &Changes) -> bool {
+    if !changes.has_maybe_waits() {
+        return false;
+    }
+    let share = changes.waiting_share();
+    // What each cause saves at both ends of what is possible.
+    let causes = [Change::WithoutHost, Change::WithoutCommunication, Change::WithoutGpuWork].map(|change| {
+        let saved = |gaps| {
+            let saving = changes.saving_if(std::slice::from_ref(&change), gaps);
+            saving.low.iter().map(|saved| saved.0 as f64).sum::<f64>()
+        };
+        let (works, waits) = (saved(Gaps::Work), saved(Gaps::Wait));
+        [works, works + share * (waits - works)]
+    });
+    let costliest = |of: usize| {
+        let saved = causes.iter().enumerate().filter_map(|(cause, saved)| Some((cause, saved.get(of)?)));
+        saved.max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(cause, _)| cause)
+    };
+    costliest(0) != costliest(1)
 }
 
 /// The steps of a stage in the window.
@@ -271,6 +303,7 @@ impl Show<'_> {
             PathPart::Set(name) => (PathPlace::Gpu, PathKind::Set, op(name)),
             PathPart::WholeGraph => (PathPlace::Gpu, PathKind::WholeGraph, String::new()),
             PathPart::Host(function, waits) => return self.code_row(function, waits),
+            PathPart::Unrecorded => (PathPlace::Host, PathKind::Unrecorded, UNKNOWN_CODE.to_owned()),
             PathPart::Call(name) => (PathPlace::Host, PathKind::Call, call(name)),
             PathPart::FirstUse(name) => (PathPlace::Host, PathKind::FirstUse, call(name)),
             PathPart::NewKernel => (PathPlace::Gpu, PathKind::FirstUse, "late start of a new kernel".to_owned()),
@@ -289,10 +322,13 @@ impl Show<'_> {
         CriticalPathRow { place, kind, name, ..CriticalPathRow::default() }
     }
 
-    fn code_row(&self, function: Option<NameId>, waits: Waits) -> CriticalPathRow {
+    fn code_row(&self, name: Option<NameId>, waits: Waits) -> CriticalPathRow {
         let kind = if waits == Waits::Yes { PathKind::Waiting } else { PathKind::HostCode };
-        let Place { function, file, line } = Place::parse(self.code_name(function));
-        let (name, file) = (function.to_owned(), file.to_owned());
+        let Place { function, file, line } = Place::parse(self.code_name(name));
+        // A range says when, and not what runs.
+        let is_range = name.is_some_and(|name| self.replay.parts.unrecorded.is_range(name));
+        let name = if is_range { format!("(in {function})") } else { function.to_owned() };
+        let file = file.to_owned();
         CriticalPathRow { place: PathPlace::Host, kind, name, file, line, ..CriticalPathRow::default() }
     }
 
@@ -303,7 +339,7 @@ impl Show<'_> {
     }
 
     fn what_if(&self) -> Answer<WhatIf> {
-        let changes = self.replay.changes();
+        let changes = self.changes;
         let stages = self.stages();
         let main = stages.first().map_or(Stage::All, |(stage, _)| *stage);
         let mut rows = Vec::new();
@@ -317,11 +353,12 @@ impl Show<'_> {
         for change in candidates {
             let saving = changes.saving(std::slice::from_ref(&change));
             rows.extend(stages.iter().map(|(stage, of_stage)| {
-                self.what_if_row(self.describe(&changes, &change), &saving, *stage, *of_stage)
+                self.what_if_row(self.describe(changes, &change), &saving, *stage, *of_stage)
             }));
         }
+        rows.extend(self.suggested(changes, &stages));
         rows.retain(|row| row.saving_high_ms.0 > 0.0);
-        let (together, unknown) = self.asked(&changes);
+        let (together, unknown) = self.asked(changes);
         // The other side of a wait has its own pace, so what it may save at most says nothing.
         let rank = |row: &WhatIfRow| if row.change == WAITS { row.saving_low_ms } else { row.saving_high_ms };
         ordering::sort_by_key(&mut rows, |row| {
@@ -345,6 +382,22 @@ impl Show<'_> {
             Some((Abstains::Host, why)) => WhatIf::missing(why, ""),
             _ => answer.with_rows(rows),
         }
+    }
+
+    /// Kernels for which others are known to take less time.
+    fn suggested(&self, changes: &Changes, stages: &[(Stage, OfStage)]) -> Vec<WhatIfRow> {
+        if self.replay.steady.kind == WindowKind::ColdStart {
+            return Vec::new();
+        }
+        let mut rows = Vec::new();
+        for FasterKernels { id, subject, kernels, factor, basis } in faster_kernels(self.context) {
+            let saving = changes.saving(&[Change::Faster { kernels, factor }]);
+            let words = Words { id, change: "kernels that fit the GPU", subject, basis };
+            let row =
+                |(stage, of_stage): &(Stage, OfStage)| self.what_if_row(words.clone(), &saving, *stage, *of_stage);
+            rows.extend(stages.iter().map(row));
+        }
+        rows
     }
 
     fn what_if_row(&self, words: Words, saving: &Saving, stage: Stage, of: OfStage) -> WhatIfRow {
@@ -422,6 +475,11 @@ impl Show<'_> {
                 Words { id, change, subject, basis: "its own time between calls is zero" }
             }
             Change::WithoutHost => plain("host", "without host time", "code and calls take no time"),
+            Change::WithoutGpuWork => plain(
+                "gpu",
+                "without GPU work",
+                "kernels, copies and memory sets take no time: what the host alone needs",
+            ),
             Change::WithoutCodeBetweenCalls => {
                 plain("between_calls", "without code between calls", "calls keep their time")
             }
@@ -480,8 +538,11 @@ impl Show<'_> {
             stage,
             steps: steady.steps.len() as u64,
             window_ms: window.into(),
+            before_first_op_ms: self.before_first_op().into(),
             unexplained_pct: Pct::of(replay.unexplained(), window),
             linked_pct: Pct(100.0 * replay.linked()),
+            of_gpu_work_pct: Pct(100.0 * self.share_of_process()),
+            is_part: replay.is_cut,
             exactness_ns: replay.exactness(),
             abstains: abstains.is_some(),
             why: abstains.map_or_else(|| self.window_words().to_owned(), |(_, why)| why),
@@ -491,6 +552,24 @@ impl Show<'_> {
             answer = answer.limit("Only a part in the middle of the trace is replayed, because the trace is large.");
         }
         answer
+    }
+
+    /// The host time at the begin of the window, if no op ends before. It may overlap earlier work that the trace does not have.
+    fn before_first_op(&self) -> Ns {
+        let (recorded, start) = (self.replay.parts.recorded, self.replay.steady.start);
+        let first = recorded.ops.values().first().filter(|_| recorded.ends_until(start) == 0);
+        first.map_or(Ns::ZERO, |op| op.start.since(start).max(Ns::ZERO))
+    }
+
+    /// The part of the GPU work that the replayed process launched.
+    fn share_of_process(&self) -> f64 {
+        let groups = self.context.groups().iter();
+        let (mut of_process, mut all) = (0.0, 0.0);
+        for group in groups {
+            all += group.total.0 as f64;
+            of_process += if group.process == self.replay.process { group.total.0 as f64 } else { 0.0 };
+        }
+        if all > 0.0 { of_process / all } else { 1.0 }
     }
 
     fn window_words(&self) -> &'static str {
@@ -505,7 +584,7 @@ impl Show<'_> {
     fn abstains(&self) -> Option<(Abstains, String)> {
         let (replay, steady) = (self.replay, &self.replay.steady);
         let window = steady.end.since(steady.start);
-        let unexplained = replay.unexplained().0 as f64 / window.0.max(1) as f64;
+        let undecided = replay.path.sum(PathPart::is_undecided).0 as f64 / window.0.max(1) as f64;
         if replay.linked() < MIN_LINKED {
             let share = 100.0 * replay.linked();
             return Some((Abstains::Host, format!("Only {share:.0} % of the GPU ops have a launch call.")));
@@ -516,11 +595,18 @@ impl Show<'_> {
                 "First uses are most of the trace: no steady step to speak of.".to_owned(),
             ));
         }
-        (unexplained > MAX_UNEXPLAINED).then(|| {
-            let share = 100.0 * unexplained;
+        if self.is_host_open {
+            return Some((
+                Abstains::Undecided,
+                "The trace does not show whether the host works or waits for the GPU, and what costs most depends on it: savings are ranges."
+                    .to_owned(),
+            ));
+        }
+        (undecided > MAX_UNDECIDED).then(|| {
+            let share = 100.0 * undecided;
             (
-                Abstains::Unexplained,
-                format!("{share:.0} % of the critical path has no known cause: savings are ranges."),
+                Abstains::Undecided,
+                format!("The trace leaves open what decides {share:.0} % of the critical path: savings are ranges."),
             )
         })
     }
@@ -546,7 +632,8 @@ enum Abstains {
     /// Too few ops are linked to the host.
     Host,
     ColdStart,
-    Unexplained,
+    /// The cause of too much of the path is open.
+    Undecided,
 }
 
 /// The words of a change.

@@ -1,0 +1,225 @@
+//! What the replay says a cause costs and what a step is made of, for the verdict and the findings. Read from the sections
+//! `critical_path`, `what_if` and `replay_trust`. O(rows).
+//!
+//! Nothing is said where the replay abstains, and where the GPU work of another process is in the trace, about which the replay of one
+//! process says nothing.
+
+use super::sections::{CriticalPathRow, CriticalPathRows, PathKind, ReplayTrust, WhatIf, WhatIfRow};
+use crate::analysis::section::{Ms, Sections, TypedSection};
+use crate::analysis::structure::stages::Stage;
+use crate::analysis::structure::steps::Steps;
+use crate::analysis::unit::Unit;
+
+/// The ids in `what_if` of the causes that a verdict compares.
+pub(crate) const HOST: &str = "host";
+/// Kernels, copies and memory sets.
+pub(crate) const GPU_WORK: &str = "gpu";
+/// The begin of the ids of code that waits for another thread or process.
+const WAIT: &str = "wait:";
+/// Communication of all ranks.
+pub(crate) const COMMUNICATION: &str = "communication";
+
+/// The replayed costs of a trace.
+#[derive(Debug)]
+pub(crate) struct Costs {
+    rows: Vec<WhatIfRow>,
+    path: Vec<CriticalPathRow>,
+    /// The stage with most time in the replayed window.
+    pub(crate) main: Stage,
+    /// The mean step of the main stage in the window; without steps the window from the first GPU op on.
+    pub(crate) step_ms: f64,
+    pub(crate) has_steps: bool,
+    /// Replayed steps; 1 without steps.
+    steps: f64,
+    /// The host time before the first op, which no figure of steps or of the capture has.
+    before_first_op_ms: f64,
+    /// Without steps: the time of the capture before the replayed window, in which first uses are.
+    pub(crate) first_uses_ms: f64,
+    /// Without steps: the time that a share of the window stands for.
+    whole_ms: f64,
+    /// The time of the steps of each stage.
+    stages: Vec<(Stage, f64)>,
+}
+
+/// What a step takes less without a cause.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Saving {
+    /// The id of its row in `what_if`.
+    pub(crate) id: String,
+    /// In all steps, at least and at most.
+    pub(crate) low_ms: f64,
+    pub(crate) high_ms: f64,
+    /// The step of the main stage without the cause, at least and at most.
+    pub(crate) step_ms: [f64; 2],
+}
+
+/// The kinds of parts that a sentence tells apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PathGroup {
+    GpuWork,
+    Communication,
+    /// Code and calls of the host.
+    Host,
+    /// Code of the host that waits for another thread or process.
+    Waiting,
+    /// Delays between a launch and its op, between ops, and between an op and the return of a call.
+    Delays,
+    /// Time of the host in which it works or waits, and the trace does not say which.
+    Unrecorded,
+    /// The trace leaves open what decides.
+    Open,
+}
+
+impl PathGroup {
+    const ALL: [Self; 7] =
+        [Self::GpuWork, Self::Communication, Self::Host, Self::Waiting, Self::Delays, Self::Unrecorded, Self::Open];
+
+    fn of(kind: PathKind) -> Self {
+        match kind {
+            PathKind::Kernel | PathKind::Copy | PathKind::Set | PathKind::WholeGraph => Self::GpuWork,
+            PathKind::Communication => Self::Communication,
+            PathKind::HostCode | PathKind::Call | PathKind::FirstUse => Self::Host,
+            PathKind::Waiting => Self::Waiting,
+            PathKind::Unrecorded => Self::Unrecorded,
+            PathKind::Return | PathKind::Queue | PathKind::Latency | PathKind::Turnaround | PathKind::OtherStream => {
+                Self::Delays
+            }
+            PathKind::Unexplained | PathKind::BeforeTrace => Self::Open,
+        }
+    }
+
+    /// `host code and calls`.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::GpuWork => "GPU work",
+            Self::Communication => "communication",
+            Self::Host => "host code and calls",
+            Self::Waiting => "host code that waits",
+            Self::Delays => "delays between host and GPU",
+            Self::Unrecorded => "host work or waits",
+            Self::Open => "time without a known cause",
+        }
+    }
+}
+
+impl Costs {
+    /// `None` if the replay abstains or does not cover the GPU work of all processes.
+    pub(crate) fn of(sections: &Sections, unit: Unit) -> Option<Self> {
+        let trust = ReplayTrust::rows(sections).into_iter().next()?;
+        let what_if = WhatIf::read(sections)?;
+        if trust.abstains || trust.of_gpu_work_pct.0 < 100.0 {
+            return None;
+        }
+        let mut path = CriticalPathRows::rows(sections);
+        let main = path.first()?.stage;
+        path.retain(|row| row.stage == main);
+        let path_ms: f64 = path.iter().map(|row| row.per_step_ms.0).sum();
+        let (has_steps, window_ms) = (trust.steps > 0, trust.window_ms.0);
+        let devices = Steps::figures(sections).map_or(1, |figures| figures.devices.max(1)) as f64;
+        let steps = Steps::rows(sections);
+        let stages: Vec<(Stage, f64)> =
+            steps.iter().map(|row| (row.stage, row.total_ns.0 as f64 / 1e6 / devices)).collect();
+        let is_whole = !has_steps && !trust.is_part;
+        let before_first_op_ms = trust.before_first_op_ms.0;
+        let beyond_ms = unit.ms + before_first_op_ms - window_ms;
+        Some(Self {
+            rows: what_if.rows,
+            path,
+            main,
+            step_ms: path_ms - before_first_op_ms / trust.steps.max(1) as f64,
+            steps: trust.steps.max(1) as f64,
+            has_steps,
+            before_first_op_ms,
+            first_uses_ms: if is_whole { beyond_ms.max(0.0) } else { 0.0 },
+            whole_ms: if trust.is_part { unit.ms } else { window_ms },
+            stages,
+        })
+    }
+
+    /// What the cause with this id costs; nothing if it has no row.
+    pub(crate) fn saving(&self, id: &str) -> Saving {
+        let mut saving = Saving { id: id.to_owned(), low_ms: 0.0, high_ms: 0.0, step_ms: [self.step_ms; 2] };
+        // Only host time is before the first op.
+        let before_ms = if id == HOST { self.before_first_op_ms } else { 0.0 };
+        for row in self.rows.iter().filter(|row| row.id == id) {
+            let scale = self.stage_ms(row.stage) / self.window_of(row);
+            let saved = |ms: Ms| scale * (ms.0 - before_ms).max(0.0);
+            saving.high_ms += saved(row.saving_high_ms);
+            saving.low_ms += saved(row.saving_low_ms);
+            if row.stage == self.main {
+                let without = |saved: Ms| (self.step_ms - (saved.0 - before_ms / self.steps).max(0.0)).max(0.0);
+                saving.step_ms = [row.per_step_high_ms, row.per_step_low_ms].map(without);
+            }
+        }
+        saving
+    }
+
+    /// The wait of the host that saves most if the other side is ready. That the other side has its own pace does not count here,
+    /// because it is what changes.
+    pub(crate) fn largest_wait(&self) -> Option<Saving> {
+        let waits = self.rows.iter().filter(|row| row.stage == self.main && row.id.starts_with(WAIT));
+        let row = waits.max_by(|a, b| a.saving_high_ms.0.total_cmp(&b.saving_high_ms.0))?;
+        let saving = self.saving(&row.id);
+        let [least_ms, _] = saving.step_ms;
+        Some(Saving { low_ms: saving.high_ms, step_ms: [least_ms; 2], ..saving })
+    }
+
+    /// The cause of [`HOST`], [`COMMUNICATION`] and [`GPU_WORK`] without which the step is shortest. Of equal ones the last.
+    pub(crate) fn lead(&self) -> &'static str {
+        let saved = [HOST, COMMUNICATION, GPU_WORK].map(|id| {
+            let [least, _] = self.share_saved(id);
+            (least, id)
+        });
+        saved.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).map_or(GPU_WORK, |(_, id)| id)
+    }
+
+    /// The part of the main step that is saved, at least and at most.
+    pub(crate) fn share_saved(&self, id: &str) -> [f64; 2] {
+        let [least_ms, most_ms] = self.saving(id).step_ms;
+        [most_ms, least_ms].map(|ms| if self.step_ms > 0.0 { 1.0 - ms / self.step_ms } else { 0.0 })
+    }
+
+    /// The replayed time of the stage of a row, without host time before the first op.
+    fn window_of(&self, row: &WhatIfRow) -> f64 {
+        let share = row.share_high_pct.0 / 100.0;
+        let ms = if share > 0.0 { row.saving_high_ms.0 / share } else { 0.0 };
+        (ms - self.before_first_op_ms).max(f64::MIN_POSITIVE)
+    }
+
+    fn stage_ms(&self, stage: Stage) -> f64 {
+        let of_stage = self.stages.iter().find(|(other, _)| *other == stage);
+        of_stage.filter(|_| self.has_steps).map_or(self.whole_ms - self.before_first_op_ms, |(_, ms)| *ms)
+    }
+
+    /// The groups of the path in the main stage with their shares of 1, the largest first.
+    pub(crate) fn groups(&self) -> Vec<(PathGroup, f64)> {
+        let share = |group: PathGroup| {
+            let rows = self.path.iter().filter(|row| PathGroup::of(row.kind) == group);
+            let ms = rows.map(|row| row.per_step_ms.0).sum::<f64>();
+            let before_ms = if group == PathGroup::Host { self.before_first_op_ms / self.steps } else { 0.0 };
+            if self.step_ms > 0.0 { (ms - before_ms).max(0.0) / self.step_ms } else { 0.0 }
+        };
+        let mut groups: Vec<(PathGroup, f64)> = PathGroup::ALL.into_iter().map(|group| (group, share(group))).collect();
+        crate::ordering::sort_by(&mut groups, |(_, a), (_, b)| b.total_cmp(a));
+        groups
+    }
+
+    /// The part of a group with most time in the main stage, if the trace names its code.
+    pub(crate) fn largest(&self, group: PathGroup) -> Option<&CriticalPathRow> {
+        self.path.iter().find(|row| PathGroup::of(row.kind) == group).filter(|row| is_named(row))
+    }
+}
+
+fn is_named(row: &CriticalPathRow) -> bool {
+    !row.name.is_empty() && !row.name.starts_with('(')
+}
+
+/// `_prepare_inputs (scheduler.py:120)`.
+pub(crate) fn place_words(row: &CriticalPathRow) -> String {
+    let file = row.file.rsplit('/').next().unwrap_or_default();
+    match (file, row.line) {
+        ("", _) => row.name.clone(),
+        (file, Some(line)) => format!("{} ({file}:{line})", row.name),
+        (file, None) => format!("{} ({file})", row.name),
+    }
+}
