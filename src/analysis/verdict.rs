@@ -1,12 +1,16 @@
 //! The verdict on a run: what one unit of work takes, what it is bound by, and what costs most beside that. Read from the
 //! results of a run, without another pass over the trace. At most two sentences.
 
+mod path;
+
 use super::communication::collectives::NcclOps;
 use super::findings::{Confidence, FindingId, FindingRow, Findings};
 use super::host::idle::{GpuIdle, GpuIdleRow};
 use super::key_figures::is_almost_empty;
 use super::labels::format_time;
 use super::labels::{capitalized, stage_words};
+use super::replay::costs::{COMMUNICATION, Costs, HOST, PathGroup};
+use super::replay::sections::CriticalPathRows;
 use super::results::{Run, Verdict, VerdictClause, WallSource};
 use super::section::{Ms, TypedSection};
 use super::structure::start_up::{SaidStart, StartUpTimes};
@@ -41,8 +45,21 @@ pub(super) fn verdict(run: &Run, thresholds: &VerdictThresholds) -> Verdict {
         after_start(start, &mut text);
     }
     unit(run, &times, thresholds, &mut text);
-    let bound = Bound::of(run, &times, thresholds);
-    bound.write(run, &times, thresholds, &mut text);
+    let measured = Bound::of(run, &times, thresholds);
+    let of_path = measured.of_path(run, thresholds);
+    let bound = of_path.as_ref().map_or(measured, |(bound, _)| *bound);
+    if let Some((_, costs)) = &of_path {
+        let doubts = path::Doubts {
+            is_inflated: is_inflated(run),
+            may_wait: has_waits(run),
+            is_after_start: times.start().is_some(),
+        };
+        let words = path::words(costs, bound, doubts);
+        text.push(words, Some((CriticalPathRows::SPEC.name, None)));
+    }
+    if of_path.is_none() || bound == Bound::Compute {
+        bound.write(run, &times, thresholds, &mut text);
+    }
     if let Some(StepsInCapture { idle_outside, .. }) = times.steps {
         text.push(
             format!("; the GPU idles for {} outside of the steps", format_time(idle_outside)),
@@ -314,6 +331,10 @@ enum Bound {
     Communication,
     /// Communication and compute overlap too much for shares of categories.
     Overlap,
+    /// The launching thread waits for another thread or process.
+    Waiting,
+    /// Delays between host and GPU.
+    Delays,
     /// Idle time without a known cause.
     UnknownIdle,
     /// The GPU idles while code is compiled.
@@ -358,6 +379,29 @@ impl Bound {
         } else {
             Self::Compute
         }
+    }
+
+    /// What the critical path says instead, if the replay of the whole run says something. A part of the time, a given wall time and
+    /// work without records leave it to the measured times.
+    fn of_path(self, run: &Run, thresholds: &VerdictThresholds) -> Option<(Self, Costs)> {
+        let is_of_path =
+            matches!(self, Self::Host | Self::Communication | Self::Overlap | Self::UnknownIdle | Self::Compute);
+        if !CODE_IS_BUILT || !is_of_path || run.wall.source != WallSource::Window {
+            return None;
+        }
+        let costs = Costs::of(&run.sections, Unit::of(&run.sections, thresholds))?;
+        let (largest, _) = *costs.groups().first()?;
+        let bound = match largest {
+            PathGroup::Open => return None,
+            PathGroup::Waiting => Self::Waiting,
+            PathGroup::Delays => Self::Delays,
+            _ => match costs.lead() {
+                HOST => Self::Host,
+                COMMUNICATION => Self::Communication,
+                _ => Self::Compute,
+            },
+        };
+        Some((bound, costs))
     }
 
     fn write(self, run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sentences) {
@@ -411,10 +455,10 @@ impl Bound {
                 let words = format!("; what the GPU did for {share} of the time is not in the file");
                 text.push(words, Some(("trust", None)));
             }
+            Self::Waiting | Self::Delays => {}
             Self::Communication => {
                 let exposed = percent(times.exposed / times.busy);
-                let waits = Findings::rows(&run.sections).iter().any(|row| row.id == FindingId::CommunicationWaits);
-                let words = if waits {
+                let words = if has_waits(run) {
                     format!("; communication runs alone for {exposed} of the busy time and may wait for other ranks")
                 } else {
                     format!("; bound by communication, which runs alone for {exposed} of the busy time")
@@ -475,6 +519,11 @@ fn is_inflated(run: &Run) -> bool {
     Findings::rows(&run.sections).iter().any(is_low)
 }
 
+/// Whether communication may wait for other ranks.
+fn has_waits(run: &Run) -> bool {
+    Findings::rows(&run.sections).iter().any(|row| row.id == FindingId::CommunicationWaits)
+}
+
 fn category_words(category: &str) -> &str {
     match category {
         MISC => "kernels without a category",
@@ -498,6 +547,8 @@ fn beside(run: &Run, times: &Times, bound: Bound, thresholds: &VerdictThresholds
         Bound::Compilation => row.id == FindingId::Compilation,
         Bound::StepsWithoutWork
         | Bound::Overlap
+        | Bound::Waiting
+        | Bound::Delays
         | Bound::UnknownIdle
         | Bound::Nothing
         | Bound::ShiftedDurations
@@ -515,6 +566,8 @@ fn beside(run: &Run, times: &Times, bound: Bound, thresholds: &VerdictThresholds
             !rows.iter().any(|said| is_said(said) && said.id != FindingId::StartUp && said.cost_ms.0 > cost);
         text.push(if is_largest { " Largest recoverable cost: " } else { " Largest other recoverable cost: " }, None);
         let time = unit.per_step(cost).map_or_else(|| format_time(cost), |ms| format!("{} a step", format_time(ms)));
+        let is_open = row.proven_ms.is_some_and(|proven| unit.share(cost - proven.0) >= MIN_OPEN);
+        let time = if is_open { format!("up to {time}") } else { time };
         let words = format!("{} ({time}{share})", uncapitalized(&row.title));
         text.push(words, Some(("findings", Some(index))));
         text.push(".", None);
@@ -549,6 +602,9 @@ fn beside(run: &Run, times: &Times, bound: Bound, thresholds: &VerdictThresholds
     }
 }
 
+/// A cost of which less is open is told without its range.
+const MIN_OPEN: f64 = 0.05;
+
 /// A fraction in per cent with one decimal: `61.2 %`.
 fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
@@ -581,13 +637,13 @@ mod tests {
     #[test]
     fn a_step_that_keeps_the_gpu_busy_is_stated_with_its_largest_category() {
         let mut trace = TestTrace::new();
-        trace.in_us().range("step[DECODE bs=32]", 0..100).launch(0..1).launches("gemm_kernel", 1_000..9_000);
-        trace.launch(1..2).launches("flash_fwd_kernel", 9_000..11_000);
+        trace.in_us().range("step[DECODE bs=32]", 0..100).launch(0..1).launches("gemm_kernel", 2..8_002);
+        trace.launch(1..2).launches("flash_fwd_kernel", 8_002..10_002);
         let text = verdict(&mut trace);
         assert_eq!(
             text,
-            "Decode: 1 step of 10.0 ms, batch 32, GPU busy 100.0 %; the largest category is gemm (80.0 % of wall time). \
-             Next: attention (20.0 % of wall time)."
+            "Decode: 1 step of 10.0 ms, batch 32, GPU busy 100.0 %; the critical path is 100.0 % GPU work; the largest category is gemm \
+             (80.0 % of wall time). Next: attention (20.0 % of wall time)."
         );
     }
 
@@ -611,7 +667,10 @@ mod tests {
         });
         let run = trace.run();
         let text = &run.verdict.text;
-        assert!(text.contains("; bound by the host, which delays the GPU for 79.8 % of the time."), "{text}");
+        // 99 gaps of 800 us, and 100 kernels of 200 us.
+        let expected =
+            "; bound by the host, without which the work is 79.7 % shorter: the critical path is 95.8 % host code";
+        assert!(text.contains(expected), "{text}");
         let last: &VerdictClause = run.verdict.clauses.iter().rev().find(|clause| clause.section.is_some()).unwrap();
         assert_eq!((last.section.as_deref(), last.row), (Some("categories"), Some(0)));
     }
@@ -627,8 +686,10 @@ mod tests {
         }
         assert_eq!(
             verdict(&mut trace),
-            "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.0 %; the largest category is gemm (9.0 % of wall time); \
-             the GPU idles for 9.0 ms outside of the steps."
+            "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.0 %; the critical path is 73.8 % host code and calls, \
+             16.2 % host work or waits, 9.0 % GPU work and 1.0 % delays between host and GPU, but a step is 5.2 to 7.7 % \
+             shorter without the host, and 9.0 to 35.2 % without GPU work; the largest category is gemm (9.0 % of wall time); the GPU \
+             idles for 9.0 ms outside of the steps."
         );
     }
 
@@ -696,7 +757,7 @@ mod tests {
     fn with_shifted_durations_no_category_and_no_communication_is_named() {
         let text = |lost_at: usize| verdict(&mut replay_of_layers(lost_at));
         let intact = text(usize::MAX);
-        assert!(intact.contains("bound by communication, which runs alone for 67.1 % of the busy time"), "{intact}");
+        assert!(intact.contains("bound by communication, without which the work is 66.0 % shorter"), "{intact}");
         let shifted = text(30);
         assert!(shifted.contains("durations in graph replays do not belong to their kernel names"), "{shifted}");
         assert!(!shifted.contains("communication") && !shifted.contains("gemm"), "{shifted}");

@@ -352,7 +352,8 @@ fn idle_time_after_a_blocking_call_is_attributed_to_the_code_that_made_it() {
     let runs = json_runs(&folder, &["t.json", "t.json.gz", "no_code.json"]);
     let evidence = |run: &Value| {
         let finding = find(&run["sections"]["findings"]["rows"], "id", "sync-drain");
-        finding["evidence"].as_str().unwrap().rsplit_once("By call: ").unwrap().1.to_owned()
+        let calls = finding["evidence"].as_str().unwrap().rsplit_once("By call: ").unwrap().1;
+        calls.split(". Replayed").next().unwrap().to_owned()
     };
     for run in runs.iter().take(2) {
         let site = "aten::item, called from sglang/batch.py(123): get_next_batch";

@@ -1,9 +1,10 @@
 //! `communication-waits`: collectives wait for other ranks instead of transferring data.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{DeviceTimes, Situation, format_bytes, ms};
+use super::situation::{Cost, DeviceTimes, Situation, format_bytes, ms};
 use crate::analysis::communication::waiting::{DeviceWaiting, Evidence, Size};
 use crate::analysis::labels::format_time;
+use crate::analysis::replay::costs::COMMUNICATION;
 use crate::capitalize;
 use crate::digits::grouped;
 use crate::trace::Ns;
@@ -23,7 +24,8 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     if situation.has_shifted_durations() {
         return None;
     }
-    let (device, cost_ms) = situation.worst(exposed_waiting_ms)?;
+    let (device, waiting_ms) = situation.worst(exposed_waiting_ms)?;
+    let Cost { ms: cost_ms, what_if } = situation.cost_at_most(COMMUNICATION, waiting_ms);
     let waits = device.waits?;
     const FROM_ONE_RANK: &str = "estimated from one rank";
     let (confidence, reason) = match waits.evidence {
@@ -100,6 +102,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             "Compare the traces of all ranks, with `gpuprism ranks` or open together on the page: this names the ranks that \
              arrive last. Fix the cause there (uneven work or a slow host)."
                 .to_owned(),
+        what_if,
         section: "nccl_ops",
     })
 }

@@ -2,9 +2,10 @@
 
 use super::communication_waits::exposed_waiting_ms;
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{DeviceTimes, Framework, Situation};
+use super::situation::{Cost, DeviceTimes, Framework, Situation};
 use crate::analysis::communication::waiting::{DeviceWaiting, Evidence};
 use crate::analysis::labels::format_time;
+use crate::analysis::replay::costs::COMMUNICATION;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     if situation.has_shifted_durations() {
@@ -20,7 +21,8 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             device.exposed_communication_ms - waiting_ms
         }
     };
-    let (device, cost_ms) = situation.worst(transfer_ms)?;
+    let (device, exposed_ms) = situation.worst(transfer_ms)?;
+    let Cost { ms: cost_ms, what_if } = situation.cost(COMMUNICATION, exposed_ms);
     if situation.share(cost_ms) < situation.context.signals.thresholds.exposed_communication {
         return None;
     }
@@ -39,6 +41,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             situation.amount(device, cost_ms)
         ),
         action: action(situation, device),
+        what_if,
         section: "nccl_ops",
     })
 }

@@ -1,6 +1,7 @@
 //! One finding, its certainty and its severity.
 
 use crate::analysis::host::idle_cause::IdleCause;
+use crate::analysis::replay::costs::Saving;
 use crate::analysis::section::words;
 use serde::Serialize;
 
@@ -20,6 +21,8 @@ pub enum FindingId {
     CommunicationWaits,
     ShortKernels,
     UnsuitedKernels,
+    HostWaits,
+    Allocations,
     StartUp,
     /// A finding of another tool or version.
     #[default]
@@ -40,6 +43,8 @@ words!(
     CommunicationWaits = "communication-waits",
     ShortKernels = "short-kernels",
     UnsuitedKernels = "unsuited-kernels",
+    HostWaits = "host-waits",
+    Allocations = "allocations",
     StartUp = "start-up",
     Other = "",
 );
@@ -108,6 +113,15 @@ pub(super) struct Finding {
     pub(super) cost_ms: f64,
     pub(super) evidence: String,
     pub(super) action: String,
+    /// What a step would take without it; `None` if it was not replayed.
+    pub(super) what_if: Option<Saving>,
     /// The section with the evidence.
     pub(super) section: &'static str,
+}
+
+impl Finding {
+    /// The part of the cost that the replay proves; `None` if it was not replayed.
+    pub(super) fn proven_ms(&self) -> Option<f64> {
+        self.what_if.as_ref().map(|saving| saving.low_ms.min(self.cost_ms))
+    }
 }

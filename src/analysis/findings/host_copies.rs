@@ -53,6 +53,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         cost_ms,
         evidence: format!("{}: only copies between host and GPU run{rates}", situation.amount(device, cost_ms)),
         action: action.to_owned(),
+        what_if: None,
         section: "copy_engine_events",
     })
 }

@@ -5,12 +5,14 @@
 //! [`FINDINGS`]. The cost is the recoverable time on the device where it is largest, never a sum over devices. Two
 //! findings can include the same time, so their costs do not add up.
 
+mod allocations;
 mod communication_waits;
 mod compilation;
 mod exposed_communication;
 mod finding;
 mod host_copies;
 mod host_late;
+mod host_waits;
 mod pageable_copies;
 mod replay_preparation;
 mod short_kernels;
@@ -34,7 +36,7 @@ use situation::Situation;
 use std::cmp::Reverse;
 
 /// All findings. A function returns `None` if the trace does not prove its finding.
-const FINDINGS: [fn(&Situation) -> Option<Finding>; 12] = [
+const FINDINGS: [fn(&Situation) -> Option<Finding>; 14] = [
     host_late::find,
     compilation::find,
     replay_preparation::find,
@@ -46,6 +48,8 @@ const FINDINGS: [fn(&Situation) -> Option<Finding>; 12] = [
     communication_waits::find,
     short_kernels::find,
     unsuited_kernels::find,
+    host_waits::find,
+    allocations::find,
     start_up::find,
 ];
 
@@ -60,11 +64,16 @@ section! {
         severity: Severity,
         confidence: Confidence,
         title: String,
+        /// At most.
         cost_ms: Ms,
+        /// At least, where it was replayed.
+        proven_ms: Option<Ms> = "Proven cost",
         evidence: String,
         action: String,
         /// The name of the section with the evidence.
         section: String,
+        /// The id of its row in the section `what_if`.
+        what_if: Option<String> = "Replayed as",
     }
 }
 
@@ -72,7 +81,8 @@ section! {
 pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Findings> {
     let situation = Situation::of(context, sections);
     let thresholds = &context.signals.thresholds;
-    let is_large = |finding: &Finding| situation.share(finding.cost_ms) >= thresholds.min_finding_share;
+    let counts = |finding: &Finding| situation.share(situation.counted_ms(finding));
+    let is_large = |finding: &Finding| counts(finding) >= thresholds.min_finding_share;
     let mut findings: Vec<Finding> = FINDINGS.iter().filter_map(|find| find(&situation)).filter(is_large).collect();
     // What a start costs says nothing about the steps of the workload.
     if SaidStart::of(sections).is_some_and(|start| start.is_cold()) {
@@ -81,7 +91,7 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
     ordering::sort_by(&mut findings, |a, b| b.cost_ms.total_cmp(&a.cost_ms));
     findings.truncate(MAX_FINDINGS);
     // An uncertain cause is never of high severity, however large its cost.
-    let severity = |finding: &Finding| match situation.share(finding.cost_ms) {
+    let severity = |finding: &Finding| match counts(finding) {
         share if share >= thresholds.high_severity_share && finding.confidence > Confidence::Low => Severity::High,
         share if share >= thresholds.medium_severity_share => Severity::Medium,
         _ => Severity::Low,
@@ -94,9 +104,12 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
         confidence: finding.confidence,
         title: finding.title.to_owned(),
         cost_ms: Ms(finding.cost_ms),
-        evidence: finding.evidence,
+        proven_ms: finding.proven_ms().map(Ms),
+        evidence: finding.evidence
+            + &finding.what_if.as_ref().map_or_else(String::new, |saving| situation.replay_words(saving)),
         action: finding.action,
         section: finding.section.to_owned(),
+        what_if: finding.what_if.map(|saving| saving.id),
     };
     let rows: Vec<FindingRow> = findings.into_iter().map(row).collect();
     Findings::answer("all other sections")

@@ -18,6 +18,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             counted(device.copies.pageable.count, "copy").replace("copys", "copies"),
         ),
         action: action(situation.framework, situation.vendor).to_owned(),
+        what_if: None,
         section: "copy_engine_events",
     })
 }

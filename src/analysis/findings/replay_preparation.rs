@@ -1,14 +1,19 @@
 //! `replay-preparation`: the GPU idles while the host prepares the replay of a graph, or samples after it.
 
 use super::finding::{Finding, FindingId};
-use super::situation::{Framework, Situation};
+use super::situation::{Cost, Framework, Situation};
+use crate::analysis::replay::costs::HOST;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
-    let (device, cost_ms) =
+    let (device, late_ms) =
         situation.worst(|device| device.host_late_ms * device.gaps.share_of_late(device.gaps.preparation))?;
-    if !situation.is_notable_host_delay(cost_ms) || !situation.repeats_graphs() {
+    if !situation.is_notable_host_delay(late_ms)
+        || !situation.repeats_graphs()
+        || situation.is_preparation(device) == Some(false)
+    {
         return None;
     }
+    let Cost { ms: cost_ms, what_if } = situation.cost(HOST, late_ms);
     let graphs = situation.graphs();
     let replayed = match device.gaps.replayed_share() {
         // Graphs that were traced as a whole have no kernels.
@@ -46,6 +51,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         cost_ms,
         evidence,
         action: format!("{capture}{overlap}"),
+        what_if,
         section: "gpu_idle_gaps",
     })
 }

@@ -1,12 +1,13 @@
 //! `short-kernels`: the turnaround between many short eager kernels adds up.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{Framework, Situation};
+use super::situation::{Cost, Framework, Situation};
 use crate::digits::grouped;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let thresholds = &situation.context.signals.thresholds;
-    let (device, cost_ms) = situation.worst(|device| device.gaps.turnaround.total.0 as f64 / 1e6)?;
+    let (device, gaps_ms) = situation.worst(|device| device.gaps.turnaround.total.0 as f64 / 1e6)?;
+    let Cost { ms: cost_ms, what_if } = situation.cost_at_most("turnaround", gaps_ms);
     let gaps = &device.gaps;
     let is_short = gaps.short_kernels as f64 >= thresholds.min_short_kernels
         && gaps.short_kernels.saturating_mul(2) >= gaps.eager_kernels;
@@ -39,6 +40,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             thresholds.short_kernel_us,
         ),
         action,
+        what_if,
         section: "launch_storm",
     })
 }

@@ -1,14 +1,16 @@
 //! The facts that findings are decided on: framework, vendor, steps, the time of each device, and its idle time by launch.
 
-use super::finding::Confidence;
+use super::finding::{Confidence, Finding, FindingId};
 use crate::analysis::communication::waiting::DeviceWaiting;
 use crate::analysis::context::Context;
 use crate::analysis::engine::engine;
 use crate::analysis::host::blocking_calls::DrainKey;
 use crate::analysis::host::idle::{GpuIdle, GpuIdleRow};
 use crate::analysis::host::idle_cause::{CauseRules, Drained};
+use crate::analysis::host::idle_code_rules::change_of;
 use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps};
 use crate::analysis::labels::{self, format_time};
+use crate::analysis::replay::costs::{Costs, GPU_WORK, PathGroup, Saving, place_words};
 use crate::analysis::section::{Section, Sections, TypedSection};
 use crate::analysis::structure::stages::Form;
 use crate::analysis::structure::start_up::SaidStart;
@@ -124,7 +126,25 @@ pub(super) struct Situation<'a> {
     pub(super) is_window: bool,
     pub(super) devices: Vec<DeviceTimes>,
     unit: Unit,
+    /// `None` if the replay says nothing.
+    costs: Option<Costs>,
     sections: &'a Sections,
+}
+
+/// Host code on the critical path.
+pub(super) struct CodeOnPath {
+    /// `_prepare_inputs (scheduler.py:120)`.
+    pub(super) place: String,
+    pub(super) per_step_ms: f64,
+    /// What can be done about it, if that is known.
+    pub(super) change: Option<&'static str>,
+}
+
+/// The cost of a finding.
+pub(super) struct Cost {
+    pub(super) ms: f64,
+    /// The replayed saving; `None` if the replay says nothing.
+    pub(super) what_if: Option<Saving>,
 }
 
 impl DeviceTimes {
@@ -164,6 +184,7 @@ impl<'a> Situation<'a> {
             framework,
             vendor: trace.vendor(),
             steps: unit.steps,
+            costs: Costs::of(sections, unit),
             unit,
             has_stacks: trace.events.python_frames > 0,
             is_window: trace.cut.is_some(),
@@ -187,9 +208,70 @@ impl<'a> Situation<'a> {
         Trust::has(self.sections, TrustId::DurationsShifted)
     }
 
+    /// What counts of the cost of a finding: what the trace proves. Where GPU work bounds the steps, faster kernels count in full.
+    pub(super) fn counted_ms(&self, finding: &Finding) -> f64 {
+        let is_kernels = finding.id == FindingId::UnsuitedKernels;
+        let gpu_leads = || self.costs.as_ref().is_some_and(|costs| costs.lead() == GPU_WORK);
+        let proven = finding.what_if.as_ref().map(|saving| saving.low_ms.min(finding.cost_ms));
+        proven.filter(|_| !(is_kernels && gpu_leads())).unwrap_or(finding.cost_ms)
+    }
+
     /// The share of a time in the unit: the steps of a device, or its window.
     pub(super) fn share(&self, ms: f64) -> f64 {
         self.unit.share(ms)
+    }
+
+    /// What the cause with this id in `what_if` costs at most by the replay; else the measured time, which may be more than can be saved.
+    pub(super) fn cost(&self, what_if: &str, measured_ms: f64) -> Cost {
+        match self.costs.as_ref().map(|costs| costs.saving(what_if)) {
+            Some(saving) => Cost { ms: saving.high_ms, what_if: Some(saving) },
+            None => Cost { ms: measured_ms, what_if: None },
+        }
+    }
+
+    /// What the cause with this id costs by the replay; `None` if the replay says nothing.
+    pub(super) fn replayed_cost(&self, what_if: &str) -> Option<Cost> {
+        self.costs.as_ref().map(|_| self.cost(what_if, 0.0))
+    }
+
+    /// Whether the replay gives the cost of all late time of this device to the preparation of graph replays; `None` without a replay.
+    pub(super) fn is_preparation(&self, device: &DeviceTimes) -> Option<bool> {
+        let share = |gaps| device.gaps.share_of_late(gaps);
+        let is_mostly = || self.repeats_graphs() && share(device.gaps.preparation) > share(device.gaps.eager);
+        self.costs.as_ref().map(|_| is_mostly())
+    }
+
+    /// A measured time, of which the replay saves at most what the cause with this id costs.
+    pub(super) fn cost_at_most(&self, what_if: &str, measured_ms: f64) -> Cost {
+        match self.costs.as_ref().map(|costs| costs.saving(what_if)) {
+            Some(saving) => Cost { ms: measured_ms.min(saving.high_ms), what_if: Some(saving) },
+            None => Cost { ms: measured_ms, what_if: None },
+        }
+    }
+
+    /// `. Replayed: without it a step takes 17.6 to 17.8 ms instead of 18.9 ms`.
+    pub(super) fn replay_words(&self, saving: &Saving) -> String {
+        let Some(costs) = &self.costs else { return String::new() };
+        let what = if costs.has_steps { "a step takes" } else { "the replayed time is" };
+        let [least, most] = saving.step_ms.map(format_time);
+        let range = if least == most { least } else { format!("{least} to {most}") };
+        format!(". Replayed: without it {what} {range} instead of {}", format_time(costs.step_ms))
+    }
+
+    /// The code of a group with most time on the critical path, if it is named.
+    pub(super) fn largest_code(&self, group: PathGroup) -> Option<CodeOnPath> {
+        let row = self.costs.as_ref()?.largest(group)?;
+        Some(CodeOnPath {
+            place: place_words(row),
+            per_step_ms: row.per_step_ms.0,
+            change: change_of(&row.file, &row.name),
+        })
+    }
+
+    /// What the waits of the host for other threads and processes cost, if each of them is ready.
+    pub(super) fn waits(&self) -> Option<Cost> {
+        let saving = self.costs.as_ref()?.largest_wait()?;
+        Some(Cost { ms: saving.high_ms, what_if: Some(saving) })
     }
 
     /// The device with the largest cost, and that cost.

@@ -26,6 +26,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             situation.amount_of_capture(device, cost_ms)
         ),
         action: action(situation.vendor).to_owned(),
+        what_if: None,
         section: "start_up",
     })
 }

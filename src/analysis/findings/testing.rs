@@ -10,6 +10,13 @@ pub(super) fn findings_of(trace: &mut TestTrace) -> Section {
     trace.sections().remove("findings").unwrap()
 }
 
+/// The same after the host code of the trace was looked up, as when a file is read.
+pub(super) fn findings_of_code(trace: &mut TestTrace) -> Section {
+    let mut trace = trace.finish();
+    crate::analysis::host::code_search::look_up_code(&mut trace);
+    analyze(&trace).sections.remove("findings").unwrap()
+}
+
 /// Evidence and action of the finding with this id; `None` if the trace does not have it.
 pub(super) fn finding(trace: &mut TestTrace, id: &str) -> Option<Found> {
     found_in(&findings_of(trace), id)

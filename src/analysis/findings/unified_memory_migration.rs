@@ -25,6 +25,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             counted(device.copies.migration.count, "migration"),
         ),
         action: format!("Prefetch the data with {prefetch} before the kernel that uses it.{advise}"),
+        what_if: None,
         section: "copy_engine_events",
     })
 }

@@ -1,7 +1,7 @@
 //! `unsuited-kernels`: kernels whose names prove that others would take less time.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{DeviceTimes, Situation};
+use super::situation::{Cost, DeviceTimes, Situation};
 use crate::analysis::context::Context;
 use crate::analysis::inference::unsuited_kernels::{Hit, hits};
 use crate::analysis::labels::format_time;
@@ -17,29 +17,30 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         let counted = Counted::of(situation.context, hit);
         let late_share = device_of(situation, hit).map_or(0.0, |device| situation.share(device.host_late_ms));
         let saved_ms = hit.test.saved_share? * counted.recoverable.0 as f64 / 1e6;
-        Some((hit, counted, saved_ms * share_of_gpu(late_share)))
+        let cost = situation.cost(&format!("unsuited:{}", hit.test.problem), saved_ms * share_of_gpu(late_share));
+        Some((hit, counted, cost))
     });
-    let (hit, counted, cost_ms) = costs.max_by(|a, b| a.2.total_cmp(&b.2))?;
+    let (hit, counted, Cost { ms: cost_ms, what_if }) = costs.max_by(|a, b| a.2.ms.total_cmp(&b.2.ms))?;
     let device = device_of(situation, hit)?;
-    if situation.share(cost_ms) < situation.context.signals.thresholds.medium_severity_share {
-        return None;
-    }
     let evidence = format!(
         "{}: {} kernels take {}. {}",
         situation.amount(device, cost_ms),
         grouped(counted.launches),
         format_time(counted.total.0 as f64 / 1e6),
-        hit.test.basis.as_deref().unwrap_or_default(),
+        hit.test.basis.as_deref().unwrap_or_default().trim_end_matches('.'),
     );
-    Some(Finding {
+    let finding = Finding {
         id: FindingId::UnsuitedKernels,
         confidence: Confidence::Medium,
         title: &hit.test.problem,
         cost_ms,
         evidence,
         action: hit.test.advice.clone(),
+        what_if,
         section: "unsuited_kernels",
-    })
+    };
+    let least = situation.context.signals.thresholds.medium_severity_share;
+    (situation.share(situation.counted_ms(&finding)) >= least).then_some(finding)
 }
 
 /// The kernels of a problem in the steps; in a trace without steps, all of them.
@@ -147,8 +148,8 @@ mod tests {
         }
         let found = finding(&mut trace, "unsuited-kernels").unwrap();
         assert!(found.evidence.contains("6 kernels take 600 us"), "{found:?}");
-        // Half of them: the second product of a step waits in the queue, so that the late launch after it takes nothing.
-        assert_eq!(found.cost_ms, 0.3);
+        // Half of them, if the host waits for the GPU in the gaps of 217 us before its steps. Short waits count in part.
+        assert!((0.2..0.3).contains(&found.cost_ms), "{found:?}");
     }
 
     #[test]

@@ -76,6 +76,12 @@ pub(super) fn rule(file: &str, function: &str) -> Option<&'static Rule> {
     RULES.rules.iter().find(|rule| rule.matches(file, function))
 }
 
+/// What can be done about a Python function or a CPU op on the launching thread; `None` if nothing is known of it.
+pub(crate) fn change_of(file: &str, function: &str) -> Option<&'static str> {
+    let of_function = rule(file, function).map(|rule| rule.change.as_str());
+    of_function.or_else(|| op_rule(function).map(|(_, change)| change))
+}
+
 /// The kind and the change of the first rule for a CPU op in which the host was without a Python function.
 pub(super) fn op_rule(op: &str) -> Option<(Kind, &'static str)> {
     RULES.ops.iter().find(|rule| op.starts_with(&rule.op)).map(|rule| (rule.kind, rule.change.as_str()))

@@ -24,7 +24,7 @@ pub mod drains;
 pub mod idle;
 pub mod idle_blame;
 pub mod idle_cause;
-mod idle_code_rules;
+pub(crate) mod idle_code_rules;
 mod late_code;
 pub mod late_gaps;
 pub mod latencies;

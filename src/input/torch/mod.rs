@@ -65,11 +65,13 @@ const MAX_FRAMES_FOR_HINTS: u64 = 50_000;
 const MAX_HINTS: usize = 4_096;
 
 /// Calls whose name contains one of these are stored: they launch, copy, set, synchronize, wait for an event or ask for it, allocate,
-/// record a graph, load code or initialise the GPU.
+/// record a graph, load code or initialise the GPU. The most frequent come first, because they are searched in this order.
 static STORED_CALLS: LazyLock<[Finder<'static>; 24]> = LazyLock::new(|| STORED_WORDS.map(Finder::new));
 const STORED_WORDS: [&str; 24] = [
     "aunch",
     "emcpy",
+    "WaitEvent",
+    "EventQuery",
     "emset",
     "ynchronize",
     "Malloc",
@@ -84,8 +86,6 @@ const STORED_WORDS: [&str; 24] = [
     "PrimaryCtx",
     "Link",
     "FatBinary",
-    "WaitEvent",
-    "EventQuery",
     "Instantiate",
     "HostAlloc",
     "HostRegister",

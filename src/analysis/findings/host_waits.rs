@@ -1,0 +1,80 @@
+//! `host-waits`: the launching thread waits for another thread or process, such as a data loader, while the GPU has nothing to do.
+
+use super::finding::{Confidence, Finding, FindingId};
+use super::situation::{Cost, Framework, Situation, ms};
+use crate::analysis::labels::format_time;
+use crate::analysis::replay::costs::PathGroup;
+
+pub(super) fn find(situation: &Situation) -> Option<Finding> {
+    let code = situation.largest_code(PathGroup::Waiting)?;
+    let Cost { ms: cost_ms, what_if } = situation.waits()?;
+    let (device, _) = situation.worst(|device| device.host_late_ms + ms(device.drained().idle()))?;
+    let per_step = if situation.steps > 0 { " a step" } else { "" };
+    Some(Finding {
+        id: FindingId::HostWaits,
+        confidence: Confidence::High,
+        title: "Waits of the host for another thread or process",
+        cost_ms,
+        evidence: format!(
+            "{}: the launching thread waits in {}, {}{per_step} of the critical path. What it waits for is not in the trace of this \
+             thread",
+            situation.amount(device, cost_ms),
+            code.place,
+            format_time(code.per_step_ms),
+        ),
+        action: code.change.unwrap_or_else(|| action(situation.framework)).to_owned(),
+        what_if,
+        section: "critical_path",
+    })
+}
+
+fn action(framework: Framework) -> &'static str {
+    match framework {
+        Framework::Training | Framework::Transformers | Framework::Torch => {
+            "Make the other side faster or let it work ahead: for a DataLoader, more workers (`num_workers`), a larger \
+             `prefetch_factor`, and cheaper transforms."
+        }
+        Framework::SgLang | Framework::Vllm | Framework::TensorRtLlm | Framework::OtherEngine => {
+            "Find out what the other thread or process does: a scheduler without requests is no loss, a busy one must work ahead. Trace \
+             it too."
+        }
+        Framework::Program => "Let the other thread or process work ahead, so that its result is ready.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::findings::testing::findings_of_code;
+    use crate::trace::testing::TestTrace;
+
+    /// Ten steps: a kernel of 1 ms, and `wait_us` in the loader of the data before the next one.
+    fn training(op: &str, wait_us: i64) -> TestTrace {
+        let mut trace = TestTrace::coded();
+        trace.in_us();
+        for start in (0..10).map(|step| step * (1_000 + wait_us)) {
+            trace.launch(start..start + 5).launches("gemm", start + 5..start + 1_000);
+            trace.call("cudaStreamSynchronize", start + 10..start + 1_000);
+            trace.cpu_op(op, start + 1_000..start + 1_000 + wait_us, 1);
+        }
+        trace
+    }
+
+    #[test]
+    fn a_loader_that_holds_up_the_gpu_is_a_finding_with_its_name() {
+        let found =
+            findings_of_code(&mut training("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 600));
+        let row = found.rows.iter().find(|row| row.text("id") == "host-waits").unwrap();
+        // Nine waits of 600 us lie between kernels.
+        assert!((row.amount("cost_ms") - 5.4).abs() < 0.1, "{row:?}");
+        assert!(row.text("evidence").contains("_MultiProcessingDataLoaderIter.__next__"), "{row:?}");
+        assert!(row.text("action").contains("workers"), "{row:?}");
+    }
+
+    #[test]
+    fn code_that_works_is_no_wait() {
+        let found = findings_of_code(&mut training("aten::randperm", 600));
+        assert!(found.rows.iter().all(|row| row.text("id") != "host-waits"), "{found:?}");
+        let short = findings_of_code(&mut training("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 5));
+        assert!(short.rows.iter().all(|row| row.text("id") != "host-waits"), "{short:?}");
+    }
+}

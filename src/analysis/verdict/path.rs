@@ -1,0 +1,92 @@
+//! The clause about the critical path: what a step is made of, and how much shorter it is without what bounds it. O(rows of the path).
+
+use super::{Bound, percent};
+use crate::analysis::labels::format_time;
+use crate::analysis::replay::costs::{COMMUNICATION, Costs, GPU_WORK, HOST, PathGroup};
+
+/// The maximum number of parts in the sentence.
+const MAX_PARTS: usize = 4;
+/// Smaller parts are left out.
+const MIN_PART: f64 = 0.01;
+
+/// What limits the clause.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Doubts {
+    /// One step that is captured alone with Python stacks proves no bound by the host.
+    pub(super) is_inflated: bool,
+    /// Communication may wait for other ranks.
+    pub(super) may_wait: bool,
+    /// The start of the program is told already.
+    pub(super) is_after_start: bool,
+}
+
+/// `; bound by the host, without which a step is 53.2 % shorter: the critical path is 61.3 % host code and calls and 38.7 % GPU work`.
+pub(super) fn words(costs: &Costs, bound: Bound, doubts: Doubts) -> String {
+    let first_uses = if doubts.is_after_start { None } else { first_uses(costs) };
+    format!(
+        "; {}{}the critical path is {}{}",
+        first_uses.unwrap_or_default(),
+        bound_by(costs, bound, doubts).unwrap_or_default(),
+        parts(costs),
+        beside(costs, bound).unwrap_or_default()
+    )
+}
+
+fn bound_by(costs: &Costs, bound: Bound, doubts: Doubts) -> Option<String> {
+    let what = work(costs);
+    match bound {
+        Bound::Host if doubts.is_inflated => Some(format!(
+            "without the host, whose time a short capture with Python stacks inflates, {what} is {} shorter: ",
+            shorter(costs, HOST)
+        )),
+        Bound::Host => Some(format!("bound by the host, without which {what} is {} shorter: ", shorter(costs, HOST))),
+        Bound::Communication if doubts.may_wait => Some(format!(
+            "without communication, which may wait for other ranks, {what} is {} shorter: ",
+            shorter(costs, COMMUNICATION)
+        )),
+        Bound::Communication => {
+            Some(format!("bound by communication, without which {what} is {} shorter: ", shorter(costs, COMMUNICATION)))
+        }
+        _ => None,
+    }
+}
+
+/// The capture has more than the replayed window, which begins after the first uses.
+fn first_uses(costs: &Costs) -> Option<String> {
+    let time = format_time(costs.first_uses_ms);
+    (costs.first_uses_ms > MIN_PART * costs.step_ms)
+        .then(|| format!("first uses, such as loading code, end after {time}; from then on "))
+}
+
+fn parts(costs: &Costs) -> String {
+    let groups = costs.groups().into_iter().filter(|(_, share)| *share >= MIN_PART).take(MAX_PARTS);
+    joined(&groups.map(|(group, share)| format!("{} {}", percent(share), group.words())).collect::<Vec<_>>())
+}
+
+/// The host can be on the path all the time, with the GPU right behind it.
+fn beside(costs: &Costs, bound: Bound) -> Option<String> {
+    let leads = costs.groups().first().is_some_and(|(group, _)| *group == PathGroup::GpuWork);
+    (bound == Bound::Compute && !leads).then(|| {
+        let [host, gpu] = [HOST, GPU_WORK].map(|id| shorter(costs, id));
+        format!(", but {} is {host} shorter without the host, and {gpu} without GPU work", work(costs))
+    })
+}
+
+fn work(costs: &Costs) -> &'static str {
+    if costs.has_steps { "a step" } else { "the work" }
+}
+
+/// `53.2 %`, or `40.1 to 53.2 %` if the trace leaves that open.
+fn shorter(costs: &Costs, id: &str) -> String {
+    let [least, most] = costs.share_saved(id);
+    if most - least < MIN_PART { percent(least) } else { format!("{:.1} to {}", 100.0 * least, percent(most)) }
+}
+
+/// `a, b and c`.
+fn joined(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
