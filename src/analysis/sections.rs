@@ -114,6 +114,7 @@ declared! {
     compare::sections::CompareCategories,
     compare::sections::CompareKernels,
     compare::step_shifts::CompareSteps,
+    compare::paths::ComparePaths,
     compare::roles::CompareRoles,
     compare::roles::CompareFloor,
     compare::step_times::CompareStepTimes,

@@ -220,18 +220,19 @@ pub fn deltas(comparison: &Comparison) -> (Vec<Deltas>, String) {
 }
 
 /// The tables of a comparison.
-pub const TABLES: [&str; 7] = [
+pub const TABLES: [&str; 8] = [
     "compare_summary",
     "compare_categories",
     "compare_kernels",
     "compare_steps",
+    "compare_paths",
     "compare_roles",
     "compare_floor",
     "compare_step_times",
 ];
 
 /// Tables that do not need runs with a common unit of work.
-const WITHOUT_UNIT: [&str; 3] = ["compare_roles", "compare_floor", "compare_step_times"];
+const WITHOUT_UNIT: [&str; 4] = ["compare_paths", "compare_roles", "compare_floor", "compare_step_times"];
 
 /// One of the [`TABLES`] with all rows and columns, for exports.
 pub fn full_table(comparison: &Comparison, id: &str) -> Option<Table> {
@@ -353,7 +354,7 @@ fn notes(comparison: &Comparison) -> Vec<(String, &str)> {
     runs.flat_map(|run| run.warnings.iter().map(move |note| (named(&run.label), note.as_str()))).collect()
 }
 
-/// The maximum number of kernels in text and Markdown; CSV and JSON contain all.
+/// The maximum number of kernels, and of parts of the critical path, in text and Markdown; CSV and JSON contain all.
 const MAX_KERNELS: usize = 20;
 
 /// The tables for text and Markdown without unchanged rows, each with the number of rows that were cut off.
@@ -364,6 +365,7 @@ fn tables(comparison: &Comparison) -> Vec<(Table, usize)> {
         &[],
         &["found", "ratio", "share_of_change_pct", "launches_delta_ns", "length_delta_ns"],
         &["mean_delta_ns"],
+        &["file", "line"],
         &[],
         &[],
         &[],
@@ -379,7 +381,7 @@ fn tables(comparison: &Comparison) -> Vec<(Table, usize)> {
             }
         }
         let mut table = hidden.iter().fold(table.without_empty_columns(), |table, key| table.without(key));
-        let max_rows = if id == "compare_kernels" { MAX_KERNELS } else { usize::MAX };
+        let max_rows = if ["compare_kernels", "compare_paths"].contains(&id) { MAX_KERNELS } else { usize::MAX };
         let left_out = table.rows.len().saturating_sub(max_rows);
         table.rows.truncate(max_rows);
         tables.push((table, left_out));

@@ -18,6 +18,7 @@
 
 mod breakdown;
 mod comparability;
+pub(crate) mod paths;
 pub(crate) mod roles;
 mod rules;
 pub(crate) mod sections;
@@ -117,7 +118,7 @@ pub struct Comparison {
     pub runs: Vec<ComparedRun>,
     /// What limits the trust in the numbers of the captures.
     pub trust: Vec<TrustRow>,
-    /// `compare_summary`, `compare_categories`, `compare_kernels`, if stages have steps in both runs `compare_steps`, if layers or floors are known `compare_roles` and
+    /// `compare_summary`, `compare_categories`, `compare_kernels`, if stages have steps in both runs `compare_steps`, if both were replayed `compare_paths`, if layers or floors are known `compare_roles` and
     /// `compare_floor`, and if several runs have decode steps with a batch and a context `compare_step_times`.
     pub sections: Sections,
 }
@@ -355,6 +356,10 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
     let shifts = step_shifts::table(shifts.collect());
     if !shifts.rows.is_empty() {
         shifts.put(&mut comparison.sections);
+    }
+    let paths = paths::paths(first, &others);
+    if !paths.rows.is_empty() {
+        paths.put(&mut comparison.sections);
     }
     let (roles, floors) = (roles::roles(first, &others), roles::floors(first, &others));
     if !roles.rows.is_empty() {

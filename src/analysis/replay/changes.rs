@@ -19,6 +19,8 @@ use std::collections::{HashMap, HashSet};
 
 /// A shorter delay is jitter, and moves with what is before it.
 const MIN_PINNED: Ns = Ns(100_000);
+/// A smaller share of possible waits changes no saving by more than a hundredth of itself.
+const MIN_WAITING_SHARE: f64 = 0.01;
 /// One launch of a graph.
 const GRAPH_LAUNCH: Ns = Ns(10_000);
 /// The turnaround within a graph is at most this.
@@ -231,15 +233,15 @@ impl<'a> Changes<'a> {
 
     /// Whether the host may wait for the GPU in gaps of which the trace does not say what it does.
     pub(super) fn has_maybe_waits(&self) -> bool {
-        !self.maybe_waits.is_empty()
+        self.waiting_share() >= MIN_WAITING_SHARE
     }
 
     /// What several changes together save, whether the host works or waits where the trace does not say which.
     pub(super) fn saving(&self, changes: &[Change]) -> Saving {
         let works = self.saving_if(changes, Gaps::Work);
-        match self.maybe_waits.is_empty() {
-            true => works,
-            false => works.towards(&self.saving_if(changes, Gaps::Wait), self.waiting_share()),
+        match self.has_maybe_waits() {
+            false => works,
+            true => works.towards(&self.saving_if(changes, Gaps::Wait), self.waiting_share()),
         }
     }
 
