@@ -177,6 +177,11 @@ pub struct Thresholds {
     pub exposed_communication: f64,
     /// Maximum duration of a short kernel.
     pub short_kernel_us: f64,
+    /// The share of the nearer limit of the GPU that real kernels reach. Products of large matrices reach 54 % of the peak of an MI300X
+    /// (AMD, max-achievable FLOPS of BF16) and 70 to 80 % of that of an H100, copies of large tensors more.
+    pub roof_efficiency: f64,
+    /// No kernel takes less, however little it does.
+    pub least_kernel_us: f64,
     /// Minimum number of short eager kernels for a finding.
     pub min_short_kernels: f64,
     /// Minimum share of the turnaround between eager ops in the captured time for a finding.
@@ -193,7 +198,7 @@ pub struct Thresholds {
 from_json!(strict Thresholds {
     launch_storm, launch_storm_min, tiny_kernel_us, launcher_gap_us, launcher_idle_us, nvtx_coverage, min_finding_share,
     min_uncertain_share, min_host_delay_ms, min_busy_share, medium_severity_share, high_severity_share, min_drained_ms, min_copy_share,
-    exposed_communication, short_kernel_us, min_short_kernels, min_turnaround_share, max_preparation_kernels, min_replays, long_gap_ms, min_pause_share
+    exposed_communication, short_kernel_us, roof_efficiency, least_kernel_us, min_short_kernels, min_turnaround_share, max_preparation_kernels, min_replays, long_gap_ms, min_pause_share
 });
 
 /// The thresholds of the verdict. Shares are fractions of 1.

@@ -99,7 +99,10 @@ fn json_and_csv_contain_exact_numbers_that_add_up() {
     let sum: i64 = rows.iter().skip(1).map(|row| row[delta].parse::<i64>().unwrap()).sum();
     assert_eq!(sum, 7_000);
     let sections: Vec<&str> = output["sections"].as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(sections, ["compare_categories", "compare_kernels", "compare_steps", "compare_summary"]);
+    assert_eq!(
+        sections,
+        ["compare_categories", "compare_kernels", "compare_paths", "compare_steps", "compare_summary"]
+    );
 }
 
 #[test]

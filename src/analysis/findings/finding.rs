@@ -23,6 +23,7 @@ pub enum FindingId {
     UnsuitedKernels,
     HostWaits,
     Allocations,
+    FarFromRoof,
     StartUp,
     /// A finding of another tool or version.
     #[default]
@@ -45,6 +46,7 @@ words!(
     UnsuitedKernels = "unsuited-kernels",
     HostWaits = "host-waits",
     Allocations = "allocations",
+    FarFromRoof = "far-from-roof",
     StartUp = "start-up",
     Other = "",
 );

@@ -9,6 +9,7 @@ mod allocations;
 mod communication_waits;
 mod compilation;
 mod exposed_communication;
+mod far_from_roof;
 mod finding;
 mod host_copies;
 mod host_late;
@@ -36,7 +37,7 @@ use situation::Situation;
 use std::cmp::Reverse;
 
 /// All findings. A function returns `None` if the trace does not prove its finding.
-const FINDINGS: [fn(&Situation) -> Option<Finding>; 14] = [
+const FINDINGS: [fn(&Situation) -> Option<Finding>; 15] = [
     host_late::find,
     compilation::find,
     replay_preparation::find,
@@ -50,6 +51,7 @@ const FINDINGS: [fn(&Situation) -> Option<Finding>; 14] = [
     unsuited_kernels::find,
     host_waits::find,
     allocations::find,
+    far_from_roof::find,
     start_up::find,
 ];
 

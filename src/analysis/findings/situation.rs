@@ -11,6 +11,7 @@ use crate::analysis::host::idle_code_rules::change_of;
 use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps};
 use crate::analysis::labels::{self, format_time};
 use crate::analysis::replay::costs::{Costs, GPU_WORK, PathGroup, Saving, place_words};
+use crate::analysis::replay::sections::WhatIfRow;
 use crate::analysis::section::{Section, Sections, TypedSection};
 use crate::analysis::structure::stages::Form;
 use crate::analysis::structure::start_up::SaidStart;
@@ -210,7 +211,7 @@ impl<'a> Situation<'a> {
 
     /// What counts of the cost of a finding: what the trace proves. Where GPU work bounds the steps, faster kernels count in full.
     pub(super) fn counted_ms(&self, finding: &Finding) -> f64 {
-        let is_kernels = finding.id == FindingId::UnsuitedKernels;
+        let is_kernels = matches!(finding.id, FindingId::UnsuitedKernels | FindingId::FarFromRoof);
         let gpu_leads = || self.costs.as_ref().is_some_and(|costs| costs.lead() == GPU_WORK);
         let proven = finding.what_if.as_ref().map(|saving| saving.low_ms.min(finding.cost_ms));
         proven.filter(|_| !(is_kernels && gpu_leads())).unwrap_or(finding.cost_ms)
@@ -266,6 +267,14 @@ impl<'a> Situation<'a> {
             per_step_ms: row.per_step_ms.0,
             change: change_of(&row.file, &row.name),
         })
+    }
+
+    /// The op that costs most because its kernels are far from the roof of the GPU, and why.
+    pub(super) fn far_from_roof(&self) -> Option<(&WhatIfRow, Cost)> {
+        let costs = self.costs.as_ref()?;
+        let row = costs.largest_of_roof()?;
+        let saving = costs.saving(&row.id);
+        Some((row, Cost { ms: saving.high_ms, what_if: Some(saving) }))
     }
 
     /// What the waits of the host for other threads and processes cost, if each of them is ready.

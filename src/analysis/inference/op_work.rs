@@ -226,6 +226,11 @@ impl OpWork {
         self.executions.get(self.owners.get(at)?.1 as usize)
     }
 
+    /// The rows of kernels with known ops, and the executions that launched them.
+    pub(crate) fn owned(&self) -> impl Iterator<Item = (u32, &Execution)> {
+        self.owners.iter().filter_map(|(row, execution)| Some((*row, self.executions.get(*execution as usize)?)))
+    }
+
     /// The work of an op that took this time.
     pub(crate) fn work(&self, cost: &OpCost, time_ns: f64) -> Work {
         let arithmetic_ns = match (cost.flop, cost.precision) {

@@ -50,13 +50,8 @@ pub(super) enum Change {
     OneGraphLaunch,
     /// Kernels of this group take half their time.
     KernelsTwiceAsFast(u32),
-    /// These kernels, by name, are faster by this factor.
-    Faster {
-        /// By name of an op.
-        kernels: Vec<bool>,
-        /// Greater than 0.
-        factor: f64,
-    },
+    /// Kernels take only this part of their time, by name of an op: 1 for those that stay.
+    Faster(Vec<f64>),
     /// Runs of launches in the steps of a stage become one launch of a graph.
     GraphsOf(Stage),
     /// Kernels, copies and memory sets take no time; communication keeps its time.
@@ -394,9 +389,9 @@ impl<'a> Changes<'a> {
         match change {
             Change::WithoutCommunication if op.communicates() => Some(Ns::ZERO),
             Change::WithoutGpuWork if !op.communicates() => Some(Ns::ZERO),
-            Change::Faster { kernels, factor } if op.class == Some(Class::Compute) || op.communicates() => {
-                let is_faster = kernels.get(op.name.0 as usize) == Some(&true);
-                is_faster.then(|| Ns((edge.weight.0 as f64 / factor) as i64))
+            Change::Faster(remains) if op.class == Some(Class::Compute) || op.communicates() => {
+                let remains = remains.get(op.name.0 as usize).copied().filter(|remains| *remains != 1.0)?;
+                Some(Ns((edge.weight.0 as f64 * remains) as i64))
             }
             Change::KernelsTwiceAsFast(group) if op.is_kernel() => {
                 (self.groups.get(op.name.0 as usize) == Some(group)).then_some(Ns(edge.weight.0 / 2))

@@ -16,6 +16,8 @@ pub(crate) const HOST: &str = "host";
 pub(crate) const GPU_WORK: &str = "gpu";
 /// The begin of the ids of code that waits for another thread or process.
 const WAIT: &str = "wait:";
+/// That of ops whose kernels are far from the roof.
+const ROOF: &str = "roof:";
 /// Communication of all ranks.
 pub(crate) const COMMUNICATION: &str = "communication";
 
@@ -154,12 +156,20 @@ impl Costs {
         saving
     }
 
+    /// The op whose kernels would save most at a usual rate of the GPU.
+    pub(crate) fn largest_of_roof(&self) -> Option<&WhatIfRow> {
+        self.largest_row(ROOF)
+    }
+
+    fn largest_row(&self, begin: &str) -> Option<&WhatIfRow> {
+        let rows = self.rows.iter().filter(|row| row.stage == self.main && row.id.starts_with(begin));
+        rows.max_by(|a, b| a.saving_high_ms.0.total_cmp(&b.saving_high_ms.0))
+    }
+
     /// The wait of the host that saves most if the other side is ready. That the other side has its own pace does not count here,
     /// because it is what changes.
     pub(crate) fn largest_wait(&self) -> Option<Saving> {
-        let waits = self.rows.iter().filter(|row| row.stage == self.main && row.id.starts_with(WAIT));
-        let row = waits.max_by(|a, b| a.saving_high_ms.0.total_cmp(&b.saving_high_ms.0))?;
-        let saving = self.saving(&row.id);
+        let saving = self.saving(&self.largest_row(WAIT)?.id);
         let [least_ms, _] = saving.step_ms;
         Some(Saving { low_ms: saving.high_ms, step_ms: [least_ms; 2], ..saving })
     }

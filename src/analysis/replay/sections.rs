@@ -15,6 +15,7 @@ use crate::ordering::{self, VecMap};
 use crate::rules::names::unabridged;
 use crate::trace::{NameId, Ns};
 use regex_lite::Regex;
+use std::borrow::Cow;
 
 section! {
     /// What a step of each stage is made of. The rows of a stage add up to its mean step in the window.
@@ -367,7 +368,7 @@ impl Show<'_> {
         if !together.is_empty() {
             let saving = changes.saving(&together);
             let subject = self.context.asked.iter().map(Asked::name).collect::<Vec<_>>().join(", ");
-            let words = Words { id: TOGETHER, change: TOGETHER, subject, basis: "replayed together" };
+            let words = Words { id: TOGETHER, change: TOGETHER, subject, basis: "replayed together".into() };
             let row =
                 |(stage, of_stage): &(Stage, OfStage)| self.what_if_row(words.clone(), &saving, *stage, *of_stage);
             rows.splice(0..0, stages.iter().map(row).collect::<Vec<_>>());
@@ -390,9 +391,9 @@ impl Show<'_> {
             return Vec::new();
         }
         let mut rows = Vec::new();
-        for FasterKernels { id, subject, kernels, factor, basis } in faster_kernels(self.context) {
-            let saving = changes.saving(&[Change::Faster { kernels, factor }]);
-            let words = Words { id, change: "kernels that fit the GPU", subject, basis };
+        for FasterKernels { id, change, subject, remains, basis } in faster_kernels(self.context) {
+            let saving = changes.saving(&[Change::Faster(remains)]);
+            let words = Words { id, change, subject, basis };
             let row =
                 |(stage, of_stage): &(Stage, OfStage)| self.what_if_row(words.clone(), &saving, *stage, *of_stage);
             rows.extend(stages.iter().map(row));
@@ -424,7 +425,7 @@ impl Show<'_> {
             per_step_low_ms: per_step(low, of.steps),
             per_step_high_ms: per_step(high, of.steps),
             share_high_pct: Pct::of(high, of.time),
-            basis: words.basis.to_owned(),
+            basis: words.basis.into_owned(),
             confidence,
         }
     }
@@ -436,9 +437,11 @@ impl Show<'_> {
         for asked in self.context.asked {
             let change = match asked {
                 Asked::Without(id) => known.iter().find(|change| self.describe(changes, change).id() == *id).cloned(),
-                Asked::Speed { pattern, factor, .. } => {
-                    self.kernels_of(pattern).map(|kernels| Change::Faster { kernels, factor: *factor })
-                }
+                Asked::Speed { pattern, factor, .. } => self.kernels_of(pattern).map(|kernels| {
+                    Change::Faster(
+                        kernels.iter().map(|is_faster| if *is_faster { 1.0 / factor } else { 1.0 }).collect(),
+                    )
+                }),
                 Asked::Graph(stage) => Some(Change::GraphsOf(*stage)).filter(|change| changes.applies(change)),
             };
             match change {
@@ -467,12 +470,13 @@ impl Show<'_> {
     }
 
     fn describe(&self, changes: &Changes, change: &Change) -> Words {
-        let plain = |id, change, basis| Words { id, change, subject: String::new(), basis };
+        let plain =
+            |id, change, basis: &'static str| Words { id, change, subject: String::new(), basis: Cow::Borrowed(basis) };
         match change {
             Change::WithoutCode(function, waits) => {
                 let (id, change) = if *waits == Waits::Yes { ("wait", WAITS) } else { ("code", "without this code") };
                 let subject = self.code_name(*function).to_owned();
-                Words { id, change, subject, basis: "its own time between calls is zero" }
+                Words { id, change, subject, basis: "its own time between calls is zero".into() }
             }
             Change::WithoutHost => plain("host", "without host time", "code and calls take no time"),
             Change::WithoutGpuWork => plain(
@@ -486,7 +490,7 @@ impl Show<'_> {
             Change::WithoutBlockingAt(site) => {
                 let subject = self.site_name(*site);
                 let basis = "its value is then not read: the upper limit of reading it later";
-                Words { id: "blocking", change: "the call does not block", subject, basis }
+                Words { id: "blocking", change: "the call does not block", subject, basis: basis.into() }
             }
             Change::WithoutBlocking => plain(
                 "all_blocking",
@@ -498,9 +502,9 @@ impl Show<'_> {
             }
             Change::KernelsTwiceAsFast(group) => {
                 let subject = self.group_name(changes, *group);
-                Words { id: "kernel", change: "kernels twice as fast", subject, basis: "their times are halved" }
+                Words { id: "kernel", change: "kernels twice as fast", subject, basis: "their times are halved".into() }
             }
-            Change::Faster { .. } => plain("speed", "faster kernels", "their times are divided"),
+            Change::Faster(_) => plain("speed", "faster kernels", "their times are divided"),
             Change::WithoutCommunication => {
                 plain("communication", "without communication", "communication kernels take no time")
             }
@@ -642,7 +646,7 @@ struct Words {
     id: &'static str,
     change: &'static str,
     subject: String,
-    basis: &'static str,
+    basis: Cow<'static, str>,
 }
 
 impl Words {
