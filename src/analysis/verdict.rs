@@ -669,7 +669,7 @@ mod tests {
         let text = &run.verdict.text;
         // 99 gaps of 800 us, and 100 kernels of 200 us.
         let expected =
-            "; bound by the host, without which the work is 79.7 % shorter: the critical path is 95.8 % host code";
+            "; bound by the host, without which the work is 79.7 % shorter: the critical path is 95.8 % host";
         assert!(text.contains(expected), "{text}");
         let last: &VerdictClause = run.verdict.clauses.iter().rev().find(|clause| clause.section.is_some()).unwrap();
         assert_eq!((last.section.as_deref(), last.row), (Some("categories"), Some(0)));
@@ -686,8 +686,8 @@ mod tests {
         }
         assert_eq!(
             verdict(&mut trace),
-            "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.0 %; the critical path is 73.8 % host code and calls, \
-             16.2 % host work or waits, 9.0 % GPU work and 1.0 % delays between host and GPU, but a step is 5.2 to 7.7 % \
+            "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.0 %; the critical path is 73.8 % host, 16.2 % host work or \
+             waits and 9.0 % GPU work, but a step is 5.2 to 7.7 % \
              shorter without the host, and 9.0 to 35.2 % without GPU work; the largest category is gemm (9.0 % of wall time); the GPU \
              idles for 9.0 ms outside of the steps."
         );

@@ -232,7 +232,7 @@ pub const TABLES: [&str; 8] = [
 ];
 
 /// Tables that do not need runs with a common unit of work.
-const WITHOUT_UNIT: [&str; 4] = ["compare_paths", "compare_roles", "compare_floor", "compare_step_times"];
+const WITHOUT_UNIT: [&str; 3] = ["compare_roles", "compare_floor", "compare_step_times"];
 
 /// One of the [`TABLES`] with all rows and columns, for exports.
 pub fn full_table(comparison: &Comparison, id: &str) -> Option<Table> {

@@ -90,16 +90,16 @@ impl PathGroup {
         }
     }
 
-    /// `host code and calls`.
+    /// `host`.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::GpuWork => "GPU work",
             Self::Communication => "communication",
-            Self::Host => "host code and calls",
-            Self::Waiting => "host code that waits",
-            Self::Delays => "delays between host and GPU",
+            Self::Host => "host",
+            Self::Waiting => "waits of the host",
+            Self::Delays => "delays",
             Self::Unrecorded => "host work or waits",
-            Self::Open => "time without a known cause",
+            Self::Open => "unknown",
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::analysis::replay::costs::{COMMUNICATION, Costs, GPU_WORK, HOST, PathG
 /// The maximum number of parts in the sentence.
 const MAX_PARTS: usize = 4;
 /// Smaller parts are left out.
-const MIN_PART: f64 = 0.01;
+const MIN_PART: f64 = 0.02;
 
 /// What limits the clause.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +20,7 @@ pub(super) struct Doubts {
     pub(super) is_after_start: bool,
 }
 
-/// `; bound by the host, without which a step is 53.2 % shorter: the critical path is 61.3 % host code and calls and 38.7 % GPU work`.
+/// `; bound by the host, without which a step is 53.2 % shorter: the critical path is 61.3 % host and 38.7 % GPU work`.
 pub(super) fn words(costs: &Costs, bound: Bound, doubts: Doubts) -> String {
     let first_uses = if doubts.is_after_start { None } else { first_uses(costs) };
     format!(
