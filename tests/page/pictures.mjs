@@ -106,9 +106,12 @@ export function differences(approved, taken) {
   }
   const [before, after] = [flatColours(approved), flatColours(taken)];
   const gone = missing(before, after);
-  // A palette makes flat areas of similar colours, which are not missing in a picture without one.
-  const stillGone = gone.length > 0 ? missing(before, flatColours(reduced(taken))) : [];
-  return [...blockDifferences(approved, taken), ...gone.filter((line) => stillGone.includes(line)).map((line) => `${line} is gone`), ...missing(after, before).map((line) => `${line} is new`)];
+  const added = missing(after, before);
+  // A palette makes flat areas of similar colours, and has no rare ones.
+  const afterReduced = gone.length + added.length > 0 ? flatColours(reduced(taken)) : after;
+  const [stillGone, stillNew] = [missing(before, afterReduced), missing(afterReduced, before)];
+  const both = (lines, still, words) => lines.filter((line) => still.includes(line)).map((line) => `${line} ${words}`);
+  return [...blockDifferences(approved, taken), ...both(gone, stillGone, 'is gone'), ...both(added, stillNew, 'is new')];
 }
 
 function blockDifferences(approved, taken) {

@@ -201,6 +201,11 @@ impl Costs {
         of_stage.filter(|_| self.has_steps).map_or(self.whole_ms - self.before_first_op_ms, |(_, ms)| *ms)
     }
 
+    /// Whether the trace has steps of several stages.
+    pub(crate) fn has_several_stages(&self) -> bool {
+        self.stages.len() > 1
+    }
+
     /// The groups of the path in the main stage with their shares of 1, the largest first.
     pub(crate) fn groups(&self) -> Vec<(PathGroup, f64)> {
         let share = |group: PathGroup| {

@@ -1,7 +1,7 @@
 //! The clause about the critical path: what a step is made of, and how much shorter it is without what bounds it. O(rows of the path).
 
 use super::{Bound, percent};
-use crate::analysis::labels::format_time;
+use crate::analysis::labels::{format_time, stage_words};
 use crate::analysis::replay::costs::{COMMUNICATION, Costs, GPU_WORK, HOST, PathGroup};
 
 /// The maximum number of parts in the sentence.
@@ -24,9 +24,10 @@ pub(super) struct Doubts {
 pub(super) fn words(costs: &Costs, bound: Bound, doubts: Doubts) -> String {
     let first_uses = if doubts.is_after_start { None } else { first_uses(costs) };
     format!(
-        "; {}{}the critical path is {}{}",
+        "; {}{}the critical path{} is {}{}",
         first_uses.unwrap_or_default(),
         bound_by(costs, bound, doubts).unwrap_or_default(),
+        of_stage(costs),
         parts(costs),
         beside(costs, bound).unwrap_or_default()
     )
@@ -56,6 +57,12 @@ fn first_uses(costs: &Costs) -> Option<String> {
     let time = format_time(costs.first_uses_ms);
     (costs.first_uses_ms > MIN_PART * costs.step_ms)
         .then(|| format!("first uses, such as loading code, end after {time}; from then on "))
+}
+
+/// ` of decode`, if the steps are of several stages.
+fn of_stage(costs: &Costs) -> String {
+    let stage = stage_words(costs.main.label());
+    if costs.has_several_stages() && !stage.is_empty() { format!(" of {stage}") } else { String::new() }
 }
 
 fn parts(costs: &Costs) -> String {
