@@ -107,11 +107,12 @@ export function differences(approved, taken) {
   const [before, after] = [flatColours(approved), flatColours(taken)];
   const gone = missing(before, after);
   const added = missing(after, before);
-  // A palette makes flat areas of similar colours, and has no rare ones.
-  const afterReduced = gone.length + added.length > 0 ? flatColours(reduced(taken)) : after;
-  const [stillGone, stillNew] = [missing(before, afterReduced), missing(afterReduced, before)];
-  const both = (lines, still, words) => lines.filter((line) => still.includes(line)).map((line) => `${line} ${words}`);
-  return [...blockDifferences(approved, taken), ...both(gone, stillGone, 'is gone'), ...both(added, stillNew, 'is new')];
+  // A palette makes flat areas of similar colours, which are not missing in a picture without one, and drops the rarest colours.
+  const palette = gone.length + added.length > 0 ? flatColours(reduced(taken)) : after;
+  const [stillGone, dropped] = [missing(before, palette), missing(after, palette)];
+  const isGone = gone.filter((line) => stillGone.includes(line)).map((line) => `${line} is gone`);
+  const isNew = added.filter((line) => !dropped.includes(line)).map((line) => `${line} is new`);
+  return [...blockDifferences(approved, taken), ...isGone, ...isNew];
 }
 
 function blockDifferences(approved, taken) {
