@@ -103,7 +103,7 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
     let row = |finding: Finding| FindingRow {
         id: finding.id,
         severity: severity(&finding),
-        confidence: finding.confidence,
+        confidence: situation.confidence(&finding),
         title: finding.title.to_owned(),
         cost_ms: Ms(finding.cost_ms),
         proven_ms: finding.proven_ms().map(Ms),

@@ -10,7 +10,7 @@ use crate::analysis::host::idle_cause::{CauseRules, Drained};
 use crate::analysis::host::idle_code_rules::change_of;
 use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps};
 use crate::analysis::labels::{self, format_time};
-use crate::analysis::replay::costs::{Costs, GPU_WORK, PathGroup, Saving, place_words};
+use crate::analysis::replay::costs::{Costs, GPU_WORK, HOST, PathGroup, Saving, place_words};
 use crate::analysis::replay::sections::WhatIfRow;
 use crate::analysis::section::{Section, Sections, TypedSection};
 use crate::analysis::structure::stages::Form;
@@ -209,12 +209,20 @@ impl<'a> Situation<'a> {
         Trust::has(self.sections, TrustId::DurationsShifted)
     }
 
-    /// What counts of the cost of a finding: what the trace proves. Where GPU work bounds the steps, faster kernels count in full.
+    /// What counts of the cost of a finding. Faster kernels count only as far as proven where GPU work does not bound the steps: a late
+    /// host may only wait longer.
     pub(super) fn counted_ms(&self, finding: &Finding) -> f64 {
         let is_kernels = matches!(finding.id, FindingId::UnsuitedKernels | FindingId::FarFromRoof);
         let gpu_leads = || self.costs.as_ref().is_some_and(|costs| costs.lead() == GPU_WORK);
-        let proven = finding.what_if.as_ref().map(|saving| saving.low_ms.min(finding.cost_ms));
-        proven.filter(|_| !(is_kernels && gpu_leads())).unwrap_or(finding.cost_ms)
+        let proven = finding.proven_ms().filter(|_| is_kernels && !gpu_leads());
+        proven.unwrap_or(finding.cost_ms)
+    }
+
+    /// A cost of which the replay leaves a notable part open is not of high confidence.
+    pub(super) fn confidence(&self, finding: &Finding) -> Confidence {
+        let open_ms = finding.proven_ms().map_or(0.0, |proven| finding.cost_ms - proven);
+        let is_open = self.share(open_ms) >= self.context.signals.thresholds.medium_severity_share;
+        if is_open { finding.confidence.min(Confidence::Medium) } else { finding.confidence }
     }
 
     /// The share of a time in the unit: the steps of a device, or its window.
@@ -225,9 +233,15 @@ impl<'a> Situation<'a> {
     /// What the cause with this id in `what_if` costs at most by the replay; else the measured time, which may be more than can be saved.
     pub(super) fn cost(&self, what_if: &str, measured_ms: f64) -> Cost {
         match self.costs.as_ref().map(|costs| costs.saving(what_if)) {
-            Some(saving) => Cost { ms: saving.high_ms, what_if: Some(saving) },
+            Some(saving) => Cost { ms: self.without_waits(what_if, &saving), what_if: Some(saving) },
             None => Cost { ms: measured_ms, what_if: None },
         }
+    }
+
+    /// The saving at most, for the host without the time in which it is known to wait for another thread: that is a finding of its own.
+    fn without_waits(&self, what_if: &str, saving: &Saving) -> f64 {
+        let waits_ms = self.costs.as_ref().filter(|_| what_if == HOST).map_or(0.0, Costs::waiting_ms);
+        saving.low_ms.max(saving.high_ms - waits_ms)
     }
 
     /// What the cause with this id costs by the replay; `None` if the replay says nothing.

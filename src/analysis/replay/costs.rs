@@ -21,6 +21,9 @@ const ROOF: &str = "roof:";
 /// Communication of all ranks.
 pub(crate) const COMMUNICATION: &str = "communication";
 
+/// If no cause saves this part of a step at least, delays without a known cause hide what is certain.
+const MIN_CERTAIN: f64 = 0.02;
+
 /// The replayed costs of a trace.
 #[derive(Debug)]
 pub(crate) struct Costs {
@@ -174,13 +177,21 @@ impl Costs {
         Some(Saving { low_ms: saving.high_ms, step_ms: [least_ms; 2], ..saving })
     }
 
-    /// The cause of [`HOST`], [`COMMUNICATION`] and [`GPU_WORK`] without which the step is shortest. Of equal ones the last.
+    /// The cause of [`HOST`], [`COMMUNICATION`] and [`GPU_WORK`] without which the step is shortest: by what is saved at least, or at most
+    /// if delays without a known cause leave nothing that is certain. Of equal ones the last.
     pub(crate) fn lead(&self) -> &'static str {
-        let saved = [HOST, COMMUNICATION, GPU_WORK].map(|id| {
-            let [least, _] = self.share_saved(id);
-            (least, id)
-        });
-        saved.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).map_or(GPU_WORK, |(_, id)| id)
+        let saved = [HOST, COMMUNICATION, GPU_WORK].map(|id| (id, self.share_saved(id)));
+        let is_certain = saved.iter().any(|(_, [least, _])| *least >= MIN_CERTAIN);
+        let of_cause = |[least, most]: [f64; 2]| if is_certain { least } else { most };
+        let costliest = saved.into_iter().max_by(|(_, a), (_, b)| of_cause(*a).total_cmp(&of_cause(*b)));
+        costliest.map_or(GPU_WORK, |(id, _)| id)
+    }
+
+    /// The time in which the host is known to wait on the critical path, in all steps of the main stage.
+    pub(crate) fn waiting_ms(&self) -> f64 {
+        let waiting = self.path.iter().filter(|row| PathGroup::of(row.kind) == PathGroup::Waiting);
+        let share = waiting.map(|row| row.share_pct.0 / 100.0).sum::<f64>();
+        share * self.stage_ms(self.main)
     }
 
     /// The part of the main step that is saved, at least and at most.
