@@ -10,6 +10,7 @@ use super::dashboard::{Preset, preset_of_devices};
 use super::host::blamed_code::BlamedCode;
 use super::host::blocking_calls::BlockingCalls;
 use super::host::calls::HostCalls;
+use super::host::latencies::LaunchLatencies;
 use super::index::WindowSegments;
 use super::inference::kernel_roles::NameRoles;
 use super::inference::op_work::OpWork;
@@ -25,6 +26,7 @@ use super::recapture::{self, MissingData};
 use super::replay::asked::Asked;
 use super::section::{Answer, Pct, TypedSection};
 use super::structure::call_ranges::{CallRanges, CallRangesView};
+use super::structure::kernel_time::KernelTimeByRange;
 use super::structure::measured_steps::MeasuredSteps;
 use super::structure::phase_names::PhaseNames;
 use super::structure::range_times::wall_times;
@@ -36,6 +38,14 @@ use crate::rules::PhaseMap;
 use crate::trace::{NameId, Ns, Trace};
 use std::cell::OnceCell;
 use std::ops::Deref;
+
+/// What one sweep over the GPU ops computes.
+#[derive(Debug)]
+pub(crate) struct Details {
+    survey: Survey,
+    pub(crate) latencies: LaunchLatencies,
+    pub(crate) kernel_time: KernelTimeByRange,
+}
 
 /// The analyzed trace and the results that sections share. Dereferences to [`ClassifiedTrace`].
 #[derive(Debug)]
@@ -51,12 +61,11 @@ pub struct Context<'a> {
     pub asked: &'a [Asked],
     reused: Reused<'a>,
     groups: OnceCell<Groups>,
-    details: OnceCell<OpDetails>,
+    details: OnceCell<Details>,
     kernels: OnceCell<KernelSums>,
     host: OnceCell<HostCalls>,
     blocking: OnceCell<BlockingCalls>,
     blamed_code: OnceCell<BlamedCode>,
-    survey: OnceCell<Survey>,
     collectives: OnceCell<Option<Collectives>>,
     call_waits: OnceCell<Vec<CallWait>>,
     waiting: OnceCell<WaitingTimes>,
@@ -112,7 +121,6 @@ impl<'a> Context<'a> {
             host: OnceCell::new(),
             blocking: OnceCell::new(),
             blamed_code: OnceCell::new(),
-            survey: OnceCell::new(),
             collectives: OnceCell::new(),
             call_waits: OnceCell::new(),
             waiting: OnceCell::new(),
@@ -166,26 +174,29 @@ impl<'a> Context<'a> {
         self.groups().iter().map(|group| group.total).fold(Ns::ZERO, |sum, total| sum + total)
     }
 
-    /// Device work, launch latencies and kernel time by range: from one sweep over the GPU ops, or merged from the
-    /// segments of a window.
-    pub(crate) fn details(&self) -> &OpDetails {
+    /// The survey, launch latencies and kernel time by range.
+    pub(crate) fn details(&self) -> &Details {
         self.details.get_or_init(|| {
-            let computed;
-            let ranges = match self.reused.call_ranges {
-                Some(ranges) => ranges,
-                None => {
-                    computed = CallRanges::of(self.trace, &PhaseNames::by_words(self.trace, &self.signals));
-                    computed.view()
-                }
-            };
-            let source = DetailSource::new(&self.classified, self.blocking(), ranges);
-            match self.reused.segments {
-                Some(segments) => {
-                    segments.merged(&|summary| &summary.details, &mut |rows| OpDetails::of(&source, rows))
-                }
-                None => OpDetails::of(&source, &self.trace.gpu_ops.all_rows()),
-            }
+            let OpDetails { work, latencies, kernel_time } = self.op_details();
+            Details { survey: Survey::of(self, work, self.blocking()), latencies, kernel_time }
         })
+    }
+
+    /// From one sweep over the GPU ops, or merged from the segments of a window.
+    fn op_details(&self) -> OpDetails {
+        let computed;
+        let ranges = match self.reused.call_ranges {
+            Some(ranges) => ranges,
+            None => {
+                computed = CallRanges::of(self.trace, &PhaseNames::by_words(self.trace, &self.signals));
+                computed.view()
+            }
+        };
+        let source = DetailSource::new(&self.classified, self.blocking(), ranges);
+        match self.reused.segments {
+            Some(segments) => segments.merged(&|summary| &summary.details, &mut |rows| OpDetails::of(&source, rows)),
+            None => OpDetails::of(&source, &self.trace.gpu_ops.all_rows()),
+        }
     }
 
     /// The durations of all kernels, four bytes each. They are not cached, to save memory.
@@ -216,7 +227,7 @@ impl<'a> Context<'a> {
 
     /// How each device spent its time: overlaps, and idle gaps by cause.
     pub(crate) fn survey(&self) -> &Survey {
-        self.survey.get_or_init(|| Survey::of(self, &self.details().work, self.blocking()))
+        &self.details().survey
     }
 
     /// Sums over the communication kernels; `None` if there are none.

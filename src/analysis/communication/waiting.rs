@@ -315,7 +315,10 @@ fn collected(classified: &ClassifiedTrace, steps: &[Step]) -> Vec<CallWait> {
     let mut communicators = Names::default();
     let places = Places::of(classified, steps);
     let mut last: VecMap<(DeviceId, NameId), (usize, u64)> = VecMap::new();
-    let mut calls = Vec::new();
+    // Counted first: a trace can have a hundred thousand, and a vector that grows leaves half of its size in holes.
+    let mut count = 0;
+    each_call(classified, &mut |_| count += 1);
+    let mut calls = Vec::with_capacity(count);
     each_call(classified, &mut |call| {
         if call.op.duration <= Ns::ZERO {
             return;

@@ -167,25 +167,15 @@ pub(crate) struct Survey {
 
 impl Survey {
     /// `blocking` are the blocking calls of the trace.
-    pub(crate) fn of(classified: &ClassifiedTrace, work: &DeviceWork, blocking: &BlockingCalls) -> Self {
+    pub(crate) fn of(classified: &ClassifiedTrace, work: DeviceWork, blocking: &BlockingCalls) -> Self {
         let trace = classified.trace;
         let rules = CauseRules::new(classified, blocking);
-        let mut longest_gaps = work.longest_gaps.clone();
-        let devices: Vec<(Option<Busy>, IdleTimes)> = work
-            .devices
-            .iter()
-            .enumerate()
-            .map(|(device, runs)| joined(trace, &rules, device, runs, &mut longest_gaps))
-            .collect();
+        let DeviceWork { activities, hidden, devices, mut longest_gaps, longest_ops } = work;
+        let devices = devices.into_iter().enumerate();
+        let devices: Vec<(Option<Busy>, IdleTimes)> =
+            devices.map(|(device, runs)| joined(trace, &rules, device, runs, &mut longest_gaps)).collect();
         let (busy, idle): (Vec<Option<Busy>>, Vec<IdleTimes>) = devices.into_iter().unzip();
-        Self {
-            activities: work.activities.clone(),
-            hidden: work.hidden.clone(),
-            busy,
-            idle,
-            longest_gaps,
-            longest_ops: work.longest_ops.clone(),
-        }
+        Self { activities, hidden, busy, idle, longest_gaps, longest_ops }
     }
 
     /// Idle time directly after calls of this name that had waited until the device was empty, on the device where it is
@@ -217,13 +207,13 @@ impl Survey {
     }
 }
 
-/// Joins the runs of one device: adds the gaps between them and, in a window, the gaps at its ends. The cause of the
+/// Joins the runs of one device, and drops each, because a run can have a million intervals: adds the gaps between them and, in a window, the gaps at its ends. The cause of the
 /// last gap of a window is unknown, because the work that ends it is outside the window.
 fn joined(
     trace: &Trace,
     rules: &CauseRules,
     device: usize,
-    runs: &[DeviceRun],
+    runs: Vec<DeviceRun>,
     longest: &mut Longest,
 ) -> (Option<Busy>, IdleTimes) {
     let (mut idle, mut drained_rows) = (IdleTimes::new(), HashSet::new());
