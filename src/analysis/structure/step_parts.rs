@@ -85,7 +85,7 @@ pub(crate) fn step_parts(context: &Context) -> Option<Answer<StepParts>> {
     let of_stage = |stage| steps.iter().copied().filter(move |step| step.step.info.stage == stage).collect::<Vec<_>>();
     let mut sweep = Sweep::new(context, &code);
     for stage in Stage::ALL {
-        representative(&of_stage(stage), |step| step.reaches_next).for_each(|step| sweep.add_step(step));
+        sweep.add_stage(stage, representative(&of_stage(stage), |step| step.reaches_next).copied());
     }
     sweep.run();
     let rows: Vec<StepPartRow> = sweep.stages.iter().flat_map(|(stage, sums)| sums.rows(*stage, &code)).collect();
@@ -196,12 +196,14 @@ impl<'a> Code<'a> {
     }
 
     fn part_of_launch(&self, thread: ThreadId, time: Ns, process: ProcessId) -> Part {
-        let backward_thread = if self.has_ops { thread } else { ThreadId(process.0) };
+        if self.has_ops && self.is_autograd.get(thread.0 as usize) == Some(&true) {
+            return Part::Backward;
+        }
         if self.optimizer.contains(thread, time) || self.zero_grad.contains(thread, time) {
             return Part::Optimizer;
         }
-        let is_autograd = self.has_ops && self.is_autograd.get(thread.0 as usize) == Some(&true);
-        if is_autograd || self.backward.contains(backward_thread, time) {
+        let backward_thread = if self.has_ops { thread } else { ThreadId(process.0) };
+        if self.backward.contains(backward_thread, time) {
             return Part::Backward;
         }
         if !self.has_backward() {
@@ -352,8 +354,8 @@ impl Sums {
 /// The steps of one process on one device that are still to be filled, and how far the first is.
 #[derive(Debug, Default)]
 struct Lane {
-    /// Stage, start and end, sorted by start.
-    steps: Vec<(Stage, Ns, Ns)>,
+    /// Index of the stage in [`Sweep::stages`], start and end, sorted by start.
+    steps: Vec<(usize, Ns, Ns)>,
     next: usize,
     /// Until when its time is divided, and the part of the op that runs until then.
     covered: Ns,
@@ -364,18 +366,23 @@ struct Sweep<'a> {
     context: &'a Context<'a>,
     code: &'a Code<'a>,
     lanes: VecMap<(DeviceId, ProcessId), Lane>,
-    stages: VecMap<Stage, Sums>,
+    /// In the order of [`Stage::ALL`].
+    stages: Vec<(Stage, Sums)>,
 }
 
 impl<'a> Sweep<'a> {
     fn new(context: &'a Context<'a>, code: &'a Code<'a>) -> Self {
-        Self { context, code, lanes: VecMap::new(), stages: VecMap::new() }
+        Self { context, code, lanes: VecMap::new(), stages: Vec::new() }
     }
 
-    fn add_step(&mut self, step: &MeasuredStep) {
+    fn add_stage<'s>(&mut self, stage: Stage, steps: impl Iterator<Item = &'s MeasuredStep>) {
+        self.stages.push((stage, Sums::default()));
+        steps.for_each(|step| self.add_step(self.stages.len() - 1, step));
+    }
+
+    fn add_step(&mut self, stage: usize, step: &MeasuredStep) {
         let Some(device) = step.step.device else { return };
-        let stage = step.step.info.stage;
-        self.stages.update(stage, Sums::default(), |sums| sums.steps += 1);
+        self.stages.get_mut(stage).into_iter().for_each(|(_, sums)| sums.steps += 1);
         let times = (stage, step.step.start, step.until);
         self.lanes.update((device, step.step.process), Lane::default(), |lane| lane.steps.push(times));
     }
@@ -413,7 +420,7 @@ impl<'a> Sweep<'a> {
     }
 
     /// Begins a step: what still runs of the time before it counts for it.
-    fn enter(&mut self, state: &mut Lane, stage: Stage, start: Ns, until: Ns) {
+    fn enter(&mut self, state: &mut Lane, stage: usize, start: Ns, until: Ns) {
         let Some((_, entered, _)) = state.steps.get_mut(state.next) else { return };
         if *entered == Ns(i64::MIN) {
             return;
@@ -438,7 +445,7 @@ impl<'a> Sweep<'a> {
         true
     }
 
-    fn add_idle(&mut self, (device, process): (DeviceId, ProcessId), stage: Stage, (from, to): (Ns, Ns), part: Part) {
+    fn add_idle(&mut self, (device, process): (DeviceId, ProcessId), stage: usize, (from, to): (Ns, Ns), part: Part) {
         if to <= from {
             return;
         }
@@ -446,12 +453,14 @@ impl<'a> Sweep<'a> {
         let unseen = idle.map_or(Ns::ZERO, |idle| time_between(&idle.of_before, from, to));
         let idle = to.since(from).since(unseen);
         let loading = self.code.loading_in(process, from, to).min(idle);
-        self.add(stage, Part::Loading, PartTimes { idle: loading, ..PartTimes::default() });
+        if loading > Ns::ZERO {
+            self.add(stage, Part::Loading, PartTimes { idle: loading, ..PartTimes::default() });
+        }
         self.add(stage, part, PartTimes { idle: idle.since(loading), ..PartTimes::default() });
     }
 
-    fn add(&mut self, stage: Stage, part: Part, times: PartTimes) {
-        self.stages.update(stage, Sums::default(), |sums| sums.add(part, times));
+    fn add(&mut self, stage: usize, part: Part, times: PartTimes) {
+        self.stages.get_mut(stage).into_iter().for_each(|(_, sums)| sums.add(part, times));
     }
 }
 
