@@ -1,7 +1,7 @@
 //! Reads [`crate::trace::HostCode`]: CPU ops, Python frames, annotations, external ids. Only if requested.
 
 use super::templates::{Owner, TemplateEvent, folded_id};
-use super::{Class, Fields, NameId, TorchReader, intern_raw, keep_hint, number};
+use super::{CallUse, Class, Fields, NameId, TorchReader, intern_raw, keep_hint, number};
 use crate::rules::is_step_frame;
 use crate::trace::{Annotation, CODE_IS_BUILT, FrameIds, HostInterval, NONE, ProcessId, Span, is_plausible};
 use foldhash::fast::RandomState;
@@ -59,7 +59,7 @@ impl Fields<'_> {
                 self.is_span_complete() && self.code.external_id.is_some()
             }
             Class::Gpu(_) => self.code.external_id.is_some(),
-            Class::Call if self.is_stored_call == Some(true) => {
+            Class::Call if matches!(self.call, Some(CallUse::Stored | CallUse::StoredWithoutId)) => {
                 self.code.external_id.is_some() && self.code.kernel.is_some()
             }
             _ => true,

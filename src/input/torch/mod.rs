@@ -64,14 +64,12 @@ const MICROSECONDS: u32 = 3;
 const MAX_FRAMES_FOR_HINTS: u64 = 50_000;
 const MAX_HINTS: usize = 4_096;
 
-/// Calls whose name contains one of these are stored: they launch, copy, set, synchronize, wait for an event or ask for it, allocate,
-/// record a graph, load code or initialise the GPU. The most frequent come first, because they are searched in this order.
-static STORED_CALLS: LazyLock<[Finder<'static>; 24]> = LazyLock::new(|| STORED_WORDS.map(Finder::new));
-const STORED_WORDS: [&str; 24] = [
+/// Calls whose name contains one of these are stored: they launch, copy, set, synchronize, allocate, record a graph, load code or
+/// initialise the GPU. The most frequent come first, because they are searched in this order.
+static STORED_CALLS: LazyLock<[Finder<'static>; 22]> = LazyLock::new(|| STORED_WORDS.map(Finder::new));
+const STORED_WORDS: [&str; 22] = [
     "aunch",
     "emcpy",
-    "WaitEvent",
-    "EventQuery",
     "emset",
     "ynchronize",
     "Malloc",
@@ -93,6 +91,31 @@ const STORED_WORDS: [&str; 24] = [
     "CreateContext",
     "ModuleCreate",
 ];
+/// Calls that wait for an event or ask for it.
+static EVENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("Event"));
+static EVENT_CALLS: LazyLock<[Finder<'static>; 2]> = LazyLock::new(|| ["WaitEvent", "EventQuery"].map(Finder::new));
+
+/// What is stored of an API call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CallUse {
+    Stored,
+    /// It starts no GPU work, so nobody looks for its correlation id, the last member of a long event.
+    StoredWithoutId,
+    Skipped,
+}
+
+impl CallUse {
+    fn of(name: &[u8]) -> Self {
+        let has_one_of = |words: &[Finder]| words.iter().any(|word| word.find(name).is_some());
+        if EVENT.find(name).is_some() && has_one_of(&*EVENT_CALLS) {
+            Self::StoredWithoutId
+        } else if has_one_of(&*STORED_CALLS) {
+            Self::Stored
+        } else {
+            Self::Skipped
+        }
+    }
+}
 
 /// Builds a trace from events and top-level members.
 #[derive(Debug, Default)]
@@ -215,8 +238,8 @@ struct Fields<'a> {
     phase: Option<&'a [u8]>,
     class: Option<Class>,
     name: Option<&'a [u8]>,
-    /// True for a call to be stored; set after class and name are parsed.
-    is_stored_call: Option<bool>,
+    /// Set for a call after class and name are parsed.
+    call: Option<CallUse>,
     pid: Option<&'a [u8]>,
     tid: Option<&'a [u8]>,
     start: Option<&'a [u8]>,
@@ -313,8 +336,8 @@ impl<'a> Fields<'a> {
             if fields.class == Some(Class::Operator) && fields.name.is_some_and(|name| name.starts_with(STEP_PREFIX)) {
                 fields.class = Some(Class::Annotation { on_gpu: false });
             }
-            if fields.class == Some(Class::Call) && fields.is_stored_call.is_none() {
-                fields.is_stored_call = fields.name.map(is_stored_call);
+            if fields.class == Some(Class::Call) && fields.call.is_none() {
+                fields.call = fields.name.map(CallUse::of);
             }
             if fields.is_complete(wanted) {
                 return Some((fields, cursor.at()));
@@ -424,9 +447,10 @@ impl<'a> Fields<'a> {
             Class::Gpu(kind) => self.is_gpu_op_complete(kind),
             Class::Recorded => self.start.is_some() && self.duration.is_some(),
             Class::Annotation { on_gpu: false } => self.is_span_complete() && self.has_message_or_needs_none(),
-            Class::Call => match self.is_stored_call {
-                Some(true) => self.is_span_complete() && self.correlation.is_some(),
-                Some(false) => true,
+            Class::Call => match self.call {
+                Some(CallUse::Stored) => self.is_span_complete() && self.correlation.is_some(),
+                Some(CallUse::StoredWithoutId) => self.is_span_complete(),
+                Some(CallUse::Skipped) => true,
                 None => false,
             },
             Class::Operator => self.name.is_some(),
@@ -539,7 +563,7 @@ pub(super) fn begins_capture(name: &[u8]) -> bool {
 }
 
 pub(super) fn is_stored_call(name: &[u8]) -> bool {
-    STORED_CALLS.iter().any(|word| word.find(name).is_some())
+    CallUse::of(name) != CallUse::Skipped
 }
 
 impl Sink for TorchReader {
@@ -589,7 +613,9 @@ impl Sink for TorchReader {
         }
         match class {
             Class::Gpu(kind) => return self.gpu_op(&fields, kind, text, (read, at)),
-            Class::Call if fields.is_stored_call == Some(true) => self.span(&fields, class, at),
+            Class::Call if matches!(fields.call, Some(CallUse::Stored | CallUse::StoredWithoutId)) => {
+                self.span(&fields, class, at);
+            }
             Class::Annotation { on_gpu } => {
                 if wanted.code {
                     self.annotation(&fields, on_gpu);
