@@ -34,10 +34,10 @@ pub(crate) struct Costs {
     /// The mean step of the main stage in the window; without steps the window from the first GPU op on.
     pub(crate) step_ms: f64,
     pub(crate) has_steps: bool,
-    /// Replayed steps; 1 without steps.
+    /// Replayed steps of the main stage; 1 without steps.
     steps: f64,
-    /// The host time before the first op, which no figure of steps or of the capture has.
-    before_first_op_ms: f64,
+    /// The host time before the first op, which no figure of steps or of the capture has, and the stage of the first step.
+    before_first_op: (Stage, f64),
     /// Without steps: the time of the capture before the replayed window, in which first uses are.
     pub(crate) first_uses_ms: f64,
     /// Without steps: the time that a share of the window stands for.
@@ -125,28 +125,41 @@ impl Costs {
         let stages: Vec<(Stage, f64)> =
             steps.iter().map(|row| (row.stage, row.total_ns.0 as f64 / 1e6 / devices)).collect();
         let is_whole = !has_steps && !trust.is_part;
-        let before_first_op_ms = trust.before_first_op_ms.0;
-        let beyond_ms = unit.ms + before_first_op_ms - window_ms;
-        Some(Self {
+        let before_first_op = (trust.first_stage, trust.before_first_op_ms.0);
+        let beyond_ms = unit.ms + trust.before_first_op_ms.0 - window_ms;
+        let costs = Self {
+            steps: steps_of(&what_if.rows, main).unwrap_or(trust.steps.max(1) as f64),
             rows: what_if.rows,
             path,
             main,
-            step_ms: path_ms - before_first_op_ms / trust.steps.max(1) as f64,
-            steps: trust.steps.max(1) as f64,
+            step_ms: path_ms,
             has_steps,
-            before_first_op_ms,
+            before_first_op,
             first_uses_ms: if is_whole { beyond_ms.max(0.0) } else { 0.0 },
             whole_ms: if trust.is_part { unit.ms } else { window_ms },
             stages,
-        })
+        };
+        Some(costs.without_first_lead())
+    }
+
+    /// Takes the host time before the first op from the mean step.
+    fn without_first_lead(self) -> Self {
+        let step_ms = self.step_ms - self.before_first_op_ms(self.main) / self.steps;
+        Self { step_ms, ..self }
+    }
+
+    /// The host time before the first op, if it belongs to a step of this stage.
+    fn before_first_op_ms(&self, stage: Stage) -> f64 {
+        let (first, ms) = self.before_first_op;
+        if stage == first { ms } else { 0.0 }
     }
 
     /// What the cause with this id costs; nothing if it has no row.
     pub(crate) fn saving(&self, id: &str) -> Saving {
         let mut saving = Saving { id: id.to_owned(), low_ms: 0.0, high_ms: 0.0, step_ms: [self.step_ms; 2] };
-        // Only host time is before the first op.
-        let before_ms = if id == HOST { self.before_first_op_ms } else { 0.0 };
         for row in self.rows.iter().filter(|row| row.id == id) {
+            // Only host time is before the first op.
+            let before_ms = if id == HOST { self.before_first_op_ms(row.stage) } else { 0.0 };
             let scale = self.stage_ms(row.stage) / self.window_of(row);
             let saved = |ms: Ms| scale * (ms.0 - before_ms).max(0.0);
             saving.high_ms += saved(row.saving_high_ms);
@@ -204,12 +217,13 @@ impl Costs {
     fn window_of(&self, row: &WhatIfRow) -> f64 {
         let share = row.share_high_pct.0 / 100.0;
         let ms = if share > 0.0 { row.saving_high_ms.0 / share } else { 0.0 };
-        (ms - self.before_first_op_ms).max(f64::MIN_POSITIVE)
+        (ms - self.before_first_op_ms(row.stage)).max(f64::MIN_POSITIVE)
     }
 
     fn stage_ms(&self, stage: Stage) -> f64 {
         let of_stage = self.stages.iter().find(|(other, _)| *other == stage);
-        of_stage.filter(|_| self.has_steps).map_or(self.whole_ms - self.before_first_op_ms, |(_, ms)| *ms)
+        let of_stage = of_stage.filter(|_| self.has_steps);
+        of_stage.map_or(self.whole_ms - self.before_first_op_ms(stage), |(_, ms)| *ms)
     }
 
     /// Whether the trace has steps of several stages.
@@ -222,7 +236,8 @@ impl Costs {
         let share = |group: PathGroup| {
             let rows = self.path.iter().filter(|row| PathGroup::of(row.kind) == group);
             let ms = rows.map(|row| row.per_step_ms.0).sum::<f64>();
-            let before_ms = if group == PathGroup::Host { self.before_first_op_ms / self.steps } else { 0.0 };
+            let is_host = group == PathGroup::Host;
+            let before_ms = if is_host { self.before_first_op_ms(self.main) / self.steps } else { 0.0 };
             if self.step_ms > 0.0 { (ms - before_ms).max(0.0) / self.step_ms } else { 0.0 }
         };
         let mut groups: Vec<(PathGroup, f64)> = PathGroup::ALL.into_iter().map(|group| (group, share(group))).collect();
@@ -236,6 +251,12 @@ impl Costs {
     }
 }
 
+/// The replayed steps of a stage: the ratio of what a row saves in all of them and in one.
+fn steps_of(rows: &[WhatIfRow], stage: Stage) -> Option<f64> {
+    let row = rows.iter().find(|row| row.stage == stage && row.per_step_high_ms.0 > 0.0)?;
+    Some(row.saving_high_ms.0 / row.per_step_high_ms.0)
+}
+
 fn is_named(row: &CriticalPathRow) -> bool {
     !row.name.is_empty() && !row.name.starts_with('(')
 }
@@ -247,5 +268,39 @@ pub(crate) fn place_words(row: &CriticalPathRow) -> String {
         ("", _) => row.name.clone(),
         (file, Some(line)) => format!("{} ({file}:{line})", row.name),
         (file, None) => format!("{} ({file})", row.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::signals::Signals;
+    use crate::trace::testing::TestTrace;
+
+    /// A prefill whose host computes for 1 ms before it launches anything, and decodes of 100 us.
+    fn prefill_and_decodes() -> Sections {
+        let mut trace = TestTrace::new();
+        trace.in_us().range("step[EXTEND bs=1 toks=900]", 0..1_500);
+        trace.launch(1_000..1_010).launches("prefill_gemm", 1_020..1_500);
+        for start in (1_500..6_500).step_by(100) {
+            trace.range("step[DECODE bs=2]", start..start + 100);
+            trace.launch(start + 40..start + 50).launches("decode_gemm", start + 60..start + 98);
+        }
+        trace.sections()
+    }
+
+    #[test]
+    fn host_time_before_the_first_op_is_taken_from_the_stage_of_the_first_step_only() {
+        let sections = prefill_and_decodes();
+        let thresholds = &Signals::embedded().verdict;
+        let costs = Costs::of(&sections, Unit::of(&sections, thresholds)).unwrap();
+        let host = |stage| WhatIf::rows(&sections).into_iter().find(|row| row.id == HOST && row.stage == stage);
+        let decode = host(Stage::Decode).unwrap();
+        assert_eq!((costs.main, host(Stage::Prefill).is_some()), (Stage::Decode, true));
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-6, "{a} {b}");
+        // From the end of the prefill at 1,500 us to the last op at 6,498 us.
+        let step_ms = 4.998 / 50.0;
+        close(costs.step_ms, step_ms);
+        close(costs.saving(HOST).step_ms[0], step_ms - decode.per_step_high_ms.0);
     }
 }
