@@ -8,7 +8,7 @@ use super::host::idle::{GpuIdle, GpuIdleRow};
 use super::host::idle_blame::IdleBlame;
 use super::inference::layers::{LayerList, LayerRoleRow, LayerRoles, LayerRow, Layers};
 use super::inference::model_words::{ModelWords, role_words};
-use super::inference::step_floor::{FloorOfSteps, StepFloorRow};
+use super::inference::step_floor::StepFloorRow;
 use super::key_figures::is_almost_empty;
 use super::labels::{capitalized, stage_words};
 use super::results::{Run, VerdictClause};
@@ -128,14 +128,10 @@ fn work_words(row: &StepRow) -> String {
     batch + &tokens.map(|tokens| format!(", {} tokens", exact(tokens))).unwrap_or_default()
 }
 
-/// `; floor 10.6 ms (35.3 GB of weights at 3.35 TB/s): 56 % of the hardware`. `None` without a floor, and for a floor above the
-/// measured time, which rests on a wrong assumption.
+/// `; floor 10.6 ms (35.3 GB of weights at 3.35 TB/s): 56 % of the hardware`. `None` without a floor that is sure.
 fn floor_words(run: &Run, step: &StepRow) -> Option<String> {
-    let is_sure = |row: &StepFloorRow| matches!(row.confidence.as_deref(), Some("proven" | "inferred"));
-    let floors = FloorOfSteps::rows(&run.sections);
-    let row = floors.iter().find(|row| row.stage == step.stage && is_sure(row))?;
     let step_ms = step.median_ns.unwrap_or_default().0 / 1e6;
-    let Ms(floor) = row.floor_ms.filter(|Ms(floor)| *floor > 0.0 && *floor <= step_ms)?;
+    let (_, row, Ms(floor)) = StepFloorRow::sure(&run.sections, step.stage, step_ms)?;
     let share = |ms: f64| format!("{:.0}", 100.0 * ms / step_ms);
     let text = |ms: f64| Unit::of(ms * 1e6).text(ms * 1e6);
     // Which experts a step reads is not known: all those of uniform routing, or fewer.
@@ -143,7 +139,7 @@ fn floor_words(run: &Run, step: &StepRow) -> Option<String> {
     let uniform = uniform.filter(|uniform| share(*uniform) != share(floor) && *uniform <= step_ms);
     let uniform_text = uniform.map(|uniform| format!(", {} with uniform routing", text(uniform))).unwrap_or_default();
     let shares = uniform.map_or_else(|| share(floor), |uniform| format!("{} to {}", share(floor), share(uniform)));
-    let read = read_words(row, floor).unwrap_or_default();
+    let read = read_words(&row, floor).unwrap_or_default();
     Some(format!("; floor {}{read}{uniform_text}: {shares} % of the hardware", text(floor)))
 }
 

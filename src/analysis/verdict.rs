@@ -6,6 +6,7 @@ mod path;
 use super::communication::collectives::NcclOps;
 use super::findings::{Confidence, FindingId, FindingRow, Findings};
 use super::host::idle::{GpuIdle, GpuIdleRow};
+use super::inference::step_floor::{FloorOfSteps, StepFloorRow};
 use super::key_figures::is_almost_empty;
 use super::labels::format_time;
 use super::labels::{capitalized, stage_words};
@@ -246,7 +247,7 @@ fn after_start(start: &SaidStart, text: &mut Sentences) {
     text.push(words, Some((StartUpTimes::SPEC.name, Some(start.row))));
 }
 
-/// `Decode: 1 step of 10.4 ms, batch 32, GPU busy 93.5 %`.
+/// `Decode: 1 step of 10.4 ms, batch 32, floor 4.1 ms, GPU busy 93.5 %`.
 fn unit(run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sentences) {
     let mut rows: Vec<(usize, StepRow)> = Steps::rows(&run.sections).into_iter().enumerate().collect();
     ordering::sort_by_key(&mut rows, |(_, row)| Reverse(row.total_ns));
@@ -259,6 +260,10 @@ fn unit(run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sen
         let stage = if is_first { capitalized(&stage) } else { stage };
         let head = if stage.is_empty() { String::new() } else { format!("{stage}: ") };
         text.push(format!("{separator}{head}{}", steps_words(row, thresholds)), Some(("steps", Some(*index))));
+        let step_ms = row.median_ns.unwrap_or_default().0 / 1e6;
+        if let Some((index, _, Ms(floor))) = StepFloorRow::sure(&run.sections, row.stage, step_ms) {
+            text.push(format!(", floor {}", format_time(floor)), Some((FloorOfSteps::SPEC.name, Some(index))));
+        }
         let at_least = if times.unrecorded > 0.0 { "at least " } else { "" };
         let busy = row.busy_pct.map(|busy| format!(", GPU busy {at_least}{}", percent(busy.0 / 100.0)));
         text.push(busy.unwrap_or_default(), Some(("steps", Some(*index))));
@@ -623,8 +628,11 @@ fn uncapitalized(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::analysis::inference::served_model::ServedModel;
     use crate::analysis::results::VerdictClause;
     use crate::analysis::testing::replay_of_layers;
+    use crate::analysis::{Options, analyze};
+    use crate::rules::RuleBook;
     use crate::trace::testing::TestTrace;
 
     fn verdict(trace: &mut TestTrace) -> String {
@@ -645,6 +653,28 @@ mod tests {
             "Decode: 1 step of 10.0 ms, batch 32, GPU busy 100.0 %; the critical path is 100.0 % GPU work; the largest category is gemm \
              (80.0 % of wall time). Next: attention (20.0 % of wall time)."
         );
+    }
+
+    /// 4.8 GB of weights at the 4.8 TB/s of an H200 are 1 ms; 48 GB cannot be read in a step of 2 ms.
+    #[test]
+    fn the_floor_of_a_step_is_stated_if_the_weights_are_known_and_fit() {
+        let floor_of = |weights_gb: f64| {
+            let mut trace = TestTrace::new();
+            trace.in_us().named_device(0, "NVIDIA H200");
+            for start in (0..20_000).step_by(2_000) {
+                trace.range("step[DECODE bs=32]", start..start + 100).launch(start..start + 1);
+                trace.launches("gemm_kernel", start + 2..start + 1_902);
+            }
+            let model = ServedModel { weights_gb: Some(weights_gb), ..ServedModel::default() };
+            let options = Options { model, ..Options::default() };
+            analyze(&trace.finish(), RuleBook::gpuprism_default().unwrap(), &options).verdict.text
+        };
+        let text = floor_of(4.8);
+        assert!(
+            text.starts_with("Decode: 10 steps, median 2.0 ms, mean batch 32, floor 1.0 ms, GPU busy 95.0 %"),
+            "{text}"
+        );
+        assert!(!floor_of(48.0).contains("floor"), "{}", floor_of(48.0));
     }
 
     #[test]

@@ -165,8 +165,7 @@ fn slow_from<'a>(rows: impl Iterator<Item = &'a Record>) -> Vec<(&'a str, f64)> 
 
 /// The floors of stages that are not guessed, in milliseconds.
 pub fn floors(run: &Run) -> Vec<(&'static str, f64)> {
-    let is_sure = |row: &StepFloorRow| matches!(row.confidence.as_deref(), Some("proven" | "inferred"));
-    let sure = FloorOfSteps::rows(&run.sections).into_iter().filter(is_sure);
+    let sure = FloorOfSteps::rows(&run.sections).into_iter().filter(StepFloorRow::is_sure);
     sure.filter_map(|row| Some((row.stage.label(), row.floor_ms.filter(|floor| floor.0 > 0.0)?.0))).collect()
 }
 

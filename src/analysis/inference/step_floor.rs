@@ -12,7 +12,7 @@ use super::stage_layers::StageLayers;
 use super::traced_weights::TracedWeights;
 use crate::analysis::context::Context;
 use crate::analysis::dashboard::Preset;
-use crate::analysis::section::{Answer, Ms, Pct, TypedSection, section};
+use crate::analysis::section::{Answer, Ms, Pct, Sections, TypedSection, section};
 use crate::analysis::structure::measured_steps::MeasuredStep;
 use crate::analysis::structure::stages::{Form, Stage, StepInfo, representative};
 use crate::analysis::structure::steps::{evidence, no_steps};
@@ -40,6 +40,23 @@ section! {
     figures StepFloorFigures {
         weights_in_all: f64 = "Weights of the model",
         kv_gb_per_1000_tokens: f64 = "KV cache of 1,000 tokens (GB)",
+    }
+}
+
+impl StepFloorRow {
+    /// The floor of the steps of a stage if it is not guessed, and no more than what a step takes: another one rests on a wrong
+    /// assumption. Also its index among the rows.
+    pub(crate) fn sure(sections: &Sections, stage: Stage, step_ms: f64) -> Option<(usize, Self, Ms)> {
+        let rows = FloorOfSteps::rows(sections).into_iter().enumerate();
+        let mut of_stage = rows.filter(|(_, row)| row.stage == stage && row.is_sure());
+        let (index, row) = of_stage.next()?;
+        let floor = row.floor_ms.filter(|Ms(floor)| *floor > 0.0 && *floor <= step_ms)?;
+        Some((index, row, floor))
+    }
+
+    /// Whether the floor is not guessed.
+    pub(crate) fn is_sure(&self) -> bool {
+        matches!(self.confidence.as_deref(), Some("proven" | "inferred"))
     }
 }
 
