@@ -51,6 +51,7 @@ pub use database_info::{DatabaseInfo, TableInfo};
 pub use first_launches::{FirstLaunches, SLOW_FIRST_LAUNCH};
 pub use format::{Format, Profiler, Vendor};
 pub use host_times::HostTimes;
+pub(crate) use host_times::HostTimesCursor;
 pub use import_problems::{ImportProblem, ImportProblems, ProblemKind};
 pub use late_code::{CodeTime, LateCode, MAX_LATE_INTERVALS};
 pub use launch_configs::{LaunchConfig, LaunchConfigs};

@@ -15,7 +15,9 @@ use crate::analysis::context::Context;
 use crate::analysis::section::{Answer, MeanCount, Ms, Pct, TypedSection, section, words};
 use crate::ordering::VecMap;
 use crate::rules::{TrainingPart, is_optimizer_kernel, training_part_of_code, training_part_of_range};
-use crate::trace::{CallId, DeviceId, GpuOp, HostInterval, HostTimes, NameId, Ns, OpKind, ProcessId, ThreadId, Trace};
+use crate::trace::{
+    CallId, DeviceId, GpuOp, HostInterval, HostTimes, HostTimesCursor, NameId, Ns, OpKind, ProcessId, ThreadId, Trace,
+};
 
 section! {
     /// The time of each part of a training step.
@@ -107,9 +109,9 @@ struct Code<'a> {
     trace: &'a Trace,
     /// Whether CPU ops tell the backward pass. Ranges of a process hold for all of its threads, because another one computes gradients.
     has_ops: bool,
-    backward: HostTimes,
-    optimizer: HostTimes,
-    zero_grad: HostTimes,
+    backward: HostTimesCursor,
+    optimizer: HostTimesCursor,
+    zero_grad: HostTimesCursor,
     /// By process instead of thread.
     loading: HostTimes,
     /// By process: the starts of functions of autograd, and of the optimizer, sorted.
@@ -154,15 +156,15 @@ impl<'a> Code<'a> {
             )
         };
         let starts = starts(trace, [&backward, &optimizer]);
-        let backward = if has_ops { HostTimes::union_of(backward) } else { by_process(backward) };
+        let backward = if has_ops { HostTimes::union_of(backward) } else { by_process(backward) }.into_cursor();
         let reduces = |kind: &KernelKind| matches!(kind, KernelKind::Communication(operation) if ["allreduce", "reducescatter"].contains(&operation.as_str()));
         let kinds = (0..).map(NameId).take(trace.names.len()).map(|name| context.kernel_kind(name));
         let to_gpu = |name: &str| ["HtoD", "Host-to-Device", "Host to Device"].iter().any(|word| name.contains(word));
-        let (optimizer, zero_grad) = (HostTimes::union_of(optimizer), HostTimes::union_of(zero_grad));
+        let [optimizer, zero_grad] = [optimizer, zero_grad].map(|times| HostTimes::union_of(times).into_cursor());
         Some(Self {
             trace,
             has_ops,
-            is_autograd: autograd_threads(trace, &backward, [&optimizer, &zero_grad, &known.loading]),
+            is_autograd: autograd_threads(trace, &backward, [&optimizer.times, &zero_grad.times, &known.loading]),
             backward,
             optimizer,
             zero_grad,
@@ -192,7 +194,7 @@ impl<'a> Code<'a> {
     }
 
     fn has_backward(&self) -> bool {
-        !self.backward.is_empty()
+        !self.backward.times.is_empty()
     }
 
     fn part_of_launch(&self, thread: ThreadId, time: Ns, process: ProcessId) -> Part {
@@ -237,7 +239,7 @@ impl<'a> Code<'a> {
             Part::Backward if self.has_ops => "functions of autograd",
             Part::Backward => "ranges",
             Part::Gradients => "reductions from the backward pass on",
-            Part::Optimizer if self.optimizer.is_empty() => "names of kernels",
+            Part::Optimizer if self.optimizer.times.is_empty() => "names of kernels",
             Part::Optimizer => "ranges of the optimizer",
             Part::ForwardAndBackward | Part::Other => "the rest",
             Part::Between => "after the last op",
@@ -246,7 +248,7 @@ impl<'a> Code<'a> {
 }
 
 /// The threads that launch most of their work in functions of autograd, and run neither another part nor ranges.
-fn autograd_threads(trace: &Trace, backward: &HostTimes, others: [&HostTimes; 3]) -> Vec<bool> {
+fn autograd_threads(trace: &Trace, backward: &HostTimesCursor, others: [&HostTimes; 3]) -> Vec<bool> {
     // By thread: launches in functions of autograd, and all.
     let mut launches = vec![(0_u64, 0_u64); trace.threads.len()];
     for call in trace.gpu_ops.launches().flatten().filter_map(|CallId(call)| trace.calls.get(call as usize)) {
