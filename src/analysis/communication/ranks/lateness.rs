@@ -27,6 +27,22 @@ pub struct Delay {
     pub communication_ns: i64,
     /// The traces do not show the cause.
     pub unknown_ns: i64,
+    /// What the job takes less, at most, if this rank alone arrives with the one before it: the part of [`Delay::alone_ns`] of one
+    /// other rank in which that rank computes nothing, where it is shortest.
+    pub gain_ns: i64,
+    /// The part of it by [`Delay::host_late_ns`].
+    pub gain_host_ns: i64,
+    /// The part of it by [`Delay::work_ns`].
+    pub gain_work_ns: i64,
+}
+
+impl Delay {
+    /// Collectives on several streams may wait for a rank at the same time, and a job gains no more than it takes.
+    pub(super) fn limit_gain(&mut self, job_ns: i64) {
+        for gain in [&mut self.gain_ns, &mut self.gain_host_ns, &mut self.gain_work_ns] {
+            *gain = (*gain).min(job_ns);
+        }
+    }
 }
 
 /// A call of one rank, matched (with its position among all matched calls) or not.
@@ -99,6 +115,8 @@ struct Charge {
     alone_ns: i64,
     /// The total by cause. Fractions, so that many small charges lose no time.
     causes_ns: [f64; CAUSES],
+    /// What the job gains by cause.
+    gains_ns: [f64; CAUSES],
 }
 
 /// Charges the waiting in one collective to the rank that arrives last; to none if several arrive last together.
@@ -108,11 +126,12 @@ fn charge(calls: &[RankCall], preparations: &[Preparation], charges: &mut [Charg
     let others = || calls.iter().zip(preparations).enumerate().filter(|(index, _)| *index != last);
     let Some(next_ns) = others().map(|(_, ((_, call), _))| call.duration_ns).min() else { return };
     let (mut total_ns, mut alone_ns, mut late_ns) = (0_i64, 0_i64, 0.0);
-    let (mut count, mut prepared) = (0.0, Preparation::default());
+    let (mut count, mut prepared, mut gain_ns) = (0.0, Preparation::default(), f64::INFINITY);
     for (_, ((_, other), preparation)) in others() {
         total_ns = total_ns.saturating_add(other.waiting_ns(call.duration_ns));
         let for_all_ns = other.waiting_ns(call.duration_ns).saturating_sub(other.waiting_ns(next_ns));
         alone_ns = alone_ns.saturating_add(for_all_ns);
+        gain_ns = gain_ns.min(for_all_ns as f64 * other.exposed_share());
         late_ns += other.duration_ns.saturating_sub(call.duration_ns) as f64;
         count += 1.0;
         prepared.add(preparation);
@@ -122,6 +141,7 @@ fn charge(calls: &[RankCall], preparations: &[Preparation], charges: &mut [Charg
     charge.alone_ns = charge.alone_ns.saturating_add(alone_ns);
     let shares = own.shares_of_excess(&prepared, count, late_ns / count);
     charge.causes_ns.iter_mut().zip(shares).for_each(|(sum, share)| *sum += total_ns as f64 * share);
+    charge.gains_ns.iter_mut().zip(shares).for_each(|(sum, share)| *sum += gain_ns * share);
 }
 
 impl Preparation {
@@ -160,7 +180,19 @@ impl Charge {
         let [host_late_ns, work_ns, communication_ns, _] = self.causes_ns.map(|sum| (sum + 1e-3) as i64);
         let known_ns = host_late_ns.saturating_add(work_ns).saturating_add(communication_ns);
         let unknown_ns = self.total_ns.saturating_sub(known_ns).max(0);
-        let Self { total_ns, alone_ns, .. } = self;
-        Delay { total_ns, alone_ns, host_late_ns, work_ns, communication_ns, unknown_ns }
+        let Self { total_ns, alone_ns, gains_ns, .. } = self;
+        let gain_ns = (gains_ns.iter().sum::<f64>() + 1e-3) as i64;
+        let [gain_host_ns, gain_work_ns, ..] = gains_ns.map(|sum| (sum + 1e-3) as i64);
+        Delay {
+            total_ns,
+            alone_ns,
+            host_late_ns,
+            work_ns,
+            communication_ns,
+            unknown_ns,
+            gain_ns,
+            gain_host_ns,
+            gain_work_ns,
+        }
     }
 }

@@ -80,6 +80,12 @@ impl Call {
     }
 
     /// The visible part of a range of times relative to the start of the call.
+    /// The share of its visible time in which no kernel computes.
+    pub(super) fn exposed_share(&self) -> f64 {
+        let visible_ns = self.visible_part_ns(0..self.duration_ns);
+        self.exposed_ns as f64 / visible_ns.max(self.exposed_ns).max(1) as f64
+    }
+
     fn visible_part_ns(&self, range: Range<i64>) -> i64 {
         let (from, to) = self.visible.unwrap_or((0, 0));
         (to.min(range.end) - from.max(range.start)).max(0)

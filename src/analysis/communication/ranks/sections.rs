@@ -25,6 +25,9 @@ section! {
         transfer_ns: Ns = "Transfer, estimated",
         waited_for_ns: Ns = "Waiting of the others",
         waited_for_pct: Pct = "Of the others' collective time",
+        gain_ns: Ns = "The job gains if it is in time",
+        gain_host_ns: Ns = "By its host",
+        gain_work_ns: Ns = "By its GPU work",
         straggler: bool,
         times_last: u64,
         collectives: u64,
@@ -93,6 +96,9 @@ const BY_DURATION: &str = "The shortest duration of a collective counts as trans
 
 const BY_ARRIVAL: &str = "All waiting in a collective is charged to the rank that arrives last.";
 
+const GAIN: &str = "What the job gains is at most so much, if that rank alone comes with the one before it. Waiting that is hidden by \
+                    compute is no gain.";
+
 const CLIPPED_CALLS: &str = "Only the part of a collective inside the window counts. Waiting is assumed to come first, \
                              transfer last.";
 
@@ -106,7 +112,7 @@ pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungr
         .limit("The rank that arrives last waits least, so the rank with the shortest total may delay the others.");
     let mut files = RankFiles::answer("file contents and file names");
     if jobs.iter().any(|job| job.matched > 0) {
-        ranks = ranks.limit(BY_DURATION).limit(BY_ARRIVAL);
+        ranks = ranks.limit(BY_DURATION).limit(BY_ARRIVAL).limit(GAIN);
     }
     if jobs.iter().any(|job| job.ranks.len() == 2) {
         ranks = ranks.limit("Two ranks are compared with each other instead of with their median.");
@@ -177,6 +183,9 @@ fn rank_row(job: &Job, rank: &Rank) -> RankRow {
         transfer_ns: Ns(rank.transfer_ns),
         waited_for_ns: Ns(rank.waited_for_ns),
         waited_for_pct: Pct(rank.waited_for_pct),
+        gain_ns: Ns(rank.delay.gain_ns),
+        gain_host_ns: Ns(rank.delay.gain_host_ns),
+        gain_work_ns: Ns(rank.delay.gain_work_ns),
         straggler: rank.is_straggler,
         times_last: rank.times_last,
         collectives: rank.collectives,

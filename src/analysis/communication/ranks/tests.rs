@@ -83,6 +83,7 @@ fn waiting_and_transfer_of_two_ranks_match_hand_computed_values() {
     assert_eq!((second.communication_ns, second.wait_ns, second.transfer_ns), (120, 60, 60));
     assert_eq!((first.times_last, first.waited_for_ns, first.waited_for_pct), (1, 60, 50.0));
     assert_eq!((second.times_last, second.waited_for_ns, second.waited_for_pct), (1, 60, 50.0));
+    assert_eq!([first, second].map(|rank| rank.delay.gain_ns), [60, 60]);
     // Rank 0 computes 310 ns, 10 of them during the third all-reduce; the other 10 ns of it are exposed transfer.
     assert_eq!(parts(first.parts), [300, 10, 0, 50, 60, 0, 0, 0]);
     assert_eq!(parts(second.parts), [300, 0, 0, 60, 60, 0, 0, 0]);
@@ -107,10 +108,20 @@ fn a_rank_that_always_arrives_last_is_the_straggler() {
     // for 50 ns.
     assert_eq!((late.label.as_str(), late.times_last, late.waited_for_ns), ("rank 2", 4, 4 * (60 + 50)));
     assert_eq!(late.delay.alone_ns, 4 * 2 * 50);
+    // Then rank 1 is the last one.
+    assert_eq!(late.delay.gain_ns, 4 * 50);
     assert!((late.waited_for_pct - 100.0 * 440.0 / 760.0).abs() < 1e-12);
     assert_eq!(job.ranks.iter().map(|rank| rank.waited_for_ns).collect::<Vec<_>>(), [0, 0, 440]);
     assert_eq!(job.ranks.iter().filter(|rank| rank.is_straggler).count(), 1);
     assert!(has_limit(job, "do not name process groups"), "{:?}", job.limits);
+}
+
+#[test]
+fn a_job_gains_nothing_from_waiting_that_compute_hides() {
+    let ops = [(GEMM, 0, 100, None), (ALL_REDUCE, 0, 100, None)];
+    let found = grouped(&[log_of_rank(0, 2, &ops), log_of_rank(1, 2, &[(ALL_REDUCE, 0, 10, None)])]);
+    let delay = found.jobs[0].ranks[1].delay;
+    assert_eq!((delay.total_ns, delay.alone_ns, delay.gain_ns), (90, 90, 0));
 }
 
 /// Two ranks with the same all-reduces. Before each, rank 0 computes 100 ns at once. `late` adds the ops of rank 1 before the
@@ -593,6 +604,7 @@ fn a_real_job_of_eight_ranks_matches_an_independent_program() {
     assert_eq!(us(|rank| rank.transfer_ns), [217; 8]);
     assert_eq!(us(|rank| rank.waited_for_ns), [0, 0, 0, 0, 4_987, 6_276, 0, 35_543]);
     assert_eq!(us(|rank| rank.delay.alone_ns), [0, 0, 0, 0, 70, 707, 0, 9_156]);
+    assert_eq!(us(|rank| rank.delay.gain_ns), [0, 0, 0, 0, 10, 76, 0, 1_272]);
     assert_eq!(job.ranks.iter().map(|rank| rank.times_last).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 2, 0, 5]);
     // Rank 7 reaches the first collective 8 ms after the others although it did 1.8 ms of work and idling before it, as most ranks:
     // its trace begins later. Before the later collectives, ranks 4, 5 and 7 launch late.
