@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 mod blocking_site_tests;
+mod chrome_events;
 mod chrome_trace;
 mod graph_captures;
 #[cfg(test)]
@@ -395,7 +396,7 @@ fn part(trace: &Trace, choices: &Choices) -> Result<Option<Trace>> {
 ///
 /// # Errors
 /// Those of [`window()`] and [`chrome_trace()`].
-pub fn slice(trace: &Trace, choices: &Choices) -> Result<String> {
+pub fn slice(trace: &Trace, choices: &Choices) -> Result<Vec<u8>> {
     chrome_trace(part(trace, choices)?.as_ref().unwrap_or(trace))
 }
 

@@ -1,47 +1,37 @@
 //! Writes a trace in Chrome's trace event format, for Perfetto and chrome://tracing. One track per device and
 //! stream for GPU ops, one per thread for calls and ranges. Linear in the number of events.
 
-use crate::json;
-use crate::trace::{Ns, OpKind, Span, Spans, Trace};
+use super::chrome_events::{Event, Events, category, device_pid, tracks};
+use crate::trace::{Ns, Span, Spans, Trace};
 use crate::{Error, Result};
-use std::fmt::Write;
+use std::io;
 
 /// With more events, two copies of the text would not fit into a browser tab.
 const MAX_EVENTS: usize = 1_500_000;
-/// The process number of the first device; far above the process numbers of the host.
-const FIRST_DEVICE_PID: u64 = 1_000_000_000;
 
 /// The trace as JSON in Chrome's trace event format, with times in microseconds from its first event.
 ///
 /// # Errors
 /// The trace has more than 1.5 million events.
-pub fn chrome_trace(trace: &Trace) -> Result<String> {
+pub fn chrome_trace(trace: &Trace) -> Result<Vec<u8>> {
     let events = trace.gpu_ops.len() + trace.calls.len() + trace.ranges.len();
     if events > MAX_EVENTS {
         let why = format!("too many events to export ({events}): choose a window with at most {MAX_EVENTS} events");
         return Err(Error::refused(&trace.label, why));
     }
-    let mut text = String::from("{\"traceEvents\": [");
-    name_tracks(&mut text, trace);
-    let origin = origin(trace);
-    for (index, op) in trace.gpu_ops.iter().enumerate() {
-        let kind = match op.kind {
-            OpKind::Kernel => "kernel",
-            OpKind::Copy => "gpu_memcpy",
-            OpKind::Set => "gpu_memset",
-        };
-        let (pid, tid) = (FIRST_DEVICE_PID + u64::from(op.device.0), op.stream);
-        let launch = trace.gpu_ops.launch(index).map_or(String::new(), |call| format!(", \"correlation\": {}", call.0));
-        begin_event(&mut text, kind, trace.names.get(op.name), (op.start.since(origin), op.duration));
-        let _ = write!(text, ", \"pid\": {pid}, \"tid\": {tid}, \"args\": {{\"stream\": {tid}{launch}}}}}");
-    }
-    write_spans(&mut text, trace, &trace.calls, "cuda_runtime", origin, true);
-    write_spans(&mut text, trace, &trace.ranges, "user_annotation", origin, false);
-    if text.ends_with(',') {
-        text.pop();
-    }
-    text += "\n]}\n";
+    let mut text = Vec::new();
+    write(trace, &mut text).map_err(|error| Error::io(&trace.label, &error))?;
     Ok(text)
+}
+
+fn write(trace: &Trace, out: &mut Vec<u8>) -> io::Result<()> {
+    let mut events = Events::begin(out)?;
+    tracks(trace).try_for_each(|track| events.name(&track))?;
+    let origin = origin(trace);
+    write_ops(&mut events, trace, origin)?;
+    write_spans(&mut events, trace, &trace.calls, "cuda_runtime", origin)?;
+    write_spans(&mut events, trace, &trace.ranges, "user_annotation", origin)?;
+    events.finish()
 }
 
 /// The earliest start of any event, so that no time is negative.
@@ -51,50 +41,37 @@ fn origin(trace: &Trace) -> Ns {
     [op, first(&trace.calls), first(&trace.ranges)].into_iter().flatten().min().unwrap_or(Ns::ZERO)
 }
 
-fn name_tracks(text: &mut String, trace: &Trace) {
-    for (device, index) in trace.devices.iter().zip(0_u64..) {
-        let name = format!("GPU {} {}", device.id, device.name);
-        metadata(text, "process_name", FIRST_DEVICE_PID + index, None, name.trim());
+fn write_ops(events: &mut Events, trace: &Trace, origin: Ns) -> io::Result<()> {
+    for (op, launch) in trace.gpu_ops.iter().zip(trace.gpu_ops.launches()) {
+        let launch = launch.map_or(String::new(), |call| format!(", \"correlation\": {}", call.0));
+        events.complete(&Event {
+            category: category(op.kind),
+            name: trace.names.get(op.name),
+            start: op.start.since(origin),
+            duration: op.duration,
+            process: device_pid(op.device.0 as usize),
+            thread: op.stream,
+            args: &format!("\"stream\": {}{launch}", op.stream),
+        })?;
     }
-    for (process, index) in trace.processes.iter().zip(0_u64..) {
-        metadata(text, "process_name", index, None, &format!("process {} {}", process.pid, process.name));
-    }
-    for (thread, index) in trace.threads.iter().zip(0_i64..) {
-        metadata(text, "thread_name", u64::from(thread.process.0), Some(index), &format!("thread {}", thread.tid));
-    }
+    Ok(())
 }
 
-fn metadata(text: &mut String, kind: &str, pid: u64, tid: Option<i64>, name: &str) {
-    let tid = tid.map_or(String::new(), |tid| format!(", \"tid\": {tid}"));
-    let _ = write!(text, "\n{{\"ph\": \"M\", \"name\": \"{kind}\", \"pid\": {pid}{tid}, \"args\": {{\"name\": ");
-    quoted(text, name);
-    text.push_str("}},");
-}
-
-fn write_spans(text: &mut String, trace: &Trace, spans: &Spans, category: &str, origin: Ns, are_calls: bool) {
-    for (span, index) in spans.iter().zip(0_u32..) {
+fn write_spans(events: &mut Events, trace: &Trace, spans: &Spans, category: &str, origin: Ns) -> io::Result<()> {
+    for (index, span) in spans.iter().enumerate() {
         let Span { start, duration, name, thread } = span;
-        let process = trace.threads.get(thread.0 as usize).map_or(0, |thread| thread.process.0);
-        begin_event(text, category, spans.names.get(name), (start.since(origin), duration));
-        let args = if are_calls { format!(", \"args\": {{\"correlation\": {index}}}") } else { String::new() };
-        let _ = write!(text, ", \"pid\": {process}, \"tid\": {}{args}}}", thread.0);
-        text.push(',');
+        let correlation = if category == "cuda_runtime" { format!("\"correlation\": {index}") } else { String::new() };
+        events.complete(&Event {
+            category,
+            name: spans.names.get(name),
+            start: start.since(origin),
+            duration,
+            process: trace.threads.get(thread.0 as usize).map_or(0, |thread| u64::from(thread.process.0)),
+            thread: i64::from(thread.0),
+            args: &correlation,
+        })?;
     }
-}
-
-/// Writes the start of a complete event (`"ph": "X"`) up to its times, which are in microseconds with three decimals.
-fn begin_event(text: &mut String, category: &str, name: &str, (start, duration): (Ns, Ns)) {
-    if text.ends_with('}') {
-        text.push(',');
-    }
-    let _ = write!(text, "\n{{\"ph\": \"X\", \"cat\": \"{category}\", \"name\": ");
-    quoted(text, name);
-    let micros = |time: Ns| format!("{}.{:03}", time.0 / 1_000, time.0 % 1_000);
-    let _ = write!(text, ", \"ts\": {}, \"dur\": {}", micros(start), micros(duration));
-}
-
-fn quoted(text: &mut String, name: &str) {
-    text.push_str(&json::write(&name));
+    Ok(())
 }
 
 #[cfg(test)]
@@ -116,8 +93,8 @@ mod tests {
         trace.finish()
     }
 
-    fn read(text: &str) -> Trace {
-        import(Importer::new("t"), text.as_bytes())
+    fn read(text: &[u8]) -> Trace {
+        import(Importer::new("t"), text)
     }
 
     #[test]
@@ -136,7 +113,7 @@ mod tests {
             described.collect()
         };
         assert_eq!(ops(&again), ops(&whole));
-        let json: serde_json::Value = serde_json::from_str(&chrome_trace(&whole).unwrap()).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&chrome_trace(&whole).unwrap()).unwrap();
         assert_eq!(json["traceEvents"][0]["args"]["name"], "GPU 0 NVIDIA \"H200\"");
     }
 
@@ -148,6 +125,6 @@ mod tests {
         assert_eq!(read(&chrome_trace(&part).unwrap()).gpu_ops.len(), 1);
         let empty = TestTrace::new().finish();
         let text = chrome_trace(&empty).unwrap();
-        assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{text}");
+        assert!(serde_json::from_slice::<serde_json::Value>(&text).is_ok());
     }
 }

@@ -25,7 +25,7 @@ impl Imported {
     pub fn slice(&self, choices: &str) -> JsResult<Vec<u8>> {
         let Some(trace) = self.trace() else { return Ok(Vec::new()) };
         let choices: Choices = json::read(choices).map_err(to_js_error)?;
-        session::slice(trace, &choices).map(String::into_bytes).map_err(to_js_error)
+        session::slice(trace, &choices).map_err(to_js_error)
     }
 
     /// Steps, stages and ranges whose windows can be picked: `{title, windows: {title, window}[], more}[]`.
