@@ -12,6 +12,8 @@ mod graph_captures;
 mod late_code_tests;
 mod named_windows;
 mod timeline;
+#[cfg(not(target_arch = "wasm32"))]
+mod what_if;
 mod window;
 mod window_cache;
 #[cfg(test)]
@@ -21,6 +23,8 @@ pub use chrome_trace::chrome_trace;
 pub use graph_captures::{CAPTURE_DETAILS, CaptureFile, CapturesBeside};
 pub use named_windows::{NamedWindow, WindowGroup, named_windows};
 pub use timeline::OpenTimeline;
+#[cfg(not(target_arch = "wasm32"))]
+pub use what_if::{Simulated, check_found, simulate};
 pub use window::{overview, strips, text as text_of_window, window, window_in, window_text};
 pub use window_cache::WindowCache;
 

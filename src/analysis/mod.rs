@@ -51,4 +51,5 @@ pub use crate::rules::{CPU, GRAPHS, SHARED};
 pub use kernels::groups::Groups;
 pub use pivot::by_category::{Pivot, PivotRow, pivot};
 pub use rule_use::rule_use;
+pub(crate) use run::context_of;
 pub use run::{Options, add_sections, analyze, first_results};

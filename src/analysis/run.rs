@@ -114,14 +114,18 @@ pub fn first_results(
 /// Adds the key figures to a run of this trace, and the explaining sections unless `options` or the build leaves them out.
 pub fn add_sections(run: &mut Run, trace: &Trace, options: &Options, reused: Reused) {
     if sections::ARE_COMPILED && !options.without_sections {
-        let context = Context::with_reused(trace, options.kernel_limit.unwrap_or(30), reused);
-        let context =
-            context.with_phase_map(options.phase_map.as_ref()).with_model(&options.model).with_asked(&options.asked);
+        let context = context_of(trace, options, reused);
         run.sections = sections::explain(&context);
         withhold_shares(run, &context);
     }
     key_figures::key_figures(run).put(&mut run.sections);
     run.verdict = verdict(run, &Signals::embedded().verdict);
+}
+
+/// What the sections of a trace share with these options.
+pub(crate) fn context_of<'a>(trace: &'a Trace, options: &'a Options, reused: Reused<'a>) -> Context<'a> {
+    let context = Context::with_reused(trace, options.kernel_limit.unwrap_or(30), reused);
+    context.with_phase_map(options.phase_map.as_ref()).with_model(&options.model).with_asked(&options.asked)
 }
 
 /// Removes the shares of kernels whose durations may belong to other kernels, and those of their categories.

@@ -1,15 +1,18 @@
 //! `gpuprism what-if`: the critical path of a step, and what it would take if something were different. From the same report as
-//! `gpuprism report`.
+//! `gpuprism report`; `--trace` also writes the simulated run.
 
+use super::files::{StandardError, by_run};
 use super::model::{Format, show};
-use super::report::{ChoiceArgs, report_with};
+use super::report::{ChoiceArgs, choices, report_with, seconds};
+use super::{analyze, redacted};
 use crate::analysis::replay::asked::Asked;
-use crate::analysis::replay::sections::{TOGETHER, WhatIf};
-use crate::analysis::section::TypedSection;
+use crate::files::{self, RunSource, read_run};
 use crate::report::Report;
 use crate::report::model::Part;
+use crate::report::redact::{Redactions, Redactor};
+use crate::session::{self, Choices, check_found};
 use crate::{Error, Result};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Show what a step is made of (its critical path), and replay it without a cause: what it would take then.
 ///
@@ -29,6 +32,10 @@ pub(super) struct Args {
     /// Replay with graph launches in the steps of this stage, for example decode. May be given several times.
     #[arg(long, value_name = "STAGE")]
     graph: Vec<String>,
+    /// Also write the simulated run with these changes, for Perfetto, chrome://tracing and gpuprism: the run that saves most. Needs the
+    /// trace of one run. Gzipped if the name ends in .gz.
+    #[arg(long, value_name = "OUT.json[.gz]")]
+    trace: Option<PathBuf>,
     /// Output format; csv prints the table what_if.
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     format: Format,
@@ -38,16 +45,24 @@ pub(super) struct Args {
     /// The nsys program that exports an .nsys-rep.
     #[arg(long = "nsys_cmd", alias = "nsys-cmd", default_value = "nsys", value_name = "CMD")]
     nsys_cmd: String,
+    /// Replace identifying text with placeholders: paths, host names, model names, private kernel names and annotations,
+    /// secrets.
+    #[arg(long)]
+    redact: bool,
     #[command(flatten)]
     choices: ChoiceArgs,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let asked = asked(args)?;
-    let report = report_with(&args.files, &args.nsys_cmd, &args.choices, &asked)?;
-    if !asked.is_empty() {
-        check_found(&report, &asked)?;
-    }
+    let report = match &args.trace {
+        Some(out) => report_and_trace(args, &asked, out)?,
+        None => {
+            let report = report_with(&args.files, &args.nsys_cmd, &args.choices, &asked)?;
+            check_found(&report.runs, &asked)?;
+            redacted(report, args.redact)
+        }
+    };
     show(&report, &[Part::WhatIf], args.format, args.limit)
 }
 
@@ -59,17 +74,38 @@ fn asked(args: &Args) -> Result<Vec<String>> {
     Ok(args.without.iter().cloned().chain(changes).collect())
 }
 
-/// An error if no run has anything to change.
-fn check_found(report: &Report, asked: &[String]) -> Result<()> {
-    let rows = report.runs.iter().flat_map(|run| WhatIf::rows(&run.sections));
-    let ids: Vec<String> = rows.map(|row| row.id).collect();
-    if ids.iter().any(|id| id == TOGETHER) {
-        return Ok(());
-    }
-    let known = if ids.is_empty() {
-        "the trace cannot be replayed".to_owned()
-    } else {
-        format!("its ids are {}", ids.join(", "))
+/// The report of one run; writes its simulated run.
+fn report_and_trace(args: &Args, asked: &[String], out: &Path) -> Result<Report> {
+    let sets = by_run(&args.files);
+    let [set] = sets.as_slice() else {
+        return Err(Error::usage("--trace", format!("needs one run, and these files are {}: give one", sets.len())));
     };
-    Err(Error::usage(asked.join(", "), format!("nothing in this trace to change; {known}")))
+    let path = set.first().ok_or_else(|| Error::usage("--trace", "needs the trace of a run"))?;
+    check_not_input(set, out)?;
+    let choices =
+        Choices { what_if: asked.to_vec(), wall_seconds: seconds(&args.choices, 0), ..choices(&args.choices)? };
+    let source = read_run(set, &args.nsys_cmd, &StandardError)?;
+    let RunSource::Trace(trace) = &source else {
+        return Err(Error::refused(files::label(path), "a report, which has no events to write: give the trace"));
+    };
+    let report = Report::new(analyze::runs_of(&source, path, &choices, &StandardError)?);
+    check_found(&report.runs, asked)?;
+    let simulated = session::simulate(trace, &choices)?;
+    if !args.redact {
+        files::write_simulated(&simulated, None, out)?;
+        return Ok(report);
+    }
+    let (report, mut redactor) = Redactor::redact(&report, &Redactions::all());
+    files::write_simulated(&simulated, Some(&mut redactor), out)?;
+    Ok(report)
+}
+
+/// An error if the file that is written would replace one that is read.
+fn check_not_input(inputs: &[PathBuf], out: &Path) -> Result<()> {
+    let is_out =
+        |input: &PathBuf| input.canonicalize().is_ok_and(|input| out.canonicalize().is_ok_and(|out| out == input));
+    match inputs.iter().any(is_out) {
+        true => Err(Error::usage("--trace", "the simulated run would replace the trace: give another name")),
+        false => Ok(()),
+    }
 }

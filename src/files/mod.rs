@@ -13,6 +13,7 @@ mod open;
 mod parquet_folder;
 pub mod ranks;
 mod scrub;
+mod simulated;
 mod watch;
 
 pub(crate) use entries::entries;
@@ -22,4 +23,5 @@ pub use neighbours::Neighbours;
 pub use open::{RunSource, by_run, read_run, read_text, rules};
 pub(crate) use open::{open, open_trace, open_with_code, read, read_without_captures};
 pub(crate) use scrub::scrub;
+pub(crate) use simulated::write_simulated;
 pub use watch::{Cancel, Done, Progress, Watch};

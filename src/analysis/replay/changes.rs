@@ -251,7 +251,7 @@ impl<'a> Changes<'a> {
     pub(super) fn saving_if(&self, changes: &[Change], gaps: Gaps) -> Saving {
         let start = self.steady.start;
         let weights = self.weights(changes, false, gaps);
-        let high = self.saved(&self.graph.replay(&self.without_possible(&weights), start, None));
+        let high = self.saved(&self.all_moved(&weights));
         let careful =
             if changes.iter().any(Change::makes_graphs) { self.weights(changes, true, gaps) } else { weights };
         let careful = self.with_pinned(careful);
@@ -262,6 +262,16 @@ impl<'a> Changes<'a> {
             alone.into_iter().zip(&low).map(|(alone, low)| alone.min(*low)).collect()
         });
         Saving { low, high, only_this_rank }
+    }
+
+    /// The times of all nodes after these changes, where each node moves with what is before it: the run that saves most. The host works
+    /// where the trace does not say whether it works or waits.
+    pub(super) fn times(&self, changes: &[Change]) -> Column<Node, Ns> {
+        self.all_moved(&self.weights(changes, false, Gaps::Work))
+    }
+
+    fn all_moved(&self, weights: &[Ns]) -> Column<Node, Ns> {
+        self.graph.replay(&self.without_possible(weights), self.steady.start, None)
     }
 
     /// The weights after these changes.

@@ -5,8 +5,8 @@
 //! part that is replayed (`part`). For a report, `recorded` takes the calls and ops of that part; `usual`, `streams`,
 //! `queue`, `blocking`, `cross_stream`, `handoffs` and `unrecorded` find the dependencies that the trace does not record; `graph` joins
 //! them; `start_up` and `steady` choose the window of steady steps; `path` walks the critical path and `changes` replays
-//! changed weights. `sections` shows the result: `critical_path`, `what_if` and `replay_trust`. `costs` reads these sections for the
-//! verdict and the findings, so that a cost is a replayed saving.
+//! changed weights. `sections` shows the result: `critical_path`, `what_if` and `replay_trust`; `simulated` gives the
+//! times of one replay for a file. `costs` reads these sections for the verdict and the findings, so that a cost is a replayed saving.
 //!
 //! The unchanged replay gives every measured time again, and the parts of the path add up to the window, both to the nanosecond.
 //! Costs O(n log n) for `n` ops and calls of the part, bounded by the part.
@@ -31,6 +31,8 @@ mod path;
 mod queue;
 mod recorded;
 pub(crate) mod sections;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod simulated;
 mod start_up;
 mod steady;
 mod streams;
@@ -69,6 +71,18 @@ pub(crate) enum NoReplay {
     Circle,
     /// No time is left to explain.
     NoWindow,
+}
+
+impl NoReplay {
+    /// In one sentence.
+    pub(crate) fn why(self) -> &'static str {
+        match self {
+            Self::NoOps => "The trace has no GPU ops.",
+            Self::NoLaunches => "No GPU op is linked to a launch call of the host.",
+            Self::Circle => "Times of host and GPU contradict each other, so that no op can be first.",
+            Self::NoWindow => "The trace has no time with GPU work after its start.",
+        }
+    }
 }
 
 /// What is replayed, as the sections and tests read it.

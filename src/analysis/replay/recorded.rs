@@ -51,6 +51,8 @@ pub(super) struct OpRow {
     pub(super) bytes: u64,
     /// The call that launched it.
     pub(super) call: Option<Call>,
+    /// Its row among the ops of the trace; graphs traced as a whole follow them.
+    pub(super) row: u32,
 }
 
 impl OpRow {
@@ -185,7 +187,7 @@ fn ops(
         let next = Lane::of(lanes.len());
         let lane = *lanes.entry((op.device, stream)).or_insert(next);
         let call = launch_of(trace.trace, row).and_then(|call| outer.get(&call.0)).copied();
-        ops.push(OpRow { lane, call, ..op });
+        ops.push(OpRow { lane, call, row: u32::try_from(row).unwrap_or(u32::MAX), ..op });
     };
     for row in part.ops.clone() {
         let Some(op) = trace.trace.gpu_ops.get(row).filter(|op| op.process == part.process) else { continue };

@@ -160,22 +160,17 @@ pub(crate) fn replay_sections(context: &Context) -> ReplaySections {
         ReplaySections { path: show.path(), what_if: show.what_if(), trust: show.trust() }
     });
     answered.unwrap_or_else(|why| {
-        let (why, data) = match why {
-            NoReplay::NoOps => ("The trace has no GPU ops.", None),
-            NoReplay::NoLaunches => ("No GPU op is linked to a launch call of the host.", Some(MissingData::Calls)),
-            NoReplay::Circle => ("Times of host and GPU contradict each other, so that no op can be first.", None),
-            NoReplay::NoWindow => ("The trace has no time with GPU work after its start.", None),
-        };
-        match data {
-            Some(data) => ReplaySections {
-                path: context.lacks(why, data),
-                what_if: context.lacks(why, data),
-                trust: context.lacks(why, data),
+        let words = why.why();
+        match why {
+            NoReplay::NoLaunches => ReplaySections {
+                path: context.lacks(words, MissingData::Calls),
+                what_if: context.lacks(words, MissingData::Calls),
+                trust: context.lacks(words, MissingData::Calls),
             },
-            None => ReplaySections {
-                path: CriticalPathRows::missing(why, ""),
-                what_if: WhatIf::missing(why, ""),
-                trust: ReplayTrust::missing(why, ""),
+            NoReplay::NoOps | NoReplay::Circle | NoReplay::NoWindow => ReplaySections {
+                path: CriticalPathRows::missing(words, ""),
+                what_if: WhatIf::missing(words, ""),
+                trust: ReplayTrust::missing(words, ""),
             },
         }
     })
@@ -188,6 +183,12 @@ struct Show<'a> {
     changes: &'a Changes<'a>,
     /// What costs most depends on whether the host works or waits where the trace does not say which.
     is_host_open: bool,
+}
+
+/// The changes of the context that this trace has.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) fn asked_changes(context: &Context, replay: &Replay, changes: &Changes) -> Vec<Change> {
+    Show { context, replay, changes, is_host_open: false }.asked(changes).0
 }
 
 /// Whether another cause costs most if the host waits where the trace does not say what it does.

@@ -278,6 +278,24 @@ impl Redactor {
         self.replaced(Json::parse(&json::write(result)).ok()?)
     }
 
+    /// The redacted name of a GPU op.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn redact_kernel(&mut self, name: &str) -> String {
+        self.redacted(FieldKind::Kernel, name)
+    }
+
+    /// The redacted name of a call or range.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn redact_name(&mut self, name: &str) -> String {
+        self.redacted(FieldKind::Name, name)
+    }
+
+    /// A redacted label, which contains names.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn redact_label(&mut self, label: &str) -> String {
+        self.redacted(FieldKind::Sentences, label)
+    }
+
     fn replaced<T: FromJson>(&mut self, json: Json<'_>) -> Option<T> {
         json::read(&rewrite(json, &mut |list, key, part| self.replace_value(list, key, part))).ok()
     }
