@@ -120,6 +120,22 @@ class Trace:
         again. An earlier report stays as it is, with a warning.
         """
 
+    def what_if(
+        self,
+        *,
+        without: Union[None, str, Sequence[str]] = None,
+        speed: Optional[Mapping[str, _Seconds]] = None,
+        graph: Union[None, str, Sequence[str]] = None,
+    ) -> Trace:
+        """The same traces with these changes replayed together, like `gpuprism what-if`.
+
+        `without` names rows of `trace["what_if"]` by their `id`: the step without their causes. `speed` is a factor for the kernels whose
+        names match a regular expression: `{"attention": 1.5}`. `graph` names stages whose steps launch graphs: `"decode"`. The first
+        rows of the table `what_if` of the result, with the id `together`, have all changes; `critical_path` and `replay_trust` stay.
+
+        The files are not read again. Raises UsageError if the traces have nothing to change.
+        """
+
     def ranks(self) -> Ranks:
         """Which rank delays the others, like `gpuprism ranks`, in the window of this trace."""
 

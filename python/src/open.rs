@@ -26,6 +26,22 @@ impl From<Paths> for Vec<PathBuf> {
     }
 }
 
+/// One word or several.
+#[derive(FromPyObject)]
+pub(crate) enum Words {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl From<Words> for Vec<String> {
+    fn from(words: Words) -> Self {
+        match words {
+            Words::One(word) => vec![word],
+            Words::Several(words) => words,
+        }
+    }
+}
+
 /// A number, or its decimal text.
 #[derive(FromPyObject)]
 pub(crate) enum Decimal {

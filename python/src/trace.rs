@@ -1,11 +1,13 @@
 //! `gpuprism.Trace`: the results of the opened files, and the traces themselves for windows and ranks.
 
 use crate::background;
+use crate::errors::raised;
 use crate::notebook;
-use crate::open::{Decimal, WindowArgument};
+use crate::open::{Decimal, WindowArgument, Words};
 use crate::results::{self, Ranks};
 use crate::table::Table;
 use gpuprism::analysis::communication::ranks::{self, RankLog};
+use gpuprism::analysis::replay::asked::Asked;
 use gpuprism::analysis::results::Run;
 use gpuprism::files::ranks::compare_ranks;
 use gpuprism::files::{self, RunSource, Watch, analyze};
@@ -14,6 +16,7 @@ use gpuprism::report::{self, Report, bars, chart, html_page_with_timelines, lege
 use gpuprism::session::{self, Choices};
 use gpuprism::trace::Window;
 use pyo3::prelude::*;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -191,6 +194,30 @@ impl Trace {
         };
         let inputs: Vec<Input> = self.inputs.iter().map(in_window).collect();
         background::run(py, move |watcher| Self::analyze(inputs, watcher))
+    }
+
+    /// The same traces with these changes replayed together, like `gpuprism what-if`.
+    #[pyo3(signature = (*, without = None, speed = None, graph = None))]
+    fn what_if(
+        &self,
+        py: Python,
+        without: Option<Words>,
+        speed: Option<BTreeMap<String, Decimal>>,
+        graph: Option<Words>,
+    ) -> PyResult<Self> {
+        let words = |words: Option<Words>| words.map(Vec::from).unwrap_or_default();
+        let speed = speed.unwrap_or_default().into_iter();
+        let speed: Vec<String> = speed.map(|(pattern, factor)| format!("{pattern}={}", String::from(factor))).collect();
+        let asked = Asked::names(&words(without), &speed, &words(graph)).map_err(raised)?;
+        let changed = |input: &Input| Input {
+            choices: Choices { what_if: asked.clone(), ..input.choices.clone() },
+            ..input.clone()
+        };
+        let inputs: Vec<Input> = self.inputs.iter().map(changed).collect();
+        background::run(py, move |watcher| {
+            let trace = Self::analyze(inputs, watcher)?;
+            session::check_found(&trace.report.runs, &asked).map(|()| trace)
+        })
     }
 
     /// The ranks of the jobs in these traces, in the chosen window.

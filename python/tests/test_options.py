@@ -30,6 +30,39 @@ def test_a_window_is_that_of_the_command_line(example, command_line):
     assert trace.to_json() == report(command_line, example), "the trace itself does not change"
 
 
+def test_changes_are_replayed_as_on_the_command_line(example, command_line):
+    trace = gpuprism.open(example)
+    ids = [row["id"] for row in trace["what_if"].rows()]
+    assert "together" not in ids and len(ids) > 2
+    for options, flags in [
+        ({"without": ids[0]}, ["--without", ids[0]]),
+        ({"without": ids[:2]}, ["--without", ids[0], "--without", ids[1]]),
+        ({"speed": {"gemm|nvjet": 1.5}}, ["--speed", "gemm|nvjet=1.5"]),
+        ({"without": [ids[0]], "speed": {"nvjet": "2"}}, ["--without", ids[0], "--speed", "nvjet=2"]),
+    ]:
+        changed = trace.what_if(**options)
+        run = json.loads(command_line("what-if", example, *flags, "--format", "json"))["runs"][0]
+        assert changed["what_if"].rows()[0]["id"] == "together"
+        for name in ("critical_path", "what_if", "replay_trust"):
+            assert changed[name].rows() == run["sections"][name]["rows"], (options, name)
+    assert trace.what_if().to_json() == trace.to_json(), "no changes, and the trace itself does not change"
+    in_window = trace.window(0.02, 0.06).what_if(without=ids[0])["what_if"].rows()
+    assert in_window[0]["id"] == "together" and in_window != trace.what_if(without=ids[0])["what_if"].rows()
+
+
+def test_changes_that_a_trace_does_not_have_are_errors_of_the_command_line(example, command_line):
+    trace = gpuprism.open(example)
+    for options, flags in [
+        ({"without": "nonsense"}, ["--without", "nonsense"]),
+        ({"speed": {"nvjet": 0}}, ["--speed", "nvjet=0"]),
+        ({"speed": {"(": 2}}, ["--speed", "(=2"]),
+        ({"graph": "nonsense"}, ["--graph", "nonsense"]),
+    ]:
+        with pytest.raises(gpuprism.UsageError) as raised:
+            trace.what_if(**options)
+        assert f"gpuprism: {raised.value}\n" == command_line("what-if", example, *flags, status=2)
+
+
 def test_options_are_those_of_the_command_line(example, tmp_path, command_line):
     rules = tmp_path / "rules.json"
     rules.write_text(json.dumps({"mine": {"m": {"nvjet": "my_gemm"}}}))

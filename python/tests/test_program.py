@@ -199,6 +199,7 @@ import gpuprism
 trace: gpuprism.Trace = gpuprism.open("a.json", window=(None, 1.5), seconds=[1.0, "2"], rules=pathlib.Path("r"))
 verdict: str = trace.window(0.5).window("1-2").verdict
 table: gpuprism.Table = trace["kernels"]
+faster: gpuprism.Trace = trace.what_if(without="host", speed={"gemm": 2, "attention": "1.5"}, graph=["decode"])
 names: list[str] = table.columns
 page: str | None = trace.to_html()
 comparison: gpuprism.Comparison = gpuprism.diff(trace, trace)

@@ -54,7 +54,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let asked = asked(args)?;
+    let asked = Asked::names(&args.without, &args.speed, &args.graph)?;
     let report = match &args.trace {
         Some(out) => report_and_trace(args, &asked, out)?,
         None => {
@@ -64,14 +64,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
     };
     show(&report, &[Part::WhatIf], args.format, args.limit)
-}
-
-/// What is asked for, in the format of [`Asked::parse`]. Checks it before any trace is read.
-fn asked(args: &Args) -> Result<Vec<String>> {
-    let speeds = args.speed.iter().map(|text| Asked::speed(text));
-    let graphs = args.graph.iter().map(|stage| Asked::graph(stage));
-    let changes = speeds.chain(graphs).map(|asked| Ok(asked?.name())).collect::<Result<Vec<_>>>()?;
-    Ok(args.without.iter().cloned().chain(changes).collect())
 }
 
 /// The report of one run; writes its simulated run.

@@ -72,6 +72,17 @@ impl Asked {
         })
     }
 
+    /// The names of changes, as [`Asked::parse`] takes them: ids of rows, `REGEX=2` for each speed, and labels of stages.
+    ///
+    /// # Errors
+    /// Those of [`Asked::speed`] and [`Asked::graph`].
+    pub fn names(without: &[String], speed: &[String], graph: &[String]) -> Result<Vec<String>> {
+        let speeds = speed.iter().map(|text| Self::speed(text));
+        let graphs = graph.iter().map(|stage| Self::graph(stage));
+        let changes = speeds.chain(graphs).map(|asked| Ok(asked?.name())).collect::<Result<Vec<_>>>()?;
+        Ok(without.iter().cloned().chain(changes).collect())
+    }
+
     /// How it is named in the table.
     pub fn name(&self) -> String {
         match self {
