@@ -20,7 +20,7 @@ fn the_server_lists_its_tools_and_each_has_a_schema() {
     let mut server = Server::start(&traces("mcp_list"));
     let tools = server.request("tools/list", &json!({}))["tools"].clone();
     let names: Vec<&str> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["open", "brief", "show", "table", "diff", "ranks", "doctor"]);
+    assert_eq!(names, ["open", "brief", "show", "table", "what_if", "diff", "ranks", "doctor"]);
     for tool in tools.as_array().unwrap() {
         let schema = &tool["inputSchema"];
         for required in schema["required"].as_array().unwrap() {
@@ -66,6 +66,44 @@ fn a_table_is_sorted_filtered_and_cut_with_a_count() {
     assert!(unknown.contains("no such table: give one of kernels"), "{unknown}");
     let column = table(json!({"file": "many.json", "name": "kernels", "sort": "nonsense"})).unwrap_err();
     assert!(column.contains("sort by one of ") && column.contains("elapsed_ns"), "{column}");
+}
+
+#[test]
+fn what_if_has_the_rows_of_the_command_line_and_those_of_all_changes_first() {
+    let folder = traces("mcp_what_if");
+    let mut server = Server::start(&folder);
+    let mut what_if = |arguments| server.call("what_if", arguments);
+    let plain = what_if(json!({"file": "a.json"})).unwrap();
+    assert!(plain.contains("between\\_calls") && plain.contains("Trust in the replay"), "{plain}");
+    let changes = json!({"file": "a.json", "without": ["between_calls"], "speed": ["gemm=2"]});
+    let together = what_if(changes).unwrap();
+    let row = together.lines().find(|line| line.contains("together")).unwrap();
+    assert!(row.contains("between\\_calls, speed:gemm=2"), "{row}");
+    let csv =
+        printed(&folder, ["what-if", "a.json", "--without", "between_calls", "--speed", "gemm=2", "--format", "csv"]);
+    let first = csv.lines().nth(1).unwrap();
+    assert!(first.contains("together") && csv.lines().count() > 3, "{csv}");
+    let rows = together.lines().filter(|line| line.starts_with("| ") && line.contains("decode")).count();
+    assert!(rows >= csv.lines().count() - 1, "{rows} {csv}");
+}
+
+#[test]
+fn what_if_refuses_unknown_changes_and_earlier_reports_with_a_remedy() {
+    let folder = traces("mcp_what_if_errors");
+    std::fs::write(folder.join("report.json"), printed(&folder, ["report", "a.json", "--format", "json"])).unwrap();
+    let mut server = Server::start(&folder);
+    for (arguments, words) in [
+        (json!({"file": "a.json", "without": ["nonsense"]}), "its ids are "),
+        (json!({"file": "a.json", "speed": ["gemm"]}), "a factor"),
+        (json!({"file": "a.json", "graph": ["nonsense"]}), "no such stage: give one of "),
+        (json!({"file": "report.json", "without": ["between_calls"]}), "give the trace"),
+        (json!({"file": "../a.json", "without": ["host"]}), "not found inside the root folder"),
+        (json!({"file": "a.json", "without": "host"}), "the tool's schema lists"),
+    ] {
+        let error = server.call("what_if", arguments).unwrap_err();
+        assert!(error.contains(words) && !error.contains('\n'), "{error}");
+    }
+    assert!(server.call("what_if", json!({"file": "report.json"})).unwrap().contains("between\\_calls"));
 }
 
 #[test]
@@ -144,6 +182,9 @@ fn an_error_does_not_repeat_an_argument_of_any_length() {
         ("show", json!({"file": "a.json", "id": long})),
         ("table", json!({"file": "a.json", "name": long})),
         ("table", json!({"file": "a.json", "name": "kernels", "sort": long})),
+        ("what_if", json!({"file": "a.json", "without": [long]})),
+        ("what_if", json!({"file": "a.json", "speed": [long]})),
+        ("what_if", json!({"file": "a.json", "graph": [long]})),
         ("diff", json!({"a": "a.json", "b": long})),
         ("ranks", json!({"files": [long]})),
         (long.as_str(), json!({})),

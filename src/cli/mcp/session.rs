@@ -11,10 +11,10 @@ use crate::files::{Watch, analyze};
 use crate::report::brief::{self, Subject};
 use crate::report::format::clean;
 use crate::report::{Report, TableRequest, all_tables, compare as words, facts, findings, sort_and_filter, table};
-use crate::session::Choices;
+use crate::session::{Choices, check_found};
 use crate::{Error, Result};
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -51,8 +51,7 @@ impl Session {
         let stored = match known.and_then(|index| self.files.remove(index)) {
             Some(stored) => stored,
             None => {
-                let described = describe(&real, &Choices::default(), Some(self.root.folder()))?;
-                let described = Arc::new(Described { path: self.root.shown(&real), ..described });
+                let described = Arc::new(self.analyzed(&real, &Choices::default())?);
                 Stored { path: real.clone(), version, described }
             }
         };
@@ -63,6 +62,11 @@ impl Session {
             self.files.pop_front();
         }
         Ok(described)
+    }
+
+    fn analyzed(&self, real: &Path, choices: &Choices) -> Result<Described> {
+        let described = describe(real, choices, Some(self.root.folder()))?;
+        Ok(Described { path: self.root.shown(real), ..described })
     }
 
     pub(super) fn open(&mut self, path: &str) -> Result<String> {
@@ -108,6 +112,23 @@ impl Session {
         }
         let text = brief::limited_table(sort_and_filter(table, request));
         Ok(bounded(format!("{text}\nColumns to sort by: {}\n", keys.join(", ")), MAX_BYTES))
+    }
+
+    /// The tables of `gpuprism what-if` on what is saved, with these changes together. With changes the file is read again.
+    pub(super) fn what_if(&mut self, path: &str, asked: &[String]) -> Result<String> {
+        let described = match asked {
+            [] => self.described(path)?,
+            _ => {
+                let choices = Choices { what_if: asked.to_vec(), ..Choices::default() };
+                Arc::new(self.analyzed(&self.root.file(path)?, &choices)?)
+            }
+        };
+        if !asked.is_empty() && !described.is_trace {
+            return Err(Error::refused(path, "an earlier report, which cannot be replayed: give the trace"));
+        }
+        check_found(&described.report.runs, asked)?;
+        let tables = ["what_if", "replay_trust"].into_iter().filter_map(|id| table(&described.report, id, None));
+        Ok(bounded(tables.map(brief::limited_table).collect::<Vec<_>>().join("\n"), MAX_BYTES))
     }
 
     /// What `gpuprism diff` prints about the second file, with the first as baseline.
