@@ -30,7 +30,8 @@ pub(super) struct ShowArgs {
     /// A trace, export or earlier report.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The id of a finding (replay-preparation), of a check (stacks) or of a table (idle_blame).
+    /// The id of a finding (replay-preparation), of a check (stacks), of a table (idle_blame), or of a change in the table what_if
+    /// (all_blocking).
     #[arg(value_name = "ID")]
     id: String,
     #[command(flatten)]
@@ -56,7 +57,7 @@ impl Described {
         let subject = self.subject();
         brief::show(&subject, id).ok_or_else(|| {
             let known = brief::known_ids(&subject).join(", ");
-            Error::usage(id, format!("no finding, check or table of this name: give one of {known}, or a table's name"))
+            Error::usage(id, format!("no finding, check or table of this name: give one of {known}, a table's name, or an id of the table what_if"))
         })
     }
 }

@@ -7,7 +7,7 @@
 use super::findings::{Finding, findings};
 use super::format::{clean, figure};
 use super::markdown::table as markdown_table;
-use super::table::Table;
+use super::table::{Cell, Table};
 use super::text::verdict;
 use super::{Report, model_sentences, table};
 use crate::analysis::doctor::{Check, Level};
@@ -214,7 +214,15 @@ pub fn show(subject: &Subject, id: &str) -> Option<String> {
     if let Some(check) = subject.checks.iter().find(|check| check.id == id) {
         return Some(check_line(check));
     }
-    evidence_table(subject.report, id)
+    evidence_table(subject.report, id).or_else(|| what_if_rows(subject.report, id))
+}
+
+/// The rows of the table `what_if` with this id.
+fn what_if_rows(report: &Report, id: &str) -> Option<String> {
+    let mut table = table(report, "what_if", None)?;
+    let column = table.columns.iter().position(|column| column.key == "id")?;
+    table.rows.retain(|row| matches!(row.get(column), Some(Cell::Text(text)) if text == id));
+    (!table.rows.is_empty()).then(|| limited_table(table))
 }
 
 fn whole_finding(report: &Report, finding: &Finding) -> String {

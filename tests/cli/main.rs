@@ -33,3 +33,4 @@ mod steps_agree;
 mod trend;
 mod triage;
 mod view;
+mod what_if;
