@@ -34,7 +34,7 @@ pub(super) struct Args {
     graph: Vec<String>,
     /// Also write the simulated run with these changes, for Perfetto, chrome://tracing and gpuprism: the run that saves most. Needs the
     /// trace of one run. Gzipped if the name ends in .gz.
-    #[arg(long, value_name = "OUT.json[.gz]")]
+    #[arg(long, value_name = "OUT")]
     trace: Option<PathBuf>,
     /// Output format; csv prints the table what_if.
     #[arg(long, value_enum, default_value_t = Format::Terminal)]

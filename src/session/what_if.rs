@@ -108,7 +108,7 @@ impl Simulated<'_> {
         events.complete(&Event {
             category: measured.map_or("graph", |op| category(op.kind)),
             name: &name,
-            start: self.from_beginning(op.start),
+            start: self.since_beginning(op.start),
             duration: op.duration,
             process,
             thread,
@@ -144,7 +144,7 @@ impl Simulated<'_> {
             events.complete(&Event {
                 category,
                 name: &names.name(named.names.get(span.name)),
-                start: self.from_beginning(span.start),
+                start: self.since_beginning(span.start),
                 duration: span.duration,
                 process,
                 thread,
@@ -154,7 +154,7 @@ impl Simulated<'_> {
         Ok(())
     }
 
-    fn from_beginning(&self, time: Ns) -> Ns {
+    fn since_beginning(&self, time: Ns) -> Ns {
         time.since(self.run.beginning).max(Ns::ZERO)
     }
 }
