@@ -10,7 +10,8 @@ use super::inference::step_floor::{FloorOfSteps, StepFloorRow};
 use super::key_figures::is_almost_empty;
 use super::labels::format_time;
 use super::labels::{capitalized, stage_words};
-use super::replay::costs::{COMMUNICATION, Costs, HOST, PathGroup};
+use super::replay::cause::Cause;
+use super::replay::costs::{Costs, PathGroup};
 use super::replay::sections::CriticalPathRows;
 use super::results::{Run, Verdict, VerdictClause, WallSource};
 use super::section::{Ms, TypedSection};
@@ -401,8 +402,8 @@ impl Bound {
             PathGroup::Waiting => Self::Waiting,
             PathGroup::Delays => Self::Delays,
             _ => match costs.lead() {
-                HOST => Self::Host,
-                COMMUNICATION => Self::Communication,
+                Cause::Host => Self::Host,
+                Cause::Communication => Self::Communication,
                 _ => Self::Compute,
             },
         };

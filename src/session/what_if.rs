@@ -5,7 +5,8 @@ use super::chrome_events::{Event, Events, Track, category, device_pid, tracks};
 use super::{Choices, options, part};
 use crate::analysis::context::Reused;
 use crate::analysis::context_of;
-use crate::analysis::replay::sections::{TOGETHER, WhatIf};
+use crate::analysis::replay::cause::{Cause, CauseId};
+use crate::analysis::replay::sections::WhatIf;
 use crate::analysis::replay::simulated::{SimulatedOp, SimulatedRun, simulated_run};
 use crate::analysis::results::Run;
 use crate::analysis::section::TypedSection;
@@ -44,14 +45,14 @@ pub fn simulate<'a>(trace: &'a Trace, choices: &Choices) -> Result<Simulated<'a>
 /// # Errors
 /// No run has a row of all changes together.
 pub fn check_found(runs: &[Run], asked: &[String]) -> Result<()> {
-    let ids: Vec<String> = runs.iter().flat_map(|run| WhatIf::rows(&run.sections)).map(|row| row.id).collect();
-    if asked.is_empty() || ids.iter().any(|id| id == TOGETHER) {
+    let ids: Vec<CauseId> = runs.iter().flat_map(|run| WhatIf::rows(&run.sections)).map(|row| row.id).collect();
+    if asked.is_empty() || ids.iter().any(|id| id.cause == Cause::Together) {
         return Ok(());
     }
     let known = if ids.is_empty() {
         "the trace cannot be replayed".to_owned()
     } else {
-        format!("its ids are {}", ids.join(", "))
+        format!("its ids are {}", ids.iter().map(CauseId::to_string).collect::<Vec<_>>().join(", "))
     };
     Err(Error::usage(asked.join(", "), format!("nothing in this trace to change; {known}")))
 }
@@ -273,7 +274,7 @@ mod tests {
     fn with_a_change_the_file_is_shorter_by_what_the_table_says_at_most() {
         let trace = busy();
         let run = run(&trace, &asked(&["speed:gemm=2"])).unwrap();
-        let row = WhatIf::rows(&run.sections).into_iter().find(|row| row.id == TOGETHER).unwrap();
+        let row = WhatIf::rows(&run.sections).into_iter().find(|row| row.id.cause == Cause::Together).unwrap();
         let window = ReplayTrust::rows(&run.sections)[0].window_ms.0;
         let again = again(&trace, &["speed:gemm=2"]);
         let end = again.gpu_ops.get(49).unwrap().end().since(again.calls.get(0).unwrap().start);

@@ -2,11 +2,12 @@
 
 use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Cost, Framework, Situation};
+use crate::analysis::replay::cause::Cause;
 use crate::trace::Vendor;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     // Outside of steps nothing shows that they come again.
-    let Cost { ms: cost_ms, what_if } = situation.replayed_cost("allocations").filter(|_| situation.steps > 2)?;
+    let Cost { ms: cost_ms, what_if } = situation.replayed_cost(Cause::Allocations).filter(|_| situation.steps > 2)?;
     if !situation.is_notable_host_delay(cost_ms) {
         return None;
     }

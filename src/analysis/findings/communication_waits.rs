@@ -4,7 +4,7 @@ use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Cost, DeviceTimes, Situation, format_bytes, ms};
 use crate::analysis::communication::waiting::{DeviceWaiting, Evidence, Size};
 use crate::analysis::labels::format_time;
-use crate::analysis::replay::costs::COMMUNICATION;
+use crate::analysis::replay::cause::Cause;
 use crate::capitalize;
 use crate::digits::grouped;
 use crate::trace::Ns;
@@ -25,7 +25,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         return None;
     }
     let (device, waiting_ms) = situation.worst(exposed_waiting_ms)?;
-    let Cost { ms: cost_ms, what_if } = situation.cost_at_most(COMMUNICATION, waiting_ms);
+    let Cost { ms: cost_ms, what_if } = situation.cost_at_most(Cause::Communication, waiting_ms);
     let waits = device.waits?;
     const FROM_ONE_RANK: &str = "estimated from one rank";
     let (confidence, reason) = match waits.evidence {

@@ -5,7 +5,7 @@ use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Cost, DeviceTimes, Framework, Situation};
 use crate::analysis::communication::waiting::{DeviceWaiting, Evidence};
 use crate::analysis::labels::format_time;
-use crate::analysis::replay::costs::COMMUNICATION;
+use crate::analysis::replay::cause::Cause;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     if situation.has_shifted_durations() {
@@ -22,7 +22,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         }
     };
     let (device, exposed_ms) = situation.worst(transfer_ms)?;
-    let Cost { ms: cost_ms, what_if } = situation.cost(COMMUNICATION, exposed_ms);
+    let Cost { ms: cost_ms, what_if } = situation.cost(Cause::Communication, exposed_ms);
     if situation.share(cost_ms) < situation.context.signals.thresholds.exposed_communication {
         return None;
     }

@@ -6,7 +6,8 @@ use crate::analysis::host::idle_blame::{BlameRow, IdleBlame};
 use crate::analysis::host::idle_cause::IdleCause;
 use crate::analysis::host::launch_gaps::Gaps;
 use crate::analysis::labels::format_time;
-use crate::analysis::replay::costs::{HOST, PathGroup};
+use crate::analysis::replay::cause::Cause;
+use crate::analysis::replay::costs::PathGroup;
 use crate::trace::Vendor;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
@@ -15,7 +16,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let Some((device, late_ms)) = notable.filter(|(device, _)| situation.is_preparation(device) != Some(true)) else {
         return late_after_calls(situation).or_else(|| between_gpu_work(situation));
     };
-    let Cost { ms: cost_ms, what_if } = situation.cost(HOST, late_ms);
+    let Cost { ms: cost_ms, what_if } = situation.cost(Cause::Host, late_ms);
     let (counted_gaps, gaps) = device.late_gaps(device.gaps.eager);
     let is_paused = gaps.is_some_and(|gaps| is_paused(situation, gaps));
     let loading = loading_text(device, cost_ms).filter(|_| is_paused);
@@ -66,7 +67,7 @@ fn late_after_calls(situation: &Situation) -> Option<Finding> {
     if !situation.is_notable_host_delay(late_ms) {
         return None;
     }
-    let Cost { ms: cost_ms, what_if } = situation.cost(HOST, late_ms);
+    let Cost { ms: cost_ms, what_if } = situation.cost(Cause::Host, late_ms);
     let code = pause_code(situation, IdleCause::Drained);
     Some(Finding {
         id: FindingId::HostLate,
@@ -93,7 +94,7 @@ fn late_after_calls(situation: &Situation) -> Option<Finding> {
 /// The replay shows that the host's time costs something, whatever the idle time follows: a blocking call, or a replay of graphs. The time
 /// after a blocking call is the time of the code that runs then.
 fn between_gpu_work(situation: &Situation) -> Option<Finding> {
-    let Cost { ms: cost_ms, what_if } = situation.replayed_cost(HOST)?;
+    let Cost { ms: cost_ms, what_if } = situation.replayed_cost(Cause::Host)?;
     let (device, _) = situation.worst(|device| device.host_late_ms + ms(device.drained().idle()))?;
     if situation.is_preparation(device) == Some(true) || !situation.is_notable_host_delay(cost_ms) {
         return None;

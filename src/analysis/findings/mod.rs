@@ -111,7 +111,7 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
             + &finding.what_if.as_ref().map_or_else(String::new, |saving| situation.replay_words(saving)),
         action: finding.action,
         section: finding.section.to_owned(),
-        what_if: finding.what_if.map(|saving| saving.id),
+        what_if: finding.what_if.map(|saving| saving.id.to_string()),
     };
     let rows: Vec<FindingRow> = findings.into_iter().map(row).collect();
     Findings::answer("all other sections")

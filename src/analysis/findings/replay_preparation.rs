@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, FindingId};
 use super::situation::{Cost, Framework, Situation};
-use crate::analysis::replay::costs::HOST;
+use crate::analysis::replay::cause::Cause;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, late_ms) =
@@ -13,7 +13,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     {
         return None;
     }
-    let Cost { ms: cost_ms, what_if } = situation.cost(HOST, late_ms);
+    let Cost { ms: cost_ms, what_if } = situation.cost(Cause::Host, late_ms);
     let graphs = situation.graphs();
     let replayed = match device.gaps.replayed_share() {
         // Graphs that were traced as a whole have no kernels.

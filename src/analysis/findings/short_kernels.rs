@@ -2,12 +2,13 @@
 
 use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Cost, Framework, Situation};
+use crate::analysis::replay::cause::Cause;
 use crate::digits::grouped;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let thresholds = &situation.context.signals.thresholds;
     let (device, gaps_ms) = situation.worst(|device| device.gaps.turnaround.total.0 as f64 / 1e6)?;
-    let Cost { ms: cost_ms, what_if } = situation.cost_at_most("turnaround", gaps_ms);
+    let Cost { ms: cost_ms, what_if } = situation.cost_at_most(Cause::Turnaround, gaps_ms);
     let gaps = &device.gaps;
     let is_short = gaps.short_kernels as f64 >= thresholds.min_short_kernels
         && gaps.short_kernels.saturating_mul(2) >= gaps.eager_kernels;

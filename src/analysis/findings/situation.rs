@@ -10,7 +10,8 @@ use crate::analysis::host::idle_cause::{CauseRules, Drained};
 use crate::analysis::host::idle_code_rules::change_of;
 use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps};
 use crate::analysis::labels::{self, format_time};
-use crate::analysis::replay::costs::{Costs, GPU_WORK, HOST, PathGroup, Saving, place_words};
+use crate::analysis::replay::cause::{Cause, CauseId};
+use crate::analysis::replay::costs::{Costs, PathGroup, Saving, place_words};
 use crate::analysis::replay::sections::WhatIfRow;
 use crate::analysis::section::{Section, Sections, TypedSection};
 use crate::analysis::structure::stages::Form;
@@ -213,7 +214,7 @@ impl<'a> Situation<'a> {
     /// host may only wait longer.
     pub(super) fn counted_ms(&self, finding: &Finding) -> f64 {
         let is_kernels = matches!(finding.id, FindingId::UnsuitedKernels | FindingId::FarFromRoof);
-        let gpu_leads = || self.costs.as_ref().is_some_and(|costs| costs.lead() == GPU_WORK);
+        let gpu_leads = || self.costs.as_ref().is_some_and(|costs| costs.lead() == Cause::GpuWork);
         let proven = finding.proven_ms().filter(|_| is_kernels && !gpu_leads());
         proven.unwrap_or(finding.cost_ms)
     }
@@ -231,22 +232,22 @@ impl<'a> Situation<'a> {
     }
 
     /// What the cause with this id in `what_if` costs at most by the replay; else the measured time, which may be more than can be saved.
-    pub(super) fn cost(&self, what_if: &str, measured_ms: f64) -> Cost {
-        match self.costs.as_ref().map(|costs| costs.saving(what_if)) {
-            Some(saving) => Cost { ms: self.without_waits(what_if, &saving), what_if: Some(saving) },
+    pub(super) fn cost(&self, cause: impl Into<CauseId>, measured_ms: f64) -> Cost {
+        match self.costs.as_ref().map(|costs| costs.saving(&cause.into())) {
+            Some(saving) => Cost { ms: self.without_waits(&saving), what_if: Some(saving) },
             None => Cost { ms: measured_ms, what_if: None },
         }
     }
 
     /// The saving at most, for the host without the time in which it is known to wait for another thread: that is a finding of its own.
-    fn without_waits(&self, what_if: &str, saving: &Saving) -> f64 {
-        let waits_ms = self.costs.as_ref().filter(|_| what_if == HOST).map_or(0.0, Costs::waiting_ms);
+    fn without_waits(&self, saving: &Saving) -> f64 {
+        let waits_ms = self.costs.as_ref().filter(|_| saving.id.cause == Cause::Host).map_or(0.0, Costs::waiting_ms);
         saving.low_ms.max(saving.high_ms - waits_ms)
     }
 
-    /// What the cause with this id costs by the replay; `None` if the replay says nothing.
-    pub(super) fn replayed_cost(&self, what_if: &str) -> Option<Cost> {
-        self.costs.as_ref().map(|_| self.cost(what_if, 0.0))
+    /// What the cause costs by the replay; `None` if the replay says nothing.
+    pub(super) fn replayed_cost(&self, cause: Cause) -> Option<Cost> {
+        self.costs.as_ref().map(|_| self.cost(cause, 0.0))
     }
 
     /// Whether the replay gives the cost of all late time of this device to the preparation of graph replays; `None` without a replay.
@@ -256,9 +257,9 @@ impl<'a> Situation<'a> {
         self.costs.as_ref().map(|_| is_mostly())
     }
 
-    /// A measured time, of which the replay saves at most what the cause with this id costs.
-    pub(super) fn cost_at_most(&self, what_if: &str, measured_ms: f64) -> Cost {
-        match self.costs.as_ref().map(|costs| costs.saving(what_if)) {
+    /// A measured time, of which the replay saves at most what the cause costs.
+    pub(super) fn cost_at_most(&self, cause: Cause, measured_ms: f64) -> Cost {
+        match self.costs.as_ref().map(|costs| costs.saving(&cause.into())) {
             Some(saving) => Cost { ms: measured_ms.min(saving.high_ms), what_if: Some(saving) },
             None => Cost { ms: measured_ms, what_if: None },
         }

@@ -10,6 +10,7 @@ use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Cost, DeviceTimes, DrainSite, Framework, Situation, ms};
 use crate::analysis::host::idle_cause::Drained;
 use crate::analysis::labels::format_time;
+use crate::analysis::replay::cause::Cause;
 use crate::trace::Ns;
 
 /// The maximum number of call sites in the evidence.
@@ -20,7 +21,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     if drained_ms < situation.context.signals.thresholds.min_drained_ms {
         return None;
     }
-    let Cost { ms: cost_ms, what_if } = situation.cost("all_blocking", drained_ms);
+    let Cost { ms: cost_ms, what_if } = situation.cost(Cause::AllBlocking, drained_ms);
     let drained = device.drained();
     Some(Finding {
         id: FindingId::SyncDrain,

@@ -5,6 +5,7 @@ use super::situation::{Cost, DeviceTimes, Situation};
 use crate::analysis::context::Context;
 use crate::analysis::inference::unsuited_kernels::{Hit, hits};
 use crate::analysis::labels::format_time;
+use crate::analysis::replay::cause::{Cause, CauseId};
 use crate::digits::grouped;
 use crate::ordering;
 use crate::trace::{DeviceId, GpuOp, Ns};
@@ -17,7 +18,8 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         let counted = Counted::of(situation.context, hit);
         let late_share = device_of(situation, hit).map_or(0.0, |device| situation.share(device.host_late_ms));
         let saved_ms = hit.test.saved_share? * counted.recoverable.0 as f64 / 1e6;
-        let cost = situation.cost(&format!("unsuited:{}", hit.test.problem), saved_ms * share_of_gpu(late_share));
+        let id = CauseId { cause: Cause::Unsuited, subject: hit.test.problem.clone() };
+        let cost = situation.cost(id, saved_ms * share_of_gpu(late_share));
         Some((hit, counted, cost))
     });
     let (hit, counted, Cost { ms: cost_ms, what_if }) = costs.max_by(|a, b| a.2.ms.total_cmp(&b.2.ms))?;

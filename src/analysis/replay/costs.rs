@@ -4,22 +4,12 @@
 //! Nothing is said where the replay abstains, and where the GPU work of another process is in the trace, about which the replay of one
 //! process says nothing.
 
+use super::cause::{Cause, CauseId};
 use super::sections::{CriticalPathRow, CriticalPathRows, PathKind, ReplayTrust, WhatIf, WhatIfRow};
 use crate::analysis::section::{Ms, Sections, TypedSection};
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::structure::steps::Steps;
 use crate::analysis::unit::Unit;
-
-/// The ids in `what_if` of the causes that a verdict compares.
-pub(crate) const HOST: &str = "host";
-/// Kernels, copies and memory sets.
-pub(crate) const GPU_WORK: &str = "gpu";
-/// The begin of the ids of code that waits for another thread or process.
-const WAIT: &str = "wait:";
-/// That of ops whose kernels are far from the roof.
-const ROOF: &str = "roof:";
-/// Communication of all ranks.
-pub(crate) const COMMUNICATION: &str = "communication";
 
 /// If no cause saves this part of a step at least, delays without a known cause hide what is certain.
 const MIN_CERTAIN: f64 = 0.02;
@@ -50,7 +40,7 @@ pub(crate) struct Costs {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Saving {
     /// The id of its row in `what_if`.
-    pub(crate) id: String,
+    pub(crate) id: CauseId,
     /// In all steps, at least and at most.
     pub(crate) low_ms: f64,
     pub(crate) high_ms: f64,
@@ -155,11 +145,11 @@ impl Costs {
     }
 
     /// What the cause with this id costs; nothing if it has no row.
-    pub(crate) fn saving(&self, id: &str) -> Saving {
-        let mut saving = Saving { id: id.to_owned(), low_ms: 0.0, high_ms: 0.0, step_ms: [self.step_ms; 2] };
-        for row in self.rows.iter().filter(|row| row.id == id) {
+    pub(crate) fn saving(&self, id: &CauseId) -> Saving {
+        let mut saving = Saving { id: id.clone(), low_ms: 0.0, high_ms: 0.0, step_ms: [self.step_ms; 2] };
+        for row in self.rows.iter().filter(|row| row.id == *id) {
             // Only host time is before the first op.
-            let before_ms = if id == HOST { self.before_first_op_ms(row.stage) } else { 0.0 };
+            let before_ms = if id.cause == Cause::Host { self.before_first_op_ms(row.stage) } else { 0.0 };
             let scale = self.stage_ms(row.stage) / self.window_of(row);
             let saved = |ms: Ms| scale * (ms.0 - before_ms).max(0.0);
             saving.high_ms += saved(row.saving_high_ms);
@@ -174,30 +164,30 @@ impl Costs {
 
     /// The op whose kernels would save most at a usual rate of the GPU.
     pub(crate) fn largest_of_roof(&self) -> Option<&WhatIfRow> {
-        self.largest_row(ROOF)
+        self.largest_row(Cause::Roof)
     }
 
-    fn largest_row(&self, begin: &str) -> Option<&WhatIfRow> {
-        let rows = self.rows.iter().filter(|row| row.stage == self.main && row.id.starts_with(begin));
+    fn largest_row(&self, cause: Cause) -> Option<&WhatIfRow> {
+        let rows = self.rows.iter().filter(|row| row.stage == self.main && row.id.cause == cause);
         rows.max_by(|a, b| a.saving_high_ms.0.total_cmp(&b.saving_high_ms.0))
     }
 
     /// The wait of the host that saves most if the other side is ready. That the other side has its own pace does not count here,
     /// because it is what changes.
     pub(crate) fn largest_wait(&self) -> Option<Saving> {
-        let saving = self.saving(&self.largest_row(WAIT)?.id);
+        let saving = self.saving(&self.largest_row(Cause::Wait)?.id);
         let [least_ms, _] = saving.step_ms;
         Some(Saving { low_ms: saving.high_ms, step_ms: [least_ms; 2], ..saving })
     }
 
-    /// The cause of [`HOST`], [`COMMUNICATION`] and [`GPU_WORK`] without which the step is shortest: by what is saved at least, or at most
+    /// The cause of host, communication and GPU work without which the step is shortest: by what is saved at least, or at most
     /// if delays without a known cause leave nothing that is certain. Of equal ones the last.
-    pub(crate) fn lead(&self) -> &'static str {
-        let saved = [HOST, COMMUNICATION, GPU_WORK].map(|id| (id, self.share_saved(id)));
+    pub(crate) fn lead(&self) -> Cause {
+        let saved = [Cause::Host, Cause::Communication, Cause::GpuWork].map(|cause| (cause, self.share_saved(cause)));
         let is_certain = saved.iter().any(|(_, [least, _])| *least >= MIN_CERTAIN);
         let of_cause = |[least, most]: [f64; 2]| if is_certain { least } else { most };
         let costliest = saved.into_iter().max_by(|(_, a), (_, b)| of_cause(*a).total_cmp(&of_cause(*b)));
-        costliest.map_or(GPU_WORK, |(id, _)| id)
+        costliest.map_or(Cause::GpuWork, |(cause, _)| cause)
     }
 
     /// The time in which the host is known to wait on the critical path, in all steps of the main stage.
@@ -208,8 +198,8 @@ impl Costs {
     }
 
     /// The part of the main step that is saved, at least and at most.
-    pub(crate) fn share_saved(&self, id: &str) -> [f64; 2] {
-        let [least_ms, most_ms] = self.saving(id).step_ms;
+    pub(crate) fn share_saved(&self, cause: Cause) -> [f64; 2] {
+        let [least_ms, most_ms] = self.saving(&cause.into()).step_ms;
         [most_ms, least_ms].map(|ms| if self.step_ms > 0.0 { 1.0 - ms / self.step_ms } else { 0.0 })
     }
 
@@ -294,13 +284,14 @@ mod tests {
         let sections = prefill_and_decodes();
         let thresholds = &Signals::embedded().verdict;
         let costs = Costs::of(&sections, Unit::of(&sections, thresholds)).unwrap();
-        let host = |stage| WhatIf::rows(&sections).into_iter().find(|row| row.id == HOST && row.stage == stage);
+        let host =
+            |stage| WhatIf::rows(&sections).into_iter().find(|row| row.id.cause == Cause::Host && row.stage == stage);
         let decode = host(Stage::Decode).unwrap();
         assert_eq!((costs.main, host(Stage::Prefill).is_some()), (Stage::Decode, true));
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-6, "{a} {b}");
         // From the end of the prefill at 1,500 us to the last op at 6,498 us.
         let step_ms = 4.998 / 50.0;
         close(costs.step_ms, step_ms);
-        close(costs.saving(HOST).step_ms[0], step_ms - decode.per_step_high_ms.0);
+        close(costs.saving(&Cause::Host.into()).step_ms[0], step_ms - decode.per_step_high_ms.0);
     }
 }

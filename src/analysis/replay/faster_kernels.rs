@@ -6,6 +6,7 @@
 //! memory, whichever is longer. The saving is stated for an efficiency that real kernels reach, and a kernel has a least time, so that
 //! small ones are not called slow (`patterns/signals.json`).
 
+use super::cause::Cause;
 use crate::analysis::context::Context;
 use crate::analysis::inference::op_work::{Execution, OpWork, shapes};
 use crate::analysis::inference::unsuited_kernels::hits;
@@ -14,16 +15,13 @@ use crate::ordering::{self, VecMap};
 use crate::trace::{NameId, OpKind};
 use std::borrow::Cow;
 
-/// The ids of the rows of `what_if`, followed by the problem or the op.
-const UNSUITED: &str = "unsuited";
-const ROOF: &str = "roof";
 /// The maximum number of ops that are replayed at a better rate.
 const MAX_OPS: usize = 3;
 
 /// Kernels that can be faster.
 #[derive(Debug)]
 pub(super) struct FasterKernels {
-    pub(super) id: &'static str,
+    pub(super) cause: Cause,
     pub(super) change: &'static str,
     /// The problem that they have, or the op that launches them.
     pub(super) subject: String,
@@ -45,7 +43,7 @@ fn unsuited(context: &Context) -> Vec<FasterKernels> {
         let Some(saved) = hit.test.saved_share.filter(|saved| (0.0..1.0).contains(saved)) else { continue };
         let basis = hit.test.basis.as_deref().unwrap_or("the least part of their time that other kernels save");
         let none = FasterKernels {
-            id: UNSUITED,
+            cause: Cause::Unsuited,
             change: "kernels that fit the GPU",
             subject: hit.test.problem.clone(),
             remains: vec![1.0; context.trace.names.len()],
@@ -105,7 +103,7 @@ fn far_from_roof(context: &Context) -> Vec<FasterKernels> {
     };
     let efficiency = 100.0 * context.signals.thresholds.roof_efficiency;
     let faster = |(op, sums): (&str, OfOp)| FasterKernels {
-        id: ROOF,
+        cause: Cause::Roof,
         change: "at a usual rate of the GPU",
         subject: op.to_owned(),
         remains: remains(&sums),

@@ -17,6 +17,7 @@
 
 pub mod asked;
 mod blocking;
+pub(crate) mod cause;
 mod changes;
 pub(crate) mod code;
 pub(crate) mod costs;

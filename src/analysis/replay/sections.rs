@@ -1,6 +1,7 @@
 //! The sections of the replay: `critical_path`, `what_if`, `replay_trust`. The graph is built once for all three.
 
 use super::asked::Asked;
+use super::cause::{Cause, CauseId};
 use super::changes::{Change, Changes, Gaps, Saving};
 use super::faster_kernels::{FasterKernels, faster_kernels};
 use super::path::{PathPart, Waits};
@@ -36,7 +37,7 @@ section! {
     /// What a step would take less if something were different.
     pub(crate) struct WhatIf("what_if", "What if");
     row WhatIfRow {
-        id: String,
+        id: CauseId,
         stage: Stage,
         change: String = "What to change",
         subject: String,
@@ -363,14 +364,19 @@ impl Show<'_> {
         rows.retain(|row| row.saving_high_ms.0 > 0.0);
         let (together, unknown) = self.asked(changes);
         // The other side of a wait has its own pace, so what it may save at most says nothing.
-        let rank = |row: &WhatIfRow| if row.change == WAITS { row.saving_low_ms } else { row.saving_high_ms };
+        let rank = |row: &WhatIfRow| if row.id.cause == Cause::Wait { row.saving_low_ms } else { row.saving_high_ms };
         ordering::sort_by_key(&mut rows, |row| {
             (row.stage != main, row.stage, std::cmp::Reverse((rank(row).0 * 1e6) as i64))
         });
         if !together.is_empty() {
             let saving = changes.saving(&together);
             let subject = self.context.asked.iter().map(Asked::name).collect::<Vec<_>>().join(", ");
-            let words = Words { id: TOGETHER, change: TOGETHER, subject, basis: "replayed together".into() };
+            let words = Words {
+                cause: Cause::Together,
+                change: Cause::Together.word(),
+                subject,
+                basis: "replayed together".into(),
+            };
             let row =
                 |(stage, of_stage): &(Stage, OfStage)| self.what_if_row(words.clone(), &saving, *stage, *of_stage);
             rows.splice(0..0, stages.iter().map(row).collect::<Vec<_>>());
@@ -393,9 +399,9 @@ impl Show<'_> {
             return Vec::new();
         }
         let mut rows = Vec::new();
-        for FasterKernels { id, change, subject, remains, basis } in faster_kernels(self.context) {
+        for FasterKernels { cause, change, subject, remains, basis } in faster_kernels(self.context) {
             let saving = changes.saving(&[Change::Faster(remains)]);
-            let words = Words { id, change, subject, basis };
+            let words = Words { cause, change, subject, basis };
             let row =
                 |(stage, of_stage): &(Stage, OfStage)| self.what_if_row(words.clone(), &saving, *stage, *of_stage);
             rows.extend(stages.iter().map(row));
@@ -438,7 +444,9 @@ impl Show<'_> {
         let known = if self.context.asked.is_empty() { Vec::new() } else { self.all_changes(changes) };
         for asked in self.context.asked {
             let change = match asked {
-                Asked::Without(id) => known.iter().find(|change| self.describe(changes, change).id() == *id).cloned(),
+                Asked::Without(id) => {
+                    known.iter().find(|change| self.describe(changes, change).id().to_string() == *id).cloned()
+                }
                 Asked::Speed { pattern, factor, .. } => self.kernels_of(pattern).map(|kernels| {
                     Change::Faster(
                         kernels.iter().map(|is_faster| if *is_faster { 1.0 / factor } else { 1.0 }).collect(),
@@ -472,51 +480,65 @@ impl Show<'_> {
     }
 
     fn describe(&self, changes: &Changes, change: &Change) -> Words {
-        let plain =
-            |id, change, basis: &'static str| Words { id, change, subject: String::new(), basis: Cow::Borrowed(basis) };
+        let plain = |cause, change, basis: &'static str| Words {
+            cause,
+            change,
+            subject: String::new(),
+            basis: Cow::Borrowed(basis),
+        };
         match change {
             Change::WithoutCode(function, waits) => {
-                let (id, change) = if *waits == Waits::Yes { ("wait", WAITS) } else { ("code", "without this code") };
+                let (cause, change) =
+                    if *waits == Waits::Yes { (Cause::Wait, WAITS) } else { (Cause::Code, "without this code") };
                 let subject = self.code_name(*function).to_owned();
-                Words { id, change, subject, basis: "its own time between calls is zero".into() }
+                Words { cause, change, subject, basis: "its own time between calls is zero".into() }
             }
-            Change::WithoutHost => plain("host", "without host time", "code and calls take no time"),
+            Change::WithoutHost => plain(Cause::Host, "without host time", "code and calls take no time"),
             Change::WithoutGpuWork => plain(
-                "gpu",
+                Cause::GpuWork,
                 "without GPU work",
                 "kernels, copies and memory sets take no time: what the host alone needs",
             ),
             Change::WithoutCodeBetweenCalls => {
-                plain("between_calls", "without code between calls", "calls keep their time")
+                plain(Cause::BetweenCalls, "without code between calls", "calls keep their time")
             }
             Change::WithoutBlockingAt(site) => {
                 let subject = self.site_name(*site);
                 let basis = "its value is then not read: the upper limit of reading it later";
-                Words { id: "blocking", change: "the call does not block", subject, basis: basis.into() }
+                Words { cause: Cause::Blocking, change: "the call does not block", subject, basis: basis.into() }
             }
             Change::WithoutBlocking => plain(
-                "all_blocking",
+                Cause::AllBlocking,
                 "no call blocks",
                 "values are then not read: the upper limit of reading them later",
             ),
             Change::OneGraphLaunch | Change::GraphsOf(_) => {
-                plain("graph", "launches as graphs", "eight or more launches in a row become one of 10 us")
+                plain(Cause::Graph, "launches as graphs", "eight or more launches in a row become one of 10 us")
             }
             Change::KernelsTwiceAsFast(group) => {
                 let subject = self.group_name(changes, *group);
-                Words { id: "kernel", change: "kernels twice as fast", subject, basis: "their times are halved".into() }
+                Words {
+                    cause: Cause::Kernel,
+                    change: "kernels twice as fast",
+                    subject,
+                    basis: "their times are halved".into(),
+                }
             }
-            Change::Faster(_) => plain("speed", "faster kernels", "their times are divided"),
+            Change::Faster(_) => plain(Cause::Speed, "faster kernels", "their times are divided"),
             Change::WithoutCommunication => {
-                plain("communication", "without communication", "communication kernels take no time")
+                plain(Cause::Communication, "without communication", "communication kernels take no time")
             }
-            Change::PinnedCopies => {
-                plain("pinned", "pinned, asynchronous copies", "the calls return at once, the copies keep their time")
+            Change::PinnedCopies => plain(
+                Cause::Pinned,
+                "pinned, asynchronous copies",
+                "the calls return at once, the copies keep their time",
+            ),
+            Change::FreeAllocations => plain(Cause::Allocations, "allocations for free", "their calls take no time"),
+            Change::WarmedUp => {
+                plain(Cause::StartUp, "first uses done before", "first uses take the time of later ones")
             }
-            Change::FreeAllocations => plain("allocations", "allocations for free", "their calls take no time"),
-            Change::WarmedUp => plain("start_up", "first uses done before", "first uses take the time of later ones"),
             Change::WithoutTurnaround => {
-                plain("turnaround", "without turnaround", "ops follow each other without delay")
+                plain(Cause::Turnaround, "without turnaround", "ops follow each other without delay")
             }
         }
     }
@@ -646,23 +668,19 @@ enum Abstains {
 /// The words of a change.
 #[derive(Debug, Clone)]
 struct Words {
-    id: &'static str,
+    cause: Cause,
     change: &'static str,
     subject: String,
     basis: Cow<'static, str>,
 }
 
 impl Words {
-    fn id(&self) -> String {
-        if self.subject.is_empty() || self.id == TOGETHER {
-            return self.id.to_owned();
-        }
-        format!("{}:{}", self.id, self.subject)
+    fn id(&self) -> CauseId {
+        let subject = if self.cause == Cause::Together { String::new() } else { self.subject.clone() };
+        CauseId { cause: self.cause, subject }
     }
 }
 
-/// The id of the row of all changes that are asked for.
-pub(crate) const TOGETHER: &str = "together";
 const UNKNOWN_CODE: &str = "(no code found)";
 const WAITS: &str = "without this wait";
 

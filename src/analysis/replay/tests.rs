@@ -15,7 +15,7 @@ fn parts(sections: &Sections) -> Vec<(PathKind, String, f64)> {
 }
 
 fn saved(sections: &Sections, id: &str) -> Option<(f64, f64)> {
-    let row = WhatIf::rows(sections).into_iter().find(|row: &WhatIfRow| row.id == id)?;
+    let row = WhatIf::rows(sections).into_iter().find(|row: &WhatIfRow| row.id.to_string() == id)?;
     Some((row.saving_low_ms.0, row.saving_high_ms.0))
 }
 

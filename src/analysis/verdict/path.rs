@@ -2,7 +2,8 @@
 
 use super::{Bound, percent};
 use crate::analysis::labels::{format_time, stage_words};
-use crate::analysis::replay::costs::{COMMUNICATION, Costs, GPU_WORK, HOST, PathGroup};
+use crate::analysis::replay::cause::Cause;
+use crate::analysis::replay::costs::{Costs, PathGroup};
 
 /// The maximum number of parts in the sentence.
 const MAX_PARTS: usize = 4;
@@ -38,16 +39,19 @@ fn bound_by(costs: &Costs, bound: Bound, doubts: Doubts) -> Option<String> {
     match bound {
         Bound::Host if doubts.is_inflated => Some(format!(
             "without the host, whose time a short capture with Python stacks inflates, {what} is {} shorter: ",
-            shorter(costs, HOST)
+            shorter(costs, Cause::Host)
         )),
-        Bound::Host => Some(format!("bound by the host, without which {what} is {} shorter: ", shorter(costs, HOST))),
+        Bound::Host => {
+            Some(format!("bound by the host, without which {what} is {} shorter: ", shorter(costs, Cause::Host)))
+        }
         Bound::Communication if doubts.may_wait => Some(format!(
             "without communication, which may wait for other ranks, {what} is {} shorter: ",
-            shorter(costs, COMMUNICATION)
+            shorter(costs, Cause::Communication)
         )),
-        Bound::Communication => {
-            Some(format!("bound by communication, without which {what} is {} shorter: ", shorter(costs, COMMUNICATION)))
-        }
+        Bound::Communication => Some(format!(
+            "bound by communication, without which {what} is {} shorter: ",
+            shorter(costs, Cause::Communication)
+        )),
         _ => None,
     }
 }
@@ -74,7 +78,7 @@ fn parts(costs: &Costs) -> String {
 fn beside(costs: &Costs, bound: Bound) -> Option<String> {
     let leads = costs.groups().first().is_some_and(|(group, _)| *group == PathGroup::GpuWork);
     (bound == Bound::Compute && !leads).then(|| {
-        let [host, gpu] = [HOST, GPU_WORK].map(|id| shorter(costs, id));
+        let [host, gpu] = [Cause::Host, Cause::GpuWork].map(|cause| shorter(costs, cause));
         format!(", but {} is {host} shorter without the host, and {gpu} without GPU work", work(costs))
     })
 }
@@ -84,8 +88,8 @@ fn work(costs: &Costs) -> &'static str {
 }
 
 /// `53.2 %`, or `40.1 to 53.2 %` if the trace leaves that open.
-fn shorter(costs: &Costs, id: &str) -> String {
-    let [least, most] = costs.share_saved(id);
+fn shorter(costs: &Costs, cause: Cause) -> String {
+    let [least, most] = costs.share_saved(cause);
     if most - least < MIN_PART { percent(least) } else { format!("{:.1} to {}", 100.0 * least, percent(most)) }
 }
 
