@@ -4,6 +4,7 @@ use super::finding::{Confidence, Finding, FindingId};
 use crate::analysis::communication::waiting::DeviceWaiting;
 use crate::analysis::context::Context;
 use crate::analysis::engine::engine;
+use crate::analysis::host::blamed_code::Place;
 use crate::analysis::host::blocking_calls::DrainKey;
 use crate::analysis::host::idle::{GpuIdle, GpuIdleRow};
 use crate::analysis::host::idle_cause::{CauseRules, Drained};
@@ -11,7 +12,7 @@ use crate::analysis::host::idle_code_rules::change_of;
 use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps};
 use crate::analysis::labels::{self, format_time};
 use crate::analysis::replay::cause::{Cause, CauseId};
-use crate::analysis::replay::costs::{Costs, PathGroup, Saving, place_words};
+use crate::analysis::replay::costs::{Costs, PathGroup, Saving};
 use crate::analysis::replay::sections::WhatIfRow;
 use crate::analysis::section::{Section, Sections, TypedSection};
 use crate::analysis::structure::stages::Form;
@@ -278,7 +279,7 @@ impl<'a> Situation<'a> {
     pub(super) fn largest_code(&self, group: PathGroup) -> Option<CodeOnPath> {
         let row = self.costs.as_ref()?.largest(group)?;
         Some(CodeOnPath {
-            place: place_words(row),
+            place: Place { function: &row.name, file: &row.file, line: row.line }.words(),
             per_step_ms: row.per_step_ms.0,
             change: change_of(&row.file, &row.name),
         })

@@ -189,4 +189,14 @@ impl<'a> Place<'a> {
         let Some((path, line, function)) = parts else { return Self { function: text, ..Self::default() } };
         Self { function, file: without_install_folder(path), line: Some(line) }
     }
+
+    /// `_prepare_inputs (scheduler.py:120)`.
+    pub(crate) fn words(&self) -> String {
+        let file = self.file.rsplit('/').next().unwrap_or_default();
+        match (file, self.line) {
+            ("", _) => self.function.to_owned(),
+            (file, Some(line)) => format!("{} ({file}:{line})", self.function),
+            (file, None) => format!("{} ({file})", self.function),
+        }
+    }
 }

@@ -18,6 +18,7 @@
 //! the trace equally well.
 
 use super::load_words::{LoadKind, LoadWords};
+use crate::analysis::time::work::{Intervals, add_interval};
 use crate::ordering;
 use crate::rules::signals::{CallKind, Signals};
 use crate::trace::{
@@ -173,7 +174,8 @@ impl Events {
             return None;
         }
         ordering::sort_by_key(&mut self.loads, |load| (load.interval.start, load.interval.end));
-        let disjoint = union(self.loads.iter().map(|load| (load.interval.start, load.interval.end)));
+        let mut disjoint = Intervals::new();
+        self.loads.iter().for_each(|load| add_interval(&mut disjoint, (load.interval.start, load.interval.end)));
         let steady_from = change_point(&disjoint, launch.end, LoadWords::embedded().thresholds.min_loading_pct)?;
         let before = || self.loads.iter().filter(|load| load.interval.start < steady_from);
         let load =
@@ -181,18 +183,6 @@ impl Events {
         let (loads, largest) = (before().count() as u64, sums(trace, before()));
         Some(StartUp { process, first_event, last_event, steady_from, load, loads, largest })
     }
-}
-
-/// The disjoint union of intervals that are sorted by start.
-fn union(intervals: impl Iterator<Item = (Ns, Ns)>) -> Vec<(Ns, Ns)> {
-    let mut found: Vec<(Ns, Ns)> = Vec::new();
-    for (start, end) in intervals {
-        match found.last_mut().filter(|last| start <= last.1) {
-            Some(last) => last.1 = last.1.max(end),
-            None => found.push((start, end)),
-        }
-    }
-    found
 }
 
 /// The end of the load at which the loads, minus this percentage of the time since one that begins before

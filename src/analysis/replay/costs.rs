@@ -251,16 +251,6 @@ fn is_named(row: &CriticalPathRow) -> bool {
     !row.name.is_empty() && !row.name.starts_with('(')
 }
 
-/// `_prepare_inputs (scheduler.py:120)`.
-pub(crate) fn place_words(row: &CriticalPathRow) -> String {
-    let file = row.file.rsplit('/').next().unwrap_or_default();
-    match (file, row.line) {
-        ("", _) => row.name.clone(),
-        (file, Some(line)) => format!("{} ({file}:{line})", row.name),
-        (file, None) => format!("{} ({file})", row.name),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
