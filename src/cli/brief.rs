@@ -1,12 +1,14 @@
 //! `gpuprism brief` and `gpuprism show`: a report in few words, and one of its findings in full.
 
 use super::files::StandardError;
+use super::redaction::Redaction;
 use super::report::{ChoiceArgs, choices};
 use super::{analyze, files, print};
 use crate::analysis::doctor::{Check, checks};
 use crate::files::Neighbours;
 use crate::report::Report;
 use crate::report::brief::{self, DEFAULT_TOKENS, Subject};
+use crate::report::redact::{Redactions, Redactor};
 use crate::session::Choices;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -21,6 +23,8 @@ pub(super) struct BriefArgs {
     #[arg(long, default_value_t = DEFAULT_TOKENS, value_name = "TOKENS")]
     budget: usize,
     #[command(flatten)]
+    redaction: Redaction,
+    #[command(flatten)]
     choices: ChoiceArgs,
 }
 
@@ -34,6 +38,8 @@ pub(super) struct ShowArgs {
     /// (all_blocking).
     #[arg(value_name = "ID")]
     id: String,
+    #[command(flatten)]
+    redaction: Redaction,
     #[command(flatten)]
     choices: ChoiceArgs,
 }
@@ -77,14 +83,42 @@ pub(super) fn describe(path: &Path, choices: &Choices, root: Option<&Path>) -> R
     Ok(Described { path: path.display().to_string(), report, checks, is_trace })
 }
 
+/// The same without private text. Placeholders count through all files; those of their runs stand for the paths, too.
+fn redacted(described: Vec<Described>) -> Vec<Described> {
+    let all = described.iter().flat_map(|one| one.report.runs.iter().cloned()).collect();
+    let (report, mut redactor) = Redactor::redact(&Report::new(all), &Redactions::all());
+    let mut runs = report.runs.into_iter();
+    let mut of_file = |one: Described| {
+        let report = Report::new(runs.by_ref().take(one.report.runs.len()).collect());
+        let path = report.runs.first().map_or_else(|| redactor.sentence(&one.path), |run| run.label.clone());
+        let mut sentence = |text: &str| redactor.sentence(text);
+        let checks = one.checks.into_iter().map(|check| Check {
+            text: sentence(&check.text),
+            remedy: sentence(&check.remedy),
+            ..check
+        });
+        Described { path, report, checks: checks.collect(), is_trace: one.is_trace }
+    };
+    described.into_iter().map(&mut of_file).collect()
+}
+
 pub(super) fn run_brief(args: &BriefArgs) -> Result<()> {
+    let is_redacted = args.redaction.begin();
     let choices = choices(&args.choices)?;
-    let described: Vec<Described> =
+    let mut described: Vec<Described> =
         args.files.iter().map(|path| describe(path, &choices, None)).collect::<Result<Vec<_>>>()?;
+    if is_redacted {
+        described = redacted(described);
+    }
     let subjects: Vec<Subject> = described.iter().map(Described::subject).collect();
     print(&brief::brief(&subjects, args.budget))
 }
 
 pub(super) fn run_show(args: &ShowArgs) -> Result<()> {
-    print(&describe(&args.file, &choices(&args.choices)?, None)?.show(&args.id)?)
+    let is_redacted = args.redaction.begin();
+    let mut described = vec![describe(&args.file, &choices(&args.choices)?, None)?];
+    if is_redacted {
+        described = redacted(described);
+    }
+    described.iter().try_for_each(|one| print(&one.show(&args.id)?))
 }

@@ -1,6 +1,7 @@
 //! `gpuprism diff`: compares runs with a baseline, on a terminal or in CI. The exit code reports a regression.
 
 use super::files::StandardError;
+use super::redaction::Redaction;
 use super::{Format, analyze, files, print, printable};
 use crate::analysis::compare::{ComparedRun, Comparison, compare};
 use crate::analysis::results::Run;
@@ -42,6 +43,8 @@ pub(super) struct Args {
     /// Write the output to this file instead of standard output.
     #[arg(short, long = "out", value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    redaction: Redaction,
 }
 
 /// Exit code: a run is slower than allowed.
@@ -50,12 +53,16 @@ const REGRESSED: u8 = 3;
 const NOT_COMPARABLE: u8 = 4;
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    args.redaction.begin();
     if let Some(pct) = args.exit_on_regression.filter(|pct| !(pct.is_finite() && *pct >= 0.0)) {
         return Err(Error::usage(format!("--exit-on-regression {pct}"), "not a percentage: give a number, 0 or more"));
     }
     let runs_by_file = args.files.iter().map(|path| analyze::runs(path, &Choices::default(), &StandardError));
     let runs_by_file = runs_by_file.collect::<Result<_>>()?;
     let report = Report::new(analyze::with_distinct_labels(runs_by_file, &args.files));
+    // The user names the baseline by its own label.
+    let baseline = baseline(&args.baseline, &report.labels());
+    let report = args.redaction.of(report);
     let labels = report.labels();
     if args.format == Format::Csv {
         files::print_warnings(&report.runs);
@@ -64,7 +71,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         return Err(Error::usage("diff", "needs at least two runs: a baseline and a run to compare with it"));
     }
     let runs: Vec<(&str, &Run)> = labels.iter().map(String::as_str).zip(&report.runs).collect();
-    let comparison = compare(&runs, baseline(&args.baseline, &labels)?);
+    let comparison = compare(&runs, baseline?);
     let text = render(&comparison, args);
     match &args.out {
         Some(path) => files::write(path, &text)?,

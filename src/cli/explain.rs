@@ -1,6 +1,7 @@
 //! `gpuprism explain`: writes the files of nsys-llm-explainer for an Nsight Systems export or a torch.profiler trace.
 
-use super::{database, files, nsys, print, printable, redacted};
+use super::redaction::{self, Redaction};
+use super::{database, files, nsys, print, printable};
 use crate::analysis::results::Severity;
 use crate::report::{Report, explain};
 use crate::session::{self, Choices};
@@ -37,17 +38,16 @@ pub(super) struct Args {
     /// The nsys program that exports an .nsys-rep.
     #[arg(long = "nsys_cmd", alias = "nsys-cmd", default_value = "nsys", value_name = "CMD")]
     nsys_cmd: String,
-    /// Replace identifying text with placeholders: paths, host names, model names, private kernel names and annotations,
-    /// secrets.
-    #[arg(long)]
-    redact: bool,
+    #[command(flatten)]
+    redaction: Redaction,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
+    args.redaction.begin();
     let path = nsys::exported(&args.trace, &args.nsys_cmd)?;
     let capture = database::describe(&path)?.unwrap_or_default();
     if args.print_schema {
-        let schema = explain::schema(&capture);
+        let schema = redaction::sentence(&explain::schema(&capture));
         let no_tables = "The file is not a SQLite database: there are no tables to list.\n".to_owned();
         print(&if schema.is_empty() { no_tables } else { printable(&schema) })?;
     }
@@ -55,10 +55,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let phase_map = args.phase_map.as_ref().map(|path| files::read_text(path)).transpose()?;
     let choices = Choices { kernel_limit: Some(args.kernel_limit), phase_map, ..Choices::default() };
     let run = session::run(&*files::open_trace(&path)?, &choices)?;
-    let report = redacted(Report::new(vec![run]), args.redact);
+    let report = args.redaction.of(Report::new(vec![run]));
     let Some(run) = report.runs.into_iter().next() else { return Ok(()) };
     // Table names of a database may be private, so a redacted report leaves them out.
-    let capture = if args.redact { DatabaseInfo::default() } else { capture };
+    let capture = if args.redaction.is_wanted() { DatabaseInfo::default() } else { capture };
     let tables = out.join("tables");
     std::fs::create_dir_all(&tables).map_err(|error| Error::io(tables.display().to_string(), &error))?;
     files::write(&out.join("report.md"), &explain::markdown(&run))?;
@@ -67,5 +67,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
         files::write(&tables.join(name), &text)?;
     }
     files::print_notices(&run, Severity::Info);
-    print(&format!("Wrote report to: {}\n{}", out.display(), printable(&explain::summary(&run))))
+    let place = redaction::sentence(&out.display().to_string());
+    print(&format!("Wrote report to: {place}\n{}", printable(&explain::summary(&run))))
 }

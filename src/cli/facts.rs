@@ -1,6 +1,7 @@
 //! `gpuprism facts`: the facts of many runs as Parquet files. See [`crate::facts`].
 
 use super::files::StandardError;
+use super::redaction::Redaction;
 use super::{print, printable};
 use crate::Result;
 use crate::facts::{FactsFolder, Limits, Outcome, traces};
@@ -32,6 +33,9 @@ pub(super) struct Args {
     /// A fact about all these runs, such as commit=1a2b3c, in the column `tags`. May be given several times.
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
     tags: Vec<(String, String)>,
+
+    #[command(flatten)]
+    redaction: Redaction,
 }
 
 fn tag(text: &str) -> std::result::Result<(String, String), &'static str> {
@@ -42,8 +46,10 @@ fn tag(text: &str) -> std::result::Result<(String, String), &'static str> {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
+    let is_redacted = args.redaction.begin();
     let folder = FactsFolder::open(&args.out, &args.tags)?
-        .with_limits(Limits { max_bytes: args.max_bytes, ..Limits::default() });
+        .with_limits(Limits { max_bytes: args.max_bytes, ..Limits::default() })
+        .redacted(is_redacted);
     let runs = by_run(&traces(&args.inputs, &StandardError)?);
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let report = |path: &Path, outcome: &Outcome, seconds: f64| {

@@ -1,6 +1,6 @@
 //! Reads input files for commands, with progress and warnings on standard error, and writes output files.
 
-use super::print_error;
+use super::{print_error, redaction};
 use crate::analysis::results::{Run, Severity};
 use crate::digits::grouped;
 use crate::files::{self, Done, Progress, Watch};
@@ -31,14 +31,15 @@ impl Watch for StandardError {
         if length <= MIN_SHOWN_BYTES || !stderr.is_terminal() {
             return;
         }
+        let label = clean(&redaction::sentence(label));
         let _ = match done {
             // Chunks are smaller than the step.
             Done::Bytes(bytes) if bytes % SHOWN_STEP_BYTES >= files::CHUNK_BYTES as u64 => Ok(()),
             Done::Bytes(bytes) => {
                 let percent = bytes.saturating_mul(100) / length.max(1);
-                write!(stderr, "\rreading {}: {percent} %", clean(label))
+                write!(stderr, "\rreading {label}: {percent} %")
             }
-            Done::Rows(rows) => write!(stderr, "\rreading {}: {rows} rows", clean(label)),
+            Done::Rows(rows) => write!(stderr, "\rreading {label}: {rows} rows"),
             Done::All => write!(stderr, "\r\x1b[2K"),
         };
     }

@@ -18,6 +18,7 @@ mod mcp;
 mod model;
 mod pivot;
 mod ranks;
+mod redaction;
 mod report;
 mod rules;
 mod scrub;
@@ -143,15 +144,10 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Redacts the report if `--redact` was given.
-fn redacted(report: crate::report::Report, is_wanted: bool) -> crate::report::Report {
-    use crate::report::redact::{Redactions, redact};
-    if is_wanted { redact(&report, &Redactions::all()).0 } else { report }
-}
-
-/// Writes one line to standard error, without control characters from file names. Write errors are ignored.
+/// Writes one line to standard error, without control characters from file names, and with `--redact` without private words. Write errors
+/// are ignored.
 fn print_error(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", crate::report::format::clean(line));
+    let _ = writeln!(std::io::stderr(), "{}", crate::report::format::clean(&redaction::sentence(line)));
 }
 
 /// Writes text to standard output. A closed pipe (`| head`) is not an error.

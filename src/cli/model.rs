@@ -1,5 +1,6 @@
 //! `gpuprism model`: the steps and layers of the model that a server runs, from the same report as `gpuprism report`.
 
+use super::redaction::Redaction;
 use super::report::{ChoiceArgs, report};
 use super::{files, print};
 use crate::Result;
@@ -36,6 +37,8 @@ pub(super) struct Args {
     #[arg(long = "nsys_cmd", alias = "nsys-cmd", default_value = "nsys", value_name = "CMD")]
     nsys_cmd: String,
     #[command(flatten)]
+    redaction: Redaction,
+    #[command(flatten)]
     choices: ChoiceArgs,
 }
 
@@ -48,7 +51,8 @@ pub(super) enum Format {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    let report = report(&args.files, &args.nsys_cmd, &args.choices)?;
+    args.redaction.begin();
+    let report = args.redaction.of(report(&args.files, &args.nsys_cmd, &args.choices)?);
     let chosen = [(args.layers, Part::Layers), (args.ops, Part::Ops), (args.idle, Part::Idle)];
     let parts: Vec<Part> = chosen.into_iter().filter(|(is_chosen, _)| *is_chosen).map(|(_, part)| part).collect();
     show(&report, &parts, args.format, args.limit)

@@ -1,6 +1,7 @@
 //! `gpuprism pivot`: a pivot table by any two of category, kernel, stage, device, stream, process, run and step.
 
 use super::files::{self, RunSource};
+use super::redaction::Redaction;
 use super::report::{ChoiceArgs, choices, seconds};
 use super::{Format, print, printable};
 use crate::Result;
@@ -8,6 +9,7 @@ use crate::analysis::pivot::cells::{Axis, PivotCells};
 use crate::analysis::pivot::layout::{Measure, PercentBase, PivotLayout, Source};
 use crate::analysis::results::Run;
 use crate::json::{self, FromJson};
+use crate::report::redact::{Redactions, Redactor};
 use crate::report::{Report, csv, markdown_table, pivot_json, pivot_table, terminal, with_totals_row};
 use crate::session::{self, Choices};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -42,6 +44,8 @@ pub(super) struct Args {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
+    redaction: Redaction,
+    #[command(flatten)]
     choices: ChoiceArgs,
 }
 
@@ -64,6 +68,7 @@ fn one_of<T: FromJson + Clone + Send + Sync + 'static>(
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
+    args.redaction.begin();
     let &Args { rows, columns, values, percent, top, .. } = args;
     let layout = PivotLayout { rows, columns, values, percent, top };
     layout.check()?;
@@ -77,7 +82,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
             cells_by_run.push(cells);
         }
     }
-    let report = Report::new(runs);
+    let mut report = Report::new(runs);
+    if args.redaction.is_wanted() {
+        (report, cells_by_run) = redacted(&report, &cells_by_run);
+    }
     files::print_warnings(&report.runs);
     let labels = report.labels();
     let sources = labels.iter().zip(&report.runs).zip(&cells_by_run);
@@ -93,6 +101,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
         Format::Json => pivot_json(&table),
         Format::Markdown => markdown_table(&table),
     })
+}
+
+/// The runs and their cells without private text. A kernel has one placeholder in both.
+fn redacted(report: &Report, cells_by_run: &[Option<PivotCells>]) -> (Report, Vec<Option<PivotCells>>) {
+    let (report, mut redactor) = Redactor::redact(report, &Redactions::all());
+    let cells_by_run = cells_by_run.iter().map(|cells| redactor.redact_also(cells.as_ref()?)).collect();
+    (report, cells_by_run)
 }
 
 fn read(path: &Path, choices: &Choices, layout: &PivotLayout) -> Result<Vec<(Run, Option<PivotCells>)>> {

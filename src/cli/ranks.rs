@@ -1,6 +1,7 @@
 //! `gpuprism ranks`: compares the ranks of a job, from a folder of traces or from one export with several GPUs.
 
 use super::files::{self, RunSource, StandardError};
+use super::redaction::Redaction;
 use super::{Format, nsys, print, printable};
 use crate::analysis::communication::ranks;
 use crate::analysis::communication::ranks::RankLog;
@@ -34,12 +35,15 @@ pub(super) struct Args {
     /// Write the output to this file instead of standard output.
     #[arg(short, long = "out", value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    redaction: Redaction,
 }
 
 /// The maximum number of files read in parallel. Each needs a core, and memory for its trace until its log is made.
 const MAX_PARALLEL_FILES: usize = 8;
 
 pub(super) fn run(args: &Args) -> Result<()> {
+    args.redaction.begin();
     let files = input_files(&args.files, None, &StandardError)?;
     let (sources, logs) = logs(&files, &StandardError)?;
     let window_logs = |windows: &[(usize, Window)]| {
@@ -50,6 +54,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         map_in_parallel(windows, &of_file)
     };
     let ranks = compare_ranks(&logs, args.window.as_deref(), &window_logs, &StandardError)?;
+    let ranks = if args.redaction.is_wanted() { words::redacted(ranks) } else { ranks };
     if args.format == Format::Csv {
         words::ungrouped(&ranks).iter().for_each(|sentence| files::warn(sentence));
     }

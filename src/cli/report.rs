@@ -1,6 +1,7 @@
 //! `gpuprism report`: the same numbers as the page, on a terminal or as JSON, CSV, Markdown or HTML.
 
 use super::files::StandardError;
+use super::redaction::Redaction;
 use super::{analyze, files, print};
 use crate::analysis::results::Attribution;
 use crate::files::{RunSource, read_run};
@@ -35,10 +36,8 @@ pub(super) struct Args {
     /// The nsys program that exports an .nsys-rep.
     #[arg(long = "nsys_cmd", alias = "nsys-cmd", default_value = "nsys", value_name = "CMD")]
     nsys_cmd: String,
-    /// Replace identifying text with placeholders: paths, host names, model names, private kernel names and annotations,
-    /// secrets.
-    #[arg(long)]
-    redact: bool,
+    #[command(flatten)]
+    redaction: Redaction,
     #[command(flatten)]
     choices: ChoiceArgs,
 }
@@ -140,6 +139,7 @@ impl From<AttributionArg> for Attribution {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
+    args.redaction.begin();
     if let Some(unknown) = args.table.as_deref().filter(|id| !is_known_table(id)) {
         let known: Vec<&str> = known_tables().collect();
         let why = format!("no such table; the tables are {}", known.join(", "));
@@ -156,7 +156,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     let (seconds, with_strips) = (&args.choices.seconds, args.format == Format::Html);
     let (original, overviews) = analyzed(&args.files, &args.nsys_cmd, seconds, choices(&args.choices)?, with_strips)?;
-    if !args.redact {
+    if !args.redaction.is_wanted() {
         return print(&render(&original, &overviews, args)?);
     }
     let (report, mut redactor) = Redactor::redact(&original, &Redactions::all());

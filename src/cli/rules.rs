@@ -1,12 +1,14 @@
 //! `gpuprism rules`: lists the kernels that each rule matches, shadowed rules, and the kernels in the category `misc`.
 
 use super::files::StandardError;
+use super::redaction::Redaction;
 use super::report::{ChoiceArgs, choices};
 use super::{analyze, print, printable};
 use crate::Result;
 use crate::analysis::results::Run;
 use crate::analysis::rule_use;
 use crate::json;
+use crate::report::redact::{Redactions, Redactor};
 use crate::report::{Report, markdown_table, section_table, terminal};
 use crate::session::{self, Choices};
 use clap::ValueEnum;
@@ -22,6 +24,8 @@ pub(super) struct Args {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
+    redaction: Redaction,
+    #[command(flatten)]
     choices: ChoiceArgs,
 }
 
@@ -33,6 +37,7 @@ enum Format {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
+    args.redaction.begin();
     let choices = Choices { without_sections: true, ..choices(&args.choices)? };
     let (book, _) = session::rule_book(&choices.rules)?;
     let rules = session::pick_rules(&book, &choices)?;
@@ -41,7 +46,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
         runs.extend(analyze::runs(path, &choices, &StandardError)?);
     }
     let report = Report::new(runs);
-    let sections = rule_use(&rules, &report.runs.iter().collect::<Vec<&Run>>());
+    let mut sections = rule_use(&rules, &report.runs.iter().collect::<Vec<&Run>>());
+    let mut report = report;
+    if args.redaction.is_wanted() {
+        // The rules match the names themselves, so their use is found first.
+        let (redacted, mut redactor) = Redactor::redact(&report, &Redactions::all());
+        sections = redactor.redact_also(&sections).unwrap_or_default();
+        report = redacted;
+    }
     let tables = sections.iter().map(|(id, section)| section_table(id, section));
     print(&match args.format {
         Format::Text => {

@@ -1,6 +1,7 @@
 //! `gpuprism trend`: the history of step times in folders of facts. The exit code reports a run that became slower.
 
 use super::files;
+use super::redaction::Redaction;
 use super::{Format, print, printable};
 use crate::analysis::history::series;
 use crate::digits::grouped;
@@ -35,19 +36,23 @@ pub(super) struct Args {
     /// Write the output to this file instead of standard output.
     #[arg(short, long = "out", value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    redaction: Redaction,
 }
 
 /// Exit code: a series is slower than its noise band.
 const SLOWER: u8 = 3;
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    args.redaction.begin();
     let since = args.since.as_deref().map(|text| {
         let why = "not a date: give YYYY-MM-DD or YYYY-MM-DDTHH:MM, in UTC";
         date::parse(text).ok_or_else(|| Error::usage(format!("--since {text}"), why))
     });
     let history = history::read(&args.folders, since.transpose()?, &files::StandardError)?;
     let notes = notes(&history);
-    let all = series(history.points);
+    let points = history.points;
+    let all = series(if args.redaction.is_wanted() { words::redacted(points) } else { points });
     let text = match args.format {
         Format::Text => printable(&words::text(&all, &notes)),
         Format::Markdown => words::markdown(&all, &notes),

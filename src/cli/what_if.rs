@@ -3,8 +3,9 @@
 
 use super::files::{StandardError, by_run};
 use super::model::{Format, show};
+use super::analyze;
+use super::redaction::Redaction;
 use super::report::{ChoiceArgs, choices, report_with, seconds};
-use super::{analyze, redacted};
 use crate::analysis::replay::asked::Asked;
 use crate::files::{self, RunSource, read_run};
 use crate::report::Report;
@@ -45,22 +46,21 @@ pub(super) struct Args {
     /// The nsys program that exports an .nsys-rep.
     #[arg(long = "nsys_cmd", alias = "nsys-cmd", default_value = "nsys", value_name = "CMD")]
     nsys_cmd: String,
-    /// Replace identifying text with placeholders: paths, host names, model names, private kernel names and annotations,
-    /// secrets.
-    #[arg(long)]
-    redact: bool,
+    #[command(flatten)]
+    redaction: Redaction,
     #[command(flatten)]
     choices: ChoiceArgs,
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
+    args.redaction.begin();
     let asked = Asked::names(&args.without, &args.speed, &args.graph)?;
     let report = match &args.trace {
         Some(out) => report_and_trace(args, &asked, out)?,
         None => {
             let report = report_with(&args.files, &args.nsys_cmd, &args.choices, &asked)?;
             check_found(&report.runs, &asked)?;
-            redacted(report, args.redact)
+            args.redaction.of(report)
         }
     };
     show(&report, &[Part::WhatIf], args.format, args.limit)
@@ -83,7 +83,7 @@ fn report_and_trace(args: &Args, asked: &[String], out: &Path) -> Result<Report>
     let report = Report::new(analyze::runs_of(&source, path, &choices, &StandardError)?);
     check_found(&report.runs, asked)?;
     let simulated = session::simulate(trace, &choices)?;
-    if !args.redact {
+    if !args.redaction.is_wanted() {
         files::write_simulated(&simulated, None, out)?;
         return Ok(report);
     }

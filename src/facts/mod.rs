@@ -8,6 +8,7 @@
 mod captures;
 pub(crate) mod history;
 mod inputs;
+mod redaction;
 mod run_row;
 mod tables;
 
@@ -41,6 +42,7 @@ pub struct FactsFolder {
     /// A JSON object of texts.
     tags: String,
     limits: Limits,
+    is_redacted: bool,
 }
 
 /// Which runs are read, and what their rows say.
@@ -98,12 +100,18 @@ impl FactsFolder {
         let tags: serde_json::Map<String, serde_json::Value> =
             tags.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect();
         let tags = serde_json::Value::Object(tags).to_string();
-        Ok(Self { folder: folder.to_owned(), tags, limits: Limits::default() })
+        Ok(Self { folder: folder.to_owned(), tags, limits: Limits::default(), is_redacted: false })
     }
 
     /// The folder with these limits.
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// The folder with placeholders for private text in what is added, but not in the tags. Placeholders count within a run. A model is
+    /// left out, because equal placeholders of several runs would look like one model. The id of a run still follows from its bytes.
+    pub fn redacted(self, is_redacted: bool) -> Self {
+        Self { is_redacted, ..self }
     }
 
     /// Adds runs with several workers. `report` takes what became of each.
@@ -118,11 +126,12 @@ impl FactsFolder {
         report: &(dyn Fn(&Path, &Outcome, f64) + Sync),
     ) -> Result<Counts> {
         let next = AtomicUsize::new(0);
+        let places = self.places(runs);
         let worker = || -> Result<Counts> {
             let mut counts = Counts::default();
-            while let Some(files) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            while let Some((files, place)) = next_of(&next, runs, &places) {
                 let started = Instant::now();
-                let outcome = self.add(files, watch)?;
+                let outcome = self.add(files, place, watch)?;
                 match outcome {
                     Outcome::Written => counts.written += 1,
                     Outcome::Present => counts.present += 1,
@@ -152,13 +161,24 @@ impl FactsFolder {
         })
     }
 
+    /// What the column `path` says of each run.
+    fn places(&self, runs: &[Vec<PathBuf>]) -> Vec<String> {
+        let places = runs.iter().map(|files| self.place(files));
+        if self.is_redacted { redaction::places(places) } else { places.collect() }
+    }
+
+    /// Where the run of these files comes from.
+    fn place(&self, files: &[PathBuf]) -> String {
+        let first = || files.first().map_or_else(String::new, |path| path.display().to_string());
+        self.limits.source.clone().unwrap_or_else(first)
+    }
+
     /// Adds the run of these files.
-    fn add(&self, files: &[PathBuf], watch: &dyn Watch) -> Result<Outcome> {
+    fn add(&self, files: &[PathBuf], place: &str, watch: &dyn Watch) -> Result<Outcome> {
         let Some(first) = files.first() else { return Ok(Outcome::Present) };
-        let place = self.limits.source.clone().unwrap_or_else(|| first.display().to_string());
-        let described = |bytes| Described { path: first, place: &place, bytes, tags: &self.tags };
+        let described = |bytes| Described { path: first, place, bytes, tags: &self.tags };
         // Without its bytes the run is known by its path alone.
-        let id_of_place = text_id(&place);
+        let id_of_place = text_id(&self.place(files));
         if let Some((bytes, reason)) = self.too_large(files) {
             return self.fail(&id_of_place, &described(bytes), &reason);
         }
@@ -182,6 +202,7 @@ impl FactsFolder {
         });
         match runs {
             Ok(runs) => {
+                let runs = if self.is_redacted { redaction::runs(runs) } else { runs };
                 // The first run is written last, because its row says that all are written.
                 for (index, run) in runs.iter().enumerate().rev() {
                     let id = if index == 0 { id.clone() } else { format!("{id}-{index}") };
@@ -219,7 +240,11 @@ impl FactsFolder {
     }
 
     fn fail(&self, id: &str, described: &Described, reason: &str) -> Result<Outcome> {
-        self.write(RUNS, id, FAILED, described.of_failure(reason))?;
+        let row = match self.is_redacted {
+            true => described.of_failure(&redaction::sentence(reason), described.place),
+            false => described.of_failure(reason, &label(described.path)),
+        };
+        self.write(RUNS, id, FAILED, row)?;
         Ok(Outcome::Failed(reason.to_owned()))
     }
 
@@ -232,6 +257,16 @@ impl FactsFolder {
         std::fs::create_dir_all(&folder).map_err(|error| Error::io(folder.display().to_string(), &error))?;
         gpuprism_facts::write(&folder.join(file), columns).map_err(|error| Error::refused(label(&self.folder), &error))
     }
+}
+
+/// The next run and its place.
+fn next_of<'a>(
+    next: &AtomicUsize,
+    runs: &'a [Vec<PathBuf>],
+    places: &'a [String],
+) -> Option<(&'a Vec<PathBuf>, &'a str)> {
+    let index = next.fetch_add(1, Ordering::Relaxed);
+    Some((runs.get(index)?, places.get(index)?))
 }
 
 impl Counts {

@@ -3,7 +3,6 @@
 use super::tables;
 use crate::analysis::results::Run;
 use crate::analysis::section::Value;
-use crate::files::label;
 use gpuprism_facts::{Column, Values};
 use std::path::Path;
 
@@ -46,8 +45,8 @@ impl Described<'_> {
     }
 
     /// The row of a run that could not be read.
-    pub(super) fn of_failure(&self, reason: &str) -> Vec<Column> {
-        let mut row = self.head("failed", Some(reason.to_owned()), label(self.path));
+    pub(super) fn of_failure(&self, reason: &str, label: &str) -> Vec<Column> {
+        let mut row = self.head("failed", Some(reason.to_owned()), label.to_owned());
         let nothing = |name: &str| text(name, None);
         row.extend(["format", "engine", "framework", "framework_version", "model", "gpu"].map(nothing));
         row.extend(["gpus", "gpu_ops", "kernels", "wall_ns", "busy_ns"].map(|name| int(name, None)));

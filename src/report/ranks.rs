@@ -223,6 +223,103 @@ fn is_zero(cell: &Cell) -> bool {
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use files::{json, markdown, text};
+#[cfg(not(target_arch = "wasm32"))]
+pub use redaction::redacted;
+
+/// The same ranks without private text: paths, hosts, kernels and other names are replaced by placeholders, as in a report.
+#[cfg(not(target_arch = "wasm32"))]
+mod redaction {
+    use crate::analysis::communication::ranks::{Job, Rank, Ranks, SlowKernel, UngroupedFile};
+    use crate::analysis::section::Sections;
+    use crate::json::from_json;
+    use crate::report::redact::Redactor;
+    use serde::Serialize;
+
+    /// All texts of [`Ranks`]. The keys tell the redaction what each of them is.
+    #[derive(Serialize)]
+    struct Texts {
+        jobs: Vec<JobTexts>,
+        not_grouped: Vec<FileTexts>,
+        sections: Sections,
+    }
+    from_json!(Texts { jobs, not_grouped, sections });
+
+    #[derive(Serialize)]
+    struct JobTexts {
+        job: String,
+        limits: Vec<String>,
+        ranks: Vec<RankTexts>,
+    }
+    from_json!(JobTexts { job, limits, ranks });
+
+    #[derive(Serialize)]
+    struct RankTexts {
+        label: String,
+        file: String,
+        device: String,
+        kernel_name: String,
+    }
+    from_json!(RankTexts { label, file, device, kernel_name });
+
+    #[derive(Serialize)]
+    struct FileTexts {
+        file: String,
+        why: String,
+    }
+    from_json!(FileTexts { file, why });
+
+    /// The ranks with placeholders. Without any rank if the texts cannot be redacted.
+    pub fn redacted(ranks: Ranks) -> Ranks {
+        let texts = Texts {
+            jobs: ranks.jobs.iter().map(job_texts).collect(),
+            not_grouped: ranks.ungrouped.iter().map(file_texts).collect(),
+            sections: ranks.sections,
+        };
+        let kernels = ranks.jobs.iter().flat_map(|job| &job.ranks).filter_map(|rank| rank.slow_kernel.as_ref());
+        let kernels = kernels.map(|kernel| (kernel.name.as_str(), kernel.short_name.as_str()));
+        let Some(texts) = Redactor::redact_results(&texts, kernels) else {
+            return Ranks { jobs: Vec::new(), ungrouped: Vec::new(), sections: Sections::new() };
+        };
+        Ranks {
+            jobs: ranks.jobs.into_iter().zip(texts.jobs).map(|(job, texts)| with_texts(job, texts)).collect(),
+            ungrouped: texts
+                .not_grouped
+                .into_iter()
+                .map(|file| UngroupedFile { file: file.file, reason: file.why })
+                .collect(),
+            sections: texts.sections,
+        }
+    }
+
+    fn job_texts(job: &Job) -> JobTexts {
+        let of_rank = |rank: &Rank| RankTexts {
+            label: rank.label.clone(),
+            file: rank.file.clone(),
+            device: rank.device.clone(),
+            kernel_name: rank.slow_kernel.as_ref().map_or_else(String::new, |kernel| kernel.name.clone()),
+        };
+        JobTexts { job: job.title.clone(), limits: job.limits.clone(), ranks: job.ranks.iter().map(of_rank).collect() }
+    }
+
+    fn file_texts(file: &UngroupedFile) -> FileTexts {
+        FileTexts { file: file.file.clone(), why: file.reason.clone() }
+    }
+
+    fn with_texts(job: Job, texts: JobTexts) -> Job {
+        let of_rank = |(rank, texts): (Rank, RankTexts)| {
+            let slow_kernel = rank.slow_kernel.map(|kernel| with_name(kernel, texts.kernel_name));
+            Rank { label: texts.label, file: texts.file, device: texts.device, slow_kernel, ..rank }
+        };
+        let ranks = job.ranks.into_iter().zip(texts.ranks).map(of_rank).collect();
+        Job { title: texts.job, limits: texts.limits, ranks, ..job }
+    }
+
+    /// A placeholder stands for the short name, too.
+    fn with_name(kernel: SlowKernel, name: String) -> SlowKernel {
+        let short_name = if name == kernel.name { kernel.short_name } else { name.clone() };
+        SlowKernel { name, short_name, ..kernel }
+    }
+}
 
 /// The output formats of the command line.
 #[cfg(not(target_arch = "wasm32"))]

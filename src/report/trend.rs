@@ -2,11 +2,14 @@
 
 use super::format::{counted, duration};
 use super::markdown::{escape, section as markdown_section};
+use super::redact::Redactor;
 use super::table::{Cell, Column, Kind, Table};
 use super::terminal::{section, wrapped};
-use crate::analysis::history::{Judged, Key, Outcome, Series, min_runs, runs_of_drift};
+use crate::analysis::history::{Judged, Key, Outcome, Point, Series, min_runs, runs_of_drift};
 use crate::date;
 use crate::digits::grouped;
+use crate::json::from_json;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// The version of the JSON schema.
@@ -34,6 +37,38 @@ const COLUMNS: [(&str, &str, Kind); 13] = [
     ("label", "file", Kind::Text),
     ("run", "run", Kind::Text),
 ];
+
+/// The texts of a point. The keys tell the redaction what each of them is.
+#[derive(Serialize)]
+struct Texts {
+    model: Option<String>,
+    gpu: Option<String>,
+    framework: Option<String>,
+    stage: String,
+    file: String,
+    commit: Option<String>,
+    version: Option<String>,
+}
+from_json!(Texts { model, gpu, framework, stage, file, commit, version });
+
+/// The same points without private text, as in a report. Equal texts get equal placeholders, so that the series stay.
+pub fn redacted(points: Vec<(Key, Point)>) -> Vec<(Key, Point)> {
+    let texts = points.iter().map(|(key, point)| Texts {
+        model: key.model.clone(),
+        gpu: key.gpu.clone(),
+        framework: key.framework.clone(),
+        stage: key.stage.clone(),
+        file: point.label.clone(),
+        commit: point.commit.clone(),
+        version: point.version.clone(),
+    });
+    let texts = Redactor::redact_results(&texts.collect::<Vec<_>>(), std::iter::empty()).unwrap_or_default();
+    let with_texts = |((key, point), texts): ((Key, Point), Texts)| {
+        let Texts { model, gpu, framework, stage, file, commit, version } = texts;
+        (Key { model, gpu, framework, stage, ..key }, Point { label: file, commit, version, ..point })
+    };
+    points.into_iter().zip(texts).map(with_texts).collect()
+}
 
 /// A sentence on the newest state of a series, and one on runs that came back.
 pub fn verdict(series: &Series) -> String {

@@ -101,6 +101,206 @@ fn each_file(folder: &Path, visit: &mut dyn FnMut(&Path, &str)) {
     }
 }
 
+/// Runs the program with `--redact` and checks all that it writes: on both streams, and in the folder `out`, names of files too.
+fn check_all_output(folder: &Path, args: &[&str], codes: &[i32]) {
+    let out = folder.join("out");
+    let _ = std::fs::remove_dir_all(&out);
+    std::fs::create_dir(&out).unwrap();
+    let output = gpuprism(folder, [args, &["--redact"]].concat());
+    let what = format!("{args:?}");
+    assert!(codes.contains(&output.status), "{what}: {output:?}");
+    private_traces::is_clean(&output.stdout, &format!("the output of {what}"));
+    private_traces::is_clean(&output.stderr, &format!("the errors of {what}"));
+    let mut wrote = output.stdout.len();
+    each_bytes(&out, &mut |path, bytes| {
+        let name = path.strip_prefix(&out).unwrap().display().to_string();
+        let what = format!("{name} of {what}");
+        private_traces::is_clean(&name, &what);
+        private_traces::is_clean(&String::from_utf8_lossy(bytes), &what);
+        private_traces::is_clean(&unpacked(path), &format!("unpacked {what}"));
+        wrote += bytes.len();
+    });
+    assert!(wrote > 20 || output.status != 0, "{what}: nothing was written: {output:?}");
+}
+
+/// All texts of a Parquet file; nothing for other files, which are not packed.
+fn unpacked(path: &Path) -> String {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    if path.extension().is_none_or(|end| end != "parquet") {
+        return String::new();
+    }
+    let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
+    reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string() + "\n").collect()
+}
+
+fn each_bytes(folder: &Path, visit: &mut dyn FnMut(&Path, &[u8])) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => each_bytes(&path, visit),
+            false => visit(&path, &std::fs::read(&path).unwrap()),
+        }
+    }
+}
+
+/// The commands with `--redact` and the formats of each; `FILE` is the trace.
+const COMMANDS: &[&[&str]] = &[
+    &["report", "FILE", "--all"],
+    &["report", "FILE", "--table", "kernels", "--limit", "0"],
+    &["model", "FILE"],
+    &["model", "FILE", "--format", "json"],
+    &["model", "FILE", "--format", "markdown"],
+    &["model", "FILE", "--format", "csv", "--idle"],
+    &["what-if", "FILE"],
+    &["what-if", "FILE", "--format", "json"],
+    &["what-if", "FILE", "--format", "markdown"],
+    &["brief", "FILE", "--budget", "100000"],
+    &["brief", "FILE", "zorblax.json", "--budget", "100000"],
+    &["show", "FILE", "kernels"],
+    &["show", "FILE", "stacks"],
+    &["rules", "FILE", "--rules", "rules.json", "--engine", "vllm", "--model", "zorblax"],
+    &["rules", "FILE", "--format", "json"],
+    &["rules", "FILE", "--format", "markdown"],
+    &["pivot", "FILE", "--rows", "kernel", "--columns", "category"],
+    &["pivot", "FILE", "--rows", "process", "--columns", "device", "--format", "json"],
+    &["pivot", "FILE", "--rows", "run", "--columns", "stream", "--format", "csv"],
+    &["pivot", "FILE", "--rows", "stage", "--columns", "kernel", "--format", "markdown"],
+    &["pivot", "FILE", "--rows", "step", "--columns", "kernel", "--format", "csv"],
+    &["diff", "FILE", "zorblax_results.json"],
+    &["diff", "FILE", "zorblax_results.json", "--format", "json", "--out", "out/diff.json"],
+    &["diff", "FILE", "zorblax_results.json", "--format", "csv"],
+    &["diff", "FILE", "zorblax_results.json", "--format", "markdown"],
+    &["diff", "FILE", "FILE", "--format", "json"],
+    &["facts", "FILE", "--out", "out"],
+];
+
+/// As [`COMMANDS`], but with the exit codes of other outcomes than success: runs that cannot be compared, no such finding.
+const OTHER_CODES: [i32; 3] = [0, 2, 4];
+
+#[test]
+fn no_command_writes_a_private_text_to_any_stream_or_file() {
+    let folder = directory("redact_commands").join("zorblax");
+    std::fs::create_dir_all(&folder).unwrap();
+    private_traces::write(&folder);
+    for trace in TRACES {
+        if trace.ends_with("sqlite") {
+            check_all_output(&folder, &["explain", trace, "--print-schema", "--out", "out"], &[0]);
+        }
+        for command in COMMANDS {
+            let args: Vec<&str> = command.iter().map(|word| if *word == "FILE" { trace } else { *word }).collect();
+            check_all_output(&folder, &args, &OTHER_CODES);
+        }
+    }
+}
+
+/// Writes the trace of a rank of two with a secret in each text; its all-reduce starts at `late` us and ends at 100 us.
+fn write_private_rank(folder: &Path, number: u32, late: u32) {
+    let event = |cat: &str, name: &str, ts: u32, args: Value| json!({"ph": "X", "cat": cat, "name": name, "pid": "[zorblax-laptop] 0", "tid": 7, "ts": ts, "dur": 100 - ts, "args": args});
+    let of_kernel = json!({"device": 0, "stream": 7, "correlation": 1});
+    let mut work = event("kernel", "zorblax_gemm_kernel", 0, of_kernel);
+    work["dur"] = late.into();
+    let group = json!({"device": 0, "stream": 20, "correlation": 2, "Collective name": "allreduce", "In msg nelems": 1024,
+        "Out msg nelems": 1024, "Group size": 2, "dtype": "BFloat16", "Process Group Name": "zorblax", "Process Group Description": "zorblax"});
+    let reduce =
+        event("kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", late, group);
+    let trace = json!({"schemaVersion": 1, "hostname": "zorblax-laptop", "distributedInfo": {"backend": "nccl", "rank": number, "world_size": 2},
+        "traceEvents": [work, reduce]});
+    std::fs::write(folder.join(format!("zorblax-TP-{number}-DECODE.trace.json")), trace.to_string()).unwrap();
+}
+
+#[test]
+fn ranks_have_no_private_text_and_keep_their_numbers() {
+    let folder = directory("redact_ranks").join("zorblax");
+    let job = folder.join("zorblax job");
+    std::fs::create_dir_all(&job).unwrap();
+    write_private_rank(&job, 0, 30);
+    write_private_rank(&job, 1, 90);
+    std::fs::write(job.join("zorblax-alone.json"), "{\"traceEvents\": [{\"name\": \"zorblax\"").unwrap();
+    for format in ["text", "json", "markdown"] {
+        check_all_output(&folder, &["ranks", "zorblax job", "--format", format], &[0]);
+    }
+    for table in ["ranks", "rank_collectives", "rank_waits", "rank_files"] {
+        check_all_output(
+            &folder,
+            &["ranks", "zorblax job", "--format", "csv", "--table", table, "--out", "out/ranks.csv"],
+            &[0],
+        );
+    }
+    let figures = |args: &[&str]| {
+        let mut all = Vec::new();
+        let output = gpuprism(&folder, [&["ranks", "zorblax job", "--format", "json"], args].concat());
+        numbers(&serde_json::from_str(&output.stdout).unwrap(), "", &mut all);
+        all
+    };
+    assert!(figures(&["--redact"]) == figures(&[]), "numbers differ");
+    let text = gpuprism(&folder, ["ranks", "zorblax job", "--redact"]).stdout;
+    assert!(text.contains("(private kernel 1 takes 90.0 us"), "{text}");
+}
+
+#[test]
+#[cfg(feature = "facts")]
+fn facts_and_their_history_have_no_private_text() {
+    let folder = directory("redact_facts").join("zorblax");
+    let (job, broken) = (folder.join("zorblax job"), folder.join("zorblax-broken.json"));
+    std::fs::create_dir_all(&job).unwrap();
+    private_traces::write(&folder);
+    write_private_rank(&job, 0, 30);
+    write_private_rank(&job, 1, 90);
+    std::fs::write(&broken, "zorblax").unwrap();
+    check_all_output(&folder, &["facts", ".", "--out", "out"], &[0]);
+    for (index, us) in (0..7).zip([500, 502, 499, 501, 503, 498, 600]) {
+        let (name, date) = (format!("zorblax-{index}.json"), format!("date=2026-01-0{}", index + 1));
+        super::trend::trace(&folder, &name, us);
+        let tags = ["--tag", "model=Zorblax", "--tag", "commit=zorblax", "--tag", &date];
+        assert_eq!(gpuprism(&folder, [&["facts", &name, "--out", "plain"], &tags[..]].concat()).status, 0);
+    }
+    let text = gpuprism(&folder, ["trend", "plain", "--redact", "--format", "json"]).stdout;
+    assert!(text.contains("model 1 on NVIDIA H100 80GB HBM3, SGLang, decode: slower since 2026-01-07"), "{text}");
+    for format in ["text", "json", "csv", "markdown"] {
+        check_all_output(&folder, &["trend", "plain", "--format", format], &[3]);
+        check_all_output(&folder, &["trend", "plain", "--format", format, "--out", "out/trend"], &[3]);
+    }
+}
+
+#[test]
+fn no_command_changes_a_number() {
+    let folder = directory("redact_numbers").join("zorblax");
+    std::fs::create_dir_all(&folder).unwrap();
+    private_traces::write(&folder);
+    let commands: [&[&str]; 6] = [
+        &["model", "zorblax.json"],
+        &["what-if", "zorblax.rpd"],
+        &["rules", "zorblax.json"],
+        &["pivot", "zorblax.json", "--rows", "kernel", "--columns", "stream"],
+        &["diff", "zorblax.json", "zorblax_results.json"],
+        &["diff", "zorblax.sqlite", "zorblax.json", "--baseline", "zorblax.sqlite"],
+    ];
+    for command in commands {
+        let figures = |more: &[&str]| {
+            let output = gpuprism(&folder, [command, &["--format", "json"], more].concat());
+            let mut all = Vec::new();
+            numbers(&serde_json::from_str(&output.stdout).unwrap(), "", &mut all);
+            all
+        };
+        let plain = figures(&[]);
+        assert!(!plain.is_empty() && figures(&["--redact"]) == plain, "{command:?}");
+    }
+}
+
+#[test]
+fn an_error_has_no_private_text_either() {
+    let folder = directory("redact_errors").join("zorblax");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("zorblax.json"), "zorblax").unwrap();
+    for command in ["report", "model", "what-if", "brief", "pivot", "rules", "diff", "ranks", "triage", "explain"] {
+        let out: &[&str] = if command == "explain" { &["--out", "out"] } else { &[] };
+        check_all_output(&folder, &[&[command, "zorblax.json"], out].concat(), &[1, 2]);
+        check_all_output(&folder, &[&[command, "/home/zorblax/none.json"], out].concat(), &[1, 2]);
+    }
+    check_all_output(&folder, &["show", "zorblax.json", "kernels"], &[1]);
+    check_all_output(&folder, &["trend", "/home/zorblax/facts"], &[1]);
+}
+
 /// Whatever the format of the trace and wherever a text stands in it, in the rules or in the names of files.
 #[test]
 fn no_output_of_any_format_contains_a_private_text() {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Writes a trace of four decode steps of so many microseconds each, one after the other. Each is one kernel.
-fn trace(folder: &Path, name: &str, us: u32) {
+pub(crate) fn trace(folder: &Path, name: &str, us: u32) {
     let mut events = Vec::new();
     for step in 0..4_u32 {
         let (start, call) = (1_000 + step * us, step + 1);

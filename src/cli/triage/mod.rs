@@ -2,7 +2,8 @@
 
 mod inputs;
 
-use super::{files, print, printable, redacted};
+use super::redaction::Redaction;
+use super::{files, print, printable};
 use crate::analysis::triage::serving::ModelShape;
 use crate::analysis::triage::{Framework, Options, ServerArgs};
 use crate::report::{self, Report, csv, triage};
@@ -65,10 +66,8 @@ pub(super) struct Args {
     /// A log of the run. If it shows that a diffusers backend did the work, triage stops with an error.
     #[arg(long, value_name = "FILE")]
     run_log: Vec<PathBuf>,
-    /// Replace identifying text with placeholders: paths, host names, model names, private kernel names and annotations,
-    /// secrets.
-    #[arg(long)]
-    redact: bool,
+    #[command(flatten)]
+    redaction: Redaction,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -83,6 +82,7 @@ enum Format {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
+    args.redaction.begin();
     if args.explain && args.format != Format::Terminal {
         return Err(Error::usage("--explain", "needs --format terminal; text and markdown contain the definitions"));
     }
@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     for path in &args.run_log {
         session::check_run_log(&files::read_text(path)?)?;
     }
-    let report = redacted(Report::new(Batch::new(&settings, &sources)?.runs()?), args.redact);
+    let report = args.redaction.of(Report::new(Batch::new(&settings, &sources)?.runs()?));
     print(&render(&report, args)?)
 }
 

@@ -30,6 +30,8 @@ mod words;
 
 use super::Report;
 use crate::json::{self, FromJson, Json};
+#[cfg(feature = "facts")]
+pub(crate) use placeholders::rank_and_stage;
 use placeholders::{Noun, Placeholders, is_placeholder};
 use rules::RULES;
 use scanner::{Scanner, number_of, public_part};
@@ -247,22 +249,10 @@ pub struct Redactor {
 impl Redactor {
     /// The redacted report, and what redacts other results of the same traces with the same placeholders.
     pub fn redact(report: &Report, kinds: &Redactions) -> (Report, Self) {
-        let compact = report.compact();
-        let mut redactor = Self {
-            scanner: Scanner {
-                kinds: kinds.clone(),
-                placeholders: Placeholders::new(&compact),
-                processes: BTreeMap::new(),
-            },
-            field_texts: Vec::new(),
-            cache: BTreeMap::new(),
-        };
-        let Ok(json) = Json::parse(&compact) else { return (Report::new(Vec::new()), redactor) };
-        redactor.assign_kernels(report);
-        redactor.assign_fields(json);
-        redactor.cache.clear();
-        // Only texts and ids change, so the JSON still matches the schema.
-        let mut redacted = redactor.replaced(json).unwrap_or_else(|| Report::new(Vec::new()));
+        let kernels = report.runs.iter().flat_map(|run| &run.kernels);
+        let kernels = kernels.map(|kernel| (kernel.name.as_str(), kernel.short_name.as_str()));
+        let (redacted, redactor) = Self::redact_json(&report.compact(), kernels, kinds);
+        let mut redacted = redacted.unwrap_or_else(|| Report::new(Vec::new()));
         for (run, original) in redacted.runs.iter_mut().zip(&report.runs) {
             for (kernel, original) in run.kernels.iter_mut().zip(&original.kernels) {
                 if kernel.name != original.name {
@@ -271,6 +261,48 @@ impl Redactor {
             }
         }
         (redacted, redactor)
+    }
+
+    /// What redacts sentences that belong to no report.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn empty(kinds: &Redactions) -> Self {
+        Self::new("", kinds)
+    }
+
+    /// A redacted copy of results that are no report, of which `kernels` are the kernels with their short names; `None` if they cannot be
+    /// written as JSON and read again.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn redact_results<'a, T: Serialize + FromJson>(
+        results: &T,
+        kernels: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Option<T> {
+        Self::redact_json(&json::write(results), kernels, &Redactions::all()).0
+    }
+
+    /// A sentence without its private words.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn sentence(&mut self, text: &str) -> String {
+        self.redacted(FieldKind::Sentences, text)
+    }
+
+    fn new(json: &str, kinds: &Redactions) -> Self {
+        let scanner =
+            Scanner { kinds: kinds.clone(), placeholders: Placeholders::new(json), processes: BTreeMap::new() };
+        Self { scanner, field_texts: Vec::new(), cache: BTreeMap::new() }
+    }
+
+    /// The results in a JSON text, redacted, and what redacted them. Only texts and ids change, so the JSON still matches the schema.
+    fn redact_json<'a, T: FromJson>(
+        text: &str,
+        kernels: impl Iterator<Item = (&'a str, &'a str)>,
+        kinds: &Redactions,
+    ) -> (Option<T>, Self) {
+        let mut redactor = Self::new(text, kinds);
+        let Ok(json) = Json::parse(text) else { return (None, redactor) };
+        redactor.assign_kernels(kernels);
+        redactor.assign_fields(json);
+        redactor.cache.clear();
+        (redactor.replaced(json), redactor)
     }
 
     /// A redacted copy of another result; `None` if it cannot be written as JSON and read again.
@@ -301,12 +333,11 @@ impl Redactor {
     }
 
     /// Assigns placeholders to private kernels. The short form of a name gets the same placeholder.
-    fn assign_kernels(&mut self, report: &Report) {
+    fn assign_kernels<'a>(&mut self, kernels: impl Iterator<Item = (&'a str, &'a str)>) {
         if !self.scanner.kinds.has(Redaction::Kernels) {
             return;
         }
-        for kernel in report.runs.iter().flat_map(|run| &run.kernels) {
-            let (name, short) = (&kernel.name, &kernel.short_name);
+        for (name, short) in kernels {
             if is_public(name) {
                 // Its short form is public too, but may be cut in the middle of a word and then not look public.
                 self.scanner.placeholders.alias(Noun::Kernel, short, short);
@@ -366,7 +397,7 @@ impl Redactor {
         let placeholders = &mut self.scanner.placeholders;
         let has = |redaction| self.scanner.kinds.has(redaction);
         match kind {
-            FieldKind::Sentences => self.sentence(text),
+            FieldKind::Sentences => self.without_private_parts(text),
             FieldKind::File if has(Redaction::Files) => placeholders.assign(Noun::Run, text),
             FieldKind::Model if has(Redaction::Models) => placeholders.assign(Noun::Model, text),
             FieldKind::Kernel if is_public(text) => self.scanner.without_secrets(text),
@@ -412,7 +443,7 @@ impl Redactor {
 
     /// Redacts a line of the form `key=value`. Public values, such as switches and numbers, do not change.
     fn argument(&mut self, line: &str) -> String {
-        let Some(key_end) = line.find(['=', ':', ' ']) else { return self.sentence(line) };
+        let Some(key_end) = line.find(['=', ':', ' ']) else { return self.without_private_parts(line) };
         let (key, value) = line.split_at(key_end);
         let (separator, value) =
             value.split_at(value.find(|letter| !matches!(letter, '=' | ':' | ' ')).unwrap_or(value.len()));
@@ -426,7 +457,7 @@ impl Redactor {
         format!("{key}{separator}{value}")
     }
 
-    fn sentence(&mut self, text: &str) -> String {
+    fn without_private_parts(&mut self, text: &str) -> String {
         let mut text = text.to_owned();
         for (field_text, placeholder) in &self.field_texts {
             if text.contains(field_text.as_str()) {

@@ -140,7 +140,7 @@ fn highest(noun: Noun, text: &str) -> u64 {
 }
 
 /// The rank and stage in a label, such as ` TP0 DECODE`. They are not private, and comparisons need them.
-fn rank_and_stage(label: &str) -> String {
+pub(crate) fn rank_and_stage(label: &str) -> String {
     let mut found = String::new();
     let is_rank = |word: &str| RULES.label_ranks.iter().any(|rank| rank.eq_ignore_ascii_case(word));
     let mut words =

@@ -38,9 +38,16 @@ fn run(text: &dyn Fn(&str) -> String) -> Run {
     run
 }
 
+/// Everything that is written of a report, packed and unpacked.
 fn outputs(report: &Report) -> Vec<String> {
     let mut all = vec![report.json(), report.compact(), report::markdown(report), report::html_page(report, "t")];
     all.extend(report::all_tables(report).iter().map(report::csv));
+    let link = report::link::encode(report);
+    all.push(report::link::decode(&link).unwrap().json());
+    let files = report::zip::tables(report);
+    let archive = report::zip::zip(&files);
+    all.extend([link, String::from_utf8_lossy(&archive).into_owned()]);
+    all.extend(files.into_iter().flat_map(|file| [file.name, file.text]));
     all
 }
 
