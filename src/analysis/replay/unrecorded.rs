@@ -37,7 +37,7 @@ pub(super) struct Unrecorded {
 impl Unrecorded {
     pub(super) fn of(code: &GapCode, is_range: Vec<bool>) -> Self {
         let mut found = Self { waits: HashMap::new(), is_range };
-        let busy = busy(code);
+        let busy = Busy::of(code);
         for (id, call) in code.recorded.calls.iter() {
             // An op whose launch is later than its end has a skewed clock.
             let was_launched = |op: Op| code.recorded.op(op).call.is_some_and(|launch| launch < id);
@@ -57,7 +57,7 @@ impl Unrecorded {
                 until += part;
                 if found.says_nothing(running.and_then(|code| code.function)) {
                     let share = part.since(SHORT_GAP).0 as f64 / LONG_GAP.since(SHORT_GAP).0 as f64;
-                    let time = busy_time(&busy, from, until);
+                    let time = busy.between(from, until);
                     wait.time += time;
                     wait.likely += Ns((share.clamp(0.0, 1.0) * nearness * time.0 as f64) as i64);
                 }
@@ -85,21 +85,65 @@ impl Unrecorded {
     }
 }
 
-/// When the GPU works, sorted and without overlaps.
-fn busy(code: &GapCode) -> Vec<(Ns, Ns)> {
-    let mut busy: Vec<(Ns, Ns)> = Vec::new();
-    for op in code.recorded.ops.values() {
-        match busy.last_mut().filter(|(_, end)| op.start <= *end) {
-            Some((_, end)) => *end = op.end.max(*end),
-            None => busy.push((op.start, op.end)),
-        }
-    }
-    busy
+/// When the GPU works.
+#[derive(Debug, Default)]
+struct Busy {
+    /// Sorted and without overlaps.
+    spans: Vec<(Ns, Ns)>,
+    /// How long the GPU works before each span.
+    before: Vec<Ns>,
 }
 
-/// The time between two moments in which the GPU works.
-fn busy_time(busy: &[(Ns, Ns)], start: Ns, end: Ns) -> Ns {
-    let first = busy.partition_point(|(_, until)| *until <= start);
-    let during = busy.iter().skip(first).take_while(|(from, _)| *from < end);
-    during.fold(Ns::ZERO, |sum, (from, until)| sum + (*until).min(end).since((*from).max(start)))
+impl Busy {
+    fn of(code: &GapCode) -> Self {
+        let mut spans: Vec<(Ns, Ns)> = Vec::new();
+        for op in code.recorded.ops.values() {
+            match spans.last_mut().filter(|(_, end)| op.start <= *end) {
+                Some((_, end)) => *end = op.end.max(*end),
+                None => spans.push((op.start, op.end)),
+            }
+        }
+        let mut sum = Ns::ZERO;
+        let before = spans.iter().map(|(start, end)| {
+            let before = sum;
+            sum += end.since(*start);
+            before
+        });
+        Self { before: before.collect(), spans }
+    }
+
+    /// How long the GPU works before a moment. A time without code can be as long as the trace on each of many threads, so that one look
+    /// at each span in it would take quadratic time.
+    fn until(&self, moment: Ns) -> Ns {
+        let Some(last) = self.spans.partition_point(|(start, _)| *start < moment).checked_sub(1) else {
+            return Ns::ZERO;
+        };
+        match (self.spans.get(last), self.before.get(last)) {
+            (Some((start, end)), Some(before)) => *before + moment.min(*end).since(*start),
+            _ => Ns::ZERO,
+        }
+    }
+
+    /// How long the GPU works between two moments.
+    fn between(&self, start: Ns, end: Ns) -> Ns {
+        self.until(end).since(self.until(start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_time_is_that_of_the_spans_between_two_moments() {
+        let spans = vec![(Ns(10), Ns(20)), (Ns(30), Ns(35)), (Ns(50), Ns(60))];
+        let busy = Busy { spans: spans.clone(), before: vec![Ns(0), Ns(10), Ns(15)] };
+        for start in 0..70 {
+            for end in start..70 {
+                let inside = |(from, to): &(Ns, Ns)| (to.0.min(end) - from.0.max(start)).max(0);
+                assert_eq!(busy.between(Ns(start), Ns(end)), Ns(spans.iter().map(inside).sum()), "{start} to {end}");
+            }
+        }
+        assert_eq!(Busy::default().between(Ns(0), Ns(70)), Ns::ZERO);
+    }
 }
