@@ -1,9 +1,9 @@
 //! `gpuprism what-if`: the critical path of a step, and what it would take if something were different. From the same report as
 //! `gpuprism report`; `--trace` also writes the simulated run.
 
+use super::analyze;
 use super::files::{StandardError, by_run};
 use super::model::{Format, show};
-use super::analyze;
 use super::redaction::Redaction;
 use super::report::{ChoiceArgs, choices, report_with, seconds};
 use crate::analysis::replay::asked::Asked;

@@ -7,6 +7,7 @@
 
 use super::gap_code::GapCode;
 use super::ids::{Call, Op};
+use crate::analysis::time::work::{Intervals, add_interval};
 use crate::trace::{NameId, Ns};
 use std::collections::HashMap;
 
@@ -89,20 +90,15 @@ impl Unrecorded {
 #[derive(Debug, Default)]
 struct Busy {
     /// Sorted and without overlaps.
-    spans: Vec<(Ns, Ns)>,
+    spans: Intervals,
     /// How long the GPU works before each span.
     before: Vec<Ns>,
 }
 
 impl Busy {
     fn of(code: &GapCode) -> Self {
-        let mut spans: Vec<(Ns, Ns)> = Vec::new();
-        for op in code.recorded.ops.values() {
-            match spans.last_mut().filter(|(_, end)| op.start <= *end) {
-                Some((_, end)) => *end = op.end.max(*end),
-                None => spans.push((op.start, op.end)),
-            }
-        }
+        let mut spans = Intervals::new();
+        code.recorded.ops.values().iter().for_each(|op| add_interval(&mut spans, (op.start, op.end)));
         let mut sum = Ns::ZERO;
         let before = spans.iter().map(|(start, end)| {
             let before = sum;
