@@ -38,7 +38,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         cost_ms,
         evidence: format!(
             "{}: communication runs without compute{waiting}{unknown}",
-            situation.amount(device, cost_ms)
+            situation.amount(device, exposed_ms)
         ),
         action: action(situation, device),
         what_if,

@@ -24,7 +24,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let longest = |gaps: Gaps| format!("; the longest gap is {}", format_time(ms(gaps.longest)));
     let evidence = format!(
         "{}: the GPU idles in {counted_gaps} until the host launches the next op{}{}{}{}{}{}",
-        situation.amount(device, cost_ms),
+        situation.amount(device, late_ms),
         gaps.map_or_else(String::new, longest),
         gaps.filter(|_| is_paused).map_or_else(String::new, |gaps| long_text(situation, gaps)),
         loading.as_deref().unwrap_or_default(),
@@ -77,7 +77,7 @@ fn late_after_calls(situation: &Situation) -> Option<Finding> {
         evidence: format!(
             "{}: the GPU idles after blocking calls until the host launches the next op, for longer than the calls took, so that the \
              host is late without them too{}{}{}",
-            situation.amount(device, cost_ms),
+            situation.amount(device, late_ms),
             code.as_ref().map_or("", |code| code.evidence.as_str()),
             code_text(situation),
             situation.host_caveat()
@@ -105,7 +105,7 @@ fn between_gpu_work(situation: &Situation) -> Option<Finding> {
         title: "Work of the host between GPU work",
         cost_ms,
         evidence: format!(
-            "{}: the GPU waits while the host works, also after blocking calls{}{}",
+            "{} less without the time of the host, for which the GPU waits also after blocking calls{}{}",
             situation.amount(device, cost_ms),
             code_text(situation),
             situation.host_caveat()

@@ -1,8 +1,9 @@
 //! `sync-drain`: the GPU idles after it ran empty during a blocking call.
 //!
-//! A gap begins when the GPU runs empty while the launching thread is still blocked, and ends with the next op. Its cost is at most
-//! the time that the call took: without the call the host is earlier by that, and no more. The rest, and the later gaps until
-//! launches are ahead again, have other causes too, so the evidence only states them.
+//! A gap begins when the GPU runs empty while the launching thread is still blocked, and ends with the next op. What the calls cause of it
+//! is at most the time that they took: without the call the host is earlier by that, and no more. The rest, and the later gaps until
+//! launches are ahead again, have other causes too, so the evidence only states them. The cost is what the replay saves without the
+//! calls: the host may then run ahead of the GPU also where no gap follows a call.
 //! The evidence names the calls, and the CPU op and Python frame that made them if they were looked up when the file was read
 //! ([`crate::trace::BlockingSites`]).
 
@@ -30,12 +31,17 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         } else {
             Confidence::High
         },
-        title: "Idle GPU after blocking calls",
+        // Without the calls the host is ahead, which can save more than the gaps that begin in them.
+        title: if cost_ms > ms(drained.idle()) {
+            "Blocking calls that keep the host from running ahead"
+        } else {
+            "Idle GPU after blocking calls"
+        },
         cost_ms,
         evidence: format!(
             "{}: the GPU ran empty while the launching thread was in a blocking call, and idled until that thread \
              launched the next op{}{}. By call: {}",
-            situation.amount(device, cost_ms),
+            situation.amount(device, drained_ms),
             rest_text(drained),
             refill_text(drained),
             calls_text(device)
