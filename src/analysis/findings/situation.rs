@@ -270,9 +270,10 @@ impl<'a> Situation<'a> {
     pub(super) fn replay_words(&self, saving: &Saving) -> String {
         let Some(costs) = &self.costs else { return String::new() };
         let what = if costs.has_steps { "a step takes" } else { "the replayed time is" };
-        let [least, most] = saving.step_ms.map(format_time);
+        let (step_ms, without_ms) = costs.median_step(saving);
+        let [least, most] = without_ms.map(format_time);
         let range = if least == most { least } else { format!("{least} to {most}") };
-        format!(". Replayed: without it {what} {range} instead of {}", format_time(costs.step_ms))
+        format!(". Replayed: without it {what} {range} instead of {}", format_time(step_ms))
     }
 
     /// The code of a group with most time on the critical path, if it is named.
@@ -402,10 +403,21 @@ pub(super) fn counted(count: u64, noun: &str) -> String {
 }
 
 impl Situation<'_> {
+    /// Whether the trace shows a function with this word in its name.
+    pub(super) fn runs_code(&self, word: &str) -> bool {
+        let trace = self.context.trace;
+        let timelines = trace.code_timelines.iter().flat_map(|timelines| timelines.names.iter());
+        trace.engine_hints.python_frames.iter().chain(timelines).any(|name| name.contains(word))
+    }
+
     /// What makes an optimizer launch less; empty if kernels of one that does so run already.
     pub(super) fn fused_optimizer(&self) -> &'static str {
         let is_fused = self.context.trace.names.iter().any(is_optimizer_kernel);
-        if is_fused { "" } else { "let the optimizer update all tensors at once (`fused=True`), " }
+        if is_fused {
+            ""
+        } else {
+            "let the optimizer update all tensors at once (`fused=True`, or `foreach=True` where it has no fused kernels), "
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::cause::{Cause, CauseId};
 use super::sections::{CriticalPathRow, CriticalPathRows, PathKind, ReplayTrust, WhatIf, WhatIfRow};
 use crate::analysis::section::{Ms, Sections, TypedSection};
 use crate::analysis::structure::stages::Stage;
-use crate::analysis::structure::steps::Steps;
+use crate::analysis::structure::steps::{StepRow, Steps};
 use crate::analysis::unit::Unit;
 
 /// If no cause saves this part of a step at least, delays without a known cause hide what is certain.
@@ -23,6 +23,8 @@ pub(crate) struct Costs {
     pub(crate) main: Stage,
     /// The mean step of the main stage in the window; without steps the window from the first GPU op on.
     pub(crate) step_ms: f64,
+    /// The median step of the main stage in the whole trace, as other sentences state it.
+    median_step_ms: Option<f64>,
     pub(crate) has_steps: bool,
     /// Replayed steps of the main stage; 1 without steps.
     steps: f64,
@@ -123,6 +125,7 @@ impl Costs {
             path,
             main,
             step_ms: path_ms,
+            median_step_ms: median_of(&steps, main),
             has_steps,
             before_first_op,
             first_uses_ms: if is_whole { beyond_ms.max(0.0) } else { 0.0 },
@@ -160,6 +163,14 @@ impl Costs {
             }
         }
         saving
+    }
+
+    /// The step of the main stage and what it would take after a saving, at least and at most. In the window the last step ends at its last
+    /// op, so its mean is less than what a step takes: the shares of the window are those of the median step.
+    pub(crate) fn median_step(&self, saving: &Saving) -> (f64, [f64; 2]) {
+        let scale =
+            self.median_step_ms.filter(|_| self.step_ms > 0.0).map_or(1.0, |median_ms| median_ms / self.step_ms);
+        (scale * self.step_ms, saving.step_ms.map(|ms| scale * ms))
     }
 
     /// The op whose kernels would save most at a usual rate of the GPU.
@@ -221,16 +232,19 @@ impl Costs {
         self.stages.len() > 1
     }
 
-    /// The groups of the path in the main stage with their shares of 1, the largest first.
+    /// The groups of the path in the main stage with their shares, the largest first. They add up to 1.
     pub(crate) fn groups(&self) -> Vec<(PathGroup, f64)> {
-        let share = |group: PathGroup| {
+        let time_ms = |group: PathGroup| {
             let rows = self.path.iter().filter(|row| PathGroup::of(row.kind) == group);
             let ms = rows.map(|row| row.per_step_ms.0).sum::<f64>();
             let is_host = group == PathGroup::Host;
             let before_ms = if is_host { self.before_first_op_ms(self.main) / self.steps } else { 0.0 };
-            if self.step_ms > 0.0 { (ms - before_ms).max(0.0) / self.step_ms } else { 0.0 }
+            (ms - before_ms).max(0.0)
         };
-        let mut groups: Vec<(PathGroup, f64)> = PathGroup::ALL.into_iter().map(|group| (group, share(group))).collect();
+        let mut groups: Vec<(PathGroup, f64)> =
+            PathGroup::ALL.into_iter().map(|group| (group, time_ms(group))).collect();
+        let path_ms = groups.iter().map(|(_, ms)| ms).sum::<f64>().max(f64::MIN_POSITIVE);
+        groups.iter_mut().for_each(|(_, part)| *part /= path_ms);
         crate::ordering::sort_by(&mut groups, |(_, a), (_, b)| b.total_cmp(a));
         groups
     }
@@ -239,6 +253,11 @@ impl Costs {
     pub(crate) fn largest(&self, group: PathGroup) -> Option<&CriticalPathRow> {
         self.path.iter().find(|row| PathGroup::of(row.kind) == group).filter(|row| is_named(row))
     }
+}
+
+fn median_of(steps: &[StepRow], stage: Stage) -> Option<f64> {
+    let row = steps.iter().find(|row| row.stage == stage)?;
+    Some(row.median_ns?.0 / 1e6).filter(|ms| *ms > 0.0)
 }
 
 /// The replayed steps of a stage: the ratio of what a row saves in all of them and in one.
