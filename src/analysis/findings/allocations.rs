@@ -2,13 +2,17 @@
 
 use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Cost, Framework, Situation};
+use crate::analysis::context::Context;
 use crate::analysis::replay::cause::Cause;
-use crate::trace::Vendor;
+use crate::digits::grouped;
+use crate::trace::{Ns, Vendor};
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     // Outside of steps nothing shows that they come again.
     let Cost { ms: cost_ms, what_if } = situation.replayed_cost(Cause::Allocations).filter(|_| situation.steps > 2)?;
-    if !situation.is_notable_host_delay(cost_ms) {
+    let calls = CallsInSteps::of(situation.context);
+    // A first step that fills the pool of an allocator is no cost of the others.
+    if !situation.is_notable_host_delay(cost_ms) || 2 * calls.steps <= situation.steps {
         return None;
     }
     let (device, _) = situation.worst(|_| cost_ms)?;
@@ -18,16 +22,55 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         title: "Allocations of GPU memory",
         cost_ms,
         evidence: format!(
-            "{}: calls that allocate or free GPU memory are on the critical path of the steps",
-            situation.amount(device, cost_ms)
+            "{}: calls that allocate or free GPU memory are on the critical path of the steps: {} that allocate and {} that free",
+            situation.amount(device, cost_ms),
+            grouped(calls.allocate),
+            grouped(calls.free),
         ),
-        action: action(situation.framework, situation.vendor).to_owned(),
+        action: action(situation.framework, situation.vendor, calls.free > 0).to_owned(),
         what_if,
         section: "critical_path",
     })
 }
 
-fn action(framework: Framework, vendor: Vendor) -> &'static str {
+/// The calls within the steps.
+#[derive(Debug, Default)]
+struct CallsInSteps {
+    allocate: u64,
+    free: u64,
+    /// Steps with such a call.
+    steps: u64,
+}
+
+impl CallsInSteps {
+    /// One pass over the calls, with a binary search for those that allocate or free.
+    fn of(context: &Context) -> Self {
+        let calls = &context.trace.calls;
+        let has = |word: &str| calls.names.iter().map(|name| name.contains(word)).collect::<Vec<bool>>();
+        let (allocates, frees) = (has("Malloc"), has("Free"));
+        let mut steps: Vec<(Ns, Ns)> =
+            context.measured_steps().steps.iter().map(|step| step.step.annotation_range).collect();
+        steps.sort_unstable();
+        let (mut found, mut last) = (Self::default(), None);
+        for call in calls.iter() {
+            let is = |names: &[bool]| names.get(call.name.0 as usize) == Some(&true);
+            if !is(&allocates) && !is(&frees) {
+                continue;
+            }
+            let step = steps.partition_point(|(start, _)| *start <= call.start).checked_sub(1);
+            let Some(step) = step.filter(|step| steps.get(*step).is_some_and(|(_, end)| call.start < *end)) else {
+                continue;
+            };
+            found.allocate += u64::from(is(&allocates));
+            found.free += u64::from(is(&frees));
+            found.steps += u64::from(last != Some(step));
+            last = Some(step);
+        }
+        found
+    }
+}
+
+fn action(framework: Framework, vendor: Vendor, frees: bool) -> &'static str {
     match (framework, vendor) {
         (Framework::Program, Vendor::Nvidia) => {
             "Allocate before the loop and reuse the memory, or allocate from a pool with `cudaMallocAsync`."
@@ -36,6 +79,10 @@ fn action(framework: Framework, vendor: Vendor) -> &'static str {
             "Allocate before the loop and reuse the memory, or allocate from a pool with `hipMallocAsync`."
         }
         (Framework::Program, Vendor::Intel | Vendor::Huawei) => "Allocate before the loop and reuse the memory.",
+        _ if !frees => {
+            "The memory of the allocator still grows in the steps. Run more steps before the capture; if it goes on growing, try \
+             `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`."
+        }
         _ => {
             "The caching allocator gives memory back and asks for it again. Remove `torch.cuda.empty_cache()` from the loop, leave more \
              memory free, and try `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`."
@@ -65,7 +112,28 @@ mod tests {
         let found = finding(&mut with_allocations(200), "allocations").unwrap();
         // Without them the launches come 10 us apart at least, and the kernels of 100 us follow each other.
         assert!((found.cost_ms - 40.0 * 0.2).abs() < 0.5, "{found:?}");
+        assert!(found.evidence.contains("40 that allocate and 0 that free"), "{found:?}");
+        assert!(found.action.contains("still grows") && !found.action.contains("empty_cache"), "{found:?}");
+        let mut frees = with_allocations(200);
+        frees.call("cudaFree", 5_000..5_010);
+        let found = finding(&mut frees, "allocations").unwrap();
         assert!(found.action.contains("empty_cache"), "{found:?}");
+    }
+
+    #[test]
+    fn a_first_step_that_allocates_is_no_cost_of_the_others() {
+        let mut slow = TestTrace::new();
+        slow.in_us();
+        for step in 0..6 {
+            let start = 1_000 * step + if step > 0 { 20_000 } else { 0 };
+            let until = if step > 0 { start } else { 20_000 };
+            slow.range("step[DECODE bs=2]", start..until + 900);
+            if step == 0 {
+                slow.call("cudaMalloc", 100..until);
+            }
+            slow.launch(until..until + 5).launches("gemm", until + 5..until + 905);
+        }
+        assert!(finding(&mut slow, "allocations").is_none());
     }
 
     #[test]
