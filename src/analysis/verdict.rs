@@ -27,6 +27,8 @@ use crate::rules::signals::VerdictThresholds;
 use crate::trace::CODE_IS_BUILT;
 use std::cmp::Reverse;
 
+/// Steps with less of the capture are a part of it.
+const MIN_WHOLE: f64 = 0.95;
 /// The category of kernels that no rule matches.
 const MISC: &str = "misc";
 
@@ -60,7 +62,9 @@ pub(super) fn verdict(run: &Run, thresholds: &VerdictThresholds) -> Verdict {
         text.push(words, Some((CriticalPathRows::SPEC.name, None)));
     }
     if of_path.is_none() || bound == Bound::Compute {
-        bound.write(run, &times, thresholds, &mut text);
+        let has_first_uses = of_path.as_ref().is_some_and(|(_, costs)| path::has_first_uses(costs));
+        let is_part = has_first_uses || times.start().is_some() || is_part(run, thresholds);
+        bound.write(run, &times, is_part, thresholds, &mut text);
     }
     if let Some(StepsInCapture { idle_outside, .. }) = times.steps {
         text.push(
@@ -410,7 +414,8 @@ impl Bound {
         Some((bound, costs))
     }
 
-    fn write(self, run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sentences) {
+    /// `is_part`: the sentence is about a part of the capture.
+    fn write(self, run: &Run, times: &Times, is_part: bool, thresholds: &VerdictThresholds, text: &mut Sentences) {
         match self {
             Self::Host => {
                 let (share, extent) = match times.steps {
@@ -486,10 +491,10 @@ impl Bound {
                 let first = run.categories.first().filter(|category| category.elapsed_ns > 0);
                 if let Some((first, share)) = first.and_then(|first| Some((first, first.bar_share?))) {
                     let is_outside = times.has_hidden_graphs && first.category != GRAPHS;
-                    let head = match (is_outside, times.start()) {
+                    let head = match (is_outside, is_part) {
                         (true, _) => "; outside of graphs the",
-                        (false, Some(_)) => "; of the whole capture, the",
-                        (false, None) => "; the",
+                        (false, true) => "; of the whole capture, the",
+                        (false, false) => "; the",
                     };
                     let words = format!(
                         "{head} largest category is {} ({} of wall time)",
@@ -501,6 +506,12 @@ impl Bound {
             }
         }
     }
+}
+
+/// Whether the steps are only a part of the time that the categories are shares of.
+fn is_part(run: &Run, thresholds: &VerdictThresholds) -> bool {
+    let unit = Unit::of(&run.sections, thresholds);
+    unit.steps > 0 && unit.ms * 1e6 < MIN_WHOLE * run.wall.wall_ns as f64
 }
 
 /// Whether the first category leads by more than this time of all devices.
@@ -719,7 +730,7 @@ mod tests {
             verdict(&mut trace),
             "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.0 %; the critical path is 73.8 % host, 16.2 % host work or \
              waits and 9.0 % GPU work, but a step is 5.2 to 7.7 % \
-             shorter without the host, and 9.0 to 35.2 % without GPU work; the largest category is gemm (9.0 % of wall time); the GPU \
+             shorter without the host, and 9.0 to 35.2 % without GPU work; of the whole capture, the largest category is gemm (9.0 % of wall time); the GPU \
              idles for 9.0 ms outside of the steps."
         );
     }

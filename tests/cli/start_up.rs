@@ -64,3 +64,13 @@ fn a_running_program_has_no_start() {
         assert!(run["sections"].get("start_up").is_none(), "{file}");
     }
 }
+
+/// Of 2.96 s, in which one copy of 157 ms and the first launches run, the last 1.3 ms repeat them.
+#[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
+fn what_is_left_after_first_uses_does_not_bound_the_capture() {
+    let run = run("start_up_rest", "traces/rocm/rpd_matmul.rpd");
+    let verdict = run["verdict"]["text"].as_str().unwrap();
+    let words = "first uses, such as loading code, end after 2.96 s; in the 1.3 ms from then on the critical path is ";
+    assert!(verdict.contains(words) && !verdict.contains("bound by"), "{verdict}");
+}

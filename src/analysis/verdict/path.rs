@@ -35,6 +35,10 @@ pub(super) fn words(costs: &Costs, bound: Bound, doubts: Doubts) -> String {
 }
 
 fn bound_by(costs: &Costs, bound: Bound, doubts: Doubts) -> Option<String> {
+    // What bounds the rest of a capture that is mostly first uses is not its bound.
+    if costs.first_uses_ms > costs.step_ms {
+        return None;
+    }
     let what = work(costs);
     match bound {
         Bound::Host if doubts.is_inflated => Some(format!(
@@ -56,11 +60,17 @@ fn bound_by(costs: &Costs, bound: Bound, doubts: Doubts) -> Option<String> {
     }
 }
 
+/// Whether first uses are told apart from the replayed window.
+pub(super) fn has_first_uses(costs: &Costs) -> bool {
+    costs.first_uses_ms > MIN_PART * costs.step_ms
+}
+
 /// The capture has more than the replayed window, which begins after the first uses.
 fn first_uses(costs: &Costs) -> Option<String> {
-    let time = format_time(costs.first_uses_ms);
-    (costs.first_uses_ms > MIN_PART * costs.step_ms)
-        .then(|| format!("first uses, such as loading code, end after {time}; from then on "))
+    has_first_uses(costs).then(|| {
+        let [first_uses, rest] = [costs.first_uses_ms, costs.step_ms].map(format_time);
+        format!("first uses, such as loading code, end after {first_uses}; in the {rest} from then on ")
+    })
 }
 
 /// ` of decode`, if the steps are of several stages.
