@@ -22,11 +22,14 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     };
     let evidence = format!(
         "{}: the GPU idles in {} before and after replays of {graphs}{replayed}{}",
-        situation.amount(device, cost_ms),
+        situation.amount(device, late_ms),
         device.late_gaps(device.gaps.preparation).0,
         situation.host_caveat()
     );
     let overlap = match situation.framework {
+        Framework::SgLang if situation.runs_code("event_loop_overlap") => {
+            " The overlap scheduler is on, so this is what it does not hide."
+        }
         Framework::SgLang => " Check that the overlap scheduler is on: remove `--disable-overlap-schedule`.",
         Framework::Vllm => {
             " Check that asynchronous scheduling, which prepares the next step while the GPU works, is on \
