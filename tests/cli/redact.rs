@@ -123,14 +123,18 @@ fn check_all_output(folder: &Path, args: &[&str], codes: &[i32]) {
     assert!(wrote > 20 || output.status != 0, "{what}: nothing was written: {output:?}");
 }
 
-/// All texts of a Parquet file; nothing for other files, which are not packed.
+/// All texts of a Parquet or gzipped file; nothing for other files, which are not packed.
 fn unpacked(path: &Path) -> String {
     use parquet::file::reader::{FileReader, SerializedFileReader};
-    if path.extension().is_none_or(|end| end != "parquet") {
-        return String::new();
+    let file = std::fs::File::open(path).unwrap();
+    match path.extension().and_then(std::ffi::OsStr::to_str) {
+        Some("gz") => std::io::read_to_string(flate2::read::GzDecoder::new(file)).unwrap(),
+        Some("parquet") => {
+            let rows = SerializedFileReader::new(file).unwrap();
+            rows.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string() + "\n").collect()
+        }
+        _ => String::new(),
     }
-    let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
-    reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string() + "\n").collect()
 }
 
 fn each_bytes(folder: &Path, visit: &mut dyn FnMut(&Path, &[u8])) {
@@ -185,6 +189,11 @@ fn no_command_writes_a_private_text_to_any_stream_or_file() {
     for trace in TRACES {
         if trace.ends_with("sqlite") {
             check_all_output(&folder, &["explain", trace, "--print-schema", "--out", "out"], &[0]);
+        }
+        if trace.ends_with("rpd") {
+            for file in ["out/run.json", "out/run.json.gz"] {
+                check_all_output(&folder, &["what-if", trace, "--trace", file], &[0]);
+            }
         }
         for command in COMMANDS {
             let args: Vec<&str> = command.iter().map(|word| if *word == "FILE" { trace } else { *word }).collect();
