@@ -152,8 +152,9 @@ fn gpu_work(trace: &Trace, run: &Run) -> Outcome {
         (0, 0) if trace.graph_replays.is_empty() => problem("The file has no GPU kernels and no host events."),
         (0, _) if trace.graph_replays.is_empty() => problem(format!(
             "The file has no GPU kernels, only {} events of the host: it is of a process that runs no GPU work, such as the front \
-             end of a server, or the profiler did not record the GPU.",
-            grouped(trace.events.cpu)
+             end of a server, or the profiler did not record the GPU{}.",
+            grouped(trace.events.cpu),
+            said_by_profiler(trace).trim_end_matches('.')
         )),
         (0, _) => problem("The file has no GPU kernels: CUDA graphs were recorded as a whole."),
         (kernels, _) => {
@@ -410,6 +411,10 @@ mod tests {
         let trace = trace.finish();
         assert_eq!(found(&trace, Level::Problem), ["gpu_work"]);
         assert!(!is_fit(&checks(&trace, &analyze(&trace))));
+        let diagnostics = vec!["The driver is not supported.".to_owned()];
+        let trace = Trace { diagnostics, ..trace };
+        let text = checks(&trace, &analyze(&trace)).remove(0).text;
+        assert!(text.ends_with("; the profiler itself says: \"The driver is not supported.\"."), "{text}");
     }
 
     #[test]
