@@ -1,7 +1,10 @@
-//! `pageable-copies`: copies from or to pageable host memory, which block the host and cannot overlap.
+//! `pageable-copies`: copies from or to pageable host memory, which block the host and cannot overlap. They cost at most their time without
+//! other work. The replay returns from their calls at once and keeps their time: pinned memory also makes them faster, which the trace does
+//! not show.
 
 use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Framework, Situation, counted};
+use crate::analysis::replay::cause::Cause;
 use crate::trace::Vendor;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
@@ -13,12 +16,13 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         title: "Copies from or to pageable memory",
         cost_ms,
         evidence: format!(
-            "{}: no kernel runs during these copies; {} use pageable host memory",
+            "{}: no kernel runs during these copies; {} use pageable host memory. At most all of it is saved, if other work runs meanwhile; \
+             how much faster the copies are from pinned memory is not in the trace",
             situation.amount(device, cost_ms),
             counted(device.copies.pageable.count, "copy").replace("copys", "copies"),
         ),
         action: action(situation.framework, situation.vendor).to_owned(),
-        what_if: None,
+        what_if: situation.replayed_cost(Cause::Pinned).and_then(|cost| cost.what_if),
         section: "copy_engine_events",
     })
 }
