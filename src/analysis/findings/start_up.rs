@@ -21,7 +21,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         title: "Start of the program in the capture",
         cost_ms,
         evidence: format!(
-            "{}: the launching thread loads code before the next launch, in a process that starts in the capture. \
+            "{}: the launching thread loads or compiles code before the next launch, in a process that starts in the capture. \
              Largest loads{loads}",
             situation.amount_of_capture(device, cost_ms)
         ),

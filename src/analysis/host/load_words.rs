@@ -58,7 +58,7 @@ impl LoadWords {
     pub(crate) fn is_start_range(&self, name: &str) -> bool {
         let is_in = |list: &[String], word: &str| list.iter().any(|known| known.eq_ignore_ascii_case(word));
         let mut says_start = false;
-        let words = name.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
+        let words = name.split(|letter: char| !letter.is_alphanumeric()).flat_map(camel_case);
         let all_known = words.into_iter().all(|word| {
             let is_start = is_in(&self.ranges, word);
             says_start |= is_start;
@@ -66,6 +66,21 @@ impl LoadWords {
         });
         all_known && says_start
     }
+}
+
+/// The words of `CompileProgram`: a capital letter after a small one begins the next. None of an empty text.
+fn camel_case(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let begins_word = |(index, pair): (usize, &[u8])| match pair {
+            [before, next] if before.is_ascii_lowercase() && next.is_ascii_uppercase() => Some(index + 1),
+            _ => None,
+        };
+        let end = rest.as_bytes().windows(2).enumerate().find_map(begins_word).unwrap_or(rest.len());
+        let (word, after) = rest.split_at_checked(end)?;
+        rest = after;
+        (!word.is_empty()).then_some(word)
+    })
 }
 
 #[cfg(test)]
@@ -94,7 +109,16 @@ mod tests {
     #[test]
     fn ranges_are_told_by_whole_words_and_all_of_them() {
         let words = LoadWords::embedded();
-        for name in ["init_model", "warmup", "Warm-up 3", "torch.compile", "load model (init)", "warmup_step_12"] {
+        for name in [
+            "init_model",
+            "warmup",
+            "Warm-up 3",
+            "torch.compile",
+            "load model (init)",
+            "warmup_step_12",
+            "KernelExecutor::compileFusion",
+            "executor_utils::Nvrtc::CompileProgram",
+        ] {
             assert!(words.is_start_range(name), "{name}");
         }
         for name in [

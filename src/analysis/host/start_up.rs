@@ -173,14 +173,14 @@ impl Events {
         if !(launch.is_slow && runs_at_once || self.loads.iter().any(is_before)) {
             return None;
         }
-        ordering::sort_by_key(&mut self.loads, |load| (load.interval.start, load.interval.end));
+        ordering::sort_by_key(&mut self.loads, |load| (load.interval.start, std::cmp::Reverse(load.interval.end)));
         let mut disjoint = Intervals::new();
         self.loads.iter().for_each(|load| add_interval(&mut disjoint, (load.interval.start, load.interval.end)));
         let steady_from = change_point(&disjoint, launch.end, LoadWords::embedded().thresholds.min_loading_pct)?;
-        let before = || self.loads.iter().filter(|load| load.interval.start < steady_from);
+        let before = outermost(self.loads.iter().filter(|load| load.interval.start < steady_from));
         let load =
             disjoint.iter().take_while(|load| load.0 < steady_from).fold(Ns::ZERO, |sum, (s, e)| sum + e.since(*s));
-        let (loads, largest) = (before().count() as u64, sums(trace, before()));
+        let (loads, largest) = (before.len() as u64, sums(trace, &before));
         Some(StartUp { process, first_event, last_event, steady_from, load, loads, largest })
     }
 }
@@ -205,8 +205,23 @@ fn change_point(loads: &[(Ns, Ns)], first_launch_end: Ns, percent: u64) -> Optio
     best.map(|(_, end)| end)
 }
 
+/// The loads without ranges in another range of their thread, which say the same again. `loads` are sorted by start, longer ones first.
+fn outermost<'a>(loads: impl Iterator<Item = &'a Load>) -> Vec<&'a Load> {
+    let mut ends: HashMap<ThreadId, Ns> = HashMap::new();
+    let is_outermost = |load: &&Load| {
+        if !matches!(load.name, LoadName::Range(_)) {
+            return true;
+        }
+        let end = ends.entry(load.interval.thread).or_insert(Ns(i64::MIN));
+        let is_outermost = load.interval.end > *end;
+        *end = load.interval.end.max(*end);
+        is_outermost
+    };
+    loads.filter(is_outermost).collect()
+}
+
 /// Sums by name, the largest first.
-fn sums<'a>(trace: &Trace, loads: impl Iterator<Item = &'a Load>) -> Vec<LoadSum> {
+fn sums(trace: &Trace, loads: &[&Load]) -> Vec<LoadSum> {
     let mut by_name: HashMap<LoadName, (u64, Ns)> = HashMap::new();
     for load in loads {
         let (count, time) = by_name.entry(load.name).or_default();
