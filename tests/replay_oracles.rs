@@ -86,7 +86,10 @@ const KINDS: &[(&str, &[&str])] = &[
     ("copy", &["copy"]),
     ("memory set", &["memory set"]),
     ("graph (whole)", &["whole graph"]),
-    ("host + in call", &["host code", "host code that waits", "host, work or wait", "call"]),
+    (
+        "host + in call",
+        &["host code", "host code that waits", "host, work or wait", "host, before the first op", "call"],
+    ),
     ("first use", &["first use"]),
     ("blocking-call return", &["return of a blocking call"]),
     ("full launch queue", &["full launch queue"]),

@@ -502,6 +502,7 @@ impl<'a> Changes<'a> {
     fn largest(&self, path: &[(PathPart, Ns)], max_functions: usize, max_others: usize) -> Vec<Change> {
         let host = path.iter().filter_map(|(part, _)| match part {
             PathPart::Host(function, waits) => Some(Change::WithoutCode(*function, *waits)),
+            PathPart::BeforeFirstOp(function) => Some(Change::WithoutCode(*function, Waits::No)),
             PathPart::Unrecorded => Some(Change::WithoutCode(None, Waits::No)),
             _ => None,
         });

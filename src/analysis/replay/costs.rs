@@ -28,7 +28,7 @@ pub(crate) struct Costs {
     pub(crate) has_steps: bool,
     /// Replayed steps of the main stage; 1 without steps.
     steps: f64,
-    /// The host time before the first op, which no figure of steps or of the capture has, and the stage of the first step.
+    /// The time before the first op, which no figure of steps or of the capture has, and the stage of the first step.
     before_first_op: (Stage, f64),
     /// Without steps: the time of the capture before the replayed window, in which first uses are.
     pub(crate) first_uses_ms: f64,
@@ -75,7 +75,7 @@ impl PathGroup {
         match kind {
             PathKind::Kernel | PathKind::Copy | PathKind::Set | PathKind::WholeGraph => Self::GpuWork,
             PathKind::Communication => Self::Communication,
-            PathKind::HostCode | PathKind::Call | PathKind::FirstUse => Self::Host,
+            PathKind::HostCode | PathKind::Call | PathKind::FirstUse | PathKind::BeforeFirstOp => Self::Host,
             PathKind::Waiting => Self::Waiting,
             PathKind::Unrecorded => Self::Unrecorded,
             PathKind::Return | PathKind::Queue | PathKind::Latency | PathKind::Turnaround | PathKind::OtherStream => {
@@ -111,6 +111,7 @@ impl Costs {
         let main = path.first()?.stage;
         path.retain(|row| row.stage == main);
         let path_ms: f64 = path.iter().map(|row| row.per_step_ms.0).sum();
+        path.retain(|row| row.kind != PathKind::BeforeFirstOp);
         let (has_steps, window_ms) = (trust.steps > 0, trust.window_ms.0);
         let devices = Steps::figures(sections).map_or(1, |figures| figures.devices.max(1)) as f64;
         let steps = Steps::rows(sections);
@@ -135,7 +136,7 @@ impl Costs {
         Some(costs.without_first_lead())
     }
 
-    /// Takes the host time before the first op from the mean step.
+    /// Takes the time before the first op from the mean step.
     fn without_first_lead(self) -> Self {
         let step_ms = self.step_ms - self.before_first_op_ms(self.main) / self.steps;
         Self { step_ms, ..self }
@@ -237,9 +238,7 @@ impl Costs {
         let time_ms = |group: PathGroup| {
             let rows = self.path.iter().filter(|row| PathGroup::of(row.kind) == group);
             let ms = rows.map(|row| row.per_step_ms.0).sum::<f64>();
-            let is_host = group == PathGroup::Host;
-            let before_ms = if is_host { self.before_first_op_ms(self.main) / self.steps } else { 0.0 };
-            (ms - before_ms).max(0.0)
+            ms.max(0.0)
         };
         let mut groups: Vec<(PathGroup, f64)> =
             PathGroup::ALL.into_iter().map(|group| (group, time_ms(group))).collect();

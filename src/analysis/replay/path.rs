@@ -7,6 +7,7 @@
 use super::gap_code::GapCode;
 use super::graph::{EdgeKind, Graph, Moment, Parts};
 use super::ids::{Edge, Id, Node, Op};
+use super::recorded::Recorded;
 use super::start_up::FirstUses;
 use super::steady::Steady;
 use crate::analysis::time::work::Class;
@@ -28,6 +29,9 @@ pub(super) enum PathPart {
     Host(Option<NameId>, Waits),
     /// Long host time without a recorded call or code, while the GPU works: the thread works, or waits for the GPU by other means.
     Unrecorded,
+    /// Host code and calls before the first op of the window, with their function. It may overlap earlier work that the trace does not
+    /// have, and no figure of a step counts it.
+    BeforeFirstOp(Option<NameId>),
     /// The own time of a call.
     Call(NameId),
     /// A call that does something for the first time.
@@ -64,6 +68,15 @@ impl PathPart {
         unexplained.contains(&self) || matches!(self, Self::Host(_, Waits::Yes))
     }
 
+    /// What it is before the first op.
+    fn before_first_op(self) -> Self {
+        match self {
+            Self::Host(function, Waits::No) => Self::BeforeFirstOp(function),
+            Self::Unrecorded | Self::Call(_) => Self::BeforeFirstOp(None),
+            other => other,
+        }
+    }
+
     /// Whether the trace leaves open what decides this part. A function that is known to wait says so itself.
     pub(super) fn is_undecided(self) -> bool {
         self.is_unexplained() && !matches!(self, Self::Host(Some(_), Waits::Yes))
@@ -88,7 +101,8 @@ impl CriticalPath {
             pieces.push((graph.times.at(source).max(steady.start), node, edge));
             node = source;
         }
-        let mut sums = Sums { steady, sums: VecMap::new(), at: steady.start };
+        let first_op = steady.start + before_first_op(parts.recorded, steady);
+        let mut sums = Sums { steady, first_op, sums: VecMap::new(), at: steady.start };
         for (from, node, edge) in pieces.into_iter().rev() {
             sums.at = from;
             let time = graph.times.at(node).since(from);
@@ -104,9 +118,16 @@ impl CriticalPath {
     }
 }
 
+/// The host time at the begin of the window, if no op ends before.
+pub(super) fn before_first_op(recorded: &Recorded, steady: &Steady) -> Ns {
+    let first = recorded.ops.values().first().filter(|_| recorded.ends_until(steady.start) == 0);
+    first.map_or(Ns::ZERO, |op| op.start.since(steady.start).max(Ns::ZERO))
+}
+
 /// Sums of parts by step.
 struct Sums<'a> {
     steady: &'a Steady,
+    first_op: Ns,
     sums: VecMap<(usize, PathPart), Ns>,
     at: Ns,
 }
@@ -116,8 +137,14 @@ impl Sums<'_> {
     fn add(&mut self, part: PathPart, mut time: Ns) {
         while time != Ns::ZERO {
             let (step, rest) = if time > Ns::ZERO { self.rest_of_step() } else { self.begun_step() };
+            let lead = self.first_op.since(self.at);
+            let (of_now, rest) = match lead > Ns::ZERO && time > Ns::ZERO {
+                true if rest == Ns::ZERO => (part.before_first_op(), lead),
+                true => (part.before_first_op(), rest.min(lead)),
+                false => (part, rest),
+            };
             let now = if rest == Ns::ZERO || time.0.abs() <= rest.0.abs() { time } else { rest };
-            self.sums.update((step, part), Ns::ZERO, |sum| *sum += now);
+            self.sums.update((step, of_now), Ns::ZERO, |sum| *sum += now);
             self.at += now;
             time = time.since(now);
         }
@@ -258,7 +285,7 @@ mod tests {
         let step = |start, end| WindowStep { stage: Stage::All, host_start: start, start, end };
         let steps = vec![step(Ns(0), Ns(10)), step(Ns(10), Ns(20))];
         let steady = Steady { start: Ns(0), end: Ns(20), kind: WindowKind::Steps, steps };
-        let mut sums = Sums { steady: &steady, sums: VecMap::new(), at: Ns(0) };
+        let mut sums = Sums { steady: &steady, first_op: Ns(0), sums: VecMap::new(), at: Ns(0) };
         // Forward to 14, back to 7, forward to 20: each step has its length.
         sums.add(PathPart::Latency, Ns(14));
         sums.add(PathPart::Turnaround, Ns(-7));

@@ -4,7 +4,7 @@ use super::asked::Asked;
 use super::cause::{Cause, CauseId};
 use super::changes::{Change, Changes, Gaps, Saving};
 use super::faster_kernels::{FasterKernels, faster_kernels};
-use super::path::{PathPart, Waits};
+use super::path::{PathPart, Waits, before_first_op};
 use super::steady::WindowKind;
 use super::{NoReplay, Replay, with_replay};
 use crate::analysis::context::Context;
@@ -93,6 +93,7 @@ pub(crate) enum PathKind {
     HostCode,
     Waiting,
     Unrecorded,
+    BeforeFirstOp,
     Call,
     FirstUse,
     Return,
@@ -115,6 +116,7 @@ words! {
     HostCode = "host code",
     Waiting = "host code that waits",
     Unrecorded = "host, work or wait",
+    BeforeFirstOp = "host, before the first op",
     Call = "call",
     FirstUse = "first use",
     Return = "return of a blocking call",
@@ -308,6 +310,9 @@ impl Show<'_> {
             PathPart::WholeGraph => (PathPlace::Gpu, PathKind::WholeGraph, String::new()),
             PathPart::Host(function, waits) => return self.code_row(function, waits),
             PathPart::Unrecorded => (PathPlace::Host, PathKind::Unrecorded, UNKNOWN_CODE.to_owned()),
+            PathPart::BeforeFirstOp(function) => {
+                return CriticalPathRow { kind: PathKind::BeforeFirstOp, ..self.code_row(function, Waits::No) };
+            }
             PathPart::Call(name) => (PathPlace::Host, PathKind::Call, call(name)),
             PathPart::FirstUse(name) => (PathPlace::Host, PathKind::FirstUse, call(name)),
             PathPart::NewKernel => (PathPlace::Gpu, PathKind::FirstUse, "late start of a new kernel".to_owned()),
@@ -566,7 +571,7 @@ impl Show<'_> {
             stage,
             steps: steady.steps.len() as u64,
             window_ms: window.into(),
-            before_first_op_ms: self.before_first_op().into(),
+            before_first_op_ms: before_first_op(self.replay.parts.recorded, steady).into(),
             first_stage: self.stage_of(0),
             unexplained_pct: Pct::of(replay.unexplained(), window),
             linked_pct: Pct(100.0 * replay.linked()),
@@ -581,13 +586,6 @@ impl Show<'_> {
             answer = answer.limit("Only a part in the middle of the trace is replayed, because the trace is large.");
         }
         answer
-    }
-
-    /// The host time at the begin of the window, if no op ends before. It may overlap earlier work that the trace does not have.
-    fn before_first_op(&self) -> Ns {
-        let (recorded, start) = (self.replay.parts.recorded, self.replay.steady.start);
-        let first = recorded.ops.values().first().filter(|_| recorded.ends_until(start) == 0);
-        first.map_or(Ns::ZERO, |op| op.start.since(start).max(Ns::ZERO))
     }
 
     /// The part of the GPU work that the replayed process launched.
