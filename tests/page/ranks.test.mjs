@@ -51,7 +51,7 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
   const files = [rank(1, 2, 90), rank(0, 2, 30)];
   await h.drop(page, ...files);
   await h.settled(page);
-  const verdict = 'Rank 1 delays the others: 85.7 % of the other ranks\' time in collectives is waiting for it (60.0 us per rank; it is last in 1 of 1), because its GPU works longer (nvjet_tst_64x8 takes 90.0 us, on the other rank 30.0 us). Rank 1 computes 200 % longer than rank 0.';
+  const verdict = 'Rank 1 delays the others: 85.7 % of the other ranks\' time in collectives is waiting for it (60.0 us per rank; it is last in 1 of 1), because its GPU works longer (nvjet_tst_64x8 takes 90.0 us, on the other rank 30.0 us). If this rank alone comes earlier, the job gains at most 60.0 us, 60.0 % of its time. Rank 1 computes 200 % longer than rank 0.';
   // The line under the verdict has it in place of the comparison of two runs.
   await page.locator('#comparison p').waitFor();
   assert.deepEqual([await page.locator('#comparison p').allInnerTexts(), await page.locator('.run-change:not(:empty)').count()], [[verdict], 0]);
