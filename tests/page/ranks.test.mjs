@@ -79,7 +79,7 @@ test('two ranks: who is waited for, bars that add up, and the command line\'s ta
   const window = (name) => page.getByLabel(`Window of ${name}, from-to in seconds`);
   await window('rank1.json').fill('0.00004-0.00008');
   await page.keyboard.press('Enter');
-  const ofWindow = 'Rank 1 delays the others: 100 % of the other ranks\' time in collectives is waiting for it (40.0 us per rank; it is last in 1 of 1), because its GPU works longer. Rank 1 computes for 40.0 us, rank 0 not at all. All values refer to the selected window.';
+  const ofWindow = 'Rank 1 delays the others: 100 % of the other ranks\' time in collectives is waiting for it (40.0 us per rank; it is last in 1 of 1), because its GPU works longer. If this rank alone comes earlier, the job gains at most 40.0 us, 100 % of its time. Rank 1 computes for 40.0 us, rank 0 not at all. All values refer to the selected window.';
   await page.locator('#comparison p', { hasText: 'refer to the selected window' }).waitFor();
   assert.deepEqual(await page.locator('#comparison p').allInnerTexts(), [ofWindow]);
   assert.deepEqual([await window('rank0.json').inputValue(), await window('rank1.json').inputValue()], ['0.00004-0.00008', '0.00004-0.00008']);
