@@ -7,7 +7,7 @@
 
 use super::gap_code::GapCode;
 use super::ids::{Call, Op};
-use crate::analysis::time::work::{Intervals, add_interval};
+use crate::analysis::time::work::{Intervals, PrefixSums, add_interval};
 use crate::trace::{NameId, Ns};
 use std::collections::HashMap;
 
@@ -38,7 +38,9 @@ pub(super) struct Unrecorded {
 impl Unrecorded {
     pub(super) fn of(code: &GapCode, is_range: Vec<bool>) -> Self {
         let mut found = Self { waits: HashMap::new(), is_range };
-        let busy = Busy::of(code);
+        let busy = busy(code);
+        // A time without code can be as long as the trace, on each of many threads.
+        let busy = PrefixSums::of(&busy);
         for (id, call) in code.recorded.calls.iter() {
             // An op whose launch is later than its end has a skewed clock.
             let was_launched = |op: Op| code.recorded.op(op).call.is_some_and(|launch| launch < id);
@@ -87,59 +89,8 @@ impl Unrecorded {
 }
 
 /// When the GPU works.
-#[derive(Debug, Default)]
-struct Busy {
-    /// Sorted and without overlaps.
-    spans: Intervals,
-    /// How long the GPU works before each span.
-    before: Vec<Ns>,
-}
-
-impl Busy {
-    fn of(code: &GapCode) -> Self {
-        let mut spans = Intervals::new();
-        code.recorded.ops.values().iter().for_each(|op| add_interval(&mut spans, (op.start, op.end)));
-        let mut sum = Ns::ZERO;
-        let before = spans.iter().map(|(start, end)| {
-            let before = sum;
-            sum += end.since(*start);
-            before
-        });
-        Self { before: before.collect(), spans }
-    }
-
-    /// How long the GPU works before a moment. A time without code can be as long as the trace on each of many threads, so that one look
-    /// at each span in it would take quadratic time.
-    fn until(&self, moment: Ns) -> Ns {
-        let Some(last) = self.spans.partition_point(|(start, _)| *start < moment).checked_sub(1) else {
-            return Ns::ZERO;
-        };
-        match (self.spans.get(last), self.before.get(last)) {
-            (Some((start, end)), Some(before)) => *before + moment.min(*end).since(*start),
-            _ => Ns::ZERO,
-        }
-    }
-
-    /// How long the GPU works between two moments.
-    fn between(&self, start: Ns, end: Ns) -> Ns {
-        self.until(end).since(self.until(start))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn busy_time_is_that_of_the_spans_between_two_moments() {
-        let spans = vec![(Ns(10), Ns(20)), (Ns(30), Ns(35)), (Ns(50), Ns(60))];
-        let busy = Busy { spans: spans.clone(), before: vec![Ns(0), Ns(10), Ns(15)] };
-        for start in 0..70 {
-            for end in start..70 {
-                let inside = |(from, to): &(Ns, Ns)| (to.0.min(end) - from.0.max(start)).max(0);
-                assert_eq!(busy.between(Ns(start), Ns(end)), Ns(spans.iter().map(inside).sum()), "{start} to {end}");
-            }
-        }
-        assert_eq!(Busy::default().between(Ns(0), Ns(70)), Ns::ZERO);
-    }
+fn busy(code: &GapCode) -> Intervals {
+    let mut busy = Intervals::new();
+    code.recorded.ops.values().iter().for_each(|op| add_interval(&mut busy, (op.start, op.end)));
+    busy
 }

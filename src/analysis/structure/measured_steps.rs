@@ -11,6 +11,7 @@
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::idle_cause::IdleTimes;
 use crate::analysis::structure::stages::{Basis, Step, TimedStep, time_between, timed};
+use crate::analysis::time::work::PrefixSums;
 use crate::analysis::time::work::{Work, each_work};
 use crate::ordering::{self, VecMap};
 use crate::rules::signals::CallKind;
@@ -174,35 +175,6 @@ fn is_whole(step: &Step, trace: &Trace) -> bool {
         let is_same_device = (other.process, Some(other.device)) == (step.process, step.device);
         is_same_device && (start..end).contains(&other.time)
     })
-}
-
-/// Disjoint intervals sorted by start, with the sum of the lengths before each.
-struct PrefixSums<'a> {
-    intervals: &'a [(Ns, Ns)],
-    before: Vec<Ns>,
-}
-
-impl<'a> PrefixSums<'a> {
-    fn of(intervals: &'a [(Ns, Ns)]) -> Self {
-        let mut sum = Ns::ZERO;
-        let before = intervals.iter().map(|(start, end)| {
-            let before = sum;
-            sum += end.since(*start);
-            before
-        });
-        Self { before: before.collect(), intervals }
-    }
-
-    /// The length of the parts of the intervals before a time.
-    fn until(&self, time: Ns) -> Ns {
-        let next = self.intervals.partition_point(|(start, _)| *start < time);
-        let last = next.checked_sub(1).and_then(|index| Some((self.intervals.get(index)?, self.before.get(index)?)));
-        last.map_or(Ns::ZERO, |((start, end), before)| *before + time.min(*end).since(*start))
-    }
-
-    fn between(&self, start: Ns, end: Ns) -> Ns {
-        self.until(end).since(self.until(start))
-    }
 }
 
 /// What a device did in a step.

@@ -111,3 +111,56 @@ pub(crate) fn add_interval(union: &mut Intervals, (start, end): (Ns, Ns)) {
         _ => union.push((start, end)),
     }
 }
+
+/// Disjoint intervals sorted by start, with the sum of the lengths before each.
+#[derive(Debug)]
+pub(crate) struct PrefixSums<'a> {
+    intervals: &'a [(Ns, Ns)],
+    before: Vec<Ns>,
+}
+
+impl<'a> PrefixSums<'a> {
+    pub(crate) fn of(intervals: &'a [(Ns, Ns)]) -> Self {
+        let mut sum = Ns::ZERO;
+        let before = intervals.iter().map(|(start, end)| {
+            let before = sum;
+            sum += end.since(*start);
+            before
+        });
+        Self { before: before.collect(), intervals }
+    }
+
+    /// The length of the parts of the intervals before a time.
+    fn until(&self, time: Ns) -> Ns {
+        let next = self.intervals.partition_point(|(start, _)| *start < time);
+        let last = next.checked_sub(1).and_then(|index| Some((self.intervals.get(index)?, self.before.get(index)?)));
+        last.map_or(Ns::ZERO, |((start, end), before)| *before + time.min(*end).since(*start))
+    }
+
+    /// The length of the parts of the intervals between two times. O(log n), however many intervals are between them.
+    pub(crate) fn between(&self, start: Ns, end: Ns) -> Ns {
+        self.until(end).since(self.until(start))
+    }
+}
+
+#[cfg(test)]
+mod prefix_sums_tests {
+    use super::*;
+
+    #[test]
+    fn time_between_two_moments_is_that_of_the_intervals_between_them() {
+        let intervals = [(Ns(10), Ns(20)), (Ns(30), Ns(35)), (Ns(50), Ns(60))];
+        let sums = PrefixSums::of(&intervals);
+        for start in 0..70 {
+            for end in start..70 {
+                let inside = |(from, to): &(Ns, Ns)| (to.0.min(end) - from.0.max(start)).max(0);
+                assert_eq!(
+                    sums.between(Ns(start), Ns(end)),
+                    Ns(intervals.iter().map(inside).sum()),
+                    "{start} to {end}"
+                );
+            }
+        }
+        assert_eq!(PrefixSums::of(&[]).between(Ns(0), Ns(70)), Ns::ZERO);
+    }
+}
