@@ -1,12 +1,17 @@
 //! The Chrome JSON of rocmProfileData. A row whose process is named `GPU2` is an op of that GPU; its `desc` is the kind of
 //! op. All other rows are API calls or markers. Times are cut to whole microseconds.
+//!
+//! A flow `api_op` joins a call with its op: it ends where the op starts, and begins at a moment within the call, which is
+//! seldom the start of the call. O(n log n) for n calls, ops and flows.
 
 use super::{ChromeReader, Dialect, Event, Output};
 use crate::input::Detail;
 use crate::input::rocm::op_kind;
 use crate::input::torch::is_stored_call;
+use crate::ordering;
 use crate::trace::{DeviceId, Format, GpuOp, OpSources, ProcessId, Span};
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 
 pub(crate) fn reader(label: &str, detail: Detail) -> ChromeReader<Rpd> {
     ChromeReader::new(label, detail, Format::RpdChromeJson, Rpd::default())
@@ -15,16 +20,19 @@ pub(crate) fn reader(label: &str, detail: Detail) -> ChromeReader<Rpd> {
 #[derive(Debug, Default)]
 pub(crate) struct Rpd {
     gpus: BTreeSet<Vec<u8>>,
-    /// Flows join a call with its op: their id by process, thread and start of the end point.
-    flows: BTreeMap<(Vec<u8>, Vec<u8>, i64), u32>,
+    /// The id of the flow that ends at a row and a time.
+    flow_ends: BTreeMap<Key, i64>,
+    /// Row and time at which each flow begins, by its id.
+    flow_starts: BTreeMap<i64, Key>,
     ops: Vec<(GpuOp, Key)>,
     /// The GPUs by pid, and the processes of the calls: the file does not name the process of an op.
     devices: BTreeMap<Vec<u8>, DeviceId>,
     processes: BTreeMap<i64, ProcessId>,
     sources: OpSources,
-    calls: Vec<(Span, Key)>,
+    calls: Vec<(Key, Span)>,
 }
 
+/// Process, thread and time in nanoseconds.
 type Key = (Vec<u8>, Vec<u8>, i64);
 
 fn key(event: &Event<'_>) -> Key {
@@ -39,8 +47,10 @@ impl Dialect for Rpd {
                 out.builder.trace.events.other += 1;
             }
             b"s" | b"f" => {
-                if let Some(id) = super::number(event.id).and_then(|id| u32::try_from(id).ok()) {
-                    self.flows.insert(key(event), id);
+                match super::number(event.id) {
+                    Some(id) if event.phase == b"s" => drop(self.flow_starts.insert(id, key(event))),
+                    Some(id) => drop(self.flow_ends.insert(key(event), id)),
+                    None => {}
                 }
                 out.builder.trace.events.other += 1;
             }
@@ -51,17 +61,29 @@ impl Dialect for Rpd {
     }
 
     fn finish(&mut self, out: &mut Output) {
-        for (op, key) in self.ops.drain(..) {
-            out.builder.trace.gpu_ops.push(op, self.flows.get(&key).copied());
+        // A call comes before those nested in it.
+        ordering::sort_by(&mut self.calls, |(a, call), (b, other)| (a, other.duration).cmp(&(b, call.duration)));
+        // An op and its call have the number of the call in common.
+        for (op, key) in mem::take(&mut self.ops) {
+            let call = self.flow_ends.get(&key).and_then(|id| self.call_of(self.flow_starts.get(id)?));
+            out.builder.trace.gpu_ops.push(op, call);
         }
-        for (call, key) in self.calls.drain(..) {
-            out.builder.add_call(call, self.flows.get(&key).copied());
+        for (number, (_, call)) in (0..).zip(self.calls.drain(..)) {
+            out.builder.add_call(call, Some(number));
         }
         out.builder.assign_sources(&self.sources);
     }
 }
 
 impl Rpd {
+    /// The number of the call that began last before a flow, if the flow begins in it. Takes calls sorted by thread and start.
+    fn call_of(&self, flow: &Key) -> Option<u32> {
+        let number = self.calls.partition_point(|(key, _)| key <= flow).checked_sub(1)?;
+        let ((process, thread, _), call) = self.calls.get(number)?;
+        let is_in_call = (process, thread) == (&flow.0, &flow.1) && flow.2 <= call.end().0;
+        is_in_call.then(|| u32::try_from(number).ok()).flatten()
+    }
+
     fn op(&mut self, out: &mut Output, event: &Event<'_>) {
         let description = event.arg("desc").unwrap_or_default();
         let Some(kind) = op_kind(&description) else {
@@ -104,7 +126,7 @@ impl Rpd {
         }
         let thread = out.builder.thread(process, event.tid_number().unwrap_or(-1));
         let name = out.builder.trace.calls.names.intern(&name);
-        self.calls.push((Span { start, duration, name, thread }, key(event)));
+        self.calls.push((key(event), Span { start, duration, name, thread }));
     }
 }
 
@@ -113,6 +135,28 @@ mod tests {
     use crate::input::Importer;
     use crate::input::tests::read_trace;
     use crate::trace::Format;
+
+    /// A flow begins at the copy's start, 7 us after the start of its call; one call launches two ops.
+    #[test]
+    fn a_flow_that_begins_within_a_call_joins_it_with_its_ops() {
+        let mut events = vec![r#"{"name":"process_name","ph":"M","pid":"2","args":{"name":"GPU2"}}"#.to_owned()];
+        for (start, name) in [(100, "hipMemcpyWithStream"), (120, "hipGraphLaunch"), (140, "hipMemcpyWithStream")] {
+            events.push(format!(r#"{{"pid": "7", "tid": "7", "name": "{name}", "ts": "{start}", "dur": "12", "ph": "X", "args": {{"desc": ""}}}}"#));
+        }
+        for (id, (in_call, begin)) in
+            [(107, 107), (121, 125), (121, 135), (147, 147), (160, 170)].into_iter().enumerate()
+        {
+            events.extend([
+                format!(r#"{{"pid": "2", "tid": "0", "name": "op {id}", "ts": "{begin}", "dur": "3", "ph": "X", "args": {{"desc": "KernelExecution"}}}}"#),
+                format!(r#"{{"pid": "7", "tid": "7", "cat": "api_op", "name": "api_op", "ts": "{in_call}", "id": "{id}", "ph": "s"}}"#),
+                format!(r#"{{"pid": "2", "tid": "0", "cat": "api_op", "name": "api_op", "ts": "{begin}", "id": "{id}", "ph": "f", "bp": "e"}}"#),
+            ]);
+        }
+        let trace = read_trace(Importer::new("rpd.json"), [&format!("[ {{}}\n,{}\n]", events.join("\n,"))]);
+        let call_start = |op| Some(trace.calls.get(trace.gpu_ops.launch(op)?.0 as usize)?.start.0 / 1_000);
+        let starts: Vec<_> = (0..5).map(call_start).collect();
+        assert_eq!(starts, [Some(100), Some(120), Some(120), Some(140), None]);
+    }
 
     /// The processes 11 and 12 launch in turn, on a GPU each; the marker of each is around its launches.
     #[test]
