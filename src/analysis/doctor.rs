@@ -119,6 +119,7 @@ pub fn checks(trace: &Trace, run: &Run) -> Vec<Check> {
         ("single_rank_file", single_rank_file(trace)),
         ("clocks", limit(run, TrustId::ClockSkew)),
         ("records", limit(run, TrustId::DurationsShifted)),
+        ("counter_run", limit(run, TrustId::CounterRun)),
         ("model", model(run)),
         ("environment", environment(trace)),
     ];
@@ -127,6 +128,7 @@ pub fn checks(trace: &Trace, run: &Run) -> Vec<Check> {
         let remedy = match (level, id) {
             (Level::Ok, _) => String::new(),
             (_, "gpu_records") => causes_of_unrecorded_ops(trace).to_owned(),
+            (_, "gpu_work") if other_events(trace) > 0 => remedy("other_accelerator", way),
             _ => remedy(id, way),
         };
         Some(Check { id, level, text, remedy })
@@ -150,6 +152,10 @@ fn gpu_work(trace: &Trace, run: &Run) -> Outcome {
     match (kernels, trace.events.cpu) {
         (0, _) if launches_without_ops(trace) > 0 => None,
         (0, 0) if trace.graph_replays.is_empty() => problem("The file has no GPU kernels and no host events."),
+        (0, _) if trace.graph_replays.is_empty() && other_events(trace) > 0 => problem(format!(
+            "The file has no GPU kernels. {} are of categories that are not read, perhaps of an accelerator that is no GPU.",
+            counted_events(other_events(trace))
+        )),
         (0, _) if trace.graph_replays.is_empty() => problem(format!(
             "The file has no GPU kernels, only {} events of the host: it is of a process that runs no GPU work, such as the front \
              end of a server, or the profiler did not record the GPU{}.",
@@ -161,6 +167,15 @@ fn gpu_work(trace: &Trace, run: &Run) -> Outcome {
             ok(format!("{} kernels of {} GPU{}.", grouped(kernels), trace.devices.len(), plural(trace.devices.len())))
         }
     }
+}
+
+/// Events of categories that are not read.
+fn other_events(trace: &Trace) -> u64 {
+    trace.problems.count(ProblemKind::UnknownCategory)
+}
+
+fn counted_events(count: u64) -> String {
+    format!("{} event{}", grouped(count), plural(count as usize))
 }
 
 /// Whether the profiler recorded the GPU work of launch calls.
@@ -265,8 +280,9 @@ fn step_count(run: &Run) -> Outcome {
     match count_of_steps(run)? {
         0.0 => None,
         count if count < CATALOG.thresholds.min_steps => warning(format!(
-            "Only {count} step{}: neither the spread over steps nor a delay by the host can be proven.",
-            plural(count as usize)
+            "Only {count} step{}: the trace does not show whether other steps are like {}.",
+            plural(count as usize),
+            if count == 1.0 { "it" } else { "them" }
         )),
         count => ok(format!("{} steps.", grouped(count as u64))),
     }

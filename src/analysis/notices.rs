@@ -186,7 +186,9 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
     let ops_before = format!("{} GPU ops were read before that", grouped(trace.gpu_ops.len() as u64));
     let severity = match kind {
         ProblemKind::NoTimes => Severity::Error,
-        ProblemKind::Unclosed | ProblemKind::OpenLastRow | ProblemKind::GraphNode => Severity::Info,
+        ProblemKind::Unclosed | ProblemKind::OpenLastRow | ProblemKind::GraphNode | ProblemKind::UnknownCategory => {
+            Severity::Info
+        }
         _ => Severity::Warning,
     };
     let (message, advice) = match kind {
@@ -320,6 +322,15 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
         ProblemKind::GraphNode => (
             format!("{} of CUDA graphs that run on the host or only signal", counted(count, "node", "nodes")),
             "They are no GPU work and in no number; a host function may be why the GPU waits within a graph.",
+        ),
+        ProblemKind::KernelOfCounterRun => (
+            format!("{} of a run that counts hardware events", counted(count, "kernel is", "kernels are")),
+            "The profiler runs such kernels one at a time, so the time between them is its own. For that time open *_kernel_trace.csv of a \
+             run without counters.",
+        ),
+        ProblemKind::UnknownCategory => (
+            format!("{} of categories that are not read", counted(count, "event is", "events are")),
+            "They are in no number: events of the program itself, or of an accelerator that is no GPU.",
         ),
         ProblemKind::LeftOut => (
             format!("only GPU events were read: {} excluded", counted(count, "host event is", "host events are")),

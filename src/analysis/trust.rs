@@ -12,10 +12,11 @@ use crate::analysis::host::unseen::{MIN_UNSEEN, unseen_after_launch};
 use crate::analysis::structure::shifted_durations::ShiftedDurations;
 use crate::analysis::structure::stages::Basis;
 use crate::analysis::structure::start_up::SaidStart;
+use crate::analysis::structure::steps::Steps;
 use crate::analysis::time::gaps::{Busy, Gap};
 use crate::digits::grouped;
 use crate::rules::signals::CallKind;
-use crate::trace::{DeviceId, Ns, SLOW_FIRST_LAUNCH, Trace, USUAL_RETURN};
+use crate::trace::{DeviceId, Ns, ProblemKind, SLOW_FIRST_LAUNCH, Trace, USUAL_RETURN};
 
 section! {
     /// Each reason to trust some results less.
@@ -46,6 +47,8 @@ pub(crate) enum TrustId {
     DurationsShifted,
     GraphsTracedWhole,
     ClockSkew,
+    /// The profiler ran the kernels one at a time.
+    CounterRun,
     CaptureOverhead,
     SingleStep,
     OneRankOfMany,
@@ -66,6 +69,7 @@ words!(
     DurationsShifted = "durations-shifted",
     GraphsTracedWhole = "graphs-traced-whole",
     ClockSkew = "clock-skew",
+    CounterRun = "counter-run",
     CaptureOverhead = "capture-overhead",
     SingleStep = "single-step",
     OneRankOfMany = "one-rank-of-many",
@@ -107,6 +111,7 @@ pub(crate) fn trust(context: &Context, sections: &Sections) -> Answer<Trust> {
         shifted(context),
         graphs_traced_whole(context.trace),
         clock_skew(context.trace),
+        counter_run(context.trace),
         capture_overhead(context, sections),
         single_step(context.trace, sections),
         one_rank_of_many(context.trace),
@@ -427,6 +432,16 @@ fn clock_skew(trace: &Trace) -> Option<TrustRow> {
     Some(row(TrustId::ClockSkew, text, "launch latency, causes of idle time"))
 }
 
+fn counter_run(trace: &Trace) -> Option<TrustRow> {
+    let kernels = trace.problems.count(ProblemKind::KernelOfCounterRun);
+    let text = format!(
+        "The {} kernels are of a run that counts hardware events, for which the profiler runs them one at a time: the time between \
+         them is the profiler's.",
+        grouped(kernels)
+    );
+    (kernels > 0).then(|| row(TrustId::CounterRun, text, "idle time, steps, overlap"))
+}
+
 fn capture_overhead(context: &Context, sections: &Sections) -> Option<TrustRow> {
     let host_pct = |row: &GpuIdleRow| {
         let window = row.window_ms.0 - row.unseen_ms.0;
@@ -461,8 +476,7 @@ fn slow_launch(context: &Context) -> Option<Ns> {
 }
 
 fn single_step(trace: &Trace, sections: &Sections) -> Option<TrustRow> {
-    let steps = sections.get("steps").filter(|steps| steps.missing.is_none())?;
-    let count: f64 = steps.rows.iter().map(|row| row.amount("steps")).sum();
+    let count: usize = Steps::rows(sections).iter().map(|row| row.steps).sum();
     let (text, affects) = if trace.cut.is_some() {
         ("The window contains one step, so the spread over steps is unknown.", "percentiles of steps")
     } else {
@@ -472,7 +486,7 @@ fn single_step(trace: &Trace, sections: &Sections) -> Option<TrustRow> {
             "percentiles of steps, idle time at the start of the step",
         )
     };
-    (count == 1.0).then(|| row(TrustId::SingleStep, text, affects))
+    (count == 1).then(|| row(TrustId::SingleStep, text, affects))
 }
 
 fn one_rank_of_many(trace: &Trace) -> Option<TrustRow> {

@@ -32,6 +32,8 @@ pub enum ProblemKind {
     UnknownCounter,
     /// A kernel with hardware counters that the table of kernels of the same files does not have.
     CounterOfOtherRun,
+    /// A kernel of a run that counts hardware events, for which the profiler runs the kernels one at a time.
+    KernelOfCounterRun,
     /// A database table could not be read to its end.
     DamagedTable,
     /// A column of a database table with values of a type that is not read.
@@ -51,6 +53,8 @@ pub enum ProblemKind {
     TrailingData,
     /// A node of a CUDA graph that is a host function or an event, not GPU work.
     GraphNode,
+    /// An event of a category that is not read, such as those of other accelerators.
+    UnknownCategory,
     /// A call or range that was skipped because only GPU events were requested.
     LeftOut,
 }
@@ -76,6 +80,7 @@ impl ProblemKind {
             Self::HostRowWithoutTime => "host_row_without_time",
             Self::UnknownCounter => "unknown_counters",
             Self::CounterOfOtherRun => "counters_of_other_run",
+            Self::KernelOfCounterRun => "kernels_of_counter_run",
             Self::DamagedTable => "damaged_table",
             #[cfg(not(target_arch = "wasm32"))]
             Self::UnreadColumn => "unread_columns",
@@ -86,6 +91,7 @@ impl ProblemKind {
             Self::LongName => "long_names",
             Self::TrailingData => "trailing_data",
             Self::GraphNode => "graph_nodes",
+            Self::UnknownCategory => "unknown_categories",
             Self::LeftOut => "left_out",
         }
     }

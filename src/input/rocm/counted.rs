@@ -95,6 +95,7 @@ impl CountedKernels {
             trace.memory_traffic = join(&dispatches, &trace.gpu_ops, other_run);
             return;
         }
+        trace.problems.add(ProblemKind::KernelOfCounterRun, dispatches.len() as u64, 0);
         for (_, (op, correlation, traffic)) in dispatches {
             if traffic != MemoryTraffic::default() {
                 trace.memory_traffic.push((trace.gpu_ops.len() as u32, traffic));

@@ -204,6 +204,8 @@ enum Class {
     /// The time that the profiler recorded.
     Recorded,
     Other,
+    /// A category that no known profiler uses for work of a GPU or host.
+    Unknown,
 }
 
 impl Class {
@@ -219,6 +221,7 @@ impl Class {
             b"user_annotation" => Self::Annotation { on_gpu: false },
             b"gpu_user_annotation" => Self::Annotation { on_gpu: true },
             b"ac2g" | b"fwdbwd" | b"async_cpu_to_gpu" | b"async" => Self::Other,
+            b"cuda_sync" | b"cuda_event" | b"cuda_profiler_range" | b"external_correlation" => Self::Other,
             b"Trace" => Self::Recorded,
             b"cpu_instant_event" | b"overhead" => Self::OtherCpu,
             b"gpu_op" => Self::ForeignOp,
@@ -227,7 +230,8 @@ impl Class {
             other if other.eq_ignore_ascii_case(b"kernel") => Self::Gpu(OpKind::Kernel),
             other if other.eq_ignore_ascii_case(b"memcpy") => Self::Gpu(OpKind::Copy),
             other if other.eq_ignore_ascii_case(b"memset") => Self::Gpu(OpKind::Set),
-            _ => Self::Other,
+            b"" => Self::Other,
+            _ => Self::Unknown,
         }
     }
 }
@@ -790,6 +794,10 @@ impl TorchReader {
             Class::GraphNode => {
                 events.other += 1;
                 self.builder.trace.problems.add(ProblemKind::GraphNode, 1, 0);
+            }
+            Class::Unknown => {
+                events.other += 1;
+                self.builder.trace.problems.add(ProblemKind::UnknownCategory, 1, 0);
             }
             Class::Gpu(_) | Class::Annotation { on_gpu: true } | Class::ForeignOp | Class::Recorded | Class::Other => {
                 events.other += 1
