@@ -2,9 +2,9 @@
 
 use super::rules::Thresholds;
 use crate::analysis::results::{Run, WallSource};
-use crate::analysis::section::{Record, Value};
-use crate::analysis::structure::stages::stage_of_path;
-use crate::analysis::triage::Stage;
+use crate::analysis::section::TypedSection;
+use crate::analysis::structure::stages::{Stage, stage_of_path};
+use crate::analysis::structure::steps::{StepRow, Steps as StepSection};
 
 /// The steps of a run, by stage.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,18 +37,14 @@ pub(super) struct StageSteps {
 impl Steps {
     /// `None` if the run has no steps, or if more than `max_work_outside_steps` of the work is outside of them.
     pub(super) fn of(run: &Run, thresholds: &Thresholds) -> Option<Self> {
-        let section = run.sections.get("steps")?;
-        let stages: Vec<StageSteps> = section.rows.iter().filter_map(|row| StageSteps::read(row, run)).collect();
-        let figure = |key: &str| section.summary.get(key);
+        let figures = StepSection::figures(&run.sections)?;
+        let rows = StepSection::rows(&run.sections);
         let steps = Self {
-            stages,
-            in_start_up: figure("steps_in_start_up").and_then(count).unwrap_or(0),
-            devices: figure("devices").and_then(count).unwrap_or(1).max(1),
-            work_outside_share: figure("work_outside_pct").and_then(Value::number).unwrap_or(0.0) / 100.0,
-            idle_outside_ns: figure("idle_outside_ns")
-                .and_then(count)
-                .and_then(|ns| i64::try_from(ns).ok())
-                .unwrap_or(0),
+            stages: rows.into_iter().filter_map(|row| StageSteps::of(row, run)).collect(),
+            in_start_up: figures.steps_in_start_up.0.unwrap_or(0) as u64,
+            devices: figures.devices.max(1),
+            work_outside_share: figures.work_outside_pct.0 / 100.0,
+            idle_outside_ns: figures.idle_outside_ns.0,
         };
         (steps.count() > 0 && steps.work_outside_share <= thresholds.max_work_outside_steps).then_some(steps)
     }
@@ -58,6 +54,7 @@ impl Steps {
         self.stages.iter().map(|stage| match stage.found_by.as_str() {
             "kernel order" => "from the order of kernels",
             "host frame" => "from host frames",
+            "optimizer calls" => "from calls of the optimizer",
             _ => "from annotations",
         })
     }
@@ -123,25 +120,19 @@ impl Steps {
 }
 
 impl StageSteps {
-    fn read(row: &Record, run: &Run) -> Option<Self> {
-        let number = |key: &str| row.get(key).and_then(Value::number);
-        let recorded = row.get("stage")?.text()?;
+    /// `None` without an interval.
+    fn of(row: StepRow, run: &Run) -> Option<Self> {
         // ProfilerStep# ranges have no stage; the file name may have one.
-        let is_unknown = recorded == Stage::All.label();
-        let stage = if is_unknown { stage_of_path(&run.label).label() } else { recorded };
+        let stage = if row.stage == Stage::All { stage_of_path(&run.label) } else { row.stage };
         Some(Self {
-            stage: stage.to_owned(),
-            found_by: row.text("found_by").to_owned(),
-            count: row.get("steps").and_then(count)?,
-            batch_size: number("batch"),
-            tokens: number("tokens"),
-            median_ns: number("median_ns"),
-            mean_interval_ns: number("mean_interval_ns")?,
-            stdev_interval_ns: number("stdev_interval_ns"),
+            stage: stage.label().to_owned(),
+            found_by: row.found_by,
+            count: row.steps as u64,
+            batch_size: row.batch,
+            tokens: row.tokens,
+            median_ns: row.median_ns.map(|ns| ns.0),
+            mean_interval_ns: row.mean_interval_ns?.0,
+            stdev_interval_ns: row.stdev_interval_ns.map(|ns| ns.0),
         })
     }
-}
-
-fn count(value: &Value) -> Option<u64> {
-    if let Value::Int(count) = value { u64::try_from(*count).ok() } else { None }
 }

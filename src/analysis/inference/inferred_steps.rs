@@ -96,8 +96,10 @@ impl Lane<'_> {
         if self.trace.cut.is_some() {
             steps = steps.get(1..steps.len() - 1).unwrap_or_default().to_vec();
         }
-        let whole = steps.into_iter().filter(|(_, layers)| *layers == usual);
-        whole.map(|(step, _)| self.step(step)).collect()
+        let mut whole: Vec<Range<usize>> =
+            steps.into_iter().filter(|(_, layers)| *layers == usual).map(|(step, _)| step).collect();
+        drop_start(&mut whole, &anchors);
+        whole.into_iter().map(|step| self.step(step)).collect()
     }
 
     fn step(&self, step: Range<usize>) -> InferredStep {
@@ -176,6 +178,17 @@ impl Lane<'_> {
         let head = (norm..gap.end).find(|index| self.role(*index) == NameRole::Gemm)?;
         let is_part = |index: &usize| matches!(self.role(*index), NameRole::SplitkReduce | NameRole::Comm);
         (head + 1..gap.end).take_while(is_part).last().or(Some(head))
+    }
+}
+
+/// Drops the first step if a usual step fits in before its first attention kernel: its begin is that of the trace, so it holds the start of
+/// the program too.
+fn drop_start(steps: &mut Vec<Range<usize>>, anchors: &[usize]) {
+    let lengths = steps.iter().skip(1).map(|step| step.len() as i64).collect();
+    let usual = mode(lengths).and_then(|usual| usize::try_from(usual).ok()).unwrap_or(usize::MAX);
+    let before_attention = anchors.first().copied().unwrap_or_default();
+    if steps.first().is_some_and(|first| first.start == 0) && before_attention >= usual {
+        steps.remove(0);
     }
 }
 

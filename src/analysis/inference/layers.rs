@@ -77,7 +77,7 @@ section! {
 /// The maximum number of rows of [`layer_list`]. Models have a few hundred layers at most.
 const MAX_LISTED: usize = 2_000;
 /// The kind of parts that belong to no layer.
-const OUTSIDE: &str = "outside";
+pub(crate) const OUTSIDE: &str = "outside";
 
 /// The maximum number of outliers in a cell.
 const MAX_OUTLIERS: usize = 12;

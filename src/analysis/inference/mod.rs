@@ -43,6 +43,7 @@ pub(crate) mod model_words;
 pub(crate) mod op_costs;
 pub(crate) mod op_model;
 pub(crate) mod op_work;
+mod optimizer_steps;
 pub(crate) mod passes;
 mod periods;
 mod quantization;

@@ -3,6 +3,7 @@
 
 use super::inferred_steps::{InferredStep, inferred_steps};
 use super::kernel_roles::{NameRoles, role_of_name};
+use super::optimizer_steps::optimizer_steps;
 use super::periods::periodic_steps;
 use super::stage_by_kernels::AttentionStages;
 use super::unnamed_stages::name_kinds;
@@ -72,8 +73,18 @@ impl StepsOfOps {
                 return inferred;
             }
         }
+        let divided = Self::inferred(classified, optimizer_steps(classified.trace, &self.steps, &self.step_of_op));
+        if divided.has_a_usual_kind() {
+            return divided;
+        }
         name_kinds(classified.trace, &mut self.steps, &self.step_of_op);
         self
+    }
+
+    /// Whether more than half of the steps are of one kind.
+    fn has_a_usual_kind(&self) -> bool {
+        let count = |stage: Stage| self.steps.iter().filter(|step| step.stage == stage).count();
+        self.steps.iter().any(|step| 2 * count(step.stage) > self.steps.len())
     }
 
     fn set_stages_by_kernels(&mut self, classified: &ClassifiedTrace, roles: &NameRoles) {
@@ -310,6 +321,33 @@ mod tests {
         assert_eq!(ops, [0, 0, 1, 1, 1, 2, 2], "the last op of a step is launched after the function returned");
         let part = trace.within(crate::trace::Window { start: Ns(100), end: Ns(200) });
         assert_eq!(steps_on_devices(&part).len(), 1);
+    }
+
+    /// A program that calls `profiler.step()` once for six steps of its training.
+    #[test]
+    fn a_profiler_step_with_several_optimizer_steps_is_divided() {
+        let mut trace = TestTrace::new();
+        trace.range("ProfilerStep#2", 0..1_000);
+        for start in (0..6).map(|step| 100 * step) {
+            let names = ["gemm", "loss", "gemm_back", "gemm_wgrad", "multi_tensor_apply_kernel"];
+            for (name, at) in names.into_iter().zip((start..).step_by(10)) {
+                trace.launch(at..at + 1).launches(name, at + 2..at + 8);
+            }
+            trace.range("Optimizer.step#Adam.step", start + 40..start + 50);
+        }
+        let starts = |trace: &Trace| -> Vec<(i64, Form)> {
+            steps_on_devices(trace).iter().map(|step| (step.start.0, step.info.form)).collect()
+        };
+        let expected = [2, 102, 202, 302, 402, 502].map(|start| (start, Form::Optimizer));
+        assert_eq!(starts(&trace.finish()), expected);
+        // Two optimizers, which train two networks in turn: which calls end a step cannot be told.
+        let mut two = TestTrace::new();
+        two.range("ProfilerStep#2", 0..1_000);
+        for (start, kernel) in (0..).step_by(100).zip(["generator", "discriminator"].repeat(3)) {
+            two.launch(start..start + 1).launches(kernel, start + 2..start + 8);
+            two.range("Optimizer.step#Adam.step", start + 40..start + 50);
+        }
+        assert_eq!(starts(&two.finish()), [(2, Form::Profiler)]);
     }
 
     /// The frames of a real trace without its annotations show the same step.

@@ -133,6 +133,10 @@ impl<'a> Lane<'a> {
         if self.classified.trace.cut.is_some() {
             steps = steps.get(1..steps.len().saturating_sub(1)).unwrap_or_default().to_vec();
         }
+        // The start of the program may run a kernel of the steps. What has room for two steps before the next one is no step.
+        if steps.first().is_some_and(|first| first.len() >= 2 * distance) {
+            steps.remove(0);
+        }
         let has_graphs = steps.iter().all(|step| self.is_graph_start(step.start));
         let form = if has_graphs { Form::Replay } else { Form::Period };
         let rows = |step: Range<usize>| self.rows.get(step).unwrap_or_default().to_vec();
@@ -343,6 +347,16 @@ mod tests {
         let (starts, form) = found(&kernels(&step.repeat(4)));
         assert_eq!((starts.len(), form), (4, Some(Form::Period)), "{starts:?}");
         assert!(starts.windows(2).all(|pair| pair[1] - pair[0] == 230), "{starts:?}");
+    }
+
+    /// The start of the program computes a loss too, with 40 kernels from there to the first step.
+    #[test]
+    fn a_start_with_a_kernel_of_the_steps_is_no_step() {
+        let step = [&FORWARD[..], &BACKWARD, &[ADAM]].concat();
+        let names = [&["loss"][..], &["copy"; 40], &step.repeat(8)].concat();
+        let (starts, _) = found(&kernels(&names));
+        assert!(starts.windows(2).all(|pair| pair[1] - pair[0] == 120), "{starts:?}");
+        assert!(starts.len() >= 7 && starts[0] >= 410, "{starts:?}");
     }
 
     #[test]

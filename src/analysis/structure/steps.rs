@@ -139,6 +139,7 @@ pub(crate) fn evidence(form: Form) -> [&'static str; 2] {
         Form::Inferred => ["kernel order", "inferred"],
         Form::Period => ["repeated kernels", "guess"],
         Form::Replay => ["graph replays", "inferred"],
+        Form::Optimizer => ["optimizer calls", "inferred"],
         Form::Frame => ["host frame", "proven"],
         Form::Engine | Form::Word | Form::Numbered | Form::Profiler => ["annotation", "proven"],
     }
@@ -160,6 +161,11 @@ fn limit_of(form: Form) -> Option<String> {
             if form == Form::Replay { "graphs that are replayed" } else { "kernels that repeat" },
             pct(thresholds().steps_by_period.min_even_share.value)
         )),
+        Form::Optimizer => Some(
+            "The ranges of the profiler hold several steps each. A step ends with a call of the optimizer; most of the parts between \
+             these calls run the same kernels."
+                .to_owned(),
+        ),
         Form::Frame => Some(
             "No annotation marks steps. They are the calls of the Python function of the engine that runs a step \
              (patterns/step_frames.json). The stage follows from the names of the attention kernels."
@@ -183,6 +189,7 @@ pub(crate) fn source_of(form: Form) -> &'static str {
         Form::Inferred => "the order of the kernels",
         Form::Period => "kernels that repeat at an even distance",
         Form::Replay => "graphs that are replayed at an even distance",
+        Form::Optimizer => "calls of the optimizer",
         _ => "ranges that mark steps, and the GPU ops launched in them",
     }
 }

@@ -39,6 +39,8 @@ pub enum Form {
     Period,
     /// The same, and a graph begins the step.
     Replay,
+    /// A part of a profiler's step, which ends with a call of the optimizer.
+    Optimizer,
 }
 
 impl Form {
@@ -49,7 +51,7 @@ impl Form {
 
     /// Whether no text and no function marks the step, but what runs in it.
     pub(crate) fn is_inferred(self) -> bool {
-        matches!(self, Self::Inferred | Self::Period | Self::Replay)
+        matches!(self, Self::Inferred | Self::Period | Self::Replay | Self::Optimizer)
     }
 }
 

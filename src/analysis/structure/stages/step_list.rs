@@ -419,9 +419,7 @@ fn step_nodes(nodes: Vec<StepNode>) -> Vec<StepNode> {
 fn is_step(node: &StepNode) -> bool {
     match node.info.form {
         Form::Engine => node.children == 0,
-        Form::Word | Form::Numbered | Form::Profiler | Form::Frame | Form::Inferred | Form::Period | Form::Replay => {
-            node.parent.is_none()
-        }
+        _ => node.parent.is_none(),
     }
 }
 
