@@ -262,7 +262,8 @@ fn host_words(run: &Run) -> Option<String> {
     let (late_ms, per_step) = if is_per_step { (in_steps_ms / steps, " a step") } else { (all_ms, "") };
     // The sentence on the steps has the times of the median step.
     let on_average = if is_per_step && steps > 1.0 { "on average " } else { "" };
-    let extent = if steps > 0.0 && !is_per_step { " in the whole capture" } else { "" };
+    // The start of a program and first uses are in the capture, if it has no steps.
+    let extent = if is_per_step { "" } else { " in the whole capture" };
     let divisor = if is_per_step { steps } else { 1.0 };
     let unit = Unit::of(late_ms * 1e6);
     let place = if is_before_layers(run, late_ms) { "before the first layer" } else { "of late launches" };

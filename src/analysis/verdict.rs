@@ -5,7 +5,8 @@ mod path;
 
 use super::communication::collectives::NcclOps;
 use super::findings::{Confidence, FindingId, FindingRow, Findings};
-use super::host::idle::{GpuIdle, GpuIdleRow};
+use super::host::idle::{GpuIdle, GpuIdleGapRow, GpuIdleGaps, GpuIdleRow};
+use super::host::idle_cause::IdleCause;
 use super::inference::step_floor::{FloorOfSteps, StepFloorRow};
 use super::key_figures::is_almost_empty;
 use super::labels::format_time;
@@ -13,7 +14,7 @@ use super::labels::{capitalized, stage_words};
 use super::replay::cause::Cause;
 use super::replay::costs::{Costs, PathGroup};
 use super::replay::sections::CriticalPathRows;
-use super::results::{Run, Verdict, VerdictClause, WallSource};
+use super::results::{Category, Run, Verdict, VerdictClause, WallSource};
 use super::section::{Ms, TypedSection};
 use super::structure::start_up::{SaidStart, StartUpTimes};
 use super::structure::steps::{StepRow, Steps};
@@ -46,12 +47,15 @@ pub(super) fn verdict(run: &Run, thresholds: &VerdictThresholds) -> Verdict {
             cold_start(start, &mut text);
             return text.finish();
         }
-        after_start(start, &mut text);
+        after_start(start, longest_gap(run, &times, thresholds), &mut text);
     }
     unit(run, &times, thresholds, &mut text);
     let measured = Bound::of(run, &times, thresholds);
     let of_path = measured.of_path(run, thresholds);
     let bound = of_path.as_ref().map_or(measured, |(bound, _)| *bound);
+    if let Some((row, gap)) = longest_gap(run, &times, thresholds).filter(|_| times.start().is_none()) {
+        text.push(format!("; {}", gap.words()), Some((GpuIdleGaps::SPEC.name, Some(row))));
+    }
     if let Some((_, costs)) = &of_path {
         let doubts = path::Doubts {
             is_inflated: is_inflated(run),
@@ -61,8 +65,9 @@ pub(super) fn verdict(run: &Run, thresholds: &VerdictThresholds) -> Verdict {
         let words = path::words(costs, bound, doubts);
         text.push(words, Some((CriticalPathRows::SPEC.name, None)));
     }
+    let has_first_uses =
+        of_path.as_ref().is_some_and(|(_, costs)| path::has_first_uses(costs)) && times.start().is_none();
     if of_path.is_none() || bound == Bound::Compute {
-        let has_first_uses = of_path.as_ref().is_some_and(|(_, costs)| path::has_first_uses(costs));
         let is_part = has_first_uses || times.start().is_some() || is_part(run, thresholds);
         bound.write(run, &times, is_part, thresholds, &mut text);
     }
@@ -73,7 +78,7 @@ pub(super) fn verdict(run: &Run, thresholds: &VerdictThresholds) -> Verdict {
         );
     }
     text.push(".", None);
-    beside(run, &times, bound, thresholds, &mut text);
+    beside(run, &times, (bound, has_first_uses), thresholds, &mut text);
     text.finish()
 }
 
@@ -107,6 +112,8 @@ impl Sentences {
 struct Times {
     /// Windows without the time in which work ran that the trace does not contain; zero if the sections are missing.
     window: f64,
+    /// The same, with the start of the program.
+    whole_window: f64,
     busy: f64,
     host_late: f64,
     drained: f64,
@@ -166,8 +173,10 @@ impl Times {
         let row = |label: &str| overlap.iter().find(|row| row.label == label);
         let overlapped = StreamOverlap::figures(&run.sections).map_or(0.0, |figures| figures.compute_nccl_overlap_ms.0);
         let compute = row("Compute").map_or(0.0, |row| row.total_time_ms.0);
+        let window = idle.rows.iter().map(GpuIdleRow::own_window_ms).sum();
         let times = Self {
-            window: idle.rows.iter().map(GpuIdleRow::own_window_ms).sum(),
+            window,
+            whole_window: window,
             busy: sum(|row| row.busy_ms),
             host_late: sum(|row| row.host_late_ms),
             drained: sum(|row| row.drained_ms),
@@ -241,15 +250,32 @@ fn cold_start(start: &SaidStart, text: &mut Sentences) {
     text.push(words, Some((StartUpTimes::SPEC.name, Some(start.row))));
 }
 
-/// `After the start of the program (first 1.2 s of 3.4 s, of which loading takes 0.9 s), `.
-fn after_start(start: &SaidStart, text: &mut Sentences) {
+/// `After the start of the program (first 3.1 s of 3.4 s, of which loading takes 0.9 s; the longest idle gap lasts 2.1 s), `.
+fn after_start(start: &SaidStart, longest_gap: Option<(usize, GpuIdleGapRow)>, text: &mut Sentences) {
     let words = format!(
-        "After the start of the program (first {} of {}, of which loading takes {}), ",
+        "After the start of the program (first {} of {}, of which loading takes {}",
         format_time(start.length_ms),
         format_time(start.process_ms),
         format_time(start.loading_ms),
     );
     text.push(words, Some((StartUpTimes::SPEC.name, Some(start.row))));
+    let is_of_start = |gap: &GpuIdleGapRow| gap.gap_end_ns <= start.steady_from_ns && gap.gap_ms.0 > start.loading_ms;
+    if let Some((row, gap)) = longest_gap.filter(|(_, gap)| is_of_start(gap)) {
+        text.push(format!("; {}", gap.words()), Some((GpuIdleGaps::SPEC.name, Some(row))));
+    }
+    text.push("), ", None);
+}
+
+/// The longest idle gap of a capture without steps, if it is a large part of the capture. Categories and the path of what follows do
+/// not say what happened in it.
+fn longest_gap(run: &Run, times: &Times, thresholds: &VerdictThresholds) -> Option<(usize, GpuIdleGapRow)> {
+    let is_whole = run.window.is_none() && run.wall.source == WallSource::Window && run.devices.len() == 1;
+    if !CODE_IS_BUILT || !is_whole || !Steps::rows(&run.sections).is_empty() {
+        return None;
+    }
+    let (row, gap) = GpuIdleGaps::rows(&run.sections).into_iter().enumerate().next()?;
+    let is_idle = gap.cause != IdleCause::Unseen && !Trust::has(&run.sections, TrustId::CounterRun);
+    (is_idle && gap.gap_ms.0 >= thresholds.min_longest_gap_share * times.whole_window).then_some((row, gap))
 }
 
 /// `Decode: 1 step of 10.4 ms, batch 32, floor 4.1 ms, GPU busy 93.5 %`.
@@ -438,8 +464,11 @@ impl Bound {
             }
             Self::UnknownIdle => {
                 let idle = percent(times.share(times.unknown));
-                let words = format!("; the GPU idles for {idle} of the time, and the trace does not show why");
-                text.push(words, Some(("gpu_idle", None)));
+                let why = match Trust::has(&run.sections, TrustId::CounterRun) {
+                    true => "while the profiler counts hardware events between the kernels",
+                    false => "and the trace does not show why",
+                };
+                text.push(format!("; the GPU idles for {idle} of the time, {why}"), Some(("gpu_idle", None)));
             }
             Self::Compilation => {
                 let words = format!(
@@ -497,15 +526,24 @@ impl Bound {
                         (false, false) => "; the",
                     };
                     let words = format!(
-                        "{head} largest category is {} ({} of wall time)",
+                        "{head} largest category is {} ({} of wall time{})",
                         category_words(&first.category),
-                        percent(share)
+                        percent(share),
+                        largest_kernel(run, first).unwrap_or_default()
                     );
                     text.push(words, Some(("categories", Some(0))));
                 }
             }
         }
     }
+}
+
+/// `, of which test2 takes 99.4 %`: the largest kernel that no category describes.
+fn largest_kernel(run: &Run, category: &Category) -> Option<String> {
+    let of_category = run.kernels.iter().filter(|kernel| kernel.category == MISC && category.category == MISC);
+    let largest = of_category.max_by_key(|kernel| kernel.elapsed_ns)?;
+    let share = largest.elapsed_ns as f64 / category.elapsed_ns.max(1) as f64;
+    Some(format!(", of which {} takes {}", largest.short_name, percent(share)))
 }
 
 /// Whether the steps are only a part of the time that the categories are shares of.
@@ -551,7 +589,13 @@ fn category_words(category: &str) -> &str {
 
 /// The second sentence, unless it would be about other work than the steps: the finding with the largest cost that the bound
 /// does not include; else the next categories.
-fn beside(run: &Run, times: &Times, bound: Bound, thresholds: &VerdictThresholds, text: &mut Sentences) {
+fn beside(
+    run: &Run,
+    times: &Times,
+    (bound, has_first_uses): (Bound, bool),
+    thresholds: &VerdictThresholds,
+    text: &mut Sentences,
+) {
     if bound == Bound::StepsWithoutWork {
         return;
     }
@@ -578,12 +622,14 @@ fn beside(run: &Run, times: &Times, bound: Bound, thresholds: &VerdictThresholds
     let unit = Unit::of(&run.sections, thresholds);
     if let Some((index, row)) = next {
         let cost = row.cost_ms.0;
-        let share = if unit.ms > 0.0 { format!(", {} of the time", percent(unit.share(cost))) } else { String::new() };
+        let of_what = if has_first_uses && row.what_if.is_some() { "the time after first uses" } else { "the time" };
+        let share = percent(row.share_pct.0 / 100.0);
+        let share = if unit.ms > 0.0 { format!(", {share} of {of_what}") } else { String::new() };
         let is_largest =
             !rows.iter().any(|said| is_said(said) && said.id != FindingId::StartUp && said.cost_ms.0 > cost);
         text.push(if is_largest { " Largest recoverable cost: " } else { " Largest other recoverable cost: " }, None);
         let time = unit.per_step(cost).map_or_else(|| format_time(cost), |ms| format!("{} a step", format_time(ms)));
-        let is_open = row.proven_ms.is_some_and(|proven| unit.share(cost - proven.0) >= MIN_OPEN);
+        let is_open = row.proven_ms.is_some_and(|proven| row.share_pct.0 / 100.0 * (1.0 - proven.0 / cost) >= MIN_OPEN);
         let time = if is_open { format!("up to {time}") } else { time };
         let words = format!("{} ({time}{share})", uncapitalized(&row.title));
         text.push(words, Some(("findings", Some(index))));
@@ -728,9 +774,8 @@ mod tests {
         }
         assert_eq!(
             verdict(&mut trace),
-            "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.0 %; the critical path is 73.8 % host, 16.2 % host work or \
-             waits and 9.0 % GPU work, but a step is 5.2 to 7.7 % \
-             shorter without the host, and 9.0 to 35.2 % without GPU work; of the whole capture, the largest category is gemm (9.0 % of wall time); the GPU \
+            "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.0 %; a step is 9.0 to 35.2 % shorter without GPU \
+             work, and 5.2 to 7.7 % without the host; of the whole capture, the largest category is gemm (9.0 % of wall time); the GPU \
              idles for 9.0 ms outside of the steps."
         );
     }

@@ -218,6 +218,8 @@ pub struct VerdictThresholds {
     pub min_outside_share: f64,
     /// Minimum share of idle time without a known cause, from which it is stated.
     pub min_unknown_share: f64,
+    /// Minimum share of the longest idle gap in a capture without steps, from which it is stated.
+    pub min_longest_gap_share: f64,
     /// Minimum share of the busy time in which communication and compute overlap, from which the verdict states compute
     /// alone, exposed communication and both together.
     pub communication_overlap: f64,
@@ -226,7 +228,7 @@ pub struct VerdictThresholds {
 }
 from_json!(strict VerdictThresholds {
     max_stages, max_other_categories, min_other_category_share, min_other_work_share, min_longest_step_share, min_outside_share,
-    min_unknown_share, communication_overlap, max_mean_to_median
+    min_unknown_share, min_longest_gap_share, communication_overlap, max_mean_to_median
 });
 
 /// One condition for a launch storm: many launches of short kernels.

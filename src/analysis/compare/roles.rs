@@ -3,10 +3,13 @@
 //! `layer_roles`, `steps` and `step_floor`; linear in their rows.
 
 use super::Candidate;
-use crate::analysis::inference::layers::LayerRow;
+use crate::analysis::inference::layers::{LayerRoleRow, LayerRoles, LayerRow, Layers, OUTSIDE};
+use crate::analysis::inference::step_floor::{FloorOfSteps, StepFloorRow};
 use crate::analysis::model_lines::{IDLE, LayerPart, layer_parts};
 use crate::analysis::results::Run;
-use crate::analysis::section::{Answer, Fields, Ms, Pct, Record, TypedSection, Us, section};
+use crate::analysis::section::{Answer, Ms, Pct, TypedSection, Us, section};
+use crate::analysis::structure::stages::Stage;
+use crate::analysis::structure::steps::Steps;
 use crate::ordering;
 
 section! {
@@ -14,7 +17,7 @@ section! {
     pub(crate) struct CompareRoles("compare_roles", "Changes by role in a layer");
     row CompareRoleRow {
         run: String,
-        stage: String,
+        stage: Stage,
         kind: String,
         role: String,
         baseline_kernels: Option<u64> = "Kernels, base",
@@ -32,7 +35,7 @@ section! {
     pub(crate) struct CompareFloor("compare_floor", "Steps against their floors");
     row CompareFloorRow {
         run: String,
-        stage: String,
+        stage: Stage,
         baseline_measured_ms: Ms = "Busy, base",
         compared_measured_ms: Ms = "Busy",
         baseline_floor_ms: Ms = "Floor, base",
@@ -42,18 +45,18 @@ section! {
     }
 }
 
-/// The role of the row with the whole layer, and the kind of parts outside of layers.
+/// The role of the row with the whole layer.
 const WHOLE: &str = "whole layer";
-const OUTSIDE: &str = "outside";
 
 pub(super) fn roles(baseline: &Candidate, others: &[&Candidate]) -> Answer<CompareRoles> {
     let mut answer = CompareRoles::answer("the median time of each role of kernels in one layer")
         .limit("Kinds of layers are matched in the order of their frequency, kernels by their role. A role that is empty on one side is done by another kernel there, for example by a fused one.")
         .limit("The change of a step is the change of a layer times the number of layers. Rows outside of layers are times of a whole step.");
     for other in others {
-        for before in baseline.run.rows("layers") {
-            let is_same = |row: &&Record| ["stage", "kind"].iter().all(|key| row.text(key) == before.text(key));
-            if let Some(after) = other.run.rows("layers").iter().find(is_same) {
+        let after = Layers::rows(&other.run.sections);
+        for before in &Layers::rows(&baseline.run.sections) {
+            let is_same = |row: &&LayerRow| (row.stage, &row.kind) == (before.stage, &before.kind);
+            if let Some(after) = after.iter().find(is_same) {
                 let sides = Sides { label: other.label, before: (baseline.run, before), after: (other.run, after) };
                 sides.add_rows(&mut answer);
             }
@@ -68,8 +71,8 @@ pub(super) fn roles(baseline: &Candidate, others: &[&Candidate]) -> Answer<Compa
 /// The same kind of layer in two runs.
 struct Sides<'a> {
     label: &'a str,
-    before: (&'a Run, &'a Record),
-    after: (&'a Run, &'a Record),
+    before: (&'a Run, &'a LayerRow),
+    after: (&'a Run, &'a LayerRow),
 }
 
 impl Sides<'_> {
@@ -81,8 +84,7 @@ impl Sides<'_> {
         if before_run.has_shifted_durations() || after_run.has_shifted_durations() {
             return;
         }
-        let (before, after) =
-            (layer_parts(before_run, &LayerRow::read(before)), layer_parts(after_run, &LayerRow::read(after)));
+        let (before, after) = (layer_parts(before_run, before), layer_parts(after_run, after));
         let find = |parts: &'_ [LayerPart], role: &str| parts.iter().position(|part| part.role == role);
         let only_after = after.iter().filter(|part| find(&before, &part.role).is_none());
         let mut order: Vec<&LayerPart> = before.iter().chain(only_after).collect();
@@ -98,12 +100,12 @@ impl Sides<'_> {
     /// The number of layers of this kind, if both runs have as many and the same batch; else says so in the section.
     fn layers(&self, limits: &mut Vec<String>) -> Option<f64> {
         let ((before_run, before), (after_run, after)) = (self.before, self.after);
-        let stage = before.text("stage");
-        let counts = (before.amount("count"), after.amount("count"));
+        let stage = before.stage;
+        let counts = (before.count, after.count);
         let batches = (batch(before_run, stage), batch(after_run, stage));
         let mut reasons = Vec::new();
         if counts.0 != counts.1 {
-            reasons.push(format!("{} and {} layers of kind {}", counts.0, counts.1, before.text("kind")));
+            reasons.push(format!("{} and {} layers of kind {}", counts.0, counts.1, before.kind));
         }
         if let (Some(one), Some(other)) = batches
             && one != other
@@ -111,12 +113,13 @@ impl Sides<'_> {
             reasons.push(format!("batches of {one} and {other}"));
         }
         if reasons.is_empty() {
-            return Some(counts.0);
+            return Some(counts.0 as f64);
         }
         let limit = format!(
-            "The baseline and {} have {} in {stage}: times are per layer only.",
+            "The baseline and {} have {} in {}: times are per layer only.",
             self.label,
-            reasons.join(" and ")
+            reasons.join(" and "),
+            stage.label()
         );
         if !limits.contains(&limit) {
             limits.push(limit);
@@ -136,8 +139,8 @@ impl Sides<'_> {
         let delta_us = us(after).unwrap_or(0.0) - us(before).unwrap_or(0.0);
         CompareRoleRow {
             run: self.label.to_owned(),
-            stage: self.before.1.text("stage").to_owned(),
-            kind: self.before.1.text("kind").to_owned(),
+            stage: self.before.1.stage,
+            kind: self.before.1.kind.clone(),
             role: role.to_owned(),
             baseline_kernels: kernels(before),
             compared_kernels: kernels(after),
@@ -151,43 +154,41 @@ impl Sides<'_> {
 }
 
 /// A whole layer as one part: the median of the sums of its kernels.
-fn whole(layer: &Record) -> LayerPart {
-    let kernels = layer.amount("kernels") as u64;
-    LayerPart { role: WHOLE.to_owned(), us: layer.amount("median_us"), kernels, position: None, floor_us: None }
+fn whole(layer: &LayerRow) -> LayerPart {
+    let (us, kernels) = (layer.median_us.map_or(0.0, |us| us.0), layer.kernels as u64);
+    LayerPart { role: WHOLE.to_owned(), us, kernels, position: None, floor_us: None }
 }
 
 /// The rows of the parts of a step outside of its layers, without idle time.
-fn parts_outside<'a>(run: &'a Run, stage: &str) -> impl Iterator<Item = &'a Record> {
-    let is_part = move |row: &&Record| {
-        row.text("kind") == OUTSIDE && row.text("stage") == stage && !row.text("role").ends_with("idle")
-    };
-    run.rows("layer_roles").iter().filter(is_part)
+fn parts_outside(run: &Run, stage: Stage) -> Vec<LayerRoleRow> {
+    let is_part = |row: &LayerRoleRow| row.kind == OUTSIDE && row.stage == stage && !row.role.ends_with("idle");
+    LayerRoles::rows(&run.sections).into_iter().filter(is_part).collect()
 }
 
 /// One row per part of a step outside of its layers.
-fn outside_rows(rows: &mut Vec<CompareRoleRow>, label: &str, stage: &str, before: &Run, after: &Run) {
-    let parts = |run| parts_outside(run, stage);
+fn outside_rows(rows: &mut Vec<CompareRoleRow>, label: &str, stage: Stage, before: &Run, after: &Run) {
     if !stages(after).contains(&stage) {
         return;
     }
-    let mut names: Vec<&str> = parts(before).chain(parts(after)).map(|row| row.text("role")).collect();
+    let (before, after) = (parts_outside(before, stage), parts_outside(after, stage));
+    let mut names: Vec<&str> = before.iter().chain(&after).map(|row| row.role.as_str()).collect();
     ordering::sort_by(&mut names, Ord::cmp);
     names.dedup();
     for role in names {
-        let find = |run| parts(run).find(|row| row.text("role") == role);
-        let us = |row: Option<&Record>| row.map(|row| row.amount("total_ns") / 1e3);
-        let kernels = |row: Option<&Record>| row.map(|row| row.amount("kernels") as u64);
-        let (before, after) = (find(before), find(after));
-        let delta_us = us(after).unwrap_or(0.0) - us(before).unwrap_or(0.0);
+        let find = |parts: &[LayerRoleRow]| parts.iter().find(|row| row.role == role).cloned();
+        let us = |row: &Option<LayerRoleRow>| row.as_ref().map(|row| row.total_ns.0 as f64 / 1e3);
+        let kernels = |row: &Option<LayerRoleRow>| row.as_ref().map(|row| row.kernels as u64);
+        let (before, after) = (find(&before), find(&after));
+        let delta_us = us(&after).unwrap_or(0.0) - us(&before).unwrap_or(0.0);
         rows.push(CompareRoleRow {
             run: label.to_owned(),
-            stage: stage.to_owned(),
+            stage,
             kind: OUTSIDE.to_owned(),
             role: role.to_owned(),
-            baseline_kernels: kernels(before),
-            compared_kernels: kernels(after),
-            baseline_us: us(before).map(Us),
-            compared_us: us(after).map(Us),
+            baseline_kernels: kernels(&before),
+            compared_kernels: kernels(&after),
+            baseline_us: us(&before).map(Us),
+            compared_us: us(&after).map(Us),
             delta_us: Us(delta_us),
             layers: None,
             step_delta_ms: Some(Ms(delta_us / 1e3)),
@@ -199,45 +200,58 @@ pub(super) fn floors(baseline: &Candidate, others: &[&Candidate]) -> Answer<Comp
     let mut answer = CompareFloor::answer("measured steps and the least time that the hardware needs for them")
         .limit("The floor is the time that the hardware needs at least for the weights, the KV cache and the products of a step. Busy is the measured time in which the GPU works on it.");
     for other in others {
-        for before in sure_floors(baseline.run) {
-            let Some(after) = sure_floors(other.run).find(|row| row.text("stage") == before.text("stage")) else {
-                continue;
-            };
-            let of_hardware = |row: &Record| Pct(100.0 * row.amount("floor_ms") / row.amount("measured_ms"));
+        let floors = sure_floors(other.run);
+        for (stage, before) in sure_floors(baseline.run) {
+            let Some((_, after)) = floors.iter().find(|(other, _)| *other == stage) else { continue };
             answer.rows.push(CompareFloorRow {
                 run: other.label.to_owned(),
-                stage: before.text("stage").to_owned(),
-                baseline_measured_ms: Ms(before.amount("measured_ms")),
-                compared_measured_ms: Ms(after.amount("measured_ms")),
-                baseline_floor_ms: Ms(before.amount("floor_ms")),
-                compared_floor_ms: Ms(after.amount("floor_ms")),
-                baseline_of_hardware_pct: of_hardware(before),
-                compared_of_hardware_pct: of_hardware(after),
+                stage,
+                baseline_measured_ms: before.measured_ms,
+                compared_measured_ms: after.measured_ms,
+                baseline_floor_ms: before.floor_ms,
+                compared_floor_ms: after.floor_ms,
+                baseline_of_hardware_pct: before.of_hardware(),
+                compared_of_hardware_pct: after.of_hardware(),
             });
         }
     }
     answer
 }
 
-fn sure_floors(run: &Run) -> impl Iterator<Item = &Record> {
-    let is_sure = |row: &&Record| matches!(row.text("confidence"), "proven" | "inferred");
-    // A floor above the measured time rests on a wrong assumption.
-    let is_possible =
-        |row: &&Record| row.amount("floor_ms") > 0.0 && row.amount("floor_ms") <= row.amount("measured_ms");
-    run.rows("step_floor").iter().filter(is_sure).filter(is_possible)
+/// What a step takes, and its floor.
+#[derive(Debug, Clone, Copy)]
+struct Floor {
+    measured_ms: Ms,
+    floor_ms: Ms,
+}
+
+impl Floor {
+    fn of_hardware(&self) -> Pct {
+        Pct(100.0 * self.floor_ms.0 / self.measured_ms.0)
+    }
+}
+
+/// The floors that are not guessed. One above the measured time rests on a wrong assumption.
+fn sure_floors(run: &Run) -> Vec<(Stage, Floor)> {
+    let floor = |row: StepFloorRow| {
+        let is_sure = matches!(row.confidence.as_deref(), Some("proven" | "inferred"));
+        let floor = Floor { measured_ms: row.measured_ms, floor_ms: row.floor_ms? };
+        let is_possible = floor.floor_ms.0 > 0.0 && floor.floor_ms.0 <= floor.measured_ms.0;
+        (is_sure && is_possible).then_some((row.stage, floor))
+    };
+    FloorOfSteps::rows(&run.sections).into_iter().filter_map(floor).collect()
 }
 
 /// The stages with layers, in the order of their rows.
-fn stages(run: &Run) -> Vec<&str> {
-    let mut stages: Vec<&str> = run.rows("layers").iter().map(|row| row.text("stage")).collect();
+fn stages(run: &Run) -> Vec<Stage> {
+    let mut stages: Vec<Stage> = Layers::rows(&run.sections).iter().map(|row| row.stage).collect();
     stages.dedup();
     stages
 }
 
 /// The mean batch of the steps of a stage, if known.
-fn batch(run: &Run, stage: &str) -> Option<f64> {
-    let row = run.rows("steps").iter().find(|row| row.text("stage") == stage)?;
-    row.number("batch")
+fn batch(run: &Run, stage: Stage) -> Option<f64> {
+    Steps::rows(&run.sections).iter().find(|row| row.stage == stage)?.batch
 }
 
 #[cfg(test)]

@@ -5,9 +5,11 @@
 //! is no line.
 
 use super::comparability::{gpu_names, setup_differences, working_devices};
+use crate::analysis::inference::layers::Layers;
 use crate::analysis::inference::step_time_fit::{Sample, batch_sizes, fit};
 use crate::analysis::results::Run;
-use crate::analysis::section::{Answer, MeanNs, Ms, Pct, Record, TypedSection, Us, section};
+use crate::analysis::section::{Answer, MeanNs, Ms, Pct, TypedSection, Us, section};
+use crate::analysis::structure::listed_steps::{StepList, StepListRow};
 use crate::analysis::structure::stages::Stage;
 use crate::rules::inference::thresholds;
 use std::collections::BTreeMap;
@@ -42,18 +44,21 @@ struct Steps<'a> {
 impl<'a> Steps<'a> {
     /// `None` if no step has a batch and a context.
     fn of((label, run): (&'a str, &'a Run)) -> Option<Self> {
-        let rows = run.rows("step_list");
+        let rows = StepList::rows(&run.sections);
         // The capture may cut the last step of a device.
-        let last: BTreeMap<&str, &Record> = rows.iter().map(|row| (row.text("device_id"), row)).collect();
-        let is_whole = |row: &&Record| !last.values().any(|last| std::ptr::eq(*last, *row));
-        let decode = rows.iter().filter(is_whole).filter(|row| row.text("stage") == Stage::Decode.label());
-        let number = |row: &Record, key: &str| row.number(key).filter(|number| *number > 0.0);
-        let samples: Vec<Sample> = decode
-            .filter_map(|row| {
-                let (batch, context) = (number(row, "batch")?, number(row, "context")?);
-                Some(Sample { batch, context, busy_ns: number(row, "busy_ns")? })
+        let last: BTreeMap<String, usize> =
+            rows.iter().enumerate().map(|(index, row)| (row.device_id.words(), index)).collect();
+        let is_whole = |index: usize| !last.values().any(|last| *last == index);
+        let decode = rows.iter().enumerate().filter(|(index, row)| is_whole(*index) && row.stage == Stage::Decode);
+        let sample = |row: &StepListRow| {
+            let positive = |number: f64| Some(number).filter(|number| *number > 0.0);
+            Some(Sample {
+                batch: positive(row.batch? as f64)?,
+                context: positive(row.context? as f64)?,
+                busy_ns: positive(row.busy_ns?.0 as f64)?,
             })
-            .collect();
+        };
+        let samples: Vec<Sample> = decode.filter_map(|(_, row)| sample(row)).collect();
         (!samples.is_empty()).then_some(Self { label, run, samples })
     }
 
@@ -131,7 +136,7 @@ fn contradiction(first: &Steps, other: &Steps) -> Option<String> {
 
 /// The number of layers of the model; `None` if it is not known.
 fn layers(run: &Run) -> Option<f64> {
-    run.filled("layers")?.summary.number("layers")
+    Some(Layers::figures(&run.sections)?.layers as f64)
 }
 
 #[cfg(test)]

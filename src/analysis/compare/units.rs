@@ -9,7 +9,8 @@ use super::rules::Thresholds;
 use super::steps::Steps;
 use super::{Basis, Candidate};
 use crate::analysis::results::Run;
-use crate::analysis::section::Value;
+use crate::analysis::section::TypedSection;
+use crate::analysis::structure::ranges::RangeKernels;
 use crate::ordering;
 
 /// The repeated range of a run with the most kernel time (section `nvtx_kernel_time`).
@@ -25,11 +26,10 @@ impl RepeatedRange {
     /// `None` if no range repeats often enough or covers enough kernel time. A window cuts ranges, so their number in it is no
     /// whole number of units.
     pub(super) fn of(run: &Run, thresholds: &Thresholds) -> Option<Self> {
-        let summary = &run.sections.get("nvtx_kernel_time").filter(|_| run.window.is_none())?.summary;
-        let covered = summary.number("repeated_range_pct")? / 100.0;
-        let Some(Value::Int(count)) = summary.get("repeated_range_count") else { return None };
-        let count = u64::try_from(*count).ok().filter(|count| *count >= thresholds.min_range_repeats)?;
-        let name = summary.text("repeated_range").to_owned();
+        let figures = RangeKernels::figures(&run.sections).filter(|_| run.window.is_none())?;
+        let covered = figures.repeated_range_pct.0?.0 / 100.0;
+        let count = figures.repeated_range_count.0.filter(|count| *count >= thresholds.min_range_repeats)?;
+        let name = figures.repeated_range.0.unwrap_or_default();
         (covered >= thresholds.min_range_coverage).then_some(Self { name, count, outside_share: 1.0 - covered })
     }
 }

@@ -5,7 +5,8 @@ use super::situation::{Cost, Framework, Situation};
 use crate::analysis::context::Context;
 use crate::analysis::replay::cause::Cause;
 use crate::digits::grouped;
-use crate::trace::{Ns, Vendor};
+use crate::rules::signals::CallKind;
+use crate::trace::{NameId, Ns, Vendor};
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     // Outside of steps nothing shows that they come again.
@@ -33,6 +34,20 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     })
 }
 
+/// What a call does with memory.
+#[derive(Debug, Clone, Copy)]
+enum Allocation {
+    Allocates,
+    Frees,
+}
+
+impl Allocation {
+    fn of(context: &Context, id: NameId, name: &str) -> Option<Self> {
+        let is_allocation = context.call_kind(id) == CallKind::Allocation;
+        is_allocation.then(|| if name.to_ascii_lowercase().contains("free") { Self::Frees } else { Self::Allocates })
+    }
+}
+
 /// The calls within the steps.
 #[derive(Debug, Default)]
 struct CallsInSteps {
@@ -46,23 +61,22 @@ impl CallsInSteps {
     /// One pass over the calls, with a binary search for those that allocate or free.
     fn of(context: &Context) -> Self {
         let calls = &context.trace.calls;
-        let has = |word: &str| calls.names.iter().map(|name| name.contains(word)).collect::<Vec<bool>>();
-        let (allocates, frees) = (has("Malloc"), has("Free"));
+        let are_allocations: Vec<Option<Allocation>> =
+            (0..).zip(calls.names.iter()).map(|(id, name)| Allocation::of(context, NameId(id), name)).collect();
         let mut steps: Vec<(Ns, Ns)> =
             context.measured_steps().steps.iter().map(|step| step.step.annotation_range).collect();
         steps.sort_unstable();
         let (mut found, mut last) = (Self::default(), None);
         for call in calls.iter() {
-            let is = |names: &[bool]| names.get(call.name.0 as usize) == Some(&true);
-            if !is(&allocates) && !is(&frees) {
-                continue;
-            }
+            let Some(allocation) = are_allocations.get(call.name.0 as usize).copied().flatten() else { continue };
             let step = steps.partition_point(|(start, _)| *start <= call.start).checked_sub(1);
             let Some(step) = step.filter(|step| steps.get(*step).is_some_and(|(_, end)| call.start < *end)) else {
                 continue;
             };
-            found.allocate += u64::from(is(&allocates));
-            found.free += u64::from(is(&frees));
+            match allocation {
+                Allocation::Allocates => found.allocate += 1,
+                Allocation::Frees => found.free += 1,
+            }
             found.steps += u64::from(last != Some(step));
             last = Some(step);
         }

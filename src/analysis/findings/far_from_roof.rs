@@ -20,7 +20,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         section: "op_costs",
     };
     let least = situation.context.signals.thresholds.medium_severity_share;
-    (situation.share(situation.counted_ms(&finding)) >= least).then_some(finding)
+    (situation.counted_share(&finding) >= least).then_some(finding)
 }
 
 fn action(framework: Framework, op: &str) -> String {

@@ -29,7 +29,7 @@ pub use finding::{Confidence, FindingId, Severity};
 pub(crate) use situation::counts_steps_only;
 
 use crate::analysis::context::Context;
-use crate::analysis::section::{Answer, Ms, Sections, TypedSection, section};
+use crate::analysis::section::{Answer, Ms, Pct, Sections, TypedSection, section};
 use crate::analysis::structure::start_up::SaidStart;
 use crate::ordering;
 use finding::Finding;
@@ -68,6 +68,8 @@ section! {
         title: String,
         /// At most.
         cost_ms: Ms,
+        /// In the steps, or in the capture; if it was replayed in a capture without steps, in the replayed part.
+        share_pct: Pct,
         /// At least, where it was replayed.
         proven_ms: Option<Ms> = "Proven cost",
         evidence: String,
@@ -83,7 +85,7 @@ section! {
 pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Findings> {
     let situation = Situation::of(context, sections);
     let thresholds = &context.signals.thresholds;
-    let counts = |finding: &Finding| situation.share(situation.counted_ms(finding));
+    let counts = |finding: &Finding| situation.counted_share(finding);
     let is_large = |finding: &Finding| counts(finding) >= thresholds.min_finding_share;
     let mut findings: Vec<Finding> = FINDINGS.iter().filter_map(|find| find(&situation)).filter(is_large).collect();
     // What a start costs says nothing about the steps of the workload.
@@ -106,6 +108,7 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
         confidence: situation.confidence(&finding),
         title: finding.title.to_owned(),
         cost_ms: Ms(finding.cost_ms),
+        share_pct: Pct(100.0 * situation.cost_share(&finding)),
         proven_ms: finding.proven_ms().map(Ms),
         evidence: finding.evidence
             + &finding.what_if.as_ref().map_or_else(String::new, |saving| situation.replay_words(saving)),

@@ -14,9 +14,10 @@ use crate::analysis::labels::{self, format_time};
 use crate::analysis::replay::cause::{Cause, CauseId};
 use crate::analysis::replay::costs::{Costs, PathGroup, Saving};
 use crate::analysis::replay::sections::WhatIfRow;
-use crate::analysis::section::{Section, Sections, TypedSection};
+use crate::analysis::section::{Ms, Section, Sections, TypedSection};
 use crate::analysis::structure::stages::Form;
 use crate::analysis::structure::start_up::SaidStart;
+use crate::analysis::structure::steps::{StepFigures, Steps};
 use crate::analysis::time::activity::Activity;
 use crate::analysis::trust::{Trust, TrustId};
 use crate::analysis::unit::Unit;
@@ -180,7 +181,6 @@ impl<'a> Situation<'a> {
     pub(super) fn of(context: &'a Context<'a>, sections: &'a Sections) -> Self {
         let trace = context.trace;
         let framework = if trains(context) { Framework::Training } else { framework(trace) };
-        let steps = sections.get("steps").filter(|section| section.missing.is_none());
         let unit = Unit::of(sections, &context.signals.verdict);
         Self {
             context,
@@ -191,7 +191,7 @@ impl<'a> Situation<'a> {
             unit,
             has_stacks: trace.events.python_frames > 0,
             is_window: trace.cut.is_some(),
-            devices: devices(context, sections, framework, outside_ms(steps)),
+            devices: devices(context, sections, framework, outside_ms(Steps::figures(sections).as_ref())),
             sections,
         }
     }
@@ -230,6 +230,25 @@ impl<'a> Situation<'a> {
     /// The share of a time in the unit: the steps of a device, or its window.
     pub(super) fn share(&self, ms: f64) -> f64 {
         self.unit.share(ms)
+    }
+
+    /// The share of what counts of a finding in the time that it is about: the unit, or the replayed part of a capture without steps, which
+    /// begins after the start of the program and first uses.
+    pub(super) fn counted_share(&self, finding: &Finding) -> f64 {
+        self.share_of(finding, self.counted_ms(finding))
+    }
+
+    /// The same of the cost of a finding.
+    pub(super) fn cost_share(&self, finding: &Finding) -> f64 {
+        self.share_of(finding, finding.cost_ms)
+    }
+
+    fn share_of(&self, finding: &Finding, ms: f64) -> f64 {
+        let is_replayed_part = finding.what_if.is_some() && self.steps == 0;
+        let window_ms = self.costs.as_ref().filter(|_| is_replayed_part).map(|costs| costs.step_ms);
+        window_ms
+            .filter(|window_ms| *window_ms > 0.0)
+            .map_or_else(|| self.share(ms), |window_ms| (ms / window_ms).min(1.0))
     }
 
     /// What the cause with this id in `what_if` costs at most by the replay; else the measured time, which may be more than can be saved.
@@ -499,19 +518,17 @@ fn is_longer_than_steps(outside_ms: f64, window_ms: f64) -> bool {
     outside_ms > MAX_IGNORED_SHARE * window_ms
 }
 
-/// The mean idle time of a device outside of its steps, from the section `steps`.
-fn outside_ms(steps: Option<&Section>) -> f64 {
-    let figure = |name: &str| steps.map_or(0.0, |section| section.summary.amount(name));
-    figure("idle_outside_ns") / 1e6 / figure("devices").max(1.0)
+/// The mean idle time of a device outside of its steps.
+fn outside_ms(steps: Option<&StepFigures>) -> f64 {
+    steps.map_or(0.0, |steps| Ms::from(steps.idle_outside_ns).0 / steps.devices.max(1) as f64)
 }
 
 /// Whether the findings of idle time count the steps only, on all devices.
 pub(crate) fn counts_steps_only(sections: &Sections) -> bool {
-    let steps = sections.get("steps").filter(|section| section.missing.is_none());
-    let (Some(steps), Some(idle)) = (steps, GpuIdle::read(sections)) else { return false };
-    let outside_ms = outside_ms(Some(steps));
+    let (Some(steps), Some(idle)) = (Steps::figures(sections), GpuIdle::read(sections)) else { return false };
+    let outside_ms = outside_ms(Some(&steps));
     let is_longer = |row: &GpuIdleRow| is_longer_than_steps(outside_ms, row.own_window_ms());
-    steps.summary.amount("devices") == idle.rows.len() as f64 && idle.rows.iter().all(is_longer)
+    steps.devices == idle.rows.len() as u64 && idle.rows.iter().all(is_longer)
 }
 
 /// Less idle time outside of steps than this share of the window does not change a finding.

@@ -42,7 +42,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         section: "unsuited_kernels",
     };
     let least = situation.context.signals.thresholds.medium_severity_share;
-    (situation.share(situation.counted_ms(&finding)) >= least).then_some(finding)
+    (situation.counted_share(&finding) >= least).then_some(finding)
 }
 
 /// The kernels of a problem in the steps; in a trace without steps, all of them.

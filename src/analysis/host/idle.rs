@@ -1,14 +1,16 @@
 //! Idle time of each device by [`IdleCause`], and the longest idle gaps. From the
 //! [`Survey`](crate::analysis::time::survey::Survey) of the context, without another pass over the ops.
 
+use super::calls_in_gaps::{CallsInGap, ProcessGap, calls_in_gaps};
 use super::idle_cause::{Drained, IdleCause};
 use crate::analysis::context::Context;
 use crate::analysis::labels;
+use crate::analysis::measure::longest::Event;
 use crate::analysis::recapture::{self, MissingData};
 use crate::analysis::section::{Answer, At, Ms, Pct, Stated, TypedSection, Value, first_op, section};
 use crate::analysis::time::busy::length;
 use crate::analysis::time::gaps::{Busy, Gap};
-use crate::trace::{DeviceId, Ns, Trace};
+use crate::trace::{CODE_IS_BUILT, DeviceId, Ns, Trace};
 
 section! {
     /// How long each device was idle between its first and last op, by cause.
@@ -48,6 +50,11 @@ section! {
         gap_end_ns: At,
         gap_ms: Ms,
         cause: IdleCause,
+        /// Time in which at least one thread of the process that launched the next op was in an API call.
+        in_calls_ms: Option<Ms> = "In API calls",
+        /// The call with most time in the gap.
+        longest_call: String = "Longest call",
+        longest_call_ms: Option<Ms> = "Of that call",
     }
     figures GpuIdleGapFigures { first_op_ns: Stated<At> }
 }
@@ -56,6 +63,19 @@ impl GpuIdleRow {
     /// The window without the time in which the device executed work of before the capture.
     pub(crate) fn own_window_ms(&self) -> f64 {
         self.window_ms.0 - self.unseen_ms.0 + self.unrecorded_ms.0
+    }
+}
+
+impl GpuIdleGapRow {
+    /// `the longest idle gap lasts 2.74 s, 2.70 s of it outside of API calls`: the larger part, if the trace has calls.
+    pub(crate) fn words(&self) -> String {
+        let length = format!("the longest idle gap lasts {}", labels::format_time(self.gap_ms.0));
+        let Some(Ms(in_calls)) = self.in_calls_ms else { return length };
+        let (outside, in_one) = (self.gap_ms.0 - in_calls, self.longest_call_ms.map_or(0.0, |ms| ms.0));
+        match in_one > outside {
+            true => format!("{length}, {} of it in one call of {}", labels::format_time(in_one), self.longest_call),
+            false => format!("{length}, {} of it outside of recorded API calls", labels::format_time(outside)),
+        }
     }
 }
 
@@ -110,18 +130,40 @@ pub(crate) fn gpu_idle_gaps(context: &Context) -> Answer<GpuIdleGaps> {
     }
     let mut answer: Answer<GpuIdleGaps> =
         answer(context).with_figures(GpuIdleGapFigures { first_op_ns: first_op(context.trace) });
-    for event in survey.longest_gaps.clone().ranked() {
-        let Some(gap) = gap_before(context.trace, event.start(), event.row()) else { continue };
+    let gap_and_cause =
+        |event: Event| Some((gap_before(context.trace, event.start(), event.row())?, IdleCause::of_tag(event.tag())));
+    let gaps: Vec<(Gap, IdleCause)> = survey.longest_gaps.clone().ranked().filter_map(gap_and_cause).collect();
+    for ((gap, cause), calls) in gaps.iter().zip(calls_in(context.trace, &gaps)) {
+        let (longest_call, longest_call_ms) = match calls.and_then(|calls| calls.longest) {
+            Some((name, length)) => (context.trace.calls.names.get(name).to_owned(), Some(length.into())),
+            None => (String::new(), None),
+        };
         answer.rows.push(GpuIdleGapRow {
             device_id: labels::device(context.trace, DeviceId(gap.device as u32)),
             gap_start_ns: At(gap.start),
             gap_end_ns: At(gap.end),
             gap_ms: gap.length().into(),
-            cause: IdleCause::of_tag(event.tag()),
+            cause: *cause,
+            in_calls_ms: calls.map(|calls| calls.in_calls.into()),
+            longest_call,
+            longest_call_ms,
         });
     }
     answer.rows_in_all = survey.longest_gaps.offered;
     answer
+}
+
+/// The calls in each gap; `None` if the trace has no calls, or no op after the gap.
+fn calls_in(trace: &Trace, gaps: &[(Gap, IdleCause)]) -> Vec<Option<CallsInGap>> {
+    if !CODE_IS_BUILT || trace.calls.is_empty() {
+        return vec![None; gaps.len()];
+    }
+    let process = |gap: &Gap| trace.gpu_ops.get(gap.next_row).map(|op| op.process);
+    let of_process =
+        |gap: &Gap| ProcessGap { start: gap.start, end: gap.end, process: process(gap).unwrap_or_default() };
+    let of_processes: Vec<ProcessGap> = gaps.iter().map(|(gap, _)| of_process(gap)).collect();
+    let found = calls_in_gaps(trace, &of_processes);
+    gaps.iter().zip(found).map(|((gap, _), calls)| process(gap).map(|_| calls)).collect()
 }
 
 /// Returns the gap from `start` to the work in this row, see [`Gap::next_row`]. [`Gap::previous_row`] is not filled in.

@@ -4,6 +4,7 @@
 //! - [`latencies`], [`launch_latency`]: time from the return of a launch call to the start of its kernel.
 //! - [`launched_work`]: the GPU time window of the work that a range of the host launched.
 //! - [`idle`], [`idle_cause`]: idle time of each device, and its cause.
+//! - `calls_in_gaps`: the API calls in the longest idle gaps.
 //! - [`unseen`]: the parts of that time in which the device executed work that the trace does not contain.
 //! - `start_up`: when each process starts, from the calls and ranges that `load_words` knows.
 //! - [`late_gaps`], [`blamed_code`], [`idle_blame`]: what the launching thread did while a GPU waited for it.
@@ -19,6 +20,7 @@ pub(crate) mod blamed_code;
 pub mod blocking_calls;
 mod blocking_sites;
 pub mod calls;
+mod calls_in_gaps;
 pub mod code_search;
 pub mod drains;
 pub mod idle;

@@ -5,10 +5,12 @@ use super::cause::{Cause, CauseId};
 use super::changes::{Change, Changes, Gaps, Saving};
 use super::faster_kernels::{FasterKernels, faster_kernels};
 use super::path::{PathPart, Waits, before_first_op};
+use super::recorded::OpRow;
 use super::steady::WindowKind;
 use super::{NoReplay, Replay, with_replay};
 use crate::analysis::context::Context;
 use crate::analysis::host::blamed_code::Place;
+use crate::analysis::host::load_words::LoadWords;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Answer, Ms, Pct, TypedSection, section, words};
 use crate::analysis::structure::stages::Stage;
@@ -599,6 +601,14 @@ impl Show<'_> {
         if all > 0.0 { of_process / all } else { 1.0 }
     }
 
+    /// The part of the replayed ops' time that is in the window.
+    fn share_of_window(&self) -> f64 {
+        let (steady, ops) = (&self.replay.steady, self.replay.parts.recorded.ops.values());
+        let time = |ops: &mut dyn Iterator<Item = &OpRow>| ops.fold(Ns::ZERO, |sum, op| sum + op.duration()).0 as f64;
+        let in_window = time(&mut ops.iter().filter(|op| steady.start <= op.start && op.end <= steady.end));
+        in_window / time(&mut ops.iter()).max(1.0)
+    }
+
     fn window_words(&self) -> &'static str {
         match self.replay.steady.kind {
             WindowKind::Steps => "steady steps",
@@ -620,6 +630,15 @@ impl Show<'_> {
             return Some((
                 Abstains::ColdStart,
                 "First uses are most of the trace: no steady step to speak of.".to_owned(),
+            ));
+        }
+        let followed_pct = 100.0 * self.share_of_window();
+        if steady.kind == WindowKind::AfterStart && followed_pct < LoadWords::embedded().thresholds.max_followed_pct {
+            return Some((
+                Abstains::ColdStart,
+                format!(
+                    "Only {followed_pct:.1} % of the GPU work comes after the first uses: no steady part to speak of."
+                ),
             ));
         }
         if self.is_host_open {

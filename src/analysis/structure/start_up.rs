@@ -222,6 +222,7 @@ pub(crate) struct SaidStart {
     /// Index of the longest start in the section.
     pub(crate) row: usize,
     /// Of the longest start.
+    pub(crate) steady_from_ns: At,
     pub(crate) length_ms: f64,
     pub(crate) process_ms: f64,
     pub(crate) loading_ms: f64,
@@ -262,6 +263,7 @@ impl SaidStart {
         let of_ops = share(ops(|row| row.ops_before), ops(|row| row.ops_after));
         Some(Self {
             row,
+            steady_from_ns: longest.steady_from_ns,
             length_ms: longest.length_ms.0,
             process_ms: longest.process_ms.0,
             loading_ms: longest.loading_ms.0,

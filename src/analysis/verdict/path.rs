@@ -23,14 +23,15 @@ pub(super) struct Doubts {
 
 /// `; bound by the host, without which a step is 53.2 % shorter: the critical path is 61.3 % host and 38.7 % GPU work`.
 pub(super) fn words(costs: &Costs, bound: Bound, doubts: Doubts) -> String {
-    let first_uses = if doubts.is_after_start { None } else { first_uses(costs) };
+    let first_uses = if doubts.is_after_start { None } else { first_uses(costs) }.unwrap_or_default();
+    if let Some(beside) = beside(costs, bound) {
+        return format!("; {first_uses}{beside}");
+    }
     format!(
-        "; {}{}the critical path{} is {}{}",
-        first_uses.unwrap_or_default(),
+        "; {first_uses}{}the critical path{} is {}",
         bound_by(costs, bound, doubts).unwrap_or_default(),
         of_stage(costs),
         parts(costs),
-        beside(costs, bound).unwrap_or_default()
     )
 }
 
@@ -84,12 +85,12 @@ fn parts(costs: &Costs) -> String {
     joined(&groups.map(|(group, share)| format!("{} {}", percent(share), group.words())).collect::<Vec<_>>())
 }
 
-/// The host can be on the path all the time, with the GPU right behind it.
+/// The host can be on the path all the time, with the GPU right behind it. Then the parts of the path say little.
 fn beside(costs: &Costs, bound: Bound) -> Option<String> {
     let leads = costs.groups().first().is_some_and(|(group, _)| *group == PathGroup::GpuWork);
     (bound == Bound::Compute && !leads).then(|| {
         let [host, gpu] = [Cause::Host, Cause::GpuWork].map(|cause| shorter(costs, cause));
-        format!(", but {} is {host} shorter without the host, and {gpu} without GPU work", work(costs))
+        format!("{} is {gpu} shorter without GPU work, and {host} without the host", work(costs))
     })
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::analysis::compare::{Comparison, compare};
+use crate::analysis::section::Record;
 use crate::analysis::section::{Section, Value};
 use crate::analysis::testing::{analyze, read_json, rows, torch};
 use crate::trace::testing::TestTrace;
