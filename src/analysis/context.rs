@@ -245,7 +245,7 @@ impl<'a> Context<'a> {
 
     /// How long collectives wait for other ranks.
     pub(crate) fn waiting(&self) -> &WaitingTimes {
-        self.waiting.get_or_init(|| WaitingTimes::of(self, self.collectives(), self.call_waits()))
+        self.waiting.get_or_init(|| WaitingTimes::of(self, self.collectives(), self.call_waits(), self.steps()))
     }
 
     /// The steps from host ranges and Python functions, or else those that the order of the kernels shows.

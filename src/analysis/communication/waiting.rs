@@ -16,7 +16,7 @@ use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::structure::stages::Step;
 use crate::ordering::VecMap;
 use crate::rules::signals::WaitingRules;
-use crate::trace::{DeviceId, NameId, Names, Ns};
+use crate::trace::{DeviceId, NameId, Names, Ns, Trace};
 
 /// What is known of the size of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -132,8 +132,14 @@ pub(crate) struct WaitingTimes {
 }
 
 impl WaitingTimes {
-    /// `calls` are those of [`call_waits`].
-    pub(crate) fn of(classified: &ClassifiedTrace, collectives: Option<&Collectives>, calls: &[CallWait]) -> Self {
+    /// `calls` are those of [`call_waits`]. Of a device with steps, the calls from its first step to its last one count, because start and
+    /// end of a program wait longest.
+    pub(crate) fn of(
+        classified: &ClassifiedTrace,
+        collectives: Option<&Collectives>,
+        calls: &[CallWait],
+        steps: &[Step],
+    ) -> Self {
         let mut found = Self { devices: vec![None; classified.trace.devices.len()], ..Self::default() };
         let Some(collectives) = collectives else { return found };
         let totals: Vec<(DeviceId, Ns)> =
@@ -141,7 +147,8 @@ impl WaitingTimes {
         if totals.len() > 1 {
             found.add_ranks(collectives, &totals);
         } else {
-            found.add_calls(calls, &totals);
+            let extents = StepExtents::of(classified.trace, steps);
+            found.add_calls(calls, &totals, &|call| extents.has(call));
         }
         found
     }
@@ -184,17 +191,21 @@ impl WaitingTimes {
     }
 
     /// `calls` are sorted by group and size.
-    fn add_calls(&mut self, calls: &[CallWait], totals: &[(DeviceId, Ns)]) {
+    fn add_calls(&mut self, calls: &[CallWait], totals: &[(DeviceId, Ns)], is_in_steps: &dyn Fn(&CallWait) -> bool) {
         for call in calls.iter().filter(|call| call.has_reference && call.size != Size::Unknown) {
             self.operations.update(call.operation(), Ns::ZERO, |sum| *sum += call.waiting);
         }
-        for (device, total) in totals {
+        for (device, _) in totals {
+            let of_device = calls.iter().filter(|call| call.device() == *device && is_in_steps(call));
+            let total = of_device.fold(Ns::ZERO, |sum, call| sum + call.duration);
             // Known waiting comes first.
             for is_unknown in [false, true] {
                 let mut waiting = Ns::ZERO;
                 let mut example: Option<(Ns, Evidence)> = None;
                 for equal in calls.chunk_by(|a, b| (a.group, a.size) == (b.group, b.size)) {
-                    let own = |call: &&CallWait| call.device() == *device && (call.size == Size::Unknown) == is_unknown;
+                    let own = |call: &&CallWait| {
+                        call.device() == *device && (call.size == Size::Unknown) == is_unknown && is_in_steps(call)
+                    };
                     let sum = equal.iter().filter(own).fold(Ns::ZERO, |sum, call| sum + call.waiting);
                     waiting += sum;
                     if sum > example.map_or(Ns::ZERO, |(largest, _)| largest) {
@@ -202,11 +213,36 @@ impl WaitingTimes {
                     }
                 }
                 if let Some((_, evidence)) = example {
-                    self.set_device(*device, DeviceWaiting { total: *total, waiting, evidence });
+                    self.set_device(*device, DeviceWaiting { total, waiting, evidence });
                     break;
                 }
             }
         }
+    }
+}
+
+/// From the first step of each device to its last one.
+struct StepExtents<'a> {
+    trace: &'a Trace,
+    /// By device; `None` without steps.
+    extents: Vec<Option<(Ns, Ns)>>,
+}
+
+impl<'a> StepExtents<'a> {
+    fn of(trace: &'a Trace, steps: &[Step]) -> Self {
+        let mut extents: Vec<Option<(Ns, Ns)>> = vec![None; trace.devices.len()];
+        for step in steps {
+            let Some(extent) = step.device.and_then(|device| extents.get_mut(device.0 as usize)) else { continue };
+            let (start, end) = extent.unwrap_or((step.start, step.end));
+            *extent = Some((start.min(step.start), end.max(step.end)));
+        }
+        Self { trace, extents }
+    }
+
+    fn has(&self, call: &CallWait) -> bool {
+        let extent = self.extents.get(call.device().0 as usize).copied().flatten();
+        let start = self.trace.gpu_ops.get(call.row).map(|op| op.start);
+        extent.zip(start).is_none_or(|((first, last), start)| (first..last).contains(&start))
     }
 }
 

@@ -173,6 +173,22 @@ mod tests {
         assert!((waiting - 0.6).abs() < 1e-9 && evidence.contains("600 us of the 1.8 ms"), "{waiting} {evidence}");
     }
 
+    /// A barrier of 20 ms while the program starts, then six steps of 1 ms with a call each, of which one waits for 600 us.
+    #[test]
+    fn what_waits_before_the_first_step_is_not_in_the_cost() {
+        let mut trace = TestTrace::new();
+        trace.in_us().launch(0..5).launches(ALL_REDUCE, 10..20_010);
+        for (index, duration) in [50, 50, 50, 50, 50, 650].into_iter().enumerate() {
+            let start = 30_000 + 1_000 * index as i64;
+            trace.range("step[DECODE bs=2]", start..start + 900);
+            trace.launch(start..start + 5).launches("gemm", start + 5..start + 1_000 - duration);
+            trace.launch(start + 10..start + 15).launches(ALL_REDUCE, start + 1_000 - duration..start + 1_000);
+        }
+        let found = finding(&mut trace, "communication-waits").unwrap();
+        assert!(found.evidence.contains("of the 900 us in communication kernels"), "{found:?}");
+        assert!((found.cost_ms - 0.6).abs() < 0.01, "{found:?}");
+    }
+
     #[test]
     fn very_different_calls_of_unknown_size_may_wait() {
         let mut trace = all_reduces(&[(50, 0), (50, 0), (50, 0), (50, 0), (50, 0), (650, 0)]);
