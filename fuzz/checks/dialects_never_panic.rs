@@ -1,4 +1,4 @@
-//! No file of rocprofv3, rocmProfileData, torch_npu or Proton causes a panic on the way to any output. The first byte chooses the
+//! No file of rocprofv3, rocmProfileData, torch_npu, Proton, XLA or Perfetto causes a panic on the way to any output. The first byte chooses the
 //! beginning that makes it one of them; the rest may be anything.
 
 use super::whole_way;

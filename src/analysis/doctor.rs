@@ -65,6 +65,8 @@ fn way_of_capture(trace: &Trace) -> &'static str {
         (Profiler::Rpd, _) => "rpd",
         (Profiler::Ascend, _) => "ascend",
         (Profiler::Proton, _) => "proton",
+        (Profiler::Xla, _) => "xla",
+        (Profiler::Unitrace, _) => "unitrace",
         (Profiler::Torch, _) if trace.vendor() == Vendor::Intel => "xpu",
         (Profiler::Torch, Some("SGLang")) => "sglang",
         (Profiler::Torch, Some("vLLM")) => "vllm",

@@ -105,6 +105,14 @@ pub(super) fn causes_of_unrecorded_ops(trace: &Trace) -> &'static str {
              analysed, or msprof in the same process."
         }
         (Profiler::Proton, _) => "Proton records no calls: another tool wrote them.",
+        (Profiler::Xla, _) => {
+            "Causes: another profiler in the same process (CUPTI and ROCm allow one), a user who may not record GPUs (the driver \
+             option NVreg_RestrictProfilingToAdminUsers, a container without CAP_SYS_ADMIN, or /dev/kfd), or a plugin of JAX \
+             without its profiler."
+        }
+        (Profiler::Unitrace, _) => {
+            "Causes: a capture without `--chrome-kernel-logging`, or another profiler in the same process."
+        }
     }
 }
 
@@ -136,13 +144,20 @@ fn no_gpu_events(trace: &Trace) -> Option<Notice> {
              before opening its trace_view.json."
         }
         (Profiler::Proton, _) => "Capture while requests run; the file has no kernel.",
+        (Profiler::Xla, _) => {
+            "The program ran on the CPU (`jax.devices()` lists the accelerators that it found), or nothing ran on the accelerator \
+             between `jax.profiler.start_trace` and `stop_trace`. Wait for the result with `jax.block_until_ready` before the stop."
+        }
+        (Profiler::Unitrace, _) => "Capture with `unitrace --chrome-kernel-logging` while requests run.",
         (Profiler::Nsys, _) => {
             "Capture with `--trace=cuda` while requests run. If there are several processes, capture all of them with \
              `--cuda-trace-scope=process-tree`."
         }
     };
     trace.gpu_ops.is_empty().then(|| {
-        let message = format!("no GPU events; {} CPU events{}", grouped(trace.events.cpu), said_by_profiler(trace));
+        let none =
+            if trace.format.profiler() == Profiler::Xla { "no accelerator in this profile" } else { "no GPU events" };
+        let message = format!("{none}; {} CPU events{}", grouped(trace.events.cpu), said_by_profiler(trace));
         notice(Severity::Error, "no_gpu_events", trace.events.cpu, message, advice)
     })
 }
@@ -179,7 +194,7 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
     let place = if first_at == ImportProblem::UNKNOWN_PLACE {
         String::new()
     } else {
-        let unit = if trace.format.is_json() { "byte" } else { "row" };
+        let unit = if trace.format.has_byte_offsets() { "byte" } else { "row" };
         format!(", the first at {unit} {}", grouped(first_at))
     };
     let first_at = grouped(first_at);
@@ -199,6 +214,11 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
         ProblemKind::Unclosed => (
             format!("the event list has no closing bracket at byte {first_at}; {ops_before}"),
             "The format allows this. If the file was cut, the numbers cover only the part that could be read.",
+        ),
+        ProblemKind::Damaged => (
+            format!("the file is damaged at byte {first_at}; {ops_before}"),
+            "What follows in the same part of the file is not read. Copy the file again, in binary mode: all numbers cover only \
+             the part that could be read.",
         ),
         ProblemKind::DamagedGzip => (
             format!("the compressed data is damaged after byte {first_at}; {ops_before}"),

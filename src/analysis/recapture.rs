@@ -40,6 +40,8 @@ pub(crate) fn command(trace: &Trace, data: MissingData) -> String {
         Profiler::Torch | Profiler::Proton => of_torch(trace.vendor(), data),
         Profiler::Rocprof | Profiler::Rpd => of_rocm(data),
         Profiler::Ascend => of_ascend(data),
+        Profiler::Xla => of_xla(trace.vendor(), data),
+        Profiler::Unitrace => of_unitrace(data),
     }
 }
 
@@ -82,6 +84,36 @@ fn of_ascend(data: MissingData) -> String {
              experimental_config of torch_npu.profiler.profile"
             .to_owned(),
         MissingData::Shapes => NPU_PROFILER.replacen("(activities", "(record_shapes=True, activities", 1),
+        MissingData::LinkCounters | MissingData::WorkCounters => String::new(),
+    }
+}
+
+fn of_xla(vendor: Vendor, data: MissingData) -> String {
+    match data {
+        MissingData::Kernels | MissingData::Calls => {
+            "with jax.profiler.trace(\"out\"): ... around some steps".to_owned()
+        }
+        MissingData::Ranges => {
+            "with jax.profiler.StepTraceAnnotation(\"train\", step_num=step): ... around each step, and \
+             jax.profiler.TraceAnnotation(\"prefill\") around its phases"
+                .to_owned()
+        }
+        // XLA fuses the ops of the program, and the profile has no shapes of what remains.
+        MissingData::Shapes => String::new(),
+        MissingData::LinkCounters if vendor == Vendor::Nvidia => format!("{PROFILE_METRICS} && {EXPORT}"),
+        MissingData::WorkCounters if vendor == Vendor::Nvidia => NCU.to_owned(),
+        MissingData::WorkCounters if vendor == Vendor::Amd => ROCPROF_COUNTERS.to_owned(),
+        MissingData::LinkCounters | MissingData::WorkCounters => String::new(),
+    }
+}
+
+fn of_unitrace(data: MissingData) -> String {
+    match data {
+        MissingData::Kernels | MissingData::Calls => {
+            "unitrace --chrome-kernel-logging --chrome-call-logging CMD".to_owned()
+        }
+        MissingData::Ranges => "unitrace --chrome-kernel-logging --chrome-itt-logging CMD".to_owned(),
+        MissingData::Shapes => of_torch(Vendor::Intel, data),
         MissingData::LinkCounters | MissingData::WorkCounters => String::new(),
     }
 }

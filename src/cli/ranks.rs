@@ -96,7 +96,8 @@ pub(super) fn input_files(paths: &[PathBuf], root: Option<&Path>, watch: &dyn Wa
         if path.is_dir() {
             let mut entries = files::entries(path, root, watch)?;
             // A capture of graphs ran nothing: it is no rank.
-            entries.retain(|entry| !folder::is_graph_capture(&entry.path));
+            let copies = folder::trace_viewer_copies(entries.iter().map(|entry| entry.path.as_str()));
+            entries.retain(|entry| !folder::is_graph_capture(&entry.path) && !copies.contains(&entry.path));
             match root {
                 Some(_) => skip_reports(&mut entries, watch),
                 None => entries = without_duplicate_exports(entries),
@@ -210,8 +211,10 @@ mod tests {
     #[test]
     fn files_of_several_folders_have_distinct_names_and_each_run_is_read_once() {
         let folder = std::env::temp_dir().join(format!("gpuprism-ranks-paths-{}", std::process::id()));
-        for file in ["a/run/rank0.json", "b/run/rank0.json", "c/x.nsys-rep", "c/x.sqlite", "c/d/x.sqlite", "c/y.sqlite"]
-        {
+        let jax = ["jax/one.trace.json", "jax/two.trace.json.gz", "jax/two.xplane.pb", "jax/perfetto_trace.json.gz"];
+        let others =
+            ["a/run/rank0.json", "b/run/rank0.json", "c/x.nsys-rep", "c/x.sqlite", "c/d/x.sqlite", "c/y.sqlite"];
+        for file in others.into_iter().chain(jax) {
             let path = folder.join(file);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "").unwrap();
@@ -221,6 +224,11 @@ mod tests {
         let same = names(&folder, &["a/run", "b/run/"]);
         let path = |file: &str| folder.join(file).display().to_string();
         assert_eq!(same, [path("a/run/rank0.json"), path("b/run/rank0.json")]);
+        assert_eq!(
+            names(&folder, &["jax"]),
+            ["one.trace.json", "two.xplane.pb"],
+            "the JSON of the second host is a copy"
+        );
         // Only c/x.sqlite is the export of c/x.nsys-rep.
         assert_eq!(names(&folder, &["c"]), ["d/x.sqlite", "x.nsys-rep", "y.sqlite"]);
         assert_eq!(

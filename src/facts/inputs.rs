@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::files::{Watch, entries};
-use crate::input::folder::is_graph_capture;
+use crate::input::folder::{is_graph_capture, trace_viewer_copies};
 use crate::input::known_formats::{KNOWN, Other, not_read};
 use std::path::PathBuf;
 
@@ -28,9 +28,11 @@ pub fn traces(inputs: &[PathBuf], watch: &dyn Watch) -> Result<Vec<PathBuf>> {
         }
         let before = files.len();
         let is_trace = |path: &str| is_trace_name(path.rsplit('/').next().unwrap_or(path));
-        let found = entries(input, None, watch)?.into_iter().map(|entry| entry.path);
+        let found: Vec<String> = entries(input, None, watch)?.into_iter().map(|entry| entry.path).collect();
+        let copies = trace_viewer_copies(found.iter().map(String::as_str));
         // A capture of graphs ran nothing; the traces beside it are the runs.
-        let found = found.filter(|path| is_trace(path) && !is_graph_capture(path));
+        let is_run = |path: &String| is_trace(path) && !is_graph_capture(path) && !copies.contains(path);
+        let found = found.into_iter().filter(is_run);
         files.extend(found.map(|path| input.join(path)));
         if files.len() == before {
             return Err(not_read(&input.display().to_string(), Other::NoTraces));

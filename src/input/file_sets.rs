@@ -38,8 +38,8 @@ pub fn by_run(paths: &[String]) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// Returns the files of the one run in a folder: the tables of rocprofv3, or the trace of torch_npu, which has all that the
-/// other files of its folder have. `None` if there is no run or more than one.
+/// Returns the files of the one run in a folder: the tables of rocprofv3, or the trace of torch_npu or of XLA, which has
+/// all that the other files of its folder have. `None` if there is no run or more than one.
 pub fn in_folder(paths: &[String]) -> Option<Vec<usize>> {
     let named = |name: &str| -> Vec<usize> {
         let is_named =
@@ -51,6 +51,11 @@ pub fn in_folder(paths: &[String]) -> Option<Vec<usize>> {
         if !found.is_empty() {
             return (found.len() == 1).then_some(found);
         }
+    }
+    let is_profile = |path: &String| path.strip_suffix(".gz").unwrap_or(path).ends_with(".xplane.pb");
+    let profiles: Vec<usize> = (0..paths.len()).filter(|index| paths.get(*index).is_some_and(is_profile)).collect();
+    if !profiles.is_empty() {
+        return (profiles.len() == 1).then_some(profiles);
     }
     let has_kernels = |set: &Vec<usize>| {
         set.first()
@@ -93,6 +98,9 @@ mod tests {
             "ASCEND_PROFILER_OUTPUT/trace_view.json",
         ];
         assert_eq!(indices(&ascend), Some(vec![2]));
+        let host = ["plugins/profile/T/a.trace.json.gz", "plugins/profile/T/a.xplane.pb"];
+        assert_eq!(indices(&host), Some(vec![1]));
+        assert_eq!(indices(&["T/a.xplane.pb", "T/b.xplane.pb"]), None, "two hosts are ranks");
         assert_eq!(indices(&["h/1_hip_api_trace.csv", "h/1_kernel_trace.csv"]), Some(vec![1, 0]));
         assert_eq!(indices(&["h/1_kernel_trace.csv", "h/2_kernel_trace.csv"]), None);
         assert_eq!(indices(&["h/1_kernel_trace.csv.gz", "h/1_agent_info.csv"]), Some(vec![0, 1]));

@@ -73,6 +73,20 @@ pub struct Skipped {
     pub other_rank_of: Option<usize>,
 }
 
+/// The paths of the JSON for trace viewer that JAX writes beside a profile of these paths: the same run with less in it.
+#[cfg(all(not(target_arch = "wasm32"), any(feature = "cli", feature = "facts")))]
+pub(crate) fn trace_viewer_copies<'a>(paths: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let profile = |path: &'a str| path.strip_suffix(".gz").unwrap_or(path).strip_suffix(".xplane.pb");
+    paths
+        .filter_map(profile)
+        .flat_map(|run| {
+            let folder = run.rfind('/').map_or("", |end| run.get(..=end).unwrap_or_default());
+            let copies = ["trace.json", "trace.json.gz"].map(|end| format!("{run}.{end}"));
+            copies.into_iter().chain([format!("{folder}perfetto_trace.json.gz")])
+        })
+        .collect()
+}
+
 /// Returns the content of a trace. Only a trace with [`crate::trace::HostCode`] can be detected as a graph capture.
 pub fn content(trace: &Trace) -> Content {
     // Kernels do not run while a graph is captured, but a few kernels around the capture may.

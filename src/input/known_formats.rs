@@ -34,6 +34,7 @@ others! {
     Empty = "empty",
     Perfetto = "perfetto",
     Binary = "binary",
+    ConvertedBinary = "converted_binary",
     Text = "text",
     KernelSummary = "kernel_summary",
     NsysSummary = "nsys_summary",

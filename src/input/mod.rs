@@ -12,7 +12,9 @@
 //! - `nsys`: the SQLite export of an Nsight Systems report. A database is read by offset and not as a stream: in the page
 //!   through `block_vfs`, natively from the file. The databases of ROCm's profilers (`rocm`) come the same way. Callers check [`Reader::needs_another_reader`].
 //! - `streams` lists all other formats that are read as a stream: those of rocprofv3 and rocmProfileData (`rocm`), of
-//!   torch_npu (`ascend_csv`), and Chrome traces of other profilers (`chrome`). The page's first module only recognizes them.
+//!   torch_npu (`ascend_csv`), Chrome traces of other profilers (`chrome`), the profiles of XLA (`xla`) and the traces of
+//!   Perfetto (`perfetto`). The page's first module only recognizes them; it refuses all binary files, so that the second one
+//!   reads them.
 //! - Any other JSON object, and a CSV file of nsys-llm-explainer, is returned as [`Imported::Document`]: the caller decides
 //!   whether it is a rule file or a report.
 //! - All other files are refused with an error that says what they are, what is read, and how to record it (`known_formats`).
@@ -25,7 +27,8 @@
 //! 1. Add a variant to [`crate::trace::Format`], with its name in JSON, title and profiler (`src/trace/format.rs`), and an entry
 //!    in `patterns/formats.json`: the README, `gpuprism formats` and the page's help come from it (tests say what to update).
 //! 2. Add a module with a `stream_reader::StreamReader` that fills a [`crate::trace::TraceBuilder`], and one line in the list of
-//!    `streams` with a function that recognizes the first bytes. A Chrome trace needs only a `chrome::Dialect`; a database
+//!    `streams` with a function that recognizes the first bytes. A Chrome trace needs only a `chrome::Dialect`; a protobuf
+//!    starts with `protobuf::MessageSplitter`; a database
 //!    one line in `rocm::database_reader`. Convert times to integer nanoseconds ([`crate::trace::Ns::from_decimal`]), check
 //!    them ([`crate::trace::is_plausible`]), and count unusable rows in `builder.trace.problems`. Leave tables empty that the
 //!    format does not record: the sections say what is missing.
@@ -52,6 +55,10 @@ mod gunzip;
 pub(crate) mod known_formats;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 pub mod nsys;
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+mod perfetto;
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+mod protobuf;
 #[cfg(not(target_arch = "wasm32"))]
 mod reader_thread;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
@@ -62,6 +69,8 @@ mod sniff;
 mod stream_reader;
 mod streams;
 mod torch;
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+mod xla;
 
 pub use gunzip::Unpacker;
 #[cfg(all(target_arch = "wasm32", feature = "full"))]

@@ -49,6 +49,20 @@ pub(super) fn guess(label: &str, bytes: &[u8], is_complete: bool) -> Result<Opti
     if let Some(error) = not_read_by_first_bytes(label, bytes) {
         return Err(error);
     }
+    if bytes.first() == Some(&PROTOBUF_FIRST_FIELD) {
+        let Some(head) = bytes.get(..PROTOBUF_HEAD_BYTES).or(is_complete.then_some(bytes)) else { return Ok(None) };
+        if memmem::find(head, REPLACED).is_some_and(|at| at < MAX_FIRST_NUMBERS) {
+            return Err(not_read(label, Other::ConvertedBinary));
+        }
+        #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+        if let Some(format) = streams::of_protobuf(head) {
+            return Ok(Some(Guess::Stream(format)));
+        }
+        #[cfg(all(target_arch = "wasm32", not(feature = "full")))]
+        if is_binary(head) {
+            return Err(not_read(label, Other::Binary));
+        }
+    }
     let is_json = matches!(text.first(), Some(b'{' | b'['));
     if let (true, Some(head)) = (is_json, text.get(..JSON_HEAD_BYTES).or(is_complete.then_some(text))) {
         if streams::is_proton_tree(head) {
@@ -77,8 +91,7 @@ pub(super) fn guess(label: &str, bytes: &[u8], is_complete: bool) -> Result<Opti
         None => return Ok(None),
     }
     let Some(head) = bytes.get(..HEAD_BYTES).or(is_complete.then_some(bytes)) else { return Ok(None) };
-    let control = head.iter().filter(|byte| **byte < b' ' && !byte.is_ascii_whitespace() && **byte != 0x1b).count();
-    if head.contains(&0) || control > head.len() / TEXT_BYTES_PER_CONTROL_BYTE {
+    if is_binary(head) {
         return Err(binary_error(label, head));
     }
     if let Some(format) = streams::of_text(text.get(..HEAD_BYTES).unwrap_or(text)) {
@@ -93,6 +106,20 @@ const JSON_HEAD_BYTES: usize = 16 << 10;
 const HEAD_BYTES: usize = 4096;
 /// Text may have one control byte per this many bytes: names in tables can contain some.
 const TEXT_BYTES_PER_CONTROL_BYTE: usize = 64;
+
+/// The first byte of a protobuf whose first field is a message; in a text it ends an empty line.
+const PROTOBUF_FIRST_FIELD: u8 = b'\n';
+/// Protobufs are recognized by this many bytes.
+const PROTOBUF_HEAD_BYTES: usize = 4096;
+/// What a conversion to text puts in the place of bytes that are no text: U+FFFD.
+const REPLACED: &[u8] = b"\xef\xbf\xbd";
+/// The lengths at the beginning of a protobuf, whose large bytes are no text.
+const MAX_FIRST_NUMBERS: usize = 8;
+
+fn is_binary(head: &[u8]) -> bool {
+    let control = head.iter().filter(|byte| **byte < b' ' && !byte.is_ascii_whitespace() && **byte != 0x1b).count();
+    head.contains(&0) || control > head.len() / TEXT_BYTES_PER_CONTROL_BYTE
+}
 
 fn binary_error(label: &str, bytes: &[u8]) -> Error {
     let lower = label.to_ascii_lowercase();

@@ -28,7 +28,7 @@ impl PartialEq for StreamFormat {
 }
 
 macro_rules! formats {
-    ($list:ident: $($format:ident if $recognizes:ident => $reader:path;)*) => {
+    ($list:ident: $($format:ident if $recognizes:path => $reader:path;)*) => {
         static $list: &[StreamFormat] = &[$(StreamFormat {
             format: Format::$format,
             recognizes: $recognizes,
@@ -43,12 +43,26 @@ formats! { JSON:
     RpdChromeJson if is_rpd_chrome => super::chrome::rpd::reader;
     ProtonTrace if is_proton_trace => super::chrome::proton::reader;
     NsysChromeJson if is_nsys_chrome => super::chrome::nsys::reader;
+    XlaTraceViewer if is_xla_trace_viewer => super::xla::trace_viewer;
     AscendTraceView if is_ascend_trace_view => super::chrome::ascend::reader;
 }
 
 formats! { TEXT:
     RocprofCsv if is_rocprof_csv => super::rocm::csv::RocprofCsv::new;
     AscendKernelDetails if is_ascend_csv => super::ascend_csv::AscendCsv::new;
+}
+
+// The reader of a Perfetto trace finds out who wrote it.
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+formats! { PROTOBUF:
+    XlaXspace if super::xla::is_xspace => super::xla::XSpaceReader::new;
+    RocprofPerfetto if super::perfetto::is_perfetto => super::perfetto::PerfettoReader::new;
+}
+
+/// Returns the format of a protobuf with this beginning, if it is one of these. The first module of the page refuses binary files.
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+pub(super) fn of_protobuf(head: &[u8]) -> Option<&'static StreamFormat> {
+    PROTOBUF.iter().find(|format| (format.recognizes)(head))
 }
 
 /// Returns the format of a JSON file with this beginning, if it is one of these.
@@ -101,6 +115,13 @@ fn is_rpd_chrome(head: &[u8]) -> bool {
 fn is_proton_trace(head: &[u8]) -> bool {
     let has_stack = |start: &[u8]| has(start, "\"call_stack\"");
     head.get(..512).map_or(has_stack(head), has_stack) && has(head, "\"traceEvents\"")
+}
+
+/// Trace viewer gets the planes of XLA's profile as processes, and their names first.
+fn is_xla_trace_viewer(head: &[u8]) -> bool {
+    let is_named =
+        |start: &str| has(head, &format!("\"name\":\"{start}")) || has(head, &format!("\"name\": \"{start}"));
+    has(head, "\"process_name\"") && !has(head, "\"cat\":") && (is_named("/device:") || is_named("/host:"))
 }
 
 fn is_nsys_chrome(head: &[u8]) -> bool {

@@ -38,6 +38,18 @@ pub enum Format {
     ProtonTrace,
     /// The call tree of Proton: totals without times.
     ProtonTree,
+    /// The protobuf of XLA's profiler: `*.xplane.pb`.
+    XlaXspace,
+    /// The Chrome JSON that XLA's profilers write for trace viewer.
+    XlaTraceViewer,
+    /// The Perfetto protobuf of rocprofv3.
+    RocprofPerfetto,
+    /// The Perfetto protobuf of PyTorch's CUPTI monitor.
+    TorchPerfetto,
+    /// The Perfetto protobuf of Intel's unitrace.
+    UnitracePerfetto,
+    /// The Perfetto protobuf of Proton.
+    ProtonPerfetto,
 }
 from_json!(Format =
     "torch_profiler" => TorchProfiler,
@@ -53,7 +65,13 @@ from_json!(Format =
     "ascend_trace_view" => AscendTraceView,
     "ascend_kernel_details" => AscendKernelDetails,
     "proton_trace" => ProtonTrace,
-    "proton_tree" => ProtonTree
+    "proton_tree" => ProtonTree,
+    "xla_xspace" => XlaXspace,
+    "xla_trace_viewer" => XlaTraceViewer,
+    "rocprof_perfetto" => RocprofPerfetto,
+    "torch_perfetto" => TorchPerfetto,
+    "unitrace_perfetto" => UnitracePerfetto,
+    "proton_perfetto" => ProtonPerfetto
 );
 
 /// The profiler that wrote a trace. Advice about a new capture depends on it, and on the [`Vendor`].
@@ -71,6 +89,10 @@ pub enum Profiler {
     Ascend,
     /// Proton.
     Proton,
+    /// The profiler of XLA: jax.profiler, TensorFlow, PyTorch/XLA.
+    Xla,
+    /// Intel's unitrace.
+    Unitrace,
 }
 
 /// The maker of a GPU.
@@ -84,11 +106,13 @@ pub enum Vendor {
     Intel,
     /// Huawei: Ascend, called NPU in PyTorch.
     Huawei,
+    /// Google: TPU.
+    Google,
 }
 
 impl Format {
     /// All formats, in the order of `patterns/formats.json`.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 20] = [
         Self::TorchProfiler,
         Self::NsysSqlite,
         Self::NsysGpuTraceCsv,
@@ -102,6 +126,12 @@ impl Format {
         Self::AscendKernelDetails,
         Self::ProtonTrace,
         Self::ProtonTree,
+        Self::XlaXspace,
+        Self::XlaTraceViewer,
+        Self::RocprofPerfetto,
+        Self::TorchPerfetto,
+        Self::UnitracePerfetto,
+        Self::ProtonPerfetto,
         Self::NsysLlmExplainer,
     ];
 
@@ -122,23 +152,31 @@ impl Format {
             Self::AscendKernelDetails => "Ascend kernel_details.csv",
             Self::ProtonTrace => "Proton trace",
             Self::ProtonTree => "Proton tree",
+            Self::XlaXspace => "XLA profile",
+            Self::XlaTraceViewer => "XLA trace viewer JSON",
+            Self::RocprofPerfetto => "rocprofv3 Perfetto trace",
+            Self::TorchPerfetto => "Perfetto trace of PyTorch's CUPTI monitor",
+            Self::UnitracePerfetto => "unitrace Perfetto trace",
+            Self::ProtonPerfetto => "Proton Perfetto trace",
         }
     }
 
     /// The profiler that writes it.
     pub fn profiler(self) -> Profiler {
         match self {
-            Self::TorchProfiler => Profiler::Torch,
+            Self::TorchProfiler | Self::TorchPerfetto => Profiler::Torch,
             Self::NsysGpuTraceCsv | Self::NsysSqlite | Self::NsysChromeJson | Self::NsysLlmExplainer => Profiler::Nsys,
-            Self::RocprofCsv | Self::RocprofJson | Self::Rocpd => Profiler::Rocprof,
+            Self::RocprofCsv | Self::RocprofJson | Self::Rocpd | Self::RocprofPerfetto => Profiler::Rocprof,
             Self::Rpd | Self::RpdChromeJson => Profiler::Rpd,
             Self::AscendTraceView | Self::AscendKernelDetails => Profiler::Ascend,
-            Self::ProtonTrace | Self::ProtonTree => Profiler::Proton,
+            Self::ProtonTrace | Self::ProtonTree | Self::ProtonPerfetto => Profiler::Proton,
+            Self::XlaXspace | Self::XlaTraceViewer => Profiler::Xla,
+            Self::UnitracePerfetto => Profiler::Unitrace,
         }
     }
 
     /// True if places in the file are byte offsets, and not rows of a table.
-    pub fn is_json(self) -> bool {
+    pub fn has_byte_offsets(self) -> bool {
         matches!(
             self,
             Self::TorchProfiler
@@ -148,6 +186,12 @@ impl Format {
                 | Self::AscendTraceView
                 | Self::ProtonTrace
                 | Self::ProtonTree
+                | Self::XlaXspace
+                | Self::XlaTraceViewer
+                | Self::RocprofPerfetto
+                | Self::TorchPerfetto
+                | Self::UnitracePerfetto
+                | Self::ProtonPerfetto
         )
     }
 
@@ -157,7 +201,8 @@ impl Format {
             Profiler::Nsys => Some(Vendor::Nvidia),
             Profiler::Rocprof | Profiler::Rpd => Some(Vendor::Amd),
             Profiler::Ascend => Some(Vendor::Huawei),
-            Profiler::Torch | Profiler::Proton => None,
+            Profiler::Unitrace => Some(Vendor::Intel),
+            Profiler::Torch | Profiler::Proton | Profiler::Xla => None,
         }
     }
 }
@@ -174,6 +219,9 @@ impl super::Trace {
             let mut names = self.calls.names.iter();
             names.any(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
         };
+        if !self.devices.is_empty() && self.devices.iter().all(|device| device.id.starts_with("TPU ")) {
+            return Vendor::Google;
+        }
         if has_device(&["AMD", "MI2", "MI3", "gfx", "Radeon"]) || has_call(&["hip"]) {
             Vendor::Amd
         } else if has_device(&["Intel"])

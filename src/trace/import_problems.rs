@@ -7,6 +7,8 @@ pub enum ProblemKind {
     Truncated,
     /// The event list has no closing bracket. The format allows that, so the file may or may not be cut.
     Unclosed,
+    /// A part of a binary file is damaged, and what follows in that part cannot be found.
+    Damaged,
     /// The compressed data is damaged; only the part before the damage is used.
     DamagedGzip,
     /// An event is not valid JSON, or its beginning was lost.
@@ -61,13 +63,15 @@ pub enum ProblemKind {
 
 impl ProblemKind {
     /// Kinds of problems with which an unknown part of the file is missing, so that sums over the trace are incomplete.
-    pub const CUT_SHORT: [Self; 4] = [Self::Truncated, Self::DamagedGzip, Self::DamagedTable, Self::NoTimes];
+    pub const CUT_SHORT: [Self; 5] =
+        [Self::Truncated, Self::Damaged, Self::DamagedGzip, Self::DamagedTable, Self::NoTimes];
 
     /// Returns the code of its notice in reports.
     pub fn code(self) -> &'static str {
         match self {
             Self::Truncated => "truncated",
             Self::Unclosed => "unclosed_list",
+            Self::Damaged => "damaged_file",
             Self::DamagedGzip => "damaged_gzip",
             Self::UnreadableEvent => "unreadable_events",
             Self::UnpairedSlice => "unpaired_slices",

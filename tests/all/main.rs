@@ -20,6 +20,8 @@ mod inference_truth;
 mod kernel_categories;
 #[path = "../oracles.rs"]
 mod oracles;
+#[path = "../protobuf_formats.rs"]
+mod protobuf_formats;
 #[path = "../replay_oracles.rs"]
 mod replay_oracles;
 #[path = "../replay_truth/main.rs"]

@@ -74,9 +74,12 @@ pub fn has_ranks(section: &Section) -> bool {
 pub fn capture_ranks(format: Format) -> &'static str {
     match format.profiler() {
         Profiler::Torch => "Run torch.profiler on every rank and open the traces together",
-        Profiler::Rocprof | Profiler::Rpd | Profiler::Ascend | Profiler::Proton => {
-            "Run the profiler on every rank and open the traces together"
-        }
+        Profiler::Rocprof
+        | Profiler::Rpd
+        | Profiler::Ascend
+        | Profiler::Proton
+        | Profiler::Xla
+        | Profiler::Unitrace => "Run the profiler on every rank and open the traces together",
         Profiler::Nsys => {
             "nsys profile --trace=cuda,nvtx --cuda-trace-scope=process-tree -o trace torchrun --nproc-per-node=N CMD"
         }

@@ -86,13 +86,19 @@ impl CallsInSteps {
 
 fn action(framework: Framework, vendor: Vendor, frees: bool) -> &'static str {
     match (framework, vendor) {
+        (Framework::Xla, _) => {
+            "Let JAX allocate its pool at the start (`XLA_PYTHON_CLIENT_PREALLOCATE=true`, and a larger \
+             `XLA_PYTHON_CLIENT_MEM_FRACTION`), and donate arrays that a step replaces (`donate_argnums` of `jax.jit`)."
+        }
         (Framework::Program, Vendor::Nvidia) => {
             "Allocate before the loop and reuse the memory, or allocate from a pool with `cudaMallocAsync`."
         }
         (Framework::Program, Vendor::Amd) => {
             "Allocate before the loop and reuse the memory, or allocate from a pool with `hipMallocAsync`."
         }
-        (Framework::Program, Vendor::Intel | Vendor::Huawei) => "Allocate before the loop and reuse the memory.",
+        (Framework::Program, Vendor::Intel | Vendor::Huawei | Vendor::Google) => {
+            "Allocate before the loop and reuse the memory."
+        }
         _ if !frees => {
             "The memory of the allocator still grows in the steps. Run more steps before the capture; if it goes on growing, try \
              `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`."

@@ -70,6 +70,10 @@ fn action(situation: &Situation, device: &DeviceTimes) -> String {
             "Choose the algorithm for the message size (`allreduce_strategy`), or overlap it with compute."
         }
         Framework::OtherEngine => "Overlap it with compute of another batch, or use a fused collective.",
+        Framework::Xla => {
+            "Let XLA schedule collectives ahead of their use (on GPUs `--xla_gpu_enable_latency_hiding_scheduler=true` in \
+             `XLA_FLAGS`), or shard the arrays so that fewer are needed."
+        }
         Framework::Transformers | Framework::Training | Framework::Torch | Framework::Program => {
             "Start the collectives earlier on a stream of their own, so that they overlap compute: for gradients, tune the \
              bucket size (`bucket_cap_mb` of DistributedDataParallel)."

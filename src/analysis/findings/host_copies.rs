@@ -29,6 +29,10 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         (false, _) => format!("; all GPUs together: {}", rates.join(", ")),
     };
     let action = match situation.framework {
+        Framework::Xla => {
+            "Keep arrays on the device between steps (`donate_argnums` of `jax.jit` for those that a step replaces), and bring \
+             the next batch there while the step runs (`jax.device_put`)."
+        }
         Framework::Program => {
             "Keep data on the GPU between kernels, and copy the next part on a stream of its own while kernels run."
         }

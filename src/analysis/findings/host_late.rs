@@ -155,6 +155,10 @@ fn work_action(situation: &Situation) -> &'static str {
             "Prepare the data of the next step while the GPU works: in the workers of a DataLoader or on another thread, with \
              the copy to the GPU ahead of its use."
         }
+        Framework::Xla => {
+            "Dispatch ahead: JAX returns before the work is done, until the program reads a value. Bring the next batch to the \
+             device while the step runs (`jax.device_put`)."
+        }
         Framework::Program => "Do the host's work for the next step while the GPU works on this one.",
         _ => "Prepare the next step while the GPU works on this one: overlap or asynchronous scheduling.",
     }
@@ -174,7 +178,7 @@ fn loading_action(vendor: Vendor) -> &'static str {
             "Run the same work several times before the capture: code is loaded once. To load all of it at the start, set \
              `CUDA_MODULE_LOADING=EAGER`."
         }
-        Vendor::Amd | Vendor::Intel | Vendor::Huawei => {
+        Vendor::Amd | Vendor::Intel | Vendor::Huawei | Vendor::Google => {
             "Run the same work several times before the capture: code is loaded once."
         }
     }
@@ -228,6 +232,7 @@ fn pause_code(situation: &Situation, cause: IdleCause) -> Option<PauseCode> {
 
 fn pause_action(situation: &Situation) -> String {
     let causes = match situation.framework {
+        Framework::Xla => "data loading, tracing and compilation for shapes that are new, or warm-up",
         Framework::Program => "file or network access, compilation, or initialization",
         Framework::Training => "data loading, logging, checkpoints, compilation, or warm-up",
         Framework::Transformers | Framework::Torch => "data loading, compilation, or warm-up",
@@ -286,6 +291,14 @@ fn action(situation: &Situation, has_replays: bool) -> String {
             "Reduce the number of launches with {}, use larger batches, and move other work off the launching thread.",
             compile_mode(situation)
         ),
+        Framework::Xla if situation.vendor == Vendor::Google => {
+            "Put more of the step into one `jax.jit`, use larger batches, and move other work off the launching thread."
+                .to_owned()
+        }
+        Framework::Xla => format!(
+            "Put more of the step into one `jax.jit`, let XLA replay it with {graphs} (`--xla_gpu_enable_command_buffer` in \
+             `XLA_FLAGS`), and use larger batches."
+        ),
         Framework::Program => format!(
             "Launch the next ops before the previous ones end: issue work asynchronously, and replay a fixed sequence \
              of ops with {graphs}."
@@ -300,7 +313,7 @@ fn graph_flags(vendor: Vendor) -> &'static str {
         Vendor::Nvidia | Vendor::Amd | Vendor::Huawei => {
             "remove `--disable-cuda-graph`, and set `--cuda-graph-max-bs` to the largest batch. "
         }
-        Vendor::Intel => "",
+        Vendor::Intel | Vendor::Google => "",
     }
 }
 
@@ -308,7 +321,7 @@ fn compile_mode(situation: &Situation) -> &'static str {
     match situation.vendor {
         // `reduce-overhead` uses CUDA or HIP graphs.
         Vendor::Nvidia | Vendor::Amd => "`torch.compile(mode=\"reduce-overhead\")`",
-        Vendor::Intel => "`torch.compile`",
+        Vendor::Intel | Vendor::Google => "`torch.compile`",
         Vendor::Huawei => "`torch.compile` with the backend of torchair",
     }
 }

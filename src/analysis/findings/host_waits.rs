@@ -38,7 +38,9 @@ fn action(framework: Framework) -> &'static str {
             "Find out what the other thread or process does: a scheduler without requests is no loss, a busy one must work ahead. Trace \
              it too."
         }
-        Framework::Program => "Let the other thread or process work ahead, so that its result is ready.",
+        Framework::Xla | Framework::Program => {
+            "Let the other thread or process work ahead, so that its result is ready."
+        }
     }
 }
 

@@ -29,6 +29,10 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
 
 fn action(framework: Framework, vendor: Vendor) -> &'static str {
     match (framework, vendor) {
+        (Framework::Xla, _) | (Framework::Program, Vendor::Google) => {
+            "Bring the next batch to the device while the step runs (`jax.device_put`), and read results after later steps were \
+             dispatched."
+        }
         (Framework::Program, Vendor::Nvidia) => {
             "Allocate the host memory as pinned memory (`cudaMallocHost`) and copy with `cudaMemcpyAsync` on a stream of \
              its own."

@@ -16,6 +16,10 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         return None;
     }
     let action = match situation.framework {
+        Framework::Xla => {
+            "XLA fuses ops within a compiled function: put more of the step into one `jax.jit`, or use larger batches."
+                .to_owned()
+        }
         Framework::Program => format!("Fuse consecutive kernels, or replay the sequence with {}.", situation.graphs()),
         Framework::Training => format!(
             "Fuse elementwise kernels with `torch.compile`, {}or use larger batches so that each kernel does more work.",

@@ -24,7 +24,7 @@ use crate::analysis::unit::Unit;
 use crate::digits::grouped;
 use crate::ordering;
 use crate::rules::is_optimizer_kernel;
-use crate::trace::{BlockingSite, DeviceId, Format, Ns, OpKind, Trace, Vendor};
+use crate::trace::{BlockingSite, DeviceId, Format, Ns, OpKind, Profiler, Trace, Vendor};
 use std::collections::HashMap;
 
 /// The framework that launches the GPU work.
@@ -41,6 +41,8 @@ pub(super) enum Framework {
     Training,
     /// PyTorch without a known engine.
     Torch,
+    /// A program of JAX or TensorFlow, compiled by XLA.
+    Xla,
     /// A program without PyTorch.
     Program,
 }
@@ -180,7 +182,11 @@ impl DeviceTimes {
 impl<'a> Situation<'a> {
     pub(super) fn of(context: &'a Context<'a>, sections: &'a Sections) -> Self {
         let trace = context.trace;
-        let framework = if trains(context) { Framework::Training } else { framework(trace) };
+        let framework = match framework(trace) {
+            Framework::Xla => Framework::Xla,
+            _ if trains(context) => Framework::Training,
+            other => other,
+        };
         let unit = Unit::of(sections, &context.signals.verdict);
         Self {
             context,
@@ -397,6 +403,7 @@ impl<'a> Situation<'a> {
             Vendor::Amd => "HIP graphs",
             Vendor::Intel => "SYCL graphs",
             Vendor::Huawei => "NPU graphs",
+            Vendor::Google => "compiled loops",
         }
     }
 }
@@ -454,6 +461,7 @@ fn framework(trace: &Trace) -> Framework {
             || trace.names.iter().any(|name| words.iter().any(|word| name.contains(word)))
     };
     match engine(trace).as_deref() {
+        _ if trace.format.profiler() == Profiler::Xla => Framework::Xla,
         Some("SGLang") => Framework::SgLang,
         Some("vLLM") => Framework::Vllm,
         Some("TensorRT-LLM") => Framework::TensorRtLlm,
@@ -466,8 +474,10 @@ fn framework(trace: &Trace) -> Framework {
 
 /// `outside_ms` is the idle time of a device before its first step and after its last.
 fn devices(context: &Context, sections: &Sections, framework: Framework, outside_ms: f64) -> Vec<DeviceTimes> {
-    let is_engine =
-        !matches!(framework, Framework::Transformers | Framework::Training | Framework::Torch | Framework::Program);
+    let is_engine = !matches!(
+        framework,
+        Framework::Transformers | Framework::Training | Framework::Torch | Framework::Xla | Framework::Program
+    );
     let rules = CauseRules::new(context, context.blocking());
     let waits = &context.waiting().devices;
     let rows = GpuIdle::rows(sections);

@@ -37,7 +37,7 @@ fn action(vendor: Vendor) -> &'static str {
             "Warm up before the capture, then capture again: run the same work several times, because code is loaded once. \
              To load all of it at the start, set `CUDA_MODULE_LOADING=EAGER`."
         }
-        Vendor::Amd | Vendor::Intel | Vendor::Huawei => {
+        Vendor::Amd | Vendor::Intel | Vendor::Huawei | Vendor::Google => {
             "Warm up before the capture, then capture again: run the same work several times, because code is loaded once."
         }
     }

@@ -111,6 +111,10 @@ fn action(situation: &Situation, device: &DeviceTimes) -> String {
             "Remove .item(), .cpu(), .tolist(), .nonzero() and explicit synchronize calls from the loop, or read the values \
              one step later with a pinned, non-blocking copy."
         }
+        Framework::Xla => {
+            "Read values of the device (`float(x)`, `np.asarray(x)`, `block_until_ready`) one step later, after the next step was \
+             dispatched."
+        }
         Framework::Program => {
             "Replace the blocking call by an event that the next dependent op waits for, and launch independent work \
              before it."

@@ -10,7 +10,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         Vendor::Nvidia => "`cudaMemPrefetchAsync`",
         Vendor::Amd => "`hipMemPrefetchAsync`",
         Vendor::Intel => "`queue.prefetch`",
-        Vendor::Huawei => "a copy to the device",
+        Vendor::Huawei | Vendor::Google => "a copy to the device",
     };
     let advise =
         if situation.vendor == Vendor::Nvidia { " Set `cudaMemAdvise` for data that one side only reads." } else { "" };

@@ -6,7 +6,7 @@ use crate::analysis::context::Context;
 use crate::analysis::measure::tally::Tally;
 use crate::analysis::section::{Answer, Ms, Pct, TypedSection, Us, section};
 use crate::ordering;
-use crate::trace::{Format, Ns, OpKind};
+use crate::trace::{Format, Ns, OpKind, Profiler};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -77,7 +77,13 @@ pub(crate) fn graph_annotations(context: &Context) -> Option<Answer<GraphAnnotat
 
 /// The title, the source and the meaning of a row.
 fn words(format: Format) -> [&'static str; 3] {
-    if format == Format::ProtonTrace {
+    if format.profiler() == Profiler::Xla {
+        [
+            "Kernel time by op of the program",
+            "the ops of JAX or TensorFlow, and of XLA's HLO, that the profiler recorded with each kernel",
+            "A row is an op as the program calls it, with the HLO op in brackets, or `module/op` if XLA alone made it.",
+        ]
+    } else if format.profiler() == Profiler::Proton {
         [
             "Kernel time by scope",
             "the scopes and Python frames that Proton recorded at each launch",

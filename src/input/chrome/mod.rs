@@ -44,6 +44,11 @@ impl Output {
         self.builder.trace.problems.add(kind, 1, self.at);
     }
 
+    /// Offset of the current event.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
     /// The times of a GPU op; counts an op without usable ones.
     pub(super) fn op_times(&mut self, event: &Event<'_>) -> Option<(Ns, Ns)> {
         let times = event.start().zip(event.duration());
@@ -89,11 +94,12 @@ impl Output {
 pub(super) struct Event<'a> {
     pub(super) phase: &'a [u8],
     pub(super) category: &'a [u8],
-    raw_name: &'a [u8],
+    pub(super) raw_name: &'a [u8],
     pub(super) pid: &'a [u8],
     pub(super) tid: &'a [u8],
-    start: Option<&'a [u8]>,
-    duration: Option<&'a [u8]>,
+    /// Microseconds as text.
+    pub(super) start: Option<&'a [u8]>,
+    pub(super) duration: Option<&'a [u8]>,
     pub(super) id: &'a [u8],
     args: &'a [u8],
 }
@@ -156,6 +162,18 @@ impl<'a> Event<'a> {
             }
         }
         None
+    }
+
+    /// Calls `each` with the name and the value of each argument.
+    pub(super) fn each_arg(&self, each: &mut dyn FnMut(&'a [u8], Value<'a>)) {
+        let mut cursor = Cursor::new(self.args);
+        if !cursor.enter() {
+            return;
+        }
+        while let Step::Key(key) = cursor.key() {
+            let Some(value) = cursor.value() else { return };
+            each(key, value);
+        }
     }
 
     /// The value of an argument.

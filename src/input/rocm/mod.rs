@@ -120,7 +120,7 @@ fn times(start: i64, end: i64) -> Option<(Ns, Ns)> {
 }
 
 /// Returns the name of a copy as other profilers write it. ROCm calls it `MEMORY_COPY_HOST_TO_DEVICE` or `HOST_TO_DEVICE`.
-fn copy_name(direction: &str) -> String {
+pub(super) fn copy_name(direction: &str) -> String {
     let direction = direction.trim_start_matches("MEMORY_COPY_");
     match direction {
         "HOST_TO_DEVICE" => "Memcpy HtoD".to_owned(),
@@ -129,6 +129,12 @@ fn copy_name(direction: &str) -> String {
         "HOST_TO_HOST" => "Memcpy HtoH".to_owned(),
         other => format!("Memcpy ({other})"),
     }
+}
+
+/// The name of a kernel without the mark that AMD's compiler gives the symbol of a kernel: `k.kd`, `void k() [clone .kd]`.
+pub(super) fn kernel_name(name: &str) -> &str {
+    let symbol = name.strip_suffix(" [clone .kd]").or_else(|| name.strip_suffix(".kd"));
+    symbol.filter(|symbol| !symbol.is_empty()).unwrap_or(name)
 }
 
 /// The kind of an op of rocmProfileData by its type; `None` for barriers and markers, which are no work.

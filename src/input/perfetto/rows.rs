@@ -1,0 +1,537 @@
+//! The rows of the trace, from slices and render stages.
+//!
+//! | writer | ops | device and stream |
+//! |---|---|---|
+//! | rocprofv3 (Perfetto SDK) | categories `kernel_dispatch`, `memory_copy` | annotations `agent`, `stream_ID` or `queue` |
+//! | PyTorch's CUPTI monitor | render stages `Kernel`, `Memcpy`, `Memset` | `gpu_id`, extra data `stream id` |
+//! | unitrace | category `gpu_op` | the track's process `DEVICE<host>29:0:0 #0`, its thread `... L0 Engine<0,0>` |
+//! | Proton | category `kernel` on a track `GPU Stream 7`, but for its own kernel `<metric>` | no device |
+
+use super::sequences::{List, Sequence};
+use super::slices::{Category, Notes, Slice, Track, last_number};
+use crate::input::Detail;
+use crate::input::protobuf::{Damaged, Message};
+use crate::input::rocm::{copy_name, kernel_name};
+use crate::input::torch::is_stored_call;
+use crate::trace::{
+    CodeKind, DeviceId, Format, GpuOp, LaunchConfig, LaunchConfigs, NameId, Names, NodeNote, Ns, OpKind, PackedCode,
+    ProblemKind, ProcessId, Span, ThreadId, Trace, TraceBuilder, is_plausible,
+};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+
+type Read<T> = std::result::Result<T, Damaged>;
+
+/// Chains of parents are short; a longer one may be a circle.
+const MAX_PARENTS: usize = 8;
+
+/// The trace while packets are read.
+#[derive(Debug)]
+pub(super) struct Rows {
+    builder: TraceBuilder,
+    detail: Detail,
+    /// Who wrote the file, once an event tells.
+    writer: Option<Format>,
+    /// Texts of the file: names, categories, annotations.
+    pub(super) texts: Names,
+    tracks: HashMap<u64, Track, RandomState>,
+    /// Where the rows of a track go, for tracks with rows.
+    places: HashMap<u64, Place, RandomState>,
+    /// Slices whose track is not described yet.
+    waiting: Vec<Slice>,
+    /// Ids of names in the tables of the trace, by kind of table and text.
+    op_names: HashMap<(OpKind, NameId), NameId, RandomState>,
+    call_names: HashMap<NameId, NameId, RandomState>,
+    range_names: HashMap<NameId, NameId, RandomState>,
+    /// Notes by call stack of Proton.
+    stacks: HashMap<NameId, Option<u32>, RandomState>,
+    /// Streams of unitrace by the name of their engine or queue.
+    engines: Names,
+    code: PackedCode,
+}
+
+/// The track of a slice, resolved.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    process: ProcessId,
+    thread: ThreadId,
+    lane: Lane,
+}
+
+/// What a track shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    /// A thread of the host.
+    Host,
+    /// A thread of the host, by unitrace.
+    UnitraceHost,
+    /// Ops of rocprofv3 or Proton; the stream is in the name of Proton's.
+    Stream(i64),
+    /// Ops of unitrace.
+    Engine { device: DeviceId, stream: i64 },
+    /// Scopes that Proton derived from the kernels.
+    Derived,
+}
+
+impl Rows {
+    pub(super) fn new(label: &str, detail: Detail) -> Self {
+        Self {
+            builder: TraceBuilder::new(label, Format::RocprofPerfetto),
+            detail,
+            writer: None,
+            texts: Names::default(),
+            tracks: HashMap::default(),
+            places: HashMap::default(),
+            waiting: Vec::new(),
+            op_names: HashMap::default(),
+            call_names: HashMap::default(),
+            range_names: HashMap::default(),
+            stacks: HashMap::default(),
+            engines: Names::default(),
+            code: if detail == Detail::Host { PackedCode::default() } else { PackedCode::too_long() },
+        }
+    }
+
+    pub(super) fn gpu_ops(&self) -> usize {
+        self.builder.trace.gpu_ops.len()
+    }
+
+    pub(super) fn problem(&mut self, kind: ProblemKind, count: u64, at: u64) {
+        self.builder.trace.problems.add(kind, count, at);
+    }
+
+    pub(super) fn count_other(&mut self) {
+        self.builder.trace.events.other += 1;
+    }
+
+    pub(super) fn track(&mut self, descriptor: Message<'_>) -> Read<()> {
+        let (id, track) = Track::read(descriptor)?;
+        // A later descriptor, such as that of a second trace in the file, may say less.
+        let known = self.tracks.entry(id).or_default();
+        known.parent = track.parent.or(known.parent);
+        known.pid = track.pid.or(known.pid);
+        known.tid = track.tid.or(known.tid);
+        if !track.name.is_empty() {
+            known.name = track.name;
+        }
+        self.places.remove(&id);
+        Ok(())
+    }
+
+    /// Takes a whole slice.
+    pub(super) fn slice(&mut self, slice: Slice) {
+        let is_described = |id: &u64| self.tracks.contains_key(id);
+        let parent = self.tracks.get(&slice.track).and_then(|track| track.parent);
+        if is_described(&slice.track) && parent.as_ref().is_none_or(is_described) {
+            self.row(&slice);
+        } else {
+            self.waiting.push(slice);
+        }
+    }
+
+    fn place(&mut self, track: u64) -> Place {
+        if let Some(known) = self.places.get(&track) {
+            return *known;
+        }
+        let own = self.tracks.get(&track).cloned().unwrap_or_default();
+        let (mut root, mut pid) = (own.clone(), own.pid);
+        for _ in 0..MAX_PARENTS {
+            let Some(parent) = root.parent.and_then(|parent| self.tracks.get(&parent)) else { break };
+            pid = pid.or(parent.pid);
+            root = parent.clone();
+        }
+        let lane = self.lane(&own, &root);
+        // unitrace gives a device a pid that no process has; the file has one process.
+        let is_engine = matches!(lane, Lane::Engine { .. });
+        let process = if is_engine { ProcessId::default() } else { self.builder.process(pid.unwrap_or(-1), "") };
+        let thread = if matches!(lane, Lane::Host | Lane::UnitraceHost) {
+            let tid = own.tid.or_else(|| last_number(own.name.as_bytes()).and_then(|tid| i64::try_from(tid).ok()));
+            self.builder.thread(process, tid.unwrap_or(-1))
+        } else {
+            ThreadId::default()
+        };
+        let place = Place { process, thread, lane };
+        self.places.insert(track, place);
+        place
+    }
+
+    /// What a track of these names shows. The host's name is in the name of unitrace's processes, and private.
+    fn lane(&mut self, own: &Track, root: &Track) -> Lane {
+        if let Some((_, device)) = root.name.split_once("DEVICE<") {
+            let number = device.rsplit_once('#').map_or("0", |(_, number)| number);
+            let engine = own.name.split_once("L0 ").or_else(|| own.name.split_once("CL "));
+            let engine = engine.map_or(own.name.as_str(), |(_, engine)| engine);
+            let stream = i64::from(self.engines.intern(engine).0);
+            return Lane::Engine { device: self.builder.device(number, ""), stream };
+        }
+        if root.name.contains("HOST<") {
+            return Lane::UnitraceHost;
+        }
+        if own.name.starts_with("Graph:") {
+            return Lane::Derived;
+        }
+        match own.name.strip_prefix("GPU Stream") {
+            Some(stream) => Lane::Stream(stream.trim().parse().unwrap_or(-1)),
+            None if ["STREAM", "COMPUTE", "COPY"].iter().any(|start| own.name.starts_with(start)) => Lane::Stream(-1),
+            None => Lane::Host,
+        }
+    }
+
+    fn row(&mut self, slice: &Slice) {
+        let writer = match slice.category {
+            Category::Dispatch | Category::Copy | Category::HipCall | Category::InnerCall | Category::Marker => {
+                Some(Format::RocprofPerfetto)
+            }
+            Category::GpuOp => Some(Format::UnitracePerfetto),
+            Category::CudaCall | Category::Annotation | Category::Python => Some(Format::TorchPerfetto),
+            Category::Kernel | Category::Scope => Some(Format::ProtonPerfetto),
+            Category::CpuOp | Category::Other => None,
+        };
+        self.writer = self.writer.or(writer);
+        match slice.category {
+            Category::Dispatch => self.dispatch(slice),
+            Category::Copy => self.copy(slice),
+            Category::GpuOp => self.unitrace_op(slice),
+            Category::Kernel => self.proton_kernel(slice),
+            Category::Other => self.count_other(),
+            _ => self.host(slice),
+        }
+    }
+
+    fn times(&mut self, slice: &Slice, kind: ProblemKind) -> Option<(Ns, Ns)> {
+        let duration = slice.end.checked_sub(slice.start).map(Ns);
+        let times = duration.map(|duration| (Ns(slice.start), duration));
+        let times = times.filter(|(start, duration)| is_plausible(*start, *duration));
+        if times.is_none() {
+            self.problem(kind, 1, slice.at);
+        }
+        times
+    }
+
+    /// The name of an op in the trace; `change` makes it that of other profilers.
+    fn op_name(&mut self, kind: OpKind, name: Option<NameId>, at: u64, change: &dyn Fn(&str) -> String) -> NameId {
+        let Some(name) = name else {
+            self.problem(ProblemKind::MissingName, 1, at);
+            return self.builder.trace.names.intern("(a name is missing)");
+        };
+        if let Some(known) = self.op_names.get(&(kind, name)) {
+            return *known;
+        }
+        let id = self.builder.trace.names.intern(&change(self.texts.get(name)));
+        self.op_names.insert((kind, name), id);
+        id
+    }
+
+    fn dispatch(&mut self, slice: &Slice) {
+        let Some((start, duration)) = self.times(slice, ProblemKind::ImpossibleDuration) else { return };
+        let Notes { agent, stream, queue, correlation, .. } = slice.notes;
+        let op = GpuOp {
+            start,
+            duration,
+            name: self.op_name(OpKind::Kernel, slice.name, slice.at, &|name| kernel_name(name).to_owned()),
+            device: self.builder.device(&agent.unwrap_or_default().to_string(), ""),
+            stream: stream.or(queue).unwrap_or(-1),
+            process: self.place(slice.track).process,
+            kind: OpKind::Kernel,
+        };
+        self.builder.trace.gpu_ops.push(op, id(correlation));
+    }
+
+    fn copy(&mut self, slice: &Slice) {
+        let Some((start, duration)) = self.times(slice, ProblemKind::ImpossibleDuration) else { return };
+        let Notes { source, target, stream, correlation, bytes, .. } = slice.notes;
+        let is_to_host = slice.name.is_some_and(|name| self.texts.get(name).contains("DEVICE_TO_HOST"));
+        let agent = if is_to_host { source.or(target) } else { target.or(source) };
+        let op = GpuOp {
+            start,
+            duration,
+            name: self.op_name(OpKind::Copy, slice.name, slice.at, &copy_name),
+            device: self.builder.device(&agent.unwrap_or_default().to_string(), ""),
+            stream: stream.unwrap_or(-1),
+            process: self.place(slice.track).process,
+            kind: OpKind::Copy,
+        };
+        self.builder.trace.gpu_ops.push(op, id(correlation));
+        bytes.into_iter().for_each(|bytes| self.builder.set_bytes_of_last_op(bytes));
+    }
+
+    fn unitrace_op(&mut self, slice: &Slice) {
+        let Some((start, duration)) = self.times(slice, ProblemKind::ImpossibleDuration) else { return };
+        let Lane::Engine { device, stream } = self.place(slice.track).lane else { return self.count_other() };
+        let text = slice.name.map(|name| self.texts.get(name).to_owned()).unwrap_or_default();
+        let bare = text.rsplit(": ").next().unwrap_or_default();
+        let kind = match bare {
+            _ if bare.contains("MemoryFill") => OpKind::Set,
+            _ if ["zeCommandList", "clEnqueue"].iter().any(|start| bare.starts_with(start)) => OpKind::Copy,
+            _ => OpKind::Kernel,
+        };
+        let op = GpuOp {
+            start,
+            duration,
+            name: self.op_name(kind, slice.name, slice.at, &|name| without_sizes(name).to_owned()),
+            device,
+            stream,
+            process: ProcessId::default(),
+            kind,
+        };
+        self.builder.trace.gpu_ops.push(op, id(slice.flow));
+        let sizes = text.get(without_sizes(&text).len()..).unwrap_or_default();
+        let bytes =
+            sizes.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).and_then(|bytes| bytes.parse().ok());
+        bytes.filter(|_| kind != OpKind::Kernel).into_iter().for_each(|bytes| self.builder.set_bytes_of_last_op(bytes));
+    }
+
+    fn proton_kernel(&mut self, slice: &Slice) {
+        let place = self.place(slice.track);
+        let is_own = slice.name.is_some_and(|name| self.texts.get(name) == "<metric>");
+        let Lane::Stream(stream) = place.lane else { return self.count_other() };
+        if is_own {
+            return self.count_other();
+        }
+        let Some((start, duration)) = self.times(slice, ProblemKind::ImpossibleDuration) else { return };
+        let op = GpuOp {
+            start,
+            duration,
+            name: self.op_name(OpKind::Kernel, slice.name, slice.at, &str::to_owned),
+            device: self.builder.device("0", ""),
+            stream,
+            process: place.process,
+            kind: OpKind::Kernel,
+        };
+        self.builder.trace.gpu_ops.push(op, None);
+        let note = slice.notes.call_stack.and_then(|stack| self.note(stack));
+        note.into_iter().for_each(|note| self.builder.set_note_of_last_op(note));
+    }
+
+    fn note(&mut self, stack: NameId) -> Option<u32> {
+        let (texts, notes) = (&self.texts, &mut self.builder.trace.node_notes);
+        *self.stacks.entry(stack).or_insert_with(|| {
+            let annotation = scopes(texts.get(stack))?;
+            Some(notes.add_note(NodeNote { annotation, ..NodeNote::default() }))
+        })
+    }
+
+    fn host(&mut self, slice: &Slice) {
+        self.builder.trace.events.cpu += 1;
+        self.builder.trace.events.python_frames += u64::from(slice.category == Category::Python);
+        let Some((start, duration)) = self.times(slice, ProblemKind::HostRowWithoutTime) else { return };
+        if self.detail == Detail::GpuOps {
+            return self.problem(ProblemKind::LeftOut, 1, slice.at);
+        }
+        let Some(name) = slice.name else { return };
+        let place = self.place(slice.track);
+        let thread = place.thread;
+        match slice.category {
+            Category::HipCall | Category::CudaCall if is_stored_call(self.texts.get(name).as_bytes()) => {
+                self.call(name, (thread, id(slice.notes.correlation)), (start, duration));
+            }
+            Category::CpuOp if place.lane == Lane::UnitraceHost => {
+                self.call(name, (thread, id(slice.flow)), (start, duration))
+            }
+            Category::Marker | Category::Annotation | Category::Scope if place.lane == Lane::Host => {
+                let (texts, trace) = (&self.texts, &mut self.builder.trace);
+                let name = *self.range_names.entry(name).or_insert_with(|| {
+                    trace.engine_hints.annotations.intern(texts.get(name));
+                    trace.ranges.names.intern(texts.get(name))
+                });
+                trace.ranges.push(Span { start, duration, name, thread });
+            }
+            Category::CpuOp => {
+                let name = self.code.ops.intern(self.texts.get(name));
+                self.code.push(CodeKind::Op, name, thread.0, start, duration);
+            }
+            Category::Python => {
+                let name = self.code.functions.intern(self.texts.get(name));
+                self.code.push(CodeKind::Function, name, thread.0, start, duration);
+            }
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, name: NameId, (thread, correlation): (ThreadId, Option<u32>), (start, duration): (Ns, Ns)) {
+        let (texts, trace) = (&self.texts, &mut self.builder.trace);
+        let name = *self.call_names.entry(name).or_insert_with(|| trace.calls.names.intern(texts.get(name)));
+        self.builder.add_call(Span { start, duration, name, thread }, correlation);
+    }
+
+    /// Takes an op of PyTorch's CUPTI monitor.
+    pub(super) fn render_stage(
+        &mut self,
+        message: Message<'_>,
+        sequence: &Sequence,
+        (time, at): (i64, u64),
+    ) -> Read<()> {
+        let stage = Stage::read(message, sequence)?;
+        self.writer = self.writer.or(Some(Format::TorchPerfetto));
+        let stage_name = stage.stage.map(|stage| self.texts.get(stage)).unwrap_or_default();
+        let kind = match stage_name {
+            "Annotation" | "EventRecord" | "HostNode" => {
+                self.count_other();
+                return Ok(());
+            }
+            "Memcpy" => OpKind::Copy,
+            "Memset" => OpKind::Set,
+            _ => OpKind::Kernel,
+        };
+        let slice = Slice {
+            start: time,
+            end: time.wrapping_add(stage.duration),
+            track: 0,
+            category: Category::Kernel,
+            name: stage.kernel.or(stage.event).or(stage.stage),
+            notes: Notes::default(),
+            flow: None,
+            at,
+        };
+        let Some((start, duration)) = self.times(&slice, ProblemKind::ImpossibleDuration) else { return Ok(()) };
+        let name = match stage.name {
+            Some(name) if slice.name == stage.stage => Some(self.texts.intern(&name.text())),
+            _ => slice.name,
+        };
+        let op = GpuOp {
+            start,
+            duration,
+            name: self.op_name(kind, name, at, &str::to_owned),
+            device: self.builder.device(&stage.gpu.to_string(), ""),
+            stream: stage.stream.unwrap_or(-1),
+            process: self.builder.process(stage.pid.unwrap_or(-1), ""),
+            kind,
+        };
+        self.builder.trace.gpu_ops.push(op, id(stage.correlation));
+        stage.bytes.into_iter().for_each(|bytes| self.builder.set_bytes_of_last_op(bytes));
+        if let Some(launch) = stage.launch.filter(|_| LaunchConfigs::ARE_READ)
+            && let Some(config) = launch_config(launch, sequence, &self.texts)?
+        {
+            self.builder.set_launch_config_of_last_op(config);
+        }
+        Ok(())
+    }
+
+    /// The trace; `None` if no event is of a profiler of GPUs.
+    pub(super) fn finish(mut self) -> Option<Trace> {
+        for slice in std::mem::take(&mut self.waiting) {
+            self.row(&slice);
+        }
+        self.builder.trace.format = self.writer?;
+        if self.builder.trace.processes.is_empty() {
+            self.builder.process(-1, "");
+        }
+        if self.detail == Detail::Host && (!self.code.is_empty() || self.code.is_too_long()) {
+            let threads = 0..u32::try_from(self.builder.trace.threads.len()).unwrap_or(u32::MAX);
+            self.code.set_threads(threads.map(|thread| Some(ThreadId(thread))).collect());
+            self.builder.trace.packed_code = Some(Box::new(self.code));
+        }
+        Some(self.builder.finish())
+    }
+}
+
+/// Ids of correlations have 32 bits in the trace, and zero is none.
+fn id(number: Option<u64>) -> Option<u32> {
+    number.and_then(|number| u32::try_from(number).ok()).filter(|number| *number != 0)
+}
+
+/// A name of unitrace without the sizes at its end: `gemm[SIMD16 {56; 1; 1} {64; 8; 1}]`, `zeCommandListAppendMemoryCopy(M2D)[64]`.
+fn without_sizes(name: &str) -> &str {
+    let sizes = name.rfind('[').filter(|_| name.ends_with(']'));
+    sizes.and_then(|at| name.get(..at)).filter(|bare| !bare.is_empty()).unwrap_or(name)
+}
+
+/// The scopes in a call stack of Proton, `ROOT->decode-><captured_at>->layer0->matmul`, outermost first, with slashes.
+fn scopes(stack: &str) -> Option<String> {
+    let (outer, _) = stack.rsplit_once("->")?;
+    let is_scope = |name: &&str| *name != "ROOT" && !(name.starts_with('<') && name.ends_with('>'));
+    let scopes: Vec<&str> = outer.split("->").filter(is_scope).collect();
+    (!scopes.is_empty()).then(|| scopes.join("/"))
+}
+
+/// The fields of a render stage.
+#[derive(Debug, Default)]
+struct Stage<'a> {
+    duration: i64,
+    gpu: u64,
+    stage: Option<NameId>,
+    kernel: Option<NameId>,
+    event: Option<NameId>,
+    name: Option<Message<'a>>,
+    launch: Option<Message<'a>>,
+    stream: Option<i64>,
+    correlation: Option<u64>,
+    bytes: Option<u64>,
+    pid: Option<i64>,
+}
+
+impl<'a> Stage<'a> {
+    fn read(message: Message<'a>, sequence: &Sequence) -> Read<Self> {
+        let mut stage = Self::default();
+        for field in message.fields() {
+            match field? {
+                (2, value) => stage.duration = value.signed(),
+                (6, value) => stage.extra(value.message())?,
+                (11, value) => stage.gpu = value.number(),
+                (14, id) => stage.stage = sequence.text(List::Stages, id.number()),
+                (17, value) => stage.name = Some(value.message()),
+                (19, id) => stage.kernel = sequence.text(List::Kernels, id.number()),
+                (20, id) => stage.event = sequence.text(List::Events, id.number()),
+                (21, value) => stage.launch = Some(value.message()),
+                _ => {}
+            }
+        }
+        Ok(stage)
+    }
+
+    fn extra(&mut self, message: Message<'_>) -> Read<()> {
+        let (mut name, mut value) = (Message::default(), Message::default());
+        for field in message.fields() {
+            match field? {
+                (1, text) => name = text.message(),
+                (2, text) => value = text.message(),
+                _ => {}
+            }
+        }
+        let number = || std::str::from_utf8(value.bytes).ok()?.parse::<i64>().ok();
+        let unsigned = || number().and_then(|number| u64::try_from(number).ok());
+        match name.bytes {
+            b"stream id" => self.stream = number(),
+            b"correlation" => self.correlation = unsigned(),
+            b"bytes" => self.bytes = unsigned(),
+            b"process_id" => self.pid = number(),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Grid and block of a launch, and the arguments that count.
+fn launch_config(launch: Message<'_>, sequence: &Sequence, texts: &Names) -> Read<Option<LaunchConfig>> {
+    let size = |message: Message<'_>| -> Read<[u32; 3]> {
+        let mut size = [1; 3];
+        for field in message.fields() {
+            let (axis, value) = field?;
+            let slot = (axis as usize).checked_sub(1).and_then(|axis| size.get_mut(axis));
+            slot.into_iter().for_each(|slot| *slot = u32::try_from(value.number()).unwrap_or(u32::MAX));
+        }
+        Ok(size)
+    };
+    let (mut grid, mut block, mut config) = (None, None, LaunchConfig::default());
+    for field in launch.fields() {
+        match field? {
+            (1, value) => grid = Some(size(value.message())?),
+            (2, value) => block = Some(size(value.message())?),
+            (3, value) => {
+                let argument = value.message();
+                let name = super::number(argument, 1)?.and_then(|id| sequence.text(List::Arguments, id));
+                let value = super::number(argument, 4)?.and_then(|value| u32::try_from(value).ok());
+                match name.map(|name| texts.get(name)) {
+                    Some("registers_per_thread") => config.registers = value,
+                    Some("shared_mem_static" | "shared_mem_dynamic") => {
+                        let sum = value.map(|value| config.shared_bytes.unwrap_or(0).saturating_add(value));
+                        config.shared_bytes = sum.or(config.shared_bytes);
+                    }
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(grid.zip(block).map(|(grid, block)| LaunchConfig { grid, block, ..config }))
+}

@@ -1,0 +1,253 @@
+//! Slices: begin and end of an event on a track, joined. The one that was opened last is closed first.
+//!
+//! rocprofv3 puts ops of several GPUs on one track, where they cross; it also writes their times as annotations, which count.
+
+use super::number;
+use super::rows::Rows;
+use super::sequences::{List, Sequence};
+use crate::input::protobuf::{Damaged, Message, Value};
+use crate::trace::{NameId, ProblemKind};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+
+type Read<T> = std::result::Result<T, Damaged>;
+
+/// What the category of a slice says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Category {
+    /// A kernel of rocprofv3.
+    Dispatch,
+    /// A copy of rocprofv3.
+    Copy,
+    /// A call of the HIP API or of RCCL, by rocprofv3.
+    HipCall,
+    /// A call that a HIP call makes; it would count twice.
+    InnerCall,
+    /// A range of rocprofv3.
+    Marker,
+    /// An op of unitrace.
+    GpuOp,
+    /// A call of unitrace, or a framework op of PyTorch.
+    CpuOp,
+    /// A call of the CUDA API, by PyTorch.
+    CudaCall,
+    /// A range of PyTorch.
+    Annotation,
+    /// A Python function, by PyTorch.
+    Python,
+    /// A kernel of Proton, if its track is that of a stream.
+    Kernel,
+    /// A scope of Proton.
+    Scope,
+    Other,
+}
+
+impl Category {
+    fn named(name: &str) -> Self {
+        match name {
+            "kernel_dispatch" => Self::Dispatch,
+            "memory_copy" => Self::Copy,
+            "hip_api" | "rccl_api" => Self::HipCall,
+            "hsa_api" => Self::InnerCall,
+            "marker_api" => Self::Marker,
+            "gpu_op" => Self::GpuOp,
+            "cpu_op" => Self::CpuOp,
+            "cuda_runtime" | "cuda_driver" => Self::CudaCall,
+            "user_annotation" => Self::Annotation,
+            "python_function" => Self::Python,
+            "kernel" => Self::Kernel,
+            "scope" => Self::Scope,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The annotations of a slice that count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Notes {
+    pub(super) begin_ns: Option<i64>,
+    pub(super) end_ns: Option<i64>,
+    /// Numbers of GPUs.
+    pub(super) agent: Option<u64>,
+    pub(super) source: Option<u64>,
+    pub(super) target: Option<u64>,
+    pub(super) queue: Option<i64>,
+    pub(super) stream: Option<i64>,
+    pub(super) correlation: Option<u64>,
+    pub(super) bytes: Option<u64>,
+    pub(super) call_stack: Option<NameId>,
+}
+
+/// A slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slice {
+    pub(super) start: i64,
+    pub(super) end: i64,
+    pub(super) track: u64,
+    pub(super) category: Category,
+    /// In the texts of the reader.
+    pub(super) name: Option<NameId>,
+    pub(super) notes: Notes,
+    pub(super) flow: Option<u64>,
+    /// Offset in the file.
+    pub(super) at: u64,
+}
+
+/// An event on a track.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "half of the events are beginnings, and none is kept in this form")]
+pub(super) enum TrackEvent {
+    /// The beginning of a slice; times follow.
+    Begin(Slice),
+    End {
+        track: u64,
+    },
+    /// An instant or the value of a counter.
+    Other,
+}
+
+impl TrackEvent {
+    pub(super) fn read(message: Message<'_>, sequence: &Sequence, rows: &mut Rows) -> Read<Self> {
+        const BEGIN: u64 = 1;
+        const END: u64 = 2;
+        let (mut kind, mut track) = (0, sequence.track.unwrap_or(0));
+        let (mut name, mut category, mut flow) = (None, None, None);
+        for field in message.fields() {
+            match field? {
+                (9, value) => kind = value.number(),
+                (11, value) => track = value.number(),
+                (10, id) => name = name.or(sequence.text(List::Events, id.number())),
+                (23, text) => name = Some(rows.texts.intern(&text.message().text())),
+                (3, id) => category = category.or(sequence.text(List::Categories, id.number())),
+                (22, text) => category = Some(rows.texts.intern(&text.message().text())),
+                (47, id) => flow = flow.or(Some(id.number())),
+                _ => {}
+            }
+        }
+        match kind {
+            BEGIN => {}
+            END => return Ok(Self::End { track }),
+            _ => return Ok(Self::Other),
+        }
+        let category = category.map_or(Category::Other, |category| Category::named(rows.texts.get(category)));
+        let notes = if category == Category::Other { Notes::default() } else { notes(message, sequence, rows)? };
+        Ok(Self::Begin(Slice { start: 0, end: 0, track, category, name, notes, flow, at: message.at }))
+    }
+}
+
+fn notes(event: Message<'_>, sequence: &Sequence, rows: &mut Rows) -> Read<Notes> {
+    let mut notes = Notes::default();
+    for field in event.fields() {
+        let (4, annotation) = field? else { continue };
+        let (mut key, mut number, mut text) = (None, None, None);
+        for field in annotation.message().fields() {
+            match field? {
+                (1, id) => key = key.or(sequence.text(List::Annotations, id.number())),
+                (10, name) => key = Some(rows.texts.intern(&name.message().text())),
+                (3 | 4, value) => number = Some(value.number()),
+                (6, value) => text = Some(value.message()),
+                (17, id) => {
+                    let interned = sequence.text(List::Strings, id.number());
+                    notes_of_interned(interned, &mut number, rows);
+                }
+                _ => {}
+            }
+        }
+        let Some(key) = key else { continue };
+        let number = number.or_else(|| last_number(text?.bytes));
+        let signed = number.map(u64::cast_signed);
+        match rows.texts.get(key) {
+            "begin_ns" => notes.begin_ns = signed,
+            "end_ns" => notes.end_ns = signed,
+            "agent" => notes.agent = number,
+            "src_agent" => notes.source = number,
+            "dst_agent" => notes.target = number,
+            "queue" => notes.queue = signed,
+            "stream_ID" | "stream_id" => notes.stream = signed,
+            "corr_id" | "correlation" => notes.correlation = number,
+            "copy_bytes" => notes.bytes = number,
+            "call_stack" => notes.call_stack = text.map(|text| rows.texts.intern(&text.text())),
+            _ => {}
+        }
+    }
+    Ok(notes)
+}
+
+/// The number in an interned text such as `Agent-4`.
+fn notes_of_interned(text: Option<NameId>, number: &mut Option<u64>, rows: &Rows) {
+    *number = number.or_else(|| last_number(rows.texts.get(text?).as_bytes()));
+}
+
+/// The last number in a text: `Agent-4`.
+pub(super) fn last_number(text: &[u8]) -> Option<u64> {
+    crate::input::chrome::number(text).and_then(|number| u64::try_from(number).ok())
+}
+
+/// The open slices of each track.
+#[derive(Debug, Default)]
+pub(super) struct Slices {
+    open: HashMap<u64, Vec<Slice>, RandomState>,
+}
+
+impl Slices {
+    /// Takes an event at this time and offset; a slice that ends goes to the rows.
+    pub(super) fn take(&mut self, event: TrackEvent, (time, at): (i64, u64), rows: &mut Rows) {
+        match event {
+            TrackEvent::Begin(slice) => {
+                self.open.entry(slice.track).or_default().push(Slice { start: time, at, ..slice })
+            }
+            TrackEvent::End { track } => match self.open.get_mut(&track).and_then(Vec::pop) {
+                Some(open) => {
+                    let start = open.notes.begin_ns.unwrap_or(open.start);
+                    let end = open.notes.end_ns.unwrap_or(time);
+                    rows.slice(Slice { start, end, ..open });
+                }
+                None => rows.problem(ProblemKind::UnpairedSlice, 1, at),
+            },
+            TrackEvent::Other => rows.count_other(),
+        }
+    }
+
+    /// The number of slices that are still open, and where the first one begins.
+    pub(super) fn left(&self) -> Option<(u64, u64)> {
+        let open = self.open.values().flatten();
+        let first = open.clone().map(|slice| slice.at).min()?;
+        Some((open.count() as u64, first))
+    }
+}
+
+/// The name, the process and the parent of a track.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Track {
+    pub(super) name: String,
+    pub(super) parent: Option<u64>,
+    pub(super) pid: Option<i64>,
+    pub(super) tid: Option<i64>,
+}
+
+impl Track {
+    /// Reads a descriptor: the id of the track and what it says.
+    pub(super) fn read(message: Message<'_>) -> Read<(u64, Self)> {
+        let (mut id, mut track, mut own_name, mut other_name) = (0, Self::default(), None, None);
+        for field in message.fields() {
+            let (field, value) = field?;
+            match (field, value) {
+                (1, value) => id = value.number(),
+                (2 | 10, name) => own_name = Some(name.message()),
+                (5, parent) => track.parent = Some(parent.number()),
+                (3, Value::Message(process)) => {
+                    track.pid = number(process, 1)?.map(u64::cast_signed);
+                    other_name = process.last(6)?.map(Value::message);
+                }
+                (4, Value::Message(thread)) => {
+                    track.pid = number(thread, 1)?.map(u64::cast_signed);
+                    track.tid = number(thread, 2)?.map(u64::cast_signed);
+                    other_name = thread.last(5)?.map(Value::message);
+                }
+                _ => {}
+            }
+        }
+        track.name = own_name.or(other_name).map(|name| name.text().into_owned()).unwrap_or_default();
+        Ok((id, track))
+    }
+}

@@ -1,0 +1,521 @@
+//! Reader of XSpace, the protobuf of XLA's profiler: one message per plane, which is a GPU, a TPU or the host.
+//!
+//! A plane has its lines before the names of their events and stats, so a plane is kept while it is read and walked twice: names
+//! first, then events. No message of protobuf is longer than 2 GiB, and the planes follow one another, so memory is that of
+//! the longest plane and of the rows. A plane that the file cuts is not read: without the names nobody can tell a kernel from
+//! an allocation. Cost: O(bytes).
+//!
+//! Times are picoseconds after the start of the line, which has nanoseconds; both ends of an event are cut to nanoseconds, so that
+//! events that touch still do. Planes and lines that repeat others (HLO protos, ops derived from streams) are counted at most.
+
+use super::host::{HostEvent, HostWriter};
+use super::{DeviceLine, OpWriter, Plane, Stat, StatValue, Stats, Work, op_name};
+use crate::input::Detail;
+use crate::input::protobuf::{Broken, Damaged, Message, MessageSplitter, Value, first_message};
+use crate::input::stream_reader::StreamReader;
+use crate::trace::{
+    DeviceId, DeviceProperties, Format, GpuOp, NameId, Ns, OpKind, ProblemKind, ProcessId, ThreadId, Trace,
+    TraceBuilder, is_plausible,
+};
+use crate::{Error, Result};
+use foldhash::fast::RandomState;
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// Whether a file with this beginning is an XSpace: its first field is a plane, whose name comes before all but its number.
+pub(in crate::input) fn is_xspace(head: &[u8]) -> bool {
+    const NAMES: [&[u8]; 6] = [b"/host:", b"/device:", b"Task Environment", b"#Chip", b"Host CPUs", b"Syscalls"];
+    // The plane may be longer than the head.
+    let Some((1, plane)) = first_message(head) else { return false };
+    let name = plane.fields().take(2).find_map(|field| field.ok().filter(|(number, _)| *number == 2));
+    name.is_some_and(|(_, name)| NAMES.iter().any(|start| name.message().bytes.starts_with(start)))
+}
+
+/// More messages of the profiler are not kept.
+const MAX_DIAGNOSTICS: usize = 8;
+
+/// Reads the file chunk by chunk.
+#[derive(Debug)]
+pub(crate) struct XSpaceReader {
+    label: String,
+    splitter: MessageSplitter,
+    space: Space,
+}
+
+impl XSpaceReader {
+    pub(crate) fn new(label: &str, detail: Detail) -> Self {
+        let mut builder = TraceBuilder::new(label, Format::XlaXspace);
+        let process = builder.process(-1, "");
+        let space = Space {
+            builder,
+            process,
+            ops: OpWriter::default(),
+            host: HostWriter::new(detail),
+            planes: 0,
+            idle_accelerators: 0,
+        };
+        Self { label: label.to_owned(), splitter: MessageSplitter::default(), space }
+    }
+}
+
+impl StreamReader for XSpaceReader {
+    fn feed(&mut self, bytes: &[u8]) -> Result<()> {
+        let space = &mut self.space;
+        self.splitter.feed(bytes, &mut |number, message| space.message(number, message));
+        Ok(())
+    }
+
+    fn gpu_ops(&self) -> usize {
+        self.space.builder.trace.gpu_ops.len()
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Trace> {
+        let broken = self.splitter.finish();
+        if self.space.planes == 0 {
+            let why = match broken {
+                Some(Broken::Cut { at, .. }) => format!("cut short in its first plane, which starts at byte {at}"),
+                Some(Broken::Damaged(Damaged { at })) => format!("damaged at byte {at}, before its first plane"),
+                None => "without a plane".to_owned(),
+            };
+            return Err(Error::refused(&self.label, format!("an XLA profile {why}: copy or capture it again")));
+        }
+        match broken {
+            Some(Broken::Cut { length, .. }) => self.space.problem(ProblemKind::Truncated, length),
+            Some(Broken::Damaged(Damaged { at })) => self.space.problem(ProblemKind::Damaged, at),
+            None => {}
+        }
+        Ok(self.space.finish())
+    }
+}
+
+/// The trace while planes are read.
+#[derive(Debug)]
+struct Space {
+    builder: TraceBuilder,
+    process: ProcessId,
+    ops: OpWriter,
+    host: HostWriter,
+    planes: u64,
+    /// GPUs and TPUs without an op.
+    idle_accelerators: u64,
+}
+
+/// The tables of a plane.
+#[derive(Debug, Default)]
+struct Tables<'a> {
+    lines: Vec<Message<'a>>,
+    events: HashMap<i64, EventName<'a>, RandomState>,
+    stats: HashMap<u64, (Stat, &'a [u8]), RandomState>,
+    /// Stats of the plane itself.
+    own_stats: Vec<Message<'a>>,
+}
+
+/// The name of events, and what was found out about it.
+#[derive(Debug, Default)]
+struct EventName<'a> {
+    name: &'a [u8],
+    display_name: &'a [u8],
+    /// The stats that hold for every event of the name.
+    stats: Stats<'a>,
+    op: Option<NameId>,
+    call: Option<HostEvent>,
+    range: Option<HostEvent>,
+}
+
+/// An event of a line.
+#[derive(Debug, Default)]
+struct Event<'a> {
+    name: i64,
+    offset_ps: Option<i64>,
+    duration_ps: i64,
+    stats: Stats<'a>,
+}
+
+/// What a line says about all of its events.
+#[derive(Debug, Default)]
+struct Line<'a> {
+    id: i64,
+    name: Cow<'a, str>,
+    start_ns: i64,
+}
+
+type Read<T> = std::result::Result<T, Damaged>;
+
+/// The texts of a protobuf have no escapes.
+fn plain(raw: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(raw)
+}
+
+impl<'a> Tables<'a> {
+    fn read(plane: Message<'a>) -> Read<Self> {
+        let (mut tables, mut names) = (Self::default(), Vec::new());
+        for field in plane.fields() {
+            match field? {
+                (3, line) => tables.lines.push(line.message()),
+                (4, entry) => names.push(entry.message()),
+                (5, entry) => tables.stat_name(entry.message())?,
+                (6, stat) => tables.own_stats.push(stat.message()),
+                _ => {}
+            }
+        }
+        for entry in names {
+            tables.event_name(entry)?;
+        }
+        Ok(tables)
+    }
+
+    fn stat_name(&mut self, entry: Message<'a>) -> Read<()> {
+        let (id, metadata) = map_entry(entry)?;
+        let name = metadata.last(2)?.map_or(&[][..], |name| name.message().bytes);
+        self.stats.insert(id, (Stat::named(name), name));
+        Ok(())
+    }
+
+    fn event_name(&mut self, entry: Message<'a>) -> Read<()> {
+        let (id, metadata) = map_entry(entry)?;
+        let mut name = EventName::default();
+        for field in metadata.fields() {
+            match field? {
+                (2, value) => name.name = value.message().bytes,
+                (4, value) => name.display_name = value.message().bytes,
+                (5, value) => self.stat(value.message(), &mut name.stats)?,
+                _ => {}
+            }
+        }
+        self.events.insert(id.cast_signed(), name);
+        Ok(())
+    }
+
+    /// Reads a stat if it is one that says something.
+    fn stat(&self, message: Message<'a>, stats: &mut Stats<'a>) -> Read<()> {
+        let (mut stat, mut value) = (Stat::Other, StatValue::default());
+        for field in message.fields() {
+            match field? {
+                (1, id) => match self.stats.get(&id.number()) {
+                    None | Some((Stat::Other, _)) => return Ok(()),
+                    Some((known, _)) => stat = *known,
+                },
+                (3 | 4, number) => value.number = Some(number.signed()),
+                (5, text) => value.text = text.message().bytes,
+                (7, reference) => value.text = self.stats.get(&reference.number()).map_or(&[][..], |(_, name)| name),
+                _ => {}
+            }
+        }
+        stats.add(stat, value);
+        Ok(())
+    }
+
+    fn event(&self, message: Message<'a>) -> Read<Event<'a>> {
+        let mut event = Event::default();
+        let mut is_aggregate = false;
+        for field in message.fields() {
+            match field? {
+                (1, id) => event.name = id.signed(),
+                (2, offset) => event.offset_ps = Some(offset.signed()),
+                (3, duration) => event.duration_ps = duration.signed(),
+                (4, stat) => self.stat(stat.message(), &mut event.stats)?,
+                (5, _) => is_aggregate = true,
+                _ => {}
+            }
+        }
+        // An offset of zero is not written.
+        if !is_aggregate {
+            event.offset_ps = event.offset_ps.or(Some(0));
+        }
+        Ok(event)
+    }
+
+    /// The stats of the plane, by name.
+    fn own_stat(&self, wanted: &[u8]) -> Option<StatValue<'a>> {
+        let of_stat = |stat: &Message<'a>| {
+            let id = stat.last(1).ok()??.number();
+            if self.stats.get(&id)?.1 != wanted {
+                return None;
+            }
+            let number = [3, 4].into_iter().find_map(|field| stat.last(field).ok().flatten()).map(Value::signed);
+            let text = stat.last(5).ok().flatten().map(|text| text.message().bytes);
+            let reference = || self.stats.get(&stat.last(7).ok()??.number()).map(|(_, name)| *name);
+            Some(StatValue { text: text.or_else(reference).unwrap_or_default(), number })
+        };
+        self.own_stats.iter().find_map(of_stat)
+    }
+}
+
+/// Key and value of an entry of a map.
+fn map_entry(entry: Message<'_>) -> Read<(u64, Message<'_>)> {
+    let value = entry.last(2)?.map(Value::message).unwrap_or_default();
+    let key = match entry.last(1)? {
+        Some(key) => Some(key),
+        None => value.last(1)?,
+    };
+    Ok((key.map_or(0, Value::number), value))
+}
+
+impl<'a> Line<'a> {
+    fn read(message: Message<'a>) -> Read<Self> {
+        let mut line = Line::default();
+        for field in message.fields() {
+            match field? {
+                (1, id) => line.id = id.signed(),
+                (2, name) => line.name = name.message().text(),
+                (3, start) => line.start_ns = start.signed(),
+                _ => {}
+            }
+        }
+        Ok(line)
+    }
+
+    /// Start and duration of an event; `None` without them or if they are impossible.
+    fn times(&self, event: &Event<'_>) -> Option<(Ns, Ns)> {
+        let offset_ps = event.offset_ps?;
+        let end_ps = offset_ps.checked_add(event.duration_ps)?;
+        let at = |ps: i64| self.start_ns.checked_add(ps.div_euclid(1_000)).map(Ns);
+        let (start, end) = (at(offset_ps)?, at(end_ps)?);
+        let duration = end.since(start);
+        is_plausible(start, duration).then_some((start, duration))
+    }
+
+    /// The thread id in the name, `Host Threads/4242`, or the number of the line.
+    fn tid(&self) -> i64 {
+        self.name.rsplit_once('/').and_then(|(_, tid)| tid.parse().ok()).unwrap_or(self.id)
+    }
+}
+
+/// The events of a line.
+fn events(line: Message<'_>) -> impl Iterator<Item = Read<Message<'_>>> {
+    line.fields().filter_map(|field| match field {
+        Ok((4, event)) => Some(Ok(event.message())),
+        Ok(_) => None,
+        Err(damaged) => Some(Err(damaged)),
+    })
+}
+
+impl Space {
+    fn problem(&mut self, kind: ProblemKind, at: u64) {
+        self.builder.trace.problems.add(kind, 1, at);
+    }
+
+    fn diagnostic(&mut self, text: String) {
+        if self.builder.trace.diagnostics.len() < MAX_DIAGNOSTICS {
+            self.builder.trace.diagnostics.push(text);
+        }
+    }
+
+    /// Takes a field of the outermost message. The names of hosts (4) are private.
+    fn message(&mut self, number: u32, message: Message<'_>) {
+        match number {
+            1 => {
+                self.planes += 1;
+                if let Err(damaged) = self.plane(message) {
+                    self.problem(ProblemKind::Damaged, damaged.at);
+                }
+            }
+            2 | 3 => self.diagnostic(message.text().into_owned()),
+            _ => {}
+        }
+    }
+
+    fn plane(&mut self, message: Message<'_>) -> Read<()> {
+        let name = message.fields().find(|field| matches!(field, Ok((2, _)))).transpose()?;
+        let name = name.map(|(_, name)| name.message().text()).unwrap_or_default();
+        let plane = Plane::named(&name);
+        if plane == Plane::Other {
+            return Ok(());
+        }
+        let mut tables = Tables::read(message)?;
+        let lines = std::mem::take(&mut tables.lines);
+        if plane == Plane::Host {
+            self.name_process(&tables);
+            for line in lines {
+                self.host_line(line, &mut tables)?;
+            }
+            Ok(())
+        } else {
+            self.device(&plane, &lines, &mut tables)
+        }
+    }
+
+    fn name_process(&mut self, tables: &Tables<'_>) {
+        let pid = tables.own_stat(b"process_id").and_then(|pid| pid.number);
+        if let (Some(pid), Some(process)) = (pid, self.builder.trace.processes.get_mut(self.process.0 as usize)) {
+            process.pid = pid;
+        }
+    }
+
+    fn device<'a>(&mut self, plane: &Plane, lines: &[Message<'a>], tables: &mut Tables<'a>) -> Read<()> {
+        let ops_before = self.builder.trace.gpu_ops.len() + self.builder.trace.graph_replays.len();
+        let is_amd = tables.own_stat(b"device_vendor").is_some_and(|vendor| vendor.text == b"AMD");
+        let mut device = None;
+        for &message in lines {
+            let line = Line::read(message)?;
+            let stream = match plane.line(&line.name) {
+                DeviceLine::Stream(stream) => stream,
+                DeviceLine::TpuOps => -1,
+                DeviceLine::Other => {
+                    self.builder.trace.events.other += events(message).count() as u64;
+                    continue;
+                }
+            };
+            let device = *device.get_or_insert_with(|| self.add_device(plane, tables, is_amd));
+            let lane = Lane { device, stream, is_tpu: matches!(plane, Plane::Tpu(_)) };
+            self.stream_line((message, &line), lane, tables)?;
+        }
+        let has_ops = self.builder.trace.gpu_ops.len() + self.builder.trace.graph_replays.len() > ops_before;
+        self.idle_accelerators += u64::from(!has_ops);
+        Ok(())
+    }
+
+    /// Old profilers write no name of a GPU.
+    fn add_device(&mut self, plane: &Plane, tables: &Tables<'_>, is_amd: bool) -> DeviceId {
+        let number = |name: &[u8]| tables.own_stat(name).and_then(|stat| stat.number);
+        let text = |name: &[u8]| tables.own_stat(name).map(|stat| plain(stat.text)).filter(|text| !text.is_empty());
+        let capability = number(b"compute_cap_major").zip(number(b"compute_cap_minor"));
+        // ROCm's number is that of the architecture: 9.4 is gfx94x.
+        let architecture =
+            capability.filter(|_| is_amd).map(|(major, minor)| Cow::from(format!("AMD gfx{major}{minor}x")));
+        let name = text(b"gpu_device_name").or_else(|| text(b"device_type_string")).or(architecture);
+        let device = self.builder.device(&plane.device_id(), &name.unwrap_or_default());
+        let small = |number: i64| u32::try_from(number).ok();
+        let capability = capability.filter(|_| !is_amd);
+        let properties = DeviceProperties {
+            capability: capability.and_then(|(major, minor)| small(major.checked_mul(10)?.checked_add(minor)?)),
+            multiprocessors: number(b"core_count").and_then(small),
+            memory_bytes: number(b"memory_size").and_then(|bytes| u64::try_from(bytes).ok()),
+        };
+        self.builder.set_properties(device, properties);
+        device
+    }
+
+    fn stream_line<'a>(
+        &mut self,
+        (message, line): (Message<'a>, &Line<'a>),
+        lane: Lane,
+        tables: &mut Tables<'a>,
+    ) -> Read<()> {
+        for found in events(message) {
+            let message = found?;
+            match tables.event(message) {
+                Ok(event) => self.op(line, lane, &event, (tables, message.at)),
+                Err(damaged) => self.problem(ProblemKind::UnreadableEvent, damaged.at),
+            }
+        }
+        Ok(())
+    }
+
+    fn op(&mut self, line: &Line<'_>, lane: Lane, event: &Event<'_>, (tables, at): (&mut Tables<'_>, u64)) {
+        let name = tables.events.entry(event.name).or_default();
+        let mut stats = event.stats;
+        let work = if lane.is_tpu {
+            stats.site.category = name.stats.site.category;
+            Work::Op(OpKind::Kernel)
+        } else {
+            stats.work(&plain(name.name))
+        };
+        if work == Work::None {
+            self.builder.trace.events.other += 1;
+            return;
+        }
+        let Some((start, duration)) = line.times(event) else {
+            let kind =
+                if event.offset_ps.is_none() { ProblemKind::OpWithoutTime } else { ProblemKind::ImpossibleDuration };
+            return self.problem(kind, at);
+        };
+        let kind = if let Work::Op(kind) = work { kind } else { OpKind::Kernel };
+        let op = GpuOp {
+            start,
+            duration,
+            name: NameId::default(),
+            device: lane.device,
+            stream: lane.stream,
+            process: self.process,
+            kind,
+        };
+        if work == Work::WholeGraph {
+            return OpWriter::whole_graph(&mut self.builder, &op, &stats);
+        }
+        let name = name_of_op(&mut self.builder, (event.name, name), stats.copy, at);
+        self.ops.op(&mut self.builder, GpuOp { name, ..op }, &stats, &plain);
+    }
+
+    fn host_line<'a>(&mut self, message: Message<'a>, tables: &mut Tables<'a>) -> Read<()> {
+        let line = Line::read(message)?;
+        let thread = self.builder.thread(self.process, line.tid());
+        for found in events(message) {
+            let message = found?;
+            match tables.event(message) {
+                Ok(event) => self.host_event(&line, thread, &event, (tables, message.at)),
+                Err(damaged) => self.problem(ProblemKind::UnreadableEvent, damaged.at),
+            }
+        }
+        Ok(())
+    }
+
+    fn host_event(
+        &mut self,
+        line: &Line<'_>,
+        thread: ThreadId,
+        event: &Event<'_>,
+        (tables, at): (&mut Tables<'_>, u64),
+    ) {
+        let Some(times) = line.times(event) else {
+            self.builder.trace.events.cpu += 1;
+            return self.problem(ProblemKind::HostRowWithoutTime, at);
+        };
+        let name = tables.events.entry(event.name).or_default();
+        let correlation = event.stats.correlation;
+        let own;
+        let found = match (event.stats.step, correlation) {
+            (Some(number), _) => {
+                own = HostWriter::step(&mut self.builder, &plain(name.name), number);
+                &own
+            }
+            (None, Some(_)) => {
+                let text = plain(name.name);
+                name.call.get_or_insert_with(|| HostWriter::call(&mut self.builder, &text))
+            }
+            (None, None) => {
+                let text = plain(name.name);
+                name.range.get_or_insert_with(|| self.host.classify(&mut self.builder, &text))
+            }
+        };
+        self.host.add(&mut self.builder, found, (thread, correlation), times, at);
+    }
+
+    fn finish(mut self) -> Trace {
+        if self.idle_accelerators > 0 && self.builder.trace.gpu_ops.is_empty() {
+            let accelerators = self.idle_accelerators;
+            self.diagnostic(format!("accelerators without an op: {accelerators}"));
+        }
+        self.host.finish(&mut self.builder);
+        self.builder.finish()
+    }
+}
+
+/// Where the ops of a line ran.
+#[derive(Debug, Clone, Copy)]
+struct Lane {
+    device: DeviceId,
+    stream: i64,
+    is_tpu: bool,
+}
+
+/// The name of an op; counts one that the plane lacks. Names of TPU ops are lines of HLO, so their short form is taken.
+fn name_of_op(
+    builder: &mut TraceBuilder,
+    (id, name): (i64, &mut EventName<'_>),
+    copy: Option<&[u8]>,
+    at: u64,
+) -> NameId {
+    if let (Some(known), None) = (name.op, copy) {
+        return known;
+    }
+    let text = plain(if name.display_name.is_empty() { name.name } else { name.display_name });
+    let found = if text.is_empty() {
+        builder.trace.problems.add(ProblemKind::MissingName, 1, at);
+        builder.trace.names.intern(&format!("(name {id} is missing)"))
+    } else {
+        builder.trace.names.intern(&op_name(&text, copy))
+    };
+    name.op = Some(found).filter(|_| copy.is_none());
+    found
+}
