@@ -155,7 +155,7 @@ impl Format {
             Self::XlaXspace => "XLA profile",
             Self::XlaTraceViewer => "XLA trace viewer JSON",
             Self::RocprofPerfetto => "rocprofv3 Perfetto trace",
-            Self::TorchPerfetto => "Perfetto trace of PyTorch's CUPTI monitor",
+            Self::TorchPerfetto => "CUPTI monitor Perfetto trace",
             Self::UnitracePerfetto => "unitrace Perfetto trace",
             Self::ProtonPerfetto => "Proton Perfetto trace",
         }

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::time::UNIX_EPOCH;
 
 /// Files in a watched folder that the page can read.
-const SUFFIXES: [&str; 4] = [".json", ".sqlite", ".db", ".csv"];
+const SUFFIXES: [&str; 6] = [".json", ".sqlite", ".db", ".csv", ".xplane.pb", ".pftrace"];
 /// Limits for a home folder that was named by mistake.
 const MAX_FILES: usize = 5000;
 const MAX_DEPTH: usize = 8;

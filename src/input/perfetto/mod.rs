@@ -18,6 +18,7 @@ use super::protobuf::{Broken, Damaged, Message, MessageSplitter, Value, first_me
 use super::stream_reader::StreamReader;
 use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
+use flate2::{Decompress, FlushDecompress, Status};
 use rows::Rows;
 use sequences::{Sequence, Stamp};
 use slices::{Slices, TrackEvent};
@@ -101,7 +102,22 @@ struct Packets {
     sequences: HashMap<u64, Sequence, RandomState>,
     slices: Slices,
     rows: Rows,
+    inflater: Option<Inflater>,
     packets: u64,
+}
+
+/// Unpacks compressed packets.
+#[derive(Debug)]
+struct Inflater {
+    inflate: Decompress,
+    output: Vec<u8>,
+}
+
+impl Default for Inflater {
+    fn default() -> Self {
+        const OUTPUT_BYTES: usize = 1 << 16;
+        Self { inflate: Decompress::new(true), output: vec![0; OUTPUT_BYTES] }
+    }
 }
 
 /// The parts of a packet that count.
@@ -157,6 +173,7 @@ impl PerfettoReader {
             sequences: HashMap::default(),
             slices: Slices::default(),
             rows: Rows::new(label, detail),
+            inflater: None,
             packets: 0,
         };
         Self { label: label.to_owned(), splitter: MessageSplitter::default(), packets }
@@ -243,16 +260,26 @@ impl Packets {
         }
     }
 
-    /// Reads packets that the service compressed with zlib, a part at a time.
+    /// Reads packets that the service compressed with zlib, a part at a time. The buffers are used again for each: a file may have
+    /// millions of short ones.
     fn compressed(&mut self, message: Message<'_>) -> std::result::Result<(), Damaged> {
-        use flate2::{Decompress, FlushDecompress, Status};
-        const OUTPUT_BYTES: usize = 1 << 16;
-        let (mut inflate, mut splitter) = (Decompress::new(true), MessageSplitter::default());
-        let mut output = vec![0; OUTPUT_BYTES];
+        let mut inflater = self.inflater.take().unwrap_or_default();
+        let result = self.inflate(message, &mut inflater);
+        self.inflater = Some(inflater);
+        result
+    }
+
+    fn inflate(
+        &mut self,
+        message: Message<'_>,
+        Inflater { inflate, output }: &mut Inflater,
+    ) -> std::result::Result<(), Damaged> {
+        inflate.reset(true);
+        let mut splitter = MessageSplitter::default();
         loop {
             let (read, written) = (inflate.total_in() as usize, inflate.total_out());
             let rest = message.bytes.get(read..).unwrap_or_default();
-            let status = inflate.decompress(rest, &mut output, FlushDecompress::None);
+            let status = inflate.decompress(rest, output, FlushDecompress::None);
             let part = output.get(..(inflate.total_out() - written) as usize).unwrap_or_default();
             splitter.feed(part, &mut |number, inner| {
                 if number == 1 {

@@ -413,6 +413,10 @@ impl Rows {
             self.row(&slice);
         }
         self.builder.trace.format = self.writer?;
+        let shortened = self.texts.shortened();
+        if shortened > 0 {
+            self.problem(ProblemKind::LongName, shortened, 0);
+        }
         if self.builder.trace.processes.is_empty() {
             self.builder.process(-1, "");
         }

@@ -316,9 +316,7 @@ impl Space {
     }
 
     fn plane(&mut self, message: Message<'_>) -> Read<()> {
-        let name = message.fields().find(|field| matches!(field, Ok((2, _)))).transpose()?;
-        let name = name.map(|(_, name)| name.message().text()).unwrap_or_default();
-        let plane = Plane::named(&name);
+        let plane = Plane::named(&name_of_plane(message)?);
         if plane == Plane::Other {
             return Ok(());
         }
@@ -497,6 +495,16 @@ struct Lane {
     device: DeviceId,
     stream: i64,
     is_tpu: bool,
+}
+
+/// The name of a plane, which comes before its lines.
+fn name_of_plane(plane: Message<'_>) -> Read<Cow<'_, str>> {
+    for field in plane.fields() {
+        if let (2, name) = field? {
+            return Ok(name.message().text());
+        }
+    }
+    Ok(Cow::default())
 }
 
 /// The name of an op; counts one that the plane lacks. Names of TPU ops are lines of HLO, so their short form is taken.
