@@ -44,8 +44,8 @@ pub mod time;
 pub mod timeline;
 pub mod triage;
 pub(crate) mod trust;
-mod unit;
-mod verdict;
+pub(crate) mod unit;
+pub(crate) mod verdict;
 
 pub use crate::rules::{CPU, GRAPHS, SHARED};
 pub use kernels::groups::Groups;

@@ -621,17 +621,10 @@ fn beside(
     let next = others.rev().max_by(|(_, a), (_, b)| a.cost_ms.0.total_cmp(&b.cost_ms.0));
     let unit = Unit::of(&run.sections, thresholds);
     if let Some((index, row)) = next {
-        let cost = row.cost_ms.0;
-        let of_what = if has_first_uses && row.what_if.is_some() { "the time after first uses" } else { "the time" };
-        let share = percent(row.share_pct.0 / 100.0);
-        let share = if unit.ms > 0.0 { format!(", {share} of {of_what}") } else { String::new() };
         let is_largest =
-            !rows.iter().any(|said| is_said(said) && said.id != FindingId::StartUp && said.cost_ms.0 > cost);
+            !rows.iter().any(|said| is_said(said) && said.id != FindingId::StartUp && said.cost_ms.0 > row.cost_ms.0);
         text.push(if is_largest { " Largest recoverable cost: " } else { " Largest other recoverable cost: " }, None);
-        let time = unit.per_step(cost).map_or_else(|| format_time(cost), |ms| format!("{} a step", format_time(ms)));
-        let is_open = row.proven_ms.is_some_and(|proven| row.share_pct.0 / 100.0 * (1.0 - proven.0 / cost) >= MIN_OPEN);
-        let time = if is_open { format!("up to {time}") } else { time };
-        let words = format!("{} ({time}{share})", uncapitalized(&row.title));
+        let words = format!("{} ({})", uncapitalized(&row.title), cost_words(row, unit, has_first_uses));
         text.push(words, Some(("findings", Some(index))));
         text.push(".", None);
         return;
@@ -663,6 +656,27 @@ fn beside(
     if text.clauses.last().is_some_and(|last| last.section.as_deref() == Some("categories")) {
         text.push(".", None);
     }
+}
+
+/// `up to 2.1 ms a step, 27.6 % of the time`: what a finding may save.
+fn cost_words(row: &FindingRow, unit: Unit, has_first_uses: bool) -> String {
+    let cost = row.cost_ms.0;
+    let of_what = if has_first_uses && row.what_if.is_some() { "the time after first uses" } else { "the time" };
+    let share = percent(row.share_pct.0 / 100.0);
+    let share = if unit.ms > 0.0 { format!(", {share} of {of_what}") } else { String::new() };
+    let time = unit.per_step(cost).map_or_else(|| format_time(cost), |ms| format!("{} a step", format_time(ms)));
+    let is_open = row.proven_ms.is_some_and(|proven| row.share_pct.0 / 100.0 * (1.0 - proven.0 / cost) >= MIN_OPEN);
+    format!("{}{time}{share}", if is_open { "up to " } else { "" })
+}
+
+/// The finding that saves most: its row, and what it saves in words. The start of a program is no cost of the workload.
+pub(crate) fn largest_saving(run: &Run, thresholds: &VerdictThresholds) -> Option<(FindingRow, String)> {
+    let rows = Findings::rows(&run.sections).into_iter().filter(|row| row.id != FindingId::StartUp);
+    let row = rows.rev().max_by(|a, b| a.cost_ms.0.total_cmp(&b.cost_ms.0)).filter(|row| row.cost_ms.0 > 0.0)?;
+    let unit = Unit::of(&run.sections, thresholds);
+    let has_first_uses = Costs::of(&run.sections, unit).is_some_and(|costs| path::has_first_uses(&costs));
+    let words = cost_words(&row, unit, has_first_uses);
+    Some((row, words))
 }
 
 /// A cost of which less is open is told without its range.

@@ -17,6 +17,7 @@ mod findings;
 pub mod foreign;
 pub mod format;
 mod groups;
+pub mod headline;
 pub mod html;
 pub mod link;
 mod markdown;
@@ -59,7 +60,7 @@ pub use row_cases::RowCases;
 pub use sections::{Group, TableChoice, displayed, section_table, shortened};
 pub use sort_filter::{TableRequest, hiding_categories, narrow_names, sort_and_filter};
 pub use tables::{bars, is_builtin_table, legend, severity, table};
-pub use text::{Clause, clauses, facts, verdict};
+pub use text::{Clause, clauses, facts, facts_without_rules, verdict};
 
 use crate::analysis::compare::compare as compare_runs;
 use crate::analysis::results::Run;

@@ -123,6 +123,11 @@ fn wall_word(run: &Run) -> &'static str {
 
 /// One line of facts about a run.
 pub fn facts(run: &Run) -> String {
+    format!("{}; rules {}", facts_without_rules(run), run.rules)
+}
+
+/// The facts for a page that shows the choice of rules elsewhere.
+pub fn facts_without_rules(run: &Run) -> String {
     let devices = match run.devices.len() {
         1 => "1 device".to_owned(),
         several => format!("{several} devices"),
@@ -133,17 +138,16 @@ pub fn facts(run: &Run) -> String {
         format!("{} of {}: ", range(window.start_ns, window.end_ns), duration(window.whole_ns))
     });
     if !run.has_work() {
-        return format!("{part}no GPU ops; {source}; rules {}", run.rules);
+        return format!("{part}no GPU ops; {source}");
     }
     let busy = totals_only(run).unwrap_or_else(|| {
         let wall = duration(run.wall.wall_ns);
         format!("busy {} of the {} ({wall})", percent(run.wall.busy_share), wall_word(run))
     });
     format!(
-        "{part}{} of {} on {devices}; {busy}; {source}; rules {}",
+        "{part}{} of {} on {devices}; {busy}; {source}",
         counted(&grouped(run.totals.gpu_ops), "GPU op", "GPU ops"),
         counted(&grouped(run.totals.distinct_names), "name", "names"),
-        run.rules,
     )
 }
 

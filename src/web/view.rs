@@ -10,9 +10,9 @@ use crate::report::format::{Shown, headings_in, shown_in, units};
 use crate::report::source_links::{SourceLink, source_link};
 use crate::report::table::{Cell, Figure, Gap, Kind, Table};
 use crate::report::{
-    Clause, ExampleLink, Finding, Report, RowCases, Tab, TableChoice, TableRequest, clauses, displayed, facts,
-    hiding_categories, is_builtin_table, legend, merged_findings, narrow_names, palette, severity, shortened,
-    sort_and_filter, table as find_table, tabs,
+    Clause, ExampleLink, Finding, Report, RowCases, Tab, TableChoice, TableRequest, clauses, displayed,
+    facts_without_rules, hiding_categories, is_builtin_table, legend, merged_findings, narrow_names, palette, severity,
+    shortened, sort_and_filter, table as find_table, tabs,
 };
 use serde::Serialize;
 
@@ -83,7 +83,7 @@ pub(super) fn overview(report: &Report) -> Overview<'_> {
         figures: key_figures(report, index),
         rules: run.rules.clone(),
         engine: run.engine.clone(),
-        facts: facts(run),
+        facts: facts_without_rules(run),
         notices: notices(run),
     });
     let tabs = tabs(report).into_iter().map(|tab| tab_view(report, tab));

@@ -71,7 +71,7 @@ impl PathGroup {
     const ALL: [Self; 7] =
         [Self::GpuWork, Self::Communication, Self::Host, Self::Waiting, Self::Delays, Self::Unrecorded, Self::Open];
 
-    fn of(kind: PathKind) -> Self {
+    pub(crate) fn of(kind: PathKind) -> Self {
         match kind {
             PathKind::Kernel | PathKind::Copy | PathKind::Set | PathKind::WholeGraph => Self::GpuWork,
             PathKind::Communication => Self::Communication,

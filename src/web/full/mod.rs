@@ -5,6 +5,7 @@ mod captures;
 mod dashboard;
 mod database;
 mod extracts;
+mod headline;
 mod kernel;
 mod model;
 mod pivot;
