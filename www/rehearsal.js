@@ -2,7 +2,8 @@
 // is read. A browser compiles a WebAssembly function when it is first called, quickly, and again, well, after it has run for a
 // while. Workers share the code, so the first results, bars and windows of the file come as fast as later ones.
 
-import { LAYERS } from './timeline-view.js';
+// A static import in a worker script is blocked by the policy in Firefox.
+const { LAYERS } = await import('./timeline-view.js');
 
 /** @import { TableRequest } from './types.js' */
 
