@@ -22,6 +22,7 @@ const TIMELINE_KEYS = [
   ['← → ↑ ↓', 'other bars of the lane, other lanes'],
   ['n N', 'the next launch of the same kernel, the one before'],
   ['f', 'zoom to the selected bar'],
+  ['z', 'fill the window with the timeline, and back'],
   ['m', 'mark its start, else the time under the pointer'],
   ['Shift and a drag', 'pick a window for all tables'],
   ['Esc', 'a step back: to the table, to the view before a zoom to a bar, from the selection, to the window before, to the whole trace'],

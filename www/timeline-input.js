@@ -4,7 +4,7 @@
 /** @import { Timeline } from './timeline.js' */
 
 /** They move the view and need no selection. */
-const VIEW_KEYS = new Set(['w', 's', 'a', 'd']);
+const VIEW_KEYS = new Set(['w', 's', 'a', 'd', 'z']);
 const MIN_DRAG_PX = 4;
 const HOVER_AFTER_MS = 50;
 const ZOOM_PER_WHEEL_PX = 1.0025;
@@ -166,6 +166,7 @@ export class TimelineInput {
       a: () => pan(-0.2),
       d: () => pan(0.2),
       f: () => timeline.fitSelected(),
+      z: () => timeline.toggleHeight(),
       m: () => timeline.mark(this.#timeAtPointer),
       n: () => timeline.step('same_after'),
       N: () => timeline.step('same_before'),

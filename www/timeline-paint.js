@@ -8,8 +8,10 @@ import { LAYERS, TILE_UNITS, unitNs } from './timeline-view.js';
 /** @import { View } from './timeline-view.js' */
 
 const AXIS_HEIGHT = 20;
-/** The width of the titles of the lanes, left of the bars. */
-const GUTTER = 76;
+/** The widths of the titles of the lanes, left of the bars: those of the labels of the strips (`left` in report/chart/strips.rs), so that
+ * strips and timeline have one axis. */
+const GUTTER = { narrow: 76, wide: 131 };
+const NARROW_PX = 520;
 const GROUP_HEIGHT = 17;
 const ROW_HEIGHT = { device: 20, derived: 15, host: 14, code: 13, counter: 30 };
 const LANE_GAP = 3;
@@ -173,7 +175,7 @@ export class Painter {
 
   /** Where a time is on the canvas. @param {Frame} frame @param {number} ns */
   xAt({ view, width }, ns) {
-    return GUTTER + ((ns - view.from) / view.length) * plotWidth(width);
+    return gutter(width) + ((ns - view.from) / view.length) * plotWidth(width);
   }
 
   /** @param {Frame} frame */
@@ -188,8 +190,8 @@ export class Painter {
     const [from, to] = frame.window.map((ns) => this.xAt(frame, ns));
     this.#context.fillStyle = this.#colours.line;
     this.#context.globalAlpha = 0.55;
-    if (from > GUTTER) this.#context.fillRect(GUTTER, AXIS_HEIGHT, Math.min(from, frame.width) - GUTTER, frame.height);
-    if (to < frame.width) this.#context.fillRect(Math.max(to, GUTTER), AXIS_HEIGHT, frame.width, frame.height);
+    if (from > gutter(frame.width)) this.#context.fillRect(gutter(frame.width), AXIS_HEIGHT, Math.min(from, frame.width) - gutter(frame.width), frame.height);
+    if (to < frame.width) this.#context.fillRect(Math.max(to, gutter(frame.width)), AXIS_HEIGHT, frame.width, frame.height);
     this.#context.globalAlpha = 1;
   }
 
@@ -198,7 +200,7 @@ export class Painter {
     const context = this.#context;
     const { fills, hatches } = this.#colours;
     // Whole pixels, so that a bar in two tiles shows no seam.
-    const least = Math.max(Math.round(this.xAt(frame, placed.from)), GUTTER);
+    const least = Math.max(Math.round(this.xAt(frame, placed.from)), gutter(frame.width));
     const most = Math.min(Math.round(this.xAt(frame, placed.to)), frame.width);
     const { origin, unit } = this.#scale(frame, placed);
     const { bars, ends } = placed.tile;
@@ -259,7 +261,7 @@ export class Painter {
         for (; bar < ends[lane]; bar += 1) {
           const at = bar * NUMBERS;
           if (bars[at + 7] < 0 || this.#hidden.has(bars[at + 3])) continue;
-          const left = Math.max(origin + bars[at] * unit, GUTTER);
+          const left = Math.max(origin + bars[at] * unit, gutter(frame.width));
           const right = Math.min(origin + bars[at + 1] * unit, frame.width);
           const key = `${lane} ${bars[at + 4]}`;
           const text = fitted(labels[bars[at + 7]], right - left - 6);
@@ -291,13 +293,13 @@ export class Painter {
     context.font = TITLE_FONT;
     context.textBaseline = 'middle';
     context.fillStyle = this.#colours.surface;
-    context.fillRect(0, 0, GUTTER, height);
+    context.fillRect(0, 0, gutter(width), height);
     for (const { top, text } of this.#layout.headings) {
       context.fillStyle = this.#colours.muted;
       context.fillText(fitted(text, width - 12), 4, top - scrollTop + GROUP_HEIGHT / 2);
     }
     context.fillStyle = this.#colours.text;
-    for (const { top, title, rowHeight } of this.#layout.boxes) context.fillText(fitted(title, GUTTER), 4, top - scrollTop + rowHeight / 2);
+    for (const { top, title, rowHeight } of this.#layout.boxes) context.fillText(fitted(title, gutter(width)), 4, top - scrollTop + rowHeight / 2);
     context.restore();
   }
 
@@ -329,7 +331,7 @@ export class Painter {
     const context = this.#context;
     const { accent, text } = this.#colours;
     const y = frame.height - 10;
-    let drawnTo = GUTTER;
+    let drawnTo = gutter(frame.width);
     for (const { from, to, rank } of frame.waits) {
       const [left, right] = [Math.max(this.xAt(frame, from), drawnTo), Math.min(this.xAt(frame, to), frame.width)];
       // Waits of less than a pixel are drawn together.
@@ -349,7 +351,7 @@ export class Painter {
   #drawAnchor(frame) {
     if (!frame.anchor) return;
     const x = Math.round(this.xAt(frame, frame.anchor.at));
-    if (x < GUTTER || x > frame.width) return;
+    if (x < gutter(frame.width) || x > frame.width) return;
     this.#context.fillStyle = this.#colours.accent;
     this.#context.fillRect(x, 0, 1, frame.height);
     this.#tag(frame.anchor.text, x + 3, AXIS_HEIGHT + GROUP_HEIGHT / 2, this.#colours.accent);
@@ -376,7 +378,7 @@ export class Painter {
     let before = -Infinity;
     for (const { at, name, distance } of frame.marks) {
       const x = Math.round(this.xAt(frame, at));
-      if (x >= GUTTER && x <= frame.width) {
+      if (x >= gutter(frame.width) && x <= frame.width) {
         const half = context.measureText(name).width / 2 + 4;
         context.fillStyle = accent;
         context.fillRect(x, 0, 1, frame.height);
@@ -384,7 +386,7 @@ export class Painter {
         context.fillStyle = surface;
         context.fillText(name, x, (AXIS_HEIGHT - 5) / 2 + 0.5);
       }
-      const [left, right] = [Math.max(before, GUTTER), Math.min(x, frame.width)];
+      const [left, right] = [Math.max(before, gutter(frame.width)), Math.min(x, frame.width)];
       const half = context.measureText(distance).width / 2 + 4;
       if (distance && right - left > 2 * half + 16) {
         const [middle, y] = [(left + right) / 2, frame.height - 10];
@@ -403,8 +405,8 @@ export class Painter {
   /** @param {Frame} frame @param {Place | Hit} place @param {number} lineWidth */
   #outline(frame, place, lineWidth) {
     const { left, right, top, height } = this.#boxOf(frame, place);
-    if (right < GUTTER || left > frame.width) return;
-    const from = Math.max(left, GUTTER);
+    if (right < gutter(frame.width) || left > frame.width) return;
+    const from = Math.max(left, gutter(frame.width));
     this.#context.lineWidth = lineWidth;
     this.#context.strokeRect(from, top, Math.max(Math.min(right, frame.width + 4) - from, 3), height);
   }
@@ -463,7 +465,7 @@ export class Painter {
       const { origin, unit } = this.#scale(frame, placed);
       for (const tick of placed.tile.ticks) {
         const x = Math.round(origin + tick.unit * unit);
-        if (x < Math.max(free, GUTTER) || x > frame.width) continue;
+        if (x < Math.max(free, gutter(frame.width)) || x > frame.width) continue;
         context.fillStyle = this.#colours.line;
         context.fillRect(x, AXIS_HEIGHT - 6, 1, 6);
         context.fillStyle = this.#colours.muted;
@@ -519,11 +521,14 @@ export class Painter {
   }
 }
 
+/** The width of the titles on a canvas. @param {number} width */
+const gutter = (width) => (width < NARROW_PX ? GUTTER.narrow : GUTTER.wide);
+
 /** The width of the bars' part of a canvas. @param {number} width */
-export const plotWidth = (width) => Math.max(width - GUTTER, 1);
+export const plotWidth = (width) => Math.max(width - gutter(width), 1);
 
 /** The position on the canvas as a share of the view, 0 at its begin. @param {number} x @param {number} width */
-export const shareAt = (x, width) => (x - GUTTER) / plotWidth(width);
+export const shareAt = (x, width) => (x - gutter(width)) / plotWidth(width);
 
 /** The text if it fits, else its begin and end: names differ at both. Empty if there is no room. @param {string} text @param {number} width */
 function fitted(text, width) {

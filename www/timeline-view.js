@@ -13,6 +13,8 @@ export const unitNs = (level) => 2 ** level;
 export const tileKey = ({ layer, level, index }) => `${layer} ${level} ${index}`;
 
 const MIN_LENGTH_NS = 200;
+/** Room on each side of a bar that fits the view, as a share of the bar. */
+const FIT_ROOM = 0.125;
 /** Room before the first GPU op and after the last, as a share of the time between. */
 const ROOM = 0.005;
 /** The events before the first op and after the last can be panned to; beyond them is this share of the view. */
@@ -35,6 +37,12 @@ export class View {
   /** Shows all GPU ops, with a little room. @param {number} gpuTo the end of the last one */
   showAll(gpuTo) {
     this.show(-gpuTo * ROOM, gpuTo * (1 + ROOM));
+  }
+
+  /** Shows what a timeline opens with. @param {{ gpu_to: number, opens_at: [number, number] | null }} timeline */
+  open({ gpu_to: gpuTo, opens_at: opensAt }) {
+    if (opensAt) this.fit({ from: opensAt[0], to: opensAt[1] });
+    else this.showAll(Math.max(gpuTo, 1));
   }
 
   /** The tiles of these layers that show the view `width` pixels wide. @param {number} width @param {string[]} layers */
@@ -76,9 +84,9 @@ export class View {
     this.show(this.from + ns, this.to + ns);
   }
 
-  /** Shows a bar with some room around it. @param {{ from: number, to: number }} place */
+  /** Shows a bar in the middle, 80 % of the width. @param {{ from: number, to: number }} place */
   fit({ from, to }) {
-    const room = Math.max(to - from, 1) * 0.6;
+    const room = Math.max(to - from, 1) * FIT_ROOM;
     this.show(from - room, to + room);
   }
 

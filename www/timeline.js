@@ -298,7 +298,7 @@ export class Timeline {
       button('−', () => this.zoom(2), { class: 'small', 'aria-label': 'Zoom out', title: 'Zoom out (s)' }),
       button('+', () => this.zoom(0.5), { class: 'small', 'aria-label': 'Zoom in', title: 'Zoom in (w)' }));
     this.#canvas.setAttribute('aria-label',
-      `Timeline of ${entry.file.name}. W and S zoom, A and D pan, arrows go from bar to bar, F fits the selected bar, M marks it, Escape goes back.`);
+      `Timeline of ${entry.file.name}. W and S zoom, A and D pan, arrows go from bar to bar, F fits the selected bar, M marks it, Z fills the window, Escape goes back.`);
     this.node = el('figure', { class: 'timeline' },
       el('figcaption', {}, 'Timeline ', this.#name, this.#pair,
         this.#back, this.#hint, this.#markList, this.#tools),
@@ -375,7 +375,7 @@ export class Timeline {
     if (isNew) {
       this.view = new View(data);
       this.view.isLinked = this.#anchor !== null;
-      this.showAll();
+      this.view.open(data);
       this.#steps.hidden = !data.lanes.some(({ title }) => title === 'steps');
     }
     this.#makePainter();
@@ -777,6 +777,12 @@ export class Timeline {
         }
       }
     }
+  }
+
+  /** Fills the window with the lanes, or gives them their usual height again. */
+  toggleHeight() {
+    this.node.classList.toggle('tall');
+    this.node.scrollIntoView({ block: 'start' });
   }
 
   fitSelected() {

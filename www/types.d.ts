@@ -179,6 +179,8 @@ export interface Options {
   rules: RuleFile[];
   phase_map: RuleFile | null;
   /** `tp`, `ep`, `pp`, `dp`: over how many GPUs the server splits the model; a text if it is no number, null if unknown. */
+  /** Ids of changes that are replayed together. */
+  what_if?: string[];
   model_config: { config: RuleFile | null; server: RuleFile | null } & { [split in 'tp' | 'ep' | 'pp' | 'dp']?: number | string | null };
 }
 
@@ -205,6 +207,8 @@ export interface TimelineView {
   from: number;
   to: number;
   gpu_to: number;
+  /** What is in view first; null if all GPU ops are. */
+  opens_at: [from: number, to: number] | null;
   window: [from: number, to: number] | null;
   /** Those of the first picture that are computed already. Empty if only the window differs from the timeline before. */
   firstTiles: { id: TileId; tile: Tile }[];
@@ -293,6 +297,22 @@ export interface DashboardView {
   threshold: string;
   threshold_ms: number;
   highest_threshold_ms: number;
+}
+
+/** A sentence with its table and a case in the timeline. */
+export type HeadlineLine = { text: string; table: string; example: ExampleLink | null; run_index: number };
+
+/** A row of `what_if`. */
+export type CauseLine = { id: string; change: string; subject: string; saves: string; share: string; confidence: 'high' | 'medium' | 'low'; basis: string };
+
+/** What stands below the verdict. `note` says why there is no path, or what is doubtful about it. */
+export interface HeadlineView {
+  title: string;
+  path: Chart | null;
+  note: string;
+  saving: { finding: HeadlineLine; saves: string; place: string; action: string } | null;
+  layers: HeadlineLine | null;
+  causes: CauseLine[];
 }
 
 /** The tab Model: sentences on all runs, charts of one run. */
@@ -416,6 +436,8 @@ export type TraceOperations = {
   /** A case of a clause or finding that starts between two times. */
   example(args: { of: string; from: number; to: number }): Place | null;
   /** The median and the slowest step of the stage that takes the most time. Null if no stage has three steps that differ. */
+  /** The report of the trace with the changes of `what_if`. */
+  whatIf(args: { options: Options }): string;
   stepPair(args: {}): { titles: [median: string, slowest: string]; median: Place; slowest: Place } | null;
   /** The texts of marks at these times, in the order of time. */
   marks(args: { times: number[] }): Mark[];
@@ -449,6 +471,9 @@ export type ToolsOperations = {
   /** A table of the comparison. */
   table(args: { baseline: number; request: TableRequest }): Table | null;
   dashboard(args: { request: DashboardRequest }): DashboardView;
+  headline(args: { width: number }): HeadlineView;
+  /** What a step takes with the changes that a report was made with, in words. */
+  simulated(args: { text: string }): string;
   model(args: { run: number; width: number; hidden: string[] }): ModelView;
   dashboardCss(args: {}): string;
   sharePreview(args: { request: ShareRequest; strips?: string[] }): SharePreview;

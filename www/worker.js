@@ -123,6 +123,7 @@ const handlers = {
   launchOf: ({ name, from }) => fullTrace().timeline_kernel(name, from),
   itemOfRow: ({ table, times }) => fullTrace().timeline_item(table, Float64Array.from(times)),
   example: ({ of, from, to }) => fullTrace().timeline_example(of, from, to),
+  whatIf: ({ options }) => fullTrace().analyze(JSON.stringify(options)),
   stepPair: () => fullTrace().timeline_step_pair(),
   marks: ({ times }) => fullTrace().timeline_marks(Float64Array.from(times)),
   moment: ({ lane, row }) => fullTrace().timeline_moment(lane, row),
@@ -182,7 +183,7 @@ function opened(read) {
  * @param {import('./types.js').TimelineView} timeline @param {number} width */
 function computeFirstTiles(timeline, width) {
   const view = new View(timeline);
-  view.showAll(timeline.gpu_to);
+  view.open(timeline);
   const tiles = [];
   try {
     for (const id of view.tiles(width, ['device'])) {

@@ -36,7 +36,7 @@ async function drag(page, from, to, steps = 4) {
 /** A point of the canvas at this share of its bars. */
 async function point(page, share, below = 60) {
   const { x, y, width } = await canvas(page).boundingBox();
-  return { x: x + h.GUTTER_PX + share * (width - h.GUTTER_PX), y: y + below };
+  return { x: x + h.gutterPx(width) + share * (width - h.gutterPx(width)), y: y + below };
 }
 
 async function zoomAndPan(page) {

@@ -503,7 +503,10 @@ export async function touch(page, target, ...fingers) {
 }
 
 /** The width of the titles of the timeline's lanes, in pixels. */
-export const GUTTER_PX = 76;
+export const GUTTER_PX = 131;
+
+/** The same of a timeline of this width. @param {number} width */
+export const gutterPx = (width) => (width < 520 ? 76 : GUTTER_PX);
 
 /** The part of the strips that the first timeline shows once it is drawn, as shares of their length; the whole length has no frame. */
 export async function shareInView(page) {

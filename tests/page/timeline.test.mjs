@@ -40,7 +40,7 @@ async function point(page, us, lane) {
   // Axis 20, heading 17; steps and idle 15 each, the stream 20, with 3 between; then the heading of the thread.
   const tops = { steps: 37, idle: 55, stream: 73, calls: 113 };
   // Below the label.
-  return { x: x + h.GUTTER_PX + share * (width - h.GUTTER_PX), y: y + tops[lane] + (lane === 'stream' ? 17 : 8) };
+  return { x: x + h.gutterPx(width) + share * (width - h.gutterPx(width)), y: y + tops[lane] + (lane === 'stream' ? 17 : 8) };
 }
 
 /** The colour of a pixel as [r, g, b]. */
@@ -400,15 +400,15 @@ test('a double click zooms to a bar, and Escape goes back view by view, then fro
   await canvas(page).focus();
   await page.keyboard.press('w');
   const before = await inView(page);
-  const [left, shown] = [76, await canvas(page).boundingBox()];
+  const [left, shown] = [h.GUTTER_PX, await canvas(page).boundingBox()];
   const x = shown.x + left + ((75 - before.from) / before.length) * (shown.width - left);
-  // The 30 us of the kernel, with six tenths of it on each side. The strips end with the kernel.
+  // The 30 us of the kernel are 80 % of the width, with an eighth of them on each side. The strips end with the kernel.
   const fitted = await movedBy(page, async () => {
     await page.mouse.dblclick(x, kernel.y);
     // Two clicks of its driver are no double click in Firefox.
     if (h.isFirefox) await canvas(page).dispatchEvent('dblclick', { clientX: x, clientY: kernel.y });
   });
-  assertNear(fitted.from, 70 - 18, 'the begin');
+  assertNear(fitted.from, 70 - 3.75, 'the begin');
   assertNear(fitted.to, LENGTH_US, 'the end');
   // The same again is no step, and what is moved by hand is none.
   await page.keyboard.press('f');
@@ -711,7 +711,7 @@ test('two fingers zoom, one pans, and a tap selects on a touch screen', async ()
   await h.touch(page, canvas(page), across(60, -60));
   const panned = await inView(page);
   const { width } = await canvas(page).boundingBox();
-  assert.ok(Math.abs(panned.from - zoomed.from - (120 / (width - 76)) * zoomed.length) < 3, JSON.stringify({ zoomed, panned }));
+  assert.ok(Math.abs(panned.from - zoomed.from - (120 / (width - h.gutterPx(width))) * zoomed.length) < 3, JSON.stringify({ zoomed, panned }));
   assert.ok(Math.abs(panned.length - zoomed.length) < 1, 'one finger does not zoom');
   assert.equal(await page.evaluate(() => scrollY), scrolled, 'the page stays');
   await h.touch(page, canvas(page), across(60, 60));

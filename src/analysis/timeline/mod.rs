@@ -187,6 +187,9 @@ impl GapCause {
     }
 }
 
+/// See [`Timeline::opens_at`].
+const MAX_OPS_TO_FIND_A_START: usize = 100_000;
+
 /// A step as a bar.
 #[derive(Debug, Clone, Copy)]
 struct StepBar {
@@ -299,6 +302,22 @@ impl Timeline {
             stage: step.info.stage,
             device: step.device,
         }
+    }
+
+    /// Where the timeline opens, if not at all ops: beside the work that the trace lacks, if that takes most of the time of its only device.
+    /// `None` also for a large trace, in which it takes long to find and would delay the first bars.
+    pub fn opens_at(&self, trace: &Trace) -> Option<Window> {
+        let [device] = self.gaps_of_small(trace)? else { return None };
+        let (from, to) = *device.iter().max_by_key(|(from, to)| to.since(*from))?;
+        let Window { start, end } = self.gpu;
+        let (before, after) = (Window { start, end: from }, Window { start: to, end });
+        let is_most = to.since(from).0 * 2 > end.since(start).0;
+        let is_after = after.end.since(after.start) >= before.end.since(before.start);
+        is_most.then_some(if is_after { after } else { before })
+    }
+
+    fn gaps_of_small(&self, trace: &Trace) -> Option<&[Vec<(Ns, Ns)>]> {
+        (trace.gpu_ops.len() <= MAX_OPS_TO_FIND_A_START).then(|| self.gaps(trace).of_before())
     }
 
     /// How long a bar lasts: a step without the time in which the trace lacks its work.

@@ -27,6 +27,8 @@ struct TimelineView {
     to: f64,
     /// The last GPU op.
     gpu_to: f64,
+    /// What is in view first, if not all GPU ops.
+    opens_at: Option<[f64; 2]>,
     /// The chosen window, if there is one.
     window: Option<[f64; 2]>,
 }
@@ -124,6 +126,7 @@ impl Imported {
             from: since_zero(timeline.extent.start),
             to: since_zero(timeline.extent.end),
             gpu_to: since_zero(timeline.gpu.end),
+            opens_at: timeline.opens_at(trace).map(|window| [since_zero(window.start), since_zero(window.end)]),
             window: picked.map(|window| [since_zero(window.start), since_zero(window.end)]),
         })
     }
