@@ -106,7 +106,7 @@ export class Comparison {
     const lines = others.slice(0, RUNS_IN_LINE).map(({ verdict, outcome }) => el('p', { title: verdict }, arrow(outcome), el('span', {}, ...words(verdict))));
     const more = others.length > RUNS_IN_LINE ? `All ${runs.length} runs compared` : 'Comparison in full';
     this.#line.replaceChildren(...lines, button(more, this.#actions.open, { class: 'small' }));
-    [...byId('runs').children].forEach((item, index) => markRun(item, runs[index]));
+    byId('runs').querySelectorAll(':scope > li:not(.run-summary)').forEach((item, index) => markRun(item, runs[index]));
   }
 
   /** Ranks of one job share its work: the useful comparison is which rank waits for which. @param {string[]} verdict */

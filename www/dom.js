@@ -108,6 +108,10 @@ export function severityMark(severity) {
   return el('span', { class: `severity ${look}` }, icon, word);
 }
 
+/** How certain something is, by the number of filled dots. @param {'high' | 'medium' | 'low'} confidence */
+export const confidenceMark = (confidence) => el('span', { class: 'confidence', role: 'img', 'aria-label': `Confidence: ${confidence}`, title: `Confidence: ${confidence}` },
+  { high: '●●●', medium: '●●○', low: '●○○' }[confidence]);
+
 /** One line of a list of notices, of sentences and nodes. @param {Severity} severity @param {Child[]} parts */
 export const noticeItem = (severity, ...parts) => el('li', { class: 'notice' }, severityMark(severity), noticeText(...parts));
 

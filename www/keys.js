@@ -16,6 +16,7 @@ export function wireKeys(onHelp) {
   };
   for (let index = 0; index < 9; index += 1) keyActions[String(index + 1)] = () => chooseTab(index);
   byId('help').addEventListener('click', onHelp);
+  byId('skip').addEventListener('click', skipToTimeline);
   addEventListener('keydown', (event) => {
     if (event.key === 'Escape') {
       leave();
@@ -36,6 +37,13 @@ export function wireKeys(onHelp) {
 const isTyping = (target) => target instanceof Element && target.closest('input, select, textarea, [contenteditable]') !== null;
 
 const hasResults = () => !byId('results').hidden;
+
+/** In a tab without a timeline, to the tables. */
+function skipToTimeline() {
+  const canvas = document.querySelector('.timeline-canvas');
+  const target = [canvas, byId('blocks').querySelector('button')].find((node) => node instanceof HTMLElement && node.clientHeight > 0);
+  if (target instanceof HTMLElement) target.focus();
+}
 
 function focusFilter() {
   if (!hasResults()) return;

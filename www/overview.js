@@ -1,6 +1,6 @@
 // The verdict, one line of facts for each run, what to do, and the notices.
 
-import { button, byId, copyCommands, el, figureItem, noticeItem, severityMark, words } from './dom.js';
+import { button, byId, confidenceMark, copyCommands, el, noticeItem, severityMark, words } from './dom.js';
 import { pendingNote } from './table.js';
 
 /** @import { ExampleLink, Finding, Notice, Overview, Run, Severity } from './types.js' */
@@ -15,18 +15,29 @@ import { pendingNote } from './table.js';
  * }} Examples */
 
 const FINDINGS_SHOWN = 3;
-/** With more runs, figures are in the tables only. */
-const MAX_RUNS_WITH_FIGURES = 3;
+/** More runs are one line. */
+const MAX_LINES = 3;
 const LONG_VERDICT_CHARACTERS = 180;
 
 /** The verdict and the lines of the runs. A click on a clause shows its table and its case.
- * @param {Overview} overview @param {string[]} beingRead names of files whose results come later @param {Examples} examples */
-export function showVerdict({ verdict, runs }, beingRead, examples) {
-  const length = verdict.reduce((sum, { text }) => sum + text.length, 0);
-  byId('verdict').replaceChildren(...verdict.flatMap(({ text, table, example, run_index: run }) => (
+ * @param {Overview} overview @param {{ beingRead: string[], isOneJob: boolean }} session names of files whose results come later, and whether all are ranks of one job
+ * @param {Examples} examples */
+export function showVerdict({ verdict, runs }, { beingRead, isOneJob: isJob }, examples) {
+  const shown = runs.length === 1 ? withoutWhatIsBelow(verdict) : verdict;
+  const length = shown.reduce((sum, { text }) => sum + text.length, 0);
+  byId('verdict').replaceChildren(...shown.flatMap(({ text, table, example, run_index: run }) => (
     table ? [tableLink(text, table, () => examples.prove(table, run, example))] : words(text))));
   byId('verdict').classList.toggle('long', length > LONG_VERDICT_CHARACTERS);
-  showRuns(runs, beingRead);
+  showRuns(runs, beingRead, isJob);
+}
+
+/** The first sentence of a verdict that has a critical path or names a saving: the line of the largest saving has the second. The largest category is in
+ * the bar of the path. @param {Overview['verdict']} verdict */
+function withoutWhatIsBelow(verdict) {
+  const names = (/** @type {string} */ name) => verdict.some(({ table }) => table === name);
+  const end = verdict.findIndex(({ table, text }) => !table && text.startsWith('.'));
+  if (end < 0 || !(names('critical_path') || names('findings'))) return verdict;
+  return verdict.slice(0, end).filter(({ table }) => table !== 'categories' || !names('critical_path'));
 }
 
 /** What to do, and the notices. If `isPartial`, findings are still being computed. A click on a finding shows its table and its case.
@@ -38,11 +49,20 @@ export function showAdvice({ runs, findings }, isPartial, onTable, examples) {
 }
 
 /** A line for each run, and for each file that is being read, so that its results move nothing.
- * @param {Run[]} runs @param {string[]} beingRead */
-export function showRuns(runs, beingRead) {
+ * @param {Run[]} runs @param {string[]} beingRead @param {boolean} isJob they are ranks of one job */
+export function showRuns(runs, beingRead, isJob) {
   const count = runs.length + beingRead.length;
-  const hasFigures = count <= MAX_RUNS_WITH_FIGURES;
-  byId('runs').replaceChildren(...runs.map((run) => runLine(run, hasFigures, count > 1)), ...beingRead.map((label) => lineToCome(label, hasFigures)));
+  const isCompared = count > 1;
+  byId('runs').replaceChildren(...(count > MAX_LINES ? [runSummary(`${runs.length} ${isJob ? 'ranks of one job' : 'runs'}`, beingRead)] : []), ...runs.map((run) => runLine(run, isCompared)), ...beingRead.map(lineToCome));
+}
+
+/** One line for many runs, which shows or hides their own lines, and names the files that are missing so far. @param {string} text @param {string[]} beingRead */
+function runSummary(text, beingRead) {
+  const missing = beingRead.length > 0 && el('span', { class: 'run-facts', title: beingRead.join(', ') }, `being read: ${beingRead.join(', ')}`);
+  const toggle = button(text, () => toggle.setAttribute('aria-expanded', String(byId('runs').classList.toggle('unfolded'))), {
+    class: 'small unfold', 'aria-expanded': String(byId('runs').classList.contains('unfolded')),
+  });
+  return el('li', { class: 'run-summary' }, toggle, missing);
 }
 
 /** Removes the findings of the previous results and keeps their space. */
@@ -71,27 +91,28 @@ function showFindings(findings, onTable, examples) {
     button(findings.length > FINDINGS_SHOWN ? 'All findings' : 'Findings as a table', () => onTable('findings'), { class: 'small' }));
 }
 
-/** @param {Finding} finding @param {Examples} examples */
+/** What to do comes first, then one line of evidence; a click on it shows the rest. @param {Finding} finding @param {Examples} examples */
 function findingItem({ run, severity, confidence, title, cost, evidence, action, table, run_index: runIndex, example }, examples) {
-  return el('li', {}, el('h3', {}, severityMark(severity), table ? tableLink(title, table, () => examples.prove(table, runIndex, example)) : title, cost && el('span', { class: 'cost' }, cost)),
-    confidence && el('p', { class: 'note' }, `Confidence: ${confidence}`),
+  const [first, ...more] = evidence;
+  const list = more.length > 0 && el('ul', {}, ...more.map((line) => el('li', {}, ...words(line))));
+  return el('li', {},
+    el('h3', {}, severityMark(severity), table ? tableLink(title, table, () => examples.prove(table, runIndex, example)) : title, confidence && confidenceMark(confidence), cost && el('span', { class: 'cost' }, cost)),
     run && el('p', { class: 'note' }, run),
-    el('ul', { class: 'note' }, ...evidence.map((line) => el('li', {}, ...words(line)))),
     ...action.map((line) => el('p', {}, ...words(line), ...copyCommands(line))),
+    first && el('details', {}, el('summary', {}, ...words(first)), list),
     example && examples.canShow(runIndex) && button(example.text, () => examples.show(runIndex, example), { class: 'small' }));
 }
 
-/** @param {string} label @param {boolean} hasFigures */
-function lineToCome(label, hasFigures) {
-  const line = runLine({ label, facts: 'being read', figures: [] }, hasFigures, true);
+/** @param {string} label */
+function lineToCome(label) {
+  const line = runLine({ label, facts: 'being read' }, true);
   line.classList.add('to-come');
   return line;
 }
 
-/** @param {Pick<Run, 'label' | 'facts' | 'figures'>} run @param {boolean} hasFigures @param {boolean} isCompared it has room for its comparison */
-function runLine({ label, facts, figures }, hasFigures, isCompared) {
-  return el('li', {}, el('span', { class: 'run-label', title: label }, label), isCompared && el('span', { class: 'run-change' }), el('span', { class: 'run-facts', title: isCompared && facts }, ...words(facts)),
-    hasFigures && el('dl', { class: 'figures' }, ...figures.filter(({ text }) => text).map(figureItem)));
+/** @param {Pick<Run, 'label' | 'facts'>} run @param {boolean} isCompared it has room for its comparison */
+function runLine({ label, facts }, isCompared) {
+  return el('li', {}, el('span', { class: 'run-label', title: label }, label), isCompared && el('span', { class: 'run-change' }), el('span', { class: 'run-facts', title: isCompared && facts }, ...words(facts)));
 }
 
 /** Errors and warnings are open, errors first; notes are folded. @param {Run[]} runs */

@@ -2,6 +2,7 @@
 
 import { showChart, showLegend } from './chart.js';
 import { byId, latest, onDemand, prefetched } from './dom.js';
+import { Headline } from './headline.js';
 import { showAdvice, showRuns, showVerdict } from './overview.js';
 import { Tabs, showRunChoice } from './tabs.js';
 
@@ -26,6 +27,7 @@ const VIEW_OF_RESULTS = ['tab', 'of', 'sort', 'dir', 'filter', 'run', 'base', 'h
 export class Results {
   #page;
   #tabs;
+  #headline;
   #kernelPanel;
   /** The width of the chart, cached because reading it forces a layout. Zero if it must be read again. */
   #width = 0;
@@ -40,6 +42,7 @@ export class Results {
   constructor(page) {
     this.#page = page;
     this.#tabs = new Tabs(page, this.#pickCategory);
+    this.#headline = new Headline(page, this.#examples);
     this.#kernelPanel = onDemand(async () => (await import('./kernel.js')).KernelPanel.make(page, {
       request: this.#kernels,
       open: (kernel) => page.look({ kernel }),
@@ -65,7 +68,7 @@ export class Results {
       // A file that was just read is in neither list until its results are drawn.
       if (!overview || next.reports !== this.#shownReports || this.#beingRead === session.beingRead.join()) return;
       this.#beingRead = session.beingRead.join();
-      showRuns(overview.runs, session.beingRead);
+      showRuns(overview.runs, session.beingRead, session.isOneJob);
     });
     store.subscribe(['view'], (next, previous) => this.#onView(next.view, previous.view));
     this.#showFirstTimeline();
@@ -107,7 +110,8 @@ export class Results {
       const { isPartial } = session;
       const isLast = () => store.overview === overview;
       byId('panel').classList.toggle('without-work', !overview.has_work);
-      showVerdict(overview, session.beingRead, this.#examples);
+      showVerdict(overview, session, this.#examples);
+      this.#headline.show();
       try {
         const timelines = this.#drawUpperPart();
         if (byId('results').dataset.shown !== 'all') await this.#showUpperPart(timelines);
@@ -133,7 +137,8 @@ export class Results {
     if (!isShown) return;
     byId('panel').dataset.tab = 'timeline';
     byId('verdict').textContent = 'Analyzing';
-    showRuns([], session.beingRead);
+    byId('headline').hidden = session.beingRead.length > 1;
+    showRuns([], session.beingRead, false);
     windows.keepRoom();
   }
 

@@ -70,21 +70,20 @@ testTraces('every trace has the same five tabs, and everything else is in one me
   await close();
 });
 
-testTraces('on a screen of 1440 x 900 the timeline and the first ten kernels are in sight', async (file) => {
+testTraces('on a screen of 1440 x 900 the verdict, the whole timeline and the begin of causes and kernels are in sight', async (file) => {
   const { page, faults, close } = await opened(file, { width: 1440, height: 900 });
   await timelineDrawn(page);
-  const [canvas, table, tenth] = [await box(page, '.timeline-canvas'), await box(page, '.block.short table'), await box(page, '.block.short tbody tr', 9)];
-  assert.ok(canvas.height >= 180 && canvas.top > 0 && canvas.bottom < table.top, JSON.stringify({ canvas, table }));
-  assert.ok(tenth.bottom <= 900, JSON.stringify(tenth));
-  assert.ok((await box(page, '#chart rect[data-key]')).bottom <= 900);
+  const [canvas, table, causes] = [await box(page, '.timeline-canvas'), await box(page, '.block.short table'), await box(page, '#causes')];
+  assert.ok((await box(page, '#verdict')).top > 0 && canvas.height >= 400 && canvas.bottom < table.top, JSON.stringify({ canvas, table }));
+  assert.ok(table.top < 900 && causes.top < 900, JSON.stringify({ table, causes }));
   assert.deepEqual(faults, []);
   await close();
 });
 
-testTraces('on a phone the verdict and the bar are on the first screen and the numbers of ten kernels on the first two, without sideways scrolling', async (file) => {
+testTraces('on a phone the verdict is on the first screen and the bar and the numbers of ten kernels on the first two, without sideways scrolling', async (file) => {
   const { page, faults, close } = await opened(file, { width: 390, height: 844 });
   await timelineDrawn(page);
-  assert.ok((await box(page, '#verdict')).top < 844 && (await box(page, '#chart svg')).bottom <= 844, JSON.stringify(await box(page, '#chart svg')));
+  assert.ok((await box(page, '#verdict')).bottom < 844 && (await box(page, '#chart svg')).bottom <= 2 * 844, JSON.stringify(await box(page, '#chart svg')));
   const tenth = await box(page, '.block.short tbody tr', 9);
   assert.ok(tenth.bottom <= 2 * 844, JSON.stringify(tenth));
   const numbers = await page.locator('.block.short tbody tr').first().locator('td:is(.time, .share)').evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().right));
@@ -320,7 +319,7 @@ test('the strips of several runs do not cover each other, and on a phone the tab
 test('the axis of the strips stays in sight while many strips are scrolled', async () => {
   const events = Array.from({ length: 6 }, (_, stream) => (
     { ph: 'X', cat: 'kernel', name: 'gemm', pid: 0, tid: stream + 7, ts: 1_000 + 10 * stream, dur: 50, args: { device: 0, stream: stream + 7 } }));
-  const { page, close } = await opened({ name: 'streams.json', body: Buffer.from(JSON.stringify({ traceEvents: events })) }, { width: 1440, height: 900 });
+  const { page, close } = await opened({ name: 'streams.json', body: Buffer.from(JSON.stringify({ traceEvents: events })) }, { width: 1440, height: 900, fragment: '#tab=kernels' });
   await page.locator('.strip-axis svg').waitFor();
   for (const scrollTop of [0, 40, 1_000]) {
     await page.locator('#strips').evaluate((node, top) => void (node.scrollTop = top), scrollTop);

@@ -303,6 +303,8 @@ test('findings are next to the chart, the first three at once and all on demand'
   await h.settled(page);
   const items = page.locator('#todo .findings > li');
   assert.equal(await items.count(), 3);
+  assert.ok(!(await items.first().innerText()).includes('12 gaps'), 'one line of evidence');
+  await items.first().locator('summary').click();
   const first = await items.first().innerText();
   for (const part of ['High', '<img src=x', '412 ms', '12 gaps', 'mend <img']) assert.ok(first.includes(part), `${part} in ${first}`);
   await page.locator('#todo button').click();
