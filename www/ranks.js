@@ -34,6 +34,8 @@ export class Ranks {
     this.#session = session;
     this.#figure = el('figure', {}, el('figcaption', {}, 'Where the time of each rank went'),
       saveMenu(() => this.#chart.querySelector('svg'), 'gpuprism-ranks'), this.#chart, this.#legend);
+    // Shown below the verdict, which pushes it down.
+    this.#figure.hidden = true;
     this.#panel = el('section', { id: 'ranks', 'aria-label': 'Ranks', hidden: true }, this.#notices, this.#figure);
     byId('blocks').before(this.#panel);
     new ResizeObserver(() => {

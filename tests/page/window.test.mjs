@@ -488,7 +488,7 @@ test('while a large file is read, another worker runs its code on a made-up trac
   await h.drop(page, file);
   await h.settled(page);
   assert.ok(server.requests.includes('/rehearsal.js'), `${server.requests}`);
-  await h.until(() => page.workers().length === 2, 'only the workers of the trace and of the results are left: that of the made-up trace has ended');
+  await h.until(() => page.workers().length === 3, 'only the workers of the trace, of the results and of the head are left: that of the made-up trace has ended');
   assert.equal((await h.exported(page, 'json')).body.toString(), (await h.jsonReport(file)).toString());
   assert.deepEqual(faults, []);
   await close();
