@@ -1,9 +1,10 @@
 // Below the verdict: the critical path as one bar, the largest saving with what to do next, and the layers of the model. A tools worker
-// computes them from the complete reports. Loaded with the first results.
+// computes them from the complete report of a trace; a report without its trace does without that module. Loaded with the first results.
 
 import { Causes } from './causes.js';
 import { chartSvg } from './chart.js';
-import { button, byId, el, latest, loadStyleSheet, present, words } from './dom.js';
+import { button, byId, el, latest, loadStyleSheet, note, present, words } from './dom.js';
+import { asProblem } from './problem.js';
 
 /** @import { HeadlineView, Page } from './types.js' */
 /** @import { Examples } from './overview.js' */
@@ -34,9 +35,9 @@ export class Headline {
 
   /** Shows the lines of the reports once they are complete; until then those of the reports before stay, and are faint. */
   show() {
-    const { session, store, attempt } = this.#page;
+    const { session, store } = this.#page;
     const node = byId('headline');
-    node.hidden = store.runs.length + session.beingRead.length > MAX_RUNS || !store.overview?.has_work;
+    node.hidden = store.runs.length + session.beingRead.length > MAX_RUNS || !store.overview?.has_work || !session.liveTraceOf(0);
     node.setAttribute('aria-busy', String(session.isPartial));
     byId('causes').hidden = node.hidden;
     // In other tabs it has no width.
@@ -44,10 +45,12 @@ export class Headline {
     const key = JSON.stringify([session.reportsKey, node.clientWidth]);
     if (key === this.#key) return;
     this.#key = key;
-    attempt('The critical path could not be shown', () => this.#draw(key).catch((thrown) => {
-      if (this.#key === key) this.#key = '';
-      throw thrown;
-    }));
+    // What is missing is said here: a card for it would repeat that of the module that could not be loaded.
+    this.#draw(key).catch((thrown) => {
+      if (this.#key !== key) return;
+      this.#key = '';
+      node.replaceChildren(note(`The critical path could not be shown: ${asProblem(thrown).message}`));
+    });
   }
 
   #draw = latest(
@@ -74,14 +77,14 @@ export class Headline {
   #open = (table) => this.#examples.prove(table, 0, null);
 
   /** The bar, or why there is none. A click leads to its table. @param {HeadlineView} view */
-  #path({ title, path, note }) {
-    if (!path) return note && el('p', { class: 'note headline-note' }, 'No critical path: ', ...words(note));
+  #path({ title, path, note: why }) {
+    if (!path) return why && el('p', { class: 'note headline-note' }, 'No critical path: ', ...words(why));
     const bar = el('div', { class: 'path-bar', click: () => this.#open('critical_path') }, chartSvg(path));
     return el('figure', { class: 'path' },
-      el('figcaption', { title: note }, el('a', { href: '#tab=critical_path', class: 'table-link', click: (/** @type {Event} */ event) => {
+      el('figcaption', { title: why }, el('a', { href: '#tab=critical_path', class: 'table-link', click: (/** @type {Event} */ event) => {
         event.preventDefault();
         this.#open('critical_path');
-      } }, ...words(title)), note && el('span', { class: 'note' }, ' Uncertain')), bar);
+      } }, ...words(title)), why && el('span', { class: 'note' }, ' Uncertain')), bar);
   }
 
   /** @param {HeadlineView} view */

@@ -123,7 +123,7 @@ test('no fetch or import of the page or its workers reaches another origin', asy
     add('link', { rel: 'prefetch', href: `${origin}/prefetch` });
     add('form', { action: `${origin}/form`, method: 'post' }).submit();
   }, foreign.origin);
-  assert.equal(page.workers().length, 2, 'one worker for the trace, one that renders');
+  assert.equal(page.workers().length, 3, 'one worker for the trace, one that renders, one for the lines below the verdict');
   for (const worker of page.workers()) {
     assert.match(worker.url(), /^blob:/);
     assert.deepEqual(await worker.evaluate(reachOut, foreign.origin), []);
@@ -154,6 +154,9 @@ test('after a file is opened no frame opens: a frame without a policy could fetc
   const { page, close } = await h.openPage(browser, server.origin);
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
   await h.settled(page);
+  // The lines below the verdict have a worker of their own.
+  await page.locator('#headline > *').first().waitFor();
+  await h.quiet(page);
   server.requests.length = 0;
   foreign.requests.length = 0;
   for (const file of ['style.css', 'favicon.svg', 'open.html', 'offline.html', 'about:blank', 'blob']) {
@@ -189,7 +192,7 @@ test('after a drop only static files of the page are requested', async () => {
   await h.exported(page, 'markdown');
   await h.quiet(page);
   for (const url of asked) assert.ok(url.startsWith(`${server.origin}/`) || url.startsWith(`blob:${server.origin}/`), url);
-  for (const path of server.requests) assert.match(path, /^\/((strips|results|overview|chart|tabs|way-back|table|columns|pivot|worker|worker-serve|reading|render-worker|triage|tools|tools-worker|reopen|kept-files|database|timeline(-align|-input|-legend|-moment|-paint|-tiles|-view)?|pkg\/gpuprism(_full)?)\.js|timeline\.css|pkg\/gpuprism_full_bg\.wasm|favicon\.svg)$/, path);
+  for (const path of server.requests) assert.match(path, /^\/((strips|results|overview|headline|causes|chart|tabs|way-back|table|columns|pivot|worker|worker-serve|reading|render-worker|triage|tools|tools-worker|reopen|kept-files|database|timeline(-align|-input|-legend|-moment|-paint|-tiles|-view)?|pkg\/gpuprism(_full)?)\.js|(timeline|headline)\.css|pkg\/gpuprism_full_bg\.wasm|favicon\.svg)$/, path);
   for (const { path, method, search, body } of server.sent) assert.deepEqual({ method, search, body }, { method: 'GET', search: '', body: 0 }, path);
   assert.deepEqual(foreign.requests, []);
   assert.deepEqual(faults, []);
