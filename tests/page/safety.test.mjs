@@ -123,6 +123,7 @@ test('no fetch or import of the page or its workers reaches another origin', asy
     add('link', { rel: 'prefetch', href: `${origin}/prefetch` });
     add('form', { action: `${origin}/form`, method: 'post' }).submit();
   }, foreign.origin);
+  await page.locator('#headline > *').first().waitFor();
   assert.equal(page.workers().length, 3, 'one worker for the trace, one that renders, one for the lines below the verdict');
   for (const worker of page.workers()) {
     assert.match(worker.url(), /^blob:/);
