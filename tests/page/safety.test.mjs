@@ -110,6 +110,7 @@ test('no fetch or import of the page or its workers reaches another origin', asy
   const { page, close } = await h.openPage(browser, server.origin);
   await h.drop(page, h.kineto('a.json', h.SERVER_OPS));
   await h.settled(page);
+  await page.locator('#headline > *').first().waitFor();
   assert.deepEqual(await page.evaluate(reachOut, foreign.origin), []);
   await page.evaluate((origin) => {
     navigator.sendBeacon(`${origin}/beacon`, 'x');
@@ -123,7 +124,6 @@ test('no fetch or import of the page or its workers reaches another origin', asy
     add('link', { rel: 'prefetch', href: `${origin}/prefetch` });
     add('form', { action: `${origin}/form`, method: 'post' }).submit();
   }, foreign.origin);
-  await page.locator('#headline > *').first().waitFor();
   assert.equal(page.workers().length, 3, 'one worker for the trace, one that renders, one for the lines below the verdict');
   for (const worker of page.workers()) {
     assert.match(worker.url(), /^blob:/);
