@@ -69,6 +69,19 @@ const DEVIATIONS: &[(&str, &[&str], &str)] = &[
         ],
         "gpuprism finds the steps by their repeated kernels; the reference takes all after the start.",
     ),
+    (
+        "h100_nvl_small",
+        &[
+            "window",
+            "path: host + in call",
+            "host",
+            "between_calls",
+            "graph",
+            "host function: torch/nn/init.py(511): kaiming_uniform_",
+            "host function: torch/optim/adam.py(138): _init_group",
+        ],
+        "The ProfilerStep holds ten calls of the optimizer: gpuprism replays these steps, the reference the ProfilerStep.",
+    ),
 ];
 
 /// Window and path may differ by this share of the window, and by [`ROUNDING_MS`].

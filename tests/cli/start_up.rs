@@ -65,12 +65,13 @@ fn a_running_program_has_no_start() {
     }
 }
 
-/// Of 2.96 s, in which one copy of 157 ms and the first launches run, the last 1.3 ms repeat them.
+/// Of 2.96 s, in which one copy of 157 ms and the first launches run, the last 1.3 ms repeat them. Between 157.9 and 2,895.4 ms no op runs:
+/// a program that adds up the HIP calls of this gap finds 38 ms.
 #[test]
 #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn what_is_left_after_first_uses_does_not_bound_the_capture() {
     let run = run("start_up_rest", "traces/rocm/rpd_matmul.rpd");
     let verdict = run["verdict"]["text"].as_str().unwrap();
-    let words = "first uses, such as loading code, end after 2.96 s; in the 1.3 ms from then on the critical path is ";
-    assert!(verdict.contains(words) && !verdict.contains("bound by"), "{verdict}");
+    let words = "the longest idle gap lasts 2.74 s, 2.70 s of it outside of recorded API calls; ";
+    assert!(verdict.contains(words) && !verdict.contains("from then on"), "{verdict}");
 }

@@ -157,7 +157,9 @@ pub(crate) fn stages_of_ops(trace: &Trace, file_stage: Stage) -> Vec<Stage> {
         return stages;
     }
     let found = StepsOfOps::of_trace(trace);
-    let stage = |step: &u32| found.steps.get(*step as usize).map_or(Stage::All, |step| step.stage);
+    // The first step of a training loads and initialises: its kernels are no stage of their own.
+    let step = |index: &u32| found.steps.get(*index as usize).filter(|step| step.form != Form::Optimizer);
+    let stage = |index: &u32| step(index).map_or(Stage::All, |step| step.stage);
     found.step_of_op.iter().map(stage).collect()
 }
 
