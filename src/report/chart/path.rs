@@ -116,6 +116,8 @@ fn draw_part(part: &PathPart, group: &str, (left, right): (i32, i32), top: i32, 
     let time = duration(part.time_ns);
     let room = width - 8 * UNIT;
     let short = if room > MIN_LABEL { glyphs::shorten(&part.name, TEXT, room) } else { String::new() };
+    // With less than two thirds of it a name is not recognised.
+    let short = if 3 * short.chars().count() < 2 * part.name.chars().count() { String::new() } else { short };
     let labels = [format!("{} {time}", part.name), part.name.clone(), short];
     if let Some(label) = labels.into_iter().find(|label| glyphs::width(label, TEXT) <= room && !label.is_empty()) {
         let position = (left + width / 2, layout::baseline(top + BAR / 2, TEXT));
