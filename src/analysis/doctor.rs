@@ -130,7 +130,9 @@ pub fn checks(trace: &Trace, run: &Run) -> Vec<Check> {
         let remedy = match (level, id) {
             (Level::Ok, _) => String::new(),
             (_, "gpu_records") => causes_of_unrecorded_ops(trace).to_owned(),
-            (_, "gpu_work") if other_events(trace) > 0 => remedy("other_accelerator", way),
+            (_, "gpu_work") if other_events(trace) > 0 => {
+                format!("{} Else: {}", remedy("other_accelerator", way), remedy(id, way))
+            }
             _ => remedy(id, way),
         };
         Some(Check { id, level, text, remedy })
@@ -155,7 +157,8 @@ fn gpu_work(trace: &Trace, run: &Run) -> Outcome {
         (0, _) if launches_without_ops(trace) > 0 => None,
         (0, 0) if trace.graph_replays.is_empty() => problem("The file has no GPU kernels and no host events."),
         (0, _) if trace.graph_replays.is_empty() && other_events(trace) > 0 => problem(format!(
-            "The file has no GPU kernels. {} are of categories that are not read, perhaps of an accelerator that is no GPU.",
+            "The file has no GPU kernels: it is of a process that runs no GPU work, or the profiler did not record the GPU. {} of categories \
+             that are not read may be those of another accelerator.",
             counted_events(other_events(trace))
         )),
         (0, _) if trace.graph_replays.is_empty() => problem(format!(

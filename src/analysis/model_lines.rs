@@ -263,7 +263,11 @@ fn host_words(run: &Run) -> Option<String> {
     // The sentence on the steps has the times of the median step.
     let on_average = if is_per_step && steps > 1.0 { "on average " } else { "" };
     // The start of a program and first uses are in the capture, if it has no steps.
-    let extent = if is_per_step { "" } else { " in the whole capture" };
+    let extent = match run.window {
+        _ if is_per_step => "",
+        Some(_) => " in the window",
+        None => " in the whole capture",
+    };
     let divisor = if is_per_step { steps } else { 1.0 };
     let unit = Unit::of(late_ms * 1e6);
     let place = if is_before_layers(run, late_ms) { "before the first layer" } else { "of late launches" };

@@ -435,9 +435,9 @@ fn clock_skew(trace: &Trace) -> Option<TrustRow> {
 fn counter_run(trace: &Trace) -> Option<TrustRow> {
     let kernels = trace.problems.count(ProblemKind::KernelOfCounterRun);
     let text = format!(
-        "The {} kernels are of a run that counts hardware events, for which the profiler runs them one at a time: the time between \
-         them is the profiler's.",
-        grouped(kernels)
+        "{} of a run that counts hardware events, for which the profiler runs them one at a time: the time between them is the \
+         profiler's.",
+        if kernels == 1 { "One kernel is".to_owned() } else { format!("{} kernels are", grouped(kernels)) }
     );
     (kernels > 0).then(|| row(TrustId::CounterRun, text, "idle time, steps, overlap"))
 }

@@ -6,7 +6,6 @@ mod path;
 use super::communication::collectives::NcclOps;
 use super::findings::{Confidence, FindingId, FindingRow, Findings};
 use super::host::idle::{GpuIdle, GpuIdleGapRow, GpuIdleGaps, GpuIdleRow};
-use super::host::idle_cause::IdleCause;
 use super::inference::step_floor::{FloorOfSteps, StepFloorRow};
 use super::key_figures::is_almost_empty;
 use super::labels::format_time;
@@ -273,8 +272,8 @@ fn longest_gap(run: &Run, times: &Times, thresholds: &VerdictThresholds) -> Opti
     if !CODE_IS_BUILT || !is_whole || !Steps::rows(&run.sections).is_empty() {
         return None;
     }
-    let (row, gap) = GpuIdleGaps::rows(&run.sections).into_iter().enumerate().next()?;
-    let is_idle = gap.cause != IdleCause::Unseen && !Trust::has(&run.sections, TrustId::CounterRun);
+    let (row, gap) = GpuIdleGaps::longest(&run.sections)?;
+    let is_idle = !Trust::has(&run.sections, TrustId::CounterRun);
     (is_idle && gap.gap_ms.0 >= thresholds.min_longest_gap_share * times.whole_window).then_some((row, gap))
 }
 
@@ -674,7 +673,9 @@ pub(crate) fn largest_saving(run: &Run, thresholds: &VerdictThresholds) -> Optio
     let rows = Findings::rows(&run.sections).into_iter().filter(|row| row.id != FindingId::StartUp);
     let row = rows.rev().max_by(|a, b| a.cost_ms.0.total_cmp(&b.cost_ms.0)).filter(|row| row.cost_ms.0 > 0.0)?;
     let unit = Unit::of(&run.sections, thresholds);
+    let is_start_said = Times::of(run, thresholds).start().is_some();
     let has_first_uses = Costs::of(&run.sections, unit).is_some_and(|costs| path::has_first_uses(&costs));
+    let has_first_uses = has_first_uses && !is_start_said;
     let words = cost_words(&row, unit, has_first_uses);
     Some((row, words))
 }

@@ -399,7 +399,10 @@ mod tests {
         }
     }
 
-    fn split(bytes: &[u8], chunk: usize) -> (Vec<(u32, Vec<u8>, u64)>, Option<Broken>) {
+    /// Number, bytes and offset of each message.
+    type Messages = Vec<(u32, Vec<u8>, u64)>;
+
+    fn split(bytes: &[u8], chunk: usize) -> (Messages, Option<Broken>) {
         let (mut splitter, mut found) = (MessageSplitter::default(), Vec::new());
         for part in bytes.chunks(chunk) {
             splitter.feed(part, &mut |number, message| found.push((number, message.bytes.to_vec(), message.at)));

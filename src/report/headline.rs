@@ -11,7 +11,7 @@ use crate::analysis::inference::layers::Layers;
 use crate::analysis::labels::stage_words;
 use crate::analysis::model_lines::model_lines;
 use crate::analysis::replay::cause::{Cause, CauseId};
-use crate::analysis::replay::costs::{Costs, PathGroup};
+use crate::analysis::replay::costs::{Costs, PathGroup, is_named};
 use crate::analysis::replay::sections::{CriticalPathRow, CriticalPathRows, PathKind, ReplayTrust, WhatIf, WhatIfRow};
 use crate::analysis::results::{Run, VerdictClause};
 use crate::analysis::section::{Plain, TypedSection, Value};
@@ -85,7 +85,7 @@ pub struct Line {
 /// What saves most, where it is, and what to do next.
 #[derive(Debug, Serialize)]
 pub struct SavingLine {
-    /// The title of the finding; of a trace without findings what would be different.
+    /// The title of the finding.
     pub finding: Line,
     /// `up to 2.1 ms a step, 27.6 % of the time`.
     pub saves: String,
@@ -158,7 +158,7 @@ impl PathOfStage {
         let of = match (self.has_steps, stage.is_empty()) {
             (true, false) => format!("a {stage} step"),
             (true, true) => "a step".to_owned(),
-            (false, _) => "the capture".to_owned(),
+            (false, _) => "the replayed time".to_owned(),
         };
         let time = if is_single { format!(", {}", duration(self.time_ns)) } else { String::new() };
         format!("Critical path of {of}{time}")
@@ -243,36 +243,18 @@ fn note(run: &Run) -> String {
     trust.filter(|trust| trust.abstains).map(|trust| trust.why).unwrap_or_default()
 }
 
-/// The finding that saves most; without findings the kernel of which a faster one would save most.
+/// The finding that saves most.
 fn saving(run: &Run) -> Option<SavingLine> {
-    let thresholds = Signals::embedded().verdict;
-    if let Some((row, saves)) = largest_saving(run, &thresholds) {
-        let finding = Line {
-            text: row.title.clone(),
-            table: table_id(&row.section).to_owned(),
-            example: example_of_finding(run, &row),
-            run_index: 0,
-        };
-        let action = row.action.lines().next().unwrap_or_default().to_owned();
-        let id = row.what_if.as_deref().and_then(|id| CauseId::of_value(&Value::from(id)));
-        return Some(SavingLine { finding, saves, place: place(run, id.unwrap_or_default()), action });
-    }
-    let path = PathOfStage::of(run)?;
-    let kernel = WhatIf::rows(&run.sections)
-        .into_iter()
-        .find(|row| row.stage == path.stage && row.id.cause == Cause::Kernel && row.per_step_high_ms.0 > 0.0)?;
-    let saves = duration((kernel.per_step_high_ms.0 * 1e6) as i64);
-    Some(SavingLine {
-        finding: Line {
-            text: "A kernel twice as fast".to_owned(),
-            table: WhatIf::SPEC.name.to_owned(),
-            example: None,
-            run_index: 0,
-        },
-        saves: format!("{saves}{}", if path.has_steps { " a step" } else { "" }),
-        place: short_name(run, kernel.subject),
-        action: String::new(),
-    })
+    let (row, saves) = largest_saving(run, &Signals::embedded().verdict)?;
+    let finding = Line {
+        text: row.title.clone(),
+        table: table_id(&row.section).to_owned(),
+        example: example_of_finding(run, &row),
+        run_index: 0,
+    };
+    let action = row.action.lines().next().unwrap_or_default().to_owned();
+    let id = row.what_if.as_deref().and_then(|id| CauseId::of_value(&Value::from(id)));
+    Some(SavingLine { finding, saves, place: place(run, id.unwrap_or_default()), action })
 }
 
 /// The name of a kernel as in the tables.
@@ -290,14 +272,16 @@ fn place(run: &Run, id: CauseId) -> String {
         _ => return id.subject,
     };
     let rows = CriticalPathRows::rows(&run.sections);
-    let row = rows.iter().find(|row| {
+    let of_group = |row: &&CriticalPathRow| {
         Some(row.stage) == rows.first().map(|first| first.stage)
             && PathGroup::of(row.kind) == group
             && row.kind != PathKind::BeforeFirstOp
-            && !row.name.is_empty()
-            && !row.name.starts_with('(')
-    });
-    let Some(row) = row else { return String::new() };
+    };
+    // If the trace does not name the largest part, a smaller one does not have most.
+    let Some(row) = rows.iter().find(of_group).filter(|row| is_named(row)) else { return String::new() };
+    if matches!(group, PathGroup::GpuWork | PathGroup::Communication) {
+        return short_name(run, row.name.clone());
+    }
     let file = row.file.rsplit('/').next().filter(|file| !file.is_empty());
     match (file, row.line) {
         (Some(file), Some(line)) => format!("{} ({file}:{line})", row.name),
@@ -311,9 +295,14 @@ fn layers(run: &Run) -> Option<Line> {
     let main = CriticalPathRows::rows(&run.sections).first().map(|row| row.stage);
     let stages: Vec<Stage> = Layers::rows(&run.sections).iter().map(|row| row.stage).collect();
     let at = stages.iter().position(|stage| Some(*stage) == main).unwrap_or(0) as u64;
-    let is_it = |line: &VerdictClause| line.section.as_deref() == Some("layers") && line.row == Some(at);
+    let is_it = |line: &VerdictClause| line.section.as_deref() == Some(Layers::SPEC.name) && line.row == Some(at);
     let line = model_lines(run).into_iter().find(is_it)?;
-    Some(Line { example: example_of_clause(run, &line), text: line.text, table: "layers".to_owned(), run_index: 0 })
+    Some(Line {
+        example: example_of_clause(run, &line),
+        text: line.text,
+        table: Layers::SPEC.name.to_owned(),
+        run_index: 0,
+    })
 }
 
 /// The rows of the main stage, without those of all changes together.

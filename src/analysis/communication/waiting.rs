@@ -115,9 +115,11 @@ impl Evidence {
 /// The waiting of the collectives of one device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct DeviceWaiting {
-    /// Time of all communication kernels.
+    /// Time of all communication kernels of the device.
+    pub(crate) whole: Ns,
+    /// Time of those that count: between the first and the last step of a single rank, if there are steps.
     pub(crate) total: Ns,
-    /// The part that waits for other ranks.
+    /// The part of it that waits for other ranks.
     pub(crate) waiting: Ns,
     pub(crate) evidence: Evidence,
 }
@@ -132,7 +134,7 @@ pub(crate) struct WaitingTimes {
 }
 
 impl WaitingTimes {
-    /// `calls` are those of [`call_waits`]. Of a device with steps, the calls from its first step to its last one count, because start and
+    /// `calls` are those of [`call_waits`]. With one rank, the calls from its first step to its last one count, because start and
     /// end of a program wait longest.
     pub(crate) fn of(
         classified: &ClassifiedTrace,
@@ -186,7 +188,7 @@ impl WaitingTimes {
         for (device, total) in totals {
             let waiting = waiting_of.get(device).copied().unwrap_or(Ns::ZERO);
             let evidence = Evidence::Ranks { shortest, longest };
-            self.set_device(*device, DeviceWaiting { total: *total, waiting, evidence });
+            self.set_device(*device, DeviceWaiting { whole: *total, total: *total, waiting, evidence });
         }
     }
 
@@ -195,7 +197,7 @@ impl WaitingTimes {
         for call in calls.iter().filter(|call| call.has_reference && call.size != Size::Unknown) {
             self.operations.update(call.operation(), Ns::ZERO, |sum| *sum += call.waiting);
         }
-        for (device, _) in totals {
+        for (device, whole) in totals {
             let of_device = calls.iter().filter(|call| call.device() == *device && is_in_steps(call));
             let total = of_device.fold(Ns::ZERO, |sum, call| sum + call.duration);
             // Known waiting comes first.
@@ -206,14 +208,15 @@ impl WaitingTimes {
                     let own = |call: &&CallWait| {
                         call.device() == *device && (call.size == Size::Unknown) == is_unknown && is_in_steps(call)
                     };
-                    let sum = equal.iter().filter(own).fold(Ns::ZERO, |sum, call| sum + call.waiting);
+                    let own: Vec<&CallWait> = equal.iter().filter(own).collect();
+                    let sum = own.iter().fold(Ns::ZERO, |sum, call| sum + call.waiting);
                     waiting += sum;
                     if sum > example.map_or(Ns::ZERO, |(largest, _)| largest) {
-                        example = evidence(equal).map(|evidence| (sum, evidence));
+                        example = evidence(&own).map(|evidence| (sum, evidence));
                     }
                 }
                 if let Some((_, evidence)) = example {
-                    self.set_device(*device, DeviceWaiting { total, waiting, evidence });
+                    self.set_device(*device, DeviceWaiting { whole: *whole, total, waiting, evidence });
                     break;
                 }
             }
@@ -247,7 +250,7 @@ impl<'a> StepExtents<'a> {
 }
 
 /// Returns why calls of one size wait, from the call that waits longest.
-fn evidence(calls: &[CallWait]) -> Option<Evidence> {
+fn evidence(calls: &[&CallWait]) -> Option<Evidence> {
     let worst = calls.iter().max_by_key(|call| call.waiting)?;
     let own_bytes = if let Size::Bytes(bytes) = worst.size { bytes } else { 0 };
     Some(match worst.reason? {

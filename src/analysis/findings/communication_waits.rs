@@ -11,9 +11,9 @@ use crate::trace::Ns;
 
 /// The waiting of a device that no other work hides.
 pub(super) fn exposed_waiting_ms(device: &DeviceTimes) -> f64 {
-    let Some(DeviceWaiting { total, waiting, .. }) = device.waits else { return 0.0 };
-    let exposed = (device.exposed_communication_ms / ms(total)).min(1.0);
-    if total > Ns::ZERO { ms(waiting) * exposed } else { 0.0 }
+    let Some(DeviceWaiting { whole, waiting, .. }) = device.waits else { return 0.0 };
+    let exposed = (device.exposed_communication_ms / ms(whole)).min(1.0);
+    if whole > Ns::ZERO { ms(waiting) * exposed } else { 0.0 }
 }
 
 fn time(time: Ns) -> String {

@@ -2,14 +2,16 @@
 
 use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Cost, DeviceTimes, Framework, Situation, counted, ms};
-use crate::analysis::host::idle::GpuIdleGaps;
 use crate::analysis::host::idle_blame::{BlameRow, IdleBlame};
 use crate::analysis::host::idle_cause::IdleCause;
 use crate::analysis::host::launch_gaps::Gaps;
 use crate::analysis::labels::format_time;
 use crate::analysis::replay::cause::Cause;
 use crate::analysis::replay::costs::PathGroup;
-use crate::trace::Vendor;
+use crate::trace::{Ns, Vendor};
+
+/// If the host costs this many times as much as the counted gaps, the gaps say little about it.
+const MIN_UNCOUNTED: f64 = 2.0;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let late = situation.worst(|device| device.host_late_ms * device.gaps.share_of_late(device.gaps.eager));
@@ -20,7 +22,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     // Gaps whose op has no launch are not counted as late; the replay knows what the host did before their end.
     let counted_ms = late_ms + ms(device.drained().idle());
     if situation.steps == 0
-        && situation.replayed_cost(Cause::Host).is_some_and(|cost| cost.ms > counted_ms)
+        && situation.replayed_cost(Cause::Host).is_some_and(|cost| cost.ms > MIN_UNCOUNTED * counted_ms)
         && let Some(found) = between_gpu_work(situation)
     {
         return Some(found);
@@ -114,8 +116,9 @@ fn between_gpu_work(situation: &Situation) -> Option<Finding> {
         title: "Work of the host between GPU work",
         cost_ms,
         evidence: format!(
-            "{} less without the time of the host, for which the GPU waits also after blocking calls{}{}{}",
+            "{} less without the time of the host, for which the GPU waits{}{}{}{}",
             situation.amount(device, cost_ms),
+            if device.drained().idle() > Ns::ZERO { " also after blocking calls" } else { "" },
             longest_gap_text(situation),
             code_text(situation),
             situation.host_caveat()
@@ -128,9 +131,7 @@ fn between_gpu_work(situation: &Situation) -> Option<Finding> {
 
 /// `; the longest idle gap lasts 98.8 ms, 98.1 ms of it outside of API calls`, in a capture without steps.
 fn longest_gap_text(situation: &Situation) -> String {
-    let gaps = situation.rows::<GpuIdleGaps>();
-    let longest = gaps.first().filter(|_| situation.steps == 0);
-    longest.map_or_else(String::new, |gap| format!("; {}", gap.words()))
+    situation.longest_gap().map_or_else(String::new, |gap| format!("; {}", gap.words()))
 }
 
 /// `; of the host's time on the critical path most is in _prepare_inputs (scheduler.py:120), 450 us a step`.

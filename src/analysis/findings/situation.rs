@@ -6,7 +6,7 @@ use crate::analysis::context::Context;
 use crate::analysis::engine::engine;
 use crate::analysis::host::blamed_code::Place;
 use crate::analysis::host::blocking_calls::DrainKey;
-use crate::analysis::host::idle::{GpuIdle, GpuIdleRow};
+use crate::analysis::host::idle::{GpuIdle, GpuIdleGapRow, GpuIdleGaps, GpuIdleRow};
 use crate::analysis::host::idle_cause::{CauseRules, Drained};
 use crate::analysis::host::idle_code_rules::change_of;
 use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps};
@@ -233,6 +233,13 @@ impl<'a> Situation<'a> {
         if is_open { finding.confidence.min(Confidence::Medium) } else { finding.confidence }
     }
 
+    /// The longest idle gap in a capture of one device without steps, if the gap is not of the start of the program.
+    pub(super) fn longest_gap(&self) -> Option<GpuIdleGapRow> {
+        let has_start = SaidStart::of(self.sections).is_some_and(|start| start.is_followed());
+        let is_known = self.steps == 0 && self.devices.len() == 1 && !has_start;
+        GpuIdleGaps::longest(self.sections).filter(|_| is_known).map(|(_, gap)| gap)
+    }
+
     /// The share of a time in the unit: the steps of a device, or its window.
     pub(super) fn share(&self, ms: f64) -> f64 {
         self.unit.share(ms)
@@ -251,7 +258,7 @@ impl<'a> Situation<'a> {
 
     fn share_of(&self, finding: &Finding, ms: f64) -> f64 {
         let is_replayed_part = finding.what_if.is_some() && self.steps == 0;
-        let window_ms = self.costs.as_ref().filter(|_| is_replayed_part).map(|costs| costs.step_ms);
+        let window_ms = self.costs.as_ref().filter(|_| is_replayed_part).map(|costs| costs.whole_ms);
         window_ms
             .filter(|window_ms| *window_ms > 0.0)
             .map_or_else(|| self.share(ms), |window_ms| (ms / window_ms).min(1.0))

@@ -7,7 +7,7 @@ use crate::analysis::context::Context;
 use crate::analysis::labels;
 use crate::analysis::measure::longest::Event;
 use crate::analysis::recapture::{self, MissingData};
-use crate::analysis::section::{Answer, At, Ms, Pct, Stated, TypedSection, Value, first_op, section};
+use crate::analysis::section::{Answer, At, Ms, Pct, Sections, Stated, TypedSection, Value, first_op, section};
 use crate::analysis::time::busy::length;
 use crate::analysis::time::gaps::{Busy, Gap};
 use crate::trace::{CODE_IS_BUILT, DeviceId, Ns, Trace};
@@ -63,6 +63,13 @@ impl GpuIdleRow {
     /// The window without the time in which the device executed work of before the capture.
     pub(crate) fn own_window_ms(&self) -> f64 {
         self.window_ms.0 - self.unseen_ms.0 + self.unrecorded_ms.0
+    }
+}
+
+impl GpuIdleGaps {
+    /// The longest gap in which the device is known to idle, with its row.
+    pub(crate) fn longest(sections: &Sections) -> Option<(usize, GpuIdleGapRow)> {
+        Self::rows(sections).into_iter().enumerate().find(|(_, gap)| gap.cause != IdleCause::Unseen)
     }
 }
 

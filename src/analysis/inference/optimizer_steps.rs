@@ -2,7 +2,7 @@
 //! optimizer that PyTorch marks (`Optimizer.step#Adam.step`). O(ops log calls).
 //!
 //! An op belongs to the step in which it was launched: after the end of the call before. What is launched after the last call is in no
-//! step. A program with two optimizers calls each once a step, so the calls prove steps only if most of the parts between them run the
+//! step. A program with two optimizers calls each once a step, so the calls prove steps only if all parts between them but the first run the
 //! same kernels; `passes.rs` compares them.
 
 use super::inferred_steps::InferredStep;
@@ -25,7 +25,8 @@ pub(super) fn optimizer_steps(trace: &Trace, steps: &[HostStep], step_of_op: &[u
         let launch = trace.gpu_ops.launch(row as usize).and_then(|call| trace.calls.start(call.0 as usize));
         let (Some(launch), Some(ends)) = (launch, ends.get(&op.process)) else { continue };
         let part = ends.partition_point(|end| *end <= launch);
-        if *step != NONE && part < ends.len() {
+        // A window may have cut the first part.
+        if *step != NONE && part < ends.len() && (part > 0 || trace.cut.is_none()) {
             rows.update((op.device, op.process, part), Vec::new(), |rows| rows.push(row));
         }
     }

@@ -74,17 +74,17 @@ impl StepsOfOps {
             }
         }
         let divided = Self::inferred(classified, optimizer_steps(classified.trace, &self.steps, &self.step_of_op));
-        if divided.has_a_usual_kind() {
+        if divided.are_alike() {
             return divided;
         }
         name_kinds(classified.trace, &mut self.steps, &self.step_of_op);
         self
     }
 
-    /// Whether more than half of the steps are of one kind.
-    fn has_a_usual_kind(&self) -> bool {
-        let count = |stage: Stage| self.steps.iter().filter(|step| step.stage == stage).count();
-        self.steps.iter().any(|step| 2 * count(step.stage) > self.steps.len())
+    /// Whether all steps but the first of each device, which may load and initialise, are of one kind.
+    fn are_alike(&self) -> bool {
+        let mut stages = self.steps.iter().filter(|step| step.number > 1).map(|step| step.stage);
+        stages.next().is_some_and(|first| stages.all(|stage| stage == first))
     }
 
     fn set_stages_by_kernels(&mut self, classified: &ClassifiedTrace, roles: &NameRoles) {

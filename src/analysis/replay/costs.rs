@@ -33,7 +33,7 @@ pub(crate) struct Costs {
     /// Without steps: the time of the capture before the replayed window, in which first uses are.
     pub(crate) first_uses_ms: f64,
     /// Without steps: the time that a share of the window stands for.
-    whole_ms: f64,
+    pub(crate) whole_ms: f64,
     /// The time of the steps of each stage.
     stages: Vec<(Stage, f64)>,
 }
@@ -265,7 +265,8 @@ fn steps_of(rows: &[WhatIfRow], stage: Stage) -> Option<f64> {
     Some(row.saving_high_ms.0 / row.per_step_high_ms.0)
 }
 
-fn is_named(row: &CriticalPathRow) -> bool {
+/// Whether the trace names the code or the kernel of a part of the path.
+pub(crate) fn is_named(row: &CriticalPathRow) -> bool {
     !row.name.is_empty() && !row.name.starts_with('(')
 }
 

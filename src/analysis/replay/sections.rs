@@ -604,9 +604,9 @@ impl Show<'_> {
     /// The part of the replayed ops' time that is in the window.
     fn share_of_window(&self) -> f64 {
         let (steady, ops) = (&self.replay.steady, self.replay.parts.recorded.ops.values());
-        let time = |ops: &mut dyn Iterator<Item = &OpRow>| ops.fold(Ns::ZERO, |sum, op| sum + op.duration()).0 as f64;
-        let in_window = time(&mut ops.iter().filter(|op| steady.start <= op.start && op.end <= steady.end));
-        in_window / time(&mut ops.iter()).max(1.0)
+        let in_window = |op: &OpRow| op.end.min(steady.end).since(op.start.max(steady.start)).max(Ns::ZERO);
+        let sum = |time: &dyn Fn(&OpRow) -> Ns| ops.iter().fold(Ns::ZERO, |sum, op| sum + time(op)).0 as f64;
+        sum(&in_window) / sum(&OpRow::duration).max(1.0)
     }
 
     fn window_words(&self) -> &'static str {
@@ -637,7 +637,7 @@ impl Show<'_> {
             return Some((
                 Abstains::ColdStart,
                 format!(
-                    "Only {followed_pct:.1} % of the GPU work comes after the first uses: no steady part to speak of."
+                    "Less than half of the GPU work, {followed_pct:.1} %, comes after the first uses: it may be other work."
                 ),
             ));
         }

@@ -162,8 +162,8 @@ fn limit_of(form: Form) -> Option<String> {
             pct(thresholds().steps_by_period.min_even_share.value)
         )),
         Form::Optimizer => Some(
-            "The ranges of the profiler hold several steps each. A step ends with a call of the optimizer; most of the parts between \
-             these calls run the same kernels."
+            "The ranges of the profiler hold several steps each. A step ends with a call of the optimizer; all parts between these \
+             calls but the first run the same kernels."
                 .to_owned(),
         ),
         Form::Frame => Some(

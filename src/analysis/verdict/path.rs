@@ -87,10 +87,11 @@ fn parts(costs: &Costs) -> String {
 
 /// The host can be on the path all the time, with the GPU right behind it. Then the parts of the path say little.
 fn beside(costs: &Costs, bound: Bound) -> Option<String> {
-    let leads = costs.groups().first().is_some_and(|(group, _)| *group == PathGroup::GpuWork);
-    (bound == Bound::Compute && !leads).then(|| {
+    let is_host = |group: PathGroup| matches!(group, PathGroup::Host | PathGroup::Unrecorded);
+    let host_leads = costs.groups().first().is_some_and(|(group, _)| is_host(*group));
+    (bound == Bound::Compute && host_leads).then(|| {
         let [host, gpu] = [Cause::Host, Cause::GpuWork].map(|cause| shorter(costs, cause));
-        format!("{} is {gpu} shorter without GPU work, and {host} without the host", work(costs))
+        format!("{}{} is {gpu} shorter without GPU work, and {host} without the host", work(costs), of_stage(costs))
     })
 }
 

@@ -101,7 +101,7 @@ fn draw_part(part: &PathPart, group: &str, (left, right): (i32, i32), top: i32, 
     let width = if right - left > 4 * UNIT { right - left - UNIT } else { right - left };
     let exact = grouped_text(&part.time_ns.to_string());
     let details = if part.details.is_empty() { String::new() } else { format!("\n{}", part.details) };
-    let title = format!("{}: {} ({exact} ns a step), {group}{details}", part.name, duration(part.time_ns));
+    let title = format!("{}: {} ({exact} ns), {group}{details}", part.name, duration(part.time_ns));
     let node = |tag, class: &str, attrs| Node {
         tag,
         attrs,
