@@ -166,6 +166,10 @@ impl StepsInCapture {
 
 impl Times {
     fn of(run: &Run, thresholds: &VerdictThresholds) -> Self {
+        // The page's first module has no sections.
+        if !CODE_IS_BUILT {
+            return Self::default();
+        }
         let Some(idle) = GpuIdle::read(&run.sections) else { return Self::default() };
         let sum = |part: fn(&GpuIdleRow) -> Ms| idle.rows.iter().fold(0.0, |sum, row| sum + part(row).0);
         let overlap = StreamOverlap::rows(&run.sections);
@@ -279,7 +283,8 @@ fn longest_gap(run: &Run, times: &Times, thresholds: &VerdictThresholds) -> Opti
 
 /// `Decode: 1 step of 10.4 ms, batch 32, floor 4.1 ms, GPU busy 93.5 %`.
 fn unit(run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sentences) {
-    let mut rows: Vec<(usize, StepRow)> = Steps::rows(&run.sections).into_iter().enumerate().collect();
+    let steps = if CODE_IS_BUILT { Steps::rows(&run.sections) } else { Vec::new() };
+    let mut rows: Vec<(usize, StepRow)> = steps.into_iter().enumerate().collect();
     ordering::sort_by_key(&mut rows, |(_, row)| Reverse(row.total_ns));
     rows.truncate(thresholds.max_stages);
     ordering::sort_by_key(&mut rows, |(index, _)| *index);
@@ -387,6 +392,9 @@ enum Bound {
 
 impl Bound {
     fn of(run: &Run, times: &Times, thresholds: &VerdictThresholds) -> Self {
+        if !CODE_IS_BUILT {
+            return Self::Compute;
+        }
         let compute = times.busy - times.exposed;
         if Trust::has(&run.sections, TrustId::StepsWithoutWork) {
             return Self::StepsWithoutWork;
@@ -547,6 +555,9 @@ fn largest_kernel(run: &Run, category: &Category) -> Option<String> {
 
 /// Whether the steps are only a part of the time that the categories are shares of.
 fn is_part(run: &Run, thresholds: &VerdictThresholds) -> bool {
+    if !CODE_IS_BUILT {
+        return false;
+    }
     let unit = Unit::of(&run.sections, thresholds);
     unit.steps > 0 && unit.ms * 1e6 < MIN_WHOLE * run.wall.wall_ns as f64
 }
@@ -598,7 +609,7 @@ fn beside(
     if bound == Bound::StepsWithoutWork {
         return;
     }
-    let rows = Findings::rows(&run.sections);
+    let rows = if CODE_IS_BUILT { Findings::rows(&run.sections) } else { Vec::new() };
     // The start of a program is no cost of the workload.
     let is_said = |row: &FindingRow| match bound {
         _ if row.id == FindingId::StartUp => true,
@@ -618,12 +629,15 @@ fn beside(
     // Rows come by severity. Of equal costs the first counts.
     let others = rows.iter().enumerate().filter(|(_, row)| !is_said(row));
     let next = others.rev().max_by(|(_, a), (_, b)| a.cost_ms.0.total_cmp(&b.cost_ms.0));
-    let unit = Unit::of(&run.sections, thresholds);
-    if let Some((index, row)) = next {
+    if let Some((index, row)) = next.filter(|_| CODE_IS_BUILT) {
         let is_largest =
             !rows.iter().any(|said| is_said(said) && said.id != FindingId::StartUp && said.cost_ms.0 > row.cost_ms.0);
         text.push(if is_largest { " Largest recoverable cost: " } else { " Largest other recoverable cost: " }, None);
-        let words = format!("{} ({})", uncapitalized(&row.title), cost_words(row, unit, has_first_uses));
+        let words = format!(
+            "{} ({})",
+            uncapitalized(&row.title),
+            cost_words(row, Unit::of(&run.sections, thresholds), has_first_uses)
+        );
         text.push(words, Some(("findings", Some(index))));
         text.push(".", None);
         return;
