@@ -1,9 +1,11 @@
 // What if: what a step would take less without each cause, with a switch each. The trace's worker replays those that are switched on
 // together, because savings overlap and must not be added. Loaded with the headline.
 
-import { byId, confidenceMark, el, latest, words } from './dom.js';
+import { byId, confidenceMark, el, words } from './dom.js';
 
 /** @import { CauseLine, Page } from './types.js' */
+
+const SWITCH_OFF = 'Switch causes off to see the time without them. Savings overlap: they are replayed together.';
 
 export class Causes {
   #page;
@@ -13,6 +15,8 @@ export class Causes {
   #status = el('p', { class: 'note causes-status', role: 'status' });
   /** The causes on screen, as text. */
   #key = '';
+  /** A replay is running; the changes since then are replayed after it. */
+  #isRunning = false;
 
   /** `onSimulated(text)` gets what a step would take; empty if no cause is switched on.
    * @param {Page} page @param {(text: string) => void} onSimulated */
@@ -28,7 +32,7 @@ export class Causes {
     this.#key = key;
     this.#without.clear();
     this.#onSimulated('');
-    this.#status.textContent = causes.length > 0 ? 'Switch causes off to see the step without them. Savings overlap: they are replayed together.' : '';
+    this.#status.textContent = causes.length > 0 ? SWITCH_OFF : '';
     const table = causes.length > 0
       ? el('div', { class: 'scroll' }, el('table', { 'aria-label': 'What if' }, this.#head(), el('tbody', {}, ...causes.map((cause) => this.#row(cause)))))
       : el('p', { class: 'note' }, why || 'The trace leaves nothing to change that would save time.');
@@ -42,7 +46,7 @@ export class Causes {
 
   #head() {
     const heading = (/** @type {string} */ title, className = '') => el('th', { scope: 'col', class: className }, el('span', {}, title));
-    return el('thead', {}, el('tr', {}, heading('Off'), heading('Without'), heading('A step takes less', 'time'), heading('Of the step', 'share'), heading('Sure')));
+    return el('thead', {}, el('tr', {}, heading('Off'), heading('Without'), heading('Saves', 'time'), heading('Share', 'share'), heading('Sure')));
   }
 
   /** @param {CauseLine} cause */
@@ -59,23 +63,45 @@ export class Causes {
   #toggle(id, isOff) {
     if (isOff) this.#without.add(id);
     else this.#without.delete(id);
-    this.#page.attempt('The changes could not be replayed', this.#simulate);
+    if (!this.#isRunning) this.#page.attempt('The changes could not be replayed', () => this.#simulate());
   }
 
-  #simulate = latest(
-    async () => {
-      const trace = this.#trace;
-      if (this.#without.size === 0 || !trace) return '';
-      this.#status.textContent = 'Replaying';
-      const options = { ...this.#page.session.options(trace), what_if: [...this.#without] };
-      const text = await trace.reader.request('whatIf', { options });
-      return await this.#page.requestTool('simulated', { text });
-    },
-    (text) => {
-      const isOn = this.#without.size > 0;
-      const unknown = isOn && !text ? 'This trace leaves open what a step takes with these changes.' : '';
-      this.#status.replaceChildren(...words(text || unknown || 'Switch causes off to see the step without them. Savings overlap: they are replayed together.'));
-      this.#onSimulated(text || unknown);
-    },
-  );
+  /** Replays the causes that are switched off, until they are those of the answer. A replay is a whole analysis in the trace's worker, so only one
+   * runs at a time. An answer for other results than those on screen is dropped. */
+  async #simulate() {
+    this.#isRunning = true;
+    try {
+      for (let asked = null; asked !== this.#asked();) {
+        asked = this.#asked();
+        const text = await this.#replayed();
+        if (asked === this.#asked()) this.#say(text);
+      }
+    } catch (thrown) {
+      this.#status.textContent = SWITCH_OFF;
+      throw thrown;
+    } finally {
+      this.#isRunning = false;
+    }
+  }
+
+  /** The results on screen and the causes that are switched off. */
+  #asked() {
+    return JSON.stringify([this.#key, [...this.#without]]);
+  }
+
+  async #replayed() {
+    const trace = this.#trace;
+    if (this.#without.size === 0 || !trace || this.#page.session.isPartial) return '';
+    this.#status.textContent = 'Replaying';
+    const options = { ...this.#page.session.options(trace), what_if: [...this.#without] };
+    return this.#page.requestTool('simulated', { text: await trace.reader.request('whatIf', { options }) });
+  }
+
+  /** @param {string} text */
+  #say(text) {
+    const isOn = this.#without.size > 0;
+    const unknown = isOn && !text ? 'This trace leaves open what a step takes with these changes.' : '';
+    this.#status.replaceChildren(...words(text || unknown || SWITCH_OFF));
+    this.#onSimulated(text || unknown);
+  }
 }

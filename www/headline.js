@@ -39,6 +39,7 @@ export class Headline {
     const node = byId('headline');
     node.hidden = store.runs.length + session.beingRead.length > MAX_RUNS || !store.overview?.has_work || !session.liveTraceOf(0);
     node.setAttribute('aria-busy', String(session.isPartial));
+    byId('verdict').classList.toggle('told-below', !node.hidden);
     byId('causes').hidden = node.hidden;
     // In other tabs it has no width.
     if (node.hidden || session.isPartial || node.clientWidth === 0) return;
@@ -49,6 +50,8 @@ export class Headline {
     this.#draw(key).catch((thrown) => {
       if (this.#key !== key) return;
       this.#key = '';
+      byId('verdict').classList.remove('told-below');
+      this.#causes.show([], 'The causes could not be computed.');
       node.replaceChildren(note(`The critical path could not be shown: ${asProblem(thrown).message}`));
     });
   }

@@ -23,21 +23,24 @@ const LONG_VERDICT_CHARACTERS = 180;
  * @param {Overview} overview @param {{ beingRead: string[], isOneJob: boolean }} session names of files whose results come later, and whether all are ranks of one job
  * @param {Examples} examples */
 export function showVerdict({ verdict, runs }, { beingRead, isOneJob: isJob }, examples) {
-  const shown = runs.length === 1 ? withoutWhatIsBelow(verdict) : verdict;
-  const length = shown.reduce((sum, { text }) => sum + text.length, 0);
-  byId('verdict').replaceChildren(...shown.flatMap(({ text, table, example, run_index: run }) => (
-    table ? [tableLink(text, table, () => examples.prove(table, run, example))] : words(text))));
+  byId('verdict').replaceChildren(...verdict.map(({ text, table, example, run_index: run }) => (
+    table ? tableLink(text, table, () => examples.prove(table, run, example)) : el('span', {}, ...words(text)))));
+  markWhatIsBelow(verdict);
+  const shown = [...byId('verdict').children].filter((node) => runs.length > 1 || !node.classList.contains('is-below'));
+  const length = shown.reduce((sum, node) => sum + (node.textContent ?? '').length, 0);
   byId('verdict').classList.toggle('long', length > LONG_VERDICT_CHARACTERS);
   showRuns(runs, beingRead, isJob);
 }
 
-/** The first sentence of a verdict that has a critical path or names a saving: the line of the largest saving has the second. The largest category is in
- * the bar of the path. @param {Overview['verdict']} verdict */
-function withoutWhatIsBelow(verdict) {
-  const names = (/** @type {string} */ name) => verdict.some(({ table }) => table === name);
-  const end = verdict.findIndex(({ table, text }) => !table && text.startsWith('.'));
-  if (end < 0 || !(names('critical_path') || names('findings'))) return verdict;
-  return verdict.slice(0, end).filter(({ table }) => table !== 'categories' || !names('critical_path'));
+/** Marks the clauses that the lines below say too: the largest saving, and the largest category beside a path. They are hidden while these lines
+ * are shown. @param {Overview['verdict']} verdict */
+function markWhatIsBelow(verdict) {
+  const nodes = [...byId('verdict').children];
+  verdict.forEach(({ table, text }, index) => {
+    if (table === 'findings') [nodes[index - 1], nodes[index]].forEach((node) => node?.classList.add('is-below'));
+    const isBesidePath = verdict.some(({ table: other }) => other === 'critical_path');
+    if (table === 'categories' && isBesidePath && text.startsWith(';')) nodes[index]?.classList.add('is-below');
+  });
 }
 
 /** What to do, and the notices. If `isPartial`, findings are still being computed. A click on a finding shows its table and its case.
@@ -53,7 +56,7 @@ export function showAdvice({ runs, findings }, isPartial, onTable, examples) {
 export function showRuns(runs, beingRead, isJob) {
   const count = runs.length + beingRead.length;
   const isCompared = count > 1;
-  byId('runs').replaceChildren(...(count > MAX_LINES ? [runSummary(`${runs.length} ${isJob ? 'ranks of one job' : 'runs'}`, beingRead)] : []), ...runs.map((run) => runLine(run, isCompared)), ...beingRead.map(lineToCome));
+  byId('runs').replaceChildren(...(count > MAX_LINES ? [runSummary(`${runs.length} ${isJob ? 'ranks of one job' : runs.length === 1 ? 'run' : 'runs'}`, beingRead)] : []), ...runs.map((run) => runLine(run, isCompared)), ...beingRead.map(lineToCome));
 }
 
 /** One line for many runs, which shows or hides their own lines, and names the files that are missing so far. @param {string} text @param {string[]} beingRead */

@@ -178,9 +178,9 @@ export interface Options {
   window: string | null;
   rules: RuleFile[];
   phase_map: RuleFile | null;
-  /** `tp`, `ep`, `pp`, `dp`: over how many GPUs the server splits the model; a text if it is no number, null if unknown. */
   /** Ids of changes that are replayed together. */
   what_if?: string[];
+  /** `tp`, `ep`, `pp`, `dp`: over how many GPUs the server splits the model; a text if it is no number, null if unknown. */
   model_config: { config: RuleFile | null; server: RuleFile | null } & { [split in 'tp' | 'ep' | 'pp' | 'dp']?: number | string | null };
 }
 
@@ -435,9 +435,9 @@ export type TraceOperations = {
   itemOfRow(args: { table: string; times: number[] }): Place | null;
   /** A case of a clause or finding that starts between two times. */
   example(args: { of: string; from: number; to: number }): Place | null;
-  /** The median and the slowest step of the stage that takes the most time. Null if no stage has three steps that differ. */
   /** The report of the trace with the changes of `what_if`. */
   whatIf(args: { options: Options }): string;
+  /** The median and the slowest step of the stage that takes the most time. Null if no stage has three steps that differ. */
   stepPair(args: {}): { titles: [median: string, slowest: string]; median: Place; slowest: Place } | null;
   /** The texts of marks at these times, in the order of time. */
   marks(args: { times: number[] }): Mark[];
