@@ -52,18 +52,18 @@ pub fn in_folder(paths: &[String]) -> Option<Vec<usize>> {
             return (found.len() == 1).then_some(found);
         }
     }
-    let is_profile = |path: &String| path.strip_suffix(".gz").unwrap_or(path).ends_with(".xplane.pb");
-    let profiles: Vec<usize> = (0..paths.len()).filter(|index| paths.get(*index).is_some_and(is_profile)).collect();
-    if !profiles.is_empty() {
-        return (profiles.len() == 1).then_some(profiles);
-    }
     let has_kernels = |set: &Vec<usize>| {
         set.first()
             .and_then(|index| paths.get(*index))
             .is_some_and(|path| run_and_table(path).is_some_and(|(_, rank)| rank == 0))
     };
     let mut sets = by_run(paths).into_iter().filter(has_kernels);
-    sets.next().filter(|_| sets.next().is_none())
+    if let Some(set) = sets.next() {
+        return Some(set).filter(|_| sets.next().is_none());
+    }
+    let is_profile = |path: &String| path.strip_suffix(".gz").unwrap_or(path).ends_with(".xplane.pb");
+    let profiles: Vec<usize> = (0..paths.len()).filter(|index| paths.get(*index).is_some_and(is_profile)).collect();
+    (profiles.len() == 1).then_some(profiles)
 }
 
 /// Returns the part of the path that the tables of a run share, and the rank of the table.
@@ -105,6 +105,8 @@ mod tests {
         assert_eq!(indices(&["h/1_kernel_trace.csv", "h/2_kernel_trace.csv"]), None);
         assert_eq!(indices(&["h/1_kernel_trace.csv.gz", "h/1_agent_info.csv"]), Some(vec![0, 1]));
         assert_eq!(indices(&["a/trace_view.json.gz"]), Some(vec![0]));
+        let both = ["plugins/profile/T/a.xplane.pb", "1_kernel_trace.csv"];
+        assert_eq!(indices(&both), Some(vec![1]), "the tables of the GPU's own profiler come first");
         assert_eq!(indices(&["a.json"]), None);
     }
 }
