@@ -10,6 +10,14 @@ const SEVERE: &[i64] = &[2, 3];
 const MAX_TEXTS: usize = 6;
 const MAX_CHARS: usize = 200;
 
+/// Adds the beginning of a text, unless it is known or there are enough.
+pub(in crate::input) fn add(texts: &mut Vec<String>, text: &str) {
+    let text: String = text.trim().chars().take(MAX_CHARS).collect();
+    if texts.len() < MAX_TEXTS && !text.is_empty() && !texts.contains(&text) {
+        texts.push(text);
+    }
+}
+
 /// Reads the texts if the trace has no GPU op: then they may say why.
 pub(super) fn read(import: &mut Import<'_>) {
     let Trace { gpu_ops, graph_replays, .. } = &import.builder.trace;
@@ -22,10 +30,7 @@ pub(super) fn read(import: &mut Import<'_>) {
         let Some(text) = cells.text(1).filter(|_| cells.int(0).is_some_and(|level| SEVERE.contains(&level))) else {
             return;
         };
-        let text: String = text.trim().chars().take(MAX_CHARS).collect();
-        if texts.len() < MAX_TEXTS && !text.is_empty() && !texts.contains(&text) {
-            texts.push(text);
-        }
+        add(&mut texts, &text);
     });
     import.count_damage(read);
     import.builder.trace.diagnostics = texts;

@@ -29,7 +29,7 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 mod describe;
-mod diagnostics;
+pub(in crate::input) mod diagnostics;
 pub(in crate::input) mod environment;
 mod gpu;
 mod host;

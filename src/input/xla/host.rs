@@ -10,6 +10,9 @@ use crate::trace::{
     CodeKind, HostInterval, NameId, Ns, PackedCode, ProblemKind, Span, ThreadId, TraceBuilder, is_plausible,
 };
 
+/// A step is named by its number, too, so each may have a name of its own: that of all steps is cut to this.
+pub(super) const MAX_STEP_NAME_BYTES: usize = 1 << 10;
+
 /// Adds events of host threads to a trace.
 #[derive(Debug)]
 pub(super) struct HostWriter {
@@ -54,13 +57,15 @@ impl HostWriter {
         let Some(function) = python_function(frame) else { return HostEvent::Function(None) };
         let id = self.code.functions.intern(&function);
         if is_step_frame(function.as_bytes()) {
-            return HostEvent::StepFunction(id, function);
+            // The name in the table is no longer than names may be.
+            return HostEvent::StepFunction(id, self.code.functions.get(id).to_owned());
         }
         HostEvent::Function(Some(id))
     }
 
     /// The range of a step.
     pub(super) fn step(builder: &mut TraceBuilder, name: &str, number: i64) -> HostEvent {
+        let name = name.get(..name.floor_char_boundary(MAX_STEP_NAME_BYTES)).unwrap_or(name);
         let name = step_name(name, number);
         builder.trace.engine_hints.annotations.intern(&name);
         HostEvent::Range(builder.trace.ranges.names.intern(&name))

@@ -19,7 +19,8 @@ use crate::trace::{GpuOp, GraphReplay, NodeNote, OpKind, TraceBuilder};
 use details::{Details, copy_by_direction};
 use foldhash::fast::RandomState;
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// A stat that says something about an op or a call. All others are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,13 +175,18 @@ impl Site<'_> {
     }
 }
 
-/// The texts of a [`Site`], owned.
-type SiteKey = [Box<[u8]>; 6];
+/// Longer texts of stats and notes are cut: many events may share one.
+const MAX_SITE_BYTES: usize = 4 << 10;
+
+/// The texts of a [`Site`], shared with other sites.
+type SiteKey = [Arc<[u8]>; 6];
 
 /// Adds ops with what their stats say. A program has few call sites, so each becomes one note.
 #[derive(Debug, Default)]
 struct OpWriter {
     notes: HashMap<SiteKey, Option<u32>, RandomState>,
+    /// The texts of all sites.
+    texts: HashSet<Arc<[u8]>, RandomState>,
     /// The note of the op before, which often has the same site.
     last: Option<(SiteKey, Option<u32>)>,
 }
@@ -221,13 +227,23 @@ impl OpWriter {
         {
             return *note;
         }
-        let key: SiteKey = texts.map(Box::from);
+        let key: SiteKey = texts.map(|text| self.shared(text));
         let note = *self.notes.entry(key.clone()).or_insert_with(|| {
-            let annotation = site.annotation(text)?;
+            let mut annotation = site.annotation(text)?;
+            annotation.truncate(annotation.floor_char_boundary(MAX_SITE_BYTES));
             Some(builder.trace.node_notes.add_note(NodeNote { annotation, ..NodeNote::default() }))
         });
         self.last = Some((key, note));
         note
+    }
+
+    fn shared(&mut self, text: &[u8]) -> Arc<[u8]> {
+        if let Some(known) = self.texts.get(text) {
+            return Arc::clone(known);
+        }
+        let text: Arc<[u8]> = text.into();
+        self.texts.insert(Arc::clone(&text));
+        text
     }
 }
 

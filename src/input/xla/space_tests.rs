@@ -198,17 +198,37 @@ fn ops_without_a_name_are_counted_and_times_beyond_the_clock_are_left_out() {
     let negative = event(1, 0, -5_000, &[]);
     let stream = line(1, "Stream #1", 0, &[event(99, 0, 5_000, &[]), far, negative]);
     let trace = read(&space(&[plane("/device:GPU:0", &[stream], &["k"])]));
-    assert_eq!(trace.names.iter().collect::<Vec<_>>(), ["(name 99 is missing)"]);
+    assert_eq!(trace.names.iter().collect::<Vec<_>>(), ["(a name is missing)"]);
     assert_eq!(problems(&trace), [(ProblemKind::ImpossibleDuration, 2), (ProblemKind::MissingName, 1)]);
 }
 
 #[test]
-fn a_profile_of_a_cpu_has_no_op_and_idle_accelerators_are_told() {
+fn a_profile_of_a_cpu_has_no_op_and_messages_of_the_profiler_are_kept_in_part() {
     let trace = read(&space(&[host()]));
     assert_eq!((trace.gpu_ops.len(), trace.ranges.len(), trace.diagnostics.len()), (0, 2, 0));
-    let idle = message().bytes(2, "/device:GPU:0");
-    let trace = read(&space(&[idle, host()]));
-    assert_eq!((trace.devices.len(), trace.diagnostics), (0, vec!["accelerators without an op: 1".to_owned()]));
+    let idle = message().message(1, message().bytes(2, "/device:GPU:0"));
+    let trace = read(&(0..9).fold(idle, |space, index| space.bytes(2, format!("{index}{}", "x".repeat(999)))).0);
+    assert_eq!((trace.devices.len(), trace.diagnostics.len()), (0, 6));
+    assert!(trace.diagnostics.iter().all(|text| text.len() == 200));
+}
+
+/// A text that all events share is read once.
+#[test]
+fn events_with_a_long_name_cost_no_more_than_others() {
+    const EVENTS: i64 = 20_000;
+    let long = "\u{e9}".repeat(500_000);
+    let kernel = |index: i64| event(1, index * 10_000, 5_000, &[reference(HLO_OP, 11), reference(COPY_DETAILS, 11)]);
+    let step = |index: i64| event(1, index * 10_000, 5_000, &[number(STEP, index)]);
+    let stream = line(1, "Stream #1", 0, &(0..EVENTS).map(kernel).collect::<Vec<_>>());
+    let steps = line(1, "python", 0, &(0..EVENTS).map(step).collect::<Vec<_>>());
+    let gpu = plane("/device:GPU:0", &[stream], &[&long]).message(5, named(11, &long));
+    let trace = read(&space(&[gpu, plane("/host:CPU", &[steps], &[&long])]));
+    assert_eq!((trace.gpu_ops.len(), trace.ranges.len(), trace.names.len()), (20_000, 20_000, 1));
+    assert_eq!(problems(&trace), [(ProblemKind::LongName, 1)]);
+    assert!(trace.names.iter().all(|name| name.len() <= 64 << 10));
+    assert!(trace.ranges.names.iter().all(|name| name.len() <= 2 << 10));
+    assert_eq!(trace.node_notes.of_row(19_999).unwrap().annotation, "\u{e9}".repeat(2 << 10));
+    assert_eq!(trace.node_notes.of_row(0), trace.node_notes.of_row(19_999));
 }
 
 #[test]

@@ -8,9 +8,11 @@
 //! Times are picoseconds after the start of the line, which has nanoseconds; both ends of an event are cut to nanoseconds, so that
 //! events that touch still do. Planes and lines that repeat others (HLO protos, ops derived from streams) are counted at most.
 
-use super::host::{HostEvent, HostWriter};
-use super::{DeviceLine, OpWriter, Plane, Stat, StatValue, Stats, Work, op_name};
+use super::details::Details;
+use super::host::{HostEvent, HostWriter, MAX_STEP_NAME_BYTES};
+use super::{DeviceLine, MAX_SITE_BYTES, OpWriter, Plane, Stat, StatValue, Stats, Work, op_name};
 use crate::input::Detail;
+use crate::input::nsys::diagnostics;
 use crate::input::protobuf::{Broken, Damaged, Message, MessageSplitter, Value, first_message};
 use crate::input::stream_reader::StreamReader;
 use crate::trace::{
@@ -31,9 +33,6 @@ pub(in crate::input) fn is_xspace(head: &[u8]) -> bool {
     name.is_some_and(|(_, name)| NAMES.iter().any(|start| name.message().bytes.starts_with(start)))
 }
 
-/// More messages of the profiler are not kept.
-const MAX_DIAGNOSTICS: usize = 8;
-
 /// Reads the file chunk by chunk.
 #[derive(Debug)]
 pub(crate) struct XSpaceReader {
@@ -46,14 +45,7 @@ impl XSpaceReader {
     pub(crate) fn new(label: &str, detail: Detail) -> Self {
         let mut builder = TraceBuilder::new(label, Format::XlaXspace);
         let process = builder.process(-1, "");
-        let space = Space {
-            builder,
-            process,
-            ops: OpWriter::default(),
-            host: HostWriter::new(detail),
-            planes: 0,
-            idle_accelerators: 0,
-        };
+        let space = Space { builder, process, ops: OpWriter::default(), host: HostWriter::new(detail), planes: 0 };
         Self { label: label.to_owned(), splitter: MessageSplitter::default(), space }
     }
 }
@@ -96,8 +88,6 @@ struct Space {
     ops: OpWriter,
     host: HostWriter,
     planes: u64,
-    /// GPUs and TPUs without an op.
-    idle_accelerators: u64,
 }
 
 /// The tables of a plane.
@@ -105,6 +95,8 @@ struct Space {
 struct Tables<'a> {
     lines: Vec<Message<'a>>,
     events: HashMap<i64, EventName<'a>, RandomState>,
+    /// For all events whose name the plane lacks.
+    unknown: EventName<'a>,
     stats: HashMap<u64, (Stat, &'a [u8]), RandomState>,
     /// Stats of the plane itself.
     own_stats: Vec<Message<'a>>,
@@ -118,6 +110,8 @@ struct EventName<'a> {
     /// The stats that hold for every event of the name.
     stats: Stats<'a>,
     op: Option<NameId>,
+    /// The name of a copy of unknown ends.
+    copy: Option<NameId>,
     call: Option<HostEvent>,
     range: Option<HostEvent>,
 }
@@ -140,6 +134,13 @@ struct Line<'a> {
 }
 
 type Read<T> = std::result::Result<T, Damaged>;
+
+/// The beginning of a text, up to a limit. Many events may share one text, so what is done for each event must not grow with it.
+fn beginning(raw: &[u8], max_bytes: usize) -> &[u8] {
+    let is_inside = |at: &usize| raw.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let end = (max_bytes.saturating_sub(3)..=max_bytes).rev().find(|at| !is_inside(at)).unwrap_or(max_bytes);
+    raw.get(..end).unwrap_or(raw)
+}
 
 /// The texts of a protobuf have no escapes.
 fn plain(raw: &[u8]) -> Cow<'_, str> {
@@ -166,7 +167,7 @@ impl<'a> Tables<'a> {
 
     fn stat_name(&mut self, entry: Message<'a>) -> Read<()> {
         let (id, metadata) = map_entry(entry)?;
-        let name = metadata.last(2)?.map_or(&[][..], |name| name.message().bytes);
+        let name = metadata.last(2)?.map_or(&[][..], |name| beginning(name.message().bytes, MAX_SITE_BYTES));
         self.stats.insert(id, (Stat::named(name), name));
         Ok(())
     }
@@ -196,7 +197,7 @@ impl<'a> Tables<'a> {
                     Some((known, _)) => stat = *known,
                 },
                 (3 | 4, number) => value.number = Some(number.signed()),
-                (5, text) => value.text = text.message().bytes,
+                (5, text) => value.text = beginning(text.message().bytes, MAX_SITE_BYTES),
                 (7, reference) => value.text = self.stats.get(&reference.number()).map_or(&[][..], |(_, name)| name),
                 _ => {}
             }
@@ -295,12 +296,6 @@ impl Space {
         self.builder.trace.problems.add(kind, 1, at);
     }
 
-    fn diagnostic(&mut self, text: String) {
-        if self.builder.trace.diagnostics.len() < MAX_DIAGNOSTICS {
-            self.builder.trace.diagnostics.push(text);
-        }
-    }
-
     /// Takes a field of the outermost message. The names of hosts (4) are private.
     fn message(&mut self, number: u32, message: Message<'_>) {
         match number {
@@ -310,7 +305,7 @@ impl Space {
                     self.problem(ProblemKind::Damaged, damaged.at);
                 }
             }
-            2 | 3 => self.diagnostic(message.text().into_owned()),
+            2 | 3 => diagnostics::add(&mut self.builder.trace.diagnostics, &message.text()),
             _ => {}
         }
     }
@@ -341,7 +336,6 @@ impl Space {
     }
 
     fn device<'a>(&mut self, plane: &Plane, lines: &[Message<'a>], tables: &mut Tables<'a>) -> Read<()> {
-        let ops_before = self.builder.trace.gpu_ops.len() + self.builder.trace.graph_replays.len();
         let is_amd = tables.own_stat(b"device_vendor").is_some_and(|vendor| vendor.text == b"AMD");
         let mut device = None;
         for &message in lines {
@@ -358,8 +352,6 @@ impl Space {
             let lane = Lane { device, stream, is_tpu: matches!(plane, Plane::Tpu(_)) };
             self.stream_line((message, &line), lane, tables)?;
         }
-        let has_ops = self.builder.trace.gpu_ops.len() + self.builder.trace.graph_replays.len() > ops_before;
-        self.idle_accelerators += u64::from(!has_ops);
         Ok(())
     }
 
@@ -401,13 +393,18 @@ impl Space {
     }
 
     fn op(&mut self, line: &Line<'_>, lane: Lane, event: &Event<'_>, (tables, at): (&mut Tables<'_>, u64)) {
-        let name = tables.events.entry(event.name).or_default();
+        /// The names of records are shorter.
+        const MAX_WORK_BYTES: usize = 64;
+        let (id, name) = match tables.events.get_mut(&event.name) {
+            Some(name) => (Some(event.name), name),
+            None => (None, &mut tables.unknown),
+        };
         let mut stats = event.stats;
         let work = if lane.is_tpu {
             stats.site.category = name.stats.site.category;
             Work::Op(OpKind::Kernel)
         } else {
-            stats.work(&plain(name.name))
+            stats.work(&plain(beginning(name.name, MAX_WORK_BYTES)))
         };
         if work == Work::None {
             self.builder.trace.events.other += 1;
@@ -431,7 +428,7 @@ impl Space {
         if work == Work::WholeGraph {
             return OpWriter::whole_graph(&mut self.builder, &op, &stats);
         }
-        let name = name_of_op(&mut self.builder, (event.name, name), stats.copy, at);
+        let name = name_of_op(&mut self.builder, (id, name), stats.copy, at);
         self.ops.op(&mut self.builder, GpuOp { name, ..op }, &stats, &plain);
     }
 
@@ -459,31 +456,21 @@ impl Space {
             self.builder.trace.events.cpu += 1;
             return self.problem(ProblemKind::HostRowWithoutTime, at);
         };
-        let name = tables.events.entry(event.name).or_default();
+        let name = tables.events.get_mut(&event.name).unwrap_or(&mut tables.unknown);
         let correlation = event.stats.correlation;
         let own;
         let found = match (event.stats.step, correlation) {
             (Some(number), _) => {
-                own = HostWriter::step(&mut self.builder, &plain(name.name), number);
+                own = HostWriter::step(&mut self.builder, &plain(beginning(name.name, MAX_STEP_NAME_BYTES)), number);
                 &own
             }
-            (None, Some(_)) => {
-                let text = plain(name.name);
-                name.call.get_or_insert_with(|| HostWriter::call(&mut self.builder, &text))
-            }
-            (None, None) => {
-                let text = plain(name.name);
-                name.range.get_or_insert_with(|| self.host.classify(&mut self.builder, &text))
-            }
+            (None, Some(_)) => name.call.get_or_insert_with(|| HostWriter::call(&mut self.builder, &plain(name.name))),
+            (None, None) => name.range.get_or_insert_with(|| self.host.classify(&mut self.builder, &plain(name.name))),
         };
         self.host.add(&mut self.builder, found, (thread, correlation), times, at);
     }
 
     fn finish(mut self) -> Trace {
-        if self.idle_accelerators > 0 && self.builder.trace.gpu_ops.is_empty() {
-            let accelerators = self.idle_accelerators;
-            self.diagnostic(format!("accelerators without an op: {accelerators}"));
-        }
         self.host.finish(&mut self.builder);
         self.builder.finish()
     }
@@ -510,20 +497,25 @@ fn name_of_plane(plane: Message<'_>) -> Read<Cow<'_, str>> {
 /// The name of an op; counts one that the plane lacks. Names of TPU ops are lines of HLO, so their short form is taken.
 fn name_of_op(
     builder: &mut TraceBuilder,
-    (id, name): (i64, &mut EventName<'_>),
+    (id, name): (Option<i64>, &mut EventName<'_>),
     copy: Option<&[u8]>,
     at: u64,
 ) -> NameId {
-    if let (Some(known), None) = (name.op, copy) {
-        return known;
-    }
-    let text = plain(if name.display_name.is_empty() { name.name } else { name.display_name });
-    let found = if text.is_empty() {
+    let Some(id) = id else {
         builder.trace.problems.add(ProblemKind::MissingName, 1, at);
-        builder.trace.names.intern(&format!("(name {id} is missing)"))
-    } else {
-        builder.trace.names.intern(&op_name(&text, copy))
+        return *name.op.get_or_insert_with(|| builder.trace.names.intern("(a name is missing)"));
     };
-    name.op = Some(found).filter(|_| copy.is_none());
-    found
+    let raw = if name.display_name.is_empty() { name.name } else { name.display_name };
+    if raw.is_empty() {
+        return *name.op.get_or_insert_with(|| {
+            builder.trace.problems.add(ProblemKind::MissingName, 1, at);
+            builder.trace.names.intern(&format!("(name {id} is missing)"))
+        });
+    }
+    let names = &mut builder.trace.names;
+    if let Some(ends) = copy.and_then(|details| Details(details).copy_name()) {
+        return names.intern(&ends);
+    }
+    let known = if copy.is_some() { &mut name.copy } else { &mut name.op };
+    *known.get_or_insert_with(|| names.intern(&op_name(&plain(raw), copy)))
 }
