@@ -75,6 +75,13 @@ impl<'a> Message<'a> {
     }
 }
 
+/// The beginning of a text, up to a limit. Many events may share one text, so what is done for each event must not grow with it.
+pub(super) fn beginning(raw: &[u8], max_bytes: usize) -> &[u8] {
+    let is_inside = |at: &usize| raw.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let end = (max_bytes.saturating_sub(3)..=max_bytes).rev().find(|at| !is_inside(at)).unwrap_or(max_bytes);
+    raw.get(..end).unwrap_or(raw)
+}
+
 /// Iterates over the fields of a message: number and value. Ends at the first damage.
 #[derive(Debug, Clone)]
 pub(super) struct Fields<'a> {
@@ -214,6 +221,8 @@ pub(super) struct MessageSplitter {
     /// Offset of the next byte.
     at: u64,
     damaged: Option<Damaged>,
+    /// A longer value is damage.
+    max_value_bytes: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -226,6 +235,16 @@ struct Open {
 }
 
 impl MessageSplitter {
+    /// A splitter for which values of more bytes are damage.
+    pub(super) fn with_limit(max_value_bytes: usize) -> Self {
+        Self { max_value_bytes: Some(max_value_bytes), ..Self::default() }
+    }
+
+    /// Whether nothing more can be found.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.damaged.is_some()
+    }
+
     /// Takes the next bytes; `each` gets every whole message with the number of its field.
     pub(super) fn feed(&mut self, bytes: &[u8], each: &mut dyn FnMut(u32, Message<'_>)) {
         let mut rest = bytes;
@@ -249,6 +268,10 @@ impl MessageSplitter {
         };
         let field_at = self.at - before as u64;
         match found {
+            Head::Whole { value_bytes, .. } if self.max_value_bytes.is_some_and(|max| value_bytes > max) => {
+                self.damaged = Some(Damaged { at: field_at });
+                &[]
+            }
             Head::Whole { number, is_message, value_bytes, head_bytes } => {
                 self.unfinished.clear();
                 let read = head_bytes.saturating_sub(before);
@@ -433,6 +456,22 @@ mod tests {
             let damaged = [&stream[..5], b"\x0b\x0a\x00"].concat();
             let (found, broken) = split(&damaged, chunk);
             assert_eq!((found.len(), broken), (1, Some(Broken::Damaged(Damaged { at: 5 }))));
+        }
+    }
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        for (text, cut) in [("abcdef", "abcd"), ("abc", "abc"), ("abc\u{e9}", "abc"), ("a\u{1f600}", "a"), ("", "")] {
+            assert_eq!(beginning(text.as_bytes(), 4), cut.as_bytes(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_beyond_the_limit_is_damage() {
+        for (length, is_damaged) in [(8, false), (9, true)] {
+            let mut splitter = MessageSplitter::with_limit(8);
+            splitter.feed(&Writer::default().bytes(1, vec![0; length]).0, &mut |_, _| {});
+            assert_eq!(splitter.is_damaged(), is_damaged, "{length}");
         }
     }
 

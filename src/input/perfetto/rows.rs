@@ -36,7 +36,9 @@ pub(super) struct Rows {
     pub(super) texts: Names,
     tracks: HashMap<u64, Track, RandomState>,
     /// Where the rows of a track go, for tracks with rows.
-    places: HashMap<u64, Place, RandomState>,
+    places: HashMap<u64, (u64, Place), RandomState>,
+    /// How often a descriptor changed a track. Places of before hold no more: the parents of a track tell its place, too.
+    changes: u64,
     /// Slices whose track is not described yet.
     waiting: Vec<Slice>,
     /// Ids of names in the tables of the trace, by kind of table and text.
@@ -82,6 +84,7 @@ impl Rows {
             texts: Names::default(),
             tracks: HashMap::default(),
             places: HashMap::default(),
+            changes: 0,
             waiting: Vec::new(),
             op_names: HashMap::default(),
             call_names: HashMap::default(),
@@ -104,17 +107,26 @@ impl Rows {
         self.builder.trace.events.other += 1;
     }
 
+    /// Counts an event of a GPU whose track or stage is not known.
+    fn unknown(&mut self, at: u64) {
+        self.count_other();
+        self.problem(ProblemKind::UnknownCategory, 1, at);
+    }
+
     pub(super) fn track(&mut self, descriptor: Message<'_>) -> Read<()> {
         let (id, track) = Track::read(descriptor)?;
         // A later descriptor, such as that of a second trace in the file, may say less.
         let known = self.tracks.entry(id).or_default();
-        known.parent = track.parent.or(known.parent);
-        known.pid = track.pid.or(known.pid);
-        known.tid = track.tid.or(known.tid);
-        if !track.name.is_empty() {
-            known.name = track.name;
+        let merged = Track {
+            parent: track.parent.or(known.parent),
+            pid: track.pid.or(known.pid),
+            tid: track.tid.or(known.tid),
+            name: if track.name.is_empty() { known.name.clone() } else { track.name },
+        };
+        if *known != merged {
+            *known = merged;
+            self.changes += 1;
         }
-        self.places.remove(&id);
         Ok(())
     }
 
@@ -130,16 +142,18 @@ impl Rows {
     }
 
     fn place(&mut self, track: u64) -> Place {
-        if let Some(known) = self.places.get(&track) {
+        if let Some((_, known)) = self.places.get(&track).filter(|(changes, _)| *changes == self.changes) {
             return *known;
         }
-        let own = self.tracks.get(&track).cloned().unwrap_or_default();
-        let (mut root, mut pid) = (own.clone(), own.pid);
+        let none = Track::default();
+        let own = self.tracks.get(&track).unwrap_or(&none);
+        let (mut root, mut pid) = (own, own.pid);
         for _ in 0..MAX_PARENTS {
             let Some(parent) = root.parent.and_then(|parent| self.tracks.get(&parent)) else { break };
             pid = pid.or(parent.pid);
-            root = parent.clone();
+            root = parent;
         }
+        let (own, root) = (own.clone(), root.clone());
         let lane = self.lane(&own, &root);
         // unitrace gives a device a pid that no process has; the file has one process.
         let is_engine = matches!(lane, Lane::Engine { .. });
@@ -151,7 +165,7 @@ impl Rows {
             ThreadId::default()
         };
         let place = Place { process, thread, lane };
-        self.places.insert(track, place);
+        self.places.insert(track, (self.changes, place));
         place
     }
 
@@ -257,7 +271,7 @@ impl Rows {
 
     fn unitrace_op(&mut self, slice: &Slice) {
         let Some((start, duration)) = self.times(slice, ProblemKind::ImpossibleDuration) else { return };
-        let Lane::Engine { device, stream } = self.place(slice.track).lane else { return self.count_other() };
+        let Lane::Engine { device, stream } = self.place(slice.track).lane else { return self.unknown(slice.at) };
         let text = slice.name.map(|name| self.texts.get(name).to_owned()).unwrap_or_default();
         let bare = text.rsplit(": ").next().unwrap_or_default();
         let kind = match bare {
@@ -284,10 +298,10 @@ impl Rows {
     fn proton_kernel(&mut self, slice: &Slice) {
         let place = self.place(slice.track);
         let is_own = slice.name.is_some_and(|name| self.texts.get(name) == "<metric>");
-        let Lane::Stream(stream) = place.lane else { return self.count_other() };
-        if is_own {
+        if is_own || place.lane == Lane::Derived {
             return self.count_other();
         }
+        let Lane::Stream(stream) = place.lane else { return self.unknown(slice.at) };
         let Some((start, duration)) = self.times(slice, ProblemKind::ImpossibleDuration) else { return };
         let op = GpuOp {
             start,
@@ -362,17 +376,21 @@ impl Rows {
         (time, at): (i64, u64),
     ) -> Read<()> {
         let stage = Stage::read(message, sequence)?;
-        self.writer = self.writer.or(Some(Format::TorchPerfetto));
         let stage_name = stage.stage.map(|stage| self.texts.get(stage)).unwrap_or_default();
         let kind = match stage_name {
             "Annotation" | "EventRecord" | "HostNode" => {
                 self.count_other();
                 return Ok(());
             }
+            "Kernel" => OpKind::Kernel,
             "Memcpy" => OpKind::Copy,
             "Memset" => OpKind::Set,
-            _ => OpKind::Kernel,
+            _ => {
+                self.unknown(at);
+                return Ok(());
+            }
         };
+        self.writer = self.writer.or(Some(Format::TorchPerfetto));
         let slice = Slice {
             start: time,
             end: time.wrapping_add(stage.duration),

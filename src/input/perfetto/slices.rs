@@ -5,7 +5,7 @@
 use super::number;
 use super::rows::Rows;
 use super::sequences::{List, Sequence};
-use crate::input::protobuf::{Damaged, Message, Value};
+use crate::input::protobuf::{Damaged, Message, Value, beginning};
 use crate::trace::{NameId, ProblemKind};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -186,7 +186,23 @@ pub(super) fn last_number(text: &[u8]) -> Option<u64> {
 /// The open slices of each track.
 #[derive(Debug, Default)]
 pub(super) struct Slices {
-    open: HashMap<u64, Vec<Slice>, RandomState>,
+    open: HashMap<u64, Vec<Open>, RandomState>,
+}
+
+/// A slice that has begun. Of those of unknown categories only the place counts.
+#[derive(Debug)]
+enum Open {
+    Known(Box<Slice>),
+    Other { at: u64 },
+}
+
+impl Open {
+    fn at(&self) -> u64 {
+        match self {
+            Self::Known(slice) => slice.at,
+            Self::Other { at } => *at,
+        }
+    }
 }
 
 impl Slices {
@@ -194,13 +210,18 @@ impl Slices {
     pub(super) fn take(&mut self, event: TrackEvent, (time, at): (i64, u64), rows: &mut Rows) {
         match event {
             TrackEvent::Begin(slice) => {
-                self.open.entry(slice.track).or_default().push(Slice { start: time, at, ..slice })
+                let open = match slice.category {
+                    Category::Other => Open::Other { at },
+                    _ => Open::Known(Box::new(Slice { start: time, at, ..slice })),
+                };
+                self.open.entry(slice.track).or_default().push(open);
             }
             TrackEvent::End { track } => match self.open.get_mut(&track).and_then(Vec::pop) {
-                Some(open) => {
+                Some(Open::Other { .. }) => rows.count_other(),
+                Some(Open::Known(open)) => {
                     let start = open.notes.begin_ns.unwrap_or(open.start);
                     let end = open.notes.end_ns.unwrap_or(time);
-                    rows.slice(Slice { start, end, ..open });
+                    rows.slice(Slice { start, end, ..*open });
                 }
                 None => rows.problem(ProblemKind::UnpairedSlice, 1, at),
             },
@@ -211,7 +232,7 @@ impl Slices {
     /// The number of slices that are still open, and where the first one begins.
     pub(super) fn left(&self) -> Option<(u64, u64)> {
         let open = self.open.values().flatten();
-        let first = open.clone().map(|slice| slice.at).min()?;
+        let first = open.clone().map(Open::at).min()?;
         Some((open.count() as u64, first))
     }
 }
@@ -224,6 +245,9 @@ pub(super) struct Track {
     pub(super) pid: Option<i64>,
     pub(super) tid: Option<i64>,
 }
+
+/// Longer names of tracks are cut.
+const MAX_TRACK_NAME_BYTES: usize = 1 << 10;
 
 impl Track {
     /// Reads a descriptor: the id of the track and what it says.
@@ -247,7 +271,9 @@ impl Track {
                 _ => {}
             }
         }
-        track.name = own_name.or(other_name).map(|name| name.text().into_owned()).unwrap_or_default();
+        if let Some(name) = own_name.or(other_name) {
+            track.name = String::from_utf8_lossy(beginning(name.bytes, MAX_TRACK_NAME_BYTES)).into_owned();
+        }
         Ok((id, track))
     }
 }

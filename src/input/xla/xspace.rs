@@ -13,7 +13,7 @@ use super::host::{HostEvent, HostWriter, MAX_STEP_NAME_BYTES};
 use super::{DeviceLine, MAX_SITE_BYTES, OpWriter, Plane, Stat, StatValue, Stats, Work, op_name};
 use crate::input::Detail;
 use crate::input::nsys::diagnostics;
-use crate::input::protobuf::{Broken, Damaged, Message, MessageSplitter, Value, first_message};
+use crate::input::protobuf::{Broken, Damaged, Message, MessageSplitter, Value, beginning, first_message};
 use crate::input::stream_reader::StreamReader;
 use crate::trace::{
     DeviceId, DeviceProperties, Format, GpuOp, NameId, Ns, OpKind, ProblemKind, ProcessId, ThreadId, Trace,
@@ -134,13 +134,6 @@ struct Line<'a> {
 }
 
 type Read<T> = std::result::Result<T, Damaged>;
-
-/// The beginning of a text, up to a limit. Many events may share one text, so what is done for each event must not grow with it.
-fn beginning(raw: &[u8], max_bytes: usize) -> &[u8] {
-    let is_inside = |at: &usize| raw.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
-    let end = (max_bytes.saturating_sub(3)..=max_bytes).rev().find(|at| !is_inside(at)).unwrap_or(max_bytes);
-    raw.get(..end).unwrap_or(raw)
-}
 
 /// The texts of a protobuf have no escapes.
 fn plain(raw: &[u8]) -> Cow<'_, str> {
