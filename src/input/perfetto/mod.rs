@@ -42,6 +42,8 @@ mod packet {
     pub(super) const DEFAULTS: u32 = 59;
     pub(super) const TRACK_DESCRIPTOR: u32 = 60;
     pub(super) const FIRST_OF_SEQUENCE: u32 = 87;
+    /// Packets that are compressed with zstd.
+    pub(super) const ZSTD: u32 = 133;
     /// Fields with which packets begin; other files do not have them in a first field 1.
     pub(super) const KNOWN: [u32; 18] = [
         1,
@@ -127,6 +129,7 @@ struct Parts<'a> {
     clock: Option<u64>,
     sequence: u64,
     is_cleared: bool,
+    needs_state: bool,
     is_first: bool,
     has_dropped: bool,
     snapshot: Option<Message<'a>>,
@@ -136,11 +139,13 @@ struct Parts<'a> {
     event: Option<Message<'a>>,
     stage: Option<Message<'a>>,
     compressed: Option<Message<'a>>,
+    is_zstd: bool,
 }
 
 impl<'a> Parts<'a> {
     fn read(packet: Message<'a>) -> std::result::Result<Self, Damaged> {
         const STATE_CLEARED_FLAG: u64 = 1;
+        const NEEDS_STATE_FLAG: u64 = 2;
         let mut parts = Self::default();
         for field in packet.fields() {
             let (number, value) = field?;
@@ -149,7 +154,10 @@ impl<'a> Parts<'a> {
                 packet::TIMESTAMP => parts.timestamp = value.number(),
                 packet::CLOCK => parts.clock = Some(value.number()),
                 packet::SEQUENCE => parts.sequence = value.number(),
-                packet::FLAGS => parts.is_cleared |= value.number() & STATE_CLEARED_FLAG != 0,
+                packet::FLAGS => {
+                    parts.is_cleared |= value.number() & STATE_CLEARED_FLAG != 0;
+                    parts.needs_state = value.number() & NEEDS_STATE_FLAG != 0;
+                }
                 packet::STATE_CLEARED => parts.is_cleared |= value.number() != 0,
                 packet::PREVIOUS_DROPPED => parts.has_dropped = value.number() != 0,
                 packet::FIRST_OF_SEQUENCE => parts.is_first = value.number() != 0,
@@ -160,6 +168,7 @@ impl<'a> Parts<'a> {
                 packet::TRACK_EVENT => parts.event = message(),
                 packet::RENDER_STAGE => parts.stage = message(),
                 packet::COMPRESSED => parts.compressed = message(),
+                packet::ZSTD => parts.is_zstd = true,
                 _ => {}
             }
         }
@@ -230,6 +239,9 @@ impl Packets {
         if let Some(compressed) = parts.compressed.filter(|_| may_be_compressed) {
             return self.compressed(compressed);
         }
+        if parts.is_zstd {
+            return Err(Damaged { at: packet.at });
+        }
         if let Some(descriptor) = parts.descriptor {
             self.rows.track(descriptor)?;
         }
@@ -237,8 +249,12 @@ impl Packets {
             self.rows.problem(ProblemKind::UnreadableEvent, 1, packet.at);
         }
         let sequence = self.sequences.entry(parts.sequence).or_default();
+        sequence.is_valid &= !parts.has_dropped;
         if parts.is_cleared {
-            *sequence = Sequence::default();
+            *sequence = Sequence::cleared();
+        }
+        if parts.needs_state && !sequence.is_valid {
+            return Err(Damaged { at: packet.at });
         }
         if let Some(defaults) = parts.defaults {
             sequence.defaults(defaults)?;
@@ -274,8 +290,10 @@ impl Packets {
         message: Message<'_>,
         Inflater { inflate, output }: &mut Inflater,
     ) -> std::result::Result<(), Damaged> {
+        /// Few bytes can claim and fill a packet of any length.
+        const MAX_INNER_BYTES: usize = 64 << 20;
         inflate.reset(true);
-        let mut splitter = MessageSplitter::default();
+        let mut splitter = MessageSplitter::with_limit(MAX_INNER_BYTES);
         loop {
             let (read, written) = (inflate.total_in() as usize, inflate.total_out());
             let rest = message.bytes.get(read..).unwrap_or_default();
@@ -287,6 +305,9 @@ impl Packets {
                     self.packet(Message { at: message.at, ..inner }, false);
                 }
             });
+            if splitter.is_damaged() {
+                return Err(Damaged { at: message.at });
+            }
             let has_stalled = part.is_empty() && inflate.total_in() as usize == read;
             match status {
                 Ok(Status::StreamEnd) if splitter.finish().is_none() => return Ok(()),

@@ -49,6 +49,8 @@ struct RunningClock {
 /// The state of a sequence.
 #[derive(Debug, Default)]
 pub(super) struct Sequence {
+    /// Whether all since the state was cleared is known: no packet was dropped.
+    pub(super) is_valid: bool,
     clock: Option<u64>,
     pub(super) track: Option<u64>,
     running: HashMap<u64, RunningClock, RandomState>,
@@ -57,6 +59,11 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
+    /// A sequence whose state was cleared.
+    pub(super) fn cleared() -> Self {
+        Self { is_valid: true, ..Self::default() }
+    }
+
     /// Takes the default clock and track of the sequence.
     pub(super) fn defaults(&mut self, defaults: Message<'_>) -> Read<()> {
         for field in defaults.fields() {

@@ -156,6 +156,7 @@ fn render_stages_of_pytorch_are_ops_unless_their_stage_is_none() {
         interned(24, 1, 2, "Kernel"),
         interned(24, 2, 2, "Memcpy"),
         interned(24, 4, 2, "Annotation"),
+        interned(24, 5, 2, "Vertex"),
         interned(1000, 1, 3, "gemm"),
     ];
     let extra = |name: &str, value: &str| message().bytes(1, name).bytes(2, value);
@@ -184,10 +185,12 @@ fn render_stages_of_pytorch_are_ops_unless_their_stage_is_none() {
         ),
         stage(40, message().number(2, 4).number(11, 1).number(14, 2).message(6, extra("bytes", "64"))),
         stage(10, message().number(2, 90).number(11, 1).number(14, 4)),
+        stage(10, message().number(2, 90).number(11, 1).number(14, 5)),
     ]));
     assert_eq!(ops(&trace), ["1/7 gemm 10+20", "1/-1 Memcpy 40+4"]);
     assert_eq!(trace.gpu_ops.iter().map(|op| op.kind).collect::<Vec<_>>(), [OpKind::Kernel, OpKind::Copy]);
     assert_eq!((trace.gpu_ops.launch(0).is_some(), trace.bytes.clone()), (true, vec![(1, 64)]));
+    assert_eq!((problems(&trace), trace.events.other), (vec![(ProblemKind::UnknownCategory, 1)], 2));
     assert_eq!(trace.launch_configs.of_row(0).unwrap().grid, [132, 1, 1]);
     assert_eq!(trace.packed_code.unwrap().ops.iter().collect::<Vec<_>>(), ["aten::mm"]);
     assert_eq!(trace.format, Format::TorchPerfetto);
@@ -259,6 +262,40 @@ fn packets_that_the_service_compressed_are_read() {
     let mut packets = vec![message().bytes(50, cut)];
     packets.extend(rocprof());
     assert!(problems(&read(&trace_of(&packets))).contains(&(ProblemKind::UnreadableEvent, 1)));
+}
+
+#[test]
+fn packets_that_need_a_lost_state_are_counted_and_not_placed() {
+    const CLEARED: i64 = 1;
+    const NEEDS: i64 = 2;
+    let kernel = |time: i64, flags: i64, dropped: i64| {
+        let begin = begin(time, 1, ("kernel", "k"), &[]).number(13, flags).number(42, dropped);
+        [begin, end(time + 5, 1).number(13, NEEDS)]
+    };
+    let kernels = [
+        kernel(10, NEEDS, 0),
+        kernel(20, CLEARED, 0),
+        kernel(30, NEEDS, 0),
+        kernel(40, NEEDS, 1),
+        kernel(50, NEEDS | CLEARED, 1),
+    ];
+    let mut packets = vec![descriptor(1, "GPU Stream 7", 1)];
+    packets.extend(kernels.concat());
+    let trace = read(&trace_of(&packets));
+    assert_eq!(ops(&trace), ["0/7 k 20+5", "0/7 k 30+5", "0/7 k 50+5"]);
+    // Two packets before the first state; two after a loss, and both losses.
+    assert_eq!(problems(&trace), [(ProblemKind::UnreadableEvent, 6)]);
+}
+
+#[test]
+fn what_cannot_be_read_is_counted() {
+    let kernel = |track: i64| [begin(10, track, ("kernel", "k"), &[]), end(15, track)];
+    let mut packets = vec![descriptor(1, "GPU Stream 7", 1), descriptor(2, &"long ".repeat(1_000), 2)];
+    packets.extend([kernel(1), kernel(2)].concat());
+    packets.push(message().bytes(133, "zstd"));
+    let trace = read(&trace_of(&packets));
+    assert_eq!(ops(&trace), ["0/7 k 10+5"]);
+    assert_eq!(problems(&trace), [(ProblemKind::UnreadableEvent, 1), (ProblemKind::UnknownCategory, 1)]);
 }
 
 #[test]
