@@ -408,8 +408,10 @@ mod tests {
         checks.iter().filter(|check| check.level == level).map(|check| check.id).collect()
     }
 
-    const WAYS: [&str; 11] =
-        ["sglang", "vllm", "trtllm", "torch", "xpu", "nsys", "rocprof", "rpd", "ascend", "proton", "any"];
+    const WAYS: [&str; 13] = [
+        "sglang", "vllm", "trtllm", "torch", "xpu", "xla", "unitrace", "nsys", "rocprof", "rpd", "ascend", "proton",
+        "any",
+    ];
 
     #[test]
     fn every_check_has_a_remedy_for_every_way_of_capture() {
