@@ -21,7 +21,7 @@ use crate::{Error, Result};
 use flate2::{Decompress, FlushDecompress, Status};
 use rows::Rows;
 use sequences::{Sequence, Stamp};
-use slices::{Slices, TrackEvent};
+use slices::{Slices, Taken, TrackEvent};
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
@@ -267,8 +267,13 @@ impl Packets {
         }
         let Stamp(time) = sequence.time(parts.timestamp, parts.clock);
         if let Some(event) = parts.event {
-            let event = TrackEvent::read(event, sequence, &mut self.rows)?;
-            self.slices.take(event, (time, packet.at), &mut self.rows);
+            let event = TrackEvent::read(event, sequence, &mut self.rows.texts)?;
+            match self.slices.take(event, (time, packet.at)) {
+                Taken::Begun => {}
+                Taken::Ended(slice) => self.rows.slice(*slice),
+                Taken::Other => self.rows.count_other(),
+                Taken::Unpaired => self.rows.problem(ProblemKind::UnpairedSlice, 1, packet.at),
+            }
         }
         match parts.stage {
             Some(stage) => self.rows.render_stage(stage, sequence, (time, packet.at)),

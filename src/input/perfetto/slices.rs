@@ -3,10 +3,9 @@
 //! rocprofv3 puts ops of several GPUs on one track, where they cross; it also writes their times as annotations, which count.
 
 use super::number;
-use super::rows::Rows;
 use super::sequences::{List, Sequence};
 use crate::input::protobuf::{Damaged, Message, Value, beginning};
-use crate::trace::{NameId, ProblemKind};
+use crate::trace::{NameId, Names};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -107,7 +106,7 @@ pub(super) enum TrackEvent {
 }
 
 impl TrackEvent {
-    pub(super) fn read(message: Message<'_>, sequence: &Sequence, rows: &mut Rows) -> Read<Self> {
+    pub(super) fn read(message: Message<'_>, sequence: &Sequence, texts: &mut Names) -> Read<Self> {
         const BEGIN: u64 = 1;
         const END: u64 = 2;
         let (mut kind, mut track) = (0, sequence.track.unwrap_or(0));
@@ -117,9 +116,9 @@ impl TrackEvent {
                 (9, value) => kind = value.number(),
                 (11, value) => track = value.number(),
                 (10, id) => name = name.or(sequence.text(List::Events, id.number())),
-                (23, text) => name = Some(rows.texts.intern(&text.message().text())),
+                (23, text) => name = Some(texts.intern(&text.message().text())),
                 (3, id) => category = category.or(sequence.text(List::Categories, id.number())),
-                (22, text) => category = Some(rows.texts.intern(&text.message().text())),
+                (22, text) => category = Some(texts.intern(&text.message().text())),
                 (47, id) => flow = flow.or(Some(id.number())),
                 _ => {}
             }
@@ -129,13 +128,13 @@ impl TrackEvent {
             END => return Ok(Self::End { track }),
             _ => return Ok(Self::Other),
         }
-        let category = category.map_or(Category::Other, |category| Category::named(rows.texts.get(category)));
-        let notes = if category == Category::Other { Notes::default() } else { notes(message, sequence, rows)? };
+        let category = category.map_or(Category::Other, |category| Category::named(texts.get(category)));
+        let notes = if category == Category::Other { Notes::default() } else { notes(message, sequence, texts)? };
         Ok(Self::Begin(Slice { start: 0, end: 0, track, category, name, notes, flow, at: message.at }))
     }
 }
 
-fn notes(event: Message<'_>, sequence: &Sequence, rows: &mut Rows) -> Read<Notes> {
+fn notes(event: Message<'_>, sequence: &Sequence, texts: &mut Names) -> Read<Notes> {
     let mut notes = Notes::default();
     for field in event.fields() {
         let (4, annotation) = field? else { continue };
@@ -143,12 +142,12 @@ fn notes(event: Message<'_>, sequence: &Sequence, rows: &mut Rows) -> Read<Notes
         for field in annotation.message().fields() {
             match field? {
                 (1, id) => key = key.or(sequence.text(List::Annotations, id.number())),
-                (10, name) => key = Some(rows.texts.intern(&name.message().text())),
+                (10, name) => key = Some(texts.intern(&name.message().text())),
                 (3 | 4, value) => number = Some(value.number()),
                 (6, value) => text = Some(value.message()),
                 (17, id) => {
                     let interned = sequence.text(List::Strings, id.number());
-                    notes_of_interned(interned, &mut number, rows);
+                    notes_of_interned(interned, &mut number, texts);
                 }
                 _ => {}
             }
@@ -156,7 +155,7 @@ fn notes(event: Message<'_>, sequence: &Sequence, rows: &mut Rows) -> Read<Notes
         let Some(key) = key else { continue };
         let number = number.or_else(|| last_number(text?.bytes));
         let signed = number.map(u64::cast_signed);
-        match rows.texts.get(key) {
+        match texts.get(key) {
             "begin_ns" => notes.begin_ns = signed,
             "end_ns" => notes.end_ns = signed,
             "agent" => notes.agent = number,
@@ -166,7 +165,7 @@ fn notes(event: Message<'_>, sequence: &Sequence, rows: &mut Rows) -> Read<Notes
             "stream_ID" | "stream_id" => notes.stream = signed,
             "corr_id" | "correlation" => notes.correlation = number,
             "copy_bytes" => notes.bytes = number,
-            "call_stack" => notes.call_stack = text.map(|text| rows.texts.intern(&text.text())),
+            "call_stack" => notes.call_stack = text.map(|text| texts.intern(&text.text())),
             _ => {}
         }
     }
@@ -174,8 +173,8 @@ fn notes(event: Message<'_>, sequence: &Sequence, rows: &mut Rows) -> Read<Notes
 }
 
 /// The number in an interned text such as `Agent-4`.
-fn notes_of_interned(text: Option<NameId>, number: &mut Option<u64>, rows: &Rows) {
-    *number = number.or_else(|| last_number(rows.texts.get(text?).as_bytes()));
+fn notes_of_interned(text: Option<NameId>, number: &mut Option<u64>, texts: &Names) {
+    *number = number.or_else(|| last_number(texts.get(text?).as_bytes()));
 }
 
 /// The last number in a text: `Agent-4`.
@@ -205,9 +204,21 @@ impl Open {
     }
 }
 
+/// What an event of a track gives.
+pub(super) enum Taken {
+    /// A slice has begun.
+    Begun,
+    /// A slice of a known category has ended.
+    Ended(Box<Slice>),
+    /// An event that is no slice, or a slice of another category.
+    Other,
+    /// The end of a slice that has not begun.
+    Unpaired,
+}
+
 impl Slices {
-    /// Takes an event at this time and offset; a slice that ends goes to the rows.
-    pub(super) fn take(&mut self, event: TrackEvent, (time, at): (i64, u64), rows: &mut Rows) {
+    /// Takes an event at this time and offset.
+    pub(super) fn take(&mut self, event: TrackEvent, (time, at): (i64, u64)) -> Taken {
         match event {
             TrackEvent::Begin(slice) => {
                 let open = match slice.category {
@@ -215,17 +226,18 @@ impl Slices {
                     _ => Open::Known(Box::new(Slice { start: time, at, ..slice })),
                 };
                 self.open.entry(slice.track).or_default().push(open);
+                Taken::Begun
             }
             TrackEvent::End { track } => match self.open.get_mut(&track).and_then(Vec::pop) {
-                Some(Open::Other { .. }) => rows.count_other(),
+                Some(Open::Other { .. }) => Taken::Other,
                 Some(Open::Known(open)) => {
                     let start = open.notes.begin_ns.unwrap_or(open.start);
                     let end = open.notes.end_ns.unwrap_or(time);
-                    rows.slice(Slice { start, end, ..*open });
+                    Taken::Ended(Box::new(Slice { start, end, ..*open }))
                 }
-                None => rows.problem(ProblemKind::UnpairedSlice, 1, at),
+                None => Taken::Unpaired,
             },
-            TrackEvent::Other => rows.count_other(),
+            TrackEvent::Other => Taken::Other,
         }
     }
 
