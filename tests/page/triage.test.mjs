@@ -70,7 +70,7 @@ test('the script is fetched when the tab is opened, and nothing else is requeste
   assert.deepEqual([...new Set(server.requests)].filter((path) => /triage|full/.test(path)).sort(), ['/pkg/gpuprism_full.js', '/pkg/gpuprism_full_bg.wasm', '/triage.js']);
   for (const [method, url] of asked) assert.ok(method === 'GET' && (url.startsWith(`${server.origin}/`) || url.startsWith(`blob:${server.origin}/`)), `${method} ${url}`);
   for (const worker of page.workers()) assert.match(worker.url(), /^blob:/);
-  assert.equal(page.workers().length, 2, 'the reader without code has ended');
+  assert.equal(page.workers().length, 3, 'one for the trace, one that renders, one for the lines below the verdict: the reader without code has ended');
   assert.deepEqual(faults, []);
   await close();
 });
