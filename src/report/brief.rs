@@ -106,7 +106,7 @@ fn blocks(subject: &Subject) -> Vec<Block> {
 
 /// ` By the replay, \`roof:mm\` (at a usual rate of the GPU) saves at most 3.2 % of a step: see \`what-if\`.`: what no rule is about. Faster
 /// kernels of one name, and no GPU work, are no causes.
-fn largest_saving(report: &Report) -> String {
+fn largest_replayed_saving(report: &Report) -> String {
     const MIN_PCT: f64 = 1.0;
     let rows = report.runs.iter().flat_map(|run| WhatIf::rows(&run.sections));
     let causes = rows.filter(|row| !matches!(row.id.cause, Cause::Kernel | Cause::GpuWork | Cause::Unknown));
@@ -135,7 +135,10 @@ fn results(report: &Report, push: &mut dyn FnMut(&'static str, String)) {
     if findings.is_empty() {
         push(
             "headings",
-            format!("\n## Findings\n\nNone: no value exceeds the threshold of a rule.{}\n", largest_saving(report)),
+            format!(
+                "\n## Findings\n\nNone: no value exceeds the threshold of a rule.{}\n",
+                largest_replayed_saving(report)
+            ),
         );
     } else {
         push("headings", "\n## Findings\n\n".to_owned());

@@ -73,9 +73,12 @@ impl StepsOfOps {
                 return inferred;
             }
         }
-        let divided = Self::inferred(classified, optimizer_steps(classified.trace, &self.steps, &self.step_of_op));
-        if divided.are_alike() {
-            return divided;
+        let parts = optimizer_steps(classified.trace, &self.steps, &self.step_of_op);
+        if !parts.is_empty() {
+            let divided = Self::inferred(classified, parts);
+            if divided.are_alike() {
+                return divided;
+            }
         }
         name_kinds(classified.trace, &mut self.steps, &self.step_of_op);
         self
