@@ -52,6 +52,7 @@ pub mod file_sets;
 pub mod folder;
 mod gpu_trace_csv;
 mod gunzip;
+mod id_table;
 pub(crate) mod known_formats;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 pub mod nsys;

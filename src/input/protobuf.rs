@@ -54,7 +54,7 @@ impl<'a> Value<'a> {
 
 impl<'a> Message<'a> {
     pub(super) fn fields(self) -> Fields<'a> {
-        Fields { rest: self.bytes, at: self.at }
+        Fields { rest: self.bytes, end: self.at + self.bytes.len() as u64 }
     }
 
     /// The bytes as text; what is not UTF-8 is replaced.
@@ -86,20 +86,32 @@ pub(super) fn beginning(raw: &[u8], max_bytes: usize) -> &[u8] {
 #[derive(Debug, Clone)]
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
-    at: u64,
+    /// Offset of the end in the file.
+    end: u64,
 }
 
 impl<'a> Fields<'a> {
+    /// Offset of the next byte in the file.
+    #[inline]
+    fn at(&self) -> u64 {
+        self.end - self.rest.len() as u64
+    }
+
     #[inline]
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
-        self.at += length as u64;
         Some(taken)
     }
 
+    /// Most numbers are keys and lengths of one byte.
     #[inline]
     fn varint(&mut self) -> Option<u64> {
+        let (first, rest) = self.rest.split_first()?;
+        if *first < 0x80 {
+            self.rest = rest;
+            return Some(u64::from(*first));
+        }
         let (value, length) = varint(self.rest)?;
         self.take(length)?;
         Some(value)
@@ -114,7 +126,7 @@ impl<'a> Fields<'a> {
             1 => Value::Number(u64::from_le_bytes(self.take(8)?.try_into().ok()?)),
             2 => {
                 let length = usize::try_from(self.varint()?).ok()?;
-                let at = self.at;
+                let at = self.at();
                 Value::Message(Message { bytes: self.take(length)?, at })
             }
             5 => Value::Number(u64::from(u32::from_le_bytes(self.take(4)?.try_into().ok()?))),
@@ -132,7 +144,7 @@ impl<'a> Iterator for Fields<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let at = self.at;
+        let at = self.at();
         let field = self.field();
         if field.is_none() {
             self.rest = &[];

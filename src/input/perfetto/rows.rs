@@ -47,6 +47,8 @@ pub(super) struct Rows {
     range_names: HashMap<NameId, NameId, RandomState>,
     /// Notes by call stack of Proton.
     stacks: HashMap<NameId, Option<u32>, RandomState>,
+    /// Devices by the number of the GPU.
+    devices: HashMap<u64, DeviceId, RandomState>,
     /// Streams of unitrace by the name of their engine or queue.
     engines: Names,
     code: PackedCode,
@@ -90,6 +92,7 @@ impl Rows {
             call_names: HashMap::default(),
             range_names: HashMap::default(),
             stacks: HashMap::default(),
+            devices: HashMap::default(),
             engines: Names::default(),
             code: if detail == Detail::Host { PackedCode::default() } else { PackedCode::too_long() },
         }
@@ -236,6 +239,11 @@ impl Rows {
         id
     }
 
+    fn device(&mut self, number: u64) -> DeviceId {
+        let builder = &mut self.builder;
+        *self.devices.entry(number).or_insert_with(|| builder.device(&number.to_string(), ""))
+    }
+
     fn dispatch(&mut self, slice: &Slice) {
         let Some((start, duration)) = self.times(slice, ProblemKind::ImpossibleDuration) else { return };
         let Notes { agent, stream, queue, correlation, .. } = slice.notes;
@@ -243,7 +251,7 @@ impl Rows {
             start,
             duration,
             name: self.op_name(OpKind::Kernel, slice.name, slice.at, &|name| kernel_name(name).to_owned()),
-            device: self.builder.device(&agent.unwrap_or_default().to_string(), ""),
+            device: self.device(agent.unwrap_or_default()),
             stream: stream.or(queue).unwrap_or(-1),
             process: self.place(slice.track).process,
             kind: OpKind::Kernel,
@@ -260,7 +268,7 @@ impl Rows {
             start,
             duration,
             name: self.op_name(OpKind::Copy, slice.name, slice.at, &copy_name),
-            device: self.builder.device(&agent.unwrap_or_default().to_string(), ""),
+            device: self.device(agent.unwrap_or_default()),
             stream: stream.unwrap_or(-1),
             process: self.place(slice.track).process,
             kind: OpKind::Copy,
@@ -410,7 +418,7 @@ impl Rows {
             start,
             duration,
             name: self.op_name(kind, name, at, &str::to_owned),
-            device: self.builder.device(&stage.gpu.to_string(), ""),
+            device: self.device(stage.gpu),
             stream: stage.stream.unwrap_or(-1),
             process: self.builder.process(stage.pid.unwrap_or(-1), ""),
             kind,

@@ -1,6 +1,8 @@
 //! What packets of one sequence refer to: interned texts, defaults, and clocks that count from packet to packet.
 
 use super::number;
+use super::slices::{Category, Key};
+use crate::input::id_table::IdTable;
 use crate::input::protobuf::{Damaged, Message};
 use crate::trace::{NameId, Names};
 use foldhash::fast::RandomState;
@@ -12,12 +14,10 @@ type Read<T> = std::result::Result<T, Damaged>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp(pub(super) i64);
 
-/// The lists of interned data that are read, by their field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// The lists of interned texts that are read, by their field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum List {
-    Categories,
     Events,
-    Annotations,
     Strings,
     Stages,
     Kernels,
@@ -25,11 +25,11 @@ pub(super) enum List {
 }
 
 impl List {
+    const COUNT: usize = 5;
+
     fn of_field(field: u32) -> Option<Self> {
         match field {
-            1 => Some(Self::Categories),
             2 => Some(Self::Events),
-            3 => Some(Self::Annotations),
             24 => Some(Self::Stages),
             29 => Some(Self::Strings),
             1000 => Some(Self::Kernels),
@@ -54,8 +54,10 @@ pub(super) struct Sequence {
     clock: Option<u64>,
     pub(super) track: Option<u64>,
     running: HashMap<u64, RunningClock, RandomState>,
-    /// The texts, by list and id, in the texts of the reader.
-    interned: HashMap<(List, u64), NameId, RandomState>,
+    /// The texts by id, of each list, in the texts of the reader.
+    interned: [IdTable<NameId>; List::COUNT],
+    pub(super) categories: IdTable<Category>,
+    pub(super) keys: IdTable<Key>,
 }
 
 impl Sequence {
@@ -93,25 +95,38 @@ impl Sequence {
 
     pub(super) fn intern(&mut self, interned: Message<'_>, texts: &mut Names) -> Read<()> {
         for field in interned.fields() {
+            /// The lists of names with a known meaning.
+            const CATEGORIES: u32 = 1;
+            const ANNOTATIONS: u32 = 3;
             let (field, entry) = field?;
-            let Some(list) = List::of_field(field) else { continue };
+            let list = List::of_field(field);
+            if list.is_none() && ![CATEGORIES, ANNOTATIONS].contains(&field) {
+                continue;
+            }
             let (mut id, mut name, mut demangled) = (0, Message::default(), None);
             for field in entry.message().fields() {
                 match field? {
                     (1, value) => id = value.number(),
                     (2, value) => name = value.message(),
-                    (3, value) if list == List::Kernels => demangled = Some(value.message()),
+                    (3, value) if list == Some(List::Kernels) => demangled = Some(value.message()),
                     _ => {}
                 }
             }
-            let text = texts.intern(&demangled.unwrap_or(name).text());
-            self.interned.insert((list, id), text);
+            let text = demangled.unwrap_or(name);
+            match list {
+                Some(list) => {
+                    let text = texts.intern(&text.text());
+                    self.interned.get_mut(list as usize).into_iter().for_each(|texts| texts.insert(id, text));
+                }
+                None if field == CATEGORIES => self.categories.insert(id, Category::named(text.bytes)),
+                None => self.keys.insert(id, Key::named(text.bytes)),
+            }
         }
         Ok(())
     }
 
     pub(super) fn text(&self, list: List, id: u64) -> Option<NameId> {
-        self.interned.get(&(list, id)).copied()
+        self.interned.get(list as usize)?.get(id).copied()
     }
 
     /// The time of a packet; a clock that counts from packet to packet moves on with each.

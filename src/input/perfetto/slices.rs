@@ -42,20 +42,54 @@ pub(super) enum Category {
 }
 
 impl Category {
-    fn named(name: &str) -> Self {
+    pub(super) fn named(name: &[u8]) -> Self {
         match name {
-            "kernel_dispatch" => Self::Dispatch,
-            "memory_copy" => Self::Copy,
-            "hip_api" | "rccl_api" => Self::HipCall,
-            "hsa_api" => Self::InnerCall,
-            "marker_api" => Self::Marker,
-            "gpu_op" => Self::GpuOp,
-            "cpu_op" => Self::CpuOp,
-            "cuda_runtime" | "cuda_driver" => Self::CudaCall,
-            "user_annotation" => Self::Annotation,
-            "python_function" => Self::Python,
-            "kernel" => Self::Kernel,
-            "scope" => Self::Scope,
+            b"kernel_dispatch" => Self::Dispatch,
+            b"memory_copy" => Self::Copy,
+            b"hip_api" | b"rccl_api" => Self::HipCall,
+            b"hsa_api" => Self::InnerCall,
+            b"marker_api" => Self::Marker,
+            b"gpu_op" => Self::GpuOp,
+            b"cpu_op" => Self::CpuOp,
+            b"cuda_runtime" | b"cuda_driver" => Self::CudaCall,
+            b"user_annotation" => Self::Annotation,
+            b"python_function" => Self::Python,
+            b"kernel" => Self::Kernel,
+            b"scope" => Self::Scope,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What an annotation says, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Key {
+    Begin,
+    End,
+    Agent,
+    Source,
+    Target,
+    Queue,
+    Stream,
+    Correlation,
+    Bytes,
+    CallStack,
+    Other,
+}
+
+impl Key {
+    pub(super) fn named(name: &[u8]) -> Self {
+        match name {
+            b"begin_ns" => Self::Begin,
+            b"end_ns" => Self::End,
+            b"agent" => Self::Agent,
+            b"src_agent" => Self::Source,
+            b"dst_agent" => Self::Target,
+            b"queue" => Self::Queue,
+            b"stream_ID" | b"stream_id" => Self::Stream,
+            b"corr_id" | b"correlation" => Self::Correlation,
+            b"copy_bytes" => Self::Bytes,
+            b"call_stack" => Self::CallStack,
             _ => Self::Other,
         }
     }
@@ -110,15 +144,16 @@ impl TrackEvent {
         const BEGIN: u64 = 1;
         const END: u64 = 2;
         let (mut kind, mut track) = (0, sequence.track.unwrap_or(0));
-        let (mut name, mut category, mut flow) = (None, None, None);
+        let (mut name, mut category, mut flow, mut notes) = (None, None, None, Notes::default());
         for field in message.fields() {
             match field? {
                 (9, value) => kind = value.number(),
                 (11, value) => track = value.number(),
                 (10, id) => name = name.or(sequence.text(List::Events, id.number())),
                 (23, text) => name = Some(texts.intern(&text.message().text())),
-                (3, id) => category = category.or(sequence.text(List::Categories, id.number())),
-                (22, text) => category = Some(texts.intern(&text.message().text())),
+                (3, id) => category = category.or(sequence.categories.get(id.number()).copied()),
+                (22, text) => category = Some(Category::named(text.message().bytes)),
+                (4, annotation) => notes.add(annotation.message(), sequence, texts)?,
                 (47, id) => flow = flow.or(Some(id.number())),
                 _ => {}
             }
@@ -128,21 +163,23 @@ impl TrackEvent {
             END => return Ok(Self::End { track }),
             _ => return Ok(Self::Other),
         }
-        let category = category.map_or(Category::Other, |category| Category::named(texts.get(category)));
-        let notes = if category == Category::Other { Notes::default() } else { notes(message, sequence, texts)? };
+        let category = category.unwrap_or(Category::Other);
         Ok(Self::Begin(Slice { start: 0, end: 0, track, category, name, notes, flow, at: message.at }))
     }
 }
 
-fn notes(event: Message<'_>, sequence: &Sequence, texts: &mut Names) -> Read<Notes> {
-    let mut notes = Notes::default();
-    for field in event.fields() {
-        let (4, annotation) = field? else { continue };
+impl Notes {
+    fn add(&mut self, annotation: Message<'_>, sequence: &Sequence, texts: &mut Names) -> Read<()> {
         let (mut key, mut number, mut text) = (None, None, None);
-        for field in annotation.message().fields() {
+        for field in annotation.fields() {
             match field? {
-                (1, id) => key = key.or(sequence.text(List::Annotations, id.number())),
-                (10, name) => key = Some(texts.intern(&name.message().text())),
+                (1, id) => {
+                    key = key.or(sequence.keys.get(id.number()).copied());
+                    if key == Some(Key::Other) {
+                        return Ok(());
+                    }
+                }
+                (10, name) => key = Some(Key::named(name.message().bytes)),
                 (3 | 4, value) => number = Some(value.number()),
                 (6, value) => text = Some(value.message()),
                 (17, id) => {
@@ -152,24 +189,23 @@ fn notes(event: Message<'_>, sequence: &Sequence, texts: &mut Names) -> Read<Not
                 _ => {}
             }
         }
-        let Some(key) = key else { continue };
         let number = number.or_else(|| last_number(text?.bytes));
         let signed = number.map(u64::cast_signed);
-        match texts.get(key) {
-            "begin_ns" => notes.begin_ns = signed,
-            "end_ns" => notes.end_ns = signed,
-            "agent" => notes.agent = number,
-            "src_agent" => notes.source = number,
-            "dst_agent" => notes.target = number,
-            "queue" => notes.queue = signed,
-            "stream_ID" | "stream_id" => notes.stream = signed,
-            "corr_id" | "correlation" => notes.correlation = number,
-            "copy_bytes" => notes.bytes = number,
-            "call_stack" => notes.call_stack = text.map(|text| texts.intern(&text.text())),
-            _ => {}
+        match key.unwrap_or(Key::Other) {
+            Key::Begin => self.begin_ns = signed,
+            Key::End => self.end_ns = signed,
+            Key::Agent => self.agent = number,
+            Key::Source => self.source = number,
+            Key::Target => self.target = number,
+            Key::Queue => self.queue = signed,
+            Key::Stream => self.stream = signed,
+            Key::Correlation => self.correlation = number,
+            Key::Bytes => self.bytes = number,
+            Key::CallStack => self.call_stack = text.map(|text| texts.intern(&text.text())),
+            Key::Other => {}
         }
+        Ok(())
     }
-    Ok(notes)
 }
 
 /// The number in an interned text such as `Agent-4`.
@@ -230,10 +266,10 @@ impl Slices {
             }
             TrackEvent::End { track } => match self.open.get_mut(&track).and_then(Vec::pop) {
                 Some(Open::Other { .. }) => Taken::Other,
-                Some(Open::Known(open)) => {
-                    let start = open.notes.begin_ns.unwrap_or(open.start);
-                    let end = open.notes.end_ns.unwrap_or(time);
-                    Taken::Ended(Box::new(Slice { start, end, ..*open }))
+                Some(Open::Known(mut slice)) => {
+                    slice.start = slice.notes.begin_ns.unwrap_or(slice.start);
+                    slice.end = slice.notes.end_ns.unwrap_or(time);
+                    Taken::Ended(slice)
                 }
                 None => Taken::Unpaired,
             },

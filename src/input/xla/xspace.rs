@@ -12,6 +12,7 @@ use super::details::Details;
 use super::host::{HostEvent, HostWriter, MAX_STEP_NAME_BYTES};
 use super::{DeviceLine, MAX_SITE_BYTES, OpWriter, Plane, Stat, StatValue, Stats, Work, op_name};
 use crate::input::Detail;
+use crate::input::id_table::IdTable;
 use crate::input::nsys::diagnostics;
 use crate::input::protobuf::{Broken, Damaged, Message, MessageSplitter, Value, beginning, first_message};
 use crate::input::stream_reader::StreamReader;
@@ -20,9 +21,7 @@ use crate::trace::{
     TraceBuilder, is_plausible,
 };
 use crate::{Error, Result};
-use foldhash::fast::RandomState;
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 /// Whether a file with this beginning is an XSpace: its first field is a plane, whose name comes before all but its number.
 pub(in crate::input) fn is_xspace(head: &[u8]) -> bool {
@@ -94,10 +93,10 @@ struct Space {
 #[derive(Debug, Default)]
 struct Tables<'a> {
     lines: Vec<Message<'a>>,
-    events: HashMap<i64, EventName<'a>, RandomState>,
+    events: IdTable<EventName<'a>>,
     /// For all events whose name the plane lacks.
     unknown: EventName<'a>,
-    stats: HashMap<u64, (Stat, &'a [u8]), RandomState>,
+    stats: IdTable<(Stat, &'a [u8])>,
     /// Stats of the plane itself.
     own_stats: Vec<Message<'a>>,
 }
@@ -119,7 +118,7 @@ struct EventName<'a> {
 /// An event of a line.
 #[derive(Debug, Default)]
 struct Event<'a> {
-    name: i64,
+    name: u64,
     offset_ps: Option<i64>,
     duration_ps: i64,
     stats: Stats<'a>,
@@ -142,16 +141,21 @@ fn plain(raw: &[u8]) -> Cow<'_, str> {
 
 impl<'a> Tables<'a> {
     fn read(plane: Message<'a>) -> Read<Self> {
-        let (mut tables, mut names) = (Self::default(), Vec::new());
+        let (mut tables, mut names, mut stats) = (Self::default(), Vec::new(), Vec::new());
         for field in plane.fields() {
             match field? {
                 (3, line) => tables.lines.push(line.message()),
                 (4, entry) => names.push(entry.message()),
-                (5, entry) => tables.stat_name(entry.message())?,
+                (5, entry) => stats.push(entry.message()),
                 (6, stat) => tables.own_stats.push(stat.message()),
                 _ => {}
             }
         }
+        tables.stats = IdTable::with_expected(stats.len());
+        for entry in stats {
+            tables.stat_name(entry)?;
+        }
+        tables.events = IdTable::with_expected(names.len());
         for entry in names {
             tables.event_name(entry)?;
         }
@@ -176,7 +180,7 @@ impl<'a> Tables<'a> {
                 _ => {}
             }
         }
-        self.events.insert(id.cast_signed(), name);
+        self.events.insert(id, name);
         Ok(())
     }
 
@@ -185,13 +189,13 @@ impl<'a> Tables<'a> {
         let (mut stat, mut value) = (Stat::Other, StatValue::default());
         for field in message.fields() {
             match field? {
-                (1, id) => match self.stats.get(&id.number()) {
+                (1, id) => match self.stats.get(id.number()) {
                     None | Some((Stat::Other, _)) => return Ok(()),
                     Some((known, _)) => stat = *known,
                 },
                 (3 | 4, number) => value.number = Some(number.signed()),
                 (5, text) => value.text = beginning(text.message().bytes, MAX_SITE_BYTES),
-                (7, reference) => value.text = self.stats.get(&reference.number()).map_or(&[][..], |(_, name)| name),
+                (7, reference) => value.text = self.stats.get(reference.number()).map_or(&[][..], |(_, name)| name),
                 _ => {}
             }
         }
@@ -204,7 +208,7 @@ impl<'a> Tables<'a> {
         let mut is_aggregate = false;
         for field in message.fields() {
             match field? {
-                (1, id) => event.name = id.signed(),
+                (1, id) => event.name = id.number(),
                 (2, offset) => event.offset_ps = Some(offset.signed()),
                 (3, duration) => event.duration_ps = duration.signed(),
                 (4, stat) => self.stat(stat.message(), &mut event.stats)?,
@@ -223,12 +227,12 @@ impl<'a> Tables<'a> {
     fn own_stat(&self, wanted: &[u8]) -> Option<StatValue<'a>> {
         let of_stat = |stat: &Message<'a>| {
             let id = stat.last(1).ok()??.number();
-            if self.stats.get(&id)?.1 != wanted {
+            if self.stats.get(id)?.1 != wanted {
                 return None;
             }
             let number = [3, 4].into_iter().find_map(|field| stat.last(field).ok().flatten()).map(Value::signed);
             let text = stat.last(5).ok().flatten().map(|text| text.message().bytes);
-            let reference = || self.stats.get(&stat.last(7).ok()??.number()).map(|(_, name)| *name);
+            let reference = || self.stats.get(stat.last(7).ok()??.number()).map(|(_, name)| *name);
             Some(StatValue { text: text.or_else(reference).unwrap_or_default(), number })
         };
         self.own_stats.iter().find_map(of_stat)
@@ -388,7 +392,7 @@ impl Space {
     fn op(&mut self, line: &Line<'_>, lane: Lane, event: &Event<'_>, (tables, at): (&mut Tables<'_>, u64)) {
         /// The names of records are shorter.
         const MAX_WORK_BYTES: usize = 64;
-        let (id, name) = match tables.events.get_mut(&event.name) {
+        let (id, name) = match tables.events.get_mut(event.name) {
             Some(name) => (Some(event.name), name),
             None => (None, &mut tables.unknown),
         };
@@ -449,7 +453,7 @@ impl Space {
             self.builder.trace.events.cpu += 1;
             return self.problem(ProblemKind::HostRowWithoutTime, at);
         };
-        let name = tables.events.get_mut(&event.name).unwrap_or(&mut tables.unknown);
+        let name = tables.events.get_mut(event.name).unwrap_or(&mut tables.unknown);
         let correlation = event.stats.correlation;
         let own;
         let found = match (event.stats.step, correlation) {
@@ -490,7 +494,7 @@ fn name_of_plane(plane: Message<'_>) -> Read<Cow<'_, str>> {
 /// The name of an op; counts one that the plane lacks. Names of TPU ops are lines of HLO, so their short form is taken.
 fn name_of_op(
     builder: &mut TraceBuilder,
-    (id, name): (Option<i64>, &mut EventName<'_>),
+    (id, name): (Option<u64>, &mut EventName<'_>),
     copy: Option<&[u8]>,
     at: u64,
 ) -> NameId {
@@ -502,7 +506,7 @@ fn name_of_op(
     if raw.is_empty() {
         return *name.op.get_or_insert_with(|| {
             builder.trace.problems.add(ProblemKind::MissingName, 1, at);
-            builder.trace.names.intern(&format!("(name {id} is missing)"))
+            builder.trace.names.intern(&format!("(name {} is missing)", id.cast_signed()))
         });
     }
     let names = &mut builder.trace.names;
