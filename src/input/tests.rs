@@ -97,6 +97,8 @@ fn devices_have_the_figures_of_their_hardware() {
     assert_eq!(nvidia, DeviceProperties { capability: Some(94), multiprocessors, memory_bytes });
     let amd = read(&format!(r#"{{{figures}, "name": "", "warpSize": 64}}"#));
     assert_eq!(amd, DeviceProperties { capability: None, multiprocessors, memory_bytes }, "gfx942 is no capability");
+    let without_warp = |name: &str| read(&format!(r#"{{{figures}, "name": "{name}"}}"#)).capability;
+    assert_eq!(["NVIDIA H100", "Tesla V100", "AMD Instinct", ""].map(without_warp), [Some(94), Some(94), None, None]);
     assert_eq!(read(r#"{"id": 0, "name": "NVIDIA H100"}"#), DeviceProperties::default());
     assert_eq!(read(r#"{"id": 0, "computeMajor": -1, "numSms": 1e99}"#), DeviceProperties::default(), "absurd");
 }

@@ -57,7 +57,12 @@ impl DeviceEntry {
         /// The warp size of all NVIDIA GPUs. PyTorch for ROCm writes the number of the gfx architecture as a
         /// capability.
         const NVIDIA_WARP: u32 = 32;
-        let is_nvidia = self.warp_size == Some(NVIDIA_WARP) && !self.name.starts_with("AMD");
+        // Older versions write no warp size.
+        const NVIDIA_NAMES: [&str; 5] = ["NVIDIA", "GeForce", "Tesla", "Quadro", "TITAN"];
+        let is_nvidia = match self.warp_size {
+            Some(size) => size == NVIDIA_WARP && !self.name.starts_with("AMD"),
+            None => NVIDIA_NAMES.iter().any(|start| self.name.starts_with(start)),
+        };
         let numbers = self.compute_major.zip(self.compute_minor).filter(|_| is_nvidia);
         DeviceProperties {
             capability: numbers.map(|(major, minor)| major.saturating_mul(10).saturating_add(minor)),

@@ -84,6 +84,10 @@ fn advice_for_fp32_fits_the_gpu() {
     };
     assert!(advice(90).contains("TF32") && !advice(90).contains("neither"));
     assert!(advice(70).contains("neither BF16 nor TF32"));
+    assert!(advice(120).contains("GeForce"));
+    let mut unknown = TestTrace::new();
+    let section = unknown.kernel("volta_sgemm_128x32_nt", 0..10).section(unsuited_kernels);
+    assert!(!words(&section.rows[0], "advice").contains("GeForce"), "nothing is claimed for a GPU that is not known");
 }
 
 #[test]
