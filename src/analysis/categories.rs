@@ -3,13 +3,13 @@
 //! The trace is evidence for a kernel that no rule or only a generic rule matches: recorded collectives, the framework op and
 //! Python frame that launched it, the range around the launch, and the kernels before and after it, in this order. At least
 //! 90 % of the launches of a name must agree. The evidence is computed once for a whole trace and shared by its windows.
-//! Cost: one search per name and word, and one sweep over calls and ops for each kind of evidence that the trace has.
+//! Cost: one search per name and word, and a pass over the ops for each kind of evidence that the trace has.
 
 use crate::analysis::structure::call_ranges::{NONE, names_around_calls};
 use crate::rules::category_words::{CategoryEntry, CategoryWords, NeighbourRule};
 use crate::rules::signals::{CallKind, Signals};
 use crate::rules::{Certainty, NameMatch, RuleBook, RuleSet, names};
-use crate::trace::{CategorySource, DeviceId, EvidenceByName, NameId, OpKind, Spans, Trace};
+use crate::trace::{CategorySource, CodeOfLaunch, DeviceId, EvidenceByName, NameId, Names, OpKind, Trace};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -59,6 +59,27 @@ const MIN_AGREEMENT_PCT: u64 = 90;
 /// The share of the launches of a name whose origin must be known, in percent.
 const MIN_KNOWN_PCT: u64 = 50;
 
+/// By name: whether no rule or only a generic rule of the default rules matches it.
+pub(crate) fn undecided_names(trace: &Trace) -> Vec<bool> {
+    let Some(rules) = RuleBook::gpuprism_default() else { return Vec::new() };
+    let is_open = |name| rules.classify(name, &names::demangle(name)).certainty != Certainty::Specific;
+    trace.names.iter().map(is_open).collect()
+}
+
+/// The kernels that a call launched on its own: name and row of the call. Launches of graphs do not count: one call launches kernels
+/// of many categories.
+pub(crate) fn eager_launches(trace: &Trace) -> impl Iterator<Item = (NameId, usize)> {
+    let signals = Signals::embedded();
+    let is_graph: Vec<bool> =
+        trace.calls.names.iter().map(|name| signals.call(name) == CallKind::GraphLaunch).collect();
+    let ops = trace.gpu_ops.iter().zip(trace.gpu_ops.launches()).filter(|(op, _)| op.kind == OpKind::Kernel);
+    let launched = ops.filter_map(|(op, call)| Some((op.name, call?.0 as usize)));
+    launched.filter(move |(_, call)| {
+        let name = trace.calls.name(*call);
+        name.is_some_and(|name| is_graph.get(name.0 as usize) == Some(&false))
+    })
+}
+
 /// What is still to be found for one kernel name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Open {
@@ -83,6 +104,8 @@ struct Votes<'a> {
     launches: u64,
     /// Launches whose origin is known.
     known: u64,
+    /// Those of them that were looked up: all or a sample.
+    asked: u64,
     /// Category, number of launches, and whether it replaces that of a generic rule.
     categories: Vec<(&'a str, u64, bool)>,
 }
@@ -102,7 +125,7 @@ impl<'a> Votes<'a> {
     fn winner(&self) -> Option<(&'a str, bool)> {
         let (category, count, replaces_generic) = self.categories.iter().max_by_key(|(_, count, _)| *count)?;
         let is_clear =
-            count * 100 >= self.known * MIN_AGREEMENT_PCT && self.known * 100 >= self.launches * MIN_KNOWN_PCT;
+            count * 100 >= self.asked * MIN_AGREEMENT_PCT && self.known * 100 >= self.launches * MIN_KNOWN_PCT;
         is_clear.then_some((category, *replaces_generic))
     }
 }
@@ -119,11 +142,10 @@ impl<'a> Search<'a> {
         });
         let mut search = Self { trace, open: open.collect(), found: EvidenceByName::default() };
         search.collectives();
-        if let Some(code) = trace.code.as_deref() {
-            search.launches(CategorySource::Op, &code.cpu_ops, Innermost::OfAll, &|name| words.op(name));
-            search.launches(CategorySource::Frame, &code.frames, Innermost::OfListed, &|name| words.frame(name));
-        }
-        search.launches(CategorySource::Range, &trace.ranges, Innermost::OfAll, &|name| words.range(name));
+        let code = &trace.launch_code;
+        search.code(CategorySource::Op, &code.ops, &|launch| launch.op, &|name| words.op(name));
+        search.code(CategorySource::Frame, &code.functions, &|launch| launch.function, &|name| words.frame(name));
+        search.ranges(&|name| words.range(name));
         search.neighbours(&words.neighbours, &matches);
         search.found
     }
@@ -153,6 +175,7 @@ impl<'a> Search<'a> {
             if let Some(votes) = votes.get_mut(op.name.0 as usize).filter(|_| self.is_open(op.name)) {
                 votes.launches += 1;
                 votes.known += 1;
+                votes.asked += 1;
             }
         }
         for (row, _) in &self.trace.collectives {
@@ -164,46 +187,55 @@ impl<'a> Search<'a> {
         self.accept(CategorySource::Collective, &votes);
     }
 
-    /// The spans around the launches. Launches of graphs do not count: one call launches kernels of many categories.
-    fn launches(
+    /// The launches of the kernels that are still open. `None` if there are none.
+    fn counted(&self) -> Option<Vec<Votes<'a>>> {
+        if self.open.iter().all(|open| *open == Open::No) {
+            return None;
+        }
+        let mut votes = vec![Votes::default(); self.trace.names.len()];
+        for op in self.trace.gpu_ops.iter().filter(|op| op.kind == OpKind::Kernel && self.is_open(op.name)) {
+            votes.get_mut(op.name.0 as usize).into_iter().for_each(|votes| votes.launches += 1);
+        }
+        for (kernel, _) in eager_launches(self.trace).filter(|(kernel, _)| self.is_open(*kernel)) {
+            votes.get_mut(kernel.0 as usize).into_iter().for_each(|votes| votes.known += 1);
+        }
+        Some(votes)
+    }
+
+    /// The framework ops or the Python functions around a sample of the launches.
+    fn code(
         &mut self,
         source: CategorySource,
-        spans: &Spans,
-        innermost: Innermost,
+        names: &Names,
+        around: &dyn Fn(&CodeOfLaunch) -> Option<NameId>,
         entry: &dyn Fn(&str) -> Option<&'a CategoryEntry>,
     ) {
-        if self.open.iter().all(|open| *open == Open::No) {
-            return;
-        }
-        let entries: Vec<Option<&CategoryEntry>> = spans.names.iter().map(entry).collect();
-        if entries.iter().all(Option::is_none) {
-            return;
-        }
-        let listed = |name: NameId| entries.get(name.0 as usize).copied().flatten();
-        let is_selected = |name: NameId| innermost == Innermost::OfAll || listed(name).is_some();
-        let around = names_around_calls(self.trace, spans, &is_selected);
-        let signals = Signals::embedded();
-        let is_graph: Vec<bool> =
-            self.trace.calls.names.iter().map(|name| signals.call(name) == CallKind::GraphLaunch).collect();
-        let is_eager = |call: usize| {
-            let name = self.trace.calls.name(call);
-            name.is_some_and(|name| is_graph.get(name.0 as usize) == Some(&false))
-        };
-        let mut votes = vec![Votes::default(); self.trace.names.len()];
-        for (op, launch) in self.trace.gpu_ops.iter().zip(self.trace.gpu_ops.launches()) {
-            if op.kind != OpKind::Kernel || !self.is_open(op.name) {
-                continue;
-            }
-            let Some(votes) = votes.get_mut(op.name.0 as usize) else { continue };
-            votes.launches += 1;
-            let Some(call) = launch.map(|call| call.0 as usize).filter(|call| is_eager(*call)) else { continue };
-            votes.known += 1;
-            let name = around.get(call).copied().filter(|name| *name != NONE).map(NameId);
-            if let Some(entry) = name.and_then(listed) {
+        let entries: Vec<Option<&CategoryEntry>> = names.iter().map(entry).collect();
+        let Some(mut votes) = self.counted().filter(|_| entries.iter().any(Option::is_some)) else { return };
+        for launch in &self.trace.launch_code.launches {
+            let Some(votes) = votes.get_mut(launch.kernel.0 as usize) else { continue };
+            votes.asked += 1;
+            if let Some(entry) = around(launch).and_then(|name| entries.get(name.0 as usize).copied().flatten()) {
                 votes.add(&entry.category, entry.replaces_generic);
             }
         }
         self.accept(source, &votes);
+    }
+
+    /// The innermost ranges around all the launches.
+    fn ranges(&mut self, entry: &dyn Fn(&str) -> Option<&'a CategoryEntry>) {
+        let entries: Vec<Option<&CategoryEntry>> = self.trace.ranges.names.iter().map(entry).collect();
+        let Some(mut votes) = self.counted().filter(|_| entries.iter().any(Option::is_some)) else { return };
+        let around = names_around_calls(self.trace, &self.trace.ranges, &|_| true);
+        for (kernel, call) in eager_launches(self.trace) {
+            let Some(votes) = votes.get_mut(kernel.0 as usize) else { continue };
+            votes.asked += 1;
+            let name = around.get(call).copied().filter(|name| *name != NONE);
+            if let Some(entry) = name.and_then(|name| entries.get(name as usize).copied().flatten()) {
+                votes.add(&entry.category, entry.replaces_generic);
+            }
+        }
+        self.accept(CategorySource::Range, &votes);
     }
 
     /// The kernels before and after a kernel on its stream. Consecutive kernels of one rule count as one.
@@ -244,20 +276,12 @@ impl<'a> Search<'a> {
                 if let Some(votes) = votes.get_mut(op.name.0 as usize) {
                     votes.launches += 1;
                     votes.known += 1;
+                    votes.asked += 1;
                 }
             }
         }
         self.accept(CategorySource::Neighbours, &votes);
     }
-}
-
-/// Which of the spans around a launch decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Innermost {
-    /// The innermost span, whether it is in the word lists or not.
-    OfAll,
-    /// The innermost span that is in the word lists.
-    OfListed,
 }
 
 /// Consecutive kernels of one stream that the same rule is about, or other kernels.
@@ -274,6 +298,7 @@ struct Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::host::code_search::look_up_code;
     use crate::trace::testing::TestTrace;
     use crate::trace::{Collective, Ns, Window};
 
@@ -354,14 +379,17 @@ mod tests {
         trace.frame("sglang/srt/layers/layernorm.py(60): forward_native", 20..28);
         trace.cpu_op("aten::mul", 20..26, 2);
         launch(&mut trace, MUL, 20);
-        let whole = trace.finish();
+        let mut whole = trace.finish();
+        look_up_code(&mut whole);
         assert_eq!(category(&whole, "quux"), found("conv", CategorySource::Op));
         assert_eq!(category(&whole, MUL), found("norm", CategorySource::Frame));
         // Under aten::mul alone, the name rule stays in force.
         let mut trace = TestTrace::coded();
         trace.cpu_op("aten::mul", 20..26, 2);
         launch(&mut trace, MUL, 20);
-        assert_eq!(category(&trace.finish(), MUL), found("elementwise", CategorySource::Rule));
+        let mut trace = trace.finish();
+        look_up_code(&mut trace);
+        assert_eq!(category(&trace, MUL), found("elementwise", CategorySource::Rule));
     }
 
     #[test]

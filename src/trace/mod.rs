@@ -19,6 +19,7 @@ mod host_times;
 mod import_problems;
 mod impossible_times;
 mod late_code;
+mod launch_code;
 mod launch_configs;
 mod merged_processes;
 mod names;
@@ -54,6 +55,7 @@ pub use host_times::HostTimes;
 pub(crate) use host_times::HostTimesCursor;
 pub use import_problems::{ImportProblem, ImportProblems, ProblemKind};
 pub use late_code::{CodeTime, LateCode, MAX_LATE_INTERVALS};
+pub use launch_code::{CodeOfLaunch, LaunchCode};
 pub use launch_configs::{LaunchConfig, LaunchConfigs};
 pub use merged_processes::OpSources;
 pub use names::{NameId, Names};
@@ -218,6 +220,9 @@ pub struct Trace {
     pub step_frames: Arc<Spans>,
     /// The code on launching threads while a GPU waited, if it was looked up.
     pub late_code: Arc<LateCode>,
+    /// The code around launches of kernels whose names do not tell their category, if it was looked up. A window has that of the
+    /// whole trace.
+    pub launch_code: Arc<LaunchCode>,
     /// Which code runs when on launching threads, in the part of the trace that is replayed, if it was looked up.
     pub code_timelines: Option<Arc<CodeTimelines>>,
     /// The framework ops with known shapes, if the profiler recorded them.

@@ -182,6 +182,7 @@ impl Trace {
             start_ups: self.start_ups.clone(),
             step_frames: self.step_frames.clone(),
             late_code: self.late_code.clone(),
+            launch_code: self.launch_code.clone(),
             code_timelines: self.code_timelines.clone(),
             shaped_ops: self.shaped_ops.clone(),
             captured_graphs: if CODE_IS_BUILT { self.captured_graphs.part(&kept) } else { CapturedGraphs::default() },

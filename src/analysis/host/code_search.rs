@@ -1,21 +1,24 @@
 //! Looks up the code that a GPU waited for: around the blocking calls that cost much, and on launching threads that were late;
-//! when threads compiled code, and when they ran the parts of a training step. Also the code of all launching threads in the part of
-//! the trace that is replayed.
+//! when threads compiled code, and when they ran the parts of a training step. Also the code around launches of kernels whose names do
+//! not tell their category, and that of all launching threads in the part of the trace that is replayed.
 //!
 //! From all CPU ops and Python functions, compressed ([`crate::trace::PackedCode`]) or whole ([`crate::trace::HostCode`]). Cost: one
-//! pass over them if a GPU waited much, and one if their names show a training. It runs once, when the file is read; windows share its result.
+//! pass over them if a GPU waited much or such kernels ran, and one if their names show a training. It runs once, when the file is read; windows share its result.
 
 use super::blocking_sites::BlockingSiteSearch;
 use super::drains::costly_drains;
 use super::late_code::LateCodeSearch;
 use super::late_gaps::late_intervals;
+use super::launch_code::LaunchCodeSearch;
 use crate::analysis::replay::code::code_timelines;
 use crate::rules::signals::Signals;
 use crate::rules::{TrainingPart, training_part_of_code};
-use crate::trace::{CodeEvent, CodeKind, HostInterval, HostTimes, Names, PackedCode, Span, Spans, Trace, TrainingCode};
+use crate::trace::{
+    CategoryEvidence, CodeEvent, CodeKind, HostInterval, HostTimes, Names, PackedCode, Span, Spans, Trace, TrainingCode,
+};
 use std::sync::Arc;
 
-/// Fills [`Trace::blocking_sites`], [`Trace::late_code`], [`Trace::compilations`], [`Trace::code_timelines`] and [`Trace::training`].
+/// Fills [`Trace::blocking_sites`], [`Trace::late_code`], [`Trace::launch_code`], [`Trace::compilations`], [`Trace::code_timelines`] and [`Trace::training`].
 pub fn look_up_code(trace: &mut Trace) {
     // Taken so that the search can read it while it fills the trace.
     let packed = trace.packed_code.take();
@@ -30,10 +33,11 @@ fn search(trace: &mut Trace, packed: Option<&PackedCode>) {
         return;
     }
     let (blocking, late) = (costly_drains(trace), late_intervals(trace));
-    if blocking.is_empty() && late.is_empty() {
+    let (ops, functions) = names(trace, packed);
+    let mut launches = LaunchCodeSearch::new(trace, &functions);
+    if blocking.is_empty() && late.is_empty() && launches.is_empty() {
         return;
     }
-    let (ops, functions) = names(trace, packed);
     let mut sites = BlockingSiteSearch::new(&blocking, &functions, &ops);
     let mut late = LateCodeSearch::new(&late);
     let compiles = compiling_ops(&ops);
@@ -42,6 +46,7 @@ fn search(trace: &mut Trace, packed: Option<&PackedCode>) {
     let has_line: Vec<bool> = functions.iter().map(|name| name.contains("): ")).collect();
     each_event(trace, packed, &mut |event| {
         sites.add(event);
+        launches.add(event);
         if event.kind == CodeKind::Op && compiles.get(event.name.0 as usize) == Some(&true) {
             compilations.push(event.time);
         }
@@ -50,6 +55,9 @@ fn search(trace: &mut Trace, packed: Option<&PackedCode>) {
         }
     });
     trace.blocking_sites = Arc::new(sites.finish(&functions, &ops));
+    trace.launch_code = Arc::new(launches.finish(&functions, &ops));
+    // The search for drains may have computed it, without this code.
+    trace.category_evidence = CategoryEvidence::default();
     trace.late_code = Arc::new(late.finish(functions, ops));
     trace.compilations = Arc::new(HostTimes::union_of(compilations));
 }

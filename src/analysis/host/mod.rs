@@ -30,6 +30,7 @@ pub(crate) mod idle_code_rules;
 mod late_code;
 pub mod late_gaps;
 pub mod latencies;
+mod launch_code;
 pub mod launch_gaps;
 pub mod launch_latency;
 pub mod launched_work;
