@@ -141,12 +141,13 @@ impl Rate {
     }
 }
 
-/// By name, the time of all kernels.
+/// By name, the time of all kernels with a launch. Others were launched before the trace, so no op is known for them, and they are
+/// in no step.
 fn times_by_name(context: &Context) -> Vec<f64> {
     let mut times = vec![0.0; context.trace.names.len()];
-    for group in context.groups().iter().filter(|group| group.kind == OpKind::Kernel) {
-        let of_name = times.get_mut(group.name.0 as usize);
-        of_name.into_iter().for_each(|time| *time += group.total.0 as f64);
+    let ops = context.trace.gpu_ops.iter().zip(context.trace.gpu_ops.launches());
+    for (op, _) in ops.filter(|(op, launch)| op.kind == OpKind::Kernel && launch.is_some()) {
+        times.get_mut(op.name.0 as usize).into_iter().for_each(|time| *time += op.duration.0 as f64);
     }
     times
 }

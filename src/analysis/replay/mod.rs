@@ -217,6 +217,12 @@ fn host_step(context: &Context, recorded: &Recorded, step: &Step) -> Option<Host
         .take(1_000)
         .filter_map(|row| ranges.get(row))
         .find(|range| range.name == step.name && range.thread == launch.thread && range.end() >= launch.start);
-    let (start, end) = around.map_or((launch.start, launch.end), |range| (range.start, range.end()));
+    let (start, end) = around.map_or_else(
+        || {
+            let last = steady::last_launch_end(recorded, (step.start, step.end));
+            (launch.start, last.unwrap_or(launch.end).max(launch.end))
+        },
+        |range| (range.start, range.end()),
+    );
     Some(HostStep { start, end, stage })
 }

@@ -9,7 +9,7 @@ use super::graph::{EdgeKind, Graph, Moment, Parts};
 use super::ids::{Edge, Id, Node, Op};
 use super::recorded::Recorded;
 use super::start_up::FirstUses;
-use super::steady::Steady;
+use super::steady::{Steady, WindowKind};
 use crate::analysis::time::work::Class;
 use crate::ordering::VecMap;
 use crate::trace::{NameId, Ns};
@@ -118,9 +118,15 @@ impl CriticalPath {
     }
 }
 
-/// The host time at the begin of the window, if no op ends before.
+/// The time from the begin of a window with steps to its first op, if no step ends there: a step is measured from its first op on. In
+/// a window without steps the host time before the first op of all.
 pub(super) fn before_first_op(recorded: &Recorded, steady: &Steady) -> Ns {
-    let first = recorded.ops.values().first().filter(|_| recorded.ends_until(steady.start) == 0);
+    let ops = recorded.ops.values();
+    let first = match steady.kind {
+        WindowKind::Steps if steady.follows_step => None,
+        WindowKind::Steps => ops.get(ops.partition_point(|op| op.start < steady.start)),
+        _ => ops.first().filter(|_| recorded.ends_until(steady.start) == 0),
+    };
     first.map_or(Ns::ZERO, |op| op.start.since(steady.start).max(Ns::ZERO))
 }
 

@@ -60,17 +60,22 @@ pub(super) struct Steady {
     pub(super) kind: WindowKind,
     /// Empty without steps.
     pub(super) steps: Vec<WindowStep>,
+    /// The window begins where a step ends, so the time until its first op belongs to it.
+    pub(super) follows_step: bool,
 }
 
 /// Sums over the launches, for the last end of the ops launched before a time.
 struct Launches {
     starts: Vec<Ns>,
     ends: Vec<Ns>,
+    /// The last end of the ops that were launched before the trace begins.
+    before_trace: Option<Ns>,
 }
 
 impl Launches {
     fn of(recorded: &Recorded) -> Self {
-        let (mut starts, mut ends, mut latest) = (Vec::new(), Vec::new(), Ns(i64::MIN));
+        let before_trace = launched_before_trace(recorded);
+        let (mut starts, mut ends, mut latest) = (Vec::new(), Vec::new(), before_trace.unwrap_or(Ns(i64::MIN)));
         for (id, call) in recorded.calls.iter() {
             if let Some(op) = recorded.last_op(id) {
                 latest = latest.max(recorded.op(op).end);
@@ -78,7 +83,7 @@ impl Launches {
                 ends.push(latest);
             }
         }
-        Self { starts, ends }
+        Self { starts, ends, before_trace }
     }
 
     fn before(&self, time: Ns) -> usize {
@@ -87,8 +92,19 @@ impl Launches {
 
     /// The last end of the ops launched before a time.
     fn done(&self, time: Ns) -> Option<Ns> {
-        self.ends.get(self.before(time).checked_sub(1)?).copied()
+        let last = self.before(time).checked_sub(1);
+        last.map_or(self.before_trace, |last| self.ends.get(last).copied())
     }
+}
+
+/// The last end of the ops without a launch that their stream runs before all its ops with one, if it has any.
+fn launched_before_trace(recorded: &Recorded) -> Option<Ns> {
+    let last_before = |lane: usize| {
+        let ops = recorded.on_lane.of(Lane::of(lane));
+        let first = ops.iter().position(|op| recorded.op(*op).call.is_some())?;
+        ops.get(..first)?.iter().map(|op| recorded.op(*op).end).max()
+    };
+    (0..recorded.lanes).filter_map(last_before).max()
 }
 
 impl Steady {
@@ -162,7 +178,7 @@ fn steps_window(recorded: &Recorded, first_uses: &FirstUses, steps: &[HostStep])
         found.push(WindowStep { stage: step.stage, host_start: step.start, start: at, end });
         at = end;
     }
-    (at > start).then_some(Steady { start, end: at, kind: WindowKind::Steps, steps: found })
+    (at > start).then_some(Steady { start, end: at, kind: WindowKind::Steps, steps: found, follows_step })
 }
 
 fn is_small(part: Ns, whole: Ns) -> bool {
@@ -170,7 +186,7 @@ fn is_small(part: Ns, whole: Ns) -> bool {
 }
 
 fn window_without_steps(recorded: &Recorded, first_uses: &FirstUses, beginning: Ns, last: Ns) -> Steady {
-    let whole = Steady { start: beginning, end: last, kind: WindowKind::Whole, steps: Vec::new() };
+    let whole = Steady { start: beginning, end: last, kind: WindowKind::Whole, steps: Vec::new(), follows_step: false };
     if is_small(first_uses.time_in(beginning, last), last.since(beginning)) {
         return whole;
     }
@@ -189,4 +205,11 @@ fn window_without_steps(recorded: &Recorded, first_uses: &FirstUses, beginning: 
 pub(super) fn first_launch(recorded: &Recorded, start: Ns) -> Option<Call> {
     let first = recorded.ops.values().partition_point(|op| op.start < start);
     (first..recorded.ops.len()).map(Op::of).find_map(|op| recorded.op(op).call)
+}
+
+/// The end of the last call that launches ops of a step, which begin in this time. O(ops of the step).
+pub(super) fn last_launch_end(recorded: &Recorded, (start, end): (Ns, Ns)) -> Option<Ns> {
+    let first = recorded.ops.values().partition_point(|op| op.start < start);
+    let ops = recorded.ops.values().get(first..)?.iter().take_while(|op| op.start < end);
+    ops.filter_map(|op| op.call).map(|call| recorded.call(call).end).max()
 }
