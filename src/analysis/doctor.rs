@@ -122,7 +122,7 @@ pub fn checks(trace: &Trace, run: &Run) -> Vec<Check> {
         ("clocks", limit(run, TrustId::ClockSkew)),
         ("records", limit(run, TrustId::DurationsShifted)),
         ("counter_run", limit(run, TrustId::CounterRun)),
-        ("model", model(run)),
+        ("model", model(trace, run)),
         ("environment", environment(trace)),
     ];
     let check = |(id, outcome): (&'static str, Outcome)| {
@@ -343,6 +343,13 @@ fn graph_work(trace: &Trace) -> Outcome {
 
 fn launched_work(trace: &Trace) -> Outcome {
     let launches = &trace.unrecorded_work.launches;
+    if launches.kernels == 0 && launches.unfinished > 0 {
+        return warning(format!(
+            "The last {} of {} kernel launches have no GPU op: the capture ended before they ran, or the profiler lost them.",
+            grouped(launches.unfinished),
+            grouped(launches.of_kernels)
+        ));
+    }
     if launches.kernels == 0 {
         return None;
     }
@@ -386,7 +393,12 @@ fn single_rank_file(trace: &Trace) -> Outcome {
     })
 }
 
-fn model(run: &Run) -> Outcome {
+/// Only for programs that may serve a language model: the limit is that of an inference step.
+fn model(trace: &Trace, run: &Run) -> Outcome {
+    let trains = !trace.training.backward.is_empty() || !trace.training.optimizer.is_empty();
+    if trains || !run.categories.iter().any(|category| category.category == "attention") {
+        return None;
+    }
     let is_missing = run.sections.get(FloorOfSteps::SPEC.name).is_some_and(|section| section.missing.is_some());
     (is_missing && count_of_steps(run)? > 0.0).then(|| {
         (

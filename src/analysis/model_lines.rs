@@ -94,6 +94,11 @@ fn idle_words(run: &Run, known_ms: f64, otherwise: &'static str) -> &'static str
     ];
     let other = (others.iter().map(|part| sum(*part)).sum::<f64>() - known_ms).max(0.0);
     let turnaround = sum(|row| row.turnaround_ms);
+    let unseen = sum(|row| row.unseen_ms);
+    if unseen > turnaround + other {
+        return "not recorded";
+    }
+    let other = other + unseen;
     let min = ModelWords::embedded().turnaround_pct;
     if turnaround > 0.0 && 100.0 * turnaround >= min * (turnaround + other) { "turnaround" } else { otherwise }
 }

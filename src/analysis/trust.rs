@@ -36,6 +36,8 @@ pub(crate) enum TrustId {
     GraphWorkMissing,
     /// Launches of kernels, and maybe of graphs, have no op.
     LaunchWorkMissing,
+    /// The last launches of kernels have no op.
+    LaunchesAtEnd,
     /// Calls waited for the device for longer than its ops ran.
     WaitsOutlastWork,
     /// The capture contains launches that load kernels.
@@ -62,6 +64,7 @@ words!(
     UnseenWork = "unseen-work",
     GraphWorkMissing = "graph-work-missing",
     LaunchWorkMissing = "launch-work-missing",
+    LaunchesAtEnd = "launches-at-end",
     WaitsOutlastWork = "waits-outlast-work",
     FirstLaunches = "first-launches",
     StartUp = "start-up",
@@ -90,6 +93,9 @@ impl Run {
     }
 }
 
+/// Launches without ops in the last part of a capture are told if it is longer than one of this many parts.
+const MAX_UNFINISHED: i64 = 50;
+
 /// Idle time that the host causes below this percentage of the window needs no warning about a slow host.
 const MIN_HOST_PCT: f64 = 1.0;
 /// Slower launch calls are slowed down by the capture.
@@ -104,6 +110,7 @@ pub(crate) fn trust(context: &Context, sections: &Sections) -> Answer<Trust> {
         unseen_work(context),
         lost_graphs(context),
         lost_launches(context, sections),
+        launches_at_end(context),
         outlasting_waits(context),
         first_launches(context, sections),
         start_up(context, sections),
@@ -231,6 +238,28 @@ fn lost_launches(context: &Context, sections: &Sections) -> Option<TrustRow> {
         recapture::command(context.trace, MissingData::Kernels),
     );
     Some(row(TrustId::LaunchWorkMissing, text, "busy and idle time, steps, kernels, categories, shares, launches"))
+}
+
+/// The launches at the end of the capture that have no op: a fact, of which the trace does not show the reason.
+fn launches_at_end(context: &Context) -> Option<TrustRow> {
+    let launches = &context.trace.unrecorded_work.launches;
+    let from = launches.unfinished_from?;
+    let last = context.trace.calls.iter().map(|call| call.end()).max()?;
+    let begin = context.trace.span()?.start;
+    // What was launched just before the end had no time to run.
+    if last.since(from).0 < last.since(begin).0 / MAX_UNFINISHED {
+        return None;
+    }
+    let text = format!(
+        "The last {} of {} kernel launches, over {}, have no GPU op: the capture ended before they ran, or the profiler \
+         lost them. Steps that they belong to are missing or too short. Synchronize the GPU before the profiler stops, and \
+         capture fewer steps: {}",
+        grouped(launches.unfinished),
+        grouped(launches.of_kernels),
+        time_words(last.since(from)),
+        recapture::command(context.trace, MissingData::Kernels),
+    );
+    Some(row(TrustId::LaunchesAtEnd, text, "steps, kernels, launches"))
 }
 
 /// How many launches are lost in how many steps; empty without steps.

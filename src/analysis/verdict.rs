@@ -626,12 +626,13 @@ fn beside(
         | Bound::Unrecorded
         | Bound::Compute => false,
     };
-    // Rows come by severity. Of equal costs the first counts.
-    let others = rows.iter().enumerate().filter(|(_, row)| !is_said(row));
-    let next = others.rev().max_by(|(_, a), (_, b)| a.cost_ms.0.total_cmp(&b.cost_ms.0));
+    // Rows come by severity. Of equal costs the first counts. What the replay may save or not is no largest cost.
+    let others = rows.iter().enumerate().filter(|(_, row)| !is_said(row) && certain_ms(row) > 0.0);
+    let next = others.rev().max_by(|(_, a), (_, b)| certain_ms(a).total_cmp(&certain_ms(b)));
     if let Some((index, row)) = next.filter(|_| CODE_IS_BUILT) {
-        let is_largest =
-            !rows.iter().any(|said| is_said(said) && said.id != FindingId::StartUp && said.cost_ms.0 > row.cost_ms.0);
+        let is_largest = !rows
+            .iter()
+            .any(|said| is_said(said) && said.id != FindingId::StartUp && certain_ms(said) > certain_ms(row));
         text.push(if is_largest { " Largest recoverable cost: " } else { " Largest other recoverable cost: " }, None);
         let words = format!(
             "{} ({})",
@@ -685,13 +686,18 @@ fn cost_words(row: &FindingRow, unit: Unit, has_first_uses: bool) -> String {
 /// The finding that saves most: its row, and what it saves in words. The start of a program is no cost of the workload.
 pub(crate) fn largest_saving(run: &Run, thresholds: &VerdictThresholds) -> Option<(FindingRow, String)> {
     let rows = Findings::rows(&run.sections).into_iter().filter(|row| row.id != FindingId::StartUp);
-    let row = rows.rev().max_by(|a, b| a.cost_ms.0.total_cmp(&b.cost_ms.0)).filter(|row| row.cost_ms.0 > 0.0)?;
+    let row = rows.rev().max_by(|a, b| certain_ms(a).total_cmp(&certain_ms(b))).filter(|row| certain_ms(row) > 0.0)?;
     let unit = Unit::of(&run.sections, thresholds);
     let is_start_said = Times::of(run, thresholds).start().is_some();
     let has_first_uses = Costs::of(&run.sections, unit).is_some_and(|costs| path::has_first_uses(&costs));
     let has_first_uses = has_first_uses && !is_start_said;
     let words = cost_words(&row, unit, has_first_uses);
     Some((row, words))
+}
+
+/// What a finding costs at least.
+fn certain_ms(row: &FindingRow) -> f64 {
+    row.proven_ms.map_or(row.cost_ms.0, |proven| proven.0)
 }
 
 /// A cost of which less is open is told without its range.

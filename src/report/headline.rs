@@ -328,9 +328,11 @@ pub fn simulated(run: &Run) -> Option<String> {
     WhatIf::rows(&run.sections).into_iter().find(is_asked)?;
     let unit = Unit::of(&run.sections, &Signals::embedded().verdict);
     let costs = Costs::of(&run.sections, unit)?;
-    let (step, [least, most]) = costs.median_step(&costs.saving(&Cause::Together.into()));
+    let step = costs.median_step(&costs.saving(&Cause::Together.into()));
+    let [least, most] = step.without_ms;
     let work = if costs.has_steps { "a step" } else { "the work" };
-    Some(format!("With these changes {work} takes {} instead of {}", between(least, most), duration(ns(step))))
+    let measured = duration(ns(step.measured_ms));
+    Some(format!("With these changes {work} takes {} instead of {measured}", between(least, most)))
 }
 
 fn ns(ms: f64) -> i64 {

@@ -10,6 +10,7 @@ use crate::analysis::results::{Attribution, Run, WallSource};
 use crate::analysis::section::Value;
 use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::Stage;
+use crate::analysis::trust::{Trust, TrustId};
 use crate::ordering;
 use crate::trace::ProblemKind;
 
@@ -39,6 +40,12 @@ impl<'a> Sentences<'a> {
         let sentence = self.rules.warning(name, &self.values(more));
         self.sentences.push(sentence);
     }
+}
+
+/// Whether launches have no GPU op, so that kernels are missing.
+fn has_lost_launches(run: &Run) -> bool {
+    let ids = [TrustId::LaunchWorkMissing, TrustId::GraphWorkMissing, TrustId::LaunchesAtEnd];
+    ids.into_iter().any(|id| Trust::has(&run.sections, id))
 }
 
 /// Reasons against a comparison that hold for either basis.
@@ -273,6 +280,9 @@ pub(super) fn warnings(
     let is_shifted = |run: &Run| run.kernels.iter().any(|kernel| kernel.elapsed_share.is_none());
     if is_shifted(a) || is_shifted(b) {
         found.warning("durations_shifted", &[]);
+    }
+    if has_lost_launches(a) || has_lost_launches(b) {
+        found.warning("lost_launches", &[]);
     }
     if let (Some(engine_a), Some(engine_b)) = (&a.engine, &b.engine)
         && engine_a != engine_b

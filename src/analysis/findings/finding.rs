@@ -124,6 +124,6 @@ pub(super) struct Finding {
 impl Finding {
     /// The part of the cost that the replay proves; `None` if it was not replayed.
     pub(super) fn proven_ms(&self) -> Option<f64> {
-        self.what_if.as_ref().map(|saving| saving.low_ms.min(self.cost_ms))
+        self.what_if.as_ref().map(|saving| saving.proven_ms().min(self.cost_ms))
     }
 }

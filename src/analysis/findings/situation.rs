@@ -298,14 +298,24 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// `. Replayed: without it a step takes 17.6 to 17.8 ms instead of 18.9 ms`.
+    /// `. Replayed: without it a step takes 17.6 to 17.8 ms instead of 18.9 ms`; nothing if the replay changes nothing that is seen.
     pub(super) fn replay_words(&self, saving: &Saving) -> String {
         let Some(costs) = &self.costs else { return String::new() };
         let what = if costs.has_steps { "a step takes" } else { "the replayed time is" };
-        let (step_ms, without_ms) = costs.median_step(saving);
-        let [least, most] = without_ms.map(format_time);
+        let step = costs.median_step(saving);
+        let [least, most] = step.without_ms.map(format_time);
+        let measured = format_time(step.measured_ms);
+        if least == measured && most == measured {
+            return String::new();
+        }
         let range = if least == most { least } else { format!("{least} to {most}") };
-        format!(". Replayed: without it {what} {range} instead of {}", format_time(step_ms))
+        match step.alone_ms.map(format_time) {
+            Some(alone) => format!(
+                ". Replayed: without it on this rank {what} {alone} instead of {measured}, because collectives wait for the \
+                 other ranks; without it on all ranks {range}"
+            ),
+            None => format!(". Replayed: without it {what} {range} instead of {measured}"),
+        }
     }
 
     /// The code of a group with most time on the critical path, if it is named.

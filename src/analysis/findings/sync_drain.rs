@@ -14,6 +14,9 @@ use crate::analysis::labels::format_time;
 use crate::analysis::replay::cause::Cause;
 use crate::trace::Ns;
 
+/// Why the replay may save more than the idle time that the evidence begins with.
+const RUNS_AHEAD: &str = ". More than that is saved, because the host then runs ahead and later ops find it early";
+
 /// The maximum number of call sites in the evidence.
 const MAX_CALLS: usize = 3;
 
@@ -40,8 +43,9 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         cost_ms,
         evidence: format!(
             "{}: the GPU ran empty while the launching thread was in a blocking call, and idled until that thread \
-             launched the next op{}{}. By call: {}",
+             launched the next op{}{}{}. By call: {}",
             situation.amount(device, drained_ms),
+            if cost_ms > ms(drained.idle()) { RUNS_AHEAD } else { "" },
             rest_text(drained),
             refill_text(drained),
             calls_text(device)

@@ -48,6 +48,27 @@ pub(crate) struct Saving {
     pub(crate) high_ms: f64,
     /// The step of the main stage without the cause, at least and at most.
     pub(crate) step_ms: [f64; 2],
+    /// The same if the other ranks keep it and collectives wait for them; `None` without collectives.
+    pub(crate) alone_step_ms: Option<f64>,
+    /// In all steps, at least, if the other ranks keep it.
+    alone_ms: Option<f64>,
+}
+
+impl Saving {
+    /// What is saved for certain. One rank does not show what the others do.
+    pub(crate) fn proven_ms(&self) -> f64 {
+        self.alone_ms.map_or(self.low_ms, |alone_ms| alone_ms.min(self.low_ms))
+    }
+}
+
+/// The median step of the main stage, and what it would take without a cause.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct MedianStep {
+    pub(crate) measured_ms: f64,
+    /// At least and at most.
+    pub(crate) without_ms: [f64; 2],
+    /// If the other ranks keep the cause; `None` if they do not matter.
+    pub(crate) alone_ms: Option<f64>,
 }
 
 /// The kinds of parts that a sentence tells apart.
@@ -150,7 +171,9 @@ impl Costs {
 
     /// What the cause with this id costs; nothing if it has no row.
     pub(crate) fn saving(&self, id: &CauseId) -> Saving {
-        let mut saving = Saving { id: id.clone(), low_ms: 0.0, high_ms: 0.0, step_ms: [self.step_ms; 2] };
+        let step_ms = [self.step_ms; 2];
+        let mut saving =
+            Saving { id: id.clone(), low_ms: 0.0, high_ms: 0.0, step_ms, alone_step_ms: None, alone_ms: None };
         for row in self.rows.iter().filter(|row| row.id == *id) {
             // Only host time is before the first op.
             let before_ms = if id.cause == Cause::Host { self.before_first_op_ms(row.stage) } else { 0.0 };
@@ -158,9 +181,11 @@ impl Costs {
             let saved = |ms: Ms| scale * (ms.0 - before_ms).max(0.0);
             saving.high_ms += saved(row.saving_high_ms);
             saving.low_ms += saved(row.saving_low_ms);
+            saving.alone_ms = row.only_this_rank_ms.map(|alone| saving.alone_ms.unwrap_or(0.0) + saved(alone));
             if row.stage == self.main {
                 let without = |saved: Ms| (self.step_ms - (saved.0 - before_ms / self.steps).max(0.0)).max(0.0);
                 saving.step_ms = [row.per_step_high_ms, row.per_step_low_ms].map(without);
+                saving.alone_step_ms = row.only_this_rank_ms.map(|alone| without(Ms(alone.0 / self.steps)));
             }
         }
         saving
@@ -168,10 +193,26 @@ impl Costs {
 
     /// The step of the main stage and what it would take after a saving, at least and at most. In the window the last step ends at its last
     /// op, so its mean is less than what a step takes: the shares of the window are those of the median step.
-    pub(crate) fn median_step(&self, saving: &Saving) -> (f64, [f64; 2]) {
+    pub(crate) fn median_step(&self, saving: &Saving) -> MedianStep {
         let scale =
             self.median_step_ms.filter(|_| self.step_ms > 0.0).map_or(1.0, |median_ms| median_ms / self.step_ms);
-        (scale * self.step_ms, saving.step_ms.map(|ms| scale * ms))
+        MedianStep {
+            measured_ms: scale * self.step_ms,
+            without_ms: saving.step_ms.map(|ms| scale * ms),
+            alone_ms: saving.alone_step_ms.filter(|_| self.differs_alone(saving)).map(|ms| scale * ms),
+        }
+    }
+
+    /// Whether what a cause costs depends on the other ranks: a part of the step that counts is saved only if they change too.
+    fn differs_alone(&self, saving: &Saving) -> bool {
+        saving.alone_step_ms.is_some_and(|alone_ms| alone_ms - saving.step_ms[1] >= MIN_CERTAIN * self.step_ms)
+    }
+
+    /// The part of the main step that is saved if only this rank changes; `None` if the other ranks do not matter.
+    pub(crate) fn share_saved_alone(&self, cause: Cause) -> Option<f64> {
+        let saving = self.saving(&cause.into());
+        let alone_ms = saving.alone_step_ms.filter(|_| self.differs_alone(&saving))?;
+        Some(1.0 - alone_ms / self.step_ms)
     }
 
     /// The op whose kernels would save most at a usual rate of the GPU.

@@ -290,7 +290,7 @@ mod tests {
     fn a_negative_part_is_taken_from_the_steps_that_it_goes_back_through() {
         let step = |start, end| WindowStep { stage: Stage::All, host_start: start, start, end };
         let steps = vec![step(Ns(0), Ns(10)), step(Ns(10), Ns(20))];
-        let steady = Steady { start: Ns(0), end: Ns(20), kind: WindowKind::Steps, steps };
+        let steady = Steady { start: Ns(0), end: Ns(20), kind: WindowKind::Steps, steps, follows_step: true };
         let mut sums = Sums { steady: &steady, first_op: Ns(0), sums: VecMap::new(), at: Ns(0) };
         // Forward to 14, back to 7, forward to 20: each step has its length.
         sums.add(PathPart::Latency, Ns(14));

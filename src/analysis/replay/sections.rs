@@ -609,6 +609,16 @@ impl Show<'_> {
         sum(&in_window) / sum(&OpRow::duration).max(1.0)
     }
 
+    /// The part of the window in which the busiest device executed work that the trace does not contain, or may have.
+    fn unrecorded_share(&self) -> f64 {
+        let steady = &self.replay.steady;
+        let inside =
+            |(start, end): &(Ns, Ns)| end.0.min(steady.end.0).saturating_sub(start.0.max(steady.start.0)).max(0);
+        let devices = self.context.survey().idle.iter();
+        let longest = devices.map(|device| device.unseen.iter().map(inside).fold(0, i64::saturating_add)).max();
+        longest.unwrap_or(0) as f64 / steady.end.since(steady.start).0.max(1) as f64
+    }
+
     fn window_words(&self) -> &'static str {
         match self.replay.steady.kind {
             WindowKind::Steps => "steady steps",
@@ -647,6 +657,14 @@ impl Show<'_> {
                 "The trace does not show whether the host works or waits for the GPU, and what costs most depends on it: savings are ranges."
                     .to_owned(),
             ));
+        }
+        let unrecorded = self.unrecorded_share();
+        if unrecorded > MAX_UNDECIDED {
+            let why = format!(
+                "For {:.0} % of the replayed time the GPU worked, or may have, on what is not in the file: savings are ranges.",
+                100.0 * unrecorded
+            );
+            return Some((Abstains::Undecided, why));
         }
         (undecided > MAX_UNDECIDED).then(|| {
             let share = 100.0 * undecided;

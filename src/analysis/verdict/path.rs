@@ -46,9 +46,16 @@ fn bound_by(costs: &Costs, bound: Bound, doubts: Doubts) -> Option<String> {
             "without the host, whose time a short capture with Python stacks inflates, {what} is {} shorter: ",
             shorter(costs, Cause::Host)
         )),
-        Bound::Host => {
-            Some(format!("bound by the host, without which {what} is {} shorter: ", shorter(costs, Cause::Host)))
-        }
+        Bound::Host => Some(match costs.share_saved_alone(Cause::Host) {
+            // One rank does not show whether the others have the same cause.
+            Some(alone) => format!(
+                "bound by the host: without it {what} is {} shorter if the other ranks change too, and {} if only this one \
+                 does: ",
+                shorter(costs, Cause::Host),
+                percent(alone)
+            ),
+            None => format!("bound by the host, without which {what} is {} shorter: ", shorter(costs, Cause::Host)),
+        }),
         Bound::Communication if doubts.may_wait => Some(format!(
             "without communication, which may wait for other ranks, {what} is {} shorter: ",
             shorter(costs, Cause::Communication)

@@ -3,7 +3,7 @@
 //! A profiler loses records when its buffers overflow, and the ops of graphs when it does not support the driver or the framework. The
 //! launches remain. The GPU may then have been busy after such a launch. One pass over the ops and one over the calls.
 
-use super::super::{CallId, DeviceId, Ns, Span, Trace};
+use super::super::{CallId, DeviceId, Ns, OpKind, Span, Trace};
 use super::CallRole;
 use crate::ordering;
 
@@ -23,6 +23,10 @@ pub struct LostLaunches {
     pub kernels_at_end: u64,
     /// All kernel launches, but those that are recorded into a graph.
     pub of_kernels: u64,
+    /// Kernel launches without an op at the end of the capture, if the trace does not show whether they are lost.
+    pub unfinished: u64,
+    /// The start of the first of them.
+    pub unfinished_from: Option<Ns>,
     /// The first op of each call that follows such launches. Sorted by row of the op.
     next_ops: Vec<LostBefore>,
 }
@@ -121,7 +125,13 @@ impl LostLaunches {
                 }
             }
         }
-        for lost in threads.into_iter().filter(|lost| !lost.has_several_devices) {
+        // Copies were recorded and no kernel: the profiler did not record kernels.
+        let has_kernels = trace.gpu_ops.iter().any(|op| op.kind == OpKind::Kernel);
+        for mut lost in threads.into_iter().filter(|lost| !lost.has_several_devices) {
+            if !has_kernels {
+                lost.proven.append(&mut lost.unproven);
+            }
+            found.add_unfinished(&lost);
             if lost.proven.iter().any(|lost| lost.kernels > 0) {
                 let is_kernel = |(_, role): &&(Span, CallRole)| *role == CallRole::LaunchesKernel;
                 found.kernels_at_end += lost.pending.iter().filter(is_kernel).count() as u64;
@@ -136,6 +146,17 @@ impl LostLaunches {
         }
         ordering::sort_by_key(&mut found.next_ops, |lost| lost.row);
         found
+    }
+
+    /// Adds the launches at the end of a thread that has lost none before.
+    fn add_unfinished(&mut self, lost: &LostOfThread) {
+        if lost.proven.iter().any(|lost| lost.kernels > 0) {
+            return;
+        }
+        let pending = lost.pending.iter().filter(|(_, role)| *role == CallRole::LaunchesKernel);
+        self.unfinished += pending.clone().count() as u64;
+        let first = pending.map(|(call, _)| call.start).min();
+        self.unfinished_from = self.unfinished_from.into_iter().chain(first).min();
     }
 
     /// The start of the first such launch before the op in this row, if the op is the first one after it that was recorded.
@@ -294,6 +315,23 @@ mod tests {
         assert_eq!((lost.kernels, lost.kernels_at_end, lost.of_kernels), (2, 1, 5));
         assert_eq!([0, 1].map(|row| lost.before(row)), [None, Some(Ns(20))]);
         assert_eq!(lost.lost_kernels().collect::<Vec<_>>(), [(Ns(20), 2)]);
+    }
+
+    #[test]
+    fn launches_at_the_end_are_counted_and_not_called_lost() {
+        let mut trace = TestTrace::new();
+        trace.launch(0..1).launches("k", 5..10).launch(20..21).launch(30..31);
+        let lost = found(&trace.finish());
+        assert_eq!((lost.kernels, lost.unfinished, lost.unfinished_from), (0, 2, Some(Ns(20))));
+    }
+
+    #[test]
+    fn kernels_are_lost_if_copies_are_recorded_and_no_kernel() {
+        let mut trace = TestTrace::new();
+        trace.launch(0..1).launch(2..3).call("cudaMemcpyAsync", 30..31).launches("Memcpy DtoH", 35..36);
+        let trace = trace.finish();
+        assert!(trace.gpu_ops.iter().all(|op| op.kind == OpKind::Copy));
+        assert_eq!((found(&trace).kernels, found(&trace).of_kernels), (2, 2));
     }
 
     #[test]
