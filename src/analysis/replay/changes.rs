@@ -8,7 +8,7 @@
 
 use super::graph::{EdgeKind, EdgeRow, Graph, Moment, Parts, REMOVED};
 use super::ids::{Call, Column, Edge, Id, Node, Op};
-use super::path::{PathPart, Waits};
+use super::path::{PathPart, Waits, before_first_op};
 use super::start_up::FirstUses;
 use super::steady::Steady;
 use super::unrecorded::MaybeWait;
@@ -410,7 +410,8 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// What each step saves: its measured length minus its replayed one.
+    /// What each step saves: its measured length minus its replayed one. The first one is measured from its first op on, if the time
+    /// before it belongs to no step.
     fn saved(&self, times: &Column<Node, Ns>) -> Vec<Ns> {
         let window = [(self.steady.start, self.steady.end)];
         let steps: Vec<(Ns, Ns)> = self.steady.steps.iter().map(|step| (step.start, step.end)).collect();
@@ -425,7 +426,23 @@ impl<'a> Changes<'a> {
             saved.push(end.since(*start).since(replayed.since(before)));
             before = replayed;
         }
+        if let Some(saved) = saved.first_mut() {
+            *saved = saved.since(self.saved_before_first_op(times));
+        }
         saved
+    }
+
+    /// What is saved of the time before the first op of the window, if that belongs to no step.
+    fn saved_before_first_op(&self, times: &Column<Node, Ns>) -> Ns {
+        let recorded = self.parts.recorded;
+        let lead = before_first_op(recorded, self.steady);
+        let first_start = self.steady.start + lead;
+        let first = recorded.ops.values().partition_point(|op| op.start < first_start);
+        if lead == Ns::ZERO || first >= recorded.ops.len() {
+            return Ns::ZERO;
+        }
+        let replayed = times.at(self.graph.start_of_op(Op::of(first))).max(self.steady.start);
+        first_start.since(replayed).max(Ns::ZERO)
     }
 
     /// Weights without the unexplained part of pinned nodes.

@@ -28,8 +28,6 @@ pub(crate) struct Costs {
     pub(crate) has_steps: bool,
     /// Replayed steps of the main stage; 1 without steps.
     steps: f64,
-    /// The time before the first op, which no figure of steps or of the capture has, and the stage of the first step.
-    before_first_op: (Stage, f64),
     /// Without steps: the time of the capture before the replayed window, in which first uses are.
     pub(crate) first_uses_ms: f64,
     /// Without steps: the time that a share of the window stands for.
@@ -131,17 +129,18 @@ impl Costs {
         let mut path = CriticalPathRows::rows(sections);
         let main = path.first()?.stage;
         path.retain(|row| row.stage == main);
-        let path_ms: f64 = path.iter().map(|row| row.per_step_ms.0).sum();
         path.retain(|row| row.kind != PathKind::BeforeFirstOp);
+        let path_ms: f64 = path.iter().map(|row| row.per_step_ms.0).sum();
         let (has_steps, window_ms) = (trust.steps > 0, trust.window_ms.0);
         let devices = Steps::figures(sections).map_or(1, |figures| figures.devices.max(1)) as f64;
         let steps = Steps::rows(sections);
         let stages: Vec<(Stage, f64)> =
             steps.iter().map(|row| (row.stage, row.total_ns.0 as f64 / 1e6 / devices)).collect();
         let is_whole = !has_steps && !trust.is_part;
-        let before_first_op = (trust.first_stage, trust.before_first_op_ms.0);
-        let beyond_ms = unit.ms + trust.before_first_op_ms.0 - window_ms;
-        let costs = Self {
+        // No figure of steps or of the capture has the time before the first op.
+        let window_ms = window_ms - trust.before_first_op_ms.0;
+        let beyond_ms = unit.ms - window_ms;
+        Some(Self {
             steps: steps_of(&what_if.rows, main).unwrap_or(trust.steps.max(1) as f64),
             rows: what_if.rows,
             path,
@@ -149,24 +148,10 @@ impl Costs {
             step_ms: path_ms,
             median_step_ms: median_of(&steps, main),
             has_steps,
-            before_first_op,
             first_uses_ms: if is_whole { beyond_ms.max(0.0) } else { 0.0 },
             whole_ms: if trust.is_part { unit.ms } else { window_ms },
             stages,
-        };
-        Some(costs.without_first_lead())
-    }
-
-    /// Takes the time before the first op from the mean step.
-    fn without_first_lead(self) -> Self {
-        let step_ms = self.step_ms - self.before_first_op_ms(self.main) / self.steps;
-        Self { step_ms, ..self }
-    }
-
-    /// The host time before the first op, if it belongs to a step of this stage.
-    fn before_first_op_ms(&self, stage: Stage) -> f64 {
-        let (first, ms) = self.before_first_op;
-        if stage == first { ms } else { 0.0 }
+        })
     }
 
     /// What the cause with this id costs; nothing if it has no row.
@@ -175,15 +160,13 @@ impl Costs {
         let mut saving =
             Saving { id: id.clone(), low_ms: 0.0, high_ms: 0.0, step_ms, alone_step_ms: None, alone_ms: None };
         for row in self.rows.iter().filter(|row| row.id == *id) {
-            // Only host time is before the first op.
-            let before_ms = if id.cause == Cause::Host { self.before_first_op_ms(row.stage) } else { 0.0 };
-            let scale = self.stage_ms(row.stage) / self.window_of(row);
-            let saved = |ms: Ms| scale * (ms.0 - before_ms).max(0.0);
+            let scale = self.stage_ms(row.stage) / window_of(row);
+            let saved = |ms: Ms| scale * ms.0;
             saving.high_ms += saved(row.saving_high_ms);
             saving.low_ms += saved(row.saving_low_ms);
             saving.alone_ms = row.only_this_rank_ms.map(|alone| saving.alone_ms.unwrap_or(0.0) + saved(alone));
             if row.stage == self.main {
-                let without = |saved: Ms| (self.step_ms - (saved.0 - before_ms / self.steps).max(0.0)).max(0.0);
+                let without = |saved: Ms| (self.step_ms - saved.0).max(0.0);
                 saving.step_ms = [row.per_step_high_ms, row.per_step_low_ms].map(without);
                 saving.alone_step_ms = row.only_this_rank_ms.map(|alone| without(Ms(alone.0 / self.steps)));
             }
@@ -256,17 +239,10 @@ impl Costs {
         [most_ms, least_ms].map(|ms| if self.step_ms > 0.0 { 1.0 - ms / self.step_ms } else { 0.0 })
     }
 
-    /// The replayed time of the stage of a row, without host time before the first op.
-    fn window_of(&self, row: &WhatIfRow) -> f64 {
-        let share = row.share_high_pct.0 / 100.0;
-        let ms = if share > 0.0 { row.saving_high_ms.0 / share } else { 0.0 };
-        (ms - self.before_first_op_ms(row.stage)).max(f64::MIN_POSITIVE)
-    }
-
     fn stage_ms(&self, stage: Stage) -> f64 {
         let of_stage = self.stages.iter().find(|(other, _)| *other == stage);
         let of_stage = of_stage.filter(|_| self.has_steps);
-        of_stage.map_or(self.whole_ms - self.before_first_op_ms(stage), |(_, ms)| *ms)
+        of_stage.map_or(self.whole_ms, |(_, ms)| *ms)
     }
 
     /// Whether the trace has steps of several stages.
@@ -298,6 +274,13 @@ impl Costs {
 fn median_of(steps: &[StepRow], stage: Stage) -> Option<f64> {
     let row = steps.iter().find(|row| row.stage == stage)?;
     Some(row.median_ns?.0 / 1e6).filter(|ms| *ms > 0.0)
+}
+
+/// The replayed time of the stage of a row.
+fn window_of(row: &WhatIfRow) -> f64 {
+    let share = row.share_high_pct.0 / 100.0;
+    let ms = if share > 0.0 { row.saving_high_ms.0 / share } else { 0.0 };
+    ms.max(f64::MIN_POSITIVE)
 }
 
 /// The replayed steps of a stage: the ratio of what a row saves in all of them and in one.

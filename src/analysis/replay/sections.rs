@@ -223,6 +223,8 @@ fn is_host_open(changes: &Changes) -> bool {
 struct OfStage {
     steps: u64,
     time: Ns,
+    /// The part of the time that is before the first op and belongs to no step.
+    before_first_op: Ns,
 }
 
 const SOURCE: &str = "the dependency graph of calls and GPU ops, replayed";
@@ -238,11 +240,16 @@ impl Show<'_> {
                 stage.time += step.end.since(step.start);
             });
         }
+        let lead = before_first_op(self.replay.parts.recorded, steady);
+        if let Some(first) = steady.steps.first() {
+            stages.update(first.stage, OfStage::default(), |stage| stage.before_first_op = lead);
+        }
         let mut stages = stages.into_vec();
         // Steps without time of their own, because other streams still work for the steps before.
         stages.retain(|(_, of_stage)| of_stage.time > Ns::ZERO);
         if stages.is_empty() {
-            stages.push((Stage::All, OfStage { steps: 1, time: steady.end.since(steady.start) }));
+            let time = steady.end.since(steady.start);
+            stages.push((Stage::All, OfStage { steps: 1, time, before_first_op: lead }));
         }
         ordering::sort_by_key(&mut stages, |(stage, of_stage)| (std::cmp::Reverse(of_stage.time), *stage));
         stages
@@ -417,13 +424,14 @@ impl Show<'_> {
     }
 
     fn what_if_row(&self, words: Words, saving: &Saving, stage: Stage, of: OfStage) -> WhatIfRow {
+        let measured = of.time.since(of.before_first_op);
         let sum = |savings: &[Ns]| {
             let of_stage = savings.iter().enumerate().filter(|(step, _)| self.stage_of(*step) == stage);
-            of_stage.fold(Ns::ZERO, |sum, (_, saved)| sum + *saved).max(Ns::ZERO).min(of.time)
+            of_stage.fold(Ns::ZERO, |sum, (_, saved)| sum + *saved).max(Ns::ZERO).min(measured)
         };
         let high = sum(&saving.high);
         let low = sum(&saving.low).min(high);
-        let is_exact = high.since(low).0 as f64 <= 0.05 * of.time.0 as f64;
+        let is_exact = high.since(low).0 as f64 <= 0.05 * measured.0 as f64;
         let confidence = match self.abstains() {
             Some(_) => Confidence::Low,
             None if is_exact => Confidence::High,
@@ -439,7 +447,7 @@ impl Show<'_> {
             only_this_rank_ms: saving.only_this_rank.as_ref().map(|alone| sum(alone).min(low).into()),
             per_step_low_ms: per_step(low, of.steps),
             per_step_high_ms: per_step(high, of.steps),
-            share_high_pct: Pct::of(high, of.time),
+            share_high_pct: Pct::of(high, measured),
             basis: words.basis.into_owned(),
             confidence,
         }
