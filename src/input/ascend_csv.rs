@@ -1,5 +1,8 @@
-//! Reader of the `kernel_details.csv` of torch_npu and of the `op_summary_*.csv` of msprof: one row per kernel, with the op that
-//! it computes. Times are microseconds, followed by a tab. Columns differ by version and are found by title. One pass.
+//! Reader of the `kernel_details.csv` of torch_npu and of the `op_summary_*.csv` and `task_time_*.csv` of msprof: one row per kernel,
+//! with the op that it computes. Times are microseconds, followed by a tab. Columns differ by version and are found by title. One
+//! pass.
+//!
+//! Of the tasks of `task_time_*.csv`, those without a name are events and waits, but for copies (`MEMCPY_ASYNC`).
 
 use super::Detail;
 use super::csv_lines::{Lines, field_text, split};
@@ -28,6 +31,8 @@ struct Columns {
     duration: usize,
     name: usize,
     op: Option<usize>,
+    /// The type of a task, where tasks that are no ops have rows, too.
+    task: Option<usize>,
     stream: Option<usize>,
     device: Option<usize>,
     count: usize,
@@ -62,6 +67,11 @@ impl AscendCsv {
 
     fn take_row(&mut self, line: &[u8], fields: &[(usize, usize)], columns: Columns) {
         let field = |column: usize| fields.get(column).map(|field| field_text(line, *field)).unwrap_or_default();
+        let is_copy = columns.task.is_some_and(|task| field(task).trim_ascii() == b"MEMCPY_ASYNC");
+        if columns.task.is_some() && !is_copy && field(columns.name).trim_ascii() == b"N/A" {
+            self.builder.trace.events.other += 1;
+            return;
+        }
         let time = |column: usize| Ns::from_decimal(field(column).trim_ascii(), MICROSECONDS);
         let (Some(start), Some(duration)) = (time(columns.start), time(columns.duration)) else {
             // Kernels that were never launched have `N/A`.
@@ -72,6 +82,7 @@ impl AscendCsv {
         }
         let text = |column: usize| String::from_utf8_lossy(&field(column)).trim().to_owned();
         let (name, op) = (text(columns.name), columns.op.map(text).unwrap_or_default());
+        let name = if is_copy { "Memcpy (MEMCPY_ASYNC)".to_owned() } else { name };
         let named = if op.is_empty() || op == "N/A" || name.contains(&op) { name } else { format!("{op} ({name})") };
         let number = |column: Option<usize>| column.and_then(|column| text(column).parse::<i64>().ok());
         let op = GpuOp {
@@ -81,7 +92,7 @@ impl AscendCsv {
             device: self.builder.device(&number(columns.device).unwrap_or(0).to_string(), ""),
             stream: number(columns.stream).unwrap_or(-1),
             process: self.builder.process(-1, ""),
-            kind: OpKind::Kernel,
+            kind: if is_copy { OpKind::Copy } else { OpKind::Kernel },
         };
         self.builder.trace.gpu_ops.push(op, None);
     }
@@ -99,11 +110,12 @@ fn header(line: &[u8], fields: &[(usize, usize)]) -> Option<Columns> {
         })
     };
     Some(Columns {
-        start: find(&["Start Time(us)", "Task Start Time(us)"])?,
-        duration: find(&["Duration(us)", "Task Duration(us)"])?,
-        name: find(&["Name", "Op Name"])?,
+        start: find(&["Start Time(us)", "Task Start Time(us)", "task_start(us)"])?,
+        duration: find(&["Duration(us)", "Task Duration(us)", "task_time(us)"])?,
+        name: find(&["Name", "Op Name", "kernel_name"])?,
         op: find(&["Type", "OP Type"]),
-        stream: find(&["Stream ID", "Stream Id"]),
+        task: find(&["kernel_type"]),
+        stream: find(&["Stream ID", "Stream Id", "stream_id"]),
         device: find(&["Device_id", "Device ID"]),
         count: fields.len(),
     })
@@ -130,5 +142,29 @@ impl StreamReader for AscendCsv {
             return Err(not_read(&self.label, Other::AscendTable));
         }
         Ok(self.builder.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::input::Importer;
+    use crate::input::tests::{problems, read_trace};
+    use crate::trace::{Format, OpKind};
+
+    #[test]
+    fn named_tasks_and_copies_of_a_task_time_table_are_ops_and_others_are_not() {
+        let text = "Device_id,kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)\n\
+                    0,N/A,EVENT_RECORD,2,3,0.500,\"58.000\t\",\"58.500\t\"\n\
+                    0,aclnnAdd,KERNEL_AIVEC,2,2,6.000,\"52.000\t\",\"58.000\t\"\n\
+                    0,N/A,MEMCPY_ASYNC,3,1,2.000,\"60.000\t\",\"62.000\t\"\n";
+        let trace = read_trace(Importer::new("task_time_1.csv"), [text]);
+        let ops: Vec<_> = trace
+            .gpu_ops
+            .iter()
+            .map(|op| (trace.names.get(op.name), op.kind, op.start.0, op.duration.0, op.stream))
+            .collect();
+        let kernel = ("aclnnAdd", OpKind::Kernel, 52_000, 6_000, 2);
+        assert_eq!(ops, [kernel, ("Memcpy (MEMCPY_ASYNC)", OpKind::Copy, 60_000, 2_000, 3)]);
+        assert_eq!((trace.format, trace.events.other, problems(&trace)), (Format::AscendKernelDetails, 1, vec![]));
     }
 }

@@ -45,7 +45,6 @@ others! {
     EmptyList = "empty_list",
     XlaTrace = "xla_trace",
     Unitrace = "unitrace",
-    RocprofV1 = "rocprof_v1",
     Nvprof = "nvprof",
     Database = "database",
     // A database of rocprofv3 or rocmProfileData that lacks the tables that count.

@@ -10,8 +10,9 @@
 //! - `torch`: torch.profiler JSON. The crate `gpuprism-scan` splits the stream into events and parses their members.
 //! - `gpu_trace_csv`: the CSV of `nsys stats -r cuda_gpu_trace`.
 //! - `nsys`: the SQLite export of an Nsight Systems report. A database is read by offset and not as a stream: in the page
-//!   through `block_vfs`, natively from the file. The databases of ROCm's profilers (`rocm`) come the same way. Callers check [`Reader::needs_another_reader`].
-//! - `streams` lists all other formats that are read as a stream: those of rocprofv3 and rocmProfileData (`rocm`), of
+//!   through `block_vfs`, natively from the file. Those of other profilers (`database`) come the same way. Callers check
+//!   [`Reader::needs_another_reader`].
+//! - `streams` lists all other formats that are read as a stream: those of rocprof, rocprofv3 and rocmProfileData (`rocm`), of
 //!   torch_npu (`ascend_csv`), Chrome traces of other profilers (`chrome`), the profiles of XLA (`xla`) and the traces of
 //!   Perfetto (`perfetto`). The page's first module only recognizes them; it refuses all binary files, so that the second one
 //!   reads them.
@@ -29,7 +30,7 @@
 //! 2. Add a module with a `stream_reader::StreamReader` that fills a [`crate::trace::TraceBuilder`], and one line in the list of
 //!    `streams` with a function that recognizes the first bytes. A Chrome trace needs only a `chrome::Dialect`; a protobuf
 //!    starts with `protobuf::MessageSplitter`; a database
-//!    one line in `rocm::database_reader`. Convert times to integer nanoseconds ([`crate::trace::Ns::from_decimal`]), check
+//!    one line in `database::reader`. Convert times to integer nanoseconds ([`crate::trace::Ns::from_decimal`]), check
 //!    them ([`crate::trace::is_plausible`]), and count unusable rows in `builder.trace.problems`. Leave tables empty that the
 //!    format does not record: the sections say what is missing.
 //! 3. A new profiler also needs its advice: `src/analysis/recapture.rs`, `notices.rs` and `patterns/doctor.json`. Files that
@@ -40,12 +41,16 @@
 
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod ascend_csv;
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+mod ascend_db;
 #[cfg(any(test, all(target_arch = "wasm32", feature = "full")))]
 pub(crate) mod block_vfs;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod chrome;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod csv_lines;
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+mod database;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod elements;
 pub mod file_sets;
@@ -70,6 +75,8 @@ mod sniff;
 mod stream_reader;
 mod streams;
 mod torch;
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+mod unitrace;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod xla;
 

@@ -68,9 +68,6 @@ pub(super) fn guess(label: &str, bytes: &[u8], is_complete: bool) -> Result<Opti
         if streams::is_proton_tree(head) {
             return Ok(Some(Guess::Document));
         }
-        if streams::is_rocprof_v1(head) {
-            return Err(not_read(label, Other::RocprofV1));
-        }
         if let Some(format) = streams::of_json(head) {
             return Ok(Some(Guess::Stream(format)));
         }

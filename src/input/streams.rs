@@ -38,6 +38,14 @@ macro_rules! formats {
     };
 }
 
+// The first module of the page takes these for files of rocmProfileData and torch.profiler and refuses or passes on both, so it does
+// without their recognizers.
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+formats! { FULL_JSON:
+    RocprofV1Json if is_rocprof_v1 => super::chrome::rocprof_v1::reader;
+    UnitraceJson if is_unitrace => super::chrome::unitrace::reader;
+}
+
 formats! { JSON:
     RocprofJson if is_rocprof_json => super::rocm::json::RocprofJson::new;
     RpdChromeJson if is_rpd_chrome => super::chrome::rpd::reader;
@@ -45,6 +53,12 @@ formats! { JSON:
     NsysChromeJson if is_nsys_chrome => super::chrome::nsys::reader;
     XlaTraceViewer if is_xla_trace_viewer => super::xla::trace_viewer;
     AscendTraceView if is_ascend_trace_view => super::chrome::ascend::reader;
+}
+
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+formats! { FULL_TEXT:
+    RocprofV1Csv if is_rocprof_v1_csv => super::rocm::v1_csv::RocprofV1Csv::new;
+    AscendKernelDetails if is_ascend_task_time => super::ascend_csv::AscendCsv::new;
 }
 
 formats! { TEXT:
@@ -67,11 +81,19 @@ pub(super) fn of_protobuf(head: &[u8]) -> Option<&'static StreamFormat> {
 
 /// Returns the format of a JSON file with this beginning, if it is one of these.
 pub(super) fn of_json(head: &[u8]) -> Option<&'static StreamFormat> {
+    #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+    if let Some(format) = FULL_JSON.iter().find(|format| (format.recognizes)(head)) {
+        return Some(format);
+    }
     JSON.iter().find(|format| (format.recognizes)(head))
 }
 
 /// Returns the format of a text with this beginning, if it is one of these.
 pub(super) fn of_text(head: &[u8]) -> Option<&'static StreamFormat> {
+    #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+    if let Some(format) = FULL_TEXT.iter().find(|format| (format.recognizes)(head)) {
+        return Some(format);
+    }
     TEXT.iter().find(|format| (format.recognizes)(head))
 }
 
@@ -88,9 +110,24 @@ pub(crate) fn is_proton_tree(head: &[u8]) -> bool {
 /// Whether a JSON file with this beginning is of rocprof, the predecessor of rocprofv3. Like the Chrome JSON of
 /// rocmProfileData, its list starts with an empty object, but its arguments have times in nanoseconds, and its
 /// processes other names.
-pub(super) fn is_rocprof_v1(head: &[u8]) -> bool {
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+fn is_rocprof_v1(head: &[u8]) -> bool {
     let words = ["\"BeginNs\"", "\"CPU HIP API\"", "\"CPU HSA API\"", "\"Markers and Ranges\"", "\"COPY\""];
     is_rpd_chrome(head) && words.iter().any(|word| has(head, word))
+}
+
+/// Whether a JSON file with this beginning is of Intel's unitrace. Torch on XPU also has calls of Level Zero and the category `cpu_op`,
+/// after the members that describe its file.
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+fn is_unitrace(head: &[u8]) -> bool {
+    let category = |name: &str| has(head, &format!("\"cat\": \"{name}")) || has(head, &format!("\"cat\":\"{name}"));
+    let is_process = || {
+        let names = ["\"HOST<", " HOST<", "\"DEVICE<", " DEVICE<"];
+        has(head, "\"process_name\"") && names.iter().any(|name| has(head, name))
+    };
+    let is_call = || category("cpu_op\"") && (has(head, "\"name\": \"ze") || has(head, "\"name\":\"ze"));
+    let is_torch = || has(head, "\"schemaVersion\"") || has(head, "\"External id\"");
+    category("gpu_op\"") || category("Flow_H2D_") || is_process() || is_call() && !is_torch()
 }
 
 fn has(head: &[u8], word: &str) -> bool {
@@ -137,6 +174,16 @@ fn is_ascend_trace_view(head: &[u8]) -> bool {
     head.starts_with(b"[") && (has_text_time && !is_kineto || has_process)
 }
 
+/// The table of rocprof, or of rocprofv2, whose titles are nearly those of rocprofv3.
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+fn is_rocprof_v1_csv(head: &[u8]) -> bool {
+    let line = first_line(head);
+    let has_all = |titles: &[&str]| titles.iter().all(|title| has(line, title));
+    has_all(&["KernelName", "gpu-id"])
+        || has_all(&["KernelName", "BeginNs", "EndNs"])
+        || has_all(&["Dispatch_ID", "GPU_ID", "Kernel_Name", "Start_Timestamp", "End_Timestamp"])
+}
+
 fn is_rocprof_csv(head: &[u8]) -> bool {
     let line = first_line(head);
     has(line, "Start_Timestamp") && has(line, "End_Timestamp") || has(line, "Node_Id") && has(line, "Agent_Type")
@@ -145,6 +192,12 @@ fn is_rocprof_csv(head: &[u8]) -> bool {
 fn is_ascend_csv(head: &[u8]) -> bool {
     let line = first_line(head);
     has(line, "Start Time(us)") && has(line, "Duration(us)")
+}
+
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+fn is_ascend_task_time(head: &[u8]) -> bool {
+    let line = first_line(head);
+    has(line, "kernel_type") && has(line, "task_start(us)")
 }
 
 fn first_line(head: &[u8]) -> &[u8] {

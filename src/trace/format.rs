@@ -50,6 +50,16 @@ pub enum Format {
     UnitracePerfetto,
     /// The Perfetto protobuf of Proton.
     ProtonPerfetto,
+    /// The Chrome JSON of rocprof, the predecessor of rocprofv3.
+    RocprofV1Json,
+    /// The CSV of rocprof or rocprofv2.
+    RocprofV1Csv,
+    /// The SQLite database of rocprof.
+    RocprofV1Db,
+    /// The SQLite database of msprof or torch_npu.
+    AscendDb,
+    /// The Chrome JSON of Intel's unitrace.
+    UnitraceJson,
 }
 from_json!(Format =
     "torch_profiler" => TorchProfiler,
@@ -71,7 +81,12 @@ from_json!(Format =
     "rocprof_perfetto" => RocprofPerfetto,
     "torch_perfetto" => TorchPerfetto,
     "unitrace_perfetto" => UnitracePerfetto,
-    "proton_perfetto" => ProtonPerfetto
+    "proton_perfetto" => ProtonPerfetto,
+    "rocprof_v1_json" => RocprofV1Json,
+    "rocprof_v1_csv" => RocprofV1Csv,
+    "rocprof_v1_db" => RocprofV1Db,
+    "ascend_db" => AscendDb,
+    "unitrace_json" => UnitraceJson
 );
 
 /// The profiler that wrote a trace. Advice about a new capture depends on it, and on the [`Vendor`].
@@ -112,7 +127,7 @@ pub enum Vendor {
 
 impl Format {
     /// All formats, in the order of `patterns/formats.json`.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 25] = [
         Self::TorchProfiler,
         Self::NsysSqlite,
         Self::NsysGpuTraceCsv,
@@ -122,8 +137,12 @@ impl Format {
         Self::Rocpd,
         Self::Rpd,
         Self::RpdChromeJson,
+        Self::RocprofV1Json,
+        Self::RocprofV1Csv,
+        Self::RocprofV1Db,
         Self::AscendTraceView,
         Self::AscendKernelDetails,
+        Self::AscendDb,
         Self::ProtonTrace,
         Self::ProtonTree,
         Self::XlaXspace,
@@ -131,6 +150,7 @@ impl Format {
         Self::RocprofPerfetto,
         Self::TorchPerfetto,
         Self::UnitracePerfetto,
+        Self::UnitraceJson,
         Self::ProtonPerfetto,
         Self::NsysLlmExplainer,
     ];
@@ -158,6 +178,11 @@ impl Format {
             Self::TorchPerfetto => "CUPTI monitor Perfetto trace",
             Self::UnitracePerfetto => "unitrace Perfetto trace",
             Self::ProtonPerfetto => "Proton Perfetto trace",
+            Self::RocprofV1Json => "rocprof JSON",
+            Self::RocprofV1Csv => "rocprof CSV",
+            Self::RocprofV1Db => "rocprof database",
+            Self::AscendDb => "Ascend database",
+            Self::UnitraceJson => "unitrace JSON",
         }
     }
 
@@ -166,13 +191,24 @@ impl Format {
         match self {
             Self::TorchProfiler | Self::TorchPerfetto => Profiler::Torch,
             Self::NsysGpuTraceCsv | Self::NsysSqlite | Self::NsysChromeJson | Self::NsysLlmExplainer => Profiler::Nsys,
-            Self::RocprofCsv | Self::RocprofJson | Self::Rocpd | Self::RocprofPerfetto => Profiler::Rocprof,
+            Self::RocprofCsv
+            | Self::RocprofJson
+            | Self::Rocpd
+            | Self::RocprofPerfetto
+            | Self::RocprofV1Json
+            | Self::RocprofV1Csv
+            | Self::RocprofV1Db => Profiler::Rocprof,
             Self::Rpd | Self::RpdChromeJson => Profiler::Rpd,
-            Self::AscendTraceView | Self::AscendKernelDetails => Profiler::Ascend,
+            Self::AscendTraceView | Self::AscendKernelDetails | Self::AscendDb => Profiler::Ascend,
             Self::ProtonTrace | Self::ProtonTree | Self::ProtonPerfetto => Profiler::Proton,
             Self::XlaXspace | Self::XlaTraceViewer => Profiler::Xla,
-            Self::UnitracePerfetto => Profiler::Unitrace,
+            Self::UnitracePerfetto | Self::UnitraceJson => Profiler::Unitrace,
         }
+    }
+
+    /// True for the formats of rocprof and rocprofv2, the predecessors of rocprofv3.
+    pub fn is_rocprof_v1(self) -> bool {
+        matches!(self, Self::RocprofV1Json | Self::RocprofV1Csv | Self::RocprofV1Db)
     }
 
     /// True if places in the file are byte offsets, and not rows of a table.
@@ -192,6 +228,8 @@ impl Format {
                 | Self::TorchPerfetto
                 | Self::UnitracePerfetto
                 | Self::ProtonPerfetto
+                | Self::RocprofV1Json
+                | Self::UnitraceJson
         )
     }
 

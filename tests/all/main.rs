@@ -10,6 +10,8 @@ mod agent;
 mod cli;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../earlier_formats.rs"]
+mod earlier_formats;
 #[path = "../formats.rs"]
 mod formats;
 #[path = "../fuzz.rs"]

@@ -4,9 +4,12 @@
 //! damage. One pass, O(bytes).
 
 pub(super) mod ascend;
+mod flows;
 pub(super) mod nsys;
 pub(super) mod proton;
+pub(super) mod rocprof_v1;
 pub(super) mod rpd;
+pub(super) mod unitrace;
 
 use super::Detail;
 use super::slices::{OpenSlices, Slice};

@@ -1,17 +1,14 @@
 //! The Chrome JSON of rocmProfileData. A row whose process is named `GPU2` is an op of that GPU; its `desc` is the kind of
 //! op. All other rows are API calls or markers. Times are cut to whole microseconds.
-//!
-//! A flow `api_op` joins a call with its op: it ends where the op starts, and begins at a moment within the call, which is
-//! seldom the start of the call. O(n log n) for n calls, ops and flows.
+//! A flow `api_op` joins a call with its op (`flows`). O(n log n) for n calls, ops and flows.
 
+use super::flows::{Flows, JoinedCall, JoinedOp, key};
 use super::{ChromeReader, Dialect, Event, Output};
 use crate::input::Detail;
 use crate::input::rocm::op_kind;
 use crate::input::torch::is_stored_call;
-use crate::ordering;
 use crate::trace::{DeviceId, Format, GpuOp, OpSources, ProcessId, Span};
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem;
 
 pub(crate) fn reader(label: &str, detail: Detail) -> ChromeReader<Rpd> {
     ChromeReader::new(label, detail, Format::RpdChromeJson, Rpd::default())
@@ -20,23 +17,11 @@ pub(crate) fn reader(label: &str, detail: Detail) -> ChromeReader<Rpd> {
 #[derive(Debug, Default)]
 pub(crate) struct Rpd {
     gpus: BTreeSet<Vec<u8>>,
-    /// The id of the flow that ends at a row and a time.
-    flow_ends: BTreeMap<Key, i64>,
-    /// Row and time at which each flow begins, by its id.
-    flow_starts: BTreeMap<i64, Key>,
-    ops: Vec<(GpuOp, Key)>,
+    flows: Flows,
     /// The GPUs by pid, and the processes of the calls: the file does not name the process of an op.
     devices: BTreeMap<Vec<u8>, DeviceId>,
     processes: BTreeMap<i64, ProcessId>,
     sources: OpSources,
-    calls: Vec<(Key, Span)>,
-}
-
-/// Process, thread and time in nanoseconds.
-type Key = (Vec<u8>, Vec<u8>, i64);
-
-fn key(event: &Event<'_>) -> Key {
-    (event.pid.to_owned(), event.tid.to_owned(), event.start().map_or(0, |start| start.0))
 }
 
 impl Dialect for Rpd {
@@ -47,11 +32,7 @@ impl Dialect for Rpd {
                 out.builder.trace.events.other += 1;
             }
             b"s" | b"f" => {
-                match super::number(event.id) {
-                    Some(id) if event.phase == b"s" => drop(self.flow_starts.insert(id, key(event))),
-                    Some(id) => drop(self.flow_ends.insert(key(event), id)),
-                    None => {}
-                }
+                self.flows.flow(event, event.phase == b"s");
                 out.builder.trace.events.other += 1;
             }
             b"X" if self.gpus.contains(event.pid) => self.op(out, event),
@@ -61,29 +42,12 @@ impl Dialect for Rpd {
     }
 
     fn finish(&mut self, out: &mut Output) {
-        // A call comes before those nested in it.
-        ordering::sort_by(&mut self.calls, |(a, call), (b, other)| (a, other.duration).cmp(&(b, call.duration)));
-        // An op and its call have the number of the call in common.
-        for (op, key) in mem::take(&mut self.ops) {
-            let call = self.flow_ends.get(&key).and_then(|id| self.call_of(self.flow_starts.get(id)?));
-            out.builder.trace.gpu_ops.push(op, call);
-        }
-        for (number, (_, call)) in (0..).zip(self.calls.drain(..)) {
-            out.builder.add_call(call, Some(number));
-        }
+        self.flows.finish(out);
         out.builder.assign_sources(&self.sources);
     }
 }
 
 impl Rpd {
-    /// The number of the call that began last before a flow, if the flow begins in it. Takes calls sorted by thread and start.
-    fn call_of(&self, flow: &Key) -> Option<u32> {
-        let number = self.calls.partition_point(|(key, _)| key <= flow).checked_sub(1)?;
-        let ((process, thread, _), call) = self.calls.get(number)?;
-        let is_in_call = (process, thread) == (&flow.0, &flow.1) && flow.2 <= call.end().0;
-        is_in_call.then(|| u32::try_from(number).ok()).flatten()
-    }
-
     fn op(&mut self, out: &mut Output, event: &Event<'_>) {
         let description = event.arg("desc").unwrap_or_default();
         let Some(kind) = op_kind(&description) else {
@@ -105,7 +69,7 @@ impl Rpd {
             process: ProcessId::default(),
             kind,
         };
-        self.ops.push((op, key(event)));
+        self.flows.ops.push(JoinedOp { op, key: key(event), flow: None, bytes: None });
     }
 
     fn call(&mut self, out: &mut Output, event: &Event<'_>) {
@@ -126,7 +90,8 @@ impl Rpd {
         }
         let thread = out.builder.thread(process, event.tid_number().unwrap_or(-1));
         let name = out.builder.trace.calls.names.intern(&name);
-        self.calls.push((key(event), Span { start, duration, name, thread }));
+        let span = Span { start, duration, name, thread };
+        self.flows.calls.push(JoinedCall { key: key(event), span, bytes: None });
     }
 }
 

@@ -13,6 +13,7 @@ use crate::input::Detail;
 use crate::input::protobuf::{Damaged, Message};
 use crate::input::rocm::{copy_name, kernel_name};
 use crate::input::torch::is_stored_call;
+use crate::input::unitrace::{self, OpName};
 use crate::trace::{
     CodeKind, DeviceId, Format, GpuOp, LaunchConfig, LaunchConfigs, NameId, Names, NodeNote, Ns, OpKind, PackedCode,
     ProblemKind, ProcessId, Span, ThreadId, Trace, TraceBuilder, is_plausible,
@@ -174,14 +175,11 @@ impl Rows {
 
     /// What a track of these names shows. The host's name is in the name of unitrace's processes, and private.
     fn lane(&mut self, own: &Track, root: &Track) -> Lane {
-        if let Some((_, device)) = root.name.split_once("DEVICE<") {
-            let number = device.rsplit_once('#').map_or("0", |(_, number)| number);
-            let engine = own.name.split_once("L0 ").or_else(|| own.name.split_once("CL "));
-            let engine = engine.map_or(own.name.as_str(), |(_, engine)| engine);
-            let stream = i64::from(self.engines.intern(engine).0);
+        if let Some(number) = unitrace::device(&root.name) {
+            let stream = i64::from(self.engines.intern(unitrace::engine(&own.name)).0);
             return Lane::Engine { device: self.builder.device(number, ""), stream };
         }
-        if root.name.contains("HOST<") {
+        if unitrace::is_host(&root.name) {
             return Lane::UnitraceHost;
         }
         if own.name.starts_with("Graph:") {
@@ -281,26 +279,18 @@ impl Rows {
         let Some((start, duration)) = self.times(slice, ProblemKind::ImpossibleDuration) else { return };
         let Lane::Engine { device, stream } = self.place(slice.track).lane else { return self.unknown(slice.at) };
         let text = slice.name.map(|name| self.texts.get(name).to_owned()).unwrap_or_default();
-        let bare = text.rsplit(": ").next().unwrap_or_default();
-        let kind = match bare {
-            _ if bare.contains("MemoryFill") => OpKind::Set,
-            _ if ["zeCommandList", "clEnqueue"].iter().any(|start| bare.starts_with(start)) => OpKind::Copy,
-            _ => OpKind::Kernel,
-        };
+        let OpName { kind, bytes, .. } = OpName::read(&text);
         let op = GpuOp {
             start,
             duration,
-            name: self.op_name(kind, slice.name, slice.at, &|name| without_sizes(name).to_owned()),
+            name: self.op_name(kind, slice.name, slice.at, &|name| OpName::read(name).name.to_owned()),
             device,
             stream,
             process: ProcessId::default(),
             kind,
         };
         self.builder.trace.gpu_ops.push(op, id(slice.flow));
-        let sizes = text.get(without_sizes(&text).len()..).unwrap_or_default();
-        let bytes =
-            sizes.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).and_then(|bytes| bytes.parse().ok());
-        bytes.filter(|_| kind != OpKind::Kernel).into_iter().for_each(|bytes| self.builder.set_bytes_of_last_op(bytes));
+        bytes.into_iter().for_each(|bytes| self.builder.set_bytes_of_last_op(bytes));
     }
 
     fn proton_kernel(&mut self, slice: &Slice) {
@@ -458,12 +448,6 @@ impl Rows {
 /// Ids of correlations have 32 bits in the trace, and zero is none.
 fn id(number: Option<u64>) -> Option<u32> {
     number.and_then(|number| u32::try_from(number).ok()).filter(|number| *number != 0)
-}
-
-/// A name of unitrace without the sizes at its end: `gemm[SIMD16 {56; 1; 1} {64; 8; 1}]`, `zeCommandListAppendMemoryCopy(M2D)[64]`.
-fn without_sizes(name: &str) -> &str {
-    let sizes = name.rfind('[').filter(|_| name.ends_with(']'));
-    sizes.and_then(|at| name.get(..at)).filter(|bare| !bare.is_empty()).unwrap_or(name)
 }
 
 /// The scopes in a call stack of Proton, `ROOT->decode-><captured_at>->layer0->matmul`, outermost first, with slashes.

@@ -20,7 +20,7 @@ use crate::trace::{
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 
-pub(super) const KERNELS: &str = "rocpd_kernel_dispatch";
+pub(in crate::input) const KERNELS: &str = "rocpd_kernel_dispatch";
 
 /// What the small tables of one UUID say.
 #[derive(Default)]
@@ -66,7 +66,7 @@ impl Infos {
 }
 
 /// Reads the database.
-pub(super) fn read(
+pub(in crate::input) fn read(
     detail: Detail,
     connection: &Connection,
     schema: &Schema,

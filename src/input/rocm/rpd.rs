@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, HashMap};
 
-pub(super) const OPS: &str = "rocpd_op";
+pub(in crate::input) const OPS: &str = "rocpd_op";
 
 /// Which call launched which op.
 struct Launches {
@@ -34,7 +34,7 @@ impl Launches {
 }
 
 /// Reads the database.
-pub(super) fn read(
+pub(in crate::input) fn read(
     detail: Detail,
     connection: &Connection,
     schema: &Schema,

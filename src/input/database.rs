@@ -1,0 +1,122 @@
+//! Reads the SQLite databases of other profilers than Nsight Systems: finds the reader by the tables, and has what the readers share.
+//! Each table is read once, in rowid order.
+
+use super::nsys::scanner::{Cells, Damaged, Lookup, Scanner};
+use super::nsys::schema::{Schema, Table};
+use super::rocm::{rocpd, rpd, v1_db};
+use super::{Detail, ascend_db};
+use crate::Result;
+use crate::trace::{Format, NameId, Names, Ns, ProblemKind, Trace, TraceBuilder, is_plausible};
+use rusqlite::Connection;
+use std::collections::BTreeMap;
+
+/// Reads a database of one format.
+type ReadDatabase = fn(Detail, &Connection, &Schema, &str, &mut dyn FnMut(u64)) -> Result<Trace>;
+
+/// Returns the reader of a database with these tables, if a profiler of the list wrote it.
+pub(super) fn reader(schema: &Schema) -> Option<ReadDatabase> {
+    let has_times = |table: &&Table| table.column(&["start"]).is_some() && table.column(&["end"]).is_some();
+    let has = |test: &dyn Fn(&str) -> bool| schema.tables.iter().filter(has_times).any(|table| test(&table.name));
+    if has(&|name| name.starts_with(rocpd::KERNELS)) {
+        Some(rocpd::read)
+    } else if has(&|name| name == rpd::OPS) {
+        Some(rpd::read)
+    } else if v1_db::is_rocprof(schema) {
+        Some(v1_db::read)
+    } else if ascend_db::is_msprof(schema) {
+        Some(ascend_db::read)
+    } else {
+        None
+    }
+}
+
+/// A database that is read into a trace.
+pub(super) struct Import<'a> {
+    pub(super) scanner: Scanner<'a>,
+    pub(super) builder: TraceBuilder,
+    pub(super) is_gpu_only: bool,
+}
+
+impl<'a> Import<'a> {
+    pub(super) fn new(
+        (detail, format): (Detail, Format),
+        connection: &'a Connection,
+        schema: &Schema,
+        label: &str,
+        progress: &'a mut dyn FnMut(u64),
+    ) -> Self {
+        let mut builder = TraceBuilder::new(label, format);
+        if schema.is_cut {
+            builder.trace.problems.add(ProblemKind::Truncated, 1, schema.file_bytes);
+        }
+        let scanner = Scanner::new(connection, schema.file_bytes, progress);
+        Self { scanner, builder, is_gpu_only: detail == Detail::GpuOps }
+    }
+
+    /// Reads the rows of a table; a damaged one is counted.
+    pub(super) fn scan(
+        &mut self,
+        table: &Table,
+        columns: &[&[&str]],
+        each: &mut dyn FnMut(&mut TraceBuilder, &Cells<'_>),
+    ) {
+        let builder = &mut self.builder;
+        let read = self.scanner.scan(table, columns, &mut |cells| each(builder, cells));
+        if let Err(Damaged { after_rows }) = read {
+            self.builder.trace.problems.add(ProblemKind::DamagedTable, 1, after_rows);
+        }
+    }
+}
+
+/// Start and duration of a row whose first two columns are start and end; counts one without.
+pub(super) fn row_times(builder: &mut TraceBuilder, cells: &Cells<'_>, is_op: bool) -> Option<(Ns, Ns)> {
+    let time = cells.int(0).zip(cells.int(1));
+    let found = time.and_then(|(start, end)| times(start, end));
+    if found.is_none() {
+        let kind = match (is_op, time) {
+            (false, _) => ProblemKind::HostRowWithoutTime,
+            (true, None) => ProblemKind::OpWithoutTime,
+            (true, Some(_)) => ProblemKind::ImpossibleDuration,
+        };
+        builder.trace.problems.add(kind, 1, cells.at);
+    }
+    found
+}
+
+/// Names of rows by the id of their text, looked up once per id.
+pub(super) struct TextNames<'a> {
+    lookup: Option<Lookup<'a>>,
+    pub(super) names: BTreeMap<i64, NameId>,
+    pub(super) missing: u64,
+}
+
+impl<'a> TextNames<'a> {
+    pub(super) fn new(scanner: &Scanner<'a>, table: Option<&Table>, value: &[&str]) -> Self {
+        let lookup = table.and_then(|table| scanner.lookup(table, table.column(&["id"])?, table.column(value)?));
+        Self { lookup, names: BTreeMap::new(), missing: 0 }
+    }
+
+    pub(super) fn text(&mut self, id: i64) -> Option<String> {
+        self.lookup.as_mut().and_then(|lookup| lookup.text(id))
+    }
+
+    /// The name with this id, in `names`.
+    pub(super) fn name(&mut self, names: &mut Names, id: i64) -> NameId {
+        if let Some(known) = self.names.get(&id) {
+            return *known;
+        }
+        let text = self.text(id).unwrap_or_else(|| {
+            self.missing += 1;
+            format!("(name {id} is missing)")
+        });
+        let name = names.intern(&text);
+        self.names.insert(id, name);
+        name
+    }
+}
+
+/// Returns start and duration; `None` if the times are impossible.
+pub(super) fn times(start: i64, end: i64) -> Option<(Ns, Ns)> {
+    let duration = Ns(end.checked_sub(start)?);
+    is_plausible(Ns(start), duration).then_some((Ns(start), duration))
+}
