@@ -5,7 +5,7 @@
 
 mod launch_configs;
 
-use super::known_formats::{Other, not_read};
+use super::known_formats::{Other, not_read, not_read_by_text};
 use crate::trace::{Format, GpuOp, Ns, OpKind, ProblemKind, Trace, TraceBuilder, is_plausible};
 use crate::{Error, Result};
 use csv_core::{ReadRecordResult, Reader};
@@ -185,17 +185,8 @@ fn header(label: &str, line: &[u8]) -> Result<Option<Columns>> {
     };
     record.read(line, &mut collect);
     let at = |wanted: &str| titles.iter().position(|title| title == wanted);
-    let refused = |what: Other| Err(not_read(label, what));
-    let has_totals = titles.iter().any(|title| title.starts_with("Total Time"));
-    if has_totals && at("Instances").is_some() {
-        return refused(Other::KernelSummary);
-    }
-    if has_totals && at("Num Calls").is_some() {
-        return refused(Other::NsysSummary);
-    }
-    // cuda_kern_exec_trace and nvtx_gpu_proj_trace.
-    if titles.iter().any(|title| title.starts_with("API Start") || title.starts_with("Projected Start")) {
-        return refused(Other::NsysTable);
+    if let Some(error) = not_read_by_text(label, line) {
+        return Err(error);
     }
     let (Some(start), Some(duration), Some(name)) =
         (time_column(label, &titles, "Start")?, time_column(label, &titles, "Duration")?, at("Name"))
@@ -204,7 +195,7 @@ fn header(label: &str, line: &[u8]) -> Result<Option<Columns>> {
     };
     let (device, stream) = (at("Device"), at("Strm"));
     if device.is_none() && stream.is_none() {
-        return refused(Other::HostTable);
+        return Err(not_read(label, Other::HostTable));
     }
     let launch = LaunchColumns::find(&titles);
     Ok(Some(Columns { start, duration, name, device, stream, launch, count: titles.len() }))

@@ -114,11 +114,13 @@ fn an_empty_object_in_the_list_is_no_damage() {
 fn traces_of_other_tools_are_refused_by_the_name_of_the_tool() {
     let process = |name: &str| format!(r#"{{"ph":"M","pid":1,"name":"process_name","args":{{"name":"{name}"}}}}"#);
     let op = r#"{"ph":"X","pid":1,"tid":2,"ts":1.5,"dur":2,"name":"fusion","args":{"hlo_op":"fusion.1"}}"#;
+    let call = r#"{"ph":"X","pid":1,"tid":2,"ts":1,"dur":2,"name":"zeInit","args":{"id":"1"}}"#;
     for (text, want) in [
         (
             format!(r#"{{"traceEvents":[{}{op},{}]}}"#, format!("{op},").repeat(300), process("/host:CPU")),
             "`.xplane.pb`",
         ),
+        (format!(r#"{{"traceEvents":[{call}]}}"#), "onetrace"),
     ] {
         let refusal = refusal(&text);
         assert!(refusal.contains(want) && !refusal.contains("ProfilerActivity.CUDA"), "{refusal}");

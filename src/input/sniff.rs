@@ -1,6 +1,8 @@
 //! Detects the format of a file from its first bytes. The name counts only for binary files without a magic number.
 
-use super::known_formats::{Other, not_read, not_read_by_first_bytes};
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+use super::known_formats;
+use super::known_formats::{Other, not_read, not_read_by_first_bytes, not_read_by_text};
 use super::streams::{self, StreamFormat};
 use crate::{Error, Result};
 use memchr::memmem;
@@ -46,7 +48,9 @@ pub(super) fn guess(label: &str, bytes: &[u8], is_complete: bool) -> Result<Opti
     if bytes.starts_with(SQLITE) {
         return if is_complete { Err(database_error(label, bytes)) } else { Ok(None) };
     }
-    if let Some(error) = not_read_by_first_bytes(label, bytes) {
+    if let Some(head) = bytes.get(..HEAD_BYTES).or(is_complete.then_some(bytes))
+        && let Some(error) = not_read_by_first_bytes(label, head)
+    {
         return Err(error);
     }
     if bytes.first() == Some(&PROTOBUF_FIRST_FIELD) {
@@ -67,6 +71,10 @@ pub(super) fn guess(label: &str, bytes: &[u8], is_complete: bool) -> Result<Opti
     if let (true, Some(head)) = (is_json, text.get(..JSON_HEAD_BYTES).or(is_complete.then_some(text))) {
         if streams::is_proton_tree(head) {
             return Ok(Some(Guess::Document));
+        }
+        #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+        if let Some(error) = not_read_json(label, head) {
+            return Err(error);
         }
         if let Some(format) = streams::of_json(head) {
             return Ok(Some(Guess::Stream(format)));
@@ -91,10 +99,20 @@ pub(super) fn guess(label: &str, bytes: &[u8], is_complete: bool) -> Result<Opti
     if is_binary(head) {
         return Err(binary_error(label, head));
     }
+    if let Some(error) = not_read_by_text(label, head) {
+        return Err(error);
+    }
     if let Some(format) = streams::of_text(text.get(..HEAD_BYTES).unwrap_or(text)) {
         return Ok(Some(Guess::Stream(format)));
     }
     Ok(Some(if bytes.starts_with(NVLINK_SERIES_HEADER.as_bytes()) { Guess::Document } else { Guess::GpuTraceCsv }))
+}
+
+/// The error for JSON with this beginning that another tool wrote and that is not read.
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+fn not_read_json(label: &str, head: &[u8]) -> Option<Error> {
+    let other = || streams::is_onetrace(head).then(|| not_read(label, Other::Onetrace));
+    known_formats::not_read_by_json(label, head).or_else(other)
 }
 
 /// The dialect of JSON is recognized by this many bytes: long enough for some events with long names.
@@ -121,9 +139,11 @@ fn is_binary(head: &[u8]) -> bool {
 fn binary_error(label: &str, bytes: &[u8]) -> Error {
     let lower = label.to_ascii_lowercase();
     let lower = lower.strip_suffix(".gz").unwrap_or(&lower);
-    if [".nsys-rep", ".qdrep", ".qdstrm"].iter().any(|end| lower.ends_with(end))
-        || memmem::find(bytes, b"QuadD").is_some()
-    {
+    #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+    if lower.ends_with(".qdstrm") {
+        return not_read(label, Other::Qdstrm);
+    }
+    if [".nsys-rep", ".qdrep"].iter().any(|end| lower.ends_with(end)) || memmem::find(bytes, b"QuadD").is_some() {
         return nsys_rep_error(label);
     }
     if [".pftrace", ".perfetto-trace"].iter().any(|end| lower.ends_with(end)) {
@@ -135,8 +155,9 @@ fn binary_error(label: &str, bytes: &[u8]) -> Error {
 /// The error for an Nsight Systems report, with the commands that convert it.
 pub fn nsys_rep_error(label: &str) -> Error {
     let output = |extension: &str| shell_word(&Path::new(label).with_extension(extension).to_string_lossy());
+    let kind = if label.ends_with(".qdrep") { "a report of an old Nsight Systems (.qdrep)" } else { "an .nsys-rep" };
     let why = format!(
-        "an .nsys-rep, which only Nsight Systems itself can read: run `nsys export --type sqlite --output {} \
+        "{kind}, which only Nsight Systems itself can read: run `nsys export --type sqlite --output {} \
          --force-overwrite=true --lazy=false {report}` and open the export; \
          or run `nsys stats -r cuda_gpu_trace --format csv -o {} {report}`, which writes the GPU ops alone",
         output("sqlite"),

@@ -130,6 +130,15 @@ fn is_unitrace(head: &[u8]) -> bool {
     category("gpu_op\"") || category("Flow_H2D_") || is_process() || is_call() && !is_torch()
 }
 
+/// Whether a JSON file with this beginning is of onetrace or cl_tracer, the predecessors of unitrace: their events have no categories,
+/// and an id as text for argument.
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+pub(super) fn is_onetrace(head: &[u8]) -> bool {
+    let named = |start: &str| has(head, &format!("\"name\":\"{start}")) || has(head, &format!("\"name\": \"{start}"));
+    let has_id = has(head, "\"args\":{\"id\":\"") || has(head, "\"args\": {\"id\": \"");
+    has(head, "\"traceEvents\"") && !has(head, "\"cat\"") && has_id && (named("ze") || named("cl"))
+}
+
 fn has(head: &[u8], word: &str) -> bool {
     find(head, word.as_bytes()).is_some()
 }

@@ -46,7 +46,7 @@ fn unsupported_files_are_refused_with_their_detected_type() {
         ("cut.json", br#"{"schemaVersion": 1, "traceEvents": [{"ph": "X", "na"#.to_vec(), &["cut short"]),
         ("head.json", br#"{"schemaVersion": 1, "traceEv"#.to_vec(), &["cut short"]),
         ("other.json", br#"{"scripts": {"build": "x"}, "n": 1}"#.to_vec(), &["no `traceEvents`"]),
-        ("numbers.json", b"[1, 2, 3]".to_vec(), &["gpuprism reads"]),
+        ("numbers.json", b"[1, 2, 3]".to_vec(), &["without the header", "gpuprism formats"]),
         ("zip.json", b"PK\x03\x04rest of a zip archive".to_vec(), &["unpack"]),
         ("later.json", br#"{"schema": "gpuprism-report/99", "runs": []}"#.to_vec(), &["gpuprism-report/99"]),
         ("none.json", br#"{"schema": "gpuprism-report/1", "runs": []}"#.to_vec(), &["no runs", "from the trace"]),
@@ -159,7 +159,7 @@ fn real_unsupported_files_are_refused_with_their_detected_type() {
     let dialects = shared("traces/dialects");
     let cases: [(&str, &[&str]); 2] = [
         ("cuda_gpu_kern_sum_not_a_trace.csv", &["cuda_gpu_kern_sum", "nsys stats -r cuda_gpu_trace"]),
-        ("cloverleaf_gpu_trace_other_layout.csv", &["without the header of a table of GPU ops", "nsys cuda_gpu_trace"]),
+        ("cloverleaf_gpu_trace_other_layout.csv", &["a table that Pipit made", "open the trace"]),
     ];
     for (name, words) in cases {
         assert_one_sentence(&gpuprism(&dialects, ["report", name]), 1, &[&[name], words].concat());

@@ -1,9 +1,6 @@
-// Traces of other profilers open in the page with the command line's results, and what is no trace is refused with its sentence, which
-// lists what is read.
+// Traces of other profilers open in the page with the command line's results, and what is no trace is refused with its sentence.
 
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import * as h from './harness.mjs';
@@ -102,9 +99,8 @@ test('a Proton tree has tables and a notice that there is no timeline', async ()
   await close();
 });
 
-test('what is no trace is refused as on the command line, with what is read', async () => {
+test('what is no trace is refused as on the command line', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
-  const { formats } = JSON.parse(await readFile(join(h.root, 'patterns/formats.json'), 'utf8'));
   for (const other of [
     file('a.zip', 'PK\x03\x04 and more'), file('a.txt', 'just some words'), file('a.html', '<html>'), file('a.json', '{"a": 1}'),
     file('b.json', '[{"a": 1}]'), file('a.csv', 'Time (%),Total Time (ns),Instances,Avg (ns),Name\n1,2,3,4,k\n'), file('empty.json', ''),
@@ -116,7 +112,6 @@ test('what is no trace is refused as on the command line, with what is read', as
     await page.locator('.card.error .message').waitFor();
     const sentence = await h.sentenceOf(page.locator('.card.error .message'));
     assert.ok(h.unquoted(native.stderr).includes(sentence), `the page: ${sentence}\nthe command line: ${native.stderr}`);
-    for (const { title } of formats) assert.ok(sentence.includes(title), `${other.name}: ${sentence} lacks ${title}`);
   }
   assert.deepEqual(faults, []);
   await close();

@@ -73,14 +73,14 @@ fn analyzed(work: &Work) -> Result<Files, Failure> {
     }
 }
 
-/// A refusal with the formats that the API accepts, instead of all that gpuprism reads.
+/// A refusal with the formats that the API accepts.
 fn accepted_formats(refusal: &str) -> String {
     let accepted = format!(
         "The API accepts files that end in {}, also gzipped: {}",
         api::SUFFIXES.join(", "),
         known_formats::titles_of(&api::SUFFIXES)
     );
-    refusal.replace(&known_formats::read_formats(), &accepted)
+    format!("{refusal}. {accepted}")
 }
 
 fn written(report: &Report, capture: &DatabaseInfo) -> Option<Files> {

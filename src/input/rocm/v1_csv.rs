@@ -146,7 +146,7 @@ impl StreamReader for RocprofV1Csv {
             self.builder.trace.problems.add(ProblemKind::OpenLastRow, 1, self.row);
         }
         if self.columns.is_none() {
-            return Err(not_read(&self.label, Other::Text));
+            return Err(not_read(&self.label, Other::RocprofCounters));
         }
         Ok(self.builder.finish())
     }
