@@ -63,11 +63,44 @@ fn kernels_as_beginnings_and_ends_are_read() {
     assert_eq!((cut.gpu_ops.len(), problems(&cut)), (1, vec![(ProblemKind::UnpairedSlice, 2)]));
 }
 
+/// The second slice begins before the first one ends: their ids tell them apart.
 #[test]
-fn kernels_as_asynchronous_slices_are_counted() {
-    let event = |phase: &str| format!(r#"{{"ph":"{phase}","cat":"kernel","name":"k","id":1,"pid":0,"tid":7,"ts":1}}"#);
-    let trace = trace(&format!(r#"{{"traceEvents":[{},{},{KERNEL}]}}"#, event("b"), event("e")));
-    assert_eq!((trace.gpu_ops.len(), problems(&trace)), (1, vec![(ProblemKind::OpWithoutTime, 1)]));
+fn kernels_as_asynchronous_slices_are_read() {
+    let event = |phase: &str, id: u8, ts: u8| {
+        format!(r#"{{"ph":"{phase}","cat":"kernel","name":"k","id":{id},"pid":0,"tid":7,"ts":{ts}}}"#)
+    };
+    let events = [event("b", 1, 1), event("b", 2, 3), event("e", 1, 5), event("e", 2, 9), event("b", 3, 9)].join(",");
+    let trace = trace(&format!(r#"{{"traceEvents":[{events}]}}"#));
+    let ops: Vec<_> = trace.gpu_ops.iter().map(|op| (op.start.0, op.duration.0)).collect();
+    assert_eq!((ops, problems(&trace)), (vec![(1_000, 4_000), (3_000, 6_000)], vec![(ProblemKind::UnpairedSlice, 1)]));
+}
+
+/// The format says that the reader sorts. Kernels of 50 us begin every 100 us.
+#[test]
+fn beginnings_and_ends_in_any_order_of_the_file_give_the_same_kernels() {
+    let event = |phase: &str, ts: usize| {
+        format!(
+            r#"{{"ph":"{phase}","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{ts},"args":{{"device":0,"stream":7}}}}"#
+        )
+    };
+    const KERNELS: usize = 300;
+    let slices: Vec<(&str, usize)> =
+        (0..KERNELS).flat_map(|slice| [("B", 100 * slice), ("E", 100 * slice + 50)]).collect();
+    let text = |order: &dyn Fn(usize) -> usize| {
+        let events: Vec<String> = (0..2 * KERNELS).map(|at| event(slices[order(at)].0, slices[order(at)].1)).collect();
+        trace(&format!(r#"{{"traceEvents":[{}]}}"#, events.join(",")))
+    };
+    let sorted = text(&|at| at);
+    assert_eq!((sorted.gpu_ops.len(), problems(&sorted)), (KERNELS, vec![]));
+    // 7 has no divisor in common with 600, so each event has one place.
+    let shuffled = |at: usize| (7 * at + 3) % (2 * KERNELS);
+    let beginnings_first = |at: usize| if at < KERNELS { 2 * at } else { 2 * (at - KERNELS) + 1 };
+    let backwards = |at: usize| 2 * KERNELS - 1 - at;
+    for order in [&shuffled as &dyn Fn(usize) -> usize, &beginnings_first, &backwards] {
+        let other = text(order);
+        assert_eq!(problems(&other), []);
+        assert!(other.gpu_ops.iter().eq(sorted.gpu_ops.iter()));
+    }
 }
 
 #[test]

@@ -370,6 +370,7 @@ impl JsonReader {
             End::Unclosed { at } => torch.problem(ProblemKind::Unclosed, 1, at),
             End::CutShort { at } => torch.problem(ProblemKind::Truncated, 1, at),
         }
+        torch.end_slices();
         if let Some(other) = torch.foreign() {
             return Err(not_read(label, other));
         }

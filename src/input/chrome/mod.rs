@@ -12,7 +12,7 @@ pub(super) mod rpd;
 pub(super) mod unitrace;
 
 use super::Detail;
-use super::slices::{OpenSlices, Slice};
+use super::slices::OpenSlices;
 use super::stream_reader::StreamReader;
 use super::torch::is_empty_object;
 use crate::trace::{Format, Ns, ProblemKind, ProcessId, Span, Trace, TraceBuilder, is_plausible};
@@ -233,15 +233,19 @@ struct EventSink<D> {
 impl<D: Dialect> EventSink<D> {
     /// Takes a beginning or an end of a slice.
     fn slice(&mut self, text: &[u8]) {
+        if !self.slices.take(text, self.out.at) {
+            return self.out.problem(ProblemKind::UnreadableEvent);
+        }
         self.out.events += 1;
-        match self.slices.take(text, self.out.at) {
-            Slice::Ended(Some(whole)) => {
-                if let Some(event) = Event::read(&whole) {
-                    self.dialect.event(&mut self.out, &event);
-                }
+        self.take_whole_slices();
+    }
+
+    fn take_whole_slices(&mut self) {
+        while let Some((whole, at)) = self.slices.next_whole() {
+            self.out.at = at;
+            if let Some(event) = Event::read(&whole) {
+                self.dialect.event(&mut self.out, &event);
             }
-            Slice::Ended(None) => self.out.problem(ProblemKind::UnpairedSlice),
-            Slice::Begun | Slice::Other => {}
         }
     }
 }
@@ -340,6 +344,8 @@ impl<D: Dialect> StreamReader for ChromeReader<D> {
             let why = format!("a {format} that is cut short before its first event; copy or capture it again");
             return Err(Error::refused(&self.label, why));
         }
+        self.sink.slices.end();
+        self.sink.take_whole_slices();
         if let Some((count, at)) = self.sink.slices.left() {
             self.sink.out.builder.trace.problems.add(ProblemKind::UnpairedSlice, count, at);
         }

@@ -44,7 +44,7 @@ mod tensors;
 
 use super::Detail;
 use super::known_formats::Other;
-use super::slices::{OpenSlices, Slice};
+use super::slices::OpenSlices;
 use crate::json::Json;
 use crate::trace::{
     CODE_IS_BUILT, Collective, DeviceId, Format, GpuOp, Job, LaunchConfigs, NameId, Names, Ns, OpKind, OpSources,
@@ -556,7 +556,7 @@ impl Fields<'_> {
     }
 }
 
-/// Phases of slices that events of several threads describe. They are not read.
+/// Phases of slices that events of several threads describe. Only those of ops are read.
 fn is_asynchronous(phase: &[u8]) -> bool {
     matches!(phase, b"b" | b"e" | b"n" | b"S" | b"T" | b"F")
 }
@@ -591,12 +591,9 @@ impl Sink for TorchReader {
             }
             return;
         };
-        if matches!(phase, b"B" | b"E") {
+        let is_async_op = matches!(fields.class, Some(Class::Gpu(_))) && matches!(phase, b"b" | b"e" | b"S" | b"F");
+        if matches!(phase, b"B" | b"E") || is_async_op {
             return self.slice(text, at);
-        }
-        if let (Some(Class::Gpu(_)), b"b" | b"S") = (fields.class, phase) {
-            self.events += 1;
-            return self.problem(ProblemKind::OpWithoutTime, 1, at);
         }
         let class = if phase == b"X" { fields.class.unwrap_or(Class::Other) } else { Class::Other };
         if let (Class::CpuOp | Class::Operator, Some(name)) = (class, fields.name)
@@ -750,6 +747,7 @@ impl TorchReader {
     }
 
     pub(super) fn finish(mut self) -> Trace {
+        self.end_slices();
         if let Some((count, at)) = self.slices.left() {
             self.problem(ProblemKind::UnpairedSlice, count, at);
         }
@@ -768,13 +766,23 @@ impl TorchReader {
 
     /// Takes a beginning or an end of a slice.
     fn slice(&mut self, text: &[u8], at: u64) {
-        match self.slices.take(text, at) {
-            Slice::Other => return self.unreadable(at),
-            Slice::Begun => {}
-            Slice::Ended(Some(whole)) => return self.event(&whole, at),
-            Slice::Ended(None) => self.problem(ProblemKind::UnpairedSlice, 1, at),
+        if !self.slices.take(text, at) {
+            return self.unreadable(at);
         }
         self.events += 1;
+        self.take_whole_slices();
+    }
+
+    fn take_whole_slices(&mut self) {
+        while let Some((whole, at)) = self.slices.next_whole() {
+            self.event(&whole, at);
+        }
+    }
+
+    /// Takes the slices that wait for the end of the file.
+    pub(super) fn end_slices(&mut self) {
+        self.slices.end();
+        self.take_whole_slices();
     }
 
     fn wants_hints(&self) -> bool {
