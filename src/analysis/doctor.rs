@@ -61,7 +61,8 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| embedded(json::read(include
 fn way_of_capture(trace: &Trace) -> &'static str {
     match (trace.format.profiler(), engine(trace).as_deref()) {
         (Profiler::Nsys, _) => "nsys",
-        (Profiler::Rocprof, _) => "rocprof",
+        (Profiler::Rocprof, _) if trace.format == Format::RocprofCsv => "rocprof",
+        (Profiler::Rocprof, _) => "rocpd",
         (Profiler::Rpd, _) => "rpd",
         (Profiler::Ascend, _) => "ascend",
         (Profiler::Proton, _) => "proton",
@@ -420,9 +421,9 @@ mod tests {
         checks.iter().filter(|check| check.level == level).map(|check| check.id).collect()
     }
 
-    const WAYS: [&str; 13] = [
-        "sglang", "vllm", "trtllm", "torch", "xpu", "xla", "unitrace", "nsys", "rocprof", "rpd", "ascend", "proton",
-        "any",
+    const WAYS: [&str; 14] = [
+        "sglang", "vllm", "trtllm", "torch", "xpu", "xla", "unitrace", "nsys", "rocprof", "rocpd", "rpd", "ascend",
+        "proton", "any",
     ];
 
     #[test]
@@ -450,6 +451,20 @@ mod tests {
         let trace = Trace { diagnostics, ..trace };
         let text = checks(&trace, &analyze(&trace)).remove(0).text;
         assert!(text.ends_with("; the profiler itself says: \"The driver is not supported.\"."), "{text}");
+    }
+
+    /// Only the CSV tables of rocprofv3 are separate files, of which one can be forgotten.
+    #[test]
+    fn the_causes_of_unrecorded_ops_are_those_of_the_format() {
+        for (format, word) in
+            [(Format::Rocpd, "--kernel-trace"), (Format::RocprofV1Db, "/dev/kfd"), (Format::Rpd, "flush()")]
+        {
+            let launched = TestTrace::new().call("hipLaunchKernel", 0..1).call("hipLaunchKernel", 2..3).finish();
+            let launched = Trace { format, ..launched };
+            let checks = checks(&launched, &analyze(&launched));
+            let texts: String = checks.iter().map(|check| format!("{} {}\n", check.text, check.remedy)).collect();
+            assert!(texts.contains(word) && !texts.contains("_trace.csv"), "{format:?} {texts}");
+        }
     }
 
     #[test]

@@ -96,9 +96,17 @@ pub(super) fn causes_of_unrecorded_ops(trace: &Trace) -> &'static str {
              nsys; or times that CUPTI cannot convert: capture with \
              NSYS_CONFIG_DIRECTIVES='CuptiUseRawGpuTimestamps=false'."
         }
-        (Profiler::Rocprof | Profiler::Rpd, _) => {
-            "Causes: the file of the kernels was not opened (`*_kernel_trace.csv`), the capture ran without \
-             `--kernel-trace`, another profiler in the same process, or a user who may not open /dev/kfd."
+        (Profiler::Rocprof, _) if trace.format.is_rocprof_v1() => {
+            "Causes: another profiler in the same process, a program that ended without waiting for its kernels, or a user who may not \
+             open /dev/kfd."
+        }
+        (Profiler::Rocprof, _) => {
+            "Causes: the capture ran without `--kernel-trace`, another profiler in the same process, or a user who may not open \
+             /dev/kfd."
+        }
+        (Profiler::Rpd, _) => {
+            "Causes: the program ended before the tracer wrote the ops (call `flush()` after `stop()`), another profiler in the same \
+             process, or a user who may not open /dev/kfd."
         }
         (Profiler::Ascend, _) => {
             "Causes: activities without torch_npu.profiler.ProfilerActivity.NPU, a `*_ascend_pt` folder that was not \
@@ -134,10 +142,14 @@ fn no_gpu_events(trace: &Trace) -> Option<Notice> {
             "Open the trace of a worker rank, captured with ProfilerActivity.CUDA while requests ran. The trace of a front end or \
              of graph capture has no GPU events."
         }
-        (Profiler::Rocprof, _) => {
+        (Profiler::Rocprof, _) if trace.format == Format::RocprofCsv => {
             "Open the file of the kernels (`*_kernel_trace.csv`) together with the others, or capture again with `rocprofv3 \
              --kernel-trace`."
         }
+        (Profiler::Rocprof, _) if trace.format.is_rocprof_v1() => {
+            "Capture while requests run, with `rocprof --hip-trace` or with `rocprofv3 --kernel-trace`."
+        }
+        (Profiler::Rocprof, _) => "Capture while requests run, with `rocprofv3 --kernel-trace`.",
         (Profiler::Rpd, _) => "Capture while requests run; the database has no op that ran on a GPU.",
         (Profiler::Ascend, _) => {
             "Capture with torch_npu.profiler.ProfilerActivity.NPU while requests run, and analyse the `*_ascend_pt` folder \
