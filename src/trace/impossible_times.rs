@@ -13,6 +13,9 @@
 //! - An op that precedes its launch by more than any other op that found its device idle differs from its own.
 //! - An op that outlasts the body by more than the body lasts, although its stream ran other ops in the meantime.
 //! - An op farther outside of the recorded time than that lasts.
+//! - An op that ends after all other ops and all events of the host by more than those last, and after its launch by more than its
+//!   clock ran before them: nothing else in the trace belongs to the time that it claims. A shorter time may be that of work which
+//!   the profiler did not record.
 //!
 //! A constant offset between the clocks of host and GPU moves all ops alike, so it contradicts none of this.
 
@@ -89,7 +92,8 @@ impl Evidence<'_> {
         for (row, op) in rows.filter(|(row, _)| without_time.binary_search(row).is_err()) {
             by_device.entry(op.device.0).or_default().push(self.launched(row, op));
         }
-        let judged = by_device.into_values().flat_map(|ops| self.contradictory(ops));
+        let host = if by_device.is_empty() { None } else { extent_of_calls(self.calls) };
+        let judged = by_device.into_values().flat_map(|ops| self.contradictory(ops, host));
         let contradictory: BTreeSet<u32> = judged.collect();
         ImpossibleOps { without_time, contradictory: contradictory.into_iter().collect() }
     }
@@ -162,9 +166,10 @@ impl Evidence<'_> {
         self.recorded.is_some_and(outside)
     }
 
-    /// Returns the rows of the contradictory ops among all ops of a device, sorted by start.
-    fn contradictory(&self, mut ops: Vec<Launched>) -> Vec<u32> {
+    /// Returns the rows of the contradictory ops among all ops of a device, sorted by start. `host` is the time of all calls.
+    fn contradictory(&self, mut ops: Vec<Launched>, host: Option<Window>) -> Vec<u32> {
         let mut found: BTreeSet<u32> = outlasting(&ops);
+        found.extend(host.into_iter().flat_map(|host| beyond_all(&ops, host)));
         found.extend(ops.iter().filter(|launched| self.is_outside(&launched.op)).map(|launched| launched.row));
         ops.retain(|launched| !found.contains(&launched.row));
         let parts = Parts::of(&ops);
@@ -240,6 +245,31 @@ fn outlasting(ops: &[Launched]) -> BTreeSet<u32> {
     ops.iter().filter(is_containing).filter(outlasts).map(|launched| launched.row).collect()
 }
 
+/// First start and last end of these calls.
+fn extent_of_calls(calls: &Spans) -> Option<Window> {
+    let windows = calls.iter().map(|call| Window { start: call.start, end: call.end() });
+    windows.reduce(united)
+}
+
+fn united(a: Window, b: Window) -> Window {
+    Window { start: a.start.min(b.start), end: a.end.max(b.end) }
+}
+
+/// Ops of a recorded launch that end after all other ops and the events of the host by more than those last, and after their launch by
+/// more than the clock ran before those. Without a clock that ran before, nothing is known: the time of the trace may begin with it.
+fn beyond_all(ops: &[Launched], host: Window) -> BTreeSet<u32> {
+    let Some(first) = ops.iter().map(|launched| launched.op.start).min() else { return BTreeSet::new() };
+    let age = first.min(host.start).since(Ns::ZERO);
+    let is_older = |launched: &&Launched| launched.call.is_some_and(|(start, _)| launched.op.end().since(start) > age);
+    let Some(others) = extent(ops.iter().filter(|launched| !is_older(launched))) else { return BTreeSet::new() };
+    let known = united(others, host);
+    if age <= length(known) || ops.iter().filter(is_older).count() * 2 >= ops.len() {
+        return BTreeSet::new();
+    }
+    let is_beyond = |launched: &&Launched| launched.op.end().since(known.end) > length(known);
+    ops.iter().filter(is_older).filter(is_beyond).map(|launched| launched.row).collect()
+}
+
 /// The ops of a device by time.
 struct Parts<'a> {
     early: &'a [Launched],
@@ -280,9 +310,16 @@ impl<'a> Parts<'a> {
     /// The ops apart from the body whose launch says that they ran elsewhere.
     fn contradictory(&self) -> Vec<u32> {
         let mut orders: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
-        for (lane, order) in self.body.iter().filter_map(|launched| Some((launched.lane, launched.order?))) {
-            let (first, last) = orders.entry(lane).or_insert((order, order));
-            (*first, *last) = ((*first).min(order), (*last).max(order));
+        let mut last_calls: BTreeMap<(usize, ThreadId), Ns> = BTreeMap::new();
+        for launched in self.body {
+            if let Some(order) = launched.order {
+                let (first, last) = orders.entry(launched.lane).or_insert((order, order));
+                (*first, *last) = ((*first).min(order), (*last).max(order));
+            }
+            if let Some((start, thread)) = launched.call {
+                let last = last_calls.entry((launched.lane, thread)).or_insert(start);
+                *last = (*last).max(start);
+            }
         }
         let order_in_body = |launched: &Launched| Some((launched.order?, *orders.get(&launched.lane)?));
         let duration = extent(self.body.iter()).map_or(Ns::ZERO, length);
@@ -294,7 +331,14 @@ impl<'a> Parts<'a> {
                 !follows_its_call && order_in_body(launched).is_some_and(|(order, (first, _))| order > first);
             runs_too_soon || launched.lead().is_some_and(|lead| lead.since(offset) > duration)
         };
-        let is_late = |launched: &&Launched| order_in_body(launched).is_some_and(|(order, (_, last))| order < last);
+        let is_overtaken = |launched: &Launched| {
+            let call = launched.call.filter(|_| launched.order.is_some());
+            let last = call.and_then(|(_, thread)| last_calls.get(&(launched.lane, thread)));
+            call.zip(last).is_some_and(|((start, _), last)| start < *last)
+        };
+        let is_late = |launched: &&Launched| {
+            order_in_body(launched).is_some_and(|(order, (_, last))| order < last) || is_overtaken(launched)
+        };
         let (early, late) = (self.early.iter().filter(is_early), self.late.iter().filter(is_late));
         early.chain(late).map(|launched| launched.row).collect()
     }
@@ -521,6 +565,49 @@ mod tests {
         trace.kernel("k", 1..2).kernel("k", 3 * HOUR..3 * HOUR + 1);
         trace.builder.add_recorded(crate::trace::Ns(HOUR * 1_000), crate::trace::Ns((HOUR + 20_000) * 1_000));
         assert_eq!(counts(&trace.finish()), (20, 0, 2));
+    }
+
+    #[test]
+    fn an_op_after_those_launched_later_is_left_out_although_its_id_is_the_last() {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for id in 1..=5 {
+            let start = HOUR + 1_000 * i64::from(id);
+            trace.call_with_id("cudaLaunchKernel", start..start + 5, id).kernel_with_id(
+                "k",
+                start + 10..start + 410,
+                id,
+            );
+        }
+        trace.call_with_id("cudaLaunchKernel", HOUR + 1_006..HOUR + 1_007, 77);
+        trace.kernel_with_id("k", 2 * HOUR..2 * HOUR + 400, 77);
+        assert_eq!(counts(&trace.finish()), (5, 0, 1));
+    }
+
+    #[test]
+    fn a_last_op_that_ends_later_than_its_clock_ran_is_left_out() {
+        let years = |index, start| (index == 19).then_some((start, start + 26_000 * HOUR));
+        assert_eq!((counts(&with(years)), window_us(&with(years))), ((19, 0, 1), 18_400));
+        let years_later = |index, start| (index == 19).then_some((start + 26_000 * HOUR, start + 26_000 * HOUR + 400));
+        assert_eq!((counts(&with(years_later)), window_us(&with(years_later))), ((19, 0, 1), 18_400));
+    }
+
+    /// The op may be long or wait for work that was not recorded; a call that waits for it is evidence even for years.
+    #[test]
+    fn a_last_op_that_may_be_true_stays() {
+        let half_an_hour = |index, start| (index == 19).then_some((start, start + HOUR / 2));
+        assert_eq!(counts(&with(half_an_hour)), (20, 0, 0));
+        let half_an_hour_later = |index, start| (index == 19).then_some((start + HOUR / 2, start + HOUR / 2 + 400));
+        assert_eq!(counts(&with(half_an_hour_later)), (20, 0, 0));
+        let mut waited = TestTrace::new();
+        waited.in_us();
+        for index in 0..20 {
+            let launch = HOUR + 1_000 * index;
+            let duration = if index == 19 { 26_000 * HOUR } else { 400 };
+            waited.launch(launch..launch + 5).launches("k", launch + 10..launch + 10 + duration);
+        }
+        waited.call("cudaDeviceSynchronize", HOUR + 20_000..26_001 * HOUR + 20_000);
+        assert_eq!(counts(&waited.finish()), (20, 0, 0));
     }
 
     #[test]

@@ -511,7 +511,9 @@ impl TraceBuilder {
     /// Takes the ops out whose time cannot be true: they would stretch windows and make idle time. `correlations` are those of the ops.
     fn drop_impossible_ops(&mut self, correlations: &[u32]) {
         let trace = &self.trace;
-        let is_one_process = |process: &Process| process.pid >= 0 || trace.format == Format::TorchProfiler;
+        // These formats have one process, or name each, even without its pid.
+        let has_own_ids = matches!(trace.format, Format::TorchProfiler | Format::XlaXspace | Format::XlaTraceViewer);
+        let is_one_process = |process: &Process| process.pid >= 0 || has_own_ids;
         let evidence = Evidence {
             ops: &trace.gpu_ops,
             correlations,
