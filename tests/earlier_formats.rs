@@ -1,4 +1,4 @@
-//! The files of rocprof, unitrace and msprof: the facts of the samples in `../shared` are those that a separate program finds.
+//! The files of rocprof, unitrace, msprof and Proton: the facts of the samples in `../shared` are those that a separate program finds.
 
 use crate::common::shared;
 use gpuprism::input::{Imported, Importer, nsys};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::process::Command;
 
 /// The samples and the format of each.
-const SAMPLES: [(&str, Format); 9] = [
+const SAMPLES: [(&str, Format); 11] = [
     ("more/rocm/handmade_rocprof_v1_results.json", Format::RocprofV1Json),
     ("more/rocm/handmade_rocprof_v1_hip.db", Format::RocprofV1Db),
     ("more/rocm/rocprof_v1_results.db", Format::RocprofV1Db),
@@ -15,6 +15,8 @@ const SAMPLES: [(&str, Format); 9] = [
     ("more/intel/handmade_unitrace.json", Format::UnitraceJson),
     ("more/ascend/handmade_msprof.db", Format::AscendDb),
     ("more/ascend/handmade_task_time.csv", Format::AscendKernelDetails),
+    ("more/proton/handmade_scopes.chrome_trace", Format::ProtonTrace),
+    ("more/proton/handmade_stream_lines.chrome_trace", Format::ProtonTrace),
     ("cases/data/rocprof_v1.json", Format::RocprofV1Json),
     ("cases/data/unitrace.json", Format::UnitraceJson),
 ];

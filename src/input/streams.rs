@@ -38,12 +38,13 @@ macro_rules! formats {
     };
 }
 
-// The first module of the page takes these for files of rocmProfileData and torch.profiler and refuses or passes on both, so it does
-// without their recognizers.
+// The first module of the page does without their recognizers. It takes these for files of rocmProfileData and torch.profiler, and
+// refuses or passes on those of the first two.
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 formats! { FULL_JSON:
     RocprofV1Json if is_rocprof_v1 => super::chrome::rocprof_v1::reader;
     UnitraceJson if is_unitrace => super::chrome::unitrace::reader;
+    ProtonTrace if is_proton_scopes => super::chrome::proton::scopes_reader;
 }
 
 formats! { JSON:
@@ -161,6 +162,14 @@ fn is_rpd_chrome(head: &[u8]) -> bool {
 fn is_proton_trace(head: &[u8]) -> bool {
     let has_stack = |start: &[u8]| has(start, "\"call_stack\"");
     head.get(..512).map_or(has_stack(head), has_stack) && has(head, "\"traceEvents\"")
+}
+
+/// New releases of Proton write one object, and the names of its threads first.
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+fn is_proton_scopes(head: &[u8]) -> bool {
+    let has_thread = ["\"GPU Stream ", "\"CPU Thread ", "\"Graph: Stream "].iter().any(|name| has(head, name));
+    let has_stacks = has(head, "\"call_stack\"") || has(head, "\"launch->kernel\"");
+    has(head, "\"traceEvents\"") && has_thread && has_stacks
 }
 
 /// Trace viewer gets the planes of XLA's profile as processes, and their names first.
