@@ -24,16 +24,7 @@ const DEVIATIONS: &[(&str, &[&str], &str)] = &[
         &["window", "path: kernel", "path: memory set", "path: turnaround", "all_blocking"],
         WORK_OF_BEFORE,
     ),
-    (
-        "hf_qwen1.5_0.5b_mi300",
-        &[
-            "window",
-            "path: kernel",
-            "all_blocking",
-            "blocking calls removed: torch/cuda/__init__.py(1030): synchronize / ProfilerStep",
-        ],
-        WORK_OF_BEFORE,
-    ),
+    ("hf_qwen1.5_0.5b_mi300", &["window", "path: kernel", "all_blocking"], WORK_OF_BEFORE),
     (
         "dlrm_v100_rank1",
         &[
@@ -58,14 +49,13 @@ const DEVIATIONS: &[(&str, &[&str], &str)] = &[
             "path: first use",
             "host",
             "between_calls",
-            "allocations",
             "host function: code without a record",
         ],
         "Long calls before the first launch are first uses, after which the window begins.",
     ),
     (
         "cuda_graph_level_s2025.5",
-        &["unexplained", "host function: code without a record", "host function: ioctl"],
+        &["unexplained"],
         "The reference names calls of the operating system as code; gpuprism knows the ranges of nsys exports only.",
     ),
     (
@@ -104,7 +94,6 @@ const DEVIATIONS: &[(&str, &[&str], &str)] = &[
             "path: host + in call",
             "host",
             "between_calls",
-            "graph",
             "host function: torch/nn/init.py(511): kaiming_uniform_",
             "host function: torch/optim/adam.py(138): _init_group",
         ],

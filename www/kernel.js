@@ -1,4 +1,4 @@
-// One kernel in detail, above the tables: a rule for it, figures, durations, launches over time, callers and neighbours in each run. Loaded
+// One kernel in detail, above the tables: a rule for it, callers, figures, durations, launches over time and neighbours in each run. Loaded
 // when a kernel's name is first pressed.
 
 import { chartSvg, saveMenu } from './chart.js';
@@ -115,7 +115,7 @@ function runNodes({ label, kernel }, hasHeading, hidden, showLaunch) {
     const why = 'This run is a saved report, which contains no individual launches. Open its trace to see the kernel in detail.';
     return present([heading, el('p', { class: 'gap' }, why)]);
   }
-  const [lanes, ...others] = kernel.tables;
+  const [callers, lanes, ...others] = kernel.tables;
   const details = kernel.found ? [...kernel.charts.map((chart, index) => figure(chart, index, hidden.includes(kernel.category))), ...others.map((table) => tableBlock(table))] : [];
   for (const block of details) {
     block.addEventListener('click', (event) => {
@@ -123,7 +123,7 @@ function runNodes({ label, kernel }, hasHeading, hidden, showLaunch) {
       if (launch) showLaunch(label, launch);
     });
   }
-  return present([heading, tableBlock(lanes), ...details]);
+  return present([heading, kernel.found && tableBlock(callers), tableBlock(lanes), ...details]);
 }
 
 /** @param {Chart} chart @param {number} index @param {boolean} isFaint */

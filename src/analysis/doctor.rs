@@ -515,12 +515,12 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_with_all_data_has_no_warning_but_the_model() {
+    fn a_capture_with_all_data_has_no_warning_but_shapes_and_the_model_of_a_transformer() {
         let mut trace = TestTrace::new();
         for step in 0..3 {
             let from = step * 1_000;
             trace.in_us().range("step[DECODE bs=4]", from..from + 900).launch(from..from + 2);
-            trace.launches("k", from + 5..from + 998);
+            trace.launches("flash_fwd_kernel", from + 5..from + 998);
         }
         trace.builder.trace.events.python_frames = 9;
         let trace = trace.finish();

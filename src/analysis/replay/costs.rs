@@ -129,23 +129,26 @@ impl Costs {
         let mut path = CriticalPathRows::rows(sections);
         let main = path.first()?.stage;
         path.retain(|row| row.stage == main);
-        path.retain(|row| row.kind != PathKind::BeforeFirstOp);
         let path_ms: f64 = path.iter().map(|row| row.per_step_ms.0).sum();
+        path.retain(|row| row.kind != PathKind::BeforeFirstOp);
         let (has_steps, window_ms) = (trust.steps > 0, trust.window_ms.0);
         let devices = Steps::figures(sections).map_or(1, |figures| figures.devices.max(1)) as f64;
         let steps = Steps::rows(sections);
         let stages: Vec<(Stage, f64)> =
             steps.iter().map(|row| (row.stage, row.total_ns.0 as f64 / 1e6 / devices)).collect();
         let is_whole = !has_steps && !trust.is_part;
+        let steps_of_main = steps_of(&what_if.rows, main).unwrap_or(trust.steps.max(1) as f64);
         // No figure of steps or of the capture has the time before the first op.
-        let window_ms = window_ms - trust.before_first_op_ms.0;
+        let before_ms = trust.before_first_op_ms.0;
+        let before_of_step_ms = if trust.first_stage == main { before_ms / steps_of_main } else { 0.0 };
+        let window_ms = window_ms - before_ms;
         let beyond_ms = unit.ms - window_ms;
         Some(Self {
-            steps: steps_of(&what_if.rows, main).unwrap_or(trust.steps.max(1) as f64),
+            steps: steps_of_main,
             rows: what_if.rows,
             path,
             main,
-            step_ms: path_ms,
+            step_ms: path_ms - before_of_step_ms,
             median_step_ms: median_of(&steps, main),
             has_steps,
             first_uses_ms: if is_whole { beyond_ms.max(0.0) } else { 0.0 },
@@ -320,7 +323,7 @@ mod tests {
         let host =
             |stage| WhatIf::rows(&sections).into_iter().find(|row| row.id.cause == Cause::Host && row.stage == stage);
         let decode = host(Stage::Decode).unwrap();
-        assert_eq!((costs.main, host(Stage::Prefill).is_some()), (Stage::Decode, true));
+        assert_eq!((costs.main, host(Stage::Prefill).is_some()), (Stage::Decode, false));
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-6, "{a} {b}");
         // From the end of the prefill at 1,500 us to the last op at 6,498 us.
         let step_ms = 4.998 / 50.0;

@@ -118,8 +118,9 @@ fn config_in(members: &[u8]) -> Option<LaunchConfig> {
             (b"registers per thread", value) => config.registers = value.scalar().and_then(number),
             (b"shared memory", value) => config.shared_bytes = value.scalar().and_then(number),
             (b"est. achieved occupancy %", value) => {
-                let per_cent =
-                    value.scalar().and_then(number::<f64>).filter(|per_cent| (0.0..=100.0).contains(per_cent));
+                // A kernel that ran occupied something: zero stands for no estimate.
+                let is_known = |per_cent: &f64| *per_cent > 0.0 && *per_cent <= 100.0;
+                let per_cent = value.scalar().and_then(number::<f64>).filter(is_known);
                 config.occupancy_pct = per_cent.map(|per_cent| per_cent.round() as u32);
             }
             _ => {}

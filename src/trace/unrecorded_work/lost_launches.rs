@@ -141,7 +141,7 @@ impl LostLaunches {
         found.graphs = found.next_ops.iter().map(|lost| u64::from(lost.graphs)).sum();
         found.kernels = found.next_ops.iter().map(|lost| u64::from(lost.kernels)).sum();
         // Each launch has at least one op, so some ops are missing if there are more launches than ops without a launch.
-        if unlinked >= found.graphs + found.kernels {
+        if unlinked >= found.graphs + found.kernels + found.unfinished {
             return Self::default();
         }
         ordering::sort_by_key(&mut found.next_ops, |lost| lost.row);

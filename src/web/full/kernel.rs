@@ -32,9 +32,9 @@ fn kernel(trace: &Trace, choices: &str, name: &str, width: u32) -> JsResult<JsVa
         found: found.raw.is_some(),
         charts: [chart::durations(&found, width), chart::launches(&found, width)],
         tables: [
+            table("kernel_callers", &found.callers),
             table("kernel_lanes", &found.detail),
             table("kernel_launches", &found.launches),
-            table("kernel_callers", &found.callers),
             table("kernel_neighbours", &found.neighbours),
         ],
         category: found.category,
