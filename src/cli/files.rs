@@ -6,6 +6,7 @@ use crate::digits::grouped;
 use crate::files::{self, Done, Progress, Watch};
 pub(super) use crate::files::{RunSource, by_run, entries, label, read_text, rules};
 use crate::report::format::clean;
+use crate::report::{is_builtin_table, section_name};
 use crate::session::Opened;
 use crate::trace::Trace;
 use crate::{Error, Result};
@@ -79,9 +80,12 @@ pub(super) fn print_notices(run: &Run, min_severity: Severity) {
     }
 }
 
-/// Warns about each run whose table was cut to its first rows.
+/// Warns about each run whose table was cut to its first rows. The builtin tables, as that of all kernels, have all rows.
 pub(super) fn warn_of_missing_rows(runs: &[Run], table: &str) {
-    for (run, section) in runs.iter().filter_map(|run| Some((run, run.sections.get(table)?))) {
+    if is_builtin_table(table) {
+        return;
+    }
+    for (run, section) in runs.iter().filter_map(|run| Some((run, run.sections.get(section_name(table))?))) {
         let (rows, all) = (section.rows.len() as u64, section.rows_in_all);
         if rows < all {
             warn(&format!("{}: {table}: the table has only {} of {} rows", run.label, grouped(rows), grouped(all)));

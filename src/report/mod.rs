@@ -57,6 +57,7 @@ pub use pivot::{pivot_table, with_totals_row};
 #[cfg(not(target_arch = "wasm32"))]
 pub use records::{record_tables, records};
 pub use row_cases::RowCases;
+pub(crate) use sections::section_name;
 pub use sections::{Group, TableChoice, displayed, section_table, shortened};
 pub use sort_filter::{TableRequest, hiding_categories, narrow_names, sort_and_filter};
 pub use tables::{bars, is_builtin_table, legend, severity, table};

@@ -111,7 +111,8 @@ pub(super) fn table_id(section: &str) -> &str {
     if section == RENAMED.0 { RENAMED.1 } else { section }
 }
 
-pub(super) fn section_name(table: &str) -> &str {
+/// The name of the section from which a table with this id is made, if it is not a builtin one.
+pub(crate) fn section_name(table: &str) -> &str {
     let (table, _) = split_stage(table);
     if table == RENAMED.1 { RENAMED.0 } else { table }
 }
