@@ -53,7 +53,7 @@ pub fn render(runs: Vec<Run>) {
     }
     markdown(&report);
     html_page(&report, "fuzz");
-    let shown = terminal(&report, 0, 80);
+    let shown = terminal(&report, 0, Some(80));
     assert!(!shown.chars().any(|character| character.is_control() && character != '\n'), "{shown:?}");
 }
 

@@ -125,7 +125,7 @@ fn of_comparison(comparison: &ComparedRuns) -> Results {
     Results {
         html: notebook::summary("Comparison", &verdict, &charts, table),
         verdict: verdict.join("\n"),
-        text: compare_words::text(comparison),
+        text: compare_words::text(comparison, None),
         json: compare_words::json(comparison),
         sections: comparison.sections.clone(),
     }
@@ -138,7 +138,7 @@ pub(crate) fn ranks_object<'py>(py: Python<'py>, ranks: &RankResults) -> PyResul
     let results = Results {
         html: notebook::summary("Ranks", &verdict, &[chart], rank_words::table(ranks, "ranks")),
         verdict: verdict.join("\n"),
-        text: rank_words::text(ranks),
+        text: rank_words::text(ranks, None),
         json: rank_words::json(ranks),
         sections: ranks.sections.clone(),
     };

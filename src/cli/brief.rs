@@ -111,7 +111,7 @@ pub(super) fn run_brief(args: &BriefArgs) -> Result<()> {
         described = redacted(described);
     }
     let subjects: Vec<Subject> = described.iter().map(Described::subject).collect();
-    print(&brief::brief(&subjects, args.budget))
+    print_text(&brief::brief(&subjects, args.budget))
 }
 
 pub(super) fn run_show(args: &ShowArgs) -> Result<()> {
@@ -120,5 +120,5 @@ pub(super) fn run_show(args: &ShowArgs) -> Result<()> {
     if is_redacted {
         described = redacted(described);
     }
-    described.iter().try_for_each(|one| print(&one.show(&args.id)?))
+    described.iter().try_for_each(|one| print_text(&one.show(&args.id)?))
 }

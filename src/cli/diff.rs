@@ -91,7 +91,7 @@ fn baseline(name: &str, labels: &[String]) -> Result<usize> {
 
 fn render(comparison: &Comparison, args: &Args) -> String {
     match args.format {
-        Format::Text => printable(&words::text(comparison)),
+        Format::Text => printable(&words::text(comparison, super::columns_of(&args.out))),
         Format::Markdown => words::markdown(comparison),
         Format::Json => words::json(comparison),
         Format::Csv => csv(&words::full_table(comparison, &args.table).unwrap_or_default()),

@@ -81,10 +81,10 @@ fn check_server(server: &str, args: &Args) -> Result<ExitCode> {
     let lines = gpuprism_capture::doctor(server, key.as_deref(), &gpuprism_capture::Cancel::default())
         .map_err(|error| capture::converted(&error))?;
     let is_fit = lines.iter().all(|line| line.level != Level::Problem);
-    print(&match args.format {
-        Format::Text => printable(&lines.iter().map(server_lines).collect::<String>()),
-        Format::Json => crate::json::write(&lines) + "\n",
-    })?;
+    match args.format {
+        Format::Text => print_text(&printable(&lines.iter().map(server_lines).collect::<String>()))?,
+        Format::Json => print(&(crate::json::write(&lines) + "\n"))?,
+    }
     Ok(exit_code(is_fit))
 }
 

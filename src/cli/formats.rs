@@ -1,6 +1,6 @@
 //! `gpuprism formats`: the formats that can be read, from `patterns/formats.json`.
 
-use super::{print, printable};
+use super::{print, print_text, printable};
 use crate::Result;
 use crate::input::known_formats::{Described, KNOWN};
 
@@ -13,7 +13,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    print(&if args.markdown { markdown(&KNOWN.formats) } else { printable(&text(&KNOWN.formats)) })
+    if args.markdown { print(&markdown(&KNOWN.formats)) } else { print_text(&printable(&text(&KNOWN.formats))) }
 }
 
 fn text(formats: &[Described]) -> String {

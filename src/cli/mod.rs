@@ -31,8 +31,10 @@ mod what_if;
 
 use crate::Error;
 use crate::files::{analyze, database, nsys};
-use clap::{Parser, Subcommand};
-use std::io::Write;
+use crate::report::terminal;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Shows where the GPU time of an LLM server went, from torch.profiler and Nsight Systems traces.
@@ -83,11 +85,45 @@ enum Format {
     Markdown,
 }
 
+/// The number of columns that the user set in the environment.
+fn columns_of_environment() -> Option<usize> {
+    std::env::var("COLUMNS").ok()?.trim().parse().ok().filter(|columns| *columns > 0)
+}
+
+/// The size of the terminal in columns.
+fn columns_of_terminal() -> Option<usize> {
+    terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
+}
+
 /// The width of the terminal in columns: `COLUMNS` if it is set, or the size of the terminal.
 fn width() -> usize {
-    let from_environment = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
-    let of_terminal = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    from_environment.or_else(of_terminal).unwrap_or(crate::report::terminal::DEFAULT_WIDTH)
+    columns_of_environment().or_else(columns_of_terminal).unwrap_or(terminal::DEFAULT_WIDTH)
+}
+
+/// The width that the lines of standard output must fit; `None` if that is a file or a pipe, where lines are not wrapped, so that a program
+/// finds a sentence or a row in one line.
+fn columns() -> Option<usize> {
+    let of_terminal = || std::io::stdout().is_terminal().then(columns_of_terminal).flatten();
+    columns_of_environment().or_else(of_terminal)
+}
+
+/// The same for output that may go to a file instead.
+fn columns_of(file: &Option<PathBuf>) -> Option<usize> {
+    if file.is_some() { None } else { columns() }
+}
+
+/// The width of standard error, as [`columns`].
+fn columns_of_errors() -> Option<usize> {
+    let of_terminal = || std::io::stderr().is_terminal().then(columns_of_terminal).flatten();
+    columns_of_environment().or_else(of_terminal)
+}
+
+/// The definition of all commands; their help fits the terminal.
+fn command() -> clap::Command {
+    /// The width of help if the terminal does not tell its own.
+    const DEFAULT_HELP_WIDTH: usize = 80;
+    let width = columns_of_environment().or_else(columns_of_terminal).unwrap_or(DEFAULT_HELP_WIDTH);
+    Cli::command().term_width(width)
 }
 
 /// Parses a number of rows. A number that exceeds `usize` means all rows.
@@ -105,10 +141,27 @@ fn window(text: &str) -> Result<String, &'static str> {
     }
 }
 
+/// Prints the help or what is wrong with the arguments; a line that is wider than the terminal is wrapped.
+fn refuse_arguments(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    let columns =
+        columns_of_errors().filter(|columns| error.use_stderr() && text.lines().any(|line| line.len() > *columns));
+    // Write errors are ignored.
+    let _ = match columns {
+        Some(columns) => write!(std::io::stderr(), "{}", terminal::fit(&text, columns)),
+        None => error.print(),
+    };
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
     let done = |()| ExitCode::SUCCESS;
-    let result = match Cli::parse().command {
+    let arguments = match command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse_arguments(&error),
+    };
+    let result = match arguments.command {
         Command::Report(args) => report::run(&args).map(done),
         Command::Model(args) => model::run(&args).map(done),
         Command::WhatIf(args) => what_if::run(&args).map(done),
@@ -144,10 +197,18 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Writes one line to standard error, without control characters from file names, and with `--redact` without private words. Write errors
-/// are ignored.
+/// Writes one line to standard error, without control characters from file names, and with `--redact` without private words. A terminal gets
+/// it wrapped. Write errors are ignored.
 fn print_error(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", crate::report::format::clean(&redaction::sentence(line)));
+}
+
+/// Prints a text for people: a terminal gets it wrapped at words.
+fn print_text(text: &str) -> crate::Result<()> {
+    match columns() {
+        Some(columns) => print(&terminal::fit(text, columns)),
+        None => print(text),
+    }
 }
 
 /// Writes text to standard output. A closed pipe (`| head`) is not an error.

@@ -61,7 +61,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 /// Prints the chosen tables; at most `limit` rows of each in the format terminal.
 pub(super) fn show(report: &Report, parts: &[Part], format: Format, limit: usize) -> Result<()> {
     print(&match format {
-        Format::Terminal => model::text(report, parts, limit),
+        Format::Terminal => model::text(report, parts, limit, super::columns()),
         Format::Markdown => model::markdown(report, parts),
         Format::Json => model::json(report, parts),
         Format::Csv => one_csv(report, parts),

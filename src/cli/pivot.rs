@@ -94,8 +94,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let table = pivot_table(&sources, layout)?;
     print(&match args.format {
         Format::Text => {
-            let note = terminal::wrapped("  ", "  ", &table.note);
-            printable(&(terminal::one_table(&report, table, 0) + "\n" + &note))
+            let note = terminal::wrapped(super::columns(), "  ", "  ", &table.note);
+            printable(&(terminal::one_table(&report, table, 0, super::columns()) + "\n" + &note))
         }
         Format::Csv => csv(&with_totals_row(table)),
         Format::Json => pivot_json(&table),

@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         words::ungrouped(&ranks).iter().for_each(|sentence| files::warn(sentence));
     }
     let text = match args.format {
-        Format::Text => printable(&words::text(&ranks)),
+        Format::Text => printable(&words::text(&ranks, super::columns_of(&args.out))),
         Format::Markdown => words::markdown(&ranks),
         Format::Json => words::json(&ranks),
         Format::Csv => words::full_table(&ranks, &args.table).map(|table| csv(&table)).unwrap_or_default(),

@@ -241,13 +241,15 @@ fn render(report: &Report, overviews: &[Option<Overview>], args: &Args) -> Resul
     };
     Ok(match (args.format, table) {
         (Format::Csv, Some(table)) => csv(&table),
-        (Format::Terminal, Some(table)) => terminal::one_table(report, table, args.limit.unwrap_or(MAX_ROWS)),
+        (Format::Terminal, Some(table)) => {
+            terminal::one_table(report, table, args.limit.unwrap_or(MAX_ROWS), super::columns())
+        }
         (Format::Markdown, Some(table)) => report::markdown_table(&table),
         (Format::Markdown, None) => markdown(report),
         (Format::Json, _) => report.json(),
         (Format::Html, _) => html_page_with_timelines(report, overviews, "gpuprism report"),
         (Format::Terminal, None) if args.all => {
-            terminal::terminal(report, args.limit.unwrap_or(MAX_ROWS), super::width())
+            terminal::terminal(report, args.limit.unwrap_or(MAX_ROWS), super::columns())
         }
         (Format::Terminal | Format::Csv, None) => terminal::screen(report, args.limit, super::width()),
     })

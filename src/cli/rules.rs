@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let tables = sections.iter().map(|(id, section)| section_table(id, section));
     print(&match args.format {
         Format::Text => {
-            let text = |table| printable(&terminal::one_table(&report, table, 0));
+            let text = |table| printable(&terminal::one_table(&report, table, 0, super::columns()));
             tables.map(text).collect::<Vec<_>>().join("\n")
         }
         Format::Json => json::write(&sections) + "\n",

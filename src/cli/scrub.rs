@@ -1,7 +1,7 @@
 //! `gpuprism scrub`: a copy of a trace that can be shared.
 
 use super::files::StandardError;
-use super::{print, print_error, printable};
+use super::{print_error, print_text, printable};
 use crate::Result;
 use crate::digits::grouped;
 use crate::files::scrub;
@@ -33,5 +33,5 @@ pub(super) fn run(args: &Args) -> Result<()> {
     for (what, count) in &scrubbed.removed {
         text += &format!("removed  {:>7}  {what}\n", grouped(*count));
     }
-    print(&printable(&text))
+    print_text(&printable(&text))
 }

@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let points = history.points;
     let all = series(if args.redaction.is_wanted() { words::redacted(points) } else { points });
     let text = match args.format {
-        Format::Text => printable(&words::text(&all, &notes)),
+        Format::Text => printable(&words::text(&all, &notes, super::columns_of(&args.out))),
         Format::Markdown => words::markdown(&all, &notes),
         Format::Json => words::json(&all, &notes),
         Format::Csv => csv(&words::full_table(&all)),

@@ -406,18 +406,18 @@ mod files {
     const SCHEMA: &str = "gpuprism-comparison/1";
 
     /// Verdicts, warnings, bars and tables as plain text.
-    pub fn text(comparison: &Comparison) -> String {
+    pub fn text(comparison: &Comparison, width: Option<usize>) -> String {
         let mut text = String::new();
-        verdict(comparison).iter().for_each(|sentence| text += &wrapped("", "  ", sentence));
+        verdict(comparison).iter().for_each(|sentence| text += &wrapped(width, "", "  ", sentence));
         for (run, note) in notes(comparison) {
-            text += &wrapped("  ", "    ", &format!("{run}{note}"));
+            text += &wrapped(width, "  ", "    ", &format!("{run}{note}"));
         }
-        comparison.trust.iter().for_each(|row| text += &wrapped("  ", "    ", &row.text));
+        comparison.trust.iter().for_each(|row| text += &wrapped(width, "  ", "    ", &row.text));
         for (run, change) in changes(comparison).into_iter().filter(|(_, change)| change.notable_categories > 0) {
-            text += &format!("\n{}\n{}", clean(&format!("Changes{run}")), bars(change));
+            text += &format!("\n{}\n{}", clean(&format!("Changes{run}")), bars(change, width));
         }
         for (table, left_out) in tables(comparison) {
-            text += &section(&table, 0);
+            text += &section(&table, 0, width);
             if left_out > 0 {
                 text += &format!("  {left_out} more rows: `--format csv` prints all\n");
             }
@@ -481,20 +481,24 @@ mod files {
     }
 
     /// One line per notable category: a bar to the left for a decrease, to the right for an increase.
-    fn bars(run_change: &Change) -> String {
-        const HALF: usize = 24;
+    fn bars(run_change: &Change, width: Option<usize>) -> String {
+        const MAX_HALF: usize = 24;
+        /// The columns of the change, the axis and the blanks between them.
+        const OTHERS: usize = 16;
         let largest = run_change.categories.first().map_or(1, |first| first.delta_ns().unsigned_abs()).max(1);
         let notable = run_change.categories.iter().take(run_change.notable_categories);
         let rows: Vec<(String, String, i64)> = notable
             .map(|part| (clean(palette::title(&part.category)), change(part.delta_ns()), part.delta_ns()))
             .collect();
         let name_width = rows.iter().map(|row| row.0.width()).max().unwrap_or(0);
+        let room = width.map_or(MAX_HALF, |width| width.saturating_sub(name_width + OTHERS) / 2);
+        let half = room.clamp(1, MAX_HALF);
         let mut text = String::new();
         for (category, shown, delta) in rows {
-            let length = (delta.unsigned_abs() as f64 / largest as f64 * HALF as f64).round() as usize;
+            let length = (delta.unsigned_abs() as f64 / largest as f64 * half as f64).round() as usize;
             let (left, right) = if delta < 0 { (length, 0) } else { (0, length) };
             let blanks = " ".repeat(name_width.saturating_sub(category.width()));
-            let line = format!("  {category}{blanks}  {shown:>9}  {:>HALF$}|{}", "#".repeat(left), "#".repeat(right));
+            let line = format!("  {category}{blanks}  {shown:>9}  {:>half$}|{}", "#".repeat(left), "#".repeat(right));
             text += &format!("{}\n", line.trim_end());
         }
         text

@@ -96,13 +96,13 @@ mod files {
     const SCHEMA: &str = "gpuprism-model/1";
 
     /// The sentences and the chosen tables as plain text, without the notes of the tables; at most `limit` rows of each, 0 for
-    /// all.
-    pub fn text(report: &Report, parts: &[Part], limit: usize) -> String {
+    /// all. Lines are at most `width` columns wide; without it tables are as wide as their cells.
+    pub fn text(report: &Report, parts: &[Part], limit: usize, width: Option<usize>) -> String {
         let compact =
             |table: Table| Table { note: String::new(), figures: Vec::new(), ..table }.without_empty_columns();
-        let lines: String = lines(report).iter().map(|line| wrapped("", "  ", &line.text)).collect();
+        let lines: String = lines(report).iter().map(|line| wrapped(width, "", "  ", &line.text)).collect();
         let tables = tables(report, parts).into_iter().map(compact);
-        let text = lines + &tables.map(|table| section(&table, limit)).collect::<String>();
+        let text = lines + &tables.map(|table| section(&table, limit, width)).collect::<String>();
         text.trim_start().to_owned()
     }
 

@@ -340,35 +340,41 @@ mod files {
     const MARKS: [char; PARTS.len()] = ['#', '=', 'c', '>', 'w', '?', '.', ' '];
 
     /// Verdicts, bars and tables as plain text.
-    pub fn text(ranks: &Ranks) -> String {
+    pub fn text(ranks: &Ranks, width: Option<usize>) -> String {
         let mut text = String::new();
-        verdict(ranks).iter().for_each(|sentence| text += &wrapped("", "  ", sentence));
-        ungrouped(ranks).iter().for_each(|sentence| text += &wrapped("  ", "    ", sentence));
+        verdict(ranks).iter().for_each(|sentence| text += &wrapped(width, "", "  ", sentence));
+        ungrouped(ranks).iter().for_each(|sentence| text += &wrapped(width, "  ", "    ", sentence));
         for job in &ranks.jobs {
-            text += &format!("\n{}\n{}", clean(&format!("{}: {}", job.title, duration(job.window_ns))), bars(job));
+            text +=
+                &format!("\n{}\n{}", clean(&format!("{}: {}", job.title, duration(job.window_ns))), bars(job, width));
         }
         if !ranks.jobs.is_empty() {
             let legend: Vec<String> = MARKS.iter().zip(PARTS).map(|(mark, part)| format!("{mark} {part}")).collect();
-            text += &wrapped("  ", "  ", &legend.join(", "));
+            text += &wrapped(width, "  ", "  ", &legend.join(", "));
         }
         for table in TABLES.iter().filter_map(|id| table(ranks, id)) {
             // These columns do not fit the width of a terminal.
             let hidden = ["device_id", "exposed_ns", "compute_overlap_ns", "outside_ns", "waited_for_ns"];
-            text += &section(&hidden.iter().fold(table, |table, key| table.without(key)), 0);
+            text += &section(&hidden.iter().fold(table, |table, key| table.without(key)), 0, width);
         }
         text
     }
 
     /// One bar per rank; each is as long as the window of the job.
-    fn bars(job: &Job) -> String {
-        const WIDTH: i128 = 72;
+    fn bars(job: &Job, width: Option<usize>) -> String {
+        const MAX_BAR: usize = 72;
+        const MIN_BAR: usize = 20;
+        /// The columns of the blanks and of the ends of the bar.
+        const OTHERS: usize = 6;
         let longest = job.ranks.iter().map(|rank| clean(&rank.label).width()).max().unwrap_or(0);
+        let room = width.map_or(MAX_BAR, |width| width.saturating_sub(longest + OTHERS));
+        let bar_width = room.clamp(MIN_BAR, MAX_BAR) as i128;
         let mut text = String::new();
         for rank in &job.ranks {
             let (mut bar, mut passed, mut drawn) = (String::new(), 0_i128, 0_i128);
             for (mark, ns) in MARKS.iter().zip(rank_parts(rank)) {
                 passed += i128::from(ns);
-                let until = passed * WIDTH / i128::from(job.window_ns.max(1));
+                let until = passed * bar_width / i128::from(job.window_ns.max(1));
                 (drawn..until).for_each(|_| bar.push(*mark));
                 drawn = drawn.max(until);
             }

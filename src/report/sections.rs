@@ -656,7 +656,7 @@ mod tests {
         let outputs = [
             crate::report::markdown(&report),
             crate::report::html_page(&report, "t"),
-            crate::report::terminal::one_table(&report, table, 0),
+            crate::report::terminal::one_table(&report, table, 0, None),
         ];
         for text in outputs {
             for part in [
@@ -686,7 +686,7 @@ mod tests {
         assert!(!crate::report::markdown(&report).contains("<img"));
         let table = find_table(&report, HOSTILE, None).unwrap();
         assert!(csv(&table).contains("'=cmd"));
-        assert!(!crate::report::terminal::one_table(&report, table, 0).contains('\u{1}'));
+        assert!(!crate::report::terminal::one_table(&report, table, 0, None).contains('\u{1}'));
         assert!(groups(&report).iter().any(|group| group.tables.iter().any(|id| id == HOSTILE)), "not dropped");
     }
 
@@ -775,7 +775,7 @@ mod tests {
         let findings = crate::report::findings(&report);
         assert_eq!((findings[0].cost.as_str(), findings[1].cost.as_str()), ("412 ms", ""));
         assert_eq!(findings[0].evidence, ["38 % idle", "12 gaps"]);
-        let text = crate::report::terminal::terminal(&report, 30, 120);
+        let text = crate::report::terminal::terminal(&report, 30, None);
         assert!(text.contains("high: Idle (412 ms)\n    - 38 % idle\n    - 12 gaps\n    > Overlap launches"), "{text}");
     }
 }

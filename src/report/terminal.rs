@@ -1,13 +1,16 @@
 //! Writes reports as plain text for a terminal, with columns aligned by display width.
 
+mod fit;
 pub(super) mod grid;
+pub(super) mod narrow;
 mod screen;
 
+pub use fit::fit;
 pub use screen::{DEFAULT_WIDTH, screen};
 
 use super::findings::{Finding, of_run};
 use super::format::{clean, headings, shown, shown_totals};
-use super::table::Table;
+use super::table::{Kind, Table};
 use super::text::{facts, figure_lines, notice_lines, verdict};
 use super::{Report, groups, is_builtin_table, table};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -18,11 +21,10 @@ const MAX_CELL_WIDTH: usize = 72;
 /// Sentences are wrapped at this width, in terminal columns.
 const LINE_WIDTH: usize = 110;
 
-/// The whole report: everything of the screen in full, and all tables with rows, with at most `limit` rows each; 0 for all. Sentences are
-/// at most `width` columns wide.
-pub fn terminal(report: &Report, limit: usize, width: usize) -> String {
-    let width = width.min(LINE_WIDTH);
-    let wrapped = |head: &str, indent: &str, sentence: &str| wrapped_at(width, head, indent, sentence);
+/// The whole report: everything of the screen in full, and all tables with rows, with at most `limit` rows each; 0 for all. Lines are
+/// at most `width` columns wide; without it tables are as wide as their cells.
+pub fn terminal(report: &Report, limit: usize, width: Option<usize>) -> String {
+    let wrapped = |head: &str, indent: &str, sentence: &str| wrapped(width, head, indent, sentence);
     let mut text = wrapped("", "", &verdict(report));
     for (index, (label, run)) in report.labels().iter().zip(&report.runs).enumerate() {
         text += &format!("\n{}\n{}", clean(label), wrapped("  ", "  ", &facts(run)));
@@ -37,18 +39,18 @@ pub fn terminal(report: &Report, limit: usize, width: usize) -> String {
         }
         for id in ["devices", "categories", "kernels"] {
             let Some(table) = table(report, id, Some(index)).filter(|table| !table.rows.is_empty()) else { continue };
-            text += &section_at(width, &table.without_run(), if id == "kernels" { limit } else { 0 });
+            text += &section(&table.without_run(), if id == "kernels" { limit } else { 0 }, width);
         }
     }
     if let (Some(pivot), true) = (table(report, "pivot", None), report.runs.len() > 1) {
-        text += &section_at(width, &pivot, 0);
+        text += &section(&pivot, 0, width);
     }
     text + &other_tables(report, limit, width)
 }
 
 /// The tables of the sections, then the tables without rows with the reason.
-fn other_tables(report: &Report, limit: usize, width: usize) -> String {
-    let wrapped = |sentence: String| wrapped_at(width, "  ", "    ", &sentence);
+fn other_tables(report: &Report, limit: usize, width: Option<usize>) -> String {
+    let wrapped = |sentence: String| wrapped(width, "  ", "    ", &sentence);
     const ABOVE: [&str; 2] = ["findings", "key_figures"];
     let ids = groups(report).into_iter().flat_map(|group| group.tables);
     let ids = ids.filter(|id| !is_builtin_table(id) && !ABOVE.contains(&id.as_str()));
@@ -56,7 +58,7 @@ fn other_tables(report: &Report, limit: usize, width: usize) -> String {
     for table in ids.filter_map(|id| table(report, &id, None)) {
         if !table.rows.is_empty() {
             let table = if report.runs.len() == 1 { table.without_run() } else { table };
-            text += &section_at(width, &table, limit);
+            text += &section(&table, limit, width);
         } else if let Some(gap) = table.gaps.first() {
             empty += &wrapped(format!("{} ({}): {}", table.title, table.id, gap.why));
         } else {
@@ -64,20 +66,21 @@ fn other_tables(report: &Report, limit: usize, width: usize) -> String {
         }
     }
     if !empty.is_empty() {
-        text += &format!("\nEmpty tables; --table NAME prints the command that captures missing data\n{empty}");
+        let heading = "Empty tables; --table NAME prints the command that captures missing data";
+        text += &format!("\n{heading}\n{empty}");
     }
     text
 }
 
-/// One table of all runs with at most `limit` rows; 0 for all.
-pub fn one_table(report: &Report, table: Table, limit: usize) -> String {
+/// One table of all runs with at most `limit` rows; 0 for all. For `width` see [`terminal`].
+pub fn one_table(report: &Report, table: Table, limit: usize, width: Option<usize>) -> String {
     let table = if report.runs.len() == 1 { table.without_run() } else { table };
-    section(&table, limit).trim_start().to_owned()
+    section(&table, limit, width).trim_start().to_owned()
 }
 
 /// A finding: severity, confidence, title and cost; then evidence; then the action.
-fn paragraph(finding: &Finding, width: usize) -> String {
-    let wrapped = |head: &str, indent: &str, sentence: &str| wrapped_at(width, head, indent, sentence);
+fn paragraph(finding: &Finding, width: Option<usize>) -> String {
+    let wrapped = |head: &str, indent: &str, sentence: &str| wrapped(width, head, indent, sentence);
     let cost = if finding.cost.is_empty() { String::new() } else { format!(" ({})", finding.cost) };
     let mut text = format!("\n{}", wrapped("  ", "  ", &format!("{}: {}{cost}", finding.grade(), finding.title)));
     finding.evidence.iter().for_each(|line| text += &wrapped("    - ", "      ", line));
@@ -85,9 +88,9 @@ fn paragraph(finding: &Finding, width: usize) -> String {
     text
 }
 
-/// Wraps a sentence at [`LINE_WIDTH`]. The first line starts with `head`, the others with `indent`.
-pub fn wrapped(head: &str, indent: &str, sentence: &str) -> String {
-    wrapped_at(LINE_WIDTH, head, indent, sentence)
+/// Wraps a sentence at `width`, at most at [`LINE_WIDTH`]. The first line starts with `head`, the others with `indent`.
+pub fn wrapped(width: Option<usize>, head: &str, indent: &str, sentence: &str) -> String {
+    wrapped_at(width.map_or(LINE_WIDTH, |width| width.min(LINE_WIDTH)), head, indent, sentence)
 }
 
 fn wrapped_at(width: usize, head: &str, indent: &str, sentence: &str) -> String {
@@ -105,40 +108,24 @@ fn wrapped_at(width: usize, head: &str, indent: &str, sentence: &str) -> String 
     format!("{text}{}\n", line.trim_end())
 }
 
-pub(super) fn section(table: &Table, limit: usize) -> String {
-    section_at(LINE_WIDTH, table, limit)
-}
-
-fn section_at(line_width: usize, table: &Table, limit: usize) -> String {
+/// A table with its title and notes, at most `limit` rows of it; 0 for all. For `width` see [`terminal`].
+pub(super) fn section(table: &Table, limit: usize, width: Option<usize>) -> String {
     let left_out = if limit == 0 { 0 } else { table.rows.len().saturating_sub(limit) };
-    let mut rows: Vec<Vec<String>> = vec![headings(table)];
     let shown = shown(table);
     let kept = shown.len() - left_out;
-    rows.extend(
-        shown
-            .into_iter()
-            .take(kept)
-            .chain(shown_totals(table))
-            .map(|row| row.into_iter().map(|cell| cell.text).collect()),
-    );
-    let rows: Vec<Vec<String>> =
-        rows.iter().map(|row| row.iter().map(|cell| shorten(&clean(cell))).collect()).collect();
-    let width =
-        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
-    let mut text = format!("\n{}\n{}", clean(&table.title), preamble(table, line_width));
+    let rows = shown.into_iter().take(kept).chain(shown_totals(table));
+    let rows: Vec<Vec<String>> = [headings(table)]
+        .into_iter()
+        .chain(rows.map(|row| row.into_iter().map(|cell| cell.text).collect()))
+        .map(|row: Vec<String>| row.iter().map(|cell| shorten(&clean(cell))).collect())
+        .collect();
+    let mut text = wrapped(width, "", "  ", &table.title);
+    text = format!("\n{text}{}", preamble(table, width));
     if table.rows.is_empty() && !is_builtin_table(&table.id) {
         return text;
     }
-    for row in &rows {
-        let cells =
-            row.iter().zip(&table.columns).zip(&widths).map(|((cell, column), width)| match column.kind.is_number() {
-                true => format!("{}{cell}", blanks(cell, *width)),
-                false => format!("{cell}{}", blanks(cell, *width)),
-            });
-        let line: Vec<String> = cells.collect();
-        text += &format!("  {}\n", line.join("  ").trim_end());
-    }
+    let kinds: Vec<Kind> = table.columns.iter().map(|column| column.kind).collect();
+    text += &narrow::lines(&kinds, &rows, width);
     if left_out > 0 {
         text += &format!("  {left_out} more rows: `--limit 0` prints all\n");
     }
@@ -146,8 +133,8 @@ fn section_at(line_width: usize, table: &Table, limit: usize) -> String {
 }
 
 /// Note, figures and gaps of a table.
-fn preamble(table: &Table, width: usize) -> String {
-    let wrapped = |sentence: &str| wrapped_at(width, "  ", "  ", sentence);
+fn preamble(table: &Table, width: Option<usize>) -> String {
+    let wrapped = |sentence: &str| wrapped(width, "  ", "  ", sentence);
     let mut text = String::new();
     let named = |run: &str| if run.is_empty() { String::new() } else { format!("{run}: ") };
     if !is_builtin_table(&table.id) && !table.note.is_empty() {
@@ -158,14 +145,11 @@ fn preamble(table: &Table, width: usize) -> String {
     }
     for gap in &table.gaps {
         text += &wrapped(&format!("missing: {}{}", named(&gap.run), gap.why));
-        // Not wrapped, so that the command can be copied.
-        text += &format!("    {}\n", clean(&gap.recapture));
+        // In a file it is one line, so that the command can be copied.
+        let recapture = format!("    {}\n", clean(&gap.recapture));
+        text += &width.map_or_else(|| recapture.clone(), |width| fit(&recapture, width));
     }
     text
-}
-
-fn blanks(cell: &str, width: usize) -> String {
-    " ".repeat(width.saturating_sub(cell.width()))
 }
 
 /// Shortens a wide text in the middle. East Asian wide characters count as two columns.
@@ -200,15 +184,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentences_of_the_whole_report_are_as_narrow_as_the_terminal_and_the_same_words_at_any_width() {
+    fn the_whole_report_is_as_narrow_as_the_terminal_and_has_the_same_words() {
         let report = crate::report::tests_support::sample();
-        let [narrow, wide] = [80, 200].map(|width| terminal(&report, 3, width));
-        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(words(&narrow), words(&wide));
+        let [narrow, wide, file] = [Some(80), Some(200), None].map(|width| terminal(&report, 3, width));
+        assert!(narrow.lines().all(|line| line.width() <= 80), "{narrow}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
+        assert_eq!((words(&narrow), words(&wide)), (words(&file), words(&file)));
         // Cells of a table are at least two blanks apart.
         let is_sentence = |line: &&str| line.contains(' ') && !line.trim_start().contains("  ");
         let widest = |text: &str| text.lines().filter(is_sentence).map(UnicodeWidthStr::width).max().unwrap();
-        assert!(widest(&narrow) <= 80, "{narrow}");
         assert!((81..=LINE_WIDTH).contains(&widest(&wide)), "{wide}");
     }
 }

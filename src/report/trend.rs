@@ -260,13 +260,13 @@ fn row(judged: &Judged) -> Vec<Cell> {
 }
 
 /// Verdicts, tables and limits as plain text.
-pub fn text(all: &[Series], notes: &[String]) -> String {
-    let mut text: String = all.iter().map(|series| wrapped("", "  ", &verdict(series))).collect();
+pub fn text(all: &[Series], notes: &[String], width: Option<usize>) -> String {
+    let mut text: String = all.iter().map(|series| wrapped(width, "", "  ", &verdict(series))).collect();
     for series in all {
-        text += &section(&table(series).without("run"), 0);
+        text += &section(&table(series).without("run"), 0, width);
     }
     text.push('\n');
-    notes.iter().chain(&limits(all)).for_each(|sentence| text += &wrapped("- ", "  ", sentence));
+    notes.iter().chain(&limits(all)).for_each(|sentence| text += &wrapped(width, "- ", "  ", sentence));
     text
 }
 

@@ -50,9 +50,9 @@ impl Program {
         Self { directory }
     }
 
-    /// The output of `gpuprism` for these arguments.
+    /// The output of `gpuprism` for these arguments, in a terminal so wide that no line is wrapped.
     pub fn gpuprism(&self, arguments: &[&str]) -> Result<String> {
-        Run::program(&self.path("gpuprism")).args(arguments).output()
+        Run::program(&self.path("gpuprism")).args(arguments).quiet_env("COLUMNS", "10000").output()
     }
 
     /// Writes the example trace to `path`.

@@ -139,7 +139,7 @@ impl Session {
         let report = Report::new(analyze::with_distinct_labels(runs, &paths));
         let labels = report.labels();
         let runs: Vec<(&str, &Run)> = labels.iter().map(String::as_str).zip(&report.runs).collect();
-        Ok(bounded(printable(&words::text(&compare(&runs, 0))), MAX_BYTES))
+        Ok(bounded(printable(&words::text(&compare(&runs, 0), None)), MAX_BYTES))
     }
 
     /// What `gpuprism ranks` prints, and what of a folder was left out.

@@ -9,7 +9,9 @@ use crate::report::sections::kernel_and_share;
 use crate::report::short_names::ShortNames;
 use crate::report::table::Kind;
 use crate::report::terminal::grid::{Fit, Heading, lines, wrap};
+use crate::report::terminal::narrow::divided;
 use crate::report::{Report, table};
+use unicode_width::UnicodeWidthStr;
 
 /// The parts of a path that are shown.
 const PATH_PARTS: usize = 2;
@@ -259,7 +261,11 @@ impl View<'_> {
             .collect();
         let rows: Vec<Vec<String>> =
             shown(&table).into_iter().map(|row| row.into_iter().map(|cell| cell.text).collect()).collect();
-        std::iter::once(title.to_owned()).chain(lines(&headings, &rows, 2, width)).collect()
+        let mut lines = lines(&headings, &rows, 2, width);
+        if lines.iter().any(|line| line.width() > width) {
+            lines = divided(&headings, &rows, width);
+        }
+        std::iter::once(title.to_owned()).chain(lines).collect()
     }
 }
 
