@@ -5,8 +5,7 @@ use super::redaction::Redaction;
 use super::report::{ChoiceArgs, choices};
 use super::{analyze, files, print};
 use crate::analysis::doctor::{Check, checks};
-use crate::files::Neighbours;
-use crate::report::Report;
+use crate::files::{Neighbours, trace_in};
 use crate::report::brief::{self, DEFAULT_TOKENS, Subject};
 use crate::report::redact::{Redactions, Redactor};
 use crate::session::Choices;
@@ -74,7 +73,7 @@ pub(super) fn describe(path: &Path, choices: &Choices, root: Option<&Path>) -> R
     let is_trace = matches!(source, files::RunSource::Trace(_));
     let (report, checks) = match source {
         files::RunSource::Trace(trace) => {
-            let run = analyze::run(&trace, choices, &Neighbours::of(path, root, &StandardError))?;
+            let run = analyze::run(&trace, choices, &Neighbours::of(&trace_in(path), root, &StandardError))?;
             let checks = checks(&trace, &run);
             (Report::new(vec![run]), checks)
         }

@@ -35,7 +35,7 @@ pub fn run(trace: &Trace, choices: &Choices, beside: &Neighbours) -> Result<Run>
 /// The runs of a trace or of an earlier report. The choices apply only to a trace.
 pub(crate) fn runs(path: &Path, choices: &Choices, watch: &dyn Watch) -> Result<Vec<Run>> {
     match open::read(path, watch)? {
-        RunSource::Trace(trace) => Ok(vec![run(&trace, choices, &Neighbours::of(path, None, watch))?]),
+        RunSource::Trace(trace) => Ok(vec![run(&trace, choices, &Neighbours::of(&open::trace_in(path), None, watch))?]),
         RunSource::Report(report) => Ok(report.runs),
     }
 }
@@ -47,7 +47,7 @@ pub(crate) fn runs(path: &Path, choices: &Choices, watch: &dyn Watch) -> Result<
 /// Those of [`run`].
 pub fn runs_of(source: &RunSource, path: &Path, choices: &Choices, watch: &dyn Watch) -> Result<Vec<Run>> {
     match source {
-        RunSource::Trace(trace) => Ok(vec![run(trace, choices, &Neighbours::of(path, None, watch))?]),
+        RunSource::Trace(trace) => Ok(vec![run(trace, choices, &Neighbours::of(&open::trace_in(path), None, watch))?]),
         RunSource::Report(report) => {
             if *choices != Choices::default() {
                 watch.warn(&format!(

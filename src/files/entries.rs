@@ -5,7 +5,8 @@
 //! warning says so.
 
 use super::watch::Watch;
-use crate::input::folder::Entry;
+use crate::input::folder::{Entry, is_graph_capture, trace_viewer_copies};
+use crate::input::known_formats::is_trace_name;
 use crate::session;
 use crate::{Error, Result};
 use std::collections::BTreeSet;
@@ -18,6 +19,15 @@ pub(crate) fn entries(folder: &Path, root: Option<&Path>, watch: &dyn Watch) -> 
     walk.aside.tell(folder, watch);
     walk.entries.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(walk.entries)
+}
+
+/// Those of these files of a folder that are traces of a run, by their names.
+pub(crate) fn traces_in(paths: &[String]) -> Vec<&str> {
+    let copies = trace_viewer_copies(paths.iter().map(String::as_str));
+    let is_trace = |path: &str| is_trace_name(path.rsplit('/').next().unwrap_or(path));
+    // A capture of graphs ran nothing; the traces beside it are the runs.
+    let is_run = |path: &&str| is_trace(path) && !is_graph_capture(path) && !copies.contains(*path);
+    paths.iter().map(String::as_str).filter(is_run).collect()
 }
 
 /// What of a folder is left out, by its name in the folder.

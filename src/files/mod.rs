@@ -16,12 +16,11 @@ mod scrub;
 mod simulated;
 mod watch;
 
-pub(crate) use entries::entries;
-pub(crate) use io::CHUNK_BYTES;
+pub(crate) use entries::{entries, traces_in};
 pub use io::label;
 pub use neighbours::Neighbours;
 pub use open::{RunSource, by_run, read_run, read_text, rules};
-pub(crate) use open::{open, open_trace, open_with_code, read, read_without_captures};
+pub(crate) use open::{open, open_trace, open_with_code, read, read_without_captures, trace_in};
 pub(crate) use scrub::scrub;
 pub(crate) use simulated::write_simulated;
 pub use watch::{Cancel, Done, Progress, Watch};

@@ -4,16 +4,17 @@
 //! channels between them are bounded, so the buffers need a few MiB for a file of any size.
 
 use super::database::{self, Database};
-use super::entries::entries;
+use super::entries::{entries, traces_in};
 use super::graph_captures;
 use super::io::{CHUNK_BYTES, label, read_full};
 use super::nsys;
 use super::parquet_folder;
-use super::watch::{self, Done, Progress, Watch};
+use super::watch::{self, Done, Progress, Quiet, Watch};
 use crate::analysis::results::Run;
 use crate::input::known_formats::{self, Other, not_read};
 use crate::input::{Imported, Reader, Unpacker, file_sets};
 use crate::report::Report;
+use crate::report::brief::shell_word;
 use crate::session::{self, Opened, UserFile};
 use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
@@ -33,10 +34,57 @@ pub(crate) fn open(path: &Path, watch: &dyn Watch) -> Result<Opened> {
     session::open(&label, import(path, &label, Reader::new(&label), watch)?)
 }
 
-/// The trace of the one run in a folder in which all other traces are graph captures, or the path itself.
-fn run_beside_captures(path: &Path, watch: &dyn Watch) -> PathBuf {
-    let found = if path.is_dir() { graph_captures::run_beside(path, watch) } else { None };
-    found.unwrap_or_else(|| path.to_owned())
+/// The one trace in a folder, beside which there may be captures of graphs and files that are no traces. The path itself if it is no folder,
+/// or a folder whose files belong together, or one with several traces.
+pub(crate) fn trace_in(path: &Path) -> PathBuf {
+    if !path.is_dir() {
+        return path.to_owned();
+    }
+    // Whoever opens the folder warns of what is left out.
+    one_trace(path, &Quiet).unwrap_or_else(|| path.to_owned())
+}
+
+fn one_trace(folder: &Path, watch: &dyn Watch) -> Option<PathBuf> {
+    if let Some(run) = graph_captures::run_beside(folder, watch) {
+        return Some(run);
+    }
+    if parquet_folder::tables_of(folder, watch).is_some() {
+        return None;
+    }
+    let names = names_in(folder, watch).ok()?;
+    if file_sets::in_folder(&names).is_some() {
+        return None;
+    }
+    match traces_in(&names).as_slice() {
+        [one] => Some(folder.join(one)),
+        // The export of an .nsys-rep is the same run.
+        [one, other] if is_export(other, one) || is_export(one, other) => {
+            Some(folder.join(if nsys::is_report(Path::new(one)) { one } else { other }))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the first file is the export of the second one.
+fn is_export(file: &str, report: &str) -> bool {
+    let (file, report) = (Path::new(file), Path::new(report));
+    nsys::is_report(report) && file == report.with_extension("sqlite")
+}
+
+fn names_in(folder: &Path, watch: &dyn Watch) -> Result<Vec<String>> {
+    Ok(entries(folder, None, watch)?.into_iter().map(|entry| entry.path).collect())
+}
+
+/// The error for a folder with several traces: the commands that read it.
+fn several_traces(label: &str, folder: &Path, names: &[&str]) -> Error {
+    let word = |path: &Path| shell_word(&path.display().to_string());
+    let (count, place) = (names.len(), word(folder));
+    let one = names.first().map_or_else(String::new, |name| word(&folder.join(name)));
+    let why = format!(
+        "a folder of {count} traces: give one of them, for example {one}, or use `gpuprism triage {place}`, which takes one of each stage, \
+         `gpuprism ranks {place}`, which compares the ranks of a job, or `gpuprism facts {place} --out DIR`, which takes all"
+    );
+    Error::refused(label, why)
 }
 
 /// Reads the one run in a folder: the tables of rocprofv3, the trace of torch_npu, or the Parquet tables of Nsight Systems.
@@ -45,14 +93,15 @@ fn open_folder(path: &Path, label: &str, watch: &dyn Watch) -> Result<Opened> {
         let trace = parquet_folder::read(&tables, label, watch)?;
         return session::open(label, Imported::Trace(trace));
     }
-    let entries = entries(path, None, watch)?;
-    let names: Vec<String> = entries.iter().map(|entry| entry.path.clone()).collect();
-    match file_sets::in_folder(&names) {
-        Some(set) => {
-            let files = set.iter().filter_map(|index| names.get(*index)).map(|name| path.join(name));
-            open_set(&files.collect::<Vec<_>>(), watch)
-        }
-        None => Err(not_read(label, Other::ManyRuns)),
+    let names = names_in(path, watch)?;
+    if let Some(set) = file_sets::in_folder(&names) {
+        let files = set.iter().filter_map(|index| names.get(*index)).map(|name| path.join(name));
+        return open_set(&files.collect::<Vec<_>>(), watch);
+    }
+    match traces_in(&names).as_slice() {
+        [] => Err(not_read(label, Other::ManyRuns)),
+        [one] => open(&path.join(one), watch),
+        several => Err(several_traces(label, path, several)),
     }
 }
 
@@ -107,7 +156,7 @@ pub enum RunSource {
 
 /// Reads a trace or a report. An `.nsys-rep` is exported with `nsys` first. Any other file is an error.
 pub(crate) fn read(path: &Path, watch: &dyn Watch) -> Result<RunSource> {
-    let path = &run_beside_captures(&nsys::exported(path, "nsys")?, watch);
+    let path = &nsys::exported(&trace_in(path), "nsys")?;
     match read_without_captures(path, watch)? {
         RunSource::Trace(trace) => Ok(RunSource::Trace(with_captures(trace, path, watch)?)),
         report => Ok(report),
@@ -131,7 +180,7 @@ pub(crate) fn read_without_captures(path: &Path, watch: &dyn Watch) -> Result<Ru
 /// # Errors
 /// A file cannot be read, or is neither a trace nor a report.
 pub fn read_run(paths: &[PathBuf], nsys: &str, watch: &dyn Watch) -> Result<RunSource> {
-    let exported = |path: &PathBuf| Ok(run_beside_captures(&nsys::exported(path, nsys)?, watch));
+    let exported = |path: &PathBuf| nsys::exported(&trace_in(path), nsys);
     let paths: Vec<PathBuf> = paths.iter().map(exported).collect::<Result<_>>()?;
     let why = match open_set(&paths, watch)? {
         Opened::Trace(trace) => {
@@ -155,7 +204,7 @@ fn with_captures(mut trace: Box<Trace>, path: &Path, watch: &dyn Watch) -> Resul
 
 /// Reads a trace. Any other file is an error.
 pub(crate) fn open_trace(path: &Path, watch: &dyn Watch) -> Result<Box<Trace>> {
-    let path = &run_beside_captures(path, watch);
+    let path = &trace_in(path);
     match open(path, watch)? {
         Opened::Trace(trace) => with_captures(trace, path, watch),
         _ => Err(Error::refused(label(path), "not a trace: use `gpuprism report` for an earlier report")),

@@ -19,6 +19,13 @@ pub trait Watch: Sync {
     }
 }
 
+/// Drops all warnings, for a look at files that are read with another [`Watch`].
+pub(crate) struct Quiet;
+
+impl Watch for Quiet {
+    fn warn(&self, _: &str) {}
+}
+
 /// How much of a file has been read.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress<'a> {

@@ -74,7 +74,7 @@ pub struct Skipped {
 }
 
 /// The paths of the JSON for trace viewer that JAX writes beside a profile of these paths: the same run with less in it.
-#[cfg(all(not(target_arch = "wasm32"), any(feature = "cli", feature = "facts")))]
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn trace_viewer_copies<'a>(paths: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let profile = |path: &'a str| path.strip_suffix(".gz").unwrap_or(path).strip_suffix(".xplane.pb");
     paths

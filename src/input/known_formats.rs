@@ -101,8 +101,8 @@ mod texts {
     /// A format that is read.
     #[derive(Debug)]
     #[cfg_attr(
-        any(target_arch = "wasm32", not(feature = "facts")),
-        allow(dead_code, reason = "only the command line prints the table, and only facts search in folders")
+        target_arch = "wasm32",
+        allow(dead_code, reason = "only the command line prints the table and searches in folders")
     )]
     pub(crate) struct Described {
         #[cfg_attr(not(test), allow(dead_code, reason = "a test compares it with the names of the formats"))]
@@ -194,6 +194,17 @@ mod texts {
 
     fn unquoted(field: &[u8]) -> &[u8] {
         field.strip_prefix(b"\"").unwrap_or(field).trim_ascii_start()
+    }
+
+    /// Names of files beside traces that are no traces.
+    #[cfg(not(target_arch = "wasm32"))]
+    const NEIGHBOURS: [&str; 4] = ["capture.json", "server_args.json", "config.json", "facts.json"];
+
+    /// Whether a file with this name, without its folder, is taken for a trace when a folder is searched.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn is_trace_name(name: &str) -> bool {
+        let mut endings = KNOWN.formats.iter().flat_map(|format| &format.endings);
+        !NEIGHBOURS.contains(&name) && endings.any(|end| name.ends_with(end.as_str()))
     }
 
     /// The titles of the formats whose files have one of these endings.

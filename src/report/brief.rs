@@ -222,7 +222,7 @@ fn next_commands(subject: &Subject) -> String {
 }
 
 /// A word for a POSIX shell.
-fn shell_word(word: &str) -> String {
+pub(crate) fn shell_word(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(&byte);
     let word = clean(word);
     match !word.is_empty() && !word.starts_with('-') && word.bytes().all(is_plain) {
