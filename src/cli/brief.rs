@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Say in few words where the time went, what to do, and what the capture cannot tell; for agents and chats.
 #[derive(Debug, clap::Args)]
 pub(super) struct BriefArgs {
-    /// Traces, exports or earlier reports.
+    /// Traces, exports or earlier reports; - reads standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The length of the text in tokens, counted as three bytes each.
@@ -30,7 +30,7 @@ pub(super) struct BriefArgs {
 /// Show everything on one finding, limit or table of `gpuprism brief`, by its id.
 #[derive(Debug, clap::Args)]
 pub(super) struct ShowArgs {
-    /// A trace, export or earlier report.
+    /// A trace, export or earlier report; - reads standard input.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The id of a finding (replay-preparation), of a check (stacks), of a table (idle_blame), or of a change in the table what_if

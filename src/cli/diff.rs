@@ -24,7 +24,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Args {
-    /// Traces, exports or earlier reports.
+    /// Traces, exports or earlier reports; - reads standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The baseline run: its number, starting from 1, or its label.

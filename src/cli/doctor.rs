@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// Nothing on the server changes. Exit code 5 if the trace is not fit for a report, or if the server cannot be captured.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A trace or export.
+    /// A trace or export; - reads standard input.
     #[arg(value_name = "FILE", required_unless_present = "server", conflicts_with = "server")]
     file: Option<PathBuf>,
     /// Check this running server instead: its URL, such as http://127.0.0.1:30000.

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// Make a pivot table of GPU time with the rows, columns and values that you choose.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Traces, exports or earlier reports. Reports contain only the axes run, category and kernel.
+    /// Traces, exports or earlier reports; - reads standard input. Reports contain only the axes run, category and kernel.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The axis of the rows.

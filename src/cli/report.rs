@@ -16,7 +16,8 @@ use std::path::PathBuf;
 /// Show where the GPU time went: time bars, categories, kernels, devices and notices.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Traces in any format that `gpuprism formats` lists, a folder with the files of one run, or earlier reports.
+    /// Traces in any format that `gpuprism formats` lists, a folder with one trace or the files of one run, or earlier reports; - reads
+    /// standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Output format.

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// Show which kernels each rule matches, which rules are shadowed or unused, and which kernels are in the category misc.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Traces, exports or earlier reports.
+    /// Traces, exports or earlier reports; - reads standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Output format.

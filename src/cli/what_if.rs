@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Args {
-    /// Traces or exports.
+    /// Traces or exports; - reads standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Replay without the cause of this row of what_if, for example all_blocking. May be given several times.

@@ -17,6 +17,10 @@ pub fn is_trace_name(name: &str) -> bool {
 pub fn traces(inputs: &[PathBuf], watch: &dyn Watch) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for input in inputs {
+        if is_standard_input(input) {
+            let why = "cannot be given here, because a run is known by its file: save it as a file and give its path";
+            return Err(Error::usage(label(input), why));
+        }
         if !input.is_dir() {
             files.push(input.clone());
             continue;

@@ -1,7 +1,7 @@
 //! Opens SQLite exports. SQLite needs random access, so a gzipped export is first decompressed to a temporary file, which is
 //! deleted after reading.
 
-use super::io::{label, read_full};
+use super::io::{is_standard_input, label, read_full};
 use super::watch::{Done, Progress, Watch};
 use crate::input::{Unpacker, nsys};
 use crate::trace::{DatabaseInfo, ProblemKind, Trace};
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 
-const MAGIC: &[u8] = b"SQLite format 3\0";
+pub(super) const MAGIC: &[u8] = b"SQLite format 3\0";
 /// Enough compressed bytes to decompress the magic number of a database.
 const HEAD_BYTES: usize = 4096;
 const BUFFER_BYTES: usize = 1 << 20;
@@ -59,6 +59,9 @@ pub(super) fn read(path: &Path, label: &str, watch: &dyn Watch) -> Result<Box<Tr
 
 /// Lists the tables of the export at `path`. `None` if the file is not an uncompressed database.
 pub(crate) fn describe(path: &Path) -> Result<Option<DatabaseInfo>> {
+    if is_standard_input(path) {
+        return Ok(None);
+    }
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let mut file = File::open(path).map_err(failed)?;
     if detect(&mut file).map_err(failed)? != Database::Plain {

@@ -2,7 +2,7 @@
 //! folder of the trace. They are no runs and no ranks; the ops that graphs replay inherit shapes, modules and code from them.
 
 use super::entries::entries;
-use super::io::{CHUNK_BYTES, label, read_full};
+use super::io::{CHUNK_BYTES, is_standard_input, label, read_full};
 use super::watch::{self, Watch};
 use crate::analysis::graph_captures::replays_graphs;
 use crate::input::folder::{is_graph_capture, is_torch_trace_name};
@@ -23,7 +23,7 @@ const MAX_CAPTURE_BYTES: u64 = 1 << 30;
 /// # Errors
 /// Reading was cancelled.
 pub(super) fn attach(trace: &mut Trace, path: &Path, watch: &dyn Watch) -> Result<()> {
-    if !replays_graphs(trace) {
+    if is_standard_input(path) || !replays_graphs(trace) {
         return Ok(());
     }
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());

@@ -18,6 +18,7 @@ mod watch;
 
 pub(crate) use entries::{entries, traces_in};
 pub use io::label;
+pub(crate) use io::{CHUNK_BYTES, is_standard_input};
 pub use neighbours::Neighbours;
 pub use open::{RunSource, by_run, read_run, read_text, rules};
 pub(crate) use open::{open, open_trace, open_with_code, read, read_without_captures, trace_in};

@@ -1,5 +1,6 @@
 //! Files beside a trace that the user did not name: in its folder and in the folders above it.
 
+use super::io::is_standard_input;
 use super::read_text;
 use super::watch::Watch;
 use crate::Result;
@@ -20,9 +21,10 @@ pub struct Neighbours<'a> {
 }
 
 impl<'a> Neighbours<'a> {
-    /// Those of a trace, which need not exist; only files inside `root`, a real path, if one is given.
+    /// Those of a trace, which need not exist; only files inside `root`, a real path, if one is given. Standard input has none.
     pub fn of(trace: &Path, root: Option<&'a Path>, watch: &'a dyn Watch) -> Self {
-        Self { trace: std::path::absolute(trace).unwrap_or_else(|_| trace.to_owned()), root, watch }
+        let place = || std::path::absolute(trace).unwrap_or_else(|_| trace.to_owned());
+        Self { trace: if is_standard_input(trace) { PathBuf::new() } else { place() }, root, watch }
     }
 
     /// Takes a problem that does not stop the work.

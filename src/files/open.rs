@@ -1,12 +1,12 @@
 //! Reads input files: a trace, an earlier report, or the files of one run together.
 //!
-//! SQLite exports are read in place. Any other file is read by two threads: one reads and decompresses, the other parses. The
+//! The path `-` stands for standard input. SQLite exports are read in place. Any other file is read by two threads: one reads and decompresses, the other parses. The
 //! channels between them are bounded, so the buffers need a few MiB for a file of any size.
 
 use super::database::{self, Database};
 use super::entries::{entries, traces_in};
 use super::graph_captures;
-use super::io::{CHUNK_BYTES, label, read_full};
+use super::io::{CHUNK_BYTES, is_standard_input, label, read_full};
 use super::nsys;
 use super::parquet_folder;
 use super::watch::{self, Done, Progress, Quiet, Watch};
@@ -19,6 +19,7 @@ use crate::session::{self, Opened, UserFile};
 use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
 use std::fs::File;
+use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -266,25 +267,47 @@ pub fn read_text(path: &Path) -> Result<UserFile> {
 }
 
 fn import(path: &Path, label: &str, reader: Reader, watch: &dyn Watch) -> Result<Imported> {
+    if is_standard_input(path) {
+        return import_standard_input(label, reader, watch);
+    }
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let mut file = File::open(path).map_err(failed)?;
     match database::detect(&mut file).map_err(failed)? {
-        Database::None => stream(file, path, label, reader, watch),
+        Database::None => {
+            let length = file.metadata().map_err(failed)?.len();
+            stream(file, length, &failed, label, reader, watch)
+        }
         Database::Plain => database::read(path, label, watch).map(Imported::Trace),
         Database::Gzipped => database::unpack_and_read(file, path, label, watch).map(Imported::Trace),
     }
 }
 
-/// Decompresses the file in one thread and parses it in another.
-fn stream(file: File, path: &Path, label: &str, reader: Reader, watch: &dyn Watch) -> Result<Imported> {
-    let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
-    let length = file.metadata().map_err(failed)?.len();
+/// Reads standard input. Its length is not known, so no progress is shown. A database cannot be read there: the reader refuses it.
+fn import_standard_input(label: &str, reader: Reader, watch: &dyn Watch) -> Result<Imported> {
+    let input = std::io::stdin();
+    if input.is_terminal() {
+        let why =
+            "nothing is piped into it: give a file, or for example `ssh host cat trace.json.gz | gpuprism report -`";
+        return Err(Error::usage(label, why));
+    }
+    stream(input, 0, &|error| Error::io(label, &error), label, reader, watch)
+}
+
+/// Decompresses the input of `length` bytes in one thread and parses it in another.
+fn stream(
+    input: impl Read + Send,
+    length: u64,
+    failed: &dyn Fn(std::io::Error) -> Error,
+    label: &str,
+    reader: Reader,
+    watch: &dyn Watch,
+) -> Result<Imported> {
     std::thread::scope(|scope| {
         let (full_sender, full_buffers) = sync_channel(MAX_WAITING_BUFFERS);
         // One more buffer is being filled, and one is being parsed.
         let (empty_sender, empty_buffers) = sync_channel(MAX_WAITING_BUFFERS + 2);
         let show = move |done: Done| watch.progress(&Progress { label, length, done });
-        let unpacker = scope.spawn(move || unpack(file, &full_sender, &empty_buffers, &show));
+        let unpacker = scope.spawn(move || unpack(input, &full_sender, &empty_buffers, &show));
         let check = || watch::check(watch, label);
         let parsed = parse(reader, &full_buffers, &empty_sender, &check);
         // Closing the channel stops the unpacker after a parse error.
@@ -315,7 +338,7 @@ struct ParserFailed;
 
 /// Sends the decompressed file to the parser. Returns the result of [`Unpacker::finish`], or `None` if the parser failed.
 fn unpack(
-    mut file: File,
+    mut input: impl Read,
     full_sender: &SyncSender<Vec<u8>>,
     empty_buffers: &Receiver<Vec<u8>>,
     show: &dyn Fn(Done),
@@ -332,7 +355,7 @@ fn unpack(
     loop {
         let mut buffer = empty_buffers.try_recv().unwrap_or_default();
         buffer.resize(CHUNK_BYTES, 0);
-        let read = read_full(&mut file, &mut buffer)?;
+        let read = read_full(&mut input, &mut buffer)?;
         if read == 0 {
             break;
         }

@@ -8,8 +8,8 @@ use super::super::files::{self, StandardError};
 use crate::analysis::results::{Notice, Run, Severity};
 use crate::analysis::structure::stages::stage_of_path;
 use crate::analysis::triage::{Framework, Options, Request, ServerArgs, Stage};
-use crate::files::Neighbours;
 use crate::files::captured::captured;
+use crate::files::{Neighbours, is_standard_input};
 use crate::input::folder::{self, Chosen, Content, Entry, Selection, Skipped};
 use crate::ordering::VecMap;
 use crate::session::{self, Choices, Opened, SERVER_ARGS};
@@ -75,16 +75,18 @@ pub(super) struct Batch<'a> {
 
 impl Source {
     fn new(purpose: Purpose, path: &Path) -> Result<Self> {
-        let metadata = std::fs::metadata(path).map_err(|error| Error::io(path.display().to_string(), &error))?;
-        let mut entries = match metadata.is_dir() {
-            true => files::entries(path, None, &StandardError)?,
-            false => vec![session::folder_entry(&files::label(path), metadata.len(), 0)],
+        let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
+        let metadata = (!is_standard_input(path)).then(|| std::fs::metadata(path).map_err(failed)).transpose()?;
+        let is_file = !metadata.as_ref().is_some_and(std::fs::Metadata::is_dir);
+        let bytes = metadata.map_or(0, |metadata| metadata.len());
+        let mut entries = match is_file {
+            false => files::entries(path, None, &StandardError)?,
+            true => vec![session::folder_entry(&files::label(path), bytes, 0)],
         };
         // If a file name does not contain the stage, a parent folder may.
         let full_path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let stage = session::stage_index(stage_of_path(&full_path.display().to_string()));
         entries.iter_mut().for_each(|entry| entry.stage = entry.stage.or(stage));
-        let is_file = !metadata.is_dir();
         Ok(Self { purpose, root: path.to_owned(), is_file, entries, contents: HashMap::new(), unreadable: Vec::new() })
     }
 

@@ -9,8 +9,8 @@ mod json;
 mod lines;
 mod removal;
 
-use super::database::{Database, detect};
-use super::io::{CHUNK_BYTES, label, read_full};
+use super::database::{Database, MAGIC, detect};
+use super::io::{CHUNK_BYTES, is_standard_input, label, read_full};
 use super::open::check_trace;
 use super::{Watch, watch};
 use crate::input::{Unpacker, nsys};
@@ -21,7 +21,7 @@ use json::JsonScrubber;
 use lines::LineScrubber;
 use removal::Removal;
 use std::fs::File;
-use std::io::{BufWriter, Seek, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// What was removed: title and count.
@@ -46,6 +46,10 @@ pub(crate) fn scrub(path: &Path, copy: &Path, watch: &dyn Watch) -> Result<Scrub
         return Err(Error::usage("--out", "the copy would replace the trace: give another name"));
     }
     let unfinished = Unfinished::beside(copy);
+    if is_standard_input(path) {
+        let scrubbed = scrub_stream(std::io::stdin(), path, &unfinished.path, watch)?;
+        return finished(scrubbed, unfinished, copy, &name, watch);
+    }
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let mut file = File::open(path).map_err(failed)?;
     let scrubbed = match detect(&mut file).map_err(failed)? {
@@ -58,8 +62,18 @@ pub(crate) fn scrub(path: &Path, copy: &Path, watch: &dyn Watch) -> Result<Scrub
             ));
         }
     };
-    // What cannot be read as a trace is not kept, and the reader says what it is.
-    check_trace(&unfinished.path, &name, watch)?;
+    finished(scrubbed, unfinished, copy, &name, watch)
+}
+
+/// Keeps the copy. What cannot be read as a trace is not kept, and the reader says what it is.
+fn finished(
+    scrubbed: Scrubbed,
+    unfinished: Unfinished,
+    copy: &Path,
+    name: &str,
+    watch: &dyn Watch,
+) -> Result<Scrubbed> {
+    check_trace(&unfinished.path, name, watch)?;
     unfinished.keep(copy)?;
     Ok(scrubbed)
 }
@@ -108,6 +122,10 @@ impl Scrubber {
     /// The scrubber of a file that begins with these bytes.
     fn of(name: &str, first_bytes: &[u8]) -> Result<Self> {
         let text = first_bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first_bytes).trim_ascii_start();
+        if first_bytes.starts_with(MAGIC) {
+            let why = "a database, which cannot be scrubbed as a stream: save it as a file and give its path";
+            return Err(Error::refused(name, why));
+        }
         if first_bytes.contains(&0) {
             let why = "a format that gpuprism cannot scrub: it scrubs JSON, CSV and SQLite databases; share `gpuprism report --redact` \
                        instead";
@@ -135,13 +153,14 @@ impl Scrubber {
 }
 
 /// Scrubs the unpacked bytes of a stream, and packs them again as they were.
-fn scrub_stream(file: File, path: &Path, copy: &Path, watch: &dyn Watch) -> Result<Scrubbed> {
+fn scrub_stream(input: impl Read, path: &Path, copy: &Path, watch: &dyn Watch) -> Result<Scrubbed> {
     let name = label(path);
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
-    let mut file = file;
+    let mut input = input;
     let mut magic = [0; 2];
-    let is_packed = read_full(&mut file, &mut magic).map_err(failed)? == 2 && magic == [0x1f, 0x8b];
-    file.rewind().map_err(failed)?;
+    let read = read_full(&mut input, &mut magic).map_err(failed)?;
+    let is_packed = magic == [0x1f, 0x8b];
+    let mut input = magic.get(..read).unwrap_or_default().chain(input);
     let mut output = Output::create(copy, is_packed)?;
     let (mut unpacker, mut buffer) = (Unpacker::default(), vec![0; CHUNK_BYTES]);
     let (mut scrubber, mut removal) = (None, Removal::default());
@@ -154,7 +173,7 @@ fn scrub_stream(file: File, path: &Path, copy: &Path, watch: &dyn Watch) -> Resu
         output.write()
     };
     loop {
-        let read = read_full(&mut file, &mut buffer).map_err(failed)?;
+        let read = read_full(&mut input, &mut buffer).map_err(failed)?;
         if read == 0 {
             break;
         }
