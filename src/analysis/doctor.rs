@@ -8,10 +8,11 @@ use super::inference::graph_coverage::GraphCoverage;
 use super::inference::step_floor::FloorOfSteps;
 use super::labels::format_time;
 use super::notices::{causes_of_unrecorded_ops, launches_without_ops, said_by_profiler};
-use super::results::Run;
+use super::results::{Notice, Run, TOTALS_ONLY};
 use super::section::TypedSection;
 use super::structure::steps::Steps;
 use super::trust::{Trust, TrustId};
+use crate::capitalize;
 use crate::digits::grouped;
 use crate::json::{self, embedded, from_json};
 use crate::trace::{Environment, Format, ProblemKind, Profiler, Trace, Vendor};
@@ -139,6 +140,20 @@ pub fn checks(trace: &Trace, run: &Run) -> Vec<Check> {
         Some(Check { id, level, text, remedy })
     };
     outcomes.into_iter().filter_map(check).collect()
+}
+
+/// The checks of a file with totals of kernels and no events: what is there, and a line for each of its notices.
+pub fn checks_of_totals(run: &Run) -> Vec<Check> {
+    let (kernels, devices) = (run.totals.kernels, run.devices.len());
+    let text = format!("{} kernels of {devices} GPU{}.", grouped(kernels), plural(devices));
+    let work = Check { id: "gpu_work", level: Level::Ok, text, remedy: String::new() };
+    let of_notice = |notice: &Notice| Check {
+        id: if notice.code == TOTALS_ONLY { TOTALS_ONLY } else { "complete_file" },
+        level: Level::Warning,
+        text: format!("{}.", capitalize(notice.message.clone())),
+        remedy: notice.advice.clone(),
+    };
+    [work].into_iter().chain(run.notices.iter().map(of_notice)).collect()
 }
 
 /// True unless a check found a problem.

@@ -295,6 +295,9 @@ pub enum Severity {
 }
 from_json!(Severity = "info" => Info, "warning" => Warning, "error" => Error);
 
+/// The code of the notice of a file that has totals of kernels and no times of them.
+pub(crate) const TOTALS_ONLY: &str = "totals_only";
+
 /// A problem or remark from the import or the analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notice {

@@ -3,12 +3,13 @@
 //! Exit code 5 if the trace is not fit for a report and a triage, or if the server cannot be captured.
 
 use super::brief::{Described, describe};
-use super::{capture, print, printable};
-use crate::analysis::doctor::{Check, Level, is_fit};
+use super::{capture, print, print_text, printable};
+use crate::analysis::doctor::{Check, Level, checks_of_totals, is_fit};
 use crate::session::Choices;
 use crate::{Error, Result};
 use clap::ValueEnum;
 use gpuprism_capture::Line;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -51,20 +52,21 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
 fn check_file(file: &Path, format: Format) -> Result<ExitCode> {
     let described = describe(file, &Choices::default(), None)?;
     let checks = checks(&described)?;
-    print(&match format {
-        Format::Text => text(&described)?,
-        Format::Json => crate::json::write(&checks) + "\n",
-    })?;
-    Ok(exit_code(is_fit(checks)))
+    match format {
+        Format::Text => print_text(&text(&described)?)?,
+        Format::Json => print(&(crate::json::write(&checks) + "\n"))?,
+    }
+    Ok(exit_code(is_fit(&checks)))
 }
 
-/// The checks of a trace. An earlier report does not say how its trace was captured.
-fn checks(described: &Described) -> Result<&[Check]> {
-    match described.is_trace {
-        true => Ok(&described.checks),
-        false => Err(Error::refused(
+/// The checks of a trace or of the tree of Proton. An earlier report does not say how its trace was captured.
+fn checks(described: &Described) -> Result<Cow<'_, [Check]>> {
+    match described.report.runs.as_slice() {
+        _ if described.is_trace => Ok(Cow::Borrowed(&described.checks)),
+        [tree] if tree.format == crate::trace::Format::ProtonTree => Ok(Cow::Owned(checks_of_totals(tree))),
+        _ => Err(Error::refused(
             &described.path,
-            "an earlier report, which does not contain the capture: give the trace",
+            format!("{}, which does not contain the capture: give the trace", described.report.kind()),
         )),
     }
 }
@@ -73,7 +75,7 @@ fn checks(described: &Described) -> Result<&[Check]> {
 pub(super) fn text(described: &Described) -> Result<String> {
     let checks = checks(described)?;
     let lines: String = checks.iter().map(check_lines).collect();
-    Ok(printable(&(lines + if is_fit(checks) { "Fit for a report.\n" } else { "Not fit for a report.\n" })))
+    Ok(printable(&(lines + if is_fit(&checks) { "Fit for a report.\n" } else { "Not fit for a report.\n" })))
 }
 
 fn check_server(server: &str, args: &Args) -> Result<ExitCode> {

@@ -193,8 +193,9 @@ fn read_trace(file: &InputFile, watch: &dyn Watch) -> Result<Box<Trace>> {
     // The comparison of ranks has no use for shapes.
     match crate::files::read_without_captures(&file.path, watch)? {
         RunSource::Trace(trace) => Ok(trace),
-        RunSource::Report(_) => {
-            Err(Error::refused(&file.name, "a report, which contains no individual collective calls: give the trace"))
+        RunSource::Report(report) => {
+            let why = format!("{}; it has no individual collective calls: give the trace", report.kind());
+            Err(Error::refused(&file.name, why))
         }
     }
 }

@@ -77,8 +77,12 @@ fn report_and_trace(args: &Args, asked: &[String], out: &Path) -> Result<Report>
     let choices =
         Choices { what_if: asked.to_vec(), wall_seconds: seconds(&args.choices, 0), ..choices(&args.choices)? };
     let source = read_run(set, &args.nsys_cmd, &StandardError)?;
-    let RunSource::Trace(trace) = &source else {
-        return Err(Error::refused(files::label(path), "a report, which has no events to write: give the trace"));
+    let trace = match &source {
+        RunSource::Trace(trace) => trace,
+        RunSource::Report(report) => {
+            let why = format!("{}, so there are no events to write: give the trace", report.kind());
+            return Err(Error::refused(files::label(path), why));
+        }
     };
     let report = Report::new(analyze::runs_of(&source, path, &choices, &StandardError)?);
     check_found(&report.runs, asked)?;

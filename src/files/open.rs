@@ -16,7 +16,7 @@ use crate::input::{Imported, Reader, Unpacker, file_sets};
 use crate::report::Report;
 use crate::report::brief::shell_word;
 use crate::session::{self, Opened, UserFile};
-use crate::trace::{ProblemKind, Trace};
+use crate::trace::{Format, ProblemKind, Trace};
 use crate::{Error, Result};
 use std::fs::File;
 use std::io::{IsTerminal, Read};
@@ -208,14 +208,19 @@ pub(crate) fn open_trace(path: &Path, watch: &dyn Watch) -> Result<Box<Trace>> {
     let path = &trace_in(path);
     match open(path, watch)? {
         Opened::Trace(trace) => with_captures(trace, path, watch),
-        _ => Err(Error::refused(label(path), "not a trace: use `gpuprism report` for an earlier report")),
+        Opened::Report(report) => Err(Error::refused(
+            label(path),
+            format!("{}; give a trace here, or use `gpuprism report` for this file", report.kind()),
+        )),
+        _ => Err(known_formats::no_trace(&label(path))),
     }
 }
 
-/// Checks that the file at `path` is a trace. Errors name `label`.
+/// Checks that the file at `path` is what a profiler wrote: a trace, or the tree of Proton. Errors name `label`.
 pub(super) fn check_trace(path: &Path, label: &str, watch: &dyn Watch) -> Result<()> {
     match session::open(label, import(path, label, Reader::new(label), watch)?)? {
         Opened::Trace(_) => Ok(()),
+        Opened::Report(report) if report.runs.iter().all(|run| run.format == Format::ProtonTree) => Ok(()),
         _ => Err(Error::refused(
             label,
             "not a trace: `gpuprism report --redact` prints an earlier report without private text",

@@ -64,6 +64,8 @@ pub use tables::{bars, is_builtin_table, legend, severity, table};
 pub use text::{Clause, clauses, facts, facts_without_rules, verdict};
 
 use crate::analysis::compare::compare as compare_runs;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::analysis::results::Format;
 use crate::analysis::results::Run;
 use crate::json::{self, FromJson, Json, from_json};
 use crate::{Error, Result};
@@ -114,6 +116,16 @@ impl Report {
             return Err(Error::refused(label, why));
         }
         Self::from_json(json).map_err(|error| damaged(&error))
+    }
+
+    /// What the file of this report is, with its article, for a sentence that refuses it.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.runs.first().map(|run| run.format) {
+            Some(Format::ProtonTree) => "a Proton tree, which has totals of kernels and no events",
+            Some(Format::NsysLlmExplainer) => "a report of nsys-llm-explainer",
+            _ => "an earlier report",
+        }
     }
 
     /// The report as indented JSON: the same bytes natively and in the browser.

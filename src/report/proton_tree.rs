@@ -7,7 +7,7 @@
 
 use super::foreign::{self, BusyTime};
 use crate::analysis::kernels::totals_only::{KernelTotals, KernelsOfDevices};
-use crate::analysis::results::{Format, Notice, Run, Sections, Severity};
+use crate::analysis::results::{Format, Notice, Run, Sections, Severity, TOTALS_ONLY};
 use crate::input::is_proton_tree;
 use crate::json::Json;
 use crate::ordering::VecMap;
@@ -53,7 +53,7 @@ fn notices(end: &End, unusable: u64) -> Vec<Notice> {
         "Record a trace instead: `proton_data: trace` in --profiler-config of vLLM, or proton.start(data=\"trace\").";
     let message = "a Proton tree has totals of kernels and no times: there is no timeline, the bar is the summed kernel time, and \
                    idle time, overlap, and the shortest and longest call of a kernel are unknown";
-    let mut notices = vec![Notice::new(Severity::Warning, "totals_only", message, capture)];
+    let mut notices = vec![Notice::new(Severity::Warning, TOTALS_ONLY, message, capture)];
     let again = "Copy the file again.";
     match end {
         End::Complete => {}

@@ -159,11 +159,48 @@ fn the_summary_on_standard_output_has_one_line_per_topic() {
 fn the_kernel_limit_is_applied_and_an_invalid_phase_map_is_refused() {
     let (folder, _) = explained("explain_limit", &["--kernel-limit", "1"]);
     assert_eq!(tables(&folder)["kernels.csv"].lines().count(), 2);
+    let (all, _) = explained("explain_all_kernels", &["--kernel-limit", "0"]);
+    assert!(tables(&all)["kernels.csv"].lines().count() > 2);
     std::fs::write(folder.join("map.json"), r#"{"mine": ["re:("]}"#).unwrap();
     let output = gpuprism(&folder, ["explain", "five.json", "--out", "out", "--phases-json", "map.json"]);
     assert!(output.status != 0 && output.stderr.contains("map.json"), "{output:?}");
     let without = gpuprism(&folder, ["explain", "five.json"]);
     assert_eq!(without.status, 2, "{without:?}");
+}
+
+#[test]
+fn the_report_opens_again_with_the_sums_of_the_trace() {
+    let (folder, _) = explained("explain_sums", &[]);
+    let (trace, again) = (&json_runs(&folder, &["five.json"])[0], &json_runs(&folder, &["out/report.json"])[0]);
+    for key in ["totals", "wall", "devices", "categories", "kernels", "verdict"] {
+        assert_eq!(trace[key], again[key], "{key}");
+    }
+    assert_eq!(again["notices"].as_array().unwrap().len(), trace["notices"].as_array().unwrap().len() + 1);
+}
+
+#[test]
+fn what_a_report_is_made_of_is_explained_too() {
+    let folder = directory("explain_all");
+    super::private_traces::write(&folder);
+    for trace in
+        ["zorblax.rpd", "zorblax.db", "zorblax_kernel_trace.csv"].iter().filter(|name| folder.join(name).is_file())
+    {
+        let out = format!("out_{trace}");
+        let output = gpuprism(&folder, ["explain", trace, "--out", &out]);
+        assert_eq!(output.status, 0, "{output:?}");
+        assert!(
+            csv_rows(&std::fs::read_to_string(folder.join(&out).join("tables/kernels.csv")).unwrap().replace('\r', ""))
+                .len()
+                > 1
+        );
+    }
+    let tree = r#"[{"children": [], "frame": {"name": "my_kernel", "type": "function"}, "metrics": {"count": 1, "device_id": "0", "device_type": "CUDA", "time (ns)": 4064}}]"#;
+    std::fs::write(folder.join("tree.hatchet"), tree).unwrap();
+    assert_eq!(gpuprism(&folder, ["explain", "tree.hatchet", "--out", "out_tree"]).status, 0);
+    let checks = printed(&folder, ["doctor", "tree.hatchet"]);
+    assert!(checks.contains("totals_only: ") && checks.contains("Fit for a report"), "{checks}");
+    let again = gpuprism(&folder, ["explain", "out_tree/report.json", "--out", "out_again"]);
+    assert!(again.status == 1 && again.stderr.contains("a report of nsys-llm-explainer already"), "{again:?}");
 }
 
 #[test]

@@ -238,7 +238,9 @@ impl<'a> Batch<'a> {
                 "not a torch.profiler trace; other formats lack the CPU ops and Python frames that a triage needs: use \
                  `gpuprism report` or `gpuprism explain` for this file",
             ),
-            Opened::Report(_) => refused("an earlier report, not a trace: use `gpuprism report` for it"),
+            Opened::Report(report) => {
+                refused(&format!("{}; a triage needs a trace: use `gpuprism report` for this file", report.kind()))
+            }
             Opened::Rules(_) => refused("a rule file, not a trace"),
             Opened::Phases(_) => refused("a phase map, not a trace"),
             Opened::ModelConfig(_) => refused("the config of a model, not a trace"),
