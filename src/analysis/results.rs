@@ -64,6 +64,27 @@ from_json!(Run {
 });
 
 impl Run {
+    /// The run without its sections.
+    pub(crate) fn without_sections(&self) -> Self {
+        Self {
+            label: self.label.clone(),
+            format: self.format,
+            engine: self.engine.clone(),
+            rules: self.rules.clone(),
+            attribution: self.attribution,
+            devices_merged: self.devices_merged,
+            window: self.window,
+            totals: self.totals.clone(),
+            wall: self.wall.clone(),
+            devices: self.devices.clone(),
+            categories: self.categories.clone(),
+            kernels: self.kernels.clone(),
+            verdict: self.verdict.clone(),
+            notices: self.notices.clone(),
+            sections: Sections::new(),
+        }
+    }
+
     /// Whether a GPU did anything in the run, or in its window.
     pub(crate) fn has_work(&self) -> bool {
         !self.devices.is_empty() || !self.kernels.is_empty()

@@ -7,6 +7,7 @@ use super::open::{self, RunSource};
 use super::watch::Watch;
 use crate::analysis::inference::model_config::ModelConfig;
 use crate::analysis::results::Run;
+use crate::report::foreign;
 use crate::session::{self, Choices, ModelChoice, UserFile};
 use crate::trace::Trace;
 use crate::{Error, Result};
@@ -55,7 +56,10 @@ pub fn runs_of(source: &RunSource, path: &Path, choices: &Choices, watch: &dyn W
                     label(path)
                 ));
             }
-            Ok(report.runs.iter().cloned().chain(open::nvlink_samples_of_report(path, watch)).collect())
+            // A report with samples is complete without the file of its samples.
+            let has_samples = report.runs.iter().any(foreign::has_samples);
+            let samples = if has_samples { None } else { open::nvlink_samples_of_report(path, watch) };
+            Ok(report.runs.iter().cloned().chain(samples).collect())
         }
     }
 }

@@ -237,10 +237,11 @@ pub(crate) fn open_with_code(path: &Path, label: &str, watch: &dyn Watch) -> Res
 }
 
 /// Reads the table of NVLink samples that nsys-llm-explainer writes next to its `report.json`. `None` if `path` is another file
-/// or there is no such table; an unreadable table is a warning.
+/// or there is no such table, or it is empty, as `gpuprism explain` writes a table without rows; an unreadable table is a warning.
 pub(super) fn nvlink_samples_of_report(path: &Path, watch: &dyn Watch) -> Option<Run> {
     let file = path.with_file_name("tables").join("nvlink_timeseries.csv");
-    if label(path) != "report.json" || !file.is_file() {
+    let has_rows = std::fs::metadata(&file).is_ok_and(|file| file.is_file() && file.len() > 0);
+    if label(path) != "report.json" || !has_rows {
         return None;
     }
     match open(&file, watch) {

@@ -3,7 +3,7 @@
 //! The tables become sections without a change of values. `patterns/explain_tables.json` maps each table to its
 //! section and columns; `gpuprism explain` uses the same list to write these files. The report has no elapsed times
 //! and no categories: they are estimated by dividing the busy time in proportion to kernel durations, and a notice
-//! says so.
+//! says so. The files of `gpuprism explain` have them, in the member [`OWN_TOTALS`].
 
 use crate::analysis::results::{
     Attribution, Category, CategorySource, Device, Format, Kernel, Notice, Run, Sections, Severity, Totals, Verdict,
@@ -11,7 +11,7 @@ use crate::analysis::results::{
 };
 use crate::analysis::section::{FIRST_OP, Missing, Record, Section, Value};
 use crate::input::NVLINK_SERIES_HEADER;
-use crate::json::{self, Json, embedded, from_json};
+use crate::json::{self, FromJson, Json, embedded, from_json};
 use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::{Certainty, RuleBook, names};
@@ -39,10 +39,14 @@ from_json!(Table { section, metric, list, file, columns });
 pub static TABLES: LazyLock<Vec<Table>> =
     LazyLock::new(|| embedded(json::read(include_str!("../../patterns/explain_tables.json"))));
 
+/// The member of a `report.json` of `gpuprism explain` with the run without its sections.
+pub(super) const OWN_TOTALS: &str = "gpuprism";
 /// The section of NVLink samples, which nsys-llm-explainer writes to a separate CSV file.
 const NVLINK_SERIES: &str = "nvlink_timeseries";
 /// Name of the row for kernel time that the list of top kernels leaves out.
 const UNLISTED_KERNELS: &str = "(kernels beyond the list)";
+/// Name of the row for busy time that is not kernel time: that of copies, sets and graphs.
+const UNLISTED_WORK: &str = "(GPU work that is no kernel)";
 
 /// Whether the text is a file that [`read`] accepts.
 pub fn is_foreign(text: &str) -> bool {
@@ -71,9 +75,22 @@ fn read_report(label: &str, text: &str) -> Result<Run> {
     let json = Json::parse(text)
         .map_err(|error| Error::refused(label, format!("a damaged report of nsys-llm-explainer: {error}")))?;
     let sections = sections(json);
+    if let Some(own) = json.get_path(&[OWN_TOTALS]).and_then(|own| Run::from_json(own).ok()) {
+        return Ok(own_run(label, sections, own));
+    }
     let busy = BusyTime::of(json, &sections);
     let launches = figure(json, "launch_storm", "total_launches").map_or(0, |count| count as u64);
     Ok(run((label, Format::NsysLlmExplainer), sections, busy, launches, notices(json)))
+}
+
+/// The run that `gpuprism explain` wrote, with the tables of the file as sections.
+fn own_run(label: &str, sections: Sections, own: Run) -> Run {
+    let message = "the files of `gpuprism explain`: sums, categories and kernels are those of the trace; results that \
+                   nsys-llm-explainer has no table for are missing";
+    let notice =
+        Notice::new(Severity::Info, "explain_report", message, "Open the trace for the timeline and all tables.");
+    let notices = own.notices.into_iter().chain([notice]).collect();
+    Run { label: label.to_owned(), format: Format::NsysLlmExplainer, sections, notices, ..own }
 }
 
 /// The run of a file that has tables and no trace: the section `kernels` and busy times.
@@ -144,6 +161,12 @@ pub fn attach_series(runs: &mut Vec<Run>) {
             run.sections.insert(NVLINK_SERIES.to_owned(), section);
         }
     }
+}
+
+/// Whether a run has samples of NVLink counters.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn has_samples(run: &Run) -> bool {
+    run.sections.get(NVLINK_SERIES).is_some_and(|section| !section.rows.is_empty())
 }
 
 fn is_series(run: &Run) -> bool {
@@ -285,7 +308,9 @@ fn findings(json: Json<'_>) -> Section {
     for finding in json.get_path(&["findings"]).into_iter().flat_map(Json::elements) {
         let text = |key: &str| Value::from(finding.get_path(&[key]).and_then(Json::text).unwrap_or_default().as_ref());
         let lines = |key: &str| Value::from(strings(finding.get_path(&[key])).join("\n"));
-        section.row([text("severity"), text("title"), Value::Null, lines("evidence"), lines("recommendation")]);
+        // Only `gpuprism explain` writes the cost.
+        let cost = finding.get_path(&["cost_ms"]).map_or(Value::Null, value);
+        section.row([text("severity"), text("title"), cost, lines("evidence"), lines("recommendation")]);
     }
     section
 }
@@ -311,7 +336,8 @@ impl BusyTime {
         let rows = sections.get("gpu_idle").map_or(&[][..], |section| &section.rows);
         let window_ns = figure(json, "launch_storm", "window_s").map_or(0, |s| (s * 1e9) as i64);
         let longest = rows.iter().map(|row| ms(row, "window_ms")).max().unwrap_or(0);
-        let window_ns = window_ns.max(longest);
+        // Without busy times of devices there is no share of the window: kernels overlap.
+        let window_ns = if rows.is_empty() { 0 } else { window_ns.max(longest) };
         let device = |row: &Record| {
             let union_ns = ms(row, "busy_ms");
             Device {
@@ -328,10 +354,10 @@ impl BusyTime {
         Self { devices: rows.iter().map(device).collect(), window_ns, kernel_ns }
     }
 
-    /// Busy time summed over devices. Without devices in the report: kernel time, at most the window.
+    /// Busy time summed over devices. Without devices in the report: the kernel time.
     fn union_ns(&self) -> i64 {
         let union = self.devices.iter().fold(0, |sum: i64, device| sum.saturating_add(device.union_ns));
-        if self.devices.is_empty() { self.kernel_ns.min(self.window_ns) } else { union }
+        if self.devices.is_empty() { self.kernel_ns } else { union }
     }
 
     fn bar_ns(&self) -> i64 {
@@ -382,7 +408,12 @@ fn kernels(sections: &Sections, busy: &BusyTime) -> (Vec<Kernel>, Vec<Category>)
         let rest = Listed { duration_ns: total - listed, ..Listed::default() };
         sums.update(UNLISTED_KERNELS, rest, |sum| *sum = rest);
     }
-    let union = busy.union_ns().min(total);
+    let union = busy.union_ns();
+    if union > total {
+        let rest = Listed { duration_ns: union - total, ..Listed::default() };
+        sums.update(UNLISTED_WORK, rest, |sum| *sum = rest);
+    }
+    let total = total.max(union);
     let rules = RuleBook::gpuprism_default();
     let demangled: Vec<Cow<str>> = sums.iter().map(|(name, _)| names::demangle(name)).collect();
     let short_names = names::distinct(&demangled);
@@ -460,7 +491,13 @@ fn notices(json: Json<'_>) -> Vec<Notice> {
         let advice = "This warning comes from nsys-llm-explainer.";
         Notice::new(Severity::Warning, "its_warning", message.trim_end_matches('.'), advice)
     });
-    warned.chain([own]).collect()
+    let has_rows = |path: &[&str]| json.get_path(path).is_some_and(|rows| rows.elements().next().is_some());
+    let has_busy_times = has_rows(&["metrics", "gpu_idle", "devices"]);
+    let no_busy_time = (has_rows(&["metrics", "top_kernels", "kernels"]) && !has_busy_times).then(|| {
+        let message = "the report has no busy times of devices, so how busy the GPU was is unknown: the bar is the summed kernel time";
+        Notice::new(Severity::Warning, "no_busy_time", message, advice)
+    });
+    warned.chain(no_busy_time).chain([own]).collect()
 }
 
 /// `whole * part / total` without overflow.
@@ -535,6 +572,21 @@ mod tests {
         assert_eq!(run.sections["nvlink_during_nccl"].missing.as_ref().unwrap().recapture, "a b");
         let codes: Vec<&str> = run.notices.iter().map(|notice| notice.code.as_str()).collect();
         assert_eq!(codes, ["its_warning", "another_tools_report"]);
+    }
+
+    #[test]
+    fn busy_time_that_is_not_kernel_time_counts_as_busy() {
+        let text = report().replace("5000000", "1000000").replace("\"busy_ms\":4.0", "\"busy_ms\":6.0");
+        let run = read("report.json", &text).unwrap();
+        let rest = run.kernels.iter().find(|kernel| kernel.name == UNLISTED_WORK).unwrap();
+        assert_eq!((rest.elapsed_ns, run.wall.cpu_ns, run.wall.busy_share), (2_000_000, 2_000_000, 0.75));
+    }
+
+    #[test]
+    fn a_report_without_busy_times_says_so_instead_of_a_share() {
+        let run = read("report.json", &report().replace("gpu_idle", "other")).unwrap();
+        assert_eq!((run.wall.wall_ns, run.totals.union_ns), (0, 5_000_000));
+        assert!(run.notices.iter().any(|notice| notice.code == "no_busy_time"), "{:?}", run.notices);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Writes `report.json` with the keys of nsys-llm-explainer, but without its creation time, so that equal traces give
-//! equal bytes, and without its SQL queries.
+//! equal bytes, and without its SQL queries. One more member has the exact sums, for [`crate::report::foreign`]: the tables alone
+//! lack copies, categories and unrecorded time.
 
 use super::critical_path::critical_path;
 use super::{by_pid, figure, notes, rows};
 use crate::analysis::results::{Run, Severity};
 use crate::analysis::section::{Record, Value};
 use crate::report::findings::of_run;
-use crate::report::foreign::{TABLES, Table};
+use crate::report::foreign::{OWN_TOTALS, TABLES, Table};
 use crate::rules::signals::Signals;
 use crate::trace::DatabaseInfo;
 use serde_json::{Map, Value as Json, json};
@@ -53,6 +54,7 @@ pub fn json(run: &Run, capture: &DatabaseInfo) -> String {
     let notices = run.notices.iter().filter(|notice| notice.severity > Severity::Info);
     let warnings: Vec<String> = notices.map(|notice| format!("{}. {}", notice.message, notice.advice)).collect();
     let report = json!({
+        OWN_TOTALS: run.without_sections(),
         "tool": {"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")},
         "trace": {"path": run.label},
         "warnings": warnings,
