@@ -50,8 +50,9 @@ def facts(tmp_path_factory, command_line):
         server(folder / "job" / f"rank{rank}.json", 13.0 if rank == 2 else 10.5 + rank / 1000)
     command_line("facts", folder / "job", "--out", out)
     (folder / "broken.json").write_text("no trace")
-    printed = command_line("facts", folder / "broken.json", folder / "job", "--out", out)
-    assert printed.strip() == "5 runs: 0 written, 4 already there, 1 failed"
+    # What can be read is written although a file fails.
+    errors = command_line("facts", folder / "broken.json", folder / "job", "--out", out, status=1)
+    assert "broken.json: failed: " in errors and errors.count("already there") == 4
     return out
 
 

@@ -106,7 +106,7 @@ def test_all_traces_arrive_once_although_the_storage_is_busy(storage, script, tm
     assert made == [], "no objects for folders"
 
     # The same as on a disk. A failure is known by its path, which is a URI here.
-    command_line("facts", tmp_path / "traces", "--out", own, "--tag", "commit=1a", "--max-bytes", limit)
+    command_line("facts", tmp_path / "traces", "--out", own, "--tag", "commit=1a", "--max-bytes", limit, status=1)
     for table, columns in [("runs", "run, label, model, tags, kernels, busy_ns"), ("kernels", "*"), ("devices", "*")]:
         where = " WHERE status = 'ok'" if table == "runs" else ""
         query = f"{columns} FROM facts{where} --"

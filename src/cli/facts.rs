@@ -7,11 +7,12 @@ use crate::Result;
 use crate::facts::{FactsFolder, Limits, Outcome, traces};
 use crate::files::{by_run, label};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// Write the results of many traces as Parquet files, for DuckDB, Spark or pandas.
 ///
 /// A run that the folder already has is left out, so that the command can be stopped and run again. A run that cannot be read is a row of
-/// the table `runs` with the reason.
+/// the table `runs` with the reason; the others are written, and the exit code is 1.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Traces, exports, earlier reports, or folders of them.
@@ -61,5 +62,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
         super::print_error(&format!("{}: {words}", label(path)));
     };
     let counts = folder.add_all(&runs, jobs, &StandardError, &report)?;
-    print(&printable(&format!("{}\n", counts.text())))
+    print(&printable(&format!("{}\n", counts.text())))?;
+    Ok(if counts.failed > 0 { ExitCode::from(SOME_FAILED) } else { ExitCode::SUCCESS })
 }

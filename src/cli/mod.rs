@@ -179,7 +179,7 @@ pub fn main() -> ExitCode {
         Command::Capture(args) => capture::run(&args).map(done),
         Command::Doctor(args) => doctor::run(&args),
         #[cfg(feature = "facts")]
-        Command::Facts(args) => facts::run(&args).map(done),
+        Command::Facts(args) => facts::run(&args),
         #[cfg(feature = "facts")]
         Command::Trend(args) => trend::run(&args),
         Command::Formats(args) => formats::run(&args).map(done),
