@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Literal, Optional, TypedDict, Union, final, type_check_only
 
-__all__ = ["Comparison", "Error", "Ranks", "Results", "Table", "Trace", "UsageError", "__version__", "diff", "facts", "is_trace_name", "open"]
+__all__ = ["Comparison", "Error", "Ranks", "Results", "Table", "Trace", "UsageError", "__version__", "diff", "facts", "files_by_run", "is_trace_name", "open"]
 __version__: str
 
 _Path = Union[str, os.PathLike[str]]
@@ -232,6 +232,9 @@ def facts(
 
 def is_trace_name(name: str) -> bool:
     """Whether a file with this name, without its folder, is taken for a trace when a folder is searched."""
+
+def files_by_run(paths: Sequence[str]) -> list[list[str]]:
+    """The paths by run: the tables of one run of rocprofv3 together, each other file alone."""
 
 def diff(before: Trace, after: Trace) -> Comparison:
     """Compare runs with the first run of `before`, like `gpuprism diff`."""

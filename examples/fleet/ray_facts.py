@@ -70,17 +70,11 @@ def copy_there(file, system, path):
 
 
 def sets(uri):
-    """The files of each run: a trace alone, and all CSV files of a folder together, because they may be the tables of one run."""
+    """The files of each run: a trace alone, and the tables of one run of rocprofv3 together."""
     system, root = place(uri)
-    tables, found = collections.defaultdict(list), []
-    for info in system.get_file_info(pyarrow.fs.FileSelector(root, recursive=True)):
-        if not info.is_file or not gpuprism.is_trace_name(info.base_name):
-            continue
-        if info.base_name.endswith((".csv", ".csv.gz")):
-            tables[posixpath.dirname(info.path)].append(info)
-        else:
-            found.append([info])
-    found += tables.values()
+    infos = system.get_file_info(pyarrow.fs.FileSelector(root, recursive=True))
+    traces = {info.path: info for info in infos if info.is_file and gpuprism.is_trace_name(info.base_name)}
+    found = [[traces[path] for path in paths] for paths in gpuprism.files_by_run(list(traces))]
     # The largest first: the last tasks are short ones, and no machine waits for another.
     found.sort(key=lambda files: -sum(file.size for file in files))
     return [{"paths": [file.path for file in files], "bytes": sum(file.size for file in files)} for files in found]

@@ -54,6 +54,14 @@ pub(crate) fn is_trace_name(name: &str) -> bool {
     gpuprism::facts::is_trace_name(name)
 }
 
+/// The paths by run: the tables of one run of rocprofv3 together, each other file alone.
+#[pyfunction]
+pub(crate) fn files_by_run(paths: Vec<String>) -> Vec<Vec<String>> {
+    let paths: Vec<PathBuf> = paths.into_iter().map(PathBuf::from).collect();
+    let texts = |run: Vec<PathBuf>| run.into_iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    by_run(&paths).into_iter().map(texts).collect()
+}
+
 fn row<'py>(py: Python<'py>, run: &Added) -> PyResult<Bound<'py, PyDict>> {
     let (outcome, reason) = match &run.outcome {
         Outcome::Written => ("written", None),

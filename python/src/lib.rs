@@ -19,7 +19,7 @@ mod module {
     #[pymodule_export]
     use super::errors::{Error, UsageError};
     #[pymodule_export]
-    use super::facts::{facts, is_trace_name};
+    use super::facts::{facts, files_by_run, is_trace_name};
     #[pymodule_export]
     use super::open::open;
     #[pymodule_export]

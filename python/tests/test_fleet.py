@@ -93,6 +93,19 @@ def test_names_of_traces_are_those_of_the_formats():
     assert [gpuprism.is_trace_name(name) for name in names] == [True] * 4 + [False] * 2
 
 
+def test_files_of_one_run_are_together_and_each_other_file_is_alone():
+    paths = ["d/1_hip_api_trace.csv", "d/a.json", "d/1_kernel_trace.csv.gz", "d/2_kernel_trace.csv"]
+    assert gpuprism.files_by_run(paths) == [["d/1_kernel_trace.csv.gz", "d/1_hip_api_trace.csv"], ["d/a.json"], ["d/2_kernel_trace.csv"]]
+
+
+def test_each_run_of_a_folder_elsewhere_has_its_own_path(tmp_path):
+    runs = [server(tmp_path / f"{number}.json", 10.0 + number) for number in range(2)]
+    gpuprism.facts(runs, tmp_path / "facts", source="s3://bucket/traces/0.json")
+    files = f"{tmp_path / 'facts'}/table=runs/*/*.parquet"
+    found = duckdb.sql(f"SELECT path, label FROM read_parquet('{files}', hive_partitioning = true) ORDER BY ALL").fetchall()
+    assert found == [(f"s3://bucket/traces/{number}.json", f"{number}.json") for number in range(2)]
+
+
 def test_a_compacted_archive_answers_as_the_folder_does(facts, tmp_path, command_line, monkeypatch):
     archive, answers = compacted(facts, tmp_path), {}
     assert len(list(archive.rglob("*.parquet"))) == len(list(facts.glob("table=*")))

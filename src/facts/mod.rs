@@ -50,11 +50,19 @@ pub struct FactsFolder {
 pub struct Limits {
     /// A run whose files have more bytes together is not read: its row has that as the reason.
     pub max_bytes: Option<u64>,
-    /// What the column `path` says instead of the path, for a copy of one run from elsewhere.
+    /// What the column `path` says instead of the path, for a copy of one run from elsewhere. Of several runs it is the path of the first
+    /// one, beside which the others lie.
     pub source: Option<String>,
     /// A reason why the runs could not be read. They are not read, and their rows have it: for a program that read them another way
     /// and failed.
     pub failure: Option<String>,
+}
+
+/// Where a run comes from.
+struct Place {
+    own: String,
+    /// What the column `path` says: redacted if that is wanted.
+    shown: String,
 }
 
 /// What became of a run.
@@ -161,24 +169,30 @@ impl FactsFolder {
         })
     }
 
-    /// What the column `path` says of each run.
-    fn places(&self, runs: &[Vec<PathBuf>]) -> Vec<String> {
-        let places = runs.iter().map(|files| self.place(files));
-        if self.is_redacted { redaction::places(places) } else { places.collect() }
+    /// Where each run comes from.
+    fn places(&self, runs: &[Vec<PathBuf>]) -> Vec<Place> {
+        let places = runs.iter().enumerate().map(|(index, files)| self.place(index, files));
+        let own: Vec<String> = places.collect();
+        let shown = if self.is_redacted { redaction::places(own.iter().cloned()) } else { own.clone() };
+        own.into_iter().zip(shown).map(|(own, shown)| Place { own, shown }).collect()
     }
 
-    /// Where the run of these files comes from.
-    fn place(&self, files: &[PathBuf]) -> String {
-        let first = || files.first().map_or_else(String::new, |path| path.display().to_string());
-        self.limits.source.clone().unwrap_or_else(first)
+    /// Where the run of these files comes from. `index` is its number among the runs that are added.
+    fn place(&self, index: usize, files: &[PathBuf]) -> String {
+        let first = files.first().map_or(Path::new(""), PathBuf::as_path);
+        match &self.limits.source {
+            Some(source) if index == 0 => source.clone(),
+            Some(source) => beside(source, &label(first)),
+            None => first.display().to_string(),
+        }
     }
 
     /// Adds the run of these files.
-    fn add(&self, files: &[PathBuf], place: &str, watch: &dyn Watch) -> Result<Outcome> {
+    fn add(&self, files: &[PathBuf], place: &Place, watch: &dyn Watch) -> Result<Outcome> {
         let Some(first) = files.first() else { return Ok(Outcome::Present) };
-        let described = |bytes| Described { path: first, place, bytes, tags: &self.tags };
+        let described = |bytes| Described { path: first, place: &place.shown, bytes, tags: &self.tags };
         // Without its bytes the run is known by its path alone.
-        let id_of_place = text_id(&self.place(files));
+        let id_of_place = text_id(&place.own);
         if let Some((bytes, reason)) = self.too_large(files) {
             return self.fail(&id_of_place, &described(bytes), &reason);
         }
@@ -259,12 +273,17 @@ impl FactsFolder {
     }
 }
 
+/// The path of a file in the folder of another one.
+fn beside(path: &str, name: &str) -> String {
+    path.rsplit_once('/').map_or_else(|| name.to_owned(), |(folder, _)| format!("{folder}/{name}"))
+}
+
 /// The next run and its place.
 fn next_of<'a>(
     next: &AtomicUsize,
     runs: &'a [Vec<PathBuf>],
-    places: &'a [String],
-) -> Option<(&'a Vec<PathBuf>, &'a str)> {
+    places: &'a [Place],
+) -> Option<(&'a Vec<PathBuf>, &'a Place)> {
     let index = next.fetch_add(1, Ordering::Relaxed);
     Some((runs.get(index)?, places.get(index)?))
 }
