@@ -3,11 +3,13 @@
 use super::files::StandardError;
 use super::redaction::Redaction;
 use super::report::{ChoiceArgs, choices};
-use super::{analyze, files, print};
+use super::suggestion::unknown;
+use super::{analyze, files, print_text};
 use crate::analysis::doctor::{Check, checks};
 use crate::files::{Neighbours, trace_in};
 use crate::report::brief::{self, DEFAULT_TOKENS, Subject};
 use crate::report::redact::{Redactions, Redactor};
+use crate::report::{Report, known_tables};
 use crate::session::Choices;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -61,8 +63,12 @@ impl Described {
     pub(super) fn show(&self, id: &str) -> Result<String> {
         let subject = self.subject();
         brief::show(&subject, id).ok_or_else(|| {
-            let known = brief::known_ids(&subject).join(", ");
-            Error::usage(id, format!("no finding, check or table of this name: give one of {known}, a table's name, or an id of the table what_if"))
+            let known = brief::known_ids(&subject);
+            let tables: Vec<&'static str> = known_tables().collect();
+            let problem = "no finding, check or table of this name";
+            let remedy = format!("give one of {}, a table's name, or an id of the table what_if", known.join(", "));
+            let why = unknown(problem, id, known.iter().chain(&tables).copied(), &remedy);
+            Error::usage(id, why)
         })
     }
 }

@@ -23,6 +23,7 @@ mod report;
 mod rules;
 mod scrub;
 mod serve;
+mod suggestion;
 #[cfg(feature = "facts")]
 mod trend;
 mod triage;

@@ -2,6 +2,7 @@
 
 use super::files::StandardError;
 use super::redaction::Redaction;
+use super::suggestion::unknown;
 use super::{analyze, files, print};
 use crate::analysis::results::Attribution;
 use crate::files::{RunSource, read_run};
@@ -142,9 +143,7 @@ impl From<AttributionArg> for Attribution {
 pub(super) fn run(args: &Args) -> Result<()> {
     args.redaction.begin();
     if let Some(unknown) = args.table.as_deref().filter(|id| !is_known_table(id)) {
-        let known: Vec<&str> = known_tables().collect();
-        let why = format!("no such table; the tables are {}", known.join(", "));
-        return Err(Error::usage(format!("--table {unknown}"), why));
+        return Err(unknown_table(unknown, known_tables()));
     }
     if args.all && args.format != Format::Terminal {
         return Err(Error::usage("--all", "needs --format terminal; the other formats contain all tables"));
@@ -164,6 +163,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let overviews: Vec<Option<Overview>> =
         overviews.iter().map(|overview| redactor.redact_also(overview.as_ref()?)).collect();
     print(&render(&report, &overviews, args)?)
+}
+
+/// The error for a table that no report has, with the name that may be meant and all names.
+pub(super) fn unknown_table<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Error {
+    let mut known: Vec<&str> = known.collect();
+    known.sort_unstable();
+    let tables = format!("the tables are {}", known.join(", "));
+    Error::usage(format!("--table {name}"), unknown("no such table", name, known, &tables))
 }
 
 /// The choices from the flags, without wall times. Checks the rules before any trace is read.

@@ -3,6 +3,7 @@
 mod inputs;
 
 use super::redaction::Redaction;
+use super::report::unknown_table;
 use super::{files, print, printable};
 use crate::analysis::triage::serving::ModelShape;
 use crate::analysis::triage::{Framework, Options, ServerArgs};
@@ -175,9 +176,7 @@ fn check_table(args: &Args) -> Result<()> {
     if table.starts_with("triage_") && report::is_known_table(table) {
         return Ok(());
     }
-    let tables: Vec<&str> = report::known_tables().filter(|table| table.starts_with("triage_")).collect();
-    let why = format!("no such table; the tables are {}", tables.join(", "));
-    Err(Error::usage(format!("--table {table}"), why))
+    Err(unknown_table(table, report::known_tables().filter(|table| table.starts_with("triage_"))))
 }
 
 fn render(report: &Report, args: &Args) -> Result<String> {
