@@ -13,10 +13,16 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// How it is called, below the help.
+const EXAMPLES: &str = "Examples:
+  gpuprism doctor trace.json.gz
+  gpuprism doctor --server http://127.0.0.1:30000";
+
 /// Say what a capture cannot answer, or what to change on a running server before a capture, with the flag or command.
 ///
 /// Nothing on the server changes. Exit code 5 if the trace is not fit for a report, or if the server cannot be captured.
 #[derive(Debug, clap::Args)]
+#[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(super) struct Args {
     /// A trace or export; - reads standard input.
     #[arg(value_name = "FILE", required_unless_present = "server", conflicts_with = "server")]
