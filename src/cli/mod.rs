@@ -6,6 +6,7 @@
 mod brief;
 mod bundle;
 mod capture;
+mod completions;
 mod diff;
 mod doctor;
 mod explain;
@@ -14,6 +15,7 @@ mod facts;
 mod files;
 mod formats;
 mod graph;
+mod man;
 mod mcp;
 mod model;
 mod pivot;
@@ -69,6 +71,8 @@ enum Command {
     #[cfg(feature = "facts")]
     Trend(trend::Args),
     Formats(formats::Args),
+    Completions(completions::Args),
+    Man(man::Args),
     Serve(serve::Args),
     /// One analysis of `serve`, in a process of its own.
     #[command(name = "serve-worker", hide = true)]
@@ -184,6 +188,8 @@ pub fn main() -> ExitCode {
         #[cfg(feature = "facts")]
         Command::Trend(args) => trend::run(&args),
         Command::Formats(args) => formats::run(&args).map(done),
+        Command::Completions(args) => completions::run(&args).map(done),
+        Command::Man(args) => man::run(&args).map(done),
         Command::Serve(args) => serve::run(&args).map(done),
         Command::ServeWorker => serve::work().map(ExitCode::from),
         Command::View(args) => view::run(&args).map(done),
@@ -201,6 +207,13 @@ pub fn main() -> ExitCode {
 /// Writes one line to standard error, without control characters from file names, and with `--redact` without private words. A terminal gets
 /// it wrapped. Write errors are ignored.
 fn print_error(line: &str) {
+    let line = crate::report::format::clean(&redaction::sentence(line));
+    let line = columns_of_errors().map_or_else(|| line.to_string(), |columns| terminal::fit(&line, columns));
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Writes a line with a command to standard error. It is not wrapped, so that it can be copied.
+fn print_command(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", crate::report::format::clean(&redaction::sentence(line)));
 }
 

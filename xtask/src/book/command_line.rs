@@ -62,6 +62,7 @@ impl Help {
         for (_, entries) in &mut parsed.tables {
             entries.retain(|(name, _)| !name.starts_with("-h,"));
         }
+        parsed.tables.retain(|(_, entries)| !entries.is_empty());
         parsed
     }
 }
