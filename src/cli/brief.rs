@@ -108,7 +108,7 @@ fn redacted(described: Vec<Described>) -> Vec<Described> {
 }
 
 pub(super) fn run_brief(args: &BriefArgs) -> Result<()> {
-    let is_redacted = args.redaction.begin();
+    let is_redacted = args.redaction.begin(&args.files);
     let choices = choices(&args.choices)?;
     let mut described: Vec<Described> =
         args.files.iter().map(|path| describe(path, &choices, None)).collect::<Result<Vec<_>>>()?;
@@ -120,7 +120,7 @@ pub(super) fn run_brief(args: &BriefArgs) -> Result<()> {
 }
 
 pub(super) fn run_show(args: &ShowArgs) -> Result<()> {
-    let is_redacted = args.redaction.begin();
+    let is_redacted = args.redaction.begin(std::slice::from_ref(&args.file));
     let mut described = vec![describe(&args.file, &choices(&args.choices)?, None)?];
     if is_redacted {
         described = redacted(described);

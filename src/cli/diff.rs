@@ -53,7 +53,7 @@ const REGRESSED: u8 = 3;
 const NOT_COMPARABLE: u8 = 4;
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
-    args.redaction.begin();
+    args.redaction.begin(&args.files);
     if let Some(pct) = args.exit_on_regression.filter(|pct| !(pct.is_finite() && *pct >= 0.0)) {
         return Err(Error::usage(format!("--exit-on-regression {pct}"), "not a percentage: give a number, 0 or more"));
     }

@@ -46,8 +46,11 @@ fn tag(text: &str) -> std::result::Result<(String, String), &'static str> {
     }
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
-    let is_redacted = args.redaction.begin();
+/// The exit code if a run cannot be read. The facts of all others are written.
+const SOME_FAILED: u8 = 1;
+
+pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    let is_redacted = args.redaction.begin(&args.inputs);
     let folder = FactsFolder::open(&args.out, &args.tags)?
         .with_limits(Limits { max_bytes: args.max_bytes, ..Limits::default() })
         .redacted(is_redacted);

@@ -51,7 +51,7 @@ pub(super) enum Format {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    args.redaction.begin();
+    args.redaction.begin(&args.files);
     let report = args.redaction.of(report(&args.files, &args.nsys_cmd, &args.choices)?);
     let chosen = [(args.layers, Part::Layers), (args.ops, Part::Ops), (args.idle, Part::Idle)];
     let parts: Vec<Part> = chosen.into_iter().filter(|(is_chosen, _)| *is_chosen).map(|(_, part)| part).collect();

@@ -68,7 +68,7 @@ fn one_of<T: FromJson + Clone + Send + Sync + 'static>(
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    args.redaction.begin();
+    args.redaction.begin(&args.files);
     let &Args { rows, columns, values, percent, top, .. } = args;
     let layout = PivotLayout { rows, columns, values, percent, top };
     layout.check()?;

@@ -43,7 +43,7 @@ pub(super) struct Args {
 const MAX_PARALLEL_FILES: usize = 8;
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    args.redaction.begin();
+    args.redaction.begin(&args.files);
     let files = input_files(&args.files, None, &StandardError)?;
     let (sources, logs) = logs(&files, &StandardError)?;
     let window_logs = |windows: &[(usize, Window)]| {
@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 pub(super) fn text(files: &[InputFile], watch: &dyn Watch) -> Result<String> {
     let (_, logs) = logs(files, watch)?;
     let ranks = compare_ranks(&logs, None, &|_| Vec::new(), watch)?;
-    Ok(printable(&words::text(&ranks)))
+    Ok(printable(&words::text(&ranks, None)))
 }
 
 /// An input file.

@@ -141,7 +141,7 @@ impl From<AttributionArg> for Attribution {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    args.redaction.begin();
+    args.redaction.begin(&args.files);
     if let Some(unknown) = args.table.as_deref().filter(|id| !is_known_table(id)) {
         return Err(unknown_table(unknown, known_tables()));
     }

@@ -37,7 +37,7 @@ enum Format {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    args.redaction.begin();
+    args.redaction.begin(&args.files);
     let choices = Choices { without_sections: true, ..choices(&args.choices)? };
     let (book, _) = session::rule_book(&choices.rules)?;
     let rules = session::pick_rules(&book, &choices)?;

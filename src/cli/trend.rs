@@ -44,7 +44,7 @@ pub(super) struct Args {
 const SLOWER: u8 = 3;
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
-    args.redaction.begin();
+    args.redaction.begin(&args.folders);
     let since = args.since.as_deref().map(|text| {
         let why = "not a date: give YYYY-MM-DD or YYYY-MM-DDTHH:MM, in UTC";
         date::parse(text).ok_or_else(|| Error::usage(format!("--since {text}"), why))

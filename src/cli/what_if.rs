@@ -53,7 +53,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    args.redaction.begin();
+    args.redaction.begin(&args.files);
     let asked = Asked::names(&args.without, &args.speed, &args.graph)?;
     let report = match &args.trace {
         Some(out) => report_and_trace(args, &asked, out)?,

@@ -24,4 +24,6 @@ pub use open::{RunSource, by_run, read_run, read_text, rules};
 pub(crate) use open::{open, open_trace, open_with_code, read, read_without_captures, trace_in};
 pub(crate) use scrub::scrub;
 pub(crate) use simulated::write_simulated;
+#[cfg(feature = "cli")]
+pub(crate) use watch::Quiet;
 pub use watch::{Cancel, Done, Progress, Watch};

@@ -247,6 +247,24 @@ fn ranks_have_no_private_text_and_keep_their_numbers() {
 }
 
 #[test]
+fn no_message_names_a_file_though_all_words_of_its_name_are_public() {
+    let folder = directory("redact_names");
+    let name = "host-secret-17_trace.json";
+    super::example::write_torch(&folder, name);
+    let commands: [&[&str]; 5] = [
+        &["ranks", name],
+        &["ranks", "."],
+        &["facts", name, "--out", "out"],
+        &["report", "host-secret-18_trace.json"],
+        &["triage", "host-secret-19_trace.json"],
+    ];
+    for command in commands {
+        let output = gpuprism(&folder, [command, &["--redact"]].concat());
+        assert!(!output.stderr.is_empty() && !output.stderr.contains("host-secret"), "{command:?}: {output:?}");
+    }
+}
+
+#[test]
 #[cfg(feature = "facts")]
 fn facts_and_their_history_have_no_private_text() {
     let folder = directory("redact_facts").join("zorblax");

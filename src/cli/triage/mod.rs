@@ -83,7 +83,7 @@ enum Format {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    args.redaction.begin();
+    args.redaction.begin(&[&*args.traces, &args.input, &args.mapping_input, &args.formal_input].concat());
     if args.explain && args.format != Format::Terminal {
         return Err(Error::usage("--explain", "needs --format terminal; text and markdown contain the definitions"));
     }
