@@ -1,9 +1,10 @@
 //! `gpuprism capture`: captures traces from a running server. The work is in the crate `gpuprism-capture`.
 
-use super::{print, print_error};
+use super::{print, print_command, print_error};
+use crate::report::brief::shell_word;
 use crate::report::format::clean;
 use crate::{Error, Result};
-use gpuprism_capture::record::Graphs;
+use gpuprism_capture::record::{Graphs, Part};
 use gpuprism_capture::{Cancel, Options, Outcome, Pacing, ProbeSize, Progress, Traffic, Workload};
 use std::path::PathBuf;
 
@@ -109,6 +110,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let run = if args.resume.is_some() { gpuprism_capture::resume } else { gpuprism_capture::capture };
     let outcome = run(&options, &mut progress, &cancel).map_err(|error| converted(&error))?;
     print(&super::printable(&summary(&options, &outcome)))?;
+    if outcome.next.is_empty() {
+        // On standard error, because scripts read the names of the traces.
+        let commands = commands_on_traces(&options, &outcome);
+        commands.iter().for_each(|command| print_command(&format!("capture: next: {command}")));
+    }
     outcome.missing.map_or(Ok(()), |missing| Err(Error::refused("capture", missing)))
 }
 
@@ -183,6 +189,29 @@ fn summary(options: &Options, outcome: &Outcome) -> String {
         text.extend(outcome.next.iter().map(|command| format!("    {}\n", clean(command))));
     }
     text
+}
+
+/// The commands that read the traces of a complete capture: the report of the first trace of each stage, the ranks of a stage, and the
+/// triage of the folder or of the pair in it.
+fn commands_on_traces(options: &Options, outcome: &Outcome) -> Vec<String> {
+    let captures = &outcome.record.captures;
+    let word = |path: &str| shell_word(&options.out.join(path).display().to_string());
+    let mut commands: Vec<String> = captures
+        .iter()
+        .filter(|capture| capture.part != Part::Mapping)
+        .filter_map(|capture| Some(format!("gpuprism report {}", word(&capture.files.first()?.path))))
+        .collect();
+    if commands.is_empty() {
+        return commands;
+    }
+    if let Some(of_ranks) = captures.iter().find(|capture| capture.files.len() > 1) {
+        commands.push(format!("gpuprism ranks {}", word(&of_ranks.folder)));
+    }
+    commands.push(match captures.iter().any(|capture| capture.part == Part::Mapping) {
+        true => format!("gpuprism triage --mapping-input {} --formal-input {}", word("mapping"), word("formal")),
+        false => format!("gpuprism triage {}", shell_word(&options.out.display().to_string())),
+    });
+    commands
 }
 
 pub(super) fn converted(error: &gpuprism_capture::Error) -> Error {
