@@ -16,8 +16,8 @@ FLEET = ROOT / "examples" / "fleet"
 QUERIES = sorted(path.name for path in FLEET.glob("*.sql") if path.name != "views.sql")
 
 
-def server(path: pathlib.Path, gemm_us: float) -> pathlib.Path:
-    """Four decode steps of eight layers. The host is late before each step. One GEMM has a given duration."""
+def server(path: pathlib.Path, gemm_us: float, pause_us: float = 40.0) -> pathlib.Path:
+    """Four decode steps of eight layers. The host is late before each step, or has no request. One GEMM has a given duration."""
     events, now, call = [], 1000.0, 1
     for _ in range(4):
         start = now
@@ -29,7 +29,7 @@ def server(path: pathlib.Path, gemm_us: float) -> pathlib.Path:
             now, call = now + duration + 1, call + 1
         step = {"ph": "X", "cat": "user_annotation", "name": "step[DECODE bs=8]", "pid": 9, "tid": 9}
         events.append(step | {"ts": start - 8, "dur": now - start})
-        now += 40.0
+        now += pause_us
     device = {"id": 0, "name": "NVIDIA H100 80GB HBM3"}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"deviceProperties": [device], "traceEvents": events}))
@@ -151,6 +151,45 @@ def test_a_kernel_that_became_slower_is_found_with_its_cost(answer):
 def test_the_slow_rank_of_a_job_is_found(answer):
     (row,) = answer("slow_ranks.sql")
     assert (row["label"], row["ranks"]) == ("rank2.json", 4)
+
+
+def rank(path: pathlib.Path, own_us: float, collective_us: float) -> None:
+    """Four decode steps: the work of the rank, and a collective that ends when the last rank has come."""
+    events, now = [], 1000.0
+    for _ in range(4):
+        for name, duration in [("nvjet_tst_64x16", own_us), ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", collective_us)]:
+            arguments = {"correlation": len(events), "device": 0, "stream": 7}
+            events.append({"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": now, "dur": duration, "args": arguments})
+            now += duration
+        step = {"ph": "X", "cat": "user_annotation", "name": "step[DECODE bs=8]", "pid": 9, "tid": 9}
+        events.append(step | {"ts": now - own_us - collective_us, "dur": own_us + collective_us - 1})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"traceEvents": events}))
+
+
+def test_the_rank_that_comes_last_delays_the_others_though_all_steps_are_equally_long(tmp_path, command_line, monkeypatch):
+    for number, own_us in enumerate([100.0, 101.0, 180.0, 102.0]):
+        rank(tmp_path / "job" / f"rank{number}.json", own_us, 200.0 - own_us)
+    command_line("facts", tmp_path / "job", "--out", tmp_path / "facts")
+    monkeypatch.chdir(tmp_path / "facts")
+    database = duckdb.connect()
+    database.execute((FLEET / "views.sql").read_text().replace("CREATE VIEW graphs", "-- CREATE VIEW graphs"))
+    found = database.sql((FLEET / "slow_ranks.sql").read_text())
+    (row,) = [dict(zip(found.columns, row)) for row in found.fetchall()]
+    assert (row["label"], float(row["others_wait_ms"])) == ("rank2.json", 0.079)
+
+
+def test_a_host_without_requests_is_not_late(tmp_path, command_line, monkeypatch):
+    for host, pause_us in [("busy", 40.0), ("idle", 1e6)]:
+        trace = server(tmp_path / f"{host}.json", 10.0, pause_us)
+        command_line("facts", trace, "--out", tmp_path / "facts", "--tag", f"host={host}")
+    monkeypatch.chdir(tmp_path / "facts")
+    database = duckdb.connect()
+    database.execute((FLEET / "views.sql").read_text())
+    found = database.sql((FLEET / "late_hosts.sql").read_text())
+    rows = {row[0]: dict(zip(found.columns, row)) for row in found.fetchall()}
+    assert "busy" in rows and rows["busy"]["waiting_pct"] > 10
+    assert "idle" not in rows or rows["idle"]["waiting_s"] < 0.001
 
 
 def test_a_failed_run_is_listed_with_its_reason(answer):
