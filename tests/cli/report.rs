@@ -565,13 +565,125 @@ fn a_truncated_trace_is_read_up_to_its_end_with_a_notice() {
 #[test]
 fn errors_for_folders_and_tables_name_the_alternative() {
     let folder = example("report_wrong");
+    std::fs::copy(folder.join("five.json"), folder.join("six.json")).unwrap();
     let output = gpuprism(&folder, ["report", "."]);
-    assert!(
-        output.status == 1 && output.stderr.contains("`gpuprism ranks` and `gpuprism triage` accept other folders"),
-        "{output:?}"
-    );
+    let words =
+        ["a folder of 2 traces", "./five.json", "`gpuprism triage .`", "`gpuprism ranks .`", "`gpuprism facts . "];
+    assert!(output.status == 1 && words.iter().all(|words| output.stderr.contains(words)), "{output:?}");
+    let output = gpuprism(&folder, ["report", "five.json", "--table", "kernal"]);
+    assert!(output.status == 2 && output.stderr.contains("did you mean `kernels`?"), "{output:?}");
+    let listed = output.stderr.split_once("The tables are ").unwrap().1.trim().split(", ").collect::<Vec<_>>();
+    assert!(listed.len() > 20 && listed.is_sorted(), "{listed:?}");
     let output = gpuprism(&folder, ["report", "five.json", "--table", "kernels", "--format", "json"]);
     assert!(output.status == 2 && output.stderr.contains("contain all tables"), "{output:?}");
+}
+
+#[test]
+fn a_folder_with_one_trace_is_that_trace() {
+    let folder = directory("report_folder");
+    std::fs::create_dir_all(folder.join("capture/decode")).unwrap();
+    write_torch(&folder, "capture/decode/five.json");
+    std::fs::write(folder.join("capture/server_args.json"), "{}").unwrap();
+    for command in ["report", "brief", "model", "rules", "pivot"] {
+        let of_folder = printed(&folder, [command, "capture"]);
+        assert_eq!(
+            of_folder.replace("capture/decode/five.json", "capture"),
+            printed(&folder, [command, "capture/decode/five.json"]).replace("capture/decode/five.json", "capture")
+        );
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn standard_input_is_read_as_a_file_is_and_a_database_is_to_be_saved() {
+    let folder = example("report_standard_input");
+    let read = |args: &[&str], file: &str| {
+        let input = std::fs::File::open(folder.join(file)).unwrap();
+        let mut program = Command::new(env!("CARGO_BIN_EXE_gpuprism"));
+        program.args(args).current_dir(&folder).env_remove("COLUMNS").stdin(input);
+        program.output().unwrap()
+    };
+    for command in ["report", "brief", "doctor", "model", "what-if", "pivot", "rules"] {
+        let output = read(&[command, "-"], "five.json");
+        assert!(output.status.success(), "{command}: {output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(!text.contains("five.json"), "{command}: {text}");
+        if command == "report" {
+            assert_eq!(text, printed(&folder, ["report", "five.json"]).replace("five.json", "standard input"));
+        }
+    }
+    rusqlite::Connection::open(folder.join("x.sqlite"))
+        .unwrap()
+        .execute_batch("CREATE TABLE StringIds (id, value)")
+        .unwrap();
+    let output = read(&["report", "-"], "x.sqlite");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.starts_with("gpuprism: standard input: ") && error.contains("save it as a file"), "{error}");
+}
+
+#[test]
+fn the_table_of_all_kernels_is_complete_and_the_list_of_the_first_ones_says_that_it_is_not() {
+    let folder = directory("report_kernels");
+    let names: Vec<String> = (0..40).map(|number| format!("kernel_{number}_of_many")).collect();
+    let events = names.iter().zip(0..).map(|(name, at)| example::op("kernel", name, 0, 7, 100 * at, 50));
+    example::write_events(&folder, "many.json", &events.collect::<Vec<_>>());
+    std::fs::write(folder.join("saved.json"), printed(&folder, ["report", "many.json", "--format", "json"])).unwrap();
+    for file in ["many.json", "saved.json"] {
+        let output = gpuprism(&folder, ["report", file, "--format", "csv", "--table", "kernels"]);
+        assert_eq!((output.stdout.lines().count(), output.stderr.as_str()), (41, ""), "{file}");
+        let output = gpuprism(&folder, ["report", file, "--format", "csv", "--table", "top_kernels"]);
+        assert!(output.stderr.contains("top_kernels: the table has only 30 of 40 rows"), "{output:?}");
+    }
+}
+
+/// Runs a command in a terminal of 80 columns.
+fn in_80_columns(folder: &Path, args: &[&str]) -> String {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_gpuprism"));
+    let output = program.args(args).current_dir(folder).env("COLUMNS", "80").output().unwrap();
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+#[test]
+fn every_text_fits_80_columns() {
+    let folder = example("report_80");
+    let help = |command: &'static str| vec![command, "--help"];
+    let commands =
+        ["report", "model", "what-if", "pivot", "ranks", "diff", "capture", "triage", "explain", "view", "serve"];
+    let mut all: Vec<Vec<&str>> = commands.into_iter().map(help).collect();
+    all.extend([
+        vec!["--help"],
+        vec!["formats"],
+        vec!["report", "five.json", "--all"],
+        vec!["report", "five.json", "--table", "kernal"],
+    ]);
+    for command in ["report", "model", "what-if", "pivot", "brief", "doctor", "rules"] {
+        all.push(vec![command, "five.json"]);
+    }
+    all.extend([
+        vec!["diff", "five.json", "five.json"],
+        vec!["pivot", "five.json", "--rows", "kernel", "--columns", "stream"],
+    ]);
+    for args in all {
+        let text = in_80_columns(&folder, &args);
+        let wide: Vec<&str> =
+            text.lines().filter(|line| line.chars().count() > 80 && line.trim_start().contains(' ')).collect();
+        assert!(!text.is_empty() && wide.is_empty(), "{args:?}: {wide:#?}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_name_every_command() {
+    let folder = directory("report_man");
+    printed(&folder, ["man", "man1"]);
+    let help = printed(&folder, ["--help"]);
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let script = printed(&folder, ["completions", "bash"]);
+    // The description of a command may continue on the next line.
+    let names = commands.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    for command in names.filter(|name| *name != "help") {
+        assert!(script.contains(command), "{command}");
+        assert!(folder.join(format!("man1/gpuprism-{command}.1")).is_file(), "{command}");
+    }
 }
 
 /// The trace has more idle gaps than the table keeps.
