@@ -260,7 +260,8 @@ fn no_message_names_a_file_though_all_words_of_its_name_are_public() {
     ];
     for command in commands {
         let output = gpuprism(&folder, [command, &["--redact"]].concat());
-        assert!(!output.stderr.is_empty() && !output.stderr.contains("host-secret"), "{command:?}: {output:?}");
+        let all = [output.stdout.as_str(), output.stderr.as_str()].concat();
+        assert!(!all.is_empty() && !all.contains("host-secret"), "{command:?}: {output:?}");
     }
 }
 
