@@ -194,7 +194,7 @@ fn read_trace(file: &InputFile, watch: &dyn Watch) -> Result<Box<Trace>> {
     match crate::files::read_without_captures(&file.path, watch)? {
         RunSource::Trace(trace) => Ok(trace),
         RunSource::Report(report) => {
-            let why = format!("{}; it has no individual collective calls: give the trace", report.kind());
+            let why = format!("{}; it contains no individual collective calls: give the trace", report.kind());
             Err(Error::refused(&file.name, why))
         }
     }
