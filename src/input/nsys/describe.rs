@@ -2,7 +2,7 @@
 
 use super::schema::{self, Role, Schema, quoted};
 use crate::Result;
-use crate::input::rocm;
+use crate::input::database;
 use crate::trace::{DatabaseInfo, TableInfo};
 use rusqlite::Connection;
 
@@ -23,8 +23,8 @@ const ROLES: [(&str, &Role); 10] = [
 pub(super) fn database_info(connection: &Connection, label: &str) -> Result<DatabaseInfo> {
     super::harden(connection).map_err(|error| schema::unreadable(label, &error))?;
     let schema = Schema::probe(connection, label)?;
-    // Those of ROCm profilers are read, too, and have none of the roles.
-    if rocm::database_reader(&schema).is_none() {
+    // Those of other profilers are read, too, and have none of the roles.
+    if database::reader(&schema).is_none() {
         schema.check_origin(label)?;
     }
     let role = |(name, role): (&'static str, &Role)| (name, schema.find(role).map(|table| table.name.clone()));
