@@ -74,7 +74,7 @@ impl Default for World {
 #[derive(Debug)]
 pub(crate) struct Recording {
     pub(crate) events: Vec<Event>,
-    /// The time until the end of the last GPU op.
+    /// The time from the start of the first GPU op to the end of the last one: a step is measured from its first op on.
     pub(crate) length: i64,
 }
 
@@ -84,8 +84,9 @@ pub(crate) fn play(threads: &[Thread], world: World, seed: u64, changes: &[Chang
     while let Some(index) = machine.next_thread(threads) {
         machine.step(index, threads);
     }
-    let ops = machine.events.iter().filter(|event| event.is_gpu_op());
-    let length = ops.map(Event::end).max().unwrap_or(BEGIN) - BEGIN;
+    let ops = || machine.events.iter().filter(|event| event.is_gpu_op());
+    let first_start = ops().map(|event| event.start).min().unwrap_or(BEGIN);
+    let length = ops().map(Event::end).max().unwrap_or(BEGIN) - first_start;
     let (skew, jitter) = (world.skew_us * US, world.jitter_us * US);
     if skew != 0.0 || jitter != 0.0 {
         for (index, event) in machine.events.iter_mut().enumerate().filter(|(_, event)| event.is_gpu_op()) {
