@@ -76,6 +76,8 @@ pub(crate) struct Recording {
     pub(crate) events: Vec<Event>,
     /// The time from the start of the first GPU op to the end of the last one: a step is measured from its first op on.
     pub(crate) length: i64,
+    /// The time before it.
+    pub(crate) before_first_op: i64,
 }
 
 /// Plays a program with these changes.
@@ -97,7 +99,7 @@ pub(crate) fn play(threads: &[Thread], world: World, seed: u64, changes: &[Chang
     if world.hides_events {
         machine.events.retain(|event| !event.name.contains("Event"));
     }
-    Recording { events: machine.events, length }
+    Recording { events: machine.events, length, before_first_op: first_start - BEGIN }
 }
 
 #[derive(Default)]

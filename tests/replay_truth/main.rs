@@ -30,7 +30,7 @@ mod torch;
 use gpuprism::analysis::section::Sections;
 use gpuprism::input::Importer;
 use gpuprism::session::{self, Choices, Opened};
-use machine::play;
+use machine::{Recording, play};
 use program::Change;
 use scenarios::Scenario;
 use std::collections::BTreeMap;
@@ -142,7 +142,9 @@ fn measure(scenario: &Scenario) -> Outcome {
         for change in changes {
             let after = play(threads, *world, seed, &[*change]);
             let (low, high) = predicted(&sections, *change, *is_one_of_several_ranks);
-            let [length, changed] = [before.length, after.length].map(|ns| ns as f64 / 1e6);
+            // A cold start is all of its time.
+            let length_of = |run: &Recording| run.length + if *is_cold { run.before_first_op } else { 0 };
+            let [length, changed] = [&before, &after].map(|run| length_of(run) as f64 / 1e6);
             outcome.predictions.push(Prediction { change: *change, truth: length - changed, low, high, length });
         }
     }

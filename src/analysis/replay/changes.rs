@@ -9,6 +9,7 @@
 use super::graph::{EdgeKind, EdgeRow, Graph, Moment, Parts, REMOVED};
 use super::ids::{Call, Column, Edge, Id, Node, Op};
 use super::path::{PathPart, Waits, before_first_op};
+use super::recorded::Recorded;
 use super::start_up::FirstUses;
 use super::steady::Steady;
 use super::unrecorded::MaybeWait;
@@ -132,7 +133,10 @@ pub(super) struct Changes<'a> {
     /// The edges of possible waits.
     possible: Vec<Edge>,
     maybe_waits: Vec<MaybeWaitEdges>,
-    /// By node: it ends a long delay without a known cause.
+    /// By node: it is the start of the first op of the window, if the time before that belongs to no step. A step is measured from its
+    /// first op on, so an earlier first op is no saving. `None` without such an op.
+    first_op: Option<Vec<bool>>,
+    /// By node: it ends a long delay without a known cause, or is that start.
     pinned: Vec<bool>,
     /// The same with the ends of collectives; `None` without any.
     pinned_ranks: Option<Vec<bool>>,
@@ -176,6 +180,7 @@ impl<'a> Changes<'a> {
                 .map(|(id, _)| id)
                 .collect(),
             maybe_waits: maybe_waits(parts, graph, steady),
+            first_op: first_op(parts.recorded, graph, steady),
             pinned: pinned(parts, graph, steady),
             pinned_ranks: None,
             graphed: Graphed::default(),
@@ -184,6 +189,9 @@ impl<'a> Changes<'a> {
             sites: HashMap::new(),
         };
         changes.graphed = changes.graphed();
+        for (pinned, is_first) in changes.pinned.iter_mut().zip(changes.first_op.iter().flatten()) {
+            *pinned |= *is_first;
+        }
         changes.pinned_ranks = pinned_ranks(parts, graph, &changes.pinned);
         for (id, call) in
             parts.recorded.calls.iter().filter(|(_, call)| call.end > steady.start && call.start < steady.end)
@@ -249,16 +257,15 @@ impl<'a> Changes<'a> {
 
     /// The same for one of both.
     pub(super) fn saving_if(&self, changes: &[Change], gaps: Gaps) -> Saving {
-        let start = self.steady.start;
         let weights = self.weights(changes, false, gaps);
         let high = self.saved(&self.all_moved(&weights));
         let careful =
             if changes.iter().any(Change::makes_graphs) { self.weights(changes, true, gaps) } else { weights };
         let careful = self.with_pinned(careful);
-        let low = self.saved(&self.graph.replay(&careful, start, Some(&self.pinned)));
+        let low = self.saved(&self.graph.replay(&careful, self.steady.start, Some(&self.pinned)));
         let low: Vec<Ns> = low.into_iter().zip(&high).map(|(low, high)| low.min(*high)).collect();
         let only_this_rank = self.pinned_ranks.as_ref().map(|pinned| {
-            let alone = self.saved(&self.graph.replay(&careful, start, Some(pinned)));
+            let alone = self.saved(&self.graph.replay(&careful, self.steady.start, Some(pinned)));
             alone.into_iter().zip(&low).map(|(alone, low)| alone.min(*low)).collect()
         });
         Saving { low, high, only_this_rank }
@@ -271,7 +278,7 @@ impl<'a> Changes<'a> {
     }
 
     fn all_moved(&self, weights: &[Ns]) -> Column<Node, Ns> {
-        self.graph.replay(&self.without_possible(weights), self.steady.start, None)
+        self.graph.replay(&self.without_possible(weights), self.steady.start, self.first_op.as_deref())
     }
 
     /// The weights after these changes.
@@ -410,8 +417,7 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// What each step saves: its measured length minus its replayed one. The first one is measured from its first op on, if the time
-    /// before it belongs to no step.
+    /// What each step saves: its measured length minus its replayed one.
     fn saved(&self, times: &Column<Node, Ns>) -> Vec<Ns> {
         let window = [(self.steady.start, self.steady.end)];
         let steps: Vec<(Ns, Ns)> = self.steady.steps.iter().map(|step| (step.start, step.end)).collect();
@@ -426,23 +432,7 @@ impl<'a> Changes<'a> {
             saved.push(end.since(*start).since(replayed.since(before)));
             before = replayed;
         }
-        if let Some(saved) = saved.first_mut() {
-            *saved = saved.since(self.saved_before_first_op(times));
-        }
         saved
-    }
-
-    /// What is saved of the time before the first op of the window, if that belongs to no step.
-    fn saved_before_first_op(&self, times: &Column<Node, Ns>) -> Ns {
-        let recorded = self.parts.recorded;
-        let lead = before_first_op(recorded, self.steady);
-        let first_start = self.steady.start + lead;
-        let first = recorded.ops.values().partition_point(|op| op.start < first_start);
-        if lead == Ns::ZERO || first >= recorded.ops.len() {
-            return Ns::ZERO;
-        }
-        let replayed = times.at(self.graph.start_of_op(Op::of(first))).max(self.steady.start);
-        first_start.since(replayed).max(Ns::ZERO)
     }
 
     /// Weights without the unexplained part of pinned nodes.
@@ -595,6 +585,18 @@ fn pinned(parts: &Parts, graph: &Graph, steady: &Steady) -> Vec<bool> {
         graph.unexplained.at(node) >= limit && !graph.is_inside_launch(parts.recorded, parts.follows, node)
     };
     graph.times.ids().map(is_pinned).collect()
+}
+
+/// By node: the start of the first op of a window whose time before it belongs to no step.
+fn first_op(recorded: &Recorded, graph: &Graph, steady: &Steady) -> Option<Vec<bool>> {
+    let lead = before_first_op(recorded, steady);
+    let start = steady.start + lead;
+    let ops = recorded.ops.values();
+    let first = ops.partition_point(|op| op.start < start);
+    let node = (lead > Ns::ZERO && first < ops.len()).then(|| graph.start_of_op(Op::of(first)))?;
+    let mut is_first = vec![false; graph.times.len()];
+    is_first.get_mut(node.index()).into_iter().for_each(|is_first| *is_first = true);
+    Some(is_first)
 }
 
 /// The same with the ends of all collectives; `None` if there are none.

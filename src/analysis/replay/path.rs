@@ -123,6 +123,8 @@ impl CriticalPath {
 pub(super) fn before_first_op(recorded: &Recorded, steady: &Steady) -> Ns {
     let ops = recorded.ops.values();
     let first = match steady.kind {
+        // What a cold start loads before its first op is what it is about.
+        WindowKind::ColdStart => None,
         WindowKind::Steps if steady.follows_step => None,
         WindowKind::Steps => ops.get(ops.partition_point(|op| op.start < steady.start)),
         _ => ops.first().filter(|_| recorded.ends_until(steady.start) == 0),
