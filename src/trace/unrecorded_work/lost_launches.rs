@@ -141,11 +141,26 @@ impl LostLaunches {
         found.graphs = found.next_ops.iter().map(|lost| u64::from(lost.graphs)).sum();
         found.kernels = found.next_ops.iter().map(|lost| u64::from(lost.kernels)).sum();
         // Each launch has at least one op, so some ops are missing if there are more launches than ops without a launch.
-        if unlinked >= found.graphs + found.kernels + found.unfinished {
-            return Self::default();
+        let lost = found.graphs + found.kernels;
+        if unlinked >= lost + found.unfinished || !found.is_long_before_end(trace) {
+            (found.unfinished, found.unfinished_from) = (0, None);
+        }
+        if unlinked >= lost {
+            let Self { unfinished, unfinished_from, .. } = found;
+            let of_kernels = if unfinished > 0 { found.of_kernels } else { 0 };
+            return Self { unfinished, unfinished_from, of_kernels, ..Self::default() };
         }
         ordering::sort_by_key(&mut found.next_ops, |lost| lost.row);
         found
+    }
+
+    /// Whether the first launch without an op at the end had time to run. What was launched just before the end had none.
+    fn is_long_before_end(&self, trace: &Trace) -> bool {
+        /// One of this many parts of the trace is time enough.
+        const PARTS: i64 = 50;
+        let extent = trace.span().zip(trace.calls.iter().map(|call| call.end()).max());
+        let time = |from: Ns| extent.map(|(ops, last)| (last.since(from), last.since(ops.start)));
+        self.unfinished_from.and_then(time).is_some_and(|(rest, whole)| rest.0 >= whole.0 / PARTS)
     }
 
     /// Adds the launches at the end of a thread that has lost none before.
