@@ -1,10 +1,8 @@
 //! The files of rocprof, unitrace, msprof and Proton: the facts of the samples in `../shared` are those that a separate program finds.
 
-use crate::common::shared;
+use crate::common::{reference_facts, shared, union};
 use gpuprism::input::{Imported, Importer, nsys};
-use gpuprism::trace::{Format, Ns, OpKind, Trace};
-use serde_json::Value;
-use std::process::Command;
+use gpuprism::trace::{Format, OpKind, Trace};
 
 /// The samples and the format of each.
 const SAMPLES: [(&str, Format); 11] = [
@@ -21,14 +19,6 @@ const SAMPLES: [(&str, Format); 11] = [
     ("cases/data/unitrace.json", Format::UnitraceJson),
 ];
 
-/// The facts of a file by the separate program.
-fn facts(name: &str) -> Value {
-    let script = shared("tools/reference_formats.py");
-    let output = Command::new("python3").arg(script).arg(shared(name)).args(["--names", "0"]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
 fn read(name: &str, chunk: usize) -> Trace {
     let path = shared(name);
     if name.ends_with(".db") {
@@ -44,21 +34,11 @@ fn read(name: &str, chunk: usize) -> Trace {
     }
 }
 
-fn union(mut spans: Vec<(Ns, Ns)>) -> i64 {
-    spans.sort_unstable();
-    let (mut total, mut reach) = (0, Ns(i64::MIN));
-    for (start, end) in spans {
-        total += (end.0 - start.0.max(reach.0)).max(0);
-        reach = reach.max(end);
-    }
-    total
-}
-
 #[test]
 #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn ops_kernels_and_busy_times_are_those_of_a_separate_program() {
     for (name, format) in SAMPLES {
-        let (facts, trace) = (facts(name), read(name, usize::MAX));
+        let (facts, trace) = (reference_facts(&shared(name)), read(name, usize::MAX));
         assert_eq!(trace.format, format, "{name}");
         assert_eq!(trace.problems.iter().count(), 0, "{name}: {:?}", trace.problems);
         let ops: Vec<_> = trace.gpu_ops.iter().collect();

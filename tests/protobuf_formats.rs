@@ -2,12 +2,11 @@
 //! report of each fits the profiler that wrote it.
 
 use crate::common;
-use common::{directory, gpuprism, shared};
+use common::{directory, gpuprism, reference_facts, shared, union};
 use gpuprism::input::{Imported, Importer};
-use gpuprism::trace::{Format, Ns, OpKind, Trace};
+use gpuprism::trace::{Format, OpKind, Trace};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::process::Command;
 
 /// The samples with accelerators and the format of each.
 const SAMPLES: [(&str, Format); 11] = [
@@ -26,14 +25,6 @@ const SAMPLES: [(&str, Format); 11] = [
 
 fn sample(name: &str) -> std::path::PathBuf {
     shared("more").join(name)
-}
-
-/// The facts of a file by the separate program.
-fn facts(name: &str) -> Value {
-    let script = shared("tools/reference_formats.py");
-    let output = Command::new("python3").arg(script).arg(sample(name)).args(["--names", "0"]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn read_in_chunks(name: &str, chunk: usize) -> Trace {
@@ -69,21 +60,11 @@ fn shown(name: &str) -> &str {
     name.strip_prefix('%').and_then(|name| name.split(" = ").next()).unwrap_or(name)
 }
 
-fn union(mut spans: Vec<(Ns, Ns)>) -> i64 {
-    spans.sort_unstable();
-    let (mut total, mut reach) = (0, Ns(i64::MIN));
-    for (start, end) in spans {
-        total += (end.0 - start.0.max(reach.0)).max(0);
-        reach = reach.max(end);
-    }
-    total
-}
-
 #[test]
 #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn ops_kernels_devices_and_busy_times_are_those_of_a_separate_program() {
     for (name, format) in SAMPLES {
-        let (facts, trace) = (facts(name), read_in_chunks(name, usize::MAX));
+        let (facts, trace) = (reference_facts(&sample(name)), read_in_chunks(name, usize::MAX));
         assert_eq!(trace.format, format, "{name}");
         assert_eq!(trace.problems.iter().count(), 0, "{name}: {:?}", trace.problems);
         let number = |value: &Value| value.as_i64().unwrap();

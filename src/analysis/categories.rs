@@ -211,7 +211,10 @@ impl<'a> Search<'a> {
         entry: &dyn Fn(&str) -> Option<&'a CategoryEntry>,
     ) {
         let entries: Vec<Option<&CategoryEntry>> = names.iter().map(entry).collect();
-        let Some(mut votes) = self.counted().filter(|_| entries.iter().any(Option::is_some)) else { return };
+        if entries.iter().all(Option::is_none) {
+            return;
+        }
+        let Some(mut votes) = self.counted() else { return };
         for launch in &self.trace.launch_code.launches {
             let Some(votes) = votes.get_mut(launch.kernel.0 as usize) else { continue };
             votes.asked += 1;
@@ -225,7 +228,10 @@ impl<'a> Search<'a> {
     /// The innermost ranges around all the launches.
     fn ranges(&mut self, entry: &dyn Fn(&str) -> Option<&'a CategoryEntry>) {
         let entries: Vec<Option<&CategoryEntry>> = self.trace.ranges.names.iter().map(entry).collect();
-        let Some(mut votes) = self.counted().filter(|_| entries.iter().any(Option::is_some)) else { return };
+        if entries.iter().all(Option::is_none) {
+            return;
+        }
+        let Some(mut votes) = self.counted() else { return };
         let around = names_around_calls(self.trace, &self.trace.ranges, &|_| true);
         for (kernel, call) in eager_launches(self.trace) {
             let Some(votes) = votes.get_mut(kernel.0 as usize) else { continue };

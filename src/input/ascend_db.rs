@@ -6,11 +6,10 @@
 //! numbers or as text. One pass per table in rowid order; 24 bytes per named task for the join.
 
 use super::Detail;
-use super::database::{Import, TextNames, times};
-use super::nsys::scanner::Cells;
+use super::database::{Import, TextNames, row_times};
 use super::nsys::schema::{Schema, Table};
 use crate::Result;
-use crate::trace::{Format, GpuOp, Ns, OpKind, ProblemKind, Span, Trace, TraceBuilder};
+use crate::trace::{Format, GpuOp, OpKind, ProblemKind, Span, Trace, TraceBuilder};
 use foldhash::fast::RandomState;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -49,14 +48,12 @@ pub(super) fn read(
     let table = |name: &str| schema.tables.iter().find(|table| table.name == name);
     let tasks = read_task_infos(&mut import, &table);
     let mut texts = TextNames::new(&import.scanner, table("STRING_IDS"), &["value"]);
-    let mut missing = 0;
     if let Some(table) = table("TASK") {
         read_tasks(&mut import, table, &tasks, &mut texts);
     }
     if let Some(table) = table("COMMUNICATION_OP") {
         read_collectives(&mut import, table, &mut texts);
     }
-    missing += std::mem::take(&mut texts.missing);
     // Names of calls and ranges have tables of their own.
     texts.names = BTreeMap::new();
     if let Some(table) = table("CANN_API") {
@@ -67,9 +64,8 @@ pub(super) fn read(
         read_ranges(&mut import, table, &mut texts);
     }
     name_devices(&mut import, table("NPU_INFO"));
-    missing += texts.missing;
-    if missing > 0 {
-        import.builder.trace.problems.add(ProblemKind::MissingName, missing, 0);
+    if texts.missing > 0 {
+        import.builder.trace.problems.add(ProblemKind::MissingName, texts.missing, 0);
     }
     Ok(import.builder.finish())
 }
@@ -217,25 +213,6 @@ fn read_ranges(import: &mut Import<'_>, table: &Table, texts: &mut TextNames<'_>
         trace.engine_hints.annotations.intern(trace.ranges.names.get(name));
         trace.ranges.push(Span { start, duration, name, thread });
     });
-}
-
-/// Start and duration of a row whose first two columns are start and end, as numbers or text; counts one without.
-fn row_times(builder: &mut TraceBuilder, cells: &Cells<'_>, is_op: bool) -> Option<(Ns, Ns)> {
-    let time = |column: usize| {
-        let text = || Ns::from_decimal(cells.text(column)?.trim().as_bytes(), 0).map(|time| time.0);
-        cells.int(column).or_else(text)
-    };
-    let read = time(0).zip(time(1));
-    let found = read.and_then(|(start, end)| times(start, end));
-    if found.is_none() {
-        let kind = match (is_op, read) {
-            (false, _) => ProblemKind::HostRowWithoutTime,
-            (true, None) => ProblemKind::OpWithoutTime,
-            (true, Some(_)) => ProblemKind::ImpossibleDuration,
-        };
-        builder.trace.problems.add(kind, 1, cells.at);
-    }
-    found
 }
 
 /// The thread of a global id, which has the pid in its upper half.

@@ -68,9 +68,13 @@ impl<'a> Import<'a> {
     }
 }
 
-/// Start and duration of a row whose first two columns are start and end; counts one without.
+/// Start and duration of a row whose first two columns are start and end, as numbers or text; counts one without.
 pub(super) fn row_times(builder: &mut TraceBuilder, cells: &Cells<'_>, is_op: bool) -> Option<(Ns, Ns)> {
-    let time = cells.int(0).zip(cells.int(1));
+    let column = |column: usize| {
+        let text = || Ns::from_decimal(cells.text(column)?.trim().as_bytes(), 0).map(|time| time.0);
+        cells.int(column).or_else(text)
+    };
+    let time = column(0).zip(column(1));
     let found = time.and_then(|(start, end)| times(start, end));
     if found.is_none() {
         let kind = match (is_op, time) {

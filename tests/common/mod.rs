@@ -6,7 +6,7 @@ pub(crate) mod mcp;
 pub(crate) mod nsys;
 
 use gpuprism::input::{Imported, Importer};
-use gpuprism::trace::Trace;
+use gpuprism::trace::{Ns, Trace};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -118,4 +118,23 @@ pub(crate) fn seconds_to_ns(seconds: &str) -> i64 {
     let (whole, part) = seconds.split_once('.').unwrap();
     assert!(part.len() <= 9, "more than nine decimals: {seconds}");
     whole.parse::<i64>().unwrap() * 1_000_000_000 + format!("{part:0<9}").parse::<i64>().unwrap()
+}
+
+/// The facts of a file of `../shared` by the separate program for formats.
+pub(crate) fn reference_facts(path: &Path) -> Value {
+    let script = shared("tools/reference_formats.py");
+    let output = Command::new("python3").arg(script).arg(path).args(["--names", "0"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The time in which at least one of these spans goes on, in nanoseconds.
+pub(crate) fn union(mut spans: Vec<(Ns, Ns)>) -> i64 {
+    spans.sort_unstable();
+    let (mut total, mut reach) = (0, Ns(i64::MIN));
+    for (start, end) in spans {
+        total += (end.0 - start.0.max(reach.0)).max(0);
+        reach = reach.max(end);
+    }
+    total
 }
