@@ -1029,11 +1029,11 @@ fn the_help_of_the_page_lists_the_formats() {
 }
 
 #[test]
-fn the_readme_has_the_table_of_formats() {
+fn the_book_has_the_table_of_formats() {
     let table = printed(Path::new("."), ["formats", "--markdown"]);
-    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let chapter = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/formats.md")).unwrap();
     assert!(
-        readme.contains(&table),
-        "replace the table of formats in README.md by the output of `gpuprism formats --markdown`"
+        chapter.contains(&table),
+        "replace the table in docs/formats.md by the output of `gpuprism formats --markdown`"
     );
 }
