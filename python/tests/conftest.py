@@ -25,11 +25,12 @@ def shared(path: str) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def command_line():
-    """Runs `gpuprism` and returns what it prints; its exit code must be `status`."""
+    """Runs `gpuprism` and returns what it prints; its exit code must be `status`. No line is wrapped: pytest sets `COLUMNS`."""
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
 
     def run(*arguments, status=0):
         done = subprocess.run(
-            [os.environ["GPUPRISM_BIN"], *map(str, arguments)], capture_output=True, text=True, encoding="utf-8"
+            [os.environ["GPUPRISM_BIN"], *map(str, arguments)], capture_output=True, text=True, encoding="utf-8", env=environment
         )
         assert done.returncode == status, done.stderr
         return done.stdout if status == 0 else done.stderr
