@@ -22,7 +22,13 @@ pub(crate) struct Output {
 
 /// Runs the program in `directory` until it ends.
 pub(crate) fn gpuprism<A: AsRef<OsStr>>(directory: &Path, args: impl IntoIterator<Item = A>) -> Output {
-    let output = Command::new(env!("CARGO_BIN_EXE_gpuprism")).args(args).current_dir(directory).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_gpuprism"))
+        .args(args)
+        .current_dir(directory)
+        // Lines fit a terminal of this width.
+        .env_remove("COLUMNS")
+        .output()
+        .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Output { status: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
