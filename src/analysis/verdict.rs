@@ -25,7 +25,7 @@ use crate::ordering;
 use crate::rules::GRAPHS;
 use crate::rules::signals::VerdictThresholds;
 use crate::trace::CODE_IS_BUILT;
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 /// Steps with less of the capture are a part of it.
 const MIN_WHOLE: f64 = 0.95;
@@ -626,13 +626,12 @@ fn beside(
         | Bound::Unrecorded
         | Bound::Compute => false,
     };
-    // Rows come by severity. Of equal costs the first counts. What the replay may save or not is no largest cost.
-    let others = rows.iter().enumerate().filter(|(_, row)| !is_said(row) && certain_ms(row) > 0.0);
-    let next = others.rev().max_by(|(_, a), (_, b)| certain_ms(a).total_cmp(&certain_ms(b)));
+    // Rows come by severity. Of equal costs the first counts.
+    let others = rows.iter().enumerate().filter(|(_, row)| !is_said(row));
+    let next = others.rev().max_by(|(_, a), (_, b)| by_cost(a, b));
     if let Some((index, row)) = next.filter(|_| CODE_IS_BUILT) {
-        let is_largest = !rows
-            .iter()
-            .any(|said| is_said(said) && said.id != FindingId::StartUp && certain_ms(said) > certain_ms(row));
+        let costs_more = |said: &FindingRow| by_cost(said, row) == Ordering::Greater;
+        let is_largest = !rows.iter().any(|said| is_said(said) && said.id != FindingId::StartUp && costs_more(said));
         text.push(if is_largest { " Largest recoverable cost: " } else { " Largest other recoverable cost: " }, None);
         let words = format!(
             "{} ({})",
@@ -679,14 +678,16 @@ fn cost_words(row: &FindingRow, unit: Unit, has_first_uses: bool) -> String {
     let share = percent(row.share_pct.0 / 100.0);
     let share = if unit.ms > 0.0 { format!(", {share} of {of_what}") } else { String::new() };
     let time = unit.per_step(cost).map_or_else(|| format_time(cost), |ms| format!("{} a step", format_time(ms)));
-    let is_open = row.proven_ms.is_some_and(|proven| row.share_pct.0 / 100.0 * (1.0 - proven.0 / cost) >= MIN_OPEN);
+    let is_open = row
+        .proven_ms
+        .is_some_and(|proven| proven.0 <= 0.0 || row.share_pct.0 / 100.0 * (1.0 - proven.0 / cost) >= MIN_OPEN);
     format!("{}{time}{share}", if is_open { "up to " } else { "" })
 }
 
 /// The finding that saves most: its row, and what it saves in words. The start of a program is no cost of the workload.
 pub(crate) fn largest_saving(run: &Run, thresholds: &VerdictThresholds) -> Option<(FindingRow, String)> {
     let rows = Findings::rows(&run.sections).into_iter().filter(|row| row.id != FindingId::StartUp);
-    let row = rows.rev().max_by(|a, b| certain_ms(a).total_cmp(&certain_ms(b))).filter(|row| certain_ms(row) > 0.0)?;
+    let row = rows.rev().max_by(by_cost).filter(|row| row.cost_ms.0 > 0.0)?;
     let unit = Unit::of(&run.sections, thresholds);
     let is_start_said = Times::of(run, thresholds).start().is_some();
     let has_first_uses = Costs::of(&run.sections, unit).is_some_and(|costs| path::has_first_uses(&costs));
@@ -695,9 +696,10 @@ pub(crate) fn largest_saving(run: &Run, thresholds: &VerdictThresholds) -> Optio
     Some((row, words))
 }
 
-/// What a finding costs at least.
-fn certain_ms(row: &FindingRow) -> f64 {
-    row.proven_ms.map_or(row.cost_ms.0, |proven| proven.0)
+/// Orders findings by what they cost at least, and those that may cost nothing by what they cost at most.
+fn by_cost(a: &FindingRow, b: &FindingRow) -> Ordering {
+    let certain_ms = |row: &FindingRow| row.proven_ms.map_or(row.cost_ms.0, |proven| proven.0);
+    certain_ms(a).total_cmp(&certain_ms(b)).then(a.cost_ms.0.total_cmp(&b.cost_ms.0))
 }
 
 /// A cost of which less is open is told without its range.
