@@ -4,8 +4,7 @@
 //! lines, so that equal words have equal placeholders. Its numbers are not those of the report. The names of the input files are replaced
 //! even if each of their words is public.
 
-use super::files;
-use crate::files::{Quiet, entries};
+use crate::files::{Quiet, entries, label};
 use crate::report::Report;
 use crate::report::redact::{Redactions, Redactor, redact};
 use std::path::PathBuf;
@@ -70,14 +69,14 @@ fn placeholders(inputs: &[PathBuf]) -> Vec<(String, String)> {
     for input in inputs {
         let shown = input.display().to_string();
         if !input.is_dir() {
-            add("file", vec![shown, files::label(input)]);
+            add("file", vec![shown, label(input)]);
             continue;
         }
         for entry in entries(input, None, &Quiet).unwrap_or_default() {
             let path = input.join(&entry.path);
-            add("file", vec![path.display().to_string(), files::label(&path), entry.path]);
+            add("file", vec![path.display().to_string(), label(&path), entry.path]);
         }
-        add("folder", vec![shown, files::label(input)]);
+        add("folder", vec![shown, label(input)]);
     }
     names.sort_by(|(one, _), (other, _)| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
     names.dedup_by(|(one, _), (other, _)| one == other);

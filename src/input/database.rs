@@ -1,34 +1,11 @@
-//! Reads the SQLite databases of other profilers than Nsight Systems: finds the reader by the tables, and has what the readers share.
-//! Each table is read once, in rowid order.
+//! What the readers of SQLite databases of other profilers than Nsight Systems share. Each table is read once, in rowid order.
 
+use super::Detail;
 use super::nsys::scanner::{Cells, Damaged, Lookup, Scanner};
 use super::nsys::schema::{Schema, Table};
-use super::rocm::{rocpd, rpd, v1_db};
-use super::{Detail, ascend_db};
-use crate::Result;
-use crate::trace::{Format, NameId, Names, Ns, ProblemKind, Trace, TraceBuilder, is_plausible};
+use crate::trace::{Format, NameId, Names, Ns, ProblemKind, TraceBuilder, is_plausible};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
-
-/// Reads a database of one format.
-type ReadDatabase = fn(Detail, &Connection, &Schema, &str, &mut dyn FnMut(u64)) -> Result<Trace>;
-
-/// Returns the reader of a database with these tables, if a profiler of the list wrote it.
-pub(super) fn reader(schema: &Schema) -> Option<ReadDatabase> {
-    let has_times = |table: &&Table| table.column(&["start"]).is_some() && table.column(&["end"]).is_some();
-    let has = |test: &dyn Fn(&str) -> bool| schema.tables.iter().filter(has_times).any(|table| test(&table.name));
-    if has(&|name| name.starts_with(rocpd::KERNELS)) {
-        Some(rocpd::read)
-    } else if has(&|name| name == rpd::OPS) {
-        Some(rpd::read)
-    } else if v1_db::is_rocprof(schema) {
-        Some(v1_db::read)
-    } else if ascend_db::is_msprof(schema) {
-        Some(ascend_db::read)
-    } else {
-        None
-    }
-}
 
 /// A database that is read into a trace.
 pub(super) struct Import<'a> {

@@ -30,7 +30,7 @@
 //! 2. Add a module with a `stream_reader::StreamReader` that fills a [`crate::trace::TraceBuilder`], and one line in the list of
 //!    `streams` with a function that recognizes the first bytes. A Chrome trace needs only a `chrome::Dialect`; a protobuf
 //!    starts with `protobuf::MessageSplitter`; a database
-//!    one line in `database::reader`. Convert times to integer nanoseconds ([`crate::trace::Ns::from_decimal`]), check
+//!    one line in `database_readers::reader`. Convert times to integer nanoseconds ([`crate::trace::Ns::from_decimal`]), check
 //!    them ([`crate::trace::is_plausible`]), and count unusable rows in `builder.trace.problems`. Leave tables empty that the
 //!    format does not record: the sections say what is missing.
 //! 3. A new profiler also needs its advice: `src/analysis/recapture.rs`, `notices.rs` and `patterns/doctor.json`. Files that
@@ -51,6 +51,8 @@ mod chrome;
 mod csv_lines;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod database;
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+mod database_readers;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod elements;
 pub mod file_sets;

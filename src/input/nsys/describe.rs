@@ -2,7 +2,7 @@
 
 use super::schema::{self, Role, Schema, quoted};
 use crate::Result;
-use crate::input::database;
+use crate::input::database_readers;
 use crate::trace::{DatabaseInfo, TableInfo};
 use rusqlite::Connection;
 
@@ -24,7 +24,7 @@ pub(super) fn database_info(connection: &Connection, label: &str) -> Result<Data
     super::harden(connection).map_err(|error| schema::unreadable(label, &error))?;
     let schema = Schema::probe(connection, label)?;
     // Those of other profilers are read, too, and have none of the roles.
-    if database::reader(&schema).is_none() {
+    if database_readers::reader(&schema).is_none() {
         schema.check_origin(label)?;
     }
     let role = |(name, role): (&'static str, &Role)| (name, schema.find(role).map(|table| table.name.clone()));

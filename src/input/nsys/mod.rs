@@ -87,7 +87,7 @@ pub fn read_gpu_ops(connection: &Connection, label: &str, progress: &mut dyn FnM
 fn read_in(detail: Detail, connection: &Connection, label: &str, progress: &mut dyn FnMut(u64)) -> Result<Trace> {
     harden(connection).map_err(|error| schema::unreadable(label, &error))?;
     let mut schema = Schema::probe(connection, label)?;
-    if let Some(read) = super::database::reader(&schema) {
+    if let Some(read) = super::database_readers::reader(&schema) {
         return read(detail, connection, &schema, label, progress);
     }
     schema.check_origin(label)?;

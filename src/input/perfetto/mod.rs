@@ -1,5 +1,5 @@
 //! Reader of the protobuf of Perfetto that profilers of GPUs write: rocprofv3, PyTorch's CUPTI monitor, Intel's unitrace, Proton.
-//! The messages are those of `protos/perfetto/trace` of google/perfetto; `slices` says what each profiler writes into them.
+//! The messages are those of `protos/perfetto/trace` of google/perfetto; `vocabulary` says what each profiler writes into them.
 //!
 //! A file is a list of packets, each read when it is whole and then dropped. What later packets refer to is kept: per sequence the
 //! interned names, the default clock and track and the last time of a clock that counts from packet to packet (`sequences`),
@@ -11,6 +11,7 @@
 mod rows;
 mod sequences;
 mod slices;
+mod vocabulary;
 
 use super::Detail;
 use super::known_formats::{Other, not_read};

@@ -8,7 +8,8 @@
 //! | Proton | category `kernel` on a track `GPU Stream 7`, but for its own kernel `<metric>` | no device |
 
 use super::sequences::{List, Sequence};
-use super::slices::{Category, Notes, Slice, Track, last_number};
+use super::slices::{Notes, Slice, Track, last_number};
+use super::vocabulary::Category;
 use crate::input::Detail;
 use crate::input::protobuf::{Damaged, Message};
 use crate::input::rocm::{copy_name, kernel_name};

@@ -1,7 +1,7 @@
 //! What packets of one sequence refer to: interned texts, defaults, and clocks that count from packet to packet.
 
 use super::number;
-use super::slices::{Category, Key};
+use super::vocabulary::{Category, Key};
 use crate::input::id_table::IdTable;
 use crate::input::protobuf::{Damaged, Message};
 use crate::trace::{NameId, Names};
