@@ -44,6 +44,8 @@ pub(crate) enum TrustId {
     FirstLaunches,
     /// The program starts in the capture, without such launches.
     StartUp,
+    /// The program records graphs, whose work runs only when they are replayed.
+    GraphsRecorded,
     /// No step has GPU work.
     StepsWithoutWork,
     DurationsShifted,
@@ -68,6 +70,7 @@ words!(
     WaitsOutlastWork = "waits-outlast-work",
     FirstLaunches = "first-launches",
     StartUp = "start-up",
+    GraphsRecorded = "graphs-recorded",
     StepsWithoutWork = "steps-without-work",
     DurationsShifted = "durations-shifted",
     GraphsTracedWhole = "graphs-traced-whole",
@@ -111,6 +114,7 @@ pub(crate) fn trust(context: &Context, sections: &Sections) -> Answer<Trust> {
         outlasting_waits(context),
         first_launches(context, sections),
         start_up(context, sections),
+        graphs_recorded(context),
         steps_without_work(context),
         shifted(context),
         graphs_traced_whole(context.trace),
@@ -336,6 +340,37 @@ fn first_launches(context: &Context, sections: &Sections) -> Option<TrustRow> {
 fn start_up(context: &Context, sections: &Sections) -> Option<TrustRow> {
     let text = start_words(sections).filter(|_| first_launch_times(context).is_empty())?;
     Some(row(TrustId::StartUp, text, "idle time, launch latencies"))
+}
+
+/// The program records graphs: launches between the begin and the end of a stream capture run nothing.
+fn graphs_recorded(context: &Context) -> Option<TrustRow> {
+    let trace = context.trace;
+    let kinds: Vec<CallKind> = trace.calls.names.iter().map(|name| context.signals.call(name)).collect();
+    if !kinds.contains(&CallKind::BeginCapture) {
+        return None;
+    }
+    let mut open: Vec<Option<Ns>> = vec![None; trace.threads.len()];
+    let (mut graphs, mut time) = (0_u64, Ns::ZERO);
+    for call in trace.calls.iter() {
+        let Some(open) = open.get_mut(call.thread.0 as usize) else { continue };
+        match kinds.get(call.name.0 as usize) {
+            Some(CallKind::BeginCapture) => *open = Some(call.start),
+            Some(CallKind::EndCapture) => {
+                let recorded = open.take().map(|begin| call.end().since(begin));
+                graphs += u64::from(recorded.is_some());
+                time += recorded.unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+    let text = format!(
+        "The program records {} graph{} for {} in this capture: what it launches meanwhile does not run before the graph is replayed, \
+         so the GPU has no work then. To see the work, capture while requests are served.",
+        grouped(graphs),
+        if graphs == 1 { "" } else { "s" },
+        time_words(time),
+    );
+    (graphs > 0).then(|| row(TrustId::GraphsRecorded, text, "idle time, launches"))
 }
 
 fn first_launch_times(context: &Context) -> Vec<Ns> {

@@ -42,11 +42,12 @@ pub(super) fn verdict(run: &Run, thresholds: &VerdictThresholds) -> Verdict {
     }
     let times = Times::of(run, thresholds);
     if let Some(start) = times.start() {
+        let gap = gap_of_start(run, start, &times, thresholds);
         if start.is_cold() {
-            cold_start(start, &mut text);
+            cold_start(start, gap, &mut text);
             return text.finish();
         }
-        after_start(start, longest_gap(run, &times, thresholds), &mut text);
+        after_start(start, gap, &mut text);
     }
     unit(run, &times, thresholds, &mut text);
     let measured = Bound::of(run, &times, thresholds);
@@ -115,6 +116,8 @@ struct Times {
     whole_window: f64,
     busy: f64,
     host_late: f64,
+    /// The part of the late time in which kernels were launched for the first time.
+    first_launches: f64,
     drained: f64,
     unknown: f64,
     compiling: f64,
@@ -182,6 +185,7 @@ impl Times {
             whole_window: window,
             busy: sum(|row| row.busy_ms),
             host_late: sum(|row| row.host_late_ms),
+            first_launches: sum(|row| row.first_launches_ms),
             drained: sum(|row| row.drained_ms),
             unknown: sum(|row| row.unknown_ms),
             compiling: sum(|row| row.compiling_ms),
@@ -228,6 +232,12 @@ impl Times {
         }
     }
 
+    /// Whether first launches take most of the time: they load code, which work that runs again does not wait for.
+    fn is_loading(&self) -> bool {
+        let others = self.host_late + self.drained - self.first_launches;
+        self.steps.is_none() && self.start.is_none() && self.first_launches > others + self.busy + self.unrecorded
+    }
+
     /// A compilation is usually before the first step.
     fn is_compiling(&self) -> bool {
         self.compiling > self.busy.max(self.host_late + self.drained)
@@ -240,21 +250,29 @@ impl Times {
 }
 
 /// A capture of little but the start of the program.
-fn cold_start(start: &SaidStart, text: &mut Sentences) {
+fn cold_start(start: &SaidStart, gap: Option<(usize, GpuIdleGapRow)>, text: &mut Sentences) {
+    let source = Some((StartUpTimes::SPEC.name, Some(start.row)));
     let words = format!(
-        "This capture is a cold start: the program starts for {} of {}, of which loading takes {} ({}), and at most {} \
-         of the ops and of the kernel time follow. Warm up before the capture, then capture again.",
+        "This capture is a cold start: the program starts for {} of {}, of which loading takes {} ({})",
         format_time(start.length_ms),
         format_time(start.process_ms),
         format_time(start.loading_ms),
         start.largest_loads,
-        percent(start.followed_pct() / 100.0),
     );
-    text.push(words, Some((StartUpTimes::SPEC.name, Some(start.row))));
+    text.push(words, source);
+    if let Some((row, gap)) = gap {
+        text.push(format!("; {}", gap.words()), Some((GpuIdleGaps::SPEC.name, Some(row))));
+    }
+    let words = format!(
+        "; {} of the ops and {} of the kernel time follow. Warm up before the capture, then capture again.",
+        percent(start.followed_ops_pct / 100.0),
+        percent(start.followed_kernels_pct / 100.0),
+    );
+    text.push(words, source);
 }
 
 /// `After the start of the program (first 3.1 s of 3.4 s, of which loading takes 0.9 s; the longest idle gap lasts 2.1 s), `.
-fn after_start(start: &SaidStart, longest_gap: Option<(usize, GpuIdleGapRow)>, text: &mut Sentences) {
+fn after_start(start: &SaidStart, gap: Option<(usize, GpuIdleGapRow)>, text: &mut Sentences) {
     let words = format!(
         "After the start of the program (first {} of {}, of which loading takes {}",
         format_time(start.length_ms),
@@ -262,11 +280,21 @@ fn after_start(start: &SaidStart, longest_gap: Option<(usize, GpuIdleGapRow)>, t
         format_time(start.loading_ms),
     );
     text.push(words, Some((StartUpTimes::SPEC.name, Some(start.row))));
-    let is_of_start = |gap: &GpuIdleGapRow| gap.gap_end_ns <= start.steady_from_ns && gap.gap_ms.0 > start.loading_ms;
-    if let Some((row, gap)) = longest_gap.filter(|(_, gap)| is_of_start(gap)) {
+    if let Some((row, gap)) = gap {
         text.push(format!("; {}", gap.words()), Some((GpuIdleGaps::SPEC.name, Some(row))));
     }
     text.push("), ", None);
+}
+
+/// The longest gap, if it is of the start and longer than the loads, which do not explain it then.
+fn gap_of_start(
+    run: &Run,
+    start: &SaidStart,
+    times: &Times,
+    thresholds: &VerdictThresholds,
+) -> Option<(usize, GpuIdleGapRow)> {
+    let is_of_start = |gap: &GpuIdleGapRow| gap.gap_end_ns <= start.steady_from_ns && gap.gap_ms.0 > start.loading_ms;
+    longest_gap(run, times, thresholds).filter(|(_, gap)| is_of_start(gap))
 }
 
 /// The longest idle gap of a capture without steps, if it is a large part of the capture. Categories and the path of what follows do
@@ -329,6 +357,9 @@ fn unit(run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sen
                     format!(", GPU busy for {} to {most} of the time", percent(times.share(times.busy)))
                 }
                 false if times.start().is_some() => format!(", GPU busy {}", percent(times.share(times.busy))),
+                false if run.devices.len() > 1 => {
+                    format!(", GPUs busy {} on average", percent(run.wall.busy_share))
+                }
                 false => format!(", GPU busy {}", percent(run.wall.busy_share)),
             };
             text.push(busy, Some(("gpu_idle", None)));
@@ -379,6 +410,8 @@ enum Bound {
     UnknownIdle,
     /// The GPU idles while code is compiled.
     Compilation,
+    /// The GPU idles while kernels are launched for the first time.
+    Loading,
     /// The GPU works almost never, and no steps are marked.
     Nothing,
     /// No GPU op of the file runs while the marked steps run.
@@ -407,6 +440,8 @@ impl Bound {
             Self::Compilation
         } else if is_almost_empty(run) && !is_given_wall {
             Self::Nothing
+        } else if times.is_loading() && !is_given_wall {
+            Self::Loading
         } else if times.is_host_bound() && !is_given_wall {
             Self::Host
         } else if times.unknown > times.busy + times.unrecorded && !is_given_wall {
@@ -427,8 +462,10 @@ impl Bound {
     /// What the critical path says instead, if the replay of the whole run says something. A part of the time, a given wall time and
     /// work without records leave it to the measured times.
     fn of_path(self, run: &Run, thresholds: &VerdictThresholds) -> Option<(Self, Costs)> {
-        let is_of_path =
-            matches!(self, Self::Host | Self::Communication | Self::Overlap | Self::UnknownIdle | Self::Compute);
+        let is_of_path = matches!(
+            self,
+            Self::Host | Self::Loading | Self::Communication | Self::Overlap | Self::UnknownIdle | Self::Compute
+        );
         if !CODE_IS_BUILT || !is_of_path || run.wall.source != WallSource::Window {
             return None;
         }
@@ -444,7 +481,9 @@ impl Bound {
                 _ => Self::Compute,
             },
         };
-        Some((bound, costs))
+        // A host that launches kernels for the first time in the replayed window loads code.
+        let is_loading = self == Self::Loading && bound == Self::Host && !path::has_first_uses(&costs);
+        (!is_loading).then_some((bound, costs))
     }
 
     /// `is_part`: the sentence is about a part of the capture.
@@ -484,12 +523,24 @@ impl Bound {
                 );
                 text.push(words, Some(("gpu_idle", None)));
             }
+            Self::Loading => {
+                let words = format!(
+                    "; for {} of the time the GPU waits for first launches of kernels, which load code: this is no steady state",
+                    percent(times.share(times.first_launches))
+                );
+                text.push(words, Some(("gpu_idle", None)));
+            }
             Self::StepsWithoutWork => {
                 text.push("; the file contains no GPU work of these steps", Some(("trust", None)));
             }
             Self::Nothing => {
                 let idle = format_time(times.window - times.busy);
-                let words = format!("; for the other {idle} it has no work, so the capture says little about the GPU");
+                let why = match Trust::has(&run.sections, TrustId::GraphsRecorded) {
+                    true => " while the program records graphs",
+                    false => "",
+                };
+                let words =
+                    format!("; for the other {idle} it has no work{why}, so the capture says little about the GPU");
                 text.push(words, Some(("gpu_idle", None)));
             }
             Self::ShiftedDurations => {
@@ -613,7 +664,9 @@ fn beside(
     // The start of a program is no cost of the workload.
     let is_said = |row: &FindingRow| match bound {
         _ if row.id == FindingId::StartUp => true,
-        Bound::Host => matches!(row.id, FindingId::HostLate | FindingId::ReplayPreparation | FindingId::SyncDrain),
+        Bound::Host | Bound::Loading => {
+            matches!(row.id, FindingId::HostLate | FindingId::ReplayPreparation | FindingId::SyncDrain)
+        }
         Bound::Communication => row.id == FindingId::ExposedCommunication,
         Bound::Compilation => row.id == FindingId::Compilation,
         Bound::StepsWithoutWork
@@ -653,7 +706,7 @@ fn beside(
         return;
     }
     // The kernels of a compilation are mostly those of its autotuning.
-    if run.has_shifted_durations() || matches!(bound, Bound::Compilation | Bound::Unrecorded) {
+    if run.has_shifted_durations() || matches!(bound, Bound::Compilation | Bound::Loading | Bound::Unrecorded) {
         return;
     }
     // The bound names the first category only if compute is the bound.
@@ -811,10 +864,21 @@ mod tests {
         }
         assert_eq!(
             verdict(&mut trace),
-            "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.0 %; a step is 9.1 to 35.6 % shorter without GPU \
-             work, and 5.2 to 7.7 % without the host; of the whole capture, the largest category is gemm (9.0 % of wall time); the GPU \
+            "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.0 %; host and GPU are about equally fast: a step is at most \
+             35.6 % shorter without GPU work, and at most 7.7 % without the host; of the whole capture, the largest category is gemm (9.0 % of wall time); the GPU \
              idles for 9.0 ms outside of the steps."
         );
+    }
+
+    /// A step of 10 ms: two kernels of 100 us, the second of which is launched for the first time in a call of 9 ms.
+    #[test]
+    fn a_step_that_waits_for_first_launches_is_not_bound_by_its_host() {
+        let mut trace = TestTrace::new();
+        trace.in_us().range("step 1", 0..10_000).launch(0..10).launches("gemm_kernel", 10..110);
+        trace.launch(500..9_800).launches("norm_kernel", 9_800..9_900);
+        let text = verdict(&mut trace);
+        assert!(text.contains("the GPU waits for first launches of kernels, which load code"), "{text}");
+        assert!(!text.contains("bound by the host"), "{text}");
     }
 
     #[test]

@@ -53,8 +53,11 @@ fn verdict_of(job: &Job) -> String {
     let share = percent(wait as f64 / all.max(1) as f64);
     let stragglers = job.stragglers();
     let Some((first, others)) = stragglers.split_first() else {
+        let who = job.open_of_all().map_or("No single rank".to_owned(), |(open, all)| {
+            format!("None of the {open} of {all} ranks that are open")
+        });
         return format!(
-            "No single rank delays the others: {share} of the time in {} matched collectives is waiting, spread over the ranks. {compute}",
+            "{who} delays the others: {share} of the time in {} matched collectives is waiting, spread over the ranks. {compute}",
             job.matched
         );
     };
@@ -88,7 +91,7 @@ fn main_cause(rank: &Rank) -> &'static str {
 
 /// `Rank 7 delays the others: 76.0 % of the other ranks' time in collectives is waiting for it (5.08 ms per rank, of which 391 us
 /// for this rank alone; it is last in 5 of 8), 3.10 ms for a reason that its trace does not show, 1.98 ms because its host
-/// launches late.`
+/// launches late.` With ranks missing, nobody knows whether one of them is later.
 fn delay(job: &Job, rank: &Rank) -> String {
     let per_rank = |ns: i64| duration(job.per_other_rank(ns));
     let share = percent(rank.waited_for_pct / 100.0);
@@ -97,14 +100,19 @@ fn delay(job: &Job, rank: &Rank) -> String {
         alone_ns if alone_ns == rank.delay.total_ns => String::new(),
         alone_ns => format!(", of which {} for this rank alone", per_rank(alone_ns)),
     };
+    let (who, consequence) = match job.open_of_all() {
+        Some((open, all)) => (
+            format!("Of the {open} of {all} ranks that are open, {} comes last most", rank.label),
+            " A rank that is not open may be later still: then all of these wait for that one.".to_owned(),
+        ),
+        None => (format!("{} delays the others", crate::capitalize(rank.label.clone())), gain(job, rank)),
+    };
     format!(
-        "{} delays the others: {share} of the other ranks' time in collectives is waiting for it ({} per rank{alone}; it is last in {} of {}), {}.{}",
-        crate::capitalize(rank.label.clone()),
+        "{who}: {share} of the other ranks' time in collectives is waiting for it ({} per rank{alone}; it is last in {} of {}), {}.{consequence}",
         per_rank(rank.waited_for_ns),
         rank.times_last,
         rank.collectives,
-        causes(job, rank, &per_rank),
-        gain(job, rank)
+        causes(job, rank, &per_rank)
     )
 }
 

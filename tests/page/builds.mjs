@@ -113,13 +113,15 @@ function page([first, full], path, previous, compare) {
   const tools = new full.Tools();
   const exported = (format, table = '', strips = []) => call(() => tools.export(format, table, 0, strips));
   const small = open(first, path);
+  // The first module does not read the code around launches, which tells the category of some kernels.
+  const withoutCode = small && open(full, path, full.TraceReader.without_code(basename(path)));
   for (const [name, [choices]] of Object.entries(CHOICES)) {
     const report = call(() => trace.analyze(JSON.stringify(choices)));
     if (report.text) tools.set([report.text]);
     compare('full module', name, report.text ? exported('json') : report);
     if (name === 'window') compare('full module', 'windowHtml', report.text ? exported('html', '', [trace.html_strips(JSON.stringify(choices))]) : report);
     const firstResults = (imported) => call(() => imported.analyze(JSON.stringify({ ...choices, without_sections: true })));
-    if (small) assertSame(`${path}, ${name}, first results`, firstResults(trace), firstResults(small));
+    if (small) assertSame(`${path}, ${name}, first results`, firstResults(withoutCode), firstResults(small));
   }
   const own = { path, report: trace.analyze('{}') };
   tools.set([own.report]);

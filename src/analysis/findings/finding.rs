@@ -24,6 +24,7 @@ pub enum FindingId {
     HostWaits,
     Allocations,
     FarFromRoof,
+    UnfusedKernels,
     StartUp,
     /// A finding of another tool or version.
     #[default]
@@ -47,6 +48,7 @@ words!(
     HostWaits = "host-waits",
     Allocations = "allocations",
     FarFromRoof = "far-from-roof",
+    UnfusedKernels = "unfused-kernels",
     StartUp = "start-up",
     Other = "",
 );

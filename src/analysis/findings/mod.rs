@@ -22,6 +22,7 @@ mod start_up;
 mod sync_drain;
 #[cfg(test)]
 pub(crate) mod testing;
+mod unfused_kernels;
 mod unified_memory_migration;
 mod unsuited_kernels;
 
@@ -37,7 +38,7 @@ use situation::Situation;
 use std::cmp::Reverse;
 
 /// All findings. A function returns `None` if the trace does not prove its finding.
-const FINDINGS: [fn(&Situation) -> Option<Finding>; 15] = [
+const FINDINGS: [fn(&Situation) -> Option<Finding>; 16] = [
     host_late::find,
     compilation::find,
     replay_preparation::find,
@@ -52,6 +53,7 @@ const FINDINGS: [fn(&Situation) -> Option<Finding>; 15] = [
     host_waits::find,
     allocations::find,
     far_from_roof::find,
+    unfused_kernels::find,
     start_up::find,
 ];
 

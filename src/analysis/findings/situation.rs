@@ -51,6 +51,8 @@ pub(super) enum Framework {
 #[derive(Debug)]
 pub(super) struct DeviceTimes {
     pub(super) label: String,
+    /// From its first op to its last, without unseen work of before the capture.
+    window_ms: f64,
     busy_share: f64,
     pub(super) host_late_ms: f64,
     /// The part of the late time, also outside of the steps, in which the host launched kernels for the first time.
@@ -220,7 +222,8 @@ impl<'a> Situation<'a> {
     /// What counts of the cost of a finding. Faster kernels count only as far as proven where GPU work does not bound the steps: a late
     /// host may only wait longer.
     pub(super) fn counted_ms(&self, finding: &Finding) -> f64 {
-        let is_kernels = matches!(finding.id, FindingId::UnsuitedKernels | FindingId::FarFromRoof);
+        let is_kernels =
+            matches!(finding.id, FindingId::UnsuitedKernels | FindingId::FarFromRoof | FindingId::UnfusedKernels);
         let gpu_leads = || self.costs.as_ref().is_some_and(|costs| costs.lead() == Cause::GpuWork);
         let proven = finding.proven_ms().filter(|_| is_kernels && !gpu_leads());
         proven.unwrap_or(finding.cost_ms)
@@ -328,10 +331,19 @@ impl<'a> Situation<'a> {
         })
     }
 
+    /// What runs of elementwise kernels cost at most, if the trace has any, and why.
+    pub(super) fn unfused(&self) -> Option<(&WhatIfRow, Cost)> {
+        self.largest_change(Cause::Unfused)
+    }
+
     /// The op that costs most because its kernels are far from the roof of the GPU, and why.
     pub(super) fn far_from_roof(&self) -> Option<(&WhatIfRow, Cost)> {
+        self.largest_change(Cause::Roof)
+    }
+
+    fn largest_change(&self, cause: Cause) -> Option<(&WhatIfRow, Cost)> {
         let costs = self.costs.as_ref()?;
-        let row = costs.largest_of_roof()?;
+        let row = costs.largest_of(cause)?;
         let saving = costs.saving(&row.id);
         Some((row, Cost { ms: saving.high_ms, what_if: Some(saving) }))
     }
@@ -399,12 +411,20 @@ impl<'a> Situation<'a> {
 
     /// `1.2 ms on GPU 3, 4.5 % of the step time`, or `12.0 ms in 10 steps (1.2 ms a step), 4.5 % of the step time`.
     pub(super) fn amount(&self, device: &DeviceTimes, ms: f64) -> String {
-        let gpu = if self.devices.len() > 1 { format!(" on GPU {}", device.label) } else { String::new() };
-        let unit = if self.steps > 0 { "step time" } else { "captured time" };
+        let has_several = self.devices.len() > 1;
+        let gpu = if has_several { format!(" on GPU {}", device.label) } else { String::new() };
+        // The times of several devices differ, so each is compared with its own.
+        let (unit, share) = match self.steps {
+            0 if has_several && device.window_ms > 0.0 => {
+                ("time from its first op to its last", (ms / device.window_ms).min(1.0))
+            }
+            0 => ("captured time", self.share(ms)),
+            _ => ("step time", self.share(ms)),
+        };
         let per_step = self.unit.per_step(ms).map_or(String::new(), |per_step| {
             format!(" in {} steps ({} a step)", grouped(self.steps), format_time(per_step))
         });
-        format!("{}{gpu}{per_step}, {:.1} % of the {unit}", format_time(ms), 100.0 * self.share(ms))
+        format!("{}{gpu}{per_step}, {:.1} % of the {unit}", format_time(ms), 100.0 * share)
     }
 
     /// `1.2 ms on GPU 3`: a time that is not one of the steps.
@@ -522,6 +542,7 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
             survey.idle.get(index as usize)?.late_between(from, to, context.signals.thresholds.long_gap());
         Some(DeviceTimes {
             label,
+            window_ms,
             busy_share: if window_ms > 0.0 { row.busy_ms.0 / window_ms } else { 0.0 },
             compiling_ms: row.compiling_ms.0,
             start_up_ms: row.start_up_ms.0,

@@ -34,6 +34,8 @@ section! {
         /// The part of the unseen work that belongs to the capture: launches without ops, and waits longer than the ops. The rest was
         /// launched before.
         unrecorded_ms: Ms = "Unrecorded work",
+        /// The part of `host_late_ms` in which kernels were launched for the first time, which loads them.
+        first_launches_ms: Ms = "Of host late: first launches",
     }
     figures GpuIdleFigures {
         /// The part of the drained time by which the host would be earlier without the blocking calls.
@@ -100,6 +102,7 @@ pub(crate) fn gpu_idle(context: &Context) -> Answer<GpuIdle> {
         let window = last.since(first);
         let [turnaround, late, drained, other, unseen, unknown, compiling, start_up] = idle.times;
         let of_before = length(&idle.of_before);
+        let first_launches = context.trace.first_launches.time_in(&idle.late);
         let idle = window.since(busy).since(unseen);
         answer.rows.push(GpuIdleRow {
             device_id: labels::device(context.trace, DeviceId(device)),
@@ -116,6 +119,7 @@ pub(crate) fn gpu_idle(context: &Context) -> Answer<GpuIdle> {
             compiling_ms: compiling.into(),
             start_up_ms: start_up.into(),
             unrecorded_ms: unseen.since(of_before).into(),
+            first_launches_ms: first_launches.into(),
         });
     }
     let mut drained = Drained::default();

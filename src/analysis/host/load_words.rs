@@ -22,7 +22,7 @@ pub(crate) struct LoadThresholds {
     pub(crate) min_loading_pct: u64,
     /// Starts whose loads take a smaller share of the time of the process are not mentioned in sentences.
     pub(crate) min_said_pct: f64,
-    /// A capture without steps is a cold start if less than this share of the ops and of the kernel time follows.
+    /// A capture without steps is a cold start if the mean of the shares of the ops and of the kernel time that follow is less.
     pub(crate) max_followed_pct: f64,
 }
 from_json!(strict LoadThresholds { min_loading_pct, min_said_pct, max_followed_pct });

@@ -31,6 +31,8 @@ pub(crate) enum Cause {
     Unsuited,
     /// The kernels of an op run at a usual rate of the GPU.
     Roof,
+    /// One kernel computes what a run of elementwise kernels does.
+    Unfused,
     Pinned,
     Allocations,
     StartUp,
@@ -57,6 +59,7 @@ words! {
     Speed = "speed",
     Unsuited = "unsuited",
     Roof = "roof",
+    Unfused = "unfused",
     Pinned = "pinned",
     Allocations = "allocations",
     StartUp = "start_up",

@@ -12,6 +12,7 @@ use super::path::{PathPart, Waits, before_first_op};
 use super::recorded::Recorded;
 use super::start_up::FirstUses;
 use super::steady::Steady;
+use super::unfused::Unfused;
 use super::unrecorded::MaybeWait;
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::time::work::Class;
@@ -53,6 +54,8 @@ pub(super) enum Change {
     KernelsTwiceAsFast(u32),
     /// Kernels take only this part of their time, by name of an op: 1 for those that stay.
     Faster(Vec<f64>),
+    /// Of each run of elementwise kernels the longest computes all.
+    Fused,
     /// Runs of launches in the steps of a stage become one launch of a graph.
     GraphsOf(Stage),
     /// Kernels, copies and memory sets take no time; communication keeps its time.
@@ -73,6 +76,11 @@ impl Change {
     /// Whether a careful saving differs, because a graph may also shorten the turnaround.
     fn makes_graphs(&self) -> bool {
         matches!(self, Self::OneGraphLaunch | Self::GraphsOf(_))
+    }
+
+    /// Whether it saves anything for certain. Nobody knows which kernels can be fused.
+    fn is_certain(&self) -> bool {
+        *self != Self::Fused
     }
 }
 
@@ -125,6 +133,7 @@ pub(super) struct Changes<'a> {
     pub(super) graph: &'a Graph,
     pub(super) first_uses: &'a FirstUses,
     pub(super) steady: &'a Steady,
+    unfused: &'a Unfused,
     /// The group of each kernel name.
     pub(super) groups: &'a [u32],
     /// The measured weights.
@@ -163,6 +172,7 @@ impl<'a> Changes<'a> {
         graph: &'a Graph,
         first_uses: &'a FirstUses,
         steady: &'a Steady,
+        unfused: &'a Unfused,
         groups: &'a [u32],
     ) -> Self {
         let mut changes = Self {
@@ -170,6 +180,7 @@ impl<'a> Changes<'a> {
             graph,
             first_uses,
             steady,
+            unfused,
             groups,
             measured: graph.edges.values().iter().map(|edge| edge.weight).collect(),
             in_window: graph.times.iter().filter(|(_, time)| **time > steady.start).map(|(node, _)| node).collect(),
@@ -219,6 +230,7 @@ impl<'a> Changes<'a> {
         match change {
             Change::OneGraphLaunch => !self.graphed.gone.is_empty(),
             Change::GraphsOf(_) => self.graphed.gone.iter().any(|call| self.is_of_stage(change, *call)),
+            Change::Fused => !self.unfused.ops.is_empty(),
             Change::PinnedCopies => self.pinnable.iter().any(in_window),
             Change::WithoutCommunication => recorded.ops.values().iter().any(|op| op.communicates()),
             Change::WithoutBlocking => !self.sites.is_empty(),
@@ -259,8 +271,11 @@ impl<'a> Changes<'a> {
     pub(super) fn saving_if(&self, changes: &[Change], gaps: Gaps) -> Saving {
         let weights = self.weights(changes, false, gaps);
         let high = self.saved(&self.all_moved(&weights));
-        let careful =
-            if changes.iter().any(Change::makes_graphs) { self.weights(changes, true, gaps) } else { weights };
+        let certain: Vec<Change> = changes.iter().filter(|change| change.is_certain()).cloned().collect();
+        let careful = match certain.len() < changes.len() || certain.iter().any(Change::makes_graphs) {
+            true => self.weights(&certain, true, gaps),
+            false => weights,
+        };
         let careful = self.with_pinned(careful);
         let low = self.saved(&self.graph.replay(&careful, self.steady.start, Some(&self.pinned)));
         let low: Vec<Ns> = low.into_iter().zip(&high).map(|(low, high)| low.min(*high)).collect();
@@ -340,6 +355,7 @@ impl<'a> Changes<'a> {
         match change {
             Change::WithoutHost | Change::WithoutCodeBetweenCalls => Some(Ns::ZERO),
             Change::OneGraphLaunch | Change::GraphsOf(_) => self.is_gone(change, call).then_some(Ns::ZERO),
+            Change::Fused => self.unfused.calls.contains(&call).then_some(Ns::ZERO),
             Change::WithoutCode(function, waits) => {
                 let parts = self.code.get(&call)?.iter();
                 let is_it = |code: &Option<RunningCode>| {
@@ -372,6 +388,7 @@ impl<'a> Changes<'a> {
                 let is_first = self.graphed.first.contains(&id) && self.is_of_stage(change, id);
                 self.is_gone(change, id).then_some(Ns::ZERO).or(is_first.then_some(GRAPH_LAUNCH))
             }
+            Change::Fused if edge.kind == EdgeKind::Call => self.unfused.calls.contains(&id).then_some(Ns::ZERO),
             Change::PinnedCopies if self.pinnable.contains(&id) => own(wait.own.min(self.parts.usual.launch), true),
             Change::FreeAllocations if call.traits.allocates => own(Ns::ZERO, true),
             Change::WarmedUp if self.first_uses.is_first(id) => {
@@ -392,6 +409,9 @@ impl<'a> Changes<'a> {
             Change::WarmedUp if edge.kind == EdgeKind::Launch && self.first_uses.is_new(id) => {
                 Some(edge.weight.since(unexplained))
             }
+            Change::Fused if is_stream && edge.weight > Ns::ZERO && edge.weight <= longest => {
+                self.unfused.ops.contains(&id).then_some(Ns::ZERO)
+            }
             Change::OneGraphLaunch | Change::GraphsOf(_) if is_stream && !is_low && edge.weight <= longest => {
                 let call = self.parts.recorded.op(id).call?;
                 let is_dependent = matches!(self.parts.follows.at(id), super::streams::Follows::Overlaps(_));
@@ -410,6 +430,7 @@ impl<'a> Changes<'a> {
                 let remains = remains.get(op.name.0 as usize).copied().filter(|remains| *remains != 1.0)?;
                 Some(Ns((edge.weight.0 as f64 * remains) as i64))
             }
+            Change::Fused if op.is_kernel() => self.unfused.ops.contains(&id).then_some(Ns::ZERO),
             Change::KernelsTwiceAsFast(group) if op.is_kernel() => {
                 (self.groups.get(op.name.0 as usize) == Some(group)).then_some(Ns(edge.weight.0 / 2))
             }
@@ -528,6 +549,7 @@ impl<'a> Changes<'a> {
             Change::OneGraphLaunch,
             Change::WithoutGpuWork,
             Change::WithoutCommunication,
+            Change::Fused,
             Change::PinnedCopies,
             Change::FreeAllocations,
             Change::WarmedUp,

@@ -201,12 +201,8 @@ impl Costs {
         Some(1.0 - alone_ms / self.step_ms)
     }
 
-    /// The op whose kernels would save most at a usual rate of the GPU.
-    pub(crate) fn largest_of_roof(&self) -> Option<&WhatIfRow> {
-        self.largest_row(Cause::Roof)
-    }
-
-    fn largest_row(&self, cause: Cause) -> Option<&WhatIfRow> {
+    /// The row of this cause that saves most at most.
+    pub(crate) fn largest_of(&self, cause: Cause) -> Option<&WhatIfRow> {
         let rows = self.rows.iter().filter(|row| row.stage == self.main && row.id.cause == cause);
         rows.max_by(|a, b| a.saving_high_ms.0.total_cmp(&b.saving_high_ms.0))
     }
@@ -214,7 +210,7 @@ impl Costs {
     /// The wait of the host that saves most if the other side is ready. That the other side has its own pace does not count here,
     /// because it is what changes.
     pub(crate) fn largest_wait(&self) -> Option<Saving> {
-        let saving = self.saving(&self.largest_row(Cause::Wait)?.id);
+        let saving = self.saving(&self.largest_of(Cause::Wait)?.id);
         let [least_ms, _] = saving.step_ms;
         Some(Saving { low_ms: saving.high_ms, step_ms: [least_ms; 2], ..saving })
     }

@@ -39,6 +39,7 @@ mod steady;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod unfused;
 mod unrecorded;
 #[cfg(test)]
 mod unusual_traces_tests;
@@ -58,6 +59,7 @@ use queue::Queues;
 use recorded::Recorded;
 use start_up::FirstUses;
 use steady::{HostStep, Steady};
+use unfused::Unfused;
 use unrecorded::Unrecorded;
 use usual::Usual;
 
@@ -92,6 +94,7 @@ pub(super) struct Replay<'a> {
     graph: Graph,
     first_uses: FirstUses,
     steady: Steady,
+    unfused: Unfused,
     path: CriticalPath,
     /// The group of each kernel name.
     groups: Vec<u32>,
@@ -141,12 +144,15 @@ fn with_replay<R>(context: &Context, read: impl FnOnce(&Replay) -> R) -> Result<
     let first_uses = FirstUses::of(context.trace, &part, &parts, &graph);
     let steady = Steady::of(&recorded, &graph, &first_uses, &host_steps, beginning).ok_or(NoReplay::NoWindow)?;
     let path = CriticalPath::of(&parts, &graph, &first_uses, &steady);
-    Ok(read(&Replay { parts, graph, first_uses, steady, path, groups, process: part.process, is_cut: part.is_cut }))
+    let min_share = context.signals.thresholds.medium_severity_share;
+    let unfused = Unfused::of(&context.trace.names, &recorded, &steady, min_share);
+    let (process, is_cut) = (part.process, part.is_cut);
+    Ok(read(&Replay { parts, graph, first_uses, steady, unfused, path, groups, process, is_cut }))
 }
 
 impl Replay<'_> {
     fn changes(&self) -> Changes<'_> {
-        Changes::new(&self.parts, &self.graph, &self.first_uses, &self.steady, &self.groups)
+        Changes::new(&self.parts, &self.graph, &self.first_uses, &self.steady, &self.unfused, &self.groups)
     }
 
     /// The largest difference of a replayed time from the measured one. Zero by construction.

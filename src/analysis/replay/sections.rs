@@ -539,6 +539,12 @@ impl Show<'_> {
                     basis: "their times are halved".into(),
                 }
             }
+            Change::Fused => Words {
+                cause: Cause::Unfused,
+                change: "runs of elementwise kernels fused",
+                subject: String::new(),
+                basis: self.replay.unfused.basis().into(),
+            },
             Change::Faster(_) => plain(Cause::Speed, "faster kernels", "their times are divided"),
             Change::WithoutCommunication => {
                 plain(Cause::Communication, "without communication", "communication kernels take no time")

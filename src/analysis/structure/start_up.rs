@@ -228,8 +228,8 @@ pub(crate) struct SaidStart {
     pub(crate) loading_ms: f64,
     pub(crate) largest_loads: String,
     /// The shares of the ops and of the kernel time that follow.
-    followed_ops_pct: f64,
-    followed_kernels_pct: f64,
+    pub(crate) followed_ops_pct: f64,
+    pub(crate) followed_kernels_pct: f64,
     /// After the start, without work of before the capture.
     pub(crate) window_after_ms: f64,
     pub(crate) busy_after_ms: f64,
@@ -281,9 +281,9 @@ impl SaidStart {
         })
     }
 
-    /// The share of the ops that follow, or of the kernel time if that is larger.
-    pub(crate) fn followed_pct(&self) -> f64 {
-        self.followed_ops_pct.max(self.followed_kernels_pct)
+    /// The mean of both shares: many tiny ops are no workload, and neither is one long kernel of a warm-up all there is.
+    fn followed_pct(&self) -> f64 {
+        f64::midpoint(self.followed_ops_pct, self.followed_kernels_pct)
     }
 
     /// Whether the capture shows little but the start: no step, few ops and little kernel time follow.

@@ -97,8 +97,12 @@ fn beside(costs: &Costs, bound: Bound) -> Option<String> {
     let is_host = |group: PathGroup| matches!(group, PathGroup::Host | PathGroup::Unrecorded);
     let host_leads = costs.groups().first().is_some_and(|(group, _)| is_host(*group));
     (bound == Bound::Compute && host_leads).then(|| {
-        let [host, gpu] = [Cause::Host, Cause::GpuWork].map(|cause| shorter(costs, cause));
-        format!("{}{} is {gpu} shorter without GPU work, and {host} without the host", work(costs), of_stage(costs))
+        let [host, gpu] = [Cause::Host, Cause::GpuWork].map(|cause| percent(costs.share_saved(cause)[1]));
+        format!(
+            "host and GPU are about equally fast: {}{} is at most {gpu} shorter without GPU work, and at most {host} without the host",
+            work(costs),
+            of_stage(costs)
+        )
     })
 }
 

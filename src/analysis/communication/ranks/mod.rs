@@ -284,6 +284,12 @@ impl Job {
         self.stragglers().into_iter().next()
     }
 
+    /// The number of ranks that are open and of all ranks, if some are not open.
+    pub fn open_of_all(&self) -> Option<(usize, u32)> {
+        let open = self.ranks.len();
+        self.world_size.filter(|all| *all as usize > open).map(|all| (open, all))
+    }
+
     /// All ranks that delay the others, the one for which they wait longest first.
     pub fn stragglers(&self) -> Vec<&Rank> {
         let mut stragglers: Vec<&Rank> = self.ranks.iter().filter(|rank| rank.is_straggler).collect();

@@ -1,0 +1,93 @@
+//! `unfused-kernels`: elementwise kernels of PyTorch run one after the other, and each reads what the one before wrote.
+
+use super::finding::{Confidence, Finding, FindingId};
+use super::situation::{Cost, Framework, Situation};
+
+pub(super) fn find(situation: &Situation) -> Option<Finding> {
+    if situation.has_shifted_durations() {
+        return None;
+    }
+    let (row, Cost { ms: cost_ms, what_if }) = situation.unfused()?;
+    let (device, _) = situation.worst(|_| cost_ms)?;
+    let finding = Finding {
+        id: FindingId::UnfusedKernels,
+        confidence: Confidence::Medium,
+        title: "Elementwise kernels that are not fused",
+        cost_ms,
+        evidence: format!(
+            "{}: {}. The trace does not show which of them can be fused",
+            situation.amount(device, cost_ms),
+            row.basis
+        ),
+        action: action(situation.framework).to_owned(),
+        what_if,
+        section: "kernels",
+    };
+    let least = situation.context.signals.thresholds.medium_severity_share;
+    (situation.counted_share(&finding) >= least).then_some(finding)
+}
+
+fn action(framework: Framework) -> &'static str {
+    match framework {
+        Framework::Transformers | Framework::Torch => {
+            "Compile the model with `torch.compile`, which computes such runs in one kernel, or use fused layers for normalization, \
+             activation and rotary embedding."
+        }
+        Framework::Training => {
+            "Compile the model with `torch.compile`, which computes such runs in one kernel, or use fused layers for normalization, \
+             activation and loss; a fused optimizer (`fused=True`) updates all tensors at once."
+        }
+        Framework::SgLang => {
+            "`gpuprism triage` lists the sequences for which the engine has a fused kernel. For the others try \
+             `--enable-torch-compile`."
+        }
+        Framework::Vllm => {
+            "`gpuprism triage` lists the sequences for which the engine has a fused kernel. For the others check that compilation is on \
+             (no `--enforce-eager`, and not level 0 of `--compilation-config`)."
+        }
+        Framework::TensorRtLlm | Framework::OtherEngine | Framework::Xla | Framework::Program => {
+            "Compute such a run in one kernel: compile the code that launches it, or write the kernel."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::findings::testing::finding;
+    use crate::trace::testing::TestTrace;
+
+    const MUL: &str = "void at::native::vectorized_elementwise_kernel<4, at::native::MulFunctor>(int)";
+
+    /// Ten times a product of 100 us and these kernels of 20 us, all launched ahead.
+    fn loop_of(kernels: &[&str]) -> TestTrace {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        let length = 100 + 20 * kernels.len() as i64;
+        for index in 0..10 {
+            let (mut start, call) = (100 + length * index, 5 * index);
+            trace.launch(call..call + 1).launches("gemm_kernel", start..start + 100);
+            start += 100;
+            for (at, kernel) in (1..).zip(kernels) {
+                trace.launch(call + at..call + at + 1).launches(kernel, start..start + 20);
+                start += 20;
+            }
+        }
+        trace
+    }
+
+    #[test]
+    fn runs_of_elementwise_kernels_cost_at_most_what_is_beyond_the_longest_of_each() {
+        let found = finding(&mut loop_of(&[MUL, MUL, MUL]), "unfused-kernels").unwrap();
+        // 40 of 60 us in each of ten runs.
+        assert!((found.cost_ms - 0.4).abs() < 1e-9, "{found:?}");
+        assert!(found.evidence.contains("30 kernels in 10 runs of two or more take 600 us"), "{found:?}");
+        assert!(found.action.contains("torch.compile"), "{found:?}");
+    }
+
+    #[test]
+    fn single_elementwise_kernels_and_those_of_a_compiler_are_no_finding() {
+        assert!(finding(&mut loop_of(&[MUL]), "unfused-kernels").is_none());
+        let compiled = ["triton_poi_fused_add_mul_0"; 3];
+        assert!(finding(&mut loop_of(&compiled), "unfused-kernels").is_none());
+    }
+}
